@@ -1,0 +1,10 @@
+/* Everything of libbraid. */
+#ifndef BRAID_BRAID_H
+#define BRAID_BRAID_H
+#include "braid/data.h"
+#include "braid/device.h"
+#include "braid/model.h"
+#include "braid/session.h"
+#include "braid/train.h"
+#define BRAID_VERSION "0.1.0"
+#endif

@@ -1,0 +1,121 @@
+/* Graphs: a model as a directed acyclic graph of nodes (an op applied to values) over values (tensors).
+ *
+ * A graph is built by an importer (model.h) or with the functions here, resolved once (shapes fixed, constants
+ * folded: braid_resolve in session.h), optionally extended with gradients, and handed to a session. It is not
+ * guarded: one thread at a time. Values and nodes are named by index; indices stay valid until the graph is compacted
+ * by a pass, which only resolve, gradients and session creation (on its own copy) do. */
+#ifndef BRAID_GRAPH_H
+#define BRAID_GRAPH_H
+
+#include "braid/tensor.h"
+
+typedef struct braid_graph braid_graph;
+typedef int32_t braid_value_id; /* -1: absent */
+typedef int32_t braid_node_id;
+
+/* Attributes of a node: a list of named, typed values, as in ONNX. */
+typedef struct braid_attrs braid_attrs;
+BRAID_API bool braid_attr_has(const braid_attrs *attrs, const char *name);
+/* The value of an attribute, or `otherwise` when it is absent or of another type. */
+BRAID_API int64_t braid_attr_int(const braid_attrs *attrs, const char *name, int64_t otherwise);
+BRAID_API double braid_attr_float(const braid_attrs *attrs, const char *name, double otherwise);
+BRAID_API const char *braid_attr_string(const braid_attrs *attrs, const char *name, const char *otherwise);
+/* NULL and *count = 0 when absent; else owned by the node. */
+BRAID_API const int64_t *braid_attr_ints(const braid_attrs *attrs, const char *name, size_t *count);
+BRAID_API const float *braid_attr_floats(const braid_attrs *attrs, const char *name, size_t *count);
+BRAID_API const char *const *braid_attr_strings(const braid_attrs *attrs, const char *name, size_t *count);
+BRAID_API braid_tensor *braid_attr_tensor(const braid_attrs *attrs, const char *name);
+
+typedef enum braid_value_kind {
+  BRAID_VALUE_RESULT,    /* computed by a node */
+  BRAID_VALUE_INPUT,     /* given by the caller at every run */
+  BRAID_VALUE_CONSTANT,  /* fixed; holds a tensor */
+  BRAID_VALUE_PARAMETER, /* trainable; holds its initial tensor, lives in the session from step to step */
+  BRAID_VALUE_STATE,     /* kept from step to step but not trained by gradient: running statistics, momenta */
+} braid_value_kind;
+
+/* What a caller sees of a value and a node. Pointers are owned by the graph. */
+typedef struct braid_value_info {
+  const char *name;
+  braid_value_kind kind;
+  braid_desc desc;            /* dtype BRAID_NONE or rank -1 while unknown */
+  const braid_tensor *tensor; /* of constants, parameters and states; else NULL */
+  braid_node_id producer;     /* -1 unless RESULT */
+} braid_value_info;
+
+typedef struct braid_node_info {
+  const char *name;
+  const char *op;
+  const braid_attrs *attrs;
+  size_t input_count, output_count;
+  const braid_value_id *inputs, *outputs; /* -1: an optional one left out */
+} braid_node_info;
+
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_create(const braid_allocator *allocator, const char *name,
+                                                           braid_graph **out);
+BRAID_API void braid_graph_destroy(braid_graph *graph); /* NULL is allowed */
+/* A deep copy of the structure; tensors are shared (retained). */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_clone(const braid_graph *graph, braid_graph **out);
+
+BRAID_API const char *braid_graph_name(const braid_graph *graph);
+BRAID_API size_t braid_graph_value_count(const braid_graph *graph);
+BRAID_API size_t braid_graph_node_count(const braid_graph *graph); /* nodes stand in a topological order */
+BRAID_API braid_value_info braid_graph_value(const braid_graph *graph, braid_value_id value);
+BRAID_API braid_node_info braid_graph_node(const braid_graph *graph, braid_node_id node);
+BRAID_API size_t braid_graph_input_count(const braid_graph *graph);
+BRAID_API size_t braid_graph_output_count(const braid_graph *graph);
+BRAID_API braid_value_id braid_graph_input(const braid_graph *graph, size_t index);
+BRAID_API braid_value_id braid_graph_output(const braid_graph *graph, size_t index);
+BRAID_API braid_value_id braid_graph_find_value(const braid_graph *graph, const char *name); /* -1: none */
+/* Multiply-accumulates of one node (0 for nodes that only move data); shapes must be resolved. */
+BRAID_API int64_t braid_graph_node_macs(const braid_graph *graph, braid_node_id node);
+
+/* --- building ---
+ * Names are copied; a NULL or empty name gets a unique one. Every function gives the new value or node in *out. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_input(braid_graph *graph, const char *name,
+                                                              const braid_desc *desc, braid_value_id *out);
+/* kind: CONSTANT, PARAMETER or STATE. The tensor is retained. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_tensor(braid_graph *graph, const char *name,
+                                                               braid_value_kind kind, braid_tensor *tensor,
+                                                               braid_value_id *out);
+/* Adds a node with `output_count` new RESULT values, written to outputs[] (entries set to -1 by the caller beforehand
+ * are left out). The op must be in the op table, else NOT_FOUND; input and output counts are checked against it.
+ * Shapes are inferred at once where the inputs' are known. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_node(braid_graph *graph, const char *op, const char *name,
+                                                             const braid_value_id *inputs, size_t input_count,
+                                                             braid_value_id *outputs, size_t output_count,
+                                                             braid_node_id *out);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_int(braid_graph *graph, braid_node_id node, const char *name,
+                                                            int64_t value);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_float(braid_graph *graph, braid_node_id node, const char *name,
+                                                              double value);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_string(braid_graph *graph, braid_node_id node, const char *name,
+                                                               const char *value);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_ints(braid_graph *graph, braid_node_id node, const char *name,
+                                                             const int64_t *values, size_t count);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_floats(braid_graph *graph, braid_node_id node,
+                                                               const char *name, const float *values, size_t count);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_strings(braid_graph *graph, braid_node_id node,
+                                                                const char *name, const char *const *values,
+                                                                size_t count);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_tensor(braid_graph *graph, braid_node_id node,
+                                                               const char *name, braid_tensor *tensor);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value);
+/* Fixes the shape of an input that the model left open (or overrides the one it declares). */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id input, int rank,
+                                                                    const int64_t *dims);
+/* Turns every floating-point CONSTANT that is an initializer of a trainable input (weights, biases, scales) into a
+ * PARAMETER, and the running statistics of BatchNormalization into STATEs. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_make_trainable(braid_graph *graph);
+
+/* Builds the backward nodes of the scalar (one-element) value `loss`: for each value in `wrt` the id of its gradient
+ * goes to grads[] (-1 where the loss does not depend on it). UNSUPPORTED names the node whose op has no gradient. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_gradients(braid_graph *graph, braid_value_id loss,
+                                                              const braid_value_id *wrt, size_t count,
+                                                              braid_value_id *grads);
+/* After each run the session copies nothing: `next` is computed into the storage of `state` (a PARAMETER or STATE), as
+ * the last use of the old value. Shapes and types must agree. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_update_state(braid_graph *graph, braid_value_id state,
+                                                                 braid_value_id next);
+
+#endif

@@ -1,0 +1,28 @@
+/* Models in files: ONNX and Darknet in, ONNX out. */
+#ifndef BRAID_MODEL_H
+#define BRAID_MODEL_H
+
+#include "braid/graph.h"
+
+typedef struct braid_model_options {
+  const char *weights; /* Darknet: the .weights file; NULL: random weights from `seed` */
+  uint64_t seed;
+} braid_model_options;
+
+/* Reads a model by its contents and ending (.onnx, .cfg) into a graph; shapes are those the file gives (open dimensions
+ * are -1), nothing is folded. options may be NULL. A file that is truncated, corrupted, cyclic, too large or wrongly
+ * typed is INVALID_FILE, an op or attribute we do not have UNSUPPORTED; the detail names file, node and what was
+ * expected. Weights stay mapped from the file where the format allows. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_model_load(const braid_allocator *allocator, const char *path,
+                                                         const braid_model_options *options, braid_graph **out);
+
+/* Writes the graph's forward nodes as ONNX (opset 17, IR 8), whole or not at all. Values that are PARAMETER or STATE
+ * become initializers with their current tensors. UNSUPPORTED names a node that ONNX cannot express. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_model_save_onnx(const braid_graph *graph, const char *path);
+
+/* A tensor from an ONNX TensorProto file (the input_0.pb of conformance cases). UNSUPPORTED for sequences, optionals
+ * and element types without a braid_dtype. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_onnx_tensor_load(const braid_allocator *allocator, const char *path,
+                                                               braid_tensor **out);
+
+#endif

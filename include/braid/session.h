@@ -1,0 +1,67 @@
+/* Sessions: a graph made ready to run on devices, and its runs.
+ *
+ * Creating a session resolves and optimizes a copy of the graph, places its nodes, chooses kernels and layouts, plans
+ * memory and prepares everything; a run then only submits tasks. A session is used by one thread at a time. */
+#ifndef BRAID_SESSION_H
+#define BRAID_SESSION_H
+
+#include "braid/device.h"
+
+/* Fixes every shape and folds everything that does not depend on inputs, using the CPU kernels. Inputs whose dimensions
+ * are still open: a first (batch) dimension becomes 1; any other is an INVALID_ARGUMENT that names it. Called by session
+ * creation; call it yourself to inspect shapes or before braid_graph_gradients. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_resolve(braid_graph *graph);
+
+typedef struct braid_session braid_session;
+
+typedef struct braid_session_options {
+  const char *devices; /* specs separated by spaces, first is the default place; NULL: "cpu" */
+  int threads;         /* CPU threads; 0: as many as the process may use */
+  bool training;       /* kernels may not assume that parameters are constant */
+  bool no_fusion;      /* run the graph node by node as given (for debugging and comparison) */
+  const char *trace;   /* write a Chrome/Perfetto trace of all runs here when the session is destroyed; NULL: none */
+} braid_session_options;
+
+/* options may be NULL. The graph is not changed and may be destroyed. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_session_create(const braid_graph *graph,
+                                                             const braid_session_options *options,
+                                                             braid_session **out);
+/* Waits for work under way, writes the trace. NULL is allowed. */
+BRAID_API void braid_session_destroy(braid_session *session);
+
+/* Host memory bound to the graph's inputs and outputs, in their order: PLAIN, of exactly the bytes their descriptions
+ * say. Inputs are read and outputs written only during run. An output pointer may be NULL: not wanted. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_session_run(braid_session *session, const void *const *inputs,
+                                                          void *const *outputs);
+/* What the graph's inputs and outputs are once shapes are fixed. */
+BRAID_API size_t braid_session_input_count(const braid_session *session);
+BRAID_API size_t braid_session_output_count(const braid_session *session);
+BRAID_API const braid_desc *braid_session_input(const braid_session *session, size_t index);
+BRAID_API const braid_desc *braid_session_output(const braid_session *session, size_t index);
+
+/* Copies a PARAMETER or STATE (by name) out of, or into, the session; a PLAIN tensor of its shape and type. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_session_read(braid_session *session, const char *name,
+                                                           braid_tensor *tensor);
+BRAID_API BRAID_MUST_CHECK braid_status braid_session_write(braid_session *session, const char *name,
+                                                            const braid_tensor *tensor);
+
+typedef struct braid_session_stats {
+  size_t nodes;           /* tasks per run */
+  size_t conversions;     /* of them layout conversions and copies that we added */
+  size_t arena_bytes;     /* activations and workspace, planned */
+  size_t unshared_bytes;  /* the same without reuse: what one buffer per value would take */
+  size_t parameter_bytes; /* parameters, states and packed constants we hold */
+  double prepare_ms;      /* measured */
+} braid_session_stats;
+BRAID_API braid_session_stats braid_session_get_stats(const braid_session *session);
+
+/* One line per node of the plan, in order: for --explain. Strings are owned by the session. */
+typedef struct braid_plan_line {
+  const char *node, *op, *device, *kernel;
+  const char *why; /* the candidates passed over and their reasons, or "" */
+  double median_us; /* measured over the runs so far; < 0: not measured */
+} braid_plan_line;
+BRAID_API size_t braid_session_plan_count(const braid_session *session);
+BRAID_API braid_plan_line braid_session_plan(const braid_session *session, size_t index);
+
+#endif

@@ -1,0 +1,54 @@
+/* Status codes: what every function that can fail returns.
+ *
+ * One list makes the enum, the names and the texts. A status says what kind of thing went wrong; the detail beside
+ * it (which file, line, node, value, what was allowed) is kept per thread and read with braid_error_detail(). */
+#ifndef BRAID_STATUS_H
+#define BRAID_STATUS_H
+
+#if defined(__GNUC__)
+#define BRAID_API __attribute__((visibility("default")))
+#define BRAID_MUST_CHECK __attribute__((warn_unused_result))
+#define BRAID_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#else
+#define BRAID_API
+#define BRAID_MUST_CHECK
+#define BRAID_PRINTF(format, first)
+#endif
+
+#define BRAID_STATUS_MAP(X)                                                                                            \
+  X(OK, "success")                                                                                                     \
+  X(NO_MEMORY, "out of memory")                                                                                        \
+  X(INVALID_ARGUMENT, "invalid argument")                                                                              \
+  X(INVALID_FILE, "malformed file")                                                                                    \
+  X(INVALID_GRAPH, "invalid graph")                                                                                    \
+  X(UNSUPPORTED, "not supported")                                                                                      \
+  X(NOT_FOUND, "not found")                                                                                            \
+  X(IO, "input/output error")                                                                                          \
+  X(OUT_OF_RANGE, "out of range")                                                                                      \
+  X(NOT_FINITE, "not a finite number")                                                                                 \
+  X(DEVICE_LOST, "device lost")                                                                                        \
+  X(TIMEOUT, "timed out")                                                                                              \
+  X(CANCELLED, "cancelled")                                                                                            \
+  X(INTERNAL, "internal error")
+
+typedef enum braid_status {
+#define BRAID_STATUS_ENUM(name, text) BRAID_##name,
+  BRAID_STATUS_MAP(BRAID_STATUS_ENUM)
+#undef BRAID_STATUS_ENUM
+} braid_status;
+
+/* The text of a status ("out of memory"); never NULL, static storage. */
+BRAID_API const char *braid_status_text(braid_status status);
+
+/* The detail of the last failure on the calling thread: one sentence naming the place and what was expected.
+ * Empty string if the last failure carried none. Valid until the next braid call on this thread. */
+BRAID_API const char *braid_error_detail(void);
+
+/* Records a detail (printf format, cut at 1 KiB) for the calling thread and returns `status`, so that a failing
+ * function ends in `return braid_fail(BRAID_INVALID_FILE, "%s:%d: ...", ...)`. Allocates nothing. */
+BRAID_API braid_status braid_fail(braid_status status, const char *format, ...) BRAID_PRINTF(2, 3);
+
+/* Puts `prefix: ` (printf format) before the detail already recorded; returns `status`. */
+BRAID_API braid_status braid_fail_prefix(braid_status status, const char *format, ...) BRAID_PRINTF(2, 3);
+
+#endif

@@ -1,0 +1,34 @@
+/* The CPU backend's own: how its kernels are written and found.
+ *
+ * A kernel file hands over one table of braid_kernel whose `implementation` is a braid_cpu_kernel; tables.c lists the
+ * tables, best first. Kernels are called from the queue's thread and may use OpenMP for loops over independent outputs
+ * (never for reductions whose order would depend on the number of threads). */
+#ifndef BRAID_BACKEND_CPU_H
+#define BRAID_BACKEND_CPU_H
+
+#include "braid/device.h"
+
+typedef struct braid_cpu_args {
+  const void *const *inputs; /* NULL: left out, or folded into the prepared kernel */
+  void *const *outputs;      /* NULL: left out */
+  void *workspace;           /* 64-byte aligned; NULL if none was asked for */
+} braid_cpu_args;
+
+/* `state` from create is kept by the backend from prepare to discard. */
+typedef struct braid_cpu_kernel {
+  /* Parses attributes, makes primitives, packs constants. NULL: no state beyond the node description. `node` and
+   * everything it points to (but not operand.constant) outlives the kernel, so `state` may keep the pointer. */
+  braid_status (*create)(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                         braid_prepared_info *info);
+  braid_status (*run)(const braid_node_desc *node, void *state, const braid_cpu_args *args);
+  void (*destroy)(const braid_allocator *allocator, void *state); /* NULL: braid_free */
+} braid_cpu_kernel;
+
+typedef struct braid_cpu_table {
+  const braid_kernel *kernels;
+  size_t count;
+} braid_cpu_table;
+
+/* Folding on the host: a braid_evaluator over the reference kernels lives in evaluate.c. */
+
+#endif

@@ -1,0 +1,163 @@
+/* The graph as the library's own rooms see it: its structure, the ops table, shape inference, passes.
+ *
+ * Memory: a graph owns one arena for names, attributes and index lists, freed as a whole; tensors are reference counted.
+ * Nothing here knows a device: what must be computed while folding is asked of an evaluator. */
+#ifndef BRAID_GRAPH_GRAPH_H
+#define BRAID_GRAPH_GRAPH_H
+
+#include "braid/graph.h"
+
+typedef enum braid_attr_kind {
+  BRAID_ATTR_INT,
+  BRAID_ATTR_FLOAT,
+  BRAID_ATTR_STRING,
+  BRAID_ATTR_INTS,
+  BRAID_ATTR_FLOATS,
+  BRAID_ATTR_STRINGS,
+  BRAID_ATTR_TENSOR,
+} braid_attr_kind;
+
+typedef struct braid_attr {
+  const char *name;
+  braid_attr_kind kind;
+  size_t count; /* of ints, floats, strings */
+  union {
+    int64_t i;
+    double f;
+    const char *s;
+    const int64_t *ints;
+    const float *floats;
+    const char *const *strings;
+    braid_tensor *tensor; /* one reference held */
+  };
+} braid_attr;
+
+struct braid_attrs {
+  braid_attr *items;
+  size_t count, capacity;
+};
+
+typedef struct braid_value {
+  const char *name;
+  braid_value_kind kind;
+  braid_desc desc;
+  braid_tensor *tensor;    /* CONSTANT, PARAMETER, STATE; also a RESULT that folding has computed, until it is made a
+                              CONSTANT */
+  braid_node_id producer;  /* RESULT */
+  braid_value_id next;     /* PARAMETER, STATE: what it becomes after a run; -1: stays */
+} braid_value;
+
+struct braid_op;
+typedef struct braid_node {
+  const char *name;
+  const struct braid_op *op;
+  braid_attrs attrs;
+  size_t input_count, output_count;
+  braid_value_id *inputs, *outputs; /* -1: left out */
+  bool backward; /* built by braid_graph_gradients or for an optimizer */
+} braid_node;
+
+struct braid_graph {
+  const braid_allocator *allocator;
+  struct braid_arena *arena;
+  const char *name;
+  braid_value *values;
+  braid_node *nodes; /* topological order */
+  braid_value_id *inputs, *outputs;
+  size_t value_count, value_capacity, node_count, node_capacity;
+  size_t input_count, input_capacity, output_count, output_capacity;
+  struct braid_name_map *names; /* value name -> id */
+  uint64_t unique;              /* for generated names */
+};
+
+/* --- ops table ------------------------------------------------------------------------------------------------------
+ * One entry per op. Ops carry the meaning of the newest ONNX opset we read; the importer rewrites older forms. */
+typedef struct braid_infer {
+  braid_graph *graph;
+  braid_node *node;
+} braid_infer;
+
+typedef struct braid_gradient_context braid_gradient_context; /* gradient.h */
+
+enum {
+  BRAID_OP_VIEW = 1,       /* output 0 is input 0 in another shape: no data moves if PLAIN (Reshape, Identity ...) */
+  BRAID_OP_RANDOM = 2,     /* never folded */
+  BRAID_OP_ELEMENTWISE = 4 /* output element i depends on element i of same-shaped inputs; any common layout will do */
+};
+
+typedef struct braid_op {
+  const char *name;
+  int16_t min_inputs, max_inputs;   /* -1: no limit */
+  int16_t min_outputs, max_outputs;
+  uint32_t flags;
+  /* Sets the outputs' descriptions (braid_infer_output) from the inputs'; all present inputs' types and shapes are
+   * known. Fails with INVALID_GRAPH and a sentence when the node breaks the op's rules. */
+  braid_status (*infer)(const braid_infer *infer);
+  /* Multiply-accumulates; NULL: 0. */
+  int64_t (*macs)(const braid_graph *graph, const braid_node *node);
+  /* Adds the backward nodes; NULL: not differentiable (an error if a gradient is asked through it). */
+  braid_status (*gradient)(braid_gradient_context *context);
+} braid_op;
+
+const braid_op *braid_op_find(const char *name); /* NULL: none; a hash or binary search, never a scan */
+size_t braid_op_count(void);
+const braid_op *braid_op_at(size_t index);
+
+/* Each src/graph/ops/<family>.c hands over one table; ops.c lists the families in one place. */
+typedef struct braid_op_family {
+  const braid_op *ops;
+  size_t count;
+} braid_op_family;
+
+/* --- for infer functions ------------------------------------------------------------------------------------------- */
+size_t braid_infer_inputs(const braid_infer *infer);
+/* NULL if left out. */
+const braid_desc *braid_infer_input(const braid_infer *infer, size_t index);
+/* The input's contents where they are known before the run (constants, folded results), else NULL. */
+const braid_tensor *braid_infer_constant(const braid_infer *infer, size_t index);
+/* Sets an output's type and shape, checked; ignores an output that is left out. */
+BRAID_MUST_CHECK braid_status braid_infer_output(const braid_infer *infer, size_t index, braid_dtype dtype, int rank,
+                                                 const int64_t *dims);
+/* INVALID_GRAPH with "node NAME (OP): " before the message. */
+BRAID_MUST_CHECK braid_status braid_infer_fail(const braid_infer *infer, const char *format, ...) BRAID_PRINTF(2, 3);
+/* Numpy broadcasting of two shapes into `out`; false if they do not fit. */
+bool braid_broadcast(const braid_desc *a, const braid_desc *b, braid_desc *out);
+/* axis in [-rank, rank) to [0, rank); INVALID_GRAPH otherwise. */
+BRAID_MUST_CHECK braid_status braid_infer_axis(const braid_infer *infer, int64_t axis, int rank, int *out);
+
+/* --- whole graph --------------------------------------------------------------------------------------------------- */
+/* Computes a node whose inputs are all known; outputs[i] gets a new tensor (NULL where left out). UNSUPPORTED: leave it
+ * to the run. */
+typedef struct braid_evaluator {
+  braid_status (*evaluate)(void *context, const braid_graph *graph, const braid_node *node,
+                           const braid_tensor *const *inputs, braid_tensor **outputs);
+  void *context;
+} braid_evaluator;
+
+/* One sweep in topological order: infers every value, folds what does not depend on inputs, parameters and states, then
+ * removes dead nodes. `evaluator` may be NULL: nothing is folded but Constant, Shape and Size. */
+BRAID_MUST_CHECK braid_status braid_graph_infer(braid_graph *graph, const braid_evaluator *evaluator);
+/* Infers one node now (as add_node does). OK and unknown outputs while inputs are unknown. */
+BRAID_MUST_CHECK braid_status braid_graph_infer_node(braid_graph *graph, braid_node_id node);
+/* Orders nodes topologically; INVALID_GRAPH names a node on a cycle. */
+BRAID_MUST_CHECK braid_status braid_graph_sort(braid_graph *graph);
+/* Removes nodes and values that no output and no state update needs; indices change. */
+BRAID_MUST_CHECK braid_status braid_graph_compact(braid_graph *graph);
+/* Number of uses of a value by nodes, outputs and updates. */
+BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, int32_t *uses /* value_count */);
+
+/* Rewrites for speed, same results: fuses Conv + BatchNormalization (constants), bias Adds, activations and residual
+ * Adds into FusedConv / FusedGemm, drops Identity and inference Dropout. Removes what it replaces. */
+BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph, bool training);
+
+/* --- internals shared by importers and passes ---------------------------------------------------------------------- */
+void *braid_graph_arena_alloc(braid_graph *graph, size_t bytes); /* zeroed; NULL when out of memory */
+const char *braid_graph_intern(braid_graph *graph, const char *text, size_t length);
+/* A new unnamed-or-named value without producer. */
+BRAID_MUST_CHECK braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind,
+                                                    braid_value_id *out);
+const braid_attr *braid_attrs_find(const braid_attrs *attrs, const char *name);
+/* Makes every use of `from` a use of `to`. */
+void braid_graph_replace_uses(braid_graph *graph, braid_value_id from, braid_value_id to);
+
+#endif
