@@ -3,6 +3,7 @@
 #define BRAID_BRAID_H
 #include "braid/data.h"
 #include "braid/device.h"
+#include "braid/log.h"
 #include "braid/model.h"
 #include "braid/session.h"
 #include "braid/train.h"

@@ -1,0 +1,24 @@
+/* Text: a growing buffer with printf, and small string helpers. */
+#ifndef BRAID_BASE_TEXT_H
+#define BRAID_BASE_TEXT_H
+#include <stdbool.h>
+#include <stdint.h>
+#include "braid/allocator.h"
+typedef struct braid_text {
+  const braid_allocator *allocator;
+  char *data; /* always terminated; "" at first */
+  size_t length, capacity;
+  bool failed; /* an append ran out of memory: everything after it was dropped */
+} braid_text;
+void braid_text_init(braid_text *text, const braid_allocator *allocator);
+void braid_text_deinit(braid_text *text);
+void braid_text_add(braid_text *text, const char *string);
+void braid_text_add_bytes(braid_text *text, const void *bytes, size_t count);
+void braid_text_printf(braid_text *text, const char *format, ...) BRAID_PRINTF(2, 3);
+void braid_text_add_json(braid_text *text, const char *string); /* quoted and escaped; invalid UTF-8 replaced */
+void braid_text_add_html(braid_text *text, const char *string); /* escaped */
+char *braid_strdup(const braid_allocator *allocator, const char *string); /* NULL when out of memory */
+/* Whole-string conversions: false if anything is left over or the value does not fit. */
+bool braid_parse_i64(const char *string, int64_t *out);
+bool braid_parse_f64(const char *string, double *out); /* finite only */
+#endif
