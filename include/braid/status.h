@@ -8,11 +8,11 @@
 #if defined(__GNUC__)
 #define BRAID_API __attribute__((visibility("default")))
 #define BRAID_MUST_CHECK __attribute__((warn_unused_result))
-#define BRAID_PRINTF(format, first) __attribute__((format(printf, format, first)))
+#define BRAID_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
 #define BRAID_API
 #define BRAID_MUST_CHECK
-#define BRAID_PRINTF(format, first)
+#define BRAID_PRINTF(text, first)
 #endif
 
 #define BRAID_STATUS_MAP(X)                                                                                            \
