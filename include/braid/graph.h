@@ -78,13 +78,17 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_input(braid_graph *graph
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_tensor(braid_graph *graph, const char *name,
                                                                braid_value_kind kind, braid_tensor *tensor,
                                                                braid_value_id *out);
-/* Adds a node with `output_count` new RESULT values, written to outputs[] (entries set to -1 by the caller beforehand
- * are left out). The op must be in the op table, else NOT_FOUND; input and output counts are checked against it.
- * Shapes are inferred at once where the inputs' are known. */
+/* Adds a node with `output_count` new RESULT values, written to outputs[]; optional entries that the caller has set to
+ * -1 beforehand are left out. The op must be in the op table, else NOT_FOUND; input and output counts are checked
+ * against it. Shapes are inferred at once where they can be, again whenever an attribute is set, and for good by
+ * resolve. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_node(braid_graph *graph, const char *op, const char *name,
                                                              const braid_value_id *inputs, size_t input_count,
                                                              braid_value_id *outputs, size_t output_count,
                                                              braid_node_id *out);
+/* Names are unique: INVALID_GRAPH if another value has it. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id value,
+                                                                 const char *name);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_int(braid_graph *graph, braid_node_id node, const char *name,
                                                             int64_t value);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_float(braid_graph *graph, braid_node_id node, const char *name,
@@ -93,19 +97,21 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_string(braid_graph *grap
                                                                const char *value);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_ints(braid_graph *graph, braid_node_id node, const char *name,
                                                              const int64_t *values, size_t count);
-BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_floats(braid_graph *graph, braid_node_id node,
-                                                               const char *name, const float *values, size_t count);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_floats(braid_graph *graph, braid_node_id node, const char *name,
+                                                               const float *values, size_t count);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_strings(braid_graph *graph, braid_node_id node,
                                                                 const char *name, const char *const *values,
                                                                 size_t count);
-BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_tensor(braid_graph *graph, braid_node_id node,
-                                                               const char *name, braid_tensor *tensor);
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_tensor(braid_graph *graph, braid_node_id node, const char *name,
+                                                               braid_tensor *tensor);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value);
 /* Fixes the shape of an input that the model left open (or overrides the one it declares). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id input, int rank,
                                                                     const int64_t *dims);
-/* Turns every floating-point CONSTANT that is an initializer of a trainable input (weights, biases, scales) into a
- * PARAMETER, and the running statistics of BatchNormalization into STATEs. */
+/* Makes a forward graph trainable: every floating-point CONSTANT that feeds a trainable input (weights, biases, scales)
+ * becomes a PARAMETER; BatchNormalization goes into training mode with its running statistics as STATEs; Dropout goes
+ * into training mode. Call it before resolving, so that parameters are not folded. INVALID_GRAPH if nothing is
+ * trainable. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_make_trainable(braid_graph *graph);
 
 /* Builds the backward nodes of the scalar (one-element) value `loss`: for each value in `wrt` the id of its gradient

@@ -1,8 +1,8 @@
 /* Gradients: what an op's gradient function works with.
  *
  * A gradient function is called once per forward node that the loss depends on, in reverse topological order, with the
- * gradients of its outputs known; it adds ordinary nodes and hands over the gradients of its inputs. Contributions to the
- * same value are summed by the driver. */
+ * gradients of its outputs known; it adds ordinary nodes and hands over the gradients of its inputs. Contributions to
+ * the same value are summed by the driver. */
 #ifndef BRAID_GRAPH_GRADIENT_H
 #define BRAID_GRAPH_GRADIENT_H
 
@@ -10,7 +10,8 @@
 
 struct braid_gradient_context {
   braid_graph *graph;
-  braid_node_id node; /* index, because graph->nodes moves as nodes are added */
+  braid_node_id node;                 /* index, because graph->nodes moves as nodes are added */
+  struct braid_gradient_state *state; /* the driver's */
 };
 
 /* Gradient of output `index`; -1 if the loss does not depend on it. */

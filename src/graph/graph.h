@@ -1,7 +1,7 @@
 /* The graph as the library's own rooms see it: its structure, the ops table, shape inference, passes.
  *
- * Memory: a graph owns one arena for names, attributes and index lists, freed as a whole; tensors are reference counted.
- * Nothing here knows a device: what must be computed while folding is asked of an evaluator. */
+ * Memory: a graph owns one arena for names, attributes and index lists, freed as a whole; tensors are reference
+ * counted. Nothing here knows a device: what must be computed while folding is asked of an evaluator. */
 #ifndef BRAID_GRAPH_GRAPH_H
 #define BRAID_GRAPH_GRAPH_H
 
@@ -41,10 +41,10 @@ typedef struct braid_value {
   const char *name;
   braid_value_kind kind;
   braid_desc desc;
-  braid_tensor *tensor;    /* CONSTANT, PARAMETER, STATE; also a RESULT that folding has computed, until it is made a
-                              CONSTANT */
-  braid_node_id producer;  /* RESULT */
-  braid_value_id next;     /* PARAMETER, STATE: what it becomes after a run; -1: stays */
+  braid_tensor *tensor;   /* CONSTANT, PARAMETER, STATE; also a RESULT that folding has computed, until it is made a
+                             CONSTANT */
+  braid_node_id producer; /* RESULT */
+  braid_value_id next;    /* PARAMETER, STATE: what it becomes after a run; -1: stays */
 } braid_value;
 
 struct braid_op;
@@ -54,7 +54,7 @@ typedef struct braid_node {
   braid_attrs attrs;
   size_t input_count, output_count;
   braid_value_id *inputs, *outputs; /* -1: left out */
-  bool backward; /* built by braid_graph_gradients or for an optimizer */
+  bool backward;                    /* built by braid_graph_gradients or for an optimizer */
 } braid_node;
 
 struct braid_graph {
@@ -87,7 +87,7 @@ enum {
 
 typedef struct braid_op {
   const char *name;
-  int16_t min_inputs, max_inputs;   /* -1: no limit */
+  int16_t min_inputs, max_inputs; /* -1: no limit */
   int16_t min_outputs, max_outputs;
   uint32_t flags;
   /* Sets the outputs' descriptions (braid_infer_output) from the inputs'; all present inputs' types and shapes are
@@ -109,7 +109,8 @@ typedef struct braid_op_family {
   size_t count;
 } braid_op_family;
 
-/* --- for infer functions ------------------------------------------------------------------------------------------- */
+/* --- for infer functions -------------------------------------------------------------------------------------------
+ */
 size_t braid_infer_inputs(const braid_infer *infer);
 /* NULL if left out. */
 const braid_desc *braid_infer_input(const braid_infer *infer, size_t index);
@@ -125,7 +126,8 @@ bool braid_broadcast(const braid_desc *a, const braid_desc *b, braid_desc *out);
 /* axis in [-rank, rank) to [0, rank); INVALID_GRAPH otherwise. */
 BRAID_MUST_CHECK braid_status braid_infer_axis(const braid_infer *infer, int64_t axis, int rank, int *out);
 
-/* --- whole graph --------------------------------------------------------------------------------------------------- */
+/* --- whole graph ---------------------------------------------------------------------------------------------------
+ */
 /* Computes a node whose inputs are all known; outputs[i] gets a new tensor (NULL where left out). UNSUPPORTED: leave it
  * to the run. */
 typedef struct braid_evaluator {
@@ -150,7 +152,8 @@ BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, i
  * Adds into FusedConv / FusedGemm, drops Identity and inference Dropout. Removes what it replaces. */
 BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph, bool training);
 
-/* --- internals shared by importers and passes ---------------------------------------------------------------------- */
+/* --- internals shared by importers and passes ----------------------------------------------------------------------
+ */
 void *braid_graph_arena_alloc(braid_graph *graph, size_t bytes); /* zeroed; NULL when out of memory */
 const char *braid_graph_intern(braid_graph *graph, const char *text, size_t length);
 /* A new unnamed-or-named value without producer. */

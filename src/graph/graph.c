@@ -1,0 +1,352 @@
+#include "graph/graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/try.h"
+#include "base/vector.h"
+
+braid_status braid_graph_create(const braid_allocator *allocator, const char *name, braid_graph **out) {
+  *out = NULL;
+  braid_graph *graph = braid_zalloc(allocator, sizeof *graph);
+  if (!graph) return BRAID_NO_MEMORY;
+  graph->allocator = allocator;
+  braid_status status = braid_arena_create(allocator, &graph->arena);
+  if (status == BRAID_OK) status = braid_name_map_create(allocator, &graph->names);
+  if (status == BRAID_OK) {
+    graph->name = braid_graph_intern(graph, name ? name : "", name ? strlen(name) : 0);
+    if (!graph->name) status = BRAID_NO_MEMORY;
+  }
+  if (status == BRAID_OK)
+    *out = graph;
+  else
+    braid_graph_destroy(graph);
+  return status;
+}
+
+static void release_attrs(const braid_allocator *allocator, braid_attrs *attrs) {
+  for (size_t i = 0; i < attrs->count; i++)
+    if (attrs->items[i].kind == BRAID_ATTR_TENSOR) braid_tensor_release(attrs->items[i].tensor);
+  braid_free(allocator, attrs->items);
+}
+
+void braid_graph_destroy(braid_graph *graph) {
+  if (!graph) return;
+  for (size_t i = 0; i < graph->value_count; i++) braid_tensor_release(graph->values[i].tensor);
+  for (size_t i = 0; i < graph->node_count; i++) release_attrs(graph->allocator, &graph->nodes[i].attrs);
+  braid_free(graph->allocator, graph->values);
+  braid_free(graph->allocator, graph->nodes);
+  braid_free(graph->allocator, graph->inputs);
+  braid_free(graph->allocator, graph->outputs);
+  braid_name_map_destroy(graph->names);
+  braid_arena_destroy(graph->arena);
+  braid_free(graph->allocator, graph);
+}
+
+void *braid_graph_arena_alloc(braid_graph *graph, size_t bytes) {
+  return braid_arena_alloc(graph->arena, bytes);
+}
+
+const char *braid_graph_intern(braid_graph *graph, const char *text, size_t length) {
+  return braid_arena_text(graph->arena, text, length);
+}
+
+/* --- cloning -------------------------------------------------------------------------------------------------------
+ */
+static braid_status clone_attr(braid_graph *clone, braid_node_id node, const braid_attr *attr) {
+  switch (attr->kind) {
+  case BRAID_ATTR_INT:
+    return braid_graph_set_int(clone, node, attr->name, attr->i);
+  case BRAID_ATTR_FLOAT:
+    return braid_graph_set_float(clone, node, attr->name, attr->f);
+  case BRAID_ATTR_STRING:
+    return braid_graph_set_string(clone, node, attr->name, attr->s);
+  case BRAID_ATTR_INTS:
+    return braid_graph_set_ints(clone, node, attr->name, attr->ints, attr->count);
+  case BRAID_ATTR_FLOATS:
+    return braid_graph_set_floats(clone, node, attr->name, attr->floats, attr->count);
+  case BRAID_ATTR_STRINGS:
+    return braid_graph_set_strings(clone, node, attr->name, attr->strings, attr->count);
+  case BRAID_ATTR_TENSOR:
+    return braid_graph_set_tensor(clone, node, attr->name, attr->tensor);
+  }
+  return BRAID_INTERNAL;
+}
+
+static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
+  for (size_t i = 0; i < graph->value_count; i++) {
+    const braid_value *value = &graph->values[i];
+    braid_value_id id;
+    BRAID_TRY(braid_graph_add_value(clone, value->name, value->kind, &id));
+    braid_value *copy = &clone->values[id];
+    copy->desc = value->desc;
+    copy->tensor = value->tensor ? braid_tensor_retain(value->tensor) : NULL;
+    copy->producer = value->producer;
+    copy->next = value->next;
+  }
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    braid_node *nodes =
+        braid_grow(clone->allocator, clone->nodes, clone->node_count, &clone->node_capacity, sizeof *nodes);
+    if (!nodes) return BRAID_NO_MEMORY;
+    clone->nodes = nodes;
+    braid_node *copy = &nodes[clone->node_count];
+    *copy = (braid_node){.op = node->op,
+                         .backward = node->backward,
+                         .input_count = node->input_count,
+                         .output_count = node->output_count};
+    copy->name = braid_graph_intern(clone, node->name, strlen(node->name));
+    copy->inputs = braid_graph_arena_alloc(clone, (node->input_count + 1) * sizeof *copy->inputs);
+    copy->outputs = braid_graph_arena_alloc(clone, (node->output_count + 1) * sizeof *copy->outputs);
+    if (!copy->name || !copy->inputs || !copy->outputs) return BRAID_NO_MEMORY;
+    memcpy(copy->inputs, node->inputs, node->input_count * sizeof *copy->inputs);
+    memcpy(copy->outputs, node->outputs, node->output_count * sizeof *copy->outputs);
+    clone->node_count++;
+    for (size_t a = 0; a < node->attrs.count; a++)
+      BRAID_TRY(clone_attr(clone, (braid_node_id)i, &node->attrs.items[a]));
+  }
+  for (size_t i = 0; i < graph->value_count; i++) clone->values[i].desc = graph->values[i].desc;
+  for (size_t i = 0; i < graph->input_count; i++) {
+    braid_value_id *inputs =
+        braid_grow(clone->allocator, clone->inputs, clone->input_count, &clone->input_capacity, sizeof *inputs);
+    if (!inputs) return BRAID_NO_MEMORY;
+    clone->inputs = inputs;
+    inputs[clone->input_count++] = graph->inputs[i];
+  }
+  for (size_t i = 0; i < graph->output_count; i++) BRAID_TRY(braid_graph_add_output(clone, graph->outputs[i]));
+  clone->unique = graph->unique;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_clone(const braid_graph *graph, braid_graph **out) {
+  *out = NULL;
+  braid_graph *clone;
+  BRAID_TRY(braid_graph_create(graph->allocator, graph->name, &clone));
+  braid_status status = clone_into(graph, clone);
+  if (status == BRAID_OK)
+    *out = clone;
+  else
+    braid_graph_destroy(clone);
+  return status;
+}
+
+/* --- queries -------------------------------------------------------------------------------------------------------
+ */
+const char *braid_graph_name(const braid_graph *graph) {
+  return graph->name;
+}
+size_t braid_graph_value_count(const braid_graph *graph) {
+  return graph->value_count;
+}
+size_t braid_graph_node_count(const braid_graph *graph) {
+  return graph->node_count;
+}
+size_t braid_graph_input_count(const braid_graph *graph) {
+  return graph->input_count;
+}
+size_t braid_graph_output_count(const braid_graph *graph) {
+  return graph->output_count;
+}
+
+braid_value_id braid_graph_input(const braid_graph *graph, size_t index) {
+  return index < graph->input_count ? graph->inputs[index] : -1;
+}
+
+braid_value_id braid_graph_output(const braid_graph *graph, size_t index) {
+  return index < graph->output_count ? graph->outputs[index] : -1;
+}
+
+braid_value_id braid_graph_find_value(const braid_graph *graph, const char *name) {
+  int64_t id;
+  return braid_name_map_get(graph->names, name, &id) ? (braid_value_id)id : -1;
+}
+
+static bool has_value(const braid_graph *graph, braid_value_id id) {
+  return id >= 0 && (size_t)id < graph->value_count;
+}
+
+static bool has_node(const braid_graph *graph, braid_node_id id) {
+  return id >= 0 && (size_t)id < graph->node_count;
+}
+
+braid_value_info braid_graph_value(const braid_graph *graph, braid_value_id id) {
+  if (!has_value(graph, id)) return (braid_value_info){.name = "", .desc = {.rank = -1}, .producer = -1};
+  const braid_value *value = &graph->values[id];
+  return (braid_value_info){value->name, value->kind, value->desc, value->tensor, value->producer};
+}
+
+braid_node_info braid_graph_node(const braid_graph *graph, braid_node_id id) {
+  if (!has_node(graph, id)) return (braid_node_info){.name = "", .op = ""};
+  const braid_node *node = &graph->nodes[id];
+  return (braid_node_info){node->name,         node->op->name, &node->attrs, node->input_count,
+                           node->output_count, node->inputs,   node->outputs};
+}
+
+int64_t braid_graph_node_macs(const braid_graph *graph, braid_node_id id) {
+  if (!has_node(graph, id) || !graph->nodes[id].op->macs) return 0;
+  return graph->nodes[id].op->macs(graph, &graph->nodes[id]);
+}
+
+/* --- building ------------------------------------------------------------------------------------------------------
+ */
+/* The given name, or a free one made from `stem`; NULL when out of memory. */
+static const char *unique_name(braid_graph *graph, const char *name, const char *stem) {
+  if (name && *name) return braid_graph_intern(graph, name, strlen(name));
+  char buffer[96];
+  do {
+    snprintf(buffer, sizeof buffer, "%.60s_%" PRIu64, stem, graph->unique++);
+  } while (braid_graph_find_value(graph, buffer) >= 0);
+  return braid_graph_intern(graph, buffer, strlen(buffer));
+}
+
+braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind, braid_value_id *out) {
+  *out = -1;
+  if (graph->value_count >= INT32_MAX) return braid_fail(BRAID_OUT_OF_RANGE, "more than 2^31 values");
+  if (name && *name && braid_graph_find_value(graph, name) >= 0)
+    return braid_fail(BRAID_INVALID_GRAPH, "value %.200s is defined twice", name);
+  braid_value *values =
+      braid_grow(graph->allocator, graph->values, graph->value_count, &graph->value_capacity, sizeof *values);
+  if (!values) return BRAID_NO_MEMORY;
+  graph->values = values;
+  const char *own = unique_name(graph, name, "v");
+  if (!own) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_name_map_set(graph->names, own, (int64_t)graph->value_count));
+  values[graph->value_count] =
+      (braid_value){.name = own, .kind = kind, .desc = {.rank = -1}, .producer = -1, .next = -1};
+  *out = (braid_value_id)graph->value_count++;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_add_input(braid_graph *graph, const char *name, const braid_desc *desc, braid_value_id *out) {
+  *out = -1;
+  braid_value_id *inputs =
+      braid_grow(graph->allocator, graph->inputs, graph->input_count, &graph->input_capacity, sizeof *inputs);
+  if (!inputs) return BRAID_NO_MEMORY;
+  graph->inputs = inputs;
+  BRAID_TRY(braid_graph_add_value(graph, name, BRAID_VALUE_INPUT, out));
+  graph->values[*out].desc = *desc;
+  inputs[graph->input_count++] = *out;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_add_tensor(braid_graph *graph, const char *name, braid_value_kind kind, braid_tensor *tensor,
+                                    braid_value_id *out) {
+  *out = -1;
+  if (kind != BRAID_VALUE_CONSTANT && kind != BRAID_VALUE_PARAMETER && kind != BRAID_VALUE_STATE)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a tensor is a constant, a parameter or a state");
+  BRAID_TRY(braid_graph_add_value(graph, name, kind, out));
+  graph->values[*out].tensor = braid_tensor_retain(tensor);
+  graph->values[*out].desc = *braid_tensor_desc(tensor);
+  return BRAID_OK;
+}
+
+static braid_status check_arity(const braid_op *op, const char *name, size_t inputs, size_t outputs) {
+  if (inputs < (size_t)op->min_inputs || (op->max_inputs >= 0 && inputs > (size_t)op->max_inputs))
+    return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): has %zu inputs, the op takes %d to %d", name, op->name,
+                      inputs, op->min_inputs, op->max_inputs);
+  if (outputs < (size_t)op->min_outputs || (op->max_outputs >= 0 && outputs > (size_t)op->max_outputs))
+    return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): has %zu outputs, the op gives %d to %d", name, op->name,
+                      outputs, op->min_outputs, op->max_outputs);
+  return BRAID_OK;
+}
+
+braid_status braid_graph_add_node(braid_graph *graph, const char *op_name, const char *name,
+                                  const braid_value_id *inputs, size_t input_count, braid_value_id *outputs,
+                                  size_t output_count, braid_node_id *out) {
+  if (out) *out = -1;
+  const braid_op *op = braid_op_find(op_name);
+  if (!op) return braid_fail(BRAID_NOT_FOUND, "op %.80s is not known", op_name);
+  const char *shown = name && *name ? name : op_name;
+  BRAID_TRY(check_arity(op, shown, input_count, output_count));
+  for (size_t i = 0; i < input_count; i++) {
+    if (inputs[i] >= 0 && !has_value(graph, inputs[i]))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "node %.120s (%s): input %zu does not exist", shown, op->name, i);
+    if (inputs[i] < 0 && i < (size_t)op->min_inputs)
+      return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): input %zu is missing", shown, op->name, i);
+  }
+  braid_node *nodes =
+      braid_grow(graph->allocator, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
+  if (!nodes) return BRAID_NO_MEMORY;
+  graph->nodes = nodes;
+  braid_node node = {.op = op, .input_count = input_count, .output_count = output_count};
+  node.name = unique_name(graph, name, op_name);
+  node.inputs = braid_graph_arena_alloc(graph, (input_count + 1) * sizeof *node.inputs);
+  node.outputs = braid_graph_arena_alloc(graph, (output_count + 1) * sizeof *node.outputs);
+  if (!node.name || !node.inputs || !node.outputs) return BRAID_NO_MEMORY;
+  if (input_count) memcpy(node.inputs, inputs, input_count * sizeof *inputs);
+  for (size_t i = 0; i < output_count; i++) {
+    node.outputs[i] = -1;
+    if (outputs[i] == -1 && i >= (size_t)op->min_outputs) continue;
+    BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &node.outputs[i]));
+    graph->values[node.outputs[i]].producer = (braid_node_id)graph->node_count;
+  }
+  for (size_t i = 0; i < output_count; i++) outputs[i] = node.outputs[i];
+  braid_node_id id = (braid_node_id)graph->node_count;
+  graph->nodes[graph->node_count++] = node;
+  (void)!braid_graph_infer_node(graph, id); /* attributes may be missing yet: resolve repeats it and reports */
+  if (out) *out = id;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id id, const char *name) {
+  if (!has_value(graph, id)) return braid_fail(BRAID_INVALID_ARGUMENT, "value %d does not exist", id);
+  if (strcmp(graph->values[id].name, name) == 0) return BRAID_OK;
+  if (braid_graph_find_value(graph, name) >= 0)
+    return braid_fail(BRAID_INVALID_GRAPH, "value %.200s is defined twice", name);
+  const char *own = braid_graph_intern(graph, name, strlen(name));
+  if (!own) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_name_map_set(graph->names, own, id));
+  braid_name_map_remove(graph->names, graph->values[id].name);
+  graph->values[id].name = own;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value) {
+  if (!has_value(graph, value)) return braid_fail(BRAID_INVALID_ARGUMENT, "value %d does not exist", value);
+  braid_value_id *outputs =
+      braid_grow(graph->allocator, graph->outputs, graph->output_count, &graph->output_capacity, sizeof *outputs);
+  if (!outputs) return BRAID_NO_MEMORY;
+  graph->outputs = outputs;
+  outputs[graph->output_count++] = value;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id input, int rank, const int64_t *dims) {
+  if (!has_value(graph, input) || graph->values[input].kind != BRAID_VALUE_INPUT)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "value %d is not an input of the graph", input);
+  braid_desc desc;
+  braid_status status = braid_desc_init(&desc, graph->values[input].desc.dtype, rank, dims);
+  if (status != BRAID_OK) return braid_fail_prefix(status, "input %.120s", graph->values[input].name);
+  graph->values[input].desc = desc;
+  return BRAID_OK;
+}
+
+braid_status braid_graph_update_state(braid_graph *graph, braid_value_id state, braid_value_id next) {
+  if (!has_value(graph, state) || !has_value(graph, next))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "value %d or %d does not exist", state, next);
+  braid_value *value = &graph->values[state];
+  if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "value %.120s is neither a parameter nor a state", value->name);
+  if (value->next >= 0) return braid_fail(BRAID_INVALID_GRAPH, "value %.120s is updated twice", value->name);
+  const braid_value *other = &graph->values[next];
+  if (other->kind != BRAID_VALUE_RESULT)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "value %.120s is not computed by a node", other->name);
+  if (other->desc.rank >= 0 &&
+      (other->desc.dtype != value->desc.dtype || !braid_desc_same_shape(&other->desc, &value->desc)))
+    return braid_fail(BRAID_INVALID_GRAPH, "value %.120s and its update differ in type or shape", value->name);
+  value->next = next;
+  return BRAID_OK;
+}
+
+void braid_graph_replace_uses(braid_graph *graph, braid_value_id from, braid_value_id to) {
+  for (size_t i = 0; i < graph->node_count; i++)
+    for (size_t j = 0; j < graph->nodes[i].input_count; j++)
+      if (graph->nodes[i].inputs[j] == from) graph->nodes[i].inputs[j] = to;
+  for (size_t i = 0; i < graph->output_count; i++)
+    if (graph->outputs[i] == from) graph->outputs[i] = to;
+  for (size_t i = 0; i < graph->value_count; i++)
+    if (graph->values[i].next == from) graph->values[i].next = to;
+}

@@ -1,0 +1,231 @@
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "graph/graph.h"
+
+/* A folded result larger than this stays a computation: it would cost more memory than time. */
+static const size_t kMaxFoldedBytes = (size_t)1 << 31;
+
+/* --- for infer functions -------------------------------------------------------------------------------------------
+ */
+size_t braid_infer_inputs(const braid_infer *infer) {
+  return infer->node->input_count;
+}
+
+static const braid_value *input_value(const braid_infer *infer, size_t index) {
+  if (index >= infer->node->input_count || infer->node->inputs[index] < 0) return NULL;
+  return &infer->graph->values[infer->node->inputs[index]];
+}
+
+const braid_desc *braid_infer_input(const braid_infer *infer, size_t index) {
+  const braid_value *value = input_value(infer, index);
+  return value ? &value->desc : NULL;
+}
+
+const braid_tensor *braid_infer_constant(const braid_infer *infer, size_t index) {
+  const braid_value *value = input_value(infer, index);
+  if (!value || value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE) return NULL;
+  return value->tensor;
+}
+
+braid_status braid_infer_fail(const braid_infer *infer, const char *format, ...) {
+  char message[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, sizeof message, format, arguments);
+  va_end(arguments);
+  return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): %s", infer->node->name, infer->node->op->name, message);
+}
+
+braid_status braid_infer_output(const braid_infer *infer, size_t index, braid_dtype dtype, int rank,
+                                const int64_t *dims) {
+  if (index >= infer->node->output_count || infer->node->outputs[index] < 0) return BRAID_OK;
+  braid_desc desc;
+  braid_status status = braid_desc_init(&desc, dtype, rank, dims);
+  if (status != BRAID_OK)
+    return braid_fail_prefix(status, "node %.120s (%s): output %zu", infer->node->name, infer->node->op->name, index);
+  infer->graph->values[infer->node->outputs[index]].desc = desc;
+  return BRAID_OK;
+}
+
+bool braid_broadcast(const braid_desc *a, const braid_desc *b, braid_desc *out) {
+  int rank = a->rank > b->rank ? a->rank : b->rank;
+  braid_desc result = {.dtype = a->dtype, .rank = rank};
+  for (int i = 0; i < rank; i++) {
+    int ia = i - (rank - a->rank), ib = i - (rank - b->rank);
+    int64_t da = ia >= 0 ? a->dims[ia] : 1, db = ib >= 0 ? b->dims[ib] : 1;
+    if (da != db && da != 1 && db != 1) return false;
+    result.dims[i] = da == 1 ? db : da;
+  }
+  *out = result;
+  return true;
+}
+
+braid_status braid_infer_axis(const braid_infer *infer, int64_t axis, int rank, int *out) {
+  if (axis < -rank || axis >= rank)
+    return braid_infer_fail(infer, "axis %lld is outside [%d, %d)", (long long)axis, -rank, rank);
+  *out = (int)(axis < 0 ? axis + rank : axis);
+  return BRAID_OK;
+}
+
+/* --- one node ------------------------------------------------------------------------------------------------------
+ */
+static bool is_known(const braid_desc *desc) {
+  if (desc->dtype == BRAID_NONE || desc->rank < 0) return false;
+  for (int i = 0; i < desc->rank; i++)
+    if (desc->dims[i] < 0) return false;
+  return true;
+}
+
+static const braid_value *first_unknown_input(const braid_graph *graph, const braid_node *node) {
+  for (size_t i = 0; i < node->input_count; i++)
+    if (node->inputs[i] >= 0 && !is_known(&graph->values[node->inputs[i]].desc)) return &graph->values[node->inputs[i]];
+  return NULL;
+}
+
+braid_status braid_graph_infer_node(braid_graph *graph, braid_node_id id) {
+  braid_node *node = &graph->nodes[id];
+  if (first_unknown_input(graph, node)) return BRAID_OK;
+  return node->op->infer(&(braid_infer){graph, node});
+}
+
+/* --- folding -------------------------------------------------------------------------------------------------------
+ */
+/* Shape and Size depend on a description only, so they fold even when the data is not known. */
+static braid_status fold_shape(braid_graph *graph, const braid_node *node) {
+  const braid_desc *source = &graph->values[node->inputs[0]].desc;
+  braid_value *target = &graph->values[node->outputs[0]];
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(graph->allocator, &target->desc, &tensor));
+  int64_t *data = braid_tensor_data(tensor);
+  if (strcmp(node->op->name, "Size") == 0) {
+    data[0] = braid_desc_count(source);
+  } else {
+    int64_t start = braid_attr_int(&node->attrs, "start", 0);
+    if (start < 0) start += source->rank;
+    if (start < 0) start = 0;
+    for (int64_t i = 0; i < target->desc.dims[0]; i++) data[i] = source->dims[start + i];
+  }
+  target->tensor = tensor;
+  return BRAID_OK;
+}
+
+static braid_status fold_constant(braid_graph *graph, const braid_node *node) {
+  braid_tensor *tensor = braid_attr_tensor(&node->attrs, "value");
+  if (tensor) graph->values[node->outputs[0]].tensor = braid_tensor_retain(tensor);
+  return BRAID_OK;
+}
+
+static bool can_fold(const braid_graph *graph, const braid_node *node) {
+  if (node->op->flags & BRAID_OP_RANDOM) return false;
+  for (size_t i = 0; i < node->input_count; i++) {
+    if (node->inputs[i] < 0) continue;
+    const braid_value *value = &graph->values[node->inputs[i]];
+    if (value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE || !value->tensor) return false;
+  }
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0) {
+      const braid_desc *desc = &graph->values[node->outputs[i]].desc;
+      if (!is_known(desc) || braid_desc_bytes(desc) > kMaxFoldedBytes) return false;
+    }
+  return true;
+}
+
+enum { kMaxListed = 64 }; /* operands of a node that is worth folding without a heap allocation */
+
+static braid_status evaluate(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
+  const braid_tensor *few_inputs[kMaxListed];
+  braid_tensor *few_outputs[kMaxListed] = {NULL};
+  if (node->output_count > kMaxListed) return BRAID_OK;
+  const braid_tensor **inputs = few_inputs;
+  if (node->input_count > kMaxListed) {
+    inputs = braid_zalloc_array(graph->allocator, node->input_count, sizeof *inputs);
+    if (!inputs) return BRAID_NO_MEMORY;
+  }
+  for (size_t i = 0; i < node->input_count; i++)
+    inputs[i] = node->inputs[i] >= 0 ? graph->values[node->inputs[i]].tensor : NULL;
+  braid_status status = evaluator->evaluate(evaluator->context, graph, node, inputs, few_outputs);
+  if (inputs != few_inputs) braid_free(graph->allocator, inputs);
+  if (status == BRAID_UNSUPPORTED) return BRAID_OK; /* left to the run */
+  if (status != BRAID_OK) return braid_fail_prefix(status, "node %.120s (%s): folding", node->name, node->op->name);
+  for (size_t i = 0; i < node->output_count; i++) {
+    if (node->outputs[i] >= 0)
+      graph->values[node->outputs[i]].tensor = few_outputs[i];
+    else
+      braid_tensor_release(few_outputs[i]);
+  }
+  return BRAID_OK;
+}
+
+static braid_status fold(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
+  const char *op = node->op->name;
+  if (strcmp(op, "Shape") == 0 || strcmp(op, "Size") == 0) return fold_shape(graph, node);
+  if (strcmp(op, "Constant") == 0 && braid_attr_has(&node->attrs, "value")) return fold_constant(graph, node);
+  return evaluator && can_fold(graph, node) ? evaluate(graph, node, evaluator) : BRAID_OK;
+}
+
+/* --- whole graph ---------------------------------------------------------------------------------------------------
+ */
+/* Forgets what an earlier sweep found: an input's shape may have changed since. */
+static void forget_results(braid_graph *graph) {
+  for (size_t i = 0; i < graph->value_count; i++) {
+    braid_value *value = &graph->values[i];
+    if (value->kind != BRAID_VALUE_RESULT) continue;
+    braid_tensor_release(value->tensor);
+    value->tensor = NULL;
+    value->desc = (braid_desc){.rank = -1};
+  }
+}
+
+static braid_status check_inputs(const braid_graph *graph) {
+  for (size_t i = 0; i < graph->input_count; i++) {
+    const braid_value *value = &graph->values[graph->inputs[i]];
+    char text[128];
+    if (!is_known(&value->desc))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "input %.120s has an open shape %s: give it one", value->name,
+                        braid_desc_format(&value->desc, text, sizeof text));
+  }
+  return BRAID_OK;
+}
+
+static braid_status infer_and_fold(braid_graph *graph, braid_node_id id, const braid_evaluator *evaluator) {
+  braid_node *node = &graph->nodes[id];
+  const braid_value *unknown = first_unknown_input(graph, node);
+  if (unknown)
+    return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): type or shape of input %.120s is not known", node->name,
+                      node->op->name, unknown->name);
+  BRAID_TRY(node->op->infer(&(braid_infer){graph, node}));
+  node = &graph->nodes[id];
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0 && !is_known(&graph->values[node->outputs[i]].desc))
+      return braid_fail(BRAID_INTERNAL, "node %.120s (%s): output %zu was not inferred", node->name, node->op->name, i);
+  return fold(graph, node, evaluator);
+}
+
+static braid_status check_updates(const braid_graph *graph) {
+  for (size_t i = 0; i < graph->value_count; i++) {
+    const braid_value *value = &graph->values[i];
+    if (value->next < 0) continue;
+    const braid_desc *next = &graph->values[value->next].desc;
+    if (next->dtype != value->desc.dtype || !braid_desc_same_shape(next, &value->desc))
+      return braid_fail(BRAID_INVALID_GRAPH, "value %.120s and its update differ in type or shape", value->name);
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_graph_infer(braid_graph *graph, const braid_evaluator *evaluator) {
+  BRAID_TRY(braid_graph_sort(graph));
+  BRAID_TRY(check_inputs(graph));
+  forget_results(graph);
+  for (size_t i = 0; i < graph->node_count; i++) BRAID_TRY(infer_and_fold(graph, (braid_node_id)i, evaluator));
+  BRAID_TRY(check_updates(graph));
+  for (size_t i = 0; i < graph->value_count; i++) {
+    braid_value *value = &graph->values[i];
+    if (value->kind != BRAID_VALUE_RESULT || !value->tensor) continue;
+    value->kind = BRAID_VALUE_CONSTANT;
+    value->producer = -1;
+  }
+  return braid_graph_compact(graph);
+}
