@@ -1,0 +1,360 @@
+#include "model/onnx_source.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "graph/onnx_dtype.h"
+
+enum { BRAID_ONNX_MAX_SPARSE_BYTES = 1 << 30 }; /* of the dense form: the file bounds the others, not this one */
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little endian and is used in place");
+
+struct braid_onnx_mapping {
+  atomic_int references;
+  const braid_allocator *allocator;
+  braid_file_view view;
+  uint8_t *copy; /* instead of a view */
+  size_t copy_bytes;
+};
+
+static void mapping_release(void *context) {
+  braid_onnx_mapping *mapping = context;
+  if (!mapping || atomic_fetch_sub(&mapping->references, 1) != 1) return;
+  if (mapping->copy) braid_free(mapping->allocator, mapping->copy);
+  else braid_file_close(&mapping->view);
+  braid_free(mapping->allocator, mapping);
+}
+
+static const uint8_t *mapping_data(const braid_onnx_mapping *mapping, size_t *bytes) {
+  *bytes = mapping->copy ? mapping->copy_bytes : mapping->view.bytes;
+  return mapping->copy ? mapping->copy : mapping->view.data;
+}
+
+static braid_status mapping_open(const braid_allocator *allocator, const char *path, braid_onnx_mapping **out) {
+  *out = NULL;
+  braid_onnx_mapping *mapping = braid_zalloc(allocator, sizeof *mapping);
+  if (!mapping) return BRAID_NO_MEMORY;
+  atomic_init(&mapping->references, 1);
+  mapping->allocator = allocator;
+  braid_status status = braid_file_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &mapping->view);
+  if (status == BRAID_OK) *out = mapping;
+  else braid_free(allocator, mapping);
+  return status;
+}
+
+braid_status braid_onnx_source_open(const braid_allocator *allocator, const char *path, braid_onnx_source *out) {
+  *out = (braid_onnx_source){.allocator = allocator, .path = path};
+  return mapping_open(allocator, path, &out->file);
+}
+
+braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const char *path, const uint8_t *data,
+                                    size_t bytes, braid_onnx_source *out) {
+  *out = (braid_onnx_source){.allocator = allocator, .path = path};
+  braid_onnx_mapping *mapping = braid_zalloc(allocator, sizeof *mapping);
+  uint8_t *copy = braid_alloc(allocator, bytes);
+  if (!mapping || !copy) {
+    braid_free(allocator, mapping);
+    braid_free(allocator, copy);
+    return BRAID_NO_MEMORY;
+  }
+  if (bytes) memcpy(copy, data, bytes);
+  atomic_init(&mapping->references, 1);
+  mapping->allocator = allocator;
+  mapping->copy = copy;
+  mapping->copy_bytes = bytes;
+  out->file = mapping;
+  return BRAID_OK;
+}
+
+void braid_onnx_source_close(braid_onnx_source *source) {
+  mapping_release(source->file);
+  for (size_t i = 0; i < source->external_count; i++) mapping_release(source->external[i]);
+  braid_free(source->allocator, source->external);
+  braid_name_map_destroy(source->external_names);
+  *source = (braid_onnx_source){0};
+}
+
+const uint8_t *braid_onnx_source_data(const braid_onnx_source *source, size_t *bytes) {
+  return mapping_data(source->file, bytes);
+}
+
+/* --- external data ------------------------------------------------------------------------------------------------- */
+/* A location is relative to the model's folder and must stay inside it, also through symbolic links. */
+static braid_status resolve_location(const braid_onnx_source *source, const char *location, char resolved[PATH_MAX]) {
+  if (!*location || *location == '/')
+    return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\": expected a path relative to the model",
+                      location);
+  for (const char *part = location; part; part = strchr(part, '/')) {
+    if (*part == '/') part++;
+    if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || !part[2]))
+      return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" leaves the model's folder", location);
+  }
+  char folder[PATH_MAX];
+  const char *slash = strrchr(source->path, '/');
+  braid_text path;
+  braid_text_init(&path, source->allocator);
+  if (slash) braid_text_add_bytes(&path, source->path, (size_t)(slash - source->path) + 1);
+  else braid_text_add(&path, "./");
+  bool found = !path.failed && realpath(path.data, folder);
+  braid_text_add(&path, location);
+  bool failed = path.failed;
+  found = found && !failed && realpath(path.data, resolved);
+  braid_text_deinit(&path);
+  if (failed) return BRAID_NO_MEMORY;
+  if (!found)
+    return braid_fail(BRAID_NOT_FOUND, "external data at \"%.200s\": no such file beside the model", location);
+  size_t length = strlen(folder);
+  if (length > 1 && (strncmp(resolved, folder, length) != 0 || resolved[length] != '/'))
+    return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" leaves the model's folder", location);
+  return BRAID_OK;
+}
+
+static braid_status open_external(braid_onnx_source *source, const char *location, braid_onnx_mapping **out) {
+  int64_t index;
+  if (!source->external_names) BRAID_TRY(braid_name_map_create(source->allocator, &source->external_names));
+  if (braid_name_map_get(source->external_names, location, &index)) {
+    *out = source->external[index];
+    return BRAID_OK;
+  }
+  char resolved[PATH_MAX];
+  BRAID_TRY(resolve_location(source, location, resolved));
+  braid_onnx_mapping **grown = braid_grow(source->allocator, source->external, source->external_count,
+                                          &source->external_capacity, sizeof *grown);
+  if (!grown) return BRAID_NO_MEMORY;
+  source->external = grown;
+  BRAID_TRY(mapping_open(source->allocator, resolved, &source->external[source->external_count]));
+  *out = source->external[source->external_count++];
+  return braid_name_map_set(source->external_names, location, (int64_t)source->external_count - 1);
+}
+
+/* --- tensors ------------------------------------------------------------------------------------------------------- */
+/* bool must be 0 or 1 wherever C reads it, so its bytes are never used in place. */
+static braid_status from_bytes(braid_onnx_source *source, braid_onnx_mapping *mapping, const uint8_t *data,
+                               size_t bytes, const braid_desc *desc, braid_tensor **out) {
+  size_t expected = braid_desc_bytes(desc);
+  if (bytes != expected) {
+    char shape[128];
+    return braid_fail(BRAID_INVALID_FILE, "holds %zu bytes, %s takes %zu", bytes,
+                      braid_desc_format(desc, shape, sizeof shape), expected);
+  }
+  size_t alignment = braid_dtype_size(desc->dtype);
+  if (mapping && desc->dtype != BRAID_BOOL && bytes && (uintptr_t)data % alignment == 0) {
+    braid_status status =
+        braid_tensor_wrap(source->allocator, desc, (void *)data, mapping_release, mapping, out);
+    if (status == BRAID_OK) atomic_fetch_add(&mapping->references, 1);
+    return status;
+  }
+  BRAID_TRY(braid_tensor_create(source->allocator, desc, out));
+  uint8_t *to = braid_tensor_data(*out);
+  if (desc->dtype == BRAID_BOOL)
+    for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
+  else if (bytes) memcpy(to, data, bytes);
+  return BRAID_OK;
+}
+
+static braid_status from_external(braid_onnx_source *source, const Onnx__TensorProto *proto, const braid_desc *desc,
+                                  braid_tensor **out) {
+  const char *location = NULL;
+  int64_t offset = 0, length = -1;
+  for (size_t i = 0; i < proto->n_external_data; i++) {
+    const char *key = proto->external_data[i]->key, *value = proto->external_data[i]->value;
+    if (!key || !value) continue;
+    bool good = true;
+    if (strcmp(key, "location") == 0) location = value;
+    else if (strcmp(key, "offset") == 0) good = braid_parse_i64(value, &offset) && offset >= 0;
+    else if (strcmp(key, "length") == 0) good = braid_parse_i64(value, &length) && length >= 0;
+    if (!good)
+      return braid_fail(BRAID_INVALID_FILE, "external data: %s is \"%.80s\", expected a number of bytes", key, value);
+  }
+  if (!location) return braid_fail(BRAID_INVALID_FILE, "external data without a location");
+  braid_onnx_mapping *mapping;
+  BRAID_TRY(open_external(source, location, &mapping));
+  size_t bytes;
+  const uint8_t *data = mapping_data(mapping, &bytes);
+  size_t left = (uint64_t)offset <= bytes ? bytes - (size_t)offset : 0;
+  size_t take = length < 0 ? braid_desc_bytes(desc) : (size_t)length;
+  if ((uint64_t)offset > bytes || take > left)
+    return braid_fail(BRAID_INVALID_FILE, "external data: %zu bytes at offset %lld of \"%.200s\", which has %zu", take,
+                      (long long)offset, location, bytes);
+  return from_bytes(source, mapping, data + offset, take, desc, out);
+}
+
+static braid_status check_count(size_t given, int64_t expected, const char *member) {
+  if ((uint64_t)expected == given) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s holds %zu values, the shape takes %lld", member, given,
+                    (long long)expected);
+}
+
+/* Types that ONNX keeps in int32_data, each in its range; 16-bit floats as their bits. */
+static braid_status from_int32(const Onnx__TensorProto *proto, braid_dtype dtype, int64_t count, void *to) {
+  BRAID_TRY(check_count(proto->n_int32_data, count, "int32_data"));
+  int64_t low = 0, high = UINT16_MAX;
+  switch (dtype) {
+  case BRAID_I32: low = INT32_MIN, high = INT32_MAX; break;
+  case BRAID_I16: low = INT16_MIN, high = INT16_MAX; break;
+  case BRAID_I8: low = INT8_MIN, high = INT8_MAX; break;
+  case BRAID_U8: high = UINT8_MAX; break;
+  case BRAID_BOOL: high = 1; break;
+  default: break;
+  }
+  for (int64_t i = 0; i < count; i++) {
+    int32_t value = proto->int32_data[i];
+    if (value < low || value > high)
+      return braid_fail(BRAID_INVALID_FILE, "element %lld is %d, %s holds %lld to %lld", (long long)i, value,
+                        braid_dtype_name(dtype), (long long)low, (long long)high);
+    switch (braid_dtype_size(dtype)) {
+    case 4: ((int32_t *)to)[i] = value; break;
+    case 2: ((uint16_t *)to)[i] = (uint16_t)value; break;
+    default: ((uint8_t *)to)[i] = (uint8_t)value; break;
+    }
+  }
+  return BRAID_OK;
+}
+
+static braid_status from_uint64(const Onnx__TensorProto *proto, braid_dtype dtype, int64_t count, void *to) {
+  BRAID_TRY(check_count(proto->n_uint64_data, count, "uint64_data"));
+  for (int64_t i = 0; i < count; i++) {
+    uint64_t value = proto->uint64_data[i];
+    if (dtype == BRAID_U64) {
+      ((uint64_t *)to)[i] = value;
+      continue;
+    }
+    if (value > UINT32_MAX)
+      return braid_fail(BRAID_INVALID_FILE, "element %lld is %llu, uint32 holds 0 to %u", (long long)i,
+                        (unsigned long long)value, UINT32_MAX);
+    ((uint32_t *)to)[i] = (uint32_t)value;
+  }
+  return BRAID_OK;
+}
+
+static braid_status copy_field(size_t given, const void *from, const char *member, const braid_desc *desc, void *to) {
+  BRAID_TRY(check_count(given, braid_desc_count(desc), member));
+  if (given) memcpy(to, from, braid_desc_bytes(desc));
+  return BRAID_OK;
+}
+
+static size_t typed_count(const Onnx__TensorProto *proto, braid_dtype dtype) {
+  switch (dtype) {
+  case BRAID_F32: return proto->n_float_data;
+  case BRAID_F64: return proto->n_double_data;
+  case BRAID_I64: return proto->n_int64_data;
+  case BRAID_U32:
+  case BRAID_U64: return proto->n_uint64_data;
+  default: return proto->n_int32_data;
+  }
+}
+
+static braid_status from_typed(braid_onnx_source *source, const Onnx__TensorProto *proto, const braid_desc *desc,
+                               braid_tensor **out) {
+  int64_t count = braid_desc_count(desc);
+  if ((uint64_t)count != typed_count(proto, desc->dtype)) /* before anything is allocated for it */
+    return check_count(typed_count(proto, desc->dtype), count, "the field of its type");
+  BRAID_TRY(braid_tensor_create(source->allocator, desc, out));
+  void *to = braid_tensor_data(*out);
+  braid_status status;
+  switch (desc->dtype) {
+  case BRAID_F32: status = copy_field(proto->n_float_data, proto->float_data, "float_data", desc, to); break;
+  case BRAID_F64: status = copy_field(proto->n_double_data, proto->double_data, "double_data", desc, to); break;
+  case BRAID_I64: status = copy_field(proto->n_int64_data, proto->int64_data, "int64_data", desc, to); break;
+  case BRAID_U32:
+  case BRAID_U64: status = from_uint64(proto, desc->dtype, count, to); break;
+  default: status = from_int32(proto, desc->dtype, count, to); break;
+  }
+  if (status != BRAID_OK) {
+    braid_tensor_release(*out);
+    *out = NULL;
+  }
+  return status;
+}
+
+static braid_status tensor_desc(int32_t type, size_t rank, const int64_t *dims, braid_desc *desc) {
+  braid_dtype dtype = braid_dtype_from_onnx(type);
+  if (dtype == BRAID_NONE && strcmp(braid_onnx_dtype_name(type), "unknown") == 0)
+    return braid_fail(BRAID_INVALID_FILE, "element type %d is none that ONNX defines", type);
+  if (dtype == BRAID_NONE)
+    return braid_fail(BRAID_UNSUPPORTED, "element type %s", braid_onnx_dtype_name(type));
+  if (rank > BRAID_MAX_RANK)
+    return braid_fail(BRAID_UNSUPPORTED, "%zu dimensions, at most %d are carried", rank, BRAID_MAX_RANK);
+  braid_status status = braid_desc_init(desc, dtype, (int)rank, dims);
+  return status == BRAID_OUT_OF_RANGE ? BRAID_INVALID_FILE : status;
+}
+
+static braid_status import_tensor(braid_onnx_source *source, const Onnx__TensorProto *proto, braid_tensor **out) {
+  braid_desc desc;
+  BRAID_TRY(tensor_desc(proto->data_type, proto->n_dims, proto->dims, &desc));
+  if (proto->has_data_location && proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+    return from_external(source, proto, &desc, out);
+  if (proto->segment) {
+    size_t bytes;
+    const uint8_t *data = mapping_data(source->file, &bytes);
+    size_t length = (size_t)(proto->segment->end - proto->segment->begin);
+    return from_bytes(source, source->file, data + proto->segment->begin, length, &desc, out);
+  }
+  if (proto->has_raw_data)
+    return from_bytes(source, NULL, proto->raw_data.data, proto->raw_data.len, &desc, out);
+  return from_typed(source, proto, &desc, out);
+}
+
+braid_status braid_onnx_tensor(braid_onnx_source *source, const Onnx__TensorProto *proto, braid_tensor **out) {
+  *out = NULL;
+  braid_status status = import_tensor(source, proto, out);
+  if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
+  return braid_fail_prefix(status, "tensor \"%.120s\"", proto->name ? proto->name : "");
+}
+
+/* --- sparse tensors ------------------------------------------------------------------------------------------------ */
+/* Indices are linear [NNZ] or coordinates [NNZ, rank]. */
+static braid_status scatter(const braid_tensor *values, const braid_tensor *indices, braid_tensor *dense) {
+  const braid_desc *desc = braid_tensor_desc(dense), *places = braid_tensor_desc(indices);
+  int64_t count = braid_desc_count(braid_tensor_desc(values)), total = braid_desc_count(desc);
+  bool linear = places->rank == 1;
+  if (places->dtype != BRAID_I64 || (!linear && (places->rank != 2 || places->dims[1] != desc->rank)) ||
+      (places->rank >= 1 && places->dims[0] != count))
+    return braid_fail(BRAID_INVALID_FILE, "sparse tensor: indices do not fit its values and dimensions");
+  size_t size = braid_dtype_size(desc->dtype);
+  uint8_t *to = braid_tensor_data(dense);
+  const uint8_t *from = braid_tensor_const_data(values);
+  memset(to, 0, braid_desc_bytes(desc));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = 0;
+    bool inside = true;
+    if (linear) at = braid_tensor_get_i64(indices, i);
+    for (int d = 0; !linear && d < desc->rank; d++) {
+      int64_t index = braid_tensor_get_i64(indices, i * desc->rank + d);
+      inside = inside && index >= 0 && index < desc->dims[d];
+      at = inside ? at * desc->dims[d] + index : -1;
+    }
+    if (at < 0 || at >= total)
+      return braid_fail(BRAID_INVALID_FILE, "sparse tensor: index of value %lld is out of bounds", (long long)i);
+    memcpy(to + (size_t)at * size, from + (size_t)i * size, size);
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_onnx_sparse_tensor(braid_onnx_source *source, const Onnx__SparseTensorProto *proto,
+                                      braid_tensor **out) {
+  *out = NULL;
+  if (!proto->values || !proto->indices)
+    return braid_fail(BRAID_INVALID_FILE, "sparse tensor without values or indices");
+  braid_tensor *values = NULL, *indices = NULL, *dense = NULL;
+  braid_desc desc;
+  braid_status status = tensor_desc(proto->values->data_type, proto->n_dims, proto->dims, &desc);
+  if (status == BRAID_OK) status = braid_onnx_tensor(source, proto->values, &values);
+  if (status == BRAID_OK) status = braid_onnx_tensor(source, proto->indices, &indices);
+  if (status == BRAID_OK && braid_desc_bytes(&desc) > BRAID_ONNX_MAX_SPARSE_BYTES)
+    status = braid_fail(BRAID_UNSUPPORTED, "sparse tensor of more than %zu bytes when dense",
+                        (size_t)BRAID_ONNX_MAX_SPARSE_BYTES);
+  if (status == BRAID_OK) status = braid_tensor_create(source->allocator, &desc, &dense);
+  if (status == BRAID_OK) status = scatter(values, indices, dense);
+  braid_tensor_release(values);
+  braid_tensor_release(indices);
+  if (status == BRAID_OK) *out = dense;
+  else braid_tensor_release(dense);
+  return status;
+}
