@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "graph/control.h"
 #include "graph/graph.h"
 
 /* A folded result larger than this stays a computation: it would cost more memory than time. */
@@ -215,11 +216,33 @@ static braid_status check_updates(const braid_graph *graph) {
   return BRAID_OK;
 }
 
+static bool has_control(const braid_graph *graph) {
+  for (size_t i = 0; i < graph->node_count; i++)
+    if (braid_control_is(&graph->nodes[i])) return true;
+  return false;
+}
+
+static braid_status sweep(braid_graph *graph, const braid_evaluator *evaluator) {
+  bool *dead = NULL; /* values of branches that are not taken */
+  if (has_control(graph)) {
+    dead = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *dead);
+    if (!dead) return BRAID_NO_MEMORY;
+  }
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < graph->node_count; i++) {
+    bool skip = false;
+    if (dead) status = braid_control_step(graph, (braid_node_id)i, dead, &skip);
+    if (status == BRAID_OK && !skip) status = infer_and_fold(graph, (braid_node_id)i, evaluator);
+  }
+  braid_free(graph->allocator, dead);
+  return status;
+}
+
 braid_status braid_graph_infer(braid_graph *graph, const braid_evaluator *evaluator) {
   BRAID_TRY(braid_graph_sort(graph));
   BRAID_TRY(check_inputs(graph));
   forget_results(graph);
-  for (size_t i = 0; i < graph->node_count; i++) BRAID_TRY(infer_and_fold(graph, (braid_node_id)i, evaluator));
+  BRAID_TRY(sweep(graph, evaluator));
   BRAID_TRY(check_updates(graph));
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];

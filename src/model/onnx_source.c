@@ -26,8 +26,10 @@ struct braid_onnx_mapping {
 static void mapping_release(void *context) {
   braid_onnx_mapping *mapping = context;
   if (!mapping || atomic_fetch_sub(&mapping->references, 1) != 1) return;
-  if (mapping->copy) braid_free(mapping->allocator, mapping->copy);
-  else braid_file_close(&mapping->view);
+  if (mapping->copy)
+    braid_free(mapping->allocator, mapping->copy);
+  else
+    braid_file_close(&mapping->view);
   braid_free(mapping->allocator, mapping);
 }
 
@@ -43,8 +45,10 @@ static braid_status mapping_open(const braid_allocator *allocator, const char *p
   atomic_init(&mapping->references, 1);
   mapping->allocator = allocator;
   braid_status status = braid_file_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &mapping->view);
-  if (status == BRAID_OK) *out = mapping;
-  else braid_free(allocator, mapping);
+  if (status == BRAID_OK)
+    *out = mapping;
+  else
+    braid_free(allocator, mapping);
   return status;
 }
 
@@ -84,7 +88,8 @@ const uint8_t *braid_onnx_source_data(const braid_onnx_source *source, size_t *b
   return mapping_data(source->file, bytes);
 }
 
-/* --- external data ------------------------------------------------------------------------------------------------- */
+/* --- external data -------------------------------------------------------------------------------------------------
+ */
 /* A location is relative to the model's folder and must stay inside it, also through symbolic links. */
 static braid_status resolve_location(const braid_onnx_source *source, const char *location, char resolved[PATH_MAX]) {
   if (!*location || *location == '/')
@@ -99,8 +104,10 @@ static braid_status resolve_location(const braid_onnx_source *source, const char
   const char *slash = strrchr(source->path, '/');
   braid_text path;
   braid_text_init(&path, source->allocator);
-  if (slash) braid_text_add_bytes(&path, source->path, (size_t)(slash - source->path) + 1);
-  else braid_text_add(&path, "./");
+  if (slash)
+    braid_text_add_bytes(&path, source->path, (size_t)(slash - source->path) + 1);
+  else
+    braid_text_add(&path, "./");
   bool found = !path.failed && realpath(path.data, folder);
   braid_text_add(&path, location);
   bool failed = path.failed;
@@ -133,7 +140,8 @@ static braid_status open_external(braid_onnx_source *source, const char *locatio
   return braid_name_map_set(source->external_names, location, (int64_t)source->external_count - 1);
 }
 
-/* --- tensors ------------------------------------------------------------------------------------------------------- */
+/* --- tensors -------------------------------------------------------------------------------------------------------
+ */
 /* bool must be 0 or 1 wherever C reads it, so its bytes are never used in place. */
 static braid_status from_bytes(braid_onnx_source *source, braid_onnx_mapping *mapping, const uint8_t *data,
                                size_t bytes, const braid_desc *desc, braid_tensor **out) {
@@ -145,8 +153,7 @@ static braid_status from_bytes(braid_onnx_source *source, braid_onnx_mapping *ma
   }
   size_t alignment = braid_dtype_size(desc->dtype);
   if (mapping && desc->dtype != BRAID_BOOL && bytes && (uintptr_t)data % alignment == 0) {
-    braid_status status =
-        braid_tensor_wrap(source->allocator, desc, (void *)data, mapping_release, mapping, out);
+    braid_status status = braid_tensor_wrap(source->allocator, desc, (void *)data, mapping_release, mapping, out);
     if (status == BRAID_OK) atomic_fetch_add(&mapping->references, 1);
     return status;
   }
@@ -154,7 +161,8 @@ static braid_status from_bytes(braid_onnx_source *source, braid_onnx_mapping *ma
   uint8_t *to = braid_tensor_data(*out);
   if (desc->dtype == BRAID_BOOL)
     for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
-  else if (bytes) memcpy(to, data, bytes);
+  else if (bytes)
+    memcpy(to, data, bytes);
   return BRAID_OK;
 }
 
@@ -166,9 +174,12 @@ static braid_status from_external(braid_onnx_source *source, const Onnx__TensorP
     const char *key = proto->external_data[i]->key, *value = proto->external_data[i]->value;
     if (!key || !value) continue;
     bool good = true;
-    if (strcmp(key, "location") == 0) location = value;
-    else if (strcmp(key, "offset") == 0) good = braid_parse_i64(value, &offset) && offset >= 0;
-    else if (strcmp(key, "length") == 0) good = braid_parse_i64(value, &length) && length >= 0;
+    if (strcmp(key, "location") == 0)
+      location = value;
+    else if (strcmp(key, "offset") == 0)
+      good = braid_parse_i64(value, &offset) && offset >= 0;
+    else if (strcmp(key, "length") == 0)
+      good = braid_parse_i64(value, &length) && length >= 0;
     if (!good)
       return braid_fail(BRAID_INVALID_FILE, "external data: %s is \"%.80s\", expected a number of bytes", key, value);
   }
@@ -196,12 +207,23 @@ static braid_status from_int32(const Onnx__TensorProto *proto, braid_dtype dtype
   BRAID_TRY(check_count(proto->n_int32_data, count, "int32_data"));
   int64_t low = 0, high = UINT16_MAX;
   switch (dtype) {
-  case BRAID_I32: low = INT32_MIN, high = INT32_MAX; break;
-  case BRAID_I16: low = INT16_MIN, high = INT16_MAX; break;
-  case BRAID_I8: low = INT8_MIN, high = INT8_MAX; break;
-  case BRAID_U8: high = UINT8_MAX; break;
-  case BRAID_BOOL: high = 1; break;
-  default: break;
+  case BRAID_I32:
+    low = INT32_MIN, high = INT32_MAX;
+    break;
+  case BRAID_I16:
+    low = INT16_MIN, high = INT16_MAX;
+    break;
+  case BRAID_I8:
+    low = INT8_MIN, high = INT8_MAX;
+    break;
+  case BRAID_U8:
+    high = UINT8_MAX;
+    break;
+  case BRAID_BOOL:
+    high = 1;
+    break;
+  default:
+    break;
   }
   for (int64_t i = 0; i < count; i++) {
     int32_t value = proto->int32_data[i];
@@ -209,9 +231,15 @@ static braid_status from_int32(const Onnx__TensorProto *proto, braid_dtype dtype
       return braid_fail(BRAID_INVALID_FILE, "element %lld is %d, %s holds %lld to %lld", (long long)i, value,
                         braid_dtype_name(dtype), (long long)low, (long long)high);
     switch (braid_dtype_size(dtype)) {
-    case 4: ((int32_t *)to)[i] = value; break;
-    case 2: ((uint16_t *)to)[i] = (uint16_t)value; break;
-    default: ((uint8_t *)to)[i] = (uint8_t)value; break;
+    case 4:
+      ((int32_t *)to)[i] = value;
+      break;
+    case 2:
+      ((uint16_t *)to)[i] = (uint16_t)value;
+      break;
+    default:
+      ((uint8_t *)to)[i] = (uint8_t)value;
+      break;
     }
   }
   return BRAID_OK;
@@ -241,12 +269,17 @@ static braid_status copy_field(size_t given, const void *from, const char *membe
 
 static size_t typed_count(const Onnx__TensorProto *proto, braid_dtype dtype) {
   switch (dtype) {
-  case BRAID_F32: return proto->n_float_data;
-  case BRAID_F64: return proto->n_double_data;
-  case BRAID_I64: return proto->n_int64_data;
+  case BRAID_F32:
+    return proto->n_float_data;
+  case BRAID_F64:
+    return proto->n_double_data;
+  case BRAID_I64:
+    return proto->n_int64_data;
   case BRAID_U32:
-  case BRAID_U64: return proto->n_uint64_data;
-  default: return proto->n_int32_data;
+  case BRAID_U64:
+    return proto->n_uint64_data;
+  default:
+    return proto->n_int32_data;
   }
 }
 
@@ -259,12 +292,22 @@ static braid_status from_typed(braid_onnx_source *source, const Onnx__TensorProt
   void *to = braid_tensor_data(*out);
   braid_status status;
   switch (desc->dtype) {
-  case BRAID_F32: status = copy_field(proto->n_float_data, proto->float_data, "float_data", desc, to); break;
-  case BRAID_F64: status = copy_field(proto->n_double_data, proto->double_data, "double_data", desc, to); break;
-  case BRAID_I64: status = copy_field(proto->n_int64_data, proto->int64_data, "int64_data", desc, to); break;
+  case BRAID_F32:
+    status = copy_field(proto->n_float_data, proto->float_data, "float_data", desc, to);
+    break;
+  case BRAID_F64:
+    status = copy_field(proto->n_double_data, proto->double_data, "double_data", desc, to);
+    break;
+  case BRAID_I64:
+    status = copy_field(proto->n_int64_data, proto->int64_data, "int64_data", desc, to);
+    break;
   case BRAID_U32:
-  case BRAID_U64: status = from_uint64(proto, desc->dtype, count, to); break;
-  default: status = from_int32(proto, desc->dtype, count, to); break;
+  case BRAID_U64:
+    status = from_uint64(proto, desc->dtype, count, to);
+    break;
+  default:
+    status = from_int32(proto, desc->dtype, count, to);
+    break;
   }
   if (status != BRAID_OK) {
     braid_tensor_release(*out);
@@ -277,8 +320,7 @@ static braid_status tensor_desc(int32_t type, size_t rank, const int64_t *dims, 
   braid_dtype dtype = braid_dtype_from_onnx(type);
   if (dtype == BRAID_NONE && strcmp(braid_onnx_dtype_name(type), "unknown") == 0)
     return braid_fail(BRAID_INVALID_FILE, "element type %d is none that ONNX defines", type);
-  if (dtype == BRAID_NONE)
-    return braid_fail(BRAID_UNSUPPORTED, "element type %s", braid_onnx_dtype_name(type));
+  if (dtype == BRAID_NONE) return braid_fail(BRAID_UNSUPPORTED, "element type %s", braid_onnx_dtype_name(type));
   if (rank > BRAID_MAX_RANK)
     return braid_fail(BRAID_UNSUPPORTED, "%zu dimensions, at most %d are carried", rank, BRAID_MAX_RANK);
   braid_status status = braid_desc_init(desc, dtype, (int)rank, dims);
@@ -296,8 +338,7 @@ static braid_status import_tensor(braid_onnx_source *source, const Onnx__TensorP
     size_t length = (size_t)(proto->segment->end - proto->segment->begin);
     return from_bytes(source, source->file, data + proto->segment->begin, length, &desc, out);
   }
-  if (proto->has_raw_data)
-    return from_bytes(source, NULL, proto->raw_data.data, proto->raw_data.len, &desc, out);
+  if (proto->has_raw_data) return from_bytes(source, NULL, proto->raw_data.data, proto->raw_data.len, &desc, out);
   return from_typed(source, proto, &desc, out);
 }
 
@@ -308,7 +349,8 @@ braid_status braid_onnx_tensor(braid_onnx_source *source, const Onnx__TensorProt
   return braid_fail_prefix(status, "tensor \"%.120s\"", proto->name ? proto->name : "");
 }
 
-/* --- sparse tensors ------------------------------------------------------------------------------------------------ */
+/* --- sparse tensors ------------------------------------------------------------------------------------------------
+ */
 /* Indices are linear [NNZ] or coordinates [NNZ, rank]. */
 static braid_status scatter(const braid_tensor *values, const braid_tensor *indices, braid_tensor *dense) {
   const braid_desc *desc = braid_tensor_desc(dense), *places = braid_tensor_desc(indices);
@@ -354,7 +396,9 @@ braid_status braid_onnx_sparse_tensor(braid_onnx_source *source, const Onnx__Spa
   if (status == BRAID_OK) status = scatter(values, indices, dense);
   braid_tensor_release(values);
   braid_tensor_release(indices);
-  if (status == BRAID_OK) *out = dense;
-  else braid_tensor_release(dense);
+  if (status == BRAID_OK)
+    *out = dense;
+  else
+    braid_tensor_release(dense);
   return status;
 }

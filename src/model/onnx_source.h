@@ -7,8 +7,8 @@
 
 #include "base/file.h"
 #include "base/map.h"
-#include "onnx.pb-c.h"
 #include "braid/tensor.h"
+#include "onnx.pb-c.h"
 
 #define BRAID_ONNX_MAX_FILE_BYTES (64ull << 30)
 

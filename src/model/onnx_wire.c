@@ -66,8 +66,12 @@ static braid_status read_field(const wire_reducer *reducer, const uint8_t *at, c
     if (!read_varint(&at, end, &length)) return braid_fail(BRAID_INVALID_FILE, "byte %zu: length is cut off", offset);
     left = (size_t)(end - at);
     break;
-  case WIRE_64: length = 8; break;
-  case WIRE_32: length = 4; break;
+  case WIRE_64:
+    length = 8;
+    break;
+  case WIRE_32:
+    length = 4;
+    break;
   default:
     return braid_fail(BRAID_INVALID_FILE, "byte %zu: wire type %u is none that ONNX uses (not an ONNX file?)", offset,
                       out->wire);
@@ -84,8 +88,8 @@ static braid_status reduce_message(wire_reducer *reducer, const ProtobufCMessage
                                    const uint8_t *end, int depth);
 
 /* Lengths are written in five bytes whatever their value, since the size is known only afterwards. */
-static braid_status reduce_nested(wire_reducer *reducer, const ProtobufCMessageDescriptor *type, const wire_field *field,
-                                  int depth) {
+static braid_status reduce_nested(wire_reducer *reducer, const ProtobufCMessageDescriptor *type,
+                                  const wire_field *field, int depth) {
   braid_text *out = reducer->out;
   put_varint(out, field->number << 3 | WIRE_LENGTH);
   size_t place = out->length;
@@ -146,8 +150,12 @@ braid_status braid_onnx_reduce(const ProtobufCMessageDescriptor *type, const uin
   return reduce_message(&reducer, type, data, data + bytes, 0);
 }
 
-static void *allocate(void *context, size_t bytes) { return braid_alloc(context, bytes); }
-static void release(void *context, void *pointer) { braid_free(context, pointer); }
+static void *allocate(void *context, size_t bytes) {
+  return braid_alloc(context, bytes);
+}
+static void release(void *context, void *pointer) {
+  braid_free(context, pointer);
+}
 
 ProtobufCAllocator braid_onnx_allocator(const braid_allocator *allocator) {
   return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = (void *)allocator};
@@ -163,8 +171,8 @@ braid_status braid_onnx_unpack(const braid_allocator *allocator, const ProtobufC
     ProtobufCAllocator own = braid_onnx_allocator(allocator);
     *out = protobuf_c_message_unpack(type, &own, reduced.length, (const uint8_t *)reduced.data);
     if (!*out)
-      status = braid_fail(BRAID_INVALID_FILE, "not an ONNX %s: a field has the wrong kind of contents",
-                          type->short_name);
+      status =
+          braid_fail(BRAID_INVALID_FILE, "not an ONNX %s: a field has the wrong kind of contents", type->short_name);
   }
   braid_text_deinit(&reduced);
   return status;

@@ -2,8 +2,8 @@
  *
  * A model is mostly weights, and protobuf-c would copy every one of them. The pass checks the structure (lengths, wire
  * types, nesting, number of messages), and writes a reduced copy in which each large raw_data is left out: in its place
- * stands TensorProto.segment, whose begin and end say where in the file the bytes lie. Files that use `segment` for what
- * ONNX meant it (a tensor stored in pieces, which no tool writes) are refused, so the two can't be confused. */
+ * stands TensorProto.segment, whose begin and end say where in the file the bytes lie. Files that use `segment` for
+ * what ONNX meant it (a tensor stored in pieces, which no tool writes) are refused, so the two can't be confused. */
 #ifndef BRAID_MODEL_ONNX_WIRE_H
 #define BRAID_MODEL_ONNX_WIRE_H
 

@@ -1,0 +1,15 @@
+/* Model files: what the rooms of src/model share.
+ *
+ * onnx_*     ONNX in and out, through protobuf-c from ONNX's own .proto
+ * darknet_*  Darknet .cfg and .weights
+ * Nothing here computes: a file becomes a graph, and a graph a file. */
+#ifndef BRAID_MODEL_MODEL_H
+#define BRAID_MODEL_MODEL_H
+
+#include "braid/model.h"
+
+BRAID_MUST_CHECK braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_graph **out);
+/* `options` is never NULL. */
+BRAID_MUST_CHECK braid_status braid_darknet_load(const braid_allocator *allocator, const char *path,
+                                                 const braid_model_options *options, braid_graph **out);
+#endif
