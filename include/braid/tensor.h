@@ -90,6 +90,8 @@ BRAID_API const void *braid_tensor_const_data(const braid_tensor *tensor);
 /* Element `index` (row-major) as double or integer, whatever the type; for reports and shape computations. */
 BRAID_API double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index);
 BRAID_API int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index);
+/* Sets element `index` to a value that its type can hold. */
+BRAID_API void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value);
 
 /* NumPy .npy files, versions 1 to 3, C and Fortran order, little and big endian, into and from PLAIN tensors.
  * A malformed file: INVALID_FILE naming the file, the place and what was expected. Files are written whole or not

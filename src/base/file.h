@@ -1,9 +1,9 @@
 /* Files: read whole or mapped, written whole or not at all. */
 #ifndef BRAID_BASE_FILE_H
 #define BRAID_BASE_FILE_H
+#include "braid/allocator.h"
 #include <stdbool.h>
 #include <stdint.h>
-#include "braid/allocator.h"
 /* Bytes of a file, mapped read-only (private copy for pipes and standard input "-"). */
 typedef struct braid_file_view {
   const uint8_t *data;
@@ -21,7 +21,7 @@ typedef struct braid_writer braid_writer;
 BRAID_MUST_CHECK braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out);
 BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count);
 BRAID_MUST_CHECK braid_status braid_writer_commit(braid_writer *writer); /* ends the writer, also on failure */
-void braid_writer_abort(braid_writer *writer);                          /* NULL is allowed */
+void braid_writer_abort(braid_writer *writer);                           /* NULL is allowed */
 BRAID_MUST_CHECK braid_status braid_file_write(const braid_allocator *allocator, const char *path, const void *bytes,
                                                size_t count);
 BRAID_MUST_CHECK braid_status braid_make_directories(const char *path); /* like mkdir -p */

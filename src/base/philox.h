@@ -1,5 +1,5 @@
-/* Philox4x32-10: counter-based random numbers (Salmon et al., SC 2011). The counter is (seed, step, tensor, element), so
- * the bits are the same on every device, in any order, and after a restart. */
+/* Philox4x32-10: counter-based random numbers (Salmon et al., SC 2011). The counter is (seed, step, tensor, element),
+ * so the bits are the same on every device, in any order, and after a restart. */
 #ifndef BRAID_BASE_PHILOX_H
 #define BRAID_BASE_PHILOX_H
 #include <stdint.h>

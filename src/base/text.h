@@ -1,9 +1,9 @@
 /* Text: a growing buffer with printf, and small string helpers. */
 #ifndef BRAID_BASE_TEXT_H
 #define BRAID_BASE_TEXT_H
+#include "braid/allocator.h"
 #include <stdbool.h>
 #include <stdint.h>
-#include "braid/allocator.h"
 typedef struct braid_text {
   const braid_allocator *allocator;
   char *data; /* always terminated; "" at first */

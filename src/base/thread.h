@@ -1,9 +1,9 @@
 /* Threads: a thin layer over POSIX threads that keeps the library's error rules. */
 #ifndef BRAID_BASE_THREAD_H
 #define BRAID_BASE_THREAD_H
+#include "braid/status.h"
 #include <pthread.h>
 #include <stdint.h>
-#include "braid/status.h"
 typedef struct braid_thread {
   pthread_t handle;
 } braid_thread;

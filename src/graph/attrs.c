@@ -126,3 +126,23 @@ braid_status braid_graph_set_strings(braid_graph *graph, braid_node_id node, con
 braid_status braid_graph_set_tensor(braid_graph *graph, braid_node_id node, const char *name, braid_tensor *tensor) {
   return put(graph, node, name, (braid_attr){.kind = BRAID_ATTR_TENSOR, .tensor = tensor});
 }
+
+braid_status braid_attrs_copy(braid_graph *graph, braid_node_id node, const braid_attr *attr) {
+  switch (attr->kind) {
+  case BRAID_ATTR_INT:
+    return braid_graph_set_int(graph, node, attr->name, attr->i);
+  case BRAID_ATTR_FLOAT:
+    return braid_graph_set_float(graph, node, attr->name, attr->f);
+  case BRAID_ATTR_STRING:
+    return braid_graph_set_string(graph, node, attr->name, attr->s);
+  case BRAID_ATTR_INTS:
+    return braid_graph_set_ints(graph, node, attr->name, attr->ints, attr->count);
+  case BRAID_ATTR_FLOATS:
+    return braid_graph_set_floats(graph, node, attr->name, attr->floats, attr->count);
+  case BRAID_ATTR_STRINGS:
+    return braid_graph_set_strings(graph, node, attr->name, attr->strings, attr->count);
+  case BRAID_ATTR_TENSOR:
+    return braid_graph_set_tensor(graph, node, attr->name, attr->tensor);
+  }
+  return BRAID_INTERNAL;
+}

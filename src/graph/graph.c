@@ -56,26 +56,6 @@ const char *braid_graph_intern(braid_graph *graph, const char *text, size_t leng
 
 /* --- cloning -------------------------------------------------------------------------------------------------------
  */
-static braid_status clone_attr(braid_graph *clone, braid_node_id node, const braid_attr *attr) {
-  switch (attr->kind) {
-  case BRAID_ATTR_INT:
-    return braid_graph_set_int(clone, node, attr->name, attr->i);
-  case BRAID_ATTR_FLOAT:
-    return braid_graph_set_float(clone, node, attr->name, attr->f);
-  case BRAID_ATTR_STRING:
-    return braid_graph_set_string(clone, node, attr->name, attr->s);
-  case BRAID_ATTR_INTS:
-    return braid_graph_set_ints(clone, node, attr->name, attr->ints, attr->count);
-  case BRAID_ATTR_FLOATS:
-    return braid_graph_set_floats(clone, node, attr->name, attr->floats, attr->count);
-  case BRAID_ATTR_STRINGS:
-    return braid_graph_set_strings(clone, node, attr->name, attr->strings, attr->count);
-  case BRAID_ATTR_TENSOR:
-    return braid_graph_set_tensor(clone, node, attr->name, attr->tensor);
-  }
-  return BRAID_INTERNAL;
-}
-
 static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
   for (size_t i = 0; i < graph->value_count; i++) {
     const braid_value *value = &graph->values[i];
@@ -106,7 +86,7 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     memcpy(copy->outputs, node->outputs, node->output_count * sizeof *copy->outputs);
     clone->node_count++;
     for (size_t a = 0; a < node->attrs.count; a++)
-      BRAID_TRY(clone_attr(clone, (braid_node_id)i, &node->attrs.items[a]));
+      BRAID_TRY(braid_attrs_copy(clone, (braid_node_id)i, &node->attrs.items[a]));
   }
   for (size_t i = 0; i < graph->value_count; i++) clone->values[i].desc = graph->values[i].desc;
   for (size_t i = 0; i < graph->input_count; i++) {
@@ -241,6 +221,30 @@ braid_status braid_graph_add_tensor(braid_graph *graph, const char *name, braid_
   graph->values[*out].tensor = braid_tensor_retain(tensor);
   graph->values[*out].desc = *braid_tensor_desc(tensor);
   return BRAID_OK;
+}
+
+braid_status braid_graph_add_scalar(braid_graph *graph, braid_dtype dtype, double value, braid_value_id *out) {
+  *out = -1;
+  braid_desc desc;
+  BRAID_TRY(braid_desc_init(&desc, dtype, 0, NULL));
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &tensor));
+  braid_tensor_set_f64(tensor, 0, value);
+  braid_status status = braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, out);
+  braid_tensor_release(tensor);
+  return status;
+}
+
+braid_status braid_graph_add_int64s(braid_graph *graph, const int64_t *values, size_t count, braid_value_id *out) {
+  *out = -1;
+  braid_desc desc;
+  BRAID_TRY(braid_desc_init(&desc, BRAID_I64, 1, (int64_t[]){(int64_t)count}));
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &tensor));
+  if (count) memcpy(braid_tensor_data(tensor), values, count * sizeof *values);
+  braid_status status = braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, out);
+  braid_tensor_release(tensor);
+  return status;
 }
 
 static braid_status check_arity(const braid_op *op, const char *name, size_t inputs, size_t outputs) {

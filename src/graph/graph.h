@@ -150,7 +150,7 @@ BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, i
 
 /* Rewrites for speed, same results: fuses Conv + BatchNormalization (constants), bias Adds, activations and residual
  * Adds into FusedConv / FusedGemm, drops Identity and inference Dropout. Removes what it replaces. */
-BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph, bool training);
+BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph);
 
 /* --- internals shared by importers and passes ----------------------------------------------------------------------
  */
@@ -160,6 +160,13 @@ const char *braid_graph_intern(braid_graph *graph, const char *text, size_t leng
 BRAID_MUST_CHECK braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind,
                                                     braid_value_id *out);
 const braid_attr *braid_attrs_find(const braid_attrs *attrs, const char *name);
+/* Gives `node` a copy of an attribute (of this graph or of another). */
+BRAID_MUST_CHECK braid_status braid_attrs_copy(braid_graph *graph, braid_node_id node, const braid_attr *attr);
+/* Constants: a scalar of any numeric type, and a list of int64 (axes, shapes). */
+BRAID_MUST_CHECK braid_status braid_graph_add_scalar(braid_graph *graph, braid_dtype dtype, double value,
+                                                     braid_value_id *out);
+BRAID_MUST_CHECK braid_status braid_graph_add_int64s(braid_graph *graph, const int64_t *values, size_t count,
+                                                     braid_value_id *out);
 /* Makes every use of `from` a use of `to`. */
 void braid_graph_replace_uses(braid_graph *graph, braid_value_id from, braid_value_id to);
 

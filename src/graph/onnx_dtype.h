@@ -40,10 +40,12 @@
 static inline braid_dtype braid_dtype_from_onnx(int64_t number) {
   switch (number) {
 #define BRAID_ONNX_DTYPE_FROM(number, name, dtype)                                                                     \
-  case number: return dtype;
+  case number:                                                                                                         \
+    return dtype;
     BRAID_ONNX_DTYPE_MAP(BRAID_ONNX_DTYPE_FROM)
 #undef BRAID_ONNX_DTYPE_FROM
-  default: return BRAID_NONE;
+  default:
+    return BRAID_NONE;
   }
 }
 
@@ -60,10 +62,12 @@ static inline int braid_dtype_to_onnx(braid_dtype dtype) {
 static inline const char *braid_onnx_dtype_name(int64_t number) {
   switch (number) {
 #define BRAID_ONNX_DTYPE_NAME(number, name, dtype)                                                                     \
-  case number: return name;
+  case number:                                                                                                         \
+    return name;
     BRAID_ONNX_DTYPE_MAP(BRAID_ONNX_DTYPE_NAME)
 #undef BRAID_ONNX_DTYPE_NAME
-  default: return "unknown";
+  default:
+    return "unknown";
   }
 }
 

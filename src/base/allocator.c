@@ -1,0 +1,60 @@
+#include "braid/allocator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/vector.h"
+
+enum { kAlignment = 64 };
+
+static void *heap_allocate(void *context, size_t bytes, size_t alignment) {
+  (void)context;
+  void *pointer = NULL;
+  return posix_memalign(&pointer, alignment, bytes) == 0 ? pointer : NULL;
+}
+
+static void heap_release(void *context, void *pointer) {
+  (void)context;
+  free(pointer);
+}
+
+static const braid_allocator kHeap = {NULL, heap_allocate, heap_release};
+
+const braid_allocator *braid_allocator_default(void) {
+  return &kHeap;
+}
+
+void *braid_alloc(const braid_allocator *allocator, size_t bytes) {
+  if (!allocator) allocator = &kHeap;
+  return allocator->allocate(allocator->context, bytes ? bytes : 1, kAlignment);
+}
+
+void *braid_zalloc(const braid_allocator *allocator, size_t bytes) {
+  void *pointer = braid_alloc(allocator, bytes);
+  if (pointer) memset(pointer, 0, bytes ? bytes : 1);
+  return pointer;
+}
+
+void *braid_zalloc_array(const braid_allocator *allocator, size_t count, size_t size) {
+  size_t bytes;
+  return braid_mul_size(count, size, &bytes) ? braid_zalloc(allocator, bytes) : NULL;
+}
+
+void braid_free(const braid_allocator *allocator, void *pointer) {
+  if (!pointer) return;
+  if (!allocator) allocator = &kHeap;
+  allocator->release(allocator->context, pointer);
+}
+
+void *braid_grow(const braid_allocator *allocator, void *items, size_t count, size_t *capacity, size_t item_bytes) {
+  if (items && count < *capacity) return items;
+  size_t wanted = *capacity < 8 ? 8 : *capacity * 2;
+  if (wanted < *capacity) return NULL;
+  void *grown = braid_zalloc_array(allocator, wanted, item_bytes);
+  if (!grown) return NULL;
+  if (count) memcpy(grown, items, count * item_bytes);
+  braid_free(allocator, items);
+  *capacity = wanted;
+  return grown;
+}

@@ -1,0 +1,62 @@
+#include "base/arena.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+
+enum { kBlockBytes = 16384, kAlignment = 16 };
+
+typedef struct block {
+  struct block *next;
+  size_t used, bytes; /* of what follows the header */
+} block;
+
+enum { kHeaderBytes = (sizeof(block) + kAlignment - 1) / kAlignment * kAlignment };
+
+struct braid_arena {
+  const braid_allocator *allocator;
+  block *blocks; /* newest first */
+};
+
+braid_status braid_arena_create(const braid_allocator *allocator, braid_arena **out) {
+  *out = braid_zalloc(allocator, sizeof **out);
+  if (!*out) return BRAID_NO_MEMORY;
+  (*out)->allocator = allocator;
+  return BRAID_OK;
+}
+
+void braid_arena_destroy(braid_arena *arena) {
+  if (!arena) return;
+  for (block *b = arena->blocks; b;) {
+    block *next = b->next;
+    braid_free(arena->allocator, b);
+    b = next;
+  }
+  braid_free(arena->allocator, arena);
+}
+
+void *braid_arena_alloc(braid_arena *arena, size_t bytes) {
+  size_t rounded;
+  if (!braid_add_size(bytes, kAlignment - 1, &rounded)) return NULL;
+  rounded = rounded / kAlignment * kAlignment;
+  block *b = arena->blocks;
+  if (!b || b->bytes - b->used < rounded) {
+    size_t room = rounded > kBlockBytes ? rounded : kBlockBytes, total;
+    if (!braid_add_size(room, kHeaderBytes, &total)) return NULL;
+    b = braid_alloc(arena->allocator, total);
+    if (!b) return NULL;
+    *b = (block){.next = arena->blocks, .bytes = room};
+    arena->blocks = b;
+  }
+  void *pointer = (char *)b + kHeaderBytes + b->used;
+  b->used += rounded;
+  memset(pointer, 0, rounded);
+  return pointer;
+}
+
+char *braid_arena_text(braid_arena *arena, const char *text, size_t length) {
+  if (length == SIZE_MAX) return NULL;
+  char *copy = braid_arena_alloc(arena, length + 1);
+  if (copy && length) memcpy(copy, text, length);
+  return copy;
+}

@@ -1,0 +1,167 @@
+#include "braid/tensor.h"
+
+#include <stdatomic.h>
+
+#include "tensor/half.h"
+
+struct braid_tensor {
+  const braid_allocator *allocator;
+  atomic_int references;
+  braid_desc desc;
+  void *data;
+  void (*release)(void *context); /* NULL and own data: data stands behind this struct's own allocation */
+  void *context;
+  bool owns;
+};
+
+static braid_tensor *new_tensor(const braid_allocator *allocator, const braid_desc *desc) {
+  braid_tensor *tensor = braid_zalloc(allocator, sizeof *tensor);
+  if (!tensor) return NULL;
+  tensor->allocator = allocator;
+  tensor->desc = *desc;
+  atomic_init(&tensor->references, 1);
+  return tensor;
+}
+
+braid_status braid_tensor_create(const braid_allocator *allocator, const braid_desc *desc, braid_tensor **out) {
+  *out = NULL;
+  braid_tensor *tensor = new_tensor(allocator, desc);
+  if (!tensor) return BRAID_NO_MEMORY;
+  tensor->data = braid_alloc(allocator, braid_desc_bytes(desc));
+  tensor->owns = true;
+  if (!tensor->data) {
+    char text[96];
+    braid_free(allocator, tensor);
+    return braid_fail(BRAID_NO_MEMORY, "no room for a tensor %s", braid_desc_format(desc, text, sizeof text));
+  }
+  *out = tensor;
+  return BRAID_OK;
+}
+
+braid_status braid_tensor_wrap(const braid_allocator *allocator, const braid_desc *desc, void *data,
+                               void (*release)(void *context), void *context, braid_tensor **out) {
+  *out = new_tensor(allocator, desc);
+  if (!*out) return BRAID_NO_MEMORY;
+  (*out)->data = data;
+  (*out)->release = release;
+  (*out)->context = context;
+  return BRAID_OK;
+}
+
+braid_tensor *braid_tensor_retain(braid_tensor *tensor) {
+  atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
+  return tensor;
+}
+
+void braid_tensor_release(braid_tensor *tensor) {
+  if (!tensor || atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
+  if (tensor->owns)
+    braid_free(tensor->allocator, tensor->data);
+  else if (tensor->release)
+    tensor->release(tensor->context);
+  braid_free(tensor->allocator, tensor);
+}
+
+const braid_desc *braid_tensor_desc(const braid_tensor *tensor) {
+  return &tensor->desc;
+}
+void *braid_tensor_data(braid_tensor *tensor) {
+  return tensor->data;
+}
+const void *braid_tensor_const_data(const braid_tensor *tensor) {
+  return tensor->data;
+}
+
+double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index) {
+  const void *data = tensor->data;
+  switch (tensor->desc.dtype) {
+  case BRAID_F32:
+    return ((const float *)data)[index];
+  case BRAID_F64:
+    return ((const double *)data)[index];
+  case BRAID_F16:
+    return braid_f16_to_f32(((const uint16_t *)data)[index]);
+  case BRAID_BF16:
+    return braid_bf16_to_f32(((const uint16_t *)data)[index]);
+  case BRAID_U64:
+    return (double)((const uint64_t *)data)[index];
+  default:
+    return (double)braid_tensor_get_i64(tensor, index);
+  }
+}
+
+int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index) {
+  const void *data = tensor->data;
+  switch (tensor->desc.dtype) {
+  case BRAID_I8:
+    return ((const int8_t *)data)[index];
+  case BRAID_I16:
+    return ((const int16_t *)data)[index];
+  case BRAID_I32:
+    return ((const int32_t *)data)[index];
+  case BRAID_I64:
+    return ((const int64_t *)data)[index];
+  case BRAID_BOOL:
+  case BRAID_U8:
+    return ((const uint8_t *)data)[index];
+  case BRAID_U16:
+    return ((const uint16_t *)data)[index];
+  case BRAID_U32:
+    return ((const uint32_t *)data)[index];
+  case BRAID_U64:
+    return (int64_t)((const uint64_t *)data)[index];
+  default:
+    break;
+  }
+  double value = braid_tensor_get_f64(tensor, index);
+  if (!(value >= -0x1p63)) return INT64_MIN; /* NaN too */
+  return value < 0x1p63 ? (int64_t)value : INT64_MAX;
+}
+
+void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value) {
+  void *data = tensor->data;
+  switch (tensor->desc.dtype) {
+  case BRAID_F32:
+    ((float *)data)[index] = (float)value;
+    break;
+  case BRAID_F64:
+    ((double *)data)[index] = value;
+    break;
+  case BRAID_F16:
+    ((uint16_t *)data)[index] = braid_f32_to_f16((float)value);
+    break;
+  case BRAID_BF16:
+    ((uint16_t *)data)[index] = braid_f32_to_bf16((float)value);
+    break;
+  case BRAID_I8:
+    ((int8_t *)data)[index] = (int8_t)value;
+    break;
+  case BRAID_I16:
+    ((int16_t *)data)[index] = (int16_t)value;
+    break;
+  case BRAID_I32:
+    ((int32_t *)data)[index] = (int32_t)value;
+    break;
+  case BRAID_I64:
+    ((int64_t *)data)[index] = (int64_t)value;
+    break;
+  case BRAID_U8:
+    ((uint8_t *)data)[index] = (uint8_t)value;
+    break;
+  case BRAID_U16:
+    ((uint16_t *)data)[index] = (uint16_t)value;
+    break;
+  case BRAID_U32:
+    ((uint32_t *)data)[index] = (uint32_t)value;
+    break;
+  case BRAID_U64:
+    ((uint64_t *)data)[index] = (uint64_t)value;
+    break;
+  case BRAID_BOOL:
+    ((uint8_t *)data)[index] = value != 0;
+    break;
+  case BRAID_NONE:
+  case BRAID_DTYPE_COUNT:
+    break;
+  }
+}

@@ -1,0 +1,34 @@
+#include "train/schedule.h"
+
+#include <math.h>
+
+static const double kPi = 3.14159265358979323846;
+
+/* From `start` to `end` along half a cosine as t goes from 0 to 1. */
+static double anneal(double start, double end, double t) {
+  return end + (start - end) * 0.5 * (1 + cos(kPi * t));
+}
+
+static double one_cycle(double base, double t) {
+  const double rise = 0.3, start = base / 25, end = start / 1e4;
+  return t < rise ? anneal(start, base, t / rise) : anneal(base, end, (t - rise) / (1 - rise));
+}
+
+double braid_learning_rate(const braid_train_options *options, int64_t step, int64_t steps_per_epoch) {
+  double base = options->learning_rate;
+  if (step < options->warmup_steps) return base * (double)(step + 1) / (double)options->warmup_steps;
+  int64_t total = options->epochs * steps_per_epoch;
+  int64_t span = total - options->warmup_steps;
+  double t = span > 1 ? (double)(step - options->warmup_steps) / (double)(span - 1) : 0;
+  switch (options->schedule) {
+  case BRAID_CONSTANT:
+    return base;
+  case BRAID_STEP:
+    return base * pow(options->step_gamma, (double)(step / steps_per_epoch / options->step_epochs));
+  case BRAID_COSINE:
+    return anneal(base, 0, t);
+  case BRAID_ONE_CYCLE:
+    return one_cycle(base, t);
+  }
+  return base;
+}

@@ -1,0 +1,193 @@
+#include "train/step.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/try.h"
+#include "graph/graph.h"
+
+/* --- the model's ends ----------------------------------------------------------------------------------------------
+ */
+braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info, int64_t batch) {
+  if (braid_graph_input_count(model) != 1)
+    return braid_fail(BRAID_INVALID_GRAPH, "the model has %zu inputs; one, the images, is expected",
+                      braid_graph_input_count(model));
+  braid_value_id input = braid_graph_input(model, 0);
+  braid_value_info value = braid_graph_value(model, input);
+  if (value.desc.dtype != BRAID_F32)
+    return braid_fail(BRAID_INVALID_GRAPH, "input %.80s is %s; float32 is expected", value.name,
+                      braid_dtype_name(value.desc.dtype));
+  int64_t dims[BRAID_MAX_RANK], given[4] = {batch, info->channels, info->height, info->width};
+  int rank = value.desc.rank < 1 ? 4 : value.desc.rank;
+  int64_t per_sample = 1;
+  for (int i = 0; i < rank; i++) {
+    bool open = value.desc.rank < 1 || value.desc.dims[i] < 0;
+    if (open && rank != 4 && i > 0)
+      return braid_fail(BRAID_INVALID_GRAPH, "input %.80s has an open dimension %d that the data does not decide",
+                        value.name, i);
+    dims[i] = i == 0 ? batch : open ? given[i] : value.desc.dims[i];
+    if (i > 0 && !braid_mul_i64(per_sample, dims[i], &per_sample))
+      return braid_fail(BRAID_OUT_OF_RANGE, "input %.80s: its size overflows", value.name);
+  }
+  if (rank < 2 || per_sample != (int64_t)info->channels * info->height * info->width)
+    return braid_fail(
+        BRAID_INVALID_ARGUMENT,
+        "input %.80s takes %lld numbers a sample, the data set gives %d x %d x %d (channels, height, width)",
+        value.name, (long long)per_sample, info->channels, info->height, info->width);
+  return braid_graph_set_input_shape(model, input, rank, dims);
+}
+
+braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_softmax,
+                          braid_value_id *out) {
+  if (braid_graph_output_count(graph) < 1) return braid_fail(BRAID_INVALID_GRAPH, "the model has no output");
+  braid_value_id scores = braid_graph_output(graph, 0);
+  const braid_value *value = &graph->values[scores];
+  if (before_softmax && value->kind == BRAID_VALUE_RESULT) {
+    const braid_node *node = &graph->nodes[value->producer];
+    if (strcmp(node->op->name, "Softmax") == 0 || strcmp(node->op->name, "LogSoftmax") == 0) scores = node->inputs[0];
+  }
+  const braid_desc desc = graph->values[scores].desc;
+  if (desc.rank < 1 || desc.dims[0] < 1)
+    return braid_fail(BRAID_INVALID_GRAPH, "output %.80s has no batch dimension", graph->values[scores].name);
+  int64_t classes = braid_desc_count(&desc) / desc.dims[0];
+  if (classes != info->classes)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "output %.80s has %lld scores a sample, the data set has %d classes",
+                      graph->values[scores].name, (long long)classes, info->classes);
+  *out = scores;
+  if (desc.rank == 2) return BRAID_OK;
+  braid_value_id inputs[2] = {scores};
+  BRAID_TRY(braid_graph_add_int64s(graph, (int64_t[]){desc.dims[0], classes}, 2, &inputs[1]));
+  *out = 0;
+  return braid_graph_add_node(graph, "Reshape", NULL, inputs, 2, out, 1, NULL);
+}
+
+/* --- the optimizer -------------------------------------------------------------------------------------------------
+ */
+static braid_status add_state(braid_graph *graph, braid_value_id parameter, const char *suffix, braid_value_id *out) {
+  char name[512];
+  snprintf(name, sizeof name, "%.400s/%s", graph->values[parameter].name, suffix);
+  const braid_desc desc = graph->values[parameter].desc;
+  braid_tensor *zeros;
+  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &zeros));
+  memset(braid_tensor_data(zeros), 0, braid_desc_bytes(&desc));
+  braid_status status = braid_graph_add_tensor(graph, name, BRAID_VALUE_STATE, zeros, out);
+  braid_tensor_release(zeros);
+  return status;
+}
+
+typedef struct step_inputs {
+  braid_value_id rate, number, loss;
+} step_inputs;
+
+/* The loss is handed to the update as its guard: it leaves everything as it was when the loss is not finite, so that
+ * the cause can be looked for, and the last checkpoint stays good. */
+static braid_status add_sgd(braid_graph *graph, const braid_train_options *options, const step_inputs *step,
+                            braid_value_id parameter, braid_value_id gradient) {
+  bool with_momentum = options->momentum != 0;
+  braid_value_id momentum = -1, outputs[2] = {0, with_momentum ? 0 : -1};
+  if (with_momentum) BRAID_TRY(add_state(graph, parameter, "momentum", &momentum));
+  braid_node_id node;
+  BRAID_TRY(braid_graph_add_node(graph, "SgdUpdate", NULL,
+                                 (braid_value_id[]){parameter, gradient, step->rate, momentum, step->loss}, 5, outputs,
+                                 2, &node));
+  graph->nodes[node].backward = true;
+  BRAID_TRY(braid_graph_set_float(graph, node, "momentum", options->momentum));
+  BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", options->weight_decay));
+  BRAID_TRY(braid_graph_set_int(graph, node, "nesterov", options->nesterov));
+  BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
+  return with_momentum ? braid_graph_update_state(graph, momentum, outputs[1]) : BRAID_OK;
+}
+
+static braid_status add_adam(braid_graph *graph, const braid_train_options *options, const step_inputs *step,
+                             braid_value_id parameter, braid_value_id gradient) {
+  braid_value_id first, second, outputs[3] = {0, 0, 0};
+  BRAID_TRY(add_state(graph, parameter, "moment1", &first));
+  BRAID_TRY(add_state(graph, parameter, "moment2", &second));
+  braid_node_id node;
+  BRAID_TRY(
+      braid_graph_add_node(graph, "AdamUpdate", NULL,
+                           (braid_value_id[]){parameter, gradient, step->rate, first, second, step->number, step->loss},
+                           7, outputs, 3, &node));
+  graph->nodes[node].backward = true;
+  BRAID_TRY(braid_graph_set_float(graph, node, "beta1", options->beta1));
+  BRAID_TRY(braid_graph_set_float(graph, node, "beta2", options->beta2));
+  BRAID_TRY(braid_graph_set_float(graph, node, "epsilon", options->epsilon));
+  BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", options->weight_decay));
+  BRAID_TRY(braid_graph_set_int(graph, node, "decoupled", options->optimizer == BRAID_ADAMW));
+  BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
+  BRAID_TRY(braid_graph_update_state(graph, first, outputs[1]));
+  return braid_graph_update_state(graph, second, outputs[2]);
+}
+
+static braid_status add_optimizer(braid_graph *graph, const braid_train_options *options, const step_inputs *step,
+                                  const braid_value_id *parameters, braid_value_id *gradients, size_t count) {
+  BRAID_TRY(braid_graph_gradients(graph, step->loss, parameters, count, gradients));
+  for (size_t i = 0; i < count; i++) {
+    if (gradients[i] < 0) continue;
+    BRAID_TRY(
+        (options->optimizer == BRAID_SGD ? add_sgd : add_adam)(graph, options, step, parameters[i], gradients[i]));
+  }
+  return BRAID_OK;
+}
+
+static braid_status add_backward(braid_graph *graph, const braid_train_options *options, const step_inputs *step) {
+  size_t values = graph->value_count, count = 0;
+  braid_value_id *parameters = braid_zalloc_array(graph->allocator, values, 2 * sizeof *parameters);
+  if (!parameters) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < values; i++)
+    if (graph->values[i].kind == BRAID_VALUE_PARAMETER) parameters[count++] = (braid_value_id)i;
+  braid_status status = add_optimizer(graph, options, step, parameters, parameters + values, count);
+  braid_free(graph->allocator, parameters);
+  return status;
+}
+
+/* --- the whole -----------------------------------------------------------------------------------------------------
+ */
+static braid_status add_loss(braid_graph *graph, const braid_train_options *options, braid_value_id scores,
+                             braid_value_id labels, braid_value_id *loss) {
+  bool cross_entropy = options->loss == BRAID_CROSS_ENTROPY;
+  braid_node_id node;
+  *loss = 0;
+  BRAID_TRY(braid_graph_add_node(graph, cross_entropy ? "CrossEntropyLoss" : "SquaredErrorLoss", "loss",
+                                 (braid_value_id[]){scores, labels}, 2, loss, 1, &node));
+  if (cross_entropy) BRAID_TRY(braid_graph_set_float(graph, node, "label_smoothing", options->label_smoothing));
+  return BRAID_OK;
+}
+
+static braid_status add_input(braid_graph *graph, const char *name, braid_dtype dtype, int rank, int64_t size,
+                              braid_value_id *out) {
+  braid_desc desc;
+  BRAID_TRY(braid_desc_init(&desc, dtype, rank, &size));
+  return braid_graph_add_input(graph, braid_graph_find_value(graph, name) < 0 ? name : NULL, &desc, out);
+}
+
+static braid_status build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
+  BRAID_TRY(braid_bind_input(graph, info, options->batch));
+  BRAID_TRY(braid_graph_make_trainable(graph));
+  BRAID_TRY(braid_resolve(graph));
+  braid_value_id scores, labels;
+  step_inputs step;
+  BRAID_TRY(braid_scores(graph, info, options->loss == BRAID_CROSS_ENTROPY, &scores));
+  graph->output_count = 0; /* the training step gives the loss and the scores instead */
+  BRAID_TRY(add_input(graph, "labels", BRAID_I32, 1, options->batch, &labels));
+  BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &step.rate));
+  BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, 0, &step.number));
+  BRAID_TRY(add_loss(graph, options, scores, labels, &step.loss));
+  BRAID_TRY(braid_graph_add_output(graph, step.loss));
+  BRAID_TRY(braid_graph_add_output(graph, scores));
+  return add_backward(graph, options, &step);
+}
+
+braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,
+                              const braid_train_options *options, braid_graph **out) {
+  *out = NULL;
+  braid_graph *graph;
+  BRAID_TRY(braid_graph_clone(model, &graph));
+  braid_status status = build(graph, info, options);
+  if (status == BRAID_OK)
+    *out = graph;
+  else
+    braid_graph_destroy(graph);
+  return status;
+}
