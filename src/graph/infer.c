@@ -137,7 +137,7 @@ static bool can_fold(const braid_graph *graph, const braid_node *node) {
 enum { kMaxListed = 64 }; /* operands of a node that is worth folding without a heap allocation */
 
 static braid_status evaluate(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
-  const braid_tensor *few_inputs[kMaxListed];
+  const braid_tensor *few_inputs[kMaxListed] = {NULL};
   braid_tensor *few_outputs[kMaxListed] = {NULL};
   if (node->output_count > kMaxListed) return BRAID_OK;
   const braid_tensor **inputs = few_inputs;
