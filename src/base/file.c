@@ -2,164 +2,226 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 
-/* --- reading -------------------------------------------------------------------------------------------------------
- */
-static braid_status too_large(const char *path, size_t max_bytes) {
-  return braid_fail(BRAID_OUT_OF_RANGE, "%s: larger than the %zu bytes allowed", path, max_bytes);
+enum { BUFFER_BYTES = 1 << 16 };
+
+static const uint8_t no_bytes[1];
+
+static const char *shown_input(const char *path) {
+  return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+static const char *shown_output(const char *path) {
+  return strcmp(path, "-") == 0 ? "standard output" : path;
 }
 
-/* Pipes and the like: their size is known only at the end. */
-static braid_status read_all(int fd, const char *path, size_t max_bytes, braid_file_view *out) {
-  size_t capacity = 1 << 16, used = 0;
+static braid_status too_large(const char *path, size_t max_bytes) {
+  return braid_fail(BRAID_OUT_OF_RANGE, "%s: larger than the %zu bytes allowed", shown_input(path), max_bytes);
+}
+
+static braid_status cannot(const char *what, const char *path, int error) {
+  return braid_fail(error == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: cannot %s: %s", path, what, strerror(error));
+}
+
+/* Reads a pipe, terminal or device to its end. */
+static braid_status read_stream(int file, const char *path, size_t max_bytes, braid_file_view *out) {
+  size_t capacity = BUFFER_BYTES, used = 0;
   uint8_t *data = braid_alloc(out->allocator, capacity);
-  braid_status status = data ? BRAID_OK : BRAID_NO_MEMORY;
-  while (status == BRAID_OK) {
+  if (!data) return BRAID_NO_MEMORY;
+  for (;;) {
     if (used == capacity) {
-      uint8_t *grown = capacity <= SIZE_MAX / 2 ? braid_alloc(out->allocator, capacity * 2) : NULL;
+      size_t doubled;
+      uint8_t *grown = braid_mul_size(capacity, 2, &doubled) ? braid_alloc(out->allocator, doubled) : NULL;
       if (!grown) {
-        status = BRAID_NO_MEMORY;
-        break;
+        braid_free(out->allocator, data);
+        return BRAID_NO_MEMORY;
       }
       memcpy(grown, data, used);
       braid_free(out->allocator, data);
       data = grown;
-      capacity *= 2;
+      capacity = doubled;
     }
-    ssize_t n = read(fd, data + used, capacity - used);
-    if (n == 0) break;
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      status = braid_fail(BRAID_IO, "%s: %s", path, strerror(errno));
-    else
-      used += (size_t)n;
-    if (max_bytes && used > max_bytes) status = too_large(path, max_bytes);
-  }
-  if (status != BRAID_OK) {
-    braid_free(out->allocator, data);
-    return status;
+    ssize_t got = read(file, data + used, capacity - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 || (max_bytes && used + (size_t)got > max_bytes)) {
+      int error = errno;
+      braid_free(out->allocator, data);
+      return got < 0 ? cannot("read", shown_input(path), error) : too_large(path, max_bytes);
+    }
+    if (got == 0) break;
+    used += (size_t)got;
   }
   out->data = data;
   out->bytes = used;
   return BRAID_OK;
 }
 
-static braid_status map_or_read(int fd, const char *path, size_t max_bytes, braid_file_view *out) {
-  struct stat info;
-  if (fstat(fd, &info) != 0) return braid_fail(BRAID_IO, "%s: %s", path, strerror(errno));
-  if (S_ISDIR(info.st_mode)) return braid_fail(BRAID_IO, "%s: is a directory, a file is expected", path);
-  if (!S_ISREG(info.st_mode) || info.st_size == 0) return read_all(fd, path, max_bytes, out);
-  if (max_bytes && (uintmax_t)info.st_size > max_bytes) return too_large(path, max_bytes);
-  void *data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-  if (data == MAP_FAILED) return braid_fail(BRAID_IO, "%s: cannot be mapped: %s", path, strerror(errno));
-  out->data = data;
-  out->bytes = (size_t)info.st_size;
-  out->mapped = true;
+static braid_status map_file(int file, const char *path, size_t max_bytes, braid_file_view *out) {
+  struct stat about;
+  if (fstat(file, &about) != 0) return cannot("read", shown_input(path), errno);
+  if (S_ISDIR(about.st_mode)) return cannot("read", shown_input(path), EISDIR);
+  if (!S_ISREG(about.st_mode)) return read_stream(file, path, max_bytes, out);
+  size_t bytes = (size_t)about.st_size;
+  if (max_bytes && bytes > max_bytes) return too_large(path, max_bytes);
+  if (bytes == 0) return read_stream(file, path, max_bytes, out); /* also files of /proc, which have no size */
+  void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
+  if (data == MAP_FAILED) return read_stream(file, path, max_bytes, out);
+  *out = (braid_file_view){data, bytes, true, out->allocator};
   return BRAID_OK;
 }
 
 braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                              braid_file_view *out) {
-  *out = (braid_file_view){.allocator = allocator};
-  if (strcmp(path, "-") == 0) return map_or_read(STDIN_FILENO, "standard input", max_bytes, out);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: %s", path, strerror(errno));
-  braid_status status = map_or_read(fd, path, max_bytes, out);
-  close(fd);
+  *out = (braid_file_view){.data = no_bytes, .allocator = allocator};
+  if (strcmp(path, "-") == 0) return map_file(STDIN_FILENO, path, max_bytes, out);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return cannot("open", path, errno);
+  braid_status status = map_file(file, path, max_bytes, out);
+  close(file);
   return status;
 }
 
 void braid_file_close(braid_file_view *view) {
   if (view->mapped)
-    munmap((void *)view->data, view->bytes);
-  else
-    braid_free(view->allocator, (void *)view->data);
-  *view = (braid_file_view){.allocator = view->allocator};
+    munmap((void *)(uintptr_t)view->data, view->bytes);
+  else if (view->data != no_bytes)
+    braid_free(view->allocator, (void *)(uintptr_t)view->data);
+  *view = (braid_file_view){.data = no_bytes, .allocator = view->allocator};
 }
 
-/* --- writing -------------------------------------------------------------------------------------------------------
- */
 struct braid_writer {
   const braid_allocator *allocator;
-  FILE *file;
-  char *path, *temporary;
+  char *path;
+  char *temporary; /* NULL: written in place (standard output, a device, a pipe) */
+  int file;
+  size_t used;
+  char buffer[BUFFER_BYTES];
 };
 
-static braid_status failed(const braid_writer *writer) {
-  return braid_fail(BRAID_IO, "%s: %s", writer->path, strerror(errno));
+static void close_writer(braid_writer *writer) {
+  if (writer->file > STDERR_FILENO) close(writer->file);
+  braid_free(writer->allocator, writer->temporary);
+  braid_free(writer->allocator, writer->path);
+  braid_free(writer->allocator, writer);
+}
+
+static braid_status open_target(braid_writer *writer) {
+  static atomic_uint serial;
+  if (strcmp(writer->path, "-") == 0) {
+    writer->file = STDOUT_FILENO;
+    return BRAID_OK;
+  }
+  /* Renaming over a device or a pipe would replace it; those are written in place. */
+  struct stat about;
+  if (stat(writer->path, &about) == 0 && !S_ISREG(about.st_mode)) {
+    writer->file = open(writer->path, O_WRONLY | O_CLOEXEC);
+    return writer->file < 0 ? cannot("write", writer->path, errno) : BRAID_OK;
+  }
+  braid_text name;
+  braid_text_init(&name, writer->allocator);
+  braid_text_printf(&name, "%s.tmp-%ld.%u", writer->path, (long)getpid(), atomic_fetch_add(&serial, 1));
+  writer->temporary = name.failed ? NULL : braid_strdup(writer->allocator, name.data);
+  braid_text_deinit(&name);
+  if (!writer->temporary) return BRAID_NO_MEMORY;
+  writer->file = open(writer->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (writer->file >= 0) return BRAID_OK;
+  int error = errno;
+  braid_free(writer->allocator, writer->temporary);
+  writer->temporary = NULL;
+  return cannot("create", writer->path, error);
 }
 
 braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out) {
   *out = NULL;
-  braid_writer *writer = braid_zalloc(allocator, sizeof *writer);
+  braid_writer *writer = braid_alloc(allocator, sizeof *writer);
   if (!writer) return BRAID_NO_MEMORY;
   writer->allocator = allocator;
-  size_t bytes = strlen(path) + 32;
+  writer->temporary = NULL;
+  writer->file = -1;
+  writer->used = 0;
   writer->path = braid_strdup(allocator, path);
-  writer->temporary = braid_alloc(allocator, bytes);
-  braid_status status = writer->path && writer->temporary ? BRAID_OK : BRAID_NO_MEMORY;
-  if (status == BRAID_OK) {
-    snprintf(writer->temporary, bytes, "%s.tmp-%ld", path, (long)getpid());
-    writer->file = fopen(writer->temporary, "wbe");
-    if (!writer->file) status = failed(writer);
-  }
+  braid_status status = writer->path ? open_target(writer) : BRAID_NO_MEMORY;
   if (status == BRAID_OK)
     *out = writer;
   else
-    braid_writer_abort(writer);
+    close_writer(writer);
   return status;
 }
 
-braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count) {
-  if (count && fwrite(bytes, 1, count, writer->file) != count) return failed(writer);
+static braid_status write_all(braid_writer *writer, const char *bytes, size_t count) {
+  while (count) {
+    ssize_t written = write(writer->file, bytes, count);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      return braid_fail(BRAID_IO, "%s: cannot write: %s", shown_output(writer->path), strerror(errno));
+    }
+    bytes += written;
+    count -= (size_t)written;
+  }
   return BRAID_OK;
 }
 
-/* The rename is on disk only once its folder is. A folder that cannot be opened or synced is no reason to fail. */
-static void sync_folder(const char *path) {
-  char folder[4096];
-  const char *slash = strrchr(path, '/');
-  if (slash && (size_t)(slash - path) >= sizeof folder) return;
-  snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".");
-  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)!fsync(fd);
-  close(fd);
+static braid_status flush(braid_writer *writer) {
+  size_t used = writer->used;
+  writer->used = 0;
+  return write_all(writer, writer->buffer, used);
+}
+
+braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count) {
+  if (count > BUFFER_BYTES - writer->used) {
+    braid_status status = flush(writer);
+    if (status != BRAID_OK) return status;
+  }
+  if (count >= BUFFER_BYTES) return write_all(writer, bytes, count);
+  if (count) memcpy(writer->buffer + writer->used, bytes, count);
+  writer->used += count;
+  return BRAID_OK;
+}
+
+/* Makes the rename itself last. A file system that cannot sync a folder has still renamed the file. */
+static void sync_folder(const braid_writer *writer) {
+  char *folder = braid_strdup(writer->allocator, writer->path);
+  if (!folder) return;
+  char *slash = strrchr(folder, '/');
+  if (slash) slash[slash == folder] = '\0';
+  int file = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file >= 0) {
+    fsync(file);
+    close(file);
+  }
+  braid_free(writer->allocator, folder);
 }
 
 braid_status braid_writer_commit(braid_writer *writer) {
-  braid_status status = BRAID_OK;
-  if (fflush(writer->file) != 0 || fsync(fileno(writer->file)) != 0) status = failed(writer);
-  FILE *file = writer->file;
-  writer->file = NULL;
-  if (fclose(file) != 0 && status == BRAID_OK) status = failed(writer);
-  if (status == BRAID_OK && rename(writer->temporary, writer->path) != 0) status = failed(writer);
-  if (status == BRAID_OK)
-    sync_folder(writer->path);
-  else
-    unlink(writer->temporary);
-  braid_free(writer->allocator, writer->path);
-  braid_free(writer->allocator, writer->temporary);
-  braid_free(writer->allocator, writer);
+  braid_status status = flush(writer);
+  if (writer->temporary) {
+    if (status == BRAID_OK && fsync(writer->file) != 0) status = cannot("write", writer->path, errno);
+    if (close(writer->file) != 0 && status == BRAID_OK) status = cannot("write", writer->path, errno);
+    writer->file = -1;
+    if (status == BRAID_OK && rename(writer->temporary, writer->path) != 0) {
+      status = cannot("rename the finished file to it", writer->path, errno);
+    }
+    if (status == BRAID_OK)
+      sync_folder(writer);
+    else
+      unlink(writer->temporary);
+  }
+  close_writer(writer);
   return status;
 }
 
 void braid_writer_abort(braid_writer *writer) {
   if (!writer) return;
-  if (writer->file) {
-    fclose(writer->file);
-    unlink(writer->temporary);
-  }
-  braid_free(writer->allocator, writer->path);
-  braid_free(writer->allocator, writer->temporary);
-  braid_free(writer->allocator, writer);
+  if (writer->temporary) unlink(writer->temporary);
+  close_writer(writer);
 }
 
 braid_status braid_file_write(const braid_allocator *allocator, const char *path, const void *bytes, size_t count) {
@@ -173,16 +235,22 @@ braid_status braid_file_write(const braid_allocator *allocator, const char *path
 }
 
 braid_status braid_make_directories(const char *path) {
-  char part[4096];
+  char prefix[4096];
   size_t length = strlen(path);
-  if (length >= sizeof part) return braid_fail(BRAID_INVALID_ARGUMENT, "a path of %zu characters is too long", length);
-  for (size_t i = 1; i <= length; i++) {
-    if (path[i] != '/' && path[i] != 0) continue;
-    memcpy(part, path, i);
-    part[i] = 0;
-    if (mkdir(part, 0777) != 0 && errno != EEXIST) return braid_fail(BRAID_IO, "%s: %s", part, strerror(errno));
+  if (length >= sizeof prefix) {
+    return braid_fail(BRAID_OUT_OF_RANGE, "folder name of %zu characters is longer than %zu", length,
+                      sizeof prefix - 1);
   }
-  struct stat info;
-  if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return braid_fail(BRAID_IO, "%s: is not a directory", path);
+  for (size_t i = 1; i <= length; i++) {
+    if (path[i] != '/' && path[i] != '\0') continue;
+    memcpy(prefix, path, i);
+    prefix[i] = '\0';
+    if (mkdir(prefix, 0777) == 0) continue;
+    int error = errno;
+    struct stat about;
+    if (stat(prefix, &about) == 0 && S_ISDIR(about.st_mode)) continue;
+    if (error == EEXIST) error = ENOTDIR;
+    return braid_fail(BRAID_IO, "%s: cannot make the folder: %s", prefix, strerror(error));
+  }
   return BRAID_OK;
 }

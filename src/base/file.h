@@ -15,8 +15,9 @@ typedef struct braid_file_view {
 BRAID_MUST_CHECK braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                                               braid_file_view *out);
 void braid_file_close(braid_file_view *view);
-/* A writer that collects into PATH.tmp-<pid> in the same folder; commit flushes to disk (fsync) and renames over PATH.
- * Every failure (full disk) is IO with path and reason, and abort removes the temporary file. */
+/* A writer that collects into PATH.tmp-<pid>.<n> in the same folder; commit flushes to disk (fsync) and renames over
+ * PATH. Every failure (full disk) is IO with path and reason, and abort removes the temporary file. What is not a
+ * regular file ("-" for standard output, a pipe, a device) is written in place. */
 typedef struct braid_writer braid_writer;
 BRAID_MUST_CHECK braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out);
 BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count);

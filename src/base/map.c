@@ -1,40 +1,89 @@
 #include "base/map.h"
 
+#include <pthread.h>
 #include <string.h>
+#include <sys/random.h>
 
-#include "base/try.h"
+#include "base/text.h"
 
-typedef struct slot {
-  char *name; /* NULL: never used; kRemoved: used before */
+/* Linear probing, at most two thirds full, deletion by shifting back. */
+enum { FIRST_CAPACITY = 16 };
+
+typedef struct entry {
+  char *name; /* NULL: free */
   uint64_t hash;
   int64_t value;
-} slot;
+} entry;
 
 struct braid_name_map {
   const braid_allocator *allocator;
-  slot *slots;
-  size_t capacity, filled; /* filled counts removed ones too */
+  entry *entries;
+  size_t count, capacity; /* capacity is a power of two */
 };
 
-static char removed_marker;
-#define kRemoved (&removed_marker)
-enum { kFirstCapacity = 64 };
+/* SipHash-1-3 under a key of this process: names come from model files, and a file must not be able to make every name
+ * collide. The order of entries is never visible, so results do not depend on the key. */
+static uint64_t key[2];
 
-static uint64_t hash_of(const char *name) {
-  uint64_t hash = 14695981039346656037u; /* FNV-1a, then mixed: names often differ in the last digit only */
-  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 1099511628211u;
-  hash ^= hash >> 32;
-  return hash * 0x9e3779b97f4a7c15u;
+static void make_key(void) {
+  if (getrandom(key, sizeof key, GRND_NONBLOCK) == sizeof key) return;
+  key[0] = (uint64_t)(uintptr_t)&key;
+  key[1] = 0x9e3779b97f4a7c15u;
+}
+
+static inline uint64_t rotate(uint64_t x, int bits) {
+  return (x << bits) | (x >> (64 - bits));
+}
+
+static inline void sip_round(uint64_t v[4]) {
+  v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
+  v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
+  v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
+  v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
+}
+
+static uint64_t hash_name(const char *name) {
+  uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
+                   key[1] ^ 0x7465646279746573u};
+  size_t length = strlen(name);
+  size_t at = 0;
+  for (; at + 8 <= length; at += 8) {
+    uint64_t word;
+    memcpy(&word, name + at, 8);
+    v[3] ^= word;
+    sip_round(v);
+    v[0] ^= word;
+  }
+  uint64_t last = 0;
+  memcpy(&last, name + at, length - at);
+  last |= (uint64_t)length << 56;
+  v[3] ^= last;
+  sip_round(v);
+  v[0] ^= last;
+  v[2] ^= 0xff;
+  for (int i = 0; i < 3; i++) sip_round(v);
+  return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* The entry of `name`, or the free one where it would go. */
+static entry *find(entry *entries, size_t capacity, const char *name, uint64_t hash) {
+  size_t mask = capacity - 1;
+  for (size_t i = hash & mask;; i = (i + 1) & mask) {
+    entry *each = &entries[i];
+    if (!each->name || (each->hash == hash && strcmp(each->name, name) == 0)) return each;
+  }
 }
 
 braid_status braid_name_map_create(const braid_allocator *allocator, braid_name_map **out) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
   *out = NULL;
+  pthread_once(&once, make_key);
   braid_name_map *map = braid_zalloc(allocator, sizeof *map);
   if (!map) return BRAID_NO_MEMORY;
   map->allocator = allocator;
-  map->capacity = kFirstCapacity;
-  map->slots = braid_zalloc_array(allocator, map->capacity, sizeof *map->slots);
-  if (!map->slots) {
+  map->capacity = FIRST_CAPACITY;
+  map->entries = braid_zalloc_array(allocator, map->capacity, sizeof(entry));
+  if (!map->entries) {
     braid_free(allocator, map);
     return BRAID_NO_MEMORY;
   }
@@ -44,69 +93,62 @@ braid_status braid_name_map_create(const braid_allocator *allocator, braid_name_
 
 void braid_name_map_destroy(braid_name_map *map) {
   if (!map) return;
-  for (size_t i = 0; i < map->capacity; i++)
-    if (map->slots[i].name != kRemoved) braid_free(map->allocator, map->slots[i].name);
-  braid_free(map->allocator, map->slots);
+  for (size_t i = 0; i < map->capacity; i++) braid_free(map->allocator, map->entries[i].name);
+  braid_free(map->allocator, map->entries);
   braid_free(map->allocator, map);
 }
 
-static slot *find(const braid_name_map *map, const char *name, uint64_t hash) {
-  for (size_t i = hash & (map->capacity - 1); map->slots[i].name; i = (i + 1) & (map->capacity - 1)) {
-    slot *s = &map->slots[i];
-    if (s->name != kRemoved && s->hash == hash && strcmp(s->name, name) == 0) return s;
-  }
-  return NULL;
-}
-
-static void insert(slot *slots, size_t capacity, slot entry) {
-  size_t i = entry.hash & (capacity - 1);
-  while (slots[i].name) i = (i + 1) & (capacity - 1);
-  slots[i] = entry;
-}
-
 static braid_status make_room(braid_name_map *map) {
-  if ((map->filled + 1) * 4 <= map->capacity * 3) return BRAID_OK;
-  size_t live = 0;
-  for (size_t i = 0; i < map->capacity; i++) live += map->slots[i].name && map->slots[i].name != kRemoved;
-  size_t capacity = live * 2 >= map->capacity ? map->capacity * 2 : map->capacity;
-  slot *slots = braid_zalloc_array(map->allocator, capacity, sizeof *slots);
-  if (!slots) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < map->capacity; i++)
-    if (map->slots[i].name && map->slots[i].name != kRemoved) insert(slots, capacity, map->slots[i]);
-  braid_free(map->allocator, map->slots);
-  map->slots = slots;
+  if ((map->count + 1) * 3 <= map->capacity * 2) return BRAID_OK;
+  size_t capacity = map->capacity * 2;
+  entry *entries = braid_zalloc_array(map->allocator, capacity, sizeof(entry));
+  if (!entries) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < map->capacity; i++) {
+    const entry *each = &map->entries[i];
+    if (each->name) *find(entries, capacity, each->name, each->hash) = *each;
+  }
+  braid_free(map->allocator, map->entries);
+  map->entries = entries;
   map->capacity = capacity;
-  map->filled = live;
   return BRAID_OK;
 }
 
 braid_status braid_name_map_set(braid_name_map *map, const char *name, int64_t value) {
-  uint64_t hash = hash_of(name);
-  slot *s = find(map, name, hash);
-  if (s) {
-    s->value = value;
+  uint64_t hash = hash_name(name);
+  entry *place = find(map->entries, map->capacity, name, hash);
+  if (place->name) {
+    place->value = value;
     return BRAID_OK;
   }
-  BRAID_TRY(make_room(map));
-  size_t bytes = strlen(name) + 1;
-  char *copy = braid_alloc(map->allocator, bytes);
+  if (make_room(map) != BRAID_OK) return BRAID_NO_MEMORY;
+  char *copy = braid_strdup(map->allocator, name);
   if (!copy) return BRAID_NO_MEMORY;
-  memcpy(copy, name, bytes);
-  insert(map->slots, map->capacity, (slot){copy, hash, value});
-  map->filled++;
+  *find(map->entries, map->capacity, name, hash) = (entry){copy, hash, value};
+  map->count++;
   return BRAID_OK;
 }
 
 bool braid_name_map_get(const braid_name_map *map, const char *name, int64_t *value) {
-  const slot *s = find(map, name, hash_of(name));
-  if (s) *value = s->value;
-  return s != NULL;
+  const entry *place = find(map->entries, map->capacity, name, hash_name(name));
+  if (!place->name) return false;
+  *value = place->value;
+  return true;
 }
 
 bool braid_name_map_remove(braid_name_map *map, const char *name) {
-  slot *s = find(map, name, hash_of(name));
-  if (!s) return false;
-  braid_free(map->allocator, s->name);
-  s->name = kRemoved;
+  entry *hole = find(map->entries, map->capacity, name, hash_name(name));
+  if (!hole->name) return false;
+  braid_free(map->allocator, hole->name);
+  size_t mask = map->capacity - 1;
+  size_t free_at = (size_t)(hole - map->entries);
+  for (size_t i = (free_at + 1) & mask; map->entries[i].name; i = (i + 1) & mask) {
+    size_t home = map->entries[i].hash & mask;
+    /* An entry may move back to the hole only if the hole does not lie before its home. */
+    if (((i - home) & mask) < ((i - free_at) & mask)) continue;
+    map->entries[free_at] = map->entries[i];
+    free_at = i;
+  }
+  map->entries[free_at] = (entry){NULL, 0, 0};
+  map->count--;
   return true;
 }
