@@ -5,6 +5,7 @@
  * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
  * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
  * has failed. No call of the steady state (submit, event wait, read_power) allocates or takes a lock shared by devices.
+ * submit and the event functions may be called from any thread; everything else on one device by one thread at a time.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
  * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
@@ -33,9 +34,9 @@ BRAID_API bool braid_event_done(const braid_event *event);
 BRAID_API braid_status braid_event_wait(braid_event *event, int64_t timeout_ns);
 BRAID_API braid_timing braid_event_timing(const braid_event *event); /* of a done event */
 BRAID_API const char *braid_event_detail(const braid_event *event);  /* of a failed one */
-/* Called once, from the completing thread, when the event is done (at once if it already is). Set before submit. */
-BRAID_API void braid_event_on_done(braid_event *event, void (*call)(void *context, braid_status status),
-                                   void *context);
+/* `call` is called once, by the completing thread just before waiters see the event done, or at once if it is done
+ * already. One call per event and use; reset forgets it. */
+BRAID_API void braid_event_on_done(braid_event *event, void (*call)(void *context, braid_status status), void *context);
 /* For backends: ends the event. `timing` may be NULL. On failure takes over the calling thread's error detail. */
 BRAID_API void braid_event_complete(braid_event *event, braid_status status, const braid_timing *timing);
 /* For backends that chain their own native events: a slot that the backend may fill at submit and read when one of its
@@ -43,7 +44,8 @@ BRAID_API void braid_event_complete(braid_event *event, braid_status status, con
 BRAID_API void braid_event_set_native(braid_event *event, const void *owner, void *native);
 BRAID_API void *braid_event_get_native(const braid_event *event, const void *owner);
 
-/* --- nodes as a kernel sees them ----------------------------------------------------------------------------------- */
+/* --- nodes as a kernel sees them -----------------------------------------------------------------------------------
+ */
 typedef struct braid_operand {
   bool present;         /* false: an optional input or output left out; the rest is then undefined */
   braid_desc desc;      /* with the layout it will have in memory */
@@ -71,6 +73,7 @@ typedef struct braid_kernel {
   void (*layouts)(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
   /* Bit i set: output 0 may be the same memory as input i (same bytes), decided by the memory planner. */
   uint32_t in_place;
+  uint32_t in_place_more[3];  /* the same for outputs 1, 2 and 3 */
   const void *implementation; /* the backend's own */
 } braid_kernel;
 
@@ -79,9 +82,13 @@ typedef struct braid_prepared_info {
   uint32_t constants_folded; /* bit i: constant input i was taken over (packed); run gets no binding for it */
 } braid_prepared_info;
 
-/* --- tasks --------------------------------------------------------------------------------------------------------- */
+/* --- tasks ---------------------------------------------------------------------------------------------------------
+ */
+/* Where an operand lies: `bytes` from `offset` of a buffer of the device, or, for devices of unified memory, at a host
+ * address. Both NULL: the operand is absent, or was folded into the prepared kernel. */
 typedef struct braid_binding {
-  void *buffer; /* the backend's buffer; NULL: absent operand */
+  void *buffer;
+  void *host; /* unified memory only; then buffer is not looked at */
   size_t offset, bytes;
 } braid_binding;
 
@@ -89,30 +96,35 @@ typedef enum braid_task_kind {
   BRAID_TASK_KERNEL,
   BRAID_TASK_WRITE, /* host memory to buffer */
   BRAID_TASK_READ,  /* buffer to host memory */
-  BRAID_TASK_COPY,  /* buffer to buffer, same device */
+  BRAID_TASK_COPY,  /* buffer to buffer */
 } braid_task_kind;
 
 /* Owned by the caller and left alone by it from submit until the task's event is done. */
 typedef struct braid_task {
   braid_task_kind kind;
   const char *label; /* for traces and error details */
-  /* KERNEL: inputs, then outputs, then the workspace (buffer NULL if none) */
+  /* KERNEL: inputs, then outputs, then the workspace (absent if none). A prepared kernel runs in one task at a time. */
   void *prepared;
   const braid_binding *bindings;
   size_t input_count, output_count;
   /* transfers: bytes is source.bytes; host is read by WRITE and written by READ */
   braid_binding source, target;
+  void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
   void *host;
   braid_event *const *waits; /* done before the task starts; if one failed, the task fails the same way */
   size_t wait_count;
+  /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails; a task whose
+   * turn comes while it is set is not run and ends with CANCELLED. */
+  uint32_t *cancel;
   braid_event *done; /* completed exactly once, also on failure; never NULL */
   void *link[2];     /* for the queue while the task is in it */
 } braid_task;
 
-/* --- devices ------------------------------------------------------------------------------------------------------- */
+/* --- devices -------------------------------------------------------------------------------------------------------
+ */
 typedef enum braid_memory_kind {
-  BRAID_MEMORY_UNIFIED, /* buffers are host memory: map works, the runtime copies nothing */
-  BRAID_MEMORY_SEPARATE,
+  BRAID_MEMORY_UNIFIED,  /* kernels work on any host memory (binding.host), buffers can be mapped: nothing is copied */
+  BRAID_MEMORY_SEPARATE, /* data gets there and back by WRITE, READ and COPY tasks */
 } braid_memory_kind;
 
 typedef struct braid_device_info {
@@ -124,6 +136,7 @@ typedef struct braid_device_info {
   uint32_t compute_units; /* cores, multiprocessors, kernel instances; 0: unknown */
   uint64_t memory_bytes;  /* 0: unknown */
   size_t alignment;       /* of buffers and of offsets in bindings; a power of two */
+  size_t host_alignment;  /* of binding.host (unified memory), at most `alignment`; a power of two */
   bool measures_time;     /* events carry timings */
   bool modelled;          /* time and energy are modelled, not measured */
 } braid_device_info;
@@ -140,11 +153,13 @@ typedef struct braid_backend {
   void (*close)(void *device); /* all queues, buffers and prepared kernels are gone by then */
   void (*info)(void *device, braid_device_info *info);
   const braid_kernel *const *(*kernels)(void *device, size_t *count); /* best first for each op */
-  /* Gets a kernel ready for a node: makes its program, packs constants. May take long; never called in steady state. */
+  /* Gets a kernel ready for a node: makes its program, packs constants. May take long; never called in steady state.
+   * `node` and what it points to stay as they are until discard, except the constants' contents. */
   braid_status (*prepare)(void *device, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
                           braid_prepared_info *info);
   void (*discard)(void *device, void *prepared);
-  braid_status (*buffer_create)(void *device, size_t bytes, void **buffer); /* contents undefined; NO_MEMORY when full */
+  braid_status (*buffer_create)(void *device, size_t bytes,
+                                void **buffer); /* contents undefined; NO_MEMORY when full */
   void (*buffer_destroy)(void *device, void *buffer);
   braid_status (*queue_create)(void *device, void **queue);
   void (*queue_destroy)(void *device, void *queue); /* waits for what was submitted */
@@ -153,10 +168,23 @@ typedef struct braid_backend {
   braid_status (*submit)(void *queue, braid_task *task);
 
   /* --- optional; NULL: the default in brackets --- */
-  void *(*buffer_map)(void *device, void *buffer);                /* [separate memory] host address, unified memory only */
-  braid_status (*read_power)(void *device, double *out_watts);    /* [unknown, which is not zero] */
-  braid_status (*read_temperature)(void *device, double *out_celsius); /* [unknown] */
-  braid_status (*status)(void *device);                           /* [OK] DEVICE_LOST once the device is gone */
+  void *(*buffer_map)(void *device, void *buffer); /* [required] host address; unified memory only, else not called */
+  /* Tells the device to start on what was submitted, for drivers that batch. [submit has done so] */
+  void (*flush)(void *queue);
+  /* As in braid_kernel and asked after it, for kernels that come from data (a manifest, a bitstream) or that depend on
+   * the device found. [no objection; the kernel's own] */
+  bool (*match)(void *device, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes);
+  void (*layouts)(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_layout *inputs,
+                  braid_layout *outputs);
+  /* May a COPY on this device read buffers of `other`, a device of the same backend? [no: by way of the host] */
+  bool (*peer)(void *device, void *other);
+  /* Announces host memory that transfers will use again and again (pinning). [nothing to do] */
+  braid_status (*host_register)(void *device, void *host, size_t bytes);
+  void (*host_unregister)(void *device, void *host);
+  braid_status (*read_memory)(void *device, uint64_t *out_free, uint64_t *out_total); /* [unknown] */
+  braid_status (*read_power)(void *device, double *out_watts);                        /* [unknown, which is not zero] */
+  braid_status (*read_temperature)(void *device, double *out_celsius);                /* [unknown] */
+  braid_status (*status)(void *device); /* [OK] DEVICE_LOST once the device is gone */
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------
@@ -171,7 +199,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *regis
 /* Descriptions of all devices of all backends; call with capacity 0 to learn the count. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos,
                                                                size_t capacity, size_t *count);
-/* Opens "name" or "name:key=value,...". NOT_FOUND lists the names there are. */
+/* Opens "name" or "name:key=value,...". NOT_FOUND lists the names there are. A name that no backend lists but that ends
+ * in a dot and a number ("fpga0.1:parts=4") opens a share of the device before the dot: its backend gets
+ * "part=1,parts=4". */
 BRAID_API BRAID_MUST_CHECK braid_status braid_device_open(braid_registry *registry, const char *spec,
                                                           braid_device **out);
 BRAID_API void braid_device_close(braid_device *device);
@@ -179,16 +209,16 @@ BRAID_API const braid_device_info *braid_device_get_info(const braid_device *dev
 BRAID_API const braid_backend *braid_device_backend(const braid_device *device);
 BRAID_API void *braid_device_self(const braid_device *device); /* the backend's own device */
 
-/* The first kernel of the device that matches `node`; NULL if none, with every candidate's reason in `why`
- * ("ref_conv: float64 only; ..."). */
+/* The first kernel of the device that matches `node`, or NULL. `why` gets the reason of every candidate passed over
+ * ("dnnl_conv: no float64; ..."), "" if there was none, or that the device has no kernel for the op. */
 BRAID_API const braid_kernel *braid_device_find_kernel(const braid_device *device, const braid_node_desc *node,
                                                        char *why, size_t why_bytes);
 
 /* Runs the conformance suite on one device: every required call, ordering, waits across queues, failures, kernels
- * against the reference. Calls report(context, case, passed, detail) per case. */
+ * against plain computations. Calls report(context, case, passed, detail) per case; a case that the device cannot run
+ * passes with a detail that begins with "unsupported: ". */
 typedef void braid_conformance_report(void *context, const char *name, bool passed, const char *detail);
-BRAID_API BRAID_MUST_CHECK braid_status braid_device_conformance(braid_device *device,
-                                                                 braid_conformance_report *report, void *context,
-                                                                 size_t *failures);
+BRAID_API BRAID_MUST_CHECK braid_status braid_device_conformance(braid_device *device, braid_conformance_report *report,
+                                                                 void *context, size_t *failures);
 
 #endif

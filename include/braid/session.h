@@ -8,24 +8,32 @@
 #include "braid/device.h"
 
 /* Fixes every shape and folds everything that does not depend on inputs, using the CPU kernels. Inputs whose dimensions
- * are still open: a first (batch) dimension becomes 1; any other is an INVALID_ARGUMENT that names it. Called by session
- * creation; call it yourself to inspect shapes or before braid_graph_gradients. */
+ * are still open: a first (batch) dimension becomes 1; any other is an INVALID_ARGUMENT that names it. Called by
+ * session creation; call it yourself to inspect shapes or before braid_graph_gradients. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_resolve(braid_graph *graph);
 
 typedef struct braid_session braid_session;
 
+/* All zero is the default. */
 typedef struct braid_session_options {
   const char *devices; /* specs separated by spaces, first is the default place; NULL: "cpu" */
   int threads;         /* CPU threads; 0: as many as the process may use */
   bool training;       /* kernels may not assume that parameters are constant */
   bool no_fusion;      /* run the graph node by node as given (for debugging and comparison) */
+  bool no_reuse;       /* every value keeps its own memory (for debugging and comparison) */
   const char *trace;   /* write a Chrome/Perfetto trace of all runs here when the session is destroyed; NULL: none */
+  /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ?, the device by its
+   * name or its number in `devices`; the first that matches counts. NULL: each node goes to the first device that has a
+   * kernel for it. */
+  const char *place;
+  /* A run that takes longer ends with TIMEOUT and the name of the node it hangs at; 0: no limit. */
+  int64_t timeout_ms;
+  braid_registry *registry; /* where devices are looked up, must outlive the session; NULL: the backends built in */
 } braid_session_options;
 
 /* options may be NULL. The graph is not changed and may be destroyed. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_create(const braid_graph *graph,
-                                                             const braid_session_options *options,
-                                                             braid_session **out);
+                                                             const braid_session_options *options, braid_session **out);
 /* Waits for work under way, writes the trace. NULL is allowed. */
 BRAID_API void braid_session_destroy(braid_session *session);
 
@@ -58,7 +66,7 @@ BRAID_API braid_session_stats braid_session_get_stats(const braid_session *sessi
 /* One line per node of the plan, in order: for --explain. Strings are owned by the session. */
 typedef struct braid_plan_line {
   const char *node, *op, *device, *kernel;
-  const char *why; /* the candidates passed over and their reasons, or "" */
+  const char *why;  /* the candidates passed over and their reasons, or "" */
   double median_us; /* measured over the runs so far; < 0: not measured */
 } braid_plan_line;
 BRAID_API size_t braid_session_plan_count(const braid_session *session);
