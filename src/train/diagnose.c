@@ -1,0 +1,108 @@
+#include "train/diagnose.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/try.h"
+
+static int64_t first_not_finite(const float *data, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (!isfinite(data[i])) return i;
+  return -1;
+}
+
+static braid_status not_finite(const braid_trainer *trainer, const char *what, const char *name, const char *op) {
+  return braid_fail(BRAID_NOT_FINITE,
+                    "epoch %lld, step %lld: %s %.120s%s%s%s holds a number that is not finite; a lower learning rate "
+                    "often helps",
+                    (long long)trainer->epoch + 1, (long long)trainer->epoch_step + 1, what, name, op ? " (" : "",
+                    op ? op : "", op ? ")" : "");
+}
+
+/* The forward nodes alone, with every float32 result as an output. */
+static braid_status forward_with_all_outputs(const braid_graph *step, braid_graph **out) {
+  *out = NULL;
+  braid_graph *graph;
+  BRAID_TRY(braid_graph_clone(step, &graph));
+  for (size_t i = 0; i < graph->value_count; i++) graph->values[i].next = -1;
+  graph->output_count = 0;
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    if (node->backward) continue;
+    for (size_t j = 0; status == BRAID_OK && j < node->output_count; j++)
+      if (node->outputs[j] >= 0 && graph->values[node->outputs[j]].desc.dtype == BRAID_F32)
+        status = braid_graph_add_output(graph, node->outputs[j]);
+  }
+  if (status == BRAID_OK) status = braid_graph_compact(graph);
+  if (status == BRAID_OK)
+    *out = graph;
+  else
+    braid_graph_destroy(graph);
+  return status;
+}
+
+static braid_status copy_state(braid_trainer *trainer, const braid_graph *graph, braid_session *session) {
+  for (size_t i = 0; i < graph->value_count; i++) {
+    const braid_value *value = &graph->values[i];
+    if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE) continue;
+    braid_tensor *tensor;
+    BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
+    braid_status status = braid_session_read(trainer->session, value->name, tensor);
+    if (status == BRAID_OK && value->desc.dtype == BRAID_F32 &&
+        first_not_finite(braid_tensor_const_data(tensor), braid_desc_count(&value->desc)) >= 0)
+      status = not_finite(trainer, "parameter", value->name, NULL);
+    if (status == BRAID_OK) status = braid_session_write(session, value->name, tensor);
+    braid_tensor_release(tensor);
+    if (status != BRAID_OK) return status;
+  }
+  return BRAID_OK;
+}
+
+static braid_status look(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch,
+                         braid_session *session, void **outputs) {
+  BRAID_TRY(copy_state(trainer, graph, session));
+  float rate = 0;
+  int64_t number = 1;
+  const void *inputs[BRAID_STEP_INPUTS] = {batch->images, batch->labels, &rate, &number};
+  BRAID_TRY(braid_session_run(session, inputs, outputs));
+  for (size_t i = 0; i < graph->output_count; i++) {
+    const braid_value *value = &graph->values[graph->outputs[i]];
+    if (first_not_finite(outputs[i], braid_desc_count(&value->desc)) < 0) continue;
+    const braid_node *node = value->producer >= 0 ? &graph->nodes[value->producer] : NULL;
+    return not_finite(trainer, "layer", node ? node->name : value->name, node ? node->op->name : NULL);
+  }
+  return not_finite(trainer, "loss", "", NULL);
+}
+
+static braid_status run(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch) {
+  braid_session_options options = {
+      .devices = trainer->options.devices, .threads = trainer->options.threads, .training = true, .no_fusion = true};
+  braid_session *session = NULL;
+  void **outputs = braid_zalloc_array(trainer->allocator, graph->output_count, sizeof *outputs);
+  braid_status status = outputs ? braid_session_create(graph, &options, &session) : BRAID_NO_MEMORY;
+  for (size_t i = 0; status == BRAID_OK && i < graph->output_count; i++) {
+    outputs[i] = braid_alloc(trainer->allocator, braid_desc_bytes(&graph->values[graph->outputs[i]].desc));
+    if (!outputs[i]) status = BRAID_NO_MEMORY;
+  }
+  if (status == BRAID_OK) status = look(trainer, graph, batch, session, outputs);
+  for (size_t i = 0; outputs && i < graph->output_count; i++) braid_free(trainer->allocator, outputs[i]);
+  braid_free(trainer->allocator, outputs);
+  braid_session_destroy(session);
+  return status;
+}
+
+braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *batch) {
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  int64_t per_sample = (int64_t)info.channels * info.height * info.width;
+  int64_t at = first_not_finite(batch->images, trainer->options.batch * per_sample);
+  if (at >= 0)
+    return braid_fail(
+        BRAID_NOT_FINITE, "epoch %lld, step %lld: sample %lld of the data set holds a number that is not finite",
+        (long long)trainer->epoch + 1, (long long)trainer->epoch_step + 1, (long long)batch->indices[at / per_sample]);
+  braid_graph *graph;
+  BRAID_TRY(forward_with_all_outputs(trainer->step, &graph));
+  braid_status status = run(trainer, graph, batch);
+  braid_graph_destroy(graph);
+  return status;
+}

@@ -1,0 +1,338 @@
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "braid/model.h"
+#include "train/diagnose.h"
+#include "train/report.h"
+#include "train/schedule.h"
+
+void braid_train_options_init(braid_train_options *options) {
+  *options = (braid_train_options){.batch = 128,
+                                   .epochs = 10,
+                                   .loss = BRAID_CROSS_ENTROPY,
+                                   .optimizer = BRAID_SGD,
+                                   .learning_rate = 0.05,
+                                   .momentum = 0.9,
+                                   .weight_decay = 5e-4,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.999,
+                                   .epsilon = 1e-8,
+                                   .schedule = BRAID_COSINE,
+                                   .step_epochs = 30,
+                                   .step_gamma = 0.1};
+}
+
+/* --- creation ------------------------------------------------------------------------------------------------------
+ */
+static bool within(double value, double low, double high) {
+  return value >= low && value < high;
+}
+
+static braid_status check(const braid_train_options *o) {
+  const char *wrong = NULL;
+  if (o->batch < 1)
+    wrong = "the batch must be at least 1";
+  else if (o->epochs < 1)
+    wrong = "epochs must be at least 1";
+  else if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
+    wrong = "the learning rate must be above 0";
+  else if (!within(o->momentum, 0, 1))
+    wrong = "the momentum must be in [0, 1)";
+  else if (!(o->weight_decay >= 0) || !isfinite(o->weight_decay))
+    wrong = "the weight decay must be at least 0";
+  else if (!within(o->label_smoothing, 0, 1))
+    wrong = "label smoothing must be in [0, 1)";
+  else if (!within(o->beta1, 0, 1) || !within(o->beta2, 0, 1))
+    wrong = "beta1 and beta2 must be in [0, 1)";
+  else if (!(o->epsilon > 0))
+    wrong = "epsilon must be above 0";
+  else if (o->warmup_steps < 0)
+    wrong = "warm-up steps must be at least 0";
+  else if (o->schedule == BRAID_STEP && (o->step_epochs < 1 || !(o->step_gamma > 0)))
+    wrong = "the step schedule needs step_epochs of at least 1 and step_gamma above 0";
+  else if (o->nesterov && o->momentum == 0)
+    wrong = "Nesterov needs a momentum above 0";
+  else if (o->resume && !o->out_directory)
+    wrong = "resuming needs an output directory";
+  return wrong ? braid_fail(BRAID_INVALID_ARGUMENT, "%s", wrong) : BRAID_OK;
+}
+
+static braid_status copy_text(const braid_allocator *allocator, const char **text) {
+  if (!*text) return BRAID_OK;
+  *text = braid_strdup(allocator, *text);
+  return *text ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static braid_status start_loader(braid_trainer *trainer) {
+  braid_loader_options loading = {
+      .batch = trainer->options.batch, .seed = trainer->options.seed, .shuffle = true, .augment = true};
+  return braid_loader_create(trainer->train, &loading, trainer->epoch, trainer->epoch_step, &trainer->loader);
+}
+
+static braid_status build(braid_trainer *trainer, const braid_graph *model) {
+  const braid_train_options *o = &trainer->options;
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  trainer->steps = info.samples / o->batch;
+  if (trainer->steps < 1)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %lld samples, fewer than one batch of %lld",
+                      (long long)info.samples, (long long)o->batch);
+  BRAID_TRY(braid_graph_clone(model, &trainer->model));
+  BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));
+  trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(o->batch * info.classes), sizeof(float));
+  if (!trainer->scores) return BRAID_NO_MEMORY;
+  braid_session_options session = {.devices = o->devices, .threads = o->threads, .training = true, .trace = o->trace};
+  BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
+  if (o->out_directory) BRAID_TRY(braid_make_directories(o->out_directory));
+  if (o->resume) BRAID_TRY(braid_trainer_load(trainer));
+  if (o->out_directory)
+    BRAID_TRY(braid_events_open(trainer->allocator, o->out_directory,
+                                trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events));
+  return start_loader(trainer);
+}
+
+braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
+                                  const braid_train_options *options, braid_trainer **out) {
+  *out = NULL;
+  BRAID_TRY(check(options));
+  braid_trainer *trainer = braid_zalloc(model->allocator, sizeof *trainer);
+  if (!trainer) return BRAID_NO_MEMORY;
+  trainer->allocator = model->allocator;
+  trainer->options = *options;
+  trainer->options.devices = trainer->options.out_directory = trainer->options.trace = NULL;
+  trainer->train = train;
+  trainer->test = test;
+  const char *devices = options->devices, *directory = options->out_directory, *trace = options->trace;
+  braid_status status = copy_text(trainer->allocator, &devices);
+  if (status == BRAID_OK) trainer->options.devices = devices;
+  if (status == BRAID_OK) status = copy_text(trainer->allocator, &directory);
+  if (status == BRAID_OK) trainer->options.out_directory = directory;
+  if (status == BRAID_OK) status = copy_text(trainer->allocator, &trace);
+  if (status == BRAID_OK) trainer->options.trace = trace;
+  if (status == BRAID_OK) status = build(trainer, model);
+  if (status == BRAID_OK)
+    *out = trainer;
+  else
+    braid_trainer_destroy(trainer);
+  return status;
+}
+
+void braid_trainer_destroy(braid_trainer *trainer) {
+  if (!trainer) return;
+  const braid_allocator *allocator = trainer->allocator;
+  braid_loader_destroy(trainer->loader);
+  braid_events_close(trainer->events);
+  braid_session_destroy(trainer->session);
+  braid_graph_destroy(trainer->step);
+  braid_graph_destroy(trainer->model);
+  braid_free(allocator, trainer->scores);
+  braid_free(allocator, trainer->record.rows);
+  braid_free(allocator, (void *)trainer->options.devices);
+  braid_free(allocator, (void *)trainer->options.out_directory);
+  braid_free(allocator, (void *)trainer->options.trace);
+  braid_free(allocator, trainer);
+}
+
+/* --- one step ------------------------------------------------------------------------------------------------------
+ */
+static int64_t count_correct(const float *scores, const int32_t *labels, int64_t batch, int classes) {
+  int64_t correct = 0;
+  for (int64_t i = 0; i < batch; i++) {
+    int guess = 0;
+    for (int c = 1; c < classes; c++)
+      if (scores[i * classes + c] > scores[i * classes + guess]) guess = c;
+    correct += guess == labels[i];
+  }
+  return correct;
+}
+
+static braid_status run_step(braid_trainer *trainer, double rate) {
+  braid_batch batch;
+  BRAID_TRY(braid_loader_next(trainer->loader, &batch));
+  float rate32 = (float)rate, loss;
+  int64_t number = trainer->epoch * trainer->steps + trainer->epoch_step + 1;
+  const void *inputs[BRAID_STEP_INPUTS] = {batch.images, batch.labels, &rate32, &number};
+  void *outputs[BRAID_STEP_OUTPUTS] = {&loss, trainer->scores};
+  BRAID_TRY(braid_session_run(trainer->session, inputs, outputs));
+  if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
+  int classes = braid_dataset_get_info(trainer->train).classes;
+  trainer->loss_sum += loss;
+  trainer->correct += count_correct(trainer->scores, batch.labels, trainer->options.batch, classes);
+  trainer->seen += trainer->options.batch;
+  trainer->epoch_step++;
+  return BRAID_OK;
+}
+
+/* --- the end of an epoch -------------------------------------------------------------------------------------------
+ */
+static braid_status evaluate(braid_trainer *trainer, braid_test_result *result) {
+  braid_graph *model;
+  BRAID_TRY(braid_trainer_model(trainer, &model));
+  braid_session_options options = {.devices = trainer->options.devices, .threads = trainer->options.threads};
+  braid_status status = braid_test(model, trainer->test, trainer->options.batch, &options, NULL, NULL, result);
+  braid_graph_destroy(model);
+  return status;
+}
+
+static braid_status log_epoch(braid_trainer *trainer, const double *row) {
+  if (!trainer->events) return BRAID_OK;
+  static const char *const kTags[BRAID_RECORD_COLUMNS] = {"loss/train",    "accuracy/train", "loss/test",
+                                                          "accuracy/test", "learning_rate",  "seconds_per_epoch"};
+  int64_t step = (trainer->epoch + 1) * trainer->steps;
+  for (int i = 0; i < BRAID_RECORD_COLUMNS; i++)
+    if (isfinite(row[i])) BRAID_TRY(braid_events_scalar(trainer->events, step, kTags[i], row[i]));
+  return braid_events_flush(trainer->events);
+}
+
+static int64_t parameter_count(const braid_trainer *trainer) {
+  int64_t count = 0;
+  for (size_t i = 0; i < trainer->step->value_count; i++)
+    if (trainer->step->values[i].kind == BRAID_VALUE_PARAMETER)
+      count += braid_desc_count(&trainer->step->values[i].desc);
+  return count;
+}
+
+static braid_status write_report(braid_trainer *trainer, const braid_test_result *result) {
+  char title[256], path[4096];
+  snprintf(title, sizeof title, "Training of %.120s", braid_graph_name(trainer->model));
+  snprintf(path, sizeof path, "%s/report.html", trainer->options.out_directory);
+  braid_report report = {.title = title,
+                         .options = &trainer->options,
+                         .record = &trainer->record,
+                         .test = trainer->test,
+                         .result = trainer->test ? result : NULL,
+                         .parameters = parameter_count(trainer)};
+  return braid_report_write(trainer->allocator, path, &report);
+}
+
+static braid_status save_model(braid_trainer *trainer) {
+  char path[4096];
+  snprintf(path, sizeof path, "%s/model.onnx", trainer->options.out_directory);
+  braid_graph *model;
+  BRAID_TRY(braid_trainer_model(trainer, &model));
+  braid_status status = braid_model_save_onnx(model, path);
+  braid_graph_destroy(model);
+  return status;
+}
+
+static braid_status finish_epoch(braid_trainer *trainer, double rate, braid_train_progress *progress) {
+  braid_test_result result = {.loss = NAN, .accuracy = NAN};
+  if (trainer->test) BRAID_TRY(evaluate(trainer, &result));
+  progress->test_loss = result.loss;
+  progress->test_accuracy = result.accuracy;
+  void *rows = braid_grow(trainer->allocator, trainer->record.rows, trainer->record.count, &trainer->record.capacity,
+                          sizeof *trainer->record.rows);
+  braid_status status = rows ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) {
+    trainer->record.rows = rows;
+    double *row = trainer->record.rows[trainer->record.count++];
+    row[BRAID_RECORD_LOSS] = progress->loss;
+    row[BRAID_RECORD_ACCURACY] = progress->accuracy;
+    row[BRAID_RECORD_TEST_LOSS] = result.loss;
+    row[BRAID_RECORD_TEST_ACCURACY] = result.accuracy;
+    row[BRAID_RECORD_RATE] = rate;
+    row[BRAID_RECORD_SECONDS] = trainer->epoch_seconds;
+    status = log_epoch(trainer, row);
+  }
+  if (status == BRAID_OK && trainer->options.out_directory) status = write_report(trainer, &result);
+  if (trainer->test) braid_test_result_deinit(&result);
+  if (status != BRAID_OK) return status;
+  trainer->epoch++;
+  trainer->epoch_step = 0;
+  trainer->loss_sum = trainer->epoch_seconds = 0;
+  trainer->correct = trainer->seen = 0;
+  if (!trainer->options.out_directory) return BRAID_OK;
+  BRAID_TRY(braid_trainer_save(trainer));
+  return save_model(trainer);
+}
+
+/* --- the loop ------------------------------------------------------------------------------------------------------
+ */
+static braid_train_progress progress_of(const braid_trainer *trainer, double rate, double seconds, int64_t steps_done) {
+  double per_step = steps_done > 0 ? seconds / (double)steps_done : 0;
+  int64_t left = (trainer->options.epochs - trainer->epoch) * trainer->steps - trainer->epoch_step;
+  return (braid_train_progress){
+      .epoch = trainer->epoch + 1,
+      .epochs = trainer->options.epochs,
+      .step = trainer->epoch_step,
+      .steps = trainer->steps,
+      .loss = trainer->loss_sum / (double)trainer->epoch_step,
+      .accuracy = (double)trainer->correct / (double)trainer->seen,
+      .learning_rate = rate,
+      .images_per_second = per_step > 0 ? (double)trainer->options.batch / per_step : 0,
+      .seconds_left = per_step * (double)left,
+      .epoch_done = trainer->epoch_step == trainer->steps,
+      .test_loss = NAN,
+      .test_accuracy = NAN,
+  };
+}
+
+/* After the user asked to stop: what was done is kept. */
+static braid_status cancelled(braid_trainer *trainer) {
+  if (trainer->options.out_directory) BRAID_TRY(braid_trainer_save(trainer));
+  return braid_fail(BRAID_CANCELLED, "stopped after epoch %lld, step %lld%s", (long long)trainer->epoch + 1,
+                    (long long)trainer->epoch_step, trainer->options.out_directory ? "; resume goes on from here" : "");
+}
+
+static bool is_checkpoint_due(const braid_trainer *trainer) {
+  int64_t every = trainer->options.checkpoint_steps;
+  return trainer->options.out_directory && every > 0 && trainer->epoch_step < trainer->steps &&
+         (trainer->epoch * trainer->steps + trainer->epoch_step) % every == 0;
+}
+
+braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback, void *context) {
+  double seconds = 0; /* of training alone, for the rate */
+  int64_t steps_done = 0;
+  while (trainer->epoch < trainer->options.epochs) {
+    int64_t start = braid_now_ns();
+    double rate =
+        braid_learning_rate(&trainer->options, trainer->epoch * trainer->steps + trainer->epoch_step, trainer->steps);
+    BRAID_TRY(run_step(trainer, rate));
+    double took = (double)(braid_now_ns() - start) * 1e-9;
+    trainer->epoch_seconds += took;
+    seconds += took;
+    steps_done++;
+    braid_train_progress progress = progress_of(trainer, rate, seconds, steps_done);
+    if (progress.epoch_done)
+      BRAID_TRY(finish_epoch(trainer, rate, &progress));
+    else if (is_checkpoint_due(trainer))
+      BRAID_TRY(braid_trainer_save(trainer));
+    if (callback && !callback(context, &progress) && trainer->epoch < trainer->options.epochs)
+      return cancelled(trainer);
+  }
+  return BRAID_OK;
+}
+
+/* --- the trained model ---------------------------------------------------------------------------------------------
+ */
+braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
+  *out = NULL;
+  braid_graph *graph;
+  BRAID_TRY(braid_graph_clone(trainer->model, &graph));
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < graph->value_count; i++) {
+    braid_value *value = &graph->values[i];
+    braid_value_id id = value->tensor ? braid_graph_find_value(trainer->step, value->name) : -1;
+    if (id < 0) continue;
+    braid_value_kind kind = trainer->step->values[id].kind;
+    if (kind != BRAID_VALUE_PARAMETER && kind != BRAID_VALUE_STATE) continue;
+    braid_tensor *tensor;
+    status = braid_tensor_create(trainer->allocator, &value->desc, &tensor);
+    if (status != BRAID_OK) break;
+    braid_tensor_release(value->tensor);
+    value->tensor = tensor;
+    status = braid_session_read(trainer->session, value->name, tensor);
+  }
+  if (status == BRAID_OK)
+    *out = graph;
+  else
+    braid_graph_destroy(graph);
+  return status;
+}

@@ -1,0 +1,31 @@
+/* The trainer's own state, shared by its loop (trainer.c) and what it keeps on disk (persist.c). */
+#ifndef BRAID_TRAIN_TRAINER_H
+#define BRAID_TRAIN_TRAINER_H
+
+#include "graph/graph.h"
+#include "train/events.h"
+#include "train/record.h"
+#include "train/step.h"
+
+struct braid_trainer {
+  const braid_allocator *allocator;
+  braid_train_options options; /* strings are copies */
+  braid_graph *model;          /* forward, as given */
+  braid_graph *step;           /* the training graph */
+  braid_session *session;
+  braid_dataset *train, *test; /* the caller's; test may be NULL */
+  braid_loader *loader;
+  braid_events *events; /* NULL without an output directory */
+  braid_record record;
+  float *scores;             /* batch x classes, of the last step */
+  int64_t epoch, epoch_step; /* what runs next */
+  int64_t steps;             /* per epoch */
+  double loss_sum, epoch_seconds;
+  int64_t correct, seen; /* within the epoch */
+};
+
+/* Writes checkpoint-<step>.braid and drops all but the two newest. */
+BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
+/* Goes on from the newest usable checkpoint, if there is one: INVALID_ARGUMENT if it is of another run. */
+BRAID_MUST_CHECK braid_status braid_trainer_load(braid_trainer *trainer);
+#endif
