@@ -1,7 +1,6 @@
 #include "model/onnx_source.h"
 
 #include <limits.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,79 +12,27 @@
 
 enum { BRAID_ONNX_MAX_SPARSE_BYTES = 1 << 30 }; /* of the dense form: the file bounds the others, not this one */
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is little endian and is used in place");
-
-struct braid_onnx_mapping {
-  atomic_int references;
-  const braid_allocator *allocator;
-  braid_file_view view;
-  uint8_t *copy; /* instead of a view */
-  size_t copy_bytes;
-};
-
-static void mapping_release(void *context) {
-  braid_onnx_mapping *mapping = context;
-  if (!mapping || atomic_fetch_sub(&mapping->references, 1) != 1) return;
-  if (mapping->copy)
-    braid_free(mapping->allocator, mapping->copy);
-  else
-    braid_file_close(&mapping->view);
-  braid_free(mapping->allocator, mapping);
-}
-
-static const uint8_t *mapping_data(const braid_onnx_mapping *mapping, size_t *bytes) {
-  *bytes = mapping->copy ? mapping->copy_bytes : mapping->view.bytes;
-  return mapping->copy ? mapping->copy : mapping->view.data;
-}
-
-static braid_status mapping_open(const braid_allocator *allocator, const char *path, braid_onnx_mapping **out) {
-  *out = NULL;
-  braid_onnx_mapping *mapping = braid_zalloc(allocator, sizeof *mapping);
-  if (!mapping) return BRAID_NO_MEMORY;
-  atomic_init(&mapping->references, 1);
-  mapping->allocator = allocator;
-  braid_status status = braid_file_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &mapping->view);
-  if (status == BRAID_OK)
-    *out = mapping;
-  else
-    braid_free(allocator, mapping);
-  return status;
-}
-
 braid_status braid_onnx_source_open(const braid_allocator *allocator, const char *path, braid_onnx_source *out) {
   *out = (braid_onnx_source){.allocator = allocator, .path = path};
-  return mapping_open(allocator, path, &out->file);
+  return braid_mapping_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &out->file);
 }
 
 braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const char *path, const uint8_t *data,
                                     size_t bytes, braid_onnx_source *out) {
   *out = (braid_onnx_source){.allocator = allocator, .path = path};
-  braid_onnx_mapping *mapping = braid_zalloc(allocator, sizeof *mapping);
-  uint8_t *copy = braid_alloc(allocator, bytes);
-  if (!mapping || !copy) {
-    braid_free(allocator, mapping);
-    braid_free(allocator, copy);
-    return BRAID_NO_MEMORY;
-  }
-  if (bytes) memcpy(copy, data, bytes);
-  atomic_init(&mapping->references, 1);
-  mapping->allocator = allocator;
-  mapping->copy = copy;
-  mapping->copy_bytes = bytes;
-  out->file = mapping;
-  return BRAID_OK;
+  return braid_mapping_copy(allocator, data, bytes, &out->file);
 }
 
 void braid_onnx_source_close(braid_onnx_source *source) {
-  mapping_release(source->file);
-  for (size_t i = 0; i < source->external_count; i++) mapping_release(source->external[i]);
+  braid_mapping_release(source->file);
+  for (size_t i = 0; i < source->external_count; i++) braid_mapping_release(source->external[i]);
   braid_free(source->allocator, source->external);
   braid_name_map_destroy(source->external_names);
   *source = (braid_onnx_source){0};
 }
 
 const uint8_t *braid_onnx_source_data(const braid_onnx_source *source, size_t *bytes) {
-  return mapping_data(source->file, bytes);
+  return braid_mapping_data(source->file, bytes);
 }
 
 /* --- external data -------------------------------------------------------------------------------------------------
@@ -122,7 +69,7 @@ static braid_status resolve_location(const braid_onnx_source *source, const char
   return BRAID_OK;
 }
 
-static braid_status open_external(braid_onnx_source *source, const char *location, braid_onnx_mapping **out) {
+static braid_status open_external(braid_onnx_source *source, const char *location, braid_mapping **out) {
   int64_t index;
   if (!source->external_names) BRAID_TRY(braid_name_map_create(source->allocator, &source->external_names));
   if (braid_name_map_get(source->external_names, location, &index)) {
@@ -131,35 +78,31 @@ static braid_status open_external(braid_onnx_source *source, const char *locatio
   }
   char resolved[PATH_MAX];
   BRAID_TRY(resolve_location(source, location, resolved));
-  braid_onnx_mapping **grown = braid_grow(source->allocator, source->external, source->external_count,
-                                          &source->external_capacity, sizeof *grown);
+  braid_mapping **grown = braid_grow(source->allocator, source->external, source->external_count,
+                                     &source->external_capacity, sizeof *grown);
   if (!grown) return BRAID_NO_MEMORY;
   source->external = grown;
-  BRAID_TRY(mapping_open(source->allocator, resolved, &source->external[source->external_count]));
+  BRAID_TRY(braid_mapping_open(source->allocator, resolved, BRAID_ONNX_MAX_FILE_BYTES,
+                               &source->external[source->external_count]));
   *out = source->external[source->external_count++];
   return braid_name_map_set(source->external_names, location, (int64_t)source->external_count - 1);
 }
 
 /* --- tensors -------------------------------------------------------------------------------------------------------
  */
-/* bool must be 0 or 1 wherever C reads it, so its bytes are never used in place. */
-static braid_status from_bytes(braid_onnx_source *source, braid_onnx_mapping *mapping, const uint8_t *data,
-                               size_t bytes, const braid_desc *desc, braid_tensor **out) {
-  size_t expected = braid_desc_bytes(desc);
-  if (bytes != expected) {
-    char shape[128];
-    return braid_fail(BRAID_INVALID_FILE, "holds %zu bytes, %s takes %zu", bytes,
-                      braid_desc_format(desc, shape, sizeof shape), expected);
-  }
-  size_t alignment = braid_dtype_size(desc->dtype);
-  if (mapping && desc->dtype != BRAID_BOOL && bytes && (uintptr_t)data % alignment == 0) {
-    braid_status status = braid_tensor_wrap(source->allocator, desc, (void *)data, mapping_release, mapping, out);
-    if (status == BRAID_OK) atomic_fetch_add(&mapping->references, 1);
-    return status;
-  }
+static braid_status check_bytes(size_t bytes, const braid_desc *desc) {
+  char shape[128];
+  if (bytes == braid_desc_bytes(desc)) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "holds %zu bytes, %s takes %zu", bytes,
+                    braid_desc_format(desc, shape, sizeof shape), braid_desc_bytes(desc));
+}
+
+static braid_status from_raw(braid_onnx_source *source, const uint8_t *data, const braid_desc *desc,
+                             braid_tensor **out) {
   BRAID_TRY(braid_tensor_create(source->allocator, desc, out));
   uint8_t *to = braid_tensor_data(*out);
-  if (desc->dtype == BRAID_BOOL)
+  size_t bytes = braid_desc_bytes(desc);
+  if (desc->dtype == BRAID_BOOL) /* 0 or 1, wherever C reads it */
     for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
   else if (bytes)
     memcpy(to, data, bytes);
@@ -184,16 +127,17 @@ static braid_status from_external(braid_onnx_source *source, const Onnx__TensorP
       return braid_fail(BRAID_INVALID_FILE, "external data: %s is \"%.80s\", expected a number of bytes", key, value);
   }
   if (!location) return braid_fail(BRAID_INVALID_FILE, "external data without a location");
-  braid_onnx_mapping *mapping;
+  braid_mapping *mapping;
   BRAID_TRY(open_external(source, location, &mapping));
   size_t bytes;
-  const uint8_t *data = mapping_data(mapping, &bytes);
+  braid_mapping_data(mapping, &bytes);
   size_t left = (uint64_t)offset <= bytes ? bytes - (size_t)offset : 0;
   size_t take = length < 0 ? braid_desc_bytes(desc) : (size_t)length;
   if ((uint64_t)offset > bytes || take > left)
     return braid_fail(BRAID_INVALID_FILE, "external data: %zu bytes at offset %lld of \"%.200s\", which has %zu", take,
                       (long long)offset, location, bytes);
-  return from_bytes(source, mapping, data + offset, take, desc, out);
+  BRAID_TRY(check_bytes(take, desc));
+  return braid_mapping_tensor(mapping, (size_t)offset, desc, out);
 }
 
 static braid_status check_count(size_t given, int64_t expected, const char *member) {
@@ -333,12 +277,13 @@ static braid_status import_tensor(braid_onnx_source *source, const Onnx__TensorP
   if (proto->has_data_location && proto->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
     return from_external(source, proto, &desc, out);
   if (proto->segment) {
-    size_t bytes;
-    const uint8_t *data = mapping_data(source->file, &bytes);
-    size_t length = (size_t)(proto->segment->end - proto->segment->begin);
-    return from_bytes(source, source->file, data + proto->segment->begin, length, &desc, out);
+    BRAID_TRY(check_bytes((size_t)(proto->segment->end - proto->segment->begin), &desc));
+    return braid_mapping_tensor(source->file, (size_t)proto->segment->begin, &desc, out);
   }
-  if (proto->has_raw_data) return from_bytes(source, NULL, proto->raw_data.data, proto->raw_data.len, &desc, out);
+  if (proto->has_raw_data) {
+    BRAID_TRY(check_bytes(proto->raw_data.len, &desc));
+    return from_raw(source, proto->raw_data.data, &desc, out);
+  }
   return from_typed(source, proto, &desc, out);
 }
 

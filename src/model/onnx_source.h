@@ -5,20 +5,18 @@
 #ifndef BRAID_MODEL_ONNX_SOURCE_H
 #define BRAID_MODEL_ONNX_SOURCE_H
 
-#include "base/file.h"
 #include "base/map.h"
 #include "braid/tensor.h"
+#include "model/mapping.h"
 #include "onnx.pb-c.h"
 
 #define BRAID_ONNX_MAX_FILE_BYTES (64ull << 30)
 
-typedef struct braid_onnx_mapping braid_onnx_mapping;
-
 typedef struct braid_onnx_source {
   const braid_allocator *allocator;
   const char *path; /* of the model, borrowed */
-  braid_onnx_mapping *file;
-  braid_onnx_mapping **external; /* opened so far */
+  braid_mapping *file;
+  braid_mapping **external; /* opened so far */
   size_t external_count, external_capacity;
   braid_name_map *external_names; /* location -> index in external; NULL until the first */
 } braid_onnx_source;

@@ -1,0 +1,91 @@
+#include "model/mapping.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/try.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "weights in files are little endian and used in place");
+
+struct braid_mapping {
+  atomic_int references;
+  const braid_allocator *allocator;
+  braid_file_view view;
+  uint8_t *copy; /* instead of a view */
+  size_t copy_bytes;
+};
+
+static braid_mapping *mapping_create(const braid_allocator *allocator) {
+  braid_mapping *mapping = braid_zalloc(allocator, sizeof *mapping);
+  if (!mapping) return NULL;
+  atomic_init(&mapping->references, 1);
+  mapping->allocator = allocator;
+  return mapping;
+}
+
+braid_status braid_mapping_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
+                                braid_mapping **out) {
+  *out = NULL;
+  braid_mapping *mapping = mapping_create(allocator);
+  if (!mapping) return BRAID_NO_MEMORY;
+  braid_status status = braid_file_open(allocator, path, max_bytes, &mapping->view);
+  if (status == BRAID_OK)
+    *out = mapping;
+  else
+    braid_free(allocator, mapping);
+  return status;
+}
+
+braid_status braid_mapping_copy(const braid_allocator *allocator, const uint8_t *data, size_t bytes,
+                                braid_mapping **out) {
+  *out = NULL;
+  braid_mapping *mapping = mapping_create(allocator);
+  if (!mapping) return BRAID_NO_MEMORY;
+  mapping->copy = braid_alloc(allocator, bytes);
+  mapping->copy_bytes = bytes;
+  if (!mapping->copy) {
+    braid_free(allocator, mapping);
+    return BRAID_NO_MEMORY;
+  }
+  if (bytes) memcpy(mapping->copy, data, bytes);
+  *out = mapping;
+  return BRAID_OK;
+}
+
+static void release(void *context) {
+  braid_mapping *mapping = context;
+  if (!mapping || atomic_fetch_sub(&mapping->references, 1) != 1) return;
+  if (mapping->copy)
+    braid_free(mapping->allocator, mapping->copy);
+  else
+    braid_file_close(&mapping->view);
+  braid_free(mapping->allocator, mapping);
+}
+
+void braid_mapping_release(braid_mapping *mapping) {
+  release(mapping);
+}
+
+const uint8_t *braid_mapping_data(const braid_mapping *mapping, size_t *bytes) {
+  *bytes = mapping->copy ? mapping->copy_bytes : mapping->view.bytes;
+  return mapping->copy ? mapping->copy : mapping->view.data;
+}
+
+braid_status braid_mapping_tensor(braid_mapping *mapping, size_t offset, const braid_desc *desc, braid_tensor **out) {
+  *out = NULL;
+  size_t total, bytes = braid_desc_bytes(desc);
+  const uint8_t *data = braid_mapping_data(mapping, &total) + offset;
+  if (desc->dtype != BRAID_BOOL && bytes && (uintptr_t)data % braid_dtype_size(desc->dtype) == 0) {
+    atomic_fetch_add(&mapping->references, 1);
+    braid_status status = braid_tensor_wrap(mapping->allocator, desc, (void *)data, release, mapping, out);
+    if (status != BRAID_OK) release(mapping);
+    return status;
+  }
+  BRAID_TRY(braid_tensor_create(mapping->allocator, desc, out));
+  uint8_t *to = braid_tensor_data(*out);
+  if (desc->dtype == BRAID_BOOL)
+    for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
+  else if (bytes)
+    memcpy(to, data, bytes);
+  return BRAID_OK;
+}
