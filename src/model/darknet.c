@@ -7,7 +7,7 @@
 #include "base/try.h"
 #include "model/model.h"
 
-/* --- messages and options ------------------------------------------------------------------------------------------ */
+/* --- messages and options ----------------------------------------------------------------------------------------- */
 braid_status braid_darknet_fail(const braid_darknet *net, braid_status status, const char *format, ...) {
   char message[512];
   va_list arguments;
@@ -33,13 +33,17 @@ braid_status braid_darknet_refuse(const braid_darknet *net, const char *key) {
                     option->value);
 }
 
-/* --- nodes --------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 static braid_status set_attr(braid_graph *graph, braid_node_id node, const braid_darknet_attr *attr) {
   switch (attr->kind) {
-  case BRAID_DARKNET_INT: return braid_graph_set_int(graph, node, attr->name, attr->i);
-  case BRAID_DARKNET_INTS: return braid_graph_set_ints(graph, node, attr->name, attr->ints, attr->count);
-  case BRAID_DARKNET_FLOAT: return braid_graph_set_float(graph, node, attr->name, attr->f);
-  case BRAID_DARKNET_STRING: return braid_graph_set_string(graph, node, attr->name, attr->s);
+  case BRAID_DARKNET_INT:
+    return braid_graph_set_int(graph, node, attr->name, attr->i);
+  case BRAID_DARKNET_INTS:
+    return braid_graph_set_ints(graph, node, attr->name, attr->ints, attr->count);
+  case BRAID_DARKNET_FLOAT:
+    return braid_graph_set_float(graph, node, attr->name, attr->f);
+  case BRAID_DARKNET_STRING:
+    return braid_graph_set_string(graph, node, attr->name, attr->s);
   }
   return BRAID_INTERNAL;
 }
@@ -101,7 +105,7 @@ braid_status braid_darknet_with_scalar(braid_darknet *net, const char *op, braid
   return braid_darknet_node(net, op, (braid_value_id[]){value, constant_value}, 2, NULL, 0, out);
 }
 
-/* --- what a layer reads -------------------------------------------------------------------------------------------- */
+/* --- what a layer reads ------------------------------------------------------------------------------------------- */
 braid_status braid_darknet_image(braid_darknet *net, braid_value_id *out) {
   const braid_darknet_output *in = &net->input;
   *out = in->value;
@@ -126,8 +130,9 @@ braid_status braid_darknet_earlier(const braid_darknet *net, int64_t number, con
   return BRAID_OK;
 }
 
-/* --- layers -------------------------------------------------------------------------------------------------------- */
-/* Sorted by nothing: a dozen comparisons per layer. `output`: its result is one of the network's, wherever it stands. */
+/* --- layers ------------------------------------------------------------------------------------------------------- */
+/* Sorted by nothing: a dozen comparisons per layer. `output`: its result is one of the network's, wherever it stands.
+ */
 static const struct layer_type {
   const char *name;
   braid_darknet_layer *build; /* NULL: not supported, for the reason in `why` */
@@ -195,7 +200,7 @@ static braid_status build_layer(braid_darknet *net, braid_darknet_output *out) {
   return BRAID_OK;
 }
 
-/* --- the network --------------------------------------------------------------------------------------------------- */
+/* --- the network -------------------------------------------------------------------------------------------------- */
 static braid_status build_input(braid_darknet *net) {
   int64_t c, h, w, inputs;
   net->section = &net->cfg->sections[0];
@@ -277,8 +282,10 @@ braid_status braid_darknet_import(const braid_allocator *allocator, const char *
   net.outputs = braid_zalloc_array(allocator, cfg.count, sizeof *net.outputs);
   if (status == BRAID_OK && !net.outputs) status = BRAID_NO_MEMORY;
   if (status == BRAID_OK) status = build(&net);
-  if (status == BRAID_OK) *out = net.graph;
-  else braid_graph_destroy(net.graph);
+  if (status == BRAID_OK)
+    *out = net.graph;
+  else
+    braid_graph_destroy(net.graph);
   braid_free(allocator, net.outputs);
   braid_cfg_deinit(&cfg);
   return status == BRAID_INVALID_GRAPH || status == BRAID_OUT_OF_RANGE ? BRAID_INVALID_FILE : status;

@@ -71,7 +71,7 @@ typedef struct braid_darknet {
   braid_graph *graph;
   const char *weights_path; /* NULL: random */
   braid_mapping *weights;
-  size_t offset; /* in the weights */
+  size_t offset;   /* in the weights */
   bool transposed; /* connected weights stand [inputs, outputs] */
   uint64_t seed;
   uint32_t tensors; /* made so far: the stream of the next random one */
@@ -92,11 +92,16 @@ BRAID_MUST_CHECK braid_status braid_darknet_float(const braid_darknet *net, cons
 /* UNSUPPORTED if the key is there with a value other than 0. */
 BRAID_MUST_CHECK braid_status braid_darknet_refuse(const braid_darknet *net, const char *key);
 
-/* --- weights --- */
+/* --- weights ------------------------------------------------------------------------------------------------------ */
 BRAID_MUST_CHECK braid_status braid_darknet_weights_open(braid_darknet *net);
 /* INVALID_FILE unless every byte has been read. */
 BRAID_MUST_CHECK braid_status braid_darknet_weights_close(braid_darknet *net);
-typedef enum braid_darknet_fill { BRAID_FILL_ZERO, BRAID_FILL_ONE, BRAID_FILL_NORMAL, BRAID_FILL_UNIFORM } braid_darknet_fill;
+typedef enum braid_darknet_fill {
+  BRAID_FILL_ZERO,
+  BRAID_FILL_ONE,
+  BRAID_FILL_NORMAL,
+  BRAID_FILL_UNIFORM
+} braid_darknet_fill;
 /* The next tensor of the file, or one filled at random times `scale`; a constant of the graph named
  * "<layer>.<name>". */
 BRAID_MUST_CHECK braid_status braid_darknet_tensor(braid_darknet *net, const char *name, int rank, const int64_t *dims,
@@ -105,7 +110,7 @@ BRAID_MUST_CHECK braid_status braid_darknet_tensor(braid_darknet *net, const cha
 BRAID_MUST_CHECK braid_status braid_darknet_matrix(braid_darknet *net, const char *name, int64_t rows, int64_t columns,
                                                    bool transposed, double scale, braid_value_id *out);
 
-/* --- nodes --- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 typedef struct braid_darknet_attr {
   const char *name;
   enum { BRAID_DARKNET_INT, BRAID_DARKNET_INTS, BRAID_DARKNET_FLOAT, BRAID_DARKNET_STRING } kind;
@@ -115,10 +120,14 @@ typedef struct braid_darknet_attr {
   const int64_t *ints;
   size_t count;
 } braid_darknet_attr;
-#define BRAID_ATTR_I(key, value) {.name = key, .kind = BRAID_DARKNET_INT, .i = value}
-#define BRAID_ATTR_F(key, value) {.name = key, .kind = BRAID_DARKNET_FLOAT, .f = value}
-#define BRAID_ATTR_S(key, value) {.name = key, .kind = BRAID_DARKNET_STRING, .s = value}
-#define BRAID_ATTR_L(key, list, n) {.name = key, .kind = BRAID_DARKNET_INTS, .ints = list, .count = n}
+#define BRAID_ATTR_I(key, value)                                                                                       \
+  { .name = key, .kind = BRAID_DARKNET_INT, .i = value }
+#define BRAID_ATTR_F(key, value)                                                                                       \
+  { .name = key, .kind = BRAID_DARKNET_FLOAT, .f = value }
+#define BRAID_ATTR_S(key, value)                                                                                       \
+  { .name = key, .kind = BRAID_DARKNET_STRING, .s = value }
+#define BRAID_ATTR_L(key, list, n)                                                                                     \
+  { .name = key, .kind = BRAID_DARKNET_INTS, .ints = list, .count = n }
 
 BRAID_MUST_CHECK braid_status braid_darknet_node(braid_darknet *net, const char *op, const braid_value_id *inputs,
                                                  size_t input_count, const braid_darknet_attr *attrs, size_t attr_count,
@@ -159,17 +168,17 @@ BRAID_MUST_CHECK braid_status braid_darknet_convolution(braid_darknet *net, cons
 BRAID_MUST_CHECK braid_status braid_darknet_apply(braid_darknet *net, const braid_darknet_dense *dense,
                                                   braid_value_id value, braid_value_id *out);
 
-/* --- layers: each builds net->section from net->input into *out --- */
+/* --- layers: each builds net->section from net->input into *out --------------------------------------------------- */
 typedef braid_status braid_darknet_layer(braid_darknet *net, braid_darknet_output *out);
 braid_darknet_layer braid_darknet_layer_convolutional, braid_darknet_layer_deconvolutional,
     braid_darknet_layer_connected, braid_darknet_layer_maxpool, braid_darknet_layer_avgpool,
     braid_darknet_layer_batchnorm, braid_darknet_layer_normalization, braid_darknet_layer_softmax,
     braid_darknet_layer_dropout, braid_darknet_layer_activation, braid_darknet_layer_pass, braid_darknet_layer_yolo,
-    braid_darknet_layer_region, braid_darknet_layer_detection, braid_darknet_layer_route,
-    braid_darknet_layer_shortcut, braid_darknet_layer_sam, braid_darknet_layer_scale_channels,
-    braid_darknet_layer_upsample, braid_darknet_layer_reorg, braid_darknet_layer_crop, braid_darknet_layer_local,
-    braid_darknet_layer_rnn, braid_darknet_layer_crnn, braid_darknet_layer_gru, braid_darknet_layer_lstm,
-    braid_darknet_layer_logistic, braid_darknet_layer_l2norm;
+    braid_darknet_layer_region, braid_darknet_layer_detection, braid_darknet_layer_route, braid_darknet_layer_shortcut,
+    braid_darknet_layer_sam, braid_darknet_layer_scale_channels, braid_darknet_layer_upsample,
+    braid_darknet_layer_reorg, braid_darknet_layer_crop, braid_darknet_layer_local, braid_darknet_layer_rnn,
+    braid_darknet_layer_crnn, braid_darknet_layer_gru, braid_darknet_layer_lstm, braid_darknet_layer_logistic,
+    braid_darknet_layer_l2norm;
 
 /* The text of a .cfg (for files: braid_darknet_load in model.h). `weights` may be NULL: random from `seed`. */
 BRAID_MUST_CHECK braid_status braid_darknet_import(const braid_allocator *allocator, const char *path, const char *text,

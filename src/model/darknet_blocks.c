@@ -30,7 +30,7 @@ static braid_status channels(braid_darknet *net, braid_value_id value, int64_t f
   return slice(net, value, &first, &(int64_t){first + count}, &(int64_t){1}, &(int64_t){1}, 1, out);
 }
 
-/* --- route, shortcut, sam, scale_channels -------------------------------------------------------------------------- */
+/* --- route, shortcut, sam, scale_channels ------------------------------------------------------------------------- */
 braid_status braid_darknet_layer_route(braid_darknet *net, braid_darknet_output *out) {
   int64_t numbers[MAX_JOINED], groups, group;
   braid_value_id values[MAX_JOINED];
@@ -54,8 +54,7 @@ braid_status braid_darknet_layer_route(braid_darknet *net, braid_darknet_output 
     out->w = from->w;
     out->c += from->c / groups;
     BRAID_TRY(image_of(net, from, &values[i]));
-    if (groups > 1)
-      BRAID_TRY(channels(net, values[i], group * (from->c / groups), from->c / groups, &values[i]));
+    if (groups > 1) BRAID_TRY(channels(net, values[i], group * (from->c / groups), from->c / groups, &values[i]));
   }
   out->value = values[0];
   if (count == 1) return BRAID_OK;
@@ -72,8 +71,8 @@ static braid_status fit(braid_darknet *net, const braid_darknet_output *from, br
                               (long long)from->w, (long long)to->h, (long long)to->w);
   int64_t shared = from->c < to->c ? from->c : to->c;
   int64_t ends[3] = {shared, (to->h - 1) * stride + 1, (to->w - 1) * stride + 1};
-  BRAID_TRY(slice(net, *value, (int64_t[]){0, 0, 0}, ends, (int64_t[]){1, 2, 3}, (int64_t[]){1, stride, stride}, 3,
-                  value));
+  BRAID_TRY(
+      slice(net, *value, (int64_t[]){0, 0, 0}, ends, (int64_t[]){1, 2, 3}, (int64_t[]){1, stride, stride}, 3, value));
   if (shared == to->c) return BRAID_OK;
   braid_value_id pads;
   BRAID_TRY(braid_darknet_ints(net, (int64_t[]){0, 0, 0, 0, 0, to->c - shared, 0, 0}, 8, &pads));
@@ -130,7 +129,7 @@ braid_status braid_darknet_layer_scale_channels(braid_darknet *net, braid_darkne
   return multiply(net, true, out);
 }
 
-/* --- upsample, reorg, crop, local ---------------------------------------------------------------------------------- */
+/* --- upsample, reorg, crop, local --------------------------------------------------------------------------------- */
 braid_status braid_darknet_layer_upsample(braid_darknet *net, braid_darknet_output *out) {
   int64_t stride;
   double scale;
@@ -140,9 +139,9 @@ braid_status braid_darknet_layer_upsample(braid_darknet *net, braid_darknet_outp
   BRAID_TRY(braid_darknet_image(net, &value));
   *out = (braid_darknet_output){.c = net->input.c, .h = net->input.h * stride, .w = net->input.w * stride};
   BRAID_TRY(braid_darknet_ints(net, (int64_t[]){out->h, out->w}, 2, &sizes));
-  braid_darknet_attr attrs[] = {
-      BRAID_ATTR_S("mode", "nearest"), BRAID_ATTR_S("coordinate_transformation_mode", "asymmetric"),
-      BRAID_ATTR_S("nearest_mode", "floor"), BRAID_ATTR_L("axes", ((int64_t[]){2, 3}), 2)};
+  braid_darknet_attr attrs[] = {BRAID_ATTR_S("mode", "nearest"),
+                                BRAID_ATTR_S("coordinate_transformation_mode", "asymmetric"),
+                                BRAID_ATTR_S("nearest_mode", "floor"), BRAID_ATTR_L("axes", ((int64_t[]){2, 3}), 2)};
   BRAID_TRY(braid_darknet_node(net, "Resize", (braid_value_id[]){value, -1, -1, sizes}, 4, attrs, 4, &value));
   out->value = value;
   return scale == 1 ? BRAID_OK : braid_darknet_with_scalar(net, "Mul", value, scale, &out->value);
@@ -179,8 +178,7 @@ braid_status braid_darknet_layer_reorg(braid_darknet *net, braid_darknet_output 
   braid_value_id value, pads; /* the input as a list, and zeros after it */
   BRAID_TRY(braid_darknet_list(net, &value));
   BRAID_TRY(braid_darknet_ints(net, (int64_t[]){0, 0, 0, extra}, 4, &pads));
-  *out = (braid_darknet_output){
-      .c = net->input.c * net->input.h * net->input.w + extra, .h = 1, .w = 1, .list = true};
+  *out = (braid_darknet_output){.c = net->input.c * net->input.h * net->input.w + extra, .h = 1, .w = 1, .list = true};
   return braid_darknet_node(net, "Pad", (braid_value_id[]){value, pads}, 2, NULL, 0, &out->value);
 }
 
@@ -193,8 +191,8 @@ braid_status braid_darknet_layer_crop(braid_darknet *net, braid_darknet_output *
   int64_t y = (net->input.h - h) / 2, x = (net->input.w - w) / 2;
   braid_value_id value;
   BRAID_TRY(braid_darknet_image(net, &value));
-  BRAID_TRY(slice(net, value, (int64_t[]){y, x}, (int64_t[]){y + h, x + w}, (int64_t[]){2, 3}, (int64_t[]){1, 1}, 2,
-                  &value));
+  BRAID_TRY(
+      slice(net, value, (int64_t[]){y, x}, (int64_t[]){y + h, x + w}, (int64_t[]){2, 3}, (int64_t[]){1, 1}, 2, &value));
   *out = (braid_darknet_output){.value = value, .c = net->input.c, .h = h, .w = w};
   if (noadjust) return BRAID_OK;
   BRAID_TRY(braid_darknet_with_scalar(net, "Mul", value, 2, &value));
@@ -210,8 +208,7 @@ static braid_status window_indices(braid_darknet *net, const braid_darknet_outpu
   for (int64_t ky = 0; ky < size; ky++)
     for (int64_t kx = 0; kx < size; kx++)
       for (int64_t y = 0; y < out->h; y++)
-        for (int64_t x = 0; x < out->w; x++)
-          indices[at++] = (y * stride + ky) * padded_width + x * stride + kx;
+        for (int64_t x = 0; x < out->w; x++) indices[at++] = (y * stride + ky) * padded_width + x * stride + kx;
   braid_status status = braid_darknet_ints(net, indices, count, value);
   braid_free(net->allocator, indices);
   if (status != BRAID_OK) return status;
@@ -246,9 +243,8 @@ braid_status braid_darknet_layer_local(braid_darknet *net, braid_darknet_output 
   BRAID_TRY(braid_darknet_int(net, "stride", 1, 1, BRAID_DARKNET_MAX_KERNEL, &stride));
   BRAID_TRY(braid_darknet_int(net, "pad", 0, 0, 1, &pad));
   int64_t c = net->input.c, less = pad ? 1 : size; /* as Darknet counts; right for size 3 with pad, and without */
-  *out = (braid_darknet_output){.c = filters,
-                                .h = (net->input.h - less) / stride + 1,
-                                .w = (net->input.w - less) / stride + 1};
+  *out = (braid_darknet_output){
+      .c = filters, .h = (net->input.h - less) / stride + 1, .w = (net->input.w - less) / stride + 1};
   if ((pad && size != 3) || net->input.h < less || net->input.w < less || out->h * out->w > BRAID_DARKNET_MAX_SIZE)
     return braid_darknet_fail(net, BRAID_INVALID_FILE, "size=%lld pad=%lld does not fit its input of %lld x %lld",
                               (long long)size, (long long)pad, (long long)net->input.h, (long long)net->input.w);

@@ -22,8 +22,7 @@ static braid_status add_section(braid_cfg *cfg, char *line, size_t length, int n
     return braid_fail(BRAID_INVALID_FILE, "%s:%d: \"%.80s\", expected [section]", cfg->path, number, line);
   if (cfg->count >= BRAID_DARKNET_MAX_LAYERS)
     return braid_fail(BRAID_INVALID_FILE, "%s:%d: more than %d sections", cfg->path, number, BRAID_DARKNET_MAX_LAYERS);
-  braid_cfg_section *sections =
-      braid_grow(cfg->allocator, cfg->sections, cfg->count, &cfg->capacity, sizeof *sections);
+  braid_cfg_section *sections = braid_grow(cfg->allocator, cfg->sections, cfg->count, &cfg->capacity, sizeof *sections);
   if (!sections) return BRAID_NO_MEMORY;
   cfg->sections = sections;
   line[length - 1] = 0;

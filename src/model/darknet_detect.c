@@ -22,7 +22,8 @@ static braid_status concat(braid_darknet *net, int axis, const braid_value_id *p
 static braid_status anchors_apart(braid_darknet *net, int64_t n, int64_t each, braid_value_id *value) {
   BRAID_TRY(braid_darknet_image(net, value));
   if (net->input.c != n * each)
-    return braid_darknet_fail(net, BRAID_INVALID_FILE, "its input has %lld channels, %lld boxes of %lld values take %lld",
+    return braid_darknet_fail(net, BRAID_INVALID_FILE,
+                              "its input has %lld channels, %lld boxes of %lld values take %lld",
                               (long long)net->input.c, (long long)n, (long long)each, (long long)(n * each));
   return braid_darknet_reshape(net, *value, 5, (int64_t[]){-1, n, each, net->input.h, net->input.w}, value);
 }
@@ -99,8 +100,8 @@ braid_status braid_darknet_layer_detection(braid_darknet *net, braid_darknet_out
   if (!softmax) return BRAID_OK;
   BRAID_TRY(split(net, value, 1, (int64_t[]){cells * classes, inputs - cells * classes}, 2, parts));
   BRAID_TRY(braid_darknet_reshape(net, parts[0], 3, (int64_t[]){-1, cells, classes}, &parts[0]));
-  BRAID_TRY(braid_darknet_node(net, "Softmax", &parts[0], 1, (braid_darknet_attr[]){BRAID_ATTR_I("axis", 2)}, 1,
-                               &parts[0]));
+  BRAID_TRY(
+      braid_darknet_node(net, "Softmax", &parts[0], 1, (braid_darknet_attr[]){BRAID_ATTR_I("axis", 2)}, 1, &parts[0]));
   BRAID_TRY(braid_darknet_reshape(net, parts[0], 2, (int64_t[]){-1, cells * classes}, &parts[0]));
   return concat(net, 1, parts, 2, &out->value);
 }

@@ -7,7 +7,7 @@
 
 static const double kEpsilon = 1e-5; /* as Darknet's GPU kernels, where its weights were trained */
 
-/* --- activations --------------------------------------------------------------------------------------------------- */
+/* --- activations -------------------------------------------------------------------------------------------------- */
 static braid_status clip(braid_darknet *net, braid_value_id x, double low, double high, braid_value_id *out) {
   braid_value_id bounds[2];
   BRAID_TRY(braid_darknet_scalar(net, low, &bounds[0]));
@@ -82,8 +82,12 @@ static const struct simple_activation {
   const char *name, *op, *attr;
   double value;
 } kSimple[] = {
-    {"leaky", "LeakyRelu", "alpha", 0.1}, {"relie", "LeakyRelu", "alpha", 0.01}, {"elu", "Elu", "alpha", 1},
-    {"relu", "Relu", NULL, 0},            {"logistic", "Sigmoid", NULL, 0},      {"tanh", "Tanh", NULL, 0},
+    {"leaky", "LeakyRelu", "alpha", 0.1},
+    {"relie", "LeakyRelu", "alpha", 0.01},
+    {"elu", "Elu", "alpha", 1},
+    {"relu", "Relu", NULL, 0},
+    {"logistic", "Sigmoid", NULL, 0},
+    {"tanh", "Tanh", NULL, 0},
     {"selu", "Selu", NULL, 0},
 };
 
@@ -112,7 +116,7 @@ static const char *activation(const braid_darknet *net, const char *otherwise) {
   return braid_cfg_string(net->section, "activation", otherwise);
 }
 
-/* --- dense layers -------------------------------------------------------------------------------------------------- */
+/* --- dense layers ------------------------------------------------------------------------------------------------- */
 static const char *part(char buffer[64], const char *prefix, const char *name) {
   snprintf(buffer, 64, "%.40s%.20s", prefix, name);
   return buffer;
@@ -156,10 +160,9 @@ braid_status braid_darknet_convolution(braid_darknet *net, const char *prefix, i
 
 static braid_status apply_normalization(braid_darknet *net, const braid_darknet_dense *dense, braid_value_id value,
                                         braid_value_id *out) {
-  return braid_darknet_node(net, "BatchNormalization",
-                            (braid_value_id[]){value, dense->scale, dense->bias, dense->mean, dense->variance}, 5,
-                            (braid_darknet_attr[]){BRAID_ATTR_F("epsilon", kEpsilon), BRAID_ATTR_F("momentum", 0.99)},
-                            2, out);
+  return braid_darknet_node(
+      net, "BatchNormalization", (braid_value_id[]){value, dense->scale, dense->bias, dense->mean, dense->variance}, 5,
+      (braid_darknet_attr[]){BRAID_ATTR_F("epsilon", kEpsilon), BRAID_ATTR_F("momentum", 0.99)}, 2, out);
 }
 
 braid_status braid_darknet_apply(braid_darknet *net, const braid_darknet_dense *dense, braid_value_id value,
@@ -176,14 +179,14 @@ braid_status braid_darknet_apply(braid_darknet *net, const braid_darknet_dense *
                                   BRAID_ATTR_I("group", dense->groups)};
     BRAID_TRY(braid_darknet_node(net, "Conv", inputs, count, attrs, 5, &value));
   } else {
-    BRAID_TRY(braid_darknet_node(net, "Gemm", inputs, count, (braid_darknet_attr[]){BRAID_ATTR_I("transB", 1)}, 1,
-                                 &value));
+    BRAID_TRY(
+        braid_darknet_node(net, "Gemm", inputs, count, (braid_darknet_attr[]){BRAID_ATTR_I("transB", 1)}, 1, &value));
   }
   if (normalized) BRAID_TRY(apply_normalization(net, dense, value, &value));
   return braid_darknet_activate(net, dense->activation, value, out);
 }
 
-/* --- convolutional, deconvolutional, connected --------------------------------------------------------------------- */
+/* --- convolutional, deconvolutional, connected -------------------------------------------------------------------- */
 static braid_status geometry(const braid_darknet *net, braid_darknet_dense *dense) {
   int64_t pad, stride;
   BRAID_TRY(braid_darknet_int(net, "size", 1, 1, BRAID_DARKNET_MAX_KERNEL, &dense->size));
@@ -213,8 +216,8 @@ static braid_status batch_normalize(const braid_darknet *net, bool *out) {
 }
 
 braid_status braid_darknet_layer_convolutional(braid_darknet *net, braid_darknet_output *out) {
-  static const char *const kRefused[] = {"binary",  "xnor",        "cbn",         "antialiasing", "share_index",
-                                         "sway",    "rotate",      "stretch",     "stretch_sway", "assisted_excitation",
+  static const char *const kRefused[] = {"binary",    "xnor",   "cbn",     "antialiasing", "share_index",
+                                         "sway",      "rotate", "stretch", "stretch_sway", "assisted_excitation",
                                          "bin_output"};
   braid_darknet_dense dense = {0};
   int64_t filters, flipped;
@@ -280,7 +283,7 @@ braid_status braid_darknet_layer_connected(braid_darknet *net, braid_darknet_out
   return braid_darknet_apply(net, &dense, value, &out->value);
 }
 
-/* --- pooling and normalization ------------------------------------------------------------------------------------- */
+/* --- pooling and normalization ------------------------------------------------------------------------------------ */
 /* Darknet pads `padding` in all, half of it (rounded down) before; windows may reach past the end. */
 static int64_t pooled(int64_t in, int64_t size, int64_t stride, int64_t padding, int64_t *begin, int64_t *end) {
   if (in + padding < size) return 0;
@@ -360,7 +363,7 @@ braid_status braid_darknet_layer_l2norm(braid_darknet *net, braid_darknet_output
   return binary(net, "Div", value, norm, &out->value);
 }
 
-/* --- activation, dropout, softmax ---------------------------------------------------------------------------------- */
+/* --- activation, dropout, softmax --------------------------------------------------------------------------------- */
 braid_status braid_darknet_layer_activation(braid_darknet *net, braid_darknet_output *out) {
   *out = net->input;
   return braid_darknet_activate(net, activation(net, "linear"), net->input.value, &out->value);
@@ -398,8 +401,10 @@ braid_status braid_darknet_layer_softmax(braid_darknet *net, braid_darknet_outpu
   if (count % groups || temperature <= 0)
     return braid_darknet_fail(net, BRAID_INVALID_FILE, "%lld values in %lld groups, temperature %g", (long long)count,
                               (long long)groups, temperature);
-  if (spatial) BRAID_TRY(braid_darknet_image(net, &value));
-  else BRAID_TRY(braid_darknet_list(net, &value));
+  if (spatial)
+    BRAID_TRY(braid_darknet_image(net, &value));
+  else
+    BRAID_TRY(braid_darknet_list(net, &value));
   if (temperature != 1) BRAID_TRY(braid_darknet_with_scalar(net, "Div", value, temperature, &value));
   *out = (braid_darknet_output){.c = count, .h = 1, .w = 1, .list = true};
   if (spatial) *out = net->input, out->list = false;

@@ -24,7 +24,7 @@ static braid_status unary(braid_darknet *net, const char *op, braid_value_id x, 
   return braid_darknet_node(net, op, &x, 1, NULL, 0, out);
 }
 
-/* --- steps in the batch -------------------------------------------------------------------------------------------- */
+/* --- steps in the batch ------------------------------------------------------------------------------------------- */
 static braid_status steps_apart(braid_darknet *net, braid_value_id value, const braid_darknet_output *shape,
                                 braid_value_id *steps) {
   int64_t count = net->time_steps;
@@ -70,7 +70,7 @@ static braid_status unroll(braid_darknet *net, const recurrent_cell *cell, braid
   return status;
 }
 
-/* --- rnn, crnn ----------------------------------------------------------------------------------------------------- */
+/* --- rnn, crnn ---------------------------------------------------------------------------------------------------- */
 enum { RNN_INPUT, RNN_SELF, RNN_OUTPUT };
 
 /* A layer applied to zeros, shaped like `like`. */
@@ -85,8 +85,10 @@ static braid_status rnn_step(braid_darknet *net, const recurrent_cell *cell, bra
                              braid_value_id *out) {
   braid_value_id in, self;
   BRAID_TRY(braid_darknet_apply(net, &cell->parts[RNN_INPUT], x, &in));
-  if (state[0] < 0) BRAID_TRY(apply_to_zeros(net, &cell->parts[RNN_SELF], in, &self));
-  else BRAID_TRY(braid_darknet_apply(net, &cell->parts[RNN_SELF], state[0], &self));
+  if (state[0] < 0)
+    BRAID_TRY(apply_to_zeros(net, &cell->parts[RNN_SELF], in, &self));
+  else
+    BRAID_TRY(braid_darknet_apply(net, &cell->parts[RNN_SELF], state[0], &self));
   BRAID_TRY(binary(net, "Add", in, self, &state[0]));
   return braid_darknet_apply(net, &cell->parts[RNN_OUTPUT], state[0], out);
 }
@@ -126,26 +128,28 @@ braid_status braid_darknet_layer_crnn(braid_darknet *net, braid_darknet_output *
   for (int i = 0; i < 3; i++)
     cell.parts[i] =
         (braid_darknet_dense){.groups = 1, .size = 3, .stride_x = 1, .stride_y = 1, .padding = 1, .dilation = 1};
-  BRAID_TRY(braid_darknet_convolution(net, "input.", net->input.c, hidden, name, normalize, false,
-                                      &cell.parts[RNN_INPUT]));
+  BRAID_TRY(
+      braid_darknet_convolution(net, "input.", net->input.c, hidden, name, normalize, false, &cell.parts[RNN_INPUT]));
   BRAID_TRY(braid_darknet_convolution(net, "self.", hidden, hidden, name, normalize, false, &cell.parts[RNN_SELF]));
-  BRAID_TRY(braid_darknet_convolution(net, "output.", hidden, filters, name, normalize, false,
-                                      &cell.parts[RNN_OUTPUT]));
+  BRAID_TRY(
+      braid_darknet_convolution(net, "output.", hidden, filters, name, normalize, false, &cell.parts[RNN_OUTPUT]));
   braid_value_id input;
   BRAID_TRY(braid_darknet_image(net, &input));
   *out = (braid_darknet_output){.c = filters, .h = net->input.h, .w = net->input.w};
   return unroll(net, &cell, input, false, out);
 }
 
-/* --- gru ----------------------------------------------------------------------------------------------------------- */
+/* --- gru ---------------------------------------------------------------------------------------------------------- */
 enum { GRU_WZ, GRU_WR, GRU_WH, GRU_UZ, GRU_UR, GRU_UH }; /* w reads the state, u the input; the file's order */
 
 static braid_status gate(braid_darknet *net, const braid_darknet_dense *w, const braid_darknet_dense *u,
                          braid_value_id state, braid_value_id x, const char *function, braid_value_id *out) {
   braid_value_id from_state, from_input;
   BRAID_TRY(braid_darknet_apply(net, u, x, &from_input));
-  if (state < 0) BRAID_TRY(apply_to_zeros(net, w, from_input, &from_state));
-  else BRAID_TRY(braid_darknet_apply(net, w, state, &from_state));
+  if (state < 0)
+    BRAID_TRY(apply_to_zeros(net, w, from_input, &from_state));
+  else
+    BRAID_TRY(braid_darknet_apply(net, w, state, &from_state));
   BRAID_TRY(binary(net, "Add", from_state, from_input, out));
   return unary(net, function, *out, out);
 }
@@ -200,7 +204,7 @@ braid_status braid_darknet_layer_gru(braid_darknet *net, braid_darknet_output *o
   return gated_layer(net, kNames, 6, &cell, out);
 }
 
-/* --- lstm ---------------------------------------------------------------------------------------------------------- */
+/* --- lstm --------------------------------------------------------------------------------------------------------- */
 enum { LSTM_WI, LSTM_WF, LSTM_WO, LSTM_WG, LSTM_UI, LSTM_UF, LSTM_UO, LSTM_UG };
 
 /* c = f * c + i * g; h = o * tanh(c). */

@@ -24,8 +24,7 @@ braid_status braid_onnx_call_fail(const braid_onnx_call *call, braid_status stat
   return braid_fail(status, "node %.120s (%.60s): %s", call->name, call->op, message);
 }
 
-/* --- attributes ----------------------------------------------------------------------------------------------------
- */
+/* --- attributes --------------------------------------------------------------------------------------------------- */
 const braid_attr *braid_onnx_call_attr(const braid_onnx_call *call, const char *name) {
   for (size_t i = 0; i < call->attr_count; i++)
     if (strcmp(call->attrs[i].name, name) == 0) return &call->attrs[i];
@@ -86,8 +85,7 @@ braid_status braid_onnx_call_set_string(braid_onnx_call *call, const char *name,
   return braid_onnx_call_put(call, (braid_attr){.name = name, .kind = BRAID_ATTR_STRING, .s = value});
 }
 
-/* --- inputs --------------------------------------------------------------------------------------------------------
- */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 braid_value_id braid_onnx_call_input(const braid_onnx_call *call, size_t index) {
   return index < call->input_count ? call->inputs[index] : -1;
 }
@@ -110,8 +108,7 @@ const braid_desc *braid_onnx_call_known(const braid_onnx_call *call, braid_value
   return desc->dtype != BRAID_NONE && desc->rank >= 0 ? desc : NULL;
 }
 
-/* --- nodes before the call -----------------------------------------------------------------------------------------
- */
+/* --- nodes before the call ---------------------------------------------------------------------------------------- */
 static braid_status add_constant(braid_onnx_call *call, const braid_desc *desc, const void *data, braid_value_id *out) {
   braid_tensor *tensor;
   BRAID_TRY(braid_tensor_create(call->importer->allocator, desc, &tensor));
@@ -162,8 +159,7 @@ void braid_onnx_call_replace(braid_onnx_call *call, braid_value_id value) {
   call->done = true;
 }
 
-/* --- into the graph ------------------------------------------------------------------------------------------------
- */
+/* --- into the graph ----------------------------------------------------------------------------------------------- */
 static braid_status emit_attr(braid_graph *graph, braid_node_id node, const braid_attr *attr) {
   switch (attr->kind) {
   case BRAID_ATTR_INT:

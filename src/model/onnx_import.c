@@ -8,8 +8,7 @@
 #include "model/model.h"
 #include "model/onnx_wire.h"
 
-/* --- initializers --------------------------------------------------------------------------------------------------
- */
+/* --- initializers ------------------------------------------------------------------------------------------------- */
 static braid_status add_initializer(braid_onnx_importer *importer, braid_onnx_scope *scope, const char *name,
                                     braid_tensor *tensor) {
   int64_t taken;
@@ -42,8 +41,7 @@ braid_status braid_onnx_import_initializers(braid_onnx_importer *importer, braid
   return BRAID_OK;
 }
 
-/* --- inputs --------------------------------------------------------------------------------------------------------
- */
+/* --- inputs ------------------------------------------------------------------------------------------------------- */
 static braid_status check_tensor_type(const Onnx__ValueInfoProto *info, const char *what) {
   const char *name = info->name ? info->name : "";
   const Onnx__TypeProto *type = info->type;
@@ -108,8 +106,7 @@ static braid_status import_inputs(braid_onnx_importer *importer, braid_onnx_scop
   return BRAID_OK;
 }
 
-/* --- outputs -------------------------------------------------------------------------------------------------------
- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 static bool is_output(const braid_graph *graph, braid_value_id value) {
   for (size_t i = 0; i < graph->output_count; i++)
     if (graph->outputs[i] == value) return true;
@@ -143,8 +140,7 @@ static braid_status import_output(braid_onnx_importer *importer, braid_onnx_scop
   return braid_graph_add_output(graph, value);
 }
 
-/* --- the model -----------------------------------------------------------------------------------------------------
- */
+/* --- the model ---------------------------------------------------------------------------------------------------- */
 static braid_status model_opset(const Onnx__ModelProto *model, int64_t *opset) {
   *opset = 0;
   for (size_t i = 0; i < model->n_opset_import; i++) {

@@ -6,8 +6,7 @@
 #include "base/vector.h"
 #include "model/onnx_import.h"
 
-/* --- scopes and names ----------------------------------------------------------------------------------------------
- */
+/* --- scopes and names --------------------------------------------------------------------------------------------- */
 braid_status braid_onnx_scope_init(const braid_onnx_importer *importer, braid_onnx_scope *scope) {
   scope->condition = -1;
   return braid_name_map_create(importer->allocator, &scope->names);
@@ -78,8 +77,7 @@ static braid_status node_fail(const Onnx__NodeProto *node, braid_status status, 
   return braid_fail(status, "node %.120s (%.60s): %s%.200s", node_label(node), node_op(node), message, what);
 }
 
-/* --- outputs -------------------------------------------------------------------------------------------------------
- */
+/* --- outputs ------------------------------------------------------------------------------------------------------ */
 static braid_status define(braid_onnx_importer *importer, braid_onnx_scope *scope, const Onnx__NodeProto *node,
                            size_t index, braid_value_id value) {
   const char *name = index < node->n_output && node->output[index] ? node->output[index] : "";
@@ -105,8 +103,7 @@ static braid_status find_input(braid_onnx_importer *importer, braid_onnx_scope *
   return status;
 }
 
-/* --- constants -----------------------------------------------------------------------------------------------------
- */
+/* --- constants ---------------------------------------------------------------------------------------------------- */
 static braid_status scalar_or_list(braid_onnx_call *call, braid_dtype dtype, bool scalar, size_t count,
                                    const void *data, braid_tensor **out) {
   braid_desc desc;
@@ -145,8 +142,7 @@ static braid_status import_constant(braid_onnx_call *call) {
   return status;
 }
 
-/* --- If ------------------------------------------------------------------------------------------------------------
- */
+/* --- If ----------------------------------------------------------------------------------------------------------- */
 static const Onnx__GraphProto *branch_graph(const braid_onnx_scope *scope, const Onnx__NodeProto *node,
                                             const char *name) {
   for (size_t i = 0; i < node->n_attribute; i++) {
@@ -198,8 +194,7 @@ static braid_status import_if(braid_onnx_importer *importer, const braid_onnx_sc
   return BRAID_OK;
 }
 
-/* --- functions -----------------------------------------------------------------------------------------------------
- */
+/* --- functions ---------------------------------------------------------------------------------------------------- */
 static const Onnx__FunctionProto *find_function(const braid_onnx_importer *importer, const Onnx__NodeProto *node) {
   if (!importer->model->n_functions) return NULL;
   braid_text key;
@@ -282,8 +277,7 @@ static braid_status import_function(braid_onnx_importer *importer, const braid_o
   return status;
 }
 
-/* --- one node ------------------------------------------------------------------------------------------------------
- */
+/* --- one node ----------------------------------------------------------------------------------------------------- */
 static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *scope, const Onnx__NodeProto *node,
                               braid_onnx_call *call) {
   const Onnx__FunctionProto *function = find_function(importer, node);
@@ -323,8 +317,7 @@ static braid_status import_node(braid_onnx_importer *importer, braid_onnx_scope 
   return status;
 }
 
-/* --- order ---------------------------------------------------------------------------------------------------------
- */
+/* --- order -------------------------------------------------------------------------------------------------------- */
 typedef struct node_order {
   braid_onnx_importer *importer;
   Onnx__NodeProto *const *nodes;

@@ -35,8 +35,7 @@ const uint8_t *braid_onnx_source_data(const braid_onnx_source *source, size_t *b
   return braid_mapping_data(source->file, bytes);
 }
 
-/* --- external data -------------------------------------------------------------------------------------------------
- */
+/* --- external data ------------------------------------------------------------------------------------------------ */
 /* A location is relative to the model's folder and must stay inside it, also through symbolic links. */
 static braid_status resolve_location(const braid_onnx_source *source, const char *location, char resolved[PATH_MAX]) {
   if (!*location || *location == '/')
@@ -88,8 +87,7 @@ static braid_status open_external(braid_onnx_source *source, const char *locatio
   return braid_name_map_set(source->external_names, location, (int64_t)source->external_count - 1);
 }
 
-/* --- tensors -------------------------------------------------------------------------------------------------------
- */
+/* --- tensors ------------------------------------------------------------------------------------------------------ */
 static braid_status check_bytes(size_t bytes, const braid_desc *desc) {
   char shape[128];
   if (bytes == braid_desc_bytes(desc)) return BRAID_OK;
@@ -294,8 +292,7 @@ braid_status braid_onnx_tensor(braid_onnx_source *source, const Onnx__TensorProt
   return braid_fail_prefix(status, "tensor \"%.120s\"", proto->name ? proto->name : "");
 }
 
-/* --- sparse tensors ------------------------------------------------------------------------------------------------
- */
+/* --- sparse tensors ----------------------------------------------------------------------------------------------- */
 /* Indices are linear [NNZ] or coordinates [NNZ, rank]. */
 static braid_status scatter(const braid_tensor *values, const braid_tensor *indices, braid_tensor *dense) {
   const braid_desc *desc = braid_tensor_desc(dense), *places = braid_tensor_desc(indices);
