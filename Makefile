@@ -1,0 +1,40 @@
+# Thin over CMake: see CMakeLists.txt and CMakePresets.json for everything that matters.
+BUILD ?= build
+PREFIX ?= /usr/local
+CMAKE_FLAGS ?=
+CTEST_FLAGS ?= --output-on-failure
+DEMO ?= $(BUILD)/demo
+export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
+
+.PHONY: all configure deps demo test bench install clean
+
+all: configure
+	@cmake --build $(BUILD)
+
+configure:
+	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run \`make deps\` first" >&2; exit 1; }
+	@[ -f $(BUILD)/build.ninja ] && [ -z "$(CMAKE_FLAGS)" ] || cmake -S . -B $(BUILD) -G Ninja -Wno-dev $(CMAKE_FLAGS)
+
+# The Debian packages of packages.txt that are missing (as root).
+deps:
+	@ci/deps.sh
+
+# Trains a small network on generated pictures, tests it and classifies with it.
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@examples/demo.sh $(BUILD) $(DEMO)
+
+test: deps
+	@$(MAKE) --no-print-directory all
+	@ctest --test-dir $(BUILD) $(CTEST_FLAGS)
+
+# The speed of the library beside its peers, in one run.
+bench: deps
+	@$(MAKE) --no-print-directory all
+	@bench/run.sh $(BUILD)
+
+install: all
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf $(BUILD)

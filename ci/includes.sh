@@ -1,0 +1,49 @@
+#!/bin/sh
+# The rooms of src/ include downwards only; cli and examples use the public headers alone (docs/architecture.md).
+# Tests, benchmarks and fuzz targets may reach wherever they need.
+set -eu
+cd "$(dirname "$0")/.."
+# Prints "file:line: file includes header" for each include that `allowed` (a pattern of first path parts) lacks.
+check() { # files pattern
+  pattern=$2
+  for file in $1; do
+    case $file in *_test.c | *_fuzz.c | *_bench.c) continue ;; esac
+    own=$(dirname "$file" | sed 's|^src/||')
+    grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$file" | sed -E 's/^([0-9]+):[^"]*"([^"]+)".*/\1 \2/' |
+      while read -r line header; do
+        case $header in */*) ;; *) continue ;; esac # generated, or beside the file
+        case $header in "$own"/*) continue ;; esac
+        echo "$header" | grep -qE "^($pattern)" || echo "$file:$line: $own may not include $header"
+      done
+  done
+}
+sources() { find "$1" -name '*.[ch]' 2>/dev/null | sort; }
+
+base='base/|braid/(status|allocator|log)\.h'
+tensor="$base|tensor/|braid/tensor\.h"
+graph="$tensor|graph/|braid/graph\.h"
+model="$graph|model/|braid/model\.h"
+device="$graph|device/|braid/device\.h"
+profile="$device|profile/|braid/profile\.h"
+schedule="$profile|schedule/"
+runtime="$schedule|runtime/|braid/session\.h"
+upper="$runtime|model/|braid/model\.h|braid/(data|train)\.h"
+{
+  check "$(sources src/base)" "$base"
+  check "$(sources src/tensor)" "$tensor"
+  check "$(sources src/graph)" "$graph"
+  check "$(sources src/model)" "$model"
+  check "$(sources src/device)" "$device"
+  check "$(sources src/profile)" "$profile"
+  check "$(sources src/schedule)" "$schedule"
+  check "$(sources src/runtime)" "$runtime"
+  for room in train explore serve; do check "$(sources src/$room)" "$upper|$room/"; done
+  for backend in src/backend/*/; do
+    name=$(basename "$backend")
+    check "$(sources "src/backend/$name")" "$device|backend/$name/"
+  done
+  check "$(sources cli) $(sources examples)" 'braid/'
+} >"${TMPDIR:-/tmp}/braid-includes.$$"
+trap 'rm -f "${TMPDIR:-/tmp}/braid-includes.$$"' EXIT
+cat "${TMPDIR:-/tmp}/braid-includes.$$"
+[ ! -s "${TMPDIR:-/tmp}/braid-includes.$$" ]

@@ -1,0 +1,13 @@
+#!/bin/sh
+# The tests of what runs on several threads pass under ThreadSanitizer. libgomp is not instrumented, so OpenMP runs on
+# one thread; the queues, events, executor and loader use POSIX threads, which is what is looked at here.
+set -eu
+cd "$(dirname "$0")/.."
+CC=gcc cmake --preset tsan -B build-ci-tsan
+tests=$(find src/base src/device src/backend src/runtime src/train tests -name '*_test.c' -exec basename {} .c \; |
+  grep -E '^(event|queue|executor|session|loader|device|null|thread|ring|conformance)' || true)
+[ -n "$tests" ] || { echo "no threaded tests found" >&2; exit 1; }
+# shellcheck disable=SC2086
+cmake --build build-ci-tsan --target $tests
+export OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/ci/tsan.supp"
+ctest --test-dir build-ci-tsan --output-on-failure -R "^($(echo "$tests" | paste -sd '|'))\$"
