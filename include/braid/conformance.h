@@ -1,9 +1,9 @@
 /* Conformance: ONNX's backend tests, run through this library.
  *
  * A case is a folder with model.onnx and test_data_set_* (input_*.pb, output_*.pb), or a pair NAME.onnx and
- * NAME_output_0.pb (the `light` whole networks, whose input is 0/n, 1/n .. (n-1)/n). Outputs must have the expected type
- * and shape, and agree as in ONNX's own runner: relative error 1e-3 plus 1e-7 absolute for floating point (2^-6 for
- * bfloat16), exactly for integers. */
+ * NAME_output_0.pb (the `light` whole networks, whose input is 0/n, 1/n .. (n-1)/n). Outputs must have the expected
+ * type and shape, and agree as in ONNX's own runner: relative error 1e-3 plus 1e-7 absolute for floating point (2^-6
+ * for bfloat16), exactly for integers. */
 #ifndef BRAID_CONFORMANCE_H
 #define BRAID_CONFORMANCE_H
 

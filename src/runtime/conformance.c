@@ -67,8 +67,10 @@ static braid_status search_entry(braid_cases *cases, const char *folder, const c
     braid_text_init(&output, cases->allocator);
     braid_text_add_bytes(&output, path.data, path.length - strlen(".onnx"));
     braid_text_add(&output, "_output_0.pb");
-    if (output.failed) status = BRAID_NO_MEMORY;
-    else if (exists(output.data)) status = add_case(cases, path.data, true);
+    if (output.failed)
+      status = BRAID_NO_MEMORY;
+    else if (exists(output.data))
+      status = add_case(cases, path.data, true);
     braid_text_deinit(&output);
   }
   braid_text_deinit(&path);
@@ -119,21 +121,22 @@ void braid_cases_destroy(braid_cases *cases) {
   braid_free(cases->allocator, cases);
 }
 
-size_t braid_cases_count(const braid_cases *cases) { return cases->count; }
+size_t braid_cases_count(const braid_cases *cases) {
+  return cases->count;
+}
 
 const char *braid_cases_name(const braid_cases *cases, size_t index) {
   return index < cases->count ? cases->items[index].name : "";
 }
 
-/* --- what a case is about ------------------------------------------------------------------------------------------ */
+/* --- what a case is about ----------------------------------------------------------------------------------------- */
 /* The op of a model with one node; "" for any other. */
 static braid_status only_op(const braid_allocator *allocator, const char *path, char op[48]) {
   braid_file_view view;
   op[0] = 0;
   BRAID_TRY(braid_file_open(allocator, path, 0, &view));
   ProtobufCMessage *message = NULL;
-  braid_status status =
-      braid_onnx_unpack(allocator, &onnx__model_proto__descriptor, view.data, view.bytes, &message);
+  braid_status status = braid_onnx_unpack(allocator, &onnx__model_proto__descriptor, view.data, view.bytes, &message);
   const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
   if (status == BRAID_OK && model->graph && model->graph->n_node == 1 && model->graph->node[0]->op_type)
     snprintf(op, 48, "%.47s", model->graph->node[0]->op_type);

@@ -19,5 +19,6 @@ struct braid_cases {
 };
 
 /* Equal type, shape and values; FAILED with the first difference otherwise: INVALID_GRAPH. */
-BRAID_MUST_CHECK braid_status braid_case_compare(const braid_tensor *expected, const braid_desc *desc, const void *data);
+BRAID_MUST_CHECK braid_status braid_case_compare(const braid_tensor *expected, const braid_desc *desc,
+                                                 const void *data);
 #endif

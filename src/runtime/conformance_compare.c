@@ -42,8 +42,10 @@ braid_status braid_case_compare(const braid_tensor *expected, const braid_desc *
   braid_status status = braid_tensor_wrap(NULL, desc, (void *)data, NULL, NULL, &got);
   if (status != BRAID_OK) return status;
   int64_t count = braid_desc_count(desc);
-  if (!braid_dtype_is_float(desc->dtype)) status = compare_integers(expected, got, count);
-  else status = compare_floats(expected, got, count, desc->dtype == BRAID_BF16 ? kBfloat : kRelative);
+  if (!braid_dtype_is_float(desc->dtype))
+    status = compare_integers(expected, got, count);
+  else
+    status = compare_floats(expected, got, count, desc->dtype == BRAID_BF16 ? kBfloat : kRelative);
   braid_tensor_release(got);
   return status;
 }

@@ -219,8 +219,7 @@ static braid_status run_folder(const braid_cases *cases, const braid_case *item,
 static braid_status run_case(const braid_cases *cases, const braid_case *item, int *bound) {
   braid_graph *model;
   BRAID_TRY(braid_model_load(cases->allocator, item->model, NULL, &model));
-  braid_status status =
-      item->light ? run_light(cases, item, model, bound) : run_folder(cases, item, model, bound);
+  braid_status status = item->light ? run_light(cases, item, model, bound) : run_folder(cases, item, model, bound);
   braid_graph_destroy(model);
   return status;
 }
