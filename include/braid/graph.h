@@ -108,6 +108,10 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_output(braid_graph *grap
 /* Fixes the shape of an input that the model left open (or overrides the one it declares). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id input, int rank,
                                                                     const int64_t *dims);
+/* Makes an input a CONSTANT: for inputs that shapes follow from (the target of a Reshape). The tensor is retained; its
+ * type must be the input's. The input is no longer among the graph's inputs. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_graph_bind_input(braid_graph *graph, braid_value_id input,
+                                                               braid_tensor *tensor);
 /* Makes a forward graph trainable: every floating-point CONSTANT that feeds a trainable input (weights, biases, scales)
  * becomes a PARAMETER; BatchNormalization goes into training mode with its running statistics as STATEs; Dropout goes
  * into training mode. Call it before resolving, so that parameters are not folded. INVALID_GRAPH if nothing is

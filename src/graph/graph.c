@@ -328,6 +328,24 @@ braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id inpu
   return BRAID_OK;
 }
 
+braid_status braid_graph_bind_input(braid_graph *graph, braid_value_id input, braid_tensor *tensor) {
+  if (!has_value(graph, input) || graph->values[input].kind != BRAID_VALUE_INPUT)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "value %d is not an input of the graph", input);
+  braid_value *value = &graph->values[input];
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  if (value->desc.dtype != BRAID_NONE && desc->dtype != value->desc.dtype)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "input %.120s is %s, the tensor is %s", value->name,
+                      braid_dtype_name(value->desc.dtype), braid_dtype_name(desc->dtype));
+  value->kind = BRAID_VALUE_CONSTANT;
+  value->tensor = braid_tensor_retain(tensor);
+  value->desc = *desc;
+  size_t kept = 0;
+  for (size_t i = 0; i < graph->input_count; i++)
+    if (graph->inputs[i] != input) graph->inputs[kept++] = graph->inputs[i];
+  graph->input_count = kept;
+  return BRAID_OK;
+}
+
 braid_status braid_graph_update_state(braid_graph *graph, braid_value_id state, braid_value_id next) {
   if (!has_value(graph, state) || !has_value(graph, next))
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %d or %d does not exist", state, next);
