@@ -80,6 +80,10 @@ braid_status braid_darknet_ints(braid_darknet *net, const int64_t *values, size_
   return constant(net, BRAID_I64, 1, (int64_t)count, values, out);
 }
 
+braid_status braid_darknet_floats(braid_darknet *net, const float *values, size_t count, braid_value_id *out) {
+  return constant(net, BRAID_F32, 1, (int64_t)count, values, out);
+}
+
 braid_status braid_darknet_zeros(braid_darknet *net, int64_t count, braid_value_id *out) {
   braid_desc desc;
   braid_tensor *tensor;

@@ -135,6 +135,8 @@ BRAID_MUST_CHECK braid_status braid_darknet_node(braid_darknet *net, const char 
 BRAID_MUST_CHECK braid_status braid_darknet_scalar(braid_darknet *net, double value, braid_value_id *out);
 BRAID_MUST_CHECK braid_status braid_darknet_ints(braid_darknet *net, const int64_t *values, size_t count,
                                                  braid_value_id *out);
+BRAID_MUST_CHECK braid_status braid_darknet_floats(braid_darknet *net, const float *values, size_t count,
+                                                   braid_value_id *out);
 BRAID_MUST_CHECK braid_status braid_darknet_zeros(braid_darknet *net, int64_t count, braid_value_id *out);
 BRAID_MUST_CHECK braid_status braid_darknet_reshape(braid_darknet *net, braid_value_id value, int rank,
                                                     const int64_t *dims, braid_value_id *out);

@@ -133,16 +133,16 @@ braid_status braid_darknet_layer_scale_channels(braid_darknet *net, braid_darkne
 braid_status braid_darknet_layer_upsample(braid_darknet *net, braid_darknet_output *out) {
   int64_t stride;
   double scale;
-  braid_value_id value, sizes;
+  braid_value_id value, scales;
   BRAID_TRY(braid_darknet_int(net, "stride", 2, 1, BRAID_DARKNET_MAX_KERNEL, &stride));
   BRAID_TRY(braid_darknet_float(net, "scale", 1, &scale));
   BRAID_TRY(braid_darknet_image(net, &value));
   *out = (braid_darknet_output){.c = net->input.c, .h = net->input.h * stride, .w = net->input.w * stride};
-  BRAID_TRY(braid_darknet_ints(net, (int64_t[]){out->h, out->w}, 2, &sizes));
+  BRAID_TRY(braid_darknet_floats(net, (float[]){1, 1, (float)stride, (float)stride}, 4, &scales));
   braid_darknet_attr attrs[] = {BRAID_ATTR_S("mode", "nearest"),
                                 BRAID_ATTR_S("coordinate_transformation_mode", "asymmetric"),
-                                BRAID_ATTR_S("nearest_mode", "floor"), BRAID_ATTR_L("axes", ((int64_t[]){2, 3}), 2)};
-  BRAID_TRY(braid_darknet_node(net, "Resize", (braid_value_id[]){value, -1, -1, sizes}, 4, attrs, 4, &value));
+                                BRAID_ATTR_S("nearest_mode", "floor")};
+  BRAID_TRY(braid_darknet_node(net, "Resize", (braid_value_id[]){value, -1, scales}, 3, attrs, 3, &value));
   out->value = value;
   return scale == 1 ? BRAID_OK : braid_darknet_with_scalar(net, "Mul", value, scale, &out->value);
 }
