@@ -107,7 +107,8 @@ typedef struct braid_task {
   void *prepared;
   const braid_binding *bindings;
   size_t input_count, output_count;
-  /* transfers: bytes is source.bytes; host is read by WRITE and written by READ */
+  /* WRITE: host to target; READ: source to host; COPY: source to target. The bytes are those of source, or of target
+   * for WRITE. */
   braid_binding source, target;
   void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
   void *host;

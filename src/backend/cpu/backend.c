@@ -1,0 +1,283 @@
+/* The CPU as a device: unified memory, one thread per queue that runs tasks in order, OpenMP inside kernels.
+ *
+ * Options: threads=N, the threads of each kernel; memory=separate, which hides the memory from the runtime, so that
+ * transfers and waits across devices can be tried without a card. */
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backend/cpu/power.h"
+#include "backend/cpu/prepared.h"
+#include "backend/cpu/tables.h"
+#include "base/checked.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "device/host_queue.h"
+
+enum { kAlignment = 64, kHostAlignment = 8, kMaxQueues = 16, kMaxThreads = 1024 };
+static const size_t kHugePage = (size_t)2 << 20;
+
+typedef struct cpu_device {
+  const braid_allocator *allocator;
+  int threads;
+  braid_memory_kind memory;
+  const braid_kernel **kernels;
+  size_t kernel_count;
+  braid_cpu_power *power; /* NULL: no counters */
+} cpu_device;
+
+typedef struct cpu_buffer {
+  uint8_t *data;
+  size_t bytes;
+} cpu_buffer;
+
+extern const braid_backend braid_backend_cpu;
+
+/* --- opening -------------------------------------------------------------------------------------------------------
+ */
+/* "model name : ..." of /proc/cpuinfo; left as it is where there is no such line (not every architecture has one). */
+static void read_model_name(char *out, size_t bytes) {
+  FILE *file = fopen("/proc/cpuinfo", "re");
+  if (!file) return;
+  char line[256];
+  while (fgets(line, sizeof line, file)) {
+    if (strncmp(line, "model name", 10) != 0) continue;
+    const char *value = strchr(line, ':');
+    if (!value) break;
+    value += 1 + strspn(value + 1, " \t");
+    snprintf(out, bytes, "%.*s", (int)strcspn(value, "\n"), value);
+    break;
+  }
+  fclose(file);
+}
+
+static void describe(braid_device_info *info, int threads, braid_memory_kind memory) {
+  long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  *info = (braid_device_info){.name = "cpu",
+                              .kind = "cpu",
+                              .description = "CPU",
+                              .memory = memory,
+                              .max_queues = kMaxQueues,
+                              .compute_units = (uint32_t)threads,
+                              .memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0,
+                              .alignment = kAlignment,
+                              .host_alignment = kHostAlignment,
+                              .measures_time = true};
+  read_model_name(info->description, sizeof info->description);
+}
+
+static braid_status cpu_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  *count = 1;
+  if (capacity) describe(&infos[0], braid_cpu_count(), BRAID_MEMORY_UNIFIED);
+  return BRAID_OK;
+}
+
+static braid_status parse_option(cpu_device *device, const char *option) {
+  int64_t threads;
+  if (strncmp(option, "threads=", 8) == 0) {
+    if (!braid_parse_i64(option + 8, &threads) || threads < 1 || threads > kMaxThreads)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "option %.60s: expected 1 to %d threads", option, kMaxThreads);
+    device->threads = (int)threads;
+  } else if (strcmp(option, "memory=separate") == 0) {
+    device->memory = BRAID_MEMORY_SEPARATE;
+  } else if (strcmp(option, "memory=unified") != 0) {
+    return braid_fail(BRAID_INVALID_ARGUMENT, "option %.60s: expected threads=N or memory=unified|separate", option);
+  }
+  return BRAID_OK;
+}
+
+static braid_status parse_options(cpu_device *device, const char *options) {
+  while (options && *options) {
+    size_t length = strcspn(options, ",");
+    char option[64];
+    if (length >= sizeof option) return braid_fail(BRAID_INVALID_ARGUMENT, "option %.60s... is too long", options);
+    memcpy(option, options, length);
+    option[length] = '\0';
+    braid_status status = parse_option(device, option);
+    if (status != BRAID_OK) return status;
+    options += length + (options[length] == ',');
+  }
+  return BRAID_OK;
+}
+
+static void cpu_close(void *self) {
+  cpu_device *device = self;
+  braid_cpu_power_destroy(device->power);
+  braid_free(device->allocator, device->kernels);
+  braid_free(device->allocator, device);
+}
+
+static braid_status cpu_open(const braid_allocator *allocator, size_t index, const char *options, void **out) {
+  *out = NULL;
+  if (index > 0) return braid_fail(BRAID_NOT_FOUND, "there is one CPU device");
+  cpu_device *device = braid_zalloc(allocator, sizeof *device);
+  if (!device) return BRAID_NO_MEMORY;
+  *device = (cpu_device){.allocator = allocator, .threads = braid_cpu_count(), .memory = BRAID_MEMORY_UNIFIED};
+  braid_status status = parse_options(device, options);
+  if (status == BRAID_OK) status = braid_cpu_list_kernels(allocator, false, &device->kernels, &device->kernel_count);
+  if (status == BRAID_OK) status = braid_cpu_power_create(allocator, &device->power);
+  if (status == BRAID_OK)
+    *out = device;
+  else
+    cpu_close(device);
+  return status;
+}
+
+static void cpu_info(void *self, braid_device_info *info) {
+  const cpu_device *device = self;
+  describe(info, device->threads, device->memory);
+}
+
+static const braid_kernel *const *cpu_kernels(void *self, size_t *count) {
+  const cpu_device *device = self;
+  *count = device->kernel_count;
+  return device->kernels;
+}
+
+static braid_status cpu_read_power(void *self, double *out_watts) {
+  return braid_cpu_power_read(((cpu_device *)self)->power, out_watts);
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ * Large buffers are asked for in huge pages: activations are walked through whole, and page misses cost. */
+static braid_status cpu_buffer_create(void *self, size_t bytes, void **out) {
+  const cpu_device *device = self;
+  *out = NULL;
+  const braid_allocator *allocator = device->allocator ? device->allocator : braid_allocator_default();
+  cpu_buffer *buffer = braid_zalloc(allocator, sizeof *buffer);
+  if (!buffer) return BRAID_NO_MEMORY;
+  bool large = bytes >= 2 * kHugePage;
+  buffer->bytes = bytes;
+  if (bytes <= PTRDIFF_MAX)
+    buffer->data = allocator->allocate(allocator->context, bytes ? bytes : 1, large ? kHugePage : kAlignment);
+  if (!buffer->data) {
+    braid_free(allocator, buffer);
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", bytes);
+  }
+  if (large) (void)madvise(buffer->data, bytes & ~(kHugePage - 1), MADV_HUGEPAGE); /* a wish; small pages work too */
+  *out = buffer;
+  return BRAID_OK;
+}
+
+static void cpu_buffer_destroy(void *self, void *buffer) {
+  const braid_allocator *allocator = ((cpu_device *)self)->allocator;
+  braid_free(allocator, ((cpu_buffer *)buffer)->data);
+  braid_free(allocator, buffer);
+}
+
+static void *cpu_buffer_map(void *self, void *buffer) {
+  (void)self;
+  return ((cpu_buffer *)buffer)->data;
+}
+
+static uint8_t *locate(const braid_binding *binding) {
+  if (binding->host) return binding->host;
+  return binding->buffer ? ((cpu_buffer *)binding->buffer)->data + binding->offset : NULL;
+}
+
+static bool has_room(const braid_binding *binding) {
+  const cpu_buffer *buffer = binding->buffer;
+  size_t end;
+  if (binding->host) return true;
+  return buffer && braid_add_size(binding->offset, binding->bytes, &end) && end <= buffer->bytes;
+}
+
+/* --- kernels -------------------------------------------------------------------------------------------------------
+ * Kernels that divide their work when they are made must see the number of threads they will run with. */
+static braid_status cpu_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
+                                braid_prepared_info *info) {
+  const cpu_device *device = self;
+  int before = omp_get_max_threads();
+  omp_set_num_threads(device->threads);
+  braid_cpu_prepared *own;
+  braid_status status = braid_cpu_prepare(device->allocator, kernel, node, &own, info);
+  omp_set_num_threads(before);
+  *prepared = own;
+  return status;
+}
+
+static void cpu_discard(void *self, void *prepared) {
+  (void)self;
+  braid_cpu_discard(prepared);
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------
+ */
+static void enter_queue(void *context) {
+  omp_set_num_threads(((const cpu_device *)context)->threads); /* this thread leads its own OpenMP team */
+}
+
+static braid_status run_kernel(const braid_task *task) {
+  braid_cpu_prepared *prepared = task->prepared;
+  const braid_binding *bindings = task->bindings;
+  for (size_t i = 0; i < task->input_count; i++) prepared->inputs[i] = locate(&bindings[i]);
+  bindings += task->input_count;
+  for (size_t i = 0; i < task->output_count; i++) prepared->outputs[i] = locate(&bindings[i]);
+  return braid_cpu_run(prepared, locate(&bindings[task->output_count]));
+}
+
+static braid_status transfer(void *to, const void *from, size_t bytes, bool fits) {
+  if (!fits || !to || !from) return braid_fail(BRAID_OUT_OF_RANGE, "a transfer of %zu bytes does not fit", bytes);
+  memmove(to, from, bytes);
+  return BRAID_OK;
+}
+
+static braid_status cpu_run(void *context, const braid_task *task) {
+  (void)context;
+  const braid_binding *source = &task->source, *target = &task->target;
+  switch (task->kind) {
+  case BRAID_TASK_KERNEL:
+    return run_kernel(task);
+  case BRAID_TASK_WRITE:
+    return transfer(locate(target), task->host, target->bytes, has_room(target));
+  case BRAID_TASK_READ:
+    return transfer(task->host, locate(source), source->bytes, has_room(source));
+  case BRAID_TASK_COPY:
+    return transfer(locate(target), locate(source), source->bytes,
+                    has_room(source) && has_room(target) && target->bytes >= source->bytes);
+  }
+  return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
+}
+
+static const braid_host_queue_ops kQueueOps = {.enter = enter_queue, .run = cpu_run};
+
+static braid_status cpu_queue_create(void *self, void **queue) {
+  const cpu_device *device = self;
+  return braid_host_queue_create(device->allocator, "braid cpu", &kQueueOps, self, (braid_host_queue **)queue);
+}
+
+static void cpu_queue_destroy(void *self, void *queue) {
+  (void)self;
+  braid_host_queue_destroy(queue);
+}
+
+static braid_status cpu_submit(void *queue, braid_task *task) {
+  return braid_host_queue_submit(queue, task);
+}
+
+static bool cpu_peer(void *self, void *other) {
+  (void)self, (void)other;
+  return true;
+}
+
+const braid_backend braid_backend_cpu = {
+    .abi = BRAID_DEVICE_ABI,
+    .name = "cpu",
+    .enumerate = cpu_enumerate,
+    .open = cpu_open,
+    .close = cpu_close,
+    .info = cpu_info,
+    .kernels = cpu_kernels,
+    .prepare = cpu_prepare,
+    .discard = cpu_discard,
+    .buffer_create = cpu_buffer_create,
+    .buffer_destroy = cpu_buffer_destroy,
+    .queue_create = cpu_queue_create,
+    .queue_destroy = cpu_queue_destroy,
+    .submit = cpu_submit,
+    .buffer_map = cpu_buffer_map,
+    .peer = cpu_peer,
+    .read_power = cpu_read_power,
+};

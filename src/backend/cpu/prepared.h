@@ -1,0 +1,23 @@
+/* A CPU kernel made ready for one node: the kernel's state and room for its arguments. */
+#ifndef BRAID_BACKEND_CPU_PREPARED_H
+#define BRAID_BACKEND_CPU_PREPARED_H
+
+#include "backend/cpu/cpu.h"
+
+typedef struct braid_cpu_prepared {
+  const braid_allocator *allocator;
+  const braid_cpu_kernel *kernel;
+  const braid_node_desc *node;
+  void *state;
+  const void **inputs; /* input_count, filled before each run */
+  void **outputs;      /* output_count */
+} braid_cpu_prepared;
+
+BRAID_MUST_CHECK braid_status braid_cpu_prepare(const braid_allocator *allocator, const braid_kernel *kernel,
+                                                const braid_node_desc *node, braid_cpu_prepared **out,
+                                                braid_prepared_info *info);
+void braid_cpu_discard(braid_cpu_prepared *prepared); /* NULL is allowed */
+/* With inputs and outputs filled in. */
+braid_status braid_cpu_run(braid_cpu_prepared *prepared, void *workspace);
+
+#endif

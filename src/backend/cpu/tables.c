@@ -1,0 +1,40 @@
+#include "backend/cpu/tables.h"
+
+/* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. The first list may be
+ * empty (a build without oneDNN); the second holds the plain references, which also fold constants. */
+#define BRAID_CPU_FAST_TABLES(X)
+#define BRAID_CPU_REFERENCE_TABLES(X) X(ref_layout)
+
+#define DECLARE(name) extern const braid_cpu_table braid_cpu_##name;
+BRAID_CPU_FAST_TABLES(DECLARE)
+BRAID_CPU_REFERENCE_TABLES(DECLARE)
+#undef DECLARE
+
+#define ENTRY(name) &braid_cpu_##name,
+static const braid_cpu_table *const kFast[] = {BRAID_CPU_FAST_TABLES(ENTRY) NULL};
+static const braid_cpu_table *const kReferences[] = {BRAID_CPU_REFERENCE_TABLES(ENTRY) NULL};
+#undef ENTRY
+
+static size_t count_kernels(const braid_cpu_table *const *tables) {
+  size_t count = 0;
+  for (; *tables; tables++) count += (*tables)->count;
+  return count;
+}
+
+static size_t append(const braid_cpu_table *const *tables, const braid_kernel **list, size_t used) {
+  for (; *tables; tables++)
+    for (size_t i = 0; i < (*tables)->count; i++) list[used++] = &(*tables)->kernels[i];
+  return used;
+}
+
+braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only, const braid_kernel ***out,
+                                    size_t *count) {
+  *count = 0;
+  size_t capacity = (references_only ? 0 : count_kernels(kFast)) + count_kernels(kReferences);
+  const braid_kernel **list = braid_zalloc_array(allocator, capacity, sizeof *list);
+  *out = list;
+  if (!list) return BRAID_NO_MEMORY;
+  if (!references_only) *count = append(kFast, list, *count);
+  *count = append(kReferences, list, *count);
+  return BRAID_OK;
+}

@@ -1,0 +1,12 @@
+/* The CPU's kernels, collected from their tables. */
+#ifndef BRAID_BACKEND_CPU_TABLES_H
+#define BRAID_BACKEND_CPU_TABLES_H
+
+#include "backend/cpu/cpu.h"
+
+/* All kernels, or the plain references only, best first for each op. The list is freed by the caller (braid_free), the
+ * kernels are static. */
+BRAID_MUST_CHECK braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only,
+                                                     const braid_kernel ***out, size_t *count);
+
+#endif

@@ -1,0 +1,137 @@
+/* Submitters push onto a stack with one compare-and-swap; the thread takes the whole stack at once and turns it round.
+ * That keeps the order of submission and costs the thread one atomic operation for a batch of tasks. */
+#include "device/host_queue.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "device/pause.h"
+
+enum { kIdleSpins = 1000 }; /* before the thread sleeps: the next run of a session often follows at once */
+
+struct braid_host_queue {
+  _Alignas(64) braid_task *pushed; /* newest first, atomic */
+  _Alignas(64) uint32_t asleep;    /* 1: the thread sleeps or is about to; atomic */
+  uint32_t stopping;               /* atomic */
+  int idle_spins;
+  const braid_host_queue_ops *ops;
+  void *context;
+  braid_thread thread;
+  const braid_allocator *allocator;
+};
+
+static braid_task *next_of(const braid_task *task) {
+  return task->link[0];
+}
+
+static void set_next(braid_task *task, braid_task *next) {
+  task->link[0] = next;
+}
+
+static void wake(braid_host_queue *queue) {
+  if (__atomic_load_n(&queue->asleep, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&queue->asleep, 0, __ATOMIC_SEQ_CST))
+    braid_futex_wake_all(&queue->asleep);
+}
+
+braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task) {
+  braid_task *top = __atomic_load_n(&queue->pushed, __ATOMIC_RELAXED);
+  do {
+    set_next(task, top);
+  } while (!__atomic_compare_exchange_n(&queue->pushed, &top, task, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+  wake(queue);
+  return BRAID_OK;
+}
+
+/* All that was pushed, oldest first; NULL when stopping and nothing is left. */
+static braid_task *take(braid_host_queue *queue) {
+  braid_task *top;
+  for (int spins = 0; !(top = __atomic_load_n(&queue->pushed, __ATOMIC_RELAXED)); spins++) {
+    if (spins < queue->idle_spins) {
+      braid_pause();
+      continue;
+    }
+    __atomic_store_n(&queue->asleep, 1, __ATOMIC_SEQ_CST);
+    bool stop = __atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&queue->pushed, __ATOMIC_SEQ_CST)) {
+      __atomic_store_n(&queue->asleep, 0, __ATOMIC_SEQ_CST);
+      continue;
+    }
+    if (stop) return NULL;
+    (void)braid_futex_wait(&queue->asleep, 1, -1);
+  }
+  top = __atomic_exchange_n(&queue->pushed, NULL, __ATOMIC_ACQUIRE);
+  braid_task *oldest = NULL;
+  while (top) {
+    braid_task *next = next_of(top);
+    set_next(top, oldest);
+    oldest = top;
+    top = next;
+  }
+  return oldest;
+}
+
+static bool cancelled(const braid_task *task) {
+  return task->cancel && __atomic_load_n(task->cancel, __ATOMIC_ACQUIRE);
+}
+
+static braid_status wait_for_others(const braid_task *task) {
+  for (size_t i = 0; i < task->wait_count; i++) {
+    braid_status status = braid_event_wait(task->waits[i], -1);
+    if (status != BRAID_OK) return status;
+  }
+  return BRAID_OK;
+}
+
+static void serve(braid_host_queue *queue, const braid_task *task) {
+  if (cancelled(task)) {
+    braid_event_complete(task->done, braid_fail(BRAID_CANCELLED, "an earlier task failed"), NULL);
+    return;
+  }
+  braid_timing timing = {.energy_uj = -1};
+  braid_status status = wait_for_others(task);
+  if (status == BRAID_OK) {
+    timing.start_ns = braid_now_ns();
+    status = queue->ops->run(queue->context, task);
+    timing.end_ns = braid_now_ns();
+  }
+  if (status != BRAID_OK && task->cancel) __atomic_store_n(task->cancel, 1, __ATOMIC_RELEASE);
+  braid_event_complete(task->done, status, &timing);
+}
+
+static void *thread_main(void *context) {
+  braid_host_queue *queue = context;
+  if (queue->ops->enter) queue->ops->enter(queue->context);
+  braid_task *task;
+  while ((task = take(queue))) {
+    do {
+      braid_task *next = next_of(task); /* the task is its owner's again once its event is done */
+      serve(queue, task);
+      task = next;
+    } while (task);
+  }
+  return NULL;
+}
+
+braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,
+                                     const braid_host_queue_ops *ops, void *context, braid_host_queue **out) {
+  *out = NULL;
+  braid_host_queue *queue = braid_zalloc(allocator, sizeof *queue);
+  if (!queue) return BRAID_NO_MEMORY;
+  queue->allocator = allocator;
+  queue->ops = ops;
+  queue->context = context;
+  queue->idle_spins = braid_cpu_count() > 1 ? kIdleSpins : 0; /* alone, spinning only keeps others from submitting */
+  braid_status status = braid_thread_start(&queue->thread, name, thread_main, queue);
+  if (status == BRAID_OK)
+    *out = queue;
+  else
+    braid_free(allocator, queue);
+  return status;
+}
+
+void braid_host_queue_destroy(braid_host_queue *queue) {
+  if (!queue) return;
+  __atomic_store_n(&queue->stopping, 1, __ATOMIC_SEQ_CST);
+  wake(queue);
+  braid_thread_join(&queue->thread);
+  braid_free(queue->allocator, queue);
+}

@@ -1,0 +1,25 @@
+/* A queue served by one thread of the host: for devices whose work the host does (cpu, null, simulators) or whose
+ * driver has no queue of its own.
+ *
+ * Tasks are taken from any thread without a lock or an allocation and run in order of submission. The queue waits for a
+ * task's events, honours its cancel word, measures it and completes its event; `run` only does the work. */
+#ifndef BRAID_DEVICE_HOST_QUEUE_H
+#define BRAID_DEVICE_HOST_QUEUE_H
+
+#include "braid/device.h"
+
+typedef struct braid_host_queue braid_host_queue;
+
+typedef struct braid_host_queue_ops {
+  void (*enter)(void *context); /* called first in the new thread; NULL: nothing to do */
+  braid_status (*run)(void *context, const braid_task *task);
+} braid_host_queue_ops;
+
+/* `name` is the thread's (at most 15 characters). `ops` and `context` must outlive the queue. */
+BRAID_MUST_CHECK braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,
+                                                      const braid_host_queue_ops *ops, void *context,
+                                                      braid_host_queue **out);
+void braid_host_queue_destroy(braid_host_queue *queue); /* runs what was submitted first */
+braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task);
+
+#endif

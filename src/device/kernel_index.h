@@ -1,0 +1,22 @@
+/* Kernels by op: the candidates for a node, best first, without looking at the kernels of other ops. */
+#ifndef BRAID_DEVICE_KERNEL_INDEX_H
+#define BRAID_DEVICE_KERNEL_INDEX_H
+
+#include "braid/device.h"
+
+typedef struct braid_kernel_index {
+  const braid_kernel **kernels; /* sorted by op; of one op in the order given */
+  size_t count;
+  const braid_allocator *allocator;
+} braid_kernel_index;
+
+BRAID_MUST_CHECK braid_status braid_kernel_index_init(braid_kernel_index *index, const braid_allocator *allocator,
+                                                      const braid_kernel *const *kernels, size_t count);
+void braid_kernel_index_deinit(braid_kernel_index *index);
+/* As braid_device_find_kernel. `backend` may be NULL: kernels are asked alone. `owner` is named in `why` when there is
+ * no candidate. */
+const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, const braid_backend *backend, void *self,
+                                            const char *owner, const braid_node_desc *node, char *why,
+                                            size_t why_bytes);
+
+#endif

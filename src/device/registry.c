@@ -1,0 +1,240 @@
+/* Backends, and the devices opened from them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "device/kernel_index.h"
+
+#define BRAID_BACKEND(name) extern const braid_backend braid_backend_##name;
+#include "backends.def"
+#undef BRAID_BACKEND
+
+static const braid_backend *const kBuiltIn[] = {
+#define BRAID_BACKEND(name) &braid_backend_##name,
+#include "backends.def"
+#undef BRAID_BACKEND
+};
+
+struct braid_registry {
+  const braid_allocator *allocator;
+  const braid_backend **backends;
+  size_t count, capacity;
+};
+
+struct braid_device {
+  const braid_allocator *allocator;
+  const braid_backend *backend;
+  void *self;
+  braid_device_info info;
+  braid_kernel_index kernels;
+};
+
+/* --- registry ------------------------------------------------------------------------------------------------------
+ */
+braid_status braid_registry_create(const braid_allocator *allocator, braid_registry **out) {
+  *out = NULL;
+  braid_registry *registry = braid_zalloc(allocator, sizeof *registry);
+  if (!registry) return BRAID_NO_MEMORY;
+  registry->allocator = allocator;
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < sizeof kBuiltIn / sizeof *kBuiltIn; i++)
+    status = braid_registry_add(registry, kBuiltIn[i]);
+  if (status == BRAID_OK)
+    *out = registry;
+  else
+    braid_registry_destroy(registry);
+  return status;
+}
+
+void braid_registry_destroy(braid_registry *registry) {
+  if (!registry) return;
+  braid_free(registry->allocator, registry->backends);
+  braid_free(registry->allocator, registry);
+}
+
+static const char *missing_entry(const braid_backend *backend) {
+  if (!backend->name) return "name";
+  if (!backend->enumerate) return "enumerate";
+  if (!backend->open) return "open";
+  if (!backend->close) return "close";
+  if (!backend->info) return "info";
+  if (!backend->kernels) return "kernels";
+  if (!backend->prepare) return "prepare";
+  if (!backend->discard) return "discard";
+  if (!backend->buffer_create) return "buffer_create";
+  if (!backend->buffer_destroy) return "buffer_destroy";
+  if (!backend->queue_create) return "queue_create";
+  if (!backend->queue_destroy) return "queue_destroy";
+  if (!backend->submit) return "submit";
+  return NULL;
+}
+
+braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend) {
+  if (!backend) return braid_fail(BRAID_INVALID_ARGUMENT, "no backend given");
+  if (backend->abi != BRAID_DEVICE_ABI)
+    return braid_fail(BRAID_UNSUPPORTED, "a backend was built for version %u of the device contract, this is %d",
+                      backend->abi, BRAID_DEVICE_ABI);
+  const char *missing = missing_entry(backend);
+  if (missing)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "backend %.40s lacks the required entry %s",
+                      backend->name ? backend->name : "(unnamed)", missing);
+  for (size_t i = 0; i < registry->count; i++)
+    if (strcmp(registry->backends[i]->name, backend->name) == 0)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "a backend named %.40s is registered already", backend->name);
+  const braid_backend **backends =
+      braid_grow(registry->allocator, registry->backends, registry->count, &registry->capacity, sizeof *backends);
+  if (!backends) return BRAID_NO_MEMORY;
+  registry->backends = backends;
+  backends[registry->count++] = backend;
+  return BRAID_OK;
+}
+
+braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos, size_t capacity,
+                                    size_t *count) {
+  *count = 0;
+  for (size_t i = 0; i < registry->count; i++) {
+    size_t room = capacity > *count ? capacity - *count : 0, found = 0;
+    braid_status status = registry->backends[i]->enumerate(room ? infos + *count : NULL, room, &found);
+    if (status != BRAID_OK) return braid_fail_prefix(status, "backend %s", registry->backends[i]->name);
+    *count += found;
+  }
+  return BRAID_OK;
+}
+
+/* --- looking a name up ---------------------------------------------------------------------------------------------
+ */
+typedef struct place {
+  const braid_backend *backend;
+  size_t index;
+} place;
+
+/* Looks for `name` among what the backends list. Names seen go to `names` (for the message when there is none). A
+ * backend that cannot enumerate is passed over: it must not stand in the way of the others. */
+static braid_status find_listed(const braid_registry *registry, const char *name, braid_text *names, place *out) {
+  *out = (place){NULL, 0};
+  for (size_t i = 0; i < registry->count; i++) {
+    const braid_backend *backend = registry->backends[i];
+    size_t count = 0;
+    if (backend->enumerate(NULL, 0, &count) != BRAID_OK || !count) continue;
+    braid_device_info *infos = braid_zalloc_array(registry->allocator, count, sizeof *infos);
+    if (!infos) return BRAID_NO_MEMORY;
+    size_t capacity = count;
+    braid_status status = backend->enumerate(infos, capacity, &count);
+    for (size_t j = 0; status == BRAID_OK && !out->backend && j < count && j < capacity; j++) {
+      if (strcmp(infos[j].name, name) == 0) *out = (place){backend, j};
+      braid_text_printf(names, "%s%s", names->length ? ", " : "", infos[j].name);
+    }
+    braid_free(registry->allocator, infos);
+    if (out->backend) return BRAID_OK;
+  }
+  return BRAID_OK;
+}
+
+enum { kNameBytes = sizeof((braid_device_info *)0)->name, kOptionBytes = 512 };
+
+/* "fpga0.1" with options "parts=4": fpga0 with "part=1,parts=4". False if the name has no such end. */
+static bool split_share(const char *name, const char *options, char *base, char *joined) {
+  const char *dot = strrchr(name, '.');
+  int64_t part;
+  if (!dot || !braid_parse_i64(dot + 1, &part) || part < 0) return false;
+  snprintf(base, kNameBytes, "%.*s", (int)(dot - name), name);
+  snprintf(joined, kOptionBytes, "part=%lld%s%s", (long long)part, *options ? "," : "", options);
+  return true;
+}
+
+static braid_status find_place(const braid_registry *registry, const char *name, char *options, place *out) {
+  braid_text names;
+  braid_text_init(&names, registry->allocator);
+  braid_status status = find_listed(registry, name, &names, out);
+  char base[kNameBytes], joined[kOptionBytes];
+  if (status == BRAID_OK && !out->backend && split_share(name, options, base, joined)) {
+    braid_text_deinit(&names);
+    braid_text_init(&names, registry->allocator);
+    status = find_listed(registry, base, &names, out);
+    if (out->backend) memcpy(options, joined, sizeof joined);
+  }
+  if (status == BRAID_OK && names.failed) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK && !out->backend)
+    status = braid_fail(BRAID_NOT_FOUND, "there is no device %.40s; there are: %s", name,
+                        names.length ? names.data : "none");
+  braid_text_deinit(&names);
+  return status;
+}
+
+/* --- devices -------------------------------------------------------------------------------------------------------
+ */
+static braid_status check_info(const braid_backend *backend, const braid_device_info *info) {
+  size_t alignment = info->alignment, host = info->host_alignment;
+  bool unified = info->memory == BRAID_MEMORY_UNIFIED;
+  if (!info->name[0] || !info->max_queues || !alignment || (alignment & (alignment - 1)))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "backend %s describes a device without name, queues or alignment",
+                      backend->name);
+  if (unified && (!backend->buffer_map || !host || (host & (host - 1)) || host > alignment))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "device %s has unified memory but no mapping or host alignment",
+                      info->name);
+  return BRAID_OK;
+}
+
+static braid_status open_at(braid_registry *registry, const place *where, const char *options, braid_device *device) {
+  const braid_backend *backend = where->backend;
+  BRAID_TRY(backend->open(registry->allocator, where->index, *options ? options : NULL, &device->self));
+  device->backend = backend;
+  backend->info(device->self, &device->info);
+  BRAID_TRY(check_info(backend, &device->info));
+  size_t count = 0;
+  const braid_kernel *const *kernels = backend->kernels(device->self, &count);
+  return braid_kernel_index_init(&device->kernels, registry->allocator, kernels, count);
+}
+
+braid_status braid_device_open(braid_registry *registry, const char *spec, braid_device **out) {
+  *out = NULL;
+  const char *colon = strchr(spec, ':');
+  size_t name_length = colon ? (size_t)(colon - spec) : strlen(spec);
+  char name[kNameBytes], options[kOptionBytes] = "";
+  if (!name_length || name_length >= sizeof name || (colon && strlen(colon + 1) >= sizeof options / 2))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "device \"%.80s\": expected \"name\" or \"name:key=value,...\"", spec);
+  memcpy(name, spec, name_length);
+  name[name_length] = '\0';
+  if (colon) snprintf(options, sizeof options, "%s", colon + 1);
+  place where;
+  BRAID_TRY(find_place(registry, name, options, &where));
+  braid_device *device = braid_zalloc(registry->allocator, sizeof *device);
+  if (!device) return BRAID_NO_MEMORY;
+  device->allocator = registry->allocator;
+  braid_status status = open_at(registry, &where, options, device);
+  if (status == BRAID_OK) {
+    *out = device;
+  } else {
+    status = braid_fail_prefix(status, "device %s", name);
+    braid_device_close(device);
+  }
+  return status;
+}
+
+void braid_device_close(braid_device *device) {
+  if (!device) return;
+  braid_kernel_index_deinit(&device->kernels);
+  if (device->backend) device->backend->close(device->self);
+  braid_free(device->allocator, device);
+}
+
+const braid_device_info *braid_device_get_info(const braid_device *device) {
+  return &device->info;
+}
+
+const braid_backend *braid_device_backend(const braid_device *device) {
+  return device->backend;
+}
+
+void *braid_device_self(const braid_device *device) {
+  return device->self;
+}
+
+const braid_kernel *braid_device_find_kernel(const braid_device *device, const braid_node_desc *node, char *why,
+                                             size_t why_bytes) {
+  return braid_kernel_index_find(&device->kernels, device->backend, device->self, device->info.name, node, why,
+                                 why_bytes);
+}
