@@ -1,0 +1,369 @@
+#include "backend/cpu/dnnl.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/try.h"
+
+enum { kCopyStep = -1 };
+static const size_t kAlignment = 64;
+
+typedef struct memory {
+  dnnl_memory_t handle;
+  braid_dnnl_place place;
+  size_t index;  /* operand, or offset in the workspace */
+  void *data;    /* OWN */
+} memory;
+
+typedef struct step {
+  dnnl_primitive_t primitive; /* NULL: copy */
+  dnnl_exec_arg_t args[BRAID_DNNL_ARGS];
+  int count;
+  size_t from, to, bytes; /* copy */
+} step;
+
+struct braid_dnnl {
+  const braid_allocator *allocator;
+  dnnl_stream_t stream;
+  memory memories[BRAID_DNNL_MEMORIES];
+  step steps[BRAID_DNNL_STEPS];
+  int memory_count, step_count;
+  size_t workspace;
+};
+
+/* --- engine -------------------------------------------------------------------------------------------------------- */
+static dnnl_engine_t engine;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_engine(void) {
+  if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
+}
+
+dnnl_engine_t braid_dnnl_engine(void) {
+  pthread_once(&once, make_engine);
+  return engine;
+}
+
+braid_status braid_dnnl_status(dnnl_status_t status, const char *what) {
+  switch (status) {
+  case dnnl_success: return BRAID_OK;
+  case dnnl_out_of_memory: return braid_fail(BRAID_NO_MEMORY, "oneDNN: %s: out of memory", what);
+  case dnnl_unimplemented: return braid_fail(BRAID_UNSUPPORTED, "oneDNN: %s: not implemented", what);
+  default: return braid_fail(BRAID_INTERNAL, "oneDNN: %s: status %d", what, (int)status);
+  }
+}
+
+/* --- program ------------------------------------------------------------------------------------------------------- */
+braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **out) {
+  *out = NULL;
+  if (!braid_dnnl_engine()) return braid_fail(BRAID_UNSUPPORTED, "oneDNN has no engine for this CPU");
+  braid_dnnl *program = braid_zalloc(allocator, sizeof *program);
+  if (!program) return BRAID_NO_MEMORY;
+  program->allocator = allocator;
+  braid_status status =
+      braid_dnnl_status(dnnl_stream_create(&program->stream, engine, dnnl_stream_default_flags), "a stream");
+  if (status == BRAID_OK) *out = program;
+  else braid_dnnl_destroy(allocator, program);
+  return status;
+}
+
+void braid_dnnl_destroy(const braid_allocator *allocator, void *state) {
+  braid_dnnl *program = state;
+  if (!program) return;
+  for (int i = 0; i < program->step_count; i++)
+    if (program->steps[i].primitive) dnnl_primitive_destroy(program->steps[i].primitive);
+  for (int i = 0; i < program->memory_count; i++) {
+    if (program->memories[i].handle) dnnl_memory_destroy(program->memories[i].handle);
+    braid_free(allocator, program->memories[i].data);
+  }
+  if (program->stream) dnnl_stream_destroy(program->stream);
+  braid_free(allocator, program);
+}
+
+static size_t reserve(braid_dnnl *program, size_t bytes) {
+  size_t offset = program->workspace;
+  program->workspace += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return offset;
+}
+
+size_t braid_dnnl_workspace(const braid_dnnl *program) { return program->workspace; }
+
+braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *desc, braid_dnnl_place place,
+                               size_t index, int *out) {
+  if (program->memory_count == BRAID_DNNL_MEMORIES) return braid_fail(BRAID_INTERNAL, "too many memories");
+  memory *m = &program->memories[program->memory_count];
+  *m = (memory){.place = place, .index = index};
+  size_t bytes = dnnl_memory_desc_get_size(desc);
+  if (place == BRAID_DNNL_WORKSPACE) m->index = reserve(program, bytes);
+  if (place == BRAID_DNNL_OWN) {
+    m->data = braid_zalloc(program->allocator, bytes);
+    if (!m->data) return BRAID_NO_MEMORY;
+  }
+  *out = program->memory_count++;
+  return braid_dnnl_status(
+      dnnl_memory_create(&m->handle, desc, engine, place == BRAID_DNNL_OWN ? m->data : DNNL_MEMORY_NONE), "a memory");
+}
+
+braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc, const braid_dnnl_arg *args,
+                             size_t count) {
+  braid_status status = BRAID_OK;
+  if (program->step_count == BRAID_DNNL_STEPS || count + 1 > BRAID_DNNL_ARGS)
+    status = braid_fail(BRAID_INTERNAL, "too many steps or arguments");
+  step *s = &program->steps[program->step_count];
+  int scratch = -1;
+  if (status == BRAID_OK) {
+    *s = (step){.primitive = NULL};
+    const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0);
+    if (pad && dnnl_memory_desc_get_size(pad) > 0)
+      status = braid_dnnl_memory(program, pad, BRAID_DNNL_WORKSPACE, 0, &scratch);
+  }
+  if (status == BRAID_OK)
+    status = braid_dnnl_status(dnnl_primitive_create(&s->primitive, primitive_desc), "a primitive");
+  dnnl_primitive_desc_destroy(primitive_desc);
+  if (status != BRAID_OK) return status;
+  for (size_t i = 0; i < count; i++)
+    s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
+  if (scratch >= 0)
+    s->args[s->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, program->memories[scratch].handle};
+  program->step_count++;
+  return BRAID_OK;
+}
+
+static braid_status describe_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
+                                     dnnl_primitive_desc_t *out) {
+  dnnl_primitive_attr_t attr;
+  BRAID_TRY(braid_dnnl_status(dnnl_primitive_attr_create(&attr), "attributes"));
+  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(out, from, engine, to, engine, attr);
+  dnnl_primitive_attr_destroy(attr);
+  return braid_dnnl_status(status, "a conversion");
+}
+
+static const dnnl_memory_desc_t *desc_of(const braid_dnnl *program, int number) {
+  const dnnl_memory_desc_t *desc = NULL;
+  dnnl_memory_get_memory_desc(program->memories[number].handle, &desc);
+  return desc;
+}
+
+braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to) {
+  dnnl_primitive_desc_t primitive_desc;
+  BRAID_TRY(describe_reorder(desc_of(program, from), desc_of(program, to), &primitive_desc));
+  return braid_dnnl_step(program, primitive_desc,
+                         (braid_dnnl_arg[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 2);
+}
+
+braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
+  dnnl_primitive_desc_t primitive_desc;
+  dnnl_primitive_t primitive = NULL;
+  dnnl_memory_t source = NULL, pad = NULL;
+  BRAID_TRY(describe_reorder(from, desc_of(program, own), &primitive_desc));
+  const dnnl_memory_desc_t *pad_desc = dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0);
+  dnnl_status_t status = dnnl_memory_create(&source, from, engine, (void *)data);
+  if (status == dnnl_success) status = dnnl_memory_create(&pad, pad_desc, engine, DNNL_MEMORY_ALLOCATE);
+  if (status == dnnl_success) status = dnnl_primitive_create(&primitive, primitive_desc);
+  if (status == dnnl_success) {
+    dnnl_exec_arg_t args[3] = {{DNNL_ARG_FROM, source},
+                               {DNNL_ARG_TO, program->memories[own].handle},
+                               {DNNL_ARG_SCRATCHPAD, pad}};
+    status = dnnl_primitive_execute(primitive, program->stream, 3, args);
+  }
+  if (status == dnnl_success) status = dnnl_stream_wait(program->stream);
+  if (primitive) dnnl_primitive_destroy(primitive);
+  if (source) dnnl_memory_destroy(source);
+  if (pad) dnnl_memory_destroy(pad);
+  dnnl_primitive_desc_destroy(primitive_desc);
+  return braid_dnnl_status(status, "packing a constant");
+}
+
+braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t bytes) {
+  if (program->step_count == BRAID_DNNL_STEPS) return braid_fail(BRAID_INTERNAL, "too many steps");
+  program->steps[program->step_count++] = (step){.count = kCopyStep, .from = from, .to = to, .bytes = bytes};
+  return BRAID_OK;
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------- */
+static void copy(const step *s, const braid_cpu_args *args) {
+  const char *from = args->inputs[s->from];
+  char *to = args->outputs[s->to];
+  if (from == to) return;
+  enum { kPiece = 1 << 18 };
+  int64_t pieces = (int64_t)((s->bytes + kPiece - 1) / kPiece);
+#pragma omp parallel for
+  for (int64_t i = 0; i < pieces; i++) {
+    size_t at = (size_t)i * kPiece, left = s->bytes - at;
+    memcpy(to + at, from + at, left < kPiece ? left : kPiece);
+  }
+}
+
+static void *address_of(const memory *m, const braid_cpu_args *args) {
+  switch (m->place) {
+  case BRAID_DNNL_INPUT: return (void *)args->inputs[m->index];
+  case BRAID_DNNL_OUTPUT: return args->outputs[m->index];
+  case BRAID_DNNL_WORKSPACE: return (char *)args->workspace + m->index;
+  case BRAID_DNNL_OWN: break;
+  }
+  return m->data;
+}
+
+braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  const braid_dnnl *program = state;
+  (void)node;
+  for (int i = 0; i < program->memory_count; i++) {
+    const memory *m = &program->memories[i];
+    if (m->place == BRAID_DNNL_OWN) continue;
+    dnnl_status_t status = dnnl_memory_set_data_handle(m->handle, address_of(m, args));
+    if (status != dnnl_success) return braid_dnnl_status(status, "an address");
+  }
+  for (int i = 0; i < program->step_count; i++) {
+    const step *s = &program->steps[i];
+    if (s->count == kCopyStep) {
+      copy(s, args);
+      continue;
+    }
+    dnnl_status_t status = dnnl_primitive_execute(s->primitive, program->stream, s->count, s->args);
+    if (status != dnnl_success) return braid_dnnl_status(status, "running a primitive");
+  }
+  return BRAID_OK;
+}
+
+/* --- descriptions -------------------------------------------------------------------------------------------------- */
+static bool data_type(braid_dtype dtype, dnnl_data_type_t *out) {
+  switch (dtype) {
+  case BRAID_F32: *out = dnnl_f32; return true;
+  case BRAID_BF16: *out = dnnl_bf16; return true;
+  case BRAID_F16: *out = dnnl_f16; return true;
+  case BRAID_I32: *out = dnnl_s32; return true;
+  case BRAID_I8: *out = dnnl_s8; return true;
+  case BRAID_U8: *out = dnnl_u8; return true;
+  default: return false;
+  }
+}
+
+/* dnnl_nchw and the like name a rank too; these are by rank 3, 4, 5. */
+static dnnl_format_tag_t tag_of(braid_layout layout, int rank) {
+  static const dnnl_format_tag_t kChannelsLast[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
+  static const dnnl_format_tag_t kBlocked[] = {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c};
+  if (rank < 3 || rank > 5) return dnnl_format_tag_undef;
+  if (layout == BRAID_LAYOUT_BHWC) return kChannelsLast[rank - 3];
+  if (layout == BRAID_LAYOUT_BLOCKED16) return kBlocked[rank - 3];
+  return dnnl_format_tag_undef;
+}
+
+static void row_major(int rank, const int64_t *dims, dnnl_dims_t out_dims, dnnl_dims_t strides) {
+  int64_t stride = 1;
+  for (int i = rank; i-- > 0;) {
+    out_dims[i] = dims[i];
+    strides[i] = stride;
+    stride *= dims[i] > 0 ? dims[i] : 1;
+  }
+}
+
+bool braid_dnnl_desc(const braid_desc *desc, dnnl_memory_desc_t *out) {
+  dnnl_data_type_t type;
+  if (!data_type(desc->dtype, &type)) return false;
+  int rank = desc->rank ? desc->rank : 1;
+  int64_t one = 1;
+  dnnl_dims_t dims, strides;
+  row_major(rank, desc->rank ? desc->dims : &one, dims, strides);
+  if (desc->layout == BRAID_LAYOUT_PLAIN)
+    return dnnl_memory_desc_init_by_strides(out, rank, dims, type, strides) == dnnl_success;
+  dnnl_format_tag_t tag = tag_of(desc->layout, rank);
+  return tag != dnnl_format_tag_undef && dnnl_memory_desc_init_by_tag(out, rank, dims, type, tag) == dnnl_success;
+}
+
+bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out) {
+  dnnl_data_type_t type;
+  if (!data_type(desc->dtype, &type) || desc->rank < 1) return false;
+  dnnl_dims_t dims = {0};
+  memcpy(dims, desc->dims, (size_t)desc->rank * sizeof *dims);
+  return dnnl_memory_desc_init_by_tag(out, desc->rank, dims, type, dnnl_format_tag_any) == dnnl_success;
+}
+
+void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out) {
+  dnnl_dims_t own, strides;
+  row_major(rank, dims, own, strides);
+  if (dnnl_memory_desc_init_by_strides(out, rank, own, dnnl_f32, strides) != dnnl_success)
+    memset(out, 0, sizeof *out);
+}
+
+/* --- activations --------------------------------------------------------------------------------------------------- */
+typedef struct eltwise {
+  dnnl_alg_kind_t kind;
+  float alpha, beta;
+} eltwise;
+
+static bool activation_of(const braid_node_desc *node, eltwise *out) {
+  const char *name = braid_attr_string(node->attrs, "activation", "");
+  size_t count;
+  const float *params = braid_attr_floats(node->attrs, "activation_params", &count);
+  float a = count > 0 ? params[0] : 0, b = count > 1 ? params[1] : 0;
+  if (strcmp(name, "Relu") == 0) *out = (eltwise){dnnl_eltwise_relu, 0, 0};
+  else if (strcmp(name, "LeakyRelu") == 0) *out = (eltwise){dnnl_eltwise_relu, a, 0};
+  else if (strcmp(name, "Clip") == 0) *out = (eltwise){dnnl_eltwise_clip, a, b};
+  else if (strcmp(name, "Sigmoid") == 0) *out = (eltwise){dnnl_eltwise_logistic, 0, 0};
+  else if (strcmp(name, "Tanh") == 0) *out = (eltwise){dnnl_eltwise_tanh, 0, 0};
+  /* ONNX's HardSwish is x * max(0, min(1, x / 6 + 0.5)), oneDNN's x * min(max(0, x + 3), 6) / 6: the same */
+  else if (strcmp(name, "HardSwish") == 0) *out = (eltwise){dnnl_eltwise_hardswish, 0, 0};
+  else return false;
+  return true;
+}
+
+bool braid_dnnl_has_activation(const braid_node_desc *node) {
+  eltwise unused;
+  return !braid_attr_has(node->attrs, "activation") || activation_of(node, &unused);
+}
+
+static dnnl_status_t append(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t attr) {
+  dnnl_post_ops_t ops;
+  dnnl_status_t status = dnnl_post_ops_create(&ops);
+  if (status != dnnl_success) return status;
+  eltwise act;
+  if (sum) status = dnnl_post_ops_append_sum(ops, 1.0f);
+  if (status == dnnl_success && activation_of(node, &act))
+    status = dnnl_post_ops_append_eltwise(ops, 1.0f, act.kind, act.alpha, act.beta);
+  if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
+  dnnl_post_ops_destroy(ops);
+  return status;
+}
+
+braid_status braid_dnnl_attributes(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t *out) {
+  dnnl_status_t status = dnnl_primitive_attr_create(out);
+  if (status != dnnl_success) return braid_dnnl_status(status, "attributes");
+  status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success) status = append(node, sum, *out);
+  if (status != dnnl_success) dnnl_primitive_attr_destroy(*out);
+  return braid_dnnl_status(status, "attributes");
+}
+
+braid_status braid_dnnl_describe(const void *op_desc, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint,
+                                 dnnl_primitive_desc_t *out) {
+  dnnl_primitive_attr_t own = NULL;
+  dnnl_status_t status = dnnl_success;
+  if (!attr) {
+    status = dnnl_primitive_attr_create(&own);
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(own, dnnl_scratchpad_mode_user);
+  }
+  if (status == dnnl_success) status = dnnl_primitive_desc_create(out, op_desc, attr ? attr : own, engine, hint);
+  if (own) dnnl_primitive_attr_destroy(own);
+  return braid_dnnl_status(status, "a primitive's description");
+}
+
+bool braid_dnnl_is_reference(dnnl_primitive_desc_t primitive_desc) {
+  const char *name = NULL;
+  if (dnnl_primitive_desc_query(primitive_desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
+    return true;
+  return strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL;
+}
+
+bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes) {
+  for (size_t i = 0; i < node->input_count + node->output_count; i++) {
+    const braid_operand *operand =
+        i < node->input_count ? &node->inputs[i] : &node->outputs[i - node->input_count];
+    if (!operand->present || operand->desc.dtype == BRAID_F32) continue;
+    snprintf(why, why_bytes, "%s operand, float32 only", braid_dtype_name(operand->desc.dtype));
+    return false;
+  }
+  return true;
+}
