@@ -9,9 +9,11 @@ static double anneal(double start, double end, double t) {
   return end + (start - end) * 0.5 * (1 + cos(kPi * t));
 }
 
-static double one_cycle(double base, double t) {
-  const double rise = 0.3, start = base / 25, end = start / 1e4;
-  return t < rise ? anneal(start, base, t / rise) : anneal(base, end, (t - rise) / (1 - rise));
+/* Where PyTorch puts the peak: at the last step of the first 30%. */
+static double one_cycle(double base, double step, double span) {
+  const double peak = 0.3 * span - 1, start = base / 25, end = start / 1e4;
+  if (step <= peak) return anneal(start, base, step / peak);
+  return span - 1 > peak ? anneal(base, end, (step - peak) / (span - 1 - peak)) : base;
 }
 
 double braid_learning_rate(const braid_train_options *options, int64_t step, int64_t steps_per_epoch) {
@@ -28,7 +30,7 @@ double braid_learning_rate(const braid_train_options *options, int64_t step, int
   case BRAID_COSINE:
     return anneal(base, 0, t);
   case BRAID_ONE_CYCLE:
-    return one_cycle(base, t);
+    return one_cycle(base, (double)(step - options->warmup_steps), (double)span);
   }
   return base;
 }
