@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,16 +189,18 @@ braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t co
 
 /* Makes the rename itself last. A file system that cannot sync a folder has still renamed the file. */
 static void sync_folder(const braid_writer *writer) {
-  char *folder = braid_strdup(writer->allocator, writer->path);
-  if (!folder) return;
-  char *slash = strrchr(folder, '/');
-  if (slash) slash[slash == folder] = '\0';
-  int file = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file >= 0) {
-    fsync(file);
-    close(file);
+  char folder[PATH_MAX];
+  const char *slash = strrchr(writer->path, '/');
+  if (slash) {
+    size_t length = slash == writer->path ? 1 : (size_t)(slash - writer->path);
+    if (length >= sizeof folder) return;
+    memcpy(folder, writer->path, length);
+    folder[length] = '\0';
   }
-  braid_free(writer->allocator, folder);
+  int file = open(slash ? folder : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;
+  fsync(file);
+  close(file);
 }
 
 braid_status braid_writer_commit(braid_writer *writer) {
