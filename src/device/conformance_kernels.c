@@ -6,7 +6,7 @@
 #include "device/conformance.h"
 #include "graph/graph.h"
 
-enum { kRows = 6, kInner = 10, kColumns = 14, kMost = kRows * kColumns };
+enum { kRows = 6, kInner = 10, kColumns = 14, kMost = kRows * kColumns, kMostIn = kInner * kColumns };
 
 typedef struct op_sample {
   const char *op;
@@ -51,7 +51,7 @@ typedef struct run_state {
   void *prepared;
   braid_prepared_info info;
   void *buffers[4]; /* two inputs, output, workspace */
-  float inputs[2][kMost], output[kMost];
+  float inputs[2][kMostIn], output[kMost];
 } run_state;
 
 static void make_node(run_state *run) {
@@ -72,7 +72,7 @@ static void make_node(run_state *run) {
                                 .inputs = run->operands,
                                 .outputs = &run->operands[2]};
   for (int i = 0; i < 2; i++)
-    for (int j = 0; j < kMost; j++) run->inputs[i][j] = (float)((j * 37 + i * 11) % 41 - 20) / 8;
+    for (int j = 0; j < kMostIn; j++) run->inputs[i][j] = (float)((j * 37 + i * 11) % 41 - 20) / 8;
 }
 
 static double expected(const run_state *run, int index) {
