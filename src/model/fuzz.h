@@ -1,5 +1,5 @@
-/* For the fuzz targets of this folder: an allocator with a budget, so that a header which promises gigabytes is NO_MEMORY
- * and not a killed process, and what every target checks of a loader's answer. */
+/* For the fuzz targets of this folder: an allocator with a budget, so that a header which promises gigabytes is
+ * NO_MEMORY and not a killed process, and what every target checks of a loader's answer. */
 #ifndef BRAID_MODEL_FUZZ_H
 #define BRAID_MODEL_FUZZ_H
 

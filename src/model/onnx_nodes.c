@@ -195,16 +195,19 @@ static braid_status import_if(braid_onnx_importer *importer, const braid_onnx_sc
 }
 
 /* --- functions ---------------------------------------------------------------------------------------------------- */
-static const Onnx__FunctionProto *find_function(const braid_onnx_importer *importer, const Onnx__NodeProto *node) {
-  if (!importer->model->n_functions) return NULL;
+static braid_status find_function(const braid_onnx_importer *importer, const Onnx__NodeProto *node,
+                                  const Onnx__FunctionProto **out) {
+  *out = NULL;
+  if (!importer->model->n_functions) return BRAID_OK;
   braid_text key;
+  int64_t index;
   braid_text_init(&key, importer->allocator);
   braid_text_printf(&key, "%s:%s:%s", node->domain ? node->domain : "", node_op(node),
                     node->overload ? node->overload : "");
-  int64_t index = -1;
-  bool found = !key.failed && braid_name_map_get(importer->functions, key.data, &index);
+  bool failed = key.failed;
+  if (!failed && braid_name_map_get(importer->functions, key.data, &index)) *out = importer->model->functions[index];
   braid_text_deinit(&key);
-  return found ? importer->model->functions[index] : NULL;
+  return failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 
 static braid_status bind_attr(braid_onnx_scope *body, const Onnx__AttributeProto **bound, const char **names,
@@ -280,7 +283,8 @@ static braid_status import_function(braid_onnx_importer *importer, const braid_o
 /* --- one node ----------------------------------------------------------------------------------------------------- */
 static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *scope, const Onnx__NodeProto *node,
                               braid_onnx_call *call) {
-  const Onnx__FunctionProto *function = find_function(importer, node);
+  const Onnx__FunctionProto *function;
+  BRAID_TRY(find_function(importer, node, &function));
   if (function) return import_function(importer, scope, function, node, call);
   if (node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0)
     return node_fail(node, BRAID_UNSUPPORTED, "ops of the domain ", node->domain);
