@@ -150,7 +150,9 @@ static braid_status model_opset(const Onnx__ModelProto *model, int64_t *opset) {
   if (model->ir_version > BRAID_ONNX_MAX_IR)
     return braid_fail(BRAID_UNSUPPORTED, "IR version %lld, at most %d is read", (long long)model->ir_version,
                       BRAID_ONNX_MAX_IR);
-  if (!model->n_opset_import) *opset = 1; /* IR version 2 and older */
+  if (!model->n_opset_import && model->ir_version >= 3)
+    return braid_fail(BRAID_INVALID_FILE, "does not say which opset it uses (truncated file?)");
+  if (!model->n_opset_import) *opset = 1;
   if (*opset < 0 || *opset > BRAID_ONNX_MAX_OPSET)
     return braid_fail(BRAID_UNSUPPORTED, "opset %lld, versions 1 to %d are read", (long long)*opset,
                       BRAID_ONNX_MAX_OPSET);

@@ -1,9 +1,4 @@
 /* Models built in memory: what is read, in which order, and with which sentence what is wrong is refused. */
-#include <setjmp.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
 #include "model/onnx_build.h"
 #include "oom.h"
 

@@ -150,15 +150,28 @@ braid_status braid_onnx_reduce(const ProtobufCMessageDescriptor *type, const uin
   return reduce_message(&reducer, type, data, data + bytes, 0);
 }
 
-static void *allocate(void *context, size_t bytes) {
-  return braid_alloc(context, bytes);
-}
-static void release(void *context, void *pointer) {
-  braid_free(context, pointer);
-}
+static void *allocate(void *context, size_t bytes) { return braid_alloc(context, bytes); }
+static void release(void *context, void *pointer) { braid_free(context, pointer); }
 
 ProtobufCAllocator braid_onnx_allocator(const braid_allocator *allocator) {
   return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = (void *)allocator};
+}
+
+/* protobuf-c gives NULL for a malformed message and for lack of memory alike: this tells them apart. */
+typedef struct watched_allocator {
+  const braid_allocator *allocator;
+  bool failed;
+} watched_allocator;
+
+static void *allocate_watched(void *context, size_t bytes) {
+  watched_allocator *watched = context;
+  void *pointer = braid_alloc(watched->allocator, bytes);
+  watched->failed |= !pointer;
+  return pointer;
+}
+
+static void release_watched(void *context, void *pointer) {
+  braid_free(((watched_allocator *)context)->allocator, pointer);
 }
 
 braid_status braid_onnx_unpack(const braid_allocator *allocator, const ProtobufCMessageDescriptor *type,
@@ -168,11 +181,14 @@ braid_status braid_onnx_unpack(const braid_allocator *allocator, const ProtobufC
   braid_text_init(&reduced, allocator);
   braid_status status = braid_onnx_reduce(type, data, bytes, &reduced);
   if (status == BRAID_OK) {
-    ProtobufCAllocator own = braid_onnx_allocator(allocator);
+    watched_allocator watched = {.allocator = allocator};
+    ProtobufCAllocator own = {.alloc = allocate_watched, .free = release_watched, .allocator_data = &watched};
     *out = protobuf_c_message_unpack(type, &own, reduced.length, (const uint8_t *)reduced.data);
-    if (!*out)
-      status =
-          braid_fail(BRAID_INVALID_FILE, "not an ONNX %s: a field has the wrong kind of contents", type->short_name);
+    if (!*out && watched.failed)
+      status = BRAID_NO_MEMORY;
+    else if (!*out)
+      status = braid_fail(BRAID_INVALID_FILE, "not an ONNX %s: a field has the wrong kind of contents",
+                          type->short_name);
   }
   braid_text_deinit(&reduced);
   return status;

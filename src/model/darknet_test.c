@@ -1,0 +1,246 @@
+/* Darknet files: every .cfg of the collection (BRAID_DATA), the ones in models/, and small ones with what is wrong with
+ * them. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "braid/model.h"
+#include "model/darknet.h"
+#include "oom.h"
+
+static braid_status import(const char *text, braid_graph **out) {
+  return braid_darknet_import(NULL, "net.cfg", text, strlen(text), NULL, NULL, 7, out);
+}
+
+static braid_graph *imported(const char *text) {
+  braid_graph *graph;
+  if (import(text, &graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  return graph;
+}
+
+static void refused(const char *text, braid_status status, const char *words) {
+  braid_graph *graph;
+  braid_status got = import(text, &graph);
+  if (got != status || !strstr(braid_error_detail(), words))
+    fail_msg("%s: \"%s\", expected %s with \"%s\"", braid_status_text(got), braid_error_detail(),
+             braid_status_text(status), words);
+  assert_null(graph);
+}
+
+#define NET "[net]\nheight=8\nwidth=8\nchannels=4\n"
+
+static void test_errors_name_the_line(void **state) {
+  (void)state;
+  refused("", BRAID_INVALID_FILE, "empty");
+  refused("height=8\n", BRAID_INVALID_FILE, "net.cfg:1:");
+  refused("# x\n\n[convolutional]\n", BRAID_INVALID_FILE, "net.cfg:3:");
+  refused("[net]\n", BRAID_INVALID_FILE, "height, width and channels");
+  refused(NET, BRAID_INVALID_FILE, "no layers");
+  refused(NET "[convolutional]\nfilters=x\n", BRAID_INVALID_FILE, "net.cfg:6: [convolutional] filters=x");
+  refused(NET "[convolutional]\nfilters=99999999\n", BRAID_INVALID_FILE, "net.cfg:6:");
+  refused(NET "[convolutional]\nsize=9\n", BRAID_INVALID_FILE, "net.cfg:5:");
+  refused(NET "[convolutional]\nfilters\n", BRAID_INVALID_FILE, "key=value");
+  refused(NET "[convolutional\nfilters=2\n", BRAID_INVALID_FILE, "[section]");
+  refused(NET "[nonsense]\n", BRAID_INVALID_FILE, "is no type of layer");
+  refused(NET "[maxpool]\n[route]\nlayers=1\n", BRAID_INVALID_FILE, "net.cfg:6: [route]");
+  refused(NET "[maxpool]\n[shortcut]\nfrom=-2\n", BRAID_INVALID_FILE, "[shortcut]");
+  refused(NET "[softmax]\ntree=a.tree\n", BRAID_UNSUPPORTED, "net.cfg:6: [softmax] tree=a.tree");
+  refused(NET "[convolutional]\nbinary=1\n", BRAID_UNSUPPORTED, "binary=1");
+  refused(NET "[convolutional]\nactivation=strange\n", BRAID_UNSUPPORTED, "activation=strange");
+  refused(NET "[conv_lstm]\n", BRAID_UNSUPPORTED, "convolutional LSTM");
+  refused(NET "[yolo]\nclasses=3\nnum=1\n", BRAID_INVALID_FILE, "channels");
+}
+
+static void assert_output(braid_graph *graph, size_t index, int rank, const int64_t *dims) {
+  assert_int_equal(braid_graph_set_input_shape(graph, braid_graph_input(graph, 0), 4, (int64_t[]){2, 4, 8, 8}),
+                   BRAID_OK);
+  if (braid_graph_infer(graph, NULL) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  braid_value_info info = braid_graph_value(graph, braid_graph_output(graph, index));
+  assert_int_equal(info.desc.rank, rank);
+  for (int i = 0; i < rank; i++) assert_int_equal(info.desc.dims[i], dims[i]);
+}
+
+static void test_shapes(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int rank;
+    int64_t dims[4];
+  } kCases[] = {
+      {NET "[convolutional]\nfilters=6\nsize=3\nstride=2\npad=1\n", 4, {2, 6, 4, 4}},
+      {NET "[maxpool]\nsize=2\nstride=2\n", 4, {2, 4, 4, 4}},
+      {NET "[maxpool]\nsize=2\nstride=1\n", 4, {2, 4, 8, 8}},
+      {NET "[maxpool]\nsize=3\nstride=2\n", 4, {2, 4, 4, 4}},
+      {NET "[maxpool]\nsize=5\nstride=1\n", 4, {2, 4, 8, 8}},
+      {NET "[maxpool]\nsize=3\nstride=2\npadding=0\n", 4, {2, 4, 3, 3}},
+  };
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_graph *graph = imported(kCases[i].text);
+    assert_output(graph, 0, kCases[i].rank, kCases[i].dims);
+    braid_graph_destroy(graph);
+  }
+}
+
+static void test_random_weights_follow_the_seed(void **state) {
+  (void)state;
+  static const char kText[] = NET "[convolutional]\nfilters=3\nsize=3\n[convolutional]\nfilters=3\nsize=1\n";
+  braid_graph *graphs[3];
+  for (uint64_t i = 0; i < 3; i++)
+    assert_int_equal(braid_darknet_import(NULL, "net.cfg", kText, strlen(kText), NULL, NULL, i / 2, &graphs[i]),
+                     BRAID_OK);
+  const float *weights[3];
+  for (int i = 0; i < 3; i++) {
+    braid_value_id id = braid_graph_find_value(graphs[i], "0_convolutional.weight");
+    assert_true(id >= 0);
+    weights[i] = braid_tensor_const_data(braid_graph_value(graphs[i], id).tensor);
+  }
+  assert_memory_equal(weights[0], weights[1], 3 * 4 * 9 * sizeof(float));
+  assert_memory_not_equal(weights[0], weights[2], 3 * 4 * 9 * sizeof(float));
+  for (int i = 0; i < 3; i++) braid_graph_destroy(graphs[i]);
+}
+
+/* --- weights ------------------------------------------------------------------------------------------------------ */
+enum { CONV_FLOATS = 2 * 4 + 2 * 4 * 9, CONNECTED_FLOATS = 3 + 3 * 2 * 8 * 8, HEADER = 5 };
+
+static const char kWeighted[] = NET "[convolutional]\nbatch_normalize=1\nfilters=2\nsize=3\npad=1\n"
+                                    "[connected]\noutput=3\n";
+
+static braid_status with_weights(int32_t major, int32_t minor, size_t floats, braid_graph **out) {
+  size_t wide = major * 10 + minor >= 2 && major < 1000 && minor < 1000 ? HEADER : HEADER - 1;
+  float *file = calloc(floats + wide, sizeof *file);
+  assert_non_null(file);
+  memcpy(file, (int32_t[]){major, minor, 0}, 3 * sizeof(int32_t));
+  for (size_t i = 0; i < floats; i++) file[wide + i] = (float)i;
+  braid_mapping *weights;
+  assert_int_equal(braid_mapping_copy(NULL, (uint8_t *)file, (floats + wide) * sizeof *file, &weights), BRAID_OK);
+  braid_status status =
+      braid_darknet_import(NULL, "net.cfg", kWeighted, strlen(kWeighted), weights, "net.weights", 0, out);
+  braid_mapping_release(weights);
+  free(file);
+  return status;
+}
+
+static double element(const braid_graph *graph, const char *name, int64_t index) {
+  braid_value_id id = braid_graph_find_value(graph, name);
+  if (id < 0) fail_msg("there is no value %s", name);
+  return braid_tensor_get_f64(braid_graph_value(graph, id).tensor, index);
+}
+
+static void test_weights_in_darknets_order(void **state) {
+  (void)state;
+  for (int transposed = 0; transposed < 2; transposed++) {
+    braid_graph *graph;
+    if (with_weights(transposed ? 1001 : 0, 2, CONV_FLOATS + CONNECTED_FLOATS, &graph) != BRAID_OK)
+      fail_msg("%s", braid_error_detail());
+    assert_true(element(graph, "0_convolutional.bias", 1) == 1);
+    assert_true(element(graph, "0_convolutional.scale", 0) == 2);
+    assert_true(element(graph, "0_convolutional.mean", 0) == 4);
+    assert_true(element(graph, "0_convolutional.variance", 1) == 7);
+    assert_true(element(graph, "0_convolutional.weight", 0) == 8);
+    assert_true(element(graph, "1_connected.bias", 0) == CONV_FLOATS);
+    assert_true(element(graph, "1_connected.weight", 1) == CONV_FLOATS + 3 + (transposed ? 3 : 1));
+    braid_graph_destroy(graph);
+  }
+}
+
+static void test_weights_of_the_wrong_length(void **state) {
+  (void)state;
+  braid_graph *graph;
+  assert_int_equal(with_weights(0, 2, CONV_FLOATS + CONNECTED_FLOATS - 1, &graph), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "net.weights ends"));
+  assert_int_equal(with_weights(0, 2, CONV_FLOATS + CONNECTED_FLOATS + 1, &graph), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "the network of net.cfg takes"));
+  assert_int_equal(with_weights(-5, 2, CONV_FLOATS + CONNECTED_FLOATS, &graph), BRAID_INVALID_FILE);
+}
+
+/* --- files -------------------------------------------------------------------------------------------------------- */
+static size_t import_folder(const char *folder, size_t *unsupported) {
+  DIR *directory = opendir(folder);
+  size_t read = 0;
+  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+    const char *ending = strrchr(entry->d_name, '.');
+    if (!ending || strcmp(ending, ".cfg") != 0) continue;
+    char path[512];
+    snprintf(path, sizeof path, "%s/%.200s", folder, entry->d_name);
+    braid_graph *graph;
+    braid_status status = braid_model_load(NULL, path, NULL, &graph);
+    if (status == BRAID_UNSUPPORTED) {
+      print_message("[   note   ] %s\n", braid_error_detail());
+      assert_non_null(strstr(braid_error_detail(), ".cfg:"));
+      ++*unsupported;
+    } else if (status != BRAID_OK) {
+      fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+    }
+    braid_graph_destroy(graph);
+    read++;
+  }
+  if (directory) closedir(directory);
+  return read;
+}
+
+static void test_our_own_networks(void **state) {
+  (void)state;
+  size_t unsupported = 0;
+  assert_true(import_folder(BRAID_TEST_DATA "/../../models", &unsupported) >= 5);
+  assert_int_equal(unsupported, 0);
+}
+
+static void test_darknets_own_networks(void **state) {
+  (void)state;
+  char folder[512];
+  const char *data = getenv("BRAID_DATA");
+  snprintf(folder, sizeof folder, "%s/models/darknet/cfg", data ? data : "");
+  size_t unsupported = 0, read = data ? import_folder(folder, &unsupported) : 0;
+  if (!read) {
+    print_message("[   skip   ] no BRAID_DATA/models/darknet/cfg\n");
+    return;
+  }
+  print_message("[   note   ] %zu networks, %zu of them not supported\n", read, unsupported);
+  assert_true(unsupported <= 3);
+}
+
+static void test_yolo_fastest(void **state) {
+  (void)state;
+  char cfg[512], weights[512];
+  const char *data = getenv("BRAID_DATA");
+  snprintf(cfg, sizeof cfg, "%s/models/yolo-fastest/yolo-fastest-1.1.cfg", data ? data : "");
+  snprintf(weights, sizeof weights, "%s/models/yolo-fastest/yolo-fastest-1.1.weights", data ? data : "");
+  FILE *there = data ? fopen(cfg, "r") : NULL;
+  if (!there) {
+    print_message("[   skip   ] no BRAID_DATA/models/yolo-fastest\n");
+    return;
+  }
+  fclose(there);
+  braid_graph *graph;
+  if (braid_model_load(NULL, cfg, &(braid_model_options){.weights = weights}, &graph) != BRAID_OK)
+    fail_msg("%s", braid_error_detail());
+  assert_int_equal(braid_graph_output_count(graph), 2); /* every byte of the weights was read */
+  braid_graph_destroy(graph);
+}
+
+static braid_status attempt(const braid_allocator *allocator, void *context) {
+  braid_graph *graph;
+  braid_status status = braid_darknet_import(allocator, "net.cfg", context, strlen(context), NULL, NULL, 7, &graph);
+  braid_graph_destroy(graph);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  assert_true(oom_sweep(attempt, (void *)NET "[convolutional]\nfilters=2\nsize=3\nactivation=leaky\n[maxpool]\n") > 10);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_errors_name_the_line),
+      cmocka_unit_test(test_shapes),
+      cmocka_unit_test(test_random_weights_follow_the_seed),
+      cmocka_unit_test(test_weights_in_darknets_order),
+      cmocka_unit_test(test_weights_of_the_wrong_length),
+      cmocka_unit_test(test_our_own_networks),
+      cmocka_unit_test(test_darknets_own_networks),
+      cmocka_unit_test(test_yolo_fastest),
+      cmocka_unit_test(test_out_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
