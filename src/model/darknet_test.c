@@ -1,6 +1,7 @@
 /* Darknet files: every .cfg of the collection (BRAID_DATA), the ones in models/, and small ones with what is wrong with
  * them. */
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
