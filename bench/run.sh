@@ -1,0 +1,16 @@
+#!/bin/sh
+# make bench: the library beside its peers in one run. BRAID_PYTHON names a python that has the packages of peers.txt;
+# without it they are installed into BUILD/peers (about 5 GB: PyTorch comes with its GPU libraries).
+set -eu
+build=${1:-build}
+here=$(cd "$(dirname "$0")" && pwd)
+for program in "$build"/bench/*; do
+  [ -x "$program" ] && [ -f "$program" ] && "$program"
+done
+python=${BRAID_PYTHON:-$build/peers/bin/python}
+if [ -z "${BRAID_PYTHON:-}" ] && ! "$python" -c 'import torch, torchvision, onnx, onnxruntime' 2>/dev/null; then
+  command -v python3 >/dev/null || { echo "bench: python3 is needed for the peers" >&2; exit 1; }
+  python3 -m venv "$build/peers"
+  "$python" -m pip install --quiet -r "$here/peers.txt"
+fi
+exec "$python" "$here/compare.py" --braid "$build/braid" --work "$build/bench-models"
