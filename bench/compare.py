@@ -1,0 +1,126 @@
+"""The library beside PyTorch (training) and ONNX Runtime (inference): time, peak memory and start-up, with ratios.
+
+Everything is measured here and now, on as many threads as --threads says; each measurement is a process of its own, and
+ours and the peer's alternate. A ratio above 1 means that we are faster, or smaller."""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+import nets
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def run(command, **options):
+    """Runs a command; returns its output, its wall time and its peak memory in MB."""
+    start = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    output = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"failed ({process.returncode}): {' '.join(command)}")
+    return output, time.perf_counter() - start, usage.ru_maxrss / 1024
+
+
+def peer(args, *words):
+    output, _, _ = run([sys.executable, os.path.join(HERE, "peer.py"), *words, "--threads", str(args.threads)])
+    return json.loads(output.splitlines()[-1])
+
+
+def braid_inference(args, model, runs):
+    output, _, peak = run([args.braid, "run", model, "--bench", str(runs), "--threads", str(args.threads), "--json"])
+    return dict(json.loads(output)["bench"], peak_mb=peak)
+
+
+def braid_training(args, runs):
+    output, _, peak = run([args.braid, "bench", os.path.join(HERE, "..", "models", "vgg-tile.cfg"), "--train",
+                           "--batch", "128", "--runs", str(runs), "--threads", str(args.threads), "--json"])
+    return dict(json.loads(output)["bench"], peak_mb=peak)
+
+
+def best(measure, repeats):
+    """The repeat with the smallest median: what the machine can do when nobody else uses it."""
+    return min((measure() for _ in range(repeats)), key=lambda result: result["median_ms"])
+
+
+class Table:
+    def __init__(self):
+        self.rows = []
+        print(f"{'work':34} {'peer':22} {'ours':>11} {'peer':>11} {'ratio':>7}")
+
+    def add(self, work, other, ours, theirs, unit):
+        ratio = theirs / ours
+        self.rows.append({"work": work, "peer": other, "ours": ours, "theirs": theirs, "unit": unit, "ratio": ratio})
+        print(f"{work:34} {other:22} {ours:8.1f} {unit:2} {theirs:8.1f} {unit:2} {ratio:6.2f}x", flush=True)
+
+
+def compare_training(args, table):
+    ours = best(lambda: braid_training(args, args.runs), args.repeats)
+    for name, flags in (("PyTorch", []), ("PyTorch channels_last", ["--channels-last"])):
+        theirs = best(lambda: peer(args, "pytorch", "--runs", str(args.runs), *flags), args.repeats)
+        table.add("training step, VGG-like, b128", name, ours["median_ms"], theirs["median_ms"], "ms")
+        table.add("  peak memory", name, ours["peak_mb"], theirs["peak_mb"], "MB")
+
+
+def compare_inference(args, table):
+    for name, make in nets.inference_nets().items():
+        for batch in (1, 16):
+            if args.only and args.only not in name:
+                continue
+            model = nets.onnx_file(name, make, batch, args.work)
+            runs = args.runs if batch > 1 else args.runs * 5
+            ours, theirs = [], []
+            for _ in range(args.repeats):
+                ours.append(braid_inference(args, model, runs))
+                theirs.append(peer(args, "onnxruntime", "--model", model, "--runs", str(runs)))
+            ours, theirs = (min(side, key=lambda r: r["median_ms"]) for side in (ours, theirs))
+            table.add(f"{name}, batch {batch}", "ONNX Runtime", ours["median_ms"], theirs["median_ms"], "ms")
+            table.add("  peak memory", "ONNX Runtime", ours["peak_mb"], theirs["peak_mb"], "MB")
+
+
+def compare_start(args, table):
+    """Whole processes: load SqueezeNet, run it once, end."""
+    model = args.squeezenet
+    if not model or not os.path.exists(model):
+        print("start-up: skipped (SqueezeNet is not there; set BRAID_DATA)")
+        return
+    script = ("import sys, numpy as np, onnxruntime as ort; s = ort.InferenceSession(sys.argv[1], "
+              "providers=['CPUExecutionProvider']); i = s.get_inputs()[0]; "
+              "s.run(None, {i.name: np.zeros([d if isinstance(d, int) else 1 for d in i.shape], np.float32)})")
+    zeros = os.path.join(args.work, "zeros.npy")
+    import numpy
+    numpy.save(zeros, numpy.zeros((1, 3, 227, 227), numpy.float32))
+    ours = statistics.median(run([args.braid, "run", model, "--input", zeros])[1] for _ in range(7))
+    theirs = statistics.median(run([sys.executable, "-c", script, model])[1] for _ in range(7))
+    table.add("start-up, SqueezeNet, whole process", "python + ONNX Runtime", ours * 1e3, theirs * 1e3, "ms")
+
+
+def main():
+    data = os.environ.get("BRAID_DATA", "")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--braid", default="build/braid")
+    parser.add_argument("--work", default="build/bench-models", help="where models are kept")
+    parser.add_argument("--squeezenet", default=os.path.join(data, "models", "squeezenet1.0.onnx") if data else "")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--runs", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--only", default="", help="networks whose name has this in it")
+    parser.add_argument("--json", help="write the rows to this file")
+    args = parser.parse_args()
+    os.makedirs(args.work, exist_ok=True)
+    table = Table()
+    compare_start(args, table)
+    if not args.only or args.only in "training":
+        compare_training(args, table)
+    compare_inference(args, table)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as out:
+            json.dump(table.rows, out, indent=1)
+
+
+main()
