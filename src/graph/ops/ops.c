@@ -5,7 +5,13 @@
 #include "graph/graph.h"
 
 /* One line per family; each is defined in ops/<family>.c. */
-#define BRAID_OP_FAMILIES(X) X(control) X(conv) X(pool) X(norm)
+#define BRAID_OP_FAMILIES(X)                                                                                           \
+  X(control)                                                                                                           \
+  X(conv)                                                                                                              \
+  X(pool)                                                                                                              \
+  X(norm)                                                                                                              \
+  X(loss)                                                                                                              \
+  X(optimizer)
 
 #define DECLARE(family) extern const braid_op_family braid_ops_##family;
 BRAID_OP_FAMILIES(DECLARE)

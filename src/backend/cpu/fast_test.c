@@ -1,0 +1,286 @@
+/* Every fast kernel of the CPU against the plain reference of the same op: random shapes, every layout a kernel asks for,
+ * constant and changing weights. The conversion between layouts is the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/prepared.h"
+#include "backend/cpu/tables.h"
+#include "base/philox.h"
+#include "graph/graph.h"
+
+enum { kMaxOperands = 6, kSeed = 20240607 };
+
+/* --- one node with its data ---------------------------------------------------------------------------------------- */
+typedef struct fixture {
+  braid_graph *graph;
+  braid_node_id node;
+  braid_operand operands[kMaxOperands]; /* inputs, then outputs */
+  float *data[kMaxOperands];            /* plain */
+  size_t inputs, outputs;
+} fixture;
+
+static void ok(braid_status status) {
+  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+}
+
+static void add_input(fixture *f, braid_value_id *ids, int rank, const int64_t *dims) {
+  braid_desc desc;
+  ok(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  ok(braid_graph_add_input(f->graph, NULL, &desc, &ids[f->inputs]));
+  f->inputs++;
+}
+
+static void set(fixture *f, const char *name, int count, const int64_t *values) {
+  ok(braid_graph_set_ints(f->graph, f->node, name, values, (size_t)count));
+}
+
+static float *random_data(const braid_desc *desc, uint32_t stream) {
+  int64_t count = braid_desc_count(desc);
+  float *data = malloc((size_t)count * sizeof *data + 1);
+  for (int64_t i = 0; i < count; i++) data[i] = braid_random_uniform(kSeed, 0, stream, (uint64_t)i) * 2 - 1;
+  return data;
+}
+
+static void finish(fixture *f, const char *op, braid_value_id *ids, size_t outputs) {
+  braid_value_id results[kMaxOperands] = {0};
+  ok(braid_graph_add_node(f->graph, op, "n", ids, f->inputs, results, outputs, &f->node));
+  f->outputs = outputs;
+}
+
+static void fill(fixture *f) {
+  ok(braid_graph_infer_node(f->graph, f->node));
+  const braid_node *node = &f->graph->nodes[f->node];
+  for (size_t i = 0; i < f->inputs + f->outputs; i++) {
+    braid_value_id id = i < f->inputs ? node->inputs[i] : node->outputs[i - f->inputs];
+    f->operands[i].present = id >= 0;
+    if (id < 0) continue;
+    f->operands[i].desc = f->graph->values[id].desc;
+    f->data[i] = random_data(&f->operands[i].desc, (uint32_t)i);
+  }
+}
+
+static void clear(fixture *f) {
+  for (size_t i = 0; i < kMaxOperands; i++) free(f->data[i]);
+  braid_graph_destroy(f->graph);
+}
+
+static fixture begin(void) {
+  fixture f = {.inputs = 0};
+  ok(braid_graph_create(NULL, "test", &f.graph));
+  return f;
+}
+
+/* --- layouts ------------------------------------------------------------------------------------------------------- */
+/* Where logical element (b, c, s) lies. */
+static int64_t place(const braid_desc *desc, int64_t b, int64_t c, int64_t s, int64_t spatial) {
+  int64_t channels = desc->dims[1];
+  if (desc->layout == BRAID_LAYOUT_BHWC) return (b * spatial + s) * channels + c;
+  if (desc->layout == BRAID_LAYOUT_BLOCKED16)
+    return ((b * ((channels + 15) / 16) + c / 16) * spatial + s) * 16 + c % 16;
+  return (b * channels + c) * spatial + s;
+}
+
+static void convert(const braid_desc *desc, const float *plain, float *there, float *back) {
+  if (desc->layout == BRAID_LAYOUT_PLAIN) {
+    if (there) memcpy(there, plain, braid_desc_bytes(desc));
+    return;
+  }
+  int64_t spatial = 1;
+  for (int i = 2; i < desc->rank; i++) spatial *= desc->dims[i];
+  if (there) memset(there, 0, braid_desc_bytes(desc));
+  for (int64_t b = 0; b < desc->dims[0]; b++)
+    for (int64_t c = 0; c < desc->dims[1]; c++)
+      for (int64_t s = 0; s < spatial; s++) {
+        int64_t at = place(desc, b, c, s, spatial), from = (b * desc->dims[1] + c) * spatial + s;
+        if (there) there[at] = plain[from];
+        else back[from] = plain[at];
+      }
+}
+
+/* --- running ------------------------------------------------------------------------------------------------------- */
+static braid_node_desc describe(const fixture *f, const braid_operand *operands) {
+  const braid_node *node = &f->graph->nodes[f->node];
+  return (braid_node_desc){.op = node->op->name,
+                           .name = node->name,
+                           .attrs = &node->attrs,
+                           .input_count = f->inputs,
+                           .output_count = f->outputs,
+                           .inputs = operands,
+                           .outputs = operands + f->inputs};
+}
+
+/* Runs `kernel`; plain results go to results[]. constant_from: inputs from there on are constants. */
+static void run(const fixture *f, const braid_kernel *kernel, size_t constant_from, float **results) {
+  braid_operand operands[kMaxOperands];
+  memcpy(operands, f->operands, sizeof operands);
+  braid_node_desc node = describe(f, operands);
+  braid_layout layouts[kMaxOperands] = {BRAID_LAYOUT_PLAIN};
+  if (kernel->layouts) kernel->layouts(&node, layouts, layouts + f->inputs);
+  void *memory[kMaxOperands] = {NULL};
+  for (size_t i = 0; i < f->inputs + f->outputs; i++) {
+    if (!operands[i].present) continue;
+    operands[i].desc.layout = layouts[i];
+    memory[i] = braid_zalloc(NULL, braid_desc_bytes(&operands[i].desc));
+    if (i < f->inputs) convert(&operands[i].desc, f->data[i], memory[i], NULL);
+    if (i < f->inputs && i >= constant_from) operands[i].constant = f->data[i];
+  }
+  braid_cpu_prepared *prepared;
+  braid_prepared_info info = {0};
+  ok(braid_cpu_prepare(NULL, kernel, &node, &prepared, &info));
+  void *workspace = info.workspace_bytes ? braid_alloc(NULL, info.workspace_bytes) : NULL;
+  for (size_t i = 0; i < f->inputs; i++) prepared->inputs[i] = info.constants_folded >> i & 1 ? NULL : memory[i];
+  for (size_t i = 0; i < f->outputs; i++) prepared->outputs[i] = memory[f->inputs + i];
+  ok(braid_cpu_run(prepared, workspace));
+  ok(braid_cpu_run(prepared, workspace)); /* and again: a run leaves nothing behind that changes the next */
+  for (size_t i = 0; i < f->outputs; i++) {
+    const braid_desc *desc = &operands[f->inputs + i].desc;
+    results[i] = calloc((size_t)braid_desc_count(desc), sizeof(float));
+    if (desc->layout == BRAID_LAYOUT_PLAIN) memcpy(results[i], memory[f->inputs + i], braid_desc_bytes(desc));
+    else convert(desc, memory[f->inputs + i], NULL, results[i]);
+  }
+  braid_cpu_discard(prepared);
+  braid_free(NULL, workspace);
+  for (size_t i = 0; i < kMaxOperands; i++) braid_free(NULL, memory[i]);
+}
+
+static void compare(const fixture *f, const braid_kernel *kernel, float **got, float **wanted) {
+  for (size_t i = 0; i < f->outputs; i++) {
+    int64_t count = braid_desc_count(&f->operands[f->inputs + i].desc);
+    double scale = 0;
+    for (int64_t j = 0; j < count; j++) scale = fmax(scale, fabs(wanted[i][j]));
+    for (int64_t j = 0; j < count; j++)
+      if (!(fabs((double)got[i][j] - wanted[i][j]) <= 2e-5 * scale + 1e-6)) {
+        char shape[128];
+        fail_msg("%s %s %s: element %lld of output %zu is %.8g, the reference gives %.8g", kernel->op, kernel->name,
+                 braid_desc_format(&f->operands[0].desc, shape, sizeof shape), (long long)j, i, (double)got[i][j],
+                 (double)wanted[i][j]);
+      }
+  }
+}
+
+/* All kernels that take the node against the last of them; at least `least` fast ones must. */
+static void check(fixture *f, int least) {
+  fill(f);
+  const braid_kernel **kernels, *matching[16];
+  size_t count, found = 0;
+  ok(braid_cpu_list_kernels(NULL, false, &kernels, &count));
+  braid_node_desc node = describe(f, f->operands);
+  char why[256];
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(kernels[i]->op, node.op) == 0 &&
+        (!kernels[i]->match || kernels[i]->match(&node, why, sizeof why)) && found < 16)
+      matching[found++] = kernels[i];
+  assert_true((int)found > least);
+  float *wanted[kMaxOperands], *got[kMaxOperands];
+  run(f, matching[found - 1], kMaxOperands, wanted);
+  for (size_t k = 0; k + 1 < found; k++)
+    for (size_t constant_from = 1; constant_from <= kMaxOperands; constant_from += kMaxOperands - 1) {
+      run(f, matching[k], constant_from, got);
+      compare(f, matching[k], got, wanted);
+      for (size_t i = 0; i < f->outputs; i++) free(got[i]);
+    }
+  for (size_t i = 0; i < f->outputs; i++) free(wanted[i]);
+  braid_free(NULL, kernels);
+  clear(f);
+}
+
+/* --- convolutions -------------------------------------------------------------------------------------------------- */
+typedef struct shape {
+  int64_t batch, channels, filters, height, width, kernel, stride, dilation, groups;
+  int64_t pads[4];
+} shape;
+
+static const shape kShapes[] = {
+    {2, 3, 20, 17, 13, 3, 1, 1, 1, {1, 1, 1, 1}},    /* an image, a filter count that is no multiple of 16 */
+    {3, 32, 48, 14, 14, 3, 1, 1, 1, {1, 1, 1, 1}},   /* Winograd */
+    {1, 24, 40, 15, 11, 3, 1, 1, 1, {1, 1, 1, 1}},   /* Winograd with padded channels */
+    {2, 16, 32, 12, 12, 1, 1, 1, 1, {0, 0, 0, 0}},   /* pointwise */
+    {2, 64, 24, 9, 9, 1, 2, 1, 1, {0, 0, 0, 0}},     /* pointwise with a stride */
+    {2, 32, 32, 11, 10, 3, 2, 1, 32, {0, 0, 1, 1}},  /* depthwise, uneven pads */
+    {1, 24, 24, 9, 9, 5, 1, 1, 24, {2, 2, 2, 2}},    /* depthwise, padded channels */
+    {2, 32, 64, 10, 12, 3, 1, 2, 4, {2, 2, 2, 2}},   /* groups with dilation */
+    {1, 6, 10, 8, 9, 3, 2, 1, 2, {1, 0, 0, 1}},      /* small groups */
+    {1, 3, 64, 32, 30, 7, 2, 1, 1, {3, 3, 3, 3}},    /* a stem */
+};
+enum { kShapeCount = sizeof kShapes / sizeof *kShapes };
+
+static int64_t out_size(const shape *s, int i) {
+  int64_t in = i ? s->width : s->height;
+  return (in + s->pads[i] + s->pads[i + 2] - (s->kernel - 1) * s->dilation - 1) / s->stride + 1;
+}
+
+static void set_window(fixture *f, const shape *s) {
+  set(f, "pads", 4, s->pads);
+  set(f, "strides", 2, (int64_t[]){s->stride, s->stride});
+  set(f, "dilations", 2, (int64_t[]){s->dilation, s->dilation});
+  ok(braid_graph_set_int(f->graph, f->node, "group", s->groups));
+}
+
+static void test_convolution(void **state) {
+  (void)state;
+  for (int i = 0; i < kShapeCount; i++) {
+    const shape *s = &kShapes[i];
+    fixture f = begin();
+    braid_value_id ids[4] = {-1, -1, -1, -1};
+    add_input(&f, ids, 4, (int64_t[]){s->batch, s->channels, s->height, s->width});
+    add_input(&f, ids, 4, (int64_t[]){s->filters, s->channels / s->groups, s->kernel, s->kernel});
+    add_input(&f, ids, 1, &s->filters);
+    finish(&f, "Conv", ids, 1);
+    set_window(&f, s);
+    check(&f, 1);
+  }
+}
+
+static void test_fused_convolution(void **state) {
+  (void)state;
+  static const char *const kActivations[] = {"Relu", "Clip", "Sigmoid", "HardSwish", "LeakyRelu", "Tanh"};
+  for (int i = 0; i < kShapeCount; i++) {
+    const shape *s = &kShapes[i];
+    fixture f = begin();
+    braid_value_id ids[4] = {-1, -1, -1, -1};
+    add_input(&f, ids, 4, (int64_t[]){s->batch, s->channels, s->height, s->width});
+    add_input(&f, ids, 4, (int64_t[]){s->filters, s->channels / s->groups, s->kernel, s->kernel});
+    add_input(&f, ids, 1, &s->filters);
+    add_input(&f, ids, 4, (int64_t[]){s->batch, s->filters, out_size(s, 0), out_size(s, 1)});
+    finish(&f, "FusedConv", ids, 1);
+    set_window(&f, s);
+    ok(braid_graph_set_string(f.graph, f.node, "activation", kActivations[i % 6]));
+    ok(braid_graph_set_floats(f.graph, f.node, "activation_params", (float[]){0.1f, 0.9f}, 2));
+    check(&f, 1);
+  }
+}
+
+static void test_convolution_gradients(void **state) {
+  (void)state;
+  for (int i = 0; i < kShapeCount; i++) {
+    const shape *s = &kShapes[i];
+    int64_t x[4] = {s->batch, s->channels, s->height, s->width};
+    int64_t w[4] = {s->filters, s->channels / s->groups, s->kernel, s->kernel};
+    int64_t y[4] = {s->batch, s->filters, out_size(s, 0), out_size(s, 1)};
+    for (int by_filter = 0; by_filter < 2; by_filter++) {
+      fixture f = begin();
+      braid_value_id ids[2];
+      add_input(&f, ids, 4, by_filter ? x : y);
+      add_input(&f, ids, 4, by_filter ? y : w);
+      finish(&f, by_filter ? "ConvGradFilter" : "ConvGradInput", ids, 1);
+      set_window(&f, s);
+      set(&f, by_filter ? "kernel_shape" : "input_shape", 2, by_filter ? w + 2 : x + 2);
+      check(&f, 1);
+    }
+  }
+}
+
+int main(void) {
+  printf("seed %d\n", kSeed);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolution), cmocka_unit_test(test_fused_convolution),
+                                     cmocka_unit_test(test_convolution_gradients)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
