@@ -39,7 +39,9 @@ static braid_status write_one(const braid_allocator *allocator, const char *path
   return status;
 }
 
-static void path_in(char path[128], const char *name) { snprintf(path, 128, "%s/%s", folder, name); }
+static void path_in(char path[128], const char *name) {
+  snprintf(path, 128, "%s/%s", folder, name);
+}
 
 static double mark_of(const braid_checkpoint_file *file) {
   braid_desc desc;

@@ -13,8 +13,8 @@ static const size_t kAlignment = 64;
 typedef struct memory {
   dnnl_memory_t handle;
   braid_dnnl_place place;
-  size_t index;  /* operand, or offset in the workspace */
-  void *data;    /* OWN */
+  size_t index; /* operand, or offset in the workspace */
+  void *data;   /* OWN */
 } memory;
 
 typedef struct step {
@@ -33,7 +33,8 @@ struct braid_dnnl {
   size_t workspace;
 };
 
-/* --- engine -------------------------------------------------------------------------------------------------------- */
+/* --- engine --------------------------------------------------------------------------------------------------------
+ */
 static dnnl_engine_t engine;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -48,14 +49,19 @@ dnnl_engine_t braid_dnnl_engine(void) {
 
 braid_status braid_dnnl_status(dnnl_status_t status, const char *what) {
   switch (status) {
-  case dnnl_success: return BRAID_OK;
-  case dnnl_out_of_memory: return braid_fail(BRAID_NO_MEMORY, "oneDNN: %s: out of memory", what);
-  case dnnl_unimplemented: return braid_fail(BRAID_UNSUPPORTED, "oneDNN: %s: not implemented", what);
-  default: return braid_fail(BRAID_INTERNAL, "oneDNN: %s: status %d", what, (int)status);
+  case dnnl_success:
+    return BRAID_OK;
+  case dnnl_out_of_memory:
+    return braid_fail(BRAID_NO_MEMORY, "oneDNN: %s: out of memory", what);
+  case dnnl_unimplemented:
+    return braid_fail(BRAID_UNSUPPORTED, "oneDNN: %s: not implemented", what);
+  default:
+    return braid_fail(BRAID_INTERNAL, "oneDNN: %s: status %d", what, (int)status);
   }
 }
 
-/* --- program ------------------------------------------------------------------------------------------------------- */
+/* --- program -------------------------------------------------------------------------------------------------------
+ */
 braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **out) {
   *out = NULL;
   if (!braid_dnnl_engine()) return braid_fail(BRAID_UNSUPPORTED, "oneDNN has no engine for this CPU");
@@ -64,8 +70,10 @@ braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **ou
   program->allocator = allocator;
   braid_status status =
       braid_dnnl_status(dnnl_stream_create(&program->stream, engine, dnnl_stream_default_flags), "a stream");
-  if (status == BRAID_OK) *out = program;
-  else braid_dnnl_destroy(allocator, program);
+  if (status == BRAID_OK)
+    *out = program;
+  else
+    braid_dnnl_destroy(allocator, program);
   return status;
 }
 
@@ -88,7 +96,9 @@ static size_t reserve(braid_dnnl *program, size_t bytes) {
   return offset;
 }
 
-size_t braid_dnnl_workspace(const braid_dnnl *program) { return program->workspace; }
+size_t braid_dnnl_workspace(const braid_dnnl *program) {
+  return program->workspace;
+}
 
 braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *desc, braid_dnnl_place place,
                                size_t index, int *out) {
@@ -125,8 +135,7 @@ braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitiv
   if (status != BRAID_OK) return status;
   for (size_t i = 0; i < count; i++)
     s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
-  if (scratch >= 0)
-    s->args[s->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, program->memories[scratch].handle};
+  if (scratch >= 0) s->args[s->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, program->memories[scratch].handle};
   program->step_count++;
   return BRAID_OK;
 }
@@ -150,8 +159,7 @@ static const dnnl_memory_desc_t *desc_of(const braid_dnnl *program, int number) 
 braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to) {
   dnnl_primitive_desc_t primitive_desc;
   BRAID_TRY(describe_reorder(desc_of(program, from), desc_of(program, to), &primitive_desc));
-  return braid_dnnl_step(program, primitive_desc,
-                         (braid_dnnl_arg[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 2);
+  return braid_dnnl_step(program, primitive_desc, (braid_dnnl_arg[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 2);
 }
 
 braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
@@ -164,9 +172,8 @@ braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from
   if (status == dnnl_success) status = dnnl_memory_create(&pad, pad_desc, engine, DNNL_MEMORY_ALLOCATE);
   if (status == dnnl_success) status = dnnl_primitive_create(&primitive, primitive_desc);
   if (status == dnnl_success) {
-    dnnl_exec_arg_t args[3] = {{DNNL_ARG_FROM, source},
-                               {DNNL_ARG_TO, program->memories[own].handle},
-                               {DNNL_ARG_SCRATCHPAD, pad}};
+    dnnl_exec_arg_t args[3] = {
+        {DNNL_ARG_FROM, source}, {DNNL_ARG_TO, program->memories[own].handle}, {DNNL_ARG_SCRATCHPAD, pad}};
     status = dnnl_primitive_execute(primitive, program->stream, 3, args);
   }
   if (status == dnnl_success) status = dnnl_stream_wait(program->stream);
@@ -183,7 +190,8 @@ braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t
   return BRAID_OK;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running -------------------------------------------------------------------------------------------------------
+ */
 static void copy(const step *s, const braid_cpu_args *args) {
   const char *from = args->inputs[s->from];
   char *to = args->outputs[s->to];
@@ -199,10 +207,14 @@ static void copy(const step *s, const braid_cpu_args *args) {
 
 static void *address_of(const memory *m, const braid_cpu_args *args) {
   switch (m->place) {
-  case BRAID_DNNL_INPUT: return (void *)args->inputs[m->index];
-  case BRAID_DNNL_OUTPUT: return args->outputs[m->index];
-  case BRAID_DNNL_WORKSPACE: return (char *)args->workspace + m->index;
-  case BRAID_DNNL_OWN: break;
+  case BRAID_DNNL_INPUT:
+    return (void *)args->inputs[m->index];
+  case BRAID_DNNL_OUTPUT:
+    return args->outputs[m->index];
+  case BRAID_DNNL_WORKSPACE:
+    return (char *)args->workspace + m->index;
+  case BRAID_DNNL_OWN:
+    break;
   }
   return m->data;
 }
@@ -228,16 +240,30 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
   return BRAID_OK;
 }
 
-/* --- descriptions -------------------------------------------------------------------------------------------------- */
+/* --- descriptions --------------------------------------------------------------------------------------------------
+ */
 static bool data_type(braid_dtype dtype, dnnl_data_type_t *out) {
   switch (dtype) {
-  case BRAID_F32: *out = dnnl_f32; return true;
-  case BRAID_BF16: *out = dnnl_bf16; return true;
-  case BRAID_F16: *out = dnnl_f16; return true;
-  case BRAID_I32: *out = dnnl_s32; return true;
-  case BRAID_I8: *out = dnnl_s8; return true;
-  case BRAID_U8: *out = dnnl_u8; return true;
-  default: return false;
+  case BRAID_F32:
+    *out = dnnl_f32;
+    return true;
+  case BRAID_BF16:
+    *out = dnnl_bf16;
+    return true;
+  case BRAID_F16:
+    *out = dnnl_f16;
+    return true;
+  case BRAID_I32:
+    *out = dnnl_s32;
+    return true;
+  case BRAID_I8:
+    *out = dnnl_s8;
+    return true;
+  case BRAID_U8:
+    *out = dnnl_u8;
+    return true;
+  default:
+    return false;
   }
 }
 
@@ -284,11 +310,11 @@ bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out) {
 void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out) {
   dnnl_dims_t own, strides;
   row_major(rank, dims, own, strides);
-  if (dnnl_memory_desc_init_by_strides(out, rank, own, dnnl_f32, strides) != dnnl_success)
-    memset(out, 0, sizeof *out);
+  if (dnnl_memory_desc_init_by_strides(out, rank, own, dnnl_f32, strides) != dnnl_success) memset(out, 0, sizeof *out);
 }
 
-/* --- activations --------------------------------------------------------------------------------------------------- */
+/* --- activations ---------------------------------------------------------------------------------------------------
+ */
 typedef struct eltwise {
   dnnl_alg_kind_t kind;
   float alpha, beta;
@@ -299,14 +325,21 @@ static bool activation_of(const braid_node_desc *node, eltwise *out) {
   size_t count;
   const float *params = braid_attr_floats(node->attrs, "activation_params", &count);
   float a = count > 0 ? params[0] : 0, b = count > 1 ? params[1] : 0;
-  if (strcmp(name, "Relu") == 0) *out = (eltwise){dnnl_eltwise_relu, 0, 0};
-  else if (strcmp(name, "LeakyRelu") == 0) *out = (eltwise){dnnl_eltwise_relu, a, 0};
-  else if (strcmp(name, "Clip") == 0) *out = (eltwise){dnnl_eltwise_clip, a, b};
-  else if (strcmp(name, "Sigmoid") == 0) *out = (eltwise){dnnl_eltwise_logistic, 0, 0};
-  else if (strcmp(name, "Tanh") == 0) *out = (eltwise){dnnl_eltwise_tanh, 0, 0};
+  if (strcmp(name, "Relu") == 0)
+    *out = (eltwise){dnnl_eltwise_relu, 0, 0};
+  else if (strcmp(name, "LeakyRelu") == 0)
+    *out = (eltwise){dnnl_eltwise_relu, a, 0};
+  else if (strcmp(name, "Clip") == 0)
+    *out = (eltwise){dnnl_eltwise_clip, a, b};
+  else if (strcmp(name, "Sigmoid") == 0)
+    *out = (eltwise){dnnl_eltwise_logistic, 0, 0};
+  else if (strcmp(name, "Tanh") == 0)
+    *out = (eltwise){dnnl_eltwise_tanh, 0, 0};
   /* ONNX's HardSwish is x * max(0, min(1, x / 6 + 0.5)), oneDNN's x * min(max(0, x + 3), 6) / 6: the same */
-  else if (strcmp(name, "HardSwish") == 0) *out = (eltwise){dnnl_eltwise_hardswish, 0, 0};
-  else return false;
+  else if (strcmp(name, "HardSwish") == 0)
+    *out = (eltwise){dnnl_eltwise_hardswish, 0, 0};
+  else
+    return false;
   return true;
 }
 
@@ -345,7 +378,8 @@ braid_status braid_dnnl_describe(const void *op_desc, dnnl_primitive_attr_t attr
     status = dnnl_primitive_attr_create(&own);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(own, dnnl_scratchpad_mode_user);
   }
-  if (status == dnnl_success) status = dnnl_primitive_desc_create(out, op_desc, attr ? attr : own, engine, hint);
+  if (status == dnnl_success)
+    status = dnnl_primitive_desc_create(out, op_desc, attr ? attr : own, braid_dnnl_engine(), hint);
   if (own) dnnl_primitive_attr_destroy(own);
   return braid_dnnl_status(status, "a primitive's description");
 }
@@ -359,8 +393,7 @@ bool braid_dnnl_is_reference(dnnl_primitive_desc_t primitive_desc) {
 
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < node->input_count + node->output_count; i++) {
-    const braid_operand *operand =
-        i < node->input_count ? &node->inputs[i] : &node->outputs[i - node->input_count];
+    const braid_operand *operand = i < node->input_count ? &node->inputs[i] : &node->outputs[i - node->input_count];
     if (!operand->present || operand->desc.dtype == BRAID_F32) continue;
     snprintf(why, why_bytes, "%s operand, float32 only", braid_dtype_name(operand->desc.dtype));
     return false;

@@ -1,9 +1,10 @@
 /* Convolution by oneDNN: forward with bias, residual sum and activation, and both gradients.
  *
- * Layout: channels in blocks of 16 on both sides (an image of up to 4 channels is read as it is), for which oneDNN has its
- * fastest direct kernels and Winograd's algorithm. Winograd F(4x4, 3x3) is taken for 3x3 convolutions of stride 1: about
- * twice as fast, with a relative error near 1e-6 against 2e-7 of the direct kernels, both within float32's working error
- * of a sum that long. Constant weights are packed once; weights that training changes are converted in every run. */
+ * Layout: channels in blocks of 16 on both sides (an image of up to 4 channels is read as it is), for which oneDNN has
+ * its fastest direct kernels and Winograd's algorithm. Winograd F(4x4, 3x3) is taken for 3x3 convolutions of stride 1:
+ * about twice as fast, with a relative error near 1e-6 against 2e-7 of the direct kernels, both within float32's
+ * working error of a sum that long. Constant weights are packed once; weights that training changes are converted in
+ * every run. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,7 +14,8 @@
 
 enum { kMaxSpatial = 3, kPlainChannels = 4, kWinogradPixels = 100, kWinogradChannels = 16 };
 
-/* --- the convolution a node stands for ----------------------------------------------------------------------------- */
+/* --- the convolution a node stands for -----------------------------------------------------------------------------
+ */
 typedef struct convolution {
   braid_desc w; /* [filters, channels / groups, kernel...] */
   int spatial;
@@ -98,7 +100,8 @@ static void one_per_filter(const convolution *c, dnnl_memory_desc_t *out) {
   braid_dnnl_plain(1, &c->w.dims[0], out);
 }
 
-/* --- layouts ------------------------------------------------------------------------------------------------------- */
+/* --- layouts -------------------------------------------------------------------------------------------------------
+ */
 static braid_layout layout_of(const braid_desc *image, bool input, int64_t groups) {
   return input && image->dims[1] <= kPlainChannels && groups == 1 ? BRAID_LAYOUT_PLAIN : BRAID_LAYOUT_BLOCKED16;
 }
@@ -107,7 +110,8 @@ static void plain(braid_layout *layouts, size_t count) {
   for (size_t i = 0; i < count; i++) layouts[i] = BRAID_LAYOUT_PLAIN;
 }
 
-/* --- forward ------------------------------------------------------------------------------------------------------- */
+/* --- forward -------------------------------------------------------------------------------------------------------
+ */
 static bool has(const braid_operand *list, size_t count, size_t index) {
   return index < count && list[index].present;
 }
@@ -153,8 +157,8 @@ static braid_status describe_forward(const braid_node_desc *node, const convolut
   return status;
 }
 
-/* The node's weights as memory `*out` in the layout the primitive wants: packed now if constant, else converted by a step
- * of each run. */
+/* The node's weights as memory `*out` in the layout the primitive wants: packed now if constant, else converted by a
+ * step of each run. */
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, size_t input, const convolution *c,
                                  const dnnl_memory_desc_t *wanted, braid_prepared_info *info, int *out) {
   dnnl_memory_desc_t given;
@@ -182,8 +186,8 @@ static braid_status build_forward(braid_dnnl *program, const braid_node_desc *no
   one_per_filter(c, &b_desc);
   braid_dnnl_arg args[4];
   size_t count = 0;
-  braid_status status = bind_weights(program, node, 1, c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
-                                     info, &w);
+  braid_status status =
+      bind_weights(program, node, 1, c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), info, &w);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &x_desc, BRAID_DNNL_INPUT, 0, &x);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &y_desc, BRAID_DNNL_OUTPUT, 0, &y);
   if (status == BRAID_OK && has(node->inputs, node->input_count, 2)) {
@@ -227,12 +231,15 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
   dnnl_primitive_attr_destroy(attr);
   BRAID_TRY(status);
   status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK) status = build_forward(program, node, &c, pd, info);
-  else dnnl_primitive_desc_destroy(pd);
+  if (status == BRAID_OK)
+    status = build_forward(program, node, &c, pd, info);
+  else
+    dnnl_primitive_desc_destroy(pd);
   return finish(allocator, program, status, state, info);
 }
 
-/* --- gradients ----------------------------------------------------------------------------------------------------- */
+/* --- gradients -----------------------------------------------------------------------------------------------------
+ */
 static bool gradient_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   convolution c;
   if (!read_convolution(node, pass_of(node), &c)) {
@@ -267,10 +274,10 @@ static braid_status describe_hint(const convolution *c, const dnnl_memory_desc_t
   dnnl_memory_desc_t w;
   weight_desc(c, true, &w);
   dnnl_convolution_desc_t op;
-  BRAID_TRY(braid_dnnl_status(
-      dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, algorithm, x, &w, NULL, y, c->strides,
-                                                 c->dilations, c->pad_begin, c->pad_end),
-      "a convolution"));
+  BRAID_TRY(braid_dnnl_status(dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, algorithm, x, &w,
+                                                                         NULL, y, c->strides, c->dilations,
+                                                                         c->pad_begin, c->pad_end),
+                              "a convolution"));
   return braid_dnnl_describe(&op, NULL, NULL, out);
 }
 
@@ -318,9 +325,8 @@ static braid_status build_filter_gradient(braid_dnnl *program, const convolution
     dnnl_primitive_desc_destroy(pd);
     return status;
   }
-  BRAID_TRY(braid_dnnl_step(program, pd,
-                            (braid_dnnl_arg[]){{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}},
-                            3));
+  BRAID_TRY(braid_dnnl_step(
+      program, pd, (braid_dnnl_arg[]){{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}}, 3));
   return same ? BRAID_OK : braid_dnnl_reorder(program, dw, result);
 }
 
@@ -328,17 +334,16 @@ static braid_status build_input_gradient(braid_dnnl *program, const braid_node_d
                                          dnnl_primitive_desc_t pd, const dnnl_memory_desc_t *x_desc,
                                          const dnnl_memory_desc_t *y_desc, braid_prepared_info *info) {
   int dx, dy, w;
-  braid_status status = bind_weights(program, node, 1, c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0),
-                                     info, &w);
+  braid_status status =
+      bind_weights(program, node, 1, c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), info, &w);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, y_desc, BRAID_DNNL_INPUT, 0, &dy);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, x_desc, BRAID_DNNL_OUTPUT, 0, &dx);
   if (status != BRAID_OK) {
     dnnl_primitive_desc_destroy(pd);
     return status;
   }
-  return braid_dnnl_step(program, pd,
-                         (braid_dnnl_arg[]){{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}},
-                         3);
+  return braid_dnnl_step(
+      program, pd, (braid_dnnl_arg[]){{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}}, 3);
 }
 
 static braid_status gradient_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -356,13 +361,17 @@ static braid_status gradient_create(const braid_allocator *allocator, const brai
   braid_dnnl *program = NULL;
   BRAID_TRY(describe_best_gradient(&c, by_filter, &x, &y, &pd));
   braid_status status = braid_dnnl_create(allocator, &program);
-  if (status != BRAID_OK) dnnl_primitive_desc_destroy(pd);
-  else if (by_filter) status = build_filter_gradient(program, &c, pd, &x, &y);
-  else status = build_input_gradient(program, node, &c, pd, &x, &y, info);
+  if (status != BRAID_OK)
+    dnnl_primitive_desc_destroy(pd);
+  else if (by_filter)
+    status = build_filter_gradient(program, &c, pd, &x, &y);
+  else
+    status = build_input_gradient(program, node, &c, pd, &x, &y, info);
   return finish(allocator, program, status, state, info);
 }
 
-/* --- table --------------------------------------------------------------------------------------------------------- */
+/* --- table ---------------------------------------------------------------------------------------------------------
+ */
 static const braid_cpu_kernel kForward = {forward_create, braid_dnnl_run, braid_dnnl_destroy};
 static const braid_cpu_kernel kGradient = {gradient_create, braid_dnnl_run, braid_dnnl_destroy};
 

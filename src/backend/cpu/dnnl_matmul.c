@@ -1,7 +1,7 @@
 /* Matrix products by oneDNN: Gemm, FusedGemm and MatMul.
  *
- * Operands stay as they lie; a transposition is a pair of strides. Measured on fully connected layers, packing the weights
- * gains nothing, and so they need no second copy. */
+ * Operands stay as they lie; a transposition is a pair of strides. Measured on fully connected layers, packing the
+ * weights gains nothing, and so they need no second copy. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +20,9 @@ static bool refuse(char *why, size_t why_bytes, const char *reason) {
   return false;
 }
 
-static bool has_bias(const braid_node_desc *node) { return node->input_count > 2 && node->inputs[2].present; }
+static bool has_bias(const braid_node_desc *node) {
+  return node->input_count > 2 && node->inputs[2].present;
+}
 
 static bool read_gemm(const braid_node_desc *node, product *p, char *why, size_t why_bytes) {
   const braid_desc *a = &node->inputs[0].desc, *y = &node->outputs[0].desc;
@@ -98,12 +100,11 @@ static braid_status describe(const braid_node_desc *node, const product *p, dnnl
   if (p->batch > 1) braid_dnnl_plain(3, (int64_t[]){1, 1, p->columns}, &descs[2]);
   operand_desc(p->batch, p->rows, p->columns, false, &descs[3]);
   dnnl_matmul_desc_t op;
-  BRAID_TRY(braid_dnnl_status(
-      dnnl_matmul_desc_init(&op, &descs[0], &descs[1], p->bias ? &descs[2] : NULL, &descs[3]), "a matrix product"));
+  BRAID_TRY(braid_dnnl_status(dnnl_matmul_desc_init(&op, &descs[0], &descs[1], p->bias ? &descs[2] : NULL, &descs[3]),
+                              "a matrix product"));
   dnnl_primitive_attr_t attr;
   BRAID_TRY(braid_dnnl_attributes(node, false, &attr));
-  dnnl_status_t scaled =
-      p->alpha == 1 ? dnnl_success : dnnl_primitive_attr_set_output_scales(attr, 1, 0, &p->alpha);
+  dnnl_status_t scaled = p->alpha == 1 ? dnnl_success : dnnl_primitive_attr_set_output_scales(attr, 1, 0, &p->alpha);
   braid_status status = braid_dnnl_status(scaled, "alpha");
   if (status == BRAID_OK) status = braid_dnnl_describe(&op, attr, NULL, out);
   dnnl_primitive_attr_destroy(attr);
@@ -144,8 +145,10 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   braid_dnnl *program = NULL;
   BRAID_TRY(describe(node, &p, descs, &pd));
   braid_status status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK) status = build(program, &p, descs, pd);
-  else dnnl_primitive_desc_destroy(pd);
+  if (status == BRAID_OK)
+    status = build(program, &p, descs, pd);
+  else
+    dnnl_primitive_desc_destroy(pd);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
     return status;

@@ -1,5 +1,5 @@
-/* Every fast kernel of the CPU against the plain reference of the same op: random shapes, every layout a kernel asks for,
- * constant and changing weights. The conversion between layouts is the test's own. */
+/* Every fast kernel of the CPU against the plain reference of the same op: random shapes, every layout a kernel asks
+ * for, constant and changing weights. The conversion between layouts is the test's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,8 @@
 
 enum { kMaxOperands = 6, kSeed = 20240607 };
 
-/* --- one node with its data ---------------------------------------------------------------------------------------- */
+/* --- one node with its data ----------------------------------------------------------------------------------------
+ */
 typedef struct fixture {
   braid_graph *graph;
   braid_node_id node;
@@ -78,7 +79,8 @@ static fixture begin(void) {
   return f;
 }
 
-/* --- layouts ------------------------------------------------------------------------------------------------------- */
+/* --- layouts -------------------------------------------------------------------------------------------------------
+ */
 /* Where logical element (b, c, s) lies. */
 static int64_t place(const braid_desc *desc, int64_t b, int64_t c, int64_t s, int64_t spatial) {
   int64_t channels = desc->dims[1];
@@ -100,12 +102,15 @@ static void convert(const braid_desc *desc, const float *plain, float *there, fl
     for (int64_t c = 0; c < desc->dims[1]; c++)
       for (int64_t s = 0; s < spatial; s++) {
         int64_t at = place(desc, b, c, s, spatial), from = (b * desc->dims[1] + c) * spatial + s;
-        if (there) there[at] = plain[from];
-        else back[from] = plain[at];
+        if (there)
+          there[at] = plain[from];
+        else
+          back[from] = plain[at];
       }
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running -------------------------------------------------------------------------------------------------------
+ */
 static braid_node_desc describe(const fixture *f, const braid_operand *operands) {
   const braid_node *node = &f->graph->nodes[f->node];
   return (braid_node_desc){.op = node->op->name,
@@ -143,8 +148,10 @@ static void run(const fixture *f, const braid_kernel *kernel, size_t constant_fr
   for (size_t i = 0; i < f->outputs; i++) {
     const braid_desc *desc = &operands[f->inputs + i].desc;
     results[i] = calloc((size_t)braid_desc_count(desc), sizeof(float));
-    if (desc->layout == BRAID_LAYOUT_PLAIN) memcpy(results[i], memory[f->inputs + i], braid_desc_bytes(desc));
-    else convert(desc, memory[f->inputs + i], NULL, results[i]);
+    if (desc->layout == BRAID_LAYOUT_PLAIN)
+      memcpy(results[i], memory[f->inputs + i], braid_desc_bytes(desc));
+    else
+      convert(desc, memory[f->inputs + i], NULL, results[i]);
   }
   braid_cpu_discard(prepared);
   braid_free(NULL, workspace);
@@ -175,8 +182,8 @@ static void check(fixture *f, int least) {
   braid_node_desc node = describe(f, f->operands);
   char why[256];
   for (size_t i = 0; i < count; i++)
-    if (strcmp(kernels[i]->op, node.op) == 0 &&
-        (!kernels[i]->match || kernels[i]->match(&node, why, sizeof why)) && found < 16)
+    if (strcmp(kernels[i]->op, node.op) == 0 && (!kernels[i]->match || kernels[i]->match(&node, why, sizeof why)) &&
+        found < 16)
       matching[found++] = kernels[i];
   assert_true((int)found > least);
   float *wanted[kMaxOperands], *got[kMaxOperands];
@@ -192,23 +199,24 @@ static void check(fixture *f, int least) {
   clear(f);
 }
 
-/* --- convolutions -------------------------------------------------------------------------------------------------- */
+/* --- convolutions --------------------------------------------------------------------------------------------------
+ */
 typedef struct shape {
   int64_t batch, channels, filters, height, width, kernel, stride, dilation, groups;
   int64_t pads[4];
 } shape;
 
 static const shape kShapes[] = {
-    {2, 3, 20, 17, 13, 3, 1, 1, 1, {1, 1, 1, 1}},    /* an image, a filter count that is no multiple of 16 */
-    {3, 32, 48, 14, 14, 3, 1, 1, 1, {1, 1, 1, 1}},   /* Winograd */
-    {1, 24, 40, 15, 11, 3, 1, 1, 1, {1, 1, 1, 1}},   /* Winograd with padded channels */
-    {2, 16, 32, 12, 12, 1, 1, 1, 1, {0, 0, 0, 0}},   /* pointwise */
-    {2, 64, 24, 9, 9, 1, 2, 1, 1, {0, 0, 0, 0}},     /* pointwise with a stride */
-    {2, 32, 32, 11, 10, 3, 2, 1, 32, {0, 0, 1, 1}},  /* depthwise, uneven pads */
-    {1, 24, 24, 9, 9, 5, 1, 1, 24, {2, 2, 2, 2}},    /* depthwise, padded channels */
-    {2, 32, 64, 10, 12, 3, 1, 2, 4, {2, 2, 2, 2}},   /* groups with dilation */
-    {1, 6, 10, 8, 9, 3, 2, 1, 2, {1, 0, 0, 1}},      /* small groups */
-    {1, 3, 64, 32, 30, 7, 2, 1, 1, {3, 3, 3, 3}},    /* a stem */
+    {2, 3, 20, 17, 13, 3, 1, 1, 1, {1, 1, 1, 1}},   /* an image, a filter count that is no multiple of 16 */
+    {3, 32, 48, 14, 14, 3, 1, 1, 1, {1, 1, 1, 1}},  /* Winograd */
+    {1, 24, 40, 15, 11, 3, 1, 1, 1, {1, 1, 1, 1}},  /* Winograd with padded channels */
+    {2, 16, 32, 12, 12, 1, 1, 1, 1, {0, 0, 0, 0}},  /* pointwise */
+    {2, 64, 24, 9, 9, 1, 2, 1, 1, {0, 0, 0, 0}},    /* pointwise with a stride */
+    {2, 32, 32, 11, 10, 3, 2, 1, 32, {0, 0, 1, 1}}, /* depthwise, uneven pads */
+    {1, 24, 24, 9, 9, 5, 1, 1, 24, {2, 2, 2, 2}},   /* depthwise, padded channels */
+    {2, 32, 64, 10, 12, 3, 1, 2, 4, {2, 2, 2, 2}},  /* groups with dilation */
+    {1, 6, 10, 8, 9, 3, 2, 1, 2, {1, 0, 0, 1}},     /* small groups */
+    {1, 3, 64, 32, 30, 7, 2, 1, 1, {3, 3, 3, 3}},   /* a stem */
 };
 enum { kShapeCount = sizeof kShapes / sizeof *kShapes };
 

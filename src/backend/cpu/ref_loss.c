@@ -35,8 +35,10 @@ static int64_t label(const problem *p, int64_t sample) {
 }
 
 static void put(braid_dtype type, void *data, int64_t i, double value) {
-  if (type == BRAID_F32) ((float *)data)[i] = (float)value;
-  else ((double *)data)[i] = value;
+  if (type == BRAID_F32)
+    ((float *)data)[i] = (float)value;
+  else
+    ((double *)data)[i] = value;
 }
 
 static double get_first(braid_dtype type, const void *data) {
@@ -62,7 +64,8 @@ static double target(const problem *p, int64_t c, int64_t wanted) {
   return (c == wanted ? 1 - p->smoothing : 0) + p->smoothing / (double)p->classes;
 }
 
-/* --- cross entropy ------------------------------------------------------------------------------------------------- */
+/* --- cross entropy -------------------------------------------------------------------------------------------------
+ */
 static braid_status run_cross_entropy(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   problem p = read_problem(node, args, 0);
@@ -96,7 +99,8 @@ static braid_status run_cross_entropy_grad(const braid_node_desc *node, void *st
   return BRAID_OK;
 }
 
-/* --- squared error ------------------------------------------------------------------------------------------------- */
+/* --- squared error -------------------------------------------------------------------------------------------------
+ */
 static braid_status run_squared_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   problem p = read_problem(node, args, 0);
@@ -127,9 +131,12 @@ static braid_status run_squared_error_grad(const braid_node_desc *node, void *st
   return BRAID_OK;
 }
 
-/* --- table --------------------------------------------------------------------------------------------------------- */
-static const braid_cpu_kernel kCrossEntropy = {.run = run_cross_entropy}, kCrossEntropyGrad = {.run = run_cross_entropy_grad},
-                              kSquaredError = {.run = run_squared_error}, kSquaredErrorGrad = {.run = run_squared_error_grad};
+/* --- table ---------------------------------------------------------------------------------------------------------
+ */
+static const braid_cpu_kernel kCrossEntropy = {.run = run_cross_entropy},
+                              kCrossEntropyGrad = {.run = run_cross_entropy_grad},
+                              kSquaredError = {.run = run_squared_error},
+                              kSquaredErrorGrad = {.run = run_squared_error_grad};
 
 static const braid_kernel kKernels[] = {
     {.op = "CrossEntropyLoss", .name = "ref_cross_entropy", .match = match, .implementation = &kCrossEntropy},

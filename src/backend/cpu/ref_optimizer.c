@@ -7,11 +7,16 @@
 
 static double read_number(const braid_operand *operand, const void *data) {
   switch (operand->desc.dtype) {
-  case BRAID_F32: return *(const float *)data;
-  case BRAID_F64: return *(const double *)data;
-  case BRAID_I64: return (double)*(const int64_t *)data;
-  case BRAID_I32: return *(const int32_t *)data;
-  default: return NAN;
+  case BRAID_F32:
+    return *(const float *)data;
+  case BRAID_F64:
+    return *(const double *)data;
+  case BRAID_I64:
+    return (double)*(const int64_t *)data;
+  case BRAID_I32:
+    return *(const int32_t *)data;
+  default:
+    return NAN;
   }
 }
 
@@ -38,9 +43,10 @@ static void keep(const braid_node_desc *node, const braid_cpu_args *args, const 
       memcpy(args->outputs[i], args->inputs[sources[i]], braid_desc_bytes(&node->outputs[i].desc));
 }
 
-/* --- SGD ----------------------------------------------------------------------------------------------------------- */
+/* --- SGD -----------------------------------------------------------------------------------------------------------
+ */
 #define DEFINE_SGD(type)                                                                                               \
-  static void sgd_##type(int64_t count, const type *p, const type *g, const type *m, type *p_out, type *m_out,        \
+  static void sgd_##type(int64_t count, const type *p, const type *g, const type *m, type *p_out, type *m_out,         \
                          type rate, type momentum, type decay, bool nesterov) {                                        \
     _Pragma("omp parallel for simd schedule(static)") for (int64_t i = 0; i < count; i++) {                            \
       type step = g[i] + decay * p[i];                                                                                 \
@@ -78,14 +84,15 @@ static braid_status run_sgd(const braid_node_desc *node, void *state, const brai
   return BRAID_OK;
 }
 
-/* --- Adam ---------------------------------------------------------------------------------------------------------- */
+/* --- Adam ----------------------------------------------------------------------------------------------------------
+ */
 typedef struct adam {
   double rate, beta1, beta2, epsilon, decay, correction1, root2;
   bool decoupled;
 } adam;
 
 #define DEFINE_ADAM(type, root)                                                                                        \
-  static void adam_##type(int64_t count, const adam *a, const type *p, const type *g, const type *m, const type *v,   \
+  static void adam_##type(int64_t count, const adam *a, const type *p, const type *g, const type *m, const type *v,    \
                           type *p_out, type *m_out, type *v_out) {                                                     \
     const type beta1 = (type)a->beta1, beta2 = (type)a->beta2, epsilon = (type)a->epsilon;                             \
     const type rate = (type)(a->rate / a->correction1), root2 = (type)a->root2;                                        \
@@ -128,7 +135,8 @@ static braid_status run_adam(const braid_node_desc *node, void *state, const bra
   return BRAID_OK;
 }
 
-/* --- table --------------------------------------------------------------------------------------------------------- */
+/* --- table ---------------------------------------------------------------------------------------------------------
+ */
 static const braid_cpu_kernel kSgd = {.run = run_sgd}, kAdam = {.run = run_adam};
 
 static const braid_kernel kKernels[] = {

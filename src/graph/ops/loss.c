@@ -1,10 +1,10 @@
 /* Losses of training: over scores (batch, classes) and labels (batch, integers in [0, classes)).
  *
- * CrossEntropyLoss: the mean over the batch of -sum_c t_c log softmax(scores)_c with t = (1 - s) onehot + s / classes for
- *   s = label_smoothing (PyTorch's cross_entropy).
- * SquaredErrorLoss: sum over the batch and the classes of (score - onehot)^2, divided by 2 * batch (seed 001's loss, a sum
- *   of squared errors, scaled so that the gradient of a score is its error over the batch).
- * Their gradients take (dloss, scores, labels). Labels outside the range give a NaN loss, which stops a training. */
+ * CrossEntropyLoss: the mean over the batch of -sum_c t_c log softmax(scores)_c with t = (1 - s) onehot + s / classes
+ * for s = label_smoothing (PyTorch's cross_entropy). SquaredErrorLoss: sum over the batch and the classes of (score -
+ * onehot)^2, divided by 2 * batch (seed 001's loss, a sum of squared errors, scaled so that the gradient of a score is
+ * its error over the batch). Their gradients take (dloss, scores, labels). Labels outside the range give a NaN loss,
+ * which stops a training. */
 #include "base/try.h"
 #include "graph/gradient.h"
 

@@ -1,13 +1,12 @@
-/* Optimizer steps as ops: the new parameter and the new states from the old ones and the gradient. Outputs take over the
- * storage of what they replace (in_place of their kernels).
+/* Optimizer steps as ops: the new parameter and the new states from the old ones and the gradient. Outputs take over
+ * the storage of what they replace (in_place of their kernels).
  *
  * SgdUpdate(parameter, gradient, rate, momentum?, guard?) -> parameter, momentum?
- *   PyTorch's SGD: g += weight_decay * p; m = momentum * m + g; p -= rate * (nesterov ? g + momentum * m : m). The first
- *   step starts from m = 0, which gives PyTorch's m = g.
- * AdamUpdate(parameter, gradient, rate, moment1, moment2, step, guard?) -> parameter, moment1, moment2
- *   Kingma and Ba 2015, Algorithm 1, with PyTorch's placement of epsilon (outside the corrected root); `decoupled`: weight
- *   decay as in AdamW (Loshchilov and Hutter 2019). step is 1 for the first step.
- * guard: one number; if it is not finite, nothing changes. */
+ *   PyTorch's SGD: g += weight_decay * p; m = momentum * m + g; p -= rate * (nesterov ? g + momentum * m : m). The
+ * first step starts from m = 0, which gives PyTorch's m = g. AdamUpdate(parameter, gradient, rate, moment1, moment2,
+ * step, guard?) -> parameter, moment1, moment2 Kingma and Ba 2015, Algorithm 1, with PyTorch's placement of epsilon
+ * (outside the corrected root); `decoupled`: weight decay as in AdamW (Loshchilov and Hutter 2019). step is 1 for the
+ * first step. guard: one number; if it is not finite, nothing changes. */
 #include "base/try.h"
 #include "graph/graph.h"
 
