@@ -9,6 +9,8 @@
   X(ref_layout)                                                                                                        \
   X(ref_conv)                                                                                                          \
   X(ref_pool)                                                                                                          \
+  X(ref_batch_norm)                                                                                                    \
+  X(ref_norm)                                                                                                          \
   X(ref_loss)                                                                                                          \
   X(ref_optimizer)
 
