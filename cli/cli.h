@@ -1,0 +1,117 @@
+/* The braid command: one file per subcommand, over the public headers alone.
+ *
+ * Rules that all subcommands keep: what was asked for goes to standard output, everything else (progress, warnings,
+ * errors) to standard error; with --json standard output gets exactly one document, also on failure. The exit code is 0
+ * when all went well, 1 when the work failed, 2 when what was given cannot be worked with (options, files), and 130
+ * after Ctrl-C. */
+#ifndef BRAID_CLI_CLI_H
+#define BRAID_CLI_CLI_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "braid/braid.h"
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
+
+/* X(name, what it does in one line), in the order of `braid --help`. */
+#define CLI_COMMANDS(X)                                                                                                \
+  X(train, "train a network on a data set")                                                                            \
+  X(test, "measure a network's accuracy and loss on a data set")                                                       \
+  X(run, "run a model on an array or a picture")                                                                       \
+  X(inspect, "list a model's nodes, shapes, parameters and memory; draw it")                                           \
+  X(bench, "measure a model's latency, as a whole and node by node")                                                   \
+  X(devices, "list the devices there are, and check one")                                                              \
+  X(conformance, "run ONNX backend test directories")
+
+#define CLI_DECLARE(name, summary) int cli_##name(int argc, char **argv);
+CLI_COMMANDS(CLI_DECLARE)
+#undef CLI_DECLARE
+
+/* --- options that several commands share (options.c) --- */
+typedef struct cli_common {
+  bool json, verbose;
+} cli_common;
+extern const struct argp cli_common_argp; /* --json --verbose; input: cli_common */
+
+typedef struct cli_place {
+  const char *devices, *trace;
+  int threads;
+  bool no_fusion;
+} cli_place;
+extern const struct argp cli_place_argp; /* --device --threads --trace --no-fusion; input: cli_place */
+braid_session_options cli_session_options(const cli_place *place);
+
+enum { CLI_MAX_ASSIGNMENTS = 32 };
+/* Repeated NAME=VALUE or VALUE (name NULL). Text is owned by argv, which is changed. */
+typedef struct cli_assignments {
+  const char *names[CLI_MAX_ASSIGNMENTS], *values[CLI_MAX_ASSIGNMENTS];
+  size_t count;
+} cli_assignments;
+void cli_assign(struct argp_state *state, cli_assignments *list, char *text);
+
+typedef struct cli_source {
+  const char *path;
+  braid_model_options options;
+  cli_assignments shapes;
+} cli_source;
+extern const struct argp cli_source_argp; /* MODEL --weights --model-seed --shape; input: cli_source */
+/* Loads the model and gives its inputs the shapes asked for; nothing is resolved. */
+braid_status cli_load(const cli_source *source, braid_graph **out);
+
+/* Numbers of options: end the program with a sentence and code 2 when they are malformed or out of range. */
+int64_t cli_integer(struct argp_state *state, const char *option, const char *text, int64_t least, int64_t most);
+double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most);
+
+/* --- ending (report.c) --- */
+/* Says what failed (braid_error_detail()) on standard error, with `json` also as the document; returns the exit code. */
+int cli_fail(const cli_common *common, const char *command, braid_status status);
+/* The same for a failure of the command's own; printf format. */
+int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...)
+    BRAID_PRINTF(4, 5);
+void cli_start_log(const cli_common *common);
+/* Ctrl-C: the first sets the flag, the second ends the program at once. */
+void cli_catch_interrupt(void);
+bool cli_interrupted(void);
+
+/* --- progress on a terminal (report.c) --- */
+typedef struct cli_progress {
+  double started, drawn; /* seconds */
+  bool terminal, shown;
+  const char *label;
+} cli_progress;
+double cli_seconds(void);
+void cli_progress_begin(cli_progress *progress, const char *label);
+/* Draws a bar once two seconds have passed, ten times a second at most; `note` may be NULL. */
+void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, const char *note);
+void cli_progress_end(cli_progress *progress);
+/* Writes "1h02m", "3m07s" or "12s". */
+char *cli_format_seconds(double seconds, char *buffer, size_t bytes);
+/* Writes "12.3 MiB". */
+char *cli_format_bytes(double bytes_count, char *buffer, size_t bytes);
+/* Writes 1234567 as "1.23 M". */
+char *cli_format_count(double count, char *buffer, size_t bytes);
+
+/* --- JSON (json.c): one document, collected and printed at the end --- */
+typedef struct cli_json {
+  FILE *file;
+  char *text;
+  size_t bytes;
+  bool first;
+} cli_json;
+bool cli_json_begin(cli_json *json); /* opens the outermost object */
+void cli_json_object(cli_json *json, const char *key); /* key NULL: in an array */
+void cli_json_array(cli_json *json, const char *key);
+void cli_json_close(cli_json *json, char bracket); /* '}' or ']' */
+void cli_json_string(cli_json *json, const char *key, const char *value);
+void cli_json_integer(cli_json *json, const char *key, int64_t value);
+void cli_json_number(cli_json *json, const char *key, double value); /* not finite: null */
+void cli_json_bool(cli_json *json, const char *key, bool value);
+void cli_json_dims(cli_json *json, const char *key, const braid_desc *desc);
+/* Closes the outermost object and prints the document; false if it could not be printed. */
+bool cli_json_end(cli_json *json);
+
+#endif

@@ -1,0 +1,87 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const struct {
+  const char *name, *summary;
+  int (*main)(int argc, char **argv);
+} commands[] = {
+#define COMMAND(name, summary) {#name, summary, cli_##name},
+    CLI_COMMANDS(COMMAND)
+#undef COMMAND
+};
+enum { COMMAND_COUNT = sizeof commands / sizeof *commands };
+
+static void print_help(FILE *file) {
+  fputs("Usage: braid COMMAND [OPTION...]\n"
+        "Trains and runs neural networks on the devices of this machine.\n\n",
+        file);
+  for (size_t i = 0; i < COMMAND_COUNT; i++) fprintf(file, "  %-12s %s\n", commands[i].name, commands[i].summary);
+  fputs("\n`braid COMMAND --help` explains a command and gives examples; `braid --version` names the version.\n"
+        "Exit codes: 0 done, 1 the work failed, 2 what was given cannot be worked with, 130 interrupted.\n",
+        file);
+}
+
+/* Edits (insert, remove, replace, swap neighbours) that make one name out of the other; names are short. */
+static size_t distance(const char *a, const char *b) {
+  enum { MOST = 24 };
+  size_t rows = strlen(a), columns = strlen(b);
+  if (rows > MOST || columns > MOST) return MOST;
+  size_t cost[MOST + 1][MOST + 1];
+  for (size_t i = 0; i <= rows; i++) {
+    for (size_t k = 0; k <= columns; k++) {
+      if (!i || !k) {
+        cost[i][k] = i + k;
+        continue;
+      }
+      size_t best = cost[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+      if (cost[i - 1][k] + 1 < best) best = cost[i - 1][k] + 1;
+      if (cost[i][k - 1] + 1 < best) best = cost[i][k - 1] + 1;
+      bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+      if (swapped && cost[i - 2][k - 2] + 1 < best) best = cost[i - 2][k - 2] + 1;
+      cost[i][k] = best;
+    }
+  }
+  return cost[rows][columns];
+}
+
+static int unknown_command(const char *name) {
+  size_t nearest = 0, least = SIZE_MAX;
+  for (size_t i = 0; i < COMMAND_COUNT; i++) {
+    size_t edits = distance(name, commands[i].name);
+    if (edits < least) least = edits, nearest = i;
+  }
+  fprintf(stderr, "braid: there is no command \"%s\"", name);
+  if (least <= 3 && least < strlen(name)) fprintf(stderr, ", did you mean \"%s\"?", commands[nearest].name);
+  fputs("\n`braid --help` lists the commands.\n", stderr);
+  return CLI_USAGE;
+}
+
+int main(int argc, char **argv) {
+  argp_err_exit_status = CLI_USAGE;
+  if (argc < 2) {
+    print_help(stderr);
+    return CLI_USAGE;
+  }
+  const char *name = argv[1];
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    puts("braid " BRAID_VERSION);
+    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+  }
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+    print_help(stdout);
+    return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+  }
+  for (size_t i = 0; i < COMMAND_COUNT; i++) {
+    if (strcmp(name, commands[i].name) != 0) continue;
+    char title[32];
+    snprintf(title, sizeof title, "braid %s", name);
+    argv[1] = title; /* argp shows it in its messages */
+    int code = commands[i].main(argc - 1, argv + 1);
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    perror("braid: standard output");
+    return code ? code : CLI_FAILED;
+  }
+  return unknown_command(name);
+}

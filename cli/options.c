@@ -1,0 +1,156 @@
+/* Options that several commands share, as argp parsers to be used as children. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+int64_t cli_integer(struct argp_state *state, const char *option, const char *text, int64_t least, int64_t most) {
+  char *end;
+  errno = 0;
+  long long value = strtoll(text, &end, 10);
+  if (errno || end == text || *end || value < least || value > most) {
+    if (most == INT64_MAX) argp_error(state, "%s: a whole number of at least %lld is expected, not \"%s\"", option,
+                                      (long long)least, text);
+    argp_error(state, "%s: a whole number from %lld to %lld is expected, not \"%s\"", option, (long long)least,
+               (long long)most, text);
+  }
+  return value;
+}
+
+double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most) {
+  char *end;
+  double value = strtod(text, &end);
+  if (end == text || *end || !(value >= least && value <= most)) {
+    if (isinf(most)) argp_error(state, "%s: a number of at least %g is expected, not \"%s\"", option, least, text);
+    argp_error(state, "%s: a number from %g to %g is expected, not \"%s\"", option, least, most, text);
+  }
+  return value;
+}
+
+enum { KEY_JSON = 0x1000, KEY_THREADS, KEY_TRACE, KEY_NO_FUSION, KEY_WEIGHTS, KEY_MODEL_SEED, KEY_SHAPE };
+
+static error_t parse_common(int key, char *argument, struct argp_state *state) {
+  (void)argument;
+  cli_common *common = state->input;
+  switch (key) {
+  case KEY_JSON: common->json = true; return 0;
+  case 'v': common->verbose = true; return 0;
+  case ARGP_KEY_SUCCESS: cli_start_log(common); return 0;
+  default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option common_options[] = {
+    {"json", KEY_JSON, NULL, 0, "Print one JSON document on standard output", 90},
+    {"verbose", 'v', NULL, 0, "Say more on standard error", 90},
+    {0}};
+const struct argp cli_common_argp = {common_options, parse_common, NULL, NULL, NULL, NULL, NULL};
+
+static error_t parse_place(int key, char *argument, struct argp_state *state) {
+  cli_place *place = state->input;
+  switch (key) {
+  case 'd': place->devices = argument; return 0;
+  case KEY_THREADS: place->threads = (int)cli_integer(state, "--threads", argument, 0, 4096); return 0;
+  case KEY_TRACE: place->trace = argument; return 0;
+  case KEY_NO_FUSION: place->no_fusion = true; return 0;
+  default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option place_options[] = {
+    {"device", 'd', "SPEC", 0, "Where to run: names of `braid devices`, separated by spaces, the default first", 80},
+    {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 80},
+    {"trace", KEY_TRACE, "FILE", 0, "Write a trace for chrome://tracing or Perfetto", 80},
+    {"no-fusion", KEY_NO_FUSION, NULL, 0, "Run the graph node by node as it is given", 80},
+    {0}};
+const struct argp cli_place_argp = {place_options, parse_place, NULL, NULL, NULL, NULL, NULL};
+
+braid_session_options cli_session_options(const cli_place *place) {
+  return (braid_session_options){
+      .devices = place->devices, .threads = place->threads, .no_fusion = place->no_fusion, .trace = place->trace};
+}
+
+void cli_assign(struct argp_state *state, cli_assignments *list, char *text) {
+  if (list->count == CLI_MAX_ASSIGNMENTS) argp_error(state, "more than %d of an option", CLI_MAX_ASSIGNMENTS);
+  char *equals = strchr(text, '=');
+  if (equals) *equals = '\0';
+  list->names[list->count] = equals ? text : NULL;
+  list->values[list->count] = equals ? equals + 1 : text;
+  list->count++;
+}
+
+static error_t parse_source(int key, char *argument, struct argp_state *state) {
+  cli_source *source = state->input;
+  switch (key) {
+  case KEY_WEIGHTS: source->options.weights = argument; return 0;
+  case KEY_MODEL_SEED:
+    source->options.seed = (uint64_t)cli_integer(state, "--model-seed", argument, 0, INT64_MAX);
+    return 0;
+  case KEY_SHAPE: cli_assign(state, &source->shapes, argument); return 0;
+  case ARGP_KEY_ARG:
+    if (source->path) argp_error(state, "one model is expected, \"%s\" is a second", argument);
+    source->path = argument;
+    return 0;
+  case ARGP_KEY_END:
+    if (!source->path) argp_error(state, "a model is expected: a .onnx or .cfg file");
+    return 0;
+  default: return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option source_options[] = {
+    {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model (without: random weights)", 70},
+    {"model-seed", KEY_MODEL_SEED, "N", 0, "Seed of random weights", 70},
+    {"shape", KEY_SHAPE, "[NAME=]DIMS", 0, "Shape of an input, as 1x3x224x224; NAME may be left out if there is one", 70},
+    {0}};
+const struct argp cli_source_argp = {source_options, parse_source, NULL, NULL, NULL, NULL, NULL};
+
+/* "1x3x224x224" into dims; the rank, or -1. */
+static int parse_dims(const char *text, int64_t *dims) {
+  int rank = 0;
+  for (;;) {
+    char *end;
+    errno = 0;
+    if (*text < '0' || *text > '9' || rank == BRAID_MAX_RANK) return -1;
+    dims[rank++] = strtoll(text, &end, 10);
+    if (errno) return -1;
+    if (!*end) return rank;
+    if (*end != 'x') return -1;
+    text = end + 1;
+  }
+}
+
+static braid_status set_shape(braid_graph *graph, const char *name, const char *text) {
+  int64_t dims[BRAID_MAX_RANK];
+  int rank = parse_dims(text, dims);
+  if (rank < 0) {
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--shape: dimensions like 1x3x224x224 are expected, not \"%s\"", text);
+  }
+  size_t count = braid_graph_input_count(graph);
+  if (!name && count != 1) {
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--shape %s: the model has %zu inputs, say which: NAME=%s", text, count,
+                      text);
+  }
+  for (size_t i = 0; i < count; i++) {
+    braid_value_id input = braid_graph_input(graph, i);
+    if (!name || strcmp(braid_graph_value(graph, input).name, name) == 0) {
+      return braid_graph_set_input_shape(graph, input, rank, dims);
+    }
+  }
+  return braid_fail(BRAID_NOT_FOUND, "--shape: the model has no input named \"%s\"; its first is \"%s\"", name,
+                    count ? braid_graph_value(graph, braid_graph_input(graph, 0)).name : "");
+}
+
+braid_status cli_load(const cli_source *source, braid_graph **out) {
+  braid_status status = braid_model_load(NULL, source->path, &source->options, out);
+  for (size_t i = 0; i < source->shapes.count && status == BRAID_OK; i++) {
+    status = set_shape(*out, source->shapes.names[i], source->shapes.values[i]);
+  }
+  if (status != BRAID_OK && *out) {
+    braid_graph_destroy(*out);
+    *out = NULL;
+  }
+  return status;
+}

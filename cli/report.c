@@ -1,0 +1,156 @@
+/* What every command says to people: failures, warnings, progress. */
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+/* The progress line on the terminal, so that other output first clears it. */
+static bool line_shown;
+
+static void clear_line(void) {
+  if (line_shown) fputs("\r\033[K", stderr);
+  line_shown = false;
+}
+
+static int exit_code(braid_status status) {
+  switch (status) {
+  case BRAID_OK: return CLI_OK;
+  case BRAID_INVALID_ARGUMENT:
+  case BRAID_INVALID_FILE:
+  case BRAID_INVALID_GRAPH:
+  case BRAID_UNSUPPORTED:
+  case BRAID_NOT_FOUND:
+  case BRAID_OUT_OF_RANGE: return CLI_USAGE;
+  case BRAID_CANCELLED: return CLI_INTERRUPTED;
+  default: return CLI_FAILED;
+  }
+}
+
+static void print_failure(const cli_common *common, const char *command, const char *kind, const char *detail) {
+  clear_line();
+  fprintf(stderr, "braid %s: %s\n", command, detail[0] ? detail : kind);
+  cli_json json;
+  if (!common->json || !cli_json_begin(&json)) return;
+  cli_json_object(&json, "error");
+  cli_json_string(&json, "status", kind);
+  cli_json_string(&json, "detail", detail);
+  cli_json_close(&json, '}');
+  cli_json_end(&json);
+}
+
+int cli_fail(const cli_common *common, const char *command, braid_status status) {
+  print_failure(common, command, braid_status_text(status), braid_error_detail());
+  return exit_code(status);
+}
+
+int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) {
+  char detail[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(detail, sizeof detail, format, arguments);
+  va_end(arguments);
+  print_failure(common, command, code == CLI_USAGE ? "invalid argument" : "failed", detail);
+  return code;
+}
+
+static void print_log(void *context, braid_log_level level, const char *message) {
+  const cli_common *common = context;
+  if (level > BRAID_LOG_WARNING && !common->verbose) return;
+  clear_line();
+  fprintf(stderr, "braid: %s%s\n", level == BRAID_LOG_WARNING ? "warning: " : "", message);
+}
+
+void cli_start_log(const cli_common *common) { braid_log_set_sink(print_log, (void *)(uintptr_t)common); }
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signal_number) {
+  (void)signal_number;
+  interrupted = 1;
+}
+
+void cli_catch_interrupt(void) {
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+}
+
+bool cli_interrupted(void) { return interrupted; }
+
+double cli_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+void cli_progress_begin(cli_progress *progress, const char *label) {
+  *progress = (cli_progress){.started = cli_seconds(), .terminal = isatty(STDERR_FILENO), .label = label};
+}
+
+static int terminal_width(void) {
+  struct winsize size;
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+}
+
+/* Seconds before a bar appears, and between two drawings. */
+static const double patience = 2, pause = 0.1;
+
+void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, const char *note) {
+  double now = cli_seconds();
+  if (!progress->terminal || now - progress->started < patience || now - progress->drawn < pause) return;
+  progress->drawn = now;
+  double part = total > 0 ? (double)done / (double)total : 0;
+  char left[32] = "", text[160];
+  if (!note && part > 0) {
+    cli_format_seconds((now - progress->started) * (1 - part) / part, text, sizeof text);
+    snprintf(left, sizeof left, "%s left", text);
+  }
+  snprintf(text, sizeof text, " %" PRId64 "/%" PRId64 " %s", done, total, note ? note : left);
+  int room = terminal_width() - (int)strlen(progress->label) - (int)strlen(text) - 4;
+  int width = room > 40 ? 40 : room < 0 ? 0 : room;
+  int full = (int)(part * width + 0.5);
+  fprintf(stderr, "\r%s ", progress->label);
+  for (int i = 0; i < width; i++) fputs(i < full ? "\xe2\x94\x81" : "\xe2\x94\x80", stderr);
+  fprintf(stderr, "%s\033[K", text);
+  fflush(stderr);
+  line_shown = progress->shown = true;
+}
+
+void cli_progress_end(cli_progress *progress) {
+  if (progress->shown) clear_line();
+  progress->shown = false;
+}
+
+char *cli_format_seconds(double seconds, char *buffer, size_t bytes) {
+  if (!isfinite(seconds) || seconds < 0 || seconds > 1e8) {
+    snprintf(buffer, bytes, "?");
+    return buffer;
+  }
+  int whole = (int)(seconds + 0.5);
+  if (whole >= 3600) snprintf(buffer, bytes, "%dh%02dm", whole / 3600, whole / 60 % 60);
+  else if (whole >= 60) snprintf(buffer, bytes, "%dm%02ds", whole / 60, whole % 60);
+  else snprintf(buffer, bytes, "%ds", whole);
+  return buffer;
+}
+
+char *cli_format_bytes(double bytes_count, char *buffer, size_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  size_t unit = 0;
+  while (bytes_count >= 1024 && unit < 4) bytes_count /= 1024, unit++;
+  snprintf(buffer, bytes, unit ? "%.1f %s" : "%.0f %s", bytes_count, units[unit]);
+  return buffer;
+}
+
+char *cli_format_count(double count, char *buffer, size_t bytes) {
+  static const char *const units[] = {"", " k", " M", " G", " T"};
+  size_t unit = 0;
+  while (count >= 1000 && unit < 4) count /= 1000, unit++;
+  snprintf(buffer, bytes, unit ? "%.2f%s" : "%.0f%s", count, units[unit]);
+  return buffer;
+}
