@@ -14,6 +14,7 @@
 #include <stdio.h>
 
 #include "braid/braid.h"
+#include "braid/conformance.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 
@@ -67,11 +68,11 @@ int64_t cli_integer(struct argp_state *state, const char *option, const char *te
 double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most);
 
 /* --- ending (report.c) --- */
-/* Says what failed (braid_error_detail()) on standard error, with `json` also as the document; returns the exit code. */
+/* Says what failed (braid_error_detail()) on standard error, with `json` also as the document; returns the exit code.
+ */
 int cli_fail(const cli_common *common, const char *command, braid_status status);
 /* The same for a failure of the command's own; printf format. */
-int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...)
-    BRAID_PRINTF(4, 5);
+int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);
 /* Ctrl-C: the first sets the flag, the second ends the program at once. */
 void cli_catch_interrupt(void);
@@ -102,7 +103,7 @@ typedef struct cli_json {
   size_t bytes;
   bool first;
 } cli_json;
-bool cli_json_begin(cli_json *json); /* opens the outermost object */
+bool cli_json_begin(cli_json *json);                   /* opens the outermost object */
 void cli_json_object(cli_json *json, const char *key); /* key NULL: in an array */
 void cli_json_array(cli_json *json, const char *key);
 void cli_json_close(cli_json *json, char bracket); /* '}' or ']' */
@@ -111,6 +112,7 @@ void cli_json_integer(cli_json *json, const char *key, int64_t value);
 void cli_json_number(cli_json *json, const char *key, double value); /* not finite: null */
 void cli_json_bool(cli_json *json, const char *key, bool value);
 void cli_json_dims(cli_json *json, const char *key, const braid_desc *desc);
+void cli_json_discard(cli_json *json); /* instead of end */
 /* Closes the outermost object and prints the document; false if it could not be printed. */
 bool cli_json_end(cli_json *json);
 

@@ -28,10 +28,14 @@ static void put_string(FILE *file, const char *value) {
   fputc('"', file);
   for (const unsigned char *s = (const unsigned char *)value; *s;) {
     size_t length = utf8_length(s);
-    if (length == 0) fputs("\\ufffd", file);
-    else if (*s == '"' || *s == '\\') fprintf(file, "\\%c", *s);
-    else if (*s < 0x20 || *s == 0x7f) fprintf(file, "\\u%04x", *s);
-    else fwrite(s, 1, length, file);
+    if (length == 0)
+      fputs("\\ufffd", file);
+    else if (*s == '"' || *s == '\\')
+      fprintf(file, "\\%c", *s);
+    else if (*s < 0x20 || *s == 0x7f)
+      fprintf(file, "\\u%04x", *s);
+    else
+      fwrite(s, 1, length, file);
     s += length ? length : 1;
   }
   fputc('"', file);
@@ -74,8 +78,10 @@ void cli_json_integer(cli_json *json, const char *key, int64_t value) {
 
 void cli_json_number(cli_json *json, const char *key, double value) {
   put_key(json, key);
-  if (isfinite(value)) fprintf(json->file, "%.9g", value);
-  else fputs("null", json->file);
+  if (isfinite(value))
+    fprintf(json->file, "%.9g", value);
+  else
+    fputs("null", json->file);
 }
 
 void cli_json_bool(cli_json *json, const char *key, bool value) {
@@ -87,6 +93,11 @@ void cli_json_dims(cli_json *json, const char *key, const braid_desc *desc) {
   cli_json_array(json, key);
   for (int i = 0; i < desc->rank; i++) cli_json_integer(json, NULL, desc->dims[i]);
   cli_json_close(json, ']');
+}
+
+void cli_json_discard(cli_json *json) {
+  fclose(json->file);
+  free(json->text);
 }
 
 bool cli_json_end(cli_json *json) {

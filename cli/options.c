@@ -11,8 +11,8 @@ int64_t cli_integer(struct argp_state *state, const char *option, const char *te
   errno = 0;
   long long value = strtoll(text, &end, 10);
   if (errno || end == text || *end || value < least || value > most) {
-    if (most == INT64_MAX) argp_error(state, "%s: a whole number of at least %lld is expected, not \"%s\"", option,
-                                      (long long)least, text);
+    if (most == INT64_MAX)
+      argp_error(state, "%s: a whole number of at least %lld is expected, not \"%s\"", option, (long long)least, text);
     argp_error(state, "%s: a whole number from %lld to %lld is expected, not \"%s\"", option, (long long)least,
                (long long)most, text);
   }
@@ -35,10 +35,17 @@ static error_t parse_common(int key, char *argument, struct argp_state *state) {
   (void)argument;
   cli_common *common = state->input;
   switch (key) {
-  case KEY_JSON: common->json = true; return 0;
-  case 'v': common->verbose = true; return 0;
-  case ARGP_KEY_SUCCESS: cli_start_log(common); return 0;
-  default: return ARGP_ERR_UNKNOWN;
+  case KEY_JSON:
+    common->json = true;
+    return 0;
+  case 'v':
+    common->verbose = true;
+    return 0;
+  case ARGP_KEY_SUCCESS:
+    cli_start_log(common);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
   }
 }
 
@@ -51,11 +58,20 @@ const struct argp cli_common_argp = {common_options, parse_common, NULL, NULL, N
 static error_t parse_place(int key, char *argument, struct argp_state *state) {
   cli_place *place = state->input;
   switch (key) {
-  case 'd': place->devices = argument; return 0;
-  case KEY_THREADS: place->threads = (int)cli_integer(state, "--threads", argument, 0, 4096); return 0;
-  case KEY_TRACE: place->trace = argument; return 0;
-  case KEY_NO_FUSION: place->no_fusion = true; return 0;
-  default: return ARGP_ERR_UNKNOWN;
+  case 'd':
+    place->devices = argument;
+    return 0;
+  case KEY_THREADS:
+    place->threads = (int)cli_integer(state, "--threads", argument, 0, 4096);
+    return 0;
+  case KEY_TRACE:
+    place->trace = argument;
+    return 0;
+  case KEY_NO_FUSION:
+    place->no_fusion = true;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
   }
 }
 
@@ -84,11 +100,15 @@ void cli_assign(struct argp_state *state, cli_assignments *list, char *text) {
 static error_t parse_source(int key, char *argument, struct argp_state *state) {
   cli_source *source = state->input;
   switch (key) {
-  case KEY_WEIGHTS: source->options.weights = argument; return 0;
+  case KEY_WEIGHTS:
+    source->options.weights = argument;
+    return 0;
   case KEY_MODEL_SEED:
     source->options.seed = (uint64_t)cli_integer(state, "--model-seed", argument, 0, INT64_MAX);
     return 0;
-  case KEY_SHAPE: cli_assign(state, &source->shapes, argument); return 0;
+  case KEY_SHAPE:
+    cli_assign(state, &source->shapes, argument);
+    return 0;
   case ARGP_KEY_ARG:
     if (source->path) argp_error(state, "one model is expected, \"%s\" is a second", argument);
     source->path = argument;
@@ -96,14 +116,16 @@ static error_t parse_source(int key, char *argument, struct argp_state *state) {
   case ARGP_KEY_END:
     if (!source->path) argp_error(state, "a model is expected: a .onnx or .cfg file");
     return 0;
-  default: return ARGP_ERR_UNKNOWN;
+  default:
+    return ARGP_ERR_UNKNOWN;
   }
 }
 
 static const struct argp_option source_options[] = {
     {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model (without: random weights)", 70},
     {"model-seed", KEY_MODEL_SEED, "N", 0, "Seed of random weights", 70},
-    {"shape", KEY_SHAPE, "[NAME=]DIMS", 0, "Shape of an input, as 1x3x224x224; NAME may be left out if there is one", 70},
+    {"shape", KEY_SHAPE, "[NAME=]DIMS", 0, "Shape of an input, as 1x3x224x224; NAME may be left out if there is one",
+     70},
     {0}};
 const struct argp cli_source_argp = {source_options, parse_source, NULL, NULL, NULL, NULL, NULL};
 

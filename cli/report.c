@@ -20,15 +20,19 @@ static void clear_line(void) {
 
 static int exit_code(braid_status status) {
   switch (status) {
-  case BRAID_OK: return CLI_OK;
+  case BRAID_OK:
+    return CLI_OK;
   case BRAID_INVALID_ARGUMENT:
   case BRAID_INVALID_FILE:
   case BRAID_INVALID_GRAPH:
   case BRAID_UNSUPPORTED:
   case BRAID_NOT_FOUND:
-  case BRAID_OUT_OF_RANGE: return CLI_USAGE;
-  case BRAID_CANCELLED: return CLI_INTERRUPTED;
-  default: return CLI_FAILED;
+  case BRAID_OUT_OF_RANGE:
+    return CLI_USAGE;
+  case BRAID_CANCELLED:
+    return CLI_INTERRUPTED;
+  default:
+    return CLI_FAILED;
   }
 }
 
@@ -66,7 +70,9 @@ static void print_log(void *context, braid_log_level level, const char *message)
   fprintf(stderr, "braid: %s%s\n", level == BRAID_LOG_WARNING ? "warning: " : "", message);
 }
 
-void cli_start_log(const cli_common *common) { braid_log_set_sink(print_log, (void *)(uintptr_t)common); }
+void cli_start_log(const cli_common *common) {
+  braid_log_set_sink(print_log, (void *)(uintptr_t)common);
+}
 
 static volatile sig_atomic_t interrupted;
 
@@ -81,7 +87,9 @@ void cli_catch_interrupt(void) {
   sigaction(SIGTERM, &action, NULL);
 }
 
-bool cli_interrupted(void) { return interrupted; }
+bool cli_interrupted(void) {
+  return interrupted;
+}
 
 double cli_seconds(void) {
   struct timespec now;
@@ -99,19 +107,16 @@ static int terminal_width(void) {
 }
 
 /* Seconds before a bar appears, and between two drawings. */
-static const double patience = 2, pause = 0.1;
+static const double patience = 2, interval = 0.1;
 
 void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, const char *note) {
   double now = cli_seconds();
-  if (!progress->terminal || now - progress->started < patience || now - progress->drawn < pause) return;
+  if (!progress->terminal || now - progress->started < patience || now - progress->drawn < interval) return;
   progress->drawn = now;
   double part = total > 0 ? (double)done / (double)total : 0;
-  char left[32] = "", text[160];
-  if (!note && part > 0) {
-    cli_format_seconds((now - progress->started) * (1 - part) / part, text, sizeof text);
-    snprintf(left, sizeof left, "%s left", text);
-  }
-  snprintf(text, sizeof text, " %" PRId64 "/%" PRId64 " %s", done, total, note ? note : left);
+  char left[32] = "", text[192];
+  if (!note && part > 0) cli_format_seconds((now - progress->started) * (1 - part) / part, left, sizeof left);
+  snprintf(text, sizeof text, " %" PRId64 "/%" PRId64 " %s%s", done, total, note ? note : left, left[0] ? " left" : "");
   int room = terminal_width() - (int)strlen(progress->label) - (int)strlen(text) - 4;
   int width = room > 40 ? 40 : room < 0 ? 0 : room;
   int full = (int)(part * width + 0.5);
@@ -133,9 +138,12 @@ char *cli_format_seconds(double seconds, char *buffer, size_t bytes) {
     return buffer;
   }
   int whole = (int)(seconds + 0.5);
-  if (whole >= 3600) snprintf(buffer, bytes, "%dh%02dm", whole / 3600, whole / 60 % 60);
-  else if (whole >= 60) snprintf(buffer, bytes, "%dm%02ds", whole / 60, whole % 60);
-  else snprintf(buffer, bytes, "%ds", whole);
+  if (whole >= 3600)
+    snprintf(buffer, bytes, "%dh%02dm", whole / 3600, whole / 60 % 60);
+  else if (whole >= 60)
+    snprintf(buffer, bytes, "%dm%02ds", whole / 60, whole % 60);
+  else
+    snprintf(buffer, bytes, "%ds", whole);
   return buffer;
 }
 

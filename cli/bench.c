@@ -1,0 +1,178 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "values.h"
+
+static const char doc[] =
+    "Measures how long MODEL takes on inputs made up for it: the whole model, and every node of its plan."
+    "\vExamples:\n"
+    "  braid bench resnet50.onnx\n"
+    "  braid bench resnet50.onnx --batch 16 --threads 2 --runs 20\n"
+    "  braid bench vgg-16.cfg --nodes 0 --json\n"
+    "\nTimes are measured on this machine. The nodes' times come from the devices' own events.\n";
+
+typedef struct options {
+  cli_common common;
+  cli_place place;
+  cli_source source;
+  int64_t batch, nodes;
+  int runs;
+} options;
+
+enum { KEY_BATCH = 1, KEY_RUNS, KEY_NODES };
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  options *o = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->source;
+    state->child_inputs[1] = &o->place;
+    state->child_inputs[2] = &o->common;
+    return 0;
+  case KEY_BATCH:
+    o->batch = cli_integer(state, "--batch", argument, 1, 1 << 20);
+    return 0;
+  case KEY_RUNS:
+    o->runs = (int)cli_integer(state, "--runs", argument, 1, 1000000);
+    return 0;
+  case KEY_NODES:
+    o->nodes = cli_integer(state, "--nodes", argument, 0, INT64_MAX);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+/* The first dimension of every input becomes the batch. */
+static braid_status set_batch(braid_graph *graph, int64_t batch) {
+  for (size_t i = 0; i < braid_graph_input_count(graph); i++) {
+    braid_value_id input = braid_graph_input(graph, i);
+    braid_desc desc = braid_graph_value(graph, input).desc;
+    if (desc.rank < 1) continue;
+    desc.dims[0] = batch;
+    for (int k = 1; k < desc.rank; k++) {
+      if (desc.dims[k] >= 0) continue;
+      return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" leaves dimension %d open: fix it with --shape",
+                        braid_graph_value(graph, input).name, k);
+    }
+    braid_status status = braid_graph_set_input_shape(graph, input, desc.rank, desc.dims);
+    if (status != BRAID_OK) return status;
+  }
+  return BRAID_OK;
+}
+
+static int slower_first(const void *a, const void *b) {
+  double x = ((const braid_plan_line *)a)->median_us, y = ((const braid_plan_line *)b)->median_us;
+  return (x < y) - (x > y);
+}
+
+static void print_nodes(const options *o, const braid_plan_line *lines, size_t count, double total) {
+  if (!o->nodes) return;
+  size_t shown = (int64_t)count < o->nodes ? count : (size_t)o->nodes;
+  printf("\n%-32s %-20s %-8s %-20s %10s %6s\n", "node, slowest first", "op", "device", "kernel", "median us", "part");
+  for (size_t i = 0; i < shown; i++) {
+    if (lines[i].median_us < 0) continue;
+    printf("%-32.32s %-20s %-8s %-20s %10.1f %5.1f%%\n", lines[i].node, lines[i].op, lines[i].device, lines[i].kernel,
+           lines[i].median_us, total > 0 ? lines[i].median_us / total * 100 : 0);
+  }
+  if (shown < count) printf("... and %zu more (--nodes %zu shows all)\n", count - shown, count);
+}
+
+static void print_json(const options *o, const braid_session_stats *stats, const cli_latency *latency, int64_t batch,
+                       const braid_plan_line *lines, size_t count) {
+  cli_json json;
+  if (!cli_json_begin(&json)) return;
+  cli_json_string(&json, "model", o->source.path);
+  cli_json_latency(&json, "measured_ms", latency, batch);
+  cli_json_number(&json, "prepare_measured_ms", stats->prepare_ms);
+  cli_json_integer(&json, "arena_bytes", (int64_t)stats->arena_bytes);
+  cli_json_integer(&json, "unshared_bytes", (int64_t)stats->unshared_bytes);
+  cli_json_integer(&json, "parameter_bytes", (int64_t)stats->parameter_bytes);
+  cli_json_array(&json, "nodes");
+  for (size_t i = 0; i < count && (int64_t)i < o->nodes; i++) {
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "node", lines[i].node);
+    cli_json_string(&json, "op", lines[i].op);
+    cli_json_string(&json, "device", lines[i].device);
+    cli_json_string(&json, "kernel", lines[i].kernel);
+    cli_json_number(&json, "measured_us", lines[i].median_us < 0 ? NAN : lines[i].median_us);
+    cli_json_close(&json, '}');
+  }
+  cli_json_close(&json, ']');
+  cli_json_end(&json);
+}
+
+static braid_status show(const options *o, const braid_session *session, const cli_latency *latency) {
+  size_t count = braid_session_plan_count(session);
+  braid_plan_line *lines = calloc(count + 1, sizeof *lines);
+  if (!lines) return BRAID_NO_MEMORY;
+  double total = 0;
+  for (size_t i = 0; i < count; i++) {
+    lines[i] = braid_session_plan(session, i);
+    if (lines[i].median_us > 0) total += lines[i].median_us;
+  }
+  qsort(lines, count, sizeof *lines, slower_first);
+  const braid_desc *input = braid_session_input_count(session) ? braid_session_input(session, 0) : NULL;
+  int64_t batch = input && input->rank > 0 ? input->dims[0] : 1;
+  braid_session_stats stats = braid_session_get_stats(session);
+  if (o->common.json) {
+    print_json(o, &stats, latency, batch, lines, count);
+  } else {
+    char arena[32], unshared[32], parameters[32];
+    printf("%s, batch %" PRId64 ", measured over %d runs\n", o->source.path, batch, latency->runs);
+    printf("  latency      median %.3f ms, least %.3f, nine of ten below %.3f\n", latency->median, latency->least,
+           latency->p90);
+    printf("  throughput   %.1f per second\n", latency->median > 0 ? (double)batch * 1e3 / latency->median : 0);
+    printf("  preparation  %.1f ms\n", stats.prepare_ms);
+    printf("  memory       %s of activations (%s without reuse), %s of parameters\n",
+           cli_format_bytes((double)stats.arena_bytes, arena, sizeof arena),
+           cli_format_bytes((double)stats.unshared_bytes, unshared, sizeof unshared),
+           cli_format_bytes((double)stats.parameter_bytes, parameters, sizeof parameters));
+    print_nodes(o, lines, count, total);
+  }
+  free(lines);
+  return BRAID_OK;
+}
+
+static braid_status measure(const options *o, braid_graph *graph) {
+  braid_status status = o->batch ? set_batch(graph, o->batch) : BRAID_OK;
+  if (status != BRAID_OK) return status;
+  braid_session_options place = cli_session_options(&o->place);
+  braid_session *session;
+  status = braid_session_create(graph, &place, &session);
+  if (status != BRAID_OK) return status;
+  cli_buffers buffers;
+  cli_latency latency;
+  status = cli_buffers_create(session, &buffers);
+  for (size_t i = 0; i < buffers.input_count && status == BRAID_OK; i++) {
+    status = cli_make_value(braid_session_input(session, i), &buffers.inputs[i]);
+  }
+  if (status == BRAID_OK) status = cli_measure(&buffers, session, o->runs, &latency);
+  if (status == BRAID_OK) status = show(o, session, &latency);
+  cli_buffers_destroy(&buffers);
+  braid_session_destroy(session);
+  return status;
+}
+
+int cli_bench(int argc, char **argv) {
+  static const struct argp_option table[] = {
+      {"batch", KEY_BATCH, "N", 0, "Samples per run (default: what the model says, else 1)", 0},
+      {"runs", KEY_RUNS, "N", 0, "Runs to measure, after two to warm up (default 20)", 0},
+      {"nodes", KEY_NODES, "N", 0, "Show the N slowest nodes (default 15)", 0},
+      {0}};
+  static const struct argp_child children[] = {
+      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+  static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
+  options o = {.runs = 20, .nodes = 15};
+  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  cli_catch_interrupt();
+  braid_graph *graph;
+  braid_status status = cli_load(&o.source, &graph);
+  if (status == BRAID_OK) {
+    status = measure(&o, graph);
+    braid_graph_destroy(graph);
+  }
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "bench", status);
+}

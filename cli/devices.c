@@ -1,0 +1,155 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char doc[] =
+    "Lists the devices that networks can run on, and with --check runs the device conformance suite on one."
+    "\vExamples:\n"
+    "  braid devices\n"
+    "  braid devices --json\n"
+    "  braid devices --check cpu\n";
+
+typedef struct options {
+  cli_common common;
+  const char *check;
+} options;
+
+enum { KEY_CHECK = 1 };
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  options *o = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->common;
+    return 0;
+  case KEY_CHECK:
+    o->check = argument;
+    return 0;
+  case ARGP_KEY_ARG:
+    argp_error(state, "no argument is expected, not \"%s\"", argument);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const char *memory_name(braid_memory_kind kind) {
+  return kind == BRAID_MEMORY_UNIFIED ? "unified" : "separate";
+}
+
+static void print_device(const braid_device_info *info) {
+  char memory[32] = "?", units[16] = "?";
+  if (info->memory_bytes) cli_format_bytes((double)info->memory_bytes, memory, sizeof memory);
+  if (info->compute_units) snprintf(units, sizeof units, "%" PRIu32, info->compute_units);
+  printf("%-10s %-6s %5s %6" PRIu32 " %11s %-9s %-9s %s\n", info->name, info->kind, units, info->max_queues, memory,
+         memory_name(info->memory),
+         info->modelled        ? "modelled"
+         : info->measures_time ? "measured"
+                               : "unknown",
+         info->description);
+}
+
+static void print_device_json(cli_json *json, const braid_device_info *info) {
+  cli_json_object(json, NULL);
+  cli_json_string(json, "name", info->name);
+  cli_json_string(json, "kind", info->kind);
+  cli_json_string(json, "description", info->description);
+  cli_json_string(json, "memory", memory_name(info->memory));
+  cli_json_integer(json, "memory_bytes", (int64_t)info->memory_bytes);
+  cli_json_integer(json, "compute_units", info->compute_units);
+  cli_json_integer(json, "queues", info->max_queues);
+  cli_json_bool(json, "measures_time", info->measures_time);
+  cli_json_bool(json, "modelled", info->modelled);
+  cli_json_close(json, '}');
+}
+
+static braid_status list(const options *o, braid_registry *registry) {
+  size_t count = 0;
+  braid_status status = braid_registry_devices(registry, NULL, 0, &count);
+  if (status != BRAID_OK) return status;
+  braid_device_info *infos = calloc(count ? count : 1, sizeof *infos);
+  if (!infos) return BRAID_NO_MEMORY;
+  size_t capacity = count;
+  status = braid_registry_devices(registry, infos, capacity, &count);
+  if (count > capacity) count = capacity; /* one came up in between */
+  cli_json json;
+  if (status == BRAID_OK && o->common.json && cli_json_begin(&json)) {
+    cli_json_array(&json, "devices");
+    for (size_t i = 0; i < count; i++) print_device_json(&json, &infos[i]);
+    cli_json_close(&json, ']');
+    cli_json_end(&json);
+  } else if (status == BRAID_OK) {
+    printf("%-10s %-6s %5s %6s %11s %-9s %-9s %s\n", "name", "kind", "units", "queues", "memory", "is", "times",
+           "description");
+    for (size_t i = 0; i < count; i++) print_device(&infos[i]);
+  }
+  free(infos);
+  return status;
+}
+
+typedef struct suite {
+  cli_json json;
+  bool as_json;
+  size_t cases;
+} suite;
+
+static void report_case(void *context, const char *name, bool passed, const char *detail) {
+  suite *s = context;
+  s->cases++;
+  if (!s->as_json) {
+    printf("%s %s%s%s\n", passed ? "ok  " : "FAIL", name, detail && detail[0] ? ": " : "", detail ? detail : "");
+    return;
+  }
+  cli_json_object(&s->json, NULL);
+  cli_json_string(&s->json, "case", name);
+  cli_json_bool(&s->json, "passed", passed);
+  cli_json_string(&s->json, "detail", detail);
+  cli_json_close(&s->json, '}');
+}
+
+static braid_status check(const options *o, braid_registry *registry, size_t *failures) {
+  braid_device *device;
+  braid_status status = braid_device_open(registry, o->check, &device);
+  if (status != BRAID_OK) return status;
+  suite s = {.as_json = o->common.json};
+  if (s.as_json) {
+    if (!cli_json_begin(&s.json)) {
+      braid_device_close(device);
+      return BRAID_NO_MEMORY;
+    }
+    cli_json_string(&s.json, "device", o->check);
+    cli_json_array(&s.json, "cases");
+  }
+  status = braid_device_conformance(device, report_case, &s, failures);
+  braid_device_close(device);
+  if (s.as_json) {
+    cli_json_close(&s.json, ']');
+    cli_json_integer(&s.json, "failures", (int64_t)*failures);
+    if (status == BRAID_OK)
+      cli_json_end(&s.json);
+    else
+      cli_json_discard(&s.json);
+  } else if (status == BRAID_OK) {
+    printf("%zu cases, %zu failed\n", s.cases, *failures);
+  }
+  return status;
+}
+
+int cli_devices(int argc, char **argv) {
+  static const struct argp_option table[] = {
+      {"check", KEY_CHECK, "SPEC", 0, "Run the conformance suite of the device contract on this device", 0}, {0}};
+  static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
+  static const struct argp argp = {table, parse, "", doc, children, NULL, NULL};
+  options o = {.check = NULL};
+  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  braid_registry *registry;
+  size_t failures = 0;
+  braid_status status = braid_registry_create(NULL, &registry);
+  if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
+  status = o.check ? check(&o, registry, &failures) : list(&o, registry);
+  braid_registry_destroy(registry);
+  if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
+  return failures ? CLI_FAILED : CLI_OK;
+}

@@ -1,0 +1,210 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drawing.h"
+
+static const char doc[] =
+    "Lists the nodes of MODEL with their shapes, parameters and multiply-accumulates, and the memory that a run takes. "
+    "--svg draws the graph."
+    "\vExamples:\n"
+    "  braid inspect resnet20.onnx\n"
+    "  braid inspect resnet50.onnx --shape 1x3x224x224 --svg resnet50.svg\n"
+    "  braid inspect vgg-16.cfg --json\n";
+
+typedef struct options {
+  cli_common common;
+  cli_place place;
+  cli_source source;
+  const char *svg;
+} options;
+
+enum { KEY_SVG = 1 };
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  options *o = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->source;
+    state->child_inputs[1] = &o->place;
+    state->child_inputs[2] = &o->common;
+    return 0;
+  case KEY_SVG:
+    o->svg = argument;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+typedef struct totals {
+  int64_t parameters, parameter_bytes, macs;
+  braid_session_stats stats;
+  char not_planned[512]; /* why there are no stats */
+} totals;
+
+/* Numbers held by the constants that a node uses; `seen` counts each value once. */
+static int64_t node_parameters(const braid_graph *graph, const braid_node_info *node, bool *seen, int64_t *bytes) {
+  int64_t count = 0;
+  for (size_t i = 0; i < node->input_count; i++) {
+    braid_value_id id = node->inputs[i];
+    if (id < 0 || seen[id]) continue;
+    braid_value_info value = braid_graph_value(graph, id);
+    if (!value.tensor) continue;
+    seen[id] = true;
+    count += braid_desc_count(&value.desc);
+    *bytes += (int64_t)braid_desc_bytes(&value.desc);
+  }
+  return count;
+}
+
+static void print_row(cli_json *json, const braid_graph *graph, const braid_node_info *node, int64_t parameters,
+                      int64_t macs) {
+  braid_desc none = {.dtype = BRAID_NONE, .rank = -1};
+  braid_desc desc = none;
+  for (size_t i = 0; i < node->output_count && desc.dtype == BRAID_NONE; i++) {
+    if (node->outputs[i] >= 0) desc = braid_graph_value(graph, node->outputs[i]).desc;
+  }
+  if (json) {
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", node->name);
+    cli_json_string(json, "op", node->op);
+    cli_json_string(json, "type", braid_dtype_name(desc.dtype));
+    cli_json_dims(json, "shape", &desc);
+    cli_json_integer(json, "parameters", parameters);
+    cli_json_integer(json, "macs", macs);
+    cli_json_close(json, '}');
+    return;
+  }
+  char shape[96], a[32] = "", b[32] = "";
+  if (parameters) cli_format_count((double)parameters, a, sizeof a);
+  if (macs) cli_format_count((double)macs, b, sizeof b);
+  printf("%-36.36s %-22s %-26s %10s %10s\n", node->name, node->op, braid_desc_format(&desc, shape, sizeof shape), a, b);
+}
+
+static braid_status print_nodes(cli_json *json, const braid_graph *graph, totals *sum) {
+  bool *seen = calloc(braid_graph_value_count(graph) + 1, sizeof *seen);
+  if (!seen) return BRAID_NO_MEMORY;
+  if (json)
+    cli_json_array(json, "nodes");
+  else
+    printf("%-36s %-22s %-26s %10s %10s\n", "node", "op", "output", "parameters", "MACs");
+  for (size_t i = 0; i < braid_graph_node_count(graph); i++) {
+    braid_node_info node = braid_graph_node(graph, (braid_node_id)i);
+    int64_t parameters = node_parameters(graph, &node, seen, &sum->parameter_bytes);
+    int64_t macs = braid_graph_node_macs(graph, (braid_node_id)i);
+    sum->parameters += parameters;
+    sum->macs += macs;
+    print_row(json, graph, &node, parameters, macs);
+  }
+  if (json) cli_json_close(json, ']');
+  free(seen);
+  return BRAID_OK;
+}
+
+static void print_ends(cli_json *json, const braid_graph *graph, bool inputs) {
+  size_t count = inputs ? braid_graph_input_count(graph) : braid_graph_output_count(graph);
+  if (json) cli_json_array(json, inputs ? "inputs" : "outputs");
+  for (size_t i = 0; i < count; i++) {
+    braid_value_info value =
+        braid_graph_value(graph, inputs ? braid_graph_input(graph, i) : braid_graph_output(graph, i));
+    char shape[96];
+    if (!json) {
+      printf("%s %s %s\n", inputs ? "input " : "output", value.name,
+             braid_desc_format(&value.desc, shape, sizeof shape));
+      continue;
+    }
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", value.name);
+    cli_json_string(json, "type", braid_dtype_name(value.desc.dtype));
+    cli_json_dims(json, "shape", &value.desc);
+    cli_json_close(json, '}');
+  }
+  if (json) cli_json_close(json, ']');
+}
+
+/* Memory is known only to a plan. A model that this machine's devices cannot run is still worth listing. */
+static void plan(const options *o, const braid_graph *graph, totals *sum) {
+  braid_session_options place = cli_session_options(&o->place);
+  braid_session *session;
+  braid_status status = braid_session_create(graph, &place, &session);
+  if (status != BRAID_OK) {
+    const char *detail = braid_error_detail();
+    snprintf(sum->not_planned, sizeof sum->not_planned, "%s", detail[0] ? detail : braid_status_text(status));
+    return;
+  }
+  sum->stats = braid_session_get_stats(session);
+  braid_session_destroy(session);
+}
+
+static void print_totals(const totals *sum, size_t nodes) {
+  char a[32], b[32], c[32], d[32];
+  printf("\n%zu nodes, %s parameters (%s), %s multiply-accumulates\n", nodes,
+         cli_format_count((double)sum->parameters, a, sizeof a),
+         cli_format_bytes((double)sum->parameter_bytes, b, sizeof b), cli_format_count((double)sum->macs, c, sizeof c));
+  if (sum->not_planned[0])
+    printf("memory of a run: not known, because it cannot be planned: %s\n", sum->not_planned);
+  else
+    printf("memory of a run, planned: %s of activations (%s without reuse), %s of parameters, %zu tasks\n",
+           cli_format_bytes((double)sum->stats.arena_bytes, a, sizeof a),
+           cli_format_bytes((double)sum->stats.unshared_bytes, b, sizeof b),
+           cli_format_bytes((double)sum->stats.parameter_bytes, d, sizeof d), sum->stats.nodes);
+}
+
+static void json_totals(cli_json *json, const totals *sum) {
+  cli_json_integer(json, "parameters", sum->parameters);
+  cli_json_integer(json, "parameter_bytes", sum->parameter_bytes);
+  cli_json_integer(json, "macs", sum->macs);
+  if (sum->not_planned[0]) {
+    cli_json_string(json, "not_planned", sum->not_planned);
+    return;
+  }
+  cli_json_object(json, "planned");
+  cli_json_integer(json, "tasks", (int64_t)sum->stats.nodes);
+  cli_json_integer(json, "conversions", (int64_t)sum->stats.conversions);
+  cli_json_integer(json, "arena_bytes", (int64_t)sum->stats.arena_bytes);
+  cli_json_integer(json, "unshared_bytes", (int64_t)sum->stats.unshared_bytes);
+  cli_json_integer(json, "parameter_bytes", (int64_t)sum->stats.parameter_bytes);
+  cli_json_close(json, '}');
+}
+
+static braid_status inspect(const options *o, braid_graph *graph) {
+  braid_status status = braid_resolve(graph);
+  if (status != BRAID_OK) return status;
+  if (o->svg) status = drawing_write(graph, o->svg);
+  if (status != BRAID_OK) return status;
+  totals sum = {0};
+  plan(o, graph, &sum);
+  cli_json json;
+  bool as_json = o->common.json;
+  if (as_json && !cli_json_begin(&json)) return BRAID_NO_MEMORY;
+  if (as_json) cli_json_string(&json, "model", o->source.path);
+  print_ends(as_json ? &json : NULL, graph, true);
+  status = print_nodes(as_json ? &json : NULL, graph, &sum);
+  print_ends(as_json ? &json : NULL, graph, false);
+  if (!as_json)
+    print_totals(&sum, braid_graph_node_count(graph));
+  else
+    json_totals(&json, &sum);
+  if (as_json && status == BRAID_OK)
+    cli_json_end(&json);
+  else if (as_json)
+    cli_json_discard(&json);
+  return status;
+}
+
+int cli_inspect(int argc, char **argv) {
+  static const struct argp_option table[] = {{"svg", KEY_SVG, "FILE", 0, "Draw the graph", 0}, {0}};
+  static const struct argp_child children[] = {
+      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+  static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
+  options o = {.svg = NULL};
+  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  braid_graph *graph;
+  braid_status status = cli_load(&o.source, &graph);
+  if (status == BRAID_OK) {
+    status = inspect(&o, graph);
+    braid_graph_destroy(graph);
+  }
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "inspect", status);
+}

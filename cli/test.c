@@ -1,0 +1,186 @@
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "cli.h"
+
+static const char doc[] =
+    "Measures the accuracy and loss of MODEL on the test part of a data set, and shows which classes it confuses."
+    "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
+    "(builtin:glyphs needs no files). Keys: split mean std scale order size channels limit seed.\n"
+    "\nExamples:\n"
+    "  braid test glyphs.onnx --data builtin:glyphs\n"
+    "  braid test resnet20.onnx --data cifar10:DIR,mean=0.485/0.456/0.406,std=0.229/0.224/0.225\n"
+    "  braid test mnist-8.onnx --data idx:DIR,scale=1 --json\n"
+    "  braid test model.onnx --data images:photos,size=224x224 --at-least 0.9\n";
+
+typedef struct options {
+  cli_common common;
+  cli_place place;
+  cli_source source;
+  const char *data;
+  int64_t batch;
+  int worst;
+  double at_least;
+} options;
+
+enum { KEY_DATA = 1, KEY_BATCH, KEY_WORST, KEY_AT_LEAST };
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  options *o = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->source;
+    state->child_inputs[1] = &o->place;
+    state->child_inputs[2] = &o->common;
+    return 0;
+  case KEY_DATA:
+    o->data = argument;
+    return 0;
+  case KEY_BATCH:
+    o->batch = cli_integer(state, "--batch", argument, 1, 1 << 16);
+    return 0;
+  case KEY_WORST:
+    o->worst = (int)cli_integer(state, "--worst", argument, 0, 1000000);
+    return 0;
+  case KEY_AT_LEAST:
+    o->at_least = cli_number(state, "--at-least", argument, 0, 1);
+    return 0;
+  case ARGP_KEY_END:
+    if (!o->data) argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs");
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static void draw_progress(void *context, int64_t done, int64_t total) {
+  cli_progress_update(context, done, total, NULL);
+}
+
+static const char *class_name(const braid_dataset_info *info, int index, char *buffer, size_t bytes) {
+  if (info->class_names && index >= 0 && index < info->classes) return info->class_names[index];
+  snprintf(buffer, bytes, "%d", index);
+  return buffer;
+}
+
+static void print_confusion(const braid_dataset_info *info, const braid_test_result *r) {
+  enum { MOST_CLASSES = 20 };
+  char name[16];
+  int classes = r->classes;
+  if (classes > MOST_CLASSES) {
+    printf("%d classes: --json gives the confusion matrix\n", classes);
+    return;
+  }
+  printf("\n%-12s", "truth\\guess");
+  for (int k = 0; k < classes; k++) printf(" %6.6s", class_name(info, k, name, sizeof name));
+  printf(" %8s\n", "right");
+  for (int i = 0; i < classes; i++) {
+    int64_t all = 0;
+    printf("%-12.12s", class_name(info, i, name, sizeof name));
+    for (int k = 0; k < classes; k++) {
+      int64_t count = r->confusion[i * classes + k];
+      all += count;
+      if (count)
+        printf(" %6" PRId64, count);
+      else
+        printf(" %6s", ".");
+    }
+    printf(" %7.2f%%\n", all ? (double)r->confusion[i * classes + i] / (double)all * 100 : 0);
+  }
+}
+
+static void print_text(const options *o, const braid_dataset_info *info, const braid_test_result *r, double seconds) {
+  printf("%s on %s\n", o->source.path, info->spec);
+  printf("  samples   %" PRId64 " (measured %.0f images/s)\n", r->samples, (double)r->samples / seconds);
+  printf("  accuracy  %.2f%%\n", r->accuracy * 100);
+  if (r->classes > 5) printf("  top 5     %.2f%%\n", r->top5 * 100);
+  printf("  loss      %.4f\n", r->loss);
+  print_confusion(info, r);
+  char truth[16], guess[16];
+  for (int64_t i = 0; i < r->worst_count && i < o->worst; i++) {
+    printf("%s%8" PRId64 "  %s taken for %s, loss %.3f\n", i ? "" : "\nworst classified (sample number)\n",
+           r->worst_index[i], class_name(info, r->worst_label[i], truth, sizeof truth),
+           class_name(info, r->worst_guess[i], guess, sizeof guess), r->worst_loss[i]);
+  }
+}
+
+static void print_json(const options *o, const braid_dataset_info *info, const braid_test_result *r, double seconds) {
+  cli_json json;
+  char name[16];
+  if (!cli_json_begin(&json)) return;
+  cli_json_string(&json, "model", o->source.path);
+  cli_json_string(&json, "data", info->spec);
+  cli_json_integer(&json, "samples", r->samples);
+  cli_json_number(&json, "accuracy", r->accuracy);
+  cli_json_number(&json, "top5", r->top5);
+  cli_json_number(&json, "loss", r->loss);
+  cli_json_number(&json, "measured_images_per_second", (double)r->samples / seconds);
+  cli_json_array(&json, "classes");
+  for (int i = 0; i < r->classes; i++) cli_json_string(&json, NULL, class_name(info, i, name, sizeof name));
+  cli_json_close(&json, ']');
+  cli_json_array(&json, "confusion");
+  for (int i = 0; i < r->classes; i++) {
+    cli_json_array(&json, NULL);
+    for (int k = 0; k < r->classes; k++) cli_json_integer(&json, NULL, r->confusion[i * r->classes + k]);
+    cli_json_close(&json, ']');
+  }
+  cli_json_close(&json, ']');
+  cli_json_array(&json, "worst");
+  for (int64_t i = 0; i < r->worst_count && i < o->worst; i++) {
+    cli_json_object(&json, NULL);
+    cli_json_integer(&json, "sample", r->worst_index[i]);
+    cli_json_integer(&json, "label", r->worst_label[i]);
+    cli_json_integer(&json, "guess", r->worst_guess[i]);
+    cli_json_number(&json, "loss", r->worst_loss[i]);
+    cli_json_close(&json, '}');
+  }
+  cli_json_close(&json, ']');
+  cli_json_end(&json);
+}
+
+static braid_status test_model(const options *o, const braid_graph *graph, braid_dataset *dataset, double *accuracy) {
+  braid_session_options place = cli_session_options(&o->place);
+  braid_test_result result = {0};
+  cli_progress progress;
+  cli_progress_begin(&progress, "testing");
+  braid_status status = braid_test(graph, dataset, o->batch, &place, draw_progress, &progress, &result);
+  cli_progress_end(&progress);
+  if (status == BRAID_OK) {
+    braid_dataset_info info = braid_dataset_get_info(dataset);
+    double seconds = cli_seconds() - progress.started;
+    *accuracy = result.accuracy;
+    if (o->common.json)
+      print_json(o, &info, &result, seconds);
+    else
+      print_text(o, &info, &result, seconds);
+  }
+  braid_test_result_deinit(&result);
+  return status;
+}
+
+int cli_test(int argc, char **argv) {
+  static const struct argp_option table[] = {
+      {"data", KEY_DATA, "SPEC", 0, "The data set, with its normalization", 0},
+      {"batch", KEY_BATCH, "N", 0, "Samples per run (default 100)", 0},
+      {"worst", KEY_WORST, "N", 0, "List the N worst classified samples (default 5)", 0},
+      {"at-least", KEY_AT_LEAST, "X", 0, "End with code 1 if the accuracy is below X (0..1)", 0},
+      {0}};
+  static const struct argp_child children[] = {
+      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+  static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
+  options o = {.batch = 100, .worst = 5};
+  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  braid_graph *graph = NULL;
+  braid_dataset *dataset = NULL;
+  double accuracy = 0;
+  braid_status status = cli_load(&o.source, &graph);
+  if (status == BRAID_OK) status = braid_dataset_open(NULL, o.data, "test", &dataset);
+  if (status == BRAID_OK) status = test_model(&o, graph, dataset, &accuracy);
+  if (dataset) braid_dataset_close(dataset);
+  braid_graph_destroy(graph);
+  if (status != BRAID_OK) return cli_fail(&o.common, "test", status);
+  if (accuracy >= o.at_least) return CLI_OK;
+  fprintf(stderr, "braid test: accuracy %.4f is below the %.4f asked for\n", accuracy, o.at_least);
+  return CLI_FAILED;
+}

@@ -1,0 +1,331 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+
+static const char doc[] =
+    "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, tests it after every epoch, and leaves in "
+    "DIR "
+    "the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html)."
+    "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
+    "(builtin:glyphs needs no files). Keys: mean std scale order size channels augment pad limit seed.\n"
+    "\nCtrl-C writes a checkpoint and stops; --resume goes on from it to the same bits as if nothing had happened.\n"
+    "\nExamples:\n"
+    "  braid train models/glyphs.cfg --data builtin:glyphs,augment=crop --epochs 5 --out runs/glyphs\n"
+    "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 --lr 0.1 --schedule one-cycle --out run\n"
+    "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 --lr 0.1 --schedule one-cycle --out run "
+    "--resume\n"
+    "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --weight-decay 0.01 --out run --json\n";
+
+typedef struct options {
+  cli_common common;
+  cli_place place;
+  cli_source source;
+  const char *data, *test;
+  braid_train_options train;
+  bool no_test;
+} options;
+
+enum {
+  KEY_DATA = 1,
+  KEY_TEST,
+  KEY_NO_TEST,
+  KEY_EPOCHS,
+  KEY_BATCH,
+  KEY_SEED,
+  KEY_LOSS,
+  KEY_SMOOTHING,
+  KEY_OPTIMIZER,
+  KEY_LR,
+  KEY_MOMENTUM,
+  KEY_NESTEROV,
+  KEY_DECAY,
+  KEY_BETA1,
+  KEY_BETA2,
+  KEY_EPSILON,
+  KEY_SCHEDULE,
+  KEY_WARMUP,
+  KEY_STEP_EPOCHS,
+  KEY_STEP_GAMMA,
+  KEY_OUT,
+  KEY_RESUME,
+  KEY_CHECKPOINT,
+};
+
+static const struct argp_option table[] = {
+    {"data", KEY_DATA, "SPEC", 0, "The data set to train on", 1},
+    {"test", KEY_TEST, "SPEC", 0, "The data set to test on (default: the test part of --data)", 1},
+    {"no-test", KEY_NO_TEST, NULL, 0, "Do not test after each epoch", 1},
+    {"out", KEY_OUT, "DIR", 0, "Where the model, checkpoints, event files and report go", 1},
+    {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint in DIR", 1},
+    {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "A checkpoint every N steps too, not only after each epoch", 1},
+    {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
+    {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
+    {"seed", KEY_SEED, "N", 0, "Seed of weights, order and augmentation (default 1)", 2},
+    {"loss", KEY_LOSS, "NAME", 0, "cross-entropy (default) or squared-error", 2},
+    {"label-smoothing", KEY_SMOOTHING, "X", 0, "Part of the target spread over all classes (0..1)", 2},
+    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
+    {"lr", KEY_LR, "X", 0, "Learning rate, the highest of the schedule (default 0.05)", 3},
+    {"momentum", KEY_MOMENTUM, "X", 0, "Of sgd (default 0.9)", 3},
+    {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
+    {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005", 3},
+    {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
+    {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
+    {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
+    {"schedule", KEY_SCHEDULE, "NAME", 0, "constant, step, cosine (default) or one-cycle", 4},
+    {"warmup", KEY_WARMUP, "N", 0, "Steps over which the learning rate rises from zero", 4},
+    {"step-epochs", KEY_STEP_EPOCHS, "N", 0, "Schedule step: epochs between two drops", 4},
+    {"step-gamma", KEY_STEP_GAMMA, "X", 0, "Schedule step: factor of a drop (default 0.1)", 4},
+    {0}};
+
+/* The index of `text` among `names` (ended by NULL), or a usage error that lists them. */
+static int choose(struct argp_state *state, const char *option, const char *text, const char *const *names) {
+  char all[128] = "";
+  for (int i = 0; names[i]; i++) {
+    if (strcmp(text, names[i]) == 0) return i;
+    size_t used = strlen(all);
+    snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  argp_error(state, "%s: one of %s is expected, not \"%s\"", option, all, text);
+  return 0;
+}
+
+static error_t parse_numbers(int key, const char *a, struct argp_state *state, braid_train_options *t) {
+  switch (key) {
+  case KEY_EPOCHS:
+    t->epochs = cli_integer(state, "--epochs", a, 1, 1000000);
+    return 0;
+  case KEY_BATCH:
+    t->batch = cli_integer(state, "--batch", a, 1, 1 << 20);
+    return 0;
+  case KEY_SEED:
+    t->seed = (uint64_t)cli_integer(state, "--seed", a, 0, INT64_MAX);
+    return 0;
+  case KEY_SMOOTHING:
+    t->label_smoothing = cli_number(state, "--label-smoothing", a, 0, 0.999);
+    return 0;
+  case KEY_LR:
+    t->learning_rate = cli_number(state, "--lr", a, 0, INFINITY);
+    return 0;
+  case KEY_MOMENTUM:
+    t->momentum = cli_number(state, "--momentum", a, 0, 1);
+    return 0;
+  case KEY_DECAY:
+    t->weight_decay = cli_number(state, "--weight-decay", a, 0, INFINITY);
+    return 0;
+  case KEY_BETA1:
+    t->beta1 = cli_number(state, "--beta1", a, 0, 1);
+    return 0;
+  case KEY_BETA2:
+    t->beta2 = cli_number(state, "--beta2", a, 0, 1);
+    return 0;
+  case KEY_EPSILON:
+    t->epsilon = cli_number(state, "--epsilon", a, 0, 1);
+    return 0;
+  case KEY_WARMUP:
+    t->warmup_steps = cli_integer(state, "--warmup", a, 0, INT32_MAX);
+    return 0;
+  case KEY_STEP_EPOCHS:
+    t->step_epochs = cli_integer(state, "--step-epochs", a, 1, 1000000);
+    return 0;
+  case KEY_STEP_GAMMA:
+    t->step_gamma = cli_number(state, "--step-gamma", a, 0, 1);
+    return 0;
+  case KEY_CHECKPOINT:
+    t->checkpoint_steps = cli_integer(state, "--checkpoint-steps", a, 1, INT64_MAX);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  static const char *const losses[] = {"cross-entropy", "squared-error", NULL};
+  static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+  static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", NULL};
+  options *o = state->input;
+  braid_train_options *t = &o->train;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->source;
+    state->child_inputs[1] = &o->place;
+    state->child_inputs[2] = &o->common;
+    return 0;
+  case KEY_DATA:
+    o->data = argument;
+    return 0;
+  case KEY_TEST:
+    o->test = argument;
+    return 0;
+  case KEY_NO_TEST:
+    o->no_test = true;
+    return 0;
+  case KEY_OUT:
+    t->out_directory = argument;
+    return 0;
+  case KEY_RESUME:
+    t->resume = true;
+    return 0;
+  case KEY_NESTEROV:
+    t->nesterov = true;
+    return 0;
+  case KEY_LOSS:
+    t->loss = (braid_loss)choose(state, "--loss", argument, losses);
+    return 0;
+  case KEY_OPTIMIZER:
+    t->optimizer = (braid_optimizer)choose(state, "--optimizer", argument, optimizers);
+    return 0;
+  case KEY_SCHEDULE:
+    t->schedule = (braid_schedule)choose(state, "--schedule", argument, schedules);
+    return 0;
+  case ARGP_KEY_END:
+    if (!o->data) argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs");
+    if (t->resume && !t->out_directory) argp_error(state, "--resume needs --out DIR, where the checkpoints are");
+    return 0;
+  default:
+    return parse_numbers(key, argument, state, t);
+  }
+}
+
+/* What the callback keeps between steps. */
+typedef struct watch {
+  const options *options;
+  cli_progress progress;
+  cli_json *json; /* one object per epoch */
+  braid_train_progress last;
+} watch;
+
+static void print_epoch(const watch *w, const braid_train_progress *p) {
+  char tested[80] = "", took[32];
+  if (!isnan(p->test_accuracy)) {
+    snprintf(tested, sizeof tested, ", test loss %.4f accuracy %.2f%%", p->test_loss, p->test_accuracy * 100);
+  }
+  fprintf(w->json ? stderr : stdout,
+          "epoch %" PRId64 "/%" PRId64 "  loss %.4f accuracy %.2f%%%s  %.0f images/s, %s left\n", p->epoch, p->epochs,
+          p->loss, p->accuracy * 100, tested, p->images_per_second,
+          cli_format_seconds(p->seconds_left, took, sizeof took));
+  fflush(stdout);
+}
+
+static bool on_step(void *context, const braid_train_progress *p) {
+  watch *w = context;
+  w->last = *p;
+  if (p->epoch_done) {
+    cli_progress_end(&w->progress);
+    print_epoch(w, p);
+    if (w->json) {
+      cli_json_object(w->json, NULL);
+      cli_json_integer(w->json, "epoch", p->epoch);
+      cli_json_number(w->json, "loss", p->loss);
+      cli_json_number(w->json, "accuracy", p->accuracy);
+      cli_json_number(w->json, "test_loss", p->test_loss);
+      cli_json_number(w->json, "test_accuracy", p->test_accuracy);
+      cli_json_number(w->json, "learning_rate", p->learning_rate);
+      cli_json_number(w->json, "measured_images_per_second", p->images_per_second);
+      cli_json_close(w->json, '}');
+    }
+  } else {
+    char note[128], left[32];
+    snprintf(note, sizeof note, "loss %.3f  accuracy %.1f%%  %.0f images/s  %s left", p->loss, p->accuracy * 100,
+             p->images_per_second, cli_format_seconds(p->seconds_left, left, sizeof left));
+    cli_progress_update(&w->progress, p->step, p->steps, note);
+  }
+  return !cli_interrupted();
+}
+
+/* DIR/name, allocated. */
+static char *path_in(const char *directory, const char *name) {
+  char *path = NULL;
+  return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
+}
+
+static braid_status save_model(const options *o, braid_trainer *trainer) {
+  if (!o->train.out_directory) return BRAID_OK;
+  char *path = path_in(o->train.out_directory, "model.onnx");
+  if (!path) return BRAID_NO_MEMORY;
+  braid_graph *trained;
+  braid_status status = braid_trainer_model(trainer, &trained);
+  if (status == BRAID_OK) {
+    status = braid_model_save_onnx(trained, path);
+    braid_graph_destroy(trained);
+  }
+  char *report = path_in(o->train.out_directory, "report.html");
+  if (status == BRAID_OK) {
+    FILE *file = o->common.json ? stderr : stdout;
+    fprintf(file, "trained model: %s\n", path);
+    if (report && access(report, R_OK) == 0) fprintf(file, "report: %s\n", report);
+  }
+  free(path);
+  free(report);
+  return status;
+}
+
+static braid_status run_trainer(const options *o, braid_trainer *trainer) {
+  cli_json json;
+  watch w = {.options = o, .json = NULL};
+  if (o->common.json) {
+    if (!cli_json_begin(&json)) return BRAID_NO_MEMORY;
+    w.json = &json;
+    cli_json_string(&json, "model", o->source.path);
+    cli_json_string(&json, "data", o->data);
+    cli_json_array(&json, "epochs");
+  }
+  cli_progress_begin(&w.progress, "training");
+  braid_status status = braid_trainer_run(trainer, on_step, &w);
+  cli_progress_end(&w.progress);
+  if (status == BRAID_CANCELLED) {
+    status = braid_fail(BRAID_CANCELLED, "interrupted in epoch %" PRId64 " after step %" PRId64 "%s%s%s", w.last.epoch,
+                        w.last.step, o->train.out_directory ? "; a checkpoint is in " : "",
+                        o->train.out_directory ? o->train.out_directory : "",
+                        o->train.out_directory ? ", --resume goes on from it" : "");
+  }
+  if (status == BRAID_OK) status = save_model(o, trainer);
+  if (!w.json) return status;
+  if (status != BRAID_OK) {
+    cli_json_discard(&json);
+    return status;
+  }
+  cli_json_close(&json, ']');
+  if (o->train.out_directory) cli_json_string(&json, "out", o->train.out_directory);
+  cli_json_end(&json);
+  return status;
+}
+
+static braid_status train(const options *o, const braid_graph *model) {
+  braid_dataset *data = NULL, *test = NULL;
+  braid_trainer *trainer = NULL;
+  braid_status status = braid_dataset_open(NULL, o->data, "train", &data);
+  if (status == BRAID_OK && !o->no_test) {
+    status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", &test);
+  }
+  if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
+  if (status == BRAID_OK) status = run_trainer(o, trainer);
+  if (trainer) braid_trainer_destroy(trainer);
+  if (test) braid_dataset_close(test);
+  if (data) braid_dataset_close(data);
+  return status;
+}
+
+int cli_train(int argc, char **argv) {
+  static const struct argp_child children[] = {
+      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+  static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
+  options o = {.data = NULL};
+  braid_train_options_init(&o.train);
+  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  o.train.devices = o.place.devices;
+  o.train.threads = o.place.threads;
+  o.train.trace = o.place.trace;
+  o.source.options.seed = o.source.options.seed ? o.source.options.seed : o.train.seed;
+  cli_catch_interrupt();
+  braid_graph *model;
+  braid_status status = cli_load(&o.source, &model);
+  if (status == BRAID_OK) {
+    status = train(&o, model);
+    braid_graph_destroy(model);
+  }
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "train", status);
+}

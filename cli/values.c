@@ -1,0 +1,230 @@
+#include "values.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Standard input can be read once, but its kind is known by its first bytes only: it is put into a file in memory that
+ * takes its place. */
+static braid_status make_input_seekable(void) {
+  if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return BRAID_OK;
+  int file = memfd_create("standard-input", MFD_CLOEXEC);
+  if (file < 0) return braid_fail(BRAID_IO, "standard input: %s", strerror(errno));
+  char buffer[1 << 16];
+  for (;;) {
+    ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR && !cli_interrupted()) continue;
+    if (got == 0) break;
+    if (got < 0 || write(file, buffer, (size_t)got) != got) {
+      int error = errno;
+      close(file);
+      return braid_fail(BRAID_IO, "standard input: %s", strerror(error));
+    }
+  }
+  lseek(file, 0, SEEK_SET);
+  dup2(file, STDIN_FILENO);
+  close(file);
+  return BRAID_OK;
+}
+
+static braid_status is_array(const char *path, bool *array) {
+  char head[6] = "";
+  bool standard = strcmp(path, "-") == 0;
+  if (standard) {
+    braid_status status = make_input_seekable();
+    if (status != BRAID_OK) return status;
+  }
+  int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: cannot open: %s", path, strerror(errno));
+  }
+  ssize_t got = pread(file, head, sizeof head, 0);
+  if (!standard) close(file);
+  *array = got == (ssize_t)sizeof head && memcmp(head, "\x93NUMPY", sizeof head) == 0;
+  return BRAID_OK;
+}
+
+braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
+                            braid_tensor **out) {
+  *out = NULL;
+  bool array = false;
+  braid_status status = is_array(path, &array);
+  if (status != BRAID_OK) return status;
+  if (array) return braid_npy_load(NULL, path, out);
+  bool fits = wanted->rank == 4 && wanted->dtype == BRAID_F32;
+  for (int i = 1; fits && i < 4; i++) fits = wanted->dims[i] > 0 && wanted->dims[i] <= 1 << 15;
+  if (!fits) {
+    char text[96];
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "%s is not a .npy file, so it is read as a picture, but input \"%s\" is %s: a picture goes into "
+                      "float32[1,C,H,W] with all dimensions known (--shape fixes open ones)",
+                      path, input, braid_desc_format(wanted, text, sizeof text));
+  }
+  return braid_image_load(NULL, path, (int)wanted->dims[1], (int)wanted->dims[2], (int)wanted->dims[3], preprocess,
+                          out);
+}
+
+static int leading_ones(const braid_desc *desc) {
+  int ones = 0;
+  while (ones < desc->rank && desc->dims[ones] == 1) ones++;
+  return ones;
+}
+
+braid_status cli_check_value(const char *path, const char *input, const braid_desc *wanted,
+                             const braid_tensor *tensor) {
+  const braid_desc *given = braid_tensor_desc(tensor);
+  int from = leading_ones(wanted), at = leading_ones(given);
+  bool same = wanted->dtype == given->dtype && wanted->rank - from == given->rank - at;
+  for (int i = from; same && i < wanted->rank; i++) same = wanted->dims[i] == given->dims[i - from + at];
+  if (same) return BRAID_OK;
+  char a[96], b[96];
+  return braid_fail(BRAID_INVALID_ARGUMENT, "%s holds %s, input \"%s\" takes %s", path,
+                    braid_desc_format(given, a, sizeof a), input, braid_desc_format(wanted, b, sizeof b));
+}
+
+braid_status cli_make_value(const braid_desc *desc, braid_tensor **out) {
+  braid_status status = braid_tensor_create(NULL, desc, out);
+  if (status != BRAID_OK) return status;
+  bool is_float = braid_dtype_is_float(desc->dtype);
+  uint32_t random = 12345;
+  for (int64_t i = 0, count = braid_desc_count(desc); i < count; i++) {
+    random = random * 1664525u + 1013904223u;
+    braid_tensor_set_f64(*out, i, is_float ? (random >> 8) * 0x1p-23 - 1 : (double)(random >> 30));
+  }
+  return BRAID_OK;
+}
+
+braid_status cli_buffers_create(const braid_session *session, cli_buffers *buffers) {
+  *buffers = (cli_buffers){.input_count = braid_session_input_count(session),
+                           .output_count = braid_session_output_count(session)};
+  /* one more than needed: a count of zero is no failure */
+  buffers->inputs = calloc(buffers->input_count + 1, sizeof *buffers->inputs);
+  buffers->outputs = calloc(buffers->output_count + 1, sizeof *buffers->outputs);
+  buffers->input_data = calloc(buffers->input_count + 1, sizeof *buffers->input_data);
+  buffers->output_data = calloc(buffers->output_count + 1, sizeof *buffers->output_data);
+  if (!buffers->inputs || !buffers->outputs || !buffers->input_data || !buffers->output_data) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < buffers->output_count; i++) {
+    braid_status status = braid_tensor_create(NULL, braid_session_output(session, i), &buffers->outputs[i]);
+    if (status != BRAID_OK) return status;
+    buffers->output_data[i] = braid_tensor_data(buffers->outputs[i]);
+  }
+  return BRAID_OK;
+}
+
+void cli_buffers_destroy(cli_buffers *buffers) {
+  for (size_t i = 0; buffers->inputs && i < buffers->input_count; i++) braid_tensor_release(buffers->inputs[i]);
+  for (size_t i = 0; buffers->outputs && i < buffers->output_count; i++) braid_tensor_release(buffers->outputs[i]);
+  free(buffers->inputs);
+  free(buffers->outputs);
+  free(buffers->input_data);
+  free(buffers->output_data);
+}
+
+braid_status cli_buffers_run(cli_buffers *buffers, braid_session *session) {
+  for (size_t i = 0; i < buffers->input_count; i++)
+    buffers->input_data[i] = braid_tensor_const_data(buffers->inputs[i]);
+  return braid_session_run(session, buffers->input_data, buffers->output_data);
+}
+
+static int compare_doubles(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency) {
+  enum { WARM_UP = 2 };
+  double *times = calloc((size_t)runs, sizeof *times);
+  if (!times) return BRAID_NO_MEMORY;
+  braid_status status = BRAID_OK;
+  cli_progress progress;
+  cli_progress_begin(&progress, "runs");
+  *latency = (cli_latency){.runs = runs};
+  for (int i = -WARM_UP; i < runs && status == BRAID_OK; i++) {
+    double started = cli_seconds();
+    status = cli_buffers_run(buffers, session);
+    if (i >= 0) times[i] = (cli_seconds() - started) * 1e3;
+    if (i >= 0) latency->mean += times[i] / runs;
+    if (cli_interrupted()) status = braid_fail(BRAID_CANCELLED, "interrupted after %d of %d runs", i + 1, runs);
+    cli_progress_update(&progress, i + 1, runs, NULL);
+  }
+  cli_progress_end(&progress);
+  qsort(times, (size_t)runs, sizeof *times, compare_doubles);
+  latency->least = times[0];
+  latency->median = (times[(runs - 1) / 2] + times[runs / 2]) / 2;
+  latency->p90 = times[(runs - 1) * 9 / 10];
+  free(times);
+  return status;
+}
+
+void cli_json_latency(cli_json *json, const char *key, const cli_latency *latency, int64_t batch) {
+  cli_json_object(json, key);
+  cli_json_integer(json, "runs", latency->runs);
+  cli_json_integer(json, "batch", batch);
+  cli_json_number(json, "median", latency->median);
+  cli_json_number(json, "least", latency->least);
+  cli_json_number(json, "p90", latency->p90);
+  cli_json_number(json, "mean", latency->mean);
+  cli_json_number(json, "per_second", latency->median > 0 ? (double)batch * 1e3 / latency->median : 0);
+  cli_json_close(json, '}');
+}
+
+braid_status cli_labels_load(const char *path, cli_labels *labels) {
+  enum { MOST_BYTES = 1 << 24 };
+  *labels = (cli_labels){0};
+  FILE *file = fopen(path, "re");
+  if (!file) return braid_fail(BRAID_NOT_FOUND, "%s: cannot open: %s", path, strerror(errno));
+  labels->text = malloc(MOST_BYTES + 1);
+  size_t bytes = labels->text ? fread(labels->text, 1, MOST_BYTES + 1, file) : 0;
+  bool failed = ferror(file);
+  fclose(file);
+  if (!labels->text) return BRAID_NO_MEMORY;
+  if (failed || bytes > MOST_BYTES) {
+    return braid_fail(failed ? BRAID_IO : BRAID_INVALID_FILE, "%s: %s", path,
+                      failed ? "cannot be read" : "more than 16 MiB: labels are expected, one per line");
+  }
+  labels->text[bytes] = '\0';
+  size_t lines = 1;
+  for (size_t i = 0; i < bytes; i++) lines += labels->text[i] == '\n';
+  labels->lines = calloc(lines, sizeof *labels->lines);
+  if (!labels->lines) return BRAID_NO_MEMORY;
+  for (char *at = labels->text; *at;) {
+    char *end = at + strcspn(at, "\n");
+    labels->lines[labels->count++] = at;
+    if (end > at && end[-1] == '\r') end[-1] = '\0';
+    at = *end ? end + 1 : end;
+    *end = '\0';
+  }
+  return BRAID_OK;
+}
+
+void cli_labels_free(cli_labels *labels) {
+  free(labels->lines);
+  free(labels->text);
+  *labels = (cli_labels){0};
+}
+
+int64_t cli_top(const braid_tensor *scores, int64_t offset, int64_t classes, cli_guess *guesses, int64_t count) {
+  double sum = 0, highest = -INFINITY, exponentials = 0;
+  bool probabilities = true;
+  for (int64_t i = 0; i < classes; i++) {
+    double score = braid_tensor_get_f64(scores, offset + i);
+    sum += score;
+    if (score > highest) highest = score;
+    probabilities = probabilities && score >= 0;
+  }
+  probabilities = probabilities && fabs(sum - 1) < 1e-2;
+  for (int64_t i = 0; i < classes; i++) exponentials += exp(braid_tensor_get_f64(scores, offset + i) - highest);
+  int64_t used = 0;
+  for (int64_t i = 0; i < classes; i++) {
+    double score = braid_tensor_get_f64(scores, offset + i);
+    if (isnan(score) || (used == count && !(score > guesses[used - 1].score))) continue;
+    int64_t at = used < count ? used++ : count - 1;
+    for (; at > 0 && score > guesses[at - 1].score; at--) guesses[at] = guesses[at - 1];
+    guesses[at] = (cli_guess){i, score, probabilities ? score : exp(score - highest) / exponentials};
+  }
+  return used;
+}

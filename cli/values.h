@@ -1,0 +1,54 @@
+/* Arrays and pictures in, results out: what `braid run` and `braid bench` do with a model's inputs and outputs. */
+#ifndef BRAID_CLI_VALUES_H
+#define BRAID_CLI_VALUES_H
+
+#include "cli.h"
+
+/* Reads a .npy array or a JPEG or PNG picture, told apart by their first bytes; "-" is standard input. A picture takes
+ * channels, height and width from `wanted`, an array its own shape. */
+braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
+                            braid_tensor **out);
+/* Does the tensor serve for the description: same type, and same shape when leading ones are left out? */
+braid_status cli_check_value(const char *path, const char *input, const braid_desc *wanted, const braid_tensor *tensor);
+/* A tensor of arbitrary but always the same contents: floats in [-1, 1), integers in 0..3, booleans. */
+braid_status cli_make_value(const braid_desc *desc, braid_tensor **out);
+
+/* Buffers for all inputs and outputs of a session. */
+typedef struct cli_buffers {
+  size_t input_count, output_count;
+  braid_tensor **inputs, **outputs;
+  const void **input_data;
+  void **output_data;
+} cli_buffers;
+/* Makes the outputs; inputs are NULL until the caller fills them in. */
+braid_status cli_buffers_create(const braid_session *session, cli_buffers *buffers);
+void cli_buffers_destroy(cli_buffers *buffers);
+braid_status cli_buffers_run(cli_buffers *buffers, braid_session *session);
+
+/* Latencies of repeated runs, in milliseconds. */
+typedef struct cli_latency {
+  int runs;
+  double median, least, p90, mean;
+} cli_latency;
+/* Two runs to warm up, then `runs` that are measured; Ctrl-C gives CANCELLED. */
+braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency);
+void cli_json_latency(cli_json *json, const char *key, const cli_latency *latency, int64_t batch);
+
+/* Labels, one per line of a file. */
+typedef struct cli_labels {
+  char *text;
+  char **lines;
+  size_t count;
+} cli_labels;
+braid_status cli_labels_load(const char *path, cli_labels *labels);
+void cli_labels_free(cli_labels *labels);
+
+typedef struct cli_guess {
+  int64_t index;
+  double score, probability;
+} cli_guess;
+/* The `count` highest of `classes` scores from `offset`, highest first (NaN never); returns how many there are.
+ * Probabilities are by softmax unless the scores are probabilities already. */
+int64_t cli_top(const braid_tensor *scores, int64_t offset, int64_t classes, cli_guess *guesses, int64_t count);
+
+#endif
