@@ -9,10 +9,11 @@ static const char doc[] =
     "Runs MODEL (.onnx, or Darknet .cfg with --weights) once on arrays (.npy) or a picture (JPEG, PNG), and prints or "
     "saves what comes out. The first bytes of a file tell what it is; \"-\" is standard input."
     "\vExamples:\n"
-    "  braid run resnet20.onnx --input cat.png --preprocess mean=0.485/0.456/0.406,std=0.229/0.224/0.225 --top 3\n"
-    "  braid run squeezenet1.0.onnx --input dog.jpg --preprocess scale=1,order=bgr,mean=104/117/123 --labels "
-    "names.txt\n"
-    "  braid run model.onnx --input tokens=ids.npy --input mask=m.npy --output logits=- > logits.npy\n"
+    "  braid run resnet20.onnx --input cat.png --top 3 \\\n"
+    "    --preprocess mean=0.485/0.456/0.406,std=0.229/0.224/0.225\n"
+    "  braid run squeezenet1.0.onnx --input dog.jpg --labels names.txt \\\n"
+    "    --preprocess scale=1,order=bgr,mean=104/117/123\n"
+    "  braid run model.onnx --input ids=ids.npy --input mask=m.npy --output - > y.npy\n"
     "  braid run model.onnx --input x.npy --bench 100 --explain\n";
 
 typedef struct options {

@@ -9,10 +9,10 @@ static const char doc[] =
     "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
     "(builtin:glyphs needs no files). Keys: split mean std scale order size channels limit seed.\n"
     "\nExamples:\n"
-    "  braid test glyphs.onnx --data builtin:glyphs\n"
-    "  braid test resnet20.onnx --data cifar10:DIR,mean=0.485/0.456/0.406,std=0.229/0.224/0.225\n"
-    "  braid test mnist-8.onnx --data idx:DIR,scale=1 --json\n"
-    "  braid test model.onnx --data images:photos,size=224x224 --at-least 0.9\n";
+    "  braid test glyphs/model.onnx --data builtin:glyphs\n"
+    "  braid test resnet20.onnx --at-least 0.91 \\\n"
+    "    --data cifar10:DIR,mean=0.485/0.456/0.406,std=0.229/0.224/0.225\n"
+    "  braid test mnist-8.onnx --data idx:DIR,scale=1 --json\n";
 
 typedef struct options {
   cli_common common;

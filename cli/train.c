@@ -14,11 +14,11 @@ static const char doc[] =
     "(builtin:glyphs needs no files). Keys: mean std scale order size channels augment pad limit seed.\n"
     "\nCtrl-C writes a checkpoint and stops; --resume goes on from it to the same bits as if nothing had happened.\n"
     "\nExamples:\n"
-    "  braid train models/glyphs.cfg --data builtin:glyphs,augment=crop --epochs 5 --out runs/glyphs\n"
-    "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 --lr 0.1 --schedule one-cycle --out run\n"
-    "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 --lr 0.1 --schedule one-cycle --out run "
-    "--resume\n"
-    "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --weight-decay 0.01 --out run --json\n";
+    "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
+    "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
+    "    --lr 0.1 --schedule one-cycle --label-smoothing 0.1 --out vgg\n"
+    "  (the same line with --resume goes on after an interruption)\n"
+    "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n";
 
 typedef struct options {
   cli_common common;
@@ -315,6 +315,7 @@ int cli_train(int argc, char **argv) {
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.data = NULL};
   braid_train_options_init(&o.train);
+  o.train.seed = 1;
   argp_parse(&argp, argc, argv, 0, NULL, &o);
   o.train.devices = o.place.devices;
   o.train.threads = o.place.threads;
