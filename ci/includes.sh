@@ -21,13 +21,13 @@ sources() { find "$1" -name '*.[ch]' 2>/dev/null | sort; }
 
 base='base/|braid/(status|allocator|log)\.h'
 tensor="$base|tensor/|braid/tensor\.h"
-graph="$tensor|graph/|braid/graph\.h"
+graph="$tensor|graph/|braid/(graph|custom)\.h"
 model="$graph|model/|braid/model\.h"
 device="$graph|device/|braid/device\.h"
 profile="$device|profile/|braid/profile\.h"
 schedule="$profile|schedule/"
-runtime="$schedule|runtime/|braid/session\.h"
-upper="$runtime|model/|braid/model\.h|braid/(data|train)\.h"
+runtime="$schedule|model/|backend/|runtime/|braid/(model|session|conformance)\.h"
+upper="$runtime|braid/(data|train)\.h"
 {
   check "$(sources src/base)" "$base"
   check "$(sources src/tensor)" "$tensor"

@@ -14,7 +14,6 @@
 #include <stdio.h>
 
 #include "braid/braid.h"
-#include "braid/conformance.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 

@@ -1,6 +1,8 @@
 /* Everything of libbraid. */
 #ifndef BRAID_BRAID_H
 #define BRAID_BRAID_H
+#include "braid/conformance.h"
+#include "braid/custom.h"
 #include "braid/data.h"
 #include "braid/device.h"
 #include "braid/log.h"

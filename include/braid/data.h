@@ -62,7 +62,8 @@ BRAID_API int64_t braid_loader_steps(const braid_loader *loader); /* per epoch *
 BRAID_API BRAID_MUST_CHECK braid_status braid_loader_next(braid_loader *loader, braid_batch *batch);
 
 /* One picture file (JPEG, PNG; "-" is standard input) as floats in C,H,W order, resized (bilinear, antialiased) to
- * height x width (0: as it is), with the keys of SPEC above in `preprocess` ("mean=...,order=bgr", NULL: pixels/255). */
+ * height x width (0: as it is), with the keys of SPEC above in `preprocess` ("mean=...,order=bgr", NULL: pixels/255).
+ */
 BRAID_API BRAID_MUST_CHECK braid_status braid_image_load(const braid_allocator *allocator, const char *path,
                                                          int channels, int height, int width, const char *preprocess,
                                                          braid_tensor **out);

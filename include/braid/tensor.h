@@ -54,7 +54,7 @@ enum { BRAID_MAX_RANK = 8 };
 typedef struct braid_desc {
   braid_dtype dtype;
   braid_layout layout;
-  int32_t rank; /* 0..BRAID_MAX_RANK; -1: unknown */
+  int32_t rank;                 /* 0..BRAID_MAX_RANK; -1: unknown */
   int64_t dims[BRAID_MAX_RANK]; /* >= 0; in a model's inputs -1: left open by the model */
 } braid_desc;
 

@@ -59,8 +59,8 @@ typedef struct braid_test_result {
   int64_t samples;
   int classes;
   double loss, accuracy, top5;
-  int64_t *confusion;        /* classes x classes, row = truth; owned by the result */
-  int64_t worst_count;       /* samples wrong with the highest loss first */
+  int64_t *confusion;  /* classes x classes, row = truth; owned by the result */
+  int64_t worst_count; /* samples wrong with the highest loss first */
   int64_t *worst_index;
   int32_t *worst_guess, *worst_label;
   double *worst_loss;

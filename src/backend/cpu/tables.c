@@ -1,5 +1,8 @@
 #include "backend/cpu/tables.h"
 
+#include "backend/cpu/custom.h"
+#include "graph/custom.h"
+
 /* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. The first list may be
  * empty (a build without oneDNN); the second holds the plain references, which also fold constants. */
 #define BRAID_CPU_FAST_TABLES(X)                                                                                       \
@@ -39,11 +42,13 @@ static size_t append(const braid_cpu_table *const *tables, const braid_kernel **
 braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only, const braid_kernel ***out,
                                     size_t *count) {
   *count = 0;
-  size_t capacity = (references_only ? 0 : count_kernels(kFast)) + count_kernels(kReferences);
+  size_t custom = braid_custom_op_count();
+  size_t capacity = (references_only ? 0 : count_kernels(kFast)) + count_kernels(kReferences) + custom;
   const braid_kernel **list = braid_zalloc_array(allocator, capacity, sizeof *list);
   *out = list;
   if (!list) return BRAID_NO_MEMORY;
   if (!references_only) *count = append(kFast, list, *count);
   *count = append(kReferences, list, *count);
+  for (size_t i = 0; i < custom; i++) list[(*count)++] = braid_cpu_custom_kernel(i);
   return BRAID_OK;
 }

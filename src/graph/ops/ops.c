@@ -2,7 +2,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/custom.h"
 
 /* One line per family; each is defined in ops/<family>.c. */
 #define BRAID_OP_FAMILIES(X)                                                                                           \
@@ -46,7 +46,7 @@ const braid_op *braid_op_find(const char *name) {
   pthread_once(&once, fill);
   for (size_t slot = hash(name); slots[slot]; slot = (slot + 1) & (kSlots - 1))
     if (strcmp(slots[slot]->name, name) == 0) return slots[slot];
-  return NULL;
+  return braid_custom_op_find(name);
 }
 
 size_t braid_op_count(void) {

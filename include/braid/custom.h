@@ -1,0 +1,33 @@
+/* Ops of your own: for models that use an op which Braid does not have.
+ *
+ * A registered op can be used in graphs (braid_graph_add_node) and is found by the ONNX importer; it runs on the CPU.
+ * An op of an ONNX domain of its own is registered as "domain.Op". It has no gradient: training through it fails with a
+ * sentence that names it. */
+#ifndef BRAID_CUSTOM_H
+#define BRAID_CUSTOM_H
+
+#include "braid/graph.h"
+
+/* An input or output while the op computes: row-major, host memory. An optional one left out has desc NULL. */
+typedef struct braid_custom_array {
+  const braid_desc *desc;
+  void *data; /* an input's is only to be read */
+} braid_custom_array;
+
+typedef struct braid_custom_op {
+  const char *name;
+  int min_inputs, max_inputs, outputs;
+  /* Sets the type and shape of every output (braid_desc_init). All inputs that are present are known; one left out is
+   * NULL. Fails with braid_fail and a sentence when the inputs do not fit. */
+  braid_status (*infer)(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
+                        braid_desc *outputs, size_t output_count);
+  /* Computes all outputs. Called from the device's thread; the same node never runs twice at a time. */
+  braid_status (*compute)(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                          const braid_custom_array *outputs, size_t output_count);
+} braid_custom_op;
+
+/* Registers for the whole process; `op` and its name must stay valid. Register before loading models. INVALID_ARGUMENT
+ * if an entry is missing or the name is taken. Safe to call from several threads. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_custom_op_register(const braid_custom_op *op);
+
+#endif
