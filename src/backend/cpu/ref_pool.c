@@ -18,9 +18,12 @@ typedef struct pool_state {
   bool column_major; /* MaxPool's indices count along the first spatial dimension first */
 } pool_state;
 
+/* Indices count over the shape that the pooled one comes from; the result may be larger, then that lies in its corner.
+ * Sizes are those of planes, and the number of planes. */
 typedef struct unpool_state {
   braid_ref_float base;
-  int64_t inputs, outputs; /* elements */
+  int64_t pooled, planes;
+  int64_t source[BRAID_WINDOW_RANK], result[BRAID_WINDOW_RANK];
 } unpool_state;
 
 /* The part of one output's window that lies inside the input, as kernel places [first, last). */
@@ -85,6 +88,16 @@ static int64_t divisor_of(const pool_state *state, const patch *p) {
     count *= state->include_pad ? places_before(window, i, p->origin[i], window->input[i] + window->end[i])
                                 : p->last[i] - p->first[i];
   return count > 0 ? count : 1;
+}
+
+/* Where index `index` lies in the result of MaxUnpool; -1: nowhere. */
+static int64_t unpooled_place(const unpool_state *state, int64_t index) {
+  const int64_t *source = state->source, *result = state->result;
+  int64_t plane = source[0] * source[1] * source[2];
+  if (index < 0 || index >= state->planes * plane) return -1;
+  int64_t w = index % source[2], h = index / source[2] % source[1], d = index / source[2] / source[1] % source[0];
+  if (d >= result[0] || h >= result[1] || w >= result[2]) return -1;
+  return ((index / plane * result[0] + d) * result[1] + h) * result[2] + w;
 }
 
 /* Number of element `source` of a plane, counted as storage_order says. */
@@ -210,18 +223,27 @@ static braid_status init_global_grad(const braid_node_desc *node, void *self) {
   return status;
 }
 
-static braid_status init_unpool(const braid_node_desc *node, void *self) {
-  unpool_state *state = self;
-  state->inputs = braid_desc_count(&node->inputs[0].desc);
-  state->outputs = braid_desc_count(&node->outputs[0].desc);
+static braid_status init_unpool_shapes(const braid_node_desc *node, const braid_desc *pooled, const braid_desc *result,
+                                       unpool_state *state) {
+  braid_window window;
+  braid_status status = braid_geometry_unpool(node->attrs, pooled, &window);
+  if (status != BRAID_OK) return status;
+  state->pooled = braid_desc_count(pooled);
+  state->planes = pooled->dims[0] * pooled->dims[1];
+  for (int i = 0; i < BRAID_WINDOW_RANK; i++) {
+    int dimension = i - BRAID_WINDOW_RANK + result->rank;
+    state->source[i] = window.input[i];
+    state->result[i] = dimension < 2 ? 1 : result->dims[dimension];
+  }
   return BRAID_OK;
 }
 
+static braid_status init_unpool(const braid_node_desc *node, void *self) {
+  return init_unpool_shapes(node, &node->inputs[0].desc, &node->outputs[0].desc, self);
+}
+
 static braid_status init_unpool_grad(const braid_node_desc *node, void *self) {
-  unpool_state *state = self;
-  state->inputs = braid_desc_count(&node->outputs[0].desc);
-  state->outputs = braid_desc_count(&node->inputs[0].desc);
-  return BRAID_OK;
+  return init_unpool_shapes(node, &node->outputs[0].desc, &node->inputs[0].desc, self);
 }
 
 static bool match_max(const braid_node_desc *node, char *why, size_t why_bytes) {

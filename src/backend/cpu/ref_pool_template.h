@@ -134,14 +134,17 @@ static void NAME(global_max_backward)(const void *self, const void *const *input
     }
 }
 
-/* (x, indices): indices count over the whole output, row-major; those outside are left out. */
+/* (x, indices); indices that lie nowhere are left out. */
 static void NAME(unpool_forward)(const void *self, const void *const *inputs, void *const *outputs, void *scratch) {
   const unpool_state *state = self;
   const int64_t *indices = inputs[1];
   (void)scratch;
-  memset(outputs[0], 0, (size_t)state->outputs * sizeof(T));
-  for (int64_t i = 0; i < state->inputs; i++)
-    if (indices[i] >= 0 && indices[i] < state->outputs) ((T *)outputs[0])[indices[i]] = ((const T *)inputs[0])[i];
+  int64_t count = state->planes * state->result[0] * state->result[1] * state->result[2];
+  memset(outputs[0], 0, (size_t)count * sizeof(T));
+  for (int64_t i = 0; i < state->pooled; i++) {
+    int64_t at = unpooled_place(state, indices[i]);
+    if (at >= 0) ((T *)outputs[0])[at] = ((const T *)inputs[0])[i];
+  }
 }
 
 /* (dy, indices) */
@@ -150,8 +153,8 @@ static void NAME(unpool_backward)(const void *self, const void *const *inputs, v
   const int64_t *indices = inputs[1];
   (void)scratch;
 #pragma omp parallel for schedule(static)
-  for (int64_t i = 0; i < state->inputs; i++) {
-    bool inside = indices[i] >= 0 && indices[i] < state->outputs;
-    ((T *)outputs[0])[i] = inside ? ((const T *)inputs[0])[indices[i]] : 0;
+  for (int64_t i = 0; i < state->pooled; i++) {
+    int64_t at = unpooled_place(state, indices[i]);
+    ((T *)outputs[0])[i] = at >= 0 ? ((const T *)inputs[0])[at] : 0;
   }
 }
