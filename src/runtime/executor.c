@@ -1,0 +1,159 @@
+/* Running a plan: every step is submitted to its queue in the plan's order, with the events it has to wait for, and the
+ * queues do the rest; the caller sleeps until the last step of each queue is done. In steady state nothing is
+ * allocated, no lock is taken, and no step waits for the host.
+ *
+ * Why no dependency counters: a queue runs its tasks in order, so within a queue the plan's order is enough, and across
+ * queues hazard.c has reduced dependencies to the few events that order does not imply. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/try.h"
+#include "runtime/session.h"
+
+/* --- the caller's memory -------------------------------------------------------------------------------------------
+ */
+static void point_at(braid_port *port, void *address) {
+  if (port->bound == address) return;
+  port->bound = address;
+  for (size_t i = 0; i < port->slot_count; i++) *port->slots[i].where = address;
+}
+
+/* Memory in place of the caller's: made once, the first time it is wanted. */
+static braid_status spare_of(const braid_session *session, braid_port *port) {
+  if (!port->spare) port->spare = braid_alloc(session->allocator, port->bytes);
+  return port->spare ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "%.120s: %zu bytes asked for", port->name, port->bytes);
+}
+
+static bool usable(const braid_session *session, const void *pointer) {
+  return pointer && ((uintptr_t)pointer & (session->plan.host_alignment - 1)) == 0;
+}
+
+static braid_status bind_inputs(braid_session *session, const void *const *inputs) {
+  for (size_t i = 0; i < session->graph->input_count; i++) {
+    braid_port *port = &session->inputs[i];
+    if (port->storage < 0) continue;
+    if (!inputs || (!inputs[i] && port->bytes))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "no memory given for input %.120s", port->name);
+    if (usable(session, inputs[i])) {
+      point_at(port, (void *)inputs[i]);
+      continue;
+    }
+    BRAID_TRY(spare_of(session, port));
+    if (port->bytes) memcpy(port->spare, inputs[i], port->bytes);
+    point_at(port, port->spare);
+  }
+  return BRAID_OK;
+}
+
+static braid_status bind_outputs(braid_session *session, void *const *outputs) {
+  for (size_t i = 0; i < session->graph->output_count; i++) {
+    braid_port *port = &session->outputs[i];
+    void *given = outputs ? outputs[i] : NULL;
+    if (!usable(session, given)) BRAID_TRY(spare_of(session, port));
+    point_at(port, usable(session, given) ? given : port->spare);
+  }
+  return BRAID_OK;
+}
+
+static void copy_outputs(const braid_session *session, void *const *outputs) {
+  for (size_t i = 0; outputs && i < session->graph->output_count; i++) {
+    const braid_port *port = &session->outputs[i];
+    if (outputs[i] && port->bound != outputs[i]) memcpy(outputs[i], port->bound, port->bytes);
+  }
+}
+
+/* --- one run -------------------------------------------------------------------------------------------------------
+ */
+/* On failure the steps not submitted are completed as cancelled, so that nobody waits for them. */
+static braid_status submit_all(braid_session *session) {
+  size_t count = session->plan.steps.count, i = 0;
+  braid_status status = BRAID_OK;
+  for (; i < count; i++) {
+    braid_event_reset(&session->events[i]);
+    status = session->actions[i].submit(session->actions[i].queue, &session->tasks[i]);
+    if (status != BRAID_OK) break;
+  }
+  if (status != BRAID_OK) {
+    __atomic_store_n(&session->cancel, 1, __ATOMIC_RELEASE);
+    braid_event_complete(&session->events[i], status, NULL);
+    while (++i < count) {
+      braid_event_reset(&session->events[i]);
+      braid_event_complete(&session->events[i], braid_fail(BRAID_CANCELLED, "an earlier task failed"), NULL);
+    }
+  }
+  for (size_t q = 0; q < session->plan.queue_count; q++) {
+    const braid_backend *backend = session->devices[session->plan.queues[q].device].backend;
+    if (session->plan.queues[q].used && backend->flush) backend->flush(session->queues[q]);
+  }
+  return status;
+}
+
+/* Waits for the last step of every queue. */
+static braid_status wait_all(braid_session *session, int64_t timeout_ns) {
+  int64_t deadline = braid_now_ns() + timeout_ns;
+  bool limited = timeout_ns >= 0, failed = false;
+  for (size_t q = 0; q < session->plan.queue_count; q++) {
+    braid_step_id last = session->last_of_queue[q];
+    if (last < 0) continue;
+    int64_t left = limited ? deadline - braid_now_ns() : -1;
+    braid_status status = braid_event_wait(&session->events[last], limited && left < 0 ? 0 : left);
+    if (!braid_event_done(&session->events[last])) return BRAID_TIMEOUT;
+    failed |= status != BRAID_OK;
+  }
+  return failed ? BRAID_CANCELLED : BRAID_OK;
+}
+
+static braid_status fail_at(const braid_session *session, size_t step, braid_status status, const char *detail) {
+  const braid_step *at = &session->plan.steps.items[step];
+  return braid_fail(status, "node %.120s (%s) on %s%s%s: %s", at->label, at->op, session->devices[at->device].label,
+                    at->kernel ? ", kernel " : "", at->kernel ? at->kernel->name : "", detail);
+}
+
+/* The first step that failed by itself. */
+static braid_status find_failure(const braid_session *session) {
+  for (size_t i = 0; i < session->plan.steps.count; i++) {
+    const braid_event *event = &session->events[i];
+    if (event->status != BRAID_OK && event->status != BRAID_CANCELLED)
+      return fail_at(session, i, event->status, braid_event_detail(event));
+  }
+  return braid_fail(BRAID_CANCELLED, "the run was cancelled");
+}
+
+/* Gives the tasks that have not begun no chance, and the one that has begun as long again to come to its end. */
+static braid_status give_up(braid_session *session) {
+  size_t hung = 0;
+  while (hung < session->plan.steps.count && braid_event_done(&session->events[hung])) hung++;
+  __atomic_store_n(&session->cancel, 1, __ATOMIC_RELEASE);
+  session->lost = wait_all(session, session->timeout_ns) == BRAID_TIMEOUT;
+  char detail[96];
+  snprintf(detail, sizeof detail, "not done after %lld ms%s", (long long)(session->timeout_ns / 1000000),
+           session->lost ? "; the session is lost" : "");
+  return fail_at(session, hung < session->plan.steps.count ? hung : 0, BRAID_TIMEOUT, detail);
+}
+
+static void record(braid_session *session) {
+  for (size_t i = 0; i < session->plan.steps.count; i++) {
+    const braid_timing *timing = &session->events[i].timing;
+    int64_t ns = timing->end_ns - timing->start_ns;
+    if (timing->end_ns == 0) continue;
+    session->samples[i * kSamples + session->runs % kSamples] = ns > INT32_MAX ? INT32_MAX : (int32_t)ns;
+    if (session->trace) braid_trace_add(session->trace, (braid_step_id)i, timing->start_ns, timing->end_ns);
+  }
+  session->runs++;
+}
+
+braid_status braid_session_run(braid_session *session, const void *const *inputs, void *const *outputs) {
+  if (session->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung and has not come back");
+  BRAID_TRY(bind_inputs(session, inputs));
+  BRAID_TRY(bind_outputs(session, outputs));
+  __atomic_store_n(&session->cancel, 0, __ATOMIC_RELEASE);
+  braid_status status = submit_all(session);
+  braid_status waited = wait_all(session, session->timeout_ns);
+  if (waited == BRAID_TIMEOUT) return give_up(session);
+  if (status != BRAID_OK || waited != BRAID_OK || __atomic_load_n(&session->cancel, __ATOMIC_ACQUIRE))
+    return find_failure(session);
+  record(session);
+  copy_outputs(session, outputs);
+  return BRAID_OK;
+}

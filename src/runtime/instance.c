@@ -1,0 +1,147 @@
+/* Instances of values: where they are, and how they get somewhere else. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "base/vector.h"
+#include "runtime/plan.h"
+#include "runtime/steps.h"
+
+braid_status braid_plan_add_storage(braid_plan *plan, braid_storage_kind kind, int space, size_t bytes,
+                                    braid_storage_id *out) {
+  braid_storage *storages =
+      braid_grow(plan->allocator, plan->storages, plan->storage_count, &plan->storage_capacity, sizeof *storages);
+  *out = -1;
+  if (!storages) return BRAID_NO_MEMORY;
+  plan->storages = storages;
+  storages[plan->storage_count] = (braid_storage){
+      .kind = kind, .space = space, .bytes = bytes, .first = -1, .last = -1, .same_as = -1, .index = -1, .value = -1};
+  *out = (braid_storage_id)plan->storage_count++;
+  return BRAID_OK;
+}
+
+braid_status braid_plan_add_instance(braid_plan *plan, braid_value_id value, int space, braid_layout layout,
+                                     braid_storage_id storage, bool listed, braid_instance_id *out) {
+  braid_instance *instances =
+      braid_grow(plan->allocator, plan->instances, plan->instance_count, &plan->instance_capacity, sizeof *instances);
+  *out = -1;
+  if (!instances) return BRAID_NO_MEMORY;
+  plan->instances = instances;
+  braid_instance *instance = &instances[plan->instance_count];
+  *instance = (braid_instance){
+      .value = value, .space = space, .desc = plan->graph->values[value].desc, .storage = storage, .next = -1};
+  instance->desc.layout = layout;
+  *out = (braid_instance_id)plan->instance_count++;
+  if (!listed) return BRAID_OK;
+  braid_instance_id *link = &plan->first_instance[value]; /* appended: the first is where the value comes from */
+  while (*link >= 0) link = &plan->instances[*link].next;
+  *link = *out;
+  return BRAID_OK;
+}
+
+braid_status braid_plan_new_instance(braid_plan *plan, braid_value_id value, int space, braid_layout layout,
+                                     braid_storage_kind kind, bool listed, braid_instance_id *out) {
+  braid_desc desc = plan->graph->values[value].desc;
+  desc.layout = layout;
+  braid_storage_id storage;
+  BRAID_TRY(braid_plan_add_storage(plan, kind, space, braid_desc_bytes(&desc), &storage));
+  return braid_plan_add_instance(plan, value, space, layout, storage, listed, out);
+}
+
+/* The device that works in a space: `preferred` if it does, else the first; -1: none (a host without unified device).
+ */
+static int device_of(const braid_plan *plan, int space, int preferred) {
+  if (preferred >= 0 && plan->devices[preferred].space == space) return preferred;
+  for (size_t i = 0; i < plan->device_count; i++)
+    if (plan->devices[i].space == space) return (int)i;
+  return -1;
+}
+
+/* --- where values come from ----------------------------------------------------------------------------------------
+ */
+static bool bindable(const braid_plan *plan, const braid_tensor *tensor) {
+  return ((uintptr_t)braid_tensor_const_data(tensor) & (plan->host_alignment - 1)) == 0;
+}
+
+/* The first instance of a value that no node computes. Constants are had in every space without a transfer at run
+ * time: they are uploaded once. */
+static braid_status source(braid_plan *plan, braid_value_id id, int space, braid_instance_id *out) {
+  const braid_value *value = &plan->graph->values[id];
+  if (value->kind == BRAID_VALUE_INPUT) {
+    BRAID_TRY(braid_plan_new_instance(plan, id, kHostSpace, BRAID_LAYOUT_PLAIN, BRAID_STORAGE_INPUT, true, out));
+    braid_storage *storage = &plan->storages[plan->instances[*out].storage];
+    for (size_t i = 0; i < plan->graph->input_count; i++)
+      if (plan->graph->inputs[i] == id) storage->index = (int)i;
+    return BRAID_OK;
+  }
+  if (!value->tensor) return braid_fail(BRAID_INTERNAL, "value %.120s is read before it is computed", value->name);
+  bool constant = braid_plan_is_constant(plan, id);
+  if (!constant) space = plan->homes[id];
+  bool in_place = constant && space == kHostSpace && bindable(plan, value->tensor);
+  BRAID_TRY(braid_plan_new_instance(plan, id, space, BRAID_LAYOUT_PLAIN,
+                                    in_place ? BRAID_STORAGE_TENSOR : BRAID_STORAGE_PERSISTENT, true, out));
+  plan->storages[plan->instances[*out].storage].value = id;
+  return BRAID_OK;
+}
+
+/* --- conversions and transfers -------------------------------------------------------------------------------------
+ */
+static braid_status convert(braid_plan *plan, braid_instance_id from, braid_layout layout, int preferred,
+                            braid_instance_id *out) {
+  const braid_instance instance = plan->instances[from];
+  bool setup = braid_plan_is_constant(plan, instance.value);
+  BRAID_TRY(braid_plan_new_instance(plan, instance.value, instance.space, layout,
+                                    setup ? BRAID_STORAGE_PERSISTENT : BRAID_STORAGE_ARENA, true, out));
+  return braid_plan_add_conversion(plan, device_of(plan, instance.space, preferred), from, *out, setup);
+}
+
+static braid_status transfer(braid_plan *plan, braid_instance_id from, int space, braid_instance_id *out) {
+  const braid_instance instance = plan->instances[from];
+  int source_device = device_of(plan, instance.space, -1), target_device = device_of(plan, space, -1);
+  braid_step_kind kind = BRAID_STEP_COPY;
+  if (space == kHostSpace) {
+    kind = BRAID_STEP_READ;
+  } else if (instance.space == kHostSpace) {
+    kind = BRAID_STEP_WRITE;
+  } else {
+    const braid_plan_device *to = &plan->devices[target_device], *other = &plan->devices[source_device];
+    bool peers = to->backend == other->backend && to->backend->peer && to->backend->peer(to->self, other->self);
+    if (!peers) {
+      braid_instance_id hop;
+      BRAID_TRY(transfer(plan, from, kHostSpace, &hop));
+      return transfer(plan, hop, space, out);
+    }
+  }
+  BRAID_TRY(braid_plan_new_instance(plan, instance.value, space, instance.desc.layout, BRAID_STORAGE_ARENA, true, out));
+  return braid_plan_add_transfer(plan, kind, kind == BRAID_STEP_READ ? source_device : target_device, from, *out);
+}
+
+/* The instance that is cheapest to start from: in the space if there is one, in the layout if there is one. */
+static braid_instance_id nearest(const braid_plan *plan, braid_value_id value, int space, braid_layout layout) {
+  braid_instance_id best = -1;
+  int best_score = -1;
+  for (braid_instance_id i = plan->first_instance[value]; i >= 0; i = plan->instances[i].next) {
+    const braid_instance *instance = &plan->instances[i];
+    int score = 2 * (instance->space == space) + (instance->desc.layout == layout);
+    if (score > best_score) {
+      best = i;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+braid_status braid_plan_get(braid_plan *plan, braid_value_id value, int space, braid_layout layout, int device,
+                            braid_instance_id *out) {
+  braid_instance_id found = nearest(plan, value, space, layout);
+  bool elsewhere = found >= 0 && plan->instances[found].space != space;
+  if (found < 0 || (elsewhere && braid_plan_is_constant(plan, value))) BRAID_TRY(source(plan, value, space, &found));
+  /* Without a device that works on host memory, data from a device is converted there before it comes. */
+  bool convert_first = device_of(plan, space, device) < 0;
+  if (convert_first && plan->instances[found].space != space && plan->instances[found].desc.layout != layout)
+    BRAID_TRY(convert(plan, found, layout, -1, &found));
+  if (plan->instances[found].space != space) BRAID_TRY(transfer(plan, found, space, &found));
+  if (plan->instances[found].desc.layout != layout) BRAID_TRY(convert(plan, found, layout, device, &found));
+  *out = found;
+  return BRAID_OK;
+}

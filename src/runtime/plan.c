@@ -1,0 +1,387 @@
+#include "runtime/plan.h"
+
+#include <string.h>
+
+#include "base/try.h"
+#include "runtime/steps.h"
+
+/* --- questions -----------------------------------------------------------------------------------------------------
+ */
+bool braid_plan_is_constant(const braid_plan *plan, braid_value_id id) {
+  const braid_value *value = &plan->graph->values[id];
+  if (value->kind == BRAID_VALUE_CONSTANT) return true;
+  bool kept = value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
+  return kept && !plan->training && value->next < 0;
+}
+
+braid_storage_id braid_plan_find(const braid_plan *plan, braid_storage_id id) {
+  while (plan->storages[id].same_as >= 0) id = plan->storages[id].same_as;
+  return id;
+}
+
+braid_storage *braid_plan_storage(const braid_plan *plan, braid_storage_id id) {
+  return &plan->storages[braid_plan_find(plan, id)];
+}
+
+/* --- nodes ---------------------------------------------------------------------------------------------------------
+ */
+/* The layout in which an operand is at hand for a device: that of its instance there, else of the first one. */
+static braid_layout delivered(const braid_plan *plan, braid_value_id value, int space) {
+  braid_instance_id found = plan->first_instance[value];
+  for (braid_instance_id i = found; i >= 0; i = plan->instances[i].next)
+    if (plan->instances[i].space == space) {
+      found = i;
+      break;
+    }
+  return found >= 0 ? plan->instances[found].desc.layout : BRAID_LAYOUT_PLAIN;
+}
+
+/* An element-by-element op works in any layout that all its operands share: that of the first that has one. Operands of
+ * one element fit every layout. Padding must stay zero, which only the caller of an op could promise, so a padded
+ * layout is not followed. */
+static braid_layout followed(const braid_plan *plan, const braid_node *node, const braid_layout *inputs) {
+  const braid_graph *graph = plan->graph;
+  const braid_desc *shape = &graph->values[node->outputs[0]].desc;
+  braid_layout layout = BRAID_LAYOUT_PLAIN;
+  if (!(node->op->flags & BRAID_OP_ELEMENTWISE)) return layout;
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0 && !braid_desc_same_shape(&graph->values[node->outputs[i]].desc, shape)) return layout;
+  for (size_t i = node->input_count; i-- > 0;) {
+    if (node->inputs[i] < 0) continue;
+    const braid_desc *input = &graph->values[node->inputs[i]].desc;
+    if (!braid_desc_same_shape(input, shape)) {
+      if (braid_desc_count(input) != 1) return BRAID_LAYOUT_PLAIN;
+      continue;
+    }
+    if (inputs[i] != BRAID_LAYOUT_PLAIN) layout = inputs[i];
+  }
+  bool padded = layout == BRAID_LAYOUT_BLOCKED16 && shape->dims[1] % 16 != 0;
+  return padded ? BRAID_LAYOUT_PLAIN : layout;
+}
+
+/* Asks for the layouts of a node's operands: `layouts` gets inputs, then outputs. What the kernel is told differs in
+ * one case: an element-by-element kernel sees PLAIN operands, since any order of the elements is as good. */
+static void choose_layouts(const braid_plan *plan, const braid_node *node, const braid_placement *place,
+                           braid_node_desc *desc, braid_operand *operands, braid_layout *layouts) {
+  const braid_plan_device *device = &plan->devices[place->device];
+  size_t inputs = node->input_count, count = inputs + node->output_count;
+  for (size_t i = 0; i < count; i++) {
+    layouts[i] =
+        i < inputs && node->inputs[i] >= 0 ? delivered(plan, node->inputs[i], device->space) : BRAID_LAYOUT_PLAIN;
+    operands[i].desc.layout = layouts[i];
+  }
+  bool asked = place->kernel->layouts || device->backend->layouts;
+  if (asked) {
+    if (place->kernel->layouts) place->kernel->layouts(desc, layouts, layouts + inputs);
+    if (device->backend->layouts)
+      device->backend->layouts(device->self, place->kernel, desc, layouts, layouts + inputs);
+    for (size_t i = 0; i < count; i++) operands[i].desc.layout = layouts[i];
+    return;
+  }
+  braid_layout common = followed(plan, node, layouts);
+  for (size_t i = 0; i < count; i++) {
+    layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
+    operands[i].desc.layout = BRAID_LAYOUT_PLAIN;
+  }
+}
+
+static braid_operand *describe(const braid_plan *plan, const braid_node *node, braid_node_desc *desc) {
+  size_t inputs = node->input_count, count = inputs + node->output_count;
+  braid_operand *operands = braid_arena_alloc(plan->arena, (count + 1) * sizeof *operands);
+  if (!operands) return NULL;
+  for (size_t i = 0; i < count; i++) {
+    braid_value_id id = i < inputs ? node->inputs[i] : node->outputs[i - inputs];
+    if (id < 0) continue;
+    const braid_value *value = &plan->graph->values[id];
+    bool constant = i < inputs && braid_plan_is_constant(plan, id);
+    operands[i] = (braid_operand){true, value->desc, constant ? braid_tensor_const_data(value->tensor) : NULL};
+  }
+  *desc = (braid_node_desc){.op = node->op->name,
+                            .name = node->name,
+                            .attrs = &node->attrs,
+                            .input_count = inputs,
+                            .output_count = node->output_count,
+                            .inputs = operands,
+                            .outputs = operands + inputs,
+                            .training = plan->training};
+  return operands;
+}
+
+/* Brings the inputs to where the step needs them and makes the outputs. */
+static braid_status place_operands(braid_plan *plan, const braid_node *node, const braid_layout *layouts,
+                                   braid_step *step) {
+  int space = plan->devices[step->device].space;
+  size_t inputs = node->input_count;
+  for (size_t i = 0; i < inputs; i++) {
+    step->instances[i] = -1;
+    if (node->inputs[i] < 0) continue;
+    bool folded = i < 32 && (step->info.constants_folded >> i & 1);
+    if (folded)
+      plan->folded_bytes += braid_desc_bytes(&plan->graph->values[node->inputs[i]].desc);
+    else
+      BRAID_TRY(braid_plan_get(plan, node->inputs[i], space, layouts[i], step->device, &step->instances[i]));
+  }
+  for (size_t i = 0; i < node->output_count; i++) {
+    step->instances[inputs + i] = -1;
+    if (node->outputs[i] < 0) continue;
+    BRAID_TRY(braid_plan_new_instance(plan, node->outputs[i], space, layouts[inputs + i], BRAID_STORAGE_ARENA, true,
+                                      &step->instances[inputs + i]));
+  }
+  step->workspace = -1;
+  if (!step->info.workspace_bytes) return BRAID_OK;
+  return braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, space, step->info.workspace_bytes, &step->workspace);
+}
+
+static braid_status build_node(braid_plan *plan, braid_node_id id) {
+  const braid_node *node = &plan->graph->nodes[id];
+  const braid_placement *place = &plan->places[id];
+  const braid_plan_device *device = &plan->devices[place->device];
+  size_t count = node->input_count + node->output_count;
+  braid_step step = {.kind = BRAID_STEP_KERNEL,
+                     .device = place->device,
+                     .queue = 2 * place->device,
+                     .node = id,
+                     .label = node->name,
+                     .op = node->op->name,
+                     .why = place->why,
+                     .kernel = place->kernel,
+                     .input_count = node->input_count,
+                     .output_count = node->output_count};
+  step.desc = braid_arena_alloc(plan->arena, sizeof *step.desc);
+  step.instances = braid_arena_alloc(plan->arena, (count + 1) * sizeof *step.instances);
+  braid_layout *layouts = braid_arena_alloc(plan->arena, (count + 1) * sizeof *layouts);
+  if (!step.desc || !step.instances || !layouts) return BRAID_NO_MEMORY;
+  braid_operand *operands = describe(plan, node, step.desc);
+  if (!operands) return BRAID_NO_MEMORY;
+  choose_layouts(plan, node, place, step.desc, operands, layouts);
+  braid_status status = device->backend->prepare(device->self, step.kernel, step.desc, &step.prepared, &step.info);
+  if (status != BRAID_OK)
+    return braid_fail_prefix(status, "node %.120s (%s): kernel %s", node->name, step.op, step.kernel->name);
+  status = place_operands(plan, node, layouts, &step);
+  for (size_t i = 0; i < count; i++) operands[i].constant = NULL; /* from here on only what is bound may be read */
+  if (status == BRAID_OK) return braid_plan_append(plan, false, &step);
+  device->backend->discard(device->self, step.prepared);
+  return status;
+}
+
+/* A view is its input under another name. Unless the shape stays, the memory must be plain for that. */
+static braid_status build_view(braid_plan *plan, const braid_node *node) {
+  const braid_graph *graph = plan->graph;
+  braid_value_id from = node->inputs[0], to = node->outputs[0];
+  braid_instance_id base = plan->first_instance[from];
+  bool same = braid_desc_same_shape(&graph->values[from].desc, &graph->values[to].desc);
+  if (base < 0 || (!same && plan->instances[base].desc.layout != BRAID_LAYOUT_PLAIN)) {
+    const braid_value *value = &graph->values[from];
+    int space = base >= 0                          ? plan->instances[base].space
+                : value->kind == BRAID_VALUE_INPUT ? kHostSpace
+                                                   : plan->homes[from];
+    BRAID_TRY(braid_plan_get(plan, from, space, BRAID_LAYOUT_PLAIN, -1, &base));
+  }
+  const braid_instance instance = plan->instances[base];
+  braid_instance_id view;
+  return braid_plan_add_instance(plan, to, instance.space, instance.desc.layout, instance.storage, true, &view);
+}
+
+/* --- the graph's outputs and its states' updates -------------------------------------------------------------------
+ */
+/* May the output be computed straight into the caller's memory? */
+static bool owns_memory(const braid_plan *plan, size_t index) {
+  const braid_graph *graph = plan->graph;
+  braid_value_id root = plan->roots[graph->outputs[index]];
+  if (graph->values[root].kind != BRAID_VALUE_RESULT) return false;
+  for (size_t i = 0; i < index; i++)
+    if (plan->roots[graph->outputs[i]] == root) return false;
+  for (size_t i = 0; i < graph->value_count; i++)
+    if (graph->values[i].next >= 0 && plan->roots[graph->values[i].next] == root) return false;
+  return true;
+}
+
+static braid_status build_output(braid_plan *plan, size_t index) {
+  braid_value_id value = plan->graph->outputs[index];
+  braid_instance_id from, to;
+  if (owns_memory(plan, index)) {
+    BRAID_TRY(braid_plan_get(plan, value, kHostSpace, BRAID_LAYOUT_PLAIN, plan->host_device, &to));
+    braid_storage *storage = &plan->storages[plan->instances[to].storage];
+    storage->kind = BRAID_STORAGE_OUTPUT;
+    storage->index = (int)index;
+    return BRAID_OK;
+  }
+  BRAID_TRY(braid_plan_new_instance(plan, value, kHostSpace, BRAID_LAYOUT_PLAIN, BRAID_STORAGE_OUTPUT, false, &to));
+  plan->storages[plan->instances[to].storage].index = (int)index;
+  int space = plan->host_device >= 0 ? kHostSpace : plan->devices[0].space;
+  BRAID_TRY(braid_plan_get(plan, value, space, BRAID_LAYOUT_PLAIN, plan->host_device, &from));
+  if (space == kHostSpace) return braid_plan_add_copy(plan, "copy", from, to);
+  return braid_plan_add_transfer(plan, BRAID_STEP_READ, 0, from, to);
+}
+
+static bool is_mutable(const braid_plan *plan, braid_value_id id) {
+  braid_value_kind kind = plan->graph->values[id].kind;
+  return (kind == BRAID_VALUE_PARAMETER || kind == BRAID_VALUE_STATE) && !braid_plan_is_constant(plan, id);
+}
+
+/* Outputs that show what a state was before the run, and updates that take over another state's old value, are copied
+ * away first. */
+static braid_status build_before(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  for (size_t i = 0; i < graph->output_count; i++)
+    if (is_mutable(plan, graph->outputs[i])) BRAID_TRY(build_output(plan, i));
+  for (size_t i = 0; i < graph->value_count; i++) {
+    braid_value_id next = graph->values[i].next;
+    if (next < 0 || graph->values[next].kind == BRAID_VALUE_RESULT) continue;
+    braid_instance_id old;
+    BRAID_TRY(braid_plan_get(plan, next, plan->homes[i], BRAID_LAYOUT_PLAIN, -1, &old));
+    BRAID_TRY(braid_plan_new_instance(plan, next, plan->homes[i], BRAID_LAYOUT_PLAIN, BRAID_STORAGE_ARENA, false,
+                                      &plan->updates[i]));
+    BRAID_TRY(braid_plan_add_copy(plan, "keep", old, plan->updates[i]));
+  }
+  return BRAID_OK;
+}
+
+static braid_status build_after(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  for (size_t i = 0; i < graph->output_count; i++)
+    if (!is_mutable(plan, graph->outputs[i])) BRAID_TRY(build_output(plan, i));
+  for (size_t i = 0; i < graph->value_count; i++) {
+    braid_value_id next = graph->values[i].next;
+    if (next < 0) continue;
+    braid_instance_id state; /* there, though perhaps nobody reads it */
+    BRAID_TRY(braid_plan_get(plan, (braid_value_id)i, plan->homes[i], BRAID_LAYOUT_PLAIN, -1, &state));
+    if (graph->values[next].kind != BRAID_VALUE_RESULT) continue;
+    BRAID_TRY(braid_plan_get(plan, next, plan->homes[i], BRAID_LAYOUT_PLAIN, -1, &plan->updates[i]));
+  }
+  return BRAID_OK;
+}
+
+static braid_status build(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  BRAID_TRY(build_before(plan));
+  for (size_t i = 0; i < graph->node_count; i++) {
+    braid_node_id id = plan->order[i];
+    BRAID_TRY(plan->places[id].device < 0 ? build_view(plan, &graph->nodes[id]) : build_node(plan, id));
+  }
+  return build_after(plan);
+}
+
+/* --- the whole -----------------------------------------------------------------------------------------------------
+ */
+/* A node is a view if its op only renames memory. A name for a state that has to show the old value after the run (an
+ * output, another's update) is a computation instead: the state will have changed by then. */
+static void find_views(braid_plan *plan, const bool *shown) {
+  const braid_graph *graph = plan->graph;
+  for (size_t i = 0; i < graph->value_count; i++) plan->roots[i] = (braid_value_id)i;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    if (!(node->op->flags & BRAID_OP_VIEW) || node->inputs[0] < 0 || node->outputs[0] < 0) continue;
+    bool alone = true;
+    for (size_t j = 1; j < node->output_count; j++) alone &= node->outputs[j] < 0;
+    braid_value_id root = plan->roots[node->inputs[0]];
+    const braid_desc *from = &graph->values[node->inputs[0]].desc, *to = &graph->values[node->outputs[0]].desc;
+    plan->views[i] = alone && from->dtype == to->dtype && braid_desc_count(from) == braid_desc_count(to) &&
+                     !(shown[node->outputs[0]] && is_mutable(plan, root));
+    if (plan->views[i]) plan->roots[node->outputs[0]] = root;
+  }
+}
+
+/* A state lives where its update is computed, else where it is used first. */
+static void find_homes(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  int fallback = plan->host_device >= 0 ? kHostSpace : plan->devices[0].space;
+  for (size_t i = 0; i < graph->value_count; i++) plan->homes[i] = -1;
+  for (size_t i = 0; i < graph->value_count; i++) {
+    if (graph->values[i].next < 0) continue;
+    const braid_value *next = &graph->values[plan->roots[graph->values[i].next]];
+    if (next->kind == BRAID_VALUE_RESULT) plan->homes[i] = plan->devices[plan->places[next->producer].device].space;
+  }
+  for (size_t i = 0; i < graph->node_count; i++) {
+    if (plan->places[i].device < 0) continue;
+    for (size_t j = 0; j < graph->nodes[i].input_count; j++) {
+      braid_value_id id = graph->nodes[i].inputs[j];
+      if (id < 0) continue;
+      int space = plan->devices[plan->places[i].device].space;
+      if (plan->homes[id] < 0) plan->homes[id] = space;
+      if (plan->homes[plan->roots[id]] < 0) plan->homes[plan->roots[id]] = space;
+    }
+  }
+  for (size_t i = 0; i < graph->value_count; i++)
+    if (plan->homes[i] < 0) plan->homes[i] = fallback;
+}
+
+static void find_spaces(braid_plan *plan) {
+  plan->host_device = -1;
+  plan->space_count = 1;
+  plan->host_alignment = 1;
+  for (size_t i = 0; i < plan->device_count; i++) {
+    braid_plan_device *device = &plan->devices[i];
+    bool unified = device->info->memory == BRAID_MEMORY_UNIFIED;
+    device->space = unified ? kHostSpace : plan->space_count++;
+    if (!unified) continue;
+    if (plan->host_device < 0) plan->host_device = (int)i;
+    if (device->info->host_alignment > plan->host_alignment) plan->host_alignment = device->info->host_alignment;
+  }
+  for (size_t i = 0; i < plan->queue_count; i++)
+    plan->queues[i] = (braid_plan_queue){.device = (int)(i / 2), .transfers = i % 2};
+}
+
+static braid_status allocate(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  size_t values = graph->value_count, nodes = graph->node_count;
+  plan->places = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->places);
+  plan->order = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->order);
+  plan->views = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->views);
+  plan->roots = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->roots);
+  plan->first_instance = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->first_instance);
+  plan->updates = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->updates);
+  plan->homes = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->homes);
+  plan->queues = braid_arena_alloc(plan->arena, plan->queue_count * sizeof *plan->queues);
+  plan->arena_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->arena_bytes);
+  plan->persistent_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->persistent_bytes);
+  if (!plan->places || !plan->order || !plan->views || !plan->roots || !plan->first_instance || !plan->updates ||
+      !plan->homes || !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
+    return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < values; i++) plan->first_instance[i] = plan->updates[i] = -1;
+  return BRAID_OK;
+}
+
+braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_device *devices, size_t device_count,
+                             const braid_session_options *options) {
+  *plan = (braid_plan){.allocator = graph->allocator,
+                       .graph = graph,
+                       .training = options->training,
+                       .no_reuse = options->no_reuse,
+                       .devices = devices,
+                       .device_count = device_count,
+                       .queue_count = 2 * device_count};
+  BRAID_TRY(braid_arena_create(plan->allocator, &plan->arena));
+  BRAID_TRY(allocate(plan));
+  bool *shown = braid_arena_alloc(plan->arena, graph->value_count + 1);
+  if (!shown) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < graph->output_count; i++) shown[graph->outputs[i]] = true;
+  for (size_t i = 0; i < graph->value_count; i++)
+    if (graph->values[i].next >= 0) shown[graph->values[i].next] = true;
+  find_spaces(plan);
+  find_views(plan, shown);
+  BRAID_TRY(braid_plan_place(plan, options->place));
+  BRAID_TRY(braid_plan_order(plan));
+  find_homes(plan);
+  BRAID_TRY(build(plan));
+  BRAID_TRY(braid_plan_share(plan));
+  BRAID_TRY(braid_plan_memory(plan));
+  return braid_plan_hazards(plan);
+}
+
+static void discard_all(const braid_plan *plan, const braid_step_list *list) {
+  for (size_t i = 0; i < list->count; i++) {
+    const braid_plan_device *device = &plan->devices[list->items[i].device];
+    if (list->items[i].prepared) device->backend->discard(device->self, list->items[i].prepared);
+  }
+  braid_free(plan->allocator, list->items);
+}
+
+void braid_plan_deinit(braid_plan *plan) {
+  discard_all(plan, &plan->setup);
+  discard_all(plan, &plan->steps);
+  braid_free(plan->allocator, plan->instances);
+  braid_free(plan->allocator, plan->storages);
+  braid_arena_destroy(plan->arena);
+  *plan = (braid_plan){.allocator = plan->allocator};
+}

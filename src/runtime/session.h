@@ -1,0 +1,78 @@
+/* Sessions inside: a plan bound to memory and queues. */
+#ifndef BRAID_RUNTIME_SESSION_H
+#define BRAID_RUNTIME_SESSION_H
+
+#include "device/event.h"
+#include "runtime/plan.h"
+#include "runtime/trace.h"
+
+/* The memory of a space: an arena for what is shared over time, a region for what persists. */
+typedef struct braid_space_memory {
+  const braid_plan_device *owner; /* who allocates; NULL: the session itself (host memory without unified device) */
+  void *arena, *persistent;       /* buffers of the owner, or memory */
+  uint8_t *arena_host, *persistent_host;
+} braid_space_memory;
+
+/* A place in a task that holds the address of a storage of the caller's. */
+typedef struct braid_slot {
+  braid_storage_id storage;
+  void **where;
+} braid_slot;
+
+/* Memory that the caller gives at each run: one input or output. */
+typedef struct braid_port {
+  const braid_desc *desc;
+  const char *name;
+  braid_storage_id storage; /* -1: an input that nothing reads */
+  const braid_slot *slots;
+  size_t slot_count, bytes;
+  void *bound; /* what the slots hold */
+  void *spare; /* our own memory, made when the caller's cannot be used (unaligned, or none given) */
+} braid_port;
+
+enum { kSamples = 16 };
+
+/* What executing a step takes. */
+typedef struct braid_action {
+  braid_status (*submit)(void *queue, braid_task *task);
+  void *queue;
+} braid_action;
+
+struct braid_session {
+  const braid_allocator *allocator;
+  braid_graph *graph;
+  braid_registry *registry, *own_registry;
+  braid_plan_device *devices;
+  size_t device_count;
+  braid_plan plan;
+  braid_space_memory *memory; /* per space */
+  void **queues;              /* per plan queue; NULL: unused */
+
+  /* per step */
+  braid_task *tasks;
+  braid_event *events;
+  braid_event **waits; /* of all steps, one after the other */
+  braid_binding *bindings;
+  braid_action *actions;
+  int32_t *samples; /* kSamples durations each, in ns; -1: none yet */
+  braid_step_id *last_of_queue;
+  uint32_t cancel;
+
+  braid_port *inputs, *outputs;
+  braid_slot *slots;
+  size_t slot_count;
+  uint64_t runs;
+  int64_t timeout_ns; /* < 0: none */
+  bool lost;          /* a task hung: its memory may still be written, so nothing runs any more */
+  double prepare_ms;
+  braid_trace *trace; /* NULL: none */
+};
+
+/* bind.c: memory, queues and tasks for the plan; undone by braid_session_destroy. */
+BRAID_MUST_CHECK braid_status braid_session_bind(braid_session *session);
+void braid_session_unbind(braid_session *session);
+/* Writes or reads a storage that persists, at once. */
+BRAID_MUST_CHECK braid_status braid_session_transfer(braid_session *session, braid_storage_id storage, void *host,
+                                                     bool write);
+
+#endif

@@ -1,0 +1,111 @@
+#include "runtime/steps.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "base/vector.h"
+
+static void discard(const braid_plan *plan, const braid_step *step) {
+  const braid_plan_device *device = &plan->devices[step->device];
+  if (step->prepared) device->backend->discard(device->self, step->prepared);
+}
+
+braid_status braid_plan_append(braid_plan *plan, bool setup, braid_step *step) {
+  braid_step_list *list = setup ? &plan->setup : &plan->steps;
+  braid_step *items = braid_grow(plan->allocator, list->items, list->count, &list->capacity, sizeof *items);
+  if (!items) {
+    discard(plan, step);
+    return BRAID_NO_MEMORY;
+  }
+  list->items = items;
+  items[list->count++] = *step;
+  return BRAID_OK;
+}
+
+static const char *label_of(braid_plan *plan, const char *verb, braid_instance_id instance) {
+  char text[160];
+  int length =
+      snprintf(text, sizeof text, "%s %.140s", verb, plan->graph->values[plan->instances[instance].value].name);
+  return braid_arena_text(plan->arena, text, (size_t)length);
+}
+
+/* A step with one input and one output. */
+static braid_status init_move(braid_plan *plan, braid_step *step, const char *verb, braid_instance_id from,
+                              braid_instance_id to) {
+  step->node = -1;
+  step->why = "";
+  step->workspace = -1;
+  step->input_count = step->output_count = 1;
+  step->label = label_of(plan, verb, from);
+  step->instances = braid_arena_alloc(plan->arena, 2 * sizeof *step->instances);
+  if (!step->label || !step->instances) return BRAID_NO_MEMORY;
+  step->instances[0] = from;
+  step->instances[1] = to;
+  return BRAID_OK;
+}
+
+braid_status braid_plan_add_transfer(braid_plan *plan, braid_step_kind kind, int device, braid_instance_id from,
+                                     braid_instance_id to) {
+  static const char *const kVerbs[] = {
+      [BRAID_STEP_WRITE] = "write", [BRAID_STEP_READ] = "read", [BRAID_STEP_COPY] = "copy"};
+  bool within = plan->instances[from].space == plan->instances[to].space;
+  const braid_device_info *info = plan->devices[device].info;
+  bool own_queue = !within && info->memory == BRAID_MEMORY_SEPARATE && info->max_queues > 1;
+  braid_step step = {.kind = kind, .device = device, .queue = 2 * device + own_queue, .op = "Transfer"};
+  BRAID_TRY(init_move(plan, &step, kVerbs[kind], from, to));
+  return braid_plan_append(plan, false, &step);
+}
+
+braid_status braid_plan_add_copy(braid_plan *plan, const char *verb, braid_instance_id from, braid_instance_id to) {
+  int space = plan->instances[from].space, device = plan->host_device;
+  for (size_t i = 0; space != kHostSpace && i < plan->device_count; i++)
+    if (plan->devices[i].space == space) device = (int)i;
+  braid_step step = {.kind = BRAID_STEP_COPY, .device = device, .queue = 2 * device, .op = "Copy"};
+  BRAID_TRY(init_move(plan, &step, verb, from, to));
+  return braid_plan_append(plan, false, &step);
+}
+
+braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_instance_id from, braid_instance_id to,
+                                       bool setup) {
+  static const struct braid_attrs kNoAttributes;
+  const braid_plan_device *where = &plan->devices[device];
+  braid_step step = {.kind = BRAID_STEP_KERNEL, .device = device, .queue = 2 * device, .op = "LayoutConvert"};
+  BRAID_TRY(init_move(plan, &step, "convert", from, to));
+  braid_operand *operands = braid_arena_alloc(plan->arena, 2 * sizeof *operands);
+  step.desc = braid_arena_alloc(plan->arena, sizeof *step.desc);
+  if (!operands || !step.desc) return BRAID_NO_MEMORY;
+  operands[0] = (braid_operand){true, plan->instances[from].desc, NULL};
+  operands[1] = (braid_operand){true, plan->instances[to].desc, NULL};
+  *step.desc = (braid_node_desc){.op = step.op,
+                                 .name = step.label,
+                                 .attrs = &kNoAttributes,
+                                 .input_count = 1,
+                                 .output_count = 1,
+                                 .inputs = operands,
+                                 .outputs = operands + 1,
+                                 .training = plan->training};
+  char why[256];
+  step.kernel = braid_device_find_kernel(where->device, step.desc, why, sizeof why);
+  if (!step.kernel)
+    return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step.label,
+                      braid_layout_name(operands[0].desc.layout), braid_layout_name(operands[1].desc.layout), why);
+  BRAID_TRY(where->backend->prepare(where->self, step.kernel, step.desc, &step.prepared, &step.info));
+  if (step.info.workspace_bytes) {
+    braid_status status =
+        braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, where->space, step.info.workspace_bytes, &step.workspace);
+    if (status != BRAID_OK) {
+      discard(plan, &step);
+      return status;
+    }
+  }
+  return braid_plan_append(plan, setup, &step);
+}
+
+void braid_step_visit(const braid_plan *plan, const braid_step *step,
+                      void (*visit)(void *context, braid_storage_id storage, bool writes), void *context) {
+  for (size_t i = 0; i < step->input_count + step->output_count; i++)
+    if (step->instances[i] >= 0)
+      visit(context, braid_plan_find(plan, plan->instances[step->instances[i]].storage), i >= step->input_count);
+  if (step->workspace >= 0) visit(context, braid_plan_find(plan, step->workspace), true);
+}
