@@ -286,9 +286,48 @@ static void test_convolution_gradients(void **state) {
   }
 }
 
+/* --- matrix products -----------------------------------------------------------------------------------------------
+ */
+static void test_gemm(void **state) {
+  (void)state;
+  for (int bits = 0; bits < 8; bits++) {
+    bool ta = bits & 1, tb = bits & 2, bias = bits & 4;
+    fixture f = begin();
+    braid_value_id ids[3] = {-1, -1, -1};
+    add_input(&f, ids, 2, ta ? (int64_t[]){70, 33} : (int64_t[]){33, 70});
+    add_input(&f, ids, 2, tb ? (int64_t[]){300, 70} : (int64_t[]){70, 300});
+    if (bias) add_input(&f, ids, 1, (int64_t[]){300});
+    finish(&f, bias ? "FusedGemm" : "Gemm", ids, 1);
+    ok(braid_graph_set_int(f.graph, f.node, "transA", ta));
+    ok(braid_graph_set_int(f.graph, f.node, "transB", tb));
+    if (bias)
+      ok(braid_graph_set_string(f.graph, f.node, "activation", "Relu"));
+    else
+      ok(braid_graph_set_float(f.graph, f.node, "alpha", 0.5));
+    check(&f, 1);
+  }
+}
+
+static void test_matmul(void **state) {
+  (void)state;
+  static const struct {
+    int rank_a, rank_b;
+    int64_t a[4], b[4];
+  } kCases[] = {{2, 2, {5, 40}, {40, 17}}, {3, 2, {4, 5, 40}, {40, 17}}, {4, 4, {2, 3, 5, 40}, {2, 3, 40, 17}}};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    fixture f = begin();
+    braid_value_id ids[2];
+    add_input(&f, ids, kCases[i].rank_a, kCases[i].a);
+    add_input(&f, ids, kCases[i].rank_b, kCases[i].b);
+    finish(&f, "MatMul", ids, 1);
+    check(&f, 1);
+  }
+}
+
 int main(void) {
   printf("seed %d\n", kSeed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolution), cmocka_unit_test(test_fused_convolution),
-                                     cmocka_unit_test(test_convolution_gradients)};
+                                     cmocka_unit_test(test_convolution_gradients), cmocka_unit_test(test_gemm),
+                                     cmocka_unit_test(test_matmul)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

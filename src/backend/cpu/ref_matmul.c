@@ -19,8 +19,8 @@ typedef struct operand_view {
 } operand_view;
 
 typedef struct matmul {
-  int rank;                                            /* leading dimensions */
-  int64_t lead[BRAID_MAX_RANK];                        /* of the result */
+  int rank;                                               /* leading dimensions */
+  int64_t lead[BRAID_MAX_RANK];                           /* of the result */
   int64_t step_a[BRAID_MAX_RANK], step_b[BRAID_MAX_RANK]; /* in matrices; 0: broadcast */
   int64_t batches, rows, inner, columns;
   bool transposed_a, transposed_b;
@@ -28,7 +28,8 @@ typedef struct matmul {
   double alpha, beta;
 } matmul;
 
-/* --- preparation --------------------------------------------------------------------------------------------------- */
+/* --- preparation ---------------------------------------------------------------------------------------------------
+ */
 static size_t sum_size(braid_dtype dtype) {
   size_t bytes = braid_dtype_size(dtype);
   return bytes == 2 ? 4 : bytes;
@@ -70,7 +71,8 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-/* --- one product --------------------------------------------------------------------------------------------------- */
+/* --- one product ---------------------------------------------------------------------------------------------------
+ */
 static float load_half(const void *data, int64_t i, braid_dtype dtype) {
   uint16_t bits = ((const uint16_t *)data)[i];
   return dtype == BRAID_F16 ? braid_f16_to_f32(bits) : braid_bf16_to_f32(bits);
@@ -85,8 +87,7 @@ static void store_half(void *data, int64_t i, braid_dtype dtype, float value) {
     bool half = view->dtype == BRAID_F16 || view->dtype == BRAID_BF16;                                                 \
     _Pragma("omp parallel for") for (int64_t r = 0; r < view->rows; r++) for (int64_t c = 0; c < view->columns; c++) { \
       int64_t i = r * view->row_stride + c * view->column_stride;                                                      \
-      out[r * view->columns + c] =                                                                                     \
-          half ? (type)load_half(view->data, i, view->dtype) : ((const type *)view->data)[i];                          \
+      out[r * view->columns + c] = half ? (type)load_half(view->data, i, view->dtype) : ((const type *)view->data)[i]; \
     }                                                                                                                  \
   }                                                                                                                    \
   static void sum_row_##type(const matmul *m, const type *a, const type *b, type *sums, int64_t columns) {             \
@@ -158,8 +159,7 @@ static void store_halves(const matmul *m, const addend *c, int64_t row, int64_t 
                          const float *sums, braid_dtype dtype, void *y, int64_t at) {
   for (int64_t i = 0; i < count; i++) {
     double value = m->alpha * sums[i];
-    if (c->data)
-      value += m->beta * load_half(c->data, row * c->row_stride + (column + i) * c->column_stride, dtype);
+    if (c->data) value += m->beta * load_half(c->data, row * c->row_stride + (column + i) * c->column_stride, dtype);
     store_half(y, at + i, dtype, (float)value);
   }
 }
@@ -214,13 +214,18 @@ static void run_tile(const braid_node_desc *node, const matmul *m, const addend 
 #undef COLUMN
 }
 
-/* --- all products -------------------------------------------------------------------------------------------------- */
+/* --- all products --------------------------------------------------------------------------------------------------
+ */
 static void pack(const operand_view *view, size_t bytes, void *out) {
   bool is_float = braid_dtype_is_float(view->dtype);
-  if (bytes == 4 && is_float) pack_float(view, out);
-  else if (is_float) pack_double(view, out);
-  else if (bytes == 4) pack_uint32_t(view, out);
-  else pack_uint64_t(view, out);
+  if (bytes == 4 && is_float)
+    pack_float(view, out);
+  else if (is_float)
+    pack_double(view, out);
+  else if (bytes == 4)
+    pack_uint32_t(view, out);
+  else
+    pack_uint64_t(view, out);
 }
 
 static operand_view view_of(const braid_node_desc *node, const braid_cpu_args *args, size_t index, int64_t matrix,
@@ -256,7 +261,8 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
 }
 
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  static const char *const kActivations[] = {"Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish"};
+  static const char *const kActivations[] = {"Relu", "LeakyRelu",   "Clip",     "Sigmoid",
+                                             "Tanh", "HardSigmoid", "HardSwish"};
   const char *name = braid_attr_string(node->attrs, "activation", NULL);
   if (!name) return true;
   for (size_t i = 0; i < sizeof kActivations / sizeof *kActivations; i++)

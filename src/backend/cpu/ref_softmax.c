@@ -30,7 +30,8 @@ static braid_status init(const braid_node_desc *node, void *self) {
   int64_t axis = braid_attr_int(node->attrs, "axis", -1);
   if (axis < 0) axis += x->rank;
   state->outer = state->size = state->inner = 1;
-  for (int i = 0; i < x->rank; i++) *(i < axis ? &state->outer : i == axis ? &state->size : &state->inner) *= x->dims[i];
+  for (int i = 0; i < x->rank; i++)
+    *(i < axis ? &state->outer : i == axis ? &state->size : &state->inner) *= x->dims[i];
   if (state->size == 0) state->outer = 0; /* nothing to do */
   return BRAID_OK;
 }

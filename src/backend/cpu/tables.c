@@ -15,7 +15,9 @@
   X(ref_batch_norm)                                                                                                    \
   X(ref_norm)                                                                                                          \
   X(ref_loss)                                                                                                          \
-  X(ref_optimizer)
+  X(ref_optimizer)                                                                                                     \
+  X(ref_matmul)                                                                                                        \
+  X(ref_softmax)
 
 #define DECLARE(name) extern const braid_cpu_table braid_cpu_##name;
 BRAID_CPU_FAST_TABLES(DECLARE)

@@ -1,13 +1,14 @@
 /* Matrix products: Gemm, MatMul, and FusedGemm (Gemm with an activation, attributes as FusedConv's).
  *
- * MatMul has attributes of our own, transA and transB: the last two dimensions of an operand are exchanged (an operand of
- * rank 1 is never). Gradients use them, so that the backward pass transposes nothing in memory. */
+ * MatMul has attributes of our own, transA and transB: the last two dimensions of an operand are exchanged (an operand
+ * of rank 1 is never). Gradients use them, so that the backward pass transposes nothing in memory. */
 #include <string.h>
 
 #include "base/try.h"
 #include "graph/gradient.h"
 
-/* --- shapes -------------------------------------------------------------------------------------------------------- */
+/* --- shapes --------------------------------------------------------------------------------------------------------
+ */
 static bool has_type(braid_dtype dtype) {
   return braid_dtype_is_float(dtype) || dtype == BRAID_I32 || dtype == BRAID_I64 || dtype == BRAID_U32 ||
          dtype == BRAID_U64;
@@ -70,7 +71,8 @@ static int64_t count_macs(const braid_graph *graph, const braid_node *node) {
   return braid_desc_count(y) * a->dims[a->rank - (ta ? 2 : 1)];
 }
 
-/* --- gradients ----------------------------------------------------------------------------------------------------- */
+/* --- gradients -----------------------------------------------------------------------------------------------------
+ */
 /* op(left, right) with transpositions and alpha. */
 static braid_status product(braid_gradient_context *context, const char *op, braid_value_id left, bool left_transposed,
                             braid_value_id right, bool right_transposed, double alpha, braid_value_id *out) {
@@ -87,13 +89,17 @@ static braid_status matrix_gradients(braid_gradient_context *context, const char
                                      bool tb, double alpha) {
   braid_value_id a = braid_gradient_input(context, 0), b = braid_gradient_input(context, 1), given;
   if (braid_gradient_wanted(context, 0)) {
-    if (ta) BRAID_TRY(product(context, op, b, tb, dy, true, alpha, &given));
-    else BRAID_TRY(product(context, op, dy, false, b, !tb, alpha, &given));
+    if (ta)
+      BRAID_TRY(product(context, op, b, tb, dy, true, alpha, &given));
+    else
+      BRAID_TRY(product(context, op, dy, false, b, !tb, alpha, &given));
     BRAID_TRY(braid_gradient_give_reduced(context, 0, given));
   }
   if (braid_gradient_wanted(context, 1)) {
-    if (tb) BRAID_TRY(product(context, op, dy, true, a, ta, alpha, &given));
-    else BRAID_TRY(product(context, op, a, !ta, dy, false, alpha, &given));
+    if (tb)
+      BRAID_TRY(product(context, op, dy, true, a, ta, alpha, &given));
+    else
+      BRAID_TRY(product(context, op, a, !ta, dy, false, alpha, &given));
     BRAID_TRY(braid_gradient_give_reduced(context, 1, given));
   }
   return BRAID_OK;
@@ -156,13 +162,17 @@ static braid_status vector_gradients(braid_gradient_context *context, braid_valu
   }
   if (vector_a) BRAID_TRY(as_matrix(context, &dy, context->graph->values[dy].desc.rank - 1));
   if (braid_gradient_wanted(context, 0)) {
-    if (ta) BRAID_TRY(product(context, "MatMul", b, tb, dy, true, 1, &given));
-    else BRAID_TRY(product(context, "MatMul", dy, false, b, !tb, 1, &given));
+    if (ta)
+      BRAID_TRY(product(context, "MatMul", b, tb, dy, true, 1, &given));
+    else
+      BRAID_TRY(product(context, "MatMul", dy, false, b, !tb, 1, &given));
     BRAID_TRY((vector_a ? give_vector : braid_gradient_give_reduced)(context, 0, given));
   }
   if (braid_gradient_wanted(context, 1)) {
-    if (tb) BRAID_TRY(product(context, "MatMul", dy, true, a, ta, 1, &given));
-    else BRAID_TRY(product(context, "MatMul", a, !ta, dy, false, 1, &given));
+    if (tb)
+      BRAID_TRY(product(context, "MatMul", dy, true, a, ta, 1, &given));
+    else
+      BRAID_TRY(product(context, "MatMul", a, !ta, dy, false, 1, &given));
     BRAID_TRY((vector_b ? give_vector : braid_gradient_give_reduced)(context, 1, given));
   }
   return BRAID_OK;

@@ -11,7 +11,9 @@
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
   X(loss)                                                                                                              \
-  X(optimizer)
+  X(optimizer)                                                                                                         \
+  X(matmul)                                                                                                            \
+  X(softmax)
 
 #define DECLARE(family) extern const braid_op_family braid_ops_##family;
 BRAID_OP_FAMILIES(DECLARE)

@@ -22,8 +22,12 @@ static braid_status give(braid_gradient_context *context, const char *op) {
   return braid_gradient_give(context, 0, gradient);
 }
 
-static braid_status softmax_gradient(braid_gradient_context *context) { return give(context, "SoftmaxGrad"); }
-static braid_status log_softmax_gradient(braid_gradient_context *context) { return give(context, "LogSoftmaxGrad"); }
+static braid_status softmax_gradient(braid_gradient_context *context) {
+  return give(context, "SoftmaxGrad");
+}
+static braid_status log_softmax_gradient(braid_gradient_context *context) {
+  return give(context, "LogSoftmaxGrad");
+}
 
 static const braid_op kOps[] = {
     {"Softmax", 1, 1, 1, 1, 0, infer_along_axis, NULL, softmax_gradient},
