@@ -190,6 +190,11 @@ static void put_edge(FILE *file, const layout *l, const layout_edge *e) {
     const layout_item *next = &l->items[k < e->bends ? e->bend + k : e->to];
     double to_x = margin + next->x, to_y = row_y(next->row) - (k == e->bends ? 5 : 0);
     double middle = (y + to_y) / 2;
+    if (x == to_x) {
+      fprintf(file, " V%.1f", k < e->bends ? to_y + box_height : to_y);
+      y = to_y + box_height;
+      continue;
+    }
     fprintf(file, " C%.1f %.1f %.1f %.1f %.1f %.1f", x, middle, to_x, middle, to_x, to_y);
     if (k < e->bends) fprintf(file, " V%.1f", to_y + box_height);
     x = to_x, y = to_y + box_height;

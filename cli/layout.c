@@ -1,24 +1,10 @@
-#include "layout.h"
-
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_BENDS = 1000000, ORDER_SWEEPS = 12, PLACE_SWEEPS = 24 };
+#include "layout_work.h"
 
-/* Neighbours of every item in the row above and in the row below, as lists in one array each. */
-typedef struct links {
-  int *start, *items; /* of item i: items[start[i]] .. items[start[i + 1]] */
-} links;
-
-typedef struct work {
-  layout *l;
-  links above, below;
-  int **rows, *row_counts;
-  int *row_items;
-  double *keys, *value, *weight, *wanted; /* scratch, one per item */
-  int *length;
-} work;
+enum { MOST_BENDS = 1000000, ORDER_SWEEPS = 12 };
 
 static int compare_edges(const void *a, const void *b) {
   const layout_edge *x = a, *y = b;
@@ -107,10 +93,8 @@ static bool make_work(layout *l, work *w) {
   w->rows = calloc((size_t)l->rows + 1, sizeof *w->rows);
   w->row_counts = calloc((size_t)l->rows + 1, sizeof *w->row_counts);
   w->row_items = calloc(items, sizeof *w->row_items);
-  w->keys = calloc(items * 4, sizeof *w->keys);
-  w->length = calloc(items, sizeof *w->length);
-  if (!w->rows || !w->row_counts || !w->row_items || !w->keys || !w->length) return false;
-  w->value = w->keys + items, w->weight = w->value + items, w->wanted = w->weight + items;
+  w->keys = calloc(items, sizeof *w->keys);
+  if (!w->rows || !w->row_counts || !w->row_items || !w->keys) return false;
   if (!make_links(l, &w->above, false) || !make_links(l, &w->below, true)) return false;
   for (int i = 0; i < l->item_count; i++) w->row_counts[l->items[i].row]++;
   for (int row = 0, at = 0; row < l->rows; row++) {
@@ -131,7 +115,6 @@ static void free_work(work *w) {
   free(w->row_counts);
   free(w->row_items);
   free(w->keys);
-  free(w->length);
   free(w->above.start);
   free(w->above.items);
   free(w->below.start);
@@ -156,67 +139,32 @@ static void order_row(work *w, int row, const links *by) {
   for (int i = 0; i < count; i++) w->l->items[items[i]].order = i;
 }
 
-/* Puts a row where its neighbours want it: the positions nearest to the wanted ones (least squares) that keep order and
- * distances, by pooling adjacent violators. Straight bends weigh more, so that long edges run straight. */
-static void place_row(work *w, int row, double gap) {
-  layout *l = w->l;
-  int *items = w->rows[row], count = w->row_counts[row], blocks = 0;
-  double offset = 0;
-  for (int i = 0; i < count; i++) {
-    const layout_item *item = &l->items[items[i]];
-    if (i) offset += l->items[items[i - 1]].width / 2 + gap + item->width / 2;
-    bool bend = items[i] >= l->boxes;
-    w->keys[i] = offset;
-    w->value[blocks] = w->wanted[items[i]] - offset;
-    w->weight[blocks] = bend ? 4 : 1;
-    w->length[blocks++] = 1;
-    while (blocks > 1 && w->value[blocks - 2] >= w->value[blocks - 1]) {
-      double weight = w->weight[blocks - 2] + w->weight[blocks - 1];
-      w->value[blocks - 2] =
-          (w->value[blocks - 2] * w->weight[blocks - 2] + w->value[blocks - 1] * w->weight[blocks - 1]) / weight;
-      w->weight[blocks - 2] = weight;
-      w->length[blocks - 2] += w->length[blocks - 1];
-      blocks--;
+/* Sorts the lists of neighbours by order. */
+static void sort_links(const layout *l, links *made) {
+  for (int item = 0; item < l->item_count; item++) {
+    for (int i = made->start[item] + 1; i < made->start[item + 1]; i++) {
+      int other = made->items[i], at = i;
+      for (; at > made->start[item] && l->items[made->items[at - 1]].order > l->items[other].order; at--) {
+        made->items[at] = made->items[at - 1];
+      }
+      made->items[at] = other;
     }
-  }
-  for (int block = 0, i = 0; block < blocks; block++) {
-    for (int k = 0; k < w->length[block]; k++, i++) l->items[items[i]].x = w->value[block] + w->keys[i];
   }
 }
 
-static void want_neighbours(work *w, int row, const links *by, const links *also) {
-  for (int i = 0; i < w->row_counts[row]; i++) {
-    int item = w->rows[row][i];
-    double sum = 0;
-    int count = 0;
-    for (int k = by->start[item]; k < by->start[item + 1]; k++, count++) sum += w->l->items[by->items[k]].x;
-    for (int k = also ? also->start[item] : 0; also && k < also->start[item + 1]; k++, count++) {
-      sum += w->l->items[also->items[k]].x;
-    }
-    w->wanted[item] = count ? sum / count : w->l->items[item].x;
-  }
-}
-
-static void arrange(work *w, double gap) {
+static bool arrange(work *w, double gap) {
   layout *l = w->l;
   for (int sweep = 0; sweep < ORDER_SWEEPS; sweep++) {
-    if (sweep % 2 == 0)
-      for (int row = 1; row < l->rows; row++) order_row(w, row, &w->above);
-    else
-      for (int row = l->rows - 2; row >= 0; row--) order_row(w, row, &w->below);
-  }
-  for (int row = 0; row < l->rows; row++) {
-    for (int i = 0; i < w->row_counts[row]; i++) w->wanted[w->rows[row][i]] = 0;
-    place_row(w, row, gap);
-  }
-  for (int sweep = 0; sweep < PLACE_SWEEPS; sweep++) {
-    bool down = sweep % 2 == 0, last = sweep >= PLACE_SWEEPS - 4;
-    for (int k = 0; k < l->rows; k++) {
-      int row = down ? k : l->rows - 1 - k;
-      want_neighbours(w, row, down ? &w->above : &w->below, last ? (down ? &w->below : &w->above) : NULL);
-      place_row(w, row, gap);
+    for (int k = 1; k < l->rows; k++) {
+      if (sweep % 2 == 0)
+        order_row(w, k, &w->above);
+      else
+        order_row(w, l->rows - 1 - k, &w->below);
     }
   }
+  sort_links(l, &w->above);
+  sort_links(l, &w->below);
+  if (!layout_place(w, gap)) return false;
   double least = 0, most = 0;
   for (int i = 0; i < l->item_count; i++) {
     double left = l->items[i].x - l->items[i].width / 2, right = l->items[i].x + l->items[i].width / 2;
@@ -225,6 +173,7 @@ static void arrange(work *w, double gap) {
   }
   for (int i = 0; i < l->item_count; i++) l->items[i].x -= least;
   l->width = most - least;
+  return true;
 }
 
 bool layout_create(const double *widths, int boxes, const layout_edge *edges, int edge_count, double gap, layout *out) {
@@ -237,9 +186,8 @@ bool layout_create(const double *widths, int boxes, const layout_edge *edges, in
     for (int i = 0; i < boxes; i++) out->items[i].width = widths[i];
     if (edge_count) memcpy(out->edges, edges, (size_t)edge_count * sizeof *edges);
     qsort(out->edges, (size_t)edge_count, sizeof *edges, compare_edges);
-    good = place_in_rows(out) && add_bends(out, gap) && make_work(out, &w);
+    good = place_in_rows(out) && add_bends(out, gap) && make_work(out, &w) && arrange(&w, gap);
   }
-  if (good) arrange(&w, gap);
   free_work(&w);
   if (!good) layout_destroy(out);
   return good;
