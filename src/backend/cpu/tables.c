@@ -10,6 +10,8 @@
   X(dnnl_matmul)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_layout)                                                                                                        \
+  X(ref_movement)                                                                                                      \
+  X(ref_shape)                                                                                                         \
   X(ref_conv)                                                                                                          \
   X(ref_pool)                                                                                                          \
   X(ref_batch_norm)                                                                                                    \

@@ -7,6 +7,8 @@
 /* One line per family; each is defined in ops/<family>.c. */
 #define BRAID_OP_FAMILIES(X)                                                                                           \
   X(control)                                                                                                           \
+  X(shape)                                                                                                             \
+  X(movement)                                                                                                          \
   X(conv)                                                                                                              \
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
