@@ -1,215 +1,325 @@
-#include <pthread.h>
+/* braid conformance: runs ONNX backend tests in worker processes, so that a case that crashes or hangs is one failed
+ * case. Workers take the next case from a counter they share and write their reports into one pipe. */
+#include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "braid/conformance.h"
 #include "cli.h"
 
-static const char doc[] =
-    "Runs the ONNX backend tests below DIR (model.onnx with test_data_set_*), several at a time, and counts per op "
-    "what "
-    "passed, failed, and is not supported, with the reasons."
-    "\vExamples:\n"
-    "  braid conformance onnx/backend/test/data/node\n"
-    "  braid conformance --only conv --all onnx/backend/test/data\n"
-    "  braid conformance --json onnx/backend/test/data > result.json\n"
-    "\nThe exit code is 1 if a case fails; cases that are not supported do not count as failed.\n";
+enum { MAX_JOBS = 256, CASE_SECONDS = 300 };
 
-typedef struct options {
+typedef struct worker_slot {
+  pid_t pid;
+  atomic_long current; /* the case it is at; -1: none */
+} worker_slot;
+
+typedef struct shared_state {
+  atomic_long next;
+  worker_slot slots[MAX_JOBS];
+} shared_state;
+
+typedef struct case_record {
+  long index;
+  braid_case_report report;
+} case_record;
+
+typedef struct op_row {
+  const char *op;
+  size_t passed, failed, unsupported;
+  const char *reason; /* of the first that did not pass */
+} op_row;
+
+typedef struct conformance {
   cli_common common;
-  const char *directory, *only;
-  bool all;
+  const char *directory, *op, *name;
   int jobs;
-} options;
+  braid_cases *cases;
+  size_t *chosen, count; /* cases that the filters let through */
+  braid_case_report *reports;
+  bool *reported;
+  shared_state *shared;
+  int pipe[2];
+} conformance;
 
-enum { KEY_ONLY = 1, KEY_ALL };
+/* --- options ------------------------------------------------------------------------------------------------------ */
+static const struct argp_option kOptions[] = {
+    {"op", 'o', "NAME", 0, "Only cases of this op (\"Conv\", \"Gelu (function)\", \"network\")", 0},
+    {"case", 'c', "TEXT", 0, "Only cases whose name contains TEXT", 0},
+    {"jobs", 'j', "N", 0, "Cases run at a time (default: one per CPU)", 0},
+    {0},
+};
 
-static error_t parse(int key, char *argument, struct argp_state *state) {
-  options *o = state->input;
+static error_t parse(int key, char *text, struct argp_state *state) {
+  conformance *run = state->input;
   switch (key) {
   case ARGP_KEY_INIT:
-    state->child_inputs[0] = &o->common;
+    state->child_inputs[0] = &run->common;
     return 0;
-  case KEY_ONLY:
-    o->only = argument;
+  case 'o':
+    run->op = text;
     return 0;
-  case KEY_ALL:
-    o->all = true;
+  case 'c':
+    run->name = text;
     return 0;
   case 'j':
-    o->jobs = (int)cli_integer(state, "--jobs", argument, 1, 1024);
+    run->jobs = (int)cli_integer(state, "--jobs", text, 1, MAX_JOBS);
     return 0;
   case ARGP_KEY_ARG:
-    if (o->directory) argp_error(state, "one directory is expected, \"%s\" is a second", argument);
-    o->directory = argument;
+    if (run->directory) argp_error(state, "one directory at a time");
+    run->directory = text;
     return 0;
-  case ARGP_KEY_END:
-    if (!o->directory) argp_error(state, "a directory of test cases is expected");
+  case ARGP_KEY_NO_ARGS:
+    argp_error(state, "which directory?");
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
   }
 }
 
-/* What the workers share: they take the next case each, and write its own report. */
-typedef struct work {
-  const braid_cases *cases;
-  const size_t *chosen;
-  size_t count;
-  braid_case_report *reports;
-  atomic_size_t next, done;
-  atomic_int status;
-} work;
-
-static void *run_cases(void *context) {
-  work *w = context;
+/* --- workers ------------------------------------------------------------------------------------------------------ */
+static void work(conformance *run, worker_slot *slot) {
   for (;;) {
-    size_t i = atomic_fetch_add(&w->next, 1);
-    if (i >= w->count || atomic_load(&w->status) != BRAID_OK || cli_interrupted()) return NULL;
-    braid_status status = braid_cases_run(w->cases, w->chosen[i], &w->reports[i]);
-    if (status != BRAID_OK) atomic_store(&w->status, (int)status);
-    atomic_fetch_add(&w->done, 1);
+    long at = atomic_fetch_add(&run->shared->next, 1);
+    if (at >= (long)run->count) _exit(0);
+    atomic_store(&slot->current, at);
+    alarm(CASE_SECONDS);
+    case_record record = {.index = at};
+    if (braid_cases_run(run->cases, run->chosen[at], &record.report) == BRAID_NO_MEMORY)
+      snprintf(record.report.reason, sizeof record.report.reason, "out of memory");
+    if (write(run->pipe[1], &record, sizeof record) != sizeof record) _exit(1);
+    atomic_store(&slot->current, -1);
   }
 }
 
-/* Signals stay with the main thread, which draws the progress. */
-static braid_status run_all(work *w, int jobs) {
-  pthread_t threads[1024];
-  sigset_t all, before;
-  int started = 0;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  while (started < jobs && pthread_create(&threads[started], NULL, run_cases, w) == 0) started++;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (!started) return braid_fail(BRAID_NO_MEMORY, "cannot start a thread");
+static bool start(conformance *run, int slot) {
+  fflush(NULL);
+  pid_t pid = fork();
+  atomic_store(&run->shared->slots[slot].current, -1);
+  if (pid == 0) {
+    signal(SIGINT, SIG_DFL);
+    work(run, &run->shared->slots[slot]);
+  }
+  run->shared->slots[slot].pid = pid;
+  return pid > 0;
+}
+
+static void keep(conformance *run, const case_record *record) {
+  if (record->index < 0 || record->index >= (long)run->count) return;
+  run->reports[record->index] = record->report;
+  run->reported[record->index] = true;
+}
+
+static void drain(conformance *run, int timeout_ms) {
+  struct pollfd ready = {.fd = run->pipe[0], .events = POLLIN};
+  case_record record;
+  while (poll(&ready, 1, timeout_ms) > 0 && (ready.revents & POLLIN)) {
+    if (read(run->pipe[0], &record, sizeof record) != sizeof record) return;
+    keep(run, &record);
+    timeout_ms = 0;
+  }
+}
+
+/* A worker ended: at the end of the list, or in the middle of a case. Returns whether another was started. */
+static bool buried(conformance *run, int slot, int status) {
+  long at = atomic_load(&run->shared->slots[slot].current);
+  run->shared->slots[slot].pid = 0;
+  drain(run, 0);
+  if (at < 0 || at >= (long)run->count || run->reported[at]) return false;
+  braid_case_report *report = &run->reports[at];
+  *report = (braid_case_report){.result = BRAID_CASE_FAILED};
+  if (braid_cases_op(run->cases, run->chosen[at], report->op) != BRAID_OK)
+    snprintf(report->op, sizeof report->op, "network");
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    snprintf(report->reason, sizeof report->reason, "took more than %d s", CASE_SECONDS);
+  else
+    snprintf(report->reason, sizeof report->reason, "the process ended: %s",
+             WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
+  run->reported[at] = true;
+  return start(run, slot);
+}
+
+static size_t done(const conformance *run) {
+  size_t count = 0;
+  for (size_t i = 0; i < run->count; i++) count += run->reported[i];
+  return count;
+}
+
+static void supervise(conformance *run) {
   cli_progress progress;
-  cli_progress_begin(&progress, "cases");
-  while (atomic_load(&w->done) < w->count && atomic_load(&w->status) == BRAID_OK && !cli_interrupted()) {
-    cli_progress_update(&progress, (int64_t)atomic_load(&w->done), (int64_t)w->count, NULL);
-    usleep(20000);
+  int alive = 0;
+  cli_progress_begin(&progress, "conformance");
+  for (int i = 0; i < run->jobs; i++) alive += start(run, i);
+  while (alive && !cli_interrupted()) {
+    int status;
+    drain(run, 50);
+    cli_progress_update(&progress, (int64_t)done(run), (int64_t)run->count, NULL);
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+      for (int i = 0; i < run->jobs; i++)
+        if (run->shared->slots[i].pid == pid && !buried(run, i, status)) alive--;
   }
-  for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; alive && i < run->jobs; i++)
+    if (run->shared->slots[i].pid > 0) kill(run->shared->slots[i].pid, SIGKILL);
+  while (waitpid(-1, NULL, 0) > 0) continue;
   cli_progress_end(&progress);
-  if (cli_interrupted()) return braid_fail(BRAID_CANCELLED, "interrupted after %zu of %zu cases", w->done, w->count);
-  return (braid_status)atomic_load(&w->status);
 }
 
-typedef struct tally {
-  const char *op;
-  size_t results[3]; /* by braid_case_result */
-} tally;
+/* --- results ------------------------------------------------------------------------------------------------------ */
+static const char *const kResults[] = {"passed", "failed", "unsupported"};
 
-static int compare_tally(const void *a, const void *b) {
-  return strcmp(((const tally *)a)->op, ((const tally *)b)->op);
+static int compare_rows(const void *a, const void *b) {
+  return strcmp(((const op_row *)a)->op, ((const op_row *)b)->op);
 }
 
-/* Counts by op, sorted; at most `count` entries. */
-static size_t make_tallies(const braid_case_report *reports, size_t count, tally *tallies) {
-  size_t used = 0;
-  for (size_t i = 0; i < count; i++) {
+/* One row per op, sorted; the last one, with op NULL, holds the totals. */
+static op_row *tabulate(const conformance *run, size_t *out_count) {
+  op_row *rows = calloc(run->count + 1, sizeof *rows);
+  size_t count = 0;
+  for (size_t i = 0; rows && i < run->count; i++) {
+    const braid_case_report *report = &run->reports[i];
     size_t at = 0;
-    while (at < used && strcmp(tallies[at].op, reports[i].op) != 0) at++;
-    if (at == used) tallies[used++] = (tally){.op = reports[i].op};
-    tallies[at].results[reports[i].result]++;
-  }
-  qsort(tallies, used, sizeof *tallies, compare_tally);
-  return used;
-}
-
-static void print_text(const options *o, const work *w, const tally *tallies, size_t ops, const size_t total[3]) {
-  printf("%-36s %7s %7s %12s\n", "op", "passed", "failed", "unsupported");
-  for (size_t i = 0; i < ops; i++) {
-    printf("%-36s %7zu %7zu %12zu\n", tallies[i].op, tallies[i].results[BRAID_CASE_PASSED],
-           tallies[i].results[BRAID_CASE_FAILED], tallies[i].results[BRAID_CASE_UNSUPPORTED]);
-  }
-  printf("%-36s %7zu %7zu %12zu\n", "all", total[BRAID_CASE_PASSED], total[BRAID_CASE_FAILED],
-         total[BRAID_CASE_UNSUPPORTED]);
-  for (size_t i = 0; i < w->count; i++) {
-    const braid_case_report *r = &w->reports[i];
-    if (r->result == BRAID_CASE_PASSED || (r->result == BRAID_CASE_UNSUPPORTED && !o->all)) continue;
-    printf("%s %s: %s\n", r->result == BRAID_CASE_FAILED ? "FAILED" : "unsupported",
-           braid_cases_name(w->cases, w->chosen[i]), r->reason);
-  }
-}
-
-static void print_json(cli_json *json, const work *w, const tally *tallies, size_t ops, const size_t total[3]) {
-  static const char *const words[] = {"passed", "failed", "unsupported"};
-  for (int k = 0; k < 3; k++) cli_json_integer(json, words[k], (int64_t)total[k]);
-  cli_json_array(json, "ops");
-  for (size_t i = 0; i < ops; i++) {
-    cli_json_object(json, NULL);
-    cli_json_string(json, "op", tallies[i].op);
-    for (int k = 0; k < 3; k++) cli_json_integer(json, words[k], (int64_t)tallies[i].results[k]);
-    cli_json_close(json, '}');
-  }
-  cli_json_close(json, ']');
-  cli_json_array(json, "cases");
-  for (size_t i = 0; i < w->count; i++) {
-    cli_json_object(json, NULL);
-    cli_json_string(json, "name", braid_cases_name(w->cases, w->chosen[i]));
-    cli_json_string(json, "op", w->reports[i].op);
-    cli_json_string(json, "result", words[w->reports[i].result]);
-    if (w->reports[i].result != BRAID_CASE_PASSED) cli_json_string(json, "reason", w->reports[i].reason);
-    cli_json_integer(json, "bound", w->reports[i].bound);
-    cli_json_number(json, "measured_ms", w->reports[i].run_ms);
-    cli_json_close(json, '}');
-  }
-  cli_json_close(json, ']');
-}
-
-static braid_status run_chosen(const options *o, const braid_cases *cases, size_t *failed) {
-  size_t all = braid_cases_count(cases), count = 0;
-  size_t *chosen = calloc(all, sizeof *chosen);
-  braid_case_report *reports = calloc(all, sizeof *reports);
-  tally *tallies = calloc(all, sizeof *tallies);
-  braid_status status = chosen && reports && tallies ? BRAID_OK : BRAID_NO_MEMORY;
-  for (size_t i = 0; i < all && status == BRAID_OK; i++) {
-    if (!o->only || strstr(braid_cases_name(cases, i), o->only)) chosen[count++] = i;
-  }
-  if (status == BRAID_OK && !count) {
-    status = braid_fail(BRAID_NOT_FOUND, "none of the %zu cases below %s has \"%s\" in its name", all, o->directory,
-                        o->only);
-  }
-  work w = {.cases = cases, .chosen = chosen, .count = count, .reports = reports};
-  if (status == BRAID_OK) status = run_all(&w, o->jobs);
-  if (status == BRAID_OK) {
-    size_t total[3] = {0};
-    for (size_t i = 0; i < count; i++) total[reports[i].result]++;
-    *failed = total[BRAID_CASE_FAILED];
-    size_t ops = make_tallies(reports, count, tallies);
-    cli_json json;
-    if (!o->common.json) {
-      print_text(o, &w, tallies, ops, total);
-    } else if (cli_json_begin(&json)) {
-      print_json(&json, &w, tallies, ops, total);
-      cli_json_end(&json);
+    while (at < count && strcmp(rows[at].op, report->op) != 0) at++;
+    if (at == count) rows[count++].op = report->op;
+    for (int k = 0; k < 2; k++) {
+      op_row *row = k ? &rows[run->count] : &rows[at];
+      row->passed += report->result == BRAID_CASE_PASSED;
+      row->failed += report->result == BRAID_CASE_FAILED;
+      row->unsupported += report->result == BRAID_CASE_UNSUPPORTED;
+      if (!row->reason && report->result != BRAID_CASE_PASSED) row->reason = report->reason;
     }
   }
-  free(chosen);
-  free(reports);
-  free(tallies);
-  return status;
+  if (rows) qsort(rows, count, sizeof *rows, compare_rows);
+  *out_count = count;
+  return rows;
+}
+
+static void print_table(const conformance *run, const op_row *rows, size_t count) {
+  printf("%-34s %7s %7s %12s  %s\n", "op", "passed", "failed", "unsupported", "first reason");
+  for (size_t i = 0; i < count; i++)
+    printf("%-34s %7zu %7zu %12zu  %.100s\n", rows[i].op, rows[i].passed, rows[i].failed, rows[i].unsupported,
+           rows[i].reason ? rows[i].reason : "");
+  for (size_t i = 0; i < run->count; i++) {
+    const braid_case_report *report = &run->reports[i];
+    if (report->result == BRAID_CASE_FAILED || (run->common.verbose && report->result != BRAID_CASE_PASSED))
+      printf("%s: %s: %s\n", kResults[report->result], braid_cases_name(run->cases, run->chosen[i]), report->reason);
+  }
+  const op_row *total = &rows[run->count];
+  printf("%zu cases: %zu passed, %zu failed, %zu unsupported\n", run->count, total->passed, total->failed,
+         total->unsupported);
+}
+
+static void print_json(const conformance *run, const op_row *rows, size_t count) {
+  cli_json json;
+  if (!cli_json_begin(&json)) return;
+  const op_row *total = &rows[run->count];
+  cli_json_string(&json, "directory", run->directory);
+  cli_json_integer(&json, "cases", (int64_t)run->count);
+  cli_json_integer(&json, "passed", (int64_t)total->passed);
+  cli_json_integer(&json, "failed", (int64_t)total->failed);
+  cli_json_integer(&json, "unsupported", (int64_t)total->unsupported);
+  cli_json_array(&json, "ops");
+  for (size_t i = 0; i < count; i++) {
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "op", rows[i].op);
+    cli_json_integer(&json, "passed", (int64_t)rows[i].passed);
+    cli_json_integer(&json, "failed", (int64_t)rows[i].failed);
+    cli_json_integer(&json, "unsupported", (int64_t)rows[i].unsupported);
+    cli_json_close(&json, '}');
+  }
+  cli_json_close(&json, ']');
+  cli_json_array(&json, "results");
+  for (size_t i = 0; i < run->count; i++) {
+    const braid_case_report *report = &run->reports[i];
+    cli_json_object(&json, NULL);
+    cli_json_string(&json, "case", braid_cases_name(run->cases, run->chosen[i]));
+    cli_json_string(&json, "op", report->op);
+    cli_json_string(&json, "result", kResults[report->result]);
+    cli_json_string(&json, "reason", report->reason);
+    cli_json_integer(&json, "bound", report->bound);
+    cli_json_number(&json, "measured_ms", report->run_ms);
+    cli_json_close(&json, '}');
+  }
+  cli_json_close(&json, ']');
+  cli_json_end(&json);
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+static bool matches(const conformance *run, size_t index) {
+  char op[64];
+  if (run->name && !strstr(braid_cases_name(run->cases, index), run->name)) return false;
+  if (!run->op) return true;
+  return braid_cases_op(run->cases, index, op) == BRAID_OK && strcmp(op, run->op) == 0;
+}
+
+static bool prepare(conformance *run) {
+  size_t all = braid_cases_count(run->cases);
+  run->chosen = calloc(all, sizeof *run->chosen);
+  run->reports = calloc(all, sizeof *run->reports);
+  run->reported = calloc(all, sizeof *run->reported);
+  run->shared = mmap(NULL, sizeof *run->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (run->shared == MAP_FAILED) run->shared = NULL;
+  if (!run->chosen || !run->reports || !run->reported || !run->shared || pipe(run->pipe) != 0) return false;
+  for (size_t i = 0; i < all; i++)
+    if (matches(run, i)) run->chosen[run->count++] = i;
+  if (run->jobs > (int)run->count) run->jobs = (int)run->count;
+  return true;
+}
+
+static int report(conformance *run) {
+  size_t count;
+  op_row *rows = tabulate(run, &count);
+  if (!rows) return CLI_FAILED;
+  if (run->common.json)
+    print_json(run, rows, count);
+  else
+    print_table(run, rows, count);
+  int code = rows[run->count].failed ? CLI_FAILED : CLI_OK;
+  free(rows);
+  return code;
 }
 
 int cli_conformance(int argc, char **argv) {
-  static const struct argp_option table[] = {
-      {"only", KEY_ONLY, "TEXT", 0, "Only cases with this text in their name", 0},
-      {"all", KEY_ALL, NULL, 0, "List the unsupported cases too, each with its reason", 0},
-      {"jobs", 'j', "N", 0, "Cases at a time (default: one per CPU)", 0},
-      {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
-  static const struct argp argp = {table, parse, "DIR", doc, children, NULL, NULL};
-  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  options o = {.jobs = cpus > 0 && cpus <= 1024 ? (int)cpus : 1};
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  static const struct argp argp = {
+      kOptions,
+      parse,
+      "DIR",
+      "Runs the ONNX backend tests below DIR (model.onnx with test_data_set_*) and counts, per op, what passed, "
+      "failed, "
+      "and is not supported.\vExit code 1 if any case failed.\n\nExample:\n  braid conformance --op Conv "
+      "onnx/backend/test/data",
+      children,
+      NULL,
+      NULL};
+  conformance run = {.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .pipe = {-1, -1}};
+  if (run.jobs < 1) run.jobs = 1;
+  if (run.jobs > MAX_JOBS) run.jobs = MAX_JOBS;
+  argp_parse(&argp, argc, argv, 0, NULL, &run);
+  cli_start_log(&run.common);
+  braid_status status = braid_cases_find(NULL, run.directory, &run.cases);
+  if (status != BRAID_OK) return cli_fail(&run.common, "conformance", status);
   cli_catch_interrupt();
-  braid_cases *cases;
-  size_t failed = 0;
-  braid_status status = braid_cases_find(NULL, o.directory, &cases);
-  if (status == BRAID_OK) status = run_chosen(&o, cases, &failed);
-  braid_cases_destroy(cases);
-  if (status != BRAID_OK) return cli_fail(&o.common, "conformance", status);
-  return failed ? CLI_FAILED : CLI_OK;
+  int code = CLI_FAILED;
+  if (!prepare(&run)) {
+    code = cli_fail_text(&run.common, "conformance", CLI_FAILED, "can't start: %s", strerror(errno));
+  } else if (!run.count) {
+    code = cli_fail_text(&run.common, "conformance", CLI_USAGE, "%s: no case matches", run.directory);
+  } else {
+    supervise(&run);
+    code = cli_interrupted() ? CLI_INTERRUPTED : report(&run);
+  }
+  if (run.shared) munmap(run.shared, sizeof *run.shared);
+  for (int i = 0; i < 2; i++)
+    if (run.pipe[i] >= 0) close(run.pipe[i]);
+  free(run.chosen);
+  free(run.reports);
+  free(run.reported);
+  braid_cases_destroy(run.cases);
+  return code;
 }
