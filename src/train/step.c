@@ -162,6 +162,23 @@ static braid_status add_input(braid_graph *graph, const char *name, braid_dtype 
   return braid_graph_add_input(graph, braid_graph_find_value(graph, name) < 0 ? name : NULL, &desc, out);
 }
 
+/* Every Dropout learns which step it is in. */
+static braid_status number_dropouts(braid_graph *graph, braid_value_id number) {
+  for (size_t i = 0; i < graph->node_count; i++) {
+    braid_node *node = &graph->nodes[i];
+    if (strcmp(node->op->name, "Dropout") != 0 || node->input_count != 3) continue;
+    braid_value_id *inputs = braid_graph_arena_alloc(graph, 4 * sizeof *inputs);
+    if (!inputs) return BRAID_NO_MEMORY;
+    memcpy(inputs, node->inputs, 3 * sizeof *inputs);
+    inputs[3] = number;
+    node->inputs = inputs;
+    node->input_count = 4;
+    if (!braid_attr_has(&node->attrs, "seed"))
+      BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "seed", (int64_t)i)); /* each its own stream */
+  }
+  return BRAID_OK;
+}
+
 static braid_status build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
   BRAID_TRY(braid_bind_input(graph, info, options->batch));
   BRAID_TRY(braid_graph_make_trainable(graph));
@@ -173,6 +190,7 @@ static braid_status build(braid_graph *graph, const braid_dataset_info *info, co
   BRAID_TRY(add_input(graph, "labels", BRAID_I32, 1, options->batch, &labels));
   BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &step.rate));
   BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, 0, &step.number));
+  BRAID_TRY(number_dropouts(graph, step.number));
   BRAID_TRY(add_loss(graph, options, scores, labels, &step.loss));
   BRAID_TRY(braid_graph_add_output(graph, step.loss));
   BRAID_TRY(braid_graph_add_output(graph, scores));
