@@ -19,7 +19,8 @@
   X(ref_loss)                                                                                                          \
   X(ref_optimizer)                                                                                                     \
   X(ref_matmul)                                                                                                        \
-  X(ref_softmax)
+  X(ref_softmax)                                                                                                       \
+  X(ref_dropout)
 
 #define DECLARE(name) extern const braid_cpu_table braid_cpu_##name;
 BRAID_CPU_FAST_TABLES(DECLARE)

@@ -15,7 +15,8 @@
   X(loss)                                                                                                              \
   X(optimizer)                                                                                                         \
   X(matmul)                                                                                                            \
-  X(softmax)
+  X(softmax)                                                                                                           \
+  X(dropout)
 
 #define DECLARE(family) extern const braid_op_family braid_ops_##family;
 BRAID_OP_FAMILIES(DECLARE)

@@ -1,0 +1,65 @@
+/* Dropout and its gradient.
+ *
+ * Inputs: data, ratio, training_mode and, of our own, the number of the step: which elements fall depends only on (the
+ * attribute seed, the step, the element), so a training that goes on from a checkpoint drops the same ones.
+ * DropoutGrad(dy, mask) has the attribute `scale`, 1 / (1 - ratio). */
+#include "base/try.h"
+#include "graph/gradient.h"
+
+static braid_status infer_dropout(const braid_infer *infer) {
+  const braid_desc *x = braid_infer_input(infer, 0);
+  if (!braid_dtype_is_float(x->dtype)) return braid_infer_fail(infer, "input is not floating-point");
+  BRAID_TRY(braid_infer_output(infer, 0, x->dtype, x->rank, x->dims));
+  return braid_infer_output(infer, 1, BRAID_BOOL, x->rank, x->dims);
+}
+
+static bool is_training(const braid_graph *graph, const braid_node *node) {
+  braid_value_id mode = node->input_count > 2 ? node->inputs[2] : -1;
+  return mode >= 0 && (!graph->values[mode].tensor || braid_tensor_get_i64(graph->values[mode].tensor, 0) != 0);
+}
+
+/* The mask, which the forward node may not have given so far. */
+static braid_status dropout_mask(braid_gradient_context *context, braid_value_id *mask) {
+  braid_graph *graph = context->graph;
+  *mask = braid_gradient_output(context, 1);
+  if (*mask >= 0) return BRAID_OK;
+  braid_value_id *outputs = braid_graph_arena_alloc(graph, 2 * sizeof *outputs);
+  if (!outputs) return BRAID_NO_MEMORY;
+  outputs[0] = braid_gradient_output(context, 0);
+  BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &outputs[1]));
+  graph->values[outputs[1]].producer = context->node;
+  graph->nodes[context->node].outputs = outputs;
+  graph->nodes[context->node].output_count = 2;
+  *mask = outputs[1];
+  return braid_graph_infer_node(graph, context->node);
+}
+
+static braid_status dropout_gradient(braid_gradient_context *context) {
+  braid_graph *graph = context->graph;
+  const braid_node *node = &graph->nodes[context->node];
+  braid_value_id dy = braid_gradient_of_output(context, 0);
+  if (!is_training(graph, node)) return braid_gradient_give(context, 0, dy);
+  braid_value_id ratio = node->input_count > 1 ? node->inputs[1] : -1, mask, gradient;
+  if (ratio >= 0 && !graph->values[ratio].tensor)
+    return braid_fail(BRAID_UNSUPPORTED, "the ratio of a Dropout must be known before the run");
+  double share = ratio >= 0 ? braid_tensor_get_f64(graph->values[ratio].tensor, 0) : 0.5;
+  BRAID_TRY(dropout_mask(context, &mask));
+  braid_node_id id;
+  BRAID_TRY(braid_gradient_node(context, "DropoutGrad", (braid_value_id[]){dy, mask}, 2, &gradient, &id));
+  BRAID_TRY(braid_graph_set_float(graph, id, "scale", share < 1 ? 1 / (1 - share) : 0));
+  return braid_gradient_give(context, 0, gradient);
+}
+
+static braid_status infer_dropout_grad(const braid_infer *infer) {
+  const braid_desc *dy = braid_infer_input(infer, 0), *mask = braid_infer_input(infer, 1);
+  if (mask->dtype != BRAID_BOOL || !braid_desc_same_shape(dy, mask))
+    return braid_infer_fail(infer, "the mask is not bool of the gradient's shape");
+  return braid_infer_output(infer, 0, dy->dtype, dy->rank, dy->dims);
+}
+
+static const braid_op kOps[] = {
+    {"Dropout", 1, 4, 1, 2, 0, infer_dropout, NULL, dropout_gradient},
+    {"DropoutGrad", 2, 2, 1, 1, 0, infer_dropout_grad, NULL, NULL},
+};
+
+const braid_op_family braid_ops_dropout = {kOps, sizeof kOps / sizeof *kOps};
