@@ -180,12 +180,12 @@ static inline void gradcheck_compare(const gradcheck *g, size_t input, const bra
   }
 }
 
-/* Differentiates the weighted sum of `outputs` by every input and checks the gradients to `tolerance`, relative where
- * they are large. Destroys the check. */
-static inline void gradcheck_end(gradcheck *g, const braid_value_id *outputs, size_t count, double tolerance) {
+/* The graph with the weighted sum of `outputs` as its output 0 and, from output 1 on, its gradient by every input that
+ * is not constant; *forward (if not NULL): without the gradients. */
+static inline void gradcheck_differentiate(gradcheck *g, const braid_value_id *outputs, size_t count,
+                                           braid_graph **forward) {
   braid_value_id pairs[16], wrt[GRADCHECK_INPUTS], grads[GRADCHECK_INPUTS];
-  size_t inputs = g->count, wanted = 0, at[GRADCHECK_INPUTS];
-  braid_graph *forward = NULL;
+  size_t inputs = g->count, wanted = 0;
   for (size_t i = 0; i < count; i++) {
     braid_value_info info = braid_graph_value(g->graph, outputs[i]);
     gradcheck_ok(g, braid_graph_infer_node(g->graph, info.producer));
@@ -195,25 +195,34 @@ static inline void gradcheck_end(gradcheck *g, const braid_value_id *outputs, si
   }
   braid_value_id loss = gradcheck_loss(g, pairs, 2 * count);
   gradcheck_ok(g, braid_graph_add_output(g->graph, loss));
-  gradcheck_ok(g, braid_graph_clone(g->graph, &forward));
-  for (size_t i = 0; i < inputs; i++) {
-    if (g->constant[i]) continue;
-    at[wanted] = i;
-    wrt[wanted++] = g->inputs[i];
-  }
+  if (forward) gradcheck_ok(g, braid_graph_clone(g->graph, forward));
+  for (size_t i = 0; i < inputs; i++)
+    if (!g->constant[i]) wrt[wanted++] = g->inputs[i];
   gradcheck_ok(g, braid_graph_gradients(g->graph, loss, wrt, wanted, grads));
   for (size_t i = 0; i < wanted; i++) {
-    if (grads[i] < 0) fail_msg("%s: input %zu has no gradient", g->what, at[i]);
+    if (grads[i] < 0) fail_msg("%s: input value %d has no gradient", g->what, wrt[i]);
     gradcheck_ok(g, braid_graph_add_output(g->graph, grads[i]));
   }
-  braid_graph *result = gradcheck_evaluate(g);
-  braid_graph *whole = g->graph;
-  g->graph = forward;
-  for (size_t i = 0; i < wanted; i++) gradcheck_compare(g, at[i], gradcheck_output(g, result, 1 + i), tolerance);
-  braid_graph_destroy(result);
-  braid_graph_destroy(whole);
-  braid_graph_destroy(forward);
+}
+
+static inline void gradcheck_destroy(gradcheck *g) {
+  braid_graph_destroy(g->graph);
   for (size_t i = 0; i < g->count; i++) braid_tensor_release(g->tensors[i]);
+}
+
+/* Differentiates the weighted sum of `outputs` by every input and checks the gradients to `tolerance`, relative where
+ * they are large. Destroys the check. */
+static inline void gradcheck_end(gradcheck *g, const braid_value_id *outputs, size_t count, double tolerance) {
+  size_t inputs = g->count, next = 1;
+  braid_graph *forward = NULL;
+  gradcheck_differentiate(g, outputs, count, &forward);
+  braid_graph *result = gradcheck_evaluate(g);
+  braid_graph_destroy(g->graph);
+  g->graph = forward;
+  for (size_t i = 0; i < inputs; i++)
+    if (!g->constant[i]) gradcheck_compare(g, i, gradcheck_output(g, result, next++), tolerance);
+  braid_graph_destroy(result);
+  gradcheck_destroy(g);
 }
 
 #endif
