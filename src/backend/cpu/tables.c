@@ -11,6 +11,7 @@
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_layout)                                                                                                        \
   X(ref_movement)                                                                                                      \
+  X(ref_gather)                                                                                                        \
   X(ref_shape)                                                                                                         \
   X(ref_conv)                                                                                                          \
   X(ref_pool)                                                                                                          \

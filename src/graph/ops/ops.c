@@ -9,6 +9,7 @@
   X(control)                                                                                                           \
   X(shape)                                                                                                             \
   X(movement)                                                                                                          \
+  X(gather)                                                                                                            \
   X(conv)                                                                                                              \
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
