@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 CC=clang cmake --preset asan -B build-ci-asan
 cmake --build build-ci-asan
 # Leaks that libomp and oneDNN keep until the process ends are not ours.
-export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=detect_stack_use_after_return=1
+export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
 ctest --test-dir build-ci-asan --output-on-failure

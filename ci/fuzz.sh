@@ -7,7 +7,7 @@ cmake --preset fuzz -B build-ci-fuzz
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086
 cmake --build build-ci-fuzz --target $targets
-export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0"
+export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=allocator_may_return_null=1
 for target in $targets; do
   work=build-ci-fuzz/corpus/$target
   mkdir -p "$work"

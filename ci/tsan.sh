@@ -9,5 +9,5 @@ tests=$(find src/base src/device src/backend src/runtime src/train tests -name '
 [ -n "$tests" ] || { echo "no threaded tests found" >&2; exit 1; }
 # shellcheck disable=SC2086
 cmake --build build-ci-tsan --target $tests
-export OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/ci/tsan.supp"
+export OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1 suppressions=$PWD/ci/tsan.supp"
 ctest --test-dir build-ci-tsan --output-on-failure -R "^($(echo "$tests" | paste -sd '|'))\$"

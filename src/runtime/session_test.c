@@ -1,5 +1,6 @@
 /* Sessions: memory of the caller, states, failures, time limits, several devices, traces. Ops whose behaviour a test
  * has to control are custom ones. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ enum { kCount = 6 };
 
 /* --- ops of the tests ----------------------------------------------------------------------------------------------
  */
-static int fail_now, sleep_ms;
+static atomic_int fail_now, sleep_ms; /* read on the queue's thread */
 
 static braid_status infer_same(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
                                braid_desc *outputs, size_t output_count) {

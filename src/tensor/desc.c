@@ -66,11 +66,11 @@ braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank, cons
 }
 
 int64_t braid_desc_count(const braid_desc *desc) {
-  int64_t count = 1;
   for (int i = 0; i < desc->rank; i++) {
-    if (desc->dims[i] == 0) return 0;
-    count *= desc->dims[i];
+    if (desc->dims[i] == 0) return 0; /* the product of the others may overflow */
   }
+  int64_t count = 1;
+  for (int i = 0; i < desc->rank; i++) count *= desc->dims[i];
   return count;
 }
 
