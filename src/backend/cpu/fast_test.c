@@ -24,7 +24,7 @@ typedef struct fixture {
   braid_graph *graph;
   braid_node_id node;
   braid_operand operands[kMaxOperands]; /* inputs, then outputs */
-  float *data[kMaxOperands];            /* plain */
+  void *data[kMaxOperands];             /* plain */
   size_t inputs, outputs;
 } fixture;
 
@@ -32,28 +32,43 @@ static void ok(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
 }
 
-static void add_input(fixture *f, braid_value_id *ids, int rank, const int64_t *dims) {
+static void add_typed(fixture *f, braid_value_id *ids, braid_dtype dtype, int rank, const int64_t *dims) {
   braid_desc desc;
-  ok(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  ok(braid_desc_init(&desc, dtype, rank, dims));
   ok(braid_graph_add_input(f->graph, NULL, &desc, &ids[f->inputs]));
   f->inputs++;
+}
+
+static void add_input(fixture *f, braid_value_id *ids, int rank, const int64_t *dims) {
+  add_typed(f, ids, BRAID_F32, rank, dims);
 }
 
 static void set(fixture *f, const char *name, int count, const int64_t *values) {
   ok(braid_graph_set_ints(f->graph, f->node, name, values, (size_t)count));
 }
 
-static float *random_data(const braid_desc *desc, uint32_t stream) {
+/* float32 in [-1, 1), or bytes below 4: places in a window of 2 x 2. */
+static void *random_data(const braid_desc *desc, uint32_t stream) {
   int64_t count = braid_desc_count(desc);
   float *data = malloc((size_t)count * sizeof *data + 1);
-  for (int64_t i = 0; i < count; i++) data[i] = braid_random_uniform(kSeed, 0, stream, (uint64_t)i) * 2 - 1;
+  for (int64_t i = 0; i < count; i++) {
+    if (desc->dtype == BRAID_U8)
+      ((uint8_t *)data)[i] = (uint8_t)(braid_random_u32(kSeed, 0, stream, (uint64_t)i) & 3);
+    else
+      data[i] = braid_random_uniform(kSeed, 0, stream, (uint64_t)i) * 2 - 1;
+  }
   return data;
 }
 
-static void finish(fixture *f, const char *op, braid_value_id *ids, size_t outputs) {
+static void finish_some(fixture *f, const char *op, braid_value_id *ids, size_t outputs, int left_out) {
   braid_value_id results[kMaxOperands] = {0};
+  if (left_out >= 0) results[left_out] = -1;
   ok(braid_graph_add_node(f->graph, op, "n", ids, f->inputs, results, outputs, &f->node));
   f->outputs = outputs;
+}
+
+static void finish(fixture *f, const char *op, braid_value_id *ids, size_t outputs) {
+  finish_some(f, op, ids, outputs, -1);
 }
 
 static void fill(fixture *f) {
@@ -90,9 +105,10 @@ static int64_t place(const braid_desc *desc, int64_t b, int64_t c, int64_t s, in
   return (b * channels + c) * spatial + s;
 }
 
-static void convert(const braid_desc *desc, const float *plain, float *there, float *back) {
+static void convert(const braid_desc *desc, const void *plain, void *there, void *back) {
+  size_t unit = braid_dtype_size(desc->dtype);
   if (desc->layout == BRAID_LAYOUT_PLAIN) {
-    if (there) memcpy(there, plain, braid_desc_bytes(desc));
+    memcpy(there ? there : back, plain, braid_desc_bytes(desc));
     return;
   }
   int64_t spatial = 1;
@@ -101,11 +117,12 @@ static void convert(const braid_desc *desc, const float *plain, float *there, fl
   for (int64_t b = 0; b < desc->dims[0]; b++)
     for (int64_t c = 0; c < desc->dims[1]; c++)
       for (int64_t s = 0; s < spatial; s++) {
-        int64_t at = place(desc, b, c, s, spatial), from = (b * desc->dims[1] + c) * spatial + s;
+        size_t at = (size_t)place(desc, b, c, s, spatial) * unit;
+        size_t from = (size_t)((b * desc->dims[1] + c) * spatial + s) * unit;
         if (there)
-          there[at] = plain[from];
+          memcpy((char *)there + at, (const char *)plain + from, unit);
         else
-          back[from] = plain[at];
+          memcpy((char *)back + from, (const char *)plain + at, unit);
       }
 }
 
@@ -147,6 +164,8 @@ static void run(const fixture *f, const braid_kernel *kernel, size_t constant_fr
   ok(braid_cpu_run(prepared, workspace)); /* and again: a run leaves nothing behind that changes the next */
   for (size_t i = 0; i < f->outputs; i++) {
     const braid_desc *desc = &operands[f->inputs + i].desc;
+    results[i] = NULL;
+    if (!operands[f->inputs + i].present) continue;
     results[i] = calloc((size_t)braid_desc_count(desc), sizeof(float));
     if (desc->layout == BRAID_LAYOUT_PLAIN)
       memcpy(results[i], memory[f->inputs + i], braid_desc_bytes(desc));
@@ -160,7 +179,13 @@ static void run(const fixture *f, const braid_kernel *kernel, size_t constant_fr
 
 static void compare(const fixture *f, const braid_kernel *kernel, float **got, float **wanted) {
   for (size_t i = 0; i < f->outputs; i++) {
-    int64_t count = braid_desc_count(&f->operands[f->inputs + i].desc);
+    const braid_operand *operand = &f->operands[f->inputs + i];
+    if (!operand->present) continue;
+    int64_t count = braid_desc_count(&operand->desc);
+    if (operand->desc.dtype == BRAID_U8) {
+      assert_memory_equal(got[i], wanted[i], (size_t)count);
+      continue;
+    }
     double scale = 0;
     for (int64_t j = 0; j < count; j++) scale = fmax(scale, fabs(wanted[i][j]));
     for (int64_t j = 0; j < count; j++)
@@ -324,10 +349,73 @@ static void test_matmul(void **state) {
   }
 }
 
+/* --- pools ---------------------------------------------------------------------------------------------------------
+ */
+static const struct {
+  int64_t channels, height, width, kernel[2], stride[2], pads[4];
+  bool ceil, include_pad;
+} kPools[] = {
+    {32, 12, 10, {2, 2}, {2, 2}, {0, 0, 0, 0}, false, false},
+    {20, 13, 11, {3, 3}, {2, 2}, {1, 1, 1, 1}, false, false},
+    {48, 9, 9, {3, 2}, {1, 3}, {1, 0, 0, 1}, true, true},
+    {16, 8, 8, {5, 5}, {1, 1}, {2, 2, 2, 2}, false, true},
+};
+
+static void set_pool(fixture *f, int i) {
+  set(f, "kernel_shape", 2, kPools[i].kernel);
+  set(f, "strides", 2, kPools[i].stride);
+  set(f, "pads", 4, kPools[i].pads);
+  ok(braid_graph_set_int(f->graph, f->node, "ceil_mode", kPools[i].ceil));
+  ok(braid_graph_set_int(f->graph, f->node, "count_include_pad", kPools[i].include_pad));
+}
+
+static void test_pools(void **state) {
+  (void)state;
+  for (int i = 0; i < 4; i++)
+    for (int average = 0; average < 2; average++) {
+      int64_t x[4] = {2, kPools[i].channels, kPools[i].height, kPools[i].width};
+      fixture f = begin();
+      braid_value_id ids[1];
+      add_input(&f, ids, 4, x);
+      finish_some(&f, average ? "AveragePool" : "MaxPool", ids, average ? 1 : 3, average ? -1 : 1);
+      set_pool(&f, i);
+      ok(braid_graph_infer_node(f.graph, f.node));
+      braid_desc y = f.graph->values[f.graph->nodes[f.node].outputs[0]].desc;
+      check(&f, 1);
+      if (!average && i > 0) continue; /* random places are places of a window only where nothing is padded */
+      fixture g = begin();
+      braid_value_id both[2];
+      add_input(&g, both, 4, y.dims);
+      if (!average) add_typed(&g, both, BRAID_U8, 4, y.dims);
+      finish(&g, average ? "AveragePoolGrad" : "MaxPoolGrad", both, 1);
+      set_pool(&g, i);
+      set(&g, "input_shape", 2, x + 2);
+      check(&g, 1);
+    }
+}
+
+static void test_global_pools(void **state) {
+  (void)state;
+  fixture f = begin();
+  braid_value_id ids[1];
+  add_input(&f, ids, 4, (int64_t[]){3, 40, 7, 6});
+  finish(&f, "GlobalAveragePool", ids, 1);
+  check(&f, 1);
+  fixture g = begin();
+  add_input(&g, ids, 4, (int64_t[]){3, 40, 1, 1});
+  finish(&g, "GlobalAveragePoolGrad", ids, 1);
+  set(&g, "input_shape", 2, (int64_t[]){7, 6});
+  check(&g, 1);
+}
+
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolution), cmocka_unit_test(test_fused_convolution),
-                                     cmocka_unit_test(test_convolution_gradients), cmocka_unit_test(test_gemm),
-                                     cmocka_unit_test(test_matmul)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolution),
+                                     cmocka_unit_test(test_fused_convolution),
+                                     cmocka_unit_test(test_convolution_gradients),
+                                     cmocka_unit_test(test_gemm),
+                                     cmocka_unit_test(test_matmul),
+                                     cmocka_unit_test(test_pools),
+                                     cmocka_unit_test(test_global_pools)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
