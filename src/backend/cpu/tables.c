@@ -10,6 +10,7 @@
   X(ref_layout)                                                                                                        \
   X(ref_movement)                                                                                                      \
   X(ref_gather)                                                                                                        \
+  X(ref_resize)                                                                                                        \
   X(ref_shape)                                                                                                         \
   X(ref_conv)                                                                                                          \
   X(ref_pool)                                                                                                          \

@@ -10,6 +10,7 @@
   X(shape)                                                                                                             \
   X(movement)                                                                                                          \
   X(gather)                                                                                                            \
+  X(resize)                                                                                                            \
   X(conv)                                                                                                              \
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
