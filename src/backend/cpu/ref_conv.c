@@ -1,6 +1,5 @@
 /* Plain convolutions: Conv, FusedConv, ConvTranspose, ConvGradInput, ConvGradFilter, BiasGrad. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/ref_float.h"

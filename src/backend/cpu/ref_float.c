@@ -129,6 +129,5 @@ void braid_ref_follow_layout(const braid_node_desc *node, braid_layout *inputs, 
 
 braid_ref_view braid_ref_view_of(const braid_desc *desc) {
   bool last = desc->layout == BRAID_LAYOUT_BHWC;
-  return (braid_ref_view){last ? desc->dims[0] : desc->dims[0] * desc->dims[1], last ? desc->dims[1] : 1,
-                          desc->dims[1]};
+  return (braid_ref_view){last ? desc->dims[0] : desc->dims[0] * desc->dims[1], last ? desc->dims[1] : 1};
 }

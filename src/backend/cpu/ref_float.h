@@ -45,7 +45,7 @@ void braid_ref_follow_layout(const braid_node_desc *node, braid_layout *inputs, 
 
 /* A tensor of rank 2 or more as [outer][places][inner]: channels are part of `outer` if PLAIN, are `inner` if BHWC. */
 typedef struct braid_ref_view {
-  int64_t outer, inner, channels;
+  int64_t outer, inner;
 } braid_ref_view;
 braid_ref_view braid_ref_view_of(const braid_desc *desc);
 

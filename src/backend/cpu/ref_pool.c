@@ -1,20 +1,22 @@
 /* Plain pools and their gradients, over one to three spatial dimensions, PLAIN or BHWC. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/ref_float.h"
 #include "base/checked.h"
 #include "graph/geometry.h"
 
+enum { SMALL = 256 };
+
 typedef struct pool_state {
   braid_ref_float base;
   braid_window window;
   braid_ref_view view;
-  int64_t p;         /* of LpPool */
-  bool include_pad;  /* AveragePool divides by what lies in the padding, too */
-  bool places;       /* MaxPool: where the maxima are is wanted */
-  bool small;        /* the places of maxima are uint8 */
+  int64_t p;        /* of LpPool */
+  bool include_pad; /* AveragePool divides by what lies in the padding, too */
+  bool places;      /* MaxPool: where the maxima are is wanted */
+  bool small;       /* the places of maxima are uint8, and looked up */
+  uint8_t coordinates[SMALL][BRAID_WINDOW_RANK];
   bool column_major; /* MaxPool's indices count along the first spatial dimension first */
 } pool_state;
 
@@ -40,7 +42,8 @@ static void output_place(const braid_window *window, int64_t o, int64_t *place) 
 /* Kernel places below this one lie before `limit`. */
 static int64_t places_before(const braid_window *window, int i, int64_t origin, int64_t limit) {
   int64_t dilation = window->dilation[i], room = limit - origin;
-  int64_t places = room > 0 ? (room + dilation - 1) / dilation : 0;
+  int64_t places = room > 0 ? room : 0;
+  if (dilation > 1) places = (places + dilation - 1) / dilation;
   return places < window->kernel[i] ? places : window->kernel[i];
 }
 
@@ -66,14 +69,20 @@ static int64_t source_of(const braid_window *window, const patch *p, int64_t kd,
   return (d * window->input[1] + h) * window->input[2] + p->origin[2] + kw * window->dilation[2];
 }
 
-/* The input under kernel place `k` of output `o`; -1 if that is padding. */
-static int64_t source_at(const braid_window *window, int64_t o, int64_t k) {
-  int64_t place[BRAID_WINDOW_RANK], at = 0;
+static void split_place(const braid_window *window, int64_t k, int64_t *coordinates) {
   int64_t across = window->kernel[2], slab = across * window->kernel[1];
-  int64_t inside[BRAID_WINDOW_RANK] = {k / slab, k / across % window->kernel[1], k % across};
-  output_place(window, o, place);
+  coordinates[0] = k / slab;
+  coordinates[1] = k / across % window->kernel[1];
+  coordinates[2] = k % across;
+}
+
+/* The input under kernel place `k` of a window that begins at `origin`; -1 if that is padding. */
+static int64_t source_at(const pool_state *state, const int64_t *origin, int64_t k) {
+  const braid_window *window = &state->window;
+  int64_t far[BRAID_WINDOW_RANK], at = 0;
+  if (!state->small) split_place(window, k, far);
   for (int i = 0; i < BRAID_WINDOW_RANK; i++) {
-    int64_t source = place[i] * window->stride[i] - window->begin[i] + inside[i] * window->dilation[i];
+    int64_t source = origin[i] + (state->small ? state->coordinates[k][i] : far[i]) * window->dilation[i];
     if (source < 0 || source >= window->input[i]) return -1;
     at = at * window->input[i] + source;
   }
@@ -111,10 +120,11 @@ static int64_t index_in_plane(const pool_state *state, int64_t source) {
 /* Outputs Indices and Window of one pixel, from the places in its window. */
 static void give_places(const pool_state *state, int64_t b, int64_t o, const int32_t *place, void *const *outputs) {
   int64_t outputs_per = braid_window_outputs(&state->window), plane = braid_window_inputs(&state->window);
+  patch p = patch_at(&state->window, o);
   int64_t inner = state->view.inner, at = (b * outputs_per + o) * inner;
   for (int64_t i = 0; i < inner; i++) {
     if (outputs[1]) {
-      int64_t source = source_at(&state->window, o, place[i]);
+      int64_t source = source_at(state, p.origin, place[i]);
       ((int64_t *)outputs[1])[at + i] = (b * inner + i) * plane + (source < 0 ? 0 : index_in_plane(state, source));
     }
     if (outputs[2] && state->small) ((uint8_t *)outputs[2])[at + i] = (uint8_t)place[i];
@@ -170,7 +180,12 @@ static void read_options(const braid_node_desc *node, pool_state *state) {
   state->p = braid_attr_int(node->attrs, "p", 2);
   state->include_pad = braid_attr_int(node->attrs, "count_include_pad", 0) != 0;
   state->column_major = braid_attr_int(node->attrs, "storage_order", 0) != 0;
-  state->small = braid_window_volume(&state->window) <= 256;
+  state->small = braid_window_volume(&state->window) <= SMALL;
+  for (int64_t k = 0; state->small && k < braid_window_volume(&state->window); k++) {
+    int64_t coordinates[BRAID_WINDOW_RANK];
+    split_place(&state->window, k, coordinates);
+    for (int i = 0; i < BRAID_WINDOW_RANK; i++) state->coordinates[k][i] = (uint8_t)coordinates[i];
+  }
 }
 
 static braid_status init_pool(const braid_node_desc *node, void *self) {

@@ -104,13 +104,15 @@ static void NAME(max_backward)(const void *self, const void *const *inputs, void
   for (int64_t b = 0; b < state->view.outer; b++) {
     T *image = (T *)outputs[0] + b * to * inner;
     memset(image, 0, (size_t)(to * inner) * sizeof(T));
-    for (int64_t o = 0; o < places; o++)
+    for (int64_t o = 0; o < places; o++) {
+      patch p = patch_at(window, o);
       for (int64_t i = 0; i < inner; i++) {
         int64_t at = (b * places + o) * inner + i;
         int64_t k = state->small ? ((const uint8_t *)inputs[1])[at] : ((const int32_t *)inputs[1])[at];
-        int64_t from = source_at(window, o, k);
+        int64_t from = source_at(state, p.origin, k);
         if (from >= 0) image[from * inner + i] += ((const T *)inputs[0])[at];
       }
+    }
   }
 }
 
