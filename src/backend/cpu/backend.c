@@ -53,15 +53,26 @@ static void read_model_name(char *out, size_t bytes) {
   fclose(file);
 }
 
-static void describe(braid_device_info *info, int threads, braid_memory_kind memory) {
+/* 0: unknown. */
+static uint64_t physical_bytes(void) {
   long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0;
+}
+
+/* What the process may use, or less if OMP_NUM_THREADS says so. */
+static int default_threads(void) {
+  int cpus = braid_cpu_count(), openmp = omp_get_max_threads();
+  return openmp < cpus ? openmp : cpus;
+}
+
+static void describe(braid_device_info *info, int threads, braid_memory_kind memory) {
   *info = (braid_device_info){.name = "cpu",
                               .kind = "cpu",
                               .description = "CPU",
                               .memory = memory,
                               .max_queues = kMaxQueues,
                               .compute_units = (uint32_t)threads,
-                              .memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0,
+                              .memory_bytes = physical_bytes(),
                               .alignment = kAlignment,
                               .host_alignment = kHostAlignment,
                               .measures_time = true};
@@ -70,7 +81,7 @@ static void describe(braid_device_info *info, int threads, braid_memory_kind mem
 
 static braid_status cpu_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   *count = 1;
-  if (capacity) describe(&infos[0], braid_cpu_count(), BRAID_MEMORY_UNIFIED);
+  if (capacity) describe(&infos[0], default_threads(), BRAID_MEMORY_UNIFIED);
   return BRAID_OK;
 }
 
@@ -114,7 +125,7 @@ static braid_status cpu_open(const braid_allocator *allocator, size_t index, con
   if (index > 0) return braid_fail(BRAID_NOT_FOUND, "there is one CPU device");
   cpu_device *device = braid_zalloc(allocator, sizeof *device);
   if (!device) return BRAID_NO_MEMORY;
-  *device = (cpu_device){.allocator = allocator, .threads = braid_cpu_count(), .memory = BRAID_MEMORY_UNIFIED};
+  *device = (cpu_device){.allocator = allocator, .threads = default_threads(), .memory = BRAID_MEMORY_UNIFIED};
   braid_status status = parse_options(device, options);
   if (status == BRAID_OK) status = braid_cpu_list_kernels(allocator, false, &device->kernels, &device->kernel_count);
   if (status == BRAID_OK) status = braid_cpu_power_create(allocator, &device->power);
@@ -145,13 +156,15 @@ static braid_status cpu_read_power(void *self, double *out_watts) {
 static braid_status cpu_buffer_create(void *self, size_t bytes, void **out) {
   const cpu_device *device = self;
   *out = NULL;
+  uint64_t most = physical_bytes(); /* the heap may promise more than there is */
+  if (most && bytes > most)
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, the machine has %llu", bytes, (unsigned long long)most);
   const braid_allocator *allocator = device->allocator ? device->allocator : braid_allocator_default();
   cpu_buffer *buffer = braid_zalloc(allocator, sizeof *buffer);
   if (!buffer) return BRAID_NO_MEMORY;
   bool large = bytes >= 2 * kHugePage;
   buffer->bytes = bytes;
-  if (bytes <= PTRDIFF_MAX)
-    buffer->data = allocator->allocate(allocator->context, bytes ? bytes : 1, large ? kHugePage : kAlignment);
+  buffer->data = allocator->allocate(allocator->context, bytes ? bytes : 1, large ? kHugePage : kAlignment);
   if (!buffer->data) {
     braid_free(allocator, buffer);
     return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", bytes);
