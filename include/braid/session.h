@@ -38,7 +38,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_session_create(const braid_graph *
 BRAID_API void braid_session_destroy(braid_session *session);
 
 /* Host memory bound to the graph's inputs and outputs, in their order: PLAIN, of exactly the bytes their descriptions
- * say. Inputs are read and outputs written only during run. An output pointer may be NULL: not wanted. */
+ * say. Inputs are read and outputs written only during run; they must not overlap. An output pointer may be NULL (not
+ * wanted), and so may `outputs`. Memory aligned to 8 bytes is used where it is, other memory is copied. A failure names
+ * the node; the session can run again, but states may by then hold new values of the failed run beside old ones. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_run(braid_session *session, const void *const *inputs,
                                                           void *const *outputs);
 /* What the graph's inputs and outputs are once shapes are fixed. */

@@ -110,8 +110,12 @@ static braid_status fail_at(const braid_session *session, size_t step, braid_sta
                     at->kernel ? ", kernel " : "", at->kernel ? at->kernel->name : "", detail);
 }
 
-/* The first step that failed by itself. */
-static braid_status find_failure(const braid_session *session) {
+/* The first step that failed by itself. A device that is gone takes the session with it. */
+static braid_status find_failure(braid_session *session) {
+  for (size_t i = 0; i < session->device_count; i++) {
+    const braid_plan_device *device = &session->devices[i];
+    if (device->backend->status && device->backend->status(device->self) == BRAID_DEVICE_LOST) session->lost = true;
+  }
   for (size_t i = 0; i < session->plan.steps.count; i++) {
     const braid_event *event = &session->events[i];
     if (event->status != BRAID_OK && event->status != BRAID_CANCELLED)
@@ -144,7 +148,7 @@ static void record(braid_session *session) {
 }
 
 braid_status braid_session_run(braid_session *session, const void *const *inputs, void *const *outputs) {
-  if (session->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung and has not come back");
+  if (session->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
   BRAID_TRY(bind_inputs(session, inputs));
   BRAID_TRY(bind_outputs(session, outputs));
   __atomic_store_n(&session->cancel, 0, __ATOMIC_RELEASE);

@@ -46,6 +46,7 @@ struct braid_session {
   size_t device_count;
   braid_plan plan;
   braid_space_memory *memory; /* per space */
+  size_t registered;          /* devices that know the host's arena */
   void **queues;              /* per plan queue; NULL: unused */
 
   /* per step */
