@@ -11,6 +11,7 @@
   X(ref_movement)                                                                                                      \
   X(ref_gather)                                                                                                        \
   X(ref_resize)                                                                                                        \
+  X(ref_recurrent)                                                                                                     \
   X(ref_shape)                                                                                                         \
   X(ref_conv)                                                                                                          \
   X(ref_pool)                                                                                                          \

@@ -11,6 +11,7 @@
   X(movement)                                                                                                          \
   X(gather)                                                                                                            \
   X(resize)                                                                                                            \
+  X(recurrent)                                                                                                         \
   X(conv)                                                                                                              \
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
