@@ -212,6 +212,63 @@ static void test_states(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Two states change places through views of each other; a third output shows the old value of one. */
+static void test_swap(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id a = kept(graph, "a", BRAID_VALUE_STATE, 10), b = kept(graph, "b", BRAID_VALUE_STATE, 20);
+  OK(braid_graph_update_state(graph, a, node(graph, "Identity", "to_a", b, -1)));
+  OK(braid_graph_update_state(graph, b, node(graph, "Identity", "to_b", a, -1)));
+  OK(braid_graph_add_output(graph, node(graph, "Identity", "shown", a, -1)));
+  static const braid_session_options kOptions[] = {
+      {.no_fusion = true}, {.no_fusion = false}, {.no_fusion = true, .devices = "cpu:memory=separate"}};
+  for (size_t o = 0; o < sizeof kOptions / sizeof *kOptions; o++) {
+    braid_session *session = open_session(graph, &kOptions[o]);
+    float old[kCount];
+    for (int run = 0; run < 4; run++) {
+      OK(braid_session_run(session, NULL, (void *[]){old}));
+      check(old, run % 2 ? 20 : 10, 1);
+      check_kept(session, "a", run % 2 ? 10 : 20, 1);
+      check_kept(session, "b", run % 2 ? 20 : 10, 1);
+    }
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+/* An optimizer's step writes over its parameter and momentum: no copy, no memory beside them. */
+static void test_update_in_place(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id inputs[4] = {kept(graph, "p", BRAID_VALUE_PARAMETER, 10), input(graph, "g")};
+  braid_tensor *rate;
+  braid_desc scalar;
+  OK(braid_desc_init(&scalar, BRAID_F32, 0, NULL));
+  OK(braid_tensor_create(NULL, &scalar, &rate));
+  *(float *)braid_tensor_data(rate) = 2;
+  OK(braid_graph_add_tensor(graph, "rate", BRAID_VALUE_CONSTANT, rate, &inputs[2]));
+  braid_tensor_release(rate);
+  inputs[3] = kept(graph, "m", BRAID_VALUE_STATE, 0);
+  braid_value_id next[2] = {0, 0}, before = node(graph, "test.Add", "before", inputs[0], inputs[1]);
+  braid_node_id update;
+  OK(braid_graph_add_node(graph, "SgdUpdate", "step", inputs, 4, next, 2, &update));
+  OK(braid_graph_set_float(graph, update, "momentum", 1));
+  OK(braid_graph_update_state(graph, inputs[0], next[0]));
+  OK(braid_graph_update_state(graph, inputs[3], next[1]));
+  OK(braid_graph_add_output(graph, before));
+  braid_session *session = open_session(graph, &(braid_session_options){.training = true});
+  braid_session_stats stats = braid_session_get_stats(session);
+  assert_int_equal(stats.conversions, 0);
+  assert_int_equal(stats.arena_bytes, 0);
+  float sum[kCount];
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){sum}));
+  check(sum, 10, 2);
+  check_kept(session, "m", 0, 2); /* 0 1 2 ... of before, and the gradient */
+  check_kept(session, "p", 10, -3);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
 static void test_read_and_write(void **state) {
   (void)state;
   braid_graph *graph = new_graph();
@@ -456,6 +513,7 @@ int main(void) {
   if (braid_custom_op_register(&kAdd) != BRAID_OK || braid_custom_op_register(&kTrouble) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_bindings),       cmocka_unit_test(test_states),
+      cmocka_unit_test(test_swap),           cmocka_unit_test(test_update_in_place),
       cmocka_unit_test(test_read_and_write), cmocka_unit_test(test_failure),
       cmocka_unit_test(test_time_limit),     cmocka_unit_test(test_create_errors),
       cmocka_unit_test(test_small_card),     cmocka_unit_test(test_trace_and_plan),
