@@ -1,0 +1,186 @@
+/* A folder per class of JPEG and PNG files: PATH/train and PATH/test, or PATH alone. Pictures are decoded when they are
+ * read, and take the size of SPEC or that of the first one. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "train/image.h"
+
+typedef struct picture {
+  const char *path;
+  int32_t label;
+} picture;
+
+typedef struct folder {
+  const braid_allocator *allocator;
+  braid_arena *arena;
+  picture *pictures;
+  size_t picture_count, picture_capacity;
+  const char **classes;
+  size_t class_count, class_capacity;
+  int channels, height, width;
+} folder;
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+  return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int visible(const struct dirent *entry) {
+  return entry->d_name[0] != '.';
+}
+
+static bool is_picture(const char *name) {
+  static const char *const kEndings[] = {".jpg", ".jpeg", ".png"};
+  const char *dot = strrchr(name, '.');
+  for (size_t i = 0; dot && i < 3; i++)
+    if (strcasecmp(dot, kEndings[i]) == 0) return true;
+  return false;
+}
+
+static const char *join(folder *f, const char *a, const char *b) {
+  size_t first = strlen(a), second = strlen(b);
+  char *path = braid_arena_alloc(f->arena, first + second + 2);
+  if (!path) return NULL;
+  memcpy(path, a, first);
+  path[first] = '/';
+  memcpy(path + first + 1, b, second + 1);
+  return path;
+}
+
+static braid_status add_picture(folder *f, const char *path) {
+  picture *grown = braid_grow(f->allocator, f->pictures, f->picture_count, &f->picture_capacity, sizeof *f->pictures);
+  if (!path || !grown) return BRAID_NO_MEMORY;
+  f->pictures = grown;
+  f->pictures[f->picture_count++] = (picture){path, (int32_t)f->class_count};
+  return BRAID_OK;
+}
+
+static braid_status add_class(folder *f, const char *path, const char *name) {
+  struct dirent **entries = NULL;
+  int count = scandir(path, &entries, visible, by_name);
+  size_t before = f->picture_count;
+  braid_status status = BRAID_OK;
+  for (int i = 0; i < count; i++) { /* not a folder: count is -1 */
+    if (status == BRAID_OK && is_picture(entries[i]->d_name))
+      status = add_picture(f, join(f, path, entries[i]->d_name));
+    free(entries[i]);
+  }
+  free(entries);
+  if (status != BRAID_OK || f->picture_count == before) return status;
+  const char **grown = braid_grow(f->allocator, f->classes, f->class_count, &f->class_capacity, sizeof *f->classes);
+  char *copy = braid_arena_text(f->arena, name, strlen(name));
+  if (grown) f->classes = grown;
+  if (!grown || !copy) return BRAID_NO_MEMORY;
+  f->classes[f->class_count++] = copy;
+  return BRAID_OK;
+}
+
+static braid_status list(folder *f, const char *path) {
+  struct dirent **entries = NULL;
+  int count = scandir(path, &entries, visible, by_name);
+  if (count < 0) return braid_fail(BRAID_NOT_FOUND, "%s: is no folder that can be read", path);
+  braid_status status = BRAID_OK;
+  for (int i = 0; i < count; i++) {
+    const char *inner = status == BRAID_OK ? join(f, path, entries[i]->d_name) : NULL;
+    if (status == BRAID_OK) status = inner ? add_class(f, inner, entries[i]->d_name) : BRAID_NO_MEMORY;
+    free(entries[i]);
+  }
+  free(entries);
+  if (status == BRAID_OK && !f->picture_count)
+    status = braid_fail(BRAID_INVALID_FILE, "%s: a folder per class with JPEG or PNG files is expected", path);
+  return status;
+}
+
+static braid_status decode(const folder *f, const char *path, braid_image *image) {
+  braid_file_view view;
+  BRAID_TRY(braid_file_open(f->allocator, path, 0, &view));
+  braid_status status = braid_image_decode(f->allocator, path, view.data, view.bytes, image);
+  braid_file_close(&view);
+  return status;
+}
+
+static void to_planes(const braid_image *image, float *planes) {
+  size_t plane = (size_t)image->height * (size_t)image->width, channels = (size_t)image->channels;
+  for (size_t c = 0; c < channels; c++)
+    for (size_t i = 0; i < plane; i++) planes[c * plane + i] = image->pixels[i * channels + c];
+}
+
+/* Pictures of a folder differ in size and channels: each is made to fit here. */
+static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
+  const folder *f = self;
+  const picture *p = &f->pictures[index];
+  braid_image image;
+  BRAID_TRY(decode(f, p->path, &image));
+  size_t plane = (size_t)image.height * (size_t)image.width;
+  size_t floats = plane * 3;
+  float *room = braid_zalloc_array(
+      f->allocator,
+      2 * floats + braid_image_resize_scratch(f->channels, image.height, image.width, f->height, f->width),
+      sizeof *room);
+  braid_status status = room ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK && !braid_image_can_convert(image.channels, f->channels))
+    status = braid_fail(BRAID_INVALID_FILE, "%s: %d channels do not become %d", p->path, image.channels, f->channels);
+  if (status == BRAID_OK) {
+    to_planes(&image, room);
+    braid_image_convert(room, image.channels, room + floats, f->channels, plane);
+    braid_image_resize(room + floats, f->channels, image.height, image.width, pixels, f->height, f->width,
+                       room + 2 * floats);
+    *label = p->label;
+  }
+  braid_free(f->allocator, room);
+  braid_free(f->allocator, image.pixels);
+  return status;
+}
+
+static void close_folder(void *self) {
+  folder *f = self;
+  braid_free(f->allocator, f->pictures);
+  braid_free(f->allocator, f->classes);
+  braid_arena_destroy(f->arena);
+  braid_free(f->allocator, f);
+}
+
+static braid_status open_folder(folder *f, const braid_spec *spec) {
+  BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
+  const char *split = join(f, spec->path, spec->split);
+  if (!split) return BRAID_NO_MEMORY;
+  DIR *inner = opendir(split);
+  if (inner) closedir(inner);
+  BRAID_TRY(list(f, inner ? split : spec->path));
+  f->channels = spec->channels ? spec->channels : 3;
+  f->height = spec->height;
+  f->width = spec->width;
+  if (f->height) return BRAID_OK;
+  braid_file_view view;
+  BRAID_TRY(braid_file_open(f->allocator, f->pictures[0].path, 0, &view));
+  braid_status status = braid_image_size(f->pictures[0].path, view.data, view.bytes, &f->height, &f->width);
+  braid_file_close(&view);
+  return status;
+}
+
+braid_status braid_source_folder(const braid_allocator *allocator, const braid_spec *spec, braid_source *out) {
+  folder *f = braid_zalloc(allocator, sizeof *f);
+  if (!f) return BRAID_NO_MEMORY;
+  f->allocator = allocator;
+  braid_status status = open_folder(f, spec);
+  if (status != BRAID_OK) {
+    close_folder(f);
+    return status;
+  }
+  *out = (braid_source){.self = f,
+                        .samples = (int64_t)f->picture_count,
+                        .channels = f->channels,
+                        .height = f->height,
+                        .width = f->width,
+                        .classes = (int)f->class_count,
+                        .class_names = f->classes,
+                        .read = read_sample,
+                        .close = close_folder};
+  return BRAID_OK;
+}
