@@ -12,6 +12,7 @@
   X(ref_gather)                                                                                                        \
   X(ref_resize)                                                                                                        \
   X(ref_recurrent)                                                                                                     \
+  X(ref_quantize)                                                                                                      \
   X(ref_shape)                                                                                                         \
   X(ref_conv)                                                                                                          \
   X(ref_pool)                                                                                                          \

@@ -12,6 +12,7 @@
   X(gather)                                                                                                            \
   X(resize)                                                                                                            \
   X(recurrent)                                                                                                         \
+  X(quantize)                                                                                                          \
   X(conv)                                                                                                              \
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
