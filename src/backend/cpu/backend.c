@@ -11,6 +11,7 @@
 #include "backend/cpu/power.h"
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
+#include "backend/cpu/team.h"
 #include "base/checked.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -207,6 +208,7 @@ static braid_status cpu_prepare(void *self, const braid_kernel *kernel, const br
   braid_cpu_prepared *own;
   braid_status status = braid_cpu_prepare(device->allocator, kernel, node, &own, info);
   omp_set_num_threads(before);
+  braid_cpu_team_leave();
   *prepared = own;
   return status;
 }
@@ -219,7 +221,7 @@ static void cpu_discard(void *self, void *prepared) {
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
 static void enter_queue(void *context) {
-  omp_set_num_threads(((const cpu_device *)context)->threads); /* this thread leads its own OpenMP team */
+  braid_cpu_team_lead(((const cpu_device *)context)->threads);
 }
 
 static braid_status run_kernel(const braid_task *task) {

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
+#include "backend/cpu/team.h"
 
 braid_status braid_cpu_evaluator_init(braid_cpu_evaluator *evaluator, const braid_allocator *allocator) {
   *evaluator = (braid_cpu_evaluator){.kernels.allocator = allocator};
@@ -15,6 +16,7 @@ braid_status braid_cpu_evaluator_init(braid_cpu_evaluator *evaluator, const brai
 
 void braid_cpu_evaluator_deinit(braid_cpu_evaluator *evaluator) {
   braid_kernel_index_deinit(&evaluator->kernels);
+  braid_cpu_team_leave();
 }
 
 static void describe(const braid_graph *graph, const braid_node *node, const braid_tensor *const *inputs,

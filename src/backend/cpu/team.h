@@ -1,0 +1,12 @@
+/* OpenMP teams. Every thread that meets a parallel region leads a team of its own, and an OpenMP runtime that counts
+ * more threads than CPUs lets idle ones sleep at once, which makes every parallel region pay for waking them (measured
+ * on two cores: twice the time of a MobileNet). So only the thread of a queue keeps a team; others give theirs back. */
+#ifndef BRAID_BACKEND_CPU_TEAM_H
+#define BRAID_BACKEND_CPU_TEAM_H
+
+/* For the thread of a queue: its parallel regions have `threads` threads from now on. If that is every CPU the process
+ * may use, each is bound to one, since a woken thread may otherwise share its waker's CPU for milliseconds. */
+void braid_cpu_team_lead(int threads);
+/* For any other thread, after work that may have had parallel regions. */
+void braid_cpu_team_leave(void);
+#endif
