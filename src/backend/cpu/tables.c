@@ -7,6 +7,7 @@
  * empty (a build without oneDNN); the second holds the plain references, which also fold constants. */
 #define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(dnnl_conv) X(dnnl_matmul)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
+  X(ref_elementwise)                                                                                                   \
   X(ref_layout)                                                                                                        \
   X(ref_movement)                                                                                                      \
   X(ref_gather)                                                                                                        \

@@ -6,6 +6,8 @@
 
 /* One line per family; each is defined in ops/<family>.c. */
 #define BRAID_OP_FAMILIES(X)                                                                                           \
+  X(unary)                                                                                                             \
+  X(binary)                                                                                                            \
   X(control)                                                                                                           \
   X(shape)                                                                                                             \
   X(movement)                                                                                                          \
