@@ -1,0 +1,328 @@
+#include "train/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jpeglib.h>
+#include <png.h>
+#include <zlib.h>
+
+#include "base/file.h"
+#include "oom.h"
+#include "train/idx.h"
+#include "train/image.h"
+
+static char folder[] = "/tmp/braid-data-test-XXXXXX";
+
+static const char *in_folder(const char *name) {
+  static char paths[4][256];
+  static int next;
+  char *path = paths[next++ % 4];
+  snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+  return path;
+}
+
+static void put(const char *name, const void *bytes, size_t count) {
+  assert_int_equal(braid_file_write(NULL, in_folder(name), bytes, count), BRAID_OK);
+}
+
+static braid_dataset *open_spec(const char *spec, const char *split) {
+  braid_dataset *dataset;
+  if (braid_dataset_open(NULL, spec, split, &dataset) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
+  return dataset;
+}
+
+static void refuse(const char *spec, braid_status status, const char *says) {
+  braid_dataset *dataset;
+  assert_int_equal(braid_dataset_open(NULL, spec, "test", &dataset), status);
+  assert_null(dataset);
+  if (!strstr(braid_error_detail(), says)) fail_msg("%s: \"%s\" lacks \"%s\"", spec, braid_error_detail(), says);
+}
+
+static void test_spec(void **state) {
+  (void)state;
+  braid_spec spec;
+  assert_int_equal(braid_spec_parse(NULL,
+                                    "cifar10:/a,b/c,mean=1/2/3,std=0.5,order=bgr,size=8x9,augment=crop+flip,pad=2,"
+                                    "limit=7,seed=11,scale=2,split=train,channels=1",
+                                    false, "test", &spec),
+                   BRAID_OK);
+  assert_string_equal(spec.path, "/a,b/c");
+  assert_string_equal(spec.split, "train");
+  assert_true(spec.means == 3 && spec.mean[2] == 3 && spec.stds == 1 && spec.std[0] == 0.5f && spec.bgr);
+  assert_true(spec.height == 8 && spec.width == 9 && spec.crop && spec.flip && spec.pad == 2 && spec.limit == 7);
+  assert_true(spec.seed == 11 && spec.scale == 2 && spec.channels == 1);
+  braid_spec_deinit(NULL, &spec);
+  static const char *const wrong[][2] = {
+      {"glyphs", "KIND:PATH"},
+      {"tapes:/x", "tapes"},
+      {"builtin:stars", "builtin:glyphs"},
+      {"builtin:glyphs,colour=red", "colour"},
+      {"builtin:glyphs,mean=1/2", "mean"},
+      {"builtin:glyphs,mean=a", "mean=a"},
+      {"builtin:glyphs,std=0", "std=0"},
+      {"builtin:glyphs,size=0x3", "size=0x3"},
+      {"builtin:glyphs,size=3", "HEIGHTxWIDTH"},
+      {"builtin:glyphs,augment=turn", "turn"},
+      {"builtin:glyphs,order=rbg", "rgb or bgr"},
+      {"builtin:glyphs,limit=0", "limit=0"},
+      {"builtin:glyphs,limit=x", "limit=x"},
+      {"builtin:glyphs,channels=2", "2"},
+      {"npy:/x.npy", "LABELS"},
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    refuse(wrong[i][0], i == 2 ? BRAID_NOT_FOUND : BRAID_INVALID_ARGUMENT, wrong[i][1]);
+}
+
+/* The same picture from the same numbers, another from another split, index or seed; all ten shapes occur. */
+static void test_glyphs(void **state) {
+  (void)state;
+  enum { FLOATS = 3 * 32 * 32 };
+  static float a[FLOATS], b[FLOATS];
+  int32_t label_a, label_b;
+  braid_dataset *train = open_spec("builtin:glyphs", "train"), *again = open_spec("builtin:glyphs,split=train", "test");
+  braid_dataset *test = open_spec("builtin:glyphs", "test"), *other = open_spec("builtin:glyphs,seed=1", "train");
+  bool seen[10] = {false};
+  for (int64_t i = 0; i < 200; i++) {
+    assert_int_equal(braid_dataset_sample(train, i, a, &label_a), BRAID_OK);
+    assert_int_equal(braid_dataset_sample(again, i, b, &label_b), BRAID_OK);
+    assert_int_equal(label_a, label_b);
+    assert_memory_equal(a, b, sizeof a);
+    seen[label_a] = true;
+    for (int k = 0; k < FLOATS; k++) assert_true(a[k] >= 0 && a[k] <= 1);
+  }
+  for (int i = 0; i < 10; i++) assert_true(seen[i]);
+  assert_int_equal(braid_dataset_sample(test, 199, b, &label_b), BRAID_OK);
+  assert_memory_not_equal(a, b, sizeof a);
+  assert_int_equal(braid_dataset_sample(other, 199, b, &label_b), BRAID_OK);
+  assert_memory_not_equal(a, b, sizeof a);
+  assert_int_equal(braid_dataset_sample(train, 20000, b, &label_b), BRAID_OUT_OF_RANGE);
+  braid_dataset_close(train), braid_dataset_close(again), braid_dataset_close(test), braid_dataset_close(other);
+}
+
+static void test_cifar(void **state) {
+  (void)state;
+  enum { RECORD = 3073 };
+  static uint8_t records[2 * RECORD];
+  for (int i = 0; i < 2 * RECORD; i++) records[i] = (uint8_t)(i * 7);
+  records[0] = 3, records[RECORD] = 9;
+  char spec[320];
+  snprintf(spec, sizeof spec, "cifar10:%s,order=bgr,scale=1,mean=1/2/3", folder);
+  put("test_batch.bin", records, sizeof records);
+  braid_dataset *set = open_spec(spec, "test");
+  static float pixels[3072];
+  int32_t label;
+  assert_int_equal(braid_dataset_get_info(set).samples, 2);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK);
+  assert_int_equal(label, 9);
+  assert_string_equal(braid_dataset_get_info(set).class_names[label], "truck");
+  assert_true(pixels[5] == (float)records[RECORD + 1 + 2048 + 5] - 1);
+  assert_true(pixels[2048 + 5] == (float)records[RECORD + 1 + 5] - 3);
+  static uint8_t rgb[3072];
+  assert_int_equal(braid_dataset_picture(set, 1, rgb), BRAID_OK);
+  for (int c = 0; c < 3; c++) assert_int_equal(rgb[5 * 3 + c], records[RECORD + 1 + 1024 * c + 5]);
+  braid_dataset_close(set);
+  records[0] = 10;
+  put("test_batch.bin", records, sizeof records);
+  set = open_spec(spec, "test");
+  assert_int_equal(braid_dataset_sample(set, 0, pixels, &label), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "label 10"));
+  braid_dataset_close(set);
+  put("test_batch.bin", records, RECORD - 1);
+  refuse(spec, BRAID_INVALID_FILE, "3073");
+  snprintf(spec, sizeof spec, "cifar10:%s/none", folder);
+  refuse(spec, BRAID_NOT_FOUND, "test_batch.bin");
+}
+
+static void test_idx(void **state) {
+  (void)state;
+  const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 10, 20, 30, 40};
+  const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 11};
+  char spec[320];
+  snprintf(spec, sizeof spec, "idx:%s,scale=1", folder);
+  gzFile packed = gzopen(in_folder("t10k-images-idx3-ubyte.gz"), "wb");
+  assert_int_equal(gzwrite(packed, images, sizeof images), sizeof images);
+  assert_int_equal(gzclose(packed), Z_OK);
+  put("t10k-labels-idx1-ubyte", labels, sizeof labels);
+  braid_dataset *set = open_spec(spec, "test");
+  float pixels[2];
+  int32_t label;
+  assert_int_equal(braid_dataset_get_info(set).classes, 12);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK);
+  assert_true(pixels[0] == 30 && pixels[1] == 40 && label == 11);
+  braid_dataset_close(set);
+  put("t10k-labels-idx1-ubyte", labels, sizeof labels - 1);
+  refuse(spec, BRAID_INVALID_FILE, "t10k-labels");
+  braid_file_view view;
+  assert_int_equal(braid_file_open(NULL, in_folder("t10k-images-idx3-ubyte.gz"), 0, &view), BRAID_OK);
+  put("cut", view.data, view.bytes - 9);
+  braid_file_close(&view);
+  assert_int_equal(rename(in_folder("cut"), in_folder("t10k-images-idx3-ubyte.gz")), 0);
+  refuse(spec, BRAID_INVALID_FILE, "t10k-images");
+  const uint8_t huge[] = {0, 0, 8, 4, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255};
+  braid_idx idx;
+  assert_int_equal(braid_idx_parse("huge", huge, sizeof huge, &idx), BRAID_INVALID_FILE);
+  for (size_t bytes = 0; bytes < sizeof images; bytes++)
+    assert_int_equal(braid_idx_parse("cut", images, bytes, &idx), BRAID_INVALID_FILE);
+}
+
+static void write_png(const char *name, int height, int width, const uint8_t *rgb) {
+  png_image image = {
+      .version = PNG_IMAGE_VERSION, .width = (unsigned)width, .height = (unsigned)height, .format = PNG_FORMAT_RGB};
+  assert_true(png_image_write_to_file(&image, in_folder(name), 0, rgb, 0, NULL));
+}
+
+static void test_folder(void **state) {
+  (void)state;
+  assert_int_equal(braid_make_directories(in_folder("pictures/test/ant")), BRAID_OK);
+  assert_int_equal(braid_make_directories(in_folder("pictures/test/bee")), BRAID_OK);
+  uint8_t rgb[12] = {255, 0, 0, 0, 255, 0, 0, 0, 255, 10, 20, 30};
+  write_png("pictures/test/ant/1.png", 2, 2, rgb);
+  write_png("pictures/test/bee/1.PNG", 1, 4, rgb);
+  put("pictures/test/bee/notes.txt", "no picture", 10);
+  char spec[320];
+  snprintf(spec, sizeof spec, "images:%s/pictures,scale=1", folder);
+  braid_dataset *set = open_spec(spec, "test");
+  braid_dataset_info info = braid_dataset_get_info(set);
+  assert_true(info.samples == 2 && info.classes == 2 && info.height == 2 && info.width == 2);
+  assert_string_equal(info.class_names[1], "bee");
+  float pixels[12];
+  int32_t label;
+  assert_int_equal(braid_dataset_sample(set, 0, pixels, &label), BRAID_OK);
+  for (int i = 0; i < 12; i++) assert_true(pixels[(i % 3) * 4 + i / 3] == rgb[i]);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK);
+  assert_int_equal(label, 1);
+  put("pictures/test/bee/1.PNG", "\x89PNG\r\n\x1a\nbroken", 14);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "1.PNG"));
+  braid_dataset_close(set);
+  snprintf(spec, sizeof spec, "images:%s/pictures/test/ant", folder);
+  refuse(spec, BRAID_INVALID_FILE, "folder per class");
+}
+
+/* A grey JPEG of one value decodes to it; cut anywhere in its data it is refused, not filled in. */
+static void test_jpeg(void **state) {
+  (void)state;
+  enum { SIDE = 64 };
+  struct jpeg_compress_struct info;
+  struct jpeg_error_mgr errors;
+  unsigned char *bytes = NULL;
+  unsigned long count = 0;
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  jpeg_mem_dest(&info, &bytes, &count);
+  info.image_width = info.image_height = SIDE;
+  info.input_components = 1;
+  info.in_color_space = JCS_GRAYSCALE;
+  jpeg_set_defaults(&info);
+  jpeg_set_quality(&info, 95, TRUE);
+  jpeg_start_compress(&info, TRUE);
+  uint8_t line[SIDE];
+  for (int y = 0; y < SIDE; y++) {
+    for (int x = 0; x < SIDE; x++) line[x] = (uint8_t)(64 + 2 * x);
+    JSAMPROW row = line;
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  jpeg_destroy_compress(&info);
+  braid_image image;
+  assert_int_equal(braid_image_decode(NULL, "grey.jpg", bytes, count, &image), BRAID_OK);
+  assert_true(image.channels == 1 && image.height == SIDE && image.width == SIDE);
+  for (int x = 0; x < SIDE; x++) assert_true(abs(image.pixels[x] - line[x]) <= 3);
+  braid_free(NULL, image.pixels);
+  for (size_t cut = 0; cut < count - 2; cut += 7) {
+    uint8_t *part = malloc(cut + 1);
+    assert_non_null(part);
+    memcpy(part, bytes, cut);
+    assert_int_equal(braid_image_decode(NULL, "cut.jpg", part, cut, &image), BRAID_INVALID_FILE);
+    free(part);
+  }
+  put("grey.jpg", bytes, count);
+  braid_tensor *tensor;
+  assert_int_equal(braid_image_load(NULL, in_folder("grey.jpg"), 3, 16, 32, "scale=1,mean=64", &tensor), BRAID_OK);
+  const float *pixels = braid_tensor_const_data(tensor);
+  for (int c = 0; c < 3; c++)
+    for (int x = 2; x < 30; x++) assert_true(fabsf(pixels[(c * 16 + 8) * 32 + x] - (float)(4 * x + 1)) < 3);
+  braid_tensor_release(tensor);
+  free(bytes);
+}
+
+/* Pillow's BILINEAR of 0, 10, ... 50 to 3 and to 12 values. */
+static void test_resize(void **state) {
+  (void)state;
+  const float line[6] = {0, 10, 20, 30, 40, 50};
+  const float shrunk[3] = {7.142857f, 25, 42.857143f};
+  const float grown[12] = {0, 2.5f, 7.5f, 12.5f, 17.5f, 22.5f, 27.5f, 32.5f, 37.5f, 42.5f, 47.5f, 50};
+  float out[12], scratch[64];
+  braid_image_resize(line, 1, 1, 6, out, 1, 3, scratch);
+  for (int i = 0; i < 3; i++) assert_true(fabsf(out[i] - shrunk[i]) < 1e-4f);
+  braid_image_resize(line, 1, 6, 1, out, 12, 1, scratch);
+  for (int i = 0; i < 12; i++) assert_true(fabsf(out[i] - grown[i]) < 1e-4f);
+}
+
+static void test_real_data(void **state) {
+  (void)state;
+  const char *data = getenv("BRAID_DATA");
+  if (!data) {
+    puts("skipped: BRAID_DATA does not say where CIFAR-10 and MNIST are");
+    skip();
+  }
+  char spec[4096];
+  snprintf(spec, sizeof spec, "cifar10:%s/cifar10", data);
+  braid_dataset *set = open_spec(spec, "train");
+  assert_int_equal(braid_dataset_get_info(set).samples, 50000);
+  braid_dataset_close(set);
+  snprintf(spec, sizeof spec, "idx:%s/fashion-mnist", data);
+  set = open_spec(spec, "test");
+  assert_int_equal(braid_dataset_get_info(set).samples, 10000);
+  int counts[10] = {0};
+  for (int64_t i = 0; i < 10000; i++) {
+    static float pixels[784];
+    int32_t label;
+    assert_int_equal(braid_dataset_sample(set, i, pixels, &label), BRAID_OK);
+    counts[label]++;
+  }
+  for (int i = 0; i < 10; i++) assert_int_equal(counts[i], 1000);
+  braid_dataset_close(set);
+}
+
+static braid_status open_folder(const braid_allocator *allocator, void *context) {
+  braid_dataset *dataset;
+  braid_status status = braid_dataset_open(allocator, context, "test", &dataset);
+  braid_dataset_close(dataset);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  uint8_t rgb[12] = {0};
+  write_png("pictures/test/bee/1.PNG", 2, 2, rgb);
+  char spec[320];
+  snprintf(spec, sizeof spec, "images:%s/pictures", folder);
+  oom_sweep(open_folder, spec);
+}
+
+static int make_folder(void **state) {
+  (void)state;
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  return system(command);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_spec),   cmocka_unit_test(test_glyphs),    cmocka_unit_test(test_cifar),
+      cmocka_unit_test(test_idx),    cmocka_unit_test(test_folder),    cmocka_unit_test(test_jpeg),
+      cmocka_unit_test(test_resize), cmocka_unit_test(test_real_data), cmocka_unit_test(test_out_of_memory),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
