@@ -1,0 +1,326 @@
+/* Random graphs, run in every way there is: with and without shared memory, fusion, several threads, on one device and
+ * spread over several with and without memory of their own. What only changes places must not change a bit; fusion may
+ * round differently; all stay near the plain reference kernels applied node by node. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/cpu/evaluate.h"
+#include "base/philox.h"
+#include "braid/session.h"
+#include "graph/graph.h"
+#include "oom.h"
+
+#define OK(expression)                                                                                                 \
+  do {                                                                                                                 \
+    braid_status ok_status_ = (expression);                                                                            \
+    if (ok_status_ != BRAID_OK) fail_msg("%s: %s", braid_status_text(ok_status_), braid_error_detail());               \
+  } while (0)
+
+enum { kGraphs = 100, kMostNodes = 30, kMostOutputs = 16, kRuns = 3, kBatch = 2, kChannels = 20, kSide = 5 };
+enum { kElements = kBatch * kChannels * kSide * kSide };
+static const uint64_t kSeed = 4711;
+static const int64_t kShape[4] = {kBatch, kChannels, kSide, kSide};
+
+/* --- making a graph ------------------------------------------------------------------------------------------------
+ * All values that are chosen from have the same shape, so that any may be the input of any node. */
+typedef struct maker {
+  braid_graph *graph;
+  uint32_t round;
+  uint64_t drawn;
+  braid_value_id values[2 * kMostNodes];
+  uint32_t count;
+} maker;
+
+static uint32_t draw(maker *m, uint32_t bound) {
+  return braid_random_below(kSeed, m->round, 0, m->drawn++, bound);
+}
+
+static braid_value_id any(maker *m) {
+  uint32_t near = m->count < 6 ? m->count : 6; /* mostly recent ones, so that chains form */
+  return draw(m, 4) ? m->values[m->count - 1 - draw(m, near)] : m->values[draw(m, m->count)];
+}
+
+static braid_tensor *tensor_of(maker *m, int rank, const int64_t *dims, float scale, float offset) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  float *data = braid_tensor_data(tensor);
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++)
+    data[i] = offset + scale * (2 * braid_random_uniform(kSeed, m->round, 1, m->drawn++) - 1);
+  return tensor;
+}
+
+static braid_value_id keep(maker *m, braid_value_kind kind, int rank, const int64_t *dims, float scale, float offset) {
+  braid_tensor *tensor = tensor_of(m, rank, dims, scale, offset);
+  braid_value_id id;
+  OK(braid_graph_add_tensor(m->graph, NULL, kind, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+static braid_value_id shape_constant(maker *m, int rank, const int64_t *dims) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  int64_t length = rank;
+  OK(braid_desc_init(&desc, BRAID_I64, 1, &length));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  memcpy(braid_tensor_data(tensor), dims, (size_t)rank * sizeof *dims);
+  OK(braid_graph_add_tensor(m->graph, NULL, BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+static braid_value_id add_node(maker *m, const char *op, size_t count, const braid_value_id *inputs,
+                               braid_node_id *node) {
+  braid_value_id output = 0;
+  OK(braid_graph_add_node(m->graph, op, NULL, inputs, count, &output, 1, node));
+  return output;
+}
+
+static braid_value_id conv(maker *m, braid_value_id x, int64_t channels, int64_t side) {
+  braid_node_id node;
+  braid_value_id w = keep(m, draw(m, 2) ? BRAID_VALUE_CONSTANT : BRAID_VALUE_PARAMETER, 4,
+                          (int64_t[]){kChannels, channels, side, side}, 0.1f, 0);
+  braid_value_id y = add_node(m, "Conv", 2, (braid_value_id[]){x, w}, &node);
+  int64_t pad = side / 2;
+  OK(braid_graph_set_ints(m->graph, node, "pads", (int64_t[]){pad, pad, pad, pad}, 4));
+  return y;
+}
+
+static braid_value_id pool(maker *m, const char *op) {
+  braid_node_id node;
+  braid_value_id y = add_node(m, op, 1, (braid_value_id[]){any(m)}, &node);
+  OK(braid_graph_set_ints(m->graph, node, "kernel_shape", (int64_t[]){3, 3}, 2));
+  OK(braid_graph_set_ints(m->graph, node, "pads", (int64_t[]){1, 1, 1, 1}, 4));
+  return y;
+}
+
+static braid_value_id concat(maker *m) {
+  braid_node_id node;
+  braid_value_id y = add_node(m, "Concat", 2, (braid_value_id[]){any(m), any(m)}, &node);
+  OK(braid_graph_set_int(m->graph, node, "axis", 1));
+  return conv(m, y, 2 * kChannels, 1);
+}
+
+static braid_value_id there_and_back(maker *m) {
+  braid_value_id flat = shape_constant(m, 3, (int64_t[]){kBatch, kChannels, kSide * kSide});
+  braid_value_id full = shape_constant(m, 4, kShape);
+  braid_value_id y = add_node(m, "Reshape", 2, (braid_value_id[]){any(m), flat}, NULL);
+  if (draw(m, 2)) y = add_node(m, "Relu", 1, &y, NULL);
+  return add_node(m, "Reshape", 2, (braid_value_id[]){y, full}, NULL);
+}
+
+static braid_value_id transpose(maker *m) {
+  braid_node_id node;
+  braid_value_id y = add_node(m, "Transpose", 1, (braid_value_id[]){any(m)}, &node);
+  OK(braid_graph_set_ints(m->graph, node, "perm", (int64_t[]){0, 1, 3, 2}, 4));
+  return y;
+}
+
+static braid_value_id normalize(maker *m, braid_value_id x) {
+  int64_t channels = kChannels;
+  braid_value_id inputs[5] = {
+      x, keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.5f, 1), keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.5f, 0),
+      keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.1f, 0), keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.2f, 1)};
+  return add_node(m, "BatchNormalization", 5, inputs, NULL);
+}
+
+static braid_value_id binary(maker *m, const char *op) {
+  int64_t channels[3] = {kChannels, 1, 1};
+  braid_value_id other = any(m);
+  if (!draw(m, 3)) other = keep(m, BRAID_VALUE_CONSTANT, 3, channels, 0.5f, 1);
+  if (!draw(m, 6)) other = keep(m, BRAID_VALUE_CONSTANT, 0, NULL, 0.5f, 1);
+  return add_node(m, op, 2, (braid_value_id[]){any(m), other}, NULL);
+}
+
+static braid_value_id unary(maker *m, const char *op) {
+  return add_node(m, op, 1, (braid_value_id[]){any(m)}, NULL);
+}
+
+/* A state that is read and moves with the graph: by the optimizer, in place, or with what was computed from it. */
+static braid_value_id with_state(maker *m) {
+  bool optimizer = draw(m, 2);
+  braid_value_id x = any(m);
+  braid_value_id s = keep(m, optimizer ? BRAID_VALUE_PARAMETER : BRAID_VALUE_STATE, 4, kShape, 0.5f, 0);
+  braid_value_id y = add_node(m, "Add", 2, (braid_value_id[]){x, s}, NULL), next;
+  if (optimizer) {
+    braid_value_id rate = keep(m, BRAID_VALUE_CONSTANT, 0, NULL, 0, 0.1f);
+    next = add_node(m, "SgdUpdate", 3, (braid_value_id[]){s, draw(m, 2) ? x : y, rate}, NULL);
+  } else {
+    next = add_node(m, "Mul", 2, (braid_value_id[]){y, keep(m, BRAID_VALUE_CONSTANT, 0, NULL, 0, 0.5f)}, NULL);
+  }
+  OK(braid_graph_update_state(m->graph, s, next));
+  if (!draw(m, 4)) OK(braid_graph_add_output(m->graph, draw(m, 2) ? s : next));
+  if (!draw(m, 3)) y = add_node(m, "Add", 2, (braid_value_id[]){next, s}, NULL); /* needs the old and the new */
+  return y;
+}
+
+static braid_value_id grow(maker *m) {
+  switch (draw(m, 13)) {
+  case 0:
+    return conv(m, any(m), kChannels, 3);
+  case 1:
+    return conv(m, any(m), kChannels, 1);
+  case 2:
+    return pool(m, "MaxPool");
+  case 3:
+    return pool(m, "AveragePool");
+  case 4:
+    return concat(m);
+  case 5:
+    return there_and_back(m);
+  case 6:
+    return transpose(m);
+  case 7:
+    return normalize(m, draw(m, 2) ? conv(m, any(m), kChannels, 3) : any(m));
+  case 8:
+    return binary(m, "Add");
+  case 9:
+    return binary(m, "Mul");
+  case 10:
+    return unary(m, "Relu");
+  case 11:
+    return unary(m, draw(m, 2) ? "Sigmoid" : "Identity");
+  default:
+    return with_state(m);
+  }
+}
+
+static braid_graph *make_graph(uint32_t round) {
+  maker m = {.round = round};
+  braid_desc desc;
+  char name[16];
+  OK(braid_graph_create(NULL, "random", &m.graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, kShape));
+  for (int i = 0; i < 2; i++) {
+    snprintf(name, sizeof name, "x%d", i);
+    OK(braid_graph_add_input(m.graph, name, &desc, &m.values[m.count++]));
+  }
+  uint32_t nodes = 3 + draw(&m, kMostNodes - 3);
+  for (uint32_t i = 0; i < nodes; i++) {
+    m.values[m.count] = grow(&m);
+    m.count++;
+    if (!draw(&m, 10) && m.graph->output_count < kMostOutputs - 4) OK(braid_graph_add_output(m.graph, any(&m)));
+  }
+  OK(braid_graph_add_output(m.graph, m.values[m.count - 1]));
+  return m.graph;
+}
+
+/* --- running it ----------------------------------------------------------------------------------------------------
+ */
+typedef struct results {
+  size_t outputs;
+  float output[kRuns][kMostOutputs][kElements];
+} results;
+
+static float inputs[2][kElements];
+
+static void run_session(const braid_graph *graph, const braid_session_options *options, results *out) {
+  braid_session *session;
+  OK(braid_session_create(graph, options, &session));
+  out->outputs = braid_session_output_count(session);
+  assert_true(out->outputs <= kMostOutputs);
+  memset(out->output, 0, sizeof out->output);
+  for (int run = 0; run < kRuns; run++) {
+    void *outputs[kMostOutputs];
+    for (size_t i = 0; i < out->outputs; i++) outputs[i] = out->output[run][i];
+    OK(braid_session_run(session, (const void *[]){inputs[0], inputs[1]}, outputs));
+  }
+  braid_session_destroy(session);
+}
+
+/* The first run, node by node, each with the reference kernel. */
+static void run_reference(const braid_graph *given, results *out) {
+  braid_graph *graph;
+  OK(braid_graph_clone(given, &graph));
+  OK(braid_resolve(graph));
+  braid_cpu_evaluator evaluator;
+  OK(braid_cpu_evaluator_init(&evaluator, NULL));
+  for (size_t i = 0; i < graph->input_count; i++) {
+    braid_value *value = &graph->values[graph->inputs[i]];
+    OK(braid_tensor_wrap(NULL, &value->desc, inputs[i], NULL, NULL, &value->tensor));
+  }
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    const braid_tensor *operands[8] = {NULL};
+    braid_tensor *made[8] = {NULL};
+    assert_true(node->input_count <= 8 && node->output_count <= 8);
+    for (size_t j = 0; j < node->input_count; j++)
+      if (node->inputs[j] >= 0) operands[j] = graph->values[node->inputs[j]].tensor;
+    OK(braid_cpu_evaluate(&evaluator, graph, node, operands, made));
+    for (size_t j = 0; j < node->output_count; j++)
+      if (node->outputs[j] >= 0) graph->values[node->outputs[j]].tensor = made[j];
+  }
+  for (size_t i = 0; i < graph->output_count; i++)
+    memcpy(out->output[0][i], braid_tensor_const_data(graph->values[graph->outputs[i]].tensor),
+           sizeof out->output[0][i]);
+  braid_cpu_evaluator_deinit(&evaluator);
+  braid_graph_destroy(graph);
+}
+
+static void compare(const char *what, uint32_t round, const results *a, const results *b, int runs, float tolerance) {
+  for (int run = 0; run < runs; run++)
+    for (size_t i = 0; i < a->outputs; i++)
+      for (size_t e = 0; e < kElements; e++) {
+        float x = a->output[run][i][e], y = b->output[run][i][e];
+        bool equal = tolerance == 0 ? memcmp(&x, &y, sizeof x) == 0 : fabsf(x - y) <= tolerance * (1 + fabsf(x));
+        if (!equal)
+          fail_msg("graph %u, %s: run %d, output %zu, element %zu is %.9g, not %.9g", round, what, run, i, e, y, x);
+      }
+}
+
+static void test_random_graphs(void **state) {
+  (void)state;
+  static const char *const kNeeded[] = {"Add", "Mul", "Relu", "Sigmoid"};
+  for (size_t i = 0; i < sizeof kNeeded / sizeof *kNeeded; i++)
+    if (!braid_op_find(kNeeded[i])) {
+      print_message("skipped: this build has no op %s\n", kNeeded[i]);
+      skip();
+    }
+  print_message("seed %llu\n", (unsigned long long)kSeed);
+  static const struct {
+    const char *what;
+    braid_session_options options;
+    float tolerance;
+  } kWays[] = {
+      {"shared memory", {.no_fusion = true}, 0},
+      {"one thread", {.no_fusion = true, .threads = 1}, 0},
+      {"memory of its own", {.no_fusion = true, .devices = "cpu:memory=separate"}, 0},
+      {"two devices", {.no_fusion = true, .devices = "cpu cpu", .place = "*[13579]=1"}, 0},
+      {"card and cpu", {.no_fusion = true, .devices = "cpu:memory=separate cpu", .place = "*[13579]=1"}, 0},
+      {"two cards",
+       {.no_fusion = true, .devices = "cpu:memory=separate cpu:memory=separate", .place = "*[02468]=1"},
+       0},
+      {"fusion", {.training = false}, 2e-4f},
+      {"training", {.training = true, .no_fusion = true}, 2e-4f},
+  };
+  static results plain, other;
+  for (uint32_t i = 0; i < 2 * kElements; i++)
+    inputs[i / kElements][i % kElements] = 2 * braid_random_uniform(kSeed, 0, 2, i) - 1;
+  size_t arena = 0, unshared = 0;
+  for (uint32_t round = 0; round < kGraphs; round++) {
+    braid_graph *graph = make_graph(round);
+    run_session(graph, &(braid_session_options){.no_fusion = true, .no_reuse = true}, &plain);
+    run_reference(graph, &other);
+    compare("reference", round, &plain, &other, 1, 2e-4f);
+    for (size_t w = 0; w < sizeof kWays / sizeof *kWays; w++) {
+      run_session(graph, &kWays[w].options, &other);
+      compare(kWays[w].what, round, &plain, &other, kRuns, kWays[w].tolerance);
+    }
+    braid_session *session;
+    OK(braid_session_create(graph, NULL, &session));
+    arena += braid_session_get_stats(session).arena_bytes;
+    unshared += braid_session_get_stats(session).unshared_bytes;
+    braid_session_destroy(session);
+    braid_graph_destroy(graph);
+  }
+  print_message("memory: %.2f of a buffer per value\n", (double)arena / (double)unshared);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_graphs)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
