@@ -28,6 +28,22 @@ braid_value_id braid_gradient_of_output(const braid_gradient_context *context, s
   return value >= 0 && (size_t)value < context->state->value_count ? context->state->of[value] : -1;
 }
 
+braid_status braid_gradient_add_output(braid_gradient_context *context, size_t index, braid_value_id *out) {
+  braid_graph *graph = context->graph;
+  *out = braid_gradient_output(context, index);
+  if (*out >= 0) return BRAID_OK;
+  size_t have = graph->nodes[context->node].output_count, count = have > index ? have : index + 1;
+  braid_value_id *outputs = braid_graph_arena_alloc(graph, count * sizeof *outputs);
+  if (!outputs) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < count; i++) outputs[i] = braid_gradient_output(context, i);
+  BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &outputs[index]));
+  graph->values[outputs[index]].producer = context->node;
+  graph->nodes[context->node].outputs = outputs;
+  graph->nodes[context->node].output_count = count;
+  *out = outputs[index];
+  return braid_graph_infer_node(graph, context->node);
+}
+
 bool braid_gradient_wanted(const braid_gradient_context *context, size_t index) {
   braid_value_id value = braid_gradient_input(context, index);
   return value >= 0 && (size_t)value < context->state->value_count && context->state->depends[value];

@@ -20,6 +20,10 @@ braid_value_id braid_gradient_of_output(const braid_gradient_context *context, s
 bool braid_gradient_wanted(const braid_gradient_context *context, size_t index);
 braid_value_id braid_gradient_input(const braid_gradient_context *context, size_t index);  /* the forward value */
 braid_value_id braid_gradient_output(const braid_gradient_context *context, size_t index); /* the forward value */
+/* Output `index` of the forward node, added to it if it was left out: what the backward pass needs of the forward one.
+ */
+BRAID_MUST_CHECK braid_status braid_gradient_add_output(braid_gradient_context *context, size_t index,
+                                                        braid_value_id *out);
 /* Adds `gradient` to what flows into input `index`. */
 BRAID_MUST_CHECK braid_status braid_gradient_give(braid_gradient_context *context, size_t index,
                                                   braid_value_id gradient);

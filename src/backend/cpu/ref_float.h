@@ -8,7 +8,7 @@
 
 #include "backend/cpu/cpu.h"
 
-enum { BRAID_REF_OPERANDS = 8 }; /* inputs, and outputs, at most */
+enum { BRAID_REF_OPERANDS = 16 }; /* inputs, and outputs, at most */
 
 /* NULL for operands left out. */
 typedef void braid_ref_compute(const void *state, const void *const *inputs, void *const *outputs, void *scratch);

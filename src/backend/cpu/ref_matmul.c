@@ -1,22 +1,15 @@
-/* Plain matrix products: Gemm, FusedGemm, MatMul, for every type they allow.
+/* Plain matrix products: Gemm, FusedGemm, MatMul, for every type they allow, over the products of gemm.h.
  *
- * Operands are brought to the type that is summed in (float for the 16-bit types, else their own; 64-bit integers wrap)
- * and to row-major order in the workspace; then tiles of a row are summed over the inner dimension in its order, so the
- * bits do not depend on the number of threads. */
+ * The 16-bit types are multiplied as float and rounded once, after bias and activation. */
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/gemm.h"
+#include "base/checked.h"
 #include "tensor/half.h"
-
-enum { kTile = 256 };
-
-typedef struct operand_view {
-  const void *data;
-  braid_dtype dtype;
-  int64_t rows, columns, row_stride, column_stride; /* of one matrix, in elements */
-} operand_view;
 
 typedef struct matmul {
   int rank;                                               /* leading dimensions */
@@ -24,17 +17,16 @@ typedef struct matmul {
   int64_t step_a[BRAID_MAX_RANK], step_b[BRAID_MAX_RANK]; /* in matrices; 0: broadcast */
   int64_t batches, rows, inner, columns;
   bool transposed_a, transposed_b;
-  size_t sum_bytes; /* of one element of the type summed in */
+  braid_dtype dtype, sum_type;
   double alpha, beta;
+  const char *activation;
+  float params[2];
+  int lanes;                             /* batches computed side by side, each with a share of the workspace */
+  size_t lane_bytes, at_a, at_b, at_sum; /* offsets in a share; the packed matrix stands first */
 } matmul;
 
 /* --- preparation ---------------------------------------------------------------------------------------------------
  */
-static size_t sum_size(braid_dtype dtype) {
-  size_t bytes = braid_dtype_size(dtype);
-  return bytes == 2 ? 4 : bytes;
-}
-
 static void read_steps(const braid_desc *desc, int lead, const int64_t *dims, int64_t *steps) {
   int own = desc->rank > 2 ? desc->rank - 2 : 0;
   int64_t stride = 1;
@@ -43,6 +35,18 @@ static void read_steps(const braid_desc *desc, int lead, const int64_t *dims, in
     steps[i] = at < 0 || (desc->dims[at] == 1 && dims[i] != 1) ? 0 : stride;
     if (at >= 0) stride *= desc->dims[at];
   }
+}
+
+/* One right matrix under many left ones is one product of more rows. */
+static void join_rows(matmul *m) {
+  int64_t dense = 1;
+  bool joins = !m->transposed_a;
+  for (int i = m->rank; i-- > 0; dense *= m->lead[i])
+    joins &= m->lead[i] == 1 || (m->step_b[i] == 0 && m->step_a[i] == dense);
+  if (!joins) return;
+  m->rows *= m->batches;
+  m->batches = 1;
+  m->rank = 0;
 }
 
 static void read_matmul(const braid_node_desc *node, matmul *m) {
@@ -57,9 +61,32 @@ static void read_matmul(const braid_node_desc *node, matmul *m) {
   for (int i = 0; i < m->rank; i++) m->batches *= m->lead[i] = y->dims[i];
   read_steps(a, m->rank, m->lead, m->step_a);
   read_steps(b, m->rank, m->lead, m->step_b);
+  join_rows(m);
   m->alpha = braid_attr_float(node->attrs, "alpha", 1);
   m->beta = braid_attr_float(node->attrs, "beta", 1);
-  m->sum_bytes = sum_size(y->dtype);
+  m->dtype = y->dtype;
+  m->sum_type = braid_dtype_size(y->dtype) == 2 ? BRAID_F32 : y->dtype;
+  size_t given;
+  const float *params = braid_attr_floats(node->attrs, "activation_params", &given);
+  m->activation = braid_attr_string(node->attrs, "activation", NULL);
+  for (size_t i = 0; i < 2 && i < given; i++) m->params[i] = params[i];
+}
+
+static bool reserve(int64_t rows, int64_t columns, size_t *at, size_t *total) {
+  size_t bytes;
+  *at = *total;
+  return braid_mul_size((size_t)rows, (size_t)columns * sizeof(float), &bytes) && braid_add_size(bytes, 63, &bytes) &&
+         braid_add_size(*total, bytes & ~(size_t)63, total);
+}
+
+static bool plan_workspace(matmul *m, size_t *bytes) {
+  bool fits = braid_gemm_packed_bytes(m->sum_type, m->inner, m->columns, &m->lane_bytes);
+  if (m->sum_type != m->dtype)
+    fits = fits && reserve(m->rows, m->inner, &m->at_a, &m->lane_bytes) &&
+           reserve(m->inner, m->columns, &m->at_b, &m->lane_bytes) &&
+           reserve(m->rows, m->columns, &m->at_sum, &m->lane_bytes);
+  m->lanes = m->batches < omp_get_max_threads() ? (int)m->batches : omp_get_max_threads();
+  return fits && braid_mul_size(m->lane_bytes, (size_t)m->lanes, bytes);
 }
 
 static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -67,46 +94,18 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   matmul *m = *state = braid_zalloc(allocator, sizeof *m);
   if (!m) return BRAID_NO_MEMORY;
   read_matmul(node, m);
-  info->workspace_bytes = (size_t)(m->rows * m->inner + m->inner * m->columns) * m->sum_bytes + 64;
-  return BRAID_OK;
+  if (plan_workspace(m, &info->workspace_bytes)) return BRAID_OK;
+  braid_free(allocator, m);
+  *state = NULL;
+  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
 }
 
-/* --- one product ---------------------------------------------------------------------------------------------------
+/* --- what follows a product ----------------------------------------------------------------------------------------
  */
-static float load_half(const void *data, int64_t i, braid_dtype dtype) {
-  uint16_t bits = ((const uint16_t *)data)[i];
-  return dtype == BRAID_F16 ? braid_f16_to_f32(bits) : braid_bf16_to_f32(bits);
-}
-
-static void store_half(void *data, int64_t i, braid_dtype dtype, float value) {
-  ((uint16_t *)data)[i] = dtype == BRAID_F16 ? braid_f32_to_f16(value) : braid_f32_to_bf16(value);
-}
-
-#define DEFINE_PRODUCT(type)                                                                                           \
-  static void pack_##type(const operand_view *view, type *out) {                                                       \
-    bool half = view->dtype == BRAID_F16 || view->dtype == BRAID_BF16;                                                 \
-    _Pragma("omp parallel for") for (int64_t r = 0; r < view->rows; r++) for (int64_t c = 0; c < view->columns; c++) { \
-      int64_t i = r * view->row_stride + c * view->column_stride;                                                      \
-      out[r * view->columns + c] = half ? (type)load_half(view->data, i, view->dtype) : ((const type *)view->data)[i]; \
-    }                                                                                                                  \
-  }                                                                                                                    \
-  static void sum_row_##type(const matmul *m, const type *a, const type *b, type *sums, int64_t columns) {             \
-    for (int64_t c = 0; c < columns; c++) sums[c] = 0;                                                                 \
-    for (int64_t k = 0; k < m->inner; k++) {                                                                           \
-      const type factor = a[k], *row = b + k * m->columns;                                                             \
-      for (int64_t c = 0; c < columns; c++) sums[c] += factor * row[c];                                                \
-    }                                                                                                                  \
-  }
-
-DEFINE_PRODUCT(float)
-DEFINE_PRODUCT(double)
-DEFINE_PRODUCT(uint32_t)
-DEFINE_PRODUCT(uint64_t)
-
 /* C of a Gemm at (row, column), by its own type. */
 typedef struct addend {
   const void *data;
-  int64_t row_stride, column_stride;
+  int64_t row_step, column_step;
 } addend;
 
 static addend read_addend(const braid_node_desc *node, const braid_cpu_args *args) {
@@ -117,146 +116,123 @@ static addend read_addend(const braid_node_desc *node, const braid_cpu_args *arg
   return (addend){args->inputs[2], rows > 1 ? columns : 0, columns > 1 ? 1 : 0};
 }
 
-static double activate(const char *name, float a, float b, double v) {
+static double activate(const char *name, double a, double b, double v) {
   if (strcmp(name, "Relu") == 0) return v < 0 ? 0 : v;
   if (strcmp(name, "LeakyRelu") == 0) return v < 0 ? a * v : v;
-  if (strcmp(name, "Clip") == 0) return fmin(fmax(v, a), b);
+  if (strcmp(name, "Clip") == 0) return v < a ? a : v > b ? b : v;
   if (strcmp(name, "Sigmoid") == 0) return 1 / (1 + exp(-v));
   if (strcmp(name, "Tanh") == 0) return tanh(v);
-  if (strcmp(name, "HardSigmoid") == 0) return fmax(0, fmin(1, a * v + b));
-  return v * fmax(0, fmin(1, v / 6 + 0.5)); /* HardSwish; match lets no other through */
+  double scaled = strcmp(name, "HardSigmoid") == 0 ? a * v + b : v / 6 + 0.5; /* else HardSwish */
+  double gate = scaled < 0 ? 0 : scaled > 1 ? 1 : scaled;
+  return strcmp(name, "HardSigmoid") == 0 ? gate : v * gate;
 }
 
-static void activate_row(const braid_node_desc *node, float *row, int64_t count) {
-  const char *name = braid_attr_string(node->attrs, "activation", NULL);
-  if (!name) return;
-  size_t given;
-  const float *params = braid_attr_floats(node->attrs, "activation_params", &given);
-  for (int64_t i = 0; i < count; i++)
-    row[i] = (float)activate(name, given > 0 ? params[0] : 0, given > 1 ? params[1] : 0, row[i]);
-}
-
-/* y = alpha * sums + beta * C for `count` columns of a row from `column` on. */
-#define DEFINE_STORE(type)                                                                                             \
-  static void store_##type(const matmul *m, const addend *c, int64_t row, int64_t column, int64_t count,               \
-                           const type *sums, type *y) {                                                                \
-    bool plain = m->alpha == 1;                                                                                        \
-    for (int64_t i = 0; i < count; i++) y[i] = plain ? sums[i] : (type)(m->alpha * sums[i]);                           \
-    if (!c->data) return;                                                                                              \
-    const type *add = (const type *)c->data + row * c->row_stride + column * c->column_stride;                         \
-    for (int64_t i = 0; i < count; i++)                                                                                \
-      y[i] += m->beta == 1 ? add[i * c->column_stride] : (type)(m->beta * add[i * c->column_stride]);                  \
+/* A row becomes activation(alpha * row + beta * C); `load` reads an element of C. */
+#define DEFINE_FINISH(name, type, c_type, load)                                                                        \
+  static void name(const matmul *m, const addend *c, int64_t row, type *y) {                                           \
+    const c_type *add = c->data ? (const c_type *)c->data + row * c->row_step : NULL;                                  \
+    if (m->alpha != 1)                                                                                                 \
+      for (int64_t i = 0; i < m->columns; i++) y[i] = (type)(m->alpha * (double)y[i]);                                 \
+    if (add && m->beta == 1)                                                                                           \
+      for (int64_t i = 0; i < m->columns; i++) y[i] += load(add[i * c->column_step]);                                  \
+    else if (add)                                                                                                      \
+      for (int64_t i = 0; i < m->columns; i++) y[i] += (type)(m->beta * (double)load(add[i * c->column_step]));        \
+    if (m->activation)                                                                                                 \
+      for (int64_t i = 0; i < m->columns; i++)                                                                         \
+        y[i] = (type)activate(m->activation, m->params[0], m->params[1], (double)y[i]);                                \
   }
 
-DEFINE_STORE(float)
-DEFINE_STORE(double)
-DEFINE_STORE(int32_t)
-DEFINE_STORE(int64_t)
-DEFINE_STORE(uint32_t)
-DEFINE_STORE(uint64_t)
+#define SAME(value) (value)
+DEFINE_FINISH(finish_f32, float, float, SAME)
+DEFINE_FINISH(finish_f64, double, double, SAME)
+DEFINE_FINISH(finish_i32, int32_t, int32_t, SAME)
+DEFINE_FINISH(finish_i64, int64_t, int64_t, SAME)
+DEFINE_FINISH(finish_u32, uint32_t, uint32_t, SAME)
+DEFINE_FINISH(finish_u64, uint64_t, uint64_t, SAME)
+DEFINE_FINISH(finish_f16, float, uint16_t, braid_f16_to_f32)
+DEFINE_FINISH(finish_bf16, float, uint16_t, braid_bf16_to_f32)
 
-static void store_halves(const matmul *m, const addend *c, int64_t row, int64_t column, int64_t count,
-                         const float *sums, braid_dtype dtype, void *y, int64_t at) {
-  for (int64_t i = 0; i < count; i++) {
-    double value = m->alpha * sums[i];
-    if (c->data) value += m->beta * load_half(c->data, row * c->row_stride + (column + i) * c->column_stride, dtype);
-    store_half(y, at + i, dtype, (float)value);
-  }
-}
-
-static void run_tile(const braid_node_desc *node, const matmul *m, const addend *c, const void *a, const void *b,
-                     int64_t row, int64_t column, void *y, int64_t at) {
-  braid_dtype dtype = node->outputs[0].desc.dtype;
-  int64_t count = m->columns - column < kTile ? m->columns - column : kTile;
-  union {
-    float f32[kTile];
-    double f64[kTile];
-    uint32_t u32[kTile];
-    uint64_t u64[kTile];
-    int32_t i32[kTile];
-    int64_t i64[kTile];
-  } sums;
-#define ROW(type) ((const type *)a + row * m->inner)
-#define COLUMN(type) ((const type *)b + column)
-  switch (dtype) {
+static void finish_row(const matmul *m, const addend *c, int64_t row, void *y) {
+  switch (m->dtype) {
   case BRAID_F32:
-    sum_row_float(m, ROW(float), COLUMN(float), sums.f32, count);
-    store_float(m, c, row, column, count, sums.f32, (float *)y + at);
-    activate_row(node, (float *)y + at, count);
-    break;
-  case BRAID_F16:
-  case BRAID_BF16:
-    sum_row_float(m, ROW(float), COLUMN(float), sums.f32, count);
-    store_halves(m, c, row, column, count, sums.f32, dtype, y, at);
-    break;
+    finish_f32(m, c, row, y);
+    return;
   case BRAID_F64:
-    sum_row_double(m, ROW(double), COLUMN(double), sums.f64, count);
-    store_double(m, c, row, column, count, sums.f64, (double *)y + at);
-    break;
-  case BRAID_U32:
-    sum_row_uint32_t(m, ROW(uint32_t), COLUMN(uint32_t), sums.u32, count);
-    store_uint32_t(m, c, row, column, count, sums.u32, (uint32_t *)y + at);
-    break;
+    finish_f64(m, c, row, y);
+    return;
+  case BRAID_F16:
+    finish_f16(m, c, row, y);
+    return;
+  case BRAID_BF16:
+    finish_bf16(m, c, row, y);
+    return;
   case BRAID_I32:
-    sum_row_uint32_t(m, ROW(uint32_t), COLUMN(uint32_t), sums.u32, count);
-    store_int32_t(m, c, row, column, count, sums.i32, (int32_t *)y + at);
-    break;
-  case BRAID_U64:
-    sum_row_uint64_t(m, ROW(uint64_t), COLUMN(uint64_t), sums.u64, count);
-    store_uint64_t(m, c, row, column, count, sums.u64, (uint64_t *)y + at);
-    break;
-  default: /* BRAID_I64: match lets no other through */
-    sum_row_uint64_t(m, ROW(uint64_t), COLUMN(uint64_t), sums.u64, count);
-    store_int64_t(m, c, row, column, count, sums.i64, (int64_t *)y + at);
-    break;
+    finish_i32(m, c, row, y);
+    return;
+  case BRAID_I64:
+    finish_i64(m, c, row, y);
+    return;
+  case BRAID_U32:
+    finish_u32(m, c, row, y);
+    return;
+  default: /* match lets no other through */
+    finish_u64(m, c, row, y);
+    return;
   }
-#undef ROW
-#undef COLUMN
 }
 
-/* --- all products --------------------------------------------------------------------------------------------------
+static void finish(const matmul *m, const addend *c, void *y) {
+  if (m->alpha == 1 && !c->data && !m->activation) return;
+  size_t row_bytes = (size_t)m->columns * braid_dtype_size(m->sum_type);
+#pragma omp parallel for schedule(static) if (m->rows * m->columns > 1 << 15)
+  for (int64_t row = 0; row < m->rows; row++) finish_row(m, c, row, (char *)y + (size_t)row * row_bytes);
+}
+
+/* --- products ------------------------------------------------------------------------------------------------------
  */
-static void pack(const operand_view *view, size_t bytes, void *out) {
-  bool is_float = braid_dtype_is_float(view->dtype);
-  if (bytes == 4 && is_float)
-    pack_float(view, out);
-  else if (is_float)
-    pack_double(view, out);
-  else if (bytes == 4)
-    pack_uint32_t(view, out);
-  else
-    pack_uint64_t(view, out);
+static void widen(braid_dtype dtype, const uint16_t *from, float *to, int64_t count) {
+#pragma omp parallel for schedule(static) if (count > 1 << 16)
+  for (int64_t i = 0; i < count; i++)
+    to[i] = dtype == BRAID_F16 ? braid_f16_to_f32(from[i]) : braid_bf16_to_f32(from[i]);
 }
 
-static operand_view view_of(const braid_node_desc *node, const braid_cpu_args *args, size_t index, int64_t matrix,
-                            int64_t rows, int64_t columns, bool transposed) {
-  braid_dtype dtype = node->inputs[index].desc.dtype;
-  const char *data = (const char *)args->inputs[index] + (size_t)(matrix * rows * columns) * braid_dtype_size(dtype);
-  return (operand_view){data, dtype, rows, columns, transposed ? 1 : columns, transposed ? rows : 1};
+static void narrow(braid_dtype dtype, const float *from, uint16_t *to, int64_t count) {
+#pragma omp parallel for schedule(static) if (count > 1 << 16)
+  for (int64_t i = 0; i < count; i++)
+    to[i] = dtype == BRAID_F16 ? braid_f32_to_f16(from[i]) : braid_f32_to_bf16(from[i]);
+}
+
+static void run_batch(const matmul *m, const addend *c, const braid_cpu_args *args, int64_t batch, char *share) {
+  int64_t rest = batch, at_a = 0, at_b = 0;
+  for (int i = m->rank; i-- > 0;) {
+    at_a += rest % m->lead[i] * m->step_a[i];
+    at_b += rest % m->lead[i] * m->step_b[i];
+    rest /= m->lead[i];
+  }
+  size_t size = braid_dtype_size(m->dtype);
+  const void *a = (const char *)args->inputs[0] + (size_t)(at_a * m->rows * m->inner) * size;
+  const void *b = (const char *)args->inputs[1] + (size_t)(at_b * m->inner * m->columns) * size;
+  void *y = (char *)args->outputs[0] + (size_t)(batch * m->rows * m->columns) * size, *sums = y;
+  if (m->sum_type != m->dtype) {
+    widen(m->dtype, a, (float *)(share + m->at_a), m->rows * m->inner);
+    widen(m->dtype, b, (float *)(share + m->at_b), m->inner * m->columns);
+    a = share + m->at_a, b = share + m->at_b, sums = share + m->at_sum;
+  }
+  braid_matrix left = {a, m->transposed_a ? 1 : m->inner, m->transposed_a ? m->rows : 1};
+  braid_matrix right = {b, m->transposed_b ? 1 : m->columns, m->transposed_b ? m->inner : 1};
+  braid_gemm_pack(m->sum_type, m->inner, m->columns, right, share);
+  braid_gemm_run(m->sum_type, m->rows, m->inner, m->columns, left, share, sums, m->columns, false);
+  finish(m, c, sums);
+  if (sums != y) narrow(m->dtype, sums, y, m->rows * m->columns);
 }
 
 static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const matmul *m = state;
   addend c = read_addend(node, args);
-  char *a = args->workspace, *b = a + (size_t)(m->rows * m->inner) * m->sum_bytes;
-  int64_t tiles = (m->columns + kTile - 1) / kTile;
-  for (int64_t batch = 0; batch < m->batches; batch++) {
-    int64_t rest = batch, at_a = 0, at_b = 0;
-    for (int i = m->rank; i-- > 0;) {
-      at_a += rest % m->lead[i] * m->step_a[i];
-      at_b += rest % m->lead[i] * m->step_b[i];
-      rest /= m->lead[i];
-    }
-    operand_view left = view_of(node, args, 0, at_a, m->rows, m->inner, m->transposed_a);
-    operand_view right = view_of(node, args, 1, at_b, m->inner, m->columns, m->transposed_b);
-    pack(&left, m->sum_bytes, a);
-    pack(&right, m->sum_bytes, b);
-#pragma omp parallel for collapse(2)
-    for (int64_t row = 0; row < m->rows; row++)
-      for (int64_t tile = 0; tile < tiles; tile++)
-        run_tile(node, m, &c, a, b, row, tile * kTile, args->outputs[0],
-                 (batch * m->rows + row) * m->columns + tile * kTile);
-  }
+#pragma omp parallel for schedule(static) if (m->lanes > 1)
+  for (int lane = 0; lane < m->lanes; lane++)
+    for (int64_t batch = lane; batch < m->batches; batch += m->lanes)
+      run_batch(m, &c, args, batch, (char *)args->workspace + (size_t)lane * m->lane_bytes);
   return BRAID_OK;
 }
 
@@ -266,7 +242,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const char *name = braid_attr_string(node->attrs, "activation", NULL);
   if (!name) return true;
   for (size_t i = 0; i < sizeof kActivations / sizeof *kActivations; i++)
-    if (strcmp(name, kActivations[i]) == 0 && node->outputs[0].desc.dtype == BRAID_F32) return true;
+    if (strcmp(name, kActivations[i]) == 0 && braid_dtype_is_float(node->outputs[0].desc.dtype)) return true;
   snprintf(why, why_bytes, "activation %s", name);
   return false;
 }

@@ -193,23 +193,6 @@ static braid_status infer_lrn(const braid_infer *infer) {
 
 /* --- gradients -----------------------------------------------------------------------------------------------------
  */
-/* Adds outputs up to `count` to the forward node, so that output `index` is there. */
-static braid_status forward_output(braid_gradient_context *context, size_t index, braid_value_id *out) {
-  braid_graph *graph = context->graph;
-  *out = braid_gradient_output(context, index);
-  if (*out >= 0) return BRAID_OK;
-  size_t have = graph->nodes[context->node].output_count, count = have > index ? have : index + 1;
-  braid_value_id *outputs = braid_graph_arena_alloc(graph, count * sizeof *outputs);
-  if (!outputs) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < count; i++) outputs[i] = braid_gradient_output(context, i);
-  BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &outputs[index]));
-  graph->values[outputs[index]].producer = context->node;
-  graph->nodes[context->node].outputs = outputs;
-  graph->nodes[context->node].output_count = count;
-  *out = outputs[index];
-  return braid_graph_infer_node(graph, context->node);
-}
-
 /* Adds a backward node with outputs for the gradients of input 0, scale and bias (-1: not wanted), forward inputs 0, 1
  * and 2, and hands them over. */
 static braid_status give_three(braid_gradient_context *context, const char *op, const braid_value_id *inputs,
@@ -234,8 +217,8 @@ static braid_status batch_gradient(braid_gradient_context *context) {
   if (!training && (braid_gradient_wanted(context, 3) || braid_gradient_wanted(context, 4)))
     return braid_fail(BRAID_UNSUPPORTED, "given statistics have no gradient");
   if (training) {
-    BRAID_TRY(forward_output(context, 3, &mean));
-    BRAID_TRY(forward_output(context, 4, &spread));
+    BRAID_TRY(braid_gradient_add_output(context, 3, &mean));
+    BRAID_TRY(braid_gradient_add_output(context, 4, &spread));
   }
   braid_value_id inputs[] = {dy, braid_gradient_input(context, 0), braid_gradient_input(context, 1), mean, spread};
   return give_three(context, "BatchNormalizationGrad", inputs, 5, 3);
