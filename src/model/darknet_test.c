@@ -155,6 +155,15 @@ static void test_weights_of_the_wrong_length(void **state) {
 }
 
 /* --- files -------------------------------------------------------------------------------------------------------- */
+/* Every shape from the input to the outputs. */
+static void check_shapes(braid_graph *graph, const char *path) {
+  braid_value_id input = braid_graph_input(graph, 0);
+  braid_desc desc = braid_graph_value(graph, input).desc;
+  desc.dims[0] = 2;
+  assert_int_equal(braid_graph_set_input_shape(graph, input, desc.rank, desc.dims), BRAID_OK);
+  if (braid_graph_infer(graph, NULL) != BRAID_OK) fail_msg("%s: %s", path, braid_error_detail());
+}
+
 static size_t import_folder(const char *folder, size_t *unsupported) {
   DIR *directory = opendir(folder);
   size_t read = 0;
@@ -171,6 +180,8 @@ static size_t import_folder(const char *folder, size_t *unsupported) {
       ++*unsupported;
     } else if (status != BRAID_OK) {
       fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+    } else {
+      check_shapes(graph, path);
     }
     braid_graph_destroy(graph);
     read++;

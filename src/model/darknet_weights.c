@@ -48,6 +48,7 @@ static braid_status take(braid_darknet *net, const braid_desc *desc, braid_tenso
 static void fill(const braid_darknet *net, braid_tensor *tensor, braid_darknet_fill kind, double scale) {
   float *to = braid_tensor_data(tensor);
   int64_t count = braid_desc_count(braid_tensor_desc(tensor));
+#pragma omp parallel for schedule(static) if (count > 1 << 14)
   for (int64_t i = 0; i < count; i++) {
     double value = kind == BRAID_FILL_ONE ? 1 : 0;
     if (kind == BRAID_FILL_NORMAL) value = braid_random_normal(net->seed, 0, net->tensors, (uint64_t)i);
