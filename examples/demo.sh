@@ -1,22 +1,21 @@
 #!/bin/sh
-# What `make demo` shows: a network is trained on generated pictures, tested, and classifies some of them.
+# What `make demo` shows: a network is trained on generated pictures, tested, and classifies some: demo.sh BUILD OUT
 set -eu
 build=$1
 out=$2
-here=$(cd "$(dirname "$0")/.." && pwd)
-braid=$build/braid
+here=$(cd "$(dirname "$0")" && pwd)
 title() { printf '\n== %s\n' "$*"; }
 
 title "Training a small network on 32x32 pictures of ten kinds of glyphs"
-"$braid" train "$here/models/glyphs.cfg" --data builtin:glyphs,augment=crop --epochs 5 --out "$out"
+"$build/braid" train "$here/../models/glyphs.cfg" --data builtin:glyphs --epochs 5 --lr 0.1 --schedule one-cycle \
+  --out "$out"
 
 title "Testing it on pictures it has never seen"
-"$braid" test "$out/model.onnx" --data builtin:glyphs --worst 3
+"$build/braid" test "$out/model.onnx" --data builtin:glyphs --worst 3
 
-title "Classifying single pictures"
-for picture in "$out"/pictures/*.png; do
-  echo "$picture"
-  "$braid" run "$out/model.onnx" --input "$picture" --labels "$out/labels.txt" --top 3
+for picture in "$here"/pictures/*.png; do
+  title "Classifying $(basename "$picture")"
+  "$build/braid" run "$out/model.onnx" --input "$picture" --labels "$here/pictures/labels.txt" --top 3
 done
 
-title "Look at $out/report.html (curves, confusion matrix, the worst classified pictures)"
+title "Curves, confusion matrix and the worst classified pictures: $out/report.html"
