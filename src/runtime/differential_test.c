@@ -17,7 +17,7 @@
     if (ok_status_ != BRAID_OK) fail_msg("%s: %s", braid_status_text(ok_status_), braid_error_detail());               \
   } while (0)
 
-enum { kGraphs = 60, kMostNodes = 30, kMostOutputs = 16, kRuns = 3, kBatch = 2, kChannels = 20, kSide = 5 };
+enum { kGraphs = 30, kMostNodes = 30, kMostOutputs = 16, kRuns = 3, kBatch = 2, kChannels = 20, kSide = 5 };
 enum { kElements = kBatch * kChannels * kSide * kSide };
 static const uint64_t kSeed = 4711;
 static const int64_t kShape[4] = {kBatch, kChannels, kSide, kSide};
