@@ -8,6 +8,7 @@
 #define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(dnnl_conv) X(dnnl_matmul)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_elementwise)                                                                                                   \
+  X(ref_reduce)                                                                                                        \
   X(ref_layout)                                                                                                        \
   X(ref_movement)                                                                                                      \
   X(ref_gather)                                                                                                        \

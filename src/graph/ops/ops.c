@@ -8,6 +8,7 @@
 #define BRAID_OP_FAMILIES(X)                                                                                           \
   X(unary)                                                                                                             \
   X(binary)                                                                                                            \
+  X(reduce)                                                                                                            \
   X(control)                                                                                                           \
   X(shape)                                                                                                             \
   X(movement)                                                                                                          \
