@@ -238,6 +238,7 @@ typedef struct onnx_exporter {
   braid_arena *arena;
   bool *live_values; /* needed for the outputs */
   bool *live_nodes;
+  braid_dtype *output_types; /* where the graph does not know them; else NULL */
   int opset;
   Onnx__GraphProto *out;
 } onnx_exporter;
@@ -345,25 +346,56 @@ static Onnx__TensorShapeProto *shape_proto(onnx_exporter *exporter, const braid_
   return shape->dim ? shape : NULL;
 }
 
-static Onnx__ValueInfoProto *value_proto(onnx_exporter *exporter, braid_value_id id) {
-  const braid_value *value = &exporter->graph->values[id];
-  Onnx__ValueInfoProto *info = braid_arena_alloc(exporter->arena, sizeof *info);
+static braid_status set_type(onnx_exporter *exporter, Onnx__ValueInfoProto *info, braid_dtype dtype) {
   Onnx__TypeProto *type = braid_arena_alloc(exporter->arena, sizeof *type);
   Onnx__TypeProto__Tensor *tensor = braid_arena_alloc(exporter->arena, sizeof *tensor);
-  if (!info || !type || !tensor) return NULL;
-  onnx__value_info_proto__init(info);
+  if (!type || !tensor) return BRAID_NO_MEMORY;
   onnx__type_proto__init(type);
   onnx__type_proto__tensor__init(tensor);
-  info->name = (char *)value->name;
-  if (value->desc.dtype == BRAID_NONE) return info;
   info->type = type;
   type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
   type->tensor_type = tensor;
   tensor->has_elem_type = true;
-  tensor->elem_type = braid_dtype_to_onnx(value->desc.dtype);
+  tensor->elem_type = braid_dtype_to_onnx(dtype);
+  return BRAID_OK;
+}
+
+static Onnx__ValueInfoProto *value_proto(onnx_exporter *exporter, braid_value_id id) {
+  const braid_value *value = &exporter->graph->values[id];
+  Onnx__ValueInfoProto *info = braid_arena_alloc(exporter->arena, sizeof *info);
+  if (!info) return NULL;
+  onnx__value_info_proto__init(info);
+  info->name = (char *)value->name;
+  if (value->desc.dtype == BRAID_NONE) return info;
+  if (set_type(exporter, info, value->desc.dtype) != BRAID_OK) return NULL;
   if (value->desc.rank < 0) return info;
-  tensor->shape = shape_proto(exporter, &value->desc);
-  return tensor->shape ? info : NULL;
+  info->type->tensor_type->shape = shape_proto(exporter, &value->desc);
+  return info->type->tensor_type->shape ? info : NULL;
+}
+
+/* ONNX wants the types of outputs, which are not known while an input's shape is open. They are those of a copy in
+ * which open dimensions are 1. */
+static braid_status type_outputs(onnx_exporter *exporter) {
+  bool unknown = false;
+  const braid_graph *graph = exporter->graph;
+  for (size_t i = 0; i < graph->output_count; i++)
+    unknown = unknown || graph->values[graph->outputs[i]].desc.dtype == BRAID_NONE;
+  if (!unknown) return BRAID_OK;
+  braid_graph *copy;
+  BRAID_TRY(braid_graph_clone(graph, &copy));
+  for (size_t i = 0; i < copy->input_count; i++) {
+    braid_desc *desc = &copy->values[copy->inputs[i]].desc;
+    for (int d = 0; d < desc->rank; d++)
+      if (desc->dims[d] < 0) desc->dims[d] = 1;
+  }
+  exporter->output_types = braid_arena_alloc(exporter->arena, (graph->output_count + 1) * sizeof(braid_dtype));
+  braid_status status = exporter->output_types ? braid_graph_infer(copy, NULL) : BRAID_NO_MEMORY;
+  for (size_t i = 0; status == BRAID_OK && i < copy->output_count; i++)
+    exporter->output_types[i] = copy->values[copy->outputs[i]].desc.dtype;
+  braid_graph_destroy(copy);
+  if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
+  return braid_fail_prefix(status,
+                           "types of the outputs: give the inputs shapes, or resolve the graph, before it is written");
 }
 
 static braid_status export_values(onnx_exporter *exporter, const braid_value_id *ids, size_t count,
@@ -510,7 +542,10 @@ static braid_status export_graph(onnx_exporter *exporter, Onnx__ModelProto *mode
   mark_live(exporter);
   out->name = (char *)(*graph->name ? graph->name : "graph");
   BRAID_TRY(export_values(exporter, graph->inputs, graph->input_count, &out->input, &out->n_input));
+  BRAID_TRY(type_outputs(exporter));
   BRAID_TRY(export_values(exporter, graph->outputs, graph->output_count, &out->output, &out->n_output));
+  for (size_t i = 0; exporter->output_types && i < out->n_output; i++)
+    BRAID_TRY(set_type(exporter, out->output[i], exporter->output_types[i]));
   BRAID_TRY(export_initializers(exporter));
   BRAID_TRY(export_nodes(exporter));
   opset->has_version = model->has_ir_version = true;

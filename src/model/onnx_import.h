@@ -132,6 +132,9 @@ braid_status braid_onnx_adapt_group_normalization(braid_onnx_call *call);
 braid_status braid_onnx_adapt_softmax(braid_onnx_call *call);
 braid_status braid_onnx_adapt_prelu(braid_onnx_call *call);
 braid_status braid_onnx_adapt_dropout(braid_onnx_call *call);
+/* Losses, in onnx_adapt_loss.c. */
+braid_status braid_onnx_adapt_likelihood_loss(braid_onnx_call *call);
+braid_status braid_onnx_adapt_cross_entropy_loss(braid_onnx_call *call);
 
 /* The model in `source`. */
 BRAID_MUST_CHECK braid_status braid_onnx_import(braid_onnx_source *source, braid_graph **out);

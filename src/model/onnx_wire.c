@@ -150,8 +150,12 @@ braid_status braid_onnx_reduce(const ProtobufCMessageDescriptor *type, const uin
   return reduce_message(&reducer, type, data, data + bytes, 0);
 }
 
-static void *allocate(void *context, size_t bytes) { return braid_alloc(context, bytes); }
-static void release(void *context, void *pointer) { braid_free(context, pointer); }
+static void *allocate(void *context, size_t bytes) {
+  return braid_alloc(context, bytes);
+}
+static void release(void *context, void *pointer) {
+  braid_free(context, pointer);
+}
 
 ProtobufCAllocator braid_onnx_allocator(const braid_allocator *allocator) {
   return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = (void *)allocator};
@@ -187,8 +191,8 @@ braid_status braid_onnx_unpack(const braid_allocator *allocator, const ProtobufC
     if (!*out && watched.failed)
       status = BRAID_NO_MEMORY;
     else if (!*out)
-      status = braid_fail(BRAID_INVALID_FILE, "not an ONNX %s: a field has the wrong kind of contents",
-                          type->short_name);
+      status =
+          braid_fail(BRAID_INVALID_FILE, "not an ONNX %s: a field has the wrong kind of contents", type->short_name);
   }
   braid_text_deinit(&reduced);
   return status;
