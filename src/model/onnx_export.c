@@ -238,7 +238,6 @@ typedef struct onnx_exporter {
   braid_arena *arena;
   bool *live_values; /* needed for the outputs */
   bool *live_nodes;
-  braid_dtype *output_types; /* where the graph does not know them; else NULL */
   int opset;
   Onnx__GraphProto *out;
 } onnx_exporter;
@@ -346,63 +345,74 @@ static Onnx__TensorShapeProto *shape_proto(onnx_exporter *exporter, const braid_
   return shape->dim ? shape : NULL;
 }
 
-static braid_status set_type(onnx_exporter *exporter, Onnx__ValueInfoProto *info, braid_dtype dtype) {
+static Onnx__ValueInfoProto *value_proto(onnx_exporter *exporter, const char *name, const braid_desc *desc) {
+  Onnx__ValueInfoProto *info = braid_arena_alloc(exporter->arena, sizeof *info);
   Onnx__TypeProto *type = braid_arena_alloc(exporter->arena, sizeof *type);
   Onnx__TypeProto__Tensor *tensor = braid_arena_alloc(exporter->arena, sizeof *tensor);
-  if (!type || !tensor) return BRAID_NO_MEMORY;
+  if (!info || !type || !tensor) return NULL;
+  onnx__value_info_proto__init(info);
   onnx__type_proto__init(type);
   onnx__type_proto__tensor__init(tensor);
+  info->name = (char *)name;
   info->type = type;
   type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
   type->tensor_type = tensor;
   tensor->has_elem_type = true;
-  tensor->elem_type = braid_dtype_to_onnx(dtype);
-  return BRAID_OK;
+  tensor->elem_type = braid_dtype_to_onnx(desc->dtype);
+  if (desc->rank < 0) return info;
+  tensor->shape = shape_proto(exporter, desc);
+  return tensor->shape ? info : NULL;
 }
 
-static Onnx__ValueInfoProto *value_proto(onnx_exporter *exporter, braid_value_id id) {
-  const braid_value *value = &exporter->graph->values[id];
-  Onnx__ValueInfoProto *info = braid_arena_alloc(exporter->arena, sizeof *info);
-  if (!info) return NULL;
-  onnx__value_info_proto__init(info);
-  info->name = (char *)value->name;
-  if (value->desc.dtype == BRAID_NONE) return info;
-  if (set_type(exporter, info, value->desc.dtype) != BRAID_OK) return NULL;
-  if (value->desc.rank < 0) return info;
-  info->type->tensor_type->shape = shape_proto(exporter, &value->desc);
-  return info->type->tensor_type->shape ? info : NULL;
-}
-
-/* ONNX wants the types of outputs, which are not known while an input's shape is open. They are those of a copy in
- * which open dimensions are 1. */
-static braid_status type_outputs(onnx_exporter *exporter) {
-  bool unknown = false;
-  const braid_graph *graph = exporter->graph;
-  for (size_t i = 0; i < graph->output_count; i++)
-    unknown = unknown || graph->values[graph->outputs[i]].desc.dtype == BRAID_NONE;
-  if (!unknown) return BRAID_OK;
+/* The outputs as they are when every open dimension of the inputs is `open`. */
+static braid_status infer_outputs(const onnx_exporter *exporter, int64_t open, braid_desc *descs) {
   braid_graph *copy;
-  BRAID_TRY(braid_graph_clone(graph, &copy));
+  BRAID_TRY(braid_graph_clone(exporter->graph, &copy));
   for (size_t i = 0; i < copy->input_count; i++) {
     braid_desc *desc = &copy->values[copy->inputs[i]].desc;
     for (int d = 0; d < desc->rank; d++)
-      if (desc->dims[d] < 0) desc->dims[d] = 1;
+      if (desc->dims[d] < 0) desc->dims[d] = open;
   }
-  exporter->output_types = braid_arena_alloc(exporter->arena, (graph->output_count + 1) * sizeof(braid_dtype));
-  braid_status status = exporter->output_types ? braid_graph_infer(copy, NULL) : BRAID_NO_MEMORY;
-  for (size_t i = 0; status == BRAID_OK && i < copy->output_count; i++)
-    exporter->output_types[i] = copy->values[copy->outputs[i]].desc.dtype;
+  braid_status status = braid_graph_infer(copy, NULL);
+  for (size_t i = 0; status == BRAID_OK && i < copy->output_count; i++) descs[i] = copy->values[copy->outputs[i]].desc;
   braid_graph_destroy(copy);
-  if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
-  return braid_fail_prefix(status,
-                           "types of the outputs: give the inputs shapes, or resolve the graph, before it is written");
+  return status;
 }
 
+/* ONNX wants types and shapes of outputs, which are not known while an input's shape is open. What differs between open
+ * dimensions of 1 and of 2 is open. */
+static braid_status output_descs(const onnx_exporter *exporter, braid_desc **out) {
+  const braid_graph *graph = exporter->graph;
+  bool unknown = false;
+  size_t bytes = (graph->output_count + 1) * sizeof(braid_desc);
+  braid_desc *one = braid_arena_alloc(exporter->arena, bytes), *two = braid_arena_alloc(exporter->arena, bytes);
+  *out = one;
+  if (!one || !two) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < graph->output_count; i++) {
+    one[i] = graph->values[graph->outputs[i]].desc;
+    unknown = unknown || one[i].dtype == BRAID_NONE;
+  }
+  if (!unknown) return BRAID_OK;
+  braid_status status = infer_outputs(exporter, 1, one);
+  if (status == BRAID_OK) status = infer_outputs(exporter, 2, two);
+  if (status != BRAID_OK && status != BRAID_NO_MEMORY)
+    return braid_fail_prefix(status,
+                             "the shapes of the outputs can't be told (resolve the graph before it is written)");
+  for (size_t i = 0; status == BRAID_OK && i < graph->output_count; i++)
+    for (int d = 0; d < one[i].rank; d++)
+      if (one[i].dims[d] != two[i].dims[d]) one[i].dims[d] = -1;
+  return status;
+}
+
+/* `descs` NULL: the values' own. */
 static braid_status export_values(onnx_exporter *exporter, const braid_value_id *ids, size_t count,
-                                  Onnx__ValueInfoProto ***out, size_t *out_count) {
+                                  const braid_desc *descs, Onnx__ValueInfoProto ***out, size_t *out_count) {
   *out = braid_arena_alloc(exporter->arena, (count + 1) * sizeof **out);
-  for (size_t i = 0; *out && i < count; i++)
-    if (!((*out)[i] = value_proto(exporter, ids[i]))) return BRAID_NO_MEMORY;
+  for (size_t i = 0; *out && i < count; i++) {
+    const braid_value *value = &exporter->graph->values[ids[i]];
+    (*out)[i] = value_proto(exporter, value->name, descs ? &descs[i] : &value->desc);
+    if (!(*out)[i]) return BRAID_NO_MEMORY;
+  }
   *out_count = count;
   return *out ? BRAID_OK : BRAID_NO_MEMORY;
 }
@@ -541,13 +551,12 @@ static braid_status export_graph(onnx_exporter *exporter, Onnx__ModelProto *mode
   if (!exporter->live_values || !exporter->live_nodes) return BRAID_NO_MEMORY;
   mark_live(exporter);
   out->name = (char *)(*graph->name ? graph->name : "graph");
-  BRAID_TRY(export_values(exporter, graph->inputs, graph->input_count, &out->input, &out->n_input));
-  BRAID_TRY(type_outputs(exporter));
-  BRAID_TRY(export_values(exporter, graph->outputs, graph->output_count, &out->output, &out->n_output));
-  for (size_t i = 0; exporter->output_types && i < out->n_output; i++)
-    BRAID_TRY(set_type(exporter, out->output[i], exporter->output_types[i]));
+  braid_desc *outputs;
   BRAID_TRY(export_initializers(exporter));
   BRAID_TRY(export_nodes(exporter));
+  BRAID_TRY(output_descs(exporter, &outputs));
+  BRAID_TRY(export_values(exporter, graph->inputs, graph->input_count, NULL, &out->input, &out->n_input));
+  BRAID_TRY(export_values(exporter, graph->outputs, graph->output_count, outputs, &out->output, &out->n_output));
   opset->has_version = model->has_ir_version = true;
   opset->version = exporter->opset;
   model->ir_version = ir_version(exporter->opset);
