@@ -9,7 +9,8 @@
 
 enum { kLanes = 16, kLeastChannels = 16, kMostPlaces = 256 };
 
-#if defined(__x86_64__) && defined(__ELF__)
+/* ThreadSanitizer's runtime is not there yet when clones are resolved. */
+#if defined(__x86_64__) && defined(__ELF__) && !defined(__SANITIZE_THREAD__)
 #define VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define VECTORIZED
