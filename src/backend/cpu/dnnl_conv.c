@@ -12,7 +12,7 @@
 #include "base/try.h"
 #include "graph/geometry.h"
 
-enum { kMaxSpatial = 3, kPlainChannels = 4, kWinogradPixels = 100, kWinogradChannels = 16 };
+enum { kMaxSpatial = 3, kPlainChannels = 4, kWinogradPixels = 100, kWinogradChannels = 64 };
 
 /* --- the convolution a node stands for -----------------------------------------------------------------------------
  */
