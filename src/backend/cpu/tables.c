@@ -9,6 +9,7 @@
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_elementwise)                                                                                                   \
   X(ref_reduce)                                                                                                        \
+  X(ref_select)                                                                                                        \
   X(ref_layout)                                                                                                        \
   X(ref_movement)                                                                                                      \
   X(ref_gather)                                                                                                        \

@@ -9,6 +9,7 @@
   X(unary)                                                                                                             \
   X(binary)                                                                                                            \
   X(reduce)                                                                                                            \
+  X(select)                                                                                                            \
   X(control)                                                                                                           \
   X(shape)                                                                                                             \
   X(movement)                                                                                                          \
