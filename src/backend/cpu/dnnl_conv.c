@@ -116,20 +116,6 @@ static bool has(const braid_operand *list, size_t count, size_t index) {
   return index < count && list[index].present;
 }
 
-static bool forward_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  convolution c;
-  if (!braid_dnnl_all_f32(node, why, why_bytes)) return false;
-  if (!read_convolution(node, FORWARD, &c)) {
-    snprintf(why, why_bytes, "1 to 3 spatial dimensions and no empty tensor only");
-    return false;
-  }
-  if (!braid_dnnl_has_activation(node)) {
-    snprintf(why, why_bytes, "activation %s", braid_attr_string(node->attrs, "activation", ""));
-    return false;
-  }
-  return true;
-}
-
 static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   plain(inputs, node->input_count);
   inputs[0] = layout_of(&node->inputs[0].desc, true, braid_attr_int(node->attrs, "group", 1));
@@ -155,6 +141,43 @@ static braid_status describe_forward(const braid_node_desc *node, const convolut
       status = braid_dnnl_describe(&op, attr, NULL, out);
   }
   return status;
+}
+
+/* Groups of more than one channel may have nothing but oneDNN's slow reference; then ours is better. */
+static bool has_fast_forward(const braid_node_desc *node, const convolution *c) {
+  if (c->groups == 1 || c->groups == c->channels) return true;
+  braid_operand inputs[4], outputs[1] = {node->outputs[0]};
+  for (size_t i = 0; i < node->input_count && i < 4; i++) inputs[i] = node->inputs[i];
+  inputs[0].desc.layout = outputs[0].desc.layout = BRAID_LAYOUT_BLOCKED16;
+  braid_node_desc blocked = *node;
+  blocked.inputs = inputs;
+  blocked.outputs = outputs;
+  dnnl_primitive_attr_t attr;
+  dnnl_primitive_desc_t pd;
+  if (braid_dnnl_attributes(node, has(node->inputs, node->input_count, 3), &attr) != BRAID_OK) return false;
+  bool fast = false;
+  if (describe_forward(&blocked, c, attr, &pd) == BRAID_OK) {
+    fast = !braid_dnnl_is_reference(pd);
+    dnnl_primitive_desc_destroy(pd);
+  }
+  dnnl_primitive_attr_destroy(attr);
+  return fast;
+}
+
+static bool forward_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  convolution c;
+  if (!braid_dnnl_all_f32(node, why, why_bytes)) return false;
+  if (!read_convolution(node, FORWARD, &c)) {
+    snprintf(why, why_bytes, "1 to 3 spatial dimensions and no empty tensor only");
+    return false;
+  }
+  if (!braid_dnnl_has_activation(node)) {
+    snprintf(why, why_bytes, "activation %s", braid_attr_string(node->attrs, "activation", ""));
+    return false;
+  }
+  if (has_fast_forward(node, &c)) return true;
+  snprintf(why, why_bytes, "oneDNN has no fast convolution for these groups");
+  return false;
 }
 
 /* The node's weights as memory `*out` in the layout the primitive wants: packed now if constant, else converted by a
