@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/map.h"
 #include "base/try.h"
 #include "braid/model.h"
 #include "graph/graph.h"
@@ -238,6 +239,7 @@ typedef struct onnx_exporter {
   braid_arena *arena;
   bool *live_values; /* needed for the outputs */
   bool *live_nodes;
+  braid_name_map *node_names; /* -> how many nodes asked for the name */
   int opset;
   Onnx__GraphProto *out;
 } onnx_exporter;
@@ -481,10 +483,25 @@ static char **names(onnx_exporter *exporter, const braid_value_id *ids, size_t c
   return list;
 }
 
+/* Readers take two nodes of one name for an error; here names of nodes may repeat. */
+static braid_status name_node(onnx_exporter *exporter, const char *name, Onnx__NodeProto *proto) {
+  char fresh[128];
+  int64_t asked = 0, taken;
+  proto->name = (char *)name;
+  if (braid_name_map_get(exporter->node_names, name, &asked)) {
+    do snprintf(fresh, sizeof fresh, "%.100s~%lld", name, (long long)asked++);
+    while (braid_name_map_get(exporter->node_names, fresh, &taken));
+    proto->name = braid_arena_text(exporter->arena, fresh, strlen(fresh));
+    if (!proto->name) return BRAID_NO_MEMORY;
+    BRAID_TRY(braid_name_map_set(exporter->node_names, fresh, 1));
+  }
+  return braid_name_map_set(exporter->node_names, name, asked ? asked : 1);
+}
+
 static braid_status export_node(onnx_exporter *exporter, const braid_node *node, Onnx__NodeProto *proto) {
   bool normalization = trains(exporter->graph, node), dropout = strcmp(node->op->name, "Dropout") == 0;
   onnx__node_proto__init(proto);
-  proto->name = (char *)node->name;
+  BRAID_TRY(name_node(exporter, node->name, proto));
   proto->op_type = (char *)node->op->name;
   proto->n_input = dropout && node->input_count > 2 ? 2 : node->input_count;
   proto->n_output = normalization ? 1 : node->output_count;
@@ -574,8 +591,10 @@ braid_status braid_model_save_onnx(const braid_graph *graph, const char *path) {
   model.producer_name = (char *)"braid";
   onnx_exporter exporter = {.graph = graph, .opset = OLDEST_OPSET, .out = &proto};
   BRAID_TRY(braid_arena_create(graph->allocator, &exporter.arena));
-  braid_status status = export_graph(&exporter, &model, &opset);
+  braid_status status = braid_name_map_create(graph->allocator, &exporter.node_names);
+  if (status == BRAID_OK) status = export_graph(&exporter, &model, &opset);
   if (status == BRAID_OK) status = write_model(&model, graph->allocator, path);
+  braid_name_map_destroy(exporter.node_names);
   braid_arena_destroy(exporter.arena);
   return status;
 }

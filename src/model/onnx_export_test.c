@@ -43,7 +43,7 @@ static const char *in_folder(const char *name) {
 static const char kNetwork[] = "[net]\nheight=16\nwidth=16\nchannels=3\n"
                                "[convolutional]\nbatch_normalize=1\nfilters=8\nsize=3\npad=1\nactivation=leaky\n"
                                "[maxpool]\nsize=2\nstride=2\n"
-                               "[convolutional]\nfilters=8\nsize=3\npad=1\ngroups=2\nactivation=mish\n"
+                               "[convolutional]\nfilters=8\nsize=3\npad=1\ngroups=2\nactivation=stair\n"
                                "[shortcut]\nfrom=-2\nactivation=relu\n"
                                "[upsample]\nstride=2\n[route]\nlayers=-1,0\n[avgpool]\n"
                                "[dropout]\n[connected]\noutput=5\nactivation=linear\n[softmax]\n";
