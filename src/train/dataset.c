@@ -17,8 +17,10 @@ struct braid_dataset {
   braid_source source;
   int64_t samples;
   int channels, height, width;
-  char (*numbers)[24];      /* "0", "1", ...: names where the source has none */
-  const char **class_names; /* points into numbers, or copies the source's */
+  bool direct;                           /* the stored bytes need neither resizing nor other channels */
+  float value[BRAID_SPEC_CHANNELS][256]; /* direct: what a byte becomes, by channel of the result */
+  char (*numbers)[24];                   /* "0", "1", ...: names where the source has none */
+  const char **class_names;              /* points into numbers, or copies the source's */
 };
 
 static const struct {
@@ -65,6 +67,21 @@ static braid_status name_classes(braid_dataset *dataset) {
   return BRAID_OK;
 }
 
+static size_t plane_of(int height, int width) {
+  return (size_t)height * (size_t)width;
+}
+
+/* Through the same arithmetic as pictures that take the long way, so that both give the same bits. */
+static void tabulate(braid_dataset *dataset) {
+  const braid_source *source = &dataset->source;
+  dataset->direct = source->find && dataset->channels == source->channels && dataset->height == source->height &&
+                    dataset->width == source->width;
+  if (!dataset->direct) return;
+  for (int c = 0; c < dataset->channels; c++)
+    for (int byte = 0; byte < 256; byte++) dataset->value[c][byte] = (float)byte;
+  braid_image_normalize(&dataset->spec, 1.0 / 255, dataset->value[0], dataset->channels, 256);
+}
+
 static braid_status fill(braid_dataset *dataset, const char *spec, const char *default_split) {
   dataset->text = braid_strdup(dataset->allocator, spec);
   if (!dataset->text) return BRAID_NO_MEMORY;
@@ -77,6 +94,7 @@ static braid_status fill(braid_dataset *dataset, const char *spec, const char *d
   dataset->height = dataset->spec.height ? dataset->spec.height : source->height;
   dataset->width = dataset->spec.width ? dataset->spec.width : source->width;
   BRAID_TRY(check_source(dataset));
+  tabulate(dataset);
   return name_classes(dataset);
 }
 
@@ -118,10 +136,6 @@ const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset) {
   return dataset->allocator;
 }
 
-static size_t plane_of(int height, int width) {
-  return (size_t)height * (size_t)width;
-}
-
 /* Scratch is the sample as stored, then with its channels converted, then what resizing takes; augmentation uses the
  * same place for the picture before cropping. */
 static size_t stored_floats(const braid_dataset *dataset) {
@@ -140,63 +154,108 @@ size_t braid_dataset_scratch(const braid_dataset *dataset) {
                                     dataset->width);
 }
 
-/* Crops at (top, left) out of the picture with `pad` empty pixels around it, mirrored if asked. */
-static void crop(const float *source, float *target, int channels, int height, int width, int top, int left,
-                 bool mirrored) {
-  for (int c = 0; c < channels; c++)
-    for (int y = 0; y < height; y++) {
-      const float *line = source + ((size_t)c * (size_t)height + (size_t)(y + top)) * (size_t)width;
-      float *out = target + ((size_t)c * (size_t)height + (size_t)y) * (size_t)width;
-      bool inside = y + top >= 0 && y + top < height;
-      for (int x = 0; x < width; x++) {
-        int from = (mirrored ? width - 1 - x : x) + left;
-        out[x] = inside && from >= 0 && from < width ? line[from] : 0;
-      }
-    }
-}
+/* What augmentation does to a picture: a window at (top, left), which may reach over the edges into black, mirrored. */
+typedef struct change {
+  int top, left;
+  bool mirrored;
+} change;
 
-static void augment(const braid_dataset *dataset, const braid_augment *how, const float *source, float *target) {
-  const braid_spec *spec = &dataset->spec;
+static change draw_change(const braid_spec *spec, const braid_augment *how) {
+  change drawn = {0};
+  if (!how) return drawn;
   uint64_t element = how->position * kNumbersPerSample;
-  int top = 0, left = 0;
-  bool mirrored = false;
   if (spec->crop) {
     uint32_t range = (uint32_t)(2 * spec->pad + 1);
-    top = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element, range) - spec->pad;
-    left = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element + 1, range) - spec->pad;
+    drawn.top = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element, range) - spec->pad;
+    drawn.left = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element + 1, range) - spec->pad;
   }
-  if (spec->flip) mirrored = braid_random_below(how->seed, how->epoch, kAugmentStream, element + 2, 2) != 0;
-  crop(source, target, dataset->channels, dataset->height, dataset->width, top, left, mirrored);
+  if (spec->flip) drawn.mirrored = braid_random_below(how->seed, how->epoch, kAugmentStream, element + 2, 2) != 0;
+  return drawn;
 }
 
+/* The part of line `y` of the window that lies in the picture: columns *first to *end of the result. */
+static bool inside(const braid_dataset *dataset, const change *how, int y, int *first, int *end) {
+  int left = how->mirrored ? -how->left : how->left; /* how far the result is moved */
+  *first = left < 0 ? -left : 0;
+  *end = left > 0 ? dataset->width - left : dataset->width;
+  return y + how->top >= 0 && y + how->top < dataset->height && *first < *end;
+}
+
+static void crop(const braid_dataset *dataset, const change *how, const float *source, float *target) {
+  int width = dataset->width, first, end;
+  for (int line = 0; line < dataset->channels * dataset->height; line++, target += width) {
+    memset(target, 0, (size_t)width * sizeof *target);
+    if (!inside(dataset, how, line % dataset->height, &first, &end)) continue;
+    const float *from = source + (ptrdiff_t)(line + how->top) * width + how->left;
+    for (int x = first; x < end; x++) target[x] = from[how->mirrored ? width - 1 - x : x];
+  }
+}
+
+/* Change and normalization of stored bytes in one pass. */
+static void convert_bytes(const braid_dataset *dataset, const change *how, const uint8_t *bytes, float *target) {
+  int width = dataset->width, height = dataset->height, first, end;
+  for (int c = 0; c < dataset->channels; c++) {
+    int stored = dataset->spec.bgr && dataset->channels >= 3 && c < 3 ? 2 - c : c;
+    const float *value = dataset->value[c];
+    for (int y = 0; y < height; y++, target += width) {
+      if (!inside(dataset, how, y, &first, &end)) first = end = width;
+      for (int x = 0; x < first; x++) target[x] = value[0];
+      for (int x = end; x < width; x++) target[x] = value[0];
+      if (first == end) continue;
+      const uint8_t *from = bytes + (ptrdiff_t)(stored * height + y + how->top) * width + how->left;
+      if (how->mirrored)
+        for (int x = first; x < end; x++) target[x] = value[from[width - 1 - x]];
+      else
+        for (int x = first; x < end; x++) target[x] = value[from[x]];
+    }
+  }
+}
+
+static braid_status check_index(const braid_dataset *dataset, int64_t index) {
+  if (index >= 0 && index < dataset->samples) return BRAID_OK;
+  return braid_fail(BRAID_OUT_OF_RANGE, "%s: sample %lld of %lld", dataset->text, (long long)index,
+                    (long long)dataset->samples);
+}
+
+static braid_status check_label(const braid_dataset *dataset, int64_t index, int32_t label) {
+  if (label >= 0 && label < dataset->source.classes) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s: sample %lld has label %d, 0 to %d are expected", dataset->text,
+                    (long long)index, label, dataset->source.classes - 1);
+}
+
+/* The sample in the size and channels of the data set, not normalized. */
 static braid_status load(const braid_dataset *dataset, int64_t index, float *scratch, float *pixels, int32_t *label) {
   const braid_source *source = &dataset->source;
   float *converted = scratch + stored_floats(dataset), *rest = converted + converted_floats(dataset);
-  if (index < 0 || index >= dataset->samples)
-    return braid_fail(BRAID_OUT_OF_RANGE, "%s: sample %lld of %lld", dataset->text, (long long)index,
-                      (long long)dataset->samples);
-  BRAID_TRY(source->read(source->self, index, scratch, label));
-  if (*label < 0 || *label >= source->classes)
-    return braid_fail(BRAID_INVALID_FILE, "%s: sample %lld has label %d, 0 to %d are expected", dataset->text,
-                      (long long)index, *label, source->classes - 1);
+  if (source->find) {
+    const uint8_t *bytes = source->find(source->self, index, label);
+    for (size_t i = 0, count = stored_floats(dataset); i < count; i++) scratch[i] = bytes[i];
+  } else
+    BRAID_TRY(source->read(source->self, index, scratch, label));
   braid_image_convert(scratch, source->channels, converted, dataset->channels, plane_of(source->height, source->width));
   braid_image_resize(converted, dataset->channels, source->height, source->width, pixels, dataset->height,
                      dataset->width, rest);
   return BRAID_OK;
 }
 
-braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, const braid_augment *how, float *scratch,
-                                float *pixels, int32_t *label) {
-  bool changed = how && (dataset->spec.crop || dataset->spec.flip);
-  size_t plane = plane_of(dataset->height, dataset->width);
+braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, const braid_augment *augment,
+                                float *scratch, float *pixels, int32_t *label) {
+  const braid_source *source = &dataset->source;
+  change how = draw_change(&dataset->spec, augment);
+  BRAID_TRY(check_index(dataset, index));
+  if (dataset->direct) {
+    convert_bytes(dataset, &how, source->find(source->self, index, label), pixels);
+    return check_label(dataset, index, *label);
+  }
   BRAID_TRY(load(dataset, index, scratch, pixels, label));
-  if (changed) {
+  size_t plane = plane_of(dataset->height, dataset->width);
+  if (how.top || how.left || how.mirrored) {
     float *before = scratch + stored_floats(dataset);
     memcpy(before, pixels, plane * (size_t)dataset->channels * sizeof *pixels);
-    augment(dataset, how, before, pixels);
+    crop(dataset, &how, before, pixels);
   }
-  braid_image_normalize(&dataset->spec, dataset->source.is_float ? 1 : 1.0 / 255, pixels, dataset->channels, plane);
-  return BRAID_OK;
+  braid_image_normalize(&dataset->spec, source->is_float ? 1 : 1.0 / 255, pixels, dataset->channels, plane);
+  return check_label(dataset, index, *label);
 }
 
 braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *pixels, int32_t *label) {
@@ -231,7 +290,8 @@ braid_status braid_dataset_picture(braid_dataset *dataset, int64_t index, uint8_
   float *room = braid_zalloc_array(dataset->allocator, braid_dataset_scratch(dataset) + pixels, sizeof *room);
   if (!room) return BRAID_NO_MEMORY;
   int32_t label;
-  braid_status status = load(dataset, index, room + pixels, room, &label);
+  braid_status status = check_index(dataset, index);
+  if (status == BRAID_OK) status = load(dataset, index, room + pixels, room, &label);
   if (status == BRAID_OK) show(dataset, room, rgb);
   braid_free(dataset->allocator, room);
   return status;

@@ -25,7 +25,7 @@ BRAID_MUST_CHECK braid_status braid_spec_parse(const braid_allocator *allocator,
                                                const char *default_split, braid_spec *out);
 void braid_spec_deinit(const braid_allocator *allocator, braid_spec *spec);
 
-/* Where samples come from. `read` may be called by several threads. */
+/* Where samples come from. `find` and `read` may be called by several threads. */
 typedef struct braid_source {
   void *self;
   int64_t samples;
@@ -33,7 +33,9 @@ typedef struct braid_source {
   int classes;
   const char *const *class_names; /* NULL: "0", "1", ... */
   bool is_float;                  /* values as they are, not 0..255 */
-  /* Writes channels * height * width floats, channel by channel. */
+  /* One of the two; both go channel by channel. `find`: the bytes of a sample where they lie, good until close. `read`:
+   * writes channels * height * width floats. */
+  const uint8_t *(*find)(void *self, int64_t index, int32_t *label);
   braid_status (*read)(void *self, int64_t index, float *pixels, int32_t *label);
   void (*close)(void *self);
 } braid_source;

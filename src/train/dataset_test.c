@@ -104,38 +104,80 @@ static void test_glyphs(void **state) {
   braid_dataset_close(train), braid_dataset_close(again), braid_dataset_close(test), braid_dataset_close(other);
 }
 
+/* A file of 10,000 records of label 0, with holes where the pixels are black. */
+static void put_cifar(const char *name, long long records, int record_bytes) {
+  put(name, "", 0);
+  assert_int_equal(truncate(in_folder(name), records * record_bytes), 0);
+}
+
+static void patch(const char *name, long long offset, const void *bytes, size_t count) {
+  FILE *file = fopen(in_folder(name), "r+b");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, (long)offset, SEEK_SET), 0);
+  assert_int_equal(fwrite(bytes, 1, count, file), count);
+  assert_int_equal(fclose(file), 0);
+}
+
 static void test_cifar(void **state) {
   (void)state;
   enum { RECORD = 3073 };
-  static uint8_t records[2 * RECORD];
-  for (int i = 0; i < 2 * RECORD; i++) records[i] = (uint8_t)(i * 7);
-  records[0] = 3, records[RECORD] = 9;
+  static uint8_t record[RECORD];
+  for (int i = 0; i < RECORD; i++) record[i] = (uint8_t)(i * 7);
+  record[0] = 9;
   char spec[320];
   snprintf(spec, sizeof spec, "cifar10:%s,order=bgr,scale=1,mean=1/2/3", folder);
-  put("test_batch.bin", records, sizeof records);
+  put_cifar("test_batch.bin", 10000, RECORD);
+  patch("test_batch.bin", RECORD, record, sizeof record);
   braid_dataset *set = open_spec(spec, "test");
   static float pixels[3072];
   int32_t label;
-  assert_int_equal(braid_dataset_get_info(set).samples, 2);
+  assert_int_equal(braid_dataset_get_info(set).samples, 10000);
   assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK);
   assert_int_equal(label, 9);
   assert_string_equal(braid_dataset_get_info(set).class_names[label], "truck");
-  assert_true(pixels[5] == (float)records[RECORD + 1 + 2048 + 5] - 1);
-  assert_true(pixels[2048 + 5] == (float)records[RECORD + 1 + 5] - 3);
+  assert_true(pixels[5] == (float)record[1 + 2048 + 5] - 1);
+  assert_true(pixels[2048 + 5] == (float)record[1 + 5] - 3);
   static uint8_t rgb[3072];
   assert_int_equal(braid_dataset_picture(set, 1, rgb), BRAID_OK);
-  for (int c = 0; c < 3; c++) assert_int_equal(rgb[5 * 3 + c], records[RECORD + 1 + 1024 * c + 5]);
+  for (int c = 0; c < 3; c++) assert_int_equal(rgb[5 * 3 + c], record[1 + 1024 * c + 5]);
   braid_dataset_close(set);
-  records[0] = 10;
-  put("test_batch.bin", records, sizeof records);
-  set = open_spec(spec, "test");
-  assert_int_equal(braid_dataset_sample(set, 0, pixels, &label), BRAID_INVALID_FILE);
-  assert_non_null(strstr(braid_error_detail(), "label 10"));
-  braid_dataset_close(set);
-  put("test_batch.bin", records, RECORD - 1);
-  refuse(spec, BRAID_INVALID_FILE, "3073");
+  patch("test_batch.bin", 4321 * RECORD, "\012", 1);
+  refuse(spec, BRAID_INVALID_FILE, "test_batch.bin: record 4321 has label 10");
+  put_cifar("test_batch.bin", 9999, RECORD);
+  refuse(spec, BRAID_INVALID_FILE, "30730000");
   snprintf(spec, sizeof spec, "cifar10:%s/none", folder);
   refuse(spec, BRAID_NOT_FOUND, "test_batch.bin");
+}
+
+/* Two label bytes, of which the second counts; the names beside the data, or our own. */
+static void test_cifar100(void **state) {
+  (void)state;
+  enum { RECORD = 3074 };
+  char spec[320];
+  snprintf(spec, sizeof spec, "cifar100:%s", folder);
+  put_cifar("test.bin", 10000, RECORD);
+  patch("test.bin", 9999LL * RECORD, "\377\143\377", 3);
+  braid_dataset *set = open_spec(spec, "test");
+  static float pixels[3072];
+  int32_t label;
+  assert_int_equal(braid_dataset_sample(set, 9999, pixels, &label), BRAID_OK);
+  assert_int_equal(label, 99);
+  assert_true(pixels[0] == 1 && pixels[1] == 0);
+  assert_string_equal(braid_dataset_get_info(set).class_names[99], "worm");
+  braid_dataset_close(set);
+  FILE *names = fopen(in_folder("fine_label_names.txt"), "w");
+  assert_non_null(names);
+  for (int i = 0; i < 99; i++) fprintf(names, "name %d\r\n", i);
+  fclose(names);
+  refuse(spec, BRAID_INVALID_FILE, "99 names");
+  names = fopen(in_folder("fine_label_names.txt"), "a");
+  assert_non_null(names);
+  fputs("the last\n\n", names);
+  fclose(names);
+  set = open_spec(spec, "test");
+  assert_string_equal(braid_dataset_get_info(set).class_names[3], "name 3");
+  assert_string_equal(braid_dataset_get_info(set).class_names[99], "the last");
+  braid_dataset_close(set);
 }
 
 static void test_idx(void **state) {
@@ -320,9 +362,10 @@ static int remove_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_spec),   cmocka_unit_test(test_glyphs),    cmocka_unit_test(test_cifar),
-      cmocka_unit_test(test_idx),    cmocka_unit_test(test_folder),    cmocka_unit_test(test_jpeg),
-      cmocka_unit_test(test_resize), cmocka_unit_test(test_real_data), cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_spec),          cmocka_unit_test(test_glyphs), cmocka_unit_test(test_cifar),
+      cmocka_unit_test(test_cifar100),      cmocka_unit_test(test_idx),    cmocka_unit_test(test_folder),
+      cmocka_unit_test(test_jpeg),          cmocka_unit_test(test_resize), cmocka_unit_test(test_real_data),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

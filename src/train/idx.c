@@ -118,12 +118,10 @@ static void close_set(void *self) {
   braid_free(set->allocator, set);
 }
 
-static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
+static const uint8_t *find_sample(void *self, int64_t index, int32_t *label) {
   const idx_set *set = self;
-  const uint8_t *image = set->images.content.elements + (size_t)index * set->sample_bytes;
   *label = set->labels.content.elements[index];
-  for (size_t i = 0; i < set->sample_bytes; i++) pixels[i] = image[i];
-  return BRAID_OK;
+  return set->images.content.elements + (size_t)index * set->sample_bytes;
 }
 
 static braid_status open_set(idx_set *set, const braid_spec *spec) {
@@ -162,7 +160,7 @@ braid_status braid_source_idx(const braid_allocator *allocator, const braid_spec
                         .height = (int)images->dims[1],
                         .width = (int)images->dims[2],
                         .classes = classes,
-                        .read = read_sample,
+                        .find = find_sample,
                         .close = close_set};
   return BRAID_OK;
 }
