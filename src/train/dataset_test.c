@@ -246,6 +246,44 @@ static void test_folder(void **state) {
   refuse(spec, BRAID_INVALID_FILE, "folder per class");
 }
 
+/* Both splits give a class the same label, whatever folders the test split has. */
+static void test_folder_classes(void **state) {
+  (void)state;
+  static const char *const folders[] = {"two/train/ant", "two/train/bee", "two/train/cat", "two/test/cat", "one/x"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    assert_int_equal(braid_make_directories(in_folder(folders[i])), BRAID_OK);
+  uint8_t rgb[12] = {0};
+  write_png("two/train/ant/1.png", 2, 2, rgb);
+  write_png("two/test/cat/1.png", 2, 2, rgb);
+  char spec[320];
+  snprintf(spec, sizeof spec, "images:%s/two", folder);
+  braid_dataset *set = open_spec(spec, "test");
+  float pixels[12];
+  int32_t label;
+  assert_int_equal(braid_dataset_get_info(set).classes, 3);
+  assert_int_equal(braid_dataset_sample(set, 0, pixels, &label), BRAID_OK);
+  assert_int_equal(label, 2);
+  braid_dataset_close(set);
+  assert_int_equal(braid_make_directories(in_folder("two/test/dog")), BRAID_OK);
+  refuse(spec, BRAID_INVALID_FILE, "test/dog");
+  snprintf(spec, sizeof spec, "images:%s/one", folder);
+  refuse(spec, BRAID_INVALID_FILE, "for testing");
+  for (int i = 0; i < 23; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "one/x/%02d.png", i);
+    rgb[0] = (uint8_t)i;
+    write_png(name, 2, 2, rgb);
+  }
+  set = open_spec(spec, "train");
+  assert_int_equal(braid_dataset_get_info(set).samples, 21);
+  braid_dataset_close(set);
+  set = open_spec(spec, "test");
+  assert_int_equal(braid_dataset_get_info(set).samples, 2);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK);
+  assert_true(pixels[0] == (float)19 * (float)(1.0 / 255));
+  braid_dataset_close(set);
+}
+
 /* A grey JPEG of one value decodes to it; cut anywhere in its data it is refused, not filled in. */
 static void test_jpeg(void **state) {
   (void)state;
@@ -362,10 +400,10 @@ static int remove_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_spec),          cmocka_unit_test(test_glyphs), cmocka_unit_test(test_cifar),
-      cmocka_unit_test(test_cifar100),      cmocka_unit_test(test_idx),    cmocka_unit_test(test_folder),
-      cmocka_unit_test(test_jpeg),          cmocka_unit_test(test_resize), cmocka_unit_test(test_real_data),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_spec),           cmocka_unit_test(test_glyphs),        cmocka_unit_test(test_cifar),
+      cmocka_unit_test(test_cifar100),       cmocka_unit_test(test_idx),           cmocka_unit_test(test_folder),
+      cmocka_unit_test(test_folder_classes), cmocka_unit_test(test_jpeg),          cmocka_unit_test(test_resize),
+      cmocka_unit_test(test_real_data),      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

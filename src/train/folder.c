@@ -1,9 +1,13 @@
-/* A folder per class of JPEG and PNG files: PATH/train and PATH/test, or PATH alone. Pictures are decoded when they are
- * read, and take the size of SPEC or that of the first one. */
+/* A folder per class of JPEG and PNG files: in PATH/train and PATH/test, or in PATH alone, where every tenth picture of
+ * a class is for testing. Labels count the folders of PATH/train (of PATH) in the order of their names, also where a
+ * folder is empty: both splits agree on them. Pictures are decoded when they are read, and take the size of SPEC or
+ * that of the first one. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -11,6 +15,8 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "train/image.h"
+
+enum { kTestEvery = 10 };
 
 typedef struct picture {
   const char *path;
@@ -53,26 +59,20 @@ static const char *join(folder *f, const char *a, const char *b) {
   return path;
 }
 
-static braid_status add_picture(folder *f, const char *path) {
+static bool is_folder(const char *path) {
+  struct stat about;
+  return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
+static braid_status add_picture(folder *f, const char *path, size_t label) {
   picture *grown = braid_grow(f->allocator, f->pictures, f->picture_count, &f->picture_capacity, sizeof *f->pictures);
   if (!path || !grown) return BRAID_NO_MEMORY;
   f->pictures = grown;
-  f->pictures[f->picture_count++] = (picture){path, (int32_t)f->class_count};
+  f->pictures[f->picture_count++] = (picture){path, (int32_t)label};
   return BRAID_OK;
 }
 
-static braid_status add_class(folder *f, const char *path, const char *name) {
-  struct dirent **entries = NULL;
-  int count = scandir(path, &entries, visible, by_name);
-  size_t before = f->picture_count;
-  braid_status status = BRAID_OK;
-  for (int i = 0; i < count; i++) { /* not a folder: count is -1 */
-    if (status == BRAID_OK && is_picture(entries[i]->d_name))
-      status = add_picture(f, join(f, path, entries[i]->d_name));
-    free(entries[i]);
-  }
-  free(entries);
-  if (status != BRAID_OK || f->picture_count == before) return status;
+static braid_status add_class(folder *f, const char *name) {
   const char **grown = braid_grow(f->allocator, f->classes, f->class_count, &f->class_capacity, sizeof *f->classes);
   char *copy = braid_arena_text(f->arena, name, strlen(name));
   if (grown) f->classes = grown;
@@ -81,20 +81,87 @@ static braid_status add_class(folder *f, const char *path, const char *name) {
   return BRAID_OK;
 }
 
-static braid_status list(folder *f, const char *path) {
-  struct dirent **entries = NULL;
-  int count = scandir(path, &entries, visible, by_name);
-  if (count < 0) return braid_fail(BRAID_NOT_FOUND, "%s: is no folder that can be read", path);
-  braid_status status = BRAID_OK;
+/* Entries of a folder in the order of their names; *count of them, each and the array freed with free. */
+static braid_status list(const char *path, struct dirent ***entries, int *count) {
+  *entries = NULL;
+  *count = scandir(path, entries, visible, by_name);
+  if (*count >= 0) return BRAID_OK;
+  int error = errno;
+  *count = 0;
+  if (error == ENOMEM) return BRAID_NO_MEMORY;
+  return braid_fail(error == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: cannot list the folder: %s", path,
+                    strerror(error));
+}
+
+static braid_status list_classes(folder *f, const char *path) {
+  struct dirent **entries;
+  int count;
+  braid_status status = list(path, &entries, &count);
   for (int i = 0; i < count; i++) {
     const char *inner = status == BRAID_OK ? join(f, path, entries[i]->d_name) : NULL;
-    if (status == BRAID_OK) status = inner ? add_class(f, inner, entries[i]->d_name) : BRAID_NO_MEMORY;
+    if (status == BRAID_OK && !inner) status = BRAID_NO_MEMORY;
+    if (status == BRAID_OK && is_folder(inner)) status = add_class(f, entries[i]->d_name);
     free(entries[i]);
   }
   free(entries);
-  if (status == BRAID_OK && !f->picture_count)
-    status = braid_fail(BRAID_INVALID_FILE, "%s: a folder per class with JPEG or PNG files is expected", path);
   return status;
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A folder that training does not know has no label. */
+static braid_status check_classes(folder *f, const char *path) {
+  struct dirent **entries;
+  int count;
+  braid_status status = list(path, &entries, &count);
+  for (int i = 0; i < count; i++) {
+    const char *name = entries[i]->d_name, *inner = status == BRAID_OK ? join(f, path, name) : NULL;
+    if (status == BRAID_OK && !inner) status = BRAID_NO_MEMORY;
+    if (status == BRAID_OK && is_folder(inner) &&
+        !bsearch(&name, f->classes, f->class_count, sizeof *f->classes, compare_names))
+      status = braid_fail(BRAID_INVALID_FILE, "%s: there is no class of this name for training", inner);
+    free(entries[i]);
+  }
+  free(entries);
+  return status;
+}
+
+/* The pictures of one class: all, or those of a split. */
+static braid_status list_pictures(folder *f, const char *path, size_t label, bool divide, bool test) {
+  struct dirent **entries;
+  int count, pictures = 0;
+  braid_status status = list(path, &entries, &count);
+  for (int i = 0; i < count; i++) {
+    if (status == BRAID_OK && is_picture(entries[i]->d_name)) {
+      bool of_test = pictures++ % kTestEvery == kTestEvery - 1;
+      if (!divide || of_test == test) status = add_picture(f, join(f, path, entries[i]->d_name), label);
+    }
+    free(entries[i]);
+  }
+  free(entries);
+  return status;
+}
+
+static braid_status list_samples(folder *f, const braid_spec *spec) {
+  const char *train = join(f, spec->path, "train"), *test = join(f, spec->path, "test");
+  if (!train || !test) return BRAID_NO_MEMORY;
+  bool testing = strcmp(spec->split, "test") == 0, divided = !is_folder(train) && !is_folder(test);
+  const char *samples = divided ? spec->path : testing ? test : train;
+  BRAID_TRY(list_classes(f, divided ? spec->path : is_folder(train) ? train : test));
+  if (samples == test) BRAID_TRY(check_classes(f, test));
+  for (size_t i = 0; i < f->class_count; i++) {
+    const char *path = join(f, samples, f->classes[i]);
+    if (!path) return BRAID_NO_MEMORY;
+    if (samples == test && !is_folder(path)) continue;
+    BRAID_TRY(list_pictures(f, path, i, divided, testing));
+  }
+  if (f->picture_count) return BRAID_OK;
+  if (divided && f->class_count && testing)
+    return braid_fail(BRAID_INVALID_FILE, "%s: no class has the %d pictures of which one is for testing", spec->path,
+                      kTestEvery);
+  return braid_fail(BRAID_INVALID_FILE, "%s: a folder per class with JPEG or PNG files is expected", samples);
 }
 
 static braid_status decode(const folder *f, const char *path, braid_image *image) {
@@ -148,11 +215,7 @@ static void close_folder(void *self) {
 
 static braid_status open_folder(folder *f, const braid_spec *spec) {
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
-  const char *split = join(f, spec->path, spec->split);
-  if (!split) return BRAID_NO_MEMORY;
-  DIR *inner = opendir(split);
-  if (inner) closedir(inner);
-  BRAID_TRY(list(f, inner ? split : spec->path));
+  BRAID_TRY(list_samples(f, spec));
   f->channels = spec->channels ? spec->channels : 3;
   f->height = spec->height;
   f->width = spec->width;
