@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/philox.h"
 #include "base/thread.h"
 #include "base/try.h"
@@ -122,6 +123,17 @@ static braid_status check(const braid_loader_options *o, int64_t samples) {
   return BRAID_OK;
 }
 
+/* Where a loader begins; the number of its first batch. */
+static braid_status check_start(int64_t steps, int64_t epoch, int64_t step, int64_t *number) {
+  if (epoch < 0 || step < 0 || step >= steps)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "a loader cannot begin at epoch %" PRId64 ", step %" PRId64 ": an epoch has %" PRId64 " steps",
+                      epoch, step, steps);
+  if (epoch > UINT32_MAX || !braid_mul_i64(epoch, steps, number) || !braid_add_i64(*number, step, number))
+    return braid_fail(BRAID_OUT_OF_RANGE, "epoch %" PRId64 " is beyond what can be counted", epoch);
+  return BRAID_OK;
+}
+
 static braid_status make_slots(braid_loader *loader) {
   size_t batch = (size_t)loader->options.batch;
   loader->slots = braid_zalloc_array(loader->allocator, (size_t)loader->options.depth, sizeof *loader->slots);
@@ -155,6 +167,8 @@ braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_opti
   *out = NULL;
   braid_dataset_info info = braid_dataset_get_info(dataset);
   BRAID_TRY(check(options, info.samples));
+  int64_t steps = (info.samples + (options->keep_last ? options->batch - 1 : 0)) / options->batch, first;
+  BRAID_TRY(check_start(steps, first_epoch, first_step, &first));
   const braid_allocator *allocator = braid_dataset_allocator(dataset);
   braid_loader *loader = braid_zalloc(allocator, sizeof *loader);
   if (!loader) return BRAID_NO_MEMORY;
@@ -162,10 +176,10 @@ braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_opti
   if (!loader->options.threads) loader->options.threads = 1;
   if (!loader->options.depth) loader->options.depth = kDefaultDepth;
   if (loader->options.depth < 2) loader->options.depth = 2; /* one is read while the next is made */
-  loader->steps = (info.samples + (options->keep_last ? options->batch - 1 : 0)) / options->batch;
+  loader->steps = steps;
   loader->sample_floats = (size_t)info.channels * (size_t)info.height * (size_t)info.width;
   loader->scratch_floats = braid_dataset_scratch(dataset);
-  loader->next_fill = loader->next_take = first_epoch * loader->steps + first_step;
+  loader->next_fill = loader->next_take = first;
   pthread_mutex_init(&loader->lock, NULL);
   pthread_cond_init(&loader->filled, NULL);
   pthread_cond_init(&loader->freed, NULL);

@@ -131,10 +131,12 @@ static size_t path_length(const char *path) {
 static braid_status parse(const braid_allocator *allocator, const char *text, bool keys_only, braid_spec *out) {
   if (keys_only) return set_keys(text ? text : "", out);
   const char *colon = strchr(text, ':');
-  if (!colon || (size_t)(colon - text) >= sizeof out->kind)
+  if (!colon || colon == text || (size_t)(colon - text) >= sizeof out->kind)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": KIND:PATH[,key=value...] is expected", text);
   memcpy(out->kind, text, (size_t)(colon - text));
   size_t length = path_length(colon + 1);
+  if (length == 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": a path is expected after %s:", text, out->kind);
   out->path = braid_zalloc(allocator, length + 1);
   if (!out->path) return BRAID_NO_MEMORY;
   memcpy(out->path, colon + 1, length);
@@ -144,6 +146,8 @@ static braid_status parse(const braid_allocator *allocator, const char *text, bo
 braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
                               const char *default_split, braid_spec *out) {
   *out = (braid_spec){.pad = 4};
+  if (strcmp(default_split, "train") != 0 && strcmp(default_split, "test") != 0)
+    return wrong("split", default_split, "train or test is");
   snprintf(out->split, sizeof out->split, "%s", default_split);
   braid_status status = parse(allocator, text, keys_only, out);
   if (status != BRAID_OK) braid_spec_deinit(allocator, out);
