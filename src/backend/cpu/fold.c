@@ -44,8 +44,6 @@ FOLD(f64_prod, double, double, f, TIMES, AS_IS, v)
 FOLD(f64_max, double, double, f, PICK_MAX, AS_IS, v)
 FOLD(f64_min, double, double, f, PICK_MIN, AS_IS, v)
 FOLD(f32_prod, float, double, f, TIMES, AS_IS, v)
-FOLD(f32_max, float, double, f, PICK_MAX, AS_IS, v)
-FOLD(f32_min, float, double, f, PICK_MIN, AS_IS, v)
 FOLD(i64_sum, int64_t, int64_t, i, WRAPPING_ADD, AS_IS, v)
 FOLD(i64_sum_abs, int64_t, int64_t, i, WRAPPING_ADD, AS_IS, WRAPPING_ABS(v))
 FOLD(i64_sum_square, int64_t, int64_t, i, WRAPPING_ADD, AS_IS, WRAPPING_MUL(v, v))
@@ -53,7 +51,7 @@ FOLD(i64_prod, int64_t, int64_t, i, WRAPPING_MUL, AS_IS, v)
 FOLD(i64_max, int64_t, int64_t, i, PICK_MAX, AS_IS, v)
 FOLD(i64_min, int64_t, int64_t, i, PICK_MIN, AS_IS, v)
 
-/* --- sums of float: spans ------------------------------------------------------------------------------------------
+/* --- float: spans --------------------------------------------------------------------------------------------------
  */
 #define F32_SUM(name, map)                                                                                             \
   static void name##_row(const void *data, int64_t count, double shift, braid_fold_value *value) {                     \
@@ -69,6 +67,22 @@ F32_SUM(f32_sum, BRAID_MAP_SAME)
 F32_SUM(f32_sum_abs, BRAID_MAP_ABS)
 F32_SUM(f32_sum_square, BRAID_MAP_SQUARE)
 F32_SUM(f32_sum_exp, BRAID_MAP_EXP)
+
+#define F32_EXTREME(name, smallest)                                                                                    \
+  static void name##_row(const void *data, int64_t count, double shift, braid_fold_value *value) {                     \
+    (void)shift;                                                                                                       \
+    value->f = (double)braid_spans_float()->extreme_row(data, count, smallest, (float)value->f);                       \
+  }                                                                                                                    \
+  static void name##_columns(const void *data, int64_t stride, int64_t rows, int64_t columns,                          \
+                             const braid_fold_value *shifts, braid_fold_value *values) {                               \
+    float narrow[BRAID_SPAN_COLUMNS];                                                                                  \
+    (void)shifts;                                                                                                      \
+    for (int64_t j = 0; j < columns; j++) narrow[j] = (float)values[j].f;                                              \
+    braid_spans_float()->extreme_columns(data, stride, rows, columns, smallest, narrow);                               \
+    for (int64_t j = 0; j < columns; j++) values[j].f = (double)narrow[j];                                             \
+  }
+F32_EXTREME(f32_max, false)
+F32_EXTREME(f32_min, true)
 
 /* --- choice --------------------------------------------------------------------------------------------------------
  */

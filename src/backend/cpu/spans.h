@@ -45,6 +45,9 @@ typedef struct braid_span_set {
   /* sums[j] += map(x[i * stride + j] - shift[j]) over `rows` rows; shift NULL: zeros. At most BRAID_SPAN_COLUMNS. */
   void (*sum_columns)(const float *x, int64_t stride, int64_t rows, int64_t columns, braid_map_kind map,
                       const float *shift, double *sums);
+  /* The largest (smallest) of `so_far` and count numbers; NaN if there is one. */
+  float (*extreme_row)(const float *x, int64_t count, bool smallest, float so_far);
+  void (*extreme_columns)(const float *x, int64_t stride, int64_t rows, int64_t columns, bool smallest, float *so_far);
 } braid_span_set;
 enum { BRAID_SPAN_COLUMNS = 256 };
 

@@ -34,16 +34,28 @@
 
 /* --- 16-bit types --------------------------------------------------------------------------------------------------
  */
-#define CONVERT(name, from_type, to_type, convert)                                                                     \
+#define CONVERT(name, from_type, to_type, convert, eight)                                                              \
   static void name(const void *from, void *to, int64_t count) {                                                        \
     const from_type *s = from;                                                                                         \
     to_type *t = to;                                                                                                   \
-    _Pragma("omp simd") for (int64_t i = 0; i < count; i++) t[i] = convert(s[i]);                                      \
+    int64_t i = 0;                                                                                                     \
+    eight(s, t, i, count) _Pragma("omp simd") for (int64_t k = i; k < count; k++) t[k] = convert(s[k]);                \
   }
-CONVERT(load_f16, uint16_t, float, braid_f16_to_f32)
-CONVERT(load_bf16, uint16_t, float, braid_bf16_to_f32)
-CONVERT(store_f16, float, uint16_t, braid_f32_to_f16)
-CONVERT(store_bf16, float, uint16_t, braid_f32_to_bf16)
+#ifdef __F16C__
+#include <immintrin.h>
+#define EIGHT_FROM_F16(s, t, i, count)                                                                                 \
+  for (; i + 8 <= count; i += 8) _mm256_storeu_ps(t + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(s + i))));
+#define EIGHT_TO_F16(s, t, i, count)                                                                                   \
+  for (; i + 8 <= count; i += 8) _mm_storeu_si128((__m128i *)(t + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), 0));
+#else
+#define EIGHT_FROM_F16(s, t, i, count)
+#define EIGHT_TO_F16(s, t, i, count)
+#endif
+#define NO_EIGHT(s, t, i, count)
+CONVERT(load_f16, uint16_t, float, braid_f16_to_f32, EIGHT_FROM_F16)
+CONVERT(store_f16, float, uint16_t, braid_f32_to_f16, EIGHT_TO_F16)
+CONVERT(load_bf16, uint16_t, float, braid_bf16_to_f32, NO_EIGHT)
+CONVERT(store_bf16, float, uint16_t, braid_f32_to_bf16, NO_EIGHT)
 #undef CONVERT
 
 /* --- sums ----------------------------------------------------------------------------------------------------------
@@ -129,6 +141,41 @@ static void sum_columns(const float *x, int64_t stride, int64_t rows, int64_t co
   }
 }
 
+/* --- extremes ------------------------------------------------------------------------------------------------------
+ */
+#define LARGER(a, b) (((b) > (a)) | ((b) != (b)) ? (b) : (a))
+#define SMALLER(a, b) (((b) < (a)) | ((b) != (b)) ? (b) : (a))
+#define EXTREME(name, pick)                                                                                            \
+  static float name##_row(const float *x, int64_t count, float so_far) {                                               \
+    float lanes[kLanes];                                                                                               \
+    int64_t i = 0;                                                                                                     \
+    for (int k = 0; k < kLanes; k++) lanes[k] = so_far;                                                                \
+    for (; i + kLanes <= count; i += kLanes)                                                                           \
+      _Pragma("omp simd") for (int k = 0; k < kLanes; k++) lanes[k] = pick(lanes[k], x[i + k]);                        \
+    for (; i < count; i++) lanes[0] = pick(lanes[0], x[i]);                                                            \
+    for (int k = 1; k < kLanes; k++) lanes[0] = pick(lanes[0], lanes[k]);                                              \
+    return lanes[0];                                                                                                   \
+  }                                                                                                                    \
+  static void name##_columns(const float *x, int64_t stride, int64_t rows, int64_t columns, float *so_far) {           \
+    for (int64_t i = 0; i < rows; i++)                                                                                 \
+      _Pragma("omp simd") for (int64_t j = 0; j < columns; j++) so_far[j] = pick(so_far[j], x[i * stride + j]);        \
+  }
+EXTREME(largest, LARGER)
+EXTREME(smallest, SMALLER)
+#undef EXTREME
+
+static float extreme_row(const float *x, int64_t count, bool smallest, float so_far) {
+  return smallest ? smallest_row(x, count, so_far) : largest_row(x, count, so_far);
+}
+
+static void extreme_columns(const float *x, int64_t stride, int64_t rows, int64_t columns, bool smallest,
+                            float *so_far) {
+  if (smallest)
+    smallest_columns(x, stride, rows, columns, so_far);
+  else
+    largest_columns(x, stride, rows, columns, so_far);
+}
+
 #include "backend/cpu/spans_list.h"
 
 const braid_span_set BRAID_SPANS_SET = {
@@ -141,4 +188,6 @@ const braid_span_set BRAID_SPANS_SET = {
     .store_bf16 = store_bf16,
     .sum_row = sum_row,
     .sum_columns = sum_columns,
+    .extreme_row = extreme_row,
+    .extreme_columns = extreme_columns,
 };

@@ -7,6 +7,13 @@ static inline T unit_interval(T x) {
 }
 #define UNIT unit_interval
 
+/* tanh(log(1 + e^x)) = w / (w + 2) with w = e^x (e^x + 2); 1 from 20 on. */
+static inline T tanh_softplus(T x) {
+  T e = EXP(x > 20 ? 20 : x), w = e * (e + 2);
+  return w / (w + 2);
+}
+#define TANH_SOFTPLUS tanh_softplus
+
 /* --- one operand, and its gradient ---------------------------------------------------------------------------------
  */
 #define UNARY(op, expression)                                                                                          \
