@@ -102,8 +102,11 @@ static void one_per_filter(const convolution *c, dnnl_memory_desc_t *out) {
 
 /* --- layouts -------------------------------------------------------------------------------------------------------
  */
-static braid_layout layout_of(const braid_desc *image, bool input, int64_t groups) {
-  return input && image->dims[1] <= kPlainChannels && groups == 1 ? BRAID_LAYOUT_PLAIN : BRAID_LAYOUT_BLOCKED16;
+/* Of x, where y is in `layout`. */
+static braid_layout image_layout(const braid_node_desc *node, braid_layout layout) {
+  bool few = operands_of(node, pass_of(node)).x->desc.dims[1] <= kPlainChannels;
+  bool whole = braid_attr_int(node->attrs, "group", 1) == 1;
+  return few && whole && layout == BRAID_LAYOUT_BLOCKED16 ? BRAID_LAYOUT_PLAIN : layout;
 }
 
 static void plain(braid_layout *layouts, size_t count) {
@@ -114,13 +117,6 @@ static void plain(braid_layout *layouts, size_t count) {
  */
 static bool has(const braid_operand *list, size_t count, size_t index) {
   return index < count && list[index].present;
-}
-
-static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  plain(inputs, node->input_count);
-  inputs[0] = layout_of(&node->inputs[0].desc, true, braid_attr_int(node->attrs, "group", 1));
-  outputs[0] = layout_of(&node->outputs[0].desc, false, 1);
-  if (has(node->inputs, node->input_count, 3)) inputs[3] = outputs[0];
 }
 
 static braid_status describe_forward(const braid_node_desc *node, const convolution *c, dnnl_primitive_attr_t attr,
@@ -143,25 +139,36 @@ static braid_status describe_forward(const braid_node_desc *node, const convolut
   return status;
 }
 
-/* Groups of more than one channel may have nothing but oneDNN's slow reference; then ours is better. */
-static bool has_fast_forward(const braid_node_desc *node, const convolution *c) {
-  if (c->groups == 1 || c->groups == c->channels) return true;
-  braid_operand inputs[4], outputs[1] = {node->outputs[0]};
-  for (size_t i = 0; i < node->input_count && i < 4; i++) inputs[i] = node->inputs[i];
-  inputs[0].desc.layout = outputs[0].desc.layout = BRAID_LAYOUT_BLOCKED16;
-  braid_node_desc blocked = *node;
-  blocked.inputs = inputs;
-  blocked.outputs = outputs;
+/* The node with its images in `layout` (an image of few channels as it is). `room` has room for 5. */
+static braid_node_desc in_layout(const braid_node_desc *node, braid_layout layout, braid_operand *room) {
+  braid_node_desc other = *node;
+  for (size_t i = 0; i < node->input_count && i < 4; i++) room[i] = node->inputs[i];
+  room[4] = node->outputs[0];
+  room[4].desc.layout = layout;
+  room[0].desc.layout = image_layout(node, layout);
+  other.inputs = room;
+  other.outputs = &room[4];
+  return other;
+}
+
+/* The layout in which oneDNN has more than its slow reference; false: none. Blocks of channels are best, but some
+ * shapes (a pointwise convolution with pads) have a fast kernel only with channels last. */
+static bool best_layout(const braid_node_desc *node, const convolution *c, braid_layout *out) {
+  static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
   dnnl_primitive_attr_t attr;
-  dnnl_primitive_desc_t pd;
   if (braid_dnnl_attributes(node, has(node->inputs, node->input_count, 3), &attr) != BRAID_OK) return false;
-  bool fast = false;
-  if (describe_forward(&blocked, c, attr, &pd) == BRAID_OK) {
-    fast = !braid_dnnl_is_reference(pd);
+  bool found = false;
+  for (size_t i = 0; i < 2 && !found; i++) {
+    braid_operand room[5];
+    braid_node_desc other = in_layout(node, kLayouts[i], room);
+    dnnl_primitive_desc_t pd;
+    if (describe_forward(&other, c, attr, &pd) != BRAID_OK) continue;
+    found = !braid_dnnl_is_reference(pd);
+    *out = kLayouts[i];
     dnnl_primitive_desc_destroy(pd);
   }
   dnnl_primitive_attr_destroy(attr);
-  return fast;
+  return found;
 }
 
 static bool forward_match(const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -175,9 +182,20 @@ static bool forward_match(const braid_node_desc *node, char *why, size_t why_byt
     snprintf(why, why_bytes, "activation %s", braid_attr_string(node->attrs, "activation", ""));
     return false;
   }
-  if (has_fast_forward(node, &c)) return true;
-  snprintf(why, why_bytes, "oneDNN has no fast convolution for these groups");
+  braid_layout layout;
+  if (best_layout(node, &c, &layout)) return true;
+  snprintf(why, why_bytes, "oneDNN has no fast convolution of this shape");
   return false;
+}
+
+static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  convolution c;
+  braid_layout layout;
+  plain(inputs, node->input_count);
+  if (!read_convolution(node, FORWARD, &c) || !best_layout(node, &c, &layout)) return;
+  outputs[0] = layout;
+  inputs[0] = image_layout(node, layout);
+  if (has(node->inputs, node->input_count, 3)) inputs[3] = layout;
 }
 
 /* The node's weights as memory `*out` in the layout the primitive wants: packed now if constant, else converted by a
@@ -263,34 +281,6 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
 
 /* --- gradients -----------------------------------------------------------------------------------------------------
  */
-static bool gradient_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  convolution c;
-  if (!read_convolution(node, pass_of(node), &c)) {
-    snprintf(why, why_bytes, "1 to 3 spatial dimensions and no empty tensor only");
-    return false;
-  }
-  const braid_operand *used[] = {&node->inputs[0], &node->inputs[1], &node->outputs[0]};
-  for (size_t i = 0; i < 3; i++)
-    if (used[i]->desc.dtype != BRAID_F32) {
-      snprintf(why, why_bytes, "%s operand, float32 only", braid_dtype_name(used[i]->desc.dtype));
-      return false;
-    }
-  return true;
-}
-
-static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  int64_t groups = braid_attr_int(node->attrs, "group", 1);
-  plain(inputs, node->input_count);
-  plain(outputs, node->output_count);
-  if (pass_of(node) == GRAD_FILTER) {
-    inputs[0] = layout_of(&node->inputs[0].desc, true, groups);
-    inputs[1] = BRAID_LAYOUT_BLOCKED16;
-  } else {
-    inputs[0] = BRAID_LAYOUT_BLOCKED16;
-    outputs[0] = layout_of(&node->outputs[0].desc, true, groups);
-  }
-}
-
 /* A forward description for oneDNN to match the backward one with. */
 static braid_status describe_hint(const convolution *c, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *y,
                                   dnnl_alg_kind_t algorithm, dnnl_primitive_desc_t *out) {
@@ -329,6 +319,59 @@ static braid_status describe_best_gradient(const convolution *c, bool by_filter,
   if (suits_winograd(c)) status = describe_gradient(c, by_filter, dnnl_convolution_winograd, x, y, out);
   if (status == BRAID_UNSUPPORTED) status = describe_gradient(c, by_filter, dnnl_convolution_direct, x, y, out);
   return status;
+}
+
+/* As best_layout. */
+static bool best_gradient_layout(const braid_node_desc *node, const convolution *c, braid_layout *out) {
+  static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
+  operands o = operands_of(node, pass_of(node));
+  bool found = false;
+  for (size_t i = 0; i < 2 && !found; i++) {
+    braid_desc x = o.x->desc, y = o.y->desc;
+    dnnl_memory_desc_t x_desc, y_desc;
+    dnnl_primitive_desc_t pd;
+    y.layout = kLayouts[i];
+    x.layout = image_layout(node, kLayouts[i]);
+    if (!braid_dnnl_desc(&x, &x_desc) || !braid_dnnl_desc(&y, &y_desc)) continue;
+    if (describe_best_gradient(c, pass_of(node) == GRAD_FILTER, &x_desc, &y_desc, &pd) != BRAID_OK) continue;
+    found = !braid_dnnl_is_reference(pd);
+    *out = kLayouts[i];
+    dnnl_primitive_desc_destroy(pd);
+  }
+  return found;
+}
+
+static bool gradient_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  convolution c;
+  if (!read_convolution(node, pass_of(node), &c)) {
+    snprintf(why, why_bytes, "1 to 3 spatial dimensions and no empty tensor only");
+    return false;
+  }
+  const braid_operand *used[] = {&node->inputs[0], &node->inputs[1], &node->outputs[0]};
+  for (size_t i = 0; i < 3; i++)
+    if (used[i]->desc.dtype != BRAID_F32) {
+      snprintf(why, why_bytes, "%s operand, float32 only", braid_dtype_name(used[i]->desc.dtype));
+      return false;
+    }
+  braid_layout layout;
+  if (best_gradient_layout(node, &c, &layout)) return true;
+  snprintf(why, why_bytes, "oneDNN has no fast gradient of this shape");
+  return false;
+}
+
+static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  convolution c;
+  braid_layout layout;
+  plain(inputs, node->input_count);
+  plain(outputs, node->output_count);
+  if (!read_convolution(node, pass_of(node), &c) || !best_gradient_layout(node, &c, &layout)) return;
+  bool by_filter = pass_of(node) == GRAD_FILTER;
+  braid_layout of_x = image_layout(node, layout);
+  inputs[0] = by_filter ? of_x : layout;
+  if (by_filter)
+    inputs[1] = layout;
+  else
+    outputs[0] = of_x;
 }
 
 /* dw comes out in the primitive's layout and is converted to plain at the end. */
