@@ -258,7 +258,9 @@ static void set_window(fixture *f, const shape *s) {
 }
 
 /* oneDNN has nothing fast for groups of a few channels each. */
-static int least_fast(const shape *s) { return s->groups == 1 || s->groups == s->channels; }
+static int least_fast(const shape *s) {
+  return s->groups == 1 || s->groups == s->channels;
+}
 
 static void test_convolution(void **state) {
   (void)state;

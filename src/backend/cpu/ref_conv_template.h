@@ -153,10 +153,9 @@ static void NAME(backward_input)(const void *self, const void *const *inputs, vo
     int64_t i = bi % conv->inputs, b = bi / conv->inputs, group = i / channels;
     T *dx = (T *)outputs[0] + bi * plane;
     for (int64_t s = 0; s < plane; s++) dx[s] = bias ? bias[i] : 0;
-    for (int64_t o = group * per_group; o < (group + 1) * per_group; o++)
-      NAME(backward_plane)
-      (window, dy + (b * conv->outputs + o) * braid_window_outputs(window), w + (o * channels + i % channels) * volume,
-       dx);
+    for (int64_t o = group * per_group; o < (group + 1) * per_group; o++) NAME(backward_plane)
+    (window, dy + (b * conv->outputs + o) * braid_window_outputs(window), w + (o * channels + i % channels) * volume,
+     dx);
   }
 }
 

@@ -27,7 +27,7 @@ static T NAME(activated)(const cell_state *s, const function *f, T x) {
 }
 
 /* Rows [first, behind) of W x + Wb, and of R h + Rb. */
-static void NAME(project)(const cell_state *s, const NAME(sequence) *q, const T *x, const T *h, int64_t first,
+static void NAME(project)(const cell_state *s, const NAME(sequence) * q, const T *x, const T *h, int64_t first,
                           int64_t behind) {
   for (int64_t g = first; g < behind; g++) {
     T sum = NAME(dot)(x, q->w + g * s->inputs, s->inputs) + NAME(dot)(h, q->r + g * s->hidden, s->hidden);
@@ -35,13 +35,13 @@ static void NAME(project)(const cell_state *s, const NAME(sequence) *q, const T 
   }
 }
 
-static void NAME(rnn_step)(const cell_state *s, const NAME(sequence) *q, const T *x) {
+static void NAME(rnn_step)(const cell_state *s, const NAME(sequence) * q, const T *x) {
   NAME(project)(s, q, x, q->h, 0, s->hidden);
   for (int64_t i = 0; i < s->hidden; i++) q->h[i] = NAME(activated)(s, &q->f[0], q->gates[i]);
 }
 
 /* Gates z, r, h. */
-static void NAME(gru_step)(const cell_state *s, const NAME(sequence) *q, const T *x) {
+static void NAME(gru_step)(const cell_state *s, const NAME(sequence) * q, const T *x) {
   int64_t n = s->hidden;
   T *z = q->gates, *r = q->gates + n, *candidate = q->gates + 2 * n;
   NAME(project)(s, q, x, q->h, 0, 2 * n);
@@ -58,7 +58,7 @@ static void NAME(gru_step)(const cell_state *s, const NAME(sequence) *q, const T
 }
 
 /* Gates i, o, f, c; peepholes i, o, f. */
-static void NAME(lstm_step)(const cell_state *s, const NAME(sequence) *q, const T *x) {
+static void NAME(lstm_step)(const cell_state *s, const NAME(sequence) * q, const T *x) {
   int64_t n = s->hidden;
   const T *p = q->p;
   NAME(project)(s, q, x, q->h, 0, 4 * n);
@@ -73,7 +73,7 @@ static void NAME(lstm_step)(const cell_state *s, const NAME(sequence) *q, const 
   }
 }
 
-static void NAME(run_sequence)(const cell_state *s, const NAME(sequence) *q, int64_t d, int64_t b, int64_t length,
+static void NAME(run_sequence)(const cell_state *s, const NAME(sequence) * q, int64_t d, int64_t b, int64_t length,
                                const T *x, T *y) {
   bool backwards = s->reverse || d == 1;
   int64_t n = s->hidden;
@@ -81,12 +81,16 @@ static void NAME(run_sequence)(const cell_state *s, const NAME(sequence) *q, int
     int64_t at = t < length && backwards ? length - 1 - t : t;
     const T *in = x + (s->batch_first ? b * s->steps + at : at * s->batch + b) * s->inputs;
     T *out = NULL;
-    if (y) out = y + (s->batch_first ? (b * s->steps + at) * s->directions + d : (at * s->directions + d) * s->batch + b) * n;
+    if (y)
+      out =
+          y + (s->batch_first ? (b * s->steps + at) * s->directions + d : (at * s->directions + d) * s->batch + b) * n;
     if (t < length && s->kind == CELL_LSTM) NAME(lstm_step)(s, q, in);
     if (t < length && s->kind == CELL_GRU) NAME(gru_step)(s, q, in);
     if (t < length && s->kind == CELL_RNN) NAME(rnn_step)(s, q, in);
-    if (out && t < length) memcpy(out, q->h, (size_t)n * sizeof *out);
-    else if (out) memset(out, 0, (size_t)n * sizeof *out);
+    if (out && t < length)
+      memcpy(out, q->h, (size_t)n * sizeof *out);
+    else if (out)
+      memset(out, 0, (size_t)n * sizeof *out);
   }
 }
 

@@ -156,7 +156,7 @@ static void make_sample(sample *s, int64_t size) {
     if (s->reduced[i]) s->axes[s->axis_count++] = draw(0, 1) ? i : i - rank;
   }
   if (!s->axis_count)
-    for (int i = 0; i < rank; i++) s->reduced[i] = true; /* all of them */
+    for (int i = 0; i < rank; i++) s->reduced[i] = true;               /* all of them */
   for (int i = 0; i < rank; i++) out[i] = s->reduced[i] ? 1 : dims[i]; /* keepdims is the default */
   assert_int_equal(braid_desc_init(&s->in, BRAID_F64, rank, dims), BRAID_OK);
   assert_int_equal(braid_desc_init(&s->out, BRAID_F64, rank, out), BRAID_OK);
