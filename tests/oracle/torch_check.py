@@ -31,7 +31,7 @@ def check(folder, number, inputs, wanted, outputs, expression):
     xs = load(folder, number, "input", inputs)
     for x in xs[:wanted]:
         x.requires_grad_()
-    expected = eval(expression, globals(), {f"x{i}": x for i, x in enumerate(xs)})
+    expected = eval(expression, globals() | {f"x{i}": x for i, x in enumerate(xs)})
     weights = load(folder, number, "weight", outputs)
     sum((y * w).sum() for y, w in zip(expected, weights, strict=True)).backward()
     pairs = [("output", y) for y in expected] + [("gradient", x.grad) for x in xs[:wanted]]

@@ -1,126 +1,194 @@
 /* RNN, GRU and LSTM for `T`; included by ref_recurrent.c once for each type. */
 
-static T NAME(dot)(const T *a, const T *b, int64_t count) {
-  T lane[LANES] = {0}, sum = 0;
-  int64_t i = 0;
-  for (; i + LANES <= count; i += LANES)
-    for (int l = 0; l < LANES; l++) lane[l] += a[i + l] * b[i + l];
-  for (int l = 0; l < LANES; l++) sum += lane[l];
-  for (; i < count; i++) sum += a[i] * b[i];
-  return sum;
+#include "backend/cpu/ref_recurrent_moves.h"
+
+/* One direction's way through a piece of the sequence. */
+typedef struct NAME(pass) {
+  const recurrent_state *s;
+  const braid_unit *units;
+  bool backwards;
+  const int32_t *lengths;
+  const T *packed_r, *packed_candidate;      /* GRU: z and r, and h; else all gates */
+  const T *bias, *recurrent_bias, *peephole; /* NULL: none; recurrent_bias: of linear_before_reset */
+  T *gates;                                  /* [step, batch, saved * hidden] of the piece */
+  T *h, *c, *part;                           /* [batch, hidden] */
+  T *y;                                      /* at step 0 of the direction; NULL: not wanted */
+} NAME(pass);
+
+static void NAME(add)(T *to, const T *from, int64_t count) {
+  for (int64_t i = 0; from && i < count; i++) to[i] += from[i];
 }
 
-/* What one sequence in one direction works with. */
-typedef struct NAME(sequence) {
-  const T *w, *r, *wb, *rb, *p; /* biases and peepholes may be NULL */
-  const function *f;
-  T *gates, *h, *c, *other;
-} NAME(sequence);
-
-static T NAME(clipped)(const cell_state *s, T x) {
-  if (s->clip <= 0) return x;
-  return x > (T)s->clip ? (T)s->clip : x < -(T)s->clip ? -(T)s->clip : x;
+static void NAME(add_products)(T *to, const T *a, const T *b, int64_t count) {
+  for (int64_t i = 0; i < count; i++) to[i] += a[i] * b[i];
 }
 
-static T NAME(activated)(const cell_state *s, const function *f, T x) {
-  return (T)apply(f, (double)NAME(clipped)(s, x));
+/* result += or = h R^T for `rows` sequences; `h` is [rows, hidden]. */
+static void NAME(recur)(const recurrent_state *s, const T *h, const T *packed, int64_t columns, int64_t rows, T *result,
+                        bool accumulate) {
+  int64_t n = s->r.hidden;
+  braid_gemm_run(DTYPE, rows, n, columns, (braid_matrix){h, n, 1}, packed, result, s->r.saved * n, accumulate);
 }
 
-/* Rows [first, behind) of W x + Wb, and of R h + Rb. */
-static void NAME(project)(const cell_state *s, const NAME(sequence) * q, const T *x, const T *h, int64_t first,
-                          int64_t behind) {
-  for (int64_t g = first; g < behind; g++) {
-    T sum = NAME(dot)(x, q->w + g * s->inputs, s->inputs) + NAME(dot)(h, q->r + g * s->hidden, s->hidden);
-    q->gates[g] = sum + (q->wb ? q->wb[g] + q->rb[g] : 0);
+/* Steps of cells: `gates` holds W x of `rows` sequences, h and c their states. A sequence that has ended keeps its
+ * state. */
+static void NAME(rnn_step)(const NAME(pass) * p, int64_t first, int64_t rows, int64_t t, T *gates) {
+  int64_t n = p->s->r.hidden;
+  NAME(recur)(p->s, p->h + first * n, p->packed_r, n, rows, gates, true);
+  for (int64_t b = first; b < first + rows; b++, gates += n) {
+    if (!braid_ref_recurrent_active(p->lengths, t, b)) continue;
+    NAME(add)(gates, p->bias, n);
+    RUN_UNIT(&p->units[0], gates, n);
+    memcpy(p->h + b * n, gates, (size_t)n * sizeof(T));
   }
 }
 
-static void NAME(rnn_step)(const cell_state *s, const NAME(sequence) * q, const T *x) {
-  NAME(project)(s, q, x, q->h, 0, s->hidden);
-  for (int64_t i = 0; i < s->hidden; i++) q->h[i] = NAME(activated)(s, &q->f[0], q->gates[i]);
-}
-
-/* Gates z, r, h. */
-static void NAME(gru_step)(const cell_state *s, const NAME(sequence) * q, const T *x) {
-  int64_t n = s->hidden;
-  T *z = q->gates, *r = q->gates + n, *candidate = q->gates + 2 * n;
-  NAME(project)(s, q, x, q->h, 0, 2 * n);
-  for (int64_t i = 0; i < 2 * n; i++) q->gates[i] = NAME(activated)(s, &q->f[0], q->gates[i]);
-  for (int64_t i = 0; i < n; i++) q->other[i] = r[i] * q->h[i];
-  for (int64_t i = 0; i < n; i++) {
-    int64_t g = 2 * n + i;
-    T own = NAME(dot)(x, q->w + g * s->inputs, s->inputs) + (q->wb ? q->wb[g] : 0), bias = q->rb ? q->rb[g] : 0;
-    const T *row = q->r + g * n;
-    T past = s->linear_before_reset ? r[i] * (NAME(dot)(q->h, row, n) + bias) : NAME(dot)(q->other, row, n) + bias;
-    candidate[i] = NAME(activated)(s, &q->f[1], own + past);
+static void NAME(gru_step)(const NAME(pass) * p, int64_t first, int64_t rows, int64_t t, T *gates) {
+  const recurrent_state *s = p->s;
+  bool linear = s->r.linear_before_reset;
+  int64_t n = s->r.hidden, width = s->r.saved * n;
+  T *h = p->h + first * n, *part = p->part + first * n;
+  NAME(recur)(s, h, p->packed_r, 2 * n, rows, gates, true);
+  for (int64_t b = 0; b < rows; b++) {
+    T *row = gates + b * width;
+    NAME(add)(row, p->bias, 3 * n);
+    RUN_UNIT(&p->units[0], row, 2 * n);
+    if (!linear)
+      for (int64_t i = 0; i < n; i++) part[b * n + i] = row[n + i] * h[b * n + i];
   }
-  for (int64_t i = 0; i < n; i++) q->h[i] = (1 - z[i]) * candidate[i] + z[i] * q->h[i];
-}
-
-/* Gates i, o, f, c; peepholes i, o, f. */
-static void NAME(lstm_step)(const cell_state *s, const NAME(sequence) * q, const T *x) {
-  int64_t n = s->hidden;
-  const T *p = q->p;
-  NAME(project)(s, q, x, q->h, 0, 4 * n);
-  for (int64_t k = 0; k < n; k++) {
-    T past = q->c[k];
-    T i = NAME(activated)(s, &q->f[0], q->gates[k] + (p ? p[k] * past : 0));
-    T f = NAME(activated)(s, &q->f[0], q->gates[2 * n + k] + (p ? p[2 * n + k] * past : 0));
-    if (s->input_forget) f = 1 - i;
-    q->c[k] = f * past + i * NAME(activated)(s, &q->f[1], q->gates[3 * n + k]);
-    T o = NAME(activated)(s, &q->f[0], q->gates[n + k] + (p ? p[n + k] * q->c[k] : 0));
-    q->h[k] = o * (T)apply(&q->f[2], (double)q->c[k]);
+  NAME(recur)(s, linear ? h : part, p->packed_candidate, n, rows, gates + (linear ? 3 * n : 2 * n), !linear);
+  for (int64_t b = 0; b < rows; b++) {
+    T *row = gates + b * width, *candidate = row + 2 * n, *state = h + b * n;
+    if (!braid_ref_recurrent_active(p->lengths, t, first + b)) continue;
+    if (linear) {
+      NAME(add)(row + 3 * n, p->recurrent_bias, n);
+      NAME(add_products)(candidate, row + n, row + 3 * n, n);
+    }
+    RUN_UNIT(&p->units[1], candidate, n);
+    for (int64_t i = 0; i < n; i++) state[i] = (1 - row[i]) * candidate[i] + row[i] * state[i];
   }
 }
 
-static void NAME(run_sequence)(const cell_state *s, const NAME(sequence) * q, int64_t d, int64_t b, int64_t length,
-                               const T *x, T *y) {
-  bool backwards = s->reverse || d == 1;
-  int64_t n = s->hidden;
-  for (int64_t t = 0; t < s->steps; t++) {
-    int64_t at = t < length && backwards ? length - 1 - t : t;
-    const T *in = x + (s->batch_first ? b * s->steps + at : at * s->batch + b) * s->inputs;
-    T *out = NULL;
-    if (y)
-      out =
-          y + (s->batch_first ? (b * s->steps + at) * s->directions + d : (at * s->directions + d) * s->batch + b) * n;
-    if (t < length && s->kind == CELL_LSTM) NAME(lstm_step)(s, q, in);
-    if (t < length && s->kind == CELL_GRU) NAME(gru_step)(s, q, in);
-    if (t < length && s->kind == CELL_RNN) NAME(rnn_step)(s, q, in);
-    if (out && t < length)
-      memcpy(out, q->h, (size_t)n * sizeof *out);
-    else if (out)
-      memset(out, 0, (size_t)n * sizeof *out);
+static void NAME(lstm_row)(const NAME(pass) * p, T *gates, T *c, T *h) {
+  int64_t n = p->s->r.hidden;
+  T *i = gates, *o = i + n, *f = o + n, *g = f + n, *cell = g + n;
+  NAME(add)(gates, p->bias, 4 * n);
+  if (p->peephole) {
+    NAME(add_products)(i, p->peephole, c, n);
+    NAME(add_products)(f, p->peephole + 2 * n, c, n);
+  }
+  RUN_UNIT(&p->units[0], i, n);
+  if (p->s->r.input_forget)
+    for (int64_t k = 0; k < n; k++) f[k] = 1 - i[k];
+  else
+    RUN_UNIT(&p->units[0], f, n);
+  RUN_UNIT(&p->units[1], g, n);
+  for (int64_t k = 0; k < n; k++) c[k] = f[k] * c[k] + i[k] * g[k];
+  if (p->peephole) NAME(add_products)(o, p->peephole + n, c, n);
+  RUN_UNIT(&p->units[0], o, n);
+  memcpy(cell, c, (size_t)n * sizeof(T));
+  memcpy(h, c, (size_t)n * sizeof(T));
+  RUN_UNIT(&p->units[2], h, n);
+  for (int64_t k = 0; k < n; k++) h[k] *= o[k];
+}
+
+static void NAME(lstm_step)(const NAME(pass) * p, int64_t first, int64_t rows, int64_t t, T *gates) {
+  int64_t n = p->s->r.hidden;
+  NAME(recur)(p->s, p->h + first * n, p->packed_r, 4 * n, rows, gates, true);
+  for (int64_t b = first; b < first + rows; b++, gates += 5 * n)
+    if (braid_ref_recurrent_active(p->lengths, t, b)) NAME(lstm_row)(p, gates, p->c + b * n, p->h + b * n);
+}
+
+/* `count` steps from time `from` on, for `rows` sequences. */
+static void NAME(run_steps)(const NAME(pass) * p, int64_t from, int64_t count, int64_t first, int64_t rows) {
+  const recurrent_state *s = p->s;
+  int64_t n = s->r.hidden;
+  for (int64_t k = 0; k < count; k++) {
+    int64_t at = p->backwards ? count - 1 - k : k, t = from + at;
+    T *gates = p->gates + (at * s->r.batch + first) * s->r.saved * n;
+    if (s->r.cell == BRAID_CELL_LSTM)
+      NAME(lstm_step)(p, first, rows, t, gates);
+    else
+      (s->r.cell == BRAID_CELL_GRU ? NAME(gru_step) : NAME(rnn_step))(p, first, rows, t, gates);
+    for (int64_t b = first; p->y && b < first + rows; b++) {
+      T *y = p->y + t * s->y_step + b * s->y_row;
+      if (braid_ref_recurrent_active(p->lengths, t, b))
+        memcpy(y, p->h + b * n, (size_t)n * sizeof(T));
+      else
+        memset(y, 0, (size_t)n * sizeof(T));
+    }
   }
 }
 
-static void NAME(cell)(const void *self, const void *const *inputs, void *const *outputs, void *scratch) {
-  const cell_state *s = self;
-  const T *w = inputs[IN_W], *r = inputs[IN_R], *bias = inputs[IN_B], *p = inputs[IN_P];
-  const T *h0 = inputs[IN_H0], *c0 = inputs[IN_C0];
-  const int32_t *lengths = inputs[IN_LENGTHS];
-  int64_t n = s->hidden, rows = s->gates * n;
-#pragma omp parallel for schedule(static)
-  for (int64_t task = 0; task < s->directions * s->batch; task++) {
-    int64_t d = task / s->batch, b = task % s->batch, state = (s->batch_first ? b * s->directions + d : task) * n;
-    T *own = (T *)scratch + task * (rows + 3 * n);
-    NAME(sequence)
-    q = {.w = w + d * rows * s->inputs,
-         .r = r + d * rows * n,
-         .wb = bias ? bias + d * 2 * rows : NULL,
-         .rb = bias ? bias + d * 2 * rows + rows : NULL,
-         .p = p ? p + d * 3 * n : NULL,
-         .f = s->functions[d],
-         .gates = own,
-         .h = own + rows,
-         .c = own + rows + n,
-         .other = own + rows + 2 * n};
-    for (int64_t i = 0; i < n; i++) q.h[i] = h0 ? h0[state + i] : 0;
-    for (int64_t i = 0; i < n; i++) q.c[i] = c0 ? c0[state + i] : 0;
-    int64_t length = lengths ? lengths[b] : s->steps;
-    length = length < 0 ? 0 : length > s->steps ? s->steps : length;
-    NAME(run_sequence)(s, &q, d, b, length, inputs[IN_X], outputs[0]);
-    if (outputs[1]) memcpy((T *)outputs[1] + state, q.h, (size_t)n * sizeof(T));
-    if (s->kind == CELL_LSTM && outputs[2]) memcpy((T *)outputs[2] + state, q.c, (size_t)n * sizeof(T));
+/* The whole sequence, a piece at a time: W x of all its steps in one product, then the steps, each thread with
+ * sequences of its own. `saved`: where the gates of all steps stay, or NULL. */
+static void NAME(run_pieces)(NAME(pass) * p, const T *x, const T *packed_w, T *saved) {
+  const recurrent_state *s = p->s;
+  int64_t width = s->r.saved * s->r.hidden, inputs = s->r.inputs, batch = s->r.batch;
+  T *room = p->gates;
+  for (int64_t done = 0; done < s->r.steps; done += s->piece) {
+    int64_t count = s->r.steps - done < s->piece ? s->r.steps - done : s->piece;
+    int64_t from = p->backwards ? s->r.steps - done - count : done;
+    p->gates = saved ? saved + from * batch * width : room;
+    braid_gemm_run(DTYPE, count * batch, inputs, s->r.gates * s->r.hidden,
+                   (braid_matrix){x + from * batch * inputs, inputs, 1}, packed_w, p->gates, width, false);
+#pragma omp parallel for schedule(static) if (s->teams > 1)
+    for (int64_t team = 0; team < s->teams; team++) {
+      int64_t first = team * batch / s->teams, end = (team + 1) * batch / s->teams;
+      NAME(run_steps)(p, from, count, first, end - first);
+    }
+  }
+}
+
+/* Weights [columns, inner] of gates, as the right side of a product. */
+static void NAME(pack_weights)(int64_t inner, int64_t columns, const T *weights, T *packed) {
+  braid_gemm_pack(DTYPE, inner, columns, (braid_matrix){weights, 1, inner}, packed);
+}
+
+/* Wb + Rb, but for what linear_before_reset keeps apart. */
+static void NAME(join_biases)(const recurrent_state *s, const T *both, T *joined) {
+  int64_t rows = s->r.gates * s->r.hidden;
+  bool apart = s->r.cell == BRAID_CELL_GRU && s->r.linear_before_reset;
+  for (int64_t i = 0; i < rows; i++) joined[i] = both[i] + (apart && i >= 2 * s->r.hidden ? 0 : both[rows + i]);
+}
+
+static void NAME(forward)(const void *self, const void *const *inputs, void *const *outputs, void *scratch) {
+  const recurrent_state *s = self;
+  int64_t n = s->r.hidden, rows = s->r.gates * n;
+  char *room = scratch;
+  const T *x = inputs[IN_X], *bias = inputs[IN_B], *h0 = inputs[IN_H], *c0 = inputs[IN_C], *peephole = inputs[IN_P];
+  T *y = outputs[0], *saved = outputs[s->saved_output];
+  if (s->r.batch_first) {
+    NAME(exchange)(s->r.batch, s->r.steps, s->r.inputs, x, (T *)(room + s->at.x));
+    x = (T *)(room + s->at.x);
+  }
+  for (int64_t d = 0; d < s->r.directions; d++) {
+    T *packed_w = (T *)(room + s->at.packed_w), *packed_r = (T *)(room + s->at.packed_r);
+    T *packed_candidate = (T *)(room + s->at.packed_candidate);
+    const T *w = (const T *)inputs[IN_W] + d * rows * s->r.inputs, *r = (const T *)inputs[IN_R] + d * rows * n;
+    NAME(pass)
+    p = {.s = s,
+         .units = s->r.units[d],
+         .backwards = s->r.backwards || d == 1,
+         .lengths = inputs[IN_LENGTHS],
+         .packed_r = packed_r,
+         .packed_candidate = packed_candidate,
+         .bias = bias ? (T *)(room + s->at.bias) : NULL,
+         .recurrent_bias = bias ? bias + d * 2 * rows + rows + 2 * n : NULL,
+         .peephole = peephole ? peephole + d * 3 * n : NULL,
+         .gates = (T *)(room + s->at.gates),
+         .h = (T *)(room + s->at.h),
+         .c = (T *)(room + s->at.c),
+         .part = (T *)(room + s->at.part),
+         .y = y ? y + d * s->y_direction : NULL};
+    if (bias) NAME(join_biases)(s, bias + d * 2 * rows, (T *)(room + s->at.bias));
+    NAME(pack_weights)(s->r.inputs, rows, w, packed_w);
+    NAME(pack_weights)(n, s->r.cell == BRAID_CELL_GRU ? 2 * n : rows, r, packed_r);
+    if (s->r.cell == BRAID_CELL_GRU) NAME(pack_weights)(n, n, r + 2 * n * n, packed_candidate);
+    NAME(take_state)(s, d, h0, p.h);
+    NAME(take_state)(s, d, c0, p.c);
+    NAME(run_pieces)(&p, x, packed_w, saved ? saved + d * s->r.steps * s->r.batch * s->r.saved * n : NULL);
+    NAME(give_state)(s, d, p.h, outputs[1]);
+    if (s->r.cell == BRAID_CELL_LSTM) NAME(give_state)(s, d, p.c, outputs[2]);
   }
 }

@@ -1,5 +1,5 @@
-/* Convolutions, pools and normalizations against PyTorch, results and gradients, where BRAID_PYTHON names a Python that
- * has it. */
+/* Convolutions, pools, normalizations and recurrent cells against PyTorch, results and gradients, where BRAID_PYTHON
+ * names a Python that has it. */
 #include "gradcheck.h"
 
 #include <stdio.h>
@@ -130,6 +130,24 @@ static const torch_case kCases[] = {
      {{NULL}}},
     {"LpNormalization", "(F.normalize(x0, dim=1),)", 1, {IMAGE(2, 3, 4, 5)}, {{"axis", 0, {1}}}},
     {"LRN", "(F.local_response_norm(x0, 5),)", 1, {IMAGE(2, 9, 4, 5)}, {{"size", 0, {5}}}},
+    {"LSTM",
+     "[(torch._VF.lstm(x0, (z, z), [x1[0][p], x2[0][p], x3[0][:12][p], x3[0][12:][p]], True, 1, 0., True, False, "
+     "False)[0].unsqueeze(1),) for p in [[0, 1, 2, 6, 7, 8, 9, 10, 11, 3, 4, 5]] for z in [x0.new_zeros(1, 2, 3)]][0]",
+     4,
+     {{3, {5, 2, 4}, -1, 1}, {3, {1, 12, 4}, -1, 1}, {3, {1, 12, 3}, -1, 1}, {2, {1, 24}, -1, 1}},
+     {{NULL}}},
+    {"GRU",
+     "[(torch._VF.gru(x0, x0.new_zeros(1, 2, 3), [x1[0][p], x2[0][p], x3[0][:9][p], x3[0][9:][p]], True, 1, 0., True, "
+     "False, False)[0].unsqueeze(1),) for p in [[3, 4, 5, 0, 1, 2, 6, 7, 8]]][0]",
+     4,
+     {{3, {5, 2, 4}, -1, 1}, {3, {1, 9, 4}, -1, 1}, {3, {1, 9, 3}, -1, 1}, {2, {1, 18}, -1, 1}},
+     {{"linear_before_reset", 0, {1}}}},
+    {"RNN",
+     "(torch._VF.rnn_tanh(x0, x0.new_zeros(1, 2, 3), [x1[0], x2[0], x3[0][:3], x3[0][3:]], True, 1, 0., True, False, "
+     "False)[0].unsqueeze(1),)",
+     4,
+     {{3, {5, 2, 4}, -1, 1}, {3, {1, 3, 4}, -1, 1}, {3, {1, 3, 3}, -1, 1}, {2, {1, 6}, -1, 1}},
+     {{NULL}}},
 };
 
 static void save(const gradcheck *g, const char *folder, size_t number, const char *what, size_t index,

@@ -15,6 +15,7 @@
   X(ref_gather)                                                                                                        \
   X(ref_resize)                                                                                                        \
   X(ref_recurrent)                                                                                                     \
+  X(ref_recurrent_grad)                                                                                                \
   X(ref_quantize)                                                                                                      \
   X(ref_shape)                                                                                                         \
   X(ref_conv)                                                                                                          \
