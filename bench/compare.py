@@ -5,6 +5,7 @@ ours and the peer's alternate. A ratio above 1 means that we are faster, or smal
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -83,6 +84,15 @@ def compare_inference(args, table):
             table.add("  peak memory", "ONNX Runtime", ours["peak_mb"], theirs["peak_mb"], "MB")
 
 
+def compare_loader(args, table):
+    """Microseconds per sample of one loading thread (PyTorch: one process), CIFAR's size and augmentation."""
+    program = os.path.join(os.path.dirname(args.braid), "bench", "loader_bench")
+    output, _, _ = run([program])
+    ours = float(re.search(r"normalize +(\d+) images/s", output).group(1))
+    theirs = peer(args, "loader")["images_per_s"]
+    table.add("loader, 1 thread, per image", "PyTorch DataLoader", 1e6 / ours, 1e6 / theirs, "us")
+
+
 def compare_start(args, table):
     """Whole processes: load SqueezeNet, run it once, end."""
     model = args.squeezenet
@@ -117,6 +127,7 @@ def main():
     compare_start(args, table)
     if not args.only or args.only in "training":
         compare_training(args, table)
+        compare_loader(args, table)
     compare_inference(args, table)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
