@@ -143,8 +143,8 @@ static void sum_columns(const float *x, int64_t stride, int64_t rows, int64_t co
 
 /* --- extremes ------------------------------------------------------------------------------------------------------
  */
-#define LARGER(a, b) (((b) > (a)) | ((b) != (b)) ? (b) : (a))
-#define SMALLER(a, b) (((b) < (a)) | ((b) != (b)) ? (b) : (a))
+#define LARGER(a, b) ((((b) > (a)) | ((b) != (b))) ? (b) : (a))
+#define SMALLER(a, b) ((((b) < (a)) | ((b) != (b))) ? (b) : (a))
 #define EXTREME(name, pick)                                                                                            \
   static float name##_row(const float *x, int64_t count, float so_far) {                                               \
     float lanes[kLanes];                                                                                               \
