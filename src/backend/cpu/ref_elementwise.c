@@ -233,7 +233,8 @@ static braid_status create_cast(const braid_allocator *allocator, const braid_no
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   cast *c = braid_zalloc(allocator, sizeof *c);
   if (!c) return BRAID_NO_MEMORY;
-  c->convert = braid_convert_find(from->dtype, to->dtype);
+  bool bits = is(node, "BitCast") && to->dtype != BRAID_BOOL; /* any other byte than 0 is still true */
+  c->convert = braid_convert_find(from->dtype, bits ? from->dtype : to->dtype);
   c->from_bytes = braid_dtype_size(from->dtype);
   c->to_bytes = braid_dtype_size(to->dtype);
   c->count = (int64_t)(braid_desc_bytes(from) / c->from_bytes);
@@ -329,6 +330,7 @@ static const braid_kernel kKernels[] = {
     CHAIN("Min"),
     CAST("Cast"),
     CAST("CastLike"),
+    CAST("BitCast"),
 };
 
 extern const braid_cpu_table braid_cpu_ref_elementwise;

@@ -67,13 +67,27 @@ static braid_status infer_clip_gradient(const braid_infer *infer) {
   return check_bound(infer, 3);
 }
 
-static braid_status infer_cast(const braid_infer *infer) {
+static braid_status read_target(const braid_infer *infer, braid_dtype *dtype) {
   int64_t to = braid_attr_int(&infer->node->attrs, "to", 0);
-  braid_dtype dtype = braid_dtype_from_onnx(to);
-  if (dtype == BRAID_NONE)
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (Cast): to %s (%lld)", infer->node->name,
-                      braid_onnx_dtype_name(to), (long long)to);
+  *dtype = braid_dtype_from_onnx(to);
+  if (*dtype != BRAID_NONE) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): to %s (%lld)", infer->node->name, infer->node->op->name,
+                    braid_onnx_dtype_name(to), (long long)to);
+}
+
+static braid_status infer_cast(const braid_infer *infer) {
+  braid_dtype dtype;
+  BRAID_TRY(read_target(infer, &dtype));
   return like_input(infer, kAnyType, dtype);
+}
+
+static braid_status infer_bit_cast(const braid_infer *infer) {
+  braid_dtype dtype;
+  BRAID_TRY(read_target(infer, &dtype));
+  BRAID_TRY(like_input(infer, kAnyType, dtype));
+  braid_dtype from = braid_infer_input(infer, 0)->dtype;
+  if (braid_dtype_size(from) == braid_dtype_size(dtype)) return BRAID_OK;
+  return braid_infer_fail(infer, "%s and %s differ in size", braid_dtype_name(from), braid_dtype_name(dtype));
 }
 
 static braid_status infer_cast_like(const braid_infer *infer) {
@@ -163,6 +177,7 @@ static const braid_op kOps[] = {
     {"Clip", 1, 3, 1, 1, BRAID_OP_ELEMENTWISE, infer_clip, NULL, clip_gradient},
     {"ClipGrad", 2, 4, 1, 1, BRAID_OP_ELEMENTWISE, infer_clip_gradient, NULL, NULL},
     {"Cast", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_cast, NULL, cast_gradient},
+    {"BitCast", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_bit_cast, NULL, NULL},
     {"CastLike", 2, 2, 1, 1, 0, infer_cast_like, NULL, cast_gradient},
 };
 
