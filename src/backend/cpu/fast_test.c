@@ -16,7 +16,7 @@
 #include "base/philox.h"
 #include "graph/graph.h"
 
-enum { kMaxOperands = 6, kSeed = 20240607 };
+enum { kMaxOperands = 10, kSeed = 20240607 };
 
 /* --- one node with its data ----------------------------------------------------------------------------------------
  */
@@ -199,8 +199,7 @@ static void compare(const fixture *f, const braid_kernel *kernel, float **got, f
 }
 
 /* All kernels that take the node against the last of them; at least `least` fast ones must. */
-static void check(fixture *f, int least) {
-  fill(f);
+static void check_filled(fixture *f, int least) {
   const braid_kernel **kernels, *matching[16];
   size_t count, found = 0;
   ok(braid_cpu_list_kernels(NULL, false, &kernels, &count));
@@ -222,6 +221,11 @@ static void check(fixture *f, int least) {
   for (size_t i = 0; i < f->outputs; i++) free(wanted[i]);
   braid_free(NULL, kernels);
   clear(f);
+}
+
+static void check(fixture *f, int least) {
+  fill(f);
+  check_filled(f, least);
 }
 
 /* --- convolutions --------------------------------------------------------------------------------------------------
@@ -410,6 +414,32 @@ static void test_bias_gradient(void **state) {
   }
 }
 
+/* Variances and inverse deviations are drawn from [-1, 1) like everything: their squares' sums must be made positive.
+ */
+static void make_positive(fixture *f, size_t input) {
+  int64_t count = braid_desc_count(&f->operands[input].desc);
+  for (int64_t i = 0; i < count; i++) ((float *)f->data[input])[i] = fabsf(((float *)f->data[input])[i]) + 0.1f;
+}
+
+static void test_batch_norm(void **state) {
+  (void)state;
+  for (int training = 0; training < 2; training++)
+    for (int gradient = 0; gradient < 2; gradient++)
+      for (int64_t channels = 16; channels <= 40; channels += 24) {
+        int64_t x[4] = {3, channels, 7, 6};
+        fixture f = begin();
+        braid_value_id ids[5];
+        add_input(&f, ids, 4, x);
+        if (gradient) add_input(&f, ids, 4, x);
+        for (int i = 0; i < (gradient ? 3 : 4); i++) add_input(&f, ids, 1, &channels);
+        finish(&f, gradient ? "BatchNormalizationGrad" : "BatchNormalization", ids, gradient ? 3 : training ? 5 : 1);
+        ok(braid_graph_set_int(f.graph, f.node, "training_mode", training));
+        fill(&f);
+        make_positive(&f, 4);
+        check_filled(&f, 1);
+      }
+}
+
 static void test_global_pools(void **state) {
   (void)state;
   fixture f = begin();
@@ -433,6 +463,7 @@ int main(void) {
                                      cmocka_unit_test(test_matmul),
                                      cmocka_unit_test(test_pools),
                                      cmocka_unit_test(test_global_pools),
-                                     cmocka_unit_test(test_bias_gradient)};
+                                     cmocka_unit_test(test_bias_gradient),
+                                     cmocka_unit_test(test_batch_norm)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
