@@ -3,16 +3,11 @@
 #include <stdio.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/vectorized.h"
 
 enum { kLanes = 16, kLeastChannels = 16 };
 
-#if defined(__x86_64__) && defined(__ELF__) && !defined(__SANITIZE_THREAD__)
-#define VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTORIZED
-#endif
-
-VECTORIZED static void add_plane(const float *dy, int64_t places, double *sums) {
+BRAID_VECTORIZED static void add_plane(const float *dy, int64_t places, double *sums) {
   float part[4][kLanes] = {{0}};
   int64_t s = 0;
   for (; s + 4 <= places; s += 4, dy += 4 * kLanes)

@@ -7,14 +7,9 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/vectorized.h"
 
 enum { kLanes = 16, kLeastChannels = 16 };
-
-#if defined(__x86_64__) && defined(__ELF__) && !defined(__SANITIZE_THREAD__)
-#define VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTORIZED
-#endif
 
 typedef struct norm {
   int64_t batch, channels, blocks, plane; /* plane: places of one channel of one sample */
@@ -41,7 +36,7 @@ static vectors split(const norm *n, void *workspace) {
 /* --- sums of a plane -----------------------------------------------------------------------------------------------
  */
 /* Of x, or of (x - center)^2. */
-VECTORIZED static void sum_plane(const float *x, int64_t plane, const float *center, double *out) {
+BRAID_VECTORIZED static void sum_plane(const float *x, int64_t plane, const float *center, double *out) {
   float part[2][kLanes] = {{0}};
   for (int64_t s = 0; s < plane; s++, x += kLanes) {
     float *to = part[s & 1];
@@ -52,8 +47,8 @@ VECTORIZED static void sum_plane(const float *x, int64_t plane, const float *cen
 }
 
 /* Of dy and of dy * (x - center). */
-VECTORIZED static void sum_products(const float *dy, const float *x, int64_t plane, const float *center, double *sums,
-                                    double *products) {
+BRAID_VECTORIZED static void sum_products(const float *dy, const float *x, int64_t plane, const float *center,
+                                          double *sums, double *products) {
   float part[kLanes] = {0}, product[kLanes] = {0};
   for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes)
 #pragma omp simd
@@ -67,14 +62,14 @@ VECTORIZED static void sum_products(const float *dy, const float *x, int64_t pla
   }
 }
 
-VECTORIZED static void scale_plane(const float *x, int64_t plane, const float *a, const float *b, float *y) {
+BRAID_VECTORIZED static void scale_plane(const float *x, int64_t plane, const float *a, const float *b, float *y) {
   for (int64_t s = 0; s < plane; s++, x += kLanes, y += kLanes)
 #pragma omp simd
     for (int i = 0; i < kLanes; i++) y[i] = x[i] * a[i] + b[i];
 }
 
-VECTORIZED static void mix_plane(const float *dy, const float *x, int64_t plane, const float *a, const float *b,
-                                 const float *c, float *dx) {
+BRAID_VECTORIZED static void mix_plane(const float *dy, const float *x, int64_t plane, const float *a, const float *b,
+                                       const float *c, float *dx) {
   for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes, dx += kLanes)
 #pragma omp simd
     for (int i = 0; i < kLanes; i++) dx[i] = dy[i] * a[i] + x[i] * b[i] + c[i];

@@ -5,17 +5,12 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/vectorized.h"
 #include "graph/geometry.h"
 
 enum { kLanes = 16, kLeastChannels = 16, kMostPlaces = 256 };
 
 /* ThreadSanitizer's runtime is not there yet when clones are resolved. */
-#if defined(__x86_64__) && defined(__ELF__) && !defined(__SANITIZE_THREAD__)
-#define VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTORIZED
-#endif
-
 typedef struct pool {
   braid_window w; /* dimensions 1 and 2 are height and width */
   int64_t planes;
@@ -49,7 +44,7 @@ static inline void take_larger(const float *x, float *y, int32_t *place, int32_t
   }
 }
 
-VECTORIZED static void max_row(const pool *p, const float *x, int64_t oh, float *y, uint8_t *window) {
+BRAID_VECTORIZED static void max_row(const pool *p, const float *x, int64_t oh, float *y, uint8_t *window) {
   const braid_window *w = &p->w;
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
@@ -80,7 +75,7 @@ static braid_status run_max(const braid_node_desc *node, void *state, const brai
 }
 
 /* dx of one plane: at every place of the kernel, dy where the maximum was there. */
-VECTORIZED static void max_grad_plane(const pool *p, const float *dy, const uint8_t *window, float *dx) {
+BRAID_VECTORIZED static void max_grad_plane(const pool *p, const float *dy, const uint8_t *window, float *dx) {
   const braid_window *w = &p->w;
   memset(dx, 0, (size_t)(braid_window_inputs(w) * kLanes) * sizeof *dx);
   for (int64_t oh = 0; oh < w->output[1]; oh++) {
@@ -127,7 +122,7 @@ static float share_of(const pool *p, const span *rows, const span *columns) {
   return count > 0 ? 1.0f / (float)count : 1.0f;
 }
 
-VECTORIZED static void average_row(const pool *p, const float *x, int64_t oh, float *y) {
+BRAID_VECTORIZED static void average_row(const pool *p, const float *x, int64_t oh, float *y) {
   const braid_window *w = &p->w;
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
@@ -155,7 +150,7 @@ static braid_status run_average(const braid_node_desc *node, void *state, const 
   return BRAID_OK;
 }
 
-VECTORIZED static void average_grad_plane(const pool *p, const float *dy, float *dx) {
+BRAID_VECTORIZED static void average_grad_plane(const pool *p, const float *dy, float *dx) {
   const braid_window *w = &p->w;
   memset(dx, 0, (size_t)(braid_window_inputs(w) * kLanes) * sizeof *dx);
   for (int64_t oh = 0; oh < w->output[1]; oh++) {

@@ -4,12 +4,6 @@
 
 #include "backend/cpu/vmath.h"
 
-#if defined(__x86_64__) && defined(__ELF__)
-#define VECTORIZED __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define VECTORIZED
-#endif
-
 #define EACH(value) _Pragma("omp simd") for (int64_t i = 0; i < count; i++) x[i] = (value);
 #define UNIT_RANGE(value) ((value) < 0 ? 0 : (value) > 1 ? 1 : (value))
 
@@ -46,3 +40,4 @@ static double softplus(double x) {
 #define EXPM1 expm1
 #define FABS fabs
 #include "backend/cpu/unit_template.h"
+#include "backend/cpu/vectorized.h"
