@@ -1,6 +1,6 @@
 /* Included by unit.c once for each type T. */
 
-VECTORIZED void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t count) {
+BRAID_VECTORIZED void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, clip = (T)unit->clip;
   if (clip > 0) EACH(x[i] > clip ? clip : x[i] < -clip ? -clip : x[i])
   switch (unit->kind) {
@@ -41,7 +41,7 @@ VECTORIZED void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t count
 }
 
 /* x holds dx here. */
-VECTORIZED void NAME(braid_unit_slope)(const braid_unit *unit, const T *y, T *x, int64_t count) {
+BRAID_VECTORIZED void NAME(braid_unit_slope)(const braid_unit *unit, const T *y, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, inverse = a != 0 ? 1 / a : 0;
   switch (unit->kind) {
   case BRAID_UNIT_RELU:
