@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "backend/cpu/vectorized.h"
 #include "backend/cpu/vmath.h"
 
 #define EACH(value) _Pragma("omp simd") for (int64_t i = 0; i < count; i++) x[i] = (value);
@@ -40,4 +41,3 @@ static double softplus(double x) {
 #define EXPM1 expm1
 #define FABS fabs
 #include "backend/cpu/unit_template.h"
-#include "backend/cpu/vectorized.h"
