@@ -1,148 +1,124 @@
-/* Losses of training: see graph/ops/loss.c. Sums in double, in a fixed order. float32 and float64. */
+/* Plain losses and their gradients: see graph/ops/loss.c for what they compute. Sums over samples are in double and in
+ * their order. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/lines.h"
+#include "backend/cpu/ref_float.h"
+#include "base/checked.h"
 
-typedef struct problem {
-  const void *scores, *labels;
-  braid_dtype score_type, label_type;
-  int64_t batch, classes;
+enum { kIgnored = -1, kNone = -2 }; /* labels that are no class */
+enum { kBlock = 4096 };             /* elements of a partial sum */
+
+typedef enum reduction { REDUCE_NONE, REDUCE_SUM, REDUCE_MEAN, REDUCE_HALF } reduction;
+
+/* Scores are [batch, classes, places]. */
+typedef struct loss_state {
+  braid_ref_float base;
+  int64_t batch, classes, places, count;
   double smoothing;
-} problem;
+  reduction reduction;
+  bool likelihood, labelled, ignores;
+  bool wide_labels; /* int64 */
+  int64_t ignored;
+} loss_state;
 
-static problem read_problem(const braid_node_desc *node, const braid_cpu_args *args, size_t at) {
-  const braid_desc *scores = &node->inputs[at].desc;
-  return (problem){.scores = args->inputs[at],
-                   .labels = args->inputs[at + 1],
-                   .score_type = scores->dtype,
-                   .label_type = node->inputs[at + 1].desc.dtype,
-                   .batch = scores->dims[0],
-                   .classes = scores->dims[1],
-                   .smoothing = braid_attr_float(node->attrs, "label_smoothing", 0)};
+static int64_t label_at(const loss_state *s, const void *labels, int64_t i) {
+  int64_t label = s->wide_labels ? ((const int64_t *)labels)[i] : ((const int32_t *)labels)[i];
+  if (s->ignores && label == s->ignored) return kIgnored;
+  return label >= 0 && label < s->classes ? label : kNone;
 }
 
-static double score(const problem *p, int64_t i) {
-  return p->score_type == BRAID_F32 ? ((const float *)p->scores)[i] : ((const double *)p->scores)[i];
-}
+#define T float
+#define NAME(stem) stem##_f32
+#define MATH(function) function##f
+#define LINES(stem) braid_lines_##stem##_f32
+#include "backend/cpu/ref_loss_template.h"
+#undef T
+#undef NAME
+#undef MATH
+#undef LINES
+#define T double
+#define NAME(stem) stem##_f64
+#define MATH(function) function
+#define LINES(stem) braid_lines_##stem##_f64
+#include "backend/cpu/ref_loss_template.h"
 
-/* -1: outside the classes */
-static int64_t label(const problem *p, int64_t sample) {
-  int64_t value =
-      p->label_type == BRAID_I32 ? ((const int32_t *)p->labels)[sample] : ((const int64_t *)p->labels)[sample];
-  return value >= 0 && value < p->classes ? value : -1;
-}
-
-static void put(braid_dtype type, void *data, int64_t i, double value) {
-  if (type == BRAID_F32)
-    ((float *)data)[i] = (float)value;
-  else
-    ((double *)data)[i] = value;
-}
-
-static double get_first(braid_dtype type, const void *data) {
-  return type == BRAID_F32 ? *(const float *)data : *(const double *)data;
-}
-
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  braid_dtype type = node->outputs[0].desc.dtype;
-  if (type == BRAID_F32 || type == BRAID_F64) return true;
-  snprintf(why, why_bytes, "%s, float32 and float64 only", braid_dtype_name(type));
-  return false;
-}
-
-/* log sum exp of a sample's scores. */
-static double log_sum(const problem *p, int64_t sample) {
-  double most = -INFINITY, sum = 0;
-  for (int64_t c = 0; c < p->classes; c++) most = fmax(most, score(p, sample * p->classes + c));
-  for (int64_t c = 0; c < p->classes; c++) sum += exp(score(p, sample * p->classes + c) - most);
-  return most + log(sum);
-}
-
-static double target(const problem *p, int64_t c, int64_t wanted) {
-  return (c == wanted ? 1 - p->smoothing : 0) + p->smoothing / (double)p->classes;
-}
-
-/* --- cross entropy -------------------------------------------------------------------------------------------------
+/* --- attributes ----------------------------------------------------------------------------------------------------
  */
-static braid_status run_cross_entropy(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  (void)state;
-  problem p = read_problem(node, args, 0);
-  double sum = 0;
-  for (int64_t i = 0; i < p.batch; i++) {
-    int64_t wanted = label(&p, i);
-    double total = log_sum(&p, i), loss = wanted < 0 ? NAN : 0;
-    for (int64_t c = 0; c < p.classes; c++) {
-      double t = target(&p, c, wanted);
-      if (t != 0) loss -= t * (score(&p, i * p.classes + c) - total);
-    }
-    sum += loss;
-  }
-  put(p.score_type, args->outputs[0], 0, sum / (double)p.batch);
+static reduction read_reduction(const braid_node_desc *node, reduction otherwise) {
+  const char *name = braid_attr_string(node->attrs, "reduction", NULL);
+  if (!name) return otherwise;
+  return strcmp(name, "none") == 0 ? REDUCE_NONE : strcmp(name, "sum") == 0 ? REDUCE_SUM : REDUCE_MEAN;
+}
+
+/* `at`: the input that holds scores or values. */
+static void read_operands(const braid_node_desc *node, size_t at, loss_state *s) {
+  const braid_desc *values = &node->inputs[at].desc, *labels = &node->inputs[at + 1].desc;
+  s->count = braid_desc_count(values);
+  s->batch = values->dims[0];
+  s->classes = values->rank > 1 ? values->dims[1] : 1;
+  s->places = 1;
+  for (int i = 2; i < values->rank; i++) s->places *= values->dims[i];
+  s->labelled = !braid_dtype_is_float(labels->dtype);
+  s->wide_labels = labels->dtype == BRAID_I64;
+  s->ignores = braid_attr_has(node->attrs, "ignore_index");
+  s->ignored = braid_attr_int(node->attrs, "ignore_index", 0);
+  s->smoothing = braid_attr_float(node->attrs, "label_smoothing", 0);
+  s->likelihood = strncmp(node->op, "Negative", 8) == 0;
+  if (s->likelihood) s->smoothing = 0;
+}
+
+static braid_status reserve(const braid_node_desc *node, int64_t count, loss_state *s) {
+  if (braid_mul_size((size_t)count, sizeof(double), &s->base.scratch_bytes)) return BRAID_OK;
+  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+}
+
+static braid_status init_class_loss(const braid_node_desc *node, void *self) {
+  loss_state *s = self;
+  read_operands(node, 0, s);
+  s->reduction = read_reduction(node, REDUCE_MEAN);
+  return s->reduction == REDUCE_NONE ? BRAID_OK : reserve(node, s->batch * s->places, s);
+}
+
+static braid_status init_class_loss_grad(const braid_node_desc *node, void *self) {
+  loss_state *s = self;
+  read_operands(node, 1, s);
+  s->reduction = read_reduction(node, REDUCE_MEAN);
   return BRAID_OK;
 }
 
-static braid_status run_cross_entropy_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  (void)state;
-  problem p = read_problem(node, args, 1);
-  double scale = get_first(p.score_type, args->inputs[0]) / (double)p.batch;
-#pragma omp parallel for
-  for (int64_t i = 0; i < p.batch; i++) {
-    int64_t wanted = label(&p, i);
-    double total = log_sum(&p, i);
-    for (int64_t c = 0; c < p.classes; c++) {
-      double gradient = exp(score(&p, i * p.classes + c) - total) - target(&p, c, wanted);
-      put(p.score_type, args->outputs[0], i * p.classes + c, wanted < 0 ? NAN : scale * gradient);
-    }
-  }
+static braid_status init_squared_error(const braid_node_desc *node, void *self) {
+  loss_state *s = self;
+  read_operands(node, 0, s);
+  s->reduction = read_reduction(node, REDUCE_HALF);
+  return reserve(node, s->count / kBlock + 1, s);
+}
+
+static braid_status init_squared_error_grad(const braid_node_desc *node, void *self) {
+  loss_state *s = self;
+  read_operands(node, 1, s);
+  s->reduction = read_reduction(node, REDUCE_HALF);
   return BRAID_OK;
 }
 
-/* --- squared error -------------------------------------------------------------------------------------------------
- */
-static braid_status run_squared_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  (void)state;
-  problem p = read_problem(node, args, 0);
-  double sum = 0;
-  for (int64_t i = 0; i < p.batch; i++) {
-    int64_t wanted = label(&p, i);
-    if (wanted < 0) sum = NAN;
-    for (int64_t c = 0; c < p.classes; c++) {
-      double error = score(&p, i * p.classes + c) - (c == wanted);
-      sum += error * error;
-    }
-  }
-  put(p.score_type, args->outputs[0], 0, sum / (2 * (double)p.batch));
-  return BRAID_OK;
-}
+BRAID_REF_KERNEL(kClassLoss, class_loss, loss_state, init_class_loss)
+BRAID_REF_KERNEL(kClassLossGrad, class_loss_grad, loss_state, init_class_loss_grad)
+BRAID_REF_KERNEL(kSquaredError, squared_error, loss_state, init_squared_error)
+BRAID_REF_KERNEL(kSquaredErrorGrad, squared_error_grad, loss_state, init_squared_error_grad)
 
-static braid_status run_squared_error_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  (void)state;
-  problem p = read_problem(node, args, 1);
-  double scale = get_first(p.score_type, args->inputs[0]) / (double)p.batch;
-  for (int64_t i = 0; i < p.batch; i++) {
-    int64_t wanted = label(&p, i);
-    for (int64_t c = 0; c < p.classes; c++) {
-      double error = score(&p, i * p.classes + c) - (c == wanted);
-      put(p.score_type, args->outputs[0], i * p.classes + c, wanted < 0 ? NAN : scale * error);
-    }
-  }
-  return BRAID_OK;
-}
-
-/* --- table ---------------------------------------------------------------------------------------------------------
- */
-static const braid_cpu_kernel kCrossEntropy = {.run = run_cross_entropy},
-                              kCrossEntropyGrad = {.run = run_cross_entropy_grad},
-                              kSquaredError = {.run = run_squared_error},
-                              kSquaredErrorGrad = {.run = run_squared_error_grad};
+#define ENTRY(op_name, kernel_name, kernel)                                                                            \
+  { .op = op_name, .name = kernel_name, .match = braid_ref_match_float, .implementation = &kernel }
 
 static const braid_kernel kKernels[] = {
-    {.op = "CrossEntropyLoss", .name = "ref_cross_entropy", .match = match, .implementation = &kCrossEntropy},
-    {.op = "CrossEntropyLossGrad", .name = "ref_cross_entropy", .match = match, .implementation = &kCrossEntropyGrad},
-    {.op = "SquaredErrorLoss", .name = "ref_squared_error", .match = match, .implementation = &kSquaredError},
-    {.op = "SquaredErrorLossGrad", .name = "ref_squared_error", .match = match, .implementation = &kSquaredErrorGrad},
+    ENTRY("SoftmaxCrossEntropyLoss", "ref_cross_entropy", kClassLoss),
+    ENTRY("CrossEntropyLoss", "ref_cross_entropy", kClassLoss),
+    ENTRY("SoftmaxCrossEntropyLossGrad", "ref_cross_entropy", kClassLossGrad),
+    ENTRY("NegativeLogLikelihoodLoss", "ref_likelihood", kClassLoss),
+    ENTRY("NegativeLogLikelihoodLossGrad", "ref_likelihood", kClassLossGrad),
+    ENTRY("SquaredErrorLoss", "ref_squared_error", kSquaredError),
+    ENTRY("SquaredErrorLossGrad", "ref_squared_error", kSquaredErrorGrad),
 };
 
+extern const braid_cpu_table braid_cpu_ref_loss;
 const braid_cpu_table braid_cpu_ref_loss = {kKernels, sizeof kKernels / sizeof *kKernels};

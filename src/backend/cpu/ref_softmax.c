@@ -1,6 +1,7 @@
 /* Plain Softmax, LogSoftmax, Hardmax and gradients. */
 #include <math.h>
 
+#include "backend/cpu/lines.h"
 #include "backend/cpu/ref_float.h"
 
 /* The tensor as [outer][size][inner], the axis in the middle. */
@@ -12,17 +13,21 @@ typedef struct axis_state {
 #define T float
 #define NAME(stem) stem##_f32
 #define MATH(function) function##f
+#define LINES(stem) braid_lines_##stem##_f32
 #include "backend/cpu/ref_softmax_template.h"
 #undef T
 #undef NAME
 #undef MATH
+#undef LINES
 #define T double
 #define NAME(stem) stem##_f64
 #define MATH(function) function
+#define LINES(stem) braid_lines_##stem##_f64
 #include "backend/cpu/ref_softmax_template.h"
 #undef T
 #undef NAME
 #undef MATH
+#undef LINES
 
 static braid_status init(const braid_node_desc *node, void *self) {
   axis_state *state = self;

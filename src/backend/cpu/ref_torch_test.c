@@ -1,11 +1,6 @@
 /* Convolutions, pools, normalizations and recurrent cells against PyTorch, results and gradients, where BRAID_PYTHON
  * names a Python that has it. */
-#include "gradcheck.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "torchcheck.h"
 
 typedef struct torch_case {
   const char *op, *expression;
@@ -150,13 +145,6 @@ static const torch_case kCases[] = {
      {{NULL}}},
 };
 
-static void save(const gradcheck *g, const char *folder, size_t number, const char *what, size_t index,
-                 const braid_tensor *tensor) {
-  char path[512];
-  snprintf(path, sizeof path, "%s/%zu_%s_%zu.npy", folder, number, what, index);
-  gradcheck_ok(g, braid_npy_save(path, tensor));
-}
-
 static void set_attrs(gradcheck *g, const torch_case *c, braid_node_id node) {
   for (size_t i = 0; i < sizeof c->attrs / sizeof *c->attrs && c->attrs[i].name; i++) {
     int count = c->attrs[i].count;
@@ -166,50 +154,25 @@ static void set_attrs(gradcheck *g, const torch_case *c, braid_node_id node) {
   }
 }
 
-static void compute(const torch_case *c, const char *folder, size_t number, FILE *list) {
-  gradcheck g;
-  braid_value_id y = 0, ids[5];
-  size_t inputs = 0;
-  gradcheck_begin(&g, c->op);
-  for (; inputs < 5 && c->inputs[inputs].rank; inputs++) {
-    braid_tensor *tensor = gradcheck_random(&g, c->inputs[inputs].rank, c->inputs[inputs].dims, c->inputs[inputs].low,
-                                            c->inputs[inputs].high);
-    ids[inputs] = gradcheck_tensor(&g, tensor, inputs >= c->wanted);
-    save(&g, folder, number, "input", inputs, tensor);
-  }
-  braid_node_id node = gradcheck_node(&g, c->op, ids, inputs, &y, 1);
-  set_attrs(&g, c, node);
-  gradcheck_differentiate(&g, &y, 1, NULL);
-  gradcheck_ok(&g, braid_graph_add_output(g.graph, y));
-  braid_graph *result = gradcheck_evaluate(&g);
-  save(&g, folder, number, "weight", 0, g.tensors[inputs]);
-  for (size_t i = 0; i < c->wanted; i++) save(&g, folder, number, "gradient", i, gradcheck_output(&g, result, 1 + i));
-  save(&g, folder, number, "output", 0, gradcheck_output(&g, result, 1 + c->wanted));
-  fprintf(list, "%zu %zu %zu 1 %s\n", number, inputs, c->wanted, c->expression);
-  braid_graph_destroy(result);
-  gradcheck_destroy(&g);
-}
-
 static void torch_agrees(void **state) {
   (void)state;
-  const char *python = getenv("BRAID_PYTHON");
-  char folder[] = "/tmp/braid-torch-XXXXXX", text[1024];
-  snprintf(text, sizeof text, "'%s' -c 'import torch' 2>/dev/null", python ? python : "");
-  if (!python || !*python || system(text) != 0) {
-    print_message("[   skip   ] no BRAID_PYTHON with torch\n");
-    return;
+  torchcheck t;
+  if (!torchcheck_open(&t)) return;
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    const torch_case *c = &kCases[i];
+    gradcheck g;
+    braid_value_id y = 0, ids[5];
+    size_t inputs = 0;
+    gradcheck_begin(&g, c->op);
+    for (; inputs < 5 && c->inputs[inputs].rank; inputs++) {
+      braid_tensor *tensor = gradcheck_random(&g, c->inputs[inputs].rank, c->inputs[inputs].dims, c->inputs[inputs].low,
+                                              c->inputs[inputs].high);
+      ids[inputs] = gradcheck_tensor(&g, tensor, inputs >= c->wanted);
+    }
+    set_attrs(&g, c, gradcheck_node(&g, c->op, ids, inputs, &y, 1));
+    torchcheck_case(&t, &g, &y, 1, c->expression);
   }
-  assert_non_null(mkdtemp(folder));
-  snprintf(text, sizeof text, "%s/cases.txt", folder);
-  FILE *list = fopen(text, "w");
-  assert_non_null(list);
-  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) compute(&kCases[i], folder, i, list);
-  assert_int_equal(fclose(list), 0);
-  snprintf(text, sizeof text, "'%s' '%s/../oracle/torch_check.py' '%s'", python, BRAID_TEST_DATA, folder);
-  int differ = system(text);
-  snprintf(text, sizeof text, "rm -r '%s'", folder);
-  assert_int_equal(system(text), 0);
-  assert_int_equal(differ, 0);
+  torchcheck_close(&t);
 }
 
 int main(void) {
