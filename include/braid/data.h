@@ -1,14 +1,25 @@
 /* Data sets: labelled samples from files, and a loader that prepares batches beside the computation.
  *
  * A data set is described by one string, SPEC = KIND:PATH[,key=value...]:
- *   cifar10:DIR  cifar100:DIR   the binary versions (data_batch_*.bin / train.bin, test_batch.bin / test.bin)
- *   idx:DIR                     MNIST-format files (train-images-idx3-ubyte ..., .gz too)
- *   images:DIR                  a folder per class of JPEG and PNG files (DIR/train and DIR/test, or DIR alone)
- *   npy:IMAGES.npy+LABELS.npy   arrays; images uint8 or float32 of B,C,H,W (or B,H,W), labels integers
- *   builtin:glyphs              32x32 colour images made from a seed: no files
- * Keys: split=train|test (default depends on the use), mean=R/G/B std=R/G/B (after scaling by 1/255 unless scale=1),
- *   scale=X, order=rgb|bgr, size=HxW (resize), channels=N, augment=crop+flip (training only), pad=N, limit=N, seed=N,
- *   layout of labels none. Unknown keys are INVALID_ARGUMENT. */
+ *   cifar10:DIR  cifar100:DIR   the binary versions (data_batch_*.bin / train.bin, test_batch.bin / test.bin), and the
+ *                               names of the classes from batches.meta.txt / fine_label_names.txt where they are
+ *   idx:DIR                     MNIST-format files (train-images-idx3-ubyte ..., t10k-..., .gz too)
+ *   images:DIR                  a folder per class of JPEG and PNG files: DIR/train and DIR/test, or DIR alone, where
+ *                               every tenth picture of a class is for testing; without size= all take that of the first
+ *   npy:IMAGES.npy+LABELS.npy   arrays; images uint8 or float32 of B,C,H,W (or B,H,W), labels integers; no splits
+ *   builtin:glyphs              32x32 colour images of ten shapes made from a seed: no files
+ * Keys, in any order; the last of two counts:
+ *   split=train|test            which part (default: by the use)
+ *   size=HxW  channels=N        what pictures are turned into: resized (bilinear, antialiased), 1 and 3 channels into
+ *                               each other
+ *   order=rgb|bgr               of the channels handed over
+ *   scale=X mean=A/B/C std=A/B/C
+ *                               (pixel * scale - mean) / std; scale is 1/255 (float32 arrays: 1), mean and std are one
+ *                               number or one per channel in the order handed over
+ *   augment=crop+flip  pad=N    for training only: a window moved by up to N (4) pixels into black, mirrored or not
+ *   limit=N                     the first N samples only
+ *   seed=N                      of builtin:glyphs
+ * Another kind, key or value is INVALID_ARGUMENT; the detail names it and what is allowed. */
 #ifndef BRAID_DATA_H
 #define BRAID_DATA_H
 

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include <jpeglib.h>
+
+#include <jerror.h>
 #include <png.h>
 
 #include "base/checked.h"
@@ -25,9 +27,12 @@ static void jpeg_failed(j_common_ptr info) {
   longjmp(trouble->back, 1);
 }
 
-/* A warning is corrupt data that libjpeg fills in: refused like an error, for grey patches are no picture. */
+/* A warning is corrupt data that libjpeg fills in: refused like an error, for grey patches are no picture. Those about
+ * odd headers and bytes between segments, which cameras write, lose no pixel. */
 static void jpeg_warned(j_common_ptr info, int level) {
-  if (level < 0) jpeg_failed(info);
+  int code = info->err->msg_code;
+  bool harmless = code == JWRN_EXTRANEOUS_DATA || code == JWRN_JFIF_MAJOR || code == JWRN_ADOBE_XFORM;
+  if (level < 0 && !harmless) jpeg_failed(info);
 }
 
 static void jpeg_open(struct jpeg_decompress_struct *info, jpeg_trouble *trouble) {
