@@ -1,6 +1,7 @@
-/* Included by unit.c once for each type T. */
+/* Included by unit.c once for each type T. Only static functions are compiled several times: clang gives others a name
+ * that no other file finds. */
 
-BRAID_VECTORIZED void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t count) {
+BRAID_VECTORIZED static void NAME(run)(const braid_unit *unit, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, clip = (T)unit->clip;
   if (clip > 0) EACH(x[i] > clip ? clip : x[i] < -clip ? -clip : x[i])
   switch (unit->kind) {
@@ -41,7 +42,7 @@ BRAID_VECTORIZED void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t
 }
 
 /* x holds dx here. */
-BRAID_VECTORIZED void NAME(braid_unit_slope)(const braid_unit *unit, const T *y, T *x, int64_t count) {
+BRAID_VECTORIZED static void NAME(slope)(const braid_unit *unit, const T *y, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, inverse = a != 0 ? 1 / a : 0;
   switch (unit->kind) {
   case BRAID_UNIT_RELU:
@@ -80,7 +81,15 @@ BRAID_VECTORIZED void NAME(braid_unit_slope)(const braid_unit *unit, const T *y,
   }
   if (unit->clip > 0) {
     T ends[2] = {(T)-unit->clip, (T)unit->clip};
-    NAME(braid_unit_run)(unit, ends, 2);
+    NAME(run)(unit, ends, 2);
     EACH(y[i] == ends[0] || y[i] == ends[1] ? 0 : x[i])
   }
+}
+
+void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t count) {
+  NAME(run)(unit, x, count);
+}
+
+void NAME(braid_unit_slope)(const braid_unit *unit, const T *y, T *dx, int64_t count) {
+  NAME(slope)(unit, y, dx, count);
 }
