@@ -1,5 +1,4 @@
-/* Included by unit.c once for each type T. Only static functions are compiled several times: clang gives others a name
- * that no other file finds. */
+/* Included by unit.c once for each type T. */
 
 BRAID_VECTORIZED static void NAME(run)(const braid_unit *unit, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, clip = (T)unit->clip;
