@@ -7,7 +7,7 @@ static T NAME(sum_lanes)(T *lanes) {
   return lanes[0];
 }
 
-VECTORIZED void NAME(braid_lines_max)(const T *x, int64_t count, int64_t step, int64_t lines, T *most) {
+BRAID_VECTORIZED void NAME(braid_lines_max)(const T *x, int64_t count, int64_t step, int64_t lines, T *most) {
   if (step == 1 && lines == 1) {
     T lanes[kLanes];
     int64_t k = 0;
@@ -28,8 +28,8 @@ VECTORIZED void NAME(braid_lines_max)(const T *x, int64_t count, int64_t step, i
   }
 }
 
-VECTORIZED void NAME(braid_lines_exp)(const T *x, const T *most, int64_t count, int64_t step, int64_t lines, T *y,
-                                      T *sums) {
+BRAID_VECTORIZED void NAME(braid_lines_exp)(const T *x, const T *most, int64_t count, int64_t step, int64_t lines, T *y,
+                                            T *sums) {
   if (step == 1 && lines == 1) {
     T lanes[kLanes] = {0}, shift = most[0];
     for (int64_t k = 0; k < count; k += kLanes) {
@@ -55,7 +55,8 @@ VECTORIZED void NAME(braid_lines_exp)(const T *x, const T *most, int64_t count, 
   }
 }
 
-VECTORIZED void NAME(braid_lines_dot)(const T *a, const T *b, int64_t count, int64_t step, int64_t lines, T *sums) {
+BRAID_VECTORIZED void NAME(braid_lines_dot)(const T *a, const T *b, int64_t count, int64_t step, int64_t lines,
+                                            T *sums) {
   if (step == 1 && lines == 1) {
     T lanes[kLanes] = {0};
     for (int64_t k = 0; k < count; k += kLanes) {
