@@ -347,7 +347,8 @@ static void run_whole(const reduce *r, const char *x, char *y) {
       int64_t column = r->columns ? t % r->tiles * kTile : 0;
       int64_t width = !r->columns ? 1 : r->inner - column < kTile ? r->inner - column : kTile;
       char *out = y + (cursor.offsets[1] + column * r->out_step) * (int64_t)r->out_bytes;
-      fold_tile(r, x + cursor.offsets[0] * (int64_t)r->in_bytes, column, width, out);
+      const char *from = x ? x + cursor.offsets[0] * (int64_t)r->in_bytes : NULL; /* NULL: an empty tensor */
+      fold_tile(r, from, column, width, out);
     }
   }
 }
