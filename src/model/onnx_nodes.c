@@ -4,7 +4,6 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
-#include "graph/custom.h"
 #include "model/onnx_import.h"
 
 /* --- scopes and names --------------------------------------------------------------------------------------------- */
@@ -282,13 +281,13 @@ static braid_status import_function(braid_onnx_importer *importer, const braid_o
 }
 
 /* --- one node ----------------------------------------------------------------------------------------------------- */
-/* Ops that the program has registered are known by "domain.Op". */
-static braid_status find_custom(const Onnx__NodeProto *node, const char **op) {
+/* Ops of other domains, ours and those that the program has registered, are known by "domain.Op". */
+static braid_status find_foreign(const Onnx__NodeProto *node, const char **op) {
   char name[256];
   snprintf(name, sizeof name, "%s.%s", node->domain, node_op(node));
-  const braid_op *custom = braid_custom_op_find(name);
-  if (!custom) return node_fail(node, BRAID_UNSUPPORTED, "ops of the domain ", node->domain);
-  *op = custom->name;
+  const braid_op *found = braid_op_find(name);
+  if (!found) return node_fail(node, BRAID_UNSUPPORTED, "ops of the domain ", node->domain);
+  *op = found->name;
   return BRAID_OK;
 }
 
@@ -298,7 +297,7 @@ static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *s
   BRAID_TRY(find_function(importer, node, &function));
   if (function) return import_function(importer, scope, function, node, call);
   if (node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0) {
-    BRAID_TRY(find_custom(node, &call->op));
+    BRAID_TRY(find_foreign(node, &call->op));
     BRAID_TRY(braid_onnx_call_attrs(call, scope, node));
     return braid_onnx_call_emit(call);
   }

@@ -27,13 +27,24 @@ def differs(what, got, expected):
     return None
 
 
+def optimized(name, parameter, gradients, **options):
+    """The parameter after a step of torch.optim.<name> for each gradient, for the expressions."""
+    parameter = parameter.clone().requires_grad_()
+    optimizer = getattr(torch.optim, name)([parameter], **options)
+    for gradient in gradients:
+        parameter.grad = gradient.clone()
+        optimizer.step()
+    return (parameter.detach(),)
+
+
 def check(folder, number, inputs, wanted, outputs, expression):
     xs = load(folder, number, "input", inputs)
     for x in xs[:wanted]:
         x.requires_grad_()
     expected = eval(expression, globals() | {f"x{i}": x for i, x in enumerate(xs)})
     weights = load(folder, number, "weight", outputs)
-    sum((y * w).sum() for y, w in zip(expected, weights, strict=True)).backward()
+    if wanted:
+        sum((y * w).sum() for y, w in zip(expected, weights, strict=True)).backward()
     pairs = [("output", y) for y in expected] + [("gradient", x.grad) for x in xs[:wanted]]
     got = load(folder, number, "output", outputs) + load(folder, number, "gradient", wanted)
     problems = [differs(what, g, e.detach()) for (what, e), g in zip(pairs, got, strict=True)]

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/vectorized.h"
 #include "base/checked.h"
 
 /* A panel is as wide as one 64-byte vector. A tile of the result is kRows by one panel and stays in registers while the
@@ -11,17 +12,10 @@ enum { kPanelBytes = 64, kNarrowRows = 6, kWideRows = 12, kBlockRows = 96, kBloc
 static const int64_t kWorthThreads = 1 << 18; /* multiply-accumulates */
 
 #if defined(__x86_64__) && defined(__ELF__)
-#define BRAID_GEMM_X86 1
-#ifdef __SANITIZE_THREAD__ /* its runtime is not there yet when clones are resolved */
-#define NARROW
-#else
-#define NARROW __attribute__((target_clones("arch=x86-64-v3", "default")))
-#endif
+#define BRAID_GEMM_WIDE 1
 #define WIDE __attribute__((target("arch=x86-64-v4")))
 #else
-#define BRAID_GEMM_X86 0
-#define NARROW
-#define WIDE
+#define BRAID_GEMM_WIDE 0
 #endif
 
 typedef struct product {
@@ -60,11 +54,11 @@ typedef struct product {
     }                                                                                                                  \
   }
 
-DEFINE_TILE(narrow_f32, float, NARROW, kNarrowRows)
-DEFINE_TILE(narrow_f64, double, NARROW, kNarrowRows)
-DEFINE_TILE(narrow_u32, uint32_t, NARROW, kNarrowRows)
-DEFINE_TILE(narrow_u64, uint64_t, NARROW, kNarrowRows)
-#if BRAID_GEMM_X86
+DEFINE_TILE(narrow_f32, float, BRAID_VECTORIZED, kNarrowRows)
+DEFINE_TILE(narrow_f64, double, BRAID_VECTORIZED, kNarrowRows)
+DEFINE_TILE(narrow_u32, uint32_t, BRAID_VECTORIZED, kNarrowRows)
+DEFINE_TILE(narrow_u64, uint64_t, BRAID_VECTORIZED, kNarrowRows)
+#if BRAID_GEMM_WIDE
 DEFINE_TILE(wide_f32, float, WIDE, kWideRows)
 DEFINE_TILE(wide_f64, double, WIDE, kWideRows)
 DEFINE_TILE(wide_u32, uint32_t, WIDE, kWideRows)
@@ -74,7 +68,7 @@ DEFINE_TILE(wide_u64, uint64_t, WIDE, kWideRows)
 typedef void tile_run(const product *p, int64_t row, int64_t panel);
 
 static bool has_wide_vectors(void) {
-#if BRAID_GEMM_X86
+#if BRAID_GEMM_WIDE
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #else
@@ -83,7 +77,7 @@ static bool has_wide_vectors(void) {
 }
 
 static tile_run *tile_for(braid_dtype dtype, int64_t *rows) {
-#if BRAID_GEMM_X86
+#if BRAID_GEMM_WIDE
   if (has_wide_vectors()) {
     *rows = kWideRows;
     if (dtype == BRAID_F32) return wide_f32;

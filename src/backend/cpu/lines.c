@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backend/cpu/vectorized.h"
 #include "backend/cpu/vmath.h"
 
 enum { kLanes = 16 };

@@ -3,17 +3,22 @@
  *
  * SgdUpdate(parameter, gradient, rate, momentum?, guard?) -> parameter, momentum?
  *   PyTorch's SGD: g += weight_decay * p; m = momentum * m + g; p -= rate * (nesterov ? g + momentum * m : m). The
- * first step starts from m = 0, which gives PyTorch's m = g. AdamUpdate(parameter, gradient, rate, moment1, moment2,
- * step, guard?) -> parameter, moment1, moment2 Kingma and Ba 2015, Algorithm 1, with PyTorch's placement of epsilon
- * (outside the corrected root); `decoupled`: weight decay as in AdamW (Loshchilov and Hutter 2019). step is 1 for the
- * first step. guard: one number; if it is not finite, nothing changes. */
+ *   first step starts from m = 0, which gives PyTorch's m = g.
+ * AdamUpdate(parameter, gradient, rate, moment1, moment2, step, guard?) -> parameter, moment1, moment2
+ *   Kingma and Ba 2015, Algorithm 1, with PyTorch's placement of epsilon (outside the corrected root); `decoupled`:
+ *   weight decay as in AdamW (Loshchilov and Hutter 2019). step is 1 for the first step.
+ * guard: one number; if it is not finite, nothing changes.
+ *
+ * Adagrad, Adam and Momentum of ai.onnx.preview.training, under their full names, take a rate, a count of updates, and
+ * parameters, gradients and states in groups of as many as there are parameters. */
 #include "base/try.h"
 #include "graph/graph.h"
 
 static braid_status check_scalar(const braid_infer *infer, size_t index, const char *what) {
   const braid_desc *desc = braid_infer_input(infer, index);
-  if (desc && braid_desc_count(desc) != 1) return braid_infer_fail(infer, "%s is not one number", what);
-  return BRAID_OK;
+  if (!desc) return BRAID_OK;
+  bool fits = braid_dtype_is_float(desc->dtype) || desc->dtype == BRAID_I64 || desc->dtype == BRAID_I32;
+  return fits && braid_desc_count(desc) == 1 ? BRAID_OK : braid_infer_fail(infer, "%s is not one number", what);
 }
 
 /* Input `index` has the parameter's type and shape. */
@@ -41,6 +46,8 @@ static braid_status infer_sgd(const braid_infer *infer) {
   bool kept = braid_infer_input(infer, 3) != NULL;
   if (!kept && braid_attr_float(&infer->node->attrs, "momentum", 0) != 0)
     return braid_infer_fail(infer, "momentum without its state");
+  if (kept && (infer->node->output_count < 2 || infer->node->outputs[1] < 0))
+    return braid_infer_fail(infer, "the new momentum goes nowhere");
   return give(infer, kept ? 2 : 1);
 }
 
@@ -56,9 +63,43 @@ static braid_status infer_adam(const braid_infer *infer) {
   return give(infer, 3);
 }
 
+/* `groups`: parameters, gradients and states. */
+static braid_status infer_onnx(const braid_infer *infer, size_t groups) {
+  size_t inputs = braid_infer_inputs(infer), tensors = (inputs - 2) / groups;
+  BRAID_TRY(check_scalar(infer, 0, "the rate"));
+  BRAID_TRY(check_scalar(infer, 1, "the number of updates"));
+  if (tensors * groups + 2 != inputs || infer->node->output_count != tensors * (groups - 1))
+    return braid_infer_fail(infer, "%zu inputs and %zu outputs are no groups of parameters, gradients and states",
+                            inputs, infer->node->output_count);
+  for (size_t i = 2; i < inputs; i++) {
+    const braid_desc *own = braid_infer_input(infer, i), *parameter = braid_infer_input(infer, 2 + (i - 2) % tensors);
+    if (!own || !parameter || !braid_dtype_is_float(parameter->dtype))
+      return braid_infer_fail(infer, "operand %zu is missing or not floating-point", i);
+    if (own->dtype != parameter->dtype || !braid_desc_same_shape(own, parameter))
+      return braid_infer_fail(infer, "operand %zu differs from its parameter in type or shape", i);
+  }
+  for (size_t i = 0; i < infer->node->output_count; i++) {
+    const braid_desc *parameter = braid_infer_input(infer, 2 + i % tensors);
+    if (infer->node->outputs[i] < 0) return braid_infer_fail(infer, "output %zu is left out", i);
+    BRAID_TRY(braid_infer_output(infer, i, parameter->dtype, parameter->rank, parameter->dims));
+  }
+  return BRAID_OK;
+}
+
+static braid_status infer_onnx_three(const braid_infer *infer) {
+  return infer_onnx(infer, 3);
+}
+static braid_status infer_onnx_four(const braid_infer *infer) {
+  return infer_onnx(infer, 4);
+}
+
 static const braid_op kOps[] = {
     {.name = "SgdUpdate", .min_inputs = 3, .max_inputs = 5, .min_outputs = 1, .max_outputs = 2, .infer = infer_sgd},
     {.name = "AdamUpdate", .min_inputs = 6, .max_inputs = 7, .min_outputs = 3, .max_outputs = 3, .infer = infer_adam},
+    {"ai.onnx.preview.training.Adagrad", 5, -1, 2, -1, 0, infer_onnx_three, NULL, NULL},
+    {"ai.onnx.preview.training.Adam", 6, -1, 3, -1, 0, infer_onnx_four, NULL, NULL},
+    {"ai.onnx.preview.training.Momentum", 5, -1, 2, -1, 0, infer_onnx_three, NULL, NULL},
 };
 
+extern const braid_op_family braid_ops_optimizer;
 const braid_op_family braid_ops_optimizer = {kOps, sizeof kOps / sizeof *kOps};
