@@ -1,6 +1,6 @@
 /* BRAID_VECTORIZED: one text compiled for several widths of vectors; which is used is decided when the program starts.
- * Not under ThreadSanitizer, whose runtime is not there yet when the choice is made, and not with clang, which (14) gives
- * a function that is not static a name that no other file finds. */
+ * Not under ThreadSanitizer, whose runtime is not there yet when the choice is made, and not with clang, which (14)
+ * gives a function that is not static a name that no other file finds. */
 #ifndef BRAID_BACKEND_CPU_VECTORIZED_H
 #define BRAID_BACKEND_CPU_VECTORIZED_H
 
