@@ -1,14 +1,16 @@
 #include "backend/cpu/gemm.h"
 
+#include <omp.h>
 #include <string.h>
 
 #include "backend/cpu/vectorized.h"
 #include "base/checked.h"
 
-/* A panel is as wide as one 64-byte vector. A tile of the result is kRows by one panel and stays in registers while the
- * inner dimension is gone through; a block of tiles is the unit of work of a thread. kRows is the most that leaves
- * registers for the operands: 16 vectors of 32 bytes, or 32 of 64. */
-enum { kPanelBytes = 64, kNarrowRows = 6, kWideRows = 12, kBlockRows = 96, kBlockPanels = 4 };
+/* A panel is as wide as one 64-byte vector. A tile of the result, some rows by one panel, stays in registers while a
+ * chunk of the inner dimension is gone through; the rows are as many as leave registers for the operands (16 vectors of
+ * 32 bytes, or 32 of 64), or fewer at the end. A chunk of a tile's left rows is packed on the stack and used for a
+ * block of panels, whose chunks stay in the second-level cache for a block of rows. */
+enum { kPanelBytes = 64, kNarrowRows = 6, kWideRows = 12, kChunk = 256, kBlockRows = 96, kBlockPanels = 32 };
 static const int64_t kWorthThreads = 1 << 18; /* multiply-accumulates */
 
 #if defined(__x86_64__) && defined(__ELF__)
@@ -26,69 +28,82 @@ typedef struct product {
   bool accumulate;
 } product;
 
+/* One tile: `left` is packed, [count][the tile's rows]; `right` is a panel's chunk. */
+typedef struct tile {
+  const void *left, *right;
+  void *result;
+  int64_t count, step, rows, columns;
+  bool accumulate;
+} tile;
+typedef void tile_run(const tile *t);
+
 /* --- tiles ---------------------------------------------------------------------------------------------------------
- * Rows beyond the last are computed as copies of the last and not stored. */
+ * Sums begin with what is there, so that chunks make one chain. */
 #define DEFINE_TILE(name, type, target, tile_rows)                                                                     \
-  target static void name(const product *p, int64_t row, int64_t panel) {                                              \
+  target static void name(const tile *t) {                                                                             \
     typedef type vector __attribute__((vector_size(kPanelBytes)));                                                     \
     enum { kWidth = kPanelBytes / sizeof(type) };                                                                      \
-    const vector *right = (const vector *)p->packed + panel * p->inner;                                                \
-    int64_t rows = p->rows - row < tile_rows ? p->rows - row : tile_rows, inner = p->inner;                            \
-    int64_t columns = p->columns - panel * kWidth < kWidth ? p->columns - panel * kWidth : kWidth;                     \
-    const type *left[tile_rows];                                                                                       \
-    vector sums[tile_rows];                                                                                            \
-    for (int64_t r = 0; r < tile_rows; r++) {                                                                          \
-      left[r] = (const type *)p->left.data + (row + (r < rows ? r : rows - 1)) * p->left.row_step;                     \
-      sums[r] = (vector){0};                                                                                           \
-    }                                                                                                                  \
-    for (int64_t k = 0; k < inner; k++) {                                                                              \
+    const vector *right = t->right;                                                                                    \
+    const type *left = t->left;                                                                                        \
+    type *out = t->result;                                                                                             \
+    int64_t count = t->count, rows = t->rows;                                                                          \
+    bool whole = t->columns == kWidth;                                                                                 \
+    size_t bytes = (size_t)t->columns * sizeof(type);                                                                  \
+    vector sums[tile_rows] = {{0}};                                                                                    \
+    if (t->accumulate)                                                                                                 \
+      for (int64_t r = 0; r < rows; r++) memcpy(&sums[r], out + r * t->step, whole ? kPanelBytes : bytes);             \
+    for (int64_t k = 0; k < count; k++, left += tile_rows) {                                                           \
       vector panel_row = right[k];                                                                                     \
-      int64_t at = k * p->left.column_step;                                                                            \
-      _Pragma("GCC unroll 12") for (int r = 0; r < tile_rows; r++) sums[r] += left[r][at] * panel_row;                 \
+      _Pragma("GCC unroll 12") for (int r = 0; r < tile_rows; r++) sums[r] += left[r] * panel_row;                     \
     }                                                                                                                  \
-    type *out = (type *)p->result + row * p->step + panel * kWidth;                                                    \
-    for (int64_t r = 0; r < rows; r++, out += p->step) {                                                               \
-      type part[kWidth];                                                                                               \
-      memcpy(part, &sums[r], sizeof part);                                                                             \
-      for (int64_t c = 0; c < columns; c++) out[c] = p->accumulate ? out[c] + part[c] : part[c];                       \
-    }                                                                                                                  \
+    for (int64_t r = 0; r < rows; r++) memcpy(out + r * t->step, &sums[r], whole ? kPanelBytes : bytes);               \
   }
 
-DEFINE_TILE(narrow_f32, float, BRAID_VECTORIZED, kNarrowRows)
-DEFINE_TILE(narrow_f64, double, BRAID_VECTORIZED, kNarrowRows)
-DEFINE_TILE(narrow_u32, uint32_t, BRAID_VECTORIZED, kNarrowRows)
-DEFINE_TILE(narrow_u64, uint64_t, BRAID_VECTORIZED, kNarrowRows)
+/* Rows of 12, 8 and 4, or 6, 4 and 2. */
+#define DEFINE_TILES(name, type, target, most)                                                                         \
+  DEFINE_TILE(name##_3, type, target, (most))                                                                          \
+  DEFINE_TILE(name##_2, type, target, (most)*2 / 3)                                                                    \
+  DEFINE_TILE(name##_1, type, target, (most) / 3)
+
+DEFINE_TILES(narrow_f32, float, BRAID_VECTORIZED, kNarrowRows)
+DEFINE_TILES(narrow_f64, double, BRAID_VECTORIZED, kNarrowRows)
+DEFINE_TILES(narrow_u32, uint32_t, BRAID_VECTORIZED, kNarrowRows)
+DEFINE_TILES(narrow_u64, uint64_t, BRAID_VECTORIZED, kNarrowRows)
 #if BRAID_GEMM_WIDE
-DEFINE_TILE(wide_f32, float, WIDE, kWideRows)
-DEFINE_TILE(wide_f64, double, WIDE, kWideRows)
-DEFINE_TILE(wide_u32, uint32_t, WIDE, kWideRows)
-DEFINE_TILE(wide_u64, uint64_t, WIDE, kWideRows)
+DEFINE_TILES(wide_f32, float, WIDE, kWideRows)
+DEFINE_TILES(wide_f64, double, WIDE, kWideRows)
+DEFINE_TILES(wide_u32, uint32_t, WIDE, kWideRows)
+DEFINE_TILES(wide_u64, uint64_t, WIDE, kWideRows)
 #endif
 
-typedef void tile_run(const product *p, int64_t row, int64_t panel);
+/* The tiles of one type, by thirds of the most rows. */
+typedef struct tile_set {
+  int64_t rows; /* at most */
+  tile_run *thirds[3];
+} tile_set;
 
-static bool has_wide_vectors(void) {
-#if BRAID_GEMM_WIDE
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
-
-static tile_run *tile_for(braid_dtype dtype, int64_t *rows) {
-#if BRAID_GEMM_WIDE
-  if (has_wide_vectors()) {
-    *rows = kWideRows;
-    if (dtype == BRAID_F32) return wide_f32;
-    if (dtype == BRAID_F64) return wide_f64;
-    return braid_dtype_size(dtype) == 4 ? wide_u32 : wide_u64;
+#define TILES(name, most)                                                                                              \
+  {                                                                                                                    \
+    most, {                                                                                                            \
+      name##_1, name##_2, name##_3                                                                                     \
+    }                                                                                                                  \
   }
+enum { kTileTypes = 4 };
+static const tile_set kNarrow[kTileTypes] = {TILES(narrow_f32, kNarrowRows), TILES(narrow_f64, kNarrowRows),
+                                             TILES(narrow_u32, kNarrowRows), TILES(narrow_u64, kNarrowRows)};
+#if BRAID_GEMM_WIDE
+static const tile_set kWide[kTileTypes] = {TILES(wide_f32, kWideRows), TILES(wide_f64, kWideRows),
+                                           TILES(wide_u32, kWideRows), TILES(wide_u64, kWideRows)};
 #endif
-  *rows = kNarrowRows;
-  if (dtype == BRAID_F32) return narrow_f32;
-  if (dtype == BRAID_F64) return narrow_f64;
-  return braid_dtype_size(dtype) == 4 ? narrow_u32 : narrow_u64;
+
+static const tile_set *tiles_for(braid_dtype dtype) {
+  int type = dtype == BRAID_F32 ? 0 : dtype == BRAID_F64 ? 1 : braid_dtype_size(dtype) == 4 ? 2 : 3;
+#if BRAID_GEMM_WIDE
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return &kWide[type];
+#endif
+  return &kNarrow[type];
 }
 
 /* --- packing -------------------------------------------------------------------------------------------------------
@@ -133,23 +148,76 @@ void braid_gemm_pack(braid_dtype dtype, int64_t inner, int64_t columns, braid_ma
   }
 }
 
+/* A chunk of a tile's left rows, [count][tile_rows]; rows beyond the last are zero. */
+#define DEFINE_PACK_LEFT(type)                                                                                         \
+  static void pack_left_##type(braid_matrix left, int64_t row, int64_t rows, int64_t tile_rows, int64_t from,          \
+                               int64_t count, type *out) {                                                             \
+    const type *data = (const type *)left.data + row * left.row_step + from * left.column_step;                        \
+    if (rows < tile_rows) memset(out, 0, (size_t)(count * tile_rows) * sizeof(type));                                  \
+    if (left.row_step == 1)                                                                                            \
+      for (int64_t k = 0; k < count; k++)                                                                              \
+        for (int64_t r = 0; r < rows; r++) out[k * tile_rows + r] = data[k * left.column_step + r];                    \
+    else                                                                                                               \
+      for (int64_t r = 0; r < rows; r++)                                                                               \
+        for (int64_t k = 0; k < count; k++) out[k * tile_rows + r] = data[r * left.row_step + k * left.column_step];   \
+  }
+
+DEFINE_PACK_LEFT(uint32_t)
+DEFINE_PACK_LEFT(uint64_t)
+
 /* --- products ------------------------------------------------------------------------------------------------------
  */
-static void run_block(const product *p, tile_run *tile, int64_t tile_rows, int64_t first_row, int64_t first_panel,
-                      int64_t panels) {
-  int64_t end_row = first_row + kBlockRows < p->rows ? first_row + kBlockRows : p->rows;
-  int64_t end_panel = first_panel + kBlockPanels < panels ? first_panel + kBlockPanels : panels;
-  for (int64_t panel = first_panel; panel < end_panel; panel++)
-    for (int64_t row = first_row; row < end_row; row += tile_rows) tile(p, row, panel);
+typedef struct span {
+  int64_t first, end;
+} span;
+
+static span block_of(int64_t index, int64_t length, int64_t total) {
+  return (span){index * length, (index + 1) * length < total ? (index + 1) * length : total};
+}
+
+/* The rows from `row` on that one tile takes, over a block of panels and a chunk of the inner dimension. */
+static int64_t run_rows(const product *p, braid_dtype dtype, const tile_set *tiles, int64_t row, int64_t end,
+                        span panels, span chunk) {
+  uint64_t left[kWideRows * kChunk];
+  size_t size = braid_dtype_size(dtype);
+  int64_t width = kPanelBytes / (int64_t)size, third = tiles->rows / 3;
+  int64_t rows = end - row < tiles->rows ? end - row : tiles->rows, thirds = (rows + third - 1) / third;
+  tile t = {.left = left,
+            .count = chunk.end - chunk.first,
+            .step = p->step,
+            .rows = rows,
+            .accumulate = p->accumulate || chunk.first > 0};
+  if (size == 4)
+    pack_left_uint32_t(p->left, row, rows, thirds * third, chunk.first, t.count, (uint32_t *)left);
+  else
+    pack_left_uint64_t(p->left, row, rows, thirds * third, chunk.first, t.count, left);
+  for (int64_t panel = panels.first; panel < panels.end; panel++) {
+    t.columns = p->columns - panel * width < width ? p->columns - panel * width : width;
+    t.right = (const char *)p->packed + (panel * p->inner + chunk.first) * kPanelBytes;
+    t.result = (char *)p->result + (size_t)(row * p->step + panel * width) * size;
+    tiles->thirds[thirds - 1](&t);
+  }
+  return rows;
+}
+
+static void run_block(const product *p, braid_dtype dtype, const tile_set *tiles, span rows, span panels) {
+  int64_t chunks = p->inner > 0 ? (p->inner + kChunk - 1) / kChunk : 1; /* without an inner dimension: zeros */
+  for (int64_t c = 0; c < chunks; c++)
+    for (int64_t row = rows.first; row < rows.end;)
+      row += run_rows(p, dtype, tiles, row, rows.end, panels, block_of(c, kChunk, p->inner));
 }
 
 void braid_gemm_run(braid_dtype dtype, int64_t rows, int64_t inner, int64_t columns, braid_matrix left,
                     const void *packed, void *result, int64_t step, bool accumulate) {
   product p = {rows, inner, columns, step, left, packed, result, accumulate};
-  int64_t tile_rows, panels = panel_count(dtype, columns);
-  tile_run *tile = tile_for(dtype, &tile_rows);
-  int64_t row_blocks = (rows + kBlockRows - 1) / kBlockRows, panel_blocks = (panels + kBlockPanels - 1) / kBlockPanels;
+  int64_t panels = panel_count(dtype, columns);
+  const tile_set *tiles = tiles_for(dtype);
+  int64_t row_blocks = (rows + kBlockRows - 1) / kBlockRows, length = kBlockPanels;
+  int threads = omp_in_parallel() ? 1 : omp_get_max_threads();
+  while (length > 4 && row_blocks * ((panels + length - 1) / length) < threads) length /= 2;
+  int64_t panel_blocks = (panels + length - 1) / length;
 #pragma omp parallel for collapse(2) schedule(static) if ((double)rows * (double)(inner * columns) > kWorthThreads)
   for (int64_t r = 0; r < row_blocks; r++)
-    for (int64_t c = 0; c < panel_blocks; c++) run_block(&p, tile, tile_rows, r * kBlockRows, c * kBlockPanels, panels);
+    for (int64_t c = 0; c < panel_blocks; c++)
+      run_block(&p, dtype, tiles, block_of(r, kBlockRows, rows), block_of(c, length, panels));
 }
