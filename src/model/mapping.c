@@ -1,5 +1,8 @@
 #include "model/mapping.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -71,6 +74,15 @@ const uint8_t *braid_mapping_data(const braid_mapping *mapping, size_t *bytes) {
   return mapping->copy ? mapping->copy : mapping->view.data;
 }
 
+/* What was copied from a mapped file need not stay in memory beside its copy: gives the whole pages of the range back,
+ * to be read again from the file if anybody asks. */
+static void forget(const braid_mapping *mapping, const uint8_t *data, size_t bytes) {
+  if (!mapping->view.mapped) return;
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t begin = ((uintptr_t)data + page - 1) / page * page, end = ((uintptr_t)data + bytes) / page * page;
+  if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a wish */
+}
+
 braid_status braid_mapping_tensor(braid_mapping *mapping, size_t offset, const braid_desc *desc, braid_tensor **out) {
   *out = NULL;
   size_t total, bytes = braid_desc_bytes(desc);
@@ -87,5 +99,6 @@ braid_status braid_mapping_tensor(braid_mapping *mapping, size_t offset, const b
     for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
   else if (bytes)
     memcpy(to, data, bytes);
+  forget(mapping, data, bytes);
   return BRAID_OK;
 }
