@@ -1,7 +1,9 @@
 """The library beside PyTorch (training) and ONNX Runtime (inference): time, peak memory and start-up, with ratios.
 
 Everything is measured here and now, on as many threads as --threads says; each measurement is a process of its own, and
-ours and the peer's alternate. A ratio above 1 means that we are faster, or smaller."""
+ours and the peer's alternate. A ratio above 1 means that we are faster, or smaller.
+
+This process stays small: what Linux reports as a child's peak memory is at least its parent's at the time of the fork."""
 import argparse
 import json
 import os
@@ -11,9 +13,8 @@ import subprocess
 import sys
 import time
 
-import nets
-
 HERE = os.path.dirname(os.path.abspath(__file__))
+INFERENCE_NETS = ("resnet50", "mobilenet_v1", "mobilenet_v2", "vgg16")
 
 
 def run(command, **options):
@@ -73,12 +74,20 @@ def compare_training(args, table):
         table.add("  peak memory", name, ours["peak_mb"], theirs["peak_mb"], "MB")
 
 
+def onnx_file(name, batch, folder):
+    """The path of NAME_bBATCH.onnx in the folder, written there unless it is there."""
+    path = os.path.join(folder, f"{name}_b{batch}.onnx")
+    if not os.path.exists(path):
+        run([sys.executable, os.path.join(HERE, "nets.py"), name, str(batch), path], stderr=subprocess.DEVNULL)
+    return path
+
+
 def compare_inference(args, table):
-    for name, make in nets.inference_nets().items():
+    for name in INFERENCE_NETS:
         for batch in (1, 16):
             if args.only and args.only not in name:
                 continue
-            model = nets.onnx_file(name, make, batch, args.work)
+            model = onnx_file(name, batch, args.work)
             runs = args.runs if batch > 1 else args.runs * 5
             ours, theirs = [], []
             for _ in range(args.repeats):
@@ -101,7 +110,7 @@ def compare_loader(args, table):
 def compare_start(args, table):
     """Whole processes: load SqueezeNet, run it once, end."""
     model = args.squeezenet
-    if not model or not os.path.exists(model):
+    if not os.path.exists(model):
         print("start-up: skipped (SqueezeNet is not there; set BRAID_DATA)")
         return
     script = ("import sys, numpy as np, onnxruntime as ort; s = ort.InferenceSession(sys.argv[1], "
@@ -116,11 +125,11 @@ def compare_start(args, table):
 
 
 def main():
-    data = os.environ.get("BRAID_DATA", "")
+    data = os.environ.get("BRAID_DATA") or os.path.join(HERE, "..", "..", "shared", "data")
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--braid", default="build/braid")
     parser.add_argument("--work", default="build/bench-models", help="where models are kept")
-    parser.add_argument("--squeezenet", default=os.path.join(data, "models", "squeezenet1.0.onnx") if data else "")
+    parser.add_argument("--squeezenet", default=os.path.join(data, "models", "squeezenet1.0.onnx"))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=2)

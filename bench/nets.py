@@ -1,5 +1,7 @@
-"""The networks of the comparison as PyTorch modules, and their ONNX files (random weights: speed does not depend on them)."""
+"""The networks of the comparison as PyTorch modules. As a program, `nets.py NAME BATCH FILE` writes one as ONNX (random
+weights: speed does not depend on them)."""
 import os
+import sys
 
 import torch
 import torch.nn as nn
@@ -35,13 +37,13 @@ def inference_nets():
     }
 
 
-def onnx_file(name, make, batch, folder):
-    """Writes NAME_bBATCH.onnx into the folder unless it is there; returns its path."""
-    path = os.path.join(folder, f"{name}_b{batch}.onnx")
-    if not os.path.exists(path):
-        torch.manual_seed(0)
-        model = make().eval()
-        torch.onnx.export(model, (torch.randn(batch, 3, 224, 224),), path + ".part", opset_version=17, dynamo=False,
-                          input_names=["x"], output_names=["y"])
-        os.rename(path + ".part", path)
-    return path
+def write_onnx(name, batch, path):
+    torch.manual_seed(0)
+    model = inference_nets()[name]().eval()
+    torch.onnx.export(model, (torch.randn(batch, 3, 224, 224),), path + ".part", opset_version=17, dynamo=False,
+                      input_names=["x"], output_names=["y"])
+    os.rename(path + ".part", path)
+
+
+if __name__ == "__main__":
+    write_onnx(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli.h"
 
@@ -58,7 +59,17 @@ static int unknown_command(const char *name) {
   return CLI_USAGE;
 }
 
+/* OpenMP threads that wait spin for some 15 ms before they sleep, which ruins everyone's time on a machine that others
+ * use too: the thread waited for may be off its CPU. Half a millisecond bridges the gaps between kernels as
+ * well (measured: no slower alone, start-up up to four times faster beside other work). GNU's runtime reads that only
+ * from the environment and only when it is loaded, so the program starts itself once more. */
+static void bound_spinning(char **argv) {
+  if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+  if (setenv("GOMP_SPINCOUNT", "10000", 0) == 0) execv("/proc/self/exe", argv);
+}
+
 int main(int argc, char **argv) {
+  bound_spinning(argv);
   argp_err_exit_status = CLI_USAGE;
   if (argc < 2) {
     print_help(stderr);

@@ -137,7 +137,7 @@ typedef struct braid_device_info {
   uint32_t compute_units; /* cores, multiprocessors, kernel instances; 0: unknown */
   uint64_t memory_bytes;  /* 0: unknown */
   size_t alignment;       /* of buffers and of offsets in bindings; a power of two */
-  size_t host_alignment;  /* of binding.host (unified memory), at most `alignment`; a power of two */
+  size_t host_alignment;  /* of binding.host (unified memory), 1: that of its elements; a power of two <= alignment */
   bool measures_time;     /* events carry timings */
   bool modelled;          /* time and energy are modelled, not measured */
 } braid_device_info;

@@ -83,6 +83,19 @@ static void forget(const braid_mapping *mapping, const uint8_t *data, size_t byt
   if (begin < end) (void)madvise((void *)begin, end - begin, MADV_DONTNEED); /* a wish */
 }
 
+/* Piece by piece, so that never more than one is there twice. */
+static void copy_out(const braid_mapping *mapping, braid_dtype dtype, const uint8_t *from, size_t bytes, uint8_t *to) {
+  const size_t piece = (size_t)4 << 20;
+  for (size_t at = 0; at < bytes; at += piece) {
+    size_t count = bytes - at < piece ? bytes - at : piece;
+    if (dtype == BRAID_BOOL)
+      for (size_t i = at; i < at + count; i++) to[i] = from[i] != 0;
+    else
+      memcpy(to + at, from + at, count);
+    if (count == piece) forget(mapping, from + at, count);
+  }
+}
+
 braid_status braid_mapping_tensor(braid_mapping *mapping, size_t offset, const braid_desc *desc, braid_tensor **out) {
   *out = NULL;
   size_t total, bytes = braid_desc_bytes(desc);
@@ -94,11 +107,6 @@ braid_status braid_mapping_tensor(braid_mapping *mapping, size_t offset, const b
     return status;
   }
   BRAID_TRY(braid_tensor_create(mapping->allocator, desc, out));
-  uint8_t *to = braid_tensor_data(*out);
-  if (desc->dtype == BRAID_BOOL)
-    for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
-  else if (bytes)
-    memcpy(to, data, bytes);
-  forget(mapping, data, bytes);
+  copy_out(mapping, desc->dtype, data, bytes, braid_tensor_data(*out));
   return BRAID_OK;
 }

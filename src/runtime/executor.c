@@ -25,8 +25,8 @@ static braid_status spare_of(const braid_session *session, braid_port *port) {
   return port->spare ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "%.120s: %zu bytes asked for", port->name, port->bytes);
 }
 
-static bool usable(const braid_session *session, const void *pointer) {
-  return pointer && ((uintptr_t)pointer & (session->plan.host_alignment - 1)) == 0;
+static bool usable(const braid_session *session, const braid_port *port, const void *pointer) {
+  return pointer && braid_plan_host_aligned(&session->plan, port->desc->dtype, pointer);
 }
 
 static braid_status bind_inputs(braid_session *session, const void *const *inputs) {
@@ -35,7 +35,7 @@ static braid_status bind_inputs(braid_session *session, const void *const *input
     if (port->storage < 0) continue;
     if (!inputs || (!inputs[i] && port->bytes))
       return braid_fail(BRAID_INVALID_ARGUMENT, "no memory given for input %.120s", port->name);
-    if (usable(session, inputs[i])) {
+    if (usable(session, port, inputs[i])) {
       point_at(port, (void *)inputs[i]);
       continue;
     }
@@ -50,8 +50,8 @@ static braid_status bind_outputs(braid_session *session, void *const *outputs) {
   for (size_t i = 0; i < session->graph->output_count; i++) {
     braid_port *port = &session->outputs[i];
     void *given = outputs ? outputs[i] : NULL;
-    if (!usable(session, given)) BRAID_TRY(spare_of(session, port));
-    point_at(port, usable(session, given) ? given : port->spare);
+    if (!usable(session, port, given)) BRAID_TRY(spare_of(session, port));
+    point_at(port, usable(session, port, given) ? given : port->spare);
   }
   return BRAID_OK;
 }

@@ -60,7 +60,7 @@ static int device_of(const braid_plan *plan, int space, int preferred) {
 /* --- where values come from ----------------------------------------------------------------------------------------
  */
 static bool bindable(const braid_plan *plan, const braid_tensor *tensor) {
-  return ((uintptr_t)braid_tensor_const_data(tensor) & (plan->host_alignment - 1)) == 0;
+  return braid_plan_host_aligned(plan, braid_tensor_desc(tensor)->dtype, braid_tensor_const_data(tensor));
 }
 
 /* The first instance of a value that no node computes. Constants are had in every space without a transfer at run

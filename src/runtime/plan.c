@@ -306,6 +306,11 @@ static void find_homes(braid_plan *plan) {
     if (plan->homes[i] < 0) plan->homes[i] = fallback;
 }
 
+bool braid_plan_host_aligned(const braid_plan *plan, braid_dtype dtype, const void *address) {
+  size_t element = braid_dtype_size(dtype);
+  return ((uintptr_t)address & (plan->host_alignment - 1)) == 0 && (uintptr_t)address % element == 0;
+}
+
 static void find_spaces(braid_plan *plan) {
   plan->host_device = -1;
   plan->space_count = 1;

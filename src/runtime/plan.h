@@ -98,7 +98,7 @@ typedef struct braid_plan {
   braid_graph *graph;
   bool training, no_reuse;
   int host_device;       /* the first of unified memory; -1: none */
-  size_t host_alignment; /* what kernels expect of any host memory */
+  size_t host_alignment; /* what kernels expect of any host memory beyond its element type */
   braid_plan_device *devices;
   size_t device_count;
   int space_count;
@@ -134,6 +134,8 @@ BRAID_MUST_CHECK braid_status braid_plan_memory(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_hazards(braid_plan *plan);
 
 /* --- shared by the stages --- */
+/* May kernels work on elements of this type at this host address? */
+bool braid_plan_host_aligned(const braid_plan *plan, braid_dtype dtype, const void *address);
 /* Is the value the same in every run, so that kernels may keep it? Its tensor is its contents. */
 bool braid_plan_is_constant(const braid_plan *plan, braid_value_id value);
 braid_storage *braid_plan_storage(const braid_plan *plan, braid_storage_id id); /* after merging */

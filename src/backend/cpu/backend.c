@@ -17,7 +17,7 @@
 #include "base/thread.h"
 #include "device/host_queue.h"
 
-enum { kAlignment = 64, kHostAlignment = 8, kMaxQueues = 16, kMaxThreads = 1024 };
+enum { kAlignment = 64, kHostAlignment = 1, kMaxQueues = 16, kMaxThreads = 1024 };
 static const size_t kHugePage = (size_t)2 << 20;
 
 typedef struct cpu_device {
@@ -208,7 +208,6 @@ static braid_status cpu_prepare(void *self, const braid_kernel *kernel, const br
   braid_cpu_prepared *own;
   braid_status status = braid_cpu_prepare(device->allocator, kernel, node, &own, info);
   omp_set_num_threads(before);
-  braid_cpu_team_leave();
   *prepared = own;
   return status;
 }
@@ -260,6 +259,7 @@ static const braid_host_queue_ops kQueueOps = {.enter = enter_queue, .run = cpu_
 
 static braid_status cpu_queue_create(void *self, void **queue) {
   const cpu_device *device = self;
+  braid_cpu_team_leave(); /* the one that prepared */
   return braid_host_queue_create(device->allocator, "braid cpu", &kQueueOps, self, (braid_host_queue **)queue);
 }
 

@@ -7,6 +7,6 @@
 /* For the thread of a queue: its parallel regions have `threads` threads from now on. If that is every CPU the process
  * may use, each is bound to one, since a woken thread may otherwise share its waker's CPU for milliseconds. */
 void braid_cpu_team_lead(int threads);
-/* For any other thread, after work that may have had parallel regions. */
+/* For any other thread, when no more work that may have parallel regions is near. */
 void braid_cpu_team_leave(void);
 #endif
