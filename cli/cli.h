@@ -38,11 +38,15 @@ typedef struct cli_common {
 extern const struct argp cli_common_argp; /* --json --verbose; input: cli_common */
 
 typedef struct cli_place {
-  const char *devices, *trace;
+  const char *devices, *patterns, *platform, *trace;
   int threads;
   bool no_fusion;
+  braid_registry *registry; /* between open and close */
 } cli_place;
-extern const struct argp cli_place_argp; /* --device --threads --trace --no-fusion; input: cli_place */
+extern const struct argp cli_place_argp; /* --device --place --platform --threads --trace --no-fusion */
+/* The backends and what the options add to them. */
+braid_status cli_open_registry(cli_place *place);
+void cli_close_registry(cli_place *place); /* every session must be gone */
 braid_session_options cli_session_options(const cli_place *place);
 
 enum { CLI_MAX_ASSIGNMENTS = 32 };

@@ -9,14 +9,16 @@ static const char doc[] =
     "\vExamples:\n"
     "  braid devices\n"
     "  braid devices --json\n"
-    "  braid devices --check cpu\n";
+    "  braid devices --check cpu\n"
+    "  braid devices --platform split.yaml --check fpga0.1\n";
 
 typedef struct options {
   cli_common common;
+  cli_place place; /* the platform alone */
   const char *check;
 } options;
 
-enum { KEY_CHECK = 1 };
+enum { KEY_CHECK = 1, KEY_PLATFORM };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -26,6 +28,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_CHECK:
     o->check = argument;
+    return 0;
+  case KEY_PLATFORM:
+    o->place.platform = argument;
     return 0;
   case ARGP_KEY_ARG:
     argp_error(state, "no argument is expected, not \"%s\"", argument);
@@ -139,17 +144,17 @@ static braid_status check(const options *o, braid_registry *registry, size_t *fa
 
 int cli_devices(int argc, char **argv) {
   static const struct argp_option table[] = {
-      {"check", KEY_CHECK, "SPEC", 0, "Run the conformance suite of the device contract on this device", 0}, {0}};
+      {"check", KEY_CHECK, "SPEC", 0, "Run the conformance suite of the device contract on this device", 0},
+      {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 0},
+      {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "", doc, children, NULL, NULL};
   options o = {.check = NULL};
   argp_parse(&argp, argc, argv, 0, NULL, &o);
-  braid_registry *registry;
   size_t failures = 0;
-  braid_status status = braid_registry_create(NULL, &registry);
-  if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
-  status = o.check ? check(&o, registry, &failures) : list(&o, registry);
-  braid_registry_destroy(registry);
+  braid_status status = cli_open_registry(&o.place);
+  if (status == BRAID_OK) status = o.check ? check(&o, o.place.registry, &failures) : list(&o, o.place.registry);
+  cli_close_registry(&o.place);
   if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
   return failures ? CLI_FAILED : CLI_OK;
 }

@@ -200,11 +200,13 @@ int cli_inspect(int argc, char **argv) {
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.svg = NULL};
   argp_parse(&argp, argc, argv, 0, NULL, &o);
-  braid_graph *graph;
-  braid_status status = cli_load(&o.source, &graph);
+  braid_graph *graph = NULL;
+  braid_status status = cli_open_registry(&o.place);
+  if (status == BRAID_OK) status = cli_load(&o.source, &graph);
   if (status == BRAID_OK) {
     status = inspect(&o, graph);
     braid_graph_destroy(graph);
   }
+  cli_close_registry(&o.place);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "inspect", status);
 }

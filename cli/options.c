@@ -29,7 +29,17 @@ double cli_number(struct argp_state *state, const char *option, const char *text
   return value;
 }
 
-enum { KEY_JSON = 0x1000, KEY_THREADS, KEY_TRACE, KEY_NO_FUSION, KEY_WEIGHTS, KEY_MODEL_SEED, KEY_SHAPE };
+enum {
+  KEY_JSON = 0x1000,
+  KEY_THREADS,
+  KEY_TRACE,
+  KEY_NO_FUSION,
+  KEY_PLACE,
+  KEY_PLATFORM,
+  KEY_WEIGHTS,
+  KEY_MODEL_SEED,
+  KEY_SHAPE
+};
 
 static error_t parse_common(int key, char *argument, struct argp_state *state) {
   (void)argument;
@@ -67,6 +77,12 @@ static error_t parse_place(int key, char *argument, struct argp_state *state) {
   case KEY_TRACE:
     place->trace = argument;
     return 0;
+  case KEY_PLACE:
+    place->patterns = argument;
+    return 0;
+  case KEY_PLATFORM:
+    place->platform = argument;
+    return 0;
   case KEY_NO_FUSION:
     place->no_fusion = true;
     return 0;
@@ -77,6 +93,10 @@ static error_t parse_place(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option place_options[] = {
     {"device", 'd', "SPEC", 0, "Where to run: names of `braid devices`, separated by spaces, the default first", 80},
+    {"place", KEY_PLACE, "LIST", 0,
+     "Nodes by hand: pattern=device,... with * and ? in patterns of node names; or \"auto\": branches side by side",
+     80},
+    {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 80},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 80},
     {"trace", KEY_TRACE, "FILE", 0, "Write a trace for chrome://tracing or Perfetto", 80},
     {"no-fusion", KEY_NO_FUSION, NULL, 0, "Run the graph node by node as it is given", 80},
@@ -84,8 +104,24 @@ static const struct argp_option place_options[] = {
 const struct argp cli_place_argp = {place_options, parse_place, NULL, NULL, NULL, NULL, NULL};
 
 braid_session_options cli_session_options(const cli_place *place) {
-  return (braid_session_options){
-      .devices = place->devices, .threads = place->threads, .no_fusion = place->no_fusion, .trace = place->trace};
+  return (braid_session_options){.devices = place->devices,
+                                 .place = place->patterns,
+                                 .threads = place->threads,
+                                 .no_fusion = place->no_fusion,
+                                 .trace = place->trace,
+                                 .registry = place->registry};
+}
+
+braid_status cli_open_registry(cli_place *place) {
+  braid_status status = braid_registry_create(NULL, &place->registry);
+  if (status == BRAID_OK && place->platform) status = braid_registry_load_platform(place->registry, place->platform);
+  if (status != BRAID_OK) cli_close_registry(place);
+  return status;
+}
+
+void cli_close_registry(cli_place *place) {
+  if (place->registry) braid_registry_destroy(place->registry);
+  place->registry = NULL;
 }
 
 void cli_assign(struct argp_state *state, cli_assignments *list, char *text) {

@@ -321,11 +321,13 @@ int cli_run(int argc, char **argv) {
   options o = {.top = 0};
   argp_parse(&argp, argc, argv, 0, NULL, &o);
   cli_catch_interrupt();
-  braid_graph *graph;
-  braid_status status = cli_load(&o.source, &graph);
+  braid_graph *graph = NULL;
+  braid_status status = cli_open_registry(&o.place);
+  if (status == BRAID_OK) status = cli_load(&o.source, &graph);
   if (status == BRAID_OK) {
     status = run_model(&o, graph);
     braid_graph_destroy(graph);
   }
+  cli_close_registry(&o.place);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "run", status);
 }

@@ -174,11 +174,13 @@ int cli_test(int argc, char **argv) {
   braid_graph *graph = NULL;
   braid_dataset *dataset = NULL;
   double accuracy = 0;
-  braid_status status = cli_load(&o.source, &graph);
+  braid_status status = cli_open_registry(&o.place);
+  if (status == BRAID_OK) status = cli_load(&o.source, &graph);
   if (status == BRAID_OK) status = braid_dataset_open(NULL, o.data, "test", &dataset);
   if (status == BRAID_OK) status = test_model(&o, graph, dataset, &accuracy);
   if (dataset) braid_dataset_close(dataset);
   braid_graph_destroy(graph);
+  cli_close_registry(&o.place);
   if (status != BRAID_OK) return cli_fail(&o.common, "test", status);
   if (accuracy >= o.at_least) return CLI_OK;
   fprintf(stderr, "braid test: accuracy %.4f is below the %.4f asked for\n", accuracy, o.at_least);

@@ -318,15 +318,19 @@ int cli_train(int argc, char **argv) {
   o.train.seed = 1;
   argp_parse(&argp, argc, argv, 0, NULL, &o);
   o.train.devices = o.place.devices;
+  o.train.place = o.place.patterns;
   o.train.threads = o.place.threads;
   o.train.trace = o.place.trace;
   o.source.options.seed = o.source.options.seed ? o.source.options.seed : o.train.seed;
   cli_catch_interrupt();
-  braid_graph *model;
-  braid_status status = cli_load(&o.source, &model);
+  braid_graph *model = NULL;
+  braid_status status = cli_open_registry(&o.place);
+  o.train.registry = o.place.registry;
+  if (status == BRAID_OK) status = cli_load(&o.source, &model);
   if (status == BRAID_OK) {
     status = train(&o, model);
     braid_graph_destroy(model);
   }
+  cli_close_registry(&o.place);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "train", status);
 }

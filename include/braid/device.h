@@ -197,7 +197,12 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_registry_create(const braid_alloca
 BRAID_API void braid_registry_destroy(braid_registry *registry); /* every device must be closed */
 /* Checks the table (ABI, required entries) and adds it; it must outlive the registry. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend);
-/* Descriptions of all devices of all backends; call with capacity 0 to learn the count. */
+/* Reads a platform file (docs/platforms.md): names for devices with options, and devices split into virtual ones, which
+ * are then listed and opened like any other. At most one per registry. NOT_FOUND, IO or INVALID_FILE name the file, the
+ * line and what was expected. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_platform(braid_registry *registry, const char *path);
+/* Descriptions of all devices of all backends, then those of the platform file; call with capacity 0 to learn the
+ * count. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos,
                                                                size_t capacity, size_t *count);
 /* Opens "name" or "name:key=value,...". NOT_FOUND lists the names there are. A name that no backend lists but that ends

@@ -10,8 +10,9 @@ typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ON
 typedef enum braid_loss { BRAID_CROSS_ENTROPY, BRAID_SQUARED_ERROR } braid_loss;
 
 typedef struct braid_train_options {
-  const char *devices; /* as in braid_session_options */
+  const char *devices, *place; /* as in braid_session_options */
   int threads;
+  braid_registry *registry; /* as in braid_session_options; must outlive the trainer */
   int64_t batch, epochs;
   uint64_t seed;
   braid_loss loss;

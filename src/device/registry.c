@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "device/kernel_index.h"
+#include "device/platform.h"
 
 #define BRAID_BACKEND(name) extern const braid_backend braid_backend_##name;
 #include "backends.def"
@@ -22,6 +23,7 @@ struct braid_registry {
   const braid_allocator *allocator;
   const braid_backend **backends;
   size_t count, capacity;
+  braid_platform *platform;
 };
 
 struct braid_device {
@@ -51,6 +53,7 @@ braid_status braid_registry_create(const braid_allocator *allocator, braid_regis
 
 void braid_registry_destroy(braid_registry *registry) {
   if (!registry) return;
+  braid_platform_free(registry->platform);
   braid_free(registry->allocator, registry->backends);
   braid_free(registry->allocator, registry);
 }
@@ -92,8 +95,13 @@ braid_status braid_registry_add(braid_registry *registry, const braid_backend *b
   return BRAID_OK;
 }
 
-braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos, size_t capacity,
-                                    size_t *count) {
+braid_status braid_registry_load_platform(braid_registry *registry, const char *path) {
+  if (registry->platform) return braid_fail(BRAID_INVALID_ARGUMENT, "%.200s: a platform file was read already", path);
+  return braid_platform_load(registry->allocator, path, &registry->platform);
+}
+
+static braid_status list_backends(const braid_registry *registry, braid_device_info *infos, size_t capacity,
+                                  size_t *count) {
   *count = 0;
   for (size_t i = 0; i < registry->count; i++) {
     size_t room = capacity > *count ? capacity - *count : 0, found = 0;
@@ -102,6 +110,51 @@ braid_status braid_registry_devices(braid_registry *registry, braid_device_info 
     *count += found;
   }
   return BRAID_OK;
+}
+
+/* What a named device, or a part of it, looks like before it is opened. */
+static braid_device_info describe_share(const braid_device_info *physical, const braid_platform_device *device,
+                                        int64_t part) {
+  braid_device_info info = *physical;
+  if (part < 0) {
+    snprintf(info.name, sizeof info.name, "%s", device->name);
+  } else {
+    snprintf(info.name, sizeof info.name, "%s.%lld", device->name, (long long)part);
+    info.compute_units /= (uint32_t)device->parts;
+  }
+  return info;
+}
+
+/* Adds the platform's devices behind the `count` that they are made of, which leave room for them; those whose device
+ * is not there are left out. */
+static size_t list_platform(const braid_platform *platform, braid_device_info *infos, size_t count) {
+  size_t listed = count;
+  for (unsigned i = 0; platform && i < platform->devices_count; i++) {
+    const braid_platform_device *device = &platform->devices[i];
+    const braid_device_info *physical = NULL;
+    for (size_t k = 0; k < listed && !physical; k++)
+      if (strcmp(infos[k].name, device->device) == 0) physical = &infos[k];
+    for (int64_t part = -1; physical && part < device->parts; part++)
+      infos[count++] = describe_share(physical, device, part);
+  }
+  return count;
+}
+
+braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos, size_t capacity,
+                                    size_t *count) {
+  BRAID_TRY(list_backends(registry, NULL, 0, count));
+  size_t listed = *count, named = 0;
+  for (unsigned i = 0; registry->platform && i < registry->platform->devices_count; i++)
+    named += (size_t)registry->platform->devices[i].parts + 1;
+  braid_device_info *all = braid_zalloc_array(registry->allocator, listed + named + 1, sizeof *all);
+  if (!all) return BRAID_NO_MEMORY;
+  size_t room = listed;
+  braid_status status = list_backends(registry, all, room, &listed);
+  if (listed > room) listed = room;
+  if (status == BRAID_OK) *count = list_platform(registry->platform, all, listed);
+  if (status == BRAID_OK && capacity) memcpy(infos, all, (*count < capacity ? *count : capacity) * sizeof *infos);
+  braid_free(registry->allocator, all);
+  return status;
 }
 
 /* --- looking a name up ---------------------------------------------------------------------------------------------
@@ -145,21 +198,55 @@ static bool split_share(const char *name, const char *options, char *base, char 
   return true;
 }
 
+/* A name of the platform file: what it is made of, with its options before those given. */
+static braid_status find_named(const braid_registry *registry, const char *name, char *options, braid_text *names,
+                               place *out) {
+  *out = (place){NULL, 0};
+  int64_t part;
+  const braid_platform_device *device = braid_platform_find(registry->platform, name, &part);
+  if (!device) return BRAID_OK;
+  char joined[kOptionBytes];
+  if (!braid_platform_options(device, part, options, joined, sizeof joined))
+    return braid_fail(BRAID_OUT_OF_RANGE, "device %s: its options are longer than %d bytes", name, kOptionBytes);
+  memcpy(options, joined, sizeof joined);
+  BRAID_TRY(find_listed(registry, device->device, names, out));
+  if (out->backend) return BRAID_OK;
+  return braid_fail(BRAID_NOT_FOUND, "device %s is made of %s, which is not there; there are: %s", name, device->device,
+                    names->length ? names->data : "none");
+}
+
+static braid_status find_share(const braid_registry *registry, const char *name, char *options, braid_text *names,
+                               place *out) {
+  char base[kNameBytes], joined[kOptionBytes];
+  if (!split_share(name, options, base, joined)) return BRAID_OK;
+  braid_text_deinit(names);
+  braid_text_init(names, registry->allocator);
+  braid_status status = find_listed(registry, base, names, out);
+  if (out->backend) memcpy(options, joined, sizeof joined);
+  return status;
+}
+
+static void add_named(const braid_platform *platform, braid_text *names) {
+  for (unsigned i = 0; platform && i < platform->devices_count; i++) {
+    const braid_platform_device *device = &platform->devices[i];
+    braid_text_printf(names, "%s%s", names->length ? ", " : "", device->name);
+    if (device->parts)
+      braid_text_printf(names, ", %s.0 to %s.%lld", device->name, device->name, (long long)device->parts - 1);
+  }
+}
+
 static braid_status find_place(const braid_registry *registry, const char *name, char *options, place *out) {
   braid_text names;
   braid_text_init(&names, registry->allocator);
-  braid_status status = find_listed(registry, name, &names, out);
-  char base[kNameBytes], joined[kOptionBytes];
-  if (status == BRAID_OK && !out->backend && split_share(name, options, base, joined)) {
-    braid_text_deinit(&names);
-    braid_text_init(&names, registry->allocator);
-    status = find_listed(registry, base, &names, out);
-    if (out->backend) memcpy(options, joined, sizeof joined);
-  }
+  braid_status status = find_named(registry, name, options, &names, out);
+  if (status == BRAID_OK && !out->backend) status = find_listed(registry, name, &names, out);
+  if (status == BRAID_OK && !out->backend) status = find_share(registry, name, options, &names, out);
   if (status == BRAID_OK && names.failed) status = BRAID_NO_MEMORY;
-  if (status == BRAID_OK && !out->backend)
+  if (status == BRAID_OK && !out->backend) {
+    add_named(registry->platform, &names);
     status = braid_fail(BRAID_NOT_FOUND, "there is no device %.40s; there are: %s", name,
                         names.length ? names.data : "none");
+  }
   braid_text_deinit(&names);
   return status;
 }
@@ -178,12 +265,16 @@ static braid_status check_info(const braid_backend *backend, const braid_device_
   return BRAID_OK;
 }
 
-static braid_status open_at(braid_registry *registry, const place *where, const char *options, braid_device *device) {
+static braid_status open_at(braid_registry *registry, const char *name, const place *where, const char *options,
+                            braid_device *device) {
   const braid_backend *backend = where->backend;
   BRAID_TRY(backend->open(registry->allocator, where->index, *options ? options : NULL, &device->self));
   device->backend = backend;
   backend->info(device->self, &device->info);
   BRAID_TRY(check_info(backend, &device->info));
+  int64_t part;
+  if (braid_platform_find(registry->platform, name, &part))
+    snprintf(device->info.name, sizeof device->info.name, "%s", name);
   size_t count = 0;
   const braid_kernel *const *kernels = backend->kernels(device->self, &count);
   return braid_kernel_index_init(&device->kernels, registry->allocator, kernels, count);
@@ -204,7 +295,7 @@ braid_status braid_device_open(braid_registry *registry, const char *spec, braid
   braid_device *device = braid_zalloc(registry->allocator, sizeof *device);
   if (!device) return BRAID_NO_MEMORY;
   device->allocator = registry->allocator;
-  braid_status status = open_at(registry, &where, options, device);
+  braid_status status = open_at(registry, name, &where, options, device);
   if (status == BRAID_OK) {
     *out = device;
   } else {

@@ -76,8 +76,8 @@ static braid_status look(braid_trainer *trainer, const braid_graph *graph, const
 }
 
 static braid_status run(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch) {
-  braid_session_options options = {
-      .devices = trainer->options.devices, .threads = trainer->options.threads, .training = true, .no_fusion = true};
+  braid_session_options options = braid_trainer_place(trainer);
+  options.training = options.no_fusion = true;
   braid_session *session = NULL;
   void **outputs = braid_zalloc_array(trainer->allocator, graph->output_count, sizeof *outputs);
   braid_status status = outputs ? braid_session_create(graph, &options, &session) : BRAID_NO_MEMORY;

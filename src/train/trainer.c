@@ -77,6 +77,12 @@ static braid_status start_loader(braid_trainer *trainer) {
   return braid_loader_create(trainer->train, &loading, trainer->epoch, trainer->epoch_step, &trainer->loader);
 }
 
+braid_session_options braid_trainer_place(const braid_trainer *trainer) {
+  const braid_train_options *o = &trainer->options;
+  return (braid_session_options){
+      .devices = o->devices, .place = o->place, .threads = o->threads, .registry = o->registry};
+}
+
 static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   const braid_train_options *o = &trainer->options;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
@@ -88,7 +94,9 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));
   trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(o->batch * info.classes), sizeof(float));
   if (!trainer->scores) return BRAID_NO_MEMORY;
-  braid_session_options session = {.devices = o->devices, .threads = o->threads, .training = true, .trace = o->trace};
+  braid_session_options session = braid_trainer_place(trainer);
+  session.training = true;
+  session.trace = o->trace;
   BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
   if (o->out_directory) BRAID_TRY(braid_make_directories(o->out_directory));
   if (o->resume) BRAID_TRY(braid_trainer_load(trainer));
@@ -96,6 +104,27 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
     BRAID_TRY(braid_events_open(trainer->allocator, o->out_directory,
                                 trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events));
   return start_loader(trainer);
+}
+
+enum { kTexts = 4 };
+
+static void list_texts(braid_train_options *options, const char **texts[kTexts]) {
+  texts[0] = &options->devices;
+  texts[1] = &options->place;
+  texts[2] = &options->out_directory;
+  texts[3] = &options->trace;
+}
+
+/* The caller's texts become our own; on failure those not copied yet are forgotten. */
+static braid_status own_texts(braid_trainer *trainer) {
+  const char **texts[kTexts];
+  list_texts(&trainer->options, texts);
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; i < kTexts; i++) {
+    if (status == BRAID_OK) status = copy_text(trainer->allocator, texts[i]);
+    if (status != BRAID_OK) *texts[i] = NULL;
+  }
+  return status;
 }
 
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
@@ -106,16 +135,9 @@ braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train
   if (!trainer) return BRAID_NO_MEMORY;
   trainer->allocator = model->allocator;
   trainer->options = *options;
-  trainer->options.devices = trainer->options.out_directory = trainer->options.trace = NULL;
   trainer->train = train;
   trainer->test = test;
-  const char *devices = options->devices, *directory = options->out_directory, *trace = options->trace;
-  braid_status status = copy_text(trainer->allocator, &devices);
-  if (status == BRAID_OK) trainer->options.devices = devices;
-  if (status == BRAID_OK) status = copy_text(trainer->allocator, &directory);
-  if (status == BRAID_OK) trainer->options.out_directory = directory;
-  if (status == BRAID_OK) status = copy_text(trainer->allocator, &trace);
-  if (status == BRAID_OK) trainer->options.trace = trace;
+  braid_status status = own_texts(trainer);
   if (status == BRAID_OK) status = build(trainer, model);
   if (status == BRAID_OK)
     *out = trainer;
@@ -134,9 +156,9 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   braid_graph_destroy(trainer->model);
   braid_free(allocator, trainer->scores);
   braid_free(allocator, trainer->record.rows);
-  braid_free(allocator, (void *)trainer->options.devices);
-  braid_free(allocator, (void *)trainer->options.out_directory);
-  braid_free(allocator, (void *)trainer->options.trace);
+  const char **texts[kTexts];
+  list_texts(&trainer->options, texts);
+  for (size_t i = 0; i < kTexts; i++) braid_free(allocator, (void *)*texts[i]);
   braid_free(allocator, trainer);
 }
 
@@ -175,7 +197,7 @@ static braid_status run_step(braid_trainer *trainer, double rate) {
 static braid_status evaluate(braid_trainer *trainer, braid_test_result *result) {
   braid_graph *model;
   BRAID_TRY(braid_trainer_model(trainer, &model));
-  braid_session_options options = {.devices = trainer->options.devices, .threads = trainer->options.threads};
+  braid_session_options options = braid_trainer_place(trainer);
   braid_status status = braid_test(model, trainer->test, trainer->options.batch, &options, NULL, NULL, result);
   braid_graph_destroy(model);
   return status;

@@ -24,6 +24,8 @@ struct braid_trainer {
   int64_t correct, seen; /* within the epoch */
 };
 
+/* Where its sessions run. */
+braid_session_options braid_trainer_place(const braid_trainer *trainer);
 /* Writes checkpoint-<step>.braid and drops all but the two newest. */
 BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
 /* Goes on from the newest usable checkpoint, if there is one: INVALID_ARGUMENT if it is of another run. */

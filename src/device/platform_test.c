@@ -1,0 +1,124 @@
+/* Platform files: what they name, what is refused and how it is said, and devices opened by those names. */
+#include "device/platform.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "braid/device.h"
+#include "oom.h"
+
+static const char kSplit[] = "devices:\n"
+                             "  - name: fpga0\n"
+                             "    device: opencl0\n"
+                             "    options: memory=separate\n"
+                             "    parts: 2\n"
+                             "    part_options: [unroll=4, \"unroll=8,simd=2\"]\n"
+                             "  - {name: card, device: \"null\", options: memory=65536}\n";
+
+static braid_platform *parse(const char *text) {
+  braid_platform *platform;
+  braid_status status = braid_platform_parse("p.yaml", text, strlen(text), &platform);
+  if (status != BRAID_OK) fail_msg("%s", braid_error_detail());
+  return platform;
+}
+
+static void test_names(void **state) {
+  (void)state;
+  braid_platform *platform = parse(kSplit);
+  int64_t part;
+  const braid_platform_device *fpga = braid_platform_find(platform, "fpga0", &part);
+  assert_non_null(fpga);
+  assert_int_equal(part, -1);
+  assert_ptr_equal(braid_platform_find(platform, "fpga0.1", &part), fpga);
+  assert_int_equal(part, 1);
+  for (size_t i = 0; i < 6; i++)
+    assert_null(braid_platform_find(
+        platform, ((const char *[]){"fpga0.2", "fpga0.-1", "fpga0.", "fpga0.x", "fpga", "card.0"})[i], &part));
+  assert_null(braid_platform_find(NULL, "fpga0", &part));
+  char options[64];
+  assert_true(braid_platform_options(fpga, 1, "cu=3", options, sizeof options));
+  assert_string_equal(options, "part=1,parts=2,memory=separate,unroll=8,simd=2,cu=3");
+  assert_true(braid_platform_options(fpga, -1, "", options, sizeof options));
+  assert_string_equal(options, "memory=separate");
+  assert_false(braid_platform_options(fpga, 0, "", options, 20));
+  braid_platform_free(platform);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"", "empty"},
+      {"devices:\n", "line"},
+      {"devices: []\n", "line"},
+      {"devices:\n  - {device: cpu}\n", "name"},
+      {"devices:\n  - {name: a}\n", "device"},
+      {"devices:\n  - {name: a, device: cpu, parst: 2}\n", "parst"},
+      {"devices:\n  - {name: a, device: cpu, parts: two}\n", "two"},
+      {"devices:\n  - {name: a, device: cpu, parts: -1}\n", "-1 parts"},
+      {"devices:\n  - {name: a, device: cpu, parts: 65}\n", "65 parts"},
+      {"devices:\n  - {name: a, device: cpu, parts: 99999999999999999999}\n", "99999999999999999999"},
+      {"devices:\n  - {name: a.b, device: cpu}\n", "a.b"},
+      {"devices:\n  - {name: 1, device: cpu}\n", "expected a letter"},
+      {"devices:\n  - {name: a, device: cpu}\n  - {name: a, device: cpu}\n", "two devices"},
+      {"devices:\n  - {name: a, device: cpu, part_options: [x=1]}\n", "part_options"},
+      {"devices:\n  - &x {name: a, device: cpu}\n  - *x\n", "line"},
+      {"devices: [[[[[[[[[[", "line"},
+      {"\x01\xff", "p.yaml"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_platform *platform;
+    assert_int_equal(braid_platform_parse("p.yaml", cases[i].text, strlen(cases[i].text), &platform),
+                     BRAID_INVALID_FILE);
+    assert_null(platform);
+    print_message("%s\n", braid_error_detail());
+    assert_non_null(strstr(braid_error_detail(), "p.yaml"));
+    assert_non_null(strstr(braid_error_detail(), cases[i].said));
+  }
+}
+
+static void write_text(char *path, const char *text) {
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  assert_int_equal(write(file, text, strlen(text)), strlen(text));
+  close(file);
+}
+
+static void test_registry(void **state) {
+  (void)state;
+  char path[] = "/tmp/braid-platform-XXXXXX";
+  write_text(path, "devices:\n  - {name: card, device: \"null\", options: memory=65536}\n"
+                   "  - {name: gone, device: nothing, parts: 3}\n");
+  braid_registry *registry;
+  assert_int_equal(braid_registry_create(NULL, &registry), BRAID_OK);
+  size_t before, after;
+  assert_int_equal(braid_registry_devices(registry, NULL, 0, &before), BRAID_OK);
+  assert_int_equal(braid_registry_load_platform(registry, "/nowhere/p.yaml"), BRAID_NOT_FOUND);
+  assert_int_equal(braid_registry_load_platform(registry, path), BRAID_OK);
+  assert_int_equal(braid_registry_load_platform(registry, path), BRAID_INVALID_ARGUMENT);
+  unlink(path);
+  braid_device_info *infos = calloc(before + 1, sizeof *infos);
+  assert_int_equal(braid_registry_devices(registry, infos, before + 1, &after), BRAID_OK);
+  assert_int_equal(after, before + 1); /* what is made of nothing is not listed */
+  assert_string_equal(infos[before].name, "card");
+  free(infos);
+  braid_device *device;
+  assert_int_equal(braid_device_open(registry, "card", &device), BRAID_OK);
+  assert_string_equal(braid_device_get_info(device)->name, "card");
+  assert_int_equal(braid_device_get_info(device)->memory_bytes, 65536);
+  braid_device_close(device);
+  assert_int_equal(braid_device_open(registry, "gone.1", &device), BRAID_NOT_FOUND);
+  assert_non_null(strstr(braid_error_detail(), "nothing"));
+  assert_int_equal(braid_device_open(registry, "gone.3", &device), BRAID_NOT_FOUND);
+  assert_non_null(strstr(braid_error_detail(), "gone.0 to gone.2"));
+  braid_registry_destroy(registry);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_registry)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
