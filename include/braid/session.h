@@ -23,8 +23,9 @@ typedef struct braid_session_options {
   bool no_reuse;       /* every value keeps its own memory (for debugging and comparison) */
   const char *trace;   /* write a Chrome/Perfetto trace of all runs here when the session is destroyed; NULL: none */
   /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ?, the device by its
-   * name or its number in `devices`; the first that matches counts. NULL: each node goes to the first device that has a
-   * kernel for it. */
+   * name or its number in `devices`; the first that matches counts. With "auto" in the list the other nodes go where
+   * they end soonest, so that independent branches run side by side, by a model of the devices' speed. Without it each
+   * goes to the first device that has a kernel for it. */
   const char *place;
   /* A run that takes longer ends with TIMEOUT and the name of the node it hangs at; 0: no limit. */
   int64_t timeout_ms;
@@ -39,8 +40,9 @@ BRAID_API void braid_session_destroy(braid_session *session);
 
 /* Host memory bound to the graph's inputs and outputs, in their order: PLAIN, of exactly the bytes their descriptions
  * say. Inputs are read and outputs written only during run; they must not overlap. An output pointer may be NULL (not
- * wanted), and so may `outputs`. Memory aligned to 8 bytes is used where it is, other memory is copied. A failure names
- * the node; the session can run again, but states may by then hold new values of the failed run beside old ones. */
+ * wanted), and so may `outputs`. Memory aligned to its elements is used where it is, other memory is copied. A failure
+ * names the node; the session can run again, but states may by then hold new values of the failed run beside old ones.
+ */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_run(braid_session *session, const void *const *inputs,
                                                           void *const *outputs);
 /* What the graph's inputs and outputs are once shapes are fixed. */

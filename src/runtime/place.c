@@ -1,43 +1,69 @@
-/* Where nodes run: the first device that has a kernel, or the one asked for by name. */
+/* Where nodes run: the first device that has a kernel, the one asked for by name, or (balance.c) where they end
+ * soonest. */
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/checked.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "runtime/plan.h"
 
-enum { kWhyBytes = 1024 };
+enum { kWhyBytes = 1024, kEntryBytes = 256 };
 
-/* Entry "pattern=device" of the list that matches `name`: its device, or -1; NOT_FOUND for a device that is not open.
- */
-static braid_status find_by_hand(const braid_plan *plan, const char *patterns, const char *name, int *out) {
-  *out = -1;
-  while (patterns && *patterns) {
-    patterns += strspn(patterns, " ,");
-    size_t length = strcspn(patterns, " ,");
-    if (!length) break;
-    char entry[256];
-    if (length >= sizeof entry) return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.60s...\" is too long", patterns);
-    memcpy(entry, patterns, length);
-    entry[length] = '\0';
-    patterns += length;
+static const char kAuto[] = "auto";
+
+/* Takes the next entry off the list; *more is false at its end. */
+static braid_status next_entry(const char **patterns, char entry[kEntryBytes], bool *more) {
+  *patterns += strspn(*patterns, " ,");
+  size_t length = strcspn(*patterns, " ,");
+  *more = length > 0;
+  if (length >= kEntryBytes) return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.60s...\" is too long", *patterns);
+  memcpy(entry, *patterns, length);
+  entry[length] = '\0';
+  *patterns += length;
+  return BRAID_OK;
+}
+
+/* The device that an entry names by label or number. */
+static braid_status device_named(const braid_plan *plan, const char *name, int *out) {
+  int64_t number;
+  if (braid_parse_i64(name, &number) && number >= 0 && (size_t)number < plan->device_count) {
+    *out = (int)number;
+    return BRAID_OK;
+  }
+  for (size_t i = 0; i < plan->device_count; i++) {
+    if (strcmp(plan->devices[i].label, name) != 0) continue;
+    *out = (int)i;
+    return BRAID_OK;
+  }
+  return braid_fail(BRAID_NOT_FOUND, "place: %s is not among the session's devices", name);
+}
+
+/* Checks every entry and looks for the first "pattern=device" that matches `name`: *device is its device, -1 if none
+ * does; *balanced: the list has "auto". */
+static braid_status find_by_hand(const braid_plan *plan, const char *patterns, const char *name, int *device,
+                                 bool *balanced) {
+  *device = -1;
+  *balanced = false;
+  if (!patterns) return BRAID_OK;
+  for (;;) {
+    char entry[kEntryBytes];
+    bool more;
+    BRAID_TRY(next_entry(&patterns, entry, &more));
+    if (!more) return BRAID_OK;
+    if (strcmp(entry, kAuto) == 0) {
+      *balanced = true;
+      continue;
+    }
     char *equals = strrchr(entry, '=');
     if (!equals || equals == entry)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%s\", expected pattern=device", entry);
+      return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%s\", expected pattern=device or auto", entry);
     *equals = '\0';
-    int64_t number = -1;
-    if (!braid_parse_i64(equals + 1, &number)) number = -1;
-    int device = number >= 0 && (size_t)number < plan->device_count ? (int)number : -1;
-    for (size_t i = 0; device < 0 && i < plan->device_count; i++)
-      if (strcmp(plan->devices[i].label, equals + 1) == 0) device = (int)i;
-    if (device < 0) return braid_fail(BRAID_NOT_FOUND, "place: %s is not among the session's devices", equals + 1);
-    if (fnmatch(entry, name, 0) == 0) {
-      *out = device;
-      return BRAID_OK;
-    }
+    int named;
+    BRAID_TRY(device_named(plan, equals + 1, &named));
+    if (*device < 0 && fnmatch(entry, name, 0) == 0) *device = named;
   }
-  return BRAID_OK;
 }
 
 static braid_operand operand_of(const braid_plan *plan, braid_value_id id) {
@@ -47,62 +73,85 @@ static braid_operand operand_of(const braid_plan *plan, braid_value_id id) {
   return (braid_operand){true, value->desc, constant ? braid_tensor_const_data(value->tensor) : NULL};
 }
 
-/* Tries the devices in order, the one asked for alone if there is one. Reasons of those passed over go to `why`. */
-static braid_status choose(const braid_plan *plan, const braid_node_desc *desc, int by_hand, char *why,
-                           braid_placement *out) {
-  size_t used = 0;
+/* Asks the devices in order, the one asked for alone if there is one, and lists each one's kernel in `candidates`; all
+ * of them, or only up to the first that has one. Reasons of those passed over go to `why`. */
+static braid_status ask(const braid_plan *plan, const braid_node_desc *desc, int by_hand, bool all, char *why,
+                        const braid_kernel **candidates) {
+  size_t used = 0, found = 0;
   why[0] = '\0';
-  for (size_t i = 0; i < plan->device_count; i++) {
+  for (size_t i = 0; i < plan->device_count && (all || !found); i++) {
+    candidates[i] = NULL;
     if (by_hand >= 0 && (size_t)by_hand != i) continue;
     char reason[kWhyBytes / 2];
-    const braid_kernel *kernel = braid_device_find_kernel(plan->devices[i].device, desc, reason, sizeof reason);
+    candidates[i] = braid_device_find_kernel(plan->devices[i].device, desc, reason, sizeof reason);
+    if (candidates[i]) found++;
     if (reason[0] && used < kWhyBytes) {
       int wrote = plan->device_count > 1 ? snprintf(why + used, kWhyBytes - used, "%s%s: %s", used ? "; " : "",
                                                     plan->devices[i].label, reason)
                                          : snprintf(why + used, kWhyBytes - used, "%s", reason);
       if (wrote > 0) used += (size_t)wrote;
     }
-    if (!kernel) continue;
-    *out = (braid_placement){.device = (int)i, .kernel = kernel};
-    return BRAID_OK;
   }
+  if (found) return BRAID_OK;
   return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): no device can run it: %.600s", desc->name, desc->op, why);
 }
 
-static braid_status place_node(braid_plan *plan, const braid_node *node, const char *patterns, braid_operand *operands,
-                               braid_placement *out) {
-  for (size_t i = 0; i < node->input_count; i++) operands[i] = operand_of(plan, node->inputs[i]);
-  braid_operand *results = operands + node->input_count;
+typedef struct placing {
+  braid_plan *plan;
+  const char *patterns;
+  braid_operand *operands;         /* for the node with the most */
+  const braid_kernel **candidates; /* node x device */
+  bool balanced;
+} placing;
+
+static braid_status place_node(placing *p, size_t id) {
+  braid_plan *plan = p->plan;
+  const braid_node *node = &plan->graph->nodes[id];
+  for (size_t i = 0; i < node->input_count; i++) p->operands[i] = operand_of(plan, node->inputs[i]);
+  braid_operand *results = p->operands + node->input_count;
   for (size_t i = 0; i < node->output_count; i++) results[i] = operand_of(plan, node->outputs[i]);
   braid_node_desc desc = {.op = node->op->name,
                           .name = node->name,
                           .attrs = &node->attrs,
                           .input_count = node->input_count,
                           .output_count = node->output_count,
-                          .inputs = operands,
+                          .inputs = p->operands,
                           .outputs = results,
                           .training = plan->training};
   int by_hand;
-  BRAID_TRY(find_by_hand(plan, patterns, node->name, &by_hand));
+  BRAID_TRY(find_by_hand(plan, p->patterns, node->name, &by_hand, &p->balanced));
   char why[kWhyBytes];
-  BRAID_TRY(choose(plan, &desc, by_hand, why, out));
-  out->why = why[0] ? braid_arena_text(plan->arena, why, strlen(why)) : "";
+  const braid_kernel **candidates = p->candidates + id * plan->device_count;
+  BRAID_TRY(ask(plan, &desc, by_hand, p->balanced, why, candidates));
+  braid_placement *out = &plan->places[id];
+  for (size_t i = 0; i < plan->device_count && out->device < 0; i++)
+    if (candidates[i]) *out = (braid_placement){.device = (int)i, .kernel = candidates[i], .why = ""};
+  if (why[0]) out->why = braid_arena_text(plan->arena, why, strlen(why));
   return out->why ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static braid_status place_all(placing *p) {
+  const braid_graph *graph = p->plan->graph;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    p->plan->places[i] = (braid_placement){.device = -1, .why = ""};
+    if (!p->plan->views[i]) BRAID_TRY(place_node(p, i));
+  }
+  return p->balanced ? braid_plan_balance(p->plan, (const braid_kernel *const *)p->candidates) : BRAID_OK;
 }
 
 braid_status braid_plan_place(braid_plan *plan, const char *patterns) {
   const braid_graph *graph = plan->graph;
-  size_t most = 1;
+  size_t most = 1, cells;
   for (size_t i = 0; i < graph->node_count; i++) {
     size_t operands = graph->nodes[i].input_count + graph->nodes[i].output_count;
     if (operands > most) most = operands;
   }
-  braid_operand *operands = braid_zalloc_array(plan->allocator, most, sizeof *operands);
-  braid_status status = operands ? BRAID_OK : BRAID_NO_MEMORY;
-  for (size_t i = 0; status == BRAID_OK && i < graph->node_count; i++) {
-    plan->places[i] = (braid_placement){.device = -1, .why = ""};
-    if (!plan->views[i]) status = place_node(plan, &graph->nodes[i], patterns, operands, &plan->places[i]);
-  }
-  braid_free(plan->allocator, operands);
+  if (!braid_mul_size(graph->node_count + 1, plan->device_count, &cells)) return BRAID_NO_MEMORY;
+  placing p = {.plan = plan, .patterns = patterns};
+  p.operands = braid_zalloc_array(plan->allocator, most, sizeof *p.operands);
+  p.candidates = braid_zalloc_array(plan->allocator, cells, sizeof *p.candidates);
+  braid_status status = p.operands && p.candidates ? place_all(&p) : BRAID_NO_MEMORY;
+  braid_free(plan->allocator, p.operands);
+  braid_free(plan->allocator, p.candidates);
   return status;
 }

@@ -128,6 +128,8 @@ void braid_plan_deinit(braid_plan *plan);
 
 /* --- stages --- */
 BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const char *patterns);
+/* Places every node where it ends soonest; `candidates`: per node and device its kernel there, NULL: none. */
+BRAID_MUST_CHECK braid_status braid_plan_balance(braid_plan *plan, const braid_kernel *const *candidates);
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_share(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_memory(braid_plan *plan);

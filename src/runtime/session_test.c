@@ -482,6 +482,8 @@ static void test_out_of_memory(void **state) {
   assert_true(oom_sweep(attempt, &(braid_session_options){.threads = 1}) > 50);
   braid_session_options two = {.devices = "cpu cpu:memory=separate", .threads = 1, .place = "next=1"};
   assert_true(oom_sweep(attempt, &two) > 50);
+  two.place = "auto,next=1";
+  assert_true(oom_sweep(attempt, &two) > 50);
 }
 
 /* A steady-state run allocates nothing. */
