@@ -150,6 +150,7 @@ static braid_status measure(const options *o, braid_graph *graph) {
     status = cli_make_value(braid_session_input(session, i), &buffers.inputs[i]);
   }
   if (status == BRAID_OK) status = cli_measure(&buffers, session, o->runs, &latency);
+  if (status == BRAID_OK) status = braid_session_save_trace(session);
   if (status == BRAID_OK) status = show(o, session, &latency);
   cli_buffers_destroy(&buffers);
   braid_session_destroy(session);
@@ -166,7 +167,7 @@ int cli_bench(int argc, char **argv) {
       {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.runs = 20, .nodes = 15};
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  cli_parse(&argp, argc, argv, &o);
   cli_catch_interrupt();
   braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o.place);

@@ -32,6 +32,11 @@ CLI_COMMANDS(CLI_DECLARE)
 #undef CLI_DECLARE
 
 /* --- options that several commands share (options.c) --- */
+/* Whether --json is among the arguments. */
+bool cli_wants_json(int argc, char **argv);
+/* argp_parse; with --json among the arguments a usage error is also a document on standard output. */
+void cli_parse(const struct argp *argp, int argc, char **argv, void *input);
+
 typedef struct cli_common {
   bool json, verbose;
 } cli_common;
@@ -77,6 +82,8 @@ int cli_fail(const cli_common *common, const char *command, braid_status status)
 /* The same for a failure of the command's own; printf format. */
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);
+/* Prints {"error": {"status": ..., "detail": ...}} on standard output. */
+void cli_print_error_json(const char *kind, const char *detail);
 /* Ctrl-C: the first sets the flag, the second ends the program at once. */
 void cli_catch_interrupt(void);
 bool cli_interrupted(void);

@@ -300,7 +300,7 @@ int cli_conformance(int argc, char **argv) {
   conformance run = {.jobs = (int)sysconf(_SC_NPROCESSORS_ONLN), .pipe = {-1, -1}};
   if (run.jobs < 1) run.jobs = 1;
   if (run.jobs > MAX_JOBS) run.jobs = MAX_JOBS;
-  argp_parse(&argp, argc, argv, 0, NULL, &run);
+  cli_parse(&argp, argc, argv, &run);
   cli_start_log(&run.common);
   braid_status status = braid_cases_find(NULL, run.directory, &run.cases);
   if (status != BRAID_OK) return cli_fail(&run.common, "conformance", status);
@@ -312,7 +312,9 @@ int cli_conformance(int argc, char **argv) {
     code = cli_fail_text(&run.common, "conformance", CLI_USAGE, "%s: no case matches", run.directory);
   } else {
     supervise(&run);
-    code = cli_interrupted() ? CLI_INTERRUPTED : report(&run);
+    code = cli_interrupted() ? cli_fail_text(&run.common, "conformance", CLI_INTERRUPTED,
+                                             "interrupted after %zu of %zu cases", done(&run), run.count)
+                             : report(&run);
   }
   if (run.shared) munmap(run.shared, sizeof *run.shared);
   for (int i = 0; i < 2; i++)

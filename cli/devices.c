@@ -148,9 +148,9 @@ int cli_devices(int argc, char **argv) {
       {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
-  static const struct argp argp = {table, parse, "", doc, children, NULL, NULL};
+  static const struct argp argp = {table, parse, NULL, doc, children, NULL, NULL};
   options o = {.check = NULL};
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  cli_parse(&argp, argc, argv, &o);
   size_t failures = 0;
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = o.check ? check(&o, o.place.registry, &failures) : list(&o, o.place.registry);

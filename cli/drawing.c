@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "drawing.h"
@@ -236,20 +237,24 @@ static void put_drawing(FILE *file, const drawing *d, const layout *l) {
   fputs("</svg>\n", file);
 }
 
-/* Whole or not at all: into a file beside it, then renamed. */
+/* Whole or not at all: into a file beside it, then renamed. A device or a pipe, which that would replace, is written in
+ * place. */
 static braid_status write_file(const char *path, const drawing *d, const layout *l) {
-  char *temporary;
-  if (asprintf(&temporary, "%s.tmp-%ld", path, (long)getpid()) < 0) return BRAID_NO_MEMORY;
-  FILE *file = fopen(temporary, "we");
+  struct stat about;
+  bool in_place = stat(path, &about) == 0 && !S_ISREG(about.st_mode);
+  char *target;
+  int length = in_place ? asprintf(&target, "%s", path) : asprintf(&target, "%s.tmp-%ld", path, (long)getpid());
+  if (length < 0) return BRAID_NO_MEMORY;
+  FILE *file = fopen(target, "we");
   bool good = file != NULL;
   if (good) {
     put_drawing(file, d, l);
     good = !ferror(file);
-    good = fclose(file) == 0 && good && rename(temporary, path) == 0;
+    good = fclose(file) == 0 && good && (in_place || rename(target, path) == 0);
   }
   braid_status status = good ? BRAID_OK : braid_fail(BRAID_IO, "%s: cannot write: %s", path, strerror(errno));
-  if (!good && file) unlink(temporary);
-  free(temporary);
+  if (!good && file && !in_place) unlink(target);
+  free(target);
   return status;
 }
 

@@ -199,7 +199,7 @@ int cli_inspect(int argc, char **argv) {
       {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.svg = NULL};
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  cli_parse(&argp, argc, argv, &o);
   braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = cli_load(&o.source, &graph);

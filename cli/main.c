@@ -47,7 +47,7 @@ static size_t distance(const char *a, const char *b) {
   return cost[rows][columns];
 }
 
-static int unknown_command(const char *name) {
+static int unknown_command(const char *name, int argc, char **argv) {
   size_t nearest = 0, least = SIZE_MAX;
   for (size_t i = 0; i < COMMAND_COUNT; i++) {
     size_t edits = distance(name, commands[i].name);
@@ -56,6 +56,7 @@ static int unknown_command(const char *name) {
   fprintf(stderr, "braid: there is no command \"%s\"", name);
   if (least <= 3 && least < strlen(name)) fprintf(stderr, ", did you mean \"%s\"?", commands[nearest].name);
   fputs("\n`braid --help` lists the commands.\n", stderr);
+  if (cli_wants_json(argc, argv)) cli_print_error_json("invalid argument", "there is no such command");
   return CLI_USAGE;
 }
 
@@ -94,5 +95,5 @@ int main(int argc, char **argv) {
     perror("braid: standard output");
     return code ? code : CLI_FAILED;
   }
-  return unknown_command(name);
+  return unknown_command(name, argc, argv);
 }

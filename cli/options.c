@@ -6,6 +6,50 @@
 
 #include "cli.h"
 
+/* --- usage errors as JSON -------------------------------------------------------------------------------------------
+ * argp and getopt write to `stderr` and end the program. While they parse, `stderr` is a stream in memory, and what
+ * ends the program passes on what they wrote. */
+static struct {
+  FILE *standard_error, *collected;
+  char *text;
+  size_t bytes;
+} usage;
+
+static void end_usage_error(void) {
+  if (!usage.collected) return;
+  stderr = usage.standard_error;
+  fclose(usage.collected);
+  usage.collected = NULL;
+  if (!usage.text) return;
+  fputs(usage.text, stderr);
+  char *line = strchr(usage.text, ' '), *detail = line ? strstr(line, ": ") : NULL;
+  detail = detail ? detail + 2 : usage.text;
+  detail[strcspn(detail, "\n")] = '\0';
+  if (*detail) cli_print_error_json("invalid argument", detail);
+  free(usage.text);
+  usage.text = NULL;
+}
+
+/* argp takes the beginning of an option too. */
+bool cli_wants_json(int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    size_t length = strlen(argv[i]);
+    if (length >= 3 && strncmp(argv[i], "--json", length) == 0) return true;
+  }
+  return false;
+}
+
+void cli_parse(const struct argp *argp, int argc, char **argv, void *input) {
+  if (cli_wants_json(argc, argv) && atexit(end_usage_error) == 0) {
+    usage.standard_error = stderr;
+    usage.collected = open_memstream(&usage.text, &usage.bytes);
+    if (usage.collected) stderr = usage.collected;
+  }
+  argp_parse(argp, argc, argv, 0, NULL, input);
+  end_usage_error();
+}
+
+/* --- numbers ------------------------------------------------------------------------------------------------------ */
 int64_t cli_integer(struct argp_state *state, const char *option, const char *text, int64_t least, int64_t most) {
   char *end;
   errno = 0;

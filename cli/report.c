@@ -36,16 +36,20 @@ static int exit_code(braid_status status) {
   }
 }
 
-static void print_failure(const cli_common *common, const char *command, const char *kind, const char *detail) {
-  clear_line();
-  fprintf(stderr, "braid %s: %s\n", command, detail[0] ? detail : kind);
+void cli_print_error_json(const char *kind, const char *detail) {
   cli_json json;
-  if (!common->json || !cli_json_begin(&json)) return;
+  if (!cli_json_begin(&json)) return;
   cli_json_object(&json, "error");
   cli_json_string(&json, "status", kind);
   cli_json_string(&json, "detail", detail);
   cli_json_close(&json, '}');
   cli_json_end(&json);
+}
+
+static void print_failure(const cli_common *common, const char *command, const char *kind, const char *detail) {
+  clear_line();
+  fprintf(stderr, "braid %s: %s\n", command, detail[0] ? detail : kind);
+  if (common->json) cli_print_error_json(kind, detail);
 }
 
 int cli_fail(const cli_common *common, const char *command, braid_status status) {
@@ -59,7 +63,11 @@ int cli_fail_text(const cli_common *common, const char *command, int code, const
   va_start(arguments, format);
   vsnprintf(detail, sizeof detail, format, arguments);
   va_end(arguments);
-  print_failure(common, command, code == CLI_USAGE ? "invalid argument" : "failed", detail);
+  print_failure(common, command,
+                code == CLI_USAGE         ? "invalid argument"
+                : code == CLI_INTERRUPTED ? "cancelled"
+                                          : "failed",
+                detail);
   return code;
 }
 

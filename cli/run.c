@@ -29,6 +29,14 @@ typedef struct options {
 
 enum { KEY_TOP = 1, KEY_LABELS, KEY_BENCH, KEY_PREPROCESS, KEY_EXPLAIN };
 
+/* The text goes to standard error when an array goes to standard output. */
+static FILE *text_file(const options *o) {
+  for (size_t i = 0; i < o->outputs.count; i++) {
+    if (strcmp(o->outputs.values[i], "-") == 0) return stderr;
+  }
+  return stdout;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
   switch (key) {
@@ -60,6 +68,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case ARGP_KEY_END:
     if (!o->inputs.count) argp_error(state, "an --input is expected");
+    if (o->common.json && text_file(o) == stderr) {
+      argp_error(state, "--output - and --json both want standard output");
+    }
     if (o->labels && !o->top) o->top = 5;
     return 0;
   default:
@@ -106,15 +117,26 @@ static const char *output_name(const braid_graph *graph, size_t index) {
   return braid_graph_value(graph, braid_graph_output(graph, index)).name;
 }
 
+/* The output that the k-th --output asks for: an index, or the number of outputs if there is none. */
+static size_t find_output(const options *o, const braid_graph *graph, size_t k) {
+  size_t at = 0, count = braid_graph_output_count(graph);
+  const char *name = o->outputs.names[k];
+  while (name && at < count && strcmp(output_name(graph, at), name) != 0) at++;
+  return at;
+}
+
+static braid_status check_outputs(const options *o, const braid_graph *graph) {
+  for (size_t k = 0; k < o->outputs.count; k++) {
+    if (find_output(o, graph, k) < braid_graph_output_count(graph)) continue;
+    return braid_fail(BRAID_NOT_FOUND, "--output: the model has no output named \"%s\"",
+                      o->outputs.names[k] ? o->outputs.names[k] : "");
+  }
+  return BRAID_OK;
+}
+
 static braid_status save_outputs(const options *o, const braid_graph *graph, const cli_buffers *buffers) {
   for (size_t k = 0; k < o->outputs.count; k++) {
-    const char *name = o->outputs.names[k];
-    size_t at = 0;
-    while (name && at < buffers->output_count && strcmp(output_name(graph, at), name) != 0) at++;
-    if (at >= buffers->output_count) {
-      return braid_fail(BRAID_NOT_FOUND, "--output: the model has no output named \"%s\"", name ? name : "");
-    }
-    braid_status status = braid_npy_save(o->outputs.values[k], buffers->outputs[at]);
+    braid_status status = braid_npy_save(o->outputs.values[k], buffers->outputs[find_output(o, graph, k)]);
     if (status != BRAID_OK) return status;
   }
   return BRAID_OK;
@@ -229,14 +251,6 @@ static void print_plan(const braid_session *session, FILE *file, cli_json *json)
   if (json) cli_json_close(json, ']');
 }
 
-/* The text goes to standard error when an array goes to standard output. */
-static FILE *text_file(const options *o) {
-  for (size_t i = 0; i < o->outputs.count; i++) {
-    if (strcmp(o->outputs.values[i], "-") == 0) return stderr;
-  }
-  return stdout;
-}
-
 static braid_status print_all(const options *o, const braid_graph *graph, const cli_buffers *buffers,
                               const braid_session *session, const cli_latency *latency, FILE *file, cli_json *json) {
   braid_status status = BRAID_OK;
@@ -283,6 +297,7 @@ static braid_status run_session(const options *o, const braid_graph *graph, brai
   if (status == BRAID_OK) {
     status = o->bench ? cli_measure(&buffers, session, o->bench, &latency) : cli_buffers_run(&buffers, session);
   }
+  if (status == BRAID_OK) status = braid_session_save_trace(session);
   if (status == BRAID_OK) status = save_outputs(o, graph, &buffers);
   if (status == BRAID_OK) status = show(o, graph, &buffers, session, &latency);
   cli_buffers_destroy(&buffers);
@@ -295,7 +310,8 @@ static braid_status run_model(const options *o, braid_graph *graph) {
   if (!tensors) return BRAID_NO_MEMORY;
   braid_session *session = NULL;
   braid_session_options place = cli_session_options(&o->place);
-  braid_status status = read_inputs(o, graph, tensors, count);
+  braid_status status = check_outputs(o, graph);
+  if (status == BRAID_OK) status = read_inputs(o, graph, tensors, count);
   if (status == BRAID_OK) status = braid_session_create(graph, &place, &session);
   if (status == BRAID_OK) status = run_session(o, graph, session, tensors);
   if (session) braid_session_destroy(session);
@@ -319,8 +335,8 @@ int cli_run(int argc, char **argv) {
       {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.top = 0};
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
-  cli_catch_interrupt();
+  cli_parse(&argp, argc, argv, &o);
+  if (o.bench) cli_catch_interrupt();
   braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = cli_load(&o.source, &graph);

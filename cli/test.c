@@ -54,8 +54,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   }
 }
 
-static void draw_progress(void *context, int64_t done, int64_t total) {
+static bool draw_progress(void *context, int64_t done, int64_t total) {
   cli_progress_update(context, done, total, NULL);
+  return !cli_interrupted();
 }
 
 static const char *class_name(const braid_dataset_info *info, int index, char *buffer, size_t bytes) {
@@ -170,7 +171,8 @@ int cli_test(int argc, char **argv) {
       {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.batch = 100, .worst = 5};
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  cli_parse(&argp, argc, argv, &o);
+  cli_catch_interrupt();
   braid_graph *graph = NULL;
   braid_dataset *dataset = NULL;
   double accuracy = 0;

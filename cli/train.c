@@ -59,7 +59,9 @@ static const struct argp_option table[] = {
     {"data", KEY_DATA, "SPEC", 0, "The data set to train on", 1},
     {"test", KEY_TEST, "SPEC", 0, "The data set to test on (default: the test part of --data)", 1},
     {"no-test", KEY_NO_TEST, NULL, 0, "Do not test after each epoch", 1},
-    {"out", KEY_OUT, "DIR", 0, "Where the model, checkpoints, event files and report go", 1},
+    {"out", KEY_OUT, "DIR", 0,
+     "Where the model, checkpoints, event files and report go; checkpoints of an earlier run are moved to DIR/earlier",
+     1},
     {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint in DIR", 1},
     {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "A checkpoint every N steps too, not only after each epoch", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
@@ -227,8 +229,12 @@ static bool on_step(void *context, const braid_train_progress *p) {
       cli_json_number(w->json, "measured_images_per_second", p->images_per_second);
       cli_json_close(w->json, '}');
     }
+  } else if (p->tested) {
+    w->progress.label = "testing";
+    cli_progress_update(&w->progress, p->tested, p->to_test, "");
   } else {
     char note[128], left[32];
+    w->progress.label = "training";
     snprintf(note, sizeof note, "loss %.3f  accuracy %.1f%%  %.0f images/s  %s left", p->loss, p->accuracy * 100,
              p->images_per_second, cli_format_seconds(p->seconds_left, left, sizeof left));
     cli_progress_update(&w->progress, p->step, p->steps, note);
@@ -316,7 +322,7 @@ int cli_train(int argc, char **argv) {
   options o = {.data = NULL};
   braid_train_options_init(&o.train);
   o.train.seed = 1;
-  argp_parse(&argp, argc, argv, 0, NULL, &o);
+  cli_parse(&argp, argc, argv, &o);
   o.train.devices = o.place.devices;
   o.train.place = o.place.patterns;
   o.train.threads = o.place.threads;

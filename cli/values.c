@@ -44,6 +44,10 @@ static braid_status is_array(const char *path, bool *array) {
   }
   ssize_t got = pread(file, head, sizeof head, 0);
   if (!standard) close(file);
+  if (got == 0) {
+    return braid_fail(BRAID_INVALID_FILE, "%s is empty; a .npy array, a JPEG or a PNG is expected",
+                      standard ? "standard input" : path);
+  }
   *array = got == (ssize_t)sizeof head && memcmp(head, "\x93NUMPY", sizeof head) == 0;
   return BRAID_OK;
 }

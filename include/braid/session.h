@@ -21,7 +21,7 @@ typedef struct braid_session_options {
   bool training;       /* kernels may not assume that parameters are constant */
   bool no_fusion;      /* run the graph node by node as given (for debugging and comparison) */
   bool no_reuse;       /* every value keeps its own memory (for debugging and comparison) */
-  const char *trace;   /* write a Chrome/Perfetto trace of all runs here when the session is destroyed; NULL: none */
+  const char *trace;   /* a Chrome/Perfetto trace of all runs, opened now, written at the end; NULL: none */
   /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ?, the device by its
    * name or its number in `devices`; the first that matches counts. With "auto" in the list the other nodes go where
    * they end soonest, so that independent branches run side by side, by a model of the devices' speed. Without it each
@@ -35,7 +35,10 @@ typedef struct braid_session_options {
 /* options may be NULL. The graph is not changed and may be destroyed. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_create(const braid_graph *graph,
                                                              const braid_session_options *options, braid_session **out);
-/* Waits for work under way, writes the trace. NULL is allowed. */
+/* Ends the trace and writes it: IO names the file. Nothing to do without one. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_session_save_trace(braid_session *session);
+/* Waits for work under way; writes the trace if that was not done, and warns in the log if it cannot. NULL is allowed.
+ */
 BRAID_API void braid_session_destroy(braid_session *session);
 
 /* Host memory bound to the graph's inputs and outputs, in their order: PLAIN, of exactly the bytes their descriptions

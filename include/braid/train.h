@@ -39,8 +39,10 @@ typedef struct braid_train_progress {
   double learning_rate, images_per_second, seconds_left;
   bool epoch_done;
   double test_loss, test_accuracy; /* at epoch_done with a test set, else NAN */
+  int64_t tested, to_test;         /* samples, while the test of an epoch's end runs; else 0 */
 } braid_train_progress;
-/* Return false to stop: the trainer writes a checkpoint and returns CANCELLED. */
+/* Called after every step, during tests, and after every epoch. Return false to stop: the trainer writes a checkpoint
+ * and returns CANCELLED. */
 typedef bool braid_train_callback(void *context, const braid_train_progress *progress);
 
 typedef struct braid_trainer braid_trainer;
@@ -66,9 +68,11 @@ typedef struct braid_test_result {
   int32_t *worst_guess, *worst_label;
   double *worst_loss;
 } braid_test_result;
+/* Called after every batch with the samples done; return false to stop: the test returns CANCELLED. */
+typedef bool braid_test_callback(void *context, int64_t done, int64_t total);
+/* `callback` may be NULL. The result is the caller's to deinit, also after a failure. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_t batch,
-                                                   const braid_session_options *options,
-                                                   void (*progress)(void *context, int64_t done, int64_t total),
+                                                   const braid_session_options *options, braid_test_callback *callback,
                                                    void *context, braid_test_result *result);
 BRAID_API void braid_test_result_deinit(braid_test_result *result);
 

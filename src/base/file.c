@@ -29,7 +29,8 @@ static braid_status too_large(const char *path, size_t max_bytes) {
 }
 
 static braid_status cannot(const char *what, const char *path, int error) {
-  return braid_fail(error == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: cannot %s: %s", path, what, strerror(error));
+  braid_status status = error == ENOENT ? BRAID_NOT_FOUND : error == EISDIR ? BRAID_INVALID_FILE : BRAID_IO;
+  return braid_fail(status, "%s: cannot %s: %s", path, what, strerror(error));
 }
 
 /* Reads a pipe, terminal or device to its end. */

@@ -11,7 +11,7 @@ typedef struct braid_file_view {
   bool mapped;
   const braid_allocator *allocator;
 } braid_file_view;
-/* NOT_FOUND / IO with path and reason; OUT_OF_RANGE beyond max_bytes (0: no limit). Directories are IO. */
+/* NOT_FOUND / IO with path and reason; OUT_OF_RANGE beyond max_bytes (0: no limit). Directories are INVALID_FILE. */
 BRAID_MUST_CHECK braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                                               braid_file_view *out);
 void braid_file_close(braid_file_view *view);

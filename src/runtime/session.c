@@ -138,9 +138,15 @@ braid_status braid_session_create(const braid_graph *graph, const braid_session_
   return create(graph, &own, out);
 }
 
+braid_status braid_session_save_trace(braid_session *session) {
+  braid_trace *trace = session->trace;
+  session->trace = NULL;
+  return braid_trace_finish(trace);
+}
+
 void braid_session_destroy(braid_session *session) {
   if (!session) return;
-  if (braid_trace_finish(session->trace) != BRAID_OK)
+  if (braid_session_save_trace(session) != BRAID_OK)
     braid_log_write(BRAID_LOG_WARNING, "the trace was not written: %s", braid_error_detail());
   braid_session_unbind(session);
   braid_plan_deinit(&session->plan);

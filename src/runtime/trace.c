@@ -16,14 +16,14 @@ typedef struct braid_trace_entry {
 struct braid_trace {
   const braid_plan *plan;
   const braid_allocator *allocator;
-  char *path;
+  braid_writer *writer;
   uint64_t added;
   size_t *live; /* per step and space: planned bytes in use while it runs */
   braid_trace_entry entries[kRing];
 };
 
 static void free_trace(braid_trace *trace) {
-  braid_free(trace->allocator, trace->path);
+  braid_writer_abort(trace->writer);
   braid_free(trace->allocator, trace->live);
   braid_free(trace->allocator, trace);
 }
@@ -48,11 +48,12 @@ braid_status braid_trace_create(const braid_plan *plan, const char *path, braid_
   trace->plan = plan;
   trace->allocator = plan->allocator;
   trace->added = 0;
-  trace->path = braid_strdup(plan->allocator, path);
+  trace->writer = NULL;
   trace->live = braid_zalloc_array(plan->allocator, plan->steps.count * (size_t)plan->space_count, sizeof *trace->live);
-  if (!trace->path || !trace->live) {
+  braid_status status = trace->live ? braid_writer_open(plan->allocator, path, &trace->writer) : BRAID_NO_MEMORY;
+  if (status != BRAID_OK) {
     free_trace(trace);
-    return BRAID_NO_MEMORY;
+    return status;
   }
   count_live(plan, trace->live);
   *out = trace;
@@ -133,16 +134,12 @@ static braid_status write_entries(const braid_trace *trace, braid_writer *writer
 
 braid_status braid_trace_finish(braid_trace *trace) {
   if (!trace) return BRAID_OK;
-  braid_writer *writer;
   braid_text text;
   braid_text_init(&text, trace->allocator);
-  braid_status status = braid_writer_open(trace->allocator, trace->path, &writer);
+  braid_status status = write_entries(trace, trace->writer, &text);
   if (status == BRAID_OK) {
-    status = write_entries(trace, writer, &text);
-    if (status == BRAID_OK)
-      status = braid_writer_commit(writer);
-    else
-      braid_writer_abort(writer);
+    status = braid_writer_commit(trace->writer);
+    trace->writer = NULL;
   }
   braid_text_deinit(&text);
   free_trace(trace);

@@ -7,7 +7,8 @@
 
 typedef struct braid_trace braid_trace;
 
-/* `path` is written by finish. The plan must live until then. */
+/* The file is opened now, so that a path that cannot be written is known at once, and gets its name in finish. The plan
+ * must live until then. */
 BRAID_MUST_CHECK braid_status braid_trace_create(const braid_plan *plan, const char *path, braid_trace **out);
 /* Keeps one step's time; when the ring is full the oldest are forgotten. */
 void braid_trace_add(braid_trace *trace, braid_step_id step, int64_t start_ns, int64_t end_ns);

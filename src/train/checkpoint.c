@@ -318,12 +318,42 @@ braid_status braid_checkpoint_newest(const braid_allocator *allocator, const cha
     char path[4096];
     path_of(path, sizeof path, directory, found.steps[i]);
     status = braid_checkpoint_open(allocator, path, out);
-    if (status != BRAID_INVALID_FILE) continue;
+    if (status != BRAID_INVALID_FILE || i + 1 == found.count) continue;
     braid_log_write(BRAID_LOG_WARNING, "%s; going on from an older checkpoint", braid_error_detail());
     status = BRAID_OK;
   }
   braid_free(allocator, found.steps);
   return status;
+}
+
+braid_status braid_checkpoint_set_aside(const braid_allocator *allocator, const char *directory) {
+  listing found;
+  char folder[4000], from[4096], to[4096];
+  braid_status status = list(allocator, directory, &found);
+  if ((size_t)snprintf(folder, sizeof folder, "%s/earlier", directory) >= sizeof folder && status == BRAID_OK)
+    status = braid_fail(BRAID_OUT_OF_RANGE, "the folder name %.80s... is too long", directory);
+  if (status == BRAID_OK && found.count > 0) {
+    status = braid_make_directories(folder);
+    braid_log_write(BRAID_LOG_WARNING, "%s holds checkpoints of an earlier run: they are moved to %s", directory,
+                    folder);
+  }
+  for (size_t i = 0; status == BRAID_OK && i < found.count; i++) {
+    path_of(from, sizeof from, directory, found.steps[i]);
+    path_of(to, sizeof to, folder, found.steps[i]);
+    if (rename(from, to) != 0) status = braid_fail(BRAID_IO, "%s: cannot move to %s: %s", from, to, strerror(errno));
+  }
+  braid_free(allocator, found.steps);
+  return status;
+}
+
+static void remove_unfinished(const char *directory) {
+  DIR *folder = opendir(directory);
+  if (!folder) return;
+  for (struct dirent *entry; (entry = readdir(folder));) {
+    bool ours = strncmp(entry->d_name, "checkpoint-", strlen("checkpoint-")) == 0;
+    if (ours && strstr(entry->d_name, ".braid.tmp-")) unlinkat(dirfd(folder), entry->d_name, 0);
+  }
+  closedir(folder);
 }
 
 void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep) {
@@ -335,4 +365,5 @@ void braid_checkpoint_prune(const braid_allocator *allocator, const char *direct
       if (unlink(path) != 0) braid_log_write(BRAID_LOG_WARNING, "%s: cannot remove: %s", path, strerror(errno));
     }
   braid_free(allocator, found.steps);
+  remove_unfinished(directory);
 }

@@ -36,10 +36,13 @@ const char *braid_checkpoint_name(const braid_checkpoint_file *file, size_t inde
 const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char *name, braid_desc *desc);
 
 /* The newest checkpoint of a folder ("checkpoint-<step>.braid") that opens whole; a damaged newer one is passed over
- * with a warning in the log. *out is NULL if there is none. */
+ * with a warning in the log. *out is NULL if there is none; INVALID_FILE if all there are are damaged. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const char *directory,
                                                       braid_checkpoint_file **out);
-/* Removes all but the `keep` newest. */
+/* Moves checkpoints of an earlier run to DIRECTORY/earlier, with a warning in the log, so that they cannot be taken for
+ * those of a run that starts over. */
+BRAID_MUST_CHECK braid_status braid_checkpoint_set_aside(const braid_allocator *allocator, const char *directory);
+/* Removes all but the `keep` newest, and unfinished files that a killed run left. */
 void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep);
 
 #endif

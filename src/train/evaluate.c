@@ -106,8 +106,8 @@ static braid_status allocate_result(braid_test_result *result, int classes) {
   return all ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
-static braid_status run(evaluation *e, int64_t total, void (*progress)(void *context, int64_t done, int64_t total),
-                        void *context, braid_test_result *result) {
+static braid_status run(evaluation *e, int64_t total, braid_test_callback *callback, void *context,
+                        braid_test_result *result) {
   int64_t steps = braid_loader_steps(e->loader);
   for (int64_t s = 0; s < steps; s++) {
     braid_batch batch;
@@ -115,7 +115,9 @@ static braid_status run(evaluation *e, int64_t total, void (*progress)(void *con
     BRAID_TRY(braid_session_run(e->session, (const void *[]){batch.images}, (void *[]){e->scores}));
     for (int64_t i = 0; i < batch.count; i++)
       count_sample(e, result, e->scores + i * result->classes, batch.labels[i], batch.indices[i]);
-    if (progress) progress(context, result->samples, total);
+    if (callback && !callback(context, result->samples, total))
+      return braid_fail(BRAID_CANCELLED, "stopped after %lld of %lld samples", (long long)result->samples,
+                        (long long)total);
   }
   result->loss = e->loss_sum / (double)result->samples;
   result->accuracy = (double)e->correct / (double)result->samples;
@@ -124,8 +126,7 @@ static braid_status run(evaluation *e, int64_t total, void (*progress)(void *con
 }
 
 braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_t batch,
-                        const braid_session_options *options,
-                        void (*progress)(void *context, int64_t done, int64_t total), void *context,
+                        const braid_session_options *options, braid_test_callback *callback, void *context,
                         braid_test_result *result) {
   *result = (braid_test_result){0};
   braid_dataset_info info = braid_dataset_get_info(dataset);
@@ -134,7 +135,8 @@ braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_
   evaluation e = {.allocator = model->allocator};
   braid_status status = allocate_result(result, info.classes);
   if (status == BRAID_OK) status = prepare(&e, model, dataset, batch, options);
-  if (status == BRAID_OK) status = run(&e, info.samples, progress, context, result);
+  if (status == BRAID_OK) status = run(&e, info.samples, callback, context, result);
+  if (status == BRAID_OK) status = braid_session_save_trace(e.session);
   braid_loader_destroy(e.loader);
   braid_session_destroy(e.session);
   braid_free(e.allocator, e.scores);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/try.h"
 #include "base/vector.h"
 #include "train/checkpoint.h"
@@ -23,7 +24,35 @@ enum {
   kSeedHigh,
   kCounters
 };
-static const char kCountersName[] = "trainer/counters", kRecordName[] = "trainer/record";
+static const char kCountersName[] = "trainer/counters", kRecordName[] = "trainer/record",
+                  kOptionsName[] = "trainer/options";
+enum { kOwnSections = 3 }; /* those, beside one for each value */
+
+/* What a run may be resumed with another value of, though not to the same bits: X(field, name). */
+#define OTHER_OPTIONS(X)                                                                                               \
+  X(epochs, "number of epochs")                                                                                        \
+  X(label_smoothing, "label smoothing")                                                                                \
+  X(learning_rate, "learning rate")                                                                                    \
+  X(momentum, "momentum")                                                                                              \
+  X(weight_decay, "weight decay")                                                                                      \
+  X(beta1, "beta1")                                                                                                    \
+  X(beta2, "beta2")                                                                                                    \
+  X(epsilon, "epsilon")                                                                                                \
+  X(nesterov, "choice of Nesterov's momentum")                                                                         \
+  X(schedule, "schedule")                                                                                              \
+  X(warmup_steps, "number of warm-up steps")                                                                           \
+  X(step_epochs, "number of epochs between drops")                                                                     \
+  X(step_gamma, "factor of a drop")
+#define NAME(field, name) name,
+static const char *const kOptionNames[] = {OTHER_OPTIONS(NAME)};
+#undef NAME
+enum { kOptions = sizeof kOptionNames / sizeof *kOptionNames };
+
+static void read_options(const braid_trainer *trainer, double options[kOptions]) {
+#define VALUE(field, name) *options++ = (double)trainer->options.field;
+  OTHER_OPTIONS(VALUE)
+#undef VALUE
+}
 
 static bool is_kept(const braid_value *value) {
   return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
@@ -65,13 +94,17 @@ static braid_status put_all(braid_trainer *trainer, braid_checkpoint *checkpoint
   braid_desc desc;
   BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kCounters}));
   BRAID_TRY(braid_checkpoint_put(checkpoint, kCountersName, &desc, counters));
+  double options[kOptions];
+  read_options(trainer, options);
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kOptions}));
+  BRAID_TRY(braid_checkpoint_put(checkpoint, kOptionsName, &desc, options));
   BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 2, (int64_t[]){(int64_t)trainer->record.count, BRAID_RECORD_COLUMNS}));
   BRAID_TRY(braid_checkpoint_put(checkpoint, kRecordName, &desc, trainer->record.rows));
   return put_values(trainer, checkpoint);
 }
 
 braid_status braid_trainer_save(braid_trainer *trainer) {
-  size_t sections = 2;
+  size_t sections = kOwnSections;
   for (size_t i = 0; i < trainer->step->value_count; i++) sections += is_kept(&trainer->step->values[i]);
   char path[4096];
   snprintf(path, sizeof path, "%s/checkpoint-%010" PRId64 ".braid", trainer->options.out_directory,
@@ -112,7 +145,7 @@ static braid_status get_counters(braid_trainer *trainer, const braid_checkpoint_
   for (size_t i = 0; i < sizeof kSame / sizeof *kSame; i++)
     if (counters[kSame[i].index] != ours[kSame[i].index]) return other_run(kSame[i].name);
   if (!(counters[kEpoch] >= 0 && counters[kEpoch] < 0x1p31) ||
-      !(counters[kEpochStep] >= 0 && counters[kEpochStep] < (double)trainer->steps))
+      !(counters[kEpochStep] >= 0 && counters[kEpochStep] <= (double)trainer->steps))
     return other_run("position");
   trainer->epoch = (int64_t)counters[kEpoch];
   trainer->epoch_step = (int64_t)counters[kEpochStep];
@@ -120,6 +153,20 @@ static braid_status get_counters(braid_trainer *trainer, const braid_checkpoint_
   trainer->correct = (int64_t)counters[kCorrect];
   trainer->seen = (int64_t)counters[kSeen];
   trainer->epoch_seconds = counters[kSeconds];
+  return BRAID_OK;
+}
+
+/* Options may differ, and then the run is another one from here on: that is said. */
+static braid_status compare_options(const braid_trainer *trainer, const braid_checkpoint_file *file) {
+  double before[kOptions], now[kOptions];
+  braid_desc desc;
+  const void *data = braid_checkpoint_find(file, kOptionsName, &desc);
+  if (!data || desc.dtype != BRAID_F64 || braid_desc_count(&desc) != kOptions) return other_run("kind");
+  memcpy(before, data, sizeof before);
+  read_options(trainer, now);
+  for (int i = 0; i < kOptions; i++)
+    if (before[i] != now[i])
+      braid_log_write(BRAID_LOG_WARNING, "resuming with another %s: %g, it was %g", kOptionNames[i], now[i], before[i]);
   return BRAID_OK;
 }
 
@@ -152,8 +199,9 @@ static braid_status get_value(braid_trainer *trainer, const braid_checkpoint_fil
 static braid_status get_all(braid_trainer *trainer, const braid_checkpoint_file *file) {
   size_t kept = 0;
   for (size_t i = 0; i < trainer->step->value_count; i++) kept += is_kept(&trainer->step->values[i]);
-  if (braid_checkpoint_count(file) != kept + 2) return other_run("set of parameters");
+  if (braid_checkpoint_count(file) != kept + kOwnSections) return other_run("set of parameters");
   BRAID_TRY(get_counters(trainer, file));
+  BRAID_TRY(compare_options(trainer, file));
   BRAID_TRY(get_record(trainer, file));
   for (size_t i = 0; i < trainer->step->value_count; i++)
     if (is_kept(&trainer->step->values[i])) BRAID_TRY(get_value(trainer, file, &trainer->step->values[i]));
@@ -163,8 +211,15 @@ static braid_status get_all(braid_trainer *trainer, const braid_checkpoint_file 
 braid_status braid_trainer_load(braid_trainer *trainer) {
   braid_checkpoint_file *file;
   BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->options.out_directory, &file));
-  if (!file) return BRAID_OK;
+  if (!file) {
+    braid_log_write(BRAID_LOG_WARNING, "%s holds no checkpoint: training starts from the beginning",
+                    trainer->options.out_directory);
+    return BRAID_OK;
+  }
   braid_status status = get_all(trainer, file);
+  if (status == BRAID_OK)
+    braid_log_write(BRAID_LOG_INFO, "going on after epoch %lld, step %lld of %lld", (long long)trainer->epoch + 1,
+                    (long long)trainer->epoch_step, (long long)trainer->steps);
   braid_checkpoint_close(file);
   return status;
 }

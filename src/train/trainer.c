@@ -10,6 +10,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "braid/model.h"
+#include "train/checkpoint.h"
 #include "train/diagnose.h"
 #include "train/report.h"
 #include "train/schedule.h"
@@ -74,7 +75,9 @@ static braid_status copy_text(const braid_allocator *allocator, const char **tex
 static braid_status start_loader(braid_trainer *trainer) {
   braid_loader_options loading = {
       .batch = trainer->options.batch, .seed = trainer->options.seed, .shuffle = true, .augment = true};
-  return braid_loader_create(trainer->train, &loading, trainer->epoch, trainer->epoch_step, &trainer->loader);
+  bool at_end = trainer->epoch_step == trainer->steps;
+  return braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, at_end ? 0 : trainer->epoch_step,
+                             &trainer->loader);
 }
 
 braid_session_options braid_trainer_place(const braid_trainer *trainer) {
@@ -100,6 +103,7 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
   if (o->out_directory) BRAID_TRY(braid_make_directories(o->out_directory));
   if (o->resume) BRAID_TRY(braid_trainer_load(trainer));
+  if (o->out_directory && !o->resume) BRAID_TRY(braid_checkpoint_set_aside(trainer->allocator, o->out_directory));
   if (o->out_directory)
     BRAID_TRY(braid_events_open(trainer->allocator, o->out_directory,
                                 trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events));
@@ -194,11 +198,26 @@ static braid_status run_step(braid_trainer *trainer, double rate) {
 
 /* --- the end of an epoch -------------------------------------------------------------------------------------------
  */
-static braid_status evaluate(braid_trainer *trainer, braid_test_result *result) {
+/* The caller's callback, while a test runs. */
+typedef struct watcher {
+  braid_train_callback *callback;
+  void *context;
+  braid_train_progress progress;
+} watcher;
+
+static bool on_tested(void *context, int64_t done, int64_t total) {
+  watcher *w = context;
+  w->progress.tested = done;
+  w->progress.to_test = total;
+  return w->callback(w->context, &w->progress);
+}
+
+static braid_status evaluate(braid_trainer *trainer, watcher *w, braid_test_result *result) {
   braid_graph *model;
   BRAID_TRY(braid_trainer_model(trainer, &model));
   braid_session_options options = braid_trainer_place(trainer);
-  braid_status status = braid_test(model, trainer->test, trainer->options.batch, &options, NULL, NULL, result);
+  braid_status status =
+      braid_test(model, trainer->test, trainer->options.batch, &options, w->callback ? on_tested : NULL, w, result);
   braid_graph_destroy(model);
   return status;
 }
@@ -244,9 +263,12 @@ static braid_status save_model(braid_trainer *trainer) {
   return status;
 }
 
-static braid_status finish_epoch(braid_trainer *trainer, double rate, braid_train_progress *progress) {
+static braid_status finish_epoch(braid_trainer *trainer, double rate, watcher *w) {
   braid_test_result result = {.loss = NAN, .accuracy = NAN};
-  if (trainer->test) BRAID_TRY(evaluate(trainer, &result));
+  braid_train_progress *progress = &w->progress;
+  if (trainer->test) BRAID_TRY(evaluate(trainer, w, &result));
+  progress->tested = progress->to_test = 0;
+  progress->epoch_done = true;
   progress->test_loss = result.loss;
   progress->test_accuracy = result.accuracy;
   void *rows = braid_grow(trainer->allocator, trainer->record.rows, trainer->record.count, &trainer->record.capacity,
@@ -290,7 +312,6 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
       .learning_rate = rate,
       .images_per_second = per_step > 0 ? (double)trainer->options.batch / per_step : 0,
       .seconds_left = per_step * (double)left,
-      .epoch_done = trainer->epoch_step == trainer->steps,
       .test_loss = NAN,
       .test_accuracy = NAN,
   };
@@ -313,23 +334,28 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
   double seconds = 0; /* of training alone, for the rate */
   int64_t steps_done = 0;
   while (trainer->epoch < trainer->options.epochs) {
+    /* A run that was stopped during an epoch's test goes on with that test. */
+    bool only_test = trainer->epoch_step == trainer->steps;
     int64_t start = braid_now_ns();
-    double rate =
-        braid_learning_rate(&trainer->options, trainer->epoch * trainer->steps + trainer->epoch_step, trainer->steps);
-    BRAID_TRY(run_step(trainer, rate));
+    double rate = braid_learning_rate(
+        &trainer->options, trainer->epoch * trainer->steps + trainer->epoch_step - only_test, trainer->steps);
+    if (!only_test) BRAID_TRY(run_step(trainer, rate));
     double took = (double)(braid_now_ns() - start) * 1e-9;
     trainer->epoch_seconds += took;
     seconds += took;
-    steps_done++;
-    braid_train_progress progress = progress_of(trainer, rate, seconds, steps_done);
-    if (progress.epoch_done)
-      BRAID_TRY(finish_epoch(trainer, rate, &progress));
+    steps_done += !only_test;
+    watcher w = {callback, context, progress_of(trainer, rate, seconds, steps_done)};
+    braid_status status = BRAID_OK;
+    if (trainer->epoch_step == trainer->steps)
+      status = finish_epoch(trainer, rate, &w);
     else if (is_checkpoint_due(trainer))
-      BRAID_TRY(braid_trainer_save(trainer));
-    if (callback && !callback(context, &progress) && trainer->epoch < trainer->options.epochs)
+      status = braid_trainer_save(trainer);
+    if (status == BRAID_CANCELLED) return cancelled(trainer);
+    if (status != BRAID_OK) return status;
+    if (callback && !callback(context, &w.progress) && trainer->epoch < trainer->options.epochs)
       return cancelled(trainer);
   }
-  return BRAID_OK;
+  return braid_session_save_trace(trainer->session);
 }
 
 /* --- the trained model ---------------------------------------------------------------------------------------------
