@@ -107,17 +107,6 @@ static braid_status create_repeat(const braid_allocator *allocator, const braid_
 }
 
 /* --- pad ---------------------------------------------------------------------------------------------------------- */
-static int64_t padded_index(const char *mode, int64_t i, int64_t size) {
-  if (i >= 0 && i < size) return i;
-  if (strcmp(mode, "constant") == 0) return -1;
-  if (strcmp(mode, "edge") == 0) return i < 0 ? 0 : size - 1;
-  if (strcmp(mode, "wrap") == 0) return (i % size + size) % size;
-  if (size == 1) return 0;
-  int64_t period = 2 * (size - 1); /* reflect */
-  i = (i % period + period) % period;
-  return i < size ? i : period - i;
-}
-
 static braid_status create_pad(const braid_allocator *allocator, const braid_node_desc *node, void **state,
                                braid_prepared_info *info) {
   (void)info;
@@ -135,7 +124,7 @@ static braid_status create_pad(const braid_allocator *allocator, const braid_nod
   braid_map_strides(x->dims, x->rank, strides);
   for (int d = 0; d < y->rank; d++)
     for (int64_t i = 0; i < y->dims[d]; i++) {
-      int64_t from = padded_index(mode, i - begin[d], x->dims[d]);
+      int64_t from = braid_pad_source(mode, i - begin[d], x->dims[d]);
       map->tables[d][i] = from < 0 ? -1 : from * strides[d];
     }
   return done(map, state);

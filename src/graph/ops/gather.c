@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/try.h"
+#include "graph/onnx_dtype.h"
 #include "graph/ops/movement.h"
 
 static bool is_index(const braid_desc *desc) {
@@ -69,8 +70,8 @@ static braid_status gather_gradient(braid_gradient_context *context) {
   braid_value_id inputs[2] = {braid_gradient_of_output(context, 0), braid_gradient_input(context, 1)}, gradient;
   braid_node_id node;
   BRAID_TRY(braid_gradient_node(context, "GatherGrad", inputs, 2, &gradient, &node));
-  BRAID_TRY(braid_gradient_copy_attrs(context, node));
   BRAID_TRY(braid_graph_set_ints(context->graph, node, "input_shape", x.dims, (size_t)x.rank));
+  BRAID_TRY(braid_gradient_copy_attrs(context, node));
   return braid_gradient_give(context, 0, gradient);
 }
 
@@ -148,30 +149,99 @@ static braid_status infer_scatter_nd(const braid_infer *infer) {
   return braid_infer_output(infer, 0, x->dtype, x->rank, x->dims);
 }
 
-/* Zeros of the forward input's shape, into which dy is added. */
-static braid_status scatter_gradient(braid_gradient_context *context, const char *op) {
-  const braid_desc x = context->graph->values[braid_gradient_input(context, 0)].desc;
-  braid_value_id shape, zeros, gradient;
-  BRAID_TRY(braid_gradient_scalar(context, x.dtype, 0, &zeros));
-  BRAID_TRY(braid_gradient_ints(context, x.dims, (size_t)x.rank, &shape));
-  BRAID_TRY(braid_gradient_node(context, "Expand", (braid_value_id[]){zeros, shape}, 2, &zeros, NULL));
-  braid_value_id inputs[3] = {zeros, braid_gradient_input(context, 1), braid_gradient_of_output(context, 0)};
+/* Zeros of a forward value's type and shape. */
+static braid_status zeros_like(braid_gradient_context *context, braid_value_id value, braid_value_id *out) {
+  const braid_desc desc = context->graph->values[value].desc;
+  braid_value_id shape;
+  BRAID_TRY(braid_gradient_scalar(context, desc.dtype, 0, out));
+  BRAID_TRY(braid_gradient_ints(context, desc.dims, (size_t)desc.rank, &shape));
+  return braid_gradient_node(context, "Expand", (braid_value_id[]){*out, shape}, 2, out, NULL);
+}
+
+/* dy, added into zeros where `indices` say. */
+static braid_status add_into_zeros(braid_gradient_context *context, const char *op, braid_value_id indices) {
+  braid_value_id inputs[3] = {-1, indices, braid_gradient_of_output(context, 0)}, gradient;
+  BRAID_TRY(zeros_like(context, braid_gradient_input(context, 0), &inputs[0]));
   braid_node_id node;
   BRAID_TRY(braid_gradient_node(context, op, inputs, 3, &gradient, &node));
-  BRAID_TRY(braid_gradient_copy_attrs(context, node));
+  if (strcmp(op, "ScatterElements") == 0) {
+    const braid_attrs *attrs = &context->graph->nodes[context->node].attrs;
+    BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", braid_attr_int(attrs, "axis", 0)));
+  }
   BRAID_TRY(braid_graph_set_string(context->graph, node, "reduction", "add"));
   return braid_gradient_give(context, 0, gradient);
 }
 
 static braid_status gather_elements_gradient(braid_gradient_context *context) {
-  return scatter_gradient(context, "ScatterElements");
+  return add_into_zeros(context, "ScatterElements", braid_gradient_input(context, 1));
+}
+
+/* GatherND's indices with the batch's own coordinates before them: [places..., batch + tuple], int64. */
+static braid_status whole_indices(braid_gradient_context *context, int64_t batch, braid_value_id *indices) {
+  braid_graph *graph = context->graph;
+  braid_desc desc = graph->values[*indices].desc;
+  int64_t places = 1, inner = 1;
+  desc.dtype = BRAID_I64;
+  desc.dims[desc.rank - 1] = batch;
+  for (int i = 0; i < desc.rank - 1; i++) places *= desc.dims[i];
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &tensor));
+  int64_t *coordinates = braid_tensor_data(tensor);
+  for (int i = desc.rank - 2; i >= 0; i--) {
+    for (int64_t place = 0; i < batch && place < places; place++)
+      coordinates[place * batch + i] = place / inner % desc.dims[i];
+    inner *= desc.dims[i];
+  }
+  braid_value_id parts[2];
+  braid_status status = braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, &parts[0]);
+  braid_tensor_release(tensor);
+  if (status != BRAID_OK) return status;
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_node(context, "Cast", indices, 1, &parts[1], &node));
+  BRAID_TRY(braid_graph_set_int(graph, node, "to", braid_dtype_to_onnx(BRAID_I64)));
+  BRAID_TRY(braid_gradient_node(context, "Concat", parts, 2, indices, &node));
+  return braid_graph_set_int(graph, node, "axis", -1);
 }
 
 static braid_status gather_nd_gradient(braid_gradient_context *context) {
-  const braid_node *node = &context->graph->nodes[context->node];
-  if (braid_attr_int(&node->attrs, "batch_dims", 0))
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (GatherND): has no gradient with batch_dims", node->name);
-  return scatter_gradient(context, "ScatterND");
+  int64_t batch = braid_attr_int(&context->graph->nodes[context->node].attrs, "batch_dims", 0);
+  braid_value_id indices = braid_gradient_input(context, 1);
+  if (batch > 0) BRAID_TRY(whole_indices(context, batch, &indices));
+  return add_into_zeros(context, "ScatterND", indices);
+}
+
+/* What is written over gets none, and each update gets that of the place it was written to; of several updates of one
+ * place without a reduction each gets it, since which one stays is undefined. */
+static braid_status scatter_gradient(braid_gradient_context *context, const char *scatter, const char *gather) {
+  const braid_node *forward = &context->graph->nodes[context->node];
+  const char *reduction = braid_attr_string(&forward->attrs, "reduction", "none");
+  int64_t axis = braid_attr_int(&forward->attrs, "axis", 0);
+  bool adds = strcmp(reduction, "add") == 0, elements = strcmp(gather, "GatherElements") == 0;
+  if (!adds && strcmp(reduction, "none") != 0)
+    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): has no gradient with reduction %s", forward->name, scatter,
+                      reduction);
+  braid_value_id dy = braid_gradient_of_output(context, 0), indices = braid_gradient_input(context, 1), gradient = dy;
+  braid_node_id node;
+  if (braid_gradient_wanted(context, 0)) {
+    if (!adds) {
+      braid_value_id inputs[3] = {dy, indices};
+      BRAID_TRY(zeros_like(context, braid_gradient_input(context, 2), &inputs[2]));
+      BRAID_TRY(braid_gradient_node(context, scatter, inputs, 3, &gradient, &node));
+      if (elements) BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", axis));
+    }
+    BRAID_TRY(braid_gradient_give(context, 0, gradient));
+  }
+  if (!braid_gradient_wanted(context, 2)) return BRAID_OK;
+  BRAID_TRY(braid_gradient_node(context, gather, (braid_value_id[]){dy, indices}, 2, &gradient, &node));
+  if (elements) BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", axis));
+  return braid_gradient_give(context, 2, gradient);
+}
+
+static braid_status scatter_elements_gradient(braid_gradient_context *context) {
+  return scatter_gradient(context, "ScatterElements", "GatherElements");
+}
+static braid_status scatter_nd_gradient(braid_gradient_context *context) {
+  return scatter_gradient(context, "ScatterND", "GatherND");
 }
 
 /* --- one hot, triangles, sequences -------------------------------------------------------------------------------- */
@@ -222,6 +292,15 @@ static braid_status infer_reverse_sequence(const braid_infer *infer) {
   return braid_infer_output(infer, 0, x->dtype, x->rank, x->dims);
 }
 
+/* A permutation that is its own inverse. */
+static braid_status reverse_sequence_gradient(braid_gradient_context *context) {
+  braid_value_id inputs[2] = {braid_gradient_of_output(context, 0), braid_gradient_input(context, 1)}, gradient;
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_node(context, "ReverseSequence", inputs, 2, &gradient, &node));
+  BRAID_TRY(braid_gradient_copy_attrs(context, node));
+  return braid_gradient_give(context, 0, gradient);
+}
+
 /* --- shapes that follow from data --------------------------------------------------------------------------------- */
 static braid_status infer_non_zero(const braid_infer *infer) {
   const braid_desc *x = braid_infer_input(infer, 0);
@@ -252,17 +331,45 @@ static braid_status infer_compress(const braid_infer *infer) {
   return braid_infer_output(infer, 0, x->dtype, x->rank, dims);
 }
 
+/* A Gather of the places that the condition, known before the run, keeps. */
+static braid_status compress_gradient(braid_gradient_context *context) {
+  braid_graph *graph = context->graph;
+  const braid_node *forward = &graph->nodes[context->node];
+  const braid_desc x = graph->values[forward->inputs[0]].desc;
+  const braid_tensor *condition = braid_infer_constant(&(braid_infer){graph, (braid_node *)forward}, 1);
+  bool whole = !braid_attr_has(&forward->attrs, "axis");
+  int64_t axis = braid_attr_int(&forward->attrs, "axis", 0), length = braid_tensor_desc(condition)->dims[0];
+  int64_t *places = braid_zalloc_array(graph->allocator, (size_t)length + 1, sizeof *places), count = 0;
+  if (!places) return BRAID_NO_MEMORY;
+  for (int64_t i = 0; i < length; i++)
+    if (braid_tensor_get_i64(condition, i)) places[count++] = i;
+  braid_value_id inputs[2] = {braid_gradient_of_output(context, 0)}, gradient;
+  braid_status status = braid_gradient_ints(context, places, (size_t)count, &inputs[1]);
+  braid_free(graph->allocator, places);
+  if (status != BRAID_OK) return status;
+  int64_t elements = braid_desc_count(&x);
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_node(context, "GatherGrad", inputs, 2, &gradient, &node));
+  BRAID_TRY(braid_graph_set_int(graph, node, "axis", axis));
+  BRAID_TRY(braid_graph_set_ints(graph, node, "input_shape", whole ? &elements : x.dims, whole ? 1 : (size_t)x.rank));
+  if (whole) {
+    BRAID_TRY(braid_gradient_ints(context, x.dims, (size_t)x.rank, &inputs[1]));
+    BRAID_TRY(braid_gradient_node(context, "Reshape", (braid_value_id[]){gradient, inputs[1]}, 2, &gradient, NULL));
+  }
+  return braid_gradient_give(context, 0, gradient);
+}
+
 static const braid_op kOps[] = {
-    {"Compress", 2, 2, 1, 1, 0, infer_compress, NULL, NULL},
+    {"Compress", 2, 2, 1, 1, 0, infer_compress, NULL, compress_gradient},
     {"Gather", 2, 2, 1, 1, 0, infer_gather, NULL, gather_gradient},
     {"GatherElements", 2, 2, 1, 1, 0, infer_gather_elements, NULL, gather_elements_gradient},
     {"GatherGrad", 2, 2, 1, 1, 0, infer_gather_grad, NULL, NULL},
     {"GatherND", 2, 2, 1, 1, 0, infer_gather_nd, NULL, gather_nd_gradient},
     {"NonZero", 1, 1, 1, 1, 0, infer_non_zero, NULL, NULL},
     {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, NULL, NULL},
-    {"ReverseSequence", 2, 2, 1, 1, 0, infer_reverse_sequence, NULL, NULL},
-    {"ScatterElements", 3, 3, 1, 1, 0, infer_scatter_elements, NULL, NULL},
-    {"ScatterND", 3, 3, 1, 1, 0, infer_scatter_nd, NULL, NULL},
+    {"ReverseSequence", 2, 2, 1, 1, 0, infer_reverse_sequence, NULL, reverse_sequence_gradient},
+    {"ScatterElements", 3, 3, 1, 1, 0, infer_scatter_elements, NULL, scatter_elements_gradient},
+    {"ScatterND", 3, 3, 1, 1, 0, infer_scatter_nd, NULL, scatter_nd_gradient},
     {"Trilu", 1, 2, 1, 1, 0, infer_trilu, NULL, trilu_gradient},
 };
 

@@ -221,8 +221,8 @@ static braid_status shaped_gradient(braid_gradient_context *context, const char 
   for (size_t i = 1; i < count; i++) inputs[i] = forward->inputs[i];
   braid_node_id node;
   BRAID_TRY(braid_gradient_node(context, op, inputs, count, &gradient, &node));
-  BRAID_TRY(braid_gradient_copy_attrs(context, node));
   BRAID_TRY(braid_graph_set_ints(context->graph, node, "input_shape", desc.dims, (size_t)desc.rank));
+  BRAID_TRY(braid_gradient_copy_attrs(context, node));
   return braid_gradient_give(context, 0, gradient);
 }
 
@@ -303,6 +303,17 @@ bool braid_pad_init(const braid_desc *x, const int64_t *pads, size_t count, cons
   return true;
 }
 
+int64_t braid_pad_source(const char *mode, int64_t i, int64_t size) {
+  if (i >= 0 && i < size) return i;
+  if (strcmp(mode, "constant") == 0) return -1;
+  if (strcmp(mode, "edge") == 0) return i < 0 ? 0 : size - 1;
+  if (strcmp(mode, "wrap") == 0) return (i % size + size) % size;
+  if (size == 1) return 0;
+  int64_t period = 2 * (size - 1); /* reflect */
+  i = (i % period + period) % period;
+  return i < size ? i : period - i;
+}
+
 static braid_status pad_lists(const braid_infer *infer, const braid_desc *x, int64_t *begin, int64_t *end) {
   int64_t pads[2 * BRAID_MAX_RANK], axes[BRAID_MAX_RANK];
   size_t count, axis_count = (size_t)x->rank;
@@ -333,21 +344,55 @@ static braid_status infer_pad(const braid_infer *infer) {
 }
 
 /* With a constant, the gradient is the middle of dy. */
+static braid_status cut_gradient(braid_gradient_context *context, int rank, const int64_t *begin, const int64_t *end,
+                                 braid_value_id *gradient) {
+  int64_t pads[2 * BRAID_MAX_RANK];
+  for (int i = 0; i < rank; i++) pads[i] = -begin[i], pads[rank + i] = -end[i];
+  braid_value_id inputs[2] = {*gradient};
+  BRAID_TRY(braid_gradient_ints(context, pads, 2 * (size_t)rank, &inputs[1]));
+  return braid_gradient_node(context, "Pad", inputs, 2, gradient, NULL);
+}
+
+/* Otherwise Pad is a Gather along every padded axis, with fixed indices, and so its gradient adds up what came from the
+ * same place. */
+static braid_status scatter_gradient(braid_gradient_context *context, const braid_desc *x, const braid_desc *y,
+                                     const int64_t *begin, const char *mode, braid_value_id *gradient) {
+  const braid_allocator *allocator = context->graph->allocator;
+  int64_t dims[BRAID_MAX_RANK];
+  memcpy(dims, y->dims, sizeof dims);
+  for (int axis = 0; axis < x->rank; axis++) {
+    if (y->dims[axis] == x->dims[axis] && begin[axis] == 0) continue;
+    int64_t *indices = braid_zalloc_array(allocator, (size_t)y->dims[axis] + 1, sizeof *indices);
+    if (!indices) return BRAID_NO_MEMORY;
+    for (int64_t i = 0; i < y->dims[axis]; i++) indices[i] = braid_pad_source(mode, i - begin[axis], x->dims[axis]);
+    braid_value_id inputs[2] = {*gradient};
+    braid_status status = braid_gradient_ints(context, indices, (size_t)y->dims[axis], &inputs[1]);
+    braid_free(allocator, indices);
+    if (status != BRAID_OK) return status;
+    braid_node_id node;
+    dims[axis] = x->dims[axis];
+    BRAID_TRY(braid_gradient_node(context, "GatherGrad", inputs, 2, gradient, &node));
+    BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", axis));
+    BRAID_TRY(braid_graph_set_ints(context->graph, node, "input_shape", dims, (size_t)x->rank));
+  }
+  return BRAID_OK;
+}
+
 static braid_status pad_gradient(braid_gradient_context *context) {
   braid_node *forward = &context->graph->nodes[context->node];
   const braid_desc x = context->graph->values[forward->inputs[0]].desc;
+  const braid_desc y = context->graph->values[forward->outputs[0]].desc;
+  const char *mode = braid_attr_string(&forward->attrs, "mode", "constant");
+  bool constant = strcmp(mode, "constant") == 0;
   int64_t begin[BRAID_MAX_RANK], end[BRAID_MAX_RANK];
-  if (strcmp(braid_attr_string(&forward->attrs, "mode", "constant"), "constant") != 0)
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (Pad): has no gradient in modes other than constant",
-                      forward->name);
+  if (constant && braid_gradient_wanted(context, 2))
+    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (Pad): has no gradient by the constant", forward->name);
   BRAID_TRY(pad_lists(&(braid_infer){context->graph, forward}, &x, begin, end));
-  for (int i = 0; i < x.rank; i++) begin[i] = -begin[i], end[i] = -end[i];
-  int64_t pads[2 * BRAID_MAX_RANK];
-  memcpy(pads, begin, (size_t)x.rank * sizeof *pads);
-  memcpy(pads + x.rank, end, (size_t)x.rank * sizeof *pads);
-  braid_value_id inputs[2] = {braid_gradient_of_output(context, 0)}, gradient;
-  BRAID_TRY(braid_gradient_ints(context, pads, 2 * (size_t)x.rank, &inputs[1]));
-  BRAID_TRY(braid_gradient_node(context, "Pad", inputs, 2, &gradient, NULL));
+  braid_value_id gradient = braid_gradient_of_output(context, 0);
+  if (constant)
+    BRAID_TRY(cut_gradient(context, x.rank, begin, end, &gradient));
+  else
+    BRAID_TRY(scatter_gradient(context, &x, &y, begin, mode, &gradient));
   return braid_gradient_give(context, 0, gradient);
 }
 

@@ -56,8 +56,8 @@ static braid_status resize_gradient(braid_gradient_context *context) {
   for (size_t i = 1; i < count; i++) inputs[i] = forward->inputs[i];
   braid_node_id node;
   BRAID_TRY(braid_gradient_node(context, "ResizeGrad", inputs, count, &gradient, &node));
-  BRAID_TRY(braid_gradient_copy_attrs(context, node));
   BRAID_TRY(braid_graph_set_ints(context->graph, node, "input_shape", x.dims, (size_t)x.rank));
+  BRAID_TRY(braid_gradient_copy_attrs(context, node));
   return braid_gradient_give(context, 0, gradient);
 }
 
