@@ -1,0 +1,70 @@
+/* A recipe: what runs one node on an OpenCL device, as launches of kernels in order with their arguments and sizes. A
+ * kernel family's plan fills it from the node and the device's traits (recipes from data, a manifest, are filled from
+ * that); program.c turns it into cl_kernel objects once, at prepare, and queue.c enqueues them. */
+#ifndef BRAID_BACKEND_OPENCL_RECIPE_H
+#define BRAID_BACKEND_OPENCL_RECIPE_H
+
+#include "braid/device.h"
+
+enum { BRAID_CL_LAUNCHES = 8, BRAID_CL_ARGUMENTS = 40, BRAID_CL_OPTION_BYTES = 1024 };
+
+/* What kernels are parameterized by: facts of the device, and the knobs of seed 000 (0: the family's own choice). */
+typedef struct braid_cl_traits {
+  bool cpu, gpu, fpga;
+  uint32_t compute_units;
+  size_t local_bytes;                                      /* of local memory per work-group */
+  bool local_is_real;                                      /* dedicated memory, not cached global memory */
+  size_t max_group, max_item[3];                           /* work-items per work-group, and per dimension */
+  uint32_t vector_width;                                   /* preferred, of float */
+  uint32_t knob_units, knob_simd, knob_group, knob_unroll; /* open's cu=, simd=, group=, unroll= */
+} braid_cl_traits;
+
+typedef enum braid_cl_argument_kind {
+  BRAID_CL_OPERAND,   /* operand `index` of the node, inputs first; an absent one is a null pointer */
+  BRAID_CL_WORKSPACE, /* `bytes` from `offset` of the workspace */
+  BRAID_CL_INT,       /* `integer` as a cl_int */
+  BRAID_CL_LONG,      /* `integer` as a cl_long */
+  BRAID_CL_FLOAT,     /* `real` as a cl_float */
+  BRAID_CL_LOCAL,     /* `bytes` of local memory */
+} braid_cl_argument_kind;
+
+typedef struct braid_cl_argument {
+  braid_cl_argument_kind kind;
+  uint32_t index;
+  size_t offset, bytes; /* offset: a multiple of the device's alignment */
+  int64_t integer;
+  double real;
+} braid_cl_argument;
+
+typedef struct braid_cl_launch {
+  const char *source;                  /* a file of kernels/opencl without its ending: "conv" */
+  char options[BRAID_CL_OPTION_BYTES]; /* for the compiler: "-DTILE_M=32 ..." */
+  const char *function;
+  uint32_t dimensions;
+  size_t global[3], local[3]; /* local[0] 0: the driver chooses */
+  size_t argument_count;
+  braid_cl_argument arguments[BRAID_CL_ARGUMENTS];
+} braid_cl_launch;
+
+typedef struct braid_cl_recipe {
+  size_t launch_count;
+  braid_cl_launch launches[BRAID_CL_LAUNCHES];
+  size_t workspace_bytes;
+} braid_cl_recipe;
+
+/* braid_kernel.implementation of this backend. */
+typedef struct braid_cl_kernel {
+  /* The recipe is zeroed before. Optional inputs and shapes are read from `node`; its operands are PLAIN unless
+   * braid_kernel.layouts asked for others. */
+  braid_status (*plan)(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe);
+  /* As braid_kernel.match, where the device matters (size classes, local memory). NULL: no objection. */
+  bool (*match)(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes);
+} braid_cl_kernel;
+
+/* A family's kernels, best first for each op; families are listed in families.c, one line each. */
+typedef struct braid_cl_family {
+  const braid_kernel *kernels;
+  size_t count;
+} braid_cl_family;
+
+#endif
