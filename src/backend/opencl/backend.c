@@ -1,0 +1,124 @@
+/* OpenCL devices: whatever the drivers of this machine offer, as opencl0, opencl1 ... in their order.
+ *
+ *   api        the library, loaded when the program runs       memory   buffers, arena, operands
+ *   context    a physical device and what its users share      program  kernel text, built
+ *   options    what may follow a device's name                 kernel   a node's recipe as the driver's kernels
+ *   queue      taking tasks to the driver                      slot     a task in flight
+ *   complete   ending them, giving up hung ones                recipe   between the driver's side and the kernels
+ *   families   the kernels: cl_*.c here, their text in kernels/opencl */
+#include <stdio.h>
+
+#include "backend/opencl/kernel.h"
+#include "backend/opencl/memory.h"
+#include "backend/opencl/options.h"
+#include "backend/opencl/queue.h"
+
+static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  *count = braid_cl_count();
+  for (size_t i = 0; i < *count && i < capacity; i++) {
+    cl_platform_id platform;
+    cl_device_id device;
+    braid_status status = braid_cl_find(i, &platform, &device);
+    if (status != BRAID_OK) return status;
+    braid_cl_describe(device, i, &infos[i]);
+  }
+  return BRAID_OK;
+}
+
+static void close_device(void *self) {
+  braid_cl_device *device = self;
+  braid_cl_context_release(device->shared);
+  pthread_mutex_destroy(&device->lock);
+  braid_free(device->allocator, device->kernels);
+  braid_free(device->allocator, device);
+}
+
+/* The part's share of the device, in its name and numbers. */
+static void describe_part(braid_cl_device *device, const braid_cl_options *options) {
+  braid_device_info *info = &device->info;
+  if (options->parts)
+    snprintf(info->name, sizeof info->name, "opencl%zu.%u", device->shared->share.index, device->part);
+  info->compute_units = device->traits.compute_units;
+}
+
+static braid_status init(braid_cl_device *device, size_t index, const braid_cl_options *options) {
+  braid_cl_share share = {
+      .index = index, .parts = options->parts ? options->parts : 1, .arena_bytes = options->arena_bytes};
+  braid_status status = braid_cl_context_acquire(&share, &device->shared);
+  if (status != BRAID_OK) return status;
+  device->part = options->part;
+  device->id = device->part < device->shared->part_count ? device->shared->parts[device->part] : device->shared->device;
+  device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
+  braid_cl_describe(device->shared->device, index, &device->info);
+  braid_cl_read_traits(device->id, &device->traits);
+  device->traits.knob_units = options->units;
+  device->traits.knob_simd = options->simd;
+  device->traits.knob_group = options->group;
+  device->traits.knob_unroll = options->unroll;
+  describe_part(device, options);
+  bool shares = !options->separate && !options->arena_bytes && braid_cl_shares_host_memory(device);
+  device->info.memory = shares ? BRAID_MEMORY_UNIFIED : BRAID_MEMORY_SEPARATE;
+  if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
+  return braid_cl_list_kernels(device->allocator, &device->kernels, &device->kernel_count);
+}
+
+static braid_status open_device(const braid_allocator *allocator, size_t index, const char *text, void **out) {
+  *out = NULL;
+  braid_cl_options options;
+  braid_status status = braid_cl_parse_options(text, &options);
+  if (status != BRAID_OK) return status;
+  braid_cl_device *device = braid_zalloc(allocator, sizeof *device);
+  if (!device) return BRAID_NO_MEMORY;
+  *device = (braid_cl_device){.allocator = allocator, .cl = braid_cl_load()};
+  pthread_mutex_init(&device->lock, NULL);
+  status = init(device, index, &options);
+  if (status == BRAID_OK)
+    *out = device;
+  else
+    close_device(device);
+  return status;
+}
+
+static void info(void *self, braid_device_info *out) {
+  *out = ((braid_cl_device *)self)->info;
+}
+
+static const braid_kernel *const *kernels(void *self, size_t *count) {
+  const braid_cl_device *device = self;
+  *count = device->kernel_count;
+  return device->kernels;
+}
+
+/* Devices of one context reach each other's memory. */
+static bool peer(void *self, void *other) {
+  return ((braid_cl_device *)self)->shared == ((braid_cl_device *)other)->shared;
+}
+
+static braid_status device_status(void *self) {
+  const braid_cl_device *device = self;
+  if (!braid_cl_device_is_lost(device)) return BRAID_OK;
+  return braid_fail(BRAID_DEVICE_LOST, "%s does not answer", device->info.name);
+}
+
+const braid_backend braid_backend_opencl = {
+    .abi = BRAID_DEVICE_ABI,
+    .name = "opencl",
+    .enumerate = enumerate,
+    .open = open_device,
+    .close = close_device,
+    .info = info,
+    .kernels = kernels,
+    .match = braid_cl_match,
+    .prepare = braid_cl_prepare,
+    .discard = braid_cl_discard,
+    .buffer_create = braid_cl_buffer_create,
+    .buffer_destroy = braid_cl_buffer_destroy,
+    .buffer_map = braid_cl_buffer_map,
+    .queue_create = braid_cl_queue_create,
+    .queue_destroy = braid_cl_queue_destroy,
+    .submit = braid_cl_queue_submit,
+    .flush = braid_cl_queue_flush,
+    .peer = peer,
+    .read_memory = braid_cl_read_memory,
+    .status = device_status,
+};

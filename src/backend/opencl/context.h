@@ -1,0 +1,73 @@
+/* A physical device and what its users share: the driver's context, its division into parts, an arena of its memory,
+ * the programs built for it. Opening the same device in the same way again (a second session, another part of it) gives
+ * the same context, so that memory can be copied between them without the host.
+ *
+ * It outlives any one of its users, so its own memory comes from the C library's heap. */
+#ifndef BRAID_BACKEND_OPENCL_CONTEXT_H
+#define BRAID_BACKEND_OPENCL_CONTEXT_H
+
+#include <pthread.h>
+
+#include "backend/opencl/api.h"
+#include "backend/opencl/recipe.h"
+#include "device/pool.h"
+
+typedef struct braid_cl_program braid_cl_program;
+typedef struct braid_cl_slot braid_cl_slot;
+typedef struct braid_cl_buffer braid_cl_buffer;
+
+/* How a device is divided and how much of its memory is taken: users who agree in all of it share a context. */
+typedef struct braid_cl_share {
+  size_t index;         /* of the device, as enumerated */
+  uint32_t parts;       /* 1: whole */
+  uint64_t arena_bytes; /* the memory to use, all of it; 0: as the device has it */
+} braid_cl_share;
+
+typedef struct braid_cl_context {
+  const braid_cl_api *cl;
+  braid_cl_share share;
+  cl_platform_id platform;
+  cl_device_id device;
+  cl_context context;
+  cl_device_id *parts; /* sub-devices, `part_count` of them; none: the device cannot be divided */
+  cl_uint part_count;
+  size_t alignment; /* of sub-buffers; a power of two */
+  uint64_t memory_bytes, most_bytes;
+
+  /* Guarded by the list of contexts (context.c). */
+  struct braid_cl_context *next;
+  uint32_t users;
+  uint32_t lost; /* nobody joins any more; atomic */
+
+  pthread_mutex_t lock; /* guards what follows */
+  cl_mem arena;
+  braid_pool *pool;
+  bool arena_tried;
+  uint64_t plain_bytes;       /* of buffers beside the arena */
+  braid_cl_buffer *buffers;   /* those in host memory, to find what an address belongs to */
+  braid_cl_buffer *graveyard; /* host memory that a hung device may still write to */
+  braid_cl_program *programs;
+  braid_cl_slot *slots; /* all of them, linked by `all` */
+  braid_cl_slot *free_slots;
+  uint32_t orphans;     /* commands given up whose callback has not come; atomic */
+  uint64_t next_serial; /* of buffers */
+} braid_cl_context;
+
+/* Devices of all platforms, in the drivers' order. No library, no platform: 0. */
+size_t braid_cl_count(void);
+/* NOT_FOUND beyond the last. */
+BRAID_MUST_CHECK braid_status braid_cl_find(size_t index, cl_platform_id *platform, cl_device_id *device);
+/* What the device says of itself. `name` is the number behind "opencl". */
+void braid_cl_describe(cl_device_id device, size_t index, braid_device_info *info);
+/* The value of a query of known size; 0 if the driver does not answer. */
+uint64_t braid_cl_query(cl_device_id device, cl_device_info what);
+void braid_cl_query_text(cl_device_id device, cl_device_info what, char *out, size_t bytes);
+void braid_cl_read_traits(cl_device_id device, braid_cl_traits *traits);
+
+BRAID_MUST_CHECK braid_status braid_cl_context_acquire(const braid_cl_share *share, braid_cl_context **out);
+/* The last user's release frees it, unless a hung device may still come back to it: then a later call does. */
+void braid_cl_context_release(braid_cl_context *context);
+/* Keeps new users away: the device is gone. */
+void braid_cl_context_lose(braid_cl_context *context);
+
+#endif

@@ -1,0 +1,35 @@
+/* A device of this backend: a physical one, or a part of it. */
+#ifndef BRAID_BACKEND_OPENCL_DEVICE_H
+#define BRAID_BACKEND_OPENCL_DEVICE_H
+
+#include "backend/opencl/context.h"
+
+typedef struct braid_cl_queue braid_cl_queue;
+
+typedef struct braid_cl_device {
+  const braid_allocator *allocator;
+  const braid_cl_api *cl;
+  braid_cl_context *shared;
+  cl_device_id id; /* the device itself or the part */
+  uint32_t part;
+  braid_device_info info;
+  braid_cl_traits traits;
+  const braid_kernel **kernels;
+  size_t kernel_count;
+  int64_t deadline_ns;    /* of a task; 0: none */
+  uint32_t lost;          /* atomic */
+  pthread_mutex_t lock;   /* guards `queues` */
+  braid_cl_queue *queues; /* linked by `next` */
+} braid_cl_device;
+
+extern const braid_backend braid_backend_opencl;
+
+static inline bool braid_cl_device_is_lost(const braid_cl_device *device) {
+  return __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Puts the kernels of all families in one list, which the caller frees (families.c). */
+BRAID_MUST_CHECK braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_kernel ***out,
+                                                    size_t *count);
+
+#endif

@@ -1,0 +1,19 @@
+/* The kernel families of this backend, one line each. */
+#include "backend/opencl/families.h"
+
+#include "backend/opencl/device.h"
+
+static const braid_cl_family *const kFamilies[] = {
+    &braid_cl_elementwise,
+};
+
+braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_kernel ***out, size_t *count) {
+  size_t families = sizeof kFamilies / sizeof *kFamilies;
+  *count = 0;
+  for (size_t i = 0; i < families; i++) *count += kFamilies[i]->count;
+  const braid_kernel **kernels = *out = braid_zalloc_array(allocator, *count, sizeof *kernels);
+  if (!kernels) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < families; i++)
+    for (size_t j = 0; j < kFamilies[i]->count; j++) *kernels++ = &kFamilies[i]->kernels[j];
+  return BRAID_OK;
+}

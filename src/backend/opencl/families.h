@@ -1,0 +1,9 @@
+/* Tables of kernels: cl_NAME.c defines braid_cl_NAME, families.c lists them. */
+#ifndef BRAID_BACKEND_OPENCL_FAMILIES_H
+#define BRAID_BACKEND_OPENCL_FAMILIES_H
+
+#include "backend/opencl/recipe.h"
+
+extern const braid_cl_family braid_cl_elementwise;
+
+#endif

@@ -1,0 +1,284 @@
+#include "backend/opencl/kernel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/memory.h"
+#include "backend/opencl/program.h"
+
+/* Memory that arguments point at: an operand, or a piece of the workspace. */
+typedef struct memory_ref {
+  bool workspace;
+  uint32_t index;       /* operand */
+  size_t offset, bytes; /* workspace */
+  braid_binding seen;   /* the binding that `memory` stands for */
+  uint64_t serial;      /* of its buffer */
+  cl_mem memory;        /* NULL: absent */
+  bool set, changed;
+} memory_ref;
+
+typedef struct memory_argument {
+  uint32_t launch, position, ref;
+} memory_argument;
+
+typedef struct own_launch {
+  cl_kernel kernel;
+  cl_uint dimensions;
+  size_t global[3], local[3];
+  bool has_local;
+} own_launch;
+
+struct braid_cl_prepared {
+  const braid_cl_api *cl;
+  const braid_allocator *allocator;
+  const char *name; /* the node's */
+  size_t launch_count, ref_count, argument_count;
+  own_launch launches[BRAID_CL_LAUNCHES];
+  memory_ref *refs;
+  memory_argument *arguments;
+};
+
+/* --- preparing -----------------------------------------------------------------------------------------------------
+ */
+static bool is_memory(const braid_cl_argument *argument) {
+  return argument->kind == BRAID_CL_OPERAND || argument->kind == BRAID_CL_WORKSPACE;
+}
+
+static uint32_t ref_of(braid_cl_prepared *own, const braid_cl_argument *argument) {
+  memory_ref ref = {.workspace = argument->kind == BRAID_CL_WORKSPACE};
+  if (ref.workspace) {
+    ref.offset = argument->offset;
+    ref.bytes = argument->bytes;
+  } else {
+    ref.index = argument->index;
+  }
+  for (uint32_t i = 0; i < own->ref_count; i++) {
+    const memory_ref *other = &own->refs[i];
+    if (other->workspace == ref.workspace && other->index == ref.index && other->offset == ref.offset &&
+        other->bytes == ref.bytes)
+      return i;
+  }
+  own->refs[own->ref_count] = ref;
+  return (uint32_t)own->ref_count++;
+}
+
+static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint position,
+                         const braid_cl_argument *argument) {
+  const braid_cl_api *cl = own->cl;
+  switch (argument->kind) {
+  case BRAID_CL_INT:
+    return cl->SetKernelArg(kernel, position, sizeof(cl_int), &(cl_int){(cl_int)argument->integer});
+  case BRAID_CL_LONG:
+    return cl->SetKernelArg(kernel, position, sizeof(cl_long), &(cl_long){argument->integer});
+  case BRAID_CL_FLOAT:
+    return cl->SetKernelArg(kernel, position, sizeof(cl_float), &(cl_float){(cl_float)argument->real});
+  case BRAID_CL_LOCAL:
+    return cl->SetKernelArg(kernel, position, argument->bytes, NULL);
+  case BRAID_CL_OPERAND:
+  case BRAID_CL_WORKSPACE:
+    break;
+  }
+  return CL_INVALID_ARG_VALUE;
+}
+
+/* A recipe that its kernel or the device does not take is a mistake of the family: better named than left to the
+ * driver's code for it. */
+static braid_status check_launch(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
+  const braid_cl_api *cl = device->cl;
+  cl_uint takes = 0;
+  size_t most = 0, group = 1;
+  (void)cl->GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof takes, &takes, NULL);
+  (void)cl->GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+  if (takes != launch->argument_count)
+    return braid_fail(BRAID_INTERNAL, "%s takes %u arguments, the recipe has %zu", launch->function, takes,
+                      launch->argument_count);
+  if (launch->dimensions < 1 || launch->dimensions > 3)
+    return braid_fail(BRAID_INTERNAL, "%s in %u dimensions", launch->function, launch->dimensions);
+  for (uint32_t i = 0; launch->local[0] && i < launch->dimensions; i++) {
+    group *= launch->local[i];
+    if (!launch->local[i] || launch->global[i] % launch->local[i])
+      return braid_fail(BRAID_INTERNAL, "%s: %zu work-items of dimension %u are no whole groups of %zu",
+                        launch->function, launch->global[i], i, launch->local[i]);
+  }
+  if (launch->local[0] && most && group > most)
+    return braid_fail(BRAID_UNSUPPORTED, "%s: groups of %zu work-items, the device takes %zu", launch->function, group,
+                      most);
+  return BRAID_OK;
+}
+
+static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_launch *launch) {
+  cl_program program;
+  braid_status status = braid_cl_program_get(device, launch->source, launch->options, &program);
+  if (status != BRAID_OK) return status;
+  cl_int code;
+  cl_kernel kernel = own->cl->CreateKernel(program, launch->function, &code);
+  if (!kernel) {
+    (void)braid_cl_fail(code, launch->function);
+    return braid_fail_prefix(BRAID_NOT_FOUND, "%s", launch->source);
+  }
+  uint32_t number = (uint32_t)own->launch_count++;
+  own_launch *ours = &own->launches[number];
+  *ours = (own_launch){.kernel = kernel, .dimensions = launch->dimensions, .has_local = launch->local[0] != 0};
+  memcpy(ours->global, launch->global, sizeof ours->global);
+  memcpy(ours->local, launch->local, sizeof ours->local);
+  status = check_launch(device, launch, kernel);
+  for (cl_uint i = 0; status == BRAID_OK && i < launch->argument_count; i++) {
+    const braid_cl_argument *argument = &launch->arguments[i];
+    if (is_memory(argument)) {
+      own->arguments[own->argument_count++] = (memory_argument){number, i, ref_of(own, argument)};
+      continue;
+    }
+    code = set_scalar(own, kernel, i, argument);
+    if (code == CL_SUCCESS) continue;
+    char what[96];
+    snprintf(what, sizeof what, "argument %u of %.60s", i, launch->function);
+    status = braid_cl_fail(code, what);
+  }
+  return status;
+}
+
+static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_recipe *recipe) {
+  size_t count = 0;
+  if (recipe->launch_count > BRAID_CL_LAUNCHES) return braid_fail(BRAID_INTERNAL, "a recipe of too many launches");
+  for (size_t i = 0; i < recipe->launch_count; i++) {
+    if (recipe->launches[i].argument_count > BRAID_CL_ARGUMENTS)
+      return braid_fail(BRAID_INTERNAL, "a launch of too many arguments");
+    for (size_t j = 0; j < recipe->launches[i].argument_count; j++)
+      count += is_memory(&recipe->launches[i].arguments[j]);
+  }
+  own->refs = braid_zalloc_array(own->allocator, count, sizeof *own->refs);
+  own->arguments = braid_zalloc_array(own->allocator, count, sizeof *own->arguments);
+  braid_status status = own->refs && own->arguments ? BRAID_OK : BRAID_NO_MEMORY;
+  for (size_t i = 0; status == BRAID_OK && i < recipe->launch_count; i++) {
+    const braid_cl_launch *launch = &recipe->launches[i];
+    bool empty = false;
+    for (uint32_t d = 0; d < launch->dimensions && d < 3; d++) empty |= launch->global[d] == 0;
+    if (!empty) status = make_launch(device, own, launch);
+  }
+  return status;
+}
+
+braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
+                              braid_prepared_info *info) {
+  braid_cl_device *device = self;
+  const braid_cl_kernel *family = kernel->implementation;
+  *prepared = NULL;
+  *info = (braid_prepared_info){0};
+  braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
+  braid_status status = recipe && own ? BRAID_OK : BRAID_NO_MEMORY;
+  if (own) *own = (braid_cl_prepared){.cl = device->cl, .allocator = device->allocator, .name = node->name};
+  if (status == BRAID_OK) status = family->plan(&device->traits, node, recipe);
+  if (status == BRAID_OK) status = make_all(device, own, recipe);
+  if (status == BRAID_OK) {
+    info->workspace_bytes = recipe->workspace_bytes;
+    *prepared = own;
+  } else {
+    if (status != BRAID_NO_MEMORY)
+      status = braid_fail_prefix(status, "node %.120s (%s), kernel %s", node->name, node->op, kernel->name);
+    braid_cl_discard(device, own);
+  }
+  braid_free(device->allocator, recipe);
+  return status;
+}
+
+void braid_cl_discard(void *self, void *prepared) {
+  (void)self;
+  braid_cl_prepared *own = prepared;
+  if (!own) return;
+  for (size_t i = 0; i < own->ref_count; i++)
+    if (own->refs[i].memory) own->cl->ReleaseMemObject(own->refs[i].memory);
+  for (size_t i = 0; i < own->launch_count; i++) own->cl->ReleaseKernel(own->launches[i].kernel);
+  braid_free(own->allocator, own->refs);
+  braid_free(own->allocator, own->arguments);
+  braid_free(own->allocator, own);
+}
+
+bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes) {
+  const braid_cl_device *device = self;
+  const braid_cl_kernel *family = kernel->implementation;
+  return !family->match || family->match(&device->traits, node, why, why_bytes);
+}
+
+/* --- running -------------------------------------------------------------------------------------------------------
+ */
+static braid_binding binding_of(const memory_ref *ref, const braid_task *task) {
+  if (!ref->workspace) return task->bindings[ref->index];
+  braid_binding binding = task->bindings[task->input_count + task->output_count];
+  if (binding.host) binding.host = (uint8_t *)binding.host + ref->offset;
+  binding.offset += ref->offset;
+  binding.bytes = ref->bytes;
+  return binding;
+}
+
+static bool is_absent(const braid_binding *binding) {
+  return (!binding->buffer && !binding->host) || !binding->bytes;
+}
+
+static bool is_same(const braid_binding *a, const braid_binding *b) {
+  return a->host == b->host && a->bytes == b->bytes && (a->host || (a->buffer == b->buffer && a->offset == b->offset));
+}
+
+/* The memory object of another argument with the same binding (an output over its input), or a new one. */
+static braid_status renew(const braid_cl_device *device, braid_cl_prepared *own, memory_ref *ref,
+                          const braid_binding *binding, uint64_t serial) {
+  if (ref->memory) own->cl->ReleaseMemObject(ref->memory);
+  ref->memory = NULL;
+  ref->set = false;
+  ref->seen = *binding;
+  ref->serial = serial;
+  for (size_t i = 0; i < own->ref_count && !is_absent(binding); i++) {
+    memory_ref *other = &own->refs[i];
+    if (!other->set || !other->memory || other->serial != serial || !is_same(&other->seen, binding)) continue;
+    ref->memory = other->memory;
+    own->cl->RetainMemObject(ref->memory);
+    break;
+  }
+  braid_status status = BRAID_OK;
+  if (!ref->memory && !is_absent(binding)) status = braid_cl_view(device, binding, &ref->memory);
+  ref->set = ref->changed = status == BRAID_OK;
+  return status;
+}
+
+static braid_status bind_memory(const braid_cl_device *device, braid_cl_prepared *own, const braid_task *task) {
+  bool any = false;
+  for (size_t i = 0; i < own->ref_count; i++) {
+    memory_ref *ref = &own->refs[i];
+    braid_binding binding = binding_of(ref, task);
+    uint64_t serial = !binding.host && binding.buffer ? ((braid_cl_buffer *)binding.buffer)->serial : 0;
+    if (ref->set && ref->serial == serial && is_same(&ref->seen, &binding)) continue;
+    braid_status status = renew(device, own, ref, &binding, serial);
+    if (status != BRAID_OK) return status;
+    any = true;
+  }
+  for (size_t i = 0; any && i < own->argument_count; i++) {
+    const memory_argument *argument = &own->arguments[i];
+    const memory_ref *ref = &own->refs[argument->ref];
+    if (!ref->changed) continue;
+    cl_int code = own->cl->SetKernelArg(own->launches[argument->launch].kernel, argument->position, sizeof(cl_mem),
+                                        ref->memory ? &ref->memory : NULL);
+    if (code != CL_SUCCESS) {
+      own->refs[argument->ref].set = false;
+      return braid_cl_fail(code, "an operand as argument");
+    }
+  }
+  for (size_t i = 0; any && i < own->ref_count; i++) own->refs[i].changed = false;
+  return BRAID_OK;
+}
+
+braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task, cl_command_queue queue,
+                                 const cl_event *waits, cl_uint wait_count, cl_event *first, cl_event *last) {
+  braid_cl_prepared *own = task->prepared;
+  *first = *last = NULL;
+  braid_status status = bind_memory(device, own, task);
+  for (size_t i = 0; status == BRAID_OK && i < own->launch_count; i++) {
+    const own_launch *launch = &own->launches[i];
+    cl_uint count = i == 0 ? wait_count : 0;
+    cl_event *event = i + 1 == own->launch_count ? last : i == 0 ? first : NULL;
+    cl_int code =
+        own->cl->EnqueueNDRangeKernel(queue, launch->kernel, launch->dimensions, NULL, launch->global,
+                                      launch->has_local ? launch->local : NULL, count, count ? waits : NULL, event);
+    if (code != CL_SUCCESS) status = braid_cl_fail(code, "enqueueing a kernel");
+  }
+  return status;
+}

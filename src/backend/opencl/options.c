@@ -1,0 +1,85 @@
+#include "backend/opencl/options.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+typedef struct number_option {
+  const char *key;
+  size_t field; /* a uint32_t */
+  int64_t least, most;
+} number_option;
+
+static const number_option kNumbers[] = {
+    {"part", offsetof(braid_cl_options, part), 0, 1023},
+    {"parts", offsetof(braid_cl_options, parts), 1, 1024},
+    {"deadline_ms", offsetof(braid_cl_options, deadline_ms), 1, 86400000},
+    {"cu", offsetof(braid_cl_options, units), 1, 1024},
+    {"simd", offsetof(braid_cl_options, simd), 1, 64},
+    {"group", offsetof(braid_cl_options, group), 1, 65536},
+    {"unroll", offsetof(braid_cl_options, unroll), 1, 4096},
+};
+
+static braid_status parse_number(const number_option *option, const char *value, braid_cl_options *out) {
+  int64_t number;
+  if (!braid_parse_i64(value, &number) || number < option->least || number > option->most)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected a number from %" PRId64 " to %" PRId64,
+                      option->key, value, option->least, option->most);
+  memcpy((char *)out + option->field, &(uint32_t){(uint32_t)number}, sizeof(uint32_t));
+  return BRAID_OK;
+}
+
+static braid_status parse_arena(const char *value, braid_cl_options *out) {
+  int64_t bytes;
+  if (!braid_parse_i64(value, &bytes) || bytes < 4096)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "option arena=%.60s: expected bytes, at least 4096", value);
+  out->arena_bytes = (uint64_t)bytes;
+  return BRAID_OK;
+}
+
+static braid_status parse_memory(const char *value, braid_cl_options *out) {
+  out->separate = strcmp(value, "separate") == 0;
+  if (out->separate || strcmp(value, "unified") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option memory=%.60s: expected unified or separate", value);
+}
+
+/* `option`: "key=value", cut in two here. */
+static braid_status parse_option(char *option, braid_cl_options *out) {
+  char *value = strchr(option, '=');
+  if (value) {
+    *value++ = '\0';
+    for (size_t i = 0; i < sizeof kNumbers / sizeof *kNumbers; i++)
+      if (strcmp(option, kNumbers[i].key) == 0) return parse_number(&kNumbers[i], value, out);
+    if (strcmp(option, "arena") == 0) return parse_arena(value, out);
+    if (strcmp(option, "memory") == 0) return parse_memory(value, out);
+  }
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "option \"%.60s\": expected memory=, arena=, part=, parts=, deadline_ms=, cu=, simd=, group= or "
+                    "unroll=",
+                    option);
+}
+
+braid_status braid_cl_parse_options(const char *text, braid_cl_options *out) {
+  *out = (braid_cl_options){.part = UINT32_MAX};
+  while (text && *text) {
+    size_t length = strcspn(text, ",");
+    char option[512];
+    if (length >= sizeof option) return braid_fail(BRAID_INVALID_ARGUMENT, "option %.60s... is too long", text);
+    memcpy(option, text, length);
+    option[length] = '\0';
+    braid_status status = parse_option(option, out);
+    if (status != BRAID_OK) return status;
+    text += length;
+    if (*text == ',') text++;
+  }
+  if (out->part != UINT32_MAX && !out->parts)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "part=%u of how many? expected parts=N too", out->part);
+  if (out->parts && out->part >= out->parts)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "parts=%u: expected a part from 0 to %u, as in NAME.0:parts=%u",
+                      out->parts, out->parts - 1, out->parts);
+  if (!out->parts) out->part = 0;
+  return BRAID_OK;
+}

@@ -1,0 +1,18 @@
+/* What may follow the name of a device: "opencl0:memory=separate,cache=off". */
+#ifndef BRAID_BACKEND_OPENCL_OPTIONS_H
+#define BRAID_BACKEND_OPENCL_OPTIONS_H
+
+#include "braid/device.h"
+
+typedef struct braid_cl_options {
+  bool separate;                       /* memory=separate: copies even where memory is the host's */
+  uint64_t arena_bytes;                /* arena=BYTES: the device's memory to use, all of it; 0: as it has */
+  uint32_t part, parts;                /* part=I,parts=N: one of N shares; parts 0: whole */
+  uint32_t deadline_ms;                /* of a task; 0: none */
+  uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
+} braid_cl_options;
+
+/* `text`: "key=value,..." or NULL. INVALID_ARGUMENT names the option and what was expected. */
+BRAID_MUST_CHECK braid_status braid_cl_parse_options(const char *text, braid_cl_options *out);
+
+#endif
