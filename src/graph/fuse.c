@@ -221,6 +221,11 @@ static bool read_activation(const fusion *f, const braid_node *node, activation 
   const braid_attrs *attrs = &node->attrs;
   *out = (activation){.name = node->op->name};
   if (is_op(node, "Relu") || is_op(node, "Sigmoid") || is_op(node, "Tanh") || is_op(node, "HardSwish")) return true;
+  if (is_op(node, "Swish")) {
+    out->params[0] = (float)braid_attr_float(attrs, "alpha", 1);
+    out->count = 1;
+    return true;
+  }
   if (is_op(node, "LeakyRelu")) {
     out->params[0] = (float)braid_attr_float(attrs, "alpha", 0.01);
     out->count = 1;
@@ -248,6 +253,21 @@ static braid_status fuse_activation(fusion *f, braid_node_id id) {
   BRAID_TRY(become(f, id, conv ? "FusedConv" : "FusedGemm", source->inputs, source->input_count, index_of(f, source)));
   BRAID_TRY(braid_graph_set_string(f->graph, id, "activation", act.name));
   return act.count ? braid_graph_set_floats(f->graph, id, "activation_params", act.params, act.count) : BRAID_OK;
+}
+
+/* Mul(x, Sigmoid(x)), which exporters write for Swish. */
+static braid_status fuse_swish(fusion *f, braid_node_id id) {
+  const braid_node *node = &f->graph->nodes[id];
+  if (!is_op(node, "Mul")) return BRAID_OK;
+  for (size_t i = 0; i < 2; i++) {
+    const braid_node *gate = sole_producer(f, node->inputs[i]);
+    braid_value_id x = node->inputs[1 - i];
+    if (!is_op(gate, "Sigmoid") || gate->inputs[0] != x) continue;
+    BRAID_TRY(become(f, id, "Swish", &x, 1, id));
+    f->uses[x]--; /* the Sigmoid's */
+    return fuse_activation(f, id);
+  }
+  return BRAID_OK;
 }
 
 /* --- matrix products -----------------------------------------------------------------------------------------------
@@ -300,7 +320,7 @@ static braid_status bypass_nothings(fusion *f) {
 /* --- driver --------------------------------------------------------------------------------------------------------
  */
 typedef braid_status rule(fusion *f, braid_node_id id);
-static rule *const kRules[] = {fold_into_conv, fuse_matmul_bias, fuse_residual, fuse_activation};
+static rule *const kRules[] = {fold_into_conv, fuse_matmul_bias, fuse_residual, fuse_activation, fuse_swish};
 
 static braid_status visit(fusion *f, braid_node_id id) {
   for (size_t r = 0; r < sizeof kRules / sizeof *kRules; r++) {

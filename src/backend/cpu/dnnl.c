@@ -320,11 +320,19 @@ typedef struct eltwise {
   float alpha, beta;
 } eltwise;
 
-static bool activation_of(const braid_node_desc *node, eltwise *out) {
+enum { kMostEltwise = 2 };
+
+/* The node's activation as one or two of oneDNN's; 0: none, or one it does not have. */
+static int activation_of(const braid_node_desc *node, eltwise out[kMostEltwise]) {
   const char *name = braid_attr_string(node->attrs, "activation", "");
   size_t count;
   const float *params = braid_attr_floats(node->attrs, "activation_params", &count);
   float a = count > 0 ? params[0] : 0, b = count > 1 ? params[1] : 0;
+  if (strcmp(name, "HardSigmoid") == 0) {
+    out[0] = (eltwise){dnnl_eltwise_linear, a, b};
+    out[1] = (eltwise){dnnl_eltwise_clip, 0, 1};
+    return 2;
+  }
   if (strcmp(name, "Relu") == 0)
     *out = (eltwise){dnnl_eltwise_relu, 0, 0};
   else if (strcmp(name, "LeakyRelu") == 0)
@@ -333,29 +341,32 @@ static bool activation_of(const braid_node_desc *node, eltwise *out) {
     *out = (eltwise){dnnl_eltwise_clip, a, b};
   else if (strcmp(name, "Sigmoid") == 0)
     *out = (eltwise){dnnl_eltwise_logistic, 0, 0};
+  else if (strcmp(name, "Swish") == 0)
+    *out = (eltwise){dnnl_eltwise_swish, a, 0};
   else if (strcmp(name, "Tanh") == 0)
     *out = (eltwise){dnnl_eltwise_tanh, 0, 0};
   /* ONNX's HardSwish is x * max(0, min(1, x / 6 + 0.5)), oneDNN's x * min(max(0, x + 3), 6) / 6: the same */
   else if (strcmp(name, "HardSwish") == 0)
     *out = (eltwise){dnnl_eltwise_hardswish, 0, 0};
   else
-    return false;
-  return true;
+    return 0;
+  return 1;
 }
 
 bool braid_dnnl_has_activation(const braid_node_desc *node) {
-  eltwise unused;
-  return !braid_attr_has(node->attrs, "activation") || activation_of(node, &unused);
+  eltwise unused[kMostEltwise];
+  return !braid_attr_has(node->attrs, "activation") || activation_of(node, unused) > 0;
 }
 
 static dnnl_status_t append(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t attr) {
   dnnl_post_ops_t ops;
   dnnl_status_t status = dnnl_post_ops_create(&ops);
   if (status != dnnl_success) return status;
-  eltwise act;
+  eltwise acts[kMostEltwise];
+  int count = activation_of(node, acts);
   if (sum) status = dnnl_post_ops_append_sum(ops, 1.0f);
-  if (status == dnnl_success && activation_of(node, &act))
-    status = dnnl_post_ops_append_eltwise(ops, 1.0f, act.kind, act.alpha, act.beta);
+  for (int i = 0; i < count && status == dnnl_success; i++)
+    status = dnnl_post_ops_append_eltwise(ops, 1.0f, acts[i].kind, acts[i].alpha, acts[i].beta);
   if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
   dnnl_post_ops_destroy(ops);
   return status;
@@ -388,7 +399,7 @@ bool braid_dnnl_is_reference(dnnl_primitive_desc_t primitive_desc) {
   const char *name = NULL;
   if (dnnl_primitive_desc_query(primitive_desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
     return true;
-  return strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL;
+  return strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL || strstr(name, "+ref") != NULL;
 }
 
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes) {

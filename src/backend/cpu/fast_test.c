@@ -283,7 +283,8 @@ static void test_convolution(void **state) {
 
 static void test_fused_convolution(void **state) {
   (void)state;
-  static const char *const kActivations[] = {"Relu", "Clip", "Sigmoid", "HardSwish", "LeakyRelu", "Tanh"};
+  static const char *const kActivations[] = {"Relu",      "Clip", "Sigmoid", "HardSwish",
+                                             "LeakyRelu", "Tanh", "Swish",   "HardSigmoid"};
   for (int i = 0; i < kShapeCount; i++) {
     const shape *s = &kShapes[i];
     fixture f = begin();
@@ -294,8 +295,24 @@ static void test_fused_convolution(void **state) {
     add_input(&f, ids, 4, (int64_t[]){s->batch, s->filters, out_size(s, 0), out_size(s, 1)});
     finish(&f, "FusedConv", ids, 1);
     set_window(&f, s);
-    ok(braid_graph_set_string(f.graph, f.node, "activation", kActivations[i % 6]));
+    ok(braid_graph_set_string(f.graph, f.node, "activation", kActivations[i % 8]));
     ok(braid_graph_set_floats(f.graph, f.node, "activation_params", (float[]){0.1f, 0.9f}, 2));
+    check(&f, least_fast(s));
+  }
+}
+
+static void test_transposed_convolution(void **state) {
+  (void)state;
+  for (int i = 0; i < kShapeCount; i++) {
+    const shape *s = &kShapes[i];
+    fixture f = begin();
+    braid_value_id ids[3] = {-1, -1, -1};
+    add_input(&f, ids, 4, (int64_t[]){s->batch, s->filters, s->height, s->width});
+    add_input(&f, ids, 4, (int64_t[]){s->filters, s->channels / s->groups, s->kernel, s->kernel});
+    if (i % 3) add_input(&f, ids, 1, &s->channels);
+    finish(&f, "ConvTranspose", ids, 1);
+    set_window(&f, s);
+    if (s->stride > 1) set(&f, "output_padding", 2, (int64_t[]){1, 0});
     check(&f, least_fast(s));
   }
 }
@@ -458,6 +475,7 @@ int main(void) {
   printf("seed %d\n", kSeed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolution),
                                      cmocka_unit_test(test_fused_convolution),
+                                     cmocka_unit_test(test_transposed_convolution),
                                      cmocka_unit_test(test_convolution_gradients),
                                      cmocka_unit_test(test_gemm),
                                      cmocka_unit_test(test_matmul),

@@ -16,6 +16,7 @@ typedef enum activation {
   ACTIVATION_TANH,
   ACTIVATION_HARD_SIGMOID,
   ACTIVATION_HARD_SWISH,
+  ACTIVATION_SWISH,
 } activation;
 
 typedef struct conv_state {
@@ -83,6 +84,7 @@ static braid_status init_fused(const braid_node_desc *node, void *self) {
       {"Tanh", ACTIVATION_TANH, {0}},
       {"HardSigmoid", ACTIVATION_HARD_SIGMOID, {0.2, 0.5}},
       {"HardSwish", ACTIVATION_HARD_SWISH, {0}},
+      {"Swish", ACTIVATION_SWISH, {1}},
   };
   conv_state *state = self;
   const char *name = braid_attr_string(node->attrs, "activation", NULL);

@@ -122,6 +122,7 @@ static double activate(const char *name, double a, double b, double v) {
   if (strcmp(name, "Clip") == 0) return v < a ? a : v > b ? b : v;
   if (strcmp(name, "Sigmoid") == 0) return 1 / (1 + exp(-v));
   if (strcmp(name, "Tanh") == 0) return tanh(v);
+  if (strcmp(name, "Swish") == 0) return v / (1 + exp(-a * v));
   double scaled = strcmp(name, "HardSigmoid") == 0 ? a * v + b : v / 6 + 0.5; /* else HardSwish */
   double gate = scaled < 0 ? 0 : scaled > 1 ? 1 : scaled;
   return strcmp(name, "HardSigmoid") == 0 ? gate : v * gate;
@@ -237,8 +238,8 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
 }
 
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  static const char *const kActivations[] = {"Relu", "LeakyRelu",   "Clip",     "Sigmoid",
-                                             "Tanh", "HardSigmoid", "HardSwish"};
+  static const char *const kActivations[] = {"Relu", "LeakyRelu",   "Clip",      "Sigmoid",
+                                             "Tanh", "HardSigmoid", "HardSwish", "Swish"};
   const char *name = braid_attr_string(node->attrs, "activation", NULL);
   if (!name) return true;
   for (size_t i = 0; i < sizeof kActivations / sizeof *kActivations; i++)

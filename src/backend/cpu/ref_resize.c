@@ -96,7 +96,8 @@ static braid_status prepare(resize_state *state, const braid_node_desc *node, br
   state->extrapolation = braid_attr_float(node->attrs, "extrapolation_value", 0);
   if (nearest && !gradient) return make_map(state, node);
   int64_t most = 1;
-  for (int d = 0; d < x->rank; d++) {
+  /* The last axis first: it gains nothing from vectors, and an image that grows is then still small. */
+  for (int d = x->rank; d-- > 0;) {
     int64_t in = state->resize.in[d], out = state->resize.out[d];
     most *= in > out ? in : out;
     if (!braid_resize_keeps(&state->resize, node->attrs, d)) BRAID_TRY(add_pass(state, node, d));
@@ -124,8 +125,26 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
 /* --- passes ------------------------------------------------------------------------------------------------------- */
 /* Along one axis of [outer][size][inner]: the forward pass makes `out` from `in`, the backward pass adds into `in`. */
 #define DEFINE_PASSES(type)                                                                                            \
+  /* The last axis: a row of the output at a time. */                                                                  \
+  static void forward_rows_##type(const axis_pass *pass, int64_t outer, int64_t in, int64_t out, double extrapolation, \
+                                  const type *from, type *to) {                                                        \
+    _Pragma("omp parallel for schedule(static)") for (int64_t o = 0; o < outer; o++) {                                 \
+      const type *source = from + o * in;                                                                              \
+      const int64_t *indices = pass->indices;                                                                          \
+      const double *weights = pass->weights;                                                                           \
+      for (int64_t i = 0; i < out; i++, indices += pass->taps, weights += pass->taps) {                                \
+        type sum = 0;                                                                                                  \
+        for (int64_t t = 0; t < pass->taps; t++) sum += (type)weights[t] * source[indices[t]];                         \
+        to[o * out + i] = pass->inside[i] ? sum : (type)extrapolation;                                                 \
+      }                                                                                                                \
+    }                                                                                                                  \
+  }                                                                                                                    \
   static void forward_##type(const axis_pass *pass, int64_t outer, int64_t in, int64_t out, int64_t inner,             \
                              double extrapolation, const type *from, type *to) {                                       \
+    if (inner == 1) {                                                                                                  \
+      forward_rows_##type(pass, outer, in, out, extrapolation, from, to);                                              \
+      return;                                                                                                          \
+    }                                                                                                                  \
     _Pragma("omp parallel for schedule(static)") for (int64_t r = 0; r < outer * out; r++) {                           \
       int64_t o = r / out, i = r % out;                                                                                \
       const int64_t *indices = pass->indices + i * pass->taps;                                                         \
@@ -156,18 +175,18 @@ DEFINE_PASSES(float)
 DEFINE_PASSES(double)
 #undef DEFINE_PASSES
 
-static void load(const braid_desc *desc, const void *from, void *to) {
+/* What passes work on: float of 16-bit types, other types themselves. */
+static const char *load(const braid_desc *desc, const void *from, void *room) {
+  if (desc->dtype == BRAID_F32 || desc->dtype == BRAID_F64) return from;
   int64_t count = braid_desc_count(desc);
-  if (desc->dtype == BRAID_F32 || desc->dtype == BRAID_F64) {
-    memcpy(to, from, braid_desc_bytes(desc));
-    return;
-  }
   const uint16_t *half = from;
   for (int64_t i = 0; i < count; i++)
-    ((float *)to)[i] = desc->dtype == BRAID_F16 ? braid_f16_to_f32(half[i]) : braid_bf16_to_f32(half[i]);
+    ((float *)room)[i] = desc->dtype == BRAID_F16 ? braid_f16_to_f32(half[i]) : braid_bf16_to_f32(half[i]);
+  return room;
 }
 
 static void store(const braid_desc *desc, const void *from, void *to) {
+  if (from == to) return;
   int64_t count = braid_desc_count(desc);
   if (desc->dtype == BRAID_F32 || desc->dtype == BRAID_F64) {
     memcpy(to, from, braid_desc_bytes(desc));
@@ -178,6 +197,12 @@ static void store(const braid_desc *desc, const void *from, void *to) {
     float value = ((const float *)from)[i];
     half[i] = desc->dtype == BRAID_F16 ? braid_f32_to_f16(value) : braid_f32_to_bf16(value);
   }
+}
+
+/* Where a pass puts its result: the last one at once into the output, if that has the type of the passes. */
+static char *target(const resize_state *state, const braid_desc *y, int done, const braid_cpu_args *args) {
+  bool last = done + 1 == state->pass_count, same = y->dtype == BRAID_F32 || y->dtype == BRAID_F64;
+  return last && same ? args->outputs[0] : (char *)args->workspace + (done % 2 ? 0 : state->room);
 }
 
 static braid_status run_forward(const braid_node_desc *node, void *opaque, const braid_cpu_args *args) {
@@ -193,11 +218,11 @@ static braid_status run_forward(const braid_node_desc *node, void *opaque, const
     braid_map_run(state->map, args->inputs[0], args->outputs[0], &fill);
     return BRAID_OK;
   }
-  char *from = args->workspace, *to = from + state->room;
   int64_t dims[BRAID_MAX_RANK];
   memcpy(dims, node->inputs[0].desc.dims, sizeof dims);
-  load(&node->inputs[0].desc, args->inputs[0], from);
+  const char *from = load(&node->inputs[0].desc, args->inputs[0], args->workspace);
   for (int p = 0; p < state->pass_count; p++) {
+    char *to = target(state, y, p, args);
     const axis_pass *pass = &state->passes[p];
     int64_t outer = 1, inner = 1, in = dims[pass->axis], out = state->resize.out[pass->axis];
     for (int d = 0; d < y->rank; d++) *(d < pass->axis ? &outer : &inner) *= d == pass->axis ? 1 : dims[d];
@@ -206,9 +231,7 @@ static braid_status run_forward(const braid_node_desc *node, void *opaque, const
     else
       forward_float(pass, outer, in, out, inner, state->extrapolation, (const float *)from, (float *)to);
     dims[pass->axis] = out;
-    char *swap = from;
     from = to;
-    to = swap;
   }
   store(y, from, args->outputs[0]);
   return BRAID_OK;
@@ -217,11 +240,11 @@ static braid_status run_forward(const braid_node_desc *node, void *opaque, const
 static braid_status run_backward(const braid_node_desc *node, void *opaque, const braid_cpu_args *args) {
   const resize_state *state = opaque;
   const braid_desc *dx = &node->outputs[0].desc;
-  char *from = args->workspace, *to = from + state->room;
   int64_t dims[BRAID_MAX_RANK];
   memcpy(dims, node->inputs[0].desc.dims, sizeof dims);
-  load(&node->inputs[0].desc, args->inputs[0], from);
+  const char *from = load(&node->inputs[0].desc, args->inputs[0], args->workspace);
   for (int p = state->pass_count - 1; p >= 0; p--) {
+    char *to = target(state, dx, state->pass_count - 1 - p, args);
     const axis_pass *pass = &state->passes[p];
     int64_t outer = 1, inner = 1, in = state->resize.in[pass->axis], out = dims[pass->axis];
     for (int d = 0; d < dx->rank; d++) *(d < pass->axis ? &outer : &inner) *= d == pass->axis ? 1 : dims[d];
@@ -230,9 +253,7 @@ static braid_status run_backward(const braid_node_desc *node, void *opaque, cons
     else
       backward_float(pass, outer, in, out, inner, (const float *)from, (float *)to);
     dims[pass->axis] = in;
-    char *swap = from;
     from = to;
-    to = swap;
   }
   store(dx, from, args->outputs[0]);
   return BRAID_OK;

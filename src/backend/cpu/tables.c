@@ -5,7 +5,7 @@
 
 /* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. The first list may be
  * empty (a build without oneDNN); the second holds the plain references, which also fold constants. */
-#define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(fast_bias) X(fast_norm) X(dnnl_conv) X(dnnl_matmul)
+#define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(fast_bias) X(fast_norm) X(dnnl_conv) X(dnnl_deconv) X(dnnl_matmul)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_elementwise)                                                                                                   \
   X(ref_reduce)                                                                                                        \

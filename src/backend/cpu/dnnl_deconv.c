@@ -1,0 +1,186 @@
+/* Transposed convolution by oneDNN, which runs it as the input gradient of the convolution that it transposes.
+ *
+ * Layouts as in dnnl_conv.c: blocks of 16 channels where there is a fast kernel for them, else channels last. */
+#include <stdio.h>
+
+#include "backend/cpu/dnnl.h"
+#include "base/try.h"
+#include "graph/geometry.h"
+
+enum { kMaxSpatial = 3 };
+
+typedef struct deconvolution {
+  braid_convolution g; /* the convolution that is transposed: its outputs are our inputs */
+  int spatial;
+  dnnl_dims_t strides, dilations, pad_begin, pad_end;
+} deconvolution;
+
+static bool read_deconvolution(const braid_node_desc *node, deconvolution *out) {
+  const braid_desc *x = &node->inputs[0].desc, *w = &node->inputs[1].desc, *y = &node->outputs[0].desc;
+  *out = (deconvolution){.spatial = x->rank - 2};
+  if (out->spatial < 1 || out->spatial > kMaxSpatial || w->rank != x->rank) return false;
+  if (braid_geometry_conv_transpose(node->attrs, x, w, &out->g) != BRAID_OK) return false;
+  const braid_window *window = &out->g.window;
+  for (int i = 0; i < out->spatial; i++) {
+    int at = BRAID_WINDOW_RANK - out->spatial + i;
+    out->strides[i] = window->stride[at];
+    out->dilations[i] = window->dilation[at] - 1; /* oneDNN counts the holes */
+    out->pad_begin[i] = window->begin[at];
+    /* what the sizes make of it: less than nothing where the output is padded */
+    out->pad_end[i] = (window->output[at] - 1) * window->stride[at] + (window->kernel[at] - 1) * window->dilation[at] +
+                      1 - window->input[at] - window->begin[at];
+  }
+  return braid_desc_count(x) > 0 && braid_desc_count(w) > 0 && braid_desc_count(y) > 0;
+}
+
+/* Weights as ONNX has them, [inputs, outputs / groups, kernel...], seen by oneDNN as [groups,] outputs, inputs, kernel
+ * of a group. `any`: the same in the primitive's own layout. */
+static bool weight_desc(const braid_desc *w, const deconvolution *d, bool any, dnnl_memory_desc_t *out) {
+  dnnl_dims_t dims, strides;
+  int64_t inputs = w->dims[0] / d->g.groups, outputs = w->dims[1], kernel = 1;
+  int rank = 0;
+  for (int i = 0; i < d->spatial; i++) kernel *= w->dims[2 + i];
+  if (d->g.groups > 1) {
+    dims[rank] = d->g.groups;
+    strides[rank++] = inputs * outputs * kernel;
+  }
+  dims[rank] = outputs;
+  strides[rank++] = kernel;
+  dims[rank] = inputs;
+  strides[rank++] = outputs * kernel;
+  for (int i = 0; i < d->spatial; i++) {
+    kernel /= w->dims[2 + i];
+    dims[rank] = w->dims[2 + i];
+    strides[rank++] = kernel;
+  }
+  dnnl_status_t status = any ? dnnl_memory_desc_init_by_tag(out, rank, dims, dnnl_f32, dnnl_format_tag_any)
+                             : dnnl_memory_desc_init_by_strides(out, rank, dims, dnnl_f32, strides);
+  return status == dnnl_success;
+}
+
+static bool has_bias(const braid_node_desc *node) {
+  return node->input_count > 2 && node->inputs[2].present;
+}
+
+static braid_status describe(const braid_node_desc *node, const deconvolution *d, braid_layout layout,
+                             dnnl_primitive_desc_t *out) {
+  braid_desc x = node->inputs[0].desc, y = node->outputs[0].desc;
+  dnnl_memory_desc_t x_desc, w_desc, b_desc, y_desc;
+  x.layout = y.layout = layout;
+  if (!braid_dnnl_desc(&x, &x_desc) || !braid_dnnl_desc(&y, &y_desc) ||
+      !weight_desc(&node->inputs[1].desc, d, true, &w_desc))
+    return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+  braid_dnnl_plain(1, &d->g.inputs, &b_desc);
+  dnnl_deconvolution_desc_t op;
+  BRAID_TRY(braid_dnnl_status(dnnl_dilated_deconvolution_forward_desc_init(
+                                  &op, node->training ? dnnl_forward_training : dnnl_forward_inference,
+                                  dnnl_deconvolution_direct, &x_desc, &w_desc, has_bias(node) ? &b_desc : NULL, &y_desc,
+                                  d->strides, d->dilations, d->pad_begin, d->pad_end),
+                              "a transposed convolution"));
+  return braid_dnnl_describe(&op, NULL, NULL, out);
+}
+
+static bool best_layout(const braid_node_desc *node, const deconvolution *d, braid_layout *out) {
+  static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
+  bool found = false;
+  for (size_t i = 0; i < 2 && !found; i++) {
+    dnnl_primitive_desc_t pd;
+    if (describe(node, d, kLayouts[i], &pd) != BRAID_OK) continue;
+    found = !braid_dnnl_is_reference(pd);
+    *out = kLayouts[i];
+    dnnl_primitive_desc_destroy(pd);
+  }
+  return found;
+}
+
+static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  deconvolution d;
+  braid_layout layout;
+  if (!braid_dnnl_all_f32(node, why, why_bytes)) return false;
+  if (!read_deconvolution(node, &d)) {
+    snprintf(why, why_bytes, "1 to 3 spatial dimensions and no empty tensor only");
+    return false;
+  }
+  if (best_layout(node, &d, &layout)) return true;
+  snprintf(why, why_bytes, "oneDNN has no fast transposed convolution of this shape");
+  return false;
+}
+
+static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  deconvolution d;
+  braid_layout layout;
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_PLAIN;
+  outputs[0] = BRAID_LAYOUT_PLAIN;
+  if (read_deconvolution(node, &d) && best_layout(node, &d, &layout)) inputs[0] = outputs[0] = layout;
+}
+
+/* Weights packed now if constant, else converted by a step of each run. */
+static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
+                                 const dnnl_memory_desc_t *wanted, braid_prepared_info *info, int *out) {
+  dnnl_memory_desc_t given;
+  int plain;
+  if (!weight_desc(&node->inputs[1].desc, d, false, &given))
+    return braid_fail(BRAID_UNSUPPORTED, "weights oneDNN cannot describe");
+  const void *constant = node->inputs[1].constant;
+  BRAID_TRY(braid_dnnl_memory(program, wanted, constant ? BRAID_DNNL_OWN : BRAID_DNNL_WORKSPACE, 0, out));
+  if (constant) {
+    info->constants_folded |= 1u << 1;
+    return braid_dnnl_pack(program, &given, constant, *out);
+  }
+  BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, 1, &plain));
+  return braid_dnnl_reorder(program, plain, *out);
+}
+
+static braid_status build(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
+                          dnnl_primitive_desc_t pd, braid_prepared_info *info) {
+  int x = -1, w = -1, b = -1, y = -1;
+  dnnl_memory_desc_t x_desc, b_desc, y_desc;
+  braid_dnnl_desc(&node->inputs[0].desc, &x_desc);
+  braid_dnnl_desc(&node->outputs[0].desc, &y_desc);
+  braid_dnnl_plain(1, &d->g.inputs, &b_desc);
+  braid_status status =
+      bind_weights(program, node, d, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), info, &w);
+  if (status == BRAID_OK) status = braid_dnnl_memory(program, &x_desc, BRAID_DNNL_INPUT, 0, &x);
+  if (status == BRAID_OK) status = braid_dnnl_memory(program, &y_desc, BRAID_DNNL_OUTPUT, 0, &y);
+  if (status == BRAID_OK && has_bias(node)) status = braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &b);
+  if (status != BRAID_OK) {
+    dnnl_primitive_desc_destroy(pd);
+    return status;
+  }
+  braid_dnnl_arg args[] = {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_BIAS, b}};
+  return braid_dnnl_step(program, pd, args, has_bias(node) ? 4 : 3);
+}
+
+static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                           braid_prepared_info *info) {
+  *state = NULL;
+  deconvolution d;
+  dnnl_primitive_desc_t pd;
+  braid_dnnl *program = NULL;
+  if (!read_deconvolution(node, &d))
+    return braid_fail(BRAID_INTERNAL, "a transposed convolution that was matched cannot be read");
+  BRAID_TRY(describe(node, &d, node->outputs[0].desc.layout, &pd));
+  braid_status status = braid_dnnl_create(allocator, &program);
+  if (status == BRAID_OK)
+    status = build(program, node, &d, pd, info);
+  else
+    dnnl_primitive_desc_destroy(pd);
+  if (status != BRAID_OK) {
+    braid_dnnl_destroy(allocator, program);
+    return status;
+  }
+  info->workspace_bytes = braid_dnnl_workspace(program);
+  *state = program;
+  return BRAID_OK;
+}
+
+static const braid_cpu_kernel kTransposed = {create, braid_dnnl_run, braid_dnnl_destroy};
+static const braid_kernel kKernels[] = {
+    {.op = "ConvTranspose",
+     .name = "dnnl_conv_transpose",
+     .match = match,
+     .layouts = layouts,
+     .implementation = &kTransposed},
+};
+
+const braid_cpu_table braid_cpu_dnnl_deconv = {kKernels, sizeof kKernels / sizeof *kKernels};
