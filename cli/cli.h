@@ -42,13 +42,16 @@ typedef struct cli_common {
 } cli_common;
 extern const struct argp cli_common_argp; /* --json --verbose; input: cli_common */
 
+enum { CLI_MAX_PLUGINS = 16 };
 typedef struct cli_place {
-  const char *devices, *patterns, *platform, *trace;
+  const char *devices, *patterns, *platform, *trace, *plugins[CLI_MAX_PLUGINS];
+  size_t plugin_count;
   int threads;
   bool no_fusion;
   braid_registry *registry; /* between open and close */
 } cli_place;
 extern const struct argp cli_place_argp; /* --device --place --platform --threads --trace --no-fusion */
+void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
 /* The backends and what the options add to them. */
 braid_status cli_open_registry(cli_place *place);
 void cli_close_registry(cli_place *place); /* every session must be gone */

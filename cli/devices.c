@@ -14,11 +14,11 @@ static const char doc[] =
 
 typedef struct options {
   cli_common common;
-  cli_place place; /* the platform alone */
+  cli_place place; /* the platform and plug-ins alone */
   const char *check;
 } options;
 
-enum { KEY_CHECK = 1, KEY_PLATFORM };
+enum { KEY_CHECK = 1, KEY_PLATFORM, KEY_PLUGIN };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -28,6 +28,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_CHECK:
     o->check = argument;
+    return 0;
+  case KEY_PLUGIN:
+    cli_add_plugin(state, &o->place, argument);
     return 0;
   case KEY_PLATFORM:
     o->place.platform = argument;
@@ -145,6 +148,7 @@ static braid_status check(const options *o, braid_registry *registry, size_t *fa
 int cli_devices(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"check", KEY_CHECK, "SPEC", 0, "Run the conformance suite of the device contract on this device", 0},
+      {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (repeat for more)", 0},
       {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};

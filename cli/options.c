@@ -80,6 +80,7 @@ enum {
   KEY_NO_FUSION,
   KEY_PLACE,
   KEY_PLATFORM,
+  KEY_PLUGIN,
   KEY_WEIGHTS,
   KEY_MODEL_SEED,
   KEY_SHAPE
@@ -127,6 +128,9 @@ static error_t parse_place(int key, char *argument, struct argp_state *state) {
   case KEY_PLATFORM:
     place->platform = argument;
     return 0;
+  case KEY_PLUGIN:
+    cli_add_plugin(state, place, argument);
+    return 0;
   case KEY_NO_FUSION:
     place->no_fusion = true;
     return 0;
@@ -140,6 +144,7 @@ static const struct argp_option place_options[] = {
     {"place", KEY_PLACE, "LIST", 0,
      "Nodes by hand: pattern=device,... with * and ? in patterns of node names; or \"auto\": branches side by side",
      80},
+    {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (repeat for more)", 80},
     {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 80},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 80},
     {"trace", KEY_TRACE, "FILE", 0, "Write a trace for chrome://tracing or Perfetto", 80},
@@ -156,8 +161,15 @@ braid_session_options cli_session_options(const cli_place *place) {
                                  .registry = place->registry};
 }
 
+void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path) {
+  if (place->plugin_count == CLI_MAX_PLUGINS) argp_error(state, "more than %d plug-ins", CLI_MAX_PLUGINS);
+  place->plugins[place->plugin_count++] = path;
+}
+
 braid_status cli_open_registry(cli_place *place) {
   braid_status status = braid_registry_create(NULL, &place->registry);
+  for (size_t i = 0; status == BRAID_OK && i < place->plugin_count; i++)
+    status = braid_registry_load(place->registry, place->plugins[i]);
   if (status == BRAID_OK && place->platform) status = braid_registry_load_platform(place->registry, place->platform);
   if (status != BRAID_OK) cli_close_registry(place);
   return status;

@@ -8,3 +8,6 @@ for kind in "" -static; do
   [ "$("$work/inference$kind" "$work/trained.onnx" | wc -l)" -eq 10 ]
   "$work/custom_op$kind"
 done
+"$work/usr/bin/braid" devices --plugin "$work/plugin.so" --check tutor | tail -1
+"$work/usr/bin/braid" bench "$work/trained.onnx" --plugin "$work/plugin.so" --device "tutor cpu" --no-fusion --runs 1 \
+  --nodes 99 | grep -q tutor_relu

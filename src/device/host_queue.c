@@ -1,6 +1,6 @@
 /* Submitters push onto a stack with one compare-and-swap; the thread takes the whole stack at once and turns it round.
  * That keeps the order of submission and costs the thread one atomic operation for a batch of tasks. */
-#include "device/host_queue.h"
+#include "braid/host_queue.h"
 
 #include "base/clock.h"
 #include "base/thread.h"

@@ -8,6 +8,7 @@
 #include "base/vector.h"
 #include "device/kernel_index.h"
 #include "device/platform.h"
+#include "device/plugin.h"
 
 #define BRAID_BACKEND(name) extern const braid_backend braid_backend_##name;
 #include "backends.def"
@@ -24,6 +25,8 @@ struct braid_registry {
   const braid_backend **backends;
   size_t count, capacity;
   braid_platform *platform;
+  void **plugins; /* handles */
+  size_t plugin_count, plugin_capacity;
 };
 
 struct braid_device {
@@ -33,6 +36,41 @@ struct braid_device {
   braid_device_info info;
   braid_kernel_index kernels;
 };
+
+/* --- plug-ins ------------------------------------------------------------------------------------------------------
+ */
+braid_status braid_registry_load(braid_registry *registry, const char *path) {
+  void **plugins = braid_grow(registry->allocator, registry->plugins, registry->plugin_count,
+                              &registry->plugin_capacity, sizeof *plugins);
+  if (!plugins) return BRAID_NO_MEMORY;
+  registry->plugins = plugins;
+  void *handle;
+  const braid_backend *backend;
+  BRAID_TRY(braid_plugin_open(path, &handle, &backend));
+  braid_status status = braid_registry_add(registry, backend);
+  if (status == BRAID_OK) {
+    plugins[registry->plugin_count++] = handle;
+    return BRAID_OK;
+  }
+  status = braid_fail_prefix(status, "plug-in %.200s", path);
+  braid_plugin_close(handle);
+  return status;
+}
+
+static braid_status load_list(braid_registry *registry, const char *list) {
+  while (list && *list) {
+    size_t length = strcspn(list, ":");
+    char path[4096];
+    if (length >= sizeof path)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "BRAID_PLUGINS: \"%.60s...\" is too long for a path", list);
+    memcpy(path, list, length);
+    path[length] = '\0';
+    braid_status status = length ? braid_registry_load(registry, path) : BRAID_OK;
+    if (status != BRAID_OK) return braid_fail_prefix(status, "BRAID_PLUGINS");
+    list += length + (list[length] == ':');
+  }
+  return BRAID_OK;
+}
 
 /* --- registry ------------------------------------------------------------------------------------------------------
  */
@@ -44,6 +82,7 @@ braid_status braid_registry_create(const braid_allocator *allocator, braid_regis
   braid_status status = BRAID_OK;
   for (size_t i = 0; status == BRAID_OK && i < sizeof kBuiltIn / sizeof *kBuiltIn; i++)
     status = braid_registry_add(registry, kBuiltIn[i]);
+  if (status == BRAID_OK) status = load_list(registry, getenv("BRAID_PLUGINS"));
   if (status == BRAID_OK)
     *out = registry;
   else
@@ -55,6 +94,8 @@ void braid_registry_destroy(braid_registry *registry) {
   if (!registry) return;
   braid_platform_free(registry->platform);
   braid_free(registry->allocator, registry->backends);
+  while (registry->plugin_count > 0) braid_plugin_close(registry->plugins[--registry->plugin_count]);
+  braid_free(registry->allocator, registry->plugins);
   braid_free(registry->allocator, registry);
 }
 

@@ -15,7 +15,8 @@ typedef struct complaint {
 
 static void trim(char *text) {
   size_t length = strlen(text);
-  while (length && (text[length - 1] == '\n' || text[length - 1] == ' ' || text[length - 1] == '.')) text[--length] = '\0';
+  while (length && (text[length - 1] == '\n' || text[length - 1] == ' ' || text[length - 1] == '.'))
+    text[--length] = '\0';
 }
 
 static void hear(cyaml_log_t level, void *context, const char *format, va_list arguments) {

@@ -15,7 +15,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 #include "base/thread.h"
-#include "device/host_queue.h"
+#include "braid/host_queue.h"
 
 enum { kAlignment = 64, kHostAlignment = 1, kMaxQueues = 16, kMaxThreads = 1024 };
 static const size_t kHugePage = (size_t)2 << 20;

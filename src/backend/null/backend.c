@@ -4,7 +4,7 @@
  *
  * It plays a card with memory of its own: an arena that no kernel but ours touches, reached by transfers only. Its one
  * kernel copies, so a graph that needs more falls back to another device. Work is done by a thread per queue
- * (device/host_queue.h), which also waits for events, honours cancel and measures; a backend over a driver that has
+ * (braid/host_queue.h), which also waits for events, honours cancel and measures; a backend over a driver that has
  * queues of its own would hand tasks to the driver instead, and chain native events (braid_event_set_native). */
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
-#include "device/host_queue.h"
+#include "braid/host_queue.h"
 #include "device/pool.h"
 
 enum { kAlignment = 256, kQueues = 8 };

@@ -3,8 +3,8 @@
  *
  * Tasks are taken from any thread without a lock or an allocation and run in order of submission. The queue waits for a
  * task's events, honours its cancel word, measures it and completes its event; `run` only does the work. */
-#ifndef BRAID_DEVICE_HOST_QUEUE_H
-#define BRAID_DEVICE_HOST_QUEUE_H
+#ifndef BRAID_HOST_QUEUE_H
+#define BRAID_HOST_QUEUE_H
 
 #include "braid/device.h"
 
@@ -16,10 +16,10 @@ typedef struct braid_host_queue_ops {
 } braid_host_queue_ops;
 
 /* `name` is the thread's (at most 15 characters). `ops` and `context` must outlive the queue. */
-BRAID_MUST_CHECK braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,
-                                                      const braid_host_queue_ops *ops, void *context,
-                                                      braid_host_queue **out);
-void braid_host_queue_destroy(braid_host_queue *queue); /* runs what was submitted first */
-braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task);
+BRAID_API BRAID_MUST_CHECK braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,
+                                                                const braid_host_queue_ops *ops, void *context,
+                                                                braid_host_queue **out);
+BRAID_API void braid_host_queue_destroy(braid_host_queue *queue); /* runs what was submitted first */
+BRAID_API braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task);
 
 #endif
