@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 CC=gcc cmake --preset tsan -B build-ci-tsan
 tests=$(find src/base src/device src/backend src/runtime src/train tests -name '*_test.c' -exec basename {} .c \; |
-  grep -E '^(event|queue|executor|session|loader|device|null|thread|ring|conformance)' || true)
+  grep -E '^(event|queue|executor|session|loader|device|null|thread|ring|conformance|opencl)' || true)
 [ -n "$tests" ] || { echo "no threaded tests found" >&2; exit 1; }
 # shellcheck disable=SC2086
 cmake --build build-ci-tsan --target $tests

@@ -2,15 +2,18 @@
  *
  *   api        the library, loaded when the program runs       memory   buffers, arena, operands
  *   context    a physical device and what its users share      program  kernel text, built
- *   options    what may follow a device's name                 kernel   a node's recipe as the driver's kernels
+ *   options    what may follow a device's name                 cache    built programs in files
  *   queue      taking tasks to the driver                      slot     a task in flight
- *   complete   ending them, giving up hung ones                recipe   between the driver's side and the kernels
- *   families   the kernels: cl_*.c here, their text in kernels/opencl */
+ *   complete   ending them, giving up hung ones                kernel   a node's recipe as the driver's kernels
+ *   families   the kernels: cl_*.c here, their text in kernels/opencl
+ *   recipe     between the driver's side and the kernels */
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/opencl/kernel.h"
 #include "backend/opencl/memory.h"
 #include "backend/opencl/options.h"
+#include "backend/opencl/program.h"
 #include "backend/opencl/queue.h"
 
 static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
@@ -27,6 +30,7 @@ static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t 
 
 static void close_device(void *self) {
   braid_cl_device *device = self;
+  braid_cl_bitstream_release(device);
   braid_cl_context_release(device->shared);
   pthread_mutex_destroy(&device->lock);
   braid_free(device->allocator, device->kernels);
@@ -59,6 +63,9 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   bool shares = !options->separate && !options->arena_bytes && braid_cl_shares_host_memory(device);
   device->info.memory = shares ? BRAID_MEMORY_UNIFIED : BRAID_MEMORY_SEPARATE;
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
+  memcpy(device->cache, options->cache, sizeof device->cache);
+  if (options->bitstream[0]) status = braid_cl_bitstream_load(device, options->bitstream);
+  if (status != BRAID_OK) return status;
   return braid_cl_list_kernels(device->allocator, &device->kernels, &device->kernel_count);
 }
 

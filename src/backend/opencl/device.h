@@ -5,6 +5,7 @@
 #include "backend/opencl/context.h"
 
 typedef struct braid_cl_queue braid_cl_queue;
+typedef struct braid_cl_bitstream braid_cl_bitstream;
 
 typedef struct braid_cl_device {
   const braid_allocator *allocator;
@@ -16,10 +17,12 @@ typedef struct braid_cl_device {
   braid_cl_traits traits;
   const braid_kernel **kernels;
   size_t kernel_count;
-  int64_t deadline_ns;    /* of a task; 0: none */
-  uint32_t lost;          /* atomic */
-  pthread_mutex_t lock;   /* guards `queues` */
-  braid_cl_queue *queues; /* linked by `next` */
+  int64_t deadline_ns;           /* of a task; 0: none */
+  char cache[256];               /* folder of built programs; "": none */
+  braid_cl_bitstream *bitstream; /* NULL: programs are built from text */
+  uint32_t lost;                 /* atomic */
+  pthread_mutex_t lock;          /* guards `queues` */
+  braid_cl_queue *queues;        /* linked by `next` */
 } braid_cl_device;
 
 extern const braid_backend braid_backend_opencl;

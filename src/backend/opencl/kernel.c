@@ -108,7 +108,7 @@ static braid_status check_launch(const braid_cl_device *device, const braid_cl_l
 
 static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_launch *launch) {
   cl_program program;
-  braid_status status = braid_cl_program_get(device, launch->source, launch->options, &program);
+  braid_status status = braid_cl_program_get(device, launch, &program);
   if (status != BRAID_OK) return status;
   cl_int code;
   cl_kernel kernel = own->cl->CreateKernel(program, launch->function, &code);
@@ -194,10 +194,23 @@ void braid_cl_discard(void *self, void *prepared) {
   braid_free(own->allocator, own);
 }
 
+/* Kernels of a bitstream are there or not: that is known only with the recipe. */
+static bool is_in_bitstream(const braid_cl_device *device, const braid_cl_kernel *family, const braid_node_desc *node,
+                            char *why, size_t why_bytes) {
+  braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  bool possible = recipe && family->plan(&device->traits, node, recipe) == BRAID_OK;
+  if (!possible) snprintf(why, why_bytes, "%s", recipe ? braid_error_detail() : "out of memory");
+  for (size_t i = 0; possible && i < recipe->launch_count; i++)
+    possible = braid_cl_program_is_possible(device, &recipe->launches[i], why, why_bytes);
+  braid_free(device->allocator, recipe);
+  return possible;
+}
+
 bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_cl_device *device = self;
   const braid_cl_kernel *family = kernel->implementation;
-  return !family->match || family->match(&device->traits, node, why, why_bytes);
+  if (family->match && !family->match(&device->traits, node, why, why_bytes)) return false;
+  return !device->bitstream || is_in_bitstream(device, family, node, why, why_bytes);
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

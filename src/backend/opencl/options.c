@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/cache.h"
 #include "base/text.h"
 
 typedef struct number_option {
@@ -46,6 +47,19 @@ static braid_status parse_memory(const char *value, braid_cl_options *out) {
   return braid_fail(BRAID_INVALID_ARGUMENT, "option memory=%.60s: expected unified or separate", value);
 }
 
+static braid_status parse_path(const char *key, const char *value, char *path, size_t bytes) {
+  size_t length = strlen(value);
+  if (!length || length >= bytes)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "option %s=%.60s: expected a path", key, value);
+  memcpy(path, value, length + 1);
+  return BRAID_OK;
+}
+
+static braid_status parse_cache(const char *value, braid_cl_options *out) {
+  out->cache[0] = '\0';
+  return strcmp(value, "off") == 0 ? BRAID_OK : parse_path("cache", value, out->cache, sizeof out->cache);
+}
+
 /* `option`: "key=value", cut in two here. */
 static braid_status parse_option(char *option, braid_cl_options *out) {
   char *value = strchr(option, '=');
@@ -55,15 +69,18 @@ static braid_status parse_option(char *option, braid_cl_options *out) {
       if (strcmp(option, kNumbers[i].key) == 0) return parse_number(&kNumbers[i], value, out);
     if (strcmp(option, "arena") == 0) return parse_arena(value, out);
     if (strcmp(option, "memory") == 0) return parse_memory(value, out);
+    if (strcmp(option, "cache") == 0) return parse_cache(value, out);
+    if (strcmp(option, "bitstream") == 0) return parse_path(option, value, out->bitstream, sizeof out->bitstream);
   }
   return braid_fail(BRAID_INVALID_ARGUMENT,
-                    "option \"%.60s\": expected memory=, arena=, part=, parts=, deadline_ms=, cu=, simd=, group= or "
-                    "unroll=",
+                    "option \"%.60s\": expected memory=, arena=, part=, parts=, deadline_ms=, cache=, bitstream=, "
+                    "cu=, simd=, group= or unroll=",
                     option);
 }
 
 braid_status braid_cl_parse_options(const char *text, braid_cl_options *out) {
   *out = (braid_cl_options){.part = UINT32_MAX};
+  if (!braid_cl_cache_default(out->cache, sizeof out->cache)) out->cache[0] = '\0';
   while (text && *text) {
     size_t length = strcspn(text, ",");
     char option[512];

@@ -10,6 +10,8 @@ typedef struct braid_cl_options {
   uint32_t part, parts;                /* part=I,parts=N: one of N shares; parts 0: whole */
   uint32_t deadline_ms;                /* of a task; 0: none */
   uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
+  char cache[256];                     /* cache=DIR: built programs; "": cache=off */
+  char bitstream[256];                 /* bitstream=FILE: a program built before; "": none */
 } braid_cl_options;
 
 /* `text`: "key=value,..." or NULL. INVALID_ARGUMENT names the option and what was expected. */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/cache.h"
+#include "base/file.h"
 #include "base/text.h"
 
 struct braid_cl_program {
@@ -39,11 +41,65 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
   return status;
 }
 
-static braid_status build(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                          cl_program *out) {
+/* --- in files ------------------------------------------------------------------------------------------------------
+ */
+/* All that the binary depends on. */
+static void write_key(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                      braid_text *key) {
+  static const cl_device_info kFacts[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
+  char fact[512];
+  for (size_t i = 0; i < sizeof kFacts / sizeof *kFacts; i++) {
+    braid_cl_query_text(device->id, kFacts[i], fact, sizeof fact);
+    braid_text_printf(key, "%s\n", fact);
+  }
+  braid_text_printf(key, "%s\n", options);
+  braid_text_add_bytes(key, source->text, source->bytes);
+}
+
+uint8_t *braid_cl_program_binary(const braid_cl_device *device, cl_program program, size_t *bytes) {
+  enum { kDevices = 64 };
+  const braid_cl_api *cl = device->cl;
+  cl_uint count = 0, mine = 0;
+  cl_device_id devices[kDevices];
+  size_t sizes[kDevices] = {0};
+  uint8_t *binaries[kDevices] = {NULL};
+  if (cl->GetProgramInfo(program, CL_PROGRAM_NUM_DEVICES, sizeof count, &count, NULL) != CL_SUCCESS ||
+      count > kDevices ||
+      cl->GetProgramInfo(program, CL_PROGRAM_DEVICES, count * sizeof *devices, devices, NULL) != CL_SUCCESS ||
+      cl->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, count * sizeof *sizes, sizes, NULL) != CL_SUCCESS)
+    return NULL;
+  while (mine < count && devices[mine] != device->id) mine++;
+  if (mine == count || !sizes[mine]) return NULL;
+  binaries[mine] = braid_alloc(NULL, sizes[mine]);
+  *bytes = sizes[mine];
+  if (binaries[mine] &&
+      cl->GetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries, NULL) == CL_SUCCESS)
+    return binaries[mine];
+  braid_free(NULL, binaries[mine]);
+  return NULL;
+}
+
+/* A program of a binary for the device; NULL with the driver's code if it does not take it. */
+static cl_program load_binary(const braid_cl_device *device, const uint8_t *binary, size_t bytes, cl_int *code) {
+  const braid_cl_api *cl = device->cl;
+  cl_int taken = CL_SUCCESS;
+  cl_program program =
+      cl->CreateProgramWithBinary(device->shared->context, 1, &device->id, &bytes, &binary, &taken, code);
+  if (program && taken == CL_SUCCESS) *code = cl->BuildProgram(program, 1, &device->id, NULL, NULL, NULL);
+  if (taken != CL_SUCCESS) *code = taken;
+  if (program && *code != CL_SUCCESS) {
+    cl->ReleaseProgram(program);
+    program = NULL;
+  }
+  return program;
+}
+
+/* --- building ------------------------------------------------------------------------------------------------------
+ */
+static braid_status compile(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                            cl_program *out) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
-  *out = NULL;
   cl_program program =
       cl->CreateProgramWithSource(device->shared->context, 1, &(const char *){source->text}, &source->bytes, &code);
   if (!program) return braid_cl_fail(code, "a program");
@@ -54,6 +110,30 @@ static braid_status build(const braid_cl_device *device, const braid_cl_source *
   }
   braid_status status = build_failure(device, program, source, options, code);
   cl->ReleaseProgram(program);
+  return status;
+}
+
+/* From the cache if it is there and the driver takes it, else compiled and put there. */
+static braid_status build(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                          cl_program *out) {
+  *out = NULL;
+  if (!device->cache[0]) return compile(device, source, options, out);
+  braid_text key;
+  braid_text_init(&key, NULL);
+  write_key(device, source, options, &key);
+  size_t bytes = 0;
+  cl_int code;
+  uint8_t *binary = key.failed ? NULL : braid_cl_cache_load(device->cache, key.data, key.length, &bytes);
+  if (binary) *out = load_binary(device, binary, bytes, &code);
+  braid_free(NULL, binary);
+  braid_status status = BRAID_OK;
+  if (!*out) {
+    status = compile(device, source, options, out);
+    binary = *out && !key.failed ? braid_cl_program_binary(device, *out, &bytes) : NULL;
+    if (binary) braid_cl_cache_store(device->cache, key.data, key.length, binary, bytes);
+    braid_free(NULL, binary);
+  }
+  braid_text_deinit(&key);
   return status;
 }
 
@@ -75,13 +155,94 @@ static braid_status add(const braid_cl_device *device, const braid_cl_source *so
   return status;
 }
 
-braid_status braid_cl_program_get(const braid_cl_device *device, const char *name, const char *options,
-                                  cl_program *out) {
+/* --- bitstreams ----------------------------------------------------------------------------------------------------
+ */
+struct braid_cl_bitstream {
+  cl_program program;
+  char *kernels; /* "a;b;c" */
+  char path[];
+};
+
+static bool has_kernel(const braid_cl_bitstream *bitstream, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = bitstream->kernels; (at = strstr(at, name)); at += length) {
+    bool begins = at == bitstream->kernels || at[-1] == ';';
+    if (begins && (at[length] == ';' || !at[length])) return true;
+  }
+  return false;
+}
+
+bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_launch *launch, char *why,
+                                  size_t why_bytes) {
+  const braid_cl_bitstream *bitstream = device->bitstream;
+  if (bitstream) {
+    if (has_kernel(bitstream, launch->function)) return true;
+    snprintf(why, why_bytes, "%.80s has no kernel %.60s, it has %.90s", bitstream->path, launch->function,
+             bitstream->kernels);
+  } else if (!find_source(launch->source)) {
+    snprintf(why, why_bytes, "there is no kernels/opencl/%.60s.cl in this library", launch->source);
+  } else if (!braid_cl_query(device->id, CL_DEVICE_COMPILER_AVAILABLE)) {
+    snprintf(why, why_bytes, "the driver has no compiler: the device needs a bitstream=FILE");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+static braid_status list_kernels(const braid_cl_device *device, braid_cl_bitstream *bitstream) {
+  const braid_cl_api *cl = device->cl;
+  size_t bytes = 0;
+  cl_int code = cl->GetProgramInfo(bitstream->program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes);
+  if (code != CL_SUCCESS) return braid_cl_fail(code, "the kernels of a bitstream");
+  bitstream->kernels = braid_zalloc(device->allocator, bytes + 1);
+  if (!bitstream->kernels) return BRAID_NO_MEMORY;
+  code = cl->GetProgramInfo(bitstream->program, CL_PROGRAM_KERNEL_NAMES, bytes, bitstream->kernels, NULL);
+  return code == CL_SUCCESS ? BRAID_OK : braid_cl_fail(code, "the kernels of a bitstream");
+}
+
+braid_status braid_cl_bitstream_load(braid_cl_device *device, const char *path) {
+  static const size_t kMostBytes = (size_t)2 << 30;
+  braid_file_view file;
+  braid_status status = braid_file_open(device->allocator, path, kMostBytes, &file);
+  if (status != BRAID_OK) return status;
+  device->bitstream = braid_zalloc(device->allocator, sizeof *device->bitstream + strlen(path) + 1);
+  if (!device->bitstream) {
+    braid_file_close(&file);
+    return BRAID_NO_MEMORY;
+  }
+  strcpy(device->bitstream->path, path);
+  cl_int code = CL_INVALID_BINARY;
+  if (file.bytes) device->bitstream->program = load_binary(device, file.data, file.bytes, &code);
+  braid_file_close(&file);
+  if (!device->bitstream->program) {
+    char scratch[32];
+    return braid_fail(BRAID_INVALID_FILE, "%s: %s (%s) does not take it as a program for itself: %s", path,
+                      device->info.name, device->info.description, braid_cl_error_name(code, scratch));
+  }
+  return list_kernels(device, device->bitstream);
+}
+
+void braid_cl_bitstream_release(braid_cl_device *device) {
+  if (!device->bitstream) return;
+  if (device->bitstream->program) device->cl->ReleaseProgram(device->bitstream->program);
+  braid_free(device->allocator, device->bitstream->kernels);
+  braid_free(device->allocator, device->bitstream);
+  device->bitstream = NULL;
+}
+
+/* --- programs -------------------------------------------------------------------------------------------------------
+ */
+braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch, cl_program *out) {
   *out = NULL;
-  const braid_cl_source *source = find_source(name);
-  if (!source) return braid_fail(BRAID_INTERNAL, "there is no kernels/opencl/%s.cl in this library", name);
+  char why[256];
+  if (!braid_cl_program_is_possible(device, launch, why, sizeof why)) return braid_fail(BRAID_NOT_FOUND, "%s", why);
+  if (device->bitstream) {
+    *out = device->bitstream->program;
+    return BRAID_OK;
+  }
+  const braid_cl_source *source = find_source(launch->source);
   char all[BRAID_CL_OPTION_BYTES + sizeof kStandard];
-  snprintf(all, sizeof all, "%s%s%s", kStandard, options[0] ? " " : "", options);
+  snprintf(all, sizeof all, "%s%s%s", kStandard, launch->options[0] ? " " : "", launch->options);
   braid_status status = BRAID_OK;
   pthread_mutex_lock(&device->shared->lock);
   braid_cl_program *found = device->shared->programs;

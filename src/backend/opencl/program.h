@@ -1,5 +1,6 @@
-/* Programs: kernel text, which the build puts into the library from kernels/opencl, compiled for a device. A program is
- * built once per device, text and options, and kept until the context ends. */
+/* Programs: kernel text, which the build puts into the library from kernels/opencl, compiled for a device; or a
+ * bitstream, which somebody compiled before. A program is built once per device, text and options, kept until the
+ * context ends, and beyond that in files (cache.h). */
 #ifndef BRAID_BACKEND_OPENCL_PROGRAM_H
 #define BRAID_BACKEND_OPENCL_PROGRAM_H
 
@@ -15,10 +16,20 @@ typedef struct braid_cl_source {
 extern const braid_cl_source braid_cl_sources[];
 extern const size_t braid_cl_source_count;
 
-/* The program `source` with `options`; it stays the context's. When it does not compile, the detail holds the
+/* The program that holds the launch's function; it stays the context's. When it does not compile, the detail holds the
  * compiler's log with file, options and device. */
-BRAID_MUST_CHECK braid_status braid_cl_program_get(const braid_cl_device *device, const char *source,
-                                                   const char *options, cl_program *out);
+BRAID_MUST_CHECK braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch,
+                                                   cl_program *out);
+/* Is there a program for the launch, or text and a compiler to make one? If not, says why. */
+bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_launch *launch, char *why,
+                                  size_t why_bytes);
 void braid_cl_programs_release(braid_cl_context *context); /* with the context */
+
+/* Reads the bitstream that the device's options name; all kernels then come out of it. */
+BRAID_MUST_CHECK braid_status braid_cl_bitstream_load(braid_cl_device *device, const char *path);
+void braid_cl_bitstream_release(braid_cl_device *device);
+/* What the driver made of a program for the device, which the caller frees (the C library's heap); NULL: it does not
+ * say. */
+uint8_t *braid_cl_program_binary(const braid_cl_device *device, cl_program program, size_t *bytes);
 
 #endif
