@@ -1,12 +1,15 @@
 /* Matrix products by oneDNN: Gemm, FusedGemm and MatMul.
  *
- * Operands stay as they lie; a transposition is a pair of strides. Measured on fully connected layers, packing the
- * weights gains nothing, and so they need no second copy. */
+ * Operands stay as they lie; a transposition is a pair of strides. Constant weights are packed where many rows pass
+ * over them: on ViT's layers (197 rows) that is up to twice as fast. For few rows, as in a classifier's last layers,
+ * packing gains nothing, and so those weights need no second copy. */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/dnnl.h"
 #include "base/try.h"
+
+enum { kPackRows = 48 };
 
 /* y[batch, rows, columns] = alpha * a[batch, rows, inner] * b[batch or 1, inner, columns] (+ bias[columns]) */
 typedef struct product {
@@ -75,6 +78,10 @@ static bool read_product(const braid_node_desc *node, product *p, char *why, siz
   return (matmul ? read_matmul : read_gemm)(node, p, why, why_bytes);
 }
 
+static bool packs(const braid_node_desc *node, const product *p) {
+  return node->inputs[1].constant && !p->batched_b && p->rows >= kPackRows;
+}
+
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   product p;
   if (!braid_dnnl_all_f32(node, why, why_bytes) || !read_product(node, &p, why, why_bytes)) return false;
@@ -99,8 +106,12 @@ static braid_status describe(const braid_node_desc *node, const product *p, dnnl
   operand_desc(1, 1, p->columns, false, &descs[2]);
   if (p->batch > 1) braid_dnnl_plain(3, (int64_t[]){1, 1, p->columns}, &descs[2]);
   operand_desc(p->batch, p->rows, p->columns, false, &descs[3]);
+  dnnl_memory_desc_t b = descs[1];
+  if (packs(node, p))
+    BRAID_TRY(braid_dnnl_status(dnnl_memory_desc_init_by_tag(&b, b.ndims, b.dims, dnnl_f32, dnnl_format_tag_any),
+                                "packed weights"));
   dnnl_matmul_desc_t op;
-  BRAID_TRY(braid_dnnl_status(dnnl_matmul_desc_init(&op, &descs[0], &descs[1], p->bias ? &descs[2] : NULL, &descs[3]),
+  BRAID_TRY(braid_dnnl_status(dnnl_matmul_desc_init(&op, &descs[0], &b, p->bias ? &descs[2] : NULL, &descs[3]),
                               "a matrix product"));
   dnnl_primitive_attr_t attr;
   BRAID_TRY(braid_dnnl_attributes(node, false, &attr));
@@ -111,13 +122,25 @@ static braid_status describe(const braid_node_desc *node, const product *p, dnnl
   return status;
 }
 
-static braid_status build(braid_dnnl *program, const product *p, const dnnl_memory_desc_t descs[4],
-                          dnnl_primitive_desc_t pd) {
+/* b as it lies, or packed now. */
+static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, const product *p,
+                                 const dnnl_memory_desc_t *given, dnnl_primitive_desc_t pd, braid_prepared_info *info,
+                                 int *out) {
+  const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
+  if (!packs(node, p) || dnnl_memory_desc_equal(given, wanted))
+    return braid_dnnl_memory(program, given, BRAID_DNNL_INPUT, 1, out);
+  BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_OWN, 0, out));
+  info->constants_folded |= 1u << 1;
+  return braid_dnnl_pack(program, given, node->inputs[1].constant, *out);
+}
+
+static braid_status build(braid_dnnl *program, const braid_node_desc *node, const product *p,
+                          const dnnl_memory_desc_t descs[4], dnnl_primitive_desc_t pd, braid_prepared_info *info) {
   int a, b, c, y;
   braid_dnnl_arg args[4];
   size_t count = 0;
   braid_status status = braid_dnnl_memory(program, &descs[0], BRAID_DNNL_INPUT, 0, &a);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, &descs[1], BRAID_DNNL_INPUT, 1, &b);
+  if (status == BRAID_OK) status = bind_weights(program, node, p, &descs[1], pd, info, &b);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &descs[3], BRAID_DNNL_OUTPUT, 0, &y);
   if (status == BRAID_OK && p->bias) {
     status = braid_dnnl_memory(program, &descs[2], BRAID_DNNL_INPUT, 2, &c);
@@ -146,7 +169,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   BRAID_TRY(describe(node, &p, descs, &pd));
   braid_status status = braid_dnnl_create(allocator, &program);
   if (status == BRAID_OK)
-    status = build(program, &p, descs, pd);
+    status = build(program, node, &p, descs, pd, info);
   else
     dnnl_primitive_desc_destroy(pd);
   if (status != BRAID_OK) {

@@ -364,7 +364,10 @@ static void test_matmul(void **state) {
   static const struct {
     int rank_a, rank_b;
     int64_t a[4], b[4];
-  } kCases[] = {{2, 2, {5, 40}, {40, 17}}, {3, 2, {4, 5, 40}, {40, 17}}, {4, 4, {2, 3, 5, 40}, {2, 3, 40, 17}}};
+  } kCases[] = {{2, 2, {5, 40}, {40, 17}},
+                {3, 2, {4, 5, 40}, {40, 17}},
+                {4, 4, {2, 3, 5, 40}, {2, 3, 40, 17}},
+                {3, 2, {2, 50, 70}, {70, 90}}};
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     fixture f = begin();
     braid_value_id ids[2];

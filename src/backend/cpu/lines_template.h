@@ -31,17 +31,16 @@ BRAID_VECTORIZED void NAME(braid_lines_max)(const T *x, int64_t count, int64_t s
 BRAID_VECTORIZED void NAME(braid_lines_exp)(const T *x, const T *most, int64_t count, int64_t step, int64_t lines, T *y,
                                             T *sums) {
   if (step == 1 && lines == 1) {
-    T lanes[kLanes] = {0}, shift = most[0];
-    for (int64_t k = 0; k < count; k += kLanes) {
-      T part[kLanes];
-      int64_t width = count - k < kLanes ? count - k : kLanes;
-      if (width == kLanes)
-        SIMD(int i = 0; i < kLanes; i++) part[i] = EXP(x[k + i] - shift);
-      else
-        SIMD(int64_t i = 0; i < width; i++) part[i] = EXP(x[k + i] - shift);
-      for (int64_t i = 0; i < width; i++) lanes[i] += part[i];
-      if (y) memcpy(y + k, part, (size_t)width * sizeof(T));
+    T lanes[kLanes] = {0}, part[kLanes], shift = most[0];
+    int64_t whole = count - count % kLanes;
+    for (int64_t k = 0; k < whole; k += kLanes) {
+      SIMD(int i = 0; i < kLanes; i++) part[i] = EXP(x[k + i] - shift);
+      SIMD(int i = 0; i < kLanes; i++) lanes[i] += part[i];
+      if (y) memcpy(y + k, part, sizeof part);
     }
+    SIMD(int64_t i = 0; i < count - whole; i++) part[i] = EXP(x[whole + i] - shift);
+    for (int64_t i = 0; i < count - whole; i++) lanes[i] += part[i];
+    if (y && count > whole) memcpy(y + whole, part, (size_t)(count - whole) * sizeof(T));
     sums[0] = NAME(sum_lanes)(lanes);
     return;
   }

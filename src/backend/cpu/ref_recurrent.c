@@ -1,5 +1,5 @@
 /* Plain RNN, GRU and LSTM. The inputs of many steps are multiplied at once; then the steps follow one another, with one
- * product over all sequences each, and sequences are divided among threads. */
+ * product over all sequences each. Sequences are divided among threads, or the two directions if there are few. */
 #include "backend/cpu/ref_recurrent.h"
 
 #include <omp.h>
@@ -92,6 +92,7 @@ static braid_status init(const braid_node_desc *node, void *self) {
   if (is_saved(node, s) || s->piece > steps) s->piece = steps;
   if (s->piece < 1) s->piece = 1;
   if (s->r.batch_first) s->at.x = braid_ref_recurrent_place(node, s, steps * batch, s->r.inputs, &fits);
+  size_t shared = s->base.scratch_bytes;
   s->at.packed_w = braid_ref_recurrent_place_packed(node, s, s->r.inputs, rows, &fits);
   s->at.packed_r = braid_ref_recurrent_place_packed(node, s, n, s->r.cell == BRAID_CELL_GRU ? 2 * n : rows, &fits);
   if (s->r.cell == BRAID_CELL_GRU) s->at.packed_candidate = braid_ref_recurrent_place_packed(node, s, n, n, &fits);
@@ -100,6 +101,10 @@ static braid_status init(const braid_node_desc *node, void *self) {
   s->at.h = braid_ref_recurrent_place(node, s, batch, n, &fits);
   s->at.c = braid_ref_recurrent_place(node, s, batch, n, &fits);
   s->at.part = braid_ref_recurrent_place(node, s, batch, n, &fits);
+  if (s->r.directions == 2 && s->teams == 1 && omp_get_max_threads() > 1) {
+    s->direction_bytes = s->base.scratch_bytes - shared;
+    fits = fits && braid_add_size(s->base.scratch_bytes, s->direction_bytes, &s->base.scratch_bytes);
+  }
   return braid_ref_recurrent_check(node, fits);
 }
 

@@ -12,6 +12,7 @@ typedef struct recurrent_state {
   int64_t extent; /* gradients of what goes into activations, times `hidden`: gates; one more if linear_before_reset */
   int64_t piece;  /* steps of which W x is computed at once */
   int64_t teams;  /* groups of sequences that go through their steps side by side */
+  size_t direction_bytes; /* scratch of one direction if both run side by side; 0: one after the other */
   /* in elements: between directions, steps and sequences of Y, and between directions and sequences of states */
   int64_t y_direction, y_step, y_row, state_direction, state_row;
   struct {

@@ -152,43 +152,50 @@ static void NAME(join_biases)(const recurrent_state *s, const T *both, T *joined
   for (int64_t i = 0; i < rows; i++) joined[i] = both[i] + (apart && i >= 2 * s->r.hidden ? 0 : both[rows + i]);
 }
 
+/* Direction `d` over the whole sequence; `room` is its scratch memory. */
+static void NAME(run_direction)(const recurrent_state *s, int64_t d, const void *const *inputs, void *const *outputs,
+                                const T *x, char *room) {
+  int64_t n = s->r.hidden, rows = s->r.gates * n;
+  const T *bias = inputs[IN_B], *peephole = inputs[IN_P];
+  T *y = outputs[0], *saved = outputs[s->saved_output];
+  T *packed_w = (T *)(room + s->at.packed_w), *packed_r = (T *)(room + s->at.packed_r);
+  T *packed_candidate = (T *)(room + s->at.packed_candidate);
+  const T *w = (const T *)inputs[IN_W] + d * rows * s->r.inputs, *r = (const T *)inputs[IN_R] + d * rows * n;
+  NAME(pass)
+  p = {.s = s,
+       .units = s->r.units[d],
+       .backwards = s->r.backwards || d == 1,
+       .lengths = inputs[IN_LENGTHS],
+       .packed_r = packed_r,
+       .packed_candidate = packed_candidate,
+       .bias = bias ? (T *)(room + s->at.bias) : NULL,
+       .recurrent_bias = bias ? bias + d * 2 * rows + rows + 2 * n : NULL,
+       .peephole = peephole ? peephole + d * 3 * n : NULL,
+       .gates = (T *)(room + s->at.gates),
+       .h = (T *)(room + s->at.h),
+       .c = (T *)(room + s->at.c),
+       .part = (T *)(room + s->at.part),
+       .y = y ? y + d * s->y_direction : NULL};
+  if (bias) NAME(join_biases)(s, bias + d * 2 * rows, (T *)(room + s->at.bias));
+  NAME(pack_weights)(s->r.inputs, rows, w, packed_w);
+  NAME(pack_weights)(n, s->r.cell == BRAID_CELL_GRU ? 2 * n : rows, r, packed_r);
+  if (s->r.cell == BRAID_CELL_GRU) NAME(pack_weights)(n, n, r + 2 * n * n, packed_candidate);
+  NAME(take_state)(s, d, inputs[IN_H], p.h);
+  NAME(take_state)(s, d, inputs[IN_C], p.c);
+  NAME(run_pieces)(&p, x, packed_w, saved ? saved + d * s->r.steps * s->r.batch * s->r.saved * n : NULL);
+  NAME(give_state)(s, d, p.h, outputs[1]);
+  if (s->r.cell == BRAID_CELL_LSTM) NAME(give_state)(s, d, p.c, outputs[2]);
+}
+
 static void NAME(forward)(const void *self, const void *const *inputs, void *const *outputs, void *scratch) {
   const recurrent_state *s = self;
-  int64_t n = s->r.hidden, rows = s->r.gates * n;
-  char *room = scratch;
-  const T *x = inputs[IN_X], *bias = inputs[IN_B], *h0 = inputs[IN_H], *c0 = inputs[IN_C], *peephole = inputs[IN_P];
-  T *y = outputs[0], *saved = outputs[s->saved_output];
+  const T *x = inputs[IN_X];
   if (s->r.batch_first) {
-    NAME(exchange)(s->r.batch, s->r.steps, s->r.inputs, x, (T *)(room + s->at.x));
-    x = (T *)(room + s->at.x);
+    T *exchanged = (T *)((char *)scratch + s->at.x);
+    NAME(exchange)(s->r.batch, s->r.steps, s->r.inputs, x, exchanged);
+    x = exchanged;
   }
-  for (int64_t d = 0; d < s->r.directions; d++) {
-    T *packed_w = (T *)(room + s->at.packed_w), *packed_r = (T *)(room + s->at.packed_r);
-    T *packed_candidate = (T *)(room + s->at.packed_candidate);
-    const T *w = (const T *)inputs[IN_W] + d * rows * s->r.inputs, *r = (const T *)inputs[IN_R] + d * rows * n;
-    NAME(pass)
-    p = {.s = s,
-         .units = s->r.units[d],
-         .backwards = s->r.backwards || d == 1,
-         .lengths = inputs[IN_LENGTHS],
-         .packed_r = packed_r,
-         .packed_candidate = packed_candidate,
-         .bias = bias ? (T *)(room + s->at.bias) : NULL,
-         .recurrent_bias = bias ? bias + d * 2 * rows + rows + 2 * n : NULL,
-         .peephole = peephole ? peephole + d * 3 * n : NULL,
-         .gates = (T *)(room + s->at.gates),
-         .h = (T *)(room + s->at.h),
-         .c = (T *)(room + s->at.c),
-         .part = (T *)(room + s->at.part),
-         .y = y ? y + d * s->y_direction : NULL};
-    if (bias) NAME(join_biases)(s, bias + d * 2 * rows, (T *)(room + s->at.bias));
-    NAME(pack_weights)(s->r.inputs, rows, w, packed_w);
-    NAME(pack_weights)(n, s->r.cell == BRAID_CELL_GRU ? 2 * n : rows, r, packed_r);
-    if (s->r.cell == BRAID_CELL_GRU) NAME(pack_weights)(n, n, r + 2 * n * n, packed_candidate);
-    NAME(take_state)(s, d, h0, p.h);
-    NAME(take_state)(s, d, c0, p.c);
-    NAME(run_pieces)(&p, x, packed_w, saved ? saved + d * s->r.steps * s->r.batch * s->r.saved * n : NULL);
-    NAME(give_state)(s, d, p.h, outputs[1]);
-    if (s->r.cell == BRAID_CELL_LSTM) NAME(give_state)(s, d, p.c, outputs[2]);
-  }
+#pragma omp parallel for schedule(static) if (s->direction_bytes > 0)
+  for (int64_t d = 0; d < s->r.directions; d++)
+    NAME(run_direction)(s, d, inputs, outputs, x, (char *)scratch + (size_t)d * s->direction_bytes);
 }
