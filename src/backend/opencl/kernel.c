@@ -92,8 +92,6 @@ static braid_status check_launch(const braid_cl_device *device, const braid_cl_l
   if (takes != launch->argument_count)
     return braid_fail(BRAID_INTERNAL, "%s takes %u arguments, the recipe has %zu", launch->function, takes,
                       launch->argument_count);
-  if (launch->dimensions < 1 || launch->dimensions > 3)
-    return braid_fail(BRAID_INTERNAL, "%s in %u dimensions", launch->function, launch->dimensions);
   for (uint32_t i = 0; launch->local[0] && i < launch->dimensions; i++) {
     group *= launch->local[i];
     if (!launch->local[i] || launch->global[i] % launch->local[i])
@@ -152,8 +150,10 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   for (size_t i = 0; status == BRAID_OK && i < recipe->launch_count; i++) {
     const braid_cl_launch *launch = &recipe->launches[i];
     bool empty = false;
-    for (uint32_t d = 0; d < launch->dimensions && d < 3; d++) empty |= launch->global[d] == 0;
-    if (!empty) status = make_launch(device, own, launch);
+    if (launch->dimensions < 1 || launch->dimensions > 3)
+      status = braid_fail(BRAID_INTERNAL, "%s in %u dimensions", launch->function, launch->dimensions);
+    for (uint32_t d = 0; d < launch->dimensions && status == BRAID_OK; d++) empty |= launch->global[d] == 0;
+    if (status == BRAID_OK && !empty) status = make_launch(device, own, launch);
   }
   return status;
 }

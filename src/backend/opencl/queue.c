@@ -6,6 +6,7 @@
  *
  * Nothing is allocated once a queue has as many slots as tasks were ever in it. */
 #include <sched.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -43,6 +44,14 @@ static void occupy(braid_cl_queue *queue, braid_cl_slot *slot, braid_task *task)
   slot->detail[0] = '\0';
   slot->next = NULL;
   braid_event_set_native(task->done, queue->device->shared, slot);
+}
+
+/* A command cannot be taken back from the driver: should what is before it hang and be given up, it would still run one
+ * day. Where that may happen, tasks that write memory which is not ours go to the driver only when nothing is left that
+ * could hang before them. */
+static bool must_be_alone(const braid_cl_queue *queue, const braid_task *task) {
+  if (!queue->device->deadline_ns) return false;
+  return task->kind == BRAID_TASK_READ || queue->device->info.memory == BRAID_MEMORY_UNIFIED;
 }
 
 /* --- waits ---------------------------------------------------------------------------------------------------------
@@ -87,7 +96,7 @@ static bool collect_waits(const braid_cl_queue *queue, braid_cl_slot *slot, wait
       slot->failed_wait = event;
       return true;
     }
-    if (list->count == kWaits || !find_native(queue, event, &native, &own)) return false;
+    if (list->count == kWaits || must_be_alone(queue, task) || !find_native(queue, event, &native, &own)) return false;
     if (!own) list->events[list->count++] = native;
   }
   return true;
@@ -163,9 +172,12 @@ static void enqueue(braid_cl_queue *queue, braid_cl_slot *slot, const wait_list 
   pthread_mutex_unlock(&slot->lock);
 }
 
-static void refuse(braid_cl_slot *slot, braid_status status, const char *why) {
+static void BRAID_PRINTF(3, 4) refuse(braid_cl_slot *slot, braid_status status, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
   slot->status = status;
-  snprintf(slot->detail, sizeof slot->detail, "%s", why);
+  vsnprintf(slot->detail, sizeof slot->detail, format, arguments);
+  va_end(arguments);
 }
 
 /* Puts the task in line, with the lock held: enqueued, then *last is its event, or refused and finished. False: it has
@@ -173,7 +185,7 @@ static void refuse(braid_cl_slot *slot, braid_status status, const char *why) {
 static bool issue(braid_cl_queue *queue, braid_cl_slot *slot, cl_event *last) {
   wait_list waits = {.count = 0};
   if (braid_cl_device_is_lost(queue->device)) {
-    refuse(slot, BRAID_DEVICE_LOST, "the device is lost");
+    refuse(slot, BRAID_DEVICE_LOST, "%s is lost", queue->device->info.name);
   } else if (braid_cl_is_cancelled(slot->task)) {
     refuse(slot, BRAID_CANCELLED, "an earlier task failed");
   } else if (!collect_waits(queue, slot, &waits)) {
@@ -203,7 +215,8 @@ static void follow(braid_cl_queue *queue, braid_cl_slot *slot, cl_event last) {
   braid_cl_end_tasks(queue);
 }
 
-static bool has_room(const braid_cl_queue *queue) {
+static bool has_room(const braid_cl_queue *queue, const braid_task *task) {
+  if (must_be_alone(queue, task)) return braid_cl_is_idle(queue);
   return queue->head - __atomic_load_n(&queue->tail, __ATOMIC_SEQ_CST) < BRAID_CL_WINDOW;
 }
 
@@ -216,7 +229,7 @@ braid_status braid_cl_queue_submit(void *self, braid_task *task) {
   braid_cl_slot *slot = take_slot(queue);
   if (slot) {
     occupy(queue, slot, task);
-    issued = !queue->backlog && has_room(queue) && issue(queue, slot, &last);
+    issued = !queue->backlog && has_room(queue, task) && issue(queue, slot, &last);
     if (!issued) {
       *queue->backlog_end = slot;
       queue->backlog_end = &slot->next;
@@ -266,7 +279,7 @@ static void await(braid_cl_queue *queue, const braid_task *task) {
     while (!braid_event_done(event) && !braid_cl_is_cancelled(task) && !braid_cl_device_is_lost(queue->device)) {
       cl_event native;
       bool own;
-      if (i < kWaits && find_native(queue, event, &native, &own)) {
+      if (i < kWaits && !must_be_alone(queue, task) && find_native(queue, event, &native, &own)) {
         if (!own) queue->cl->ReleaseEvent(native);
         break;
       }
@@ -286,7 +299,7 @@ static void feed_one(braid_cl_queue *queue) {
   await(queue, slot->task);
   pthread_mutex_lock(&queue->lock);
   __atomic_store_n(&queue->waiting, 1, __ATOMIC_SEQ_CST);
-  while (!has_room(queue)) doze(queue);
+  while (!has_room(queue, slot->task)) doze(queue);
   __atomic_store_n(&queue->waiting, 0, __ATOMIC_SEQ_CST);
   cl_event last;
   if (!issue(queue, slot, &last)) return;

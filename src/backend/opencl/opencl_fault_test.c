@@ -1,0 +1,352 @@
+/* Devices that hang, and drivers that refuse: tasks end with a status, everything is freed, others go on. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backend/opencl/memory.h"
+#include "backend/opencl/program.h"
+#include "backend/opencl/test_node.h"
+#include "base/clock.h"
+#include "base/file.h"
+#include "oom.h"
+
+static braid_registry *registry;
+static char bitstream[64];
+
+static void need_device(void) {
+  if (braid_cl_count()) return;
+  print_message("skipped: there is no OpenCL device\n");
+  skip();
+}
+
+/* --- a kernel that takes its time ----------------------------------------------------------------------------------
+ * Each step depends on the one before. It ends at last, because PoCL's threads cannot be taken back. */
+static const char kSpin[] = "__kernel void spin(__global uint *y, long steps) {\n"
+                            "  uint x = y[0];\n"
+                            "  for (long i = 0; i < steps; i++) x = x * 1664525u + (x >> 13) + 1013904223u;\n"
+                            "  y[0] = x;\n"
+                            "}\n";
+static int64_t spin_steps = 1000;
+
+static braid_status plan_spin(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+  (void)traits, (void)node;
+  recipe->launch_count = 1;
+  recipe->launches[0] = (braid_cl_launch){
+      .source = "spin",
+      .function = "spin",
+      .dimensions = 1,
+      .global = {1},
+      .local = {1},
+      .argument_count = 2,
+      .arguments = {{.kind = BRAID_CL_OPERAND, .index = 1}, {.kind = BRAID_CL_LONG, .integer = spin_steps}}};
+  return BRAID_OK;
+}
+
+static const braid_cl_kernel kSpinPlan = {.plan = plan_spin};
+static const braid_kernel kSpinKernel = {.op = "Relu", .name = "spin", .implementation = &kSpinPlan};
+
+/* The kernel's program as a bitstream: the way by which foreign kernels come. */
+static void write_spin(void) {
+  braid_device *opened;
+  assert_int_equal(braid_device_open(registry, "opencl0:cache=off", &opened), BRAID_OK);
+  const braid_cl_device *device = braid_device_self(opened);
+  const char *text = kSpin;
+  size_t bytes = 0;
+  cl_int code;
+  cl_program program = device->cl->CreateProgramWithSource(device->shared->context, 1, &text, NULL, &code);
+  assert_non_null(program);
+  assert_int_equal(device->cl->BuildProgram(program, 1, &device->id, NULL, NULL, NULL), CL_SUCCESS);
+  uint8_t *binary = braid_cl_program_binary(device, program, &bytes);
+  assert_non_null(binary);
+  assert_int_equal(braid_file_write(NULL, bitstream, binary, bytes), BRAID_OK);
+  braid_free(NULL, binary);
+  device->cl->ReleaseProgram(program);
+  braid_device_close(opened);
+}
+
+/* A node of the spinning kernel; what it needs beyond test_node_open's Relu. */
+static void open_spin(test_node *node, const char *options) {
+  char spec[160];
+  *node = (test_node){0};
+  snprintf(spec, sizeof spec, "opencl0%sbitstream=%s", options, bitstream);
+  if (braid_device_open(registry, spec, &node->device) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
+  node->backend = braid_device_backend(node->device);
+  node->self = braid_device_self(node->device);
+  test_node_describe(node, "Relu", 16);
+  braid_prepared_info info;
+  if (node->backend->prepare(node->self, &kSpinKernel, &node->desc, &node->prepared, &info) != BRAID_OK)
+    fail_msg("%s", braid_error_detail());
+  assert_int_equal(node->backend->queue_create(node->self, &node->queue), BRAID_OK);
+  assert_int_equal(braid_event_create(NULL, &node->done), BRAID_OK);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(node->backend->buffer_create(node->self, 64, &node->buffers[i]), BRAID_OK);
+    node->bindings[i] = (braid_binding){.buffer = node->buffers[i], .bytes = 64};
+  }
+  node->task = (braid_task){.kind = BRAID_TASK_KERNEL,
+                            .label = "spin",
+                            .prepared = node->prepared,
+                            .bindings = node->bindings,
+                            .input_count = 1,
+                            .output_count = 1,
+                            .done = node->done};
+}
+
+/* How many steps take about `seconds`. */
+static int64_t steps_of(double seconds) {
+  test_node node;
+  spin_steps = 20000000;
+  open_spin(&node, ":");
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  int64_t start = braid_now_ns();
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  double took = (double)(braid_now_ns() - start) / 1e9;
+  test_node_close(&node);
+  return (int64_t)(seconds / took * 20000000);
+}
+
+/* --- hanging -------------------------------------------------------------------------------------------------------
+ */
+static void submit(test_node *node, void *queue, braid_task *task) {
+  assert_int_equal(node->backend->submit(queue, task), BRAID_OK);
+  node->backend->flush(queue);
+}
+
+static void check_lost(braid_event *event) {
+  assert_int_equal(braid_event_wait(event, 20000000000), BRAID_DEVICE_LOST);
+  assert_non_null(strstr(braid_event_detail(event), "opencl0"));
+}
+
+/* The task that hangs, one behind it, one of another queue that waits for it, one submitted later: all end, soon. */
+static void check_hang(test_node *node) {
+  uint32_t cancel = 0, host[16] = {0};
+  void *other;
+  braid_event *events[3];
+  for (int i = 0; i < 3; i++) assert_int_equal(braid_event_create(NULL, &events[i]), BRAID_OK);
+  assert_int_equal(node->backend->queue_create(node->self, &other), BRAID_OK);
+  braid_task read = {.kind = BRAID_TASK_READ, .label = "read", .source = node->bindings[1], .host = host};
+  braid_task behind = read, elsewhere = read, later = read;
+  node->task.cancel = &cancel;
+  behind.done = events[0];
+  elsewhere.done = events[1];
+  elsewhere.waits = &node->done;
+  elsewhere.wait_count = 1;
+  later.done = events[2];
+  braid_event_reset(node->done);
+  submit(node, node->queue, &node->task);
+  submit(node, node->queue, &behind);
+  submit(node, other, &elsewhere);
+  check_lost(node->done);
+  assert_int_equal(cancel, 1);
+  check_lost(events[0]);
+  check_lost(events[1]);
+  assert_int_equal(node->backend->status(node->self), BRAID_DEVICE_LOST);
+  submit(node, node->queue, &later);
+  assert_int_equal(braid_event_wait(events[2], 20000000000), BRAID_DEVICE_LOST);
+  void *none;
+  assert_int_equal(node->backend->queue_create(node->self, &none), BRAID_DEVICE_LOST);
+  node->backend->queue_destroy(node->self, other);
+  for (int i = 0; i < 3; i++) braid_event_destroy(events[i]);
+}
+
+static void check_relu(const char *spec) {
+  test_node node;
+  float x[16], y[16];
+  for (int i = 0; i < 16; i++) x[i] = (float)(i - 8);
+  if (test_node_open(&node, registry, spec, "Relu", 16) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
+  assert_int_equal(test_node_transfer(&node, 0, x, true), BRAID_OK);
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  assert_int_equal(test_node_transfer(&node, 1, y, false), BRAID_OK);
+  for (int i = 0; i < 16; i++) assert_true(y[i] == (x[i] > 0 ? x[i] : 0));
+  test_node_close(&node);
+}
+
+enum { kHangMs = 1500, kDeadlineMs = 100 };
+
+static void check_hang_of(const char *options) {
+  spin_steps = steps_of(kHangMs / 1e3);
+  test_node node;
+  open_spin(&node, options);
+  int64_t start = braid_now_ns();
+  check_hang(&node);
+  test_node_close(&node);
+  int64_t took = (braid_now_ns() - start) / 1000000;
+  if (took > kHangMs * 3 / 4) fail_msg("a hung task of %d ms holds its user up for %d ms", kHangMs, (int)took);
+}
+
+static void test_deadline(void **state) {
+  (void)state;
+  need_device();
+  check_hang_of(":deadline_ms=100,");
+  check_relu("opencl0"); /* once the driver's threads are free again */
+  check_hang_of(":deadline_ms=100,memory=separate,");
+  check_relu("opencl0:memory=separate");
+}
+
+/* One part hangs; the other, opened before, works on while it does. */
+static void test_other_part_goes_on(void **state) {
+  (void)state;
+  need_device();
+  spin_steps = steps_of(kHangMs / 1e3);
+  test_node hung, other;
+  open_spin(&hung, ".0:parts=2,deadline_ms=100,");
+  assert_int_equal(test_node_open(&other, registry, "opencl0.1:parts=2", "Relu", 16), BRAID_OK);
+  assert_int_equal(test_node_do(&other, &other.task), BRAID_OK);
+  int64_t start = braid_now_ns();
+  submit(&hung, hung.queue, &hung.task);
+  check_lost(hung.done);
+  assert_int_equal(test_node_do(&other, &other.task), BRAID_OK);
+  int64_t took = (braid_now_ns() - start) / 1000000;
+  if (((braid_cl_device *)other.self)->shared->part_count == 2 && took > kHangMs * 3 / 4)
+    fail_msg("the other part waits %d ms for one that hangs", (int)took);
+  assert_int_equal(other.backend->status(other.self), BRAID_OK);
+  test_node_close(&hung);
+  test_node_close(&other);
+  check_relu("opencl0.0:parts=2"); /* a new context: the part is there again */
+}
+
+/* Without a hang the deadline does nothing, however many tasks there are and however long they wait. */
+static void test_deadline_of_waiting(void **state) {
+  (void)state;
+  need_device();
+  spin_steps = steps_of(0.02);
+  test_node node;
+  open_spin(&node, ":deadline_ms=100,");
+  braid_event *host, *last;
+  assert_int_equal(braid_event_create(NULL, &host), BRAID_OK);
+  assert_int_equal(braid_event_create(NULL, &last), BRAID_OK);
+  uint32_t word;
+  braid_task read = {.kind = BRAID_TASK_READ,
+                     .label = "read",
+                     .source = {.buffer = node.buffers[1], .bytes = sizeof word},
+                     .host = &word,
+                     .done = last,
+                     .waits = &host,
+                     .wait_count = 1};
+  submit(&node, node.queue, &node.task);
+  submit(&node, node.queue, &read);
+  nanosleep(&(struct timespec){.tv_nsec = 3 * kDeadlineMs * 1000000}, NULL);
+  braid_event_complete(host, BRAID_OK, NULL);
+  assert_int_equal(braid_event_wait(last, 20000000000), BRAID_OK);
+  for (int i = 0; i < 10; i++) assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  assert_int_equal(node.backend->status(node.self), BRAID_OK);
+  braid_event_destroy(host);
+  braid_event_destroy(last);
+  test_node_close(&node);
+}
+
+/* --- refusals ------------------------------------------------------------------------------------------------------
+ */
+/* The driver refuses an overlapping copy; operands that lie outside of their buffers never reach it. The queue goes on
+ * after each. */
+static void test_refused_tasks(void **state) {
+  (void)state;
+  need_device();
+  test_node node;
+  assert_int_equal(test_node_open(&node, registry, "opencl0:memory=separate", "Relu", 4096), BRAID_OK);
+  uint32_t cancel = 0;
+  braid_task copy = {.kind = BRAID_TASK_COPY,
+                     .label = "copy",
+                     .source = {.buffer = node.buffers[0], .bytes = 1000},
+                     .target = {.buffer = node.buffers[0], .offset = 500, .bytes = 1000},
+                     .cancel = &cancel};
+  assert_int_not_equal(test_node_do(&node, &copy), BRAID_OK);
+  assert_non_null(strstr(braid_error_detail(), "CL_MEM_COPY_OVERLAP"));
+  assert_int_equal(cancel, 1);
+  cancel = 0;
+  copy.target.offset = SIZE_MAX - 10;
+  assert_int_equal(test_node_do(&node, &copy), BRAID_OUT_OF_RANGE);
+  copy.target.offset = 1000;
+  copy.target.bytes = 10;
+  cancel = 0;
+  assert_int_equal(test_node_do(&node, &copy), BRAID_OUT_OF_RANGE);
+  node.bindings[0].bytes *= 2;
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OUT_OF_RANGE);
+  node.bindings[0].bytes /= 2;
+  float x;
+  braid_binding host = node.bindings[0];
+  node.bindings[0] = (braid_binding){.host = &x, .bytes = sizeof x};
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_INVALID_ARGUMENT);
+  node.bindings[0] = host;
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  test_node_close(&node);
+}
+
+static braid_cl_recipe wrong;
+
+static braid_status plan_wrong(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+  (void)traits, (void)node;
+  *recipe = wrong;
+  return BRAID_OK;
+}
+
+static const braid_cl_kernel kWrongPlan = {.plan = plan_wrong};
+static const braid_kernel kWrongKernel = {.op = "Relu", .name = "wrong_kernel", .implementation = &kWrongPlan};
+
+static void check_wrong(test_node *node, braid_status expected, const char *says) {
+  void *prepared;
+  braid_prepared_info info;
+  braid_status status = node->backend->prepare(node->self, &kWrongKernel, &node->desc, &prepared, &info);
+  if (status != expected || !strstr(braid_error_detail(), says) || !strstr(braid_error_detail(), "wrong_kernel"))
+    fail_msg("expected %s about \"%s\", got %s: %s", braid_status_text(expected), says, braid_status_text(status),
+             braid_error_detail());
+  assert_null(prepared);
+}
+
+/* Recipes that do not fit their kernel are told apart when they are prepared. */
+static void test_wrong_recipes(void **state) {
+  (void)state;
+  need_device();
+  test_node node;
+  spin_steps = 10;
+  open_spin(&node, ":");
+  assert_int_equal(plan_spin(NULL, NULL, &wrong), BRAID_OK);
+  braid_cl_launch *launch = &wrong.launches[0];
+  launch->argument_count = 1;
+  check_wrong(&node, BRAID_INTERNAL, "spin takes 2 arguments");
+  launch->argument_count = 2;
+  launch->global[0] = 3;
+  launch->local[0] = 2;
+  check_wrong(&node, BRAID_INTERNAL, "no whole groups");
+  launch->global[0] = launch->local[0] = (size_t)1 << 30;
+  check_wrong(&node, BRAID_UNSUPPORTED, "the device takes");
+  launch->local[0] = launch->global[0] = 1;
+  launch->dimensions = 4;
+  check_wrong(&node, BRAID_INTERNAL, "4 dimensions");
+  launch->dimensions = 1;
+  launch->function = "no_such_kernel";
+  check_wrong(&node, BRAID_NOT_FOUND, "no_such_kernel");
+  launch->function = "spin";
+  launch->arguments[1].kind = BRAID_CL_INT;
+  check_wrong(&node, BRAID_INTERNAL, "argument 1 of spin");
+  test_node_close(&node);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  if (braid_registry_create(NULL, &registry) != BRAID_OK) return 1;
+  snprintf(bitstream, sizeof bitstream, "/tmp/braid-spin-XXXXXX");
+  int file = mkstemp(bitstream);
+  if (file < 0) return 1;
+  close(file);
+  if (braid_cl_count()) write_spin();
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  unlink(bitstream);
+  braid_registry_destroy(registry);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_deadline),
+      cmocka_unit_test(test_other_part_goes_on),
+      cmocka_unit_test(test_deadline_of_waiting),
+      cmocka_unit_test(test_refused_tasks),
+      cmocka_unit_test(test_wrong_recipes),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
