@@ -1,47 +1,101 @@
-/* y = FUNCTION(a, b) of each element.
- * WIDTH: elements per work-item, 1, 2, 4, 8 or 16. OPERANDS: 1 or 2. FUNCTION: one of the macros below. */
-#define GLUE_(a, b) a##b
-#define GLUE(a, b) GLUE_(a, b)
-#if WIDTH == 1
-#define VALUE float
-#define LOAD(p, i) (p)[i]
-#define STORE(v, p, i) (p)[i] = (v)
-#else
-#define VALUE GLUE(float, WIDTH)
-#define LOAD(p, i) GLUE(vload, WIDTH)(i, p)
-#define STORE(v, p, i) GLUE(vstore, WIDTH)(v, i, p)
-#endif
+/* Functions of corresponding elements: one kernel, whose function comes as an expression.
+ *
+ * EXPRESSION computes an element of type TO from the elements V0, V1, V2 of the ARITY inputs, which have types T0, T1,
+ * T2, and from the numbers p and q. T is the type that is computed in. */
+#include "common.clh"
 
-#define IDENTITY(a, b) (a)
-#define RELU(a, b) fmax(a, (VALUE)(0))
-#define NEGATE(a, b) (-(a))
-#define ADD(a, b) ((a) + (b))
-#define SUBTRACT(a, b) ((a) - (b))
-#define MULTIPLY(a, b) ((a) * (b))
+#define FABS(x) fabs((T)(x))
+#define SQRT(x) sqrt((T)(x))
+#define EXP(x) exp((T)(x))
+#define EXPM1(x) expm1((T)(x))
+#define LOG(x) log((T)(x))
+#define ERF(x) erf((T)(x))
+#define SIN(x) sin((T)(x))
+#define COS(x) cos((T)(x))
+#define TAN(x) tan((T)(x))
+#define ASIN(x) asin((T)(x))
+#define ACOS(x) acos((T)(x))
+#define ATAN(x) atan((T)(x))
+#define SINH(x) sinh((T)(x))
+#define COSH(x) cosh((T)(x))
+#define ASINH(x) asinh((T)(x))
+#define ACOSH(x) acosh((T)(x))
+#define ATANH(x) atanh((T)(x))
+#define TANH(x) tanh((T)(x))
+#define SIGMOID(x) (1 / (1 + exp(-(T)(x))))
+#define UNIT(x) clamp_unit((T)(x))
+#define SOFTPLUS(x) softplus((T)(x))
+#define TANH_SOFTPLUS(x) tanh(softplus((T)(x)))
 
-#if OPERANDS == 1
-#define SECOND
-#define LOAD_SECOND(i) LOAD(a, i)
-#else
-#define SECOND const __global float *b,
-#define LOAD_SECOND(i) LOAD(b, i)
-#endif
-
-/* An output may lie over an input: no restrict. */
-__kernel void elementwise(const __global float *a, SECOND __global float *y, long count) {
-  long i = get_global_id(0);
-  if ((i + 1) * WIDTH <= count) {
-    VALUE first = LOAD(a, i), second = LOAD_SECOND(i);
-    STORE(FUNCTION(first, second), y, i);
-    return;
-  }
-#undef VALUE
-#define VALUE float
-  for (long j = i * WIDTH; j < count; j++) {
-#if OPERANDS == 1
-    y[j] = FUNCTION(a[j], a[j]);
-#else
-    y[j] = FUNCTION(a[j], b[j]);
-#endif
-  }
+float clamp_unit(float x) {
+  return x < 0 ? 0 : x > 1 ? 1 : x;
 }
+
+float softplus(float x) {
+  return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
+}
+
+/* As the exact squares and roots that networks take. */
+float power(float a, float b) {
+  if (b == 2) return a * a;
+  return b == (float)0.5 && a >= 0 && a < INFINITY ? sqrt(a) : pow(a, b);
+}
+
+/* 0.5 x (1 + tanh(u)) is x sigmoid(2u), which keeps its digits for negative x; u(x) = sqrt(2/pi) (x + 0.044715 x^3). */
+#define TWICE_U(x) ((x) * ((T)1.5957691216057308 + (T)0.071354816272600247 * (x) * (x)))
+
+/* Largest and smallest as ONNX has them: NaN wins. */
+#define LARGER(a, b) ((a) != (a) || (a) > (b) ? (a) : (b))
+#define SMALLER(a, b) ((a) != (a) || (a) < (b) ? (a) : (b))
+
+#if ARITY > 1
+#define SECOND(x) x
+#else
+#define SECOND(x)
+#endif
+#if ARITY > 2
+#define THIRD(x) x
+#else
+#define THIRD(x)
+#endif
+#define COMMA ,
+
+/* All of the output's shape, or one number (Ei = 0). Outputs may lie over inputs, hence no restrict. */
+KERNEL flat(global const T0 *in0, SECOND(global const T1 *in1 COMMA) THIRD(global const T2 *in2 COMMA) global TO *out,
+            float p, float q, index_t count) {
+  index_t i = get_global_id(0);
+  if (i >= count) return;
+  const T0 V0 = in0[E0 * i];
+  SECOND(const T1 V1 = in1[E1 * i];)
+  THIRD(const T2 V2 = in2[E2 * i];)
+  out[i] = (TO)(EXPRESSION);
+}
+
+/* Broadcast: the output's dimensions, and steps of each input over them (0 where it is repeated). */
+#define STEPS3(s) index_t s##0, index_t s##1, index_t s##2
+#define STEPS8(s) STEPS3(s), index_t s##3, index_t s##4, index_t s##5, index_t s##6, index_t s##7
+#define STEP(d)                                                                                                        \
+  {                                                                                                                    \
+    index_t place = rest % n##d;                                                                                       \
+    rest /= n##d;                                                                                                      \
+    at0 += place * a##d;                                                                                               \
+    SECOND(at1 += place * b##d;)                                                                                       \
+    THIRD(at2 += place * c##d;)                                                                                        \
+  }
+
+#define BROADCAST(name, STEPS, ALL)                                                                                    \
+  KERNEL name(global const T0 *in0, SECOND(global const T1 *in1 COMMA) THIRD(global const T2 *in2 COMMA) global TO *out,    \
+              float p, float q, index_t count, STEPS(n), STEPS(a) SECOND(COMMA STEPS(b)) THIRD(COMMA STEPS(c))) {      \
+    index_t i = get_global_id(0), rest = i, at0 = 0;                                                                   \
+    SECOND(index_t at1 = 0;)                                                                                           \
+    THIRD(index_t at2 = 0;)                                                                                            \
+    if (i >= count) return;                                                                                            \
+    ALL                                                                                                                \
+    const T0 V0 = in0[at0];                                                                                            \
+    SECOND(const T1 V1 = in1[at1];)                                                                                    \
+    THIRD(const T2 V2 = in2[at2];)                                                                                     \
+    out[i] = (TO)(EXPRESSION);                                                                                         \
+  }
+
+BROADCAST(broadcast3, STEPS3, STEP(2) STEP(1) STEP(0))
+BROADCAST(broadcast8, STEPS8, STEP(7) STEP(6) STEP(5) STEP(4) STEP(3) STEP(2) STEP(1) STEP(0))

@@ -1,0 +1,77 @@
+/* Moving elements: T is an unsigned integer of their size. Places are offsets and steps over the dimensions n of the
+ * loop, in what is read and what is written. */
+#include "common.clh"
+
+#define STEPS3(s) index_t s##0, index_t s##1, index_t s##2
+#define STEPS8(s) STEPS3(s), index_t s##3, index_t s##4, index_t s##5, index_t s##6, index_t s##7
+#define STEP(d)                                                                                                        \
+  {                                                                                                                    \
+    index_t place = rest % n##d;                                                                                       \
+    rest /= n##d;                                                                                                      \
+    from += place * a##d;                                                                                              \
+    to += place * b##d;                                                                                                \
+  }
+
+#define MOVE(name, STEPS, ALL)                                                                                         \
+  KERNEL name(IN(T) in, OUT(T) out, index_t count, index_t from, index_t to, STEPS(n), STEPS(a), STEPS(b)) {           \
+    index_t i = get_global_id(0), rest = i;                                                                            \
+    if (i >= count) return;                                                                                            \
+    ALL                                                                                                                \
+    out[to] = in[from];                                                                                                \
+  }
+MOVE(move3, STEPS3, STEP(2) STEP(1) STEP(0))
+MOVE(move8, STEPS8, STEP(7) STEP(6) STEP(5) STEP(4) STEP(3) STEP(2) STEP(1) STEP(0))
+
+/* Without restrict: the output may be the input. */
+KERNEL copy(global const T *in, global T *out, index_t count) {
+  index_t i = get_global_id(0);
+  if (i < count) out[i] = in[i];
+}
+
+KERNEL fill(OUT(T) out, index_t count, int value) {
+  index_t i = get_global_id(0);
+  if (i < count) out[i] = (T)value;
+}
+
+/* `planes` matrices of rows x columns, transposed by tiles of GROUP columns and as many rows, so that neighbouring
+ * work-items read neighbouring elements and write them. */
+KERNEL transpose(IN(T) in, OUT(T) out, index_t rows, index_t columns, index_t across) {
+  local T tile[GROUP][GROUP + 1];
+  const int l = get_local_id(0);
+  const index_t tile_row = get_group_id(0) / across * GROUP, tile_column = get_group_id(0) % across * GROUP;
+  IN(T) from = in + get_group_id(1) * rows * columns;
+  OUT(T) to = out + get_group_id(1) * rows * columns;
+  for (int k = 0; k < GROUP; k++)
+    if (tile_row + k < rows && tile_column + l < columns)
+      tile[k][l] = from[(tile_row + k) * columns + tile_column + l];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (int k = 0; k < GROUP; k++)
+    if (tile_column + k < columns && tile_row + l < rows) to[(tile_column + k) * rows + tile_row + l] = tile[l][k];
+}
+
+/* Rows picked by indices of type INDEX; an index out of range gives NaN, which is all that a device can say. */
+#ifdef INDEX
+KERNEL gather(IN(float) in, IN(INDEX) indices, OUT(float) out, index_t total, index_t count, index_t size, index_t inner) {
+  index_t i = get_global_id(0);
+  if (i >= total) return;
+  index_t column = i % inner, which = i / inner % count, outer = i / inner / count;
+  INDEX row = indices[which];
+  if (row < 0) row += size;
+  out[i] = row >= 0 && row < size ? in[(outer * size + row) * inner + column] : NAN;
+}
+
+/* Its gradient: each element of the result adds up, in order, the rows that were picked from its row. */
+KERNEL gather_grad(IN(float) dy, IN(INDEX) indices, OUT(float) dx, index_t total, index_t count, index_t size,
+                   index_t inner) {
+  index_t i = get_global_id(0);
+  if (i >= total) return;
+  index_t column = i % inner, row = i / inner % size, outer = i / inner / size;
+  float sum = 0;
+  for (index_t k = 0; k < count; k++) {
+    INDEX at = indices[k];
+    if (at < 0) at += size;
+    if (at == row) sum += dy[(outer * count + k) * inner + column];
+  }
+  dx[i] = sum;
+}
+#endif

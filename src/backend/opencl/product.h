@@ -1,0 +1,88 @@
+/* Products of matrices as parts of recipes: for Gemm and MatMul, for convolutions that are products, and for the many
+ * products of recurrent cells. Which of the ways is best depends on the device and on the sizes; see matmul.cl. */
+#ifndef BRAID_BACKEND_OPENCL_PRODUCT_H
+#define BRAID_BACKEND_OPENCL_PRODUCT_H
+
+#include "backend/opencl/planner.h"
+
+typedef enum braid_cl_place_kind { BRAID_CL_INPUT, BRAID_CL_OUTPUT, BRAID_CL_PIECE } braid_cl_place_kind;
+
+/* An operand of the node or a piece of the workspace, from element `at` on. */
+typedef struct braid_cl_place {
+  braid_cl_place_kind kind;
+  size_t index;
+  braid_cl_piece piece;
+  int64_t at;
+} braid_cl_place;
+
+/* Steps in elements: between rows (of the left matrix) or columns (of the right one), along the inner dimension, and
+ * between matrices of a batch, which is counted over two dimensions. */
+typedef struct braid_cl_matrix {
+  braid_cl_place place;
+  int64_t line, k, batch[2];
+} braid_cl_matrix;
+
+/* out = activation(alpha * left right + beta * added), or, accumulating, that plus out. */
+typedef struct braid_cl_product {
+  int64_t rows, columns, inner, batches;
+  int64_t batch_inner; /* size of the second batch dimension; at least 1 */
+  braid_cl_matrix left, right;
+  braid_cl_place out;
+  int64_t out_row, out_batch;
+  bool has_added;
+  braid_cl_place added;
+  int64_t added_row, added_column;
+  bool accumulate;
+  double alpha, beta;
+  const braid_attrs *attrs; /* of a fused node: activation and activation_params; or NULL */
+} braid_cl_product;
+
+/* Best first, where they fit. */
+typedef enum braid_cl_way {
+  BRAID_CL_TILES_LARGE,
+  BRAID_CL_TILES_MEDIUM,
+  BRAID_CL_TILES_SMALL,
+  BRAID_CL_PANELS,
+  BRAID_CL_THIN_K,
+  BRAID_CL_THIN_COLUMNS,
+  BRAID_CL_PLAIN,
+} braid_cl_way;
+
+/* Sides of a tile of a way, for a group of as many work-items as the device and its knobs give. */
+typedef struct braid_cl_tile {
+  int64_t rows, columns, depth, work_rows, work_columns;
+  size_t group, local_bytes;
+} braid_cl_tile;
+
+braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way);
+/* -DTILE_M and so on. */
+void braid_cl_add_tile(braid_cl_planner *p, const braid_cl_tile *tile);
+/* Are tiles the way, for so many results over so long an inner dimension? Says why not. */
+bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
+                        char *why, size_t why_bytes);
+
+/* Width of left panels, vectors of right ones and elements of those, by the device's registers. */
+typedef struct braid_cl_panel {
+  int64_t rows, vectors, width;
+} braid_cl_panel;
+
+braid_cl_panel braid_cl_panel_of(const braid_cl_traits *traits);
+void braid_cl_add_panel(braid_cl_planner *p, const braid_cl_panel *panel);
+/* How many left panels a work-item takes, so that there is work for all compute units. */
+int64_t braid_cl_chunk(const braid_cl_traits *traits, int64_t left_panels, int64_t others);
+
+/* The option and numbers of a fused node's activation; attrs NULL or without one: none. */
+void braid_cl_add_activation(braid_cl_planner *p, const braid_attrs *attrs);
+void braid_cl_activation_numbers(const braid_attrs *attrs, double *first, double *second);
+
+/* Does `way` compute products of such steps at all? Says why not. */
+bool braid_cl_product_allows(braid_cl_way way, const braid_cl_product *product, char *why, size_t why_bytes);
+/* Is it one to choose on this device? Says why not. */
+bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, const braid_cl_product *product, char *why,
+                           size_t why_bytes);
+braid_cl_way braid_cl_product_best(const braid_cl_traits *traits, const braid_cl_product *product);
+/* One launch, or three for PANELS. */
+void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *product);
+void braid_cl_add_place(braid_cl_planner *p, const braid_cl_place *place);
+
+#endif
