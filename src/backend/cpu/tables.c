@@ -3,9 +3,10 @@
 #include "backend/cpu/custom.h"
 #include "graph/custom.h"
 
-/* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. The first list may be
- * empty (a build without oneDNN); the second holds the plain references, which also fold constants. */
-#define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(fast_bias) X(fast_norm) X(dnnl_conv) X(dnnl_deconv) X(dnnl_matmul)
+/* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. Those of
+ * oneDNN, dnnl_*.c, come in between (dnnl_tables.def, empty in a build without it). The references also fold constants.
+ */
+#define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(fast_bias) X(fast_norm)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_elementwise)                                                                                                   \
   X(ref_reduce)                                                                                                        \
@@ -28,15 +29,18 @@
   X(ref_softmax)                                                                                                       \
   X(ref_dropout)
 
-#define DECLARE(name) extern const braid_cpu_table braid_cpu_##name;
-BRAID_CPU_FAST_TABLES(DECLARE)
-BRAID_CPU_REFERENCE_TABLES(DECLARE)
-#undef DECLARE
+#define BRAID_CPU_TABLE(name) extern const braid_cpu_table braid_cpu_##name;
+BRAID_CPU_FAST_TABLES(BRAID_CPU_TABLE)
+#include "dnnl_tables.def"
+BRAID_CPU_REFERENCE_TABLES(BRAID_CPU_TABLE)
+#undef BRAID_CPU_TABLE
 
-#define ENTRY(name) &braid_cpu_##name,
-static const braid_cpu_table *const kFast[] = {BRAID_CPU_FAST_TABLES(ENTRY) NULL};
-static const braid_cpu_table *const kReferences[] = {BRAID_CPU_REFERENCE_TABLES(ENTRY) NULL};
-#undef ENTRY
+#define BRAID_CPU_TABLE(name) &braid_cpu_##name,
+static const braid_cpu_table *const kFast[] = {BRAID_CPU_FAST_TABLES(BRAID_CPU_TABLE)
+#include "dnnl_tables.def"
+                                                   NULL};
+static const braid_cpu_table *const kReferences[] = {BRAID_CPU_REFERENCE_TABLES(BRAID_CPU_TABLE) NULL};
+#undef BRAID_CPU_TABLE
 
 static size_t count_kernels(const braid_cpu_table *const *tables) {
   size_t count = 0;

@@ -1,0 +1,42 @@
+# The core library (BRAID_CORE=ON): graphs, gradients, sessions, the CPU and null backends and Darknet models, in plain
+# C and OpenMP with no other library. One static archive, for machines that have nothing else (docs/new-device.md).
+set(BRAID_CORE_ROOMS base tensor graph model device backend/null backend/cpu runtime core)
+set(BRAID_CORE_SOURCES "")
+foreach(room ${BRAID_CORE_ROOMS})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
+  list(APPEND BRAID_CORE_SOURCES ${sources})
+endforeach()
+# What stands on other libraries; src/core/without.c says so where it is asked for.
+list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX
+  "_(test|bench|fuzz)\\.c$|/model/onnx_|/backend/cpu/dnnl|/device/(yaml|platform|plugin)\\.c$|/runtime/conformance")
+set_source_files_properties(src/backend/cpu/gemm.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=fast")
+
+set(BRAID_BACKENDS "BRAID_BACKEND(cpu)\nBRAID_BACKEND(null)\n")
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/backends.def CONTENT "${BRAID_BACKENDS}")
+file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/dnnl_tables.def CONTENT "")
+
+add_library(braid_static STATIC ${BRAID_CORE_SOURCES})
+set_target_properties(braid_static PROPERTIES OUTPUT_NAME braid)
+target_include_directories(braid_static PUBLIC include PRIVATE src ${CMAKE_BINARY_DIR}/generated)
+target_link_libraries(braid_static PUBLIC braid_flags OpenMP::OpenMP_C Threads::Threads m)
+
+install(TARGETS braid_static ARCHIVE DESTINATION lib)
+install(DIRECTORY include/braid DESTINATION include)
+
+# The same test files as everywhere, against tests/core/cmocka.h; the emulator comes from the toolchain file.
+enable_testing()
+set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tensor/half tensor/npy graph/geometry
+  graph/gradient device/event device/pool device/conformance backend/cpu/gemm backend/cpu/ref_elementwise
+  backend/cpu/ref_float backend/cpu/ref_norm backend/cpu/ref_reduce backend/cpu/ref_select backend/cpu/ref_optimizer
+  backend/cpu/dense_gradient backend/cpu/movement_gradient runtime/pack runtime/place runtime/session
+  runtime/differential)
+foreach(test ${BRAID_CORE_TESTS})
+  get_filename_component(name ${test}_test NAME)
+  add_executable(${name} src/${test}_test.c)
+  target_include_directories(${name} PRIVATE tests/core src tests ${CMAKE_BINARY_DIR}/generated)
+  target_link_libraries(${name} PRIVATE braid_static)
+  target_link_options(${name} PRIVATE -static)
+  target_compile_definitions(${name} PRIVATE BRAID_TEST_DATA="${CMAKE_SOURCE_DIR}/tests/data")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT OMP_WAIT_POLICY=passive)
+endforeach()
