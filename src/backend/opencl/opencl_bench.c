@@ -1,0 +1,218 @@
+/* What the backend costs beside a bare OpenCL program that does the same: the same driver, device, binary, memory and
+ * work, called directly. Both take turns, and their best
+ * times are compared: what else the machine does only adds to either.
+ *
+ *   opencl_bench [DEVICE...]   default: opencl0 and opencl0.0:parts=2 */
+#include "backend/opencl/memory.h"
+#include "backend/opencl/program.h"
+#include "backend/opencl/test_node.h"
+#include "base/clock.h"
+
+enum { kRounds = 60, kTasks = 400, kSmall = 16, kLarge = 1 << 20, kKernels = 40 };
+
+/* The same without us: a kernel of the same program and a queue of its own. */
+typedef struct bare_program {
+  const braid_cl_api *cl;
+  cl_command_queue queue;
+  cl_kernel kernel;
+  cl_mem memory[2];
+  size_t items, bytes;
+} bare_program;
+
+typedef struct bench {
+  test_node node;
+  bare_program bare;
+  float *host;
+  braid_task tasks[kTasks];
+  braid_event *events[kTasks];
+} bench;
+
+/* --- setting up ----------------------------------------------------------------------------------------------------
+ */
+static braid_status bare_open(bare_program *bare, const test_node *node, int64_t count) {
+  const braid_cl_device *device = node->self;
+  braid_cl_recipe *recipe = braid_zalloc(NULL, sizeof *recipe);
+  if (!recipe) return BRAID_NO_MEMORY;
+  cl_program program;
+  cl_int code = CL_SUCCESS;
+  *bare = (bare_program){.cl = device->cl, .bytes = (size_t)count * sizeof(float)};
+  braid_status status =
+      ((const braid_cl_kernel *)node->kernel->implementation)->plan(&device->traits, &node->desc, recipe);
+  bare->items = recipe->launches[0].global[0];
+  if (status == BRAID_OK) status = braid_cl_program_get(device, &recipe->launches[0], &program);
+  if (status == BRAID_OK) bare->kernel = bare->cl->CreateKernel(program, recipe->launches[0].function, &code);
+  braid_free(NULL, recipe);
+  if (status != BRAID_OK) return status;
+  bare->queue = bare->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+  for (int i = 0; status == BRAID_OK && i < 2; i++)
+    status = braid_cl_view(device, &node->bindings[i], &bare->memory[i]);
+  if (status != BRAID_OK) return status;
+  cl_long elements = count;
+  if (!bare->kernel || !bare->queue || !bare->memory[0] || !bare->memory[1]) return braid_cl_fail(code, "bare program");
+  (void)bare->cl->SetKernelArg(bare->kernel, 0, sizeof(cl_mem), &bare->memory[0]);
+  (void)bare->cl->SetKernelArg(bare->kernel, 1, sizeof(cl_mem), &bare->memory[1]);
+  code = bare->cl->SetKernelArg(bare->kernel, 2, sizeof elements, &elements);
+  return code == CL_SUCCESS ? BRAID_OK : braid_cl_fail(code, "bare program");
+}
+
+static void bare_close(bare_program *bare) {
+  for (int i = 0; i < 2; i++)
+    if (bare->memory[i]) bare->cl->ReleaseMemObject(bare->memory[i]);
+  if (bare->kernel) bare->cl->ReleaseKernel(bare->kernel);
+  if (bare->queue) bare->cl->ReleaseCommandQueue(bare->queue);
+  *bare = (bare_program){0};
+}
+
+static void bench_close(bench *own) {
+  for (int i = 0; i < kTasks; i++) braid_event_destroy(own->events[i]);
+  bare_close(&own->bare);
+  test_node_close(&own->node);
+  braid_free(NULL, own->host);
+  braid_free(NULL, own);
+}
+
+static braid_status bench_open(braid_registry *registry, const char *spec, int64_t count, bench **out) {
+  bench *own = *out = braid_zalloc(NULL, sizeof *own);
+  if (!own) return BRAID_NO_MEMORY;
+  braid_status status = test_node_open(&own->node, registry, spec, "Relu", count);
+  if (status == BRAID_OK) status = bare_open(&own->bare, &own->node, count);
+  own->host = braid_zalloc_array(NULL, (size_t)count, sizeof *own->host);
+  if (status == BRAID_OK && !own->host) status = BRAID_NO_MEMORY;
+  for (int i = 0; status == BRAID_OK && i < kTasks; i++) {
+    status = braid_event_create(NULL, &own->events[i]);
+    own->tasks[i] = own->node.task;
+    own->tasks[i].done = own->events[i];
+  }
+  return status;
+}
+
+/* --- kernels -------------------------------------------------------------------------------------------------------
+ */
+static bool braid_kernels(bench *own, int count) {
+  test_node *node = &own->node;
+  for (int i = 0; i < count; i++) {
+    braid_event_reset(own->events[i]);
+    if (node->backend->submit(node->queue, &own->tasks[i]) != BRAID_OK) return false;
+  }
+  node->backend->flush(node->queue);
+  return braid_event_wait(own->events[count - 1], -1) == BRAID_OK;
+}
+
+static bool bare_kernels(bench *own, int count) {
+  const bare_program *bare = &own->bare;
+  for (int i = 0; i < count; i++)
+    if (bare->cl->EnqueueNDRangeKernel(bare->queue, bare->kernel, 1, NULL, &bare->items, NULL, 0, NULL, NULL) !=
+        CL_SUCCESS)
+      return false;
+  return bare->cl->Finish(bare->queue) == CL_SUCCESS;
+}
+
+static bool braid_end_to_end(bench *own, int count) {
+  return test_node_transfer(&own->node, 0, own->host, true) == BRAID_OK && braid_kernels(own, count) &&
+         test_node_transfer(&own->node, 1, own->host, false) == BRAID_OK;
+}
+
+static bool bare_end_to_end(bench *own, int count) {
+  const bare_program *bare = &own->bare;
+  return bare->cl->EnqueueWriteBuffer(bare->queue, bare->memory[0], CL_TRUE, 0, bare->bytes, own->host, 0, NULL,
+                                      NULL) == CL_SUCCESS &&
+         bare_kernels(own, count) &&
+         bare->cl->EnqueueReadBuffer(bare->queue, bare->memory[1], CL_TRUE, 0, bare->bytes, own->host, 0, NULL, NULL) ==
+             CL_SUCCESS;
+}
+
+/* --- transfers -----------------------------------------------------------------------------------------------------
+ */
+static bool braid_write(bench *own, int count) {
+  (void)count;
+  return test_node_transfer(&own->node, 0, own->host, true) == BRAID_OK;
+}
+static bool braid_read(bench *own, int count) {
+  (void)count;
+  return test_node_transfer(&own->node, 0, own->host, false) == BRAID_OK;
+}
+static bool bare_write(bench *own, int count) {
+  (void)count;
+  return own->bare.cl->EnqueueWriteBuffer(own->bare.queue, own->bare.memory[0], CL_TRUE, 0, own->bare.bytes, own->host,
+                                          0, NULL, NULL) == CL_SUCCESS;
+}
+static bool bare_read(bench *own, int count) {
+  (void)count;
+  return own->bare.cl->EnqueueReadBuffer(own->bare.queue, own->bare.memory[0], CL_TRUE, 0, own->bare.bytes, own->host,
+                                         0, NULL, NULL) == CL_SUCCESS;
+}
+
+/* --- measuring -----------------------------------------------------------------------------------------------------
+ */
+typedef bool work(bench *own, int count);
+
+/* Best times in seconds of the same work by us and without us. */
+typedef struct outcome {
+  double ours, bare;
+} outcome;
+
+static bool take_turns(bench *own, work *ours, work *bare, int count, outcome *out) {
+  double best[2] = {1e9, 1e9};
+  work *both[2] = {ours, bare};
+  if (!ours(own, count) || !bare(own, count)) return false; /* drivers finish compiling at the first use */
+  for (int turn = 0; turn < 2 * kRounds; turn++) {
+    int64_t start = braid_now_ns();
+    if (!both[turn % 2](own, count)) return false;
+    double took = (double)(braid_now_ns() - start) / 1e9;
+    if (took < best[turn % 2]) best[turn % 2] = took;
+  }
+  *out = (outcome){best[0], best[1]};
+  return true;
+}
+
+static bool measure_tasks(bench *own) {
+  outcome stream, single;
+  if (!take_turns(own, braid_kernels, bare_kernels, kTasks, &stream) ||
+      !take_turns(own, braid_kernels, bare_kernels, 1, &single))
+    return false;
+  printf("  a small task in a stream of %d: %.2f us, bare %.2f us: overhead %.2f us\n", kTasks,
+         stream.ours / kTasks * 1e6, stream.bare / kTasks * 1e6, (stream.ours - stream.bare) / kTasks * 1e6);
+  printf("  a small task alone, submitted and waited for: %.2f us, bare %.2f us: overhead %.2f us\n", single.ours * 1e6,
+         single.bare * 1e6, (single.ours - single.bare) * 1e6);
+  return true;
+}
+
+static bool measure_large(bench *own) {
+  outcome whole, write, read;
+  double gigabytes = (double)own->bare.bytes / 1e9;
+  if (!take_turns(own, braid_end_to_end, bare_end_to_end, kKernels, &whole) ||
+      !take_turns(own, braid_write, bare_write, 1, &write) || !take_turns(own, braid_read, bare_read, 1, &read))
+    return false;
+  printf("  write, %d kernels over %d numbers, read: %.3f ms, directly %.3f ms: %+.2f%%\n", kKernels, kLarge,
+         whole.ours * 1e3, whole.bare * 1e3, (whole.ours / whole.bare - 1) * 100);
+  printf("  write %.2f GB/s, bare %.2f; read %.2f GB/s, bare %.2f\n", gigabytes / write.ours, gigabytes / write.bare,
+         gigabytes / read.ours, gigabytes / read.bare);
+  return true;
+}
+
+static int measure(braid_registry *registry, const char *spec, int64_t count, bool (*part)(bench *own)) {
+  bench *own;
+  braid_status status = bench_open(registry, spec, count, &own);
+  bool done = status == BRAID_OK && part(own);
+  if (!done) fprintf(stderr, "%s: %s: %s\n", spec, braid_status_text(status), braid_error_detail());
+  if (own) bench_close(own);
+  return !done;
+}
+
+int main(int argc, char **argv) {
+  static const char *const kUsual[] = {"opencl0:memory=separate", "opencl0.0:parts=2,memory=separate"};
+  const char *const *specs = argc > 1 ? (const char *const *)argv + 1 : kUsual;
+  int count = argc > 1 ? argc - 1 : 2, failed = 0;
+  if (!braid_cl_count()) {
+    printf("opencl: skipped, there is no OpenCL device\n");
+    return 0;
+  }
+  braid_registry *registry;
+  if (braid_registry_create(NULL, &registry) != BRAID_OK) return 1;
+  for (int i = 0; i < count && !failed; i++) {
+    printf("opencl: %s (measured)\n", specs[i]);
+    failed = measure(registry, specs[i], kSmall, measure_tasks) || measure(registry, specs[i], kLarge, measure_large);
+  }
+  braid_registry_destroy(registry);
+  return failed;
+}
