@@ -16,7 +16,8 @@ typedef struct bare_program {
   cl_command_queue queue;
   cl_kernel kernel;
   cl_mem memory[2];
-  size_t items, bytes;
+  cl_uint dimensions;
+  size_t global[3], local[3], bytes;
 } bare_program;
 
 typedef struct bench {
@@ -29,30 +30,51 @@ typedef struct bench {
 
 /* --- setting up ----------------------------------------------------------------------------------------------------
  */
+static cl_int bare_argument(bare_program *bare, cl_uint position, const braid_cl_argument *argument) {
+  const braid_cl_api *cl = bare->cl;
+  switch (argument->kind) {
+  case BRAID_CL_OPERAND:
+    return cl->SetKernelArg(bare->kernel, position, sizeof(cl_mem), &bare->memory[argument->index]);
+  case BRAID_CL_INT:
+    return cl->SetKernelArg(bare->kernel, position, sizeof(cl_int), &(cl_int){(cl_int)argument->integer});
+  case BRAID_CL_LONG:
+    return cl->SetKernelArg(bare->kernel, position, sizeof(cl_long), &(cl_long){argument->integer});
+  case BRAID_CL_FLOAT:
+    return cl->SetKernelArg(bare->kernel, position, sizeof(cl_float), &(cl_float){(cl_float)argument->real});
+  case BRAID_CL_LOCAL:
+    return cl->SetKernelArg(bare->kernel, position, argument->bytes, NULL);
+  case BRAID_CL_WORKSPACE:
+    break;
+  }
+  return CL_INVALID_ARG_VALUE;
+}
+
 static braid_status bare_open(bare_program *bare, const test_node *node, int64_t count) {
   const braid_cl_device *device = node->self;
-  braid_cl_recipe *recipe = braid_zalloc(NULL, sizeof *recipe);
-  if (!recipe) return BRAID_NO_MEMORY;
+  const braid_cl_kernel *family = node->kernel->implementation;
+  const braid_cl_api *cl = device->cl;
+  static braid_cl_recipe recipe;
+  braid_cl_launch *launch = &recipe.launches[0];
+  recipe = (braid_cl_recipe){.launch_count = 0};
+  *bare = (bare_program){.cl = cl, .bytes = (size_t)count * sizeof(float)};
   cl_program program;
   cl_int code = CL_SUCCESS;
-  *bare = (bare_program){.cl = device->cl, .bytes = (size_t)count * sizeof(float)};
-  braid_status status =
-      ((const braid_cl_kernel *)node->kernel->implementation)->plan(&device->traits, &node->desc, recipe);
-  bare->items = recipe->launches[0].global[0];
-  if (status == BRAID_OK) status = braid_cl_program_get(device, &recipe->launches[0], &program);
-  if (status == BRAID_OK) bare->kernel = bare->cl->CreateKernel(program, recipe->launches[0].function, &code);
-  braid_free(NULL, recipe);
-  if (status != BRAID_OK) return status;
-  bare->queue = bare->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+  braid_status status = family->plan(&device->traits, &node->desc, &recipe);
+  if (status == BRAID_OK && recipe.launch_count != 1)
+    status = braid_fail(BRAID_UNSUPPORTED, "the kernel takes %zu launches, not one", recipe.launch_count);
+  if (status == BRAID_OK) status = braid_cl_program_get(device, launch, &program);
   for (int i = 0; status == BRAID_OK && i < 2; i++)
     status = braid_cl_view(device, &node->bindings[i], &bare->memory[i]);
   if (status != BRAID_OK) return status;
-  cl_long elements = count;
-  if (!bare->kernel || !bare->queue || !bare->memory[0] || !bare->memory[1]) return braid_cl_fail(code, "bare program");
-  (void)bare->cl->SetKernelArg(bare->kernel, 0, sizeof(cl_mem), &bare->memory[0]);
-  (void)bare->cl->SetKernelArg(bare->kernel, 1, sizeof(cl_mem), &bare->memory[1]);
-  code = bare->cl->SetKernelArg(bare->kernel, 2, sizeof elements, &elements);
-  return code == CL_SUCCESS ? BRAID_OK : braid_cl_fail(code, "bare program");
+  bare->dimensions = launch->dimensions;
+  memcpy(bare->global, launch->global, sizeof bare->global);
+  memcpy(bare->local, launch->local, sizeof bare->local);
+  bare->kernel = cl->CreateKernel(program, launch->function, &code);
+  if (code == CL_SUCCESS)
+    bare->queue = cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+  for (cl_uint i = 0; code == CL_SUCCESS && i < launch->argument_count; i++)
+    code = bare_argument(bare, i, &launch->arguments[i]);
+  return code == CL_SUCCESS ? BRAID_OK : braid_cl_fail(code, "the bare program");
 }
 
 static void bare_close(bare_program *bare) {
@@ -101,8 +123,8 @@ static bool braid_kernels(bench *own, int count) {
 static bool bare_kernels(bench *own, int count) {
   const bare_program *bare = &own->bare;
   for (int i = 0; i < count; i++)
-    if (bare->cl->EnqueueNDRangeKernel(bare->queue, bare->kernel, 1, NULL, &bare->items, NULL, 0, NULL, NULL) !=
-        CL_SUCCESS)
+    if (bare->cl->EnqueueNDRangeKernel(bare->queue, bare->kernel, bare->dimensions, NULL, bare->global,
+                                       bare->local[0] ? bare->local : NULL, 0, NULL, NULL) != CL_SUCCESS)
       return false;
   return bare->cl->Finish(bare->queue) == CL_SUCCESS;
 }

@@ -212,20 +212,24 @@ static void test_cache_entries(void **state) {
   remove_folder();
 }
 
-/* What the driver made of a program, as a bitstream for the same device. */
-static void write_bitstream(const char *path, const char *options) {
-  braid_device *opened = open_device("opencl0:cache=off");
-  const braid_cl_device *device = braid_device_self(opened);
-  braid_cl_launch launch = {.source = "elementwise", .function = "elementwise"};
-  snprintf(launch.options, sizeof launch.options, "%s", options);
+/* What the driver made of the program of the node, as a bitstream for the same device. */
+static void write_bitstream(const char *path, const char *op) {
+  test_node node;
+  need_device();
+  if (test_node_open(&node, registry, "opencl0:cache=off", op, kCount) != BRAID_OK)
+    fail_msg("%s", braid_error_detail());
+  const braid_cl_device *device = node.self;
+  braid_cl_recipe recipe = {.launch_count = 0};
+  assert_int_equal(((const braid_cl_kernel *)node.kernel->implementation)->plan(&device->traits, &node.desc, &recipe),
+                   BRAID_OK);
   cl_program program;
   size_t bytes;
-  if (braid_cl_program_get(device, &launch, &program) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  if (braid_cl_program_get(device, &recipe.launches[0], &program) != BRAID_OK) fail_msg("%s", braid_error_detail());
   uint8_t *binary = braid_cl_program_binary(device, program, &bytes);
   assert_non_null(binary);
   assert_int_equal(braid_file_write(NULL, path, binary, bytes), BRAID_OK);
   braid_free(NULL, binary);
-  braid_device_close(opened);
+  test_node_close(&node);
 }
 
 static void test_bitstream(void **state) {
@@ -234,14 +238,14 @@ static void test_bitstream(void **state) {
   make_folder();
   char path[128], spec[256];
   snprintf(path, sizeof path, "%s/relu.aocx", folder);
-  write_bitstream(path, "-DWIDTH=4 -DOPERANDS=1 -DFUNCTION=RELU");
-  snprintf(spec, sizeof spec, "opencl0:bitstream=%s,simd=4", path);
+  write_bitstream(path, "Relu");
+  snprintf(spec, sizeof spec, "opencl0:bitstream=%s", path);
   check_relu(spec);
   braid_device *device = open_device(spec);
-  braid_cl_launch launch = {.source = "elementwise", .function = "element"};
+  braid_cl_launch launch = {.source = "elementwise", .function = "elemen"};
   char why[256];
   assert_false(braid_cl_program_is_possible(braid_device_self(device), &launch, why, sizeof why));
-  assert_non_null(strstr(why, "relu.aocx has no kernel element, it has elementwise"));
+  assert_non_null(strstr(why, "relu.aocx has no kernel elemen, it has "));
   braid_device_close(device);
   snprintf(spec, sizeof spec, "opencl0:bitstream=%s/none.aocx", folder);
   assert_int_equal(braid_device_open(registry, spec, &device), BRAID_NOT_FOUND);
@@ -257,12 +261,11 @@ static void test_bitstream(void **state) {
 static void test_build_failure(void **state) {
   (void)state;
   braid_device *opened = open_device("opencl0:cache=off");
-  braid_cl_launch launch = {
-      .source = "elementwise", .function = "elementwise", .options = "-DWIDTH=1 -DOPERANDS=1 -DFUNCTION=NONSENSE"};
+  braid_cl_launch launch = {.source = "elementwise", .function = "elementwise", .options = "-DNONSENSE=1"};
   cl_program program;
   assert_int_equal(braid_cl_program_get(braid_device_self(opened), &launch, &program), BRAID_INVALID_FILE);
   assert_non_null(strstr(braid_error_detail(), "elementwise.cl"));
-  assert_non_null(strstr(braid_error_detail(), "-DFUNCTION=NONSENSE"));
+  assert_non_null(strstr(braid_error_detail(), "-DNONSENSE=1"));
   assert_non_null(strstr(braid_error_detail(), "opencl0"));
   launch.source = "no-such-file";
   assert_int_equal(braid_cl_program_get(braid_device_self(opened), &launch, &program), BRAID_NOT_FOUND);
