@@ -205,6 +205,26 @@ static void test_other_part_goes_on(void **state) {
   check_relu("opencl0.0:parts=2"); /* a new context: the part is there again */
 }
 
+/* Parts that have cores of their own run at the same time. */
+static void test_parts_side_by_side(void **state) {
+  (void)state;
+  need_device();
+  spin_steps = steps_of(0.2);
+  test_node parts[2];
+  braid_timing timings[2];
+  open_spin(&parts[0], ".0:parts=2,");
+  open_spin(&parts[1], ".1:parts=2,");
+  bool divided = ((braid_cl_device *)parts[0].self)->shared->part_count == 2;
+  for (int i = 0; i < 2; i++) submit(&parts[i], parts[i].queue, &parts[i].task);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(braid_event_wait(parts[i].done, 20000000000), BRAID_OK);
+    timings[i] = braid_event_timing(parts[i].done);
+  }
+  if (!divided) print_message("skipped: the device cannot be divided\n");
+  assert_true(!divided || (timings[0].start_ns < timings[1].end_ns && timings[1].start_ns < timings[0].end_ns));
+  for (int i = 0; i < 2; i++) test_node_close(&parts[i]);
+}
+
 /* Without a hang the deadline does nothing, however many tasks there are and however long they wait. */
 static void test_deadline_of_waiting(void **state) {
   (void)state;
@@ -342,11 +362,9 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deadline),
-      cmocka_unit_test(test_other_part_goes_on),
-      cmocka_unit_test(test_deadline_of_waiting),
-      cmocka_unit_test(test_refused_tasks),
-      cmocka_unit_test(test_wrong_recipes),
+      cmocka_unit_test(test_deadline),           cmocka_unit_test(test_other_part_goes_on),
+      cmocka_unit_test(test_parts_side_by_side), cmocka_unit_test(test_deadline_of_waiting),
+      cmocka_unit_test(test_refused_tasks),      cmocka_unit_test(test_wrong_recipes),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

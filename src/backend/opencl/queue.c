@@ -208,10 +208,11 @@ static bool issue(braid_cl_queue *queue, braid_cl_slot *slot, cl_event *last) {
   return true;
 }
 
-/* What is left to do once the lock is given back. `last`: the command's event; the slot may be somebody else's. */
+/* What is left to do once the lock is given back. `last`: the command's event; without it the slot may be somebody
+ * else's by now. A driver that cannot call back is waited for. */
 static void follow(braid_cl_queue *queue, braid_cl_slot *slot, cl_event last) {
   if (last && queue->cl->SetEventCallback(last, CL_COMPLETE, braid_cl_on_finished, slot) != CL_SUCCESS)
-    braid_cl_on_finished(last, CL_OUT_OF_HOST_MEMORY, slot);
+    braid_cl_on_finished(last, queue->cl->Finish(queue->queue), slot);
   braid_cl_end_tasks(queue);
 }
 
