@@ -48,7 +48,7 @@ SIMD_KERNEL tiles(OPERANDS) {
   IN(float) of_left = LEFT_BATCH;
   IN(float) of_right = RIGHT_BATCH;
   OUT(float) of_out = OUT_BATCH;
-  const int l = get_local_id(0);
+  const uint l = get_local_id(0);
   const index_t first_column = get_group_id(0) * (index_t)TILE_N, first_row = get_group_id(1) * (index_t)TILE_M;
   TILE_PRODUCT(0, inner, rows, columns)
 }
@@ -57,30 +57,6 @@ SIMD_KERNEL tiles(OPERANDS) {
 /* --- in registers, from packed panels ------------------------------------------------------------------------------ */
 #ifdef PANEL_M
 #include "panel.clh"
-
-/* A matrix [lines, inner] as panels [lines / width][inner][width]. Work-items: panels, pieces of `piece` of inner,
- * batches. Each piece goes through a block that fits the nearest cache. */
-#define BLOCK 16
-KERNEL pack(IN(float) in, OUT(float) out, index_t lines, index_t inner, index_t line_step, index_t k_step, int width,
-            index_t piece, index_t at, index_t batch_inner, index_t batch0, index_t batch1, index_t panels) {
-  const index_t panel = get_global_id(0), first = panel * width, batch = get_global_id(2);
-  const index_t begin = get_global_id(1) * piece, end = min(begin + piece, inner);
-  const int there = (int)min((index_t)width, lines - first);
-  IN(float) from = in + at + batch / batch_inner * batch0 + batch % batch_inner * batch1 + first * line_step;
-  OUT(float) to = out + (batch * panels + panel) * inner * width;
-  for (index_t k = begin; k < end; k += BLOCK) {
-    const int count = (int)min((index_t)BLOCK, end - k);
-    if (line_step == 1) {
-      for (int i = 0; i < count; i++)
-        for (int r = 0; r < there; r++) to[(k + i) * width + r] = from[(k + i) * k_step + r];
-    } else {
-      for (int r = 0; r < there; r++)
-        for (int i = 0; i < count; i++) to[(k + i) * width + r] = from[r * line_step + (k + i) * k_step];
-    }
-    for (int r = there; r < width; r++)
-      for (int i = 0; i < count; i++) to[(k + i) * width + r] = 0;
-  }
-}
 
 /* Left panels are PANEL_M wide, right ones PANEL_N; a work-item takes one of the right and `chunk` of the left. */
 KERNEL panels(IN(float) left, IN(float) right, IN(float) added, OUT(float) out, index_t rows, index_t columns,

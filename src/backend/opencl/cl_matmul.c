@@ -115,7 +115,7 @@ static braid_cl_product read_product(const braid_node_desc *node, int *lead_rank
 
 static bool match(const braid_node_desc *node, braid_cl_way way, char *why, size_t why_bytes) {
   int lead_rank;
-  if (!braid_cl_match_float(node, why, why_bytes)) return false;
+  if (!braid_cl_match_float(node, why, why_bytes) || !braid_cl_match_activation(node, why, why_bytes)) return false;
   braid_cl_product m = read_product(node, &lead_rank);
   if (lead_rank > 2) return braid_cl_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
   return braid_cl_product_allows(way, &m, why, why_bytes);

@@ -83,6 +83,16 @@ void braid_cl_add_place(braid_cl_planner *p, const braid_cl_place *place) {
     braid_cl_workspace(p, place->piece);
 }
 
+bool braid_cl_match_activation(const braid_node_desc *node, char *why, size_t why_bytes) {
+  static const char *const kKnown[] = {"Relu",        "LeakyRelu", "Sigmoid", "Tanh",
+                                       "HardSigmoid", "HardSwish", "Swish",   "Clip"};
+  const char *name = braid_attr_string(node->attrs, "activation", NULL);
+  if (!name) return true;
+  for (size_t i = 0; i < sizeof kKnown / sizeof *kKnown; i++)
+    if (strcmp(kKnown[i], name) == 0) return true;
+  return braid_cl_refuse(why, why_bytes, "activation %.40s", name);
+}
+
 void braid_cl_add_activation(braid_cl_planner *p, const braid_attrs *attrs) {
   const char *name = attrs ? braid_attr_string(attrs, "activation", NULL) : NULL;
   if (name) braid_cl_option(p, "-DACTIVATION_%.40s", name);

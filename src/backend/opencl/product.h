@@ -71,6 +71,8 @@ void braid_cl_add_panel(braid_cl_planner *p, const braid_cl_panel *panel);
 /* How many left panels a work-item takes, so that there is work for all compute units. */
 int64_t braid_cl_chunk(const braid_cl_traits *traits, int64_t left_panels, int64_t others);
 
+/* Is a fused node's activation one that activation.clh knows? */
+bool braid_cl_match_activation(const braid_node_desc *node, char *why, size_t why_bytes);
 /* The option and numbers of a fused node's activation; attrs NULL or without one: none. */
 void braid_cl_add_activation(braid_cl_planner *p, const braid_attrs *attrs);
 void braid_cl_activation_numbers(const braid_attrs *attrs, double *first, double *second);

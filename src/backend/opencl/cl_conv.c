@@ -1,0 +1,193 @@
+/* Conv and FusedConv. Kernels differ by the window (1x1, 3x3, one channel in a group, any) and by the way: products by
+ * tiles in local memory, in three sizes; flat images in the registers of a CPU; a work-item for each output. */
+#include "backend/opencl/convolution.h"
+#include "backend/opencl/families.h"
+
+typedef enum way {
+  WAY_LARGE = BRAID_CL_TILES_LARGE,
+  WAY_MEDIUM = BRAID_CL_TILES_MEDIUM,
+  WAY_SMALL = BRAID_CL_TILES_SMALL,
+  WAY_FLAT,
+  WAY_DIRECT,
+} way;
+
+typedef struct variant {
+  way way;
+  braid_cl_taps taps;
+  bool depthwise;
+} variant;
+
+enum { kDepthwiseRows = 3, kDepthwiseVectors = 4 };
+
+static bool read_node(const braid_node_desc *node, braid_convolution *conv) {
+  return braid_geometry_conv(node->attrs, &node->inputs[0].desc, &node->inputs[1].desc, conv) == BRAID_OK;
+}
+
+/* --- matching ------------------------------------------------------------------------------------------------------
+ */
+static bool allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
+  braid_convolution conv;
+  if (!braid_cl_match_float(node, why, why_bytes) || !braid_cl_match_activation(node, why, why_bytes)) return false;
+  if (!read_node(node, &conv)) return braid_cl_refuse(why, why_bytes, "geometry");
+  if (v.depthwise && conv.inputs != conv.groups)
+    return braid_cl_refuse(why, why_bytes, "%lld input channels in a group, not one",
+                           (long long)(conv.inputs / conv.groups));
+  return braid_cl_match_taps(&conv.window, v.taps, why, why_bytes) && braid_cl_match_sizes(&conv, why, why_bytes);
+}
+
+/* Flat images do not pay where a group has too few output channels to fill a panel, unless that is all there is. */
+static bool suits(variant v, const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+  braid_convolution conv;
+  if (!read_node(node, &conv)) return braid_cl_refuse(why, why_bytes, "geometry");
+  int64_t per_out = conv.outputs / conv.groups, outputs = braid_window_outputs(&conv.window);
+  bool depthwise = conv.inputs == conv.groups && per_out <= kDepthwiseRows;
+  if (v.way == WAY_FLAT && !traits->cpu) return braid_cl_refuse(why, why_bytes, "flat images are for CPUs");
+  if (v.way == WAY_FLAT && v.depthwise && per_out > kDepthwiseRows)
+    return braid_cl_refuse(why, why_bytes, "%lld output channels in a group fill panels", (long long)per_out);
+  if (v.way == WAY_DIRECT && v.depthwise && traits->cpu)
+    return braid_cl_refuse(why, why_bytes, "flat images are faster on a CPU");
+  if (v.way >= WAY_FLAT) return true;
+  if (depthwise) return braid_cl_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
+  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, per_out, conv.batch * outputs, conv.groups, why, why_bytes);
+}
+
+/* --- planning ------------------------------------------------------------------------------------------------------
+ */
+static void add_operands(braid_cl_planner *p) {
+  if (braid_cl_has_input(p->node, 2)) braid_cl_option(p, "-DBIAS");
+  if (braid_cl_has_input(p->node, 3)) braid_cl_option(p, "-DADDED");
+  braid_cl_add_activation(p, p->node->attrs);
+  braid_cl_input(p, 2);
+  braid_cl_input(p, 3);
+  braid_cl_output(p, 0);
+}
+
+static void add_numbers(braid_cl_planner *p) {
+  double first, second;
+  braid_cl_activation_numbers(p->node->attrs, &first, &second);
+  braid_cl_float(p, first);
+  braid_cl_float(p, second);
+}
+
+static void begin(braid_cl_planner *p, variant v, const char *function) {
+  braid_cl_add_launch(p, "conv", function);
+  braid_cl_add_taps(p, v.taps);
+  if (v.depthwise) braid_cl_option(p, "-DDEPTHWISE");
+}
+
+static void add_flat(braid_cl_planner *p, variant v, const braid_convolution *conv) {
+  braid_cl_panel panel = braid_cl_panel_of(p->traits);
+  if (v.depthwise) panel.rows = 1, panel.vectors = kDepthwiseVectors;
+  int64_t width = panel.vectors * panel.width;
+  braid_cl_flat flat = braid_cl_flat_of(conv, 0, width);
+  braid_cl_add_flat(p, conv, v.taps, &flat);
+  braid_cl_place weights = {.kind = BRAID_CL_INPUT, .index = 1};
+  if (panel.rows > 1)
+    weights = (braid_cl_place){.kind = BRAID_CL_PIECE, .piece = braid_cl_pack_weights(p, conv, 1, &panel)};
+  int64_t panels = (conv->outputs / conv->groups + panel.rows - 1) / panel.rows, images = conv->batch * conv->groups;
+  int64_t runs = (flat.runs + width - 1) / width, chunk = braid_cl_chunk(p->traits, panels, runs * images);
+  begin(p, v, "flat");
+  braid_cl_add_panel(p, &panel);
+  braid_cl_add_place(p, &flat.place);
+  braid_cl_add_place(p, &weights);
+  add_operands(p);
+  braid_cl_add_sizes(p, conv);
+  braid_cl_add_lines(p, &flat);
+  braid_cl_index(p, chunk);
+  braid_cl_index(p, flat.total);
+  add_numbers(p);
+  braid_cl_groups(p, (panels + chunk - 1) / chunk, runs, images, 1);
+}
+
+static void add_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
+  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way);
+  int64_t rows = conv->outputs / conv->groups, columns = conv->batch * braid_window_outputs(&conv->window);
+  begin(p, v, "tiles");
+  braid_cl_add_tile(p, &tile);
+  braid_cl_option(p, "-DLEFT_ALONG_K");
+  braid_cl_input(p, 0);
+  braid_cl_input(p, 1);
+  add_operands(p);
+  braid_cl_add_sizes(p, conv);
+  add_numbers(p);
+  braid_cl_groups(p, (columns + tile.columns - 1) / tile.columns, (rows + tile.rows - 1) / tile.rows, conv->groups,
+                  tile.group);
+}
+
+static void add_direct(braid_cl_planner *p, variant v, const braid_convolution *conv) {
+  begin(p, v, "direct");
+  braid_cl_input(p, 0);
+  braid_cl_input(p, 1);
+  add_operands(p);
+  braid_cl_add_sizes(p, conv);
+  add_numbers(p);
+  braid_cl_range(p, braid_desc_count(&p->node->outputs[0].desc));
+}
+
+/* Padding enlarges images. */
+static bool is_wide(const braid_convolution *conv) {
+  return braid_cl_flat_of(conv, 0, 0).total > INT32_MAX / 2;
+}
+
+static braid_status plan(variant v, const braid_cl_traits *traits, const braid_node_desc *node,
+                         braid_cl_recipe *recipe) {
+  braid_cl_planner p;
+  braid_convolution conv;
+  if (!read_node(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
+  braid_cl_plan(&p, traits, node, recipe);
+  p.wide |= is_wide(&conv);
+  if (v.way == WAY_FLAT)
+    add_flat(&p, v, &conv);
+  else if (v.way == WAY_DIRECT)
+    add_direct(&p, v, &conv);
+  else
+    add_tiles(&p, v, &conv);
+  return braid_cl_planned(&p);
+}
+
+/* --- table ---------------------------------------------------------------------------------------------------------
+ */
+#define VARIANT(stem, ...)                                                                                             \
+  static const variant v_##stem = {__VA_ARGS__};                                                                       \
+  static bool allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                                \
+    return allows(v_##stem, node, why, why_bytes);                                                                     \
+  }                                                                                                                    \
+  static bool suits_##stem(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {  \
+    return suits(v_##stem, traits, node, why, why_bytes);                                                              \
+  }                                                                                                                    \
+  static braid_status plan_##stem(const braid_cl_traits *traits, const braid_node_desc *node,                          \
+                                  braid_cl_recipe *recipe) {                                                           \
+    return plan(v_##stem, traits, node, recipe);                                                                       \
+  }                                                                                                                    \
+  static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
+VARIANT(flat_depthwise, WAY_FLAT, BRAID_CL_TAPS_ANY, true)
+VARIANT(flat_1x1, WAY_FLAT, BRAID_CL_TAPS_1X1, false)
+VARIANT(flat_3x3, WAY_FLAT, BRAID_CL_TAPS_3X3, false)
+VARIANT(flat, WAY_FLAT, BRAID_CL_TAPS_ANY, false)
+VARIANT(depthwise, WAY_DIRECT, BRAID_CL_TAPS_ANY, true)
+VARIANT(large_1x1, WAY_LARGE, BRAID_CL_TAPS_1X1, false)
+VARIANT(medium_1x1, WAY_MEDIUM, BRAID_CL_TAPS_1X1, false)
+VARIANT(small_1x1, WAY_SMALL, BRAID_CL_TAPS_1X1, false)
+VARIANT(large_3x3, WAY_LARGE, BRAID_CL_TAPS_3X3, false)
+VARIANT(medium_3x3, WAY_MEDIUM, BRAID_CL_TAPS_3X3, false)
+VARIANT(small_3x3, WAY_SMALL, BRAID_CL_TAPS_3X3, false)
+VARIANT(large, WAY_LARGE, BRAID_CL_TAPS_ANY, false)
+VARIANT(medium, WAY_MEDIUM, BRAID_CL_TAPS_ANY, false)
+VARIANT(small, WAY_SMALL, BRAID_CL_TAPS_ANY, false)
+VARIANT(direct, WAY_DIRECT, BRAID_CL_TAPS_ANY, false)
+
+#define KERNEL(op_name, kernel, stem)                                                                                  \
+  { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
+#define KERNELS(op_name)                                                                                               \
+  KERNEL(op_name, "cl_conv_depthwise_flat", flat_depthwise), KERNEL(op_name, "cl_conv_1x1_flat", flat_1x1),            \
+      KERNEL(op_name, "cl_conv_3x3_flat", flat_3x3), KERNEL(op_name, "cl_conv_flat", flat),                            \
+      KERNEL(op_name, "cl_conv_depthwise", depthwise), KERNEL(op_name, "cl_conv_1x1_tiles_large", large_1x1),          \
+      KERNEL(op_name, "cl_conv_1x1_tiles_medium", medium_1x1), KERNEL(op_name, "cl_conv_1x1_tiles_small", small_1x1),  \
+      KERNEL(op_name, "cl_conv_3x3_tiles_large", large_3x3), KERNEL(op_name, "cl_conv_3x3_tiles_medium", medium_3x3),  \
+      KERNEL(op_name, "cl_conv_3x3_tiles_small", small_3x3), KERNEL(op_name, "cl_conv_tiles_large", large),            \
+      KERNEL(op_name, "cl_conv_tiles_medium", medium), KERNEL(op_name, "cl_conv_tiles_small", small),                  \
+      KERNEL(op_name, "cl_conv", direct)
+
+static const braid_kernel kKernels[] = {KERNELS("Conv"), KERNELS("FusedConv")};
+
+const braid_cl_family braid_cl_conv = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -1,0 +1,101 @@
+/* Convolutions and their gradients against the CPU's plain ones, over random geometry: see opencl_check.h. */
+#include "opencl_check.h"
+
+typedef struct shape {
+  int rank; /* spatial */
+  int64_t batch, groups, inputs, outputs;
+  int64_t size[3], kernel[3], strides[3], dilations[3], pads[6];
+} shape;
+
+static shape draw_shape(int rank) {
+  shape s = {.rank = rank, .batch = check_draw(1, 3), .groups = check_draw(1, 3)};
+  s.inputs = s.groups * check_draw(1, 5);
+  s.outputs = s.groups * check_draw(1, 20);
+  for (int i = 0; i < rank; i++) {
+    s.kernel[i] = check_draw(1, 4);
+    s.strides[i] = check_draw(1, 3);
+    s.dilations[i] = check_draw(1, 2);
+    s.pads[i] = check_draw(0, s.kernel[i] - 1);
+    s.pads[rank + i] = check_draw(0, s.kernel[i] - 1);
+    s.size[i] = (s.kernel[i] - 1) * s.dilations[i] + 1 + check_draw(0, 12);
+  }
+  return s;
+}
+
+/* Square images and windows. */
+static shape square(int64_t batch, int64_t groups, int64_t inputs, int64_t outputs, int64_t size, int64_t kernel,
+                    int64_t stride, int64_t pad) {
+  return (shape){2,
+                 batch,
+                 groups,
+                 inputs,
+                 outputs,
+                 {size, size},
+                 {kernel, kernel},
+                 {stride, stride},
+                 {1, 1},
+                 {pad, pad, pad, pad}};
+}
+
+static braid_value_id image(check *c, const shape *s, int64_t batch, int64_t channels, const int64_t *spatial) {
+  int64_t dims[5] = {batch, channels};
+  for (int i = 0; i < s->rank; i++) dims[2 + i] = spatial[i];
+  return check_floats(c, s->rank + 2, dims);
+}
+
+static void set_window(check *c, const shape *s) {
+  check_set_ints(c, "strides", s->strides, s->rank);
+  check_set_ints(c, "dilations", s->dilations, s->rank);
+  check_set_ints(c, "pads", s->pads, 2 * s->rank);
+  CHECK_OK(braid_graph_set_int(c->graph, c->node, "group", s->groups));
+}
+
+/* Only kernels whose names contain `only`, if it is not NULL: a driver compiles each for long. */
+static void forward(const shape *s, const char *only, bool bias, bool added, const char *activation) {
+  static const float kNumbers[] = {0.2f, 0.5f};
+  check c;
+  check_begin(&c);
+  braid_value_id x = image(&c, s, s->batch, s->inputs, s->size);
+  braid_value_id inputs[4] = {x, image(&c, s, s->outputs, s->inputs / s->groups, s->kernel), -1, -1};
+  if (bias) inputs[2] = check_floats(&c, 1, &s->outputs);
+  check_node(&c, activation || added ? "FusedConv" : "Conv", inputs, added ? 4 : 3);
+  set_window(&c, s);
+  if (added) { /* the shape is known only now */
+    const braid_desc y = c.graph->values[c.graph->nodes[c.node].outputs[0]].desc;
+    c.graph->nodes[c.node].inputs[3] = check_floats(&c, y.rank, y.dims);
+  }
+  if (activation) CHECK_OK(braid_graph_set_string(c.graph, c.node, "activation", activation));
+  if (activation) CHECK_OK(braid_graph_set_floats(c.graph, c.node, "activation_params", kNumbers, 2));
+  c.only = only;
+  check_end(&c, 1e-5);
+}
+
+static void test_forward(void **state) {
+  (void)state;
+  for (int rank = 1; rank <= 3; rank++)
+    for (int i = 0; i < (rank == 2 ? 8 : 2); i++) {
+      shape s = draw_shape(rank);
+      forward(&s, i ? "flat" : NULL, i % 2, i % 4 > 1, i % 4 == 3 ? "Relu" : NULL);
+      if (i) forward(&s, "small", true, false, NULL);
+    }
+}
+
+static void test_forward_sizes(void **state) {
+  (void)state;
+  static const char *const kActivations[] = {"Relu",        "LeakyRelu", "Sigmoid", "Tanh",
+                                             "HardSigmoid", "HardSwish", "Swish",   "Clip"};
+  const shape shapes[] = {
+      square(2, 1, 16, 32, 14, 3, 1, 1), square(1, 1, 20, 40, 7, 1, 1, 0),   square(2, 1, 8, 24, 9, 1, 2, 0),
+      square(1, 1, 3, 16, 35, 11, 4, 2), square(2, 12, 12, 12, 11, 3, 1, 1), square(1, 6, 6, 12, 13, 5, 2, 2),
+      square(1, 2, 10, 26, 13, 3, 2, 1), square(1, 1, 3, 5, 1, 1, 1, 0),
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    forward(&shapes[i], "flat", i % 2, i % 3 == 0, kActivations[i]);
+    forward(&shapes[i], i == 0 || i == 2 ? NULL : "small", true, false, NULL);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward), cmocka_unit_test(test_forward_sizes)};
+  return cmocka_run_group_tests(tests, check_open, check_close);
+}
