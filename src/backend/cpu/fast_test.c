@@ -47,13 +47,18 @@ static void set(fixture *f, const char *name, int count, const int64_t *values) 
   ok(braid_graph_set_ints(f->graph, f->node, name, values, (size_t)count));
 }
 
-/* float32 in [-1, 1), or bytes below 4: places in a window of 2 x 2. */
+/* Which bits of random bytes are kept: two give places in a window of 2 x 2. */
+static uint8_t byte_mask = 3;
+
+/* float32 in [-1, 1), or integers. */
 static void *random_data(const braid_desc *desc, uint32_t stream) {
   int64_t count = braid_desc_count(desc);
   float *data = malloc((size_t)count * sizeof *data + 1);
   for (int64_t i = 0; i < count; i++) {
-    if (desc->dtype == BRAID_U8)
-      ((uint8_t *)data)[i] = (uint8_t)(braid_random_u32(kSeed, 0, stream, (uint64_t)i) & 3);
+    if (desc->dtype == BRAID_U8 || desc->dtype == BRAID_I8)
+      ((uint8_t *)data)[i] = (uint8_t)(braid_random_u32(kSeed, 0, stream, (uint64_t)i) & byte_mask);
+    else if (desc->dtype == BRAID_I32)
+      ((int32_t *)data)[i] = (int32_t)(braid_random_u32(kSeed, 0, stream, (uint64_t)i) >> 16);
     else
       data[i] = braid_random_uniform(kSeed, 0, stream, (uint64_t)i) * 2 - 1;
   }
@@ -182,8 +187,8 @@ static void compare(const fixture *f, const braid_kernel *kernel, float **got, f
     const braid_operand *operand = &f->operands[f->inputs + i];
     if (!operand->present) continue;
     int64_t count = braid_desc_count(&operand->desc);
-    if (operand->desc.dtype == BRAID_U8) {
-      assert_memory_equal(got[i], wanted[i], (size_t)count);
+    if (operand->desc.dtype != BRAID_F32) {
+      assert_memory_equal(got[i], wanted[i], braid_desc_bytes(&operand->desc));
       continue;
     }
     double scale = 0;
@@ -378,6 +383,95 @@ static void test_matmul(void **state) {
   }
 }
 
+/* --- quantized numbers ---------------------------------------------------------------------------------------------
+ */
+static void test_quantize(void **state) {
+  (void)state;
+  byte_mask = 255;
+  int64_t x[4] = {3, 5, 40, 33}, one = 1;
+  for (int bits = 0; bits < 8; bits++) {
+    bool quantizes = bits & 1, list = bits & 2;
+    braid_dtype byte = bits & 4 ? BRAID_I8 : BRAID_U8;
+    fixture f = begin();
+    braid_value_id ids[3];
+    add_typed(&f, ids, quantizes ? BRAID_F32 : byte, 4, x);
+    add_input(&f, ids, list, list ? &x[1] : &one);
+    add_typed(&f, ids, byte, list, list ? &x[1] : &one);
+    finish(&f, quantizes ? "QuantizeLinear" : "DequantizeLinear", ids, 1);
+    check(&f, 1);
+  }
+  for (int64_t count = 1; count < 100000; count = count * 7 + 1) {
+    fixture f = begin();
+    braid_value_id ids[1];
+    add_input(&f, ids, 1, &count);
+    finish(&f, "DynamicQuantizeLinear", ids, 3);
+    check(&f, 1);
+  }
+  byte_mask = 3;
+}
+
+static void add_scaled(fixture *f, braid_value_id *ids, braid_dtype dtype, int rank, const int64_t *dims,
+                       int64_t list) {
+  int64_t count[1] = {list};
+  add_typed(f, ids, dtype, rank, dims);
+  add_input(f, ids, list > 0, count);
+  add_typed(f, ids, dtype, list > 0, count);
+}
+
+static void test_integer_matmul(void **state) {
+  (void)state;
+  byte_mask = 255;
+  for (int bits = 0; bits < 16; bits++) {
+    bool scaled = bits & 1;
+    braid_dtype left = bits & 2 ? BRAID_I8 : BRAID_U8, right = bits & 4 ? BRAID_U8 : BRAID_I8;
+    int64_t a[3] = {2, 23, 45}, b[2] = {45, 71}, list = bits & 8 ? 71 : 0, one = 1;
+    fixture f = begin();
+    braid_value_id ids[8];
+    if (scaled) {
+      add_scaled(&f, ids, left, 3, a, 0);
+      add_scaled(&f, ids, right, 2, b, list);
+      add_input(&f, ids, 0, &one);
+      add_typed(&f, ids, left, 0, &one);
+    } else {
+      add_typed(&f, ids, left, 3, a);
+      add_typed(&f, ids, right, 2, b);
+      add_typed(&f, ids, left, 0, &one);
+      add_typed(&f, ids, right, list > 0, &list);
+    }
+    finish(&f, scaled ? "QLinearMatMul" : "MatMulInteger", ids, 1);
+    check(&f, 1);
+  }
+  byte_mask = 3;
+}
+
+static void test_integer_convolution(void **state) {
+  (void)state;
+  byte_mask = 255;
+  for (int i = 0; i < 2 * kShapeCount; i++) {
+    const shape *s = &kShapes[i / 2];
+    bool scaled = i % 2;
+    int64_t x[4] = {s->batch, s->channels, s->height, s->width}, list = i % 3 ? s->filters : 0, one = 1;
+    int64_t w[4] = {s->filters, s->channels / s->groups, s->kernel, s->kernel};
+    fixture f = begin();
+    braid_value_id ids[9];
+    if (scaled) {
+      add_scaled(&f, ids, BRAID_U8, 4, x, 0);
+      add_scaled(&f, ids, BRAID_I8, 4, w, list);
+      add_input(&f, ids, 0, &one);
+      add_typed(&f, ids, BRAID_U8, 0, &one);
+      add_typed(&f, ids, BRAID_I32, 1, &s->filters);
+    } else {
+      add_typed(&f, ids, BRAID_U8, 4, x);
+      add_typed(&f, ids, BRAID_I8, 4, w);
+      add_typed(&f, ids, BRAID_U8, 0, &one);
+    }
+    finish(&f, scaled ? "QLinearConv" : "ConvInteger", ids, 1);
+    set_window(&f, s);
+    check(&f, 1);
+  }
+  byte_mask = 3;
+}
+
 /* --- pools ---------------------------------------------------------------------------------------------------------
  */
 static const struct {
@@ -482,6 +576,9 @@ int main(void) {
                                      cmocka_unit_test(test_convolution_gradients),
                                      cmocka_unit_test(test_gemm),
                                      cmocka_unit_test(test_matmul),
+                                     cmocka_unit_test(test_quantize),
+                                     cmocka_unit_test(test_integer_matmul),
+                                     cmocka_unit_test(test_integer_convolution),
                                      cmocka_unit_test(test_pools),
                                      cmocka_unit_test(test_global_pools),
                                      cmocka_unit_test(test_bias_gradient),

@@ -6,7 +6,7 @@
 /* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. Those of
  * oneDNN, dnnl_*.c, come in between (dnnl_tables.def, empty in a build without it). The references also fold constants.
  */
-#define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(fast_bias) X(fast_norm)
+#define BRAID_CPU_FAST_TABLES(X) X(fast_pool) X(fast_bias) X(fast_norm) X(fast_quantize) X(fast_integer)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(ref_elementwise)                                                                                                   \
   X(ref_reduce)                                                                                                        \
