@@ -66,11 +66,24 @@ braid_status braid_plan_add_copy(braid_plan *plan, const char *verb, braid_insta
   return braid_plan_append(plan, false, &step);
 }
 
+/* The kernel that converts, on the device preferred or on another of the same memory. */
+static const braid_kernel *find_converter(const braid_plan *plan, braid_step *step, char *why, size_t why_bytes) {
+  int space = plan->devices[step->device].space;
+  const braid_kernel *kernel = braid_device_find_kernel(plan->devices[step->device].device, step->desc, why, why_bytes);
+  for (size_t i = 0; !kernel && i < plan->device_count; i++) {
+    char ignored[64];
+    if (plan->devices[i].space != space) continue;
+    kernel = braid_device_find_kernel(plan->devices[i].device, step->desc, ignored, sizeof ignored);
+    if (kernel) step->device = (int)i;
+  }
+  step->queue = 2 * step->device;
+  return kernel;
+}
+
 braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_instance_id from, braid_instance_id to,
                                        bool setup) {
   static const struct braid_attrs kNoAttributes;
-  const braid_plan_device *where = &plan->devices[device];
-  braid_step step = {.kind = BRAID_STEP_KERNEL, .device = device, .queue = 2 * device, .op = "LayoutConvert"};
+  braid_step step = {.kind = BRAID_STEP_KERNEL, .device = device, .op = "LayoutConvert"};
   BRAID_TRY(init_move(plan, &step, "convert", from, to));
   braid_operand *operands = braid_arena_alloc(plan->arena, 2 * sizeof *operands);
   step.desc = braid_arena_alloc(plan->arena, sizeof *step.desc);
@@ -86,7 +99,8 @@ braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_insta
                                  .outputs = operands + 1,
                                  .training = plan->training};
   char why[256];
-  step.kernel = braid_device_find_kernel(where->device, step.desc, why, sizeof why);
+  step.kernel = find_converter(plan, &step, why, sizeof why);
+  const braid_plan_device *where = &plan->devices[step.device];
   if (!step.kernel)
     return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step.label,
                       braid_layout_name(operands[0].desc.layout), braid_layout_name(operands[1].desc.layout), why);

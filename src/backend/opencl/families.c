@@ -5,7 +5,7 @@
 
 static const braid_cl_family *const kFamilies[] = {
     &braid_cl_elementwise, &braid_cl_reduce, &braid_cl_movement, &braid_cl_shape,
-    &braid_cl_gather,      &braid_cl_conv,   &braid_cl_matmul,
+    &braid_cl_gather,      &braid_cl_conv,   &braid_cl_matmul,   &braid_cl_layout,
 };
 
 braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_kernel ***out, size_t *count) {

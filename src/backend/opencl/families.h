@@ -5,6 +5,6 @@
 #include "backend/opencl/recipe.h"
 
 extern const braid_cl_family braid_cl_elementwise, braid_cl_reduce, braid_cl_movement, braid_cl_shape, braid_cl_gather,
-    braid_cl_matmul, braid_cl_conv;
+    braid_cl_matmul, braid_cl_conv, braid_cl_layout;
 
 #endif
