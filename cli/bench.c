@@ -141,7 +141,7 @@ static braid_status measure(const options *o, braid_graph *graph) {
   if (status != BRAID_OK) return status;
   braid_session_options place = cli_session_options(&o->place);
   braid_session *session;
-  status = braid_session_create(graph, &place, &session);
+  status = cli_blame_model(&o->source, braid_session_create(graph, &place, &session));
   if (status != BRAID_OK) return status;
   cli_buffers buffers;
   cli_latency latency;

@@ -73,6 +73,8 @@ typedef struct cli_source {
 extern const struct argp cli_source_argp; /* MODEL --weights --model-seed --shape; input: cli_source */
 /* Loads the model and gives its inputs the shapes asked for; nothing is resolved. */
 braid_status cli_load(const cli_source *source, braid_graph **out);
+/* Returns `status`; if it is the model's fault, the sentence begins with its path. */
+braid_status cli_blame_model(const cli_source *source, braid_status status);
 
 /* Numbers of options: end the program with a sentence and code 2 when they are malformed or out of range. */
 int64_t cli_integer(struct argp_state *state, const char *option, const char *text, int64_t least, int64_t most);

@@ -169,7 +169,7 @@ static void json_totals(cli_json *json, const totals *sum) {
 }
 
 static braid_status inspect(const options *o, braid_graph *graph) {
-  braid_status status = braid_resolve(graph);
+  braid_status status = cli_blame_model(&o->source, braid_resolve(graph));
   if (status != BRAID_OK) return status;
   if (o->svg) status = drawing_write(graph, o->svg);
   if (status != BRAID_OK) return status;

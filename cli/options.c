@@ -268,3 +268,9 @@ braid_status cli_load(const cli_source *source, braid_graph **out) {
   }
   return status;
 }
+
+braid_status cli_blame_model(const cli_source *source, braid_status status) {
+  bool of_model = status == BRAID_INVALID_GRAPH || status == BRAID_INVALID_ARGUMENT || status == BRAID_OUT_OF_RANGE ||
+                  status == BRAID_UNSUPPORTED;
+  return of_model ? braid_fail_prefix(status, "%s", source->path) : status;
+}

@@ -78,6 +78,26 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   }
 }
 
+/* Does `given` have a shape that `input` allows and that says more? */
+static bool leaves_open(const braid_desc *input, const braid_desc *given) {
+  bool open = input->rank < 0;
+  for (int i = 0; i < input->rank && input->rank == given->rank; i++) {
+    if (input->dims[i] >= 0 && input->dims[i] != given->dims[i]) return false;
+    open = open || input->dims[i] < 0;
+  }
+  return open;
+}
+
+/* The file given for an input. */
+static const char *path_of(const options *o, const char *input) {
+  for (size_t k = 0; k < o->inputs.count; k++) {
+    if (!o->inputs.names[k] || strcmp(o->inputs.names[k], input) == 0) {
+      return strcmp(o->inputs.values[k], "-") == 0 ? "standard input" : o->inputs.values[k];
+    }
+  }
+  return "the file";
+}
+
 /* Reads every input, and gives the graph the shapes that the arrays have where the model leaves them open. */
 static braid_status read_inputs(const options *o, braid_graph *graph, braid_tensor **tensors, size_t count) {
   for (size_t k = 0; k < o->inputs.count; k++) {
@@ -96,10 +116,8 @@ static braid_status read_inputs(const options *o, braid_graph *graph, braid_tens
     if (tensors[at]) return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" is given twice", input.name);
     braid_status status = cli_read_value(path, input.name, &input.desc, o->preprocess, &tensors[at]);
     if (status != BRAID_OK) return status;
-    bool open = input.desc.rank < 0;
-    for (int i = 0; i < input.desc.rank; i++) open = open || input.desc.dims[i] < 0;
-    const braid_desc *given = braid_tensor_desc(tensors[at]);
-    if (open && (input.desc.rank < 0 || input.desc.rank == given->rank)) {
+    if (leaves_open(&input.desc, braid_tensor_desc(tensors[at]))) {
+      const braid_desc *given = braid_tensor_desc(tensors[at]);
       status = braid_graph_set_input_shape(graph, id, given->rank, given->dims);
       if (status != BRAID_OK) return braid_fail_prefix(status, "%s", path);
     }
@@ -291,7 +309,7 @@ static braid_status run_session(const options *o, const braid_graph *graph, brai
   braid_status status = cli_buffers_create(session, &buffers);
   for (size_t i = 0; i < buffers.input_count && status == BRAID_OK; i++) {
     const char *name = braid_graph_value(graph, braid_graph_input(graph, i)).name;
-    status = cli_check_value("the file", name, braid_session_input(session, i), tensors[i]);
+    status = cli_check_value(path_of(o, name), name, braid_session_input(session, i), tensors[i]);
     if (status == BRAID_OK) buffers.inputs[i] = braid_tensor_retain(tensors[i]);
   }
   if (status == BRAID_OK) {
@@ -312,7 +330,7 @@ static braid_status run_model(const options *o, braid_graph *graph) {
   braid_session_options place = cli_session_options(&o->place);
   braid_status status = check_outputs(o, graph);
   if (status == BRAID_OK) status = read_inputs(o, graph, tensors, count);
-  if (status == BRAID_OK) status = braid_session_create(graph, &place, &session);
+  if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_session_create(graph, &place, &session));
   if (status == BRAID_OK) status = run_session(o, graph, session, tensors);
   if (session) braid_session_destroy(session);
   for (size_t i = 0; i < count; i++) braid_tensor_release(tensors[i]);

@@ -250,6 +250,8 @@ static void test_usage(void **state) {
 
 static void test_bad_input(void **state) {
   (void)state;
+  static const char doubles[] = "\x93NUMPY\x01\x00\x3d\x00{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }"
+                                "   \n12345678abcdefg";
   put_file(in_folder("empty.onnx"), "", 0);
   put_file(in_folder("junk.onnx"), "this is no model at all", 23);
   put_file(in_folder("junk.cfg"), "[net]\nwidth=banana\n", 19);
@@ -265,6 +267,9 @@ static void test_bad_input(void **state) {
   expect_failure("run " GLYPHS " --input -", 2, "standard input is empty");
   expect_failure("run " GLYPHS " --input $/junk.png", 2, "junk.png");
   expect_failure("run " GLYPHS " --input $/short.npy", 2, "short.npy");
+  put_file(in_folder("doubles.npy"), doubles, sizeof doubles);
+  expect_failure("run " GLYPHS " --input $/doubles.npy", 2, "doubles.npy holds float64[2]");
+  expect_failure("inspect " GLYPHS " --shape 1x3x4x99999999999", 2, "glyphs.cfg: ");
   expect_failure("run " GLYPHS " --input " PICTURE " --labels $/labels", 2, "2 labels, the model has 10 classes");
   expect_failure("run " GLYPHS " --input " PICTURE " --output $/y.npy --output no=$/z.npy", 2,
                  "no output named \"no\"");
