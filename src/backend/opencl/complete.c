@@ -60,9 +60,11 @@ static braid_status failure_of_waits(const braid_task *task) {
   return BRAID_OK;
 }
 
+/* A command that was taken and then failed. Out of resources is what drivers of graphics cards say of a kernel that
+ * went outside of its memory; their context is of no use after that, so the device counts as lost. */
 static braid_status driver_failure(braid_cl_queue *queue, cl_int code) {
   char scratch[32];
-  braid_status status = braid_cl_status(code);
+  braid_status status = code == CL_OUT_OF_RESOURCES ? BRAID_DEVICE_LOST : braid_cl_status(code);
   if (status == BRAID_DEVICE_LOST) braid_cl_declare_lost(queue->device);
   return braid_fail(status, "%s: the task ended with %s", queue->device->info.name, braid_cl_error_name(code, scratch));
 }

@@ -1,9 +1,11 @@
 /* Graphs over OpenCL devices, their parts and the CPU: whatever node is placed where, the results are the CPU's. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/opencl/context.h"
 #include "braid/custom.h"
+#include "braid/model.h"
 #include "braid/session.h"
 #include "oom.h"
 
@@ -156,6 +158,44 @@ static void test_placements(void **unused) {
   }
 }
 
+/* --- a model -------------------------------------------------------------------------------------------------------
+ */
+enum { kPixels = 3 * 32 * 32, kClasses = 10 };
+
+static void run_model(const braid_graph *graph, const char *devices, const char *place, float *out) {
+  static _Alignas(64) float picture[kPixels];
+  braid_session *session;
+  OK(braid_session_create(graph, &(braid_session_options){.devices = devices, .place = place}, &session));
+  for (int i = 0; i < kPixels; i++) picture[i] = (float)((i * 37) % 255) / 255;
+  for (int r = 0; r < 2; r++) OK(braid_session_run(session, (const void *[]){picture}, (void *[]){out}));
+  braid_session_destroy(session);
+}
+
+/* Convolutions in the layouts that each device likes, branches on different ones. */
+static void test_model(void **unused) {
+  (void)unused;
+  need_device();
+  static const struct {
+    const char *devices, *place;
+  } kMachines[] = {{"opencl0 cpu", NULL},
+                   {"cpu opencl0", "*_shortcut*=1 1?_*=1"},
+                   {"opencl0 cpu", "*_shortcut*=1 1?_*=1"},
+                   {"opencl0:memory=separate cpu", "*_shortcut*=1 1?_*=1"},
+                   {"cpu opencl0:memory=separate", "auto"},
+                   {"opencl0.0:parts=2,memory=separate opencl0.1:parts=2,memory=separate cpu", "*_shortcut*=1 1?_*=2"}};
+  braid_graph *graph;
+  float reference[kClasses], result[kClasses];
+  OK(braid_model_load(NULL, BRAID_TEST_DATA "/../../models/resnet20.cfg", NULL, &graph));
+  run_model(graph, "cpu", NULL, reference);
+  for (size_t m = 0; m < sizeof kMachines / sizeof *kMachines; m++) {
+    run_model(graph, kMachines[m].devices, kMachines[m].place, result);
+    for (int i = 0; i < kClasses; i++)
+      if (!(fabsf(result[i] - reference[i]) <= 1e-4f))
+        fail_msg("%s: class %d is %g, not %g", kMachines[m].devices, i, result[i], reference[i]);
+  }
+  braid_graph_destroy(graph);
+}
+
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
 /* a -> Relu (first device) -> Neg (second) -> Halve (CPU). */
@@ -232,6 +272,7 @@ static void test_full(void **unused) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_placements),
+      cmocka_unit_test(test_model),
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_full),
   };
