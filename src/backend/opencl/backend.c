@@ -6,11 +6,13 @@
  *   queue      taking tasks to the driver                      slot     a task in flight
  *   complete   ending them, giving up hung ones                kernel   a node's recipe as the driver's kernels
  *   families   the kernels: cl_*.c here, their text in kernels/opencl
- *   recipe     between the driver's side and the kernels */
+ *   recipe     between the driver's side and the kernels
+ *   manifest   kernels of somebody else, bound by a file; formula: their sizes and conditions */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/opencl/kernel.h"
+#include "backend/opencl/manifest.h"
 #include "backend/opencl/memory.h"
 #include "backend/opencl/options.h"
 #include "backend/opencl/program.h"
@@ -30,6 +32,7 @@ static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t 
 
 static void close_device(void *self) {
   braid_cl_device *device = self;
+  braid_cl_manifest_release(device);
   braid_cl_bitstream_release(device);
   braid_cl_context_release(device->shared);
   pthread_mutex_destroy(&device->lock);
@@ -65,8 +68,10 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
   memcpy(device->cache, options->cache, sizeof device->cache);
   if (options->bitstream[0]) status = braid_cl_bitstream_load(device, options->bitstream);
+  if (status == BRAID_OK && options->manifest[0]) status = braid_cl_manifest_load(device, options->manifest);
   if (status != BRAID_OK) return status;
-  return braid_cl_list_kernels(device->allocator, &device->kernels, &device->kernel_count);
+  braid_cl_family own = braid_cl_manifest_family(device->manifest);
+  return braid_cl_list_kernels(device->allocator, &own, &device->kernels, &device->kernel_count);
 }
 
 static braid_status open_device(const braid_allocator *allocator, size_t index, const char *text, void **out) {

@@ -6,6 +6,7 @@
 
 typedef struct braid_cl_queue braid_cl_queue;
 typedef struct braid_cl_bitstream braid_cl_bitstream;
+typedef struct braid_cl_manifest braid_cl_manifest;
 
 typedef struct braid_cl_device {
   const braid_allocator *allocator;
@@ -20,6 +21,7 @@ typedef struct braid_cl_device {
   int64_t deadline_ns;           /* of a task; 0: none */
   char cache[256];               /* folder of built programs; "": none */
   braid_cl_bitstream *bitstream; /* NULL: programs are built from text */
+  braid_cl_manifest *manifest;   /* NULL: none */
   uint32_t lost;                 /* atomic */
   pthread_mutex_t lock;          /* guards `queues` */
   braid_cl_queue *queues;        /* linked by `next` */
@@ -31,8 +33,8 @@ static inline bool braid_cl_device_is_lost(const braid_cl_device *device) {
   return __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Puts the kernels of all families in one list, which the caller frees (families.c). */
-BRAID_MUST_CHECK braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_kernel ***out,
-                                                    size_t *count);
+/* Puts `first`, then the kernels of all families in one list, which the caller frees (families.c). */
+BRAID_MUST_CHECK braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_cl_family *first,
+                                                    const braid_kernel ***out, size_t *count);
 
 #endif

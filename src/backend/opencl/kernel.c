@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/manifest.h"
 #include "backend/opencl/memory.h"
 #include "backend/opencl/program.h"
 
@@ -81,22 +82,23 @@ static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint
   return CL_INVALID_ARG_VALUE;
 }
 
-/* A recipe that its kernel or the device does not take is a mistake of the family: better named than left to the
- * driver's code for it. */
+/* A recipe that its kernel or the device does not take is a mistake of the family, or the manifest's: better named than
+ * left to the driver's code for it. */
 static braid_status check_launch(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
   const braid_cl_api *cl = device->cl;
   cl_uint takes = 0;
   size_t most = 0, group = 1;
   (void)cl->GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof takes, &takes, NULL);
   (void)cl->GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
+  braid_status mistake = launch->module ? BRAID_INVALID_FILE : BRAID_INTERNAL;
   if (takes != launch->argument_count)
-    return braid_fail(BRAID_INTERNAL, "%s takes %u arguments, the recipe has %zu", launch->function, takes,
+    return braid_fail(mistake, "%s takes %u arguments, the recipe has %zu", launch->function, takes,
                       launch->argument_count);
   for (uint32_t i = 0; launch->local[0] && i < launch->dimensions; i++) {
     group *= launch->local[i];
     if (!launch->local[i] || launch->global[i] % launch->local[i])
-      return braid_fail(BRAID_INTERNAL, "%s: %zu work-items of dimension %u are no whole groups of %zu",
-                        launch->function, launch->global[i], i, launch->local[i]);
+      return braid_fail(mistake, "%s: %zu work-items of dimension %u are no whole groups of %zu", launch->function,
+                        launch->global[i], i, launch->local[i]);
   }
   if (launch->local[0] && most && group > most)
     return braid_fail(BRAID_UNSUPPORTED, "%s: groups of %zu work-items, the device takes %zu", launch->function, group,
@@ -158,6 +160,12 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   return status;
 }
 
+static braid_status plan(const braid_cl_device *device, const braid_cl_kernel *family, const braid_node_desc *node,
+                         braid_cl_recipe *recipe) {
+  if (family->entry) return braid_cl_entry_plan(family->entry, &device->traits, node, recipe);
+  return family->plan(&device->traits, node, recipe);
+}
+
 braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
                               braid_prepared_info *info) {
   braid_cl_device *device = self;
@@ -168,7 +176,7 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
   braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
   braid_status status = recipe && own ? BRAID_OK : BRAID_NO_MEMORY;
   if (own) *own = (braid_cl_prepared){.cl = device->cl, .allocator = device->allocator, .name = node->name};
-  if (status == BRAID_OK) status = family->plan(&device->traits, node, recipe);
+  if (status == BRAID_OK) status = plan(device, family, node, recipe);
   if (status == BRAID_OK) status = make_all(device, own, recipe);
   if (status == BRAID_OK) {
     info->workspace_bytes = recipe->workspace_bytes;
@@ -194,11 +202,11 @@ void braid_cl_discard(void *self, void *prepared) {
   braid_free(own->allocator, own);
 }
 
-/* Kernels of a bitstream are there or not: that is known only with the recipe. */
-static bool is_in_bitstream(const braid_cl_device *device, const braid_cl_kernel *family, const braid_node_desc *node,
-                            char *why, size_t why_bytes) {
+/* Kernels of a bitstream or a manifest are there or not: that is known only with the recipe. */
+static bool is_there(const braid_cl_device *device, const braid_cl_kernel *family, const braid_node_desc *node,
+                     char *why, size_t why_bytes) {
   braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
-  bool possible = recipe && family->plan(&device->traits, node, recipe) == BRAID_OK;
+  bool possible = recipe && plan(device, family, node, recipe) == BRAID_OK;
   if (!possible) snprintf(why, why_bytes, "%s", recipe ? braid_error_detail() : "out of memory");
   for (size_t i = 0; possible && i < recipe->launch_count; i++)
     possible = braid_cl_program_is_possible(device, &recipe->launches[i], why, why_bytes);
@@ -210,7 +218,8 @@ bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_des
   const braid_cl_device *device = self;
   const braid_cl_kernel *family = kernel->implementation;
   if (family->match && !family->match(&device->traits, node, why, why_bytes)) return false;
-  return !device->bitstream || is_in_bitstream(device, family, node, why, why_bytes);
+  if (family->entry && !braid_cl_entry_match(family->entry, node, why, why_bytes)) return false;
+  return (!device->bitstream && !family->entry) || is_there(device, family, node, why, why_bytes);
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

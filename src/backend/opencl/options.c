@@ -71,9 +71,11 @@ static braid_status parse_option(char *option, braid_cl_options *out) {
     if (strcmp(option, "memory") == 0) return parse_memory(value, out);
     if (strcmp(option, "cache") == 0) return parse_cache(value, out);
     if (strcmp(option, "bitstream") == 0) return parse_path(option, value, out->bitstream, sizeof out->bitstream);
+    if (strcmp(option, "manifest") == 0) return parse_path(option, value, out->manifest, sizeof out->manifest);
   }
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "option \"%.60s\": expected memory=, arena=, part=, parts=, deadline_ms=, cache=, bitstream=, "
+                    "manifest=, "
                     "cu=, simd=, group= or unroll=",
                     option);
 }

@@ -12,6 +12,7 @@ typedef struct braid_cl_options {
   uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
   char cache[256];                     /* cache=DIR: built programs; "": cache=off */
   char bitstream[256];                 /* bitstream=FILE: a program built before; "": none */
+  char manifest[256];                  /* manifest=FILE: kernels of somebody else; "": none */
 } braid_cl_options;
 
 /* `text`: "key=value,..." or NULL. INVALID_ARGUMENT names the option and what was expected. */

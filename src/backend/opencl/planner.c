@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/program.h"
 #include "base/checked.h"
 
 /* Sub-buffers begin at multiples of a device's alignment: at most 4096 bits are asked for by the drivers there are. */
@@ -31,6 +32,15 @@ void braid_cl_add_launch(braid_cl_planner *p, const char *source, const char *fu
   if (p->traits->fpga) braid_cl_option(p, "-DFPGA");
   if (p->traits->fpga && p->traits->knob_units) braid_cl_option(p, "-DUNITS=%u", p->traits->knob_units);
   if (p->traits->fpga && p->traits->knob_simd) braid_cl_option(p, "-DSIMD=%u", p->traits->knob_simd);
+}
+
+void braid_cl_add_foreign(braid_cl_planner *p, struct braid_cl_module *module, const char *function) {
+  if (p->recipe->launch_count == BRAID_CL_LAUNCHES) {
+    complain(p, "more launches than a recipe takes");
+    return;
+  }
+  p->launch = &p->recipe->launches[p->recipe->launch_count++];
+  *p->launch = (braid_cl_launch){.source = braid_cl_module_path(module), .module = module, .function = function};
 }
 
 void braid_cl_option(braid_cl_planner *p, const char *format, ...) {
@@ -82,6 +92,14 @@ void braid_cl_int(braid_cl_planner *p, int64_t value) {
   add(p, (braid_cl_argument){.kind = BRAID_CL_INT, .integer = value});
 }
 
+void braid_cl_long(braid_cl_planner *p, int64_t value) {
+  add(p, (braid_cl_argument){.kind = BRAID_CL_LONG, .integer = value});
+}
+
+void braid_cl_local(braid_cl_planner *p, size_t bytes) {
+  add(p, (braid_cl_argument){.kind = BRAID_CL_LOCAL, .bytes = bytes});
+}
+
 void braid_cl_float(braid_cl_planner *p, double value) {
   add(p, (braid_cl_argument){.kind = BRAID_CL_FLOAT, .real = value});
 }
@@ -121,6 +139,12 @@ void braid_cl_groups(braid_cl_planner *p, int64_t groups, int64_t second, int64_
   p->launch->global[2] = (size_t)third;
   p->launch->local[0] = group;
   p->launch->local[1] = p->launch->local[2] = 1;
+}
+
+void braid_cl_sizes(braid_cl_planner *p, uint32_t dimensions, const size_t *global, const size_t *local) {
+  p->launch->dimensions = dimensions;
+  memcpy(p->launch->global, global, sizeof p->launch->global);
+  memcpy(p->launch->local, local, sizeof p->launch->local);
 }
 
 void braid_cl_range(braid_cl_planner *p, int64_t count) {

@@ -19,6 +19,8 @@ void braid_cl_plan(braid_cl_planner *p, const braid_cl_traits *traits, const bra
                    braid_cl_recipe *recipe);
 /* Begins the next launch, of `function` in kernels/opencl/`source`.cl. */
 void braid_cl_add_launch(braid_cl_planner *p, const char *source, const char *function);
+/* The same for a function that is not the library's; only the options added are given to the compiler. */
+void braid_cl_add_foreign(braid_cl_planner *p, struct braid_cl_module *module, const char *function);
 /* Adds an option for the compiler, a space before it; printf's format. */
 void braid_cl_option(braid_cl_planner *p, const char *format, ...) BRAID_PRINTF(2, 3);
 
@@ -28,7 +30,9 @@ void braid_cl_input(braid_cl_planner *p, size_t index);
 void braid_cl_output(braid_cl_planner *p, size_t index);
 void braid_cl_index(braid_cl_planner *p, int64_t value); /* index_t */
 void braid_cl_int(braid_cl_planner *p, int64_t value);
+void braid_cl_long(braid_cl_planner *p, int64_t value);
 void braid_cl_float(braid_cl_planner *p, double value);
+void braid_cl_local(braid_cl_planner *p, size_t bytes);
 
 /* A piece of the workspace of rows * columns elements. */
 typedef struct braid_cl_piece {
@@ -39,6 +43,8 @@ void braid_cl_workspace(braid_cl_planner *p, braid_cl_piece piece);
 
 /* Work-items: at least `count`, in groups of the usual size; the kernel is given that size as GROUP. */
 void braid_cl_range(braid_cl_planner *p, int64_t count);
+/* As given; local[0] 0: the driver chooses. */
+void braid_cl_sizes(braid_cl_planner *p, uint32_t dimensions, const size_t *global, const size_t *local);
 /* `groups` groups of `group` work-items in the first dimension, and in the others groups of one. */
 void braid_cl_groups(braid_cl_planner *p, int64_t groups, int64_t second, int64_t third, size_t group);
 

@@ -34,9 +34,9 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
   if (cl->GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) == CL_SUCCESS && bytes)
     log = braid_zalloc(NULL, bytes + 1);
   if (log) (void)cl->GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-  (void)braid_fail(status, "%s.cl does not build for %s (%s) with \"%s\": %s%s%.600s", source->name, device->info.name,
-                   device->info.description, options, braid_cl_error_name(code, scratch),
-                   log && log[0] ? ", the compiler says: " : "", log ? log : "");
+  (void)braid_fail(status, "%s%s does not build for %s (%s) with \"%s\": %s%s%.600s", source->name,
+                   strchr(source->name, '.') ? "" : ".cl", device->info.name, device->info.description, options,
+                   braid_cl_error_name(code, scratch), log && log[0] ? ", the compiler says: " : "", log ? log : "");
   braid_free(NULL, log);
   return status;
 }
@@ -138,15 +138,15 @@ static braid_status build(const braid_cl_device *device, const braid_cl_source *
 }
 
 static braid_status add(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                        braid_cl_program **out) {
+                        braid_cl_program **list, braid_cl_program **out) {
   *out = NULL;
   braid_cl_program *own = braid_zalloc(NULL, sizeof *own);
   if (!own) return BRAID_NO_MEMORY;
   *own = (braid_cl_program){.device = device->id, .source = source, .options = braid_strdup(NULL, options)};
   braid_status status = own->options ? build(device, source, options, &own->program) : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
-    own->next = device->shared->programs;
-    device->shared->programs = own;
+    own->next = *list;
+    *list = own;
     *out = own;
   } else {
     braid_free(NULL, own->options);
@@ -172,14 +172,24 @@ static bool has_kernel(const braid_cl_bitstream *bitstream, const char *name) {
   return false;
 }
 
+struct braid_cl_module {
+  braid_cl_source source;        /* its text, whose name is the path */
+  braid_cl_bitstream *bitstream; /* instead; NULL: text */
+  braid_cl_program *programs;    /* of the text; guarded by the context's lock */
+};
+
+static const braid_cl_bitstream *bitstream_of(const braid_cl_device *device, const braid_cl_launch *launch) {
+  return launch->module ? launch->module->bitstream : device->bitstream;
+}
+
 bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_launch *launch, char *why,
                                   size_t why_bytes) {
-  const braid_cl_bitstream *bitstream = device->bitstream;
+  const braid_cl_bitstream *bitstream = bitstream_of(device, launch);
   if (bitstream) {
     if (has_kernel(bitstream, launch->function)) return true;
     snprintf(why, why_bytes, "%.80s has no kernel %.60s, it has %.90s", bitstream->path, launch->function,
              bitstream->kernels);
-  } else if (!find_source(launch->source)) {
+  } else if (!launch->module && !find_source(launch->source)) {
     snprintf(why, why_bytes, "there is no kernels/opencl/%.60s.cl in this library", launch->source);
   } else if (!braid_cl_query(device->id, CL_DEVICE_COMPILER_AVAILABLE)) {
     snprintf(why, why_bytes, "the driver has no compiler: the device needs a bitstream=FILE");
@@ -200,34 +210,100 @@ static braid_status list_kernels(const braid_cl_device *device, braid_cl_bitstre
   return code == CL_SUCCESS ? BRAID_OK : braid_cl_fail(code, "the kernels of a bitstream");
 }
 
-braid_status braid_cl_bitstream_load(braid_cl_device *device, const char *path) {
+static void free_bitstream(const braid_cl_device *device, braid_cl_bitstream *bitstream) {
+  if (!bitstream) return;
+  if (bitstream->program) device->cl->ReleaseProgram(bitstream->program);
+  braid_free(device->allocator, bitstream->kernels);
+  braid_free(device->allocator, bitstream);
+}
+
+static braid_status load_bitstream(const braid_cl_device *device, const char *path, braid_cl_bitstream **out) {
   static const size_t kMostBytes = (size_t)2 << 30;
   braid_file_view file;
+  *out = NULL;
   braid_status status = braid_file_open(device->allocator, path, kMostBytes, &file);
   if (status != BRAID_OK) return status;
-  device->bitstream = braid_zalloc(device->allocator, sizeof *device->bitstream + strlen(path) + 1);
-  if (!device->bitstream) {
+  braid_cl_bitstream *bitstream = braid_zalloc(device->allocator, sizeof *bitstream + strlen(path) + 1);
+  if (!bitstream) {
     braid_file_close(&file);
     return BRAID_NO_MEMORY;
   }
-  strcpy(device->bitstream->path, path);
+  strcpy(bitstream->path, path);
   cl_int code = CL_INVALID_BINARY;
-  if (file.bytes) device->bitstream->program = load_binary(device, file.data, file.bytes, &code);
+  if (file.bytes) bitstream->program = load_binary(device, file.data, file.bytes, &code);
   braid_file_close(&file);
-  if (!device->bitstream->program) {
-    char scratch[32];
-    return braid_fail(BRAID_INVALID_FILE, "%s: %s (%s) does not take it as a program for itself: %s", path,
-                      device->info.name, device->info.description, braid_cl_error_name(code, scratch));
-  }
-  return list_kernels(device, device->bitstream);
+  char scratch[32];
+  status = bitstream->program
+               ? list_kernels(device, bitstream)
+               : braid_fail(BRAID_INVALID_FILE, "%s: %s (%s) does not take it as a program for itself: %s", path,
+                            device->info.name, device->info.description, braid_cl_error_name(code, scratch));
+  if (status == BRAID_OK)
+    *out = bitstream;
+  else
+    free_bitstream(device, bitstream);
+  return status;
+}
+
+braid_status braid_cl_bitstream_load(braid_cl_device *device, const char *path) {
+  return load_bitstream(device, path, &device->bitstream);
 }
 
 void braid_cl_bitstream_release(braid_cl_device *device) {
-  if (!device->bitstream) return;
-  if (device->bitstream->program) device->cl->ReleaseProgram(device->bitstream->program);
-  braid_free(device->allocator, device->bitstream->kernels);
-  braid_free(device->allocator, device->bitstream);
+  free_bitstream(device, device->bitstream);
   device->bitstream = NULL;
+}
+
+/* --- modules -------------------------------------------------------------------------------------------------------
+ */
+const char *braid_cl_module_path(const braid_cl_module *module) {
+  return module->bitstream ? module->bitstream->path : module->source.name;
+}
+
+static braid_status read_text(const braid_cl_device *device, const char *path, braid_cl_source *out) {
+  static const size_t kMostBytes = (size_t)16 << 20;
+  braid_file_view file;
+  braid_status status = braid_file_open(device->allocator, path, kMostBytes, &file);
+  if (status != BRAID_OK) return status;
+  char *text = braid_alloc(device->allocator, file.bytes + 1);
+  out->name = braid_strdup(device->allocator, path);
+  out->text = text;
+  out->bytes = file.bytes;
+  if (text && file.bytes) memcpy(text, file.data, file.bytes);
+  if (text) text[file.bytes] = '\0';
+  braid_file_close(&file);
+  return text && out->name ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream, braid_cl_module **out) {
+  *out = NULL;
+  braid_cl_module *module = braid_zalloc(device->allocator, sizeof *module);
+  if (!module) return BRAID_NO_MEMORY;
+  braid_status status =
+      bitstream ? load_bitstream(device, path, &module->bitstream) : read_text(device, path, &module->source);
+  if (status == BRAID_OK)
+    *out = module;
+  else
+    braid_cl_module_close(device, module);
+  return status;
+}
+
+static void free_programs(const braid_cl_api *cl, braid_cl_program *list) {
+  while (list) {
+    braid_cl_program *program = list;
+    list = program->next;
+    cl->ReleaseProgram(program->program);
+    braid_free(NULL, program->options);
+    braid_free(NULL, program);
+  }
+}
+
+void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *module) {
+  if (!module) return;
+  free_programs(device->cl, module->programs);
+  free_bitstream(device, module->bitstream);
+  braid_free(device->allocator, (void *)module->source.name);
+  braid_free(device->allocator, (void *)module->source.text);
+  braid_free(device->allocator, module);
 }
 
 /* --- programs -------------------------------------------------------------------------------------------------------
@@ -236,30 +312,27 @@ braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_
   *out = NULL;
   char why[256];
   if (!braid_cl_program_is_possible(device, launch, why, sizeof why)) return braid_fail(BRAID_NOT_FOUND, "%s", why);
-  if (device->bitstream) {
-    *out = device->bitstream->program;
+  const braid_cl_bitstream *bitstream = bitstream_of(device, launch);
+  if (bitstream) {
+    *out = bitstream->program;
     return BRAID_OK;
   }
-  const braid_cl_source *source = find_source(launch->source);
+  const braid_cl_source *source = launch->module ? &launch->module->source : find_source(launch->source);
+  braid_cl_program **list = launch->module ? &launch->module->programs : &device->shared->programs;
   char all[BRAID_CL_OPTION_BYTES + sizeof kStandard];
   snprintf(all, sizeof all, "%s%s%s", kStandard, launch->options[0] ? " " : "", launch->options);
   braid_status status = BRAID_OK;
   pthread_mutex_lock(&device->shared->lock);
-  braid_cl_program *found = device->shared->programs;
+  braid_cl_program *found = *list;
   while (found && (found->device != device->id || found->source != source || strcmp(found->options, all) != 0))
     found = found->next;
-  if (!found) status = add(device, source, all, &found);
+  if (!found) status = add(device, source, all, list, &found);
   if (found) *out = found->program;
   pthread_mutex_unlock(&device->shared->lock);
   return status;
 }
 
 void braid_cl_programs_release(braid_cl_context *context) {
-  while (context->programs) {
-    braid_cl_program *program = context->programs;
-    context->programs = program->next;
-    context->cl->ReleaseProgram(program->program);
-    braid_free(NULL, program->options);
-    braid_free(NULL, program);
-  }
+  free_programs(context->cl, context->programs);
+  context->programs = NULL;
 }

@@ -16,6 +16,14 @@ typedef struct braid_cl_source {
 extern const braid_cl_source braid_cl_sources[];
 extern const size_t braid_cl_source_count;
 
+/* A file of text or a bitstream that is not the library's, and the programs made of it. */
+typedef struct braid_cl_module braid_cl_module;
+BRAID_MUST_CHECK braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream,
+                                                   braid_cl_module **out);
+void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *module); /* NULL is allowed */
+
+const char *braid_cl_module_path(const braid_cl_module *module);
+
 /* The program that holds the launch's function; it stays the context's. When it does not compile, the detail holds the
  * compiler's log with file, options and device. */
 BRAID_MUST_CHECK braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch,

@@ -38,6 +38,7 @@ typedef struct braid_cl_argument {
 
 typedef struct braid_cl_launch {
   const char *source;                  /* a file of kernels/opencl without its ending: "conv" */
+  struct braid_cl_module *module;      /* instead: text or a bitstream of somebody else; NULL: none */
   char options[BRAID_CL_OPTION_BYTES]; /* for the compiler: "-DTILE_M=32 ..." */
   const char *function;
   uint32_t dimensions;
@@ -59,6 +60,7 @@ typedef struct braid_cl_kernel {
   braid_status (*plan)(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe);
   /* As braid_kernel.match, where the device matters (size classes, local memory). NULL: no objection. */
   bool (*match)(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes);
+  const struct braid_cl_entry *entry; /* of a manifest, which matches and plans instead; NULL: none */
 } braid_cl_kernel;
 
 /* A family's kernels, best first for each op; families are listed in families.c, one line each. */

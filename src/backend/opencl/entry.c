@@ -1,0 +1,241 @@
+/* A manifest's kernel for one node: does it fit, and what to launch. Operands that it wants in another order or size
+ * are copied into the workspace before its launches, and out of it behind them. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/formula.h"
+#include "backend/opencl/manifest.h"
+#include "backend/opencl/move.h"
+#include "base/text.h"
+#include "base/try.h"
+
+/* --- matching ------------------------------------------------------------------------------------------------------
+ */
+static bool match_types(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes) {
+  for (size_t i = 0; i < node->input_count + node->output_count; i++) {
+    bool input = i < node->input_count;
+    const braid_operand *operand = input ? &node->inputs[i] : &node->outputs[i - node->input_count];
+    const char *wanted = !entry->types_count ? "float32" : i < entry->types_count ? entry->types[i] : NULL;
+    if (!operand->present) continue;
+    if (!wanted) return braid_cl_refuse(why, why_bytes, "more than %u operands", entry->types_count);
+    if (strcmp(wanted, braid_dtype_name(operand->desc.dtype)) != 0)
+      return braid_cl_refuse(why, why_bytes, "operand %zu is %s, not %s", i, braid_dtype_name(operand->desc.dtype),
+                             wanted);
+  }
+  return true;
+}
+
+bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!match_types(entry, node, why, why_bytes)) return false;
+  for (unsigned i = 0; i < entry->when_count; i++) {
+    int64_t holds;
+    if (braid_cl_formula(entry->when[i], node, &holds) != BRAID_OK)
+      return braid_cl_refuse(why, why_bytes, "%.150s", braid_error_detail());
+    if (!holds) return braid_cl_refuse(why, why_bytes, "not %.100s", entry->when[i]);
+  }
+  return true;
+}
+
+/* --- operands ------------------------------------------------------------------------------------------------------
+ */
+enum { kStaged = 16 };
+
+/* An operand as the kernel wants it: a piece of the workspace. */
+typedef struct staged {
+  bool input;
+  size_t index;
+  int rank;
+  int64_t order[BRAID_MAX_RANK], shape[BRAID_MAX_RANK]; /* position to the operand's axis, and its size */
+  braid_cl_piece piece;
+} staged;
+
+typedef struct planning {
+  const braid_cl_entry *entry;
+  const braid_node_desc *node;
+  braid_cl_planner planner;
+  staged staged[kStaged];
+  size_t staged_count;
+} planning;
+
+static const braid_operand *operand_of(const planning *p, const braid_cl_entry_argument *a) {
+  size_t index = (size_t)(a->in ? *a->in : *a->out);
+  size_t count = a->in ? p->node->input_count : p->node->output_count;
+  const braid_operand *operands = a->in ? p->node->inputs : p->node->outputs;
+  return index < count && operands[index].present ? &operands[index] : NULL;
+}
+
+static braid_status evaluate(const planning *p, const char *formula, int64_t least, int64_t most, int64_t *out) {
+  BRAID_TRY(braid_cl_formula(formula, p->node, out));
+  if (*out >= least && *out <= most) return BRAID_OK;
+  return braid_fail(BRAID_OUT_OF_RANGE, "\"%.100s\" is %lld, expected %lld to %lld", formula, (long long)*out,
+                    (long long)least, (long long)most);
+}
+
+static bool is_staged(const braid_cl_entry_argument *a) {
+  return (a->in || a->out) && (a->order_count || a->shape_count);
+}
+
+/* Evaluates order and shape. An axis may grow, never shrink. */
+static braid_status describe(const planning *p, const braid_cl_entry_argument *a, staged *s) {
+  const braid_operand *operand = operand_of(p, a);
+  unsigned rank = a->order_count ? a->order_count : a->shape_count;
+  *s = (staged){.input = a->in != NULL, .index = (size_t)(a->in ? *a->in : *a->out), .rank = (int)rank};
+  if (!operand) return braid_fail(BRAID_OUT_OF_RANGE, "order or shape of an operand that the node has not");
+  if (operand->desc.rank != (int)rank)
+    return braid_fail(BRAID_OUT_OF_RANGE, "order or shape of %u axes for an operand of %d", rank, operand->desc.rank);
+  for (unsigned i = 0; i < rank; i++) {
+    s->order[i] = a->order_count ? a->order[i] : i;
+    int64_t size = operand->desc.dims[s->order[i]];
+    s->shape[i] = size;
+    if (a->shape_count) BRAID_TRY(evaluate(p, a->shape[i], size, INT32_MAX, &s->shape[i]));
+  }
+  return BRAID_OK;
+}
+
+static bool same(const staged *a, const staged *b) {
+  return a->input == b->input && a->index == b->index && a->rank == b->rank &&
+         memcmp(a->order, b->order, sizeof a->order) == 0 && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
+}
+
+/* The piece for an argument, made once for all arguments that want the same. */
+static braid_status stage(planning *p, const braid_cl_entry_argument *a, const staged **out) {
+  staged wanted;
+  BRAID_TRY(describe(p, a, &wanted));
+  for (size_t i = 0; i < p->staged_count; i++) {
+    *out = &p->staged[i];
+    if (same(*out, &wanted)) return BRAID_OK;
+  }
+  if (p->staged_count == kStaged)
+    return braid_fail(BRAID_OUT_OF_RANGE, "more than %d operands in another order or size", kStaged);
+  int64_t count = 1;
+  for (int i = 0; i < wanted.rank; i++) {
+    if (wanted.shape[i] && count > INT64_MAX / wanted.shape[i])
+      return braid_fail(BRAID_OUT_OF_RANGE, "shape overflows");
+    count *= wanted.shape[i];
+  }
+  const braid_operand *operand = operand_of(p, a);
+  wanted.piece = braid_cl_reserve(&p->planner, count, 1, braid_dtype_size(operand->desc.dtype));
+  p->staged[p->staged_count] = wanted;
+  *out = &p->staged[p->staged_count++];
+  return BRAID_OK;
+}
+
+/* The operand's own axes as a nest: operand 0 as it lies, operand 1 in the piece. */
+static void move(planning *p, const staged *s) {
+  const braid_desc *desc = &(s->input ? p->node->inputs : p->node->outputs)[s->index].desc;
+  braid_cl_nest nest = {.rank = s->rank};
+  int64_t inside = 1, outside = 1;
+  for (int i = s->rank - 1; i >= 0; i--) {
+    nest.dims[i] = desc->dims[i];
+    nest.steps[s->input ? 0 : 1][i] = outside;
+    outside *= desc->dims[i];
+    nest.steps[s->input ? 1 : 0][s->order[i]] = inside;
+    inside *= s->shape[i];
+  }
+  if (inside > INT32_MAX / 2) p->planner.wide = true;
+  braid_cl_add_staging(&p->planner, &nest, s->input, s->index, s->piece, inside > outside,
+                       braid_dtype_size(desc->dtype));
+}
+
+/* --- launches ------------------------------------------------------------------------------------------------------
+ */
+/* A number, or attr(NAME, NUMBER). */
+static braid_status read_real(const planning *p, const char *text, double *out) {
+  if (braid_parse_f64(text, out)) return BRAID_OK;
+  char name[64];
+  int end = 0;
+  if (sscanf(text, " attr ( %63[A-Za-z0-9_] , %lf ) %n", name, out, &end) == 2 && end && !text[end]) {
+    *out = braid_attr_float(p->node->attrs, name, *out);
+    return BRAID_OK;
+  }
+  return braid_fail(BRAID_INVALID_FILE, "float \"%.60s\": expected a number or attr(NAME, NUMBER)", text);
+}
+
+static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
+  if (is_staged(a)) {
+    const staged *s;
+    BRAID_TRY(stage(p, a, &s));
+    braid_cl_workspace(&p->planner, s->piece);
+    return BRAID_OK;
+  }
+  if (!operand_of(p, a))
+    return braid_fail(BRAID_OUT_OF_RANGE, "%s %lld is not there; say when: present(%s%lld)", a->in ? "in" : "out",
+                      (long long)(a->in ? *a->in : *a->out), a->in ? "in" : "out",
+                      (long long)(a->in ? *a->in : *a->out));
+  if (a->in)
+    braid_cl_input(&p->planner, (size_t)*a->in);
+  else
+    braid_cl_output(&p->planner, (size_t)*a->out);
+  return BRAID_OK;
+}
+
+static braid_status add_argument(planning *p, const braid_cl_entry_argument *a) {
+  int64_t value;
+  double real;
+  if (a->in || a->out) return add_operand(p, a);
+  if (a->integer) {
+    BRAID_TRY(evaluate(p, a->integer, INT32_MIN, INT32_MAX, &value));
+    braid_cl_int(&p->planner, value);
+  } else if (a->wide) {
+    BRAID_TRY(evaluate(p, a->wide, INT64_MIN, INT64_MAX, &value));
+    braid_cl_long(&p->planner, value);
+  } else if (a->real) {
+    BRAID_TRY(read_real(p, a->real, &real));
+    braid_cl_float(&p->planner, real);
+  } else if (a->local) {
+    BRAID_TRY(evaluate(p, a->local, 1, INT32_MAX, &value));
+    braid_cl_local(&p->planner, (size_t)value);
+  } else {
+    BRAID_TRY(evaluate(p, a->workspace, 1, INT64_MAX / 2, &value));
+    braid_cl_workspace(&p->planner, braid_cl_reserve(&p->planner, value, 1, 1));
+  }
+  return BRAID_OK;
+}
+
+static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
+  braid_cl_planner *planner = &p->planner;
+  braid_cl_add_foreign(planner, p->entry->module, from->function);
+  if (p->entry->common_options) braid_cl_option(planner, "%s", p->entry->common_options);
+  if (from->options) braid_cl_option(planner, "%s", from->options);
+  for (unsigned i = 0; i < from->arguments_count; i++) {
+    braid_status status = add_argument(p, &from->arguments[i]);
+    if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", from->function, i);
+  }
+  size_t global[3] = {1, 1, 1}, local[3] = {0, 0, 0};
+  for (unsigned i = 0; i < from->global_count; i++) {
+    int64_t value;
+    BRAID_TRY(evaluate(p, from->global[i], 0, INT64_MAX / 2, &value));
+    global[i] = (size_t)value;
+    if (!from->local_count) continue;
+    BRAID_TRY(evaluate(p, from->local[i], 1, INT32_MAX, &value));
+    local[i] = (size_t)value;
+  }
+  braid_cl_sizes(planner, from->global_count, global, local);
+  return BRAID_OK;
+}
+
+/* Workspace pieces are known once the launches are; copies in must stand before them. */
+static braid_status stage_all(planning *p) {
+  for (unsigned i = 0; i < p->entry->launches_count; i++) {
+    const braid_cl_entry_launch *launch = &p->entry->launches[i];
+    for (unsigned k = 0; k < launch->arguments_count; k++) {
+      const staged *ignored;
+      if (is_staged(&launch->arguments[k])) BRAID_TRY(stage(p, &launch->arguments[k], &ignored));
+    }
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_cl_traits *traits,
+                                 const braid_node_desc *node, braid_cl_recipe *recipe) {
+  planning p = {.entry = entry, .node = node};
+  braid_cl_plan(&p.planner, traits, node, recipe);
+  BRAID_TRY(stage_all(&p));
+  for (size_t i = 0; i < p.staged_count; i++)
+    if (p.staged[i].input) move(&p, &p.staged[i]);
+  for (unsigned i = 0; i < entry->launches_count; i++) BRAID_TRY(add_launch(&p, &entry->launches[i]));
+  for (size_t i = 0; i < p.staged_count; i++)
+    if (!p.staged[i].input) move(&p, &p.staged[i]);
+  return braid_cl_planned(&p.planner);
+}

@@ -1,0 +1,322 @@
+/* Manifests: kernels that are not ours in form, against the CPU; from text and from a bitstream; and everything that a
+ * file can get wrong. */
+#include "backend/opencl/manifest.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/philox.h"
+#include "braid/session.h"
+#include "graph/graph.h"
+#include "oom.h"
+
+#define OK(call)                                                                                                       \
+  do {                                                                                                                 \
+    if ((call) != BRAID_OK) fail_msg("%s: %s", #call, braid_error_detail());                                           \
+  } while (0)
+
+static const char kManifest[] = BRAID_TEST_DATA "/manifest/gemm.yaml";
+
+static void need_device(void) {
+  if (braid_cl_count()) return;
+  print_message("[   skip   ] no OpenCL device\n");
+  skip();
+}
+
+/* --- whole nodes ---------------------------------------------------------------------------------------------------
+ */
+static braid_value_id random_input(braid_graph *graph, int rank, const int64_t *dims) {
+  braid_desc desc;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  OK(braid_graph_add_input(graph, NULL, &desc, &id));
+  return id;
+}
+
+static float *random_data(const braid_desc *desc, uint32_t stream) {
+  int64_t count = braid_desc_count(desc);
+  float *data = malloc((size_t)count * sizeof *data + 1);
+  for (int64_t i = 0; i < count; i++) data[i] = 2 * braid_random_uniform(31, 0, stream, (uint64_t)i) - 1;
+  return data;
+}
+
+/* Runs the graph's one node on the CPU and on the device; `kernel` is the one expected there. */
+static void compare(const braid_graph *graph, const char *device, const char *kernel) {
+  braid_session *sessions[2];
+  OK(braid_session_create(graph, &(braid_session_options){.devices = "cpu", .no_fusion = true}, &sessions[0]));
+  OK(braid_session_create(graph, &(braid_session_options){.devices = device, .no_fusion = true}, &sessions[1]));
+  bool found = false;
+  for (size_t i = 0; i < braid_session_plan_count(sessions[1]); i++)
+    found |= strcmp(braid_session_plan(sessions[1], i).kernel, kernel) == 0;
+  if (!found) fail_msg("%s does not run: %s", kernel, braid_session_plan(sessions[1], 0).why);
+  float *inputs[4] = {NULL}, *outputs[2];
+  for (size_t i = 0; i < braid_session_input_count(sessions[0]); i++)
+    inputs[i] = random_data(braid_session_input(sessions[0], i), (uint32_t)i);
+  int64_t count = braid_desc_count(braid_session_output(sessions[0], 0));
+  for (int i = 0; i < 2; i++) {
+    outputs[i] = calloc((size_t)count, sizeof(float));
+    OK(braid_session_run(sessions[i], (const void *const *)inputs, (void *[]){outputs[i]}));
+    OK(braid_session_run(sessions[i], (const void *const *)inputs, (void *[]){outputs[i]}));
+  }
+  for (int64_t i = 0; i < count; i++)
+    if (!(fabsf(outputs[0][i] - outputs[1][i]) <= 1e-4f * (1 + fabsf(outputs[0][i]))))
+      fail_msg("%s: element %lld is %g, not %g", kernel, (long long)i, (double)outputs[1][i], (double)outputs[0][i]);
+  for (int i = 0; i < 4; i++) free(inputs[i]);
+  for (int i = 0; i < 2; i++) {
+    free(outputs[i]);
+    braid_session_destroy(sessions[i]);
+  }
+}
+
+static braid_graph *product(int64_t rows, int64_t inner, int64_t columns) {
+  braid_graph *graph;
+  OK(braid_graph_create(NULL, "product", &graph));
+  braid_value_id y, inputs[2] = {random_input(graph, 2, (int64_t[]){rows, inner}),
+                                 random_input(graph, 2, (int64_t[]){inner, columns})};
+  OK(braid_graph_add_node(graph, "MatMul", "n", inputs, 2, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static void test_padded_product(void **state) {
+  (void)state;
+  need_device();
+  static const int64_t kSizes[][3] = {{8, 8, 8}, {13, 21, 5}, {1, 1, 1}, {33, 7, 64}};
+  for (size_t i = 0; i < sizeof kSizes / sizeof *kSizes; i++) {
+    braid_graph *graph = product(kSizes[i][0], kSizes[i][1], kSizes[i][2]);
+    char device[512];
+    snprintf(device, sizeof device, "opencl0:manifest=%s", kManifest);
+    compare(graph, device, "their_gemm");
+    snprintf(device, sizeof device, "opencl0:memory=separate,manifest=%s", kManifest);
+    compare(graph, device, "their_gemm");
+    braid_graph_destroy(graph);
+  }
+}
+
+static braid_graph *convolution(bool dilated, bool bias) {
+  braid_graph *graph;
+  OK(braid_graph_create(NULL, "convolution", &graph));
+  braid_value_id y, inputs[3] = {random_input(graph, 4, (int64_t[]){2, 3, 9, 11}),
+                                 random_input(graph, 4, (int64_t[]){5, 3, 3, 2}), -1};
+  if (bias) inputs[2] = random_input(graph, 1, (int64_t[]){5});
+  braid_node_id node;
+  OK(braid_graph_add_node(graph, "Conv", "n", inputs, bias ? 3 : 2, &y, 1, &node));
+  OK(braid_graph_set_ints(graph, node, "strides", (int64_t[]){2, 1}, 2));
+  OK(braid_graph_set_ints(graph, node, "pads", (int64_t[]){1, 0, 2, 1}, 4));
+  if (dilated) OK(braid_graph_set_ints(graph, node, "dilations", (int64_t[]){2, 1}, 2));
+  OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static void test_other_layout(void **state) {
+  (void)state;
+  need_device();
+  char device[512];
+  snprintf(device, sizeof device, "opencl0:manifest=%s cpu", kManifest);
+  braid_graph *graph = convolution(false, true);
+  compare(graph, device, "their_conv");
+  braid_graph_destroy(graph);
+}
+
+/* A node for which the conditions do not hold goes elsewhere, and the plan says why. */
+static void test_conditions(void **state) {
+  (void)state;
+  need_device();
+  char device[512];
+  snprintf(device, sizeof device, "opencl0:manifest=%s cpu", kManifest);
+  for (int i = 0; i < 2; i++) {
+    braid_graph *graph = convolution(i == 0, i == 0);
+    braid_session *session;
+    OK(braid_session_create(graph, &(braid_session_options){.devices = device, .no_fusion = true}, &session));
+    braid_plan_line line = braid_session_plan(session, 0);
+    assert_string_not_equal(line.kernel, "their_conv");
+    assert_non_null(strstr(line.why, i == 0 ? "not attr(dilations" : "present(in2)"));
+    braid_session_destroy(session);
+    braid_graph_destroy(graph);
+  }
+}
+
+static void test_attribute(void **state) {
+  (void)state;
+  need_device();
+  braid_graph *graph;
+  braid_node_id node;
+  braid_value_id y;
+  char device[512];
+  OK(braid_graph_create(NULL, "leaky", &graph));
+  braid_value_id x = random_input(graph, 1, (int64_t[]){100});
+  OK(braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &node));
+  OK(braid_graph_set_float(graph, node, "alpha", 0.3));
+  OK(braid_graph_add_output(graph, y));
+  snprintf(device, sizeof device, "opencl0:manifest=%s", kManifest);
+  compare(graph, device, "their_leaky");
+  braid_graph_destroy(graph);
+}
+
+/* --- files ---------------------------------------------------------------------------------------------------------
+ */
+static void write_file(const char *path, const void *bytes, size_t count) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, count, file), count);
+  assert_int_equal(fclose(file), 0);
+}
+
+static char folder[] = "/tmp/braid-manifest-XXXXXX";
+
+static int make_folder(void **state) {
+  (void)state;
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  return system(command);
+}
+
+static void put(const char *name, const void *bytes, size_t count, char path[256]) {
+  snprintf(path, 256, "%s/%s", folder, name);
+  write_file(path, bytes, count);
+}
+
+/* The driver's own binary of the text stands for a vendor's bitstream. */
+static void test_bitstream(void **state) {
+  (void)state;
+  need_device();
+  braid_registry *registry;
+  braid_device *device;
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_device_open(registry, "opencl0:cache=off", &device));
+  braid_cl_module *module;
+  OK(braid_cl_module_open(braid_device_self(device), BRAID_TEST_DATA "/manifest/gemm.cl", false, &module));
+  static braid_cl_launch launch;
+  launch = (braid_cl_launch){.module = module, .function = "leaky", .options = "-DTS=8"};
+  cl_program program;
+  OK(braid_cl_program_get(braid_device_self(device), &launch, &program));
+  size_t bytes;
+  uint8_t *binary = braid_cl_program_binary(braid_device_self(device), program, &bytes);
+  assert_non_null(binary);
+  char path[256], spec[300];
+  put("their.aocx", binary, bytes, path);
+  braid_free(NULL, binary);
+  braid_cl_module_close(braid_device_self(device), module);
+  braid_device_close(device);
+  braid_registry_destroy(registry);
+  static const char kText[] = "bitstream: their.aocx\n"
+                              "kernels:\n"
+                              "  - name: theirs\n"
+                              "    op: LeakyRelu\n"
+                              "    launches:\n"
+                              "      - function: leaky\n"
+                              "        arguments: [in: 0, out: 0, float: '0.5']\n"
+                              "        global: [count(in0)]\n";
+  put("bitstream.yaml", kText, sizeof kText - 1, path);
+  braid_graph *graph;
+  braid_node_id node;
+  braid_value_id y;
+  OK(braid_graph_create(NULL, "leaky", &graph));
+  braid_value_id x = random_input(graph, 1, (int64_t[]){50});
+  OK(braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &node));
+  OK(braid_graph_set_float(graph, node, "alpha", 0.5));
+  OK(braid_graph_add_output(graph, y));
+  snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+  compare(graph, spec, "theirs");
+  braid_graph_destroy(graph);
+}
+
+#define ENTRY(more) "source: a.cl\nkernels:\n  - name: k\n    op: Relu\n" more
+#define LAUNCH(arguments, more)                                                                                        \
+  ENTRY("    launches:\n      - {function: f, arguments: [" arguments "], global: ['1']" more "}\n")
+
+static void test_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"", "empty"},
+      {"kernels: []\n", "line"},
+      {"source: a.cl\n", "kernels"},
+      {"kernels:\n  - {name: k, op: Relu, launches: [{function: f, arguments: [in: 0], global: ['1']}]}\n",
+       "either source or bitstream"},
+      {ENTRY(""), "launches"},
+      {ENTRY("    lunches: 3\n"), "lunches"},
+      {"source: a.cl\nkernels:\n  - {name: k, op: Rleu, launches: [{function: f, arguments: [in: 0], global: "
+       "['1']}]}\n",
+       "no op Rleu"},
+      {LAUNCH("in: x", ""), "x"},
+      {LAUNCH("in: -1", ""), "operand -1"},
+      {LAUNCH("{in: 0, out: 0}", ""), "there are 2"},
+      {LAUNCH("{}", ""), "there are 0"},
+      {LAUNCH("int: '1 +'", ""), "formula"},
+      {LAUNCH("{int: '1', order: [0]}", ""), "belong to in and out"},
+      {LAUNCH("{in: 0, order: [0, 0]}", ""), "once"},
+      {LAUNCH("{in: 0, order: [0, 1], shape: ['1']}", ""), "order has 2"},
+      {LAUNCH("in: 0", ", local: ['1', '1']"), "local has 2"},
+      {ENTRY("    types: [float31]\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
+       "float31"},
+      {ENTRY("    when: ['rank(in0']\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
+       "rank(in0"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_cl_manifest_file *file;
+    braid_status status = braid_cl_manifest_parse("m.yaml", cases[i].text, strlen(cases[i].text), &file);
+    print_message("%s\n", braid_error_detail());
+    assert_int_equal(status, BRAID_INVALID_FILE);
+    assert_null(file);
+    assert_non_null(strstr(braid_error_detail(), "m.yaml"));
+    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("expected \"%s\"", cases[i].said);
+  }
+}
+
+/* What only shows when a node is there, or the driver is asked. */
+static void test_refused_later(void **state) {
+  (void)state;
+  need_device();
+  static const struct {
+    const char *manifest, *said;
+  } cases[] = {
+      {ENTRY("    launches:\n      - {function: absent, arguments: [in: 0, out: 0], global: ['1']}\n"), "absent"},
+      {"source: nowhere.cl\nkernels:\n  - {name: k, op: Relu, launches: [{function: f, arguments: [in: 0], global: "
+       "['1']}]}\n",
+       "nowhere.cl"},
+      {LAUNCH("in: 0", ""), "takes 2 arguments"},
+      {LAUNCH("in: 0, {out: 0, shape: ['1']}", ""), "expected 4"},
+      {LAUNCH("in: 3, out: 0", ""), "in 3 is not there"},
+      {LAUNCH("in: 0, int: 9999999999", ""), "9999999999"},
+  };
+  static const char kText[] = "__kernel void f(__global const float *x, __global float *y) { y[0] = x[0]; }\n"
+                              "__kernel void g(int x) {}\n";
+  char text[256], path[256], spec[300];
+  put("a.cl", kText, sizeof kText - 1, text);
+  braid_graph *graph;
+  braid_value_id y;
+  OK(braid_graph_create(NULL, "relu", &graph));
+  braid_value_id x = random_input(graph, 1, (int64_t[]){4});
+  OK(braid_graph_add_node(graph, "Relu", "n", &x, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    put("m.yaml", cases[i].manifest, strlen(cases[i].manifest), path);
+    snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+    braid_session *session = NULL;
+    braid_status status = braid_session_create(graph, &(braid_session_options){.devices = spec}, &session);
+    const char *said = status == BRAID_OK ? braid_session_plan(session, 0).why : braid_error_detail();
+    print_message("%s\n", said);
+    if (!strstr(said, cases[i].said)) fail_msg("expected \"%s\"", cases[i].said);
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_padded_product), cmocka_unit_test(test_other_layout), cmocka_unit_test(test_conditions),
+      cmocka_unit_test(test_attribute),      cmocka_unit_test(test_bitstream),    cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_refused_later),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
