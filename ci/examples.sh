@@ -21,5 +21,11 @@ for source in examples/*.c; do
   ${CC:-cc} $flags "$source" -o "$work/$name-static" $(pkg-config --cflags braid) \
     "$work/usr/lib/libbraid.a" $(pkg-config --libs --static braid | sed 's/-lbraid//')
 done
+# C++ programs take the same headers.
+echo '#include <braid/braid.h>
+int main() { return braid_status_text(BRAID_OK) == nullptr; }' >"$work/from_cpp.cpp"
+# shellcheck disable=SC2046
+${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/from_cpp.cpp" -o "$work/from_cpp" $(pkg-config --cflags --libs braid)
+"$work/from_cpp"
 "$work/usr/bin/braid" --version
 examples/run.sh "$work"

@@ -5,12 +5,19 @@
 #ifndef BRAID_STATUS_H
 #define BRAID_STATUS_H
 
+/* So that C++ programs link with the library. */
+#ifdef __cplusplus
+#define BRAID_LINKAGE extern "C"
+#else
+#define BRAID_LINKAGE
+#endif
+
 #if defined(__GNUC__)
-#define BRAID_API __attribute__((visibility("default")))
+#define BRAID_API BRAID_LINKAGE __attribute__((visibility("default")))
 #define BRAID_MUST_CHECK __attribute__((warn_unused_result))
 #define BRAID_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #else
-#define BRAID_API
+#define BRAID_API BRAID_LINKAGE
 #define BRAID_MUST_CHECK
 #define BRAID_PRINTF(text, first)
 #endif
