@@ -303,8 +303,9 @@ static void feed_one(braid_cl_queue *queue) {
   while (!has_room(queue, slot->task)) doze(queue);
   __atomic_store_n(&queue->waiting, 0, __ATOMIC_SEQ_CST);
   cl_event last;
+  braid_cl_slot *next = slot->next; /* once issued, the slot may be somebody else's at any time */
   if (!issue(queue, slot, &last)) return;
-  queue->backlog = slot->next;
+  queue->backlog = next;
   if (!queue->backlog) queue->backlog_end = &queue->backlog;
   pthread_mutex_unlock(&queue->lock);
   follow(queue, slot, last);

@@ -1,0 +1,178 @@
+/* Queues under load: tasks of several queues and devices wait for each other and for events of the host, some of which
+ * fail. Every task ends, fails exactly if something it waits for failed, and sees what it waited for. */
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/opencl/context.h"
+#include "base/philox.h"
+#include "base/thread.h"
+#include "oom.h"
+
+enum {
+  kDevices = 2,
+  kQueues = 4,
+  kTasks = 1200,
+  kHosts = 60,
+  kWaits = 5,
+  kRounds = 4,
+  kStride = 512,
+  kEvents = kHosts + kTasks
+};
+
+static const uint64_t kSeed = 99;
+static const int64_t kPatience = 60000000000; /* ns */
+
+typedef struct load {
+  braid_registry *registry;
+  braid_device *devices[kDevices];
+  const braid_backend *backend;
+  void *queues[kQueues], *buffers[kDevices];
+  braid_event *events[kEvents]; /* the host's, then the tasks' */
+  bool fails[kEvents];
+  braid_task tasks[kTasks];
+  braid_event *waits[kTasks][kWaits];
+  uint64_t values[kTasks];
+  int reads[kTasks]; /* the task whose value a READ gets; -1: a WRITE */
+  uint64_t round;
+} load;
+
+static uint32_t draw(const load *own, uint64_t what, uint64_t index, uint32_t bound) {
+  return braid_random_below(kSeed, (uint32_t)own->round, (uint32_t)what, index, bound);
+}
+
+static int queue_of(int task) {
+  return task % kQueues;
+}
+
+static void open_load(load *own, const char *options) {
+  assert_int_equal(braid_registry_create(NULL, &own->registry), BRAID_OK);
+  for (int i = 0; i < kDevices; i++) {
+    char spec[96];
+    snprintf(spec, sizeof spec, "opencl0.%d:parts=%d%s", i, kDevices, options);
+    if (braid_device_open(own->registry, spec, &own->devices[i]) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    own->backend = braid_device_backend(own->devices[i]);
+    void *self = braid_device_self(own->devices[i]);
+    assert_int_equal(own->backend->buffer_create(self, (size_t)kTasks * kStride, &own->buffers[i]), BRAID_OK);
+  }
+  for (int i = 0; i < kQueues; i++)
+    assert_int_equal(own->backend->queue_create(braid_device_self(own->devices[i % kDevices]), &own->queues[i]),
+                     BRAID_OK);
+  for (int i = 0; i < kEvents; i++) assert_int_equal(braid_event_create(NULL, &own->events[i]), BRAID_OK);
+}
+
+static void close_load(load *own) {
+  for (int i = 0; i < kQueues; i++)
+    own->backend->queue_destroy(braid_device_self(own->devices[i % kDevices]), own->queues[i]);
+  for (int i = 0; i < kEvents; i++) braid_event_destroy(own->events[i]);
+  for (int i = 0; i < kDevices; i++) {
+    own->backend->buffer_destroy(braid_device_self(own->devices[i]), own->buffers[i]);
+    braid_device_close(own->devices[i]);
+  }
+  braid_registry_destroy(own->registry);
+}
+
+/* Task i waits for a few events before it, mostly near ones; a READ for the WRITE whose value it reads. */
+static void make_task(load *own, int i) {
+  braid_task *task = &own->tasks[i];
+  int device = queue_of(i) % kDevices, count = (int)draw(own, 1, (uint64_t)i, kWaits);
+  bool fails = false;
+  own->reads[i] = -1;
+  for (int w = 0; w < count; w++) {
+    uint32_t kind = draw(own, 2, (uint64_t)(i * kWaits + w), 12);
+    int which = (int)draw(own, 3, (uint64_t)(i * kWaits + w), kHosts);
+    if (kind && i) which = kHosts + i - 1 - (int)draw(own, 4, (uint64_t)(i * kWaits + w), (uint32_t)(i < 40 ? i : 40));
+    own->waits[i][w] = own->events[which];
+    fails |= own->fails[which];
+    int other = which - kHosts;
+    if (other >= 0 && own->reads[other] < 0 && queue_of(other) % kDevices == device) own->reads[i] = other;
+  }
+  int slot = own->reads[i] < 0 ? i : own->reads[i];
+  braid_binding place = {.buffer = own->buffers[device], .offset = (size_t)slot * kStride, .bytes = sizeof(uint64_t)};
+  own->values[i] = own->reads[i] < 0 ? own->round << 32 | (uint64_t)i : 0;
+  own->fails[kHosts + i] = fails;
+  *task = (braid_task){.kind = own->reads[i] < 0 ? BRAID_TASK_WRITE : BRAID_TASK_READ,
+                       .label = "load",
+                       .source = place,
+                       .target = place,
+                       .host = &own->values[i],
+                       .waits = own->waits[i],
+                       .wait_count = (size_t)count,
+                       .done = own->events[kHosts + i]};
+}
+
+/* Ends the host's events in some order while tasks are being submitted. */
+static void *complete_hosts(void *context) {
+  load *own = context;
+  for (int i = 0; i < kHosts; i++) {
+    int which = (i * 37 + (int)own->round) % kHosts;
+    for (uint32_t pause = draw(own, 5, (uint64_t)i, 200); pause > 0; pause--) sched_yield();
+    if (own->fails[which])
+      braid_event_complete(own->events[which], braid_fail(BRAID_NOT_FINITE, "on purpose"), NULL);
+    else
+      braid_event_complete(own->events[which], BRAID_OK, NULL);
+  }
+  return NULL;
+}
+
+static void check_task(load *own, int i) {
+  braid_status status = braid_event_wait(own->events[kHosts + i], kPatience);
+  braid_status expected = own->fails[kHosts + i] ? BRAID_NOT_FINITE : BRAID_OK;
+  if (status != expected)
+    fail_msg("round %d: task %d ends with \"%s\" (%s), not \"%s\"", (int)own->round, i, braid_status_text(status),
+             braid_error_detail(), braid_status_text(expected));
+  if (status == BRAID_OK && own->reads[i] >= 0 && own->values[i] != own->values[own->reads[i]])
+    fail_msg("round %d: task %d does not see what task %d wrote", (int)own->round, i, own->reads[i]);
+}
+
+static void run_load(const char *options) {
+  static load own;
+  if (!braid_cl_count()) {
+    print_message("skipped: there is no OpenCL device\n");
+    skip();
+  }
+  print_message("seed %llu\n", (unsigned long long)kSeed);
+  own = (load){.registry = NULL};
+  open_load(&own, options);
+  for (own.round = 1; own.round <= kRounds; own.round++) {
+    braid_thread hosts;
+    int failed = 0;
+    for (int i = 0; i < kEvents; i++) braid_event_reset(own.events[i]);
+    /* The first round without failures, the last with many. */
+    for (int i = 0; i < kHosts; i++) own.fails[i] = draw(&own, 6, (uint64_t)i, 100) < (own.round - 1) * 4;
+    for (int i = 0; i < kTasks; i++) make_task(&own, i);
+    assert_int_equal(braid_thread_start(&hosts, "hosts", complete_hosts, &own), BRAID_OK);
+    for (int i = 0; i < kTasks; i++) {
+      assert_int_equal(own.backend->submit(own.queues[queue_of(i)], &own.tasks[i]), BRAID_OK);
+      if (i % 50 == 49) own.backend->flush(own.queues[queue_of(i)]);
+    }
+    for (int q = 0; q < kQueues; q++) own.backend->flush(own.queues[q]);
+    for (int i = 0; i < kTasks; i++) check_task(&own, i);
+    for (int i = 0; i < kTasks; i++) failed += own.fails[kHosts + i];
+    braid_thread_join(&hosts);
+    print_message("round %d: %d of %d tasks failed as they should\n", (int)own.round, failed, kTasks);
+  }
+  close_load(&own);
+}
+
+static void test_memory_of_its_own(void **state) {
+  (void)state;
+  run_load(",memory=separate");
+}
+
+static void test_memory_of_the_host(void **state) {
+  (void)state;
+  run_load("");
+}
+
+/* Reads go to the driver alone. */
+static void test_deadline(void **state) {
+  (void)state;
+  run_load(",memory=separate,deadline_ms=60000");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory_of_its_own),
+                                     cmocka_unit_test(test_memory_of_the_host), cmocka_unit_test(test_deadline)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
