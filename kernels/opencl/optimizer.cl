@@ -1,0 +1,44 @@
+/* Optimizer steps; outputs may lie over what they replace. GUARDED: nothing changes where the guard is not finite. */
+#include "common.clh"
+
+#ifdef GUARDED
+#define IS_STOPPED (!isfinite((float)guard[0]))
+#else
+#define IS_STOPPED false
+#endif
+
+#ifdef SGD
+KERNEL sgd(global const float *p, IN(float) g, IN(RATE) rates, global const float *m, IN(GUARD) guard,
+           global float *p_out, global float *m_out, index_t count, float momentum, float decay, float from_gradient,
+           float from_kept) {
+  const index_t i = get_global_id(0);
+  if (i >= count) return;
+  const float value = p[i], rate = (float)rates[0], gradient = g[i] + decay * value;
+#ifdef MOMENTUM
+  const float before = m[i], kept = momentum * before + gradient;
+  m_out[i] = IS_STOPPED ? before : kept;
+  p_out[i] = IS_STOPPED ? value : value - rate * (from_gradient * gradient + from_kept * kept);
+#else
+  p_out[i] = IS_STOPPED ? value : value - rate * gradient;
+#endif
+}
+#endif
+
+/* log1, log2: logarithms of the betas; rest1, rest2: what they lack to 1. */
+#ifdef ADAM
+KERNEL adam(global const float *p, IN(float) g, IN(RATE) rates, global const float *m, global const float *v,
+            IN(STEP) steps, IN(GUARD) guard, global float *p_out, global float *m_out, global float *v_out,
+            index_t count, float beta1, float beta2, float rest1, float rest2, float log1, float log2, float epsilon,
+            float coupled, float decoupled) {
+  const index_t i = get_global_id(0);
+  if (i >= count) return;
+  const float value = p[i], m0 = m[i], v0 = v[i], rate = (float)rates[0], done = (float)steps[0];
+  const float gradient = g[i] + coupled * value;
+  const float first = beta1 * m0 + rest1 * gradient, second = beta2 * v0 + rest2 * gradient * gradient;
+  const float slow = rate / -expm1(done * log1), root = sqrt(-expm1(done * log2));
+  const float next = (1 - rate * decoupled) * value - slow * first / (sqrt(second) / root + epsilon);
+  p_out[i] = IS_STOPPED ? value : next;
+  m_out[i] = IS_STOPPED ? m0 : first;
+  v_out[i] = IS_STOPPED ? v0 : second;
+}
+#endif
