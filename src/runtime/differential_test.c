@@ -80,14 +80,18 @@ static braid_value_id add_node(maker *m, const char *op, size_t count, const bra
   return output;
 }
 
-static braid_value_id conv(maker *m, braid_value_id x, int64_t channels, int64_t side) {
+static braid_value_id conv_to(maker *m, braid_value_id x, int64_t channels, int64_t filters, int64_t side) {
   braid_node_id node;
   braid_value_id w = keep(m, draw(m, 2) ? BRAID_VALUE_CONSTANT : BRAID_VALUE_PARAMETER, 4,
-                          (int64_t[]){kChannels, channels, side, side}, 0.1f, 0);
+                          (int64_t[]){filters, channels, side, side}, 0.1f, 0);
   braid_value_id y = add_node(m, "Conv", 2, (braid_value_id[]){x, w}, &node);
   int64_t pad = side / 2;
   OK(braid_graph_set_ints(m->graph, node, "pads", (int64_t[]){pad, pad, pad, pad}, 4));
   return y;
+}
+
+static braid_value_id conv(maker *m, braid_value_id x, int64_t channels, int64_t side) {
+  return conv_to(m, x, channels, kChannels, side);
 }
 
 static braid_value_id pool(maker *m, const char *op) {
@@ -103,6 +107,19 @@ static braid_value_id concat(maker *m) {
   braid_value_id y = add_node(m, "Concat", 2, (braid_value_id[]){any(m), any(m)}, &node);
   OK(braid_graph_set_int(m->graph, node, "axis", 1));
   return conv(m, y, 2 * kChannels, 1);
+}
+
+/* Joined and cut where blocks of 16 channels end. */
+static braid_value_id blocks(maker *m) {
+  braid_node_id node;
+  braid_value_id x = any(m), parts[3] = {0};
+  braid_value_id both[2] = {conv_to(m, x, kChannels, 32, 1), conv_to(m, any(m), kChannels, 16, 3)};
+  braid_value_id y = add_node(m, "Concat", 2, both, &node);
+  OK(braid_graph_set_int(m->graph, node, "axis", 1));
+  OK(braid_graph_add_node(m->graph, "Split", NULL, &y, 1, parts, 3, &node));
+  OK(braid_graph_set_int(m->graph, node, "axis", 1));
+  OK(braid_graph_set_int(m->graph, node, "num_outputs", 3));
+  return conv(m, add_node(m, "Add", 2, &parts[draw(m, 2)], NULL), 16, 1);
 }
 
 static braid_value_id there_and_back(maker *m) {
@@ -159,7 +176,7 @@ static braid_value_id with_state(maker *m) {
 }
 
 static braid_value_id grow(maker *m) {
-  switch (draw(m, 13)) {
+  switch (draw(m, 14)) {
   case 0:
     return conv(m, any(m), kChannels, 3);
   case 1:
@@ -182,6 +199,8 @@ static braid_value_id grow(maker *m) {
     return binary(m, "Mul");
   case 10:
     return unary(m, "Relu");
+  case 12:
+    return blocks(m);
   case 11:
     return unary(m, draw(m, 2) ? "Sigmoid" : "Identity");
   default:

@@ -190,17 +190,44 @@ static braid_status run_concat(const braid_node_desc *node, void *state, const b
   const braid_desc *whole = &node->outputs[0].desc;
   int64_t outer, inner;
   around(node, whole, &outer, &inner);
-  int64_t row = along(node, whole) * inner;
-#pragma omp parallel for schedule(static) if (outer * row > 1 << 16)
-  for (int64_t o = 0; o < outer; o++) {
-    char *to = (char *)args->outputs[0] + o * row;
-    for (size_t i = 0; i < node->input_count; i++) {
-      int64_t piece = along(node, &node->inputs[i].desc) * inner;
-      if (piece) memcpy(to, (const char *)args->inputs[i] + o * piece, (size_t)piece);
-      to += piece;
+  int64_t row = along(node, whole) * inner, inputs = (int64_t)node->input_count;
+#pragma omp parallel for schedule(static) collapse(2) if (outer * row > 1 << 16)
+  for (int64_t o = 0; o < outer; o++)
+    for (int64_t i = 0; i < inputs; i++) {
+      int64_t piece = along(node, &node->inputs[i].desc) * inner, at = o * row;
+      for (int64_t j = 0; j < i; j++) at += along(node, &node->inputs[j].desc) * inner;
+      if (piece) memcpy((char *)args->outputs[0] + at, (const char *)args->inputs[i] + o * piece, (size_t)piece);
     }
-  }
   return BRAID_OK;
+}
+
+/* Whole blocks of channels follow one another in BLOCKED16 as channels do in PLAIN, so that joining and cutting at such
+ * places are the same copies. Followed if most of what comes has that layout. `parts` share the axis of `whole`. */
+static bool keeps_blocks(const braid_node_desc *node, const braid_desc *whole, const braid_operand *parts,
+                         size_t count) {
+  int64_t axis = braid_attr_int(node->attrs, "axis", 0);
+  if (axis < 0) axis += whole->rank;
+  if (axis != 1 || whole->rank < 3 || whole->rank > 5 || whole->dtype != BRAID_F32) return false;
+  for (size_t i = 0; i < count; i++)
+    if (!parts[i].present || parts[i].desc.dims[1] % 16 != 0) return false;
+  return true;
+}
+
+static void concat_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  size_t blocked = 0;
+  for (size_t i = 0; i < node->input_count; i++) blocked += inputs[i] == BRAID_LAYOUT_BLOCKED16;
+  bool keep =
+      2 * blocked > node->input_count && keeps_blocks(node, &node->outputs[0].desc, node->inputs, node->input_count);
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = keep ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
+  outputs[0] = keep ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
+}
+
+static void split_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  bool keep = inputs[0] == BRAID_LAYOUT_BLOCKED16 &&
+              keeps_blocks(node, &node->inputs[0].desc, node->outputs, node->output_count);
+  for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_PLAIN;
+  if (keep) inputs[0] = BRAID_LAYOUT_BLOCKED16;
+  for (size_t i = 0; i < node->output_count; i++) outputs[i] = keep ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
 }
 
 static braid_status run_split(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
@@ -253,7 +280,7 @@ static const braid_cpu_kernel kConcat = {.run = run_concat};
 static const braid_cpu_kernel kSplit = {.create = create_split, .run = run_split};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Concat", .name = "ref_concat", .implementation = &kConcat},
+    {.op = "Concat", .name = "ref_concat", .layouts = concat_layouts, .implementation = &kConcat},
     {.op = "DepthToSpace", .name = "ref_depth_to_space", .implementation = &kDepth},
     {.op = "Expand", .name = "ref_expand", .implementation = &kRepeat},
     {.op = "Flatten", .name = "ref_copy", .in_place = 1, .implementation = &kCopy},
@@ -263,7 +290,7 @@ static const braid_kernel kKernels[] = {
     {.op = "Slice", .name = "ref_slice", .implementation = &kSlice},
     {.op = "SliceGrad", .name = "ref_slice_grad", .implementation = &kSliceGrad},
     {.op = "SpaceToDepth", .name = "ref_space_to_depth", .implementation = &kDepth},
-    {.op = "Split", .name = "ref_split", .implementation = &kSplit},
+    {.op = "Split", .name = "ref_split", .layouts = split_layouts, .implementation = &kSplit},
     {.op = "Squeeze", .name = "ref_copy", .in_place = 1, .implementation = &kCopy},
     {.op = "Tile", .name = "ref_tile", .implementation = &kRepeat},
     {.op = "Transpose", .name = "ref_transpose", .implementation = &kTranspose},
