@@ -56,7 +56,7 @@ static braid_status plan_tiles(const braid_cl_traits *traits, const braid_node_d
   if (tile > braid_cl_group(traits)) tile = braid_cl_group(traits);
   int64_t across = (columns + (int64_t)tile - 1) / (int64_t)tile, down = (rows + (int64_t)tile - 1) / (int64_t)tile;
   braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "movement", "transpose");
+  braid_cl_add_launch(&p, "transpose", "transpose");
   braid_cl_option(&p, "-DT=%s", braid_cl_move_type(node->outputs[0].desc.dtype));
   braid_cl_input(&p, 0);
   braid_cl_output(&p, 0);
