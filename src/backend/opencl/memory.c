@@ -100,18 +100,19 @@ static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffe
 }
 
 /* --- memory shared with the host -----------------------------------------------------------------------------------
- * Large buffers are asked for in huge pages, as the CPU's are. */
+ * Large buffers are asked for in huge pages, as the CPU's are. One that is too large to be one object of the driver is
+ * none: operands in it become objects of their own. */
 static braid_status create_on_host(const braid_cl_device *device, braid_cl_buffer *buffer) {
   braid_cl_context *shared = device->shared;
   const braid_allocator *allocator = buffer->allocator ? buffer->allocator : braid_allocator_default();
   size_t bytes = buffer->bytes ? buffer->bytes : 1;
   bool large = bytes >= 2 * kHugePage;
-  if (bytes > shared->memory_bytes || bytes > shared->most_bytes)
-    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, the device takes %" PRIu64 " in one piece", bytes,
-                      shared->most_bytes);
+  if (bytes > shared->memory_bytes)
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, the device has %" PRIu64, bytes, shared->memory_bytes);
   buffer->host = allocator->allocate(allocator->context, bytes, large ? kHugePage : shared->alignment);
   if (!buffer->host) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", bytes);
   if (large) (void)madvise(buffer->host, bytes & ~(kHugePage - 1), MADV_HUGEPAGE); /* a wish; small pages work too */
+  if (bytes > shared->most_bytes) return BRAID_OK;
   cl_int code;
   buffer->memory =
       device->cl->CreateBuffer(shared->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, buffer->host, &code);
@@ -163,10 +164,10 @@ void braid_cl_buffer_destroy(void *self, void *which) {
   braid_cl_buffer *buffer = which;
   bool keep = buffer->host && __atomic_load_n(&shared->orphans, __ATOMIC_ACQUIRE);
   pthread_mutex_lock(&shared->lock);
-  if (buffer->host) forget_host_buffer(shared, buffer);
+  if (buffer->host && buffer->memory) forget_host_buffer(shared, buffer);
   if (buffer->block)
     braid_pool_release(shared->pool, buffer->block);
-  else
+  else if (buffer->memory)
     device->cl->ReleaseMemObject(buffer->memory);
   if (!buffer->block && !buffer->host) shared->plain_bytes -= buffer->bytes;
   if (keep) {
@@ -244,6 +245,8 @@ braid_status braid_cl_locate(const braid_cl_device *device, const braid_binding 
   if (!buffer || !braid_add_size(binding->offset, binding->bytes, &end) || end > buffer->bytes)
     return braid_fail(BRAID_OUT_OF_RANGE, "%zu bytes at %zu lie outside their buffer of %zu", binding->bytes,
                       binding->offset, buffer ? buffer->bytes : 0);
+  if (!buffer->memory)
+    return locate_host(device, &(braid_binding){.host = buffer->host + binding->offset, .bytes = binding->bytes}, out);
   *out = (braid_cl_place){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
   return BRAID_OK;
 }

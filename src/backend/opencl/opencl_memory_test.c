@@ -196,6 +196,36 @@ static void test_host_operands(void **state) {
   test_node_close(&node);
 }
 
+/* A buffer that is larger than the driver's objects may be: operands at its end. Its pages are never touched but
+ * there. */
+static void test_larger_than_an_object(void **state) {
+  (void)state;
+  test_node node;
+  float x[kCount], y[kCount];
+  open_node(&node, "opencl0", "Relu", kCount);
+  const braid_cl_context *shared = ((braid_cl_device *)node.self)->shared;
+  bool unified = braid_device_get_info(node.device)->memory == BRAID_MEMORY_UNIFIED;
+  size_t bytes = (size_t)shared->most_bytes + (1 << 20);
+  void *large = NULL;
+  if (!unified || bytes > shared->memory_bytes ||
+      node.backend->buffer_create(node.self, bytes, &large) == BRAID_NO_MEMORY) {
+    print_message("skipped: opencl0 has no such memory\n");
+    test_node_close(&node);
+    skip();
+  }
+  fill(x, 1);
+  node.bindings[0] = (braid_binding){.buffer = large, .offset = bytes - 4096, .bytes = sizeof x};
+  node.bindings[1] = (braid_binding){.buffer = large, .offset = bytes - 8192, .bytes = sizeof y};
+  ok(test_node_transfer(&node, 0, x, true));
+  ok(test_node_do(&node, &node.task));
+  ok(test_node_transfer(&node, 1, y, false));
+  check(y, x);
+  node.bindings[0].offset = bytes - 16;
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OUT_OF_RANGE);
+  node.backend->buffer_destroy(node.self, large);
+  test_node_close(&node);
+}
+
 /* --- the steady state ----------------------------------------------------------------------------------------------
  */
 static size_t slots_of(const braid_cl_context *shared) {
@@ -264,6 +294,7 @@ int main(void) {
       cmocka_unit_test(test_beside_arena),
       cmocka_unit_test(test_new_buffer_at_old_address),
       cmocka_unit_test(test_host_operands),
+      cmocka_unit_test(test_larger_than_an_object),
       cmocka_unit_test(test_nothing_is_allocated),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
