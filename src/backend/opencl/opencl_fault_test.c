@@ -1,4 +1,5 @@
-/* Devices that hang, and drivers that refuse: tasks end with a status, everything is freed, others go on. */
+/* Tasks that take long, side by side and beyond their time: those that hang end with a status, everything is freed,
+ * others go on. And recipes and tasks that are refused. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -225,6 +226,35 @@ static void test_parts_side_by_side(void **state) {
   for (int i = 0; i < 2; i++) test_node_close(&parts[i]);
 }
 
+/* A transfer of another queue does not wait for the kernel that runs. */
+static void test_copy_beside_kernel(void **state) {
+  (void)state;
+  need_device();
+  spin_steps = steps_of(0.3);
+  test_node node;
+  void *other;
+  braid_event *copied;
+  static uint8_t host[64];
+  open_spin(&node, ":memory=separate,");
+  assert_int_equal(node.backend->queue_create(node.self, &other), BRAID_OK);
+  assert_int_equal(braid_event_create(NULL, &copied), BRAID_OK);
+  braid_task write = {
+      .kind = BRAID_TASK_WRITE, .label = "write", .target = node.bindings[0], .host = host, .done = copied};
+  submit(&node, node.queue, &node.task);
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+  submit(&node, other, &write);
+  assert_int_equal(braid_event_wait(copied, 20000000000), BRAID_OK);
+  assert_int_equal(braid_event_wait(node.done, 20000000000), BRAID_OK);
+  braid_timing kernel = braid_event_timing(node.done), copy = braid_event_timing(copied);
+  if (braid_device_get_info(node.device)->compute_units > 1)
+    assert_true(copy.end_ns < kernel.end_ns);
+  else
+    print_message("skipped: the device does one thing at a time\n");
+  node.backend->queue_destroy(node.self, other);
+  braid_event_destroy(copied);
+  test_node_close(&node);
+}
+
 /* Without a hang the deadline does nothing, however many tasks there are and however long they wait. */
 static void test_deadline_of_waiting(void **state) {
   (void)state;
@@ -362,9 +392,13 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deadline),           cmocka_unit_test(test_other_part_goes_on),
-      cmocka_unit_test(test_parts_side_by_side), cmocka_unit_test(test_deadline_of_waiting),
-      cmocka_unit_test(test_refused_tasks),      cmocka_unit_test(test_wrong_recipes),
+      cmocka_unit_test(test_deadline),
+      cmocka_unit_test(test_other_part_goes_on),
+      cmocka_unit_test(test_parts_side_by_side),
+      cmocka_unit_test(test_copy_beside_kernel),
+      cmocka_unit_test(test_deadline_of_waiting),
+      cmocka_unit_test(test_refused_tasks),
+      cmocka_unit_test(test_wrong_recipes),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
