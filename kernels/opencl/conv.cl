@@ -1,36 +1,7 @@
-/* Convolutions, from `per_in` to `per_out` channels in each of `groups` groups, over three spatial dimensions.
- *
- * Output o looks at the inputs o * s - b + k * d for k below n: sizes i of the input, o of the output, n of the kernel,
- * strides s, dilations d, padding b. Images are [batch, channel, spatial], weights [output, per_in, kernel].
- * TAPS_1x1 and TAPS_3x3 fix the kernel's size, DEPTHWISE that a group has one input channel. */
+/* Convolutions forward: sizes as in window.clh. */
 #include "common.clh"
 #include "activation.clh"
-
-#define SIZES                                                                                                          \
-  index_t i0, index_t i1, index_t i2, index_t o0, index_t o1, index_t o2, int n0, int n1, int n2, int s0, int s1,      \
-      int s2, int d0, int d1, int d2, int b0, int b1, int b2, index_t batch, int groups, int per_in, int per_out
-
-#if defined(TAPS_1x1)
-#define N0 1
-#define N1 1
-#define N2 1
-#elif defined(TAPS_3x3)
-#define N0 1
-#define N1 3
-#define N2 3
-#else
-#define N0 n0
-#define N1 n1
-#define N2 n2
-#endif
-#define TAPS (N0 * N1 * N2)
-#ifdef DEPTHWISE
-#define PER_IN 1
-#else
-#define PER_IN per_in
-#endif
-#define INPUTS (i0 * i1 * i2)
-#define OUTPUTS (o0 * o1 * o2)
+#include "window.clh"
 
 /* What becomes of a sum for output channel `channel` at `place` of the output. */
 #ifdef BIAS
@@ -106,52 +77,9 @@ SIMD_KERNEL tiles(OPERANDS, SIZES, float p, float q) {
 }
 #endif
 
-/* --- in registers of a CPU, over flat images -------------------------------------------------------------------------
- * A flat image is a padded one whose lines have been split by the strides: phase r of a dimension holds its places
- * r, r + s, ... and a line of them is l long. Then what all outputs of an image read for one tap is one run of
- * memory, from the tap's offset on, output (q0, q1, q2) standing at (q0 * l1 + q1) * l2 + q2. Runs go on behind the
- * last output of a line; the results there are not stored. */
+/* --- in registers of a CPU, over flat images -------------------------------------------------------------------------- */
 #ifdef PANEL_M
 #include "panel.clh"
-
-#define LINES index_t l0, index_t l1, index_t l2
-#define PHASES0 (N0 == 1 ? 1 : s0)
-#define PHASES1 (N1 == 1 ? 1 : s1)
-#define PHASES2 (N2 == 1 ? 1 : s2)
-#define PHASE_SIZE (l0 * l1 * l2)
-#define PLANE_SIZE (PHASES0 * PHASES1 * PHASES2 * PHASE_SIZE)
-#define TAP_OFFSET(k0, k1, k2)                                                                                         \
-  ((((k0)*d0 % s0) * PHASES1 + (k1)*d1 % s1) * PHASES2 + (k2)*d2 % s2) * PHASE_SIZE +                                  \
-      (((k0)*d0 / s0) * l1 + (k1)*d1 / s1) * l2 + (k2)*d2 / s2
-
-/* Flat images of all channels: a work-item for each line of each phase; `total` elements, those behind are zeros. */
-KERNEL arrange(IN(float) x, OUT(float) flat, SIZES, LINES, index_t total, index_t lines) {
-  const index_t line = get_global_id(0);
-  if (line > lines) return;
-  if (line == lines) {
-    for (index_t i = lines * l2; i < total; i++) flat[i] = 0;
-    return;
-  }
-  const int r2 = line / (l0 * l1) % PHASES2, r1 = line / (l0 * l1 * PHASES2) % PHASES1;
-  const int r0 = line / (l0 * l1 * PHASES2 * PHASES1) % PHASES0;
-  const index_t channel = line / (l0 * l1 * PHASES2 * PHASES1 * PHASES0);
-  const index_t p0 = line / l1 % l0 * s0 + r0 - b0, p1 = line % l1 * s1 + r1 - b1;
-  OUT(float) to = flat + line * l2;
-  if (p0 < 0 || p0 >= i0 || p1 < 0 || p1 >= i1) {
-    for (index_t q = 0; q < l2; q++) to[q] = 0;
-    return;
-  }
-  IN(float) from = x + ((channel * i0 + p0) * i1 + p1) * i2;
-  /* the places q with 0 <= q * s2 + r2 - b2 < i2 */
-  const index_t begin = min(l2, r2 >= b2 ? 0 : (b2 - r2 + s2 - 1) / s2);
-  const index_t end = max(begin, min(l2, (i2 + b2 - r2 + s2 - 1) / s2));
-  for (index_t q = 0; q < begin; q++) to[q] = 0;
-  if (s2 == 1)
-    for (index_t q = begin; q < end; q++) to[q] = from[q + r2 - b2];
-  else
-    for (index_t q = begin; q < end; q++) to[q] = from[q * s2 + r2 - b2];
-  for (index_t q = end; q < l2; q++) to[q] = 0;
-}
 
 /* Where the results of a run from q on belong in an output channel; -1: nowhere. */
 #define PLACES_OF_RUN(q)                                                                                               \
@@ -160,10 +88,6 @@ KERNEL arrange(IN(float) x, OUT(float) flat, SIZES, LINES, index_t total, index_
     const index_t q0_ = ((q) + j) / l2 / l1, q1_ = ((q) + j) / l2 % l1, q2_ = ((q) + j) % l2;                          \
     places[j] = q0_ < o0 && q1_ < o1 && q2_ < o2 ? (q0_ * o1 + q1_) * o2 + q2_ : -1;                                   \
   }
-
-/* Reads PANEL_N elements of which only `left` exist. */
-#define LOAD_REST(to, from, left)                                                                                      \
-  for (int j = 0; j < PANEL_N; j++) to[j] = j < (left) ? (from)[j] : 0;
 
 /* A work-item makes PANEL_N outputs of `chunk` panels of channels; `limit`: elements of the flat images. */
 KERNEL flat(IN(float) flat_x, IN(float) packed, IN(float) bias, IN(float) added, OUT(float) y, SIZES, LINES,
@@ -177,27 +101,27 @@ KERNEL flat(IN(float) flat_x, IN(float) packed, IN(float) bias, IN(float) added,
   const index_t reach = TAP_OFFSET(N0 - 1, N1 - 1, N2 - 1) + (PHASES0 * PHASES1 * PHASES2 - 1) * PHASE_SIZE + PANEL_N;
   const index_t safe = limit - first < reach ? 0 : min((index_t)PER_IN, (limit - first - reach) / PLANE_SIZE + 1);
   PLACES_OF_RUN(run)
+  index_t offsets[MOST_TAPS];
+  for (int k0 = 0, t = 0; k0 < N0; k0++)
+    for (int k1 = 0; k1 < N1; k1++)
+      for (int k2 = 0; k2 < N2; k2++) offsets[t++] = TAP_OFFSET(k0, k1, k2);
   for (index_t m = begin; m < end; m++) {
     IN(float) a = packed + (group * panels + m) * PER_IN * TAPS * PANEL_M;
     PANEL_SUMS
     for (index_t c = 0; c < safe; c++) {
       IN(float) plane = flat_x + first + c * PLANE_SIZE;
-      for (int k0 = 0; k0 < N0; k0++)
-        for (int k1 = 0; k1 < N1; k1++)
-          for (int k2 = 0; k2 < N2; k2++, a += PANEL_M) {
-            IN(float) b = plane + TAP_OFFSET(k0, k1, k2);
-            PANEL_STEP(a, b)
-          }
+      for (int t = 0; t < TAPS; t++, a += PANEL_M) {
+        IN(float) b = plane + offsets[t];
+        PANEL_STEP(a, b)
+      }
     }
     for (index_t c = safe; c < PER_IN; c++)
-      for (int k0 = 0; k0 < N0; k0++)
-        for (int k1 = 0; k1 < N1; k1++)
-          for (int k2 = 0; k2 < N2; k2++, a += PANEL_M) {
-            const index_t at = first + c * PLANE_SIZE + TAP_OFFSET(k0, k1, k2);
-            float b[PANEL_N];
-            LOAD_REST(b, flat_x + at, limit - at)
-            PANEL_STEP(a, b)
-          }
+      for (int t = 0; t < TAPS; t++, a += PANEL_M) {
+        const index_t at = first + c * PLANE_SIZE + offsets[t];
+        float b[PANEL_N];
+        LOAD_REST(b, flat_x + at, limit - at)
+        PANEL_STEP(a, b)
+      }
     PANEL_RESULTS
     for (int i = 0; i < PANEL_M && m * PANEL_M + i < per_out; i++) {
       const index_t channel = group * per_out + m * PANEL_M + i;

@@ -32,6 +32,8 @@ static bool allows(variant v, const braid_node_desc *node, char *why, size_t why
   if (v.depthwise && conv.inputs != conv.groups)
     return braid_cl_refuse(why, why_bytes, "%lld input channels in a group, not one",
                            (long long)(conv.inputs / conv.groups));
+  if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_CL_MOST_TAPS)
+    return braid_cl_refuse(why, why_bytes, "a window of more than %d taps", BRAID_CL_MOST_TAPS);
   return braid_cl_match_taps(&conv.window, v.taps, why, why_bytes) && braid_cl_match_sizes(&conv, why, why_bytes);
 }
 

@@ -95,7 +95,58 @@ static void test_forward_sizes(void **state) {
   }
 }
 
+/* --- gradients -----------------------------------------------------------------------------------------------------
+ */
+static void backward(const shape *s, const char *only) {
+  check c;
+  int64_t output[3];
+  for (int i = 0; i < s->rank; i++) {
+    int64_t seen = (s->kernel[i] - 1) * s->dilations[i] + 1;
+    output[i] = (s->size[i] + s->pads[i] + s->pads[s->rank + i] - seen) / s->strides[i] + 1;
+  }
+  check_begin(&c);
+  braid_value_id dy = image(&c, s, s->batch, s->outputs, output);
+  braid_value_id w = image(&c, s, s->outputs, s->inputs / s->groups, s->kernel);
+  check_node(&c, "ConvGradInput", (braid_value_id[]){dy, w}, 2);
+  set_window(&c, s);
+  check_set_ints(&c, "input_shape", s->size, s->rank);
+  c.only = only;
+  check_end(&c, 1e-5);
+  check_begin(&c);
+  dy = image(&c, s, s->batch, s->outputs, output);
+  braid_value_id x = image(&c, s, s->batch, s->inputs, s->size);
+  check_node(&c, "ConvGradFilter", (braid_value_id[]){x, dy}, 2);
+  set_window(&c, s);
+  check_set_ints(&c, "kernel_shape", s->kernel, s->rank);
+  c.only = only;
+  check_end(&c, 1e-5);
+}
+
+static void test_backward(void **state) {
+  (void)state;
+  for (int rank = 1; rank <= 3; rank++)
+    for (int i = 0; i < (rank == 2 ? 8 : 2); i++) {
+      shape s = draw_shape(rank);
+      backward(&s, i ? "flat" : NULL);
+      if (i) backward(&s, "small");
+    }
+}
+
+static void test_backward_sizes(void **state) {
+  (void)state;
+  const shape shapes[] = {
+      square(2, 1, 16, 32, 14, 3, 1, 1), square(1, 1, 20, 40, 7, 1, 1, 0),   square(2, 1, 8, 24, 9, 1, 2, 0),
+      square(1, 1, 3, 16, 35, 11, 4, 2), square(2, 12, 12, 12, 11, 3, 1, 1), square(1, 6, 6, 12, 13, 5, 2, 2),
+      square(1, 2, 10, 26, 13, 3, 2, 1), square(1, 1, 3, 5, 1, 1, 1, 0),
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    backward(&shapes[i], "flat");
+    backward(&shapes[i], i == 0 || i == 2 ? NULL : "small");
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward), cmocka_unit_test(test_forward_sizes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward), cmocka_unit_test(test_forward_sizes),
+                                     cmocka_unit_test(test_backward), cmocka_unit_test(test_backward_sizes)};
   return cmocka_run_group_tests(tests, check_open, check_close);
 }

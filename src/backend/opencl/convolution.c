@@ -69,11 +69,10 @@ void braid_cl_add_lines(braid_cl_planner *p, const braid_cl_flat *flat) {
 
 void braid_cl_add_flat(braid_cl_planner *p, const braid_convolution *conv, braid_cl_taps taps, braid_cl_flat *flat) {
   if (flat->as_it_is) return;
-  braid_cl_panel panel = braid_cl_panel_of(p->traits);
   braid_cl_place to = {.kind = BRAID_CL_PIECE, .piece = braid_cl_reserve(p, flat->total, 1, sizeof(float))};
   int64_t lines = flat->lines[2] ? conv->batch * conv->inputs * flat->plane / flat->lines[2] : 0;
   braid_cl_add_launch(p, "conv", "arrange");
-  braid_cl_add_panel(p, &panel);
+  braid_cl_option(p, "-DARRANGE");
   braid_cl_add_taps(p, taps);
   braid_cl_add_place(p, &flat->place);
   braid_cl_add_place(p, &to);

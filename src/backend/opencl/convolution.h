@@ -27,6 +27,8 @@ typedef struct braid_cl_flat {
 
 /* width: elements that a run is read in. */
 braid_cl_flat braid_cl_flat_of(const braid_convolution *conv, size_t input, int64_t width);
+/* Windows of more taps do not go over flat images. */
+enum { BRAID_CL_MOST_TAPS = 256 };
 /* Reserves and launches what makes it, unless the input is one. */
 void braid_cl_add_flat(braid_cl_planner *p, const braid_convolution *conv, braid_cl_taps taps, braid_cl_flat *flat);
 void braid_cl_add_lines(braid_cl_planner *p, const braid_cl_flat *flat);
