@@ -136,6 +136,9 @@ braid_status braid_onnx_adapt_dropout(braid_onnx_call *call);
 braid_status braid_onnx_adapt_likelihood_loss(braid_onnx_call *call);
 braid_status braid_onnx_adapt_cross_entropy_loss(braid_onnx_call *call);
 
+/* Quantized ops of the domain com.microsoft, in onnx_adapt_quantized.c; *known: it is one that is carried. */
+BRAID_MUST_CHECK braid_status braid_onnx_adapt_quantized(braid_onnx_call *call, bool *known);
+
 /* The model in `source`. */
 BRAID_MUST_CHECK braid_status braid_onnx_import(braid_onnx_source *source, braid_graph **out);
 #endif

@@ -282,6 +282,34 @@ static void test_broadcast_at_an_axis(void **state) {
 }
 
 /* --- functions and branches --------------------------------------------------------------------------------------- */
+/* Those that quantizers write become ONNX's own. */
+static void quantized_model(onnx_build *build, const char *inputs) {
+  static const float scale = 0.5f;
+  begin(build, 17);
+  build->graph.initializer[build->graph.n_initializer++] = build_tensor(build, "s", 1, 1, &scale, sizeof scale);
+  build->graph.initializer[build->graph.n_initializer++] =
+      build_tensor(build, "z", ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, 1, "\3", 1);
+  build_node(build, &build->graph, "QuantizeLinear", "x s z", "q");
+  build_node(build, &build->graph, "QLinearAdd", inputs, "y")->domain = (char *)"com.microsoft";
+  build_output(build, &build->graph, "y");
+}
+
+static void test_quantized_ops(void **state) {
+  (void)state;
+  static const char *const ops[] = {"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "Add", "QuantizeLinear"};
+  onnx_build build;
+  quantized_model(&build, "q s z q s z s z");
+  braid_graph *graph = imported(&build);
+  assert_int_equal(braid_graph_node_count(graph), 5);
+  for (int i = 0; i < 5; i++) assert_string_equal(braid_graph_node(graph, i).op, ops[i]);
+  assert_string_equal(braid_graph_value(graph, braid_graph_output(graph, 0)).name, "y");
+  braid_graph_destroy(graph);
+  quantized_model(&build, "q s z q");
+  refused(&build, BRAID_INVALID_FILE, "quantized input 3 with its scale");
+  quantized_model(&build, "q s z q s z");
+  refused(&build, BRAID_INVALID_FILE, "scale and zero point of its output");
+}
+
 static Onnx__FunctionProto *add_function(onnx_build *build, const char *name, const char *inputs, const char *outputs) {
   Onnx__FunctionProto *function = build_new(build, sizeof *function);
   onnx__function_proto__init(function);
@@ -451,6 +479,7 @@ int main(void) {
       cmocka_unit_test(test_axes_become_an_input),
       cmocka_unit_test(test_softmax_of_a_matrix),
       cmocka_unit_test(test_broadcast_at_an_axis),
+      cmocka_unit_test(test_quantized_ops),
       cmocka_unit_test(test_functions_are_inlined),
       cmocka_unit_test(test_functions_that_call_themselves),
       cmocka_unit_test(test_if_keeps_the_branch_that_is_taken),

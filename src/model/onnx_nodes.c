@@ -297,8 +297,10 @@ static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *s
   BRAID_TRY(find_function(importer, node, &function));
   if (function) return import_function(importer, scope, function, node, call);
   if (node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0) {
-    BRAID_TRY(find_foreign(node, &call->op));
+    bool known = false;
     BRAID_TRY(braid_onnx_call_attrs(call, scope, node));
+    if (strcmp(node->domain, "com.microsoft") == 0) BRAID_TRY(braid_onnx_adapt_quantized(call, &known));
+    if (!known) BRAID_TRY(find_foreign(node, &call->op));
     return braid_onnx_call_emit(call);
   }
   if (strcmp(call->op, "Loop") == 0 || strcmp(call->op, "Scan") == 0)

@@ -116,6 +116,12 @@ static void lay_patch(const integer_product *p, const void *x, bool is_signed, i
   int64_t z0 = o / (v->output[1] * v->output[2]) * v->stride[0] - v->begin[0];
   int64_t y0 = o / v->output[2] % v->output[1] * v->stride[1] - v->begin[1];
   int64_t x0 = o % v->output[2] * v->stride[2] - v->begin[2];
+  if (p->inner == channels) { /* a pointwise convolution: one place of each channel */
+    bool inside = z0 >= 0 && z0 < v->input[0] && y0 >= 0 && y0 < v->input[1] && x0 >= 0 && x0 < v->input[2];
+    int64_t place = (z0 * v->input[1] + y0) * v->input[2] + x0;
+    lay_row(x, is_signed, from + place, plane, inside ? channels : 0, zero, p->padded, row);
+    return;
+  }
   for (int64_t c = 0; c < channels; c++, from += plane)
     for (int64_t z = z0, i = 0; i < v->kernel[0]; i++, z += v->dilation[0])
       for (int64_t y = y0, j = 0; j < v->kernel[1]; j++, y += v->dilation[1]) {
@@ -164,6 +170,18 @@ BRAID_VECTORIZED static void multiply_row(const int16_t *a, const int16_t *b, in
 
 /* --- results -------------------------------------------------------------------------------------------------------
  */
+/* rounded(sums * factors) + zero within [low, high]; NaN becomes the lowest number, as in the reference. */
+BRAID_VECTORIZED static void scale_sums(const int32_t *sums, int64_t count, const double *factors, int64_t step,
+                                        float zero, float low, float high, uint8_t *y) {
+  double each[kColumns];
+  for (int64_t i = 0; i < count; i++) each[i] = factors[i * step];
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) {
+    float value = (float)rint((double)sums[i] * each[i]) + zero;
+    y[i] = (uint8_t)(int32_t)(value > high ? high : value >= low ? value : low);
+  }
+}
+
 /* `count` sums of one row become output elements; the factor of element i is factors[i * step]. */
 static void put_sums(const braid_node_desc *node, const braid_cpu_args *args, const places *at, const int32_t *sums,
                      int64_t count, const double *factors, int64_t step, int64_t to) {
@@ -174,11 +192,7 @@ static void put_sums(const braid_node_desc *node, const braid_cpu_args *args, co
   bool is_signed = node->outputs[0].desc.dtype == BRAID_I8;
   float zero = (float)zero_at(node, at->y_scale + 1, input_of(node, args, at->y_scale + 1), 0);
   float low = is_signed ? INT8_MIN : 0, high = is_signed ? INT8_MAX : UINT8_MAX;
-  uint8_t *y = (uint8_t *)args->outputs[0] + to;
-  for (int64_t i = 0; i < count; i++) {
-    float value = (float)rint((double)sums[i] * factors[i * step]) + zero;
-    y[i] = (uint8_t)(int32_t)(value > high ? high : value >= low ? value : low);
-  }
+  scale_sums(sums, count, factors, step, zero, low, high, (uint8_t *)args->outputs[0] + to);
 }
 
 /* left * right / y for each row of weights. */
