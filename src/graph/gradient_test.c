@@ -17,16 +17,14 @@ static const struct {
      {"And", "Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual", "Not", "Or", "Xor"}},
     {"bits and integers",
      {"BitCast", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "ConvInteger", "MatMulInteger"}},
-    {"places, not amounts", {"ArgMax", "ArgMin", "Hardmax", "NonZero", "OneHot"}},
+    {"places, not amounts", {"ArgMax", "ArgMin", "Hardmax", "NonZero"}},
     {"depend on shapes alone", {"Constant", "ConstantOfShape", "EyeLike", "Range", "Shape", "Size"}},
-    {"rounding to few bits",
-     {"DequantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}},
+    {"rounding to few bits", {"DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}},
     {"made by fusion, after gradients", {"FusedConv", "FusedGemm"}},
     {"chosen before the run", {"If", "IfBranch"}},
     {"optimizer steps",
      {"AdamUpdate", "SgdUpdate", "ai.onnx.preview.training.Adagrad", "ai.onnx.preview.training.Adam",
       "ai.onnx.preview.training.Momentum"}},
-    {"not written", {"CumProd"}},
 };
 
 static bool is_backward(const char *name) {

@@ -22,7 +22,7 @@ def load(folder, number, what, count):
 def differs(what, got, expected):
     if got.shape != expected.shape:
         return f"{what}: shape {tuple(got.shape)}, PyTorch has {tuple(expected.shape)}"
-    if not torch.allclose(got, expected, rtol=1e-9, atol=1e-10):
+    if not torch.allclose(got, expected, rtol=1e-9, atol=1e-10, equal_nan=True):
         return f"{what}: differs by up to {(got - expected).abs().max()}"
     return None
 

@@ -55,13 +55,14 @@ static void gelu_gradient(void **state) {
 
 static void clip_gradient(void **state) {
   (void)state;
-  for (int bounds = 0; bounds < 4; bounds++) {
+  for (int bounds = 0; bounds < 5; bounds++) { /* the last: the upper one below the lower one */
     gradcheck g;
     braid_value_id y = 0, inputs[3] = {-1, -1, -1};
     gradcheck_begin(&g, "Clip");
     inputs[0] = gradcheck_input(&g, 2, (int64_t[]){6, 6}, -2, 2);
-    if (bounds & 1) inputs[1] = gradcheck_input(&g, 0, NULL, -1, -0.9);
+    if (bounds & 5) inputs[1] = gradcheck_input(&g, 0, NULL, -1, -0.9);
     if (bounds & 2) inputs[2] = gradcheck_input(&g, 0, NULL, 0.8, 1);
+    if (bounds & 4) inputs[2] = gradcheck_input(&g, 0, NULL, -1.5, -1.4);
     gradcheck_node(&g, "Clip", inputs, 3, &y, 1);
     gradcheck_end(&g, &y, 1, 1e-6);
   }

@@ -326,15 +326,23 @@ static void scan_tile(const scan *s, const lines *l, const char *x, char *y, int
   }
 }
 
-static braid_status run_scan(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  const scan *s = state;
+/* The lines along the axis that input `index` holds. */
+static braid_status lines_at_run(const braid_node_desc *node, const braid_cpu_args *args, size_t index, lines *out) {
   const braid_desc *desc = &node->inputs[0].desc;
-  int64_t axis =
-      node->inputs[1].desc.dtype == BRAID_I32 ? *(const int32_t *)args->inputs[1] : *(const int64_t *)args->inputs[1];
+  const void *held = args->inputs[index];
+  int64_t axis = node->inputs[index].desc.dtype == BRAID_I32 ? *(const int32_t *)held : *(const int64_t *)held;
   if (axis < -desc->rank || axis >= desc->rank)
     return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): axis %lld is outside [%d, %d)", node->name, node->op,
                       (long long)axis, -desc->rank, desc->rank);
-  lines l = lines_of(desc, axis);
+  *out = lines_of(desc, axis);
+  return BRAID_OK;
+}
+
+static braid_status run_scan(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  const scan *s = state;
+  lines l;
+  braid_status status = lines_at_run(node, args, 1, &l);
+  if (status != BRAID_OK) return status;
   int64_t tiles = (l.inner + kTile - 1) / kTile;
 #pragma omp parallel for schedule(static) if (l.outer * l.size * l.inner > kGrain)
   for (int64_t t = 0; t < l.outer * tiles; t++) {
@@ -350,12 +358,80 @@ static braid_status run_scan(const braid_node_desc *node, void *state, const bra
   return BRAID_OK;
 }
 
+/* --- CumProdGrad ---------------------------------------------------------------------------------------------------
+ * y_i is the product of all x_k with k <= i (k < i if exclusive), so dx_j is the product of all x_k with k < j, times
+ * the sum over the y_i that x_j is part of of dy_i and the x_k between j and i. That sum runs from the end of the line,
+ * and nothing is divided: zeros need no case of their own. */
+typedef struct scan_gradient {
+  braid_convert *load, *store;
+  size_t bytes;
+  int64_t tasks, longest; /* lines at work at once, and their elements at most: the axis is known at the run */
+  bool exclusive, reverse;
+} scan_gradient;
+
+static braid_status create_scan_gradient(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                         braid_prepared_info *info) {
+  enum { kTasks = 32 };
+  scan_gradient *s = braid_zalloc(allocator, sizeof *s);
+  if (!s) return BRAID_NO_MEMORY;
+  const braid_desc *desc = &node->inputs[0].desc;
+  for (int i = 0; i < desc->rank; i++) s->longest = desc->dims[i] > s->longest ? desc->dims[i] : s->longest;
+  s->tasks = kTasks;
+  s->load = braid_convert_find(desc->dtype, BRAID_F64);
+  s->store = braid_convert_find(BRAID_F64, desc->dtype);
+  s->bytes = braid_dtype_size(desc->dtype);
+  s->exclusive = braid_attr_int(node->attrs, "exclusive", 0) != 0;
+  s->reverse = braid_attr_int(node->attrs, "reverse", 0) != 0;
+  info->workspace_bytes = (size_t)s->tasks * 2 * (size_t)s->longest * sizeof(double);
+  *state = s;
+  return BRAID_OK;
+}
+
+/* Elements of a line lie `stride` bytes apart; `x` and `sums` have room for all of them. */
+static void scan_gradient_line(const scan_gradient *s, const char *dy_line, const char *x_line, char *dx_line,
+                               int64_t size, int64_t stride, double *x, double *sums) {
+  double carried = 0, product = 1;
+  for (int64_t i = size - 1; i >= 0; i--) {
+    int64_t at = (s->reverse ? size - 1 - i : i) * stride;
+    double dy;
+    s->load(dy_line + at, &dy, 1);
+    s->load(x_line + at, &x[i], 1);
+    sums[i] = s->exclusive ? carried : dy + carried;
+    carried = s->exclusive ? dy + x[i] * carried : x[i] * sums[i];
+  }
+  for (int64_t i = 0; i < size; i++) {
+    double dx = product * sums[i];
+    s->store(&dx, dx_line + (s->reverse ? size - 1 - i : i) * stride, 1);
+    product *= x[i];
+  }
+}
+
+static braid_status run_scan_gradient(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  const scan_gradient *s = state;
+  const char *dy = args->inputs[0], *x = args->inputs[1];
+  char *dx = args->outputs[0];
+  double *room = args->workspace;
+  lines l;
+  braid_status status = lines_at_run(node, args, 2, &l);
+  if (status != BRAID_OK) return status;
+  int64_t count = l.outer * l.inner, stride = l.inner * (int64_t)s->bytes;
+#pragma omp parallel for schedule(static) if (count * l.size > kGrain)
+  for (int64_t task = 0; task < s->tasks; task++)
+    for (int64_t line = task; line < count; line += s->tasks) {
+      int64_t offset = (line / l.inner * l.size * l.inner + line % l.inner) * (int64_t)s->bytes;
+      double *own = room + task * 2 * s->longest;
+      scan_gradient_line(s, dy + offset, x + offset, dx + offset, l.size, stride, own, own + s->longest);
+    }
+  return BRAID_OK;
+}
+
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
 static const braid_cpu_kernel kArgument = {.create = create_argument, .run = run_argument};
 static const braid_cpu_kernel kTop = {.create = create_top, .run = run_top};
 static const braid_cpu_kernel kTopGradient = {.run = run_top_gradient};
 static const braid_cpu_kernel kScan = {.create = create_scan, .run = run_scan};
+static const braid_cpu_kernel kScanGradient = {.create = create_scan_gradient, .run = run_scan_gradient};
 
 static const braid_kernel kKernels[] = {
     {.op = "ArgMax", .name = "ref_argument", .implementation = &kArgument},
@@ -364,6 +440,7 @@ static const braid_kernel kKernels[] = {
     {.op = "TopKGrad", .name = "ref_top_gradient", .implementation = &kTopGradient},
     {.op = "CumSum", .name = "ref_scan", .in_place = 1, .implementation = &kScan},
     {.op = "CumProd", .name = "ref_scan", .in_place = 1, .implementation = &kScan},
+    {.op = "CumProdGrad", .name = "ref_scan_gradient", .implementation = &kScanGradient},
 };
 
 extern const braid_cpu_table braid_cpu_ref_select;

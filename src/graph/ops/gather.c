@@ -210,31 +210,135 @@ static braid_status gather_nd_gradient(braid_gradient_context *context) {
   return add_into_zeros(context, "ScatterND", indices);
 }
 
+/* What a Scatter's gradient is made of: scattering to and gathering from the forward node's places. */
+typedef struct scattering {
+  braid_gradient_context *context;
+  const char *scatter, *gather;
+  braid_value_id x, indices, updates, y, dy;
+  int64_t axis;
+} scattering;
+
+static braid_status make(scattering *s, const char *op, braid_value_id a, braid_value_id b, braid_value_id *out) {
+  return braid_gradient_node(s->context, op, (braid_value_id[]){a, b}, 2, out, NULL);
+}
+
+static braid_status choose(scattering *s, braid_value_id condition, braid_value_id yes, braid_value_id no,
+                           braid_value_id *out) {
+  return braid_gradient_node(s->context, "Where", (braid_value_id[]){condition, yes, no}, 3, out, NULL);
+}
+
+/* 1 where a is b, else 0. */
+static braid_status equal(scattering *s, braid_value_id a, braid_value_id b, braid_value_id *out) {
+  BRAID_TRY(make(s, "Equal", a, b, out));
+  return make(s, "CastLike", *out, s->dy, out);
+}
+
+static braid_status number_like(scattering *s, double value, braid_value_id like, braid_value_id *out) {
+  const braid_desc desc = s->context->graph->values[like].desc;
+  braid_value_id shape;
+  BRAID_TRY(braid_gradient_scalar(s->context, desc.dtype, value, out));
+  BRAID_TRY(braid_gradient_ints(s->context, desc.dims, (size_t)desc.rank, &shape));
+  return make(s, "Expand", *out, shape, out);
+}
+
+static braid_status set_axis(scattering *s, braid_node_id node) {
+  if (strcmp(s->gather, "GatherElements") != 0) return BRAID_OK;
+  BRAID_TRY(braid_graph_set_int(s->context->graph, node, "axis", s->axis));
+  return braid_graph_infer_node(s->context->graph, node);
+}
+
+static braid_status scatter(scattering *s, braid_value_id into, braid_value_id updates, const char *reduction,
+                            braid_value_id *out) {
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_node(s->context, s->scatter, (braid_value_id[]){into, s->indices, updates}, 3, out, &node));
+  BRAID_TRY(set_axis(s, node));
+  return braid_graph_set_string(s->context->graph, node, "reduction", reduction);
+}
+
+static braid_status gather(scattering *s, braid_value_id from, braid_value_id *out) {
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_node(s->context, s->gather, (braid_value_id[]){from, s->indices}, 2, out, &node));
+  return set_axis(s, node);
+}
+
 /* What is written over gets none, and each update gets that of the place it was written to; of several updates of one
  * place without a reduction each gets it, since which one stays is undefined. */
-static braid_status scatter_gradient(braid_gradient_context *context, const char *scatter, const char *gather) {
-  const braid_node *forward = &context->graph->nodes[context->node];
-  const char *reduction = braid_attr_string(&forward->attrs, "reduction", "none");
-  int64_t axis = braid_attr_int(&forward->attrs, "axis", 0);
-  bool adds = strcmp(reduction, "add") == 0, elements = strcmp(gather, "GatherElements") == 0;
-  if (!adds && strcmp(reduction, "none") != 0)
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): has no gradient with reduction %s", forward->name, scatter,
-                      reduction);
-  braid_value_id dy = braid_gradient_of_output(context, 0), indices = braid_gradient_input(context, 1), gradient = dy;
-  braid_node_id node;
-  if (braid_gradient_wanted(context, 0)) {
+static braid_status written_gradient(scattering *s, bool adds) {
+  braid_value_id gradient = s->dy, zeros;
+  if (braid_gradient_wanted(s->context, 0)) {
     if (!adds) {
-      braid_value_id inputs[3] = {dy, indices};
-      BRAID_TRY(zeros_like(context, braid_gradient_input(context, 2), &inputs[2]));
-      BRAID_TRY(braid_gradient_node(context, scatter, inputs, 3, &gradient, &node));
-      if (elements) BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", axis));
+      BRAID_TRY(number_like(s, 0, s->updates, &zeros));
+      BRAID_TRY(scatter(s, s->dy, zeros, "none", &gradient));
     }
-    BRAID_TRY(braid_gradient_give(context, 0, gradient));
+    BRAID_TRY(braid_gradient_give(s->context, 0, gradient));
   }
-  if (!braid_gradient_wanted(context, 2)) return BRAID_OK;
-  BRAID_TRY(braid_gradient_node(context, gather, (braid_value_id[]){dy, indices}, 2, &gradient, &node));
-  if (elements) BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", axis));
-  return braid_gradient_give(context, 2, gradient);
+  if (!braid_gradient_wanted(s->context, 2)) return BRAID_OK;
+  BRAID_TRY(gather(s, s->dy, &gradient));
+  return braid_gradient_give(s->context, 2, gradient);
+}
+
+/* x gets dy times the updates of its place. An update gets dy times x and the other updates: with 1 for 0 and the zeros
+ * counted, the product of all over itself where the other updates hold no zero, else 0. */
+static braid_status multiplied_gradient(scattering *s) {
+  braid_value_id one, zero, ones, product, part, is_zero, z, zeros, safe, others;
+  if (braid_gradient_wanted(s->context, 0)) {
+    BRAID_TRY(number_like(s, 1, s->x, &ones));
+    BRAID_TRY(scatter(s, ones, s->updates, "mul", &product));
+    BRAID_TRY(make(s, "Mul", s->dy, product, &part));
+    BRAID_TRY(braid_gradient_give(s->context, 0, part));
+  }
+  if (!braid_gradient_wanted(s->context, 2)) return BRAID_OK;
+  braid_dtype dtype = s->context->graph->values[s->dy].desc.dtype;
+  BRAID_TRY(braid_gradient_scalar(s->context, dtype, 0, &zero));
+  BRAID_TRY(braid_gradient_scalar(s->context, dtype, 1, &one));
+  BRAID_TRY(make(s, "Equal", s->updates, zero, &is_zero));
+  BRAID_TRY(make(s, "CastLike", is_zero, s->dy, &z));
+  BRAID_TRY(number_like(s, 0, s->x, &zeros));
+  BRAID_TRY(scatter(s, zeros, z, "add", &zeros));
+  BRAID_TRY(gather(s, zeros, &zeros));
+  BRAID_TRY(choose(s, is_zero, one, s->updates, &safe));
+  BRAID_TRY(scatter(s, s->x, safe, "mul", &product));
+  BRAID_TRY(make(s, "Mul", s->dy, product, &product));
+  BRAID_TRY(gather(s, product, &others));
+  BRAID_TRY(make(s, "Div", others, safe, &others));
+  BRAID_TRY(make(s, "Equal", z, zeros, &part)); /* no zero but its own */
+  BRAID_TRY(choose(s, part, others, zero, &part));
+  return braid_gradient_give(s->context, 2, part);
+}
+
+/* In equal shares to x and the updates that are the extreme of their place. */
+static braid_status extreme_gradient(scattering *s) {
+  braid_value_id x_mask, update_mask, there, ties, share, part;
+  BRAID_TRY(equal(s, s->x, s->y, &x_mask));
+  BRAID_TRY(gather(s, s->y, &there));
+  BRAID_TRY(equal(s, s->updates, there, &update_mask));
+  BRAID_TRY(scatter(s, x_mask, update_mask, "add", &ties));
+  BRAID_TRY(make(s, "Div", s->dy, ties, &share));
+  if (braid_gradient_wanted(s->context, 0)) {
+    BRAID_TRY(make(s, "Mul", share, x_mask, &part));
+    BRAID_TRY(braid_gradient_give(s->context, 0, part));
+  }
+  if (!braid_gradient_wanted(s->context, 2)) return BRAID_OK;
+  BRAID_TRY(gather(s, share, &part));
+  BRAID_TRY(make(s, "Mul", part, update_mask, &part));
+  return braid_gradient_give(s->context, 2, part);
+}
+
+static braid_status scatter_gradient(braid_gradient_context *context, const char *scatter, const char *gather) {
+  const braid_attrs *attrs = &context->graph->nodes[context->node].attrs;
+  const char *reduction = braid_attr_string(attrs, "reduction", "none");
+  scattering s = {.context = context,
+                  .scatter = scatter,
+                  .gather = gather,
+                  .x = braid_gradient_input(context, 0),
+                  .indices = braid_gradient_input(context, 1),
+                  .updates = braid_gradient_input(context, 2),
+                  .y = braid_gradient_output(context, 0),
+                  .dy = braid_gradient_of_output(context, 0),
+                  .axis = braid_attr_int(attrs, "axis", 0)};
+  if (strcmp(reduction, "mul") == 0) return multiplied_gradient(&s);
+  if (strcmp(reduction, "min") == 0 || strcmp(reduction, "max") == 0) return extreme_gradient(&s);
+  return written_gradient(&s, strcmp(reduction, "add") == 0);
 }
 
 static braid_status scatter_elements_gradient(braid_gradient_context *context) {
@@ -262,6 +366,28 @@ static braid_status infer_one_hot(const braid_infer *infer) {
   if (size < 0) return braid_infer_fail(infer, "the depth is %lld", (long long)size);
   for (int i = 0; i <= indices->rank; i++) dims[i] = i == axis ? size : indices->dims[i - (i > axis)];
   return braid_infer_output(infer, 0, values->dtype, indices->rank + 1, dims);
+}
+
+/* Each of the two values gets what flows to its places, which another OneHot tells. */
+static braid_status one_hot_gradient(braid_gradient_context *context) {
+  braid_value_id dy = braid_gradient_of_output(context, 0), sums[2], axis, gradient;
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_ints(context, (int64_t[]){0}, 1, &axis));
+  for (size_t i = 0; i < 2; i++) {
+    braid_value_id inputs[3] = {braid_gradient_input(context, 0), braid_gradient_input(context, 1)}, mask;
+    BRAID_TRY(braid_gradient_ints(context, (int64_t[]){i == 0, i == 1}, 2, &inputs[2]));
+    BRAID_TRY(braid_gradient_node(context, "CastLike", (braid_value_id[]){inputs[2], dy}, 2, &inputs[2], NULL));
+    BRAID_TRY(braid_gradient_node(context, "OneHot", inputs, 3, &mask, &node));
+    BRAID_TRY(braid_gradient_copy_attrs(context, node));
+    BRAID_TRY(braid_gradient_node(context, "Mul", (braid_value_id[]){dy, mask}, 2, &mask, NULL));
+    BRAID_TRY(braid_gradient_node(context, "ReduceSum", (braid_value_id[]){mask}, 1, &mask, &node));
+    BRAID_TRY(braid_graph_set_int(context->graph, node, "keepdims", 0));
+    BRAID_TRY(braid_graph_infer_node(context->graph, node));
+    BRAID_TRY(braid_gradient_node(context, "Unsqueeze", (braid_value_id[]){mask, axis}, 2, &sums[i], NULL));
+  }
+  BRAID_TRY(braid_gradient_node(context, "Concat", sums, 2, &gradient, &node));
+  BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", 0));
+  return braid_gradient_give(context, 2, gradient);
 }
 
 static braid_status infer_trilu(const braid_infer *infer) {
@@ -366,7 +492,7 @@ static const braid_op kOps[] = {
     {"GatherGrad", 2, 2, 1, 1, 0, infer_gather_grad, NULL, NULL},
     {"GatherND", 2, 2, 1, 1, 0, infer_gather_nd, NULL, gather_nd_gradient},
     {"NonZero", 1, 1, 1, 1, 0, infer_non_zero, NULL, NULL},
-    {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, NULL, NULL},
+    {"OneHot", 3, 3, 1, 1, 0, infer_one_hot, NULL, one_hot_gradient},
     {"ReverseSequence", 2, 2, 1, 1, 0, infer_reverse_sequence, NULL, reverse_sequence_gradient},
     {"ScatterElements", 3, 3, 1, 1, 0, infer_scatter_elements, NULL, scatter_elements_gradient},
     {"ScatterND", 3, 3, 1, 1, 0, infer_scatter_nd, NULL, scatter_nd_gradient},

@@ -258,32 +258,25 @@ static braid_status infer_tile(const braid_infer *infer) {
   return braid_infer_output(infer, 0, x->dtype, x->rank, dims);
 }
 
-/* dy as [repeats0, size0, repeats1, size1 ...], summed over the repeats; dimensions that are not repeated need no pair.
- */
+/* Each repeated dimension on its own: dy as [before, repeats, from this dimension on], summed over the repeats. */
 static braid_status tile_gradient(braid_gradient_context *context) {
   const braid_desc x = context->graph->values[braid_gradient_input(context, 0)].desc;
   const braid_desc y = context->graph->values[braid_gradient_output(context, 0)].desc;
-  int64_t dims[2 * BRAID_MAX_RANK], axes[BRAID_MAX_RANK];
-  size_t rank = 0, repeated = 0;
-  for (int i = 0; i < x.rank; i++) {
-    if (x.dims[i] != y.dims[i]) {
-      axes[repeated++] = (int64_t)rank;
-      dims[rank++] = x.dims[i] ? y.dims[i] / x.dims[i] : 0;
-    }
-    dims[rank++] = x.dims[i];
-  }
   braid_value_id gradient = braid_gradient_of_output(context, 0), list;
-  if (!repeated) return braid_gradient_give(context, 0, gradient);
-  if (rank > BRAID_MAX_RANK)
-    return braid_fail(BRAID_UNSUPPORTED,
-                      "node %.120s (Tile): its gradient takes %zu dimensions, at most %d are carried",
-                      context->graph->nodes[context->node].name, rank, BRAID_MAX_RANK);
-  BRAID_TRY(braid_gradient_ints(context, dims, rank, &list));
-  BRAID_TRY(braid_gradient_node(context, "Reshape", (braid_value_id[]){gradient, list}, 2, &gradient, NULL));
-  BRAID_TRY(braid_gradient_ints(context, axes, repeated, &list));
-  braid_node_id node;
-  BRAID_TRY(braid_gradient_node(context, "ReduceSum", (braid_value_id[]){gradient, list}, 2, &gradient, &node));
-  BRAID_TRY(braid_graph_set_int(context->graph, node, "keepdims", 0));
+  int64_t before = 1, behind = braid_desc_count(&y);
+  if (braid_desc_same_shape(&x, &y)) return braid_gradient_give(context, 0, gradient);
+  if (behind == 0) BRAID_TRY(braid_gradient_scalar(context, x.dtype, 0, &gradient));
+  for (int i = 0; behind > 0 && i < x.rank; before *= x.dims[i++]) {
+    behind /= y.dims[i];
+    if (x.dims[i] == y.dims[i]) continue;
+    BRAID_TRY(braid_gradient_ints(context, (int64_t[]){before, y.dims[i] / x.dims[i], x.dims[i] * behind}, 3, &list));
+    BRAID_TRY(braid_gradient_node(context, "Reshape", (braid_value_id[]){gradient, list}, 2, &gradient, NULL));
+    BRAID_TRY(braid_gradient_ints(context, (int64_t[]){1}, 1, &list));
+    BRAID_TRY(braid_gradient_node(context, "ReduceSum", (braid_value_id[]){gradient, list}, 2, &gradient, NULL));
+  }
+  BRAID_TRY(braid_gradient_ints(context, x.dims, (size_t)x.rank, &list));
+  const char *op = braid_desc_count(&y) ? "Reshape" : "Expand"; /* nothing came: zeros */
+  BRAID_TRY(braid_gradient_node(context, op, (braid_value_id[]){gradient, list}, 2, &gradient, NULL));
   return braid_gradient_give(context, 0, gradient);
 }
 
@@ -353,6 +346,23 @@ static braid_status cut_gradient(braid_gradient_context *context, int rank, cons
   return braid_gradient_node(context, "Pad", inputs, 2, gradient, NULL);
 }
 
+/* The constant gets what flows to the places that hold it: zeros padded with ones tell which. */
+static braid_status give_constant(braid_gradient_context *context, const braid_desc *x, const int64_t *begin,
+                                  const int64_t *end) {
+  int64_t pads[2 * BRAID_MAX_RANK];
+  for (int i = 0; i < x->rank; i++) pads[i] = begin[i], pads[x->rank + i] = end[i];
+  braid_value_id inputs[3], shape, mask;
+  BRAID_TRY(braid_gradient_scalar(context, x->dtype, 0, &inputs[0]));
+  BRAID_TRY(braid_gradient_ints(context, x->dims, (size_t)x->rank, &shape));
+  BRAID_TRY(braid_gradient_node(context, "Expand", (braid_value_id[]){inputs[0], shape}, 2, &inputs[0], NULL));
+  BRAID_TRY(braid_gradient_ints(context, pads, 2 * (size_t)x->rank, &inputs[1]));
+  BRAID_TRY(braid_gradient_scalar(context, x->dtype, 1, &inputs[2]));
+  BRAID_TRY(braid_gradient_node(context, "Pad", inputs, 3, &mask, NULL));
+  braid_value_id factors[2] = {braid_gradient_of_output(context, 0), mask};
+  BRAID_TRY(braid_gradient_node(context, "Mul", factors, 2, &mask, NULL));
+  return braid_gradient_give_reduced(context, 2, mask);
+}
+
 /* Otherwise Pad is a Gather along every padded axis, with fixed indices, and so its gradient adds up what came from the
  * same place. */
 static braid_status scatter_gradient(braid_gradient_context *context, const braid_desc *x, const braid_desc *y,
@@ -385,9 +395,8 @@ static braid_status pad_gradient(braid_gradient_context *context) {
   const char *mode = braid_attr_string(&forward->attrs, "mode", "constant");
   bool constant = strcmp(mode, "constant") == 0;
   int64_t begin[BRAID_MAX_RANK], end[BRAID_MAX_RANK];
-  if (constant && braid_gradient_wanted(context, 2))
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (Pad): has no gradient by the constant", forward->name);
   BRAID_TRY(pad_lists(&(braid_infer){context->graph, forward}, &x, begin, end));
+  if (constant && braid_gradient_wanted(context, 2)) BRAID_TRY(give_constant(context, &x, begin, end));
   braid_value_id gradient = braid_gradient_of_output(context, 0);
   if (constant)
     BRAID_TRY(cut_gradient(context, x.rank, begin, end, &gradient));

@@ -4,8 +4,8 @@
 
 #include "base/try.h"
 #include "graph/geometry.h"
-#include "graph/gradient.h"
 #include "graph/onnx_dtype.h"
+#include "graph/ops/movement.h"
 
 static bool is_quantized(braid_dtype dtype) {
   return dtype == BRAID_I8 || dtype == BRAID_U8 || dtype == BRAID_I16 || dtype == BRAID_U16;
@@ -186,9 +186,63 @@ static int64_t conv_macs(const braid_graph *graph, const braid_node *node) {
   return braid_desc_count(&graph->values[node->outputs[0]].desc) * (w->dims[0] ? braid_desc_count(w) / w->dims[0] : 0);
 }
 
+/* --- gradient ----------------------------------------------------------------------------------------------------- */
+/* A sum over what shares a scale: `value`, of x's shape, becomes one number, one per step of the axis, or one per
+ * block.
+ */
+static braid_status sum_to_scale(braid_gradient_context *context, braid_value_id value, braid_value_id *out) {
+  braid_graph *graph = context->graph;
+  const braid_attrs *attrs = &graph->nodes[context->node].attrs;
+  const braid_desc x = graph->values[value].desc, scale = graph->values[braid_gradient_input(context, 1)].desc;
+  int64_t block = braid_attr_int(attrs, "block_size", 0), axis = braid_attr_int(attrs, "axis", 1);
+  int64_t dims[4] = {1, 1, 1, 1}, pads[2 * BRAID_MAX_RANK] = {0}; /* outer, blocks, in a block, inner */
+  braid_value_id list;
+  *out = value;
+  bool single = !block && braid_desc_count(&scale) == 1;
+  if (axis < 0) axis += x.rank;
+  for (int i = 0; !single && i < x.rank; i++) dims[i < axis ? 0 : i == axis ? 1 : 3] *= x.dims[i];
+  if (single) dims[0] = braid_desc_count(&x);
+  if (block) {
+    int64_t blocks = scale.dims[axis];
+    pads[x.rank + axis] = blocks * block - x.dims[axis];
+    dims[1] = blocks, dims[2] = block;
+    BRAID_TRY(braid_gradient_ints(context, pads, 2 * (size_t)x.rank, &list));
+    if (pads[x.rank + axis])
+      BRAID_TRY(braid_gradient_node(context, "Pad", (braid_value_id[]){*out, list}, 2, out, NULL));
+  }
+  BRAID_TRY(braid_gradient_ints(context, dims, 4, &list));
+  BRAID_TRY(braid_gradient_node(context, "Reshape", (braid_value_id[]){*out, list}, 2, out, NULL));
+  BRAID_TRY(block ? braid_gradient_ints(context, (int64_t[]){2}, 1, &list)
+                  : braid_gradient_ints(context, (int64_t[]){0, 2, 3}, 3, &list));
+  BRAID_TRY(braid_gradient_node(context, "ReduceSum", (braid_value_id[]){*out, list}, 2, out, NULL));
+  BRAID_TRY(braid_gradient_ints(context, scale.dims, (size_t)scale.rank, &list));
+  return braid_gradient_node(context, "Reshape", (braid_value_id[]){*out, list}, 2, out, NULL);
+}
+
+/* By the scale: dy (x - zero_point), and what is in parentheses is x with ones for scales. */
+static braid_status dequantize_gradient(braid_gradient_context *context) {
+  const braid_desc scale = context->graph->values[braid_gradient_input(context, 1)].desc;
+  braid_value_id inputs[3] = {braid_gradient_input(context, 0), -1, braid_gradient_input(context, 2)}, shape, part;
+  braid_node_id node;
+  if (!braid_gradient_wanted(context, 1)) return BRAID_OK;
+  BRAID_TRY(braid_gradient_scalar(context, scale.dtype, 1, &inputs[1]));
+  BRAID_TRY(braid_gradient_ints(context, scale.dims, (size_t)scale.rank, &shape));
+  BRAID_TRY(braid_gradient_node(context, "Expand", (braid_value_id[]){inputs[1], shape}, 2, &inputs[1], NULL));
+  BRAID_TRY(braid_gradient_node(context, "DequantizeLinear", inputs, 3, &part, &node));
+  BRAID_TRY(braid_gradient_copy_attrs(context, node));
+  braid_value_id factors[2] = {braid_gradient_of_output(context, 0), part};
+  BRAID_TRY(braid_gradient_node(context, "Mul", factors, 2, &part, NULL));
+  BRAID_TRY(sum_to_scale(context, part, &part));
+  if (context->graph->values[part].desc.dtype != scale.dtype) {
+    braid_value_id like[2] = {part, braid_gradient_input(context, 1)};
+    BRAID_TRY(braid_gradient_node(context, "CastLike", like, 2, &part, NULL));
+  }
+  return braid_gradient_give(context, 1, part);
+}
+
 static const braid_op kOps[] = {
     {"ConvInteger", 2, 4, 1, 1, 0, infer_conv_integer, conv_macs, NULL},
-    {"DequantizeLinear", 2, 3, 1, 1, 0, infer_dequantize, NULL, NULL},
+    {"DequantizeLinear", 2, 3, 1, 1, 0, infer_dequantize, NULL, dequantize_gradient},
     {"DynamicQuantizeLinear", 1, 1, 3, 3, 0, infer_dynamic_quantize, NULL, NULL},
     {"MatMulInteger", 2, 4, 1, 1, 0, infer_matmul_integer, matmul_macs, NULL},
     {"QLinearConv", 8, 9, 1, 1, 0, infer_qlinear_conv, conv_macs, NULL},

@@ -55,16 +55,34 @@ static braid_status infer_top_gradient(const braid_infer *infer) {
   return braid_infer_output(infer, 0, dy->dtype, dy->rank, dims);
 }
 
-/* The axis may be computed from data: it does not change the shape. */
-static braid_status infer_scan(const braid_infer *infer) {
-  BRAID_TRY(braid_infer_type(infer, 0, kNumber));
-  BRAID_TRY(braid_infer_type(infer, 1, BRAID_TYPE(I32) | BRAID_TYPE(I64)));
+/* The axis, input `index`, may be computed from data: it does not change the shape. */
+static braid_status infer_along(const braid_infer *infer, uint32_t types, size_t index) {
+  BRAID_TRY(braid_infer_type(infer, 0, types));
+  BRAID_TRY(braid_infer_type(infer, index, BRAID_TYPE(I32) | BRAID_TYPE(I64)));
   const braid_desc *x = braid_infer_input(infer, 0);
-  const braid_tensor *known = braid_infer_constant(infer, 1);
+  const braid_tensor *known = braid_infer_constant(infer, index);
   int axis;
-  if (braid_desc_count(braid_infer_input(infer, 1)) != 1) return braid_infer_fail(infer, "the axis is not one number");
+  if (braid_desc_count(braid_infer_input(infer, index)) != 1)
+    return braid_infer_fail(infer, "the axis is not one number");
   if (known) BRAID_TRY(braid_infer_axis(infer, braid_tensor_get_i64(known, 0), x->rank, &axis));
   return braid_infer_output(infer, 0, x->dtype, x->rank, x->dims);
+}
+
+static braid_status infer_scan(const braid_infer *infer) {
+  return infer_along(infer, kNumber, 1);
+}
+
+/* CumProdGrad(dy, x, axis), with CumProd's attributes. */
+static braid_status infer_product_gradient(const braid_infer *infer) {
+  BRAID_TRY(infer_along(infer, kFloat, 2));
+  BRAID_TRY(braid_infer_same_type(infer, 1, 0));
+  if (braid_desc_same_shape(braid_infer_input(infer, 0), braid_infer_input(infer, 1))) return BRAID_OK;
+  return braid_infer_fail(infer, "the output's gradient has not the input's shape");
+}
+
+/* Twice along each line: the sums from its end, and the products from its start. */
+static int64_t product_gradient_macs(const braid_graph *graph, const braid_node *node) {
+  return 2 * braid_desc_count(&graph->values[node->inputs[0]].desc);
 }
 
 /* --- gradients -----------------------------------------------------------------------------------------------------
@@ -73,12 +91,10 @@ static braid_status top_gradient(braid_gradient_context *context) {
   const braid_node *forward = &context->graph->nodes[context->node];
   const braid_desc x = context->graph->values[forward->inputs[0]].desc;
   int64_t axis = braid_attr_int(&forward->attrs, "axis", -1);
-  braid_value_id dy = braid_gradient_of_output(context, 0), indices = braid_gradient_output(context, 1), dx;
+  braid_value_id dy = braid_gradient_of_output(context, 0), indices, dx;
   braid_node_id node;
   if (dy < 0) return BRAID_OK;
-  if (indices < 0)
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (TopK): its gradient needs the indices, which are left out",
-                      forward->name);
+  BRAID_TRY(braid_gradient_add_output(context, 1, &indices));
   if (axis < 0) axis += x.rank;
   BRAID_TRY(braid_gradient_node(context, "TopKGrad", (braid_value_id[]){dy, indices}, 2, &dx, &node));
   BRAID_TRY(braid_graph_set_int(context->graph, node, "axis", axis));
@@ -98,6 +114,16 @@ static braid_status cumulative_sum_gradient(braid_gradient_context *context) {
   return braid_gradient_give(context, 0, dx);
 }
 
+static braid_status cumulative_product_gradient(braid_gradient_context *context) {
+  braid_value_id inputs[] = {braid_gradient_of_output(context, 0), braid_gradient_input(context, 0),
+                             braid_gradient_input(context, 1)};
+  braid_value_id dx;
+  braid_node_id node;
+  BRAID_TRY(braid_gradient_node(context, "CumProdGrad", inputs, 3, &dx, &node));
+  BRAID_TRY(braid_gradient_copy_attrs(context, node));
+  return braid_gradient_give(context, 0, dx);
+}
+
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
 static const braid_op kOps[] = {
@@ -106,7 +132,8 @@ static const braid_op kOps[] = {
     {"TopK", 2, 2, 1, 2, 0, infer_top, NULL, top_gradient},
     {"TopKGrad", 2, 2, 1, 1, 0, infer_top_gradient, NULL, NULL},
     {"CumSum", 2, 2, 1, 1, 0, infer_scan, NULL, cumulative_sum_gradient},
-    {"CumProd", 2, 2, 1, 1, 0, infer_scan, NULL, NULL},
+    {"CumProd", 2, 2, 1, 1, 0, infer_scan, NULL, cumulative_product_gradient},
+    {"CumProdGrad", 3, 3, 1, 1, 0, infer_product_gradient, product_gradient_macs, NULL},
 };
 
 extern const braid_op_family braid_ops_select;

@@ -128,20 +128,37 @@ static braid_status step_gradient(braid_gradient_context *context) {
   return BRAID_OK;
 }
 
-/* What flows to a bound is what was cut off at it. */
-static braid_status give_bound(braid_gradient_context *context, size_t index, const char *compare) {
-  if (!braid_gradient_wanted(context, index)) return BRAID_OK;
-  braid_value_id x = braid_gradient_input(context, 0), bound = braid_gradient_input(context, index);
-  braid_value_id dy = braid_gradient_of_output(context, 0), cut, zero, part;
-  BRAID_TRY(braid_gradient_node(context, compare, (braid_value_id[]){x, bound}, 2, &cut, NULL));
+/* What flows to a bound is what was cut off at it; an x that is the bound keeps its gradient, as with PyTorch's bounds
+ * that are numbers. The upper one is applied last: below the lower one, it cuts all. */
+static braid_status give_bound(braid_gradient_context *context, size_t index, braid_value_id cut) {
+  braid_value_id dy = braid_gradient_of_output(context, 0), zero, part;
   BRAID_TRY(braid_gradient_scalar(context, context->graph->values[dy].desc.dtype, 0, &zero));
   BRAID_TRY(braid_gradient_node(context, "Where", (braid_value_id[]){cut, dy, zero}, 3, &part, NULL));
   return braid_gradient_give_reduced(context, index, part);
 }
 
+static braid_status give_low(braid_gradient_context *context) {
+  braid_value_id x = braid_gradient_input(context, 0), low = braid_gradient_input(context, 1);
+  braid_value_id high = braid_gradient_input(context, 2), cut, open;
+  BRAID_TRY(braid_gradient_node(context, "Less", (braid_value_id[]){x, low}, 2, &cut, NULL));
+  if (high >= 0) {
+    BRAID_TRY(braid_gradient_node(context, "Less", (braid_value_id[]){low, high}, 2, &open, NULL));
+    BRAID_TRY(braid_gradient_node(context, "And", (braid_value_id[]){cut, open}, 2, &cut, NULL));
+  }
+  return give_bound(context, 1, cut);
+}
+
+static braid_status give_high(braid_gradient_context *context) {
+  braid_value_id x = braid_gradient_input(context, 0), low = braid_gradient_input(context, 1);
+  braid_value_id high = braid_gradient_input(context, 2), cut;
+  if (low >= 0) BRAID_TRY(braid_gradient_node(context, "Max", (braid_value_id[]){x, low}, 2, &x, NULL));
+  BRAID_TRY(braid_gradient_node(context, "Greater", (braid_value_id[]){x, high}, 2, &cut, NULL));
+  return give_bound(context, 2, cut);
+}
+
 static braid_status clip_gradient(braid_gradient_context *context) {
-  BRAID_TRY(give_bound(context, 1, "Less"));
-  BRAID_TRY(give_bound(context, 2, "Greater"));
+  if (braid_gradient_wanted(context, 1)) BRAID_TRY(give_low(context));
+  if (braid_gradient_wanted(context, 2)) BRAID_TRY(give_high(context));
   if (!braid_gradient_wanted(context, 0)) return BRAID_OK;
   braid_value_id inputs[] = {braid_gradient_of_output(context, 0), braid_gradient_input(context, 0),
                              braid_gradient_input(context, 1), braid_gradient_input(context, 2)};
