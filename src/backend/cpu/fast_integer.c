@@ -266,6 +266,58 @@ static void run_conv(const integer_product *p, const braid_node_desc *node, cons
   }
 }
 
+/* sums[i] += weight * (x - zero) at the places from + i * step that lie within a line of `width`. */
+BRAID_VECTORIZED static void add_line(const void *x, bool is_signed, int64_t line, int64_t width, int64_t from,
+                                      int64_t step, int64_t count, int32_t weight, int32_t zero, int32_t *sums) {
+  int64_t first = from < 0 ? (-from + step - 1) / step : 0;
+  int64_t end = from < width ? (width - from + step - 1) / step : 0;
+  if (end > count) end = count;
+  int64_t start = line + from;
+  if (is_signed)
+    for (int64_t i = first; i < end; i++) sums[i] += weight * (((const int8_t *)x)[start + i * step] - zero);
+  else
+    for (int64_t i = first; i < end; i++) sums[i] += weight * (((const uint8_t *)x)[start + i * step] - zero);
+}
+
+/* Up to kColumns outputs of one line, of a filter that looks at one channel. */
+static void sum_line(const integer_product *p, const void *x, bool is_signed, int64_t from, int64_t line, int64_t at,
+                     int64_t count, int32_t zero, const int16_t *weights, int32_t *sums) {
+  const braid_window *v = &p->conv.window;
+  int64_t z = line / v->output[1] * v->stride[0] - v->begin[0], y0 = line % v->output[1] * v->stride[1] - v->begin[1];
+  memset(sums, 0, (size_t)count * sizeof *sums);
+  for (int64_t i = 0; i < v->kernel[0]; i++, z += v->dilation[0])
+    for (int64_t j = 0, y = y0; j < v->kernel[1]; j++, y += v->dilation[1]) {
+      if (z < 0 || z >= v->input[0] || y < 0 || y >= v->input[1]) continue;
+      for (int64_t l = 0; l < v->kernel[2]; l++)
+        add_line(x, is_signed, from + (z * v->input[1] + y) * v->input[2], v->input[2],
+                 at * v->stride[2] - v->begin[2] + l * v->dilation[2], v->stride[2], count,
+                 weights[(i * v->kernel[1] + j) * v->kernel[2] + l], zero, sums);
+    }
+}
+
+/* Filters that look at one channel each gain nothing from patches: their sums are made line by line. */
+static void run_depthwise(const integer_product *p, const braid_node_desc *node, const braid_cpu_args *args,
+                          const int16_t *weights, const double *factors) {
+  const braid_window *v = &p->conv.window;
+  const int32_t *bias = p->at.y_scale && given(node, 8) ? args->inputs[8] : NULL;
+  bool is_signed = node->inputs[p->at.left].desc.dtype == BRAID_I8;
+  int32_t zero = zero_at(node, p->at.left_zero, input_of(node, args, p->at.left_zero), 0);
+  int64_t lines = v->output[0] * v->output[1], plane = braid_window_inputs(v);
+#pragma omp parallel for schedule(static) if (p->pieces * p->rows * p->inner * p->columns > 1 << 16)
+  for (int64_t task = 0; task < p->pieces * p->rows; task++) {
+    int64_t piece = task / p->rows, filter = piece % p->conv.groups * p->rows + task % p->rows;
+    for (int64_t line = 0; line < lines; line++)
+      for (int64_t at = 0; at < v->output[2]; at += kColumns) {
+        int32_t sums[kColumns];
+        int64_t count = v->output[2] - at < kColumns ? v->output[2] - at : kColumns;
+        sum_line(p, args->inputs[p->at.left], is_signed, piece * plane, line, at, count, zero,
+                 weights + filter * p->padded, sums);
+        for (int64_t i = 0; bias && i < count; i++) sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)bias[filter]);
+        put_sums(node, args, &p->at, sums, count, factors + filter, 0, task * p->columns + line * v->output[2] + at);
+      }
+  }
+}
+
 static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const integer_product *p = state;
   int16_t *weights = p->weights;
@@ -275,7 +327,8 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
     lay_weights(p, node, args->inputs[p->at.right], input_of(node, args, p->at.right_zero), weights);
   }
   make_factors(p, node, args, factors);
-  (p->convolves ? run_conv : run_matmul)(p, node, args, weights, factors);
+  bool depthwise = p->convolves && p->conv.inputs == p->conv.groups;
+  (depthwise ? run_depthwise : p->convolves ? run_conv : run_matmul)(p, node, args, weights, factors);
   return BRAID_OK;
 }
 
