@@ -154,8 +154,9 @@ static bool waits_are_done(const braid_task *task) {
 
 /* A task's time counts from when it is first in line and what it waits for is done. */
 static bool is_hung(braid_cl_queue *queue, const braid_cl_slot *slot) {
-  int64_t limit = braid_cl_limit_ns(queue), now = braid_now_ns();
+  int64_t limit = braid_cl_limit_ns(queue);
   if (!limit) return false;
+  int64_t now = braid_now_ns();
   if (queue->watched != queue->ended + 1 || !waits_are_done(slot->task)) {
     queue->watched = queue->ended + 1;
     queue->watched_ns = now;

@@ -8,7 +8,7 @@
 #include "backend/opencl/test_node.h"
 #include "base/clock.h"
 
-enum { kRounds = 60, kTasks = 400, kSmall = 16, kLarge = 1 << 20, kKernels = 40 };
+enum { kRounds = 200, kTasks = 400, kSmall = 16, kLarge = 1 << 20, kKernels = 20 };
 
 /* The same without us: a kernel of the same program and a queue of its own. */
 typedef struct bare_program {
