@@ -3,13 +3,25 @@
 
 #include "backend/opencl/device.h"
 
+/* clang-format off */
 static const braid_cl_family *const kFamilies[] = {
-    &braid_cl_elementwise, &braid_cl_reduce, &braid_cl_movement, &braid_cl_shape,     &braid_cl_gather,
-    &braid_cl_matmul,      &braid_cl_conv,   &braid_cl_pool,     &braid_cl_norm,      &braid_cl_softmax,
-    &braid_cl_elementwise, &braid_cl_reduce, &braid_cl_movement, &braid_cl_shape,     &braid_cl_gather,
-    &braid_cl_matmul,      &braid_cl_conv,   &braid_cl_pool,     &braid_cl_norm,      &braid_cl_softmax,
-    &braid_cl_loss,        &braid_cl_layout, &braid_cl_dropout,  &braid_cl_conv_grad, &braid_cl_optimizer,
+    &braid_cl_elementwise,
+    &braid_cl_reduce,
+    &braid_cl_movement,
+    &braid_cl_shape,
+    &braid_cl_gather,
+    &braid_cl_matmul,
+    &braid_cl_conv,
+    &braid_cl_pool,
+    &braid_cl_norm,
+    &braid_cl_softmax,
+    &braid_cl_loss,
+    &braid_cl_layout,
+    &braid_cl_dropout,
+    &braid_cl_conv_grad,
+    &braid_cl_optimizer,
 };
+/* clang-format on */
 
 braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_cl_family *first,
                                    const braid_kernel ***out, size_t *count) {
