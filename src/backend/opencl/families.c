@@ -20,6 +20,7 @@ static const braid_cl_family *const kFamilies[] = {
     &braid_cl_dropout,
     &braid_cl_conv_grad,
     &braid_cl_optimizer,
+    &braid_cl_recurrent,
 };
 /* clang-format on */
 

@@ -6,7 +6,7 @@
 
 #include "braid/device.h"
 
-enum { BRAID_CL_LAUNCHES = 8, BRAID_CL_ARGUMENTS = 40, BRAID_CL_OPTION_BYTES = 1024 };
+enum { BRAID_CL_LAUNCHES = 32, BRAID_CL_ARGUMENTS = 40, BRAID_CL_OPTION_BYTES = 1024 };
 
 /* What kernels are parameterized by: facts of the device, and the knobs of seed 000 (0: the family's own choice). */
 typedef struct braid_cl_traits {
