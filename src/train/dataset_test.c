@@ -12,6 +12,7 @@
 #include <zlib.h>
 
 #include "base/file.h"
+#include "braid/tensor.h"
 #include "oom.h"
 #include "train/idx.h"
 #include "train/image.h"
@@ -118,6 +119,13 @@ static void patch(const char *name, long long offset, const void *bytes, size_t 
   assert_int_equal(fclose(file), 0);
 }
 
+static void put_names(const char *name, int count) {
+  FILE *file = fopen(in_folder(name), "w");
+  assert_non_null(file);
+  for (int i = 0; i < count; i++) fprintf(file, "name %d\r\n", i);
+  assert_int_equal(fclose(file), 0);
+}
+
 static void test_cifar(void **state) {
   (void)state;
   enum { RECORD = 3073 };
@@ -165,12 +173,9 @@ static void test_cifar100(void **state) {
   assert_true(pixels[0] == 1 && pixels[1] == 0);
   assert_string_equal(braid_dataset_get_info(set).class_names[99], "worm");
   braid_dataset_close(set);
-  FILE *names = fopen(in_folder("fine_label_names.txt"), "w");
-  assert_non_null(names);
-  for (int i = 0; i < 99; i++) fprintf(names, "name %d\r\n", i);
-  fclose(names);
+  put_names("fine_label_names.txt", 99);
   refuse(spec, BRAID_INVALID_FILE, "99 names");
-  names = fopen(in_folder("fine_label_names.txt"), "a");
+  FILE *names = fopen(in_folder("fine_label_names.txt"), "a");
   assert_non_null(names);
   fputs("the last\n\n", names);
   fclose(names);
@@ -180,16 +185,22 @@ static void test_cifar100(void **state) {
   braid_dataset_close(set);
 }
 
-static void test_idx(void **state) {
-  (void)state;
-  const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 10, 20, 30, 40};
-  const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 11};
-  char spec[320];
-  snprintf(spec, sizeof spec, "idx:%s,scale=1", folder);
+static const uint8_t images[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 10, 20, 30, 40};
+static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 4, 11};
+
+/* Two pictures of 1 x 2, packed, and their labels. */
+static void put_idx(void) {
   gzFile packed = gzopen(in_folder("t10k-images-idx3-ubyte.gz"), "wb");
   assert_int_equal(gzwrite(packed, images, sizeof images), sizeof images);
   assert_int_equal(gzclose(packed), Z_OK);
   put("t10k-labels-idx1-ubyte", labels, sizeof labels);
+}
+
+static void test_idx(void **state) {
+  (void)state;
+  char spec[320];
+  snprintf(spec, sizeof spec, "idx:%s,scale=1", folder);
+  put_idx();
   braid_dataset *set = open_spec(spec, "test");
   float pixels[2];
   int32_t label;
@@ -377,12 +388,34 @@ static braid_status open_folder(const braid_allocator *allocator, void *context)
   return status;
 }
 
+static void put_zeros(const char *name, braid_dtype dtype, int rank, const int64_t *dims) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  assert_int_equal(braid_desc_init(&desc, dtype, rank, dims), BRAID_OK);
+  assert_int_equal(braid_tensor_create(NULL, &desc, &tensor), BRAID_OK);
+  memset(braid_tensor_data(tensor), 0, braid_desc_bytes(&desc));
+  assert_int_equal(braid_npy_save(in_folder(name), tensor), BRAID_OK);
+  braid_tensor_release(tensor);
+}
+
 static void test_out_of_memory(void **state) {
   (void)state;
   uint8_t rgb[12] = {0};
   write_png("pictures/test/bee/1.PNG", 2, 2, rgb);
   char spec[320];
   snprintf(spec, sizeof spec, "images:%s/pictures", folder);
+  oom_sweep(open_folder, spec);
+  put_cifar("test_batch.bin", 10000, 3073);
+  snprintf(spec, sizeof spec, "cifar10:%s", folder);
+  oom_sweep(open_folder, spec);
+  put_names("batches.meta.txt", 10);
+  oom_sweep(open_folder, spec);
+  put_idx();
+  snprintf(spec, sizeof spec, "idx:%s", folder);
+  oom_sweep(open_folder, spec);
+  put_zeros("images.npy", BRAID_U8, 4, (int64_t[]){2, 1, 3, 4});
+  put_zeros("labels.npy", BRAID_I64, 1, (int64_t[]){2});
+  snprintf(spec, sizeof spec, "npy:%s/images.npy+%s/labels.npy", folder, folder);
   oom_sweep(open_folder, spec);
 }
 
