@@ -6,8 +6,9 @@
 #include <string.h>
 
 /* --- one case for each gradient ------------------------------------------------------------------------------------
- * Inputs, parted by spaces: "2,3" random numbers of this shape to be differentiated by ("+2,3": positive ones), "s" one
- * number, "i:1,2" ("n:": int32, "u:": uint8, "b:": bool) a list known before the run, "i2x2:..." one of another shape,
+ * Inputs, parted by spaces: "2,3" random numbers of this shape to be differentiated by ("+2,3": positive ones, "~2,3":
+ * of -1, 0 and 1), "s" one number, "i:1,2" ("n:": int32, "u:": uint8, "b:": bool) a list known before the run,
+ * "i2x2:..." one of another shape,
  * "=2,3" random numbers that are not differentiated by, "-" left out. Attributes: "axis=1 pads=[1,1] mode=edge
  * alpha=0.5". */
 typedef struct sample {
@@ -76,6 +77,7 @@ static const sample kSamples[] = {
     {"ReduceMax", "3,4,5 i:0,2", "", 1},
     {"ReduceMin", "3,4,5 i:1", "keepdims=0", 1},
     {"ReduceProd", "3,4,2 i:1,2", "", 1},
+    {"ReduceProd", "~6,3 i:1", "", 1},
     {"ReduceL1", "3,4,5 i:1", "", 1},
     {"ReduceL2", "3,4,5 i:1", "", 1},
     {"ReduceLogSum", "+3,4,5 i:1", "", 1},
@@ -85,6 +87,8 @@ static const sample kSamples[] = {
     {"CumSum", "3,4 i:0", "reverse=1", 1},
     {"CumProd", "3,4 i:0", "", 1},
     {"CumProd", "3,4 i:1", "exclusive=1", 1},
+    {"CumProd", "~5,6 i:1", "", 1},
+    {"CumProd", "~5,6 i:0", "exclusive=1 reverse=1", 1},
     {"CumProd", "2,3,4 i:1", "reverse=1", 1},
     {"CumProd", "2,3,4 n:-1", "reverse=1 exclusive=1", 1},
     {"Reshape", "3,4 i:2,6", "", 1},
@@ -116,6 +120,7 @@ static const sample kSamples[] = {
     {"ScatterElements", "3,4 i2x3:0,2,2,2,0,2 2,3", "axis=1 reduction=add", 1},
     {"ScatterElements", "3,4 i2x2:0,2,3,1 2,2", "axis=1", 1},
     {"ScatterND", "3,4 i3x1:2,0,2 3,4", "reduction=mul", 1},
+    {"ScatterND", "~3,6 i4x1:2,0,2,2 ~4,6", "reduction=mul", 1},
     {"ScatterND", "3,4 i3x1:2,0,2 3,4", "reduction=max", 1},
     {"ScatterND", "3,4 i3x2:2,0,2,0,1,1 3", "reduction=min", 1},
     {"ScatterND", "3,4 i2x2:2,1,0,3 2", "", 1},
@@ -203,12 +208,16 @@ static braid_value_id add_input(gradcheck *g, const char *text) {
   int64_t dims[BRAID_MAX_RANK];
   if (*text == '-') return -1;
   if (strchr("inub", *text)) return add_known(g, text);
-  bool constant = *text == '=', positive;
+  bool constant = *text == '=';
   text += constant;
-  positive = *text == '+';
-  text += positive;
+  bool positive = *text == '+', whole = *text == '~';
+  text += positive || whole;
   int rank = *text == 's' ? 0 : read_dims(text, &text, dims);
-  return gradcheck_tensor(g, gradcheck_random(g, rank, dims, positive ? 1.2 : -0.9, positive ? 2 : 0.9), constant);
+  double low = positive ? 1.2 : whole ? -1.4 : -0.9, high = positive ? 2 : -low;
+  braid_tensor *tensor = gradcheck_random(g, rank, dims, low, high);
+  double *data = braid_tensor_data(tensor);
+  for (int64_t i = 0; whole && i < braid_desc_count(braid_tensor_desc(tensor)); i++) data[i] = round(data[i]);
+  return gradcheck_tensor(g, tensor, constant);
 }
 
 static void set_attr(gradcheck *g, braid_node_id node, const char *text) {
