@@ -158,7 +158,7 @@ typedef struct braid_backend {
    * `node` and what it points to stay as they are until discard, except the constants' contents. */
   braid_status (*prepare)(void *device, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
                           braid_prepared_info *info);
-  void (*discard)(void *device, void *prepared);
+  void (*discard)(void *device, void *prepared); /* before the buffers it was bound to are destroyed */
   braid_status (*buffer_create)(void *device, size_t bytes,
                                 void **buffer); /* contents undefined; NO_MEMORY when full */
   void (*buffer_destroy)(void *device, void *buffer);

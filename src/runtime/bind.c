@@ -327,6 +327,7 @@ void braid_session_unbind(braid_session *session) {
     const braid_plan_device *device = &plan->devices[plan->queues[q].device];
     if (session->queues[q]) device->backend->queue_destroy(device->self, session->queues[q]);
   }
+  braid_plan_discard(plan);
   unregister_host(session);
   for (int space = 0; session->memory && space < plan->space_count; space++) {
     free_region(session, &session->memory[space], session->memory[space].arena);

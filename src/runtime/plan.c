@@ -374,17 +374,23 @@ braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_de
   return braid_plan_hazards(plan);
 }
 
-static void discard_all(const braid_plan *plan, const braid_step_list *list) {
+static void discard_list(const braid_plan *plan, const braid_step_list *list) {
   for (size_t i = 0; i < list->count; i++) {
     const braid_plan_device *device = &plan->devices[list->items[i].device];
     if (list->items[i].prepared) device->backend->discard(device->self, list->items[i].prepared);
+    list->items[i].prepared = NULL;
   }
-  braid_free(plan->allocator, list->items);
+}
+
+void braid_plan_discard(const braid_plan *plan) {
+  discard_list(plan, &plan->setup);
+  discard_list(plan, &plan->steps);
 }
 
 void braid_plan_deinit(braid_plan *plan) {
-  discard_all(plan, &plan->setup);
-  discard_all(plan, &plan->steps);
+  braid_plan_discard(plan);
+  braid_free(plan->allocator, plan->setup.items);
+  braid_free(plan->allocator, plan->steps.items);
   braid_free(plan->allocator, plan->instances);
   braid_free(plan->allocator, plan->storages);
   braid_arena_destroy(plan->arena);

@@ -124,6 +124,8 @@ typedef struct braid_plan {
 
 BRAID_MUST_CHECK braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_device *devices,
                                               size_t device_count, const braid_session_options *options);
+/* Discards what was prepared; the queues must be gone, the memory that kernels were bound to must not. */
+void braid_plan_discard(const braid_plan *plan);
 void braid_plan_deinit(braid_plan *plan);
 
 /* --- stages --- */
