@@ -1,0 +1,320 @@
+/* Our matrix products and convolutions on an OpenCL device, beside CLBlast's product on the same device (where its
+ * library is found when this runs) and beside our CPU backend. Best of many runs, each from submission to completion;
+ * operands stay where they are.
+ *
+ *   cl_kernels_bench [DEVICE]   default: opencl0 */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/opencl/memory.h"
+#include "base/clock.h"
+#include "braid/session.h"
+#include "graph/graph.h"
+
+enum { kLeastRuns = 5, kMostRuns = 2000, kOperands = 4 };
+static const int64_t kSpanNs = 300000000; /* measured for so long, at least kLeastRuns times */
+
+typedef struct setup {
+  braid_registry *registry;
+  braid_device *device;
+  const braid_backend *backend;
+  void *self, *queue;
+  braid_event *done;
+} setup;
+
+/* A node over constants, but for input 0. */
+typedef struct problem {
+  const char *label;
+  bool convolution;
+  int64_t dims[2][4]; /* of the inputs; a product takes the last two */
+  int64_t stride, pad, groups;
+  double operations;
+  braid_graph *graph;
+  braid_node_id node;
+} problem;
+
+static braid_status fill_tensor(int rank, const int64_t *dims, braid_tensor **out) {
+  braid_desc desc;
+  braid_status status = braid_desc_init(&desc, BRAID_F32, rank, dims);
+  if (status == BRAID_OK) status = braid_tensor_create(NULL, &desc, out);
+  if (status != BRAID_OK) return status;
+  float *data = braid_tensor_data(*out);
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) data[i] = (float)(i % 17) / 17 - 0.5f;
+  return BRAID_OK;
+}
+
+/* As session and shape inference want it: x is an input, w a constant. */
+static braid_status build(problem *p) {
+  int first = p->convolution ? 0 : 2, rank = 4 - first;
+  braid_desc desc;
+  braid_tensor *weights = NULL;
+  braid_value_id inputs[2], output = 0;
+  braid_status status = braid_graph_create(NULL, p->label, &p->graph);
+  if (status == BRAID_OK) status = braid_desc_init(&desc, BRAID_F32, rank, p->dims[0] + first);
+  if (status == BRAID_OK) status = braid_graph_add_input(p->graph, "x", &desc, &inputs[0]);
+  if (status == BRAID_OK) status = fill_tensor(rank, p->dims[1] + first, &weights);
+  if (status == BRAID_OK) status = braid_graph_add_tensor(p->graph, "w", BRAID_VALUE_CONSTANT, weights, &inputs[1]);
+  braid_tensor_release(weights);
+  const char *op = p->convolution ? "Conv" : "MatMul";
+  if (status == BRAID_OK) status = braid_graph_add_node(p->graph, op, NULL, inputs, 2, &output, 1, &p->node);
+  if (p->convolution) {
+    const int64_t strides[2] = {p->stride, p->stride}, pads[4] = {p->pad, p->pad, p->pad, p->pad};
+    if (status == BRAID_OK) status = braid_graph_set_ints(p->graph, p->node, "strides", strides, 2);
+    if (status == BRAID_OK) status = braid_graph_set_ints(p->graph, p->node, "pads", pads, 4);
+    if (status == BRAID_OK) status = braid_graph_set_int(p->graph, p->node, "group", p->groups);
+  }
+  if (status == BRAID_OK) status = braid_graph_add_output(p->graph, output);
+  if (status == BRAID_OK) p->operations = 2.0 * (double)braid_graph_node_macs(p->graph, p->node);
+  return status;
+}
+
+/* --- the ways ------------------------------------------------------------------------------------------------------
+ */
+/* Calls run(context) again and again; the best time in seconds. */
+static braid_status best_of(braid_status (*run)(void *context), void *context, double *best) {
+  const int64_t begin = braid_now_ns();
+  *best = 1e30;
+  for (int i = 0; i < kMostRuns && (i < kLeastRuns || braid_now_ns() - begin < kSpanNs); i++) {
+    const int64_t start = braid_now_ns();
+    braid_status status = run(context);
+    if (status != BRAID_OK) return status;
+    const double seconds = 1e-9 * (double)(braid_now_ns() - start);
+    if (seconds < *best) *best = seconds;
+  }
+  return BRAID_OK;
+}
+
+static braid_status submit(const setup *s, braid_task *task) {
+  braid_event_reset(s->done);
+  task->done = s->done;
+  braid_status status = s->backend->submit(s->queue, task);
+  if (status != BRAID_OK) return status;
+  if (s->backend->flush) s->backend->flush(s->queue);
+  return braid_event_wait(s->done, -1);
+}
+
+typedef struct ours {
+  const setup *setup;
+  braid_operand operands[kOperands];
+  braid_node_desc desc;
+  void *prepared, *buffers[kOperands];
+  braid_binding bindings[kOperands];
+  braid_task task;
+} ours;
+
+static braid_status run_ours(void *context) {
+  ours *o = context;
+  return submit(o->setup, &o->task);
+}
+
+static void describe(const problem *p, ours *o) {
+  const braid_node *node = &p->graph->nodes[p->node];
+  for (size_t i = 0; i < 2; i++) o->operands[i] = (braid_operand){true, p->graph->values[node->inputs[i]].desc, NULL};
+  o->operands[2] = (braid_operand){true, p->graph->values[node->outputs[0]].desc, NULL};
+  o->desc = (braid_node_desc){.op = node->op->name,
+                              .name = p->label,
+                              .attrs = &node->attrs,
+                              .input_count = 2,
+                              .output_count = 1,
+                              .inputs = o->operands,
+                              .outputs = o->operands + 2};
+}
+
+static braid_status make_buffers(ours *o, size_t workspace_bytes) {
+  const setup *s = o->setup;
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < kOperands; i++) {
+    size_t bytes = i < 3 ? braid_desc_bytes(&o->operands[i].desc) : workspace_bytes;
+    if (!bytes) continue;
+    status = s->backend->buffer_create(s->self, bytes, &o->buffers[i]);
+    o->bindings[i] = (braid_binding){o->buffers[i], NULL, 0, bytes};
+    if (status != BRAID_OK || i > 1) continue;
+    braid_tensor *tensor;
+    status = fill_tensor(o->operands[i].desc.rank, o->operands[i].desc.dims, &tensor);
+    if (status != BRAID_OK) continue;
+    braid_task write = {
+        .kind = BRAID_TASK_WRITE, .label = "write", .target = o->bindings[i], .host = braid_tensor_data(tensor)};
+    status = submit(s, &write);
+    braid_tensor_release(tensor);
+  }
+  return status;
+}
+
+static braid_status open_ours(const setup *s, const problem *p, ours *o, const char **kernel_name) {
+  char why[1024];
+  braid_prepared_info info;
+  *o = (ours){.setup = s};
+  describe(p, o);
+  const braid_kernel *kernel = braid_device_find_kernel(s->device, &o->desc, why, sizeof why);
+  if (!kernel) return braid_fail(BRAID_UNSUPPORTED, "%s", why);
+  *kernel_name = kernel->name;
+  braid_status status = s->backend->prepare(s->self, kernel, &o->desc, &o->prepared, &info);
+  if (status == BRAID_OK) status = make_buffers(o, info.workspace_bytes);
+  o->task = (braid_task){.kind = BRAID_TASK_KERNEL,
+                         .label = p->label,
+                         .prepared = o->prepared,
+                         .bindings = o->bindings,
+                         .input_count = 2,
+                         .output_count = 1};
+  return status;
+}
+
+static void close_ours(ours *o) {
+  if (o->prepared) o->setup->backend->discard(o->setup->self, o->prepared);
+  for (size_t i = 0; i < kOperands; i++)
+    if (o->buffers[i]) o->setup->backend->buffer_destroy(o->setup->self, o->buffers[i]);
+}
+
+typedef struct by_cpu {
+  braid_session *session;
+  const void *x;
+  void *y;
+} by_cpu;
+
+static braid_status run_cpu(void *context) {
+  by_cpu *c = context;
+  return braid_session_run(c->session, &c->x, &c->y);
+}
+
+static braid_status time_cpu(const problem *p, double *best) {
+  const braid_node *node = &p->graph->nodes[p->node];
+  const braid_desc *in = &p->graph->values[node->inputs[0]].desc, *out = &p->graph->values[node->outputs[0]].desc;
+  braid_tensor *x = NULL, *y = NULL;
+  by_cpu c = {0};
+  braid_status status = fill_tensor(in->rank, in->dims, &x);
+  if (status == BRAID_OK) status = fill_tensor(out->rank, out->dims, &y);
+  if (status == BRAID_OK) status = braid_session_create(p->graph, NULL, &c.session);
+  if (status == BRAID_OK) {
+    c.x = braid_tensor_const_data(x);
+    c.y = braid_tensor_data(y);
+    status = best_of(run_cpu, &c, best);
+  }
+  braid_session_destroy(c.session);
+  braid_tensor_release(x);
+  braid_tensor_release(y);
+  return status;
+}
+
+/* CLBlast's C interface (clblast_c.h), as far as it is called: row-major, nothing transposed. */
+enum { kRowMajor = 101, kNotTransposed = 111 };
+typedef int clblast_sgemm(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k, float alpha,
+                          cl_mem a, size_t a_offset, size_t a_ld, cl_mem b, size_t b_offset, size_t b_ld, float beta,
+                          cl_mem c, size_t c_offset, size_t c_ld, cl_command_queue *queue, cl_event *event);
+
+typedef struct by_clblast {
+  const braid_cl_api *cl;
+  clblast_sgemm *sgemm;
+  cl_command_queue queue;
+  cl_mem memory[3];
+  size_t m, n, k;
+} by_clblast;
+
+static braid_status run_clblast(void *context) {
+  by_clblast *b = context;
+  int code = b->sgemm(kRowMajor, kNotTransposed, kNotTransposed, b->m, b->n, b->k, 1, b->memory[0], 0, b->k,
+                      b->memory[1], 0, b->n, 0, b->memory[2], 0, b->n, &b->queue, NULL);
+  if (code) return braid_fail(BRAID_DEVICE_LOST, "CLBlast's error %d", code);
+  return b->cl->Finish(b->queue) == CL_SUCCESS ? BRAID_OK : braid_fail(BRAID_DEVICE_LOST, "clFinish after CLBlast");
+}
+
+static braid_status time_clblast(const setup *s, const problem *p, clblast_sgemm *sgemm, double *best) {
+  const braid_cl_device *device = s->self;
+  const int64_t *a = p->dims[0] + 2, *b = p->dims[1] + 2;
+  by_clblast c = {.cl = device->cl, .sgemm = sgemm, .m = (size_t)a[0], .n = (size_t)b[1], .k = (size_t)a[1]};
+  const size_t counts[3] = {c.m * c.k, c.k * c.n, c.m * c.n};
+  cl_int code;
+  c.queue = c.cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
+  braid_status status = c.queue ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "a queue for CLBlast");
+  for (int i = 0; status == BRAID_OK && i < 3; i++) {
+    c.memory[i] =
+        c.cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, counts[i] * sizeof(float), NULL, &code);
+    if (!c.memory[i]) status = braid_fail(BRAID_NO_MEMORY, "a buffer for CLBlast");
+  }
+  if (status == BRAID_OK) status = best_of(run_clblast, &c, best);
+  for (int i = 0; i < 3; i++)
+    if (c.memory[i]) c.cl->ReleaseMemObject(c.memory[i]);
+  if (c.queue) c.cl->ReleaseCommandQueue(c.queue);
+  return status;
+}
+
+/* --- the table -----------------------------------------------------------------------------------------------------
+ */
+static problem kProblems[] = {
+    {.label = "matmul 256", .dims = {{1, 1, 256, 256}, {1, 1, 256, 256}}},
+    {.label = "matmul 1024", .dims = {{1, 1, 1024, 1024}, {1, 1, 1024, 1024}}},
+    {.label = "matmul 2048", .dims = {{1, 1, 2048, 2048}, {1, 1, 2048, 2048}}},
+    {.label = "matmul 16 x 4096 x 1000", .dims = {{1, 1, 16, 4096}, {1, 1, 4096, 1000}}},
+    {.label = "matmul 1 x 4096 x 4096", .dims = {{1, 1, 1, 4096}, {1, 1, 4096, 4096}}},
+    {"conv 3x3 64 56", true, {{8, 64, 56, 56}, {64, 64, 3, 3}}, 1, 1, 1, 0, NULL, 0},
+    {"conv 3x3 256 14", true, {{8, 256, 14, 14}, {256, 256, 3, 3}}, 1, 1, 1, 0, NULL, 0},
+    {"conv 3x3 512 7", true, {{8, 512, 7, 7}, {512, 512, 3, 3}}, 1, 1, 1, 0, NULL, 0},
+    {"conv 1x1 256-64 56", true, {{8, 256, 56, 56}, {64, 256, 1, 1}}, 1, 0, 1, 0, NULL, 0},
+    {"conv 1x1 512-1024 14", true, {{8, 512, 14, 14}, {1024, 512, 1, 1}}, 1, 0, 1, 0, NULL, 0},
+    {"conv 7x7 stride 2 224", true, {{2, 3, 224, 224}, {64, 3, 7, 7}}, 2, 3, 1, 0, NULL, 0},
+    {"conv 3x3 depthwise 112", true, {{8, 64, 112, 112}, {64, 1, 3, 3}}, 1, 1, 64, 0, NULL, 0},
+};
+
+static void print_ratio(const char *name, double seconds, const problem *p, double own) {
+  if (seconds > 0) printf("  %s %8.1f GFLOP/s, %5.2fx", name, p->operations / seconds * 1e-9, seconds / own);
+}
+
+static braid_status measure(const setup *s, problem *p, clblast_sgemm *sgemm) {
+  ours o;
+  const char *kernel = "";
+  double own = 0, clblast = 0, cpu = 0;
+  braid_status status = build(p);
+  if (status == BRAID_OK) {
+    status = open_ours(s, p, &o, &kernel);
+    if (status == BRAID_OK) status = best_of(run_ours, &o, &own);
+    close_ours(&o);
+  }
+  if (status == BRAID_OK && sgemm && !p->convolution) status = time_clblast(s, p, sgemm, &clblast);
+  if (status == BRAID_OK) status = time_cpu(p, &cpu);
+  if (status == BRAID_OK) {
+    printf("%-24s %-24s %8.1f GFLOP/s", p->label, kernel, p->operations / own * 1e-9);
+    print_ratio("CLBlast", clblast, p, own);
+    print_ratio("our CPU", cpu, p, own);
+    printf("\n");
+    (void)fflush(stdout);
+  }
+  braid_graph_destroy(p->graph);
+  return status;
+}
+
+static braid_status run(const char *spec) {
+  setup s = {0};
+  void *library = dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
+  clblast_sgemm *sgemm = NULL;
+  if (library) *(void **)&sgemm = dlsym(library, "CLBlastSgemm");
+  braid_status status = braid_registry_create(NULL, &s.registry);
+  if (status == BRAID_OK) status = braid_device_open(s.registry, spec, &s.device);
+  if (status == BRAID_OK) {
+    s.backend = braid_device_backend(s.device);
+    s.self = braid_device_self(s.device);
+    status = s.backend->queue_create(s.self, &s.queue);
+  }
+  if (status == BRAID_OK) status = braid_event_create(NULL, &s.done);
+  if (status == BRAID_OK) {
+    printf("%s: %s; x: how many times as long the other takes\n", spec, braid_device_get_info(s.device)->description);
+    if (!sgemm) printf("CLBlast skipped: libclblast.so.1 is not there\n");
+  }
+  for (size_t i = 0; status == BRAID_OK && i < sizeof kProblems / sizeof *kProblems; i++)
+    status = measure(&s, &kProblems[i], sgemm);
+  if (s.queue) s.backend->queue_destroy(s.self, s.queue);
+  braid_event_destroy(s.done);
+  braid_device_close(s.device);
+  braid_registry_destroy(s.registry);
+  return status;
+}
+
+int main(int argc, char **argv) {
+  if (!braid_cl_count()) {
+    printf("cl_kernels_bench: skipped: there is no OpenCL device\n");
+    return 0;
+  }
+  if (run(argc > 1 ? argv[1] : "opencl0") == BRAID_OK) return 0;
+  (void)fprintf(stderr, "cl_kernels_bench: %s\n", braid_error_detail());
+  return 1;
+}
