@@ -326,23 +326,36 @@ braid_status braid_checkpoint_newest(const braid_allocator *allocator, const cha
   return status;
 }
 
+static bool begins_with(const char *name, const char *start) {
+  return strncmp(name, start, strlen(start)) == 0;
+}
+
+/* Moves one file of an earlier run into `folder`. */
+static braid_status move_aside(const char *directory, const char *folder, const char *name) {
+  char from[4400], to[4400];
+  snprintf(from, sizeof from, "%s/%s", directory, name);
+  snprintf(to, sizeof to, "%s/%s", folder, name);
+  BRAID_TRY(braid_make_directories(folder));
+  if (rename(from, to) == 0) return BRAID_OK;
+  return braid_fail(BRAID_IO, "%s: cannot move to %s: %s", from, to, strerror(errno));
+}
+
 braid_status braid_checkpoint_set_aside(const braid_allocator *allocator, const char *directory) {
   listing found;
-  char folder[4000], from[4096], to[4096];
-  braid_status status = list(allocator, directory, &found);
-  if ((size_t)snprintf(folder, sizeof folder, "%s/earlier", directory) >= sizeof folder && status == BRAID_OK)
-    status = braid_fail(BRAID_OUT_OF_RANGE, "the folder name %.80s... is too long", directory);
-  if (status == BRAID_OK && found.count > 0) {
-    status = braid_make_directories(folder);
-    braid_log_write(BRAID_LOG_WARNING, "%s holds checkpoints of an earlier run: they are moved to %s", directory,
-                    folder);
-  }
-  for (size_t i = 0; status == BRAID_OK && i < found.count; i++) {
-    path_of(from, sizeof from, directory, found.steps[i]);
-    path_of(to, sizeof to, folder, found.steps[i]);
-    if (rename(from, to) != 0) status = braid_fail(BRAID_IO, "%s: cannot move to %s: %s", from, to, strerror(errno));
-  }
+  char aside[4096];
+  BRAID_TRY(list(allocator, directory, &found));
   braid_free(allocator, found.steps);
+  if ((size_t)snprintf(aside, sizeof aside, "%s/earlier", directory) >= sizeof aside)
+    return braid_fail(BRAID_OUT_OF_RANGE, "the folder name %.80s... is too long", directory);
+  if (found.count > 0)
+    braid_log_write(BRAID_LOG_WARNING, "%s holds checkpoints of an earlier run: they are moved to %s", directory,
+                    aside);
+  DIR *folder = opendir(directory);
+  braid_status status = BRAID_OK;
+  for (struct dirent *entry; folder && status == BRAID_OK && (entry = readdir(folder));)
+    if (begins_with(entry->d_name, "checkpoint-") || begins_with(entry->d_name, "events.out.tfevents."))
+      status = move_aside(directory, aside, entry->d_name);
+  if (folder) closedir(folder);
   return status;
 }
 
@@ -350,8 +363,8 @@ static void remove_unfinished(const char *directory) {
   DIR *folder = opendir(directory);
   if (!folder) return;
   for (struct dirent *entry; (entry = readdir(folder));) {
-    bool ours = strncmp(entry->d_name, "checkpoint-", strlen("checkpoint-")) == 0;
-    if (ours && strstr(entry->d_name, ".braid.tmp-")) unlinkat(dirfd(folder), entry->d_name, 0);
+    if (begins_with(entry->d_name, "checkpoint-") && strstr(entry->d_name, ".braid.tmp-"))
+      unlinkat(dirfd(folder), entry->d_name, 0);
   }
   closedir(folder);
 }

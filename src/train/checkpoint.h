@@ -39,8 +39,8 @@ const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char 
  * with a warning in the log. *out is NULL if there is none; INVALID_FILE if all there are are damaged. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const char *directory,
                                                       braid_checkpoint_file **out);
-/* Moves checkpoints of an earlier run to DIRECTORY/earlier, with a warning in the log, so that they cannot be taken for
- * those of a run that starts over. */
+/* Moves checkpoints and event files of an earlier run to DIRECTORY/earlier, with a warning in the log, so that they
+ * cannot be taken for those of a run that starts over. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_set_aside(const braid_allocator *allocator, const char *directory);
 /* Removes all but the `keep` newest, and unfinished files that a killed run left. */
 void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep);

@@ -103,7 +103,8 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
   if (o->out_directory) BRAID_TRY(braid_make_directories(o->out_directory));
   if (o->resume) BRAID_TRY(braid_trainer_load(trainer));
-  if (o->out_directory && !o->resume) BRAID_TRY(braid_checkpoint_set_aside(trainer->allocator, o->out_directory));
+  bool from_the_start = trainer->epoch == 0 && trainer->epoch_step == 0;
+  if (o->out_directory && from_the_start) BRAID_TRY(braid_checkpoint_set_aside(trainer->allocator, o->out_directory));
   if (o->out_directory)
     BRAID_TRY(braid_events_open(trainer->allocator, o->out_directory,
                                 trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events));
