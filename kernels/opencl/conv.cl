@@ -81,12 +81,18 @@ SIMD_KERNEL tiles(OPERANDS, SIZES, float p, float q) {
 #ifdef PANEL_M
 #include "panel.clh"
 
-/* Where the results of a run from q on belong in an output channel; -1: nowhere. */
-#define PLACES_OF_RUN(q)                                                                                               \
-  index_t places[PANEL_N];                                                                                             \
+/* Where the results of a run from `run` on belong in an output channel; -1: nowhere. in_one: side by side, all. */
+#define PLACES_OF_RUN                                                                                                  \
+  index_t places[PANEL_N], q0_ = run / l2 / l1, q1_ = run / l2 % l1, q2_ = run % l2;                                   \
+  bool in_one = true;                                                                                                  \
   for (int j = 0; j < PANEL_N; j++) {                                                                                  \
-    const index_t q0_ = ((q) + j) / l2 / l1, q1_ = ((q) + j) / l2 % l1, q2_ = ((q) + j) % l2;                          \
     places[j] = q0_ < o0 && q1_ < o1 && q2_ < o2 ? (q0_ * o1 + q1_) * o2 + q2_ : -1;                                   \
+    in_one = in_one && places[0] >= 0 && places[j] == places[0] + j;                                                   \
+    if (++q2_ < l2) continue;                                                                                          \
+    q2_ = 0;                                                                                                           \
+    if (++q1_ < l1) continue;                                                                                          \
+    q1_ = 0;                                                                                                           \
+    q0_++;                                                                                                             \
   }
 
 /* A work-item makes PANEL_N outputs of `chunk` panels of channels; `limit`: elements of the flat images. */
@@ -100,7 +106,7 @@ KERNEL flat(IN(float) flat_x, IN(float) packed, IN(float) bias, IN(float) added,
   /* channels whose runs end within the images, whatever the tap */
   const index_t reach = TAP_OFFSET(N0 - 1, N1 - 1, N2 - 1) + (PHASES0 * PHASES1 * PHASES2 - 1) * PHASE_SIZE + PANEL_N;
   const index_t safe = limit - first < reach ? 0 : min((index_t)PER_IN, (limit - first - reach) / PLANE_SIZE + 1);
-  PLACES_OF_RUN(run)
+  PLACES_OF_RUN
   index_t offsets[MOST_TAPS];
   for (int k0 = 0, t = 0; k0 < N0; k0++)
     for (int k1 = 0; k1 < N1; k1++)
@@ -126,6 +132,11 @@ KERNEL flat(IN(float) flat_x, IN(float) packed, IN(float) bias, IN(float) added,
     for (int i = 0; i < PANEL_M && m * PANEL_M + i < per_out; i++) {
       const index_t channel = group * per_out + m * PANEL_M + i;
       const index_t base = (image * groups * per_out + channel) * outputs;
+      if (in_one) {
+        for (int j = 0; j < PANEL_N; j++)
+          y[base + places[0] + j] = RESULT(results[i][j], channel, base + places[0] + j);
+        continue;
+      }
       for (int j = 0; j < PANEL_N; j++)
         if (places[j] >= 0) y[base + places[j]] = RESULT(results[i][j], channel, base + places[j]);
     }

@@ -173,12 +173,16 @@ KERNEL input_flat(IN(float) flat_dy, IN(float) packed, OUT(float) dx, SIZES, LIN
     reach = max(reach, offsets[count++] + PANEL_N);
   }
   const index_t safe = limit - first < reach ? 0 : min((index_t)per_out, (limit - first - reach) / plane + 1);
-  index_t places[PANEL_N];
+  index_t places[PANEL_N], q0 = run / l2 / l1, q1 = run / l2 % l1, q2 = run % l2;
   for (int j = 0; j < PANEL_N; j++) {
-    const index_t p0 = (run + j) / l2 / l1 * s0 + r0 - b0, p1 = (run + j) / l2 % l1 * s1 + r1 - b1;
-    const index_t p2 = (run + j) % l2 * s2 + r2 - b2;
+    const index_t p0 = q0 * s0 + r0 - b0, p1 = q1 * s1 + r1 - b1, p2 = q2 * s2 + r2 - b2;
     const bool there = p0 >= 0 && p0 < i0 && p1 >= 0 && p1 < i1 && p2 >= 0 && p2 < i2;
     places[j] = there ? (p0 * i1 + p1) * i2 + p2 : -1;
+    if (++q2 < l2) continue;
+    q2 = 0;
+    if (++q1 < l1) continue;
+    q1 = 0;
+    q0++;
   }
   const index_t begin = get_global_id(0) * chunk, end = min(begin + chunk, panels);
   for (index_t n = begin; n < end; n++) {

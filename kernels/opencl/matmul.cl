@@ -84,6 +84,38 @@ KERNEL panels(IN(float) left, IN(float) right, IN(float) added, OUT(float) out, 
 }
 #endif
 
+/* --- few rows, in registers: lines of the right matrix are read as they lie --------------------------------------------- */
+#ifdef ROWS
+KERNEL rows_as_they_lie(OPERANDS) {
+  const index_t first_column = get_global_id(0) * (index_t)PANEL_N, first = get_global_id(1) * (index_t)PANEL_M;
+  const int height = (int)min((index_t)PANEL_M, rows - first);
+  const int width = (int)min((index_t)PANEL_N, columns - first_column);
+  IN(float) b = RIGHT_BATCH + first_column;
+  IN(float) lines[PANEL_M];
+  for (int i = 0; i < PANEL_M; i++) lines[i] = LEFT_BATCH + min(first + i, rows - 1) * left_row;
+  PANEL_SUMS
+  for (index_t k = 0; k < inner; k++, b += right_k) {
+    float a[PANEL_M];
+    for (int i = 0; i < PANEL_M; i++) a[i] = lines[i][k * left_k];
+    if (width == PANEL_N) {
+      PANEL_STEP(a, b)
+    } else {
+      float rest[PANEL_N];
+      LOAD_REST(rest, b, width)
+      PANEL_STEP(a, rest)
+    }
+  }
+  PANEL_RESULTS
+  OUT(float) of_out = OUT_BATCH;
+  for (int i = 0; i < height; i++)
+    for (int j = 0; j < width; j++) {
+      const index_t row = first + i, column = first_column + j;
+      OUT(float) to = of_out + row * out_row + column;
+      *to = finish(alpha * results[i][j] + ADDEND(row, column) + BEFORE(*to), p, q);
+    }
+}
+#endif
+
 /* --- few rows: the right matrix passes by once --------------------------------------------------------------------- */
 #ifdef THIN
 #define LANES 16

@@ -154,6 +154,7 @@ WAY(large, BRAID_CL_TILES_LARGE)
 WAY(medium, BRAID_CL_TILES_MEDIUM)
 WAY(small, BRAID_CL_TILES_SMALL)
 WAY(panels, BRAID_CL_PANELS)
+WAY(rows, BRAID_CL_ROWS)
 WAY(thin_k, BRAID_CL_THIN_K)
 WAY(thin_columns, BRAID_CL_THIN_COLUMNS)
 WAY(plain, BRAID_CL_PLAIN)
@@ -193,8 +194,8 @@ static const braid_cl_kernel k_any = {.plan = plan_any};
 #define KERNELS(op_name)                                                                                               \
   KERNEL(op_name, "cl_matmul_tiles_large", large), KERNEL(op_name, "cl_matmul_tiles_medium", medium),                  \
       KERNEL(op_name, "cl_matmul_tiles_small", small), KERNEL(op_name, "cl_matmul_panels", panels),                    \
-      KERNEL(op_name, "cl_matmul_thin_rows", thin_k), KERNEL(op_name, "cl_matmul_thin", thin_columns),                 \
-      KERNEL(op_name, "cl_matmul", plain)
+      KERNEL(op_name, "cl_matmul_rows", rows), KERNEL(op_name, "cl_matmul_thin_rows", thin_k),                         \
+      KERNEL(op_name, "cl_matmul_thin", thin_columns), KERNEL(op_name, "cl_matmul", plain)
 
 static const braid_kernel kKernels[] = {
     KERNELS("Gemm"),

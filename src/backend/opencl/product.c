@@ -159,7 +159,7 @@ static bool fits_panels(const braid_cl_traits *traits, const braid_cl_product *m
 bool braid_cl_product_allows(braid_cl_way way, const braid_cl_product *m, char *why, size_t why_bytes) {
   if (way == BRAID_CL_THIN_K && (m->left.k != 1 || m->right.k != 1))
     return braid_cl_refuse(why, why_bytes, "lines do not lie along the inner dimension");
-  if (way == BRAID_CL_THIN_COLUMNS && m->right.line != 1)
+  if ((way == BRAID_CL_THIN_COLUMNS || way == BRAID_CL_ROWS) && m->right.line != 1)
     return braid_cl_refuse(why, why_bytes, "columns do not lie side by side");
   return true;
 }
@@ -173,6 +173,10 @@ bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, cons
     return braid_cl_tiles_fit(traits, way, m->rows, m->columns, m->batches, why, why_bytes);
   case BRAID_CL_PANELS:
     return fits_panels(traits, m, why, why_bytes);
+  case BRAID_CL_ROWS:
+    if (!traits->cpu) return braid_cl_refuse(why, why_bytes, "rows of registers are for CPUs");
+    return m->columns >= kFewColumns ||
+           braid_cl_refuse(why, why_bytes, "%lld columns fill no registers", (long long)m->columns);
   case BRAID_CL_THIN_K:
     return traits->cpu || braid_cl_refuse(why, why_bytes, "lanes of a work-item are for CPUs");
   case BRAID_CL_THIN_COLUMNS:
@@ -262,6 +266,18 @@ static void add_columns(braid_cl_planner *p, const char *function, const braid_c
   braid_cl_groups(p, ceil_div(m->columns, group), down, m->batches, (size_t)group);
 }
 
+static void add_rows(braid_cl_planner *p, const braid_cl_product *m) {
+  braid_cl_panel panel = braid_cl_panel_of(p->traits);
+  panel.vectors = 4;
+  panel.rows = m->rows == 1 ? 1 : panel.width >= 16 ? kThin : 2; /* as many sums as there are registers for */
+  braid_cl_add_launch(p, "matmul", "rows_as_they_lie");
+  braid_cl_add_panel(p, &panel);
+  braid_cl_option(p, "-DROWS");
+  add_options(p, m);
+  add_operands(p, m);
+  braid_cl_groups(p, ceil_div(m->columns, panel.vectors * panel.width), ceil_div(m->rows, panel.rows), m->batches, 1);
+}
+
 void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *product) {
   switch (way) {
   case BRAID_CL_TILES_LARGE:
@@ -271,6 +287,9 @@ void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_
     return;
   case BRAID_CL_PANELS:
     add_panels(p, product);
+    return;
+  case BRAID_CL_ROWS:
+    add_rows(p, product);
     return;
   case BRAID_CL_THIN_K:
     add_columns(p, "thin_along_k", product, ceil_div(product->rows, kThin));
