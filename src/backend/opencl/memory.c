@@ -23,12 +23,21 @@ static cl_int make_real(const braid_cl_device *device, cl_mem memory) {
   return code;
 }
 
+static cl_mem part_of(const braid_cl_device *device, cl_mem memory, size_t offset, size_t bytes, cl_int *code) {
+  cl_buffer_region region = {offset, bytes ? bytes : 1};
+  return device->cl->CreateSubBuffer(memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, code);
+}
+
 static cl_mem create_real(const braid_cl_device *device, size_t bytes, cl_int *code) {
-  cl_mem memory = device->cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, bytes, NULL, code);
-  if (!memory) return NULL;
-  *code = make_real(device, memory);
-  if (*code == CL_SUCCESS) return memory;
-  device->cl->ReleaseMemObject(memory);
+  const braid_cl_api *cl = device->cl;
+  cl_mem memory = cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, bytes, NULL, code);
+  cl_mem all = memory ? part_of(device, memory, 0, bytes, code) : NULL;
+  if (all) {
+    *code = make_real(device, all);
+    cl->ReleaseMemObject(all);
+    if (*code == CL_SUCCESS) return memory;
+  }
+  if (memory) cl->ReleaseMemObject(memory);
   return NULL;
 }
 
@@ -83,7 +92,7 @@ static braid_status create_beside(const braid_cl_device *device, braid_cl_buffer
                     code ? braid_cl_error_name(code, scratch) : "");
 }
 
-static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffer *buffer) {
+static braid_status find_room(const braid_cl_device *device, braid_cl_buffer *buffer) {
   braid_cl_context *shared = device->shared;
   braid_status status = ensure_arena(device);
   if (status != BRAID_OK) return status;
@@ -97,6 +106,25 @@ static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffe
     if (shared->share.arena_bytes) return status;
   }
   return create_beside(device, buffer);
+}
+
+static void give_room_back(const braid_cl_device *device, braid_cl_buffer *buffer) {
+  if (buffer->block) {
+    braid_pool_release(device->shared->pool, buffer->block);
+  } else {
+    device->cl->ReleaseMemObject(buffer->memory);
+    device->shared->plain_bytes -= buffer->bytes;
+  }
+}
+
+static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffer *buffer) {
+  braid_status status = find_room(device, buffer);
+  if (status != BRAID_OK) return status;
+  cl_int code;
+  buffer->window = part_of(device, buffer->memory, buffer->offset, buffer->bytes, &code);
+  if (buffer->window) return BRAID_OK;
+  give_room_back(device, buffer);
+  return braid_cl_fail(code, "a buffer's range of the arena");
 }
 
 /* --- memory shared with the host -----------------------------------------------------------------------------------
@@ -165,11 +193,11 @@ void braid_cl_buffer_destroy(void *self, void *which) {
   bool keep = buffer->host && __atomic_load_n(&shared->orphans, __ATOMIC_ACQUIRE);
   pthread_mutex_lock(&shared->lock);
   if (buffer->host && buffer->memory) forget_host_buffer(shared, buffer);
-  if (buffer->block)
-    braid_pool_release(shared->pool, buffer->block);
+  if (buffer->window) device->cl->ReleaseMemObject(buffer->window);
+  if (!buffer->host)
+    give_room_back(device, buffer);
   else if (buffer->memory)
     device->cl->ReleaseMemObject(buffer->memory);
-  if (!buffer->block && !buffer->host) shared->plain_bytes -= buffer->bytes;
   if (keep) {
     buffer->next = shared->graveyard;
     shared->graveyard = buffer;
@@ -225,9 +253,10 @@ static braid_status locate_host(const braid_cl_device *device, const braid_bindi
     return braid_fail(BRAID_INVALID_ARGUMENT, "an operand in host memory, which this device does not reach");
   pthread_mutex_lock(&shared->lock);
   const braid_cl_buffer *buffer = buffer_at(shared, binding->host, binding->bytes);
+  size_t offset = buffer ? (size_t)((uint8_t *)binding->host - buffer->host) : 0;
   if (buffer)
     *out = (braid_cl_place){
-        .memory = buffer->memory, .offset = (size_t)((uint8_t *)binding->host - buffer->host), .bytes = binding->bytes};
+        .memory = buffer->memory, .parent = buffer->memory, .offset = offset, .start = offset, .bytes = binding->bytes};
   pthread_mutex_unlock(&shared->lock);
   if (buffer) return BRAID_OK;
   cl_int code;
@@ -247,7 +276,11 @@ braid_status braid_cl_locate(const braid_cl_device *device, const braid_binding 
                       binding->offset, buffer ? buffer->bytes : 0);
   if (!buffer->memory)
     return locate_host(device, &(braid_binding){.host = buffer->host + binding->offset, .bytes = binding->bytes}, out);
-  *out = (braid_cl_place){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
+  *out = (braid_cl_place){.memory = buffer->window ? buffer->window : buffer->memory,
+                          .parent = buffer->memory,
+                          .offset = binding->offset + (buffer->window ? 0 : buffer->offset),
+                          .start = binding->offset + buffer->offset,
+                          .bytes = binding->bytes};
   return BRAID_OK;
 }
 
@@ -260,9 +293,8 @@ braid_status braid_cl_view(const braid_cl_device *device, const braid_binding *b
     *out = place.memory;
     return BRAID_OK;
   }
-  cl_buffer_region region = {place.offset, place.bytes};
   cl_int code;
-  *out = device->cl->CreateSubBuffer(place.memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+  *out = part_of(device, place.parent, place.start, place.bytes, &code);
   return *out ? BRAID_OK : braid_cl_fail(code, "an operand's place in its buffer");
 }
 
