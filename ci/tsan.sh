@@ -3,7 +3,7 @@
 # one thread; the queues, events, executor and loader use POSIX threads, which is what is looked at here.
 set -eu
 cd "$(dirname "$0")/.."
-CC=gcc cmake --preset tsan -B build-ci-tsan
+CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
 tests=$(find src/base src/device src/backend src/runtime src/train tests -name '*_test.c' -exec basename {} .c \; |
   grep -E '^(event|queue|executor|session|loader|device|null|thread|ring|conformance|opencl)' || true)
 [ -n "$tests" ] || { echo "no threaded tests found" >&2; exit 1; }
