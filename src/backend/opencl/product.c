@@ -23,7 +23,7 @@ braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way) 
                         .work_rows = work,
                         .work_columns = work,
                         .group = group};
-  tile.local_bytes = 2 * (size_t)(tile.depth * (tile.rows + tile.columns + 2)) * sizeof(float);
+  tile.local_bytes = 2 * (size_t)(tile.depth * (tile.rows + tile.columns + 8)) * sizeof(float);
   return tile;
 }
 
