@@ -75,8 +75,8 @@ static void test_forward(void **state) {
   for (int rank = 1; rank <= 3; rank++)
     for (int i = 0; i < (rank == 2 ? 8 : 2); i++) {
       shape s = draw_shape(rank);
-      forward(&s, i ? "flat" : NULL, i % 2, i % 4 > 1, i % 4 == 3 ? "Relu" : NULL);
-      if (i) forward(&s, "small", true, false, NULL);
+      forward(&s, i || rank != 2 ? "flat" : NULL, i % 2, i % 4 > 1, i % 4 == 3 ? "Relu" : NULL);
+      if (i || rank != 2) forward(&s, "small", true, false, NULL);
     }
 }
 
@@ -91,7 +91,7 @@ static void test_forward_sizes(void **state) {
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     forward(&shapes[i], "flat", i % 2, i % 3 == 0, kActivations[i]);
-    forward(&shapes[i], i == 0 || i == 2 ? NULL : "small", true, false, NULL);
+    forward(&shapes[i], i == 0 ? "3x3" : i == 2 ? "1x1" : "small", true, false, NULL);
   }
 }
 
@@ -127,8 +127,8 @@ static void test_backward(void **state) {
   for (int rank = 1; rank <= 3; rank++)
     for (int i = 0; i < (rank == 2 ? 8 : 2); i++) {
       shape s = draw_shape(rank);
-      backward(&s, i ? "flat" : NULL);
-      if (i) backward(&s, "small");
+      backward(&s, i || rank != 2 ? "flat" : NULL);
+      if (i || rank != 2) backward(&s, "small");
     }
 }
 
@@ -141,7 +141,7 @@ static void test_backward_sizes(void **state) {
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
     backward(&shapes[i], "flat");
-    backward(&shapes[i], i == 0 || i == 2 ? NULL : "small");
+    backward(&shapes[i], i == 0 ? "3x3" : i == 2 ? "1x1" : "small");
   }
 }
 
