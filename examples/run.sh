@@ -8,6 +8,11 @@ for kind in "" -static; do
   [ "$("$work/inference$kind" "$work/trained.onnx" | wc -l)" -eq 10 ]
   "$work/custom_op$kind"
 done
-"$work/usr/bin/braid" devices --plugin "$work/plugin.so" --check tutor | tail -1
+# Not piped: a failed case must fail this script.
+"$work/usr/bin/braid" devices --plugin "$work/plugin.so" --check tutor >"$work/check.txt" || {
+  cat "$work/check.txt"
+  exit 1
+}
+tail -1 "$work/check.txt"
 "$work/usr/bin/braid" bench "$work/trained.onnx" --plugin "$work/plugin.so" --device "tutor cpu" --no-fusion --runs 1 \
   --nodes 99 | grep -q tutor_relu
