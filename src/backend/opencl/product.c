@@ -42,6 +42,8 @@ bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t
   if (traits->local_bytes && tile.local_bytes > traits->local_bytes)
     return braid_cl_refuse(why, why_bytes, "tiles of %zu bytes, local memory has %zu", tile.local_bytes,
                            traits->local_bytes);
+  if (way == BRAID_CL_TILES_LARGE && traits->gpu)
+    return braid_cl_refuse(why, why_bytes, "64 results of a work-item are slower than 16 on the GPU measured");
   if (way == BRAID_CL_TILES_SMALL) return true;
   if (tiles < (int64_t)traits->compute_units)
     return braid_cl_refuse(why, why_bytes, "%lld tiles of %lld x %lld leave some of %u compute units idle",
