@@ -43,7 +43,6 @@
   X(EnqueueWriteBuffer)                                                                                                \
   X(EnqueueFillBuffer)                                                                                                 \
   X(EnqueueCopyBuffer)                                                                                                 \
-  X(EnqueueMigrateMemObjects)                                                                                          \
   X(EnqueueNDRangeKernel)                                                                                              \
   X(EnqueueMarkerWithWaitList)
 

@@ -7,17 +7,18 @@
 #include "base/checked.h"
 
 static const uint64_t kArenaShare = 16; /* of the device's memory: what the arena takes unless an option says */
+static const size_t kTouched = 4096;
 static const size_t kHugePage = (size_t)2 << 20;
 
 /* --- the card's memory ---------------------------------------------------------------------------------------------
  */
 /* Drivers put off getting memory until it is used; a card that is full must say so now. */
-static cl_int make_real(const braid_cl_device *device, cl_mem memory) {
+static cl_int make_real(const braid_cl_device *device, cl_mem memory, size_t bytes) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
   cl_command_queue queue = cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
   if (!queue) return code;
-  code = cl->EnqueueMigrateMemObjects(queue, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
+  code = cl->EnqueueFillBuffer(queue, memory, &(uint8_t){0}, 1, 0, bytes, 0, NULL, NULL);
   if (code == CL_SUCCESS) code = cl->Finish(queue);
   cl->ReleaseCommandQueue(queue);
   return code;
@@ -31,10 +32,11 @@ static cl_mem part_of(const braid_cl_device *device, cl_mem memory, size_t offse
 static cl_mem create_real(const braid_cl_device *device, size_t bytes, cl_int *code) {
   const braid_cl_api *cl = device->cl;
   cl_mem memory = cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, bytes, NULL, code);
-  cl_mem all = memory ? part_of(device, memory, 0, bytes, code) : NULL;
-  if (all) {
-    *code = make_real(device, all);
-    cl->ReleaseMemObject(all);
+  size_t touched = bytes < kTouched ? bytes : kTouched; /* using a part is using it all, and takes no time */
+  cl_mem part = memory ? part_of(device, memory, 0, touched, code) : NULL;
+  if (part) {
+    *code = make_real(device, part, touched);
+    cl->ReleaseMemObject(part);
     if (*code == CL_SUCCESS) return memory;
   }
   if (memory) cl->ReleaseMemObject(memory);
