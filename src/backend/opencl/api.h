@@ -43,6 +43,7 @@
   X(EnqueueWriteBuffer)                                                                                                \
   X(EnqueueFillBuffer)                                                                                                 \
   X(EnqueueCopyBuffer)                                                                                                 \
+  X(EnqueueMigrateMemObjects)                                                                                          \
   X(EnqueueNDRangeKernel)                                                                                              \
   X(EnqueueMarkerWithWaitList)
 

@@ -14,6 +14,7 @@
 
 typedef struct braid_cl_program braid_cl_program;
 typedef struct braid_cl_slot braid_cl_slot;
+typedef struct braid_cl_part braid_cl_part;
 typedef struct braid_cl_buffer braid_cl_buffer;
 
 /* How a device is divided and how much of its memory is taken: users who agree in all of it share a context. */
@@ -42,6 +43,7 @@ typedef struct braid_cl_context {
   pthread_mutex_t lock; /* guards what follows */
   cl_mem arena;
   braid_pool *pool;
+  braid_cl_part *parts_of_memory; /* newest first */
   bool arena_tried;
   uint64_t plain_bytes;       /* of buffers beside the arena */
   braid_cl_buffer *buffers;   /* those in host memory, to find what an address belongs to */

@@ -7,39 +7,28 @@
 #include "base/checked.h"
 
 static const uint64_t kArenaShare = 16; /* of the device's memory: what the arena takes unless an option says */
-static const size_t kTouched = 4096;
 static const size_t kHugePage = (size_t)2 << 20;
 
 /* --- the card's memory ---------------------------------------------------------------------------------------------
  */
 /* Drivers put off getting memory until it is used; a card that is full must say so now. */
-static cl_int make_real(const braid_cl_device *device, cl_mem memory, size_t bytes) {
+static cl_int make_real(const braid_cl_device *device, cl_mem memory) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
   cl_command_queue queue = cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
   if (!queue) return code;
-  code = cl->EnqueueFillBuffer(queue, memory, &(uint8_t){0}, 1, 0, bytes, 0, NULL, NULL);
+  code = cl->EnqueueMigrateMemObjects(queue, 1, &memory, CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, NULL, NULL);
   if (code == CL_SUCCESS) code = cl->Finish(queue);
   cl->ReleaseCommandQueue(queue);
   return code;
 }
 
-static cl_mem part_of(const braid_cl_device *device, cl_mem memory, size_t offset, size_t bytes, cl_int *code) {
-  cl_buffer_region region = {offset, bytes ? bytes : 1};
-  return device->cl->CreateSubBuffer(memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, code);
-}
-
 static cl_mem create_real(const braid_cl_device *device, size_t bytes, cl_int *code) {
-  const braid_cl_api *cl = device->cl;
-  cl_mem memory = cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, bytes, NULL, code);
-  size_t touched = bytes < kTouched ? bytes : kTouched; /* using a part is using it all, and takes no time */
-  cl_mem part = memory ? part_of(device, memory, 0, touched, code) : NULL;
-  if (part) {
-    *code = make_real(device, part, touched);
-    cl->ReleaseMemObject(part);
-    if (*code == CL_SUCCESS) return memory;
-  }
-  if (memory) cl->ReleaseMemObject(memory);
+  cl_mem memory = device->cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, bytes, NULL, code);
+  if (!memory) return NULL;
+  *code = make_real(device, memory);
+  if (*code == CL_SUCCESS) return memory;
+  device->cl->ReleaseMemObject(memory);
   return NULL;
 }
 
@@ -94,7 +83,7 @@ static braid_status create_beside(const braid_cl_device *device, braid_cl_buffer
                     code ? braid_cl_error_name(code, scratch) : "");
 }
 
-static braid_status find_room(const braid_cl_device *device, braid_cl_buffer *buffer) {
+static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffer *buffer) {
   braid_cl_context *shared = device->shared;
   braid_status status = ensure_arena(device);
   if (status != BRAID_OK) return status;
@@ -108,25 +97,6 @@ static braid_status find_room(const braid_cl_device *device, braid_cl_buffer *bu
     if (shared->share.arena_bytes) return status;
   }
   return create_beside(device, buffer);
-}
-
-static void give_room_back(const braid_cl_device *device, braid_cl_buffer *buffer) {
-  if (buffer->block) {
-    braid_pool_release(device->shared->pool, buffer->block);
-  } else {
-    device->cl->ReleaseMemObject(buffer->memory);
-    device->shared->plain_bytes -= buffer->bytes;
-  }
-}
-
-static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffer *buffer) {
-  braid_status status = find_room(device, buffer);
-  if (status != BRAID_OK) return status;
-  cl_int code;
-  buffer->window = part_of(device, buffer->memory, buffer->offset, buffer->bytes, &code);
-  if (buffer->window) return BRAID_OK;
-  give_room_back(device, buffer);
-  return braid_cl_fail(code, "a buffer's range of the arena");
 }
 
 /* --- memory shared with the host -----------------------------------------------------------------------------------
@@ -153,6 +123,54 @@ static braid_status create_on_host(const braid_cl_device *device, braid_cl_buffe
   buffer->next = shared->buffers;
   shared->buffers = buffer;
   return BRAID_OK;
+}
+
+/* --- parts of a card's memory --------------------------------------------------------------------------------------
+ * Operands are parts of the arena or of a buffer. Each is made once, kept as long as what it is a part of, and then
+ * released newest first: the driver of NVIDIA (580.159) crashes when parts that kernels used are released in another
+ * order while their parent was written. */
+struct braid_cl_part {
+  cl_mem parent, memory;
+  size_t start, bytes;
+  braid_cl_part *next;
+};
+
+static void release_parts(braid_cl_context *shared, cl_mem parent) {
+  for (braid_cl_part **link = &shared->parts_of_memory; *link;) {
+    braid_cl_part *part = *link;
+    if (part->parent != parent) {
+      link = &part->next;
+      continue;
+    }
+    *link = part->next;
+    shared->cl->ReleaseMemObject(part->memory);
+    braid_free(NULL, part);
+  }
+}
+
+static cl_mem make_part(const braid_cl_device *device, cl_mem parent, size_t start, size_t bytes, cl_int *code) {
+  braid_cl_context *shared = device->shared;
+  braid_cl_part *part = shared->parts_of_memory;
+  while (part && (part->parent != parent || part->start != start || part->bytes != bytes)) part = part->next;
+  if (!part) {
+    part = braid_zalloc(NULL, sizeof *part);
+    *code = CL_OUT_OF_HOST_MEMORY;
+    cl_buffer_region region = {start, bytes};
+    cl_mem memory = part ? device->cl->CreateSubBuffer(parent, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, code) : NULL;
+    if (!memory) {
+      braid_free(NULL, part);
+      return NULL;
+    }
+    *part = (braid_cl_part){parent, memory, start, bytes, shared->parts_of_memory};
+    shared->parts_of_memory = part;
+  }
+  device->cl->RetainMemObject(part->memory);
+  return part->memory;
+}
+
+static void release_memory(braid_cl_context *shared, cl_mem memory) {
+  release_parts(shared, memory);
+  shared->cl->ReleaseMemObject(memory);
 }
 
 /* --- buffers -------------------------------------------------------------------------------------------------------
@@ -195,11 +213,11 @@ void braid_cl_buffer_destroy(void *self, void *which) {
   bool keep = buffer->host && __atomic_load_n(&shared->orphans, __ATOMIC_ACQUIRE);
   pthread_mutex_lock(&shared->lock);
   if (buffer->host && buffer->memory) forget_host_buffer(shared, buffer);
-  if (buffer->window) device->cl->ReleaseMemObject(buffer->window);
-  if (!buffer->host)
-    give_room_back(device, buffer);
+  if (buffer->block)
+    braid_pool_release(shared->pool, buffer->block);
   else if (buffer->memory)
-    device->cl->ReleaseMemObject(buffer->memory);
+    release_memory(shared, buffer->memory);
+  if (!buffer->block && !buffer->host) shared->plain_bytes -= buffer->bytes;
   if (keep) {
     buffer->next = shared->graveyard;
     shared->graveyard = buffer;
@@ -231,6 +249,7 @@ braid_status braid_cl_read_memory(void *self, uint64_t *out_free, uint64_t *out_
 }
 
 void braid_cl_memory_release(braid_cl_context *context) {
+  release_parts(context, context->arena);
   if (context->arena) context->cl->ReleaseMemObject(context->arena);
   braid_pool_destroy(context->pool);
   while (context->graveyard) {
@@ -255,10 +274,9 @@ static braid_status locate_host(const braid_cl_device *device, const braid_bindi
     return braid_fail(BRAID_INVALID_ARGUMENT, "an operand in host memory, which this device does not reach");
   pthread_mutex_lock(&shared->lock);
   const braid_cl_buffer *buffer = buffer_at(shared, binding->host, binding->bytes);
-  size_t offset = buffer ? (size_t)((uint8_t *)binding->host - buffer->host) : 0;
   if (buffer)
     *out = (braid_cl_place){
-        .memory = buffer->memory, .parent = buffer->memory, .offset = offset, .start = offset, .bytes = binding->bytes};
+        .memory = buffer->memory, .offset = (size_t)((uint8_t *)binding->host - buffer->host), .bytes = binding->bytes};
   pthread_mutex_unlock(&shared->lock);
   if (buffer) return BRAID_OK;
   cl_int code;
@@ -278,11 +296,7 @@ braid_status braid_cl_locate(const braid_cl_device *device, const braid_binding 
                       binding->offset, buffer ? buffer->bytes : 0);
   if (!buffer->memory)
     return locate_host(device, &(braid_binding){.host = buffer->host + binding->offset, .bytes = binding->bytes}, out);
-  *out = (braid_cl_place){.memory = buffer->window ? buffer->window : buffer->memory,
-                          .parent = buffer->memory,
-                          .offset = binding->offset + (buffer->window ? 0 : buffer->offset),
-                          .start = binding->offset + buffer->offset,
-                          .bytes = binding->bytes};
+  *out = (braid_cl_place){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
   return BRAID_OK;
 }
 
@@ -295,8 +309,15 @@ braid_status braid_cl_view(const braid_cl_device *device, const braid_binding *b
     *out = place.memory;
     return BRAID_OK;
   }
-  cl_int code;
-  *out = part_of(device, place.parent, place.start, place.bytes, &code);
+  cl_int code = CL_SUCCESS;
+  if (device->info.memory == BRAID_MEMORY_UNIFIED) {
+    cl_buffer_region region = {place.offset, place.bytes};
+    *out = device->cl->CreateSubBuffer(place.memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+  } else {
+    pthread_mutex_lock(&device->shared->lock);
+    *out = make_part(device, place.memory, place.offset, place.bytes, &code);
+    pthread_mutex_unlock(&device->shared->lock);
+  }
   return *out ? BRAID_OK : braid_cl_fail(code, "an operand's place in its buffer");
 }
 

@@ -2,10 +2,7 @@
  *
  * Memory of a card: one arena, made at the first use, handed out by best fit (device/pool.h); what is too large for it
  * gets a memory object of its own. Memory shared with the host: buffers are host memory that the driver uses in place.
- *
- * On a card no command touches a memory object that has parts: operands are parts of it, and transfers go to another
- * part, the buffer's window. The driver of NVIDIA (580.159) crashes when a part is released after its parent was
- * written or migrated and kernels used overlapping parts. */
+ */
 #ifndef BRAID_BACKEND_OPENCL_MEMORY_H
 #define BRAID_BACKEND_OPENCL_MEMORY_H
 
@@ -13,7 +10,6 @@
 
 struct braid_cl_buffer {
   cl_mem memory; /* the arena, or the buffer's own */
-  cl_mem window; /* of a card: this buffer's range of `memory`, see below; else NULL */
   size_t offset, bytes;
   uint64_t serial;         /* never used twice, as addresses are */
   braid_pool_block *block; /* of the arena; NULL: not there */
@@ -22,11 +18,10 @@ struct braid_cl_buffer {
   braid_cl_buffer *next;
 };
 
-/* A binding as the driver sees it: `bytes` from `offset` of `memory`, which the caller releases if `owned`. The same
- * place is at `start` of `parent`, which can be divided. */
+/* A binding as the driver sees it: `bytes` from `offset` of `memory`, which the caller releases if `owned`. */
 typedef struct braid_cl_place {
-  cl_mem memory, parent;
-  size_t offset, start, bytes;
+  cl_mem memory;
+  size_t offset, bytes;
   bool owned;
 } braid_cl_place;
 

@@ -66,11 +66,11 @@ static cl_command_queue CL_API_CALL create_queue(cl_context context, cl_device_i
   return real->CreateCommandQueue(context, device, properties, code);
 }
 
-static cl_int CL_API_CALL fill_buffer(cl_command_queue queue, cl_mem memory, const void *pattern, size_t pattern_bytes,
-                                      size_t offset, size_t bytes, cl_uint wait_count, const cl_event *waits,
-                                      cl_event *event) {
+static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint count, const cl_mem *memory,
+                                  cl_mem_migration_flags flags, cl_uint wait_count, const cl_event *waits,
+                                  cl_event *event) {
   if (fails()) return failure;
-  return real->EnqueueFillBuffer(queue, memory, pattern, pattern_bytes, offset, bytes, wait_count, waits, event);
+  return real->EnqueueMigrateMemObjects(queue, count, memory, flags, wait_count, waits, event);
 }
 
 typedef void CL_CALLBACK on_event(cl_event event, cl_int status, void *context);
@@ -204,7 +204,7 @@ static void test_creating(void **state) {
     check_failed(node.backend->buffer_create(node.self, beside, &made), BRAID_NO_MEMORY,
                  "the driver says CL_MEM_OBJECT_ALLOCATION_FAILURE");
     front = *real;
-    front.EnqueueFillBuffer = fill_buffer;
+    front.EnqueueMigrateMemObjects = migrate;
     fail_with(0, CL_MEM_OBJECT_ALLOCATION_FAILURE);
     check_failed(node.backend->buffer_create(node.self, beside, &made), BRAID_NO_MEMORY, "the driver says");
     assert_null(made);

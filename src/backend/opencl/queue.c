@@ -114,7 +114,7 @@ static cl_int enqueue_copy(const braid_cl_queue *queue, const braid_task *task, 
   if (task->kind == BRAID_TASK_READ)
     return cl->EnqueueReadBuffer(queue->queue, from->memory, CL_FALSE, from->offset, from->bytes, task->host,
                                  waits->count, events, done);
-  if (from->parent == to->parent && from->start == to->start)
+  if (from->memory == to->memory && from->offset == to->offset)
     return cl->EnqueueMarkerWithWaitList(queue->queue, waits->count, events, done);
   return cl->EnqueueCopyBuffer(queue->queue, from->memory, to->memory, from->offset, to->offset, from->bytes,
                                waits->count, events, done);
