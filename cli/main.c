@@ -1,3 +1,4 @@
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,8 +70,17 @@ static void bound_spinning(char **argv) {
   if (setenv("GOMP_SPINCOUNT", "10000", 0) == 0) execv("/proc/self/exe", argv);
 }
 
+/* Weights of up to some megabytes come and go while a model is made ready: their memory is kept for the next ones
+ * instead of being given back and got anew, page by page (measured: a tenth of the start-up). */
+static void keep_memory(void) {
+  (void)mallopt(M_MMAP_THRESHOLD, 4 << 20);
+  (void)mallopt(M_TRIM_THRESHOLD, 16 << 20);
+  (void)mallopt(M_TOP_PAD, 1 << 20);
+}
+
 int main(int argc, char **argv) {
   bound_spinning(argv);
+  keep_memory();
   argp_err_exit_status = CLI_USAGE;
   if (argc < 2) {
     print_help(stderr);
