@@ -7,6 +7,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 for program in "$build"/bench/*; do
   [ -x "$program" ] && [ -f "$program" ] && "$program"
 done
+# NVIDIA's own libraries, where they are.
+cuda=${CUDA_HOME:-/usr/local/cuda}
+if ${CC:-cc} -O2 "$here/cuda_peer.c" -o "$build/cuda_peer" -I"$cuda/include" -L"$cuda/lib64" -Wl,-rpath,"$cuda/lib64" \
+  -lcudnn -lcublas -lcudart 2>/dev/null; then
+  "$build/cuda_peer"
+else
+  echo "cuBLAS and cuDNN: skipped (not there)"
+fi
 python=${BRAID_PYTHON:-$build/peers/bin/python}
 if [ -z "${BRAID_PYTHON:-}" ] && ! "$python" -c 'import torch, torchvision, onnx, onnxruntime' 2>/dev/null; then
   command -v python3 >/dev/null || { echo "bench: python3 is needed for the peers" >&2; exit 1; }

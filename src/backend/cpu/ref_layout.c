@@ -7,39 +7,21 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "tensor/layout.h"
 
-enum { kBlock = 16 };
-
-typedef struct strides {
-  int64_t b, block, c, s; /* in elements */
-} strides;
+enum { kBlock = BRAID_LAYOUT_BLOCK };
 
 typedef struct conversion {
   int64_t batch, channels, places;
-  strides from, to;
+  braid_strides from, to;
   bool pad; /* the target has padding channels to be zeroed */
 } conversion;
-
-static strides strides_of(braid_layout layout, int64_t batch, int64_t channels, int64_t places) {
-  int64_t blocks = (channels + kBlock - 1) / kBlock;
-  switch (layout) {
-  case BRAID_LAYOUT_PLAIN:
-    break;
-  case BRAID_LAYOUT_BHWC:
-    return (strides){places * channels, kBlock, 1, channels};
-  case BRAID_LAYOUT_CHWB:
-    return (strides){1, kBlock * places * batch, places * batch, batch};
-  case BRAID_LAYOUT_BLOCKED16:
-    return (strides){blocks * places * kBlock, places * kBlock, 1, kBlock};
-  }
-  return (strides){channels * places, kBlock * places, places, 1};
-}
 
 /* One channel block of one image: the inner loop runs over channels, so that the 16 rows read (or written) go along
  * together and the other side is contiguous for BHWC and BLOCKED16. */
 #define DEFINE_CONVERT(type)                                                                                           \
   static void convert_block_##type(const conversion *shape, const type *from, type *to, int64_t channels) {            \
-    const strides *in = &shape->from, *out = &shape->to;                                                               \
+    const braid_strides *in = &shape->from, *out = &shape->to;                                                         \
     for (int64_t s = 0; s < shape->places; s++) {                                                                      \
       for (int64_t c = 0; c < channels; c++) to[s * out->s + c * out->c] = from[s * in->s + c * in->c];                \
       for (int64_t c = channels; shape->pad && c < kBlock; c++) to[s * out->s + c * out->c] = 0;                       \
@@ -84,8 +66,8 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
   }
   conversion shape = {.batch = from->dims[0], .channels = from->dims[1], .places = 1};
   for (int i = 2; i < from->rank; i++) shape.places *= from->dims[i];
-  shape.from = strides_of(from->layout, shape.batch, shape.channels, shape.places);
-  shape.to = strides_of(to->layout, shape.batch, shape.channels, shape.places);
+  shape.from = braid_layout_strides(from->layout, shape.batch, shape.channels, shape.places);
+  shape.to = braid_layout_strides(to->layout, shape.batch, shape.channels, shape.places);
   shape.pad = to->layout == BRAID_LAYOUT_BLOCKED16;
   switch (braid_dtype_size(from->dtype)) {
   case 1:

@@ -149,34 +149,21 @@ static braid_status plan(variant v, const braid_cl_traits *traits, const braid_n
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-#define VARIANT(stem, ...)                                                                                             \
-  static const variant v_##stem = {__VA_ARGS__};                                                                       \
-  static bool allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                                \
-    return allows(v_##stem, node, why, why_bytes);                                                                     \
-  }                                                                                                                    \
-  static bool suits_##stem(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {  \
-    return suits(v_##stem, traits, node, why, why_bytes);                                                              \
-  }                                                                                                                    \
-  static braid_status plan_##stem(const braid_cl_traits *traits, const braid_node_desc *node,                          \
-                                  braid_cl_recipe *recipe) {                                                           \
-    return plan(v_##stem, traits, node, recipe);                                                                       \
-  }                                                                                                                    \
-  static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
-VARIANT(flat_depthwise, WAY_FLAT, BRAID_CL_TAPS_ANY, true)
-VARIANT(flat_1x1, WAY_FLAT, BRAID_CL_TAPS_1X1, false)
-VARIANT(flat_3x3, WAY_FLAT, BRAID_CL_TAPS_3X3, false)
-VARIANT(flat, WAY_FLAT, BRAID_CL_TAPS_ANY, false)
-VARIANT(depthwise, WAY_DIRECT, BRAID_CL_TAPS_ANY, true)
-VARIANT(large_1x1, WAY_LARGE, BRAID_CL_TAPS_1X1, false)
-VARIANT(medium_1x1, WAY_MEDIUM, BRAID_CL_TAPS_1X1, false)
-VARIANT(small_1x1, WAY_SMALL, BRAID_CL_TAPS_1X1, false)
-VARIANT(large_3x3, WAY_LARGE, BRAID_CL_TAPS_3X3, false)
-VARIANT(medium_3x3, WAY_MEDIUM, BRAID_CL_TAPS_3X3, false)
-VARIANT(small_3x3, WAY_SMALL, BRAID_CL_TAPS_3X3, false)
-VARIANT(large, WAY_LARGE, BRAID_CL_TAPS_ANY, false)
-VARIANT(medium, WAY_MEDIUM, BRAID_CL_TAPS_ANY, false)
-VARIANT(small, WAY_SMALL, BRAID_CL_TAPS_ANY, false)
-VARIANT(direct, WAY_DIRECT, BRAID_CL_TAPS_ANY, false)
+BRAID_CL_VARIANT(flat_depthwise, WAY_FLAT, BRAID_CL_TAPS_ANY, true)
+BRAID_CL_VARIANT(flat_1x1, WAY_FLAT, BRAID_CL_TAPS_1X1, false)
+BRAID_CL_VARIANT(flat_3x3, WAY_FLAT, BRAID_CL_TAPS_3X3, false)
+BRAID_CL_VARIANT(flat, WAY_FLAT, BRAID_CL_TAPS_ANY, false)
+BRAID_CL_VARIANT(depthwise, WAY_DIRECT, BRAID_CL_TAPS_ANY, true)
+BRAID_CL_VARIANT(large_1x1, WAY_LARGE, BRAID_CL_TAPS_1X1, false)
+BRAID_CL_VARIANT(medium_1x1, WAY_MEDIUM, BRAID_CL_TAPS_1X1, false)
+BRAID_CL_VARIANT(small_1x1, WAY_SMALL, BRAID_CL_TAPS_1X1, false)
+BRAID_CL_VARIANT(large_3x3, WAY_LARGE, BRAID_CL_TAPS_3X3, false)
+BRAID_CL_VARIANT(medium_3x3, WAY_MEDIUM, BRAID_CL_TAPS_3X3, false)
+BRAID_CL_VARIANT(small_3x3, WAY_SMALL, BRAID_CL_TAPS_3X3, false)
+BRAID_CL_VARIANT(large, WAY_LARGE, BRAID_CL_TAPS_ANY, false)
+BRAID_CL_VARIANT(medium, WAY_MEDIUM, BRAID_CL_TAPS_ANY, false)
+BRAID_CL_VARIANT(small, WAY_SMALL, BRAID_CL_TAPS_ANY, false)
+BRAID_CL_VARIANT(direct, WAY_DIRECT, BRAID_CL_TAPS_ANY, false)
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }

@@ -278,31 +278,18 @@ static braid_status plan(variant v, const braid_cl_traits *traits, const braid_n
   return braid_cl_planned(&p);
 }
 
-#define VARIANT(stem, ...)                                                                                             \
-  static const variant v_##stem = {__VA_ARGS__};                                                                       \
-  static bool allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                                \
-    return allows(v_##stem, node, why, why_bytes);                                                                     \
-  }                                                                                                                    \
-  static bool suits_##stem(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {  \
-    return suits(v_##stem, traits, node, why, why_bytes);                                                              \
-  }                                                                                                                    \
-  static braid_status plan_##stem(const braid_cl_traits *traits, const braid_node_desc *node,                          \
-                                  braid_cl_recipe *recipe) {                                                           \
-    return plan(v_##stem, traits, node, recipe);                                                                       \
-  }                                                                                                                    \
-  static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
 #define WAYS(stem, by_inputs)                                                                                          \
-  VARIANT(stem##_flat, by_inputs, WAY_FLAT, BRAID_CL_TAPS_ANY)                                                         \
-  VARIANT(stem##_large_1x1, by_inputs, WAY_LARGE, BRAID_CL_TAPS_1X1)                                                   \
-  VARIANT(stem##_medium_1x1, by_inputs, WAY_MEDIUM, BRAID_CL_TAPS_1X1)                                                 \
-  VARIANT(stem##_small_1x1, by_inputs, WAY_SMALL, BRAID_CL_TAPS_1X1)                                                   \
-  VARIANT(stem##_large_3x3, by_inputs, WAY_LARGE, BRAID_CL_TAPS_3X3)                                                   \
-  VARIANT(stem##_medium_3x3, by_inputs, WAY_MEDIUM, BRAID_CL_TAPS_3X3)                                                 \
-  VARIANT(stem##_small_3x3, by_inputs, WAY_SMALL, BRAID_CL_TAPS_3X3)                                                   \
-  VARIANT(stem##_large, by_inputs, WAY_LARGE, BRAID_CL_TAPS_ANY)                                                       \
-  VARIANT(stem##_medium, by_inputs, WAY_MEDIUM, BRAID_CL_TAPS_ANY)                                                     \
-  VARIANT(stem##_small, by_inputs, WAY_SMALL, BRAID_CL_TAPS_ANY)                                                       \
-  VARIANT(stem##_direct, by_inputs, WAY_DIRECT, BRAID_CL_TAPS_ANY)
+  BRAID_CL_VARIANT(stem##_flat, by_inputs, WAY_FLAT, BRAID_CL_TAPS_ANY)                                                \
+  BRAID_CL_VARIANT(stem##_large_1x1, by_inputs, WAY_LARGE, BRAID_CL_TAPS_1X1)                                          \
+  BRAID_CL_VARIANT(stem##_medium_1x1, by_inputs, WAY_MEDIUM, BRAID_CL_TAPS_1X1)                                        \
+  BRAID_CL_VARIANT(stem##_small_1x1, by_inputs, WAY_SMALL, BRAID_CL_TAPS_1X1)                                          \
+  BRAID_CL_VARIANT(stem##_large_3x3, by_inputs, WAY_LARGE, BRAID_CL_TAPS_3X3)                                          \
+  BRAID_CL_VARIANT(stem##_medium_3x3, by_inputs, WAY_MEDIUM, BRAID_CL_TAPS_3X3)                                        \
+  BRAID_CL_VARIANT(stem##_small_3x3, by_inputs, WAY_SMALL, BRAID_CL_TAPS_3X3)                                          \
+  BRAID_CL_VARIANT(stem##_large, by_inputs, WAY_LARGE, BRAID_CL_TAPS_ANY)                                              \
+  BRAID_CL_VARIANT(stem##_medium, by_inputs, WAY_MEDIUM, BRAID_CL_TAPS_ANY)                                            \
+  BRAID_CL_VARIANT(stem##_small, by_inputs, WAY_SMALL, BRAID_CL_TAPS_ANY)                                              \
+  BRAID_CL_VARIANT(stem##_direct, by_inputs, WAY_DIRECT, BRAID_CL_TAPS_ANY)
 WAYS(input, true)
 WAYS(filter, false)
 

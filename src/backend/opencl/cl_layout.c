@@ -1,30 +1,13 @@
 /* LayoutConvert, the runtime's own op: a tensor rewritten in another layout, so that what another device made can be
- * taken up here. Every layout is a matter of strides of (batch, channel block, channel within the block of 16, place).
+ * taken up here. Every layout is a matter of braid_strides of (batch, channel block, channel within the block of 16,
+ * place).
  */
 #include <stdio.h>
 
 #include "backend/opencl/families.h"
+#include "tensor/layout.h"
 
-enum { kBlock = 16 };
-
-typedef struct strides {
-  int64_t b, block, c, s; /* in elements */
-} strides;
-
-static strides strides_of(braid_layout layout, int64_t batch, int64_t channels, int64_t places) {
-  int64_t blocks = (channels + kBlock - 1) / kBlock;
-  switch (layout) {
-  case BRAID_LAYOUT_PLAIN:
-    break;
-  case BRAID_LAYOUT_BHWC:
-    return (strides){places * channels, kBlock, 1, channels};
-  case BRAID_LAYOUT_CHWB:
-    return (strides){1, kBlock * places * batch, places * batch, batch};
-  case BRAID_LAYOUT_BLOCKED16:
-    return (strides){blocks * places * kBlock, places * kBlock, 1, kBlock};
-  }
-  return (strides){channels * places, kBlock * places, places, 1};
-}
+enum { kBlock = BRAID_LAYOUT_BLOCK };
 
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
@@ -58,8 +41,8 @@ static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *n
     for (int i = 2; i < to->rank; i++) places *= to->dims[i];
   }
   bool moves = from->layout != to->layout && to->rank >= 3, pads = moves && to->layout == BRAID_LAYOUT_BLOCKED16;
-  strides in = strides_of(moves ? from->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
-  strides out = strides_of(moves ? to->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
+  braid_strides in = braid_layout_strides(moves ? from->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
+  braid_strides out = braid_layout_strides(moves ? to->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
   int64_t numbers[9] = {channels, in.b, in.block, in.c, in.s, out.b, out.block, out.c, out.s};
   order_of(moves ? to->layout : BRAID_LAYOUT_PLAIN, &c, &s, &b);
   braid_cl_launch *launch = &recipe->launches[recipe->launch_count++];

@@ -36,4 +36,20 @@ void braid_cl_add_lines(braid_cl_planner *p, const braid_cl_flat *flat);
 braid_cl_piece braid_cl_pack_weights(braid_cl_planner *p, const braid_convolution *conv, size_t input,
                                      const braid_cl_panel *panel);
 
+/* A kernel of a file whose static functions allows, suits and plan take a `variant`: v_STEM, and k_STEM that calls them
+ * with it. */
+#define BRAID_CL_VARIANT(stem, ...)                                                                                    \
+  static const variant v_##stem = {__VA_ARGS__};                                                                       \
+  static bool allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                                \
+    return allows(v_##stem, node, why, why_bytes);                                                                     \
+  }                                                                                                                    \
+  static bool suits_##stem(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {  \
+    return suits(v_##stem, traits, node, why, why_bytes);                                                              \
+  }                                                                                                                    \
+  static braid_status plan_##stem(const braid_cl_traits *traits, const braid_node_desc *node,                          \
+                                  braid_cl_recipe *recipe) {                                                           \
+    return plan(v_##stem, traits, node, recipe);                                                                       \
+  }                                                                                                                    \
+  static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
+
 #endif

@@ -258,6 +258,51 @@ static void test_crash(void **state) {
   }
 }
 
+/* --- parts of a card's memory --------------------------------------------------------------------------------------
+ * What one driver needs: parts released newest first, and only with what they are a part of. */
+enum { kMostParts = 64 };
+static cl_mem made_parts[kMostParts], released[kMostParts];
+static size_t made_count, released_count;
+
+static cl_mem CL_API_CALL note_part(cl_mem memory, cl_mem_flags flags, cl_buffer_create_type type, const void *region,
+                                    cl_int *code) {
+  cl_mem part = real->CreateSubBuffer(memory, flags, type, region, code);
+  assert_true(made_count < kMostParts);
+  made_parts[made_count++] = part;
+  return part;
+}
+
+/* Set once the operands have let go: what is released then is the last of a part. */
+static cl_int CL_API_CALL note_release(cl_mem memory) {
+  for (size_t i = 0; i < made_count; i++)
+    if (made_parts[i] == memory && released_count < kMostParts) released[released_count++] = memory;
+  return real->ReleaseMemObject(memory);
+}
+
+static void test_parts(void **state) {
+  (void)state;
+  test_node node;
+  open_fronted(&node, "opencl0:memory=separate");
+  made_count = released_count = 0;
+  front.CreateSubBuffer = note_part;
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  size_t parts = made_count;
+  assert_true(parts >= 2);
+  node.backend->discard(node.self, node.prepared);
+  braid_prepared_info info;
+  assert_int_equal(node.backend->prepare(node.self, node.kernel, &node.desc, &node.prepared, &info), BRAID_OK);
+  node.task.prepared = node.prepared;
+  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+  assert_int_equal(made_count, parts); /* the same places, the same parts */
+  node.backend->discard(node.self, node.prepared);
+  node.prepared = NULL;
+  front.ReleaseMemObject = note_release;
+  ((braid_cl_device *)node.self)->shared->cl = &front;
+  test_node_close(&node);
+  assert_int_equal(released_count, parts);
+  for (size_t i = 0; i < parts; i++) assert_ptr_equal(released[i], made_parts[parts - 1 - i]);
+}
+
 static int set_up(void **state) {
   (void)state;
   return braid_registry_create(NULL, &registry) != BRAID_OK;
@@ -272,7 +317,7 @@ static int tear_down(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_enqueueing), cmocka_unit_test(test_arguments), cmocka_unit_test(test_creating),
-      cmocka_unit_test(test_callbacks),  cmocka_unit_test(test_crash),
+      cmocka_unit_test(test_callbacks),  cmocka_unit_test(test_crash),     cmocka_unit_test(test_parts),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
