@@ -5,7 +5,8 @@
  * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
  * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
  * has failed. No call of the steady state (submit, event wait, read_power) allocates or takes a lock shared by devices.
- * submit and the event functions may be called from any thread; everything else on one device by one thread at a time.
+ * submit and the event functions may be called from any thread; everything else on one device by one thread at a time,
+ * except prepare where the backend allows it.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
  * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
@@ -14,7 +15,7 @@
 
 #include "braid/graph.h"
 
-enum { BRAID_DEVICE_ABI = 1 };
+enum { BRAID_DEVICE_ABI = 2 };
 
 /* --- events --------------------------------------------------------------------------------------------------------
  * An event is created once and used again: reset, handed to submit, completed by the backend, waited for. */
@@ -186,6 +187,7 @@ typedef struct braid_backend {
   braid_status (*read_power)(void *device, double *out_watts);                        /* [unknown, which is not zero] */
   braid_status (*read_temperature)(void *device, double *out_celsius);                /* [unknown] */
   braid_status (*status)(void *device); /* [OK] DEVICE_LOST once the device is gone */
+  bool concurrent_prepare;              /* several threads may call prepare at once. [one at a time] */
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -107,19 +107,15 @@ static braid_operand *describe(const braid_plan *plan, const braid_node *node, b
   return operands;
 }
 
-/* Brings the inputs to where the step needs them and makes the outputs. */
+/* Brings the inputs to where the step needs them and makes the outputs; constants wait for place_constants. */
 static braid_status place_operands(braid_plan *plan, const braid_node *node, const braid_layout *layouts,
                                    braid_step *step) {
   int space = plan->devices[step->device].space;
   size_t inputs = node->input_count;
   for (size_t i = 0; i < inputs; i++) {
     step->instances[i] = -1;
-    if (node->inputs[i] < 0) continue;
-    bool folded = i < 32 && (step->info.constants_folded >> i & 1);
-    if (folded)
-      plan->folded_bytes += braid_desc_bytes(&plan->graph->values[node->inputs[i]].desc);
-    else
-      BRAID_TRY(braid_plan_get(plan, node->inputs[i], space, layouts[i], step->device, &step->instances[i]));
+    if (node->inputs[i] < 0 || braid_plan_is_constant(plan, node->inputs[i])) continue;
+    BRAID_TRY(braid_plan_get(plan, node->inputs[i], space, layouts[i], step->device, &step->instances[i]));
   }
   for (size_t i = 0; i < node->output_count; i++) {
     step->instances[inputs + i] = -1;
@@ -127,15 +123,12 @@ static braid_status place_operands(braid_plan *plan, const braid_node *node, con
     BRAID_TRY(braid_plan_new_instance(plan, node->outputs[i], space, layouts[inputs + i], BRAID_STORAGE_ARENA, true,
                                       &step->instances[inputs + i]));
   }
-  step->workspace = -1;
-  if (!step->info.workspace_bytes) return BRAID_OK;
-  return braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, space, step->info.workspace_bytes, &step->workspace);
+  return BRAID_OK;
 }
 
 static braid_status build_node(braid_plan *plan, braid_node_id id) {
   const braid_node *node = &plan->graph->nodes[id];
   const braid_placement *place = &plan->places[id];
-  const braid_plan_device *device = &plan->devices[place->device];
   size_t count = node->input_count + node->output_count;
   braid_step step = {.kind = BRAID_STEP_KERNEL,
                      .device = place->device,
@@ -146,22 +139,34 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
                      .why = place->why,
                      .kernel = place->kernel,
                      .input_count = node->input_count,
-                     .output_count = node->output_count};
+                     .output_count = node->output_count,
+                     .workspace = -1};
   step.desc = braid_arena_alloc(plan->arena, sizeof *step.desc);
   step.instances = braid_arena_alloc(plan->arena, (count + 1) * sizeof *step.instances);
-  braid_layout *layouts = braid_arena_alloc(plan->arena, (count + 1) * sizeof *layouts);
-  if (!step.desc || !step.instances || !layouts) return BRAID_NO_MEMORY;
-  braid_operand *operands = describe(plan, node, step.desc);
-  if (!operands) return BRAID_NO_MEMORY;
-  choose_layouts(plan, node, place, step.desc, operands, layouts);
-  braid_status status = device->backend->prepare(device->self, step.kernel, step.desc, &step.prepared, &step.info);
-  if (status != BRAID_OK)
-    return braid_fail_prefix(status, "node %.120s (%s): kernel %s", node->name, step.op, step.kernel->name);
-  status = place_operands(plan, node, layouts, &step);
-  for (size_t i = 0; i < count; i++) operands[i].constant = NULL; /* from here on only what is bound may be read */
-  if (status == BRAID_OK) return braid_plan_append(plan, false, &step);
-  device->backend->discard(device->self, step.prepared);
-  return status;
+  step.layouts = braid_arena_alloc(plan->arena, (count + 1) * sizeof *step.layouts);
+  if (!step.desc || !step.instances || !step.layouts) return BRAID_NO_MEMORY;
+  step.operands = describe(plan, node, step.desc);
+  if (!step.operands) return BRAID_NO_MEMORY;
+  choose_layouts(plan, node, place, step.desc, step.operands, step.layouts);
+  BRAID_TRY(place_operands(plan, node, step.layouts, &step));
+  return braid_plan_append(plan, false, &step);
+}
+
+/* What is known once the kernels are ready: which constants they have taken over, and the workspaces. */
+static braid_status place_constants(braid_plan *plan, braid_step *step) {
+  const braid_node *node = &plan->graph->nodes[step->node];
+  int space = plan->devices[step->device].space;
+  for (size_t i = 0; i < node->input_count; i++) {
+    if (node->inputs[i] < 0 || !braid_plan_is_constant(plan, node->inputs[i])) continue;
+    bool folded = i < 32 && (step->info.constants_folded >> i & 1);
+    if (folded)
+      plan->folded_bytes += braid_desc_bytes(&plan->graph->values[node->inputs[i]].desc);
+    else
+      BRAID_TRY(braid_plan_get(plan, node->inputs[i], space, step->layouts[i], step->device, &step->instances[i]));
+    step->operands[i].constant = NULL; /* from here on only what is bound may be read */
+  }
+  if (!step->info.workspace_bytes) return BRAID_OK;
+  return braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, space, step->info.workspace_bytes, &step->workspace);
 }
 
 /* A view is its input under another name. Unless the shape stays, the memory must be plain for that. */
@@ -259,6 +264,9 @@ static braid_status build(braid_plan *plan) {
     braid_node_id id = plan->order[i];
     BRAID_TRY(plan->places[id].device < 0 ? build_view(plan, &graph->nodes[id]) : build_node(plan, id));
   }
+  BRAID_TRY(braid_plan_prepare(plan));
+  for (size_t i = 0; i < plan->steps.count; i++)
+    if (plan->steps.items[i].node >= 0) BRAID_TRY(place_constants(plan, &plan->steps.items[i]));
   return build_after(plan);
 }
 

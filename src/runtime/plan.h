@@ -3,8 +3,8 @@
  * A value has an instance per place and layout in which some step needs it; an instance lies in a storage, which it may
  * share with others (views, results computed in place, a state and its update). Steps are what queues execute. A plan
  * is made in stages, each in a file: place.c (device and kernel of every node), order.c (the order of nodes), plan.c,
- * instance.c and steps.c (steps and instances), share.c (storages in common), memory.c (offsets), hazard.c (waits
- * across queues).
+ * instance.c and steps.c (steps and instances), prepare.c (kernels made ready), share.c (storages in common), memory.c
+ * (offsets), hazard.c (waits across queues).
  *
  * Memory comes in spaces: space 0 is the host's, which all devices of unified memory share; every device of separate
  * memory has a space of its own. */
@@ -59,7 +59,9 @@ typedef struct braid_step {
   void *prepared;
   braid_prepared_info info;
   braid_node_desc *desc;            /* KERNEL */
+  braid_operand *operands;          /* a node's: what desc shows */
   braid_instance_id *instances;     /* inputs, then outputs; -1: absent or folded */
+  braid_layout *layouts;            /* of a node's operands, in the same order */
   size_t input_count, output_count; /* transfers: 1, 1 */
   braid_storage_id workspace;       /* -1: none */
   braid_step_id *waits;             /* of other queues */
@@ -133,6 +135,8 @@ BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const char *pat
 /* Places every node where it ends soonest; `candidates`: per node and device its kernel there, NULL: none. */
 BRAID_MUST_CHECK braid_status braid_plan_balance(braid_plan *plan, const braid_kernel *const *candidates);
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
+/* Prepares the kernels of all nodes. */
+BRAID_MUST_CHECK braid_status braid_plan_prepare(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_share(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_memory(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_hazards(braid_plan *plan);

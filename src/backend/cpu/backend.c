@@ -295,4 +295,5 @@ const braid_backend braid_backend_cpu = {
     .buffer_map = cpu_buffer_map,
     .peer = cpu_peer,
     .read_power = cpu_read_power,
+    .concurrent_prepare = true,
 };

@@ -1,14 +1,17 @@
 #include "backend/cpu/dnnl.h"
 
 #include <math.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/winograd.h"
 #include "base/try.h"
 
 enum { kCopyStep = -1 };
-static const size_t kAlignment = 64;
+static const size_t kAlignment = 64, kTeamBytes = 4 << 20;
 
 typedef struct memory {
   dnnl_memory_t handle;
@@ -38,7 +41,14 @@ struct braid_dnnl {
 static dnnl_engine_t engine;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+/* oneDNN tells Intel's profiler of every kernel it makes, and looks for it in some hundred folders first. */
+static void forgo_profiler(void) {
+  if (!getenv("ONEDNN_JIT_PROFILE") && !getenv("DNNL_JIT_PROFILE"))
+    (void)dnnl_set_jit_profiling_flags(DNNL_JIT_PROFILE_NONE);
+}
+
 static void make_engine(void) {
+  forgo_profiler();
   if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
 }
 
@@ -108,7 +118,7 @@ braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *de
   size_t bytes = dnnl_memory_desc_get_size(desc);
   if (place == BRAID_DNNL_WORKSPACE) m->index = reserve(program, bytes);
   if (place == BRAID_DNNL_OWN) {
-    m->data = braid_zalloc(program->allocator, bytes);
+    m->data = braid_alloc(program->allocator, bytes);
     if (!m->data) return BRAID_NO_MEMORY;
   }
   *out = program->memory_count++;
@@ -162,11 +172,15 @@ braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to) {
   return braid_dnnl_step(program, primitive_desc, (braid_dnnl_arg[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 2);
 }
 
-braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
+static braid_status pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
   dnnl_primitive_desc_t primitive_desc;
   dnnl_primitive_t primitive = NULL;
   dnnl_memory_t source = NULL, pad = NULL;
-  BRAID_TRY(describe_reorder(from, desc_of(program, own), &primitive_desc));
+  const dnnl_memory_desc_t *to = desc_of(program, own);
+  if (to->format_kind == dnnl_format_kind_wino && from->ndims == 4 &&
+      braid_winograd_pack(to, from->dims[0], from->dims[1], data, program->memories[own].data))
+    return BRAID_OK;
+  BRAID_TRY(describe_reorder(from, to, &primitive_desc));
   const dnnl_memory_desc_t *pad_desc = dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0);
   dnnl_status_t status = dnnl_memory_create(&source, from, engine, (void *)data);
   if (status == dnnl_success) status = dnnl_memory_create(&pad, pad_desc, engine, DNNL_MEMORY_ALLOCATE);
@@ -182,6 +196,15 @@ braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from
   if (pad) dnnl_memory_destroy(pad);
   dnnl_primitive_desc_destroy(primitive_desc);
   return braid_dnnl_status(status, "packing a constant");
+}
+
+/* Waking a team costs more than what it would save on a small constant, and other threads may be packing others. */
+braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
+  int before = omp_get_max_threads();
+  if (dnnl_memory_desc_get_size(from) < kTeamBytes) omp_set_num_threads(1);
+  braid_status status = pack(program, from, data, own);
+  omp_set_num_threads(before);
+  return status;
 }
 
 braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t bytes) {

@@ -28,7 +28,7 @@ BRAID_MUST_CHECK braid_status braid_dnnl_create(const braid_allocator *allocator
 void braid_dnnl_destroy(const braid_allocator *allocator, void *program);
 
 /* Adds a memory; *out is its number. `index` is the operand's for INPUT and OUTPUT. WORKSPACE room is found by the
- * program. OWN memory is allocated now. */
+ * program. OWN memory is allocated now; it is for braid_dnnl_pack to fill. */
 BRAID_MUST_CHECK braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *desc,
                                                 braid_dnnl_place place, size_t index, int *out);
 /* Adds a step: takes over `primitive_desc`. args: pairs (DNNL_ARG_..., memory number). The primitive's scratchpad goes

@@ -1,0 +1,146 @@
+/* Kernels of a session prepared by several threads: all of them once, in parallel, and of several failures always the
+ * one that comes first in the graph. The device is the null one with a prepare of the test's. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "braid/session.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+extern const braid_backend braid_backend_null;
+
+#define OK(expression)                                                                                                 \
+  do {                                                                                                                 \
+    braid_status ok_status_ = (expression);                                                                            \
+    if (ok_status_ != BRAID_OK) fail_msg("%s: %s", braid_status_text(ok_status_), braid_error_detail());               \
+  } while (0)
+
+enum { kNodes = 60, kFirstBad = 23 };
+
+static atomic_int prepared, discarded, inside, most_inside;
+static atomic_bool failing;
+
+static int number_of(const braid_node_desc *node) {
+  int number = -1;
+  assert_int_equal(sscanf(node->name, "n%d", &number), 1);
+  return number;
+}
+
+static braid_status prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **out,
+                            braid_prepared_info *info) {
+  int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
+  while (now > most && !atomic_compare_exchange_weak(&most_inside, &most, now)) {
+  }
+  int number = number_of(node);
+  /* later ones fail sooner */
+  nanosleep(&(struct timespec){.tv_nsec = number == kFirstBad ? 2000000 : 100000}, NULL);
+  atomic_fetch_sub(&inside, 1);
+  if (atomic_load(&failing) && number >= kFirstBad) return braid_fail(BRAID_UNSUPPORTED, "number %d", number);
+  atomic_fetch_add(&prepared, 1);
+  return braid_backend_null.prepare(self, kernel, node, out, info);
+}
+
+static void discard(void *self, void *what) {
+  atomic_fetch_add(&discarded, 1);
+  braid_backend_null.discard(self, what);
+}
+
+static void info(void *self, braid_device_info *out) {
+  (void)self;
+  size_t count;
+  OK(braid_backend_null.enumerate(out, 1, &count));
+  snprintf(out->name, sizeof out->name, "slow");
+  out->compute_units = 4;
+}
+
+static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  *count = 1;
+  if (capacity) info(NULL, &infos[0]);
+  return BRAID_OK;
+}
+
+static const braid_kernel *const *kernels(void *self, size_t *count) {
+  static const braid_kernel kCopy = {.op = "Relu", .name = "slow_copy"};
+  static const braid_kernel *const kAll[] = {&kCopy};
+  (void)self;
+  *count = 1;
+  return kAll;
+}
+
+static braid_graph *chain(const braid_allocator *allocator) {
+  braid_graph *graph;
+  OK(braid_graph_create(allocator, "chain", &graph));
+  braid_desc desc;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &(int64_t){8}));
+  braid_value_id value;
+  OK(braid_graph_add_input(graph, "x", &desc, &value));
+  for (int i = 0; i < kNodes; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "n%d", i);
+    OK(braid_graph_add_node(graph, "Relu", name, &value, 1, &value, 1, NULL));
+  }
+  OK(braid_graph_add_output(graph, value));
+  return graph;
+}
+
+static braid_status attempt(bool concurrent) {
+  braid_backend backend = braid_backend_null;
+  backend.name = "slow";
+  backend.enumerate = enumerate;
+  backend.info = info;
+  backend.kernels = kernels;
+  backend.prepare = prepare;
+  backend.discard = discard;
+  backend.concurrent_prepare = concurrent;
+  braid_registry *registry;
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_registry_add(registry, &backend));
+  braid_graph *graph = chain(NULL);
+  braid_session_options options = {.registry = registry, .devices = "slow", .no_fusion = true};
+  atomic_store(&prepared, 0), atomic_store(&discarded, 0), atomic_store(&most_inside, 0);
+  braid_session *session;
+  braid_status status = braid_session_create(graph, &options, &session);
+  if (status == BRAID_OK) braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  braid_registry_destroy(registry);
+  return status;
+}
+
+/* --- tests ---------------------------------------------------------------------------------------------------------
+ */
+static void test_all_are_prepared_once(void **state) {
+  (void)state;
+  atomic_store(&failing, false);
+  for (int concurrent = 0; concurrent < 2; concurrent++) {
+    OK(attempt(concurrent));
+    assert_int_equal(atomic_load(&prepared), kNodes);
+    assert_int_equal(atomic_load(&discarded), kNodes);
+    if (concurrent)
+      assert_true(atomic_load(&most_inside) > 1);
+    else
+      assert_int_equal(atomic_load(&most_inside), 1);
+  }
+}
+
+static void test_the_first_failure_is_told(void **state) {
+  (void)state;
+  atomic_store(&failing, true);
+  for (int round = 0; round < 40; round++) {
+    assert_int_equal(attempt(round % 2), BRAID_UNSUPPORTED);
+    assert_string_equal(braid_error_detail(), "node n23 (Relu): kernel slow_copy: number 23");
+    assert_int_equal(atomic_load(&prepared), kFirstBad);
+    assert_int_equal(atomic_load(&discarded), kFirstBad);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_are_prepared_once),
+                                     cmocka_unit_test(test_the_first_failure_is_told)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
