@@ -45,6 +45,7 @@ static struct check_device {
 } check_on;
 
 static uint32_t check_draws;
+static const char *check_options; /* for the device; NULL: none. To be set before it is opened */
 
 static inline int64_t check_draw(int64_t low, int64_t high) { /* both ends included */
   return low + braid_random_below(CHECK_SEED, 0, 0, check_draws++, (uint32_t)(high - low + 1));
@@ -61,8 +62,15 @@ static int check_open(void **state) {
   bool there = false;
   for (size_t i = 0; i < count && i < 16; i++) there |= strcmp(infos[i].name, "opencl0") == 0;
   if (!there) return 0;
-  const char *spec = getenv("BRAID_TEST_OPENCL");
-  if (braid_device_open(check_on.registry, spec ? spec : "opencl0", &check_on.device) != BRAID_OK) {
+  const char *wanted = getenv("BRAID_TEST_OPENCL");
+  char spec[512];
+  if (!wanted) wanted = "opencl0";
+  (void)snprintf(spec, sizeof spec, "%s%s%s", wanted,
+                 !check_options        ? ""
+                 : strchr(wanted, ':') ? ","
+                                       : ":",
+                 check_options ? check_options : "");
+  if (braid_device_open(check_on.registry, spec, &check_on.device) != BRAID_OK) {
     print_message("%s\n", braid_error_detail());
     return 1;
   }

@@ -14,8 +14,10 @@
       float alpha, float beta, float p, float q
 
 #define BATCH get_group_id(2)
-#define LEFT_BATCH (left + left_at + BATCH / batch_inner * left_batch0 + BATCH % batch_inner * left_batch1)
-#define RIGHT_BATCH (right + right_at + BATCH / batch_inner * right_batch0 + BATCH % batch_inner * right_batch1)
+#define LEFT_OF(n) (left + left_at + (n) / batch_inner * left_batch0 + (n) % batch_inner * left_batch1)
+#define RIGHT_OF(n) (right + right_at + (n) / batch_inner * right_batch0 + (n) % batch_inner * right_batch1)
+#define LEFT_BATCH LEFT_OF(BATCH)
+#define RIGHT_BATCH RIGHT_OF(BATCH)
 #define OUT_BATCH (out + out_at + BATCH * out_batch)
 
 #if defined(ADDED)
@@ -35,22 +37,171 @@ float finish(float x, float p, float q) {
 
 /* --- by tiles in local memory -------------------------------------------------------------------------------------- */
 #ifdef TILE_M
-#include "tile.clh"
-
 #define LOAD_LEFT(row, k) ((row) < rows ? of_left[(row) * left_row + (k) * left_k] : 0)
 #define LOAD_RIGHT(k, column) ((column) < columns ? of_right[(k) * right_k + (column) * right_column] : 0)
-#define STORE(row, column, x)                                                                                          \
-  of_out[(row) * out_row + (column)] =                                                                                 \
-      finish(alpha * (x) + ADDEND(row, column) + BEFORE(of_out[(row) * out_row + (column)]), p, q)
+#define LOAD_LEFT_FOUR(row, k)                                                                                         \
+  ((row) < rows ? LOAD_FOUR(of_left + (row) * left_row + (k) * left_k) : (float4)(0.0f))
+#define LOAD_RIGHT_FOUR(k, column)                                                                                     \
+  ((column) < columns ? LOAD_FOUR(of_right + (k) * right_k + (column) * right_column) : (float4)(0.0f))
 
-SIMD_KERNEL tiles(OPERANDS) {
+/* The inner dimension in slices of `slice`, `slices` for each of the batch: what each sums up goes into a matrix of its
+ * own. */
+#ifdef SLICED
+#define STORE(row, column, x) of_out[(row) * columns + (column)] = x
+#define OF_OUT (out + get_group_id(2) * rows * columns)
+#else
+#define RESULT(row, column, x, before) finish(alpha * (x) + ADDEND(row, column) + BEFORE(before), p, q)
+#define STORE(row, column, x)                                                                                          \
+  of_out[(row) * out_row + (column)] = RESULT(row, column, x, of_out[(row) * out_row + (column)])
+#define OF_OUT (out + out_at + batch * out_batch)
+#endif
+#ifdef OUT_FOUR
+#ifdef SLICED
+#define STORE_FOUR(row, column, x) KEEP_FOUR(x, of_out + (row) * columns + (column))
+#else
+#define STORE_FOUR(row, column, x)                                                                                     \
+  {                                                                                                                    \
+    OUT(float) to_ = of_out + (row) * out_row + (column);                                                              \
+    const float4 before_ = BEFORE(LOAD_FOUR(to_));                                                                     \
+    KEEP_FOUR((float4)(RESULT(row, column, (x).s0, before_.s0), RESULT(row, (column) + 1, (x).s1, before_.s1),         \
+                       RESULT(row, (column) + 2, (x).s2, before_.s2), RESULT(row, (column) + 3, (x).s3, before_.s3)),  \
+              to_);                                                                                                    \
+  }
+#endif
+#endif
+#include "tile.clh"
+
+SIMD_KERNEL tiles(OPERANDS, index_t slices, index_t slice) {
   TILE_MEMORY
-  IN(float) of_left = LEFT_BATCH;
-  IN(float) of_right = RIGHT_BATCH;
-  OUT(float) of_out = OUT_BATCH;
+  const index_t batch = get_group_id(2) / slices, begin = get_group_id(2) % slices * slice;
+  IN(float) of_left = LEFT_OF(batch);
+  IN(float) of_right = RIGHT_OF(batch);
+  OUT(float) of_out = OF_OUT;
   const uint l = get_local_id(0);
   const index_t first_column = get_group_id(0) * (index_t)TILE_N, first_row = get_group_id(1) * (index_t)TILE_M;
-  TILE_PRODUCT(0, inner, rows, columns)
+  TILE_PRODUCT(begin, min(begin + slice, inner), rows, columns)
+}
+#endif
+
+/* Slices of [batch, slice, row, column] in their order. */
+KERNEL join_slices(IN(float) parts, IN(float) added, OUT(float) out, index_t rows, index_t columns, index_t slices,
+                   index_t added_row, index_t added_column, index_t added_at, index_t out_at, index_t out_row,
+                   index_t out_batch, float alpha, float beta, float p, float q) {
+  const index_t i = get_global_id(0), row = i / columns, column = i % columns, size = rows * columns;
+  if (i >= size) return;
+  float sum = 0;
+  for (index_t s = 0; s < slices; s++) sum += parts[(BATCH * slices + s) * size + i];
+  OUT(float) to = OUT_BATCH + row * out_row + column;
+  *to = finish(alpha * sum + ADDEND(row, column) + BEFORE(*to), p, q);
+}
+
+/* --- a matrix times few vectors: each of its elements is read once ------------------------------------------------------ */
+#ifdef VECTORS
+/* The matrix has `lines` lines along the inner dimension, a result for each line and vector; batches as elsewhere.
+ * LANES of a group's work-items lie side by side where the matrix does; WIDTH elements of it are loaded at once. APART:
+ * elements of a vector do not lie so. */
+#define VECTOR_OPERANDS                                                                                                \
+  IN(float) matrix, IN(float) vectors, IN(float) added, OUT(float) out, index_t lines, index_t inner,                  \
+      index_t matrix_line, index_t matrix_k, index_t vector_line, index_t vector_k, index_t out_line,                  \
+      index_t out_vector, index_t added_line, index_t added_vector, index_t batch_inner, index_t matrix_batch0,        \
+      index_t matrix_batch1, index_t vector_batch0, index_t vector_batch1, index_t matrix_at, index_t vectors_at,      \
+      index_t added_at, index_t out_at, index_t out_batch, float alpha, float beta, float p, float q
+#define OF_MATRIX (matrix + matrix_at + BATCH / batch_inner * matrix_batch0 + BATCH % batch_inner * matrix_batch1)
+#define OF_VECTORS (vectors + vectors_at + BATCH / batch_inner * vector_batch0 + BATCH % batch_inner * vector_batch1)
+#define EACH_VECTOR _Pragma("unroll") for (int v = 0; v < VECTORS; v++)
+#define AHEAD 4 /* loads that a work-item waits for together */
+#define EACH_AHEAD _Pragma("unroll") for (int j = 0; j < AHEAD; j++)
+#define STRIPS (GROUP / LANES)
+#if WIDTH == 4
+typedef float4 wide;
+#define LOAD_WIDE LOAD_FOUR
+#define OF_APART(from, k)                                                                                              \
+  ((float4)((from)[(k)*vector_k], (from)[((k) + 1) * vector_k], (from)[((k) + 2) * vector_k],                          \
+            (from)[((k) + 3) * vector_k]))
+#define ADD_UP(x) (((x).s0 + (x).s1) + ((x).s2 + (x).s3))
+#else
+typedef float wide;
+#define LOAD_WIDE(from) (*(from))
+#define OF_APART(from, k) ((from)[(k)*vector_k])
+#define ADD_UP(x) (x)
+#endif
+#ifdef APART
+#define OF_VECTOR OF_APART
+#else
+#define OF_VECTOR(from, k) LOAD_WIDE((from) + (k))
+#endif
+
+#define VECTOR_RESULT(v, line, sum)                                                                                    \
+  {                                                                                                                    \
+    OUT(float) to_ = OUT_BATCH + (line) * out_line + (v)*out_vector;                                                   \
+    *to_ = finish(alpha * (sum) + VECTOR_ADDEND(v, line) + BEFORE(*to_), p, q);                                        \
+  }
+#ifdef ADDED
+#define VECTOR_ADDEND(v, line) (beta * added[added_at + (line) * added_line + (v)*added_vector])
+#else
+#define VECTOR_ADDEND(v, line) 0
+#endif
+
+/* Lines lie along k: LANES work-items for each. */
+KERNEL vectors_along_k(VECTOR_OPERANDS) {
+  local float sums[VECTORS][GROUP];
+  const uint l = get_local_id(0), lane = l % LANES;
+  const index_t line = get_group_id(0) * (index_t)STRIPS + l / LANES;
+  IN(float) of_matrix = OF_MATRIX + min(line, lines - 1) * matrix_line;
+  IN(float) of_vectors = OF_VECTORS;
+  wide sum[VECTORS];
+  EACH_VECTOR sum[v] = 0;
+  for (index_t first = lane * WIDTH; first < inner; first += AHEAD * LANES * WIDTH)
+    EACH_AHEAD {
+      const index_t k = first + j * LANES * WIDTH;
+      if (k < inner) {
+        const wide x = LOAD_WIDE(of_matrix + k);
+        EACH_VECTOR sum[v] = fma(x, OF_VECTOR(of_vectors + v * vector_line, k), sum[v]);
+      }
+    }
+  EACH_VECTOR sums[v][l] = ADD_UP(sum[v]);
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint half_ = LANES / 2; half_ > 0; half_ /= 2) {
+    if (lane < half_) EACH_VECTOR sums[v][l] += sums[v][l + half_];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (lane == 0 && line < lines) EACH_VECTOR VECTOR_RESULT(v, line, sums[v][l])
+}
+
+/* Lines lie side by side: a work-item takes WIDTH of them and every STRIPS-th place of k. */
+KERNEL vectors_side_by_side(VECTOR_OPERANDS) {
+  local wide sums[VECTORS][GROUP];
+  const uint l = get_local_id(0), strip = l / LANES;
+  const index_t line = (get_group_id(0) * (index_t)LANES + l % LANES) * WIDTH;
+  IN(float) of_matrix = OF_MATRIX + min(line, lines - WIDTH);
+  IN(float) of_vectors = OF_VECTORS;
+  wide sum[VECTORS];
+  EACH_VECTOR sum[v] = 0;
+  for (index_t first = strip; first < inner; first += AHEAD * STRIPS)
+    EACH_AHEAD {
+      const index_t k = first + j * STRIPS;
+      if (k < inner) {
+        const wide x = LOAD_WIDE(of_matrix + k * matrix_k);
+        EACH_VECTOR sum[v] = fma(x, (wide)(of_vectors[v * vector_line + k * vector_k]), sum[v]);
+      }
+    }
+  EACH_VECTOR sums[v][l] = sum[v];
+  barrier(CLK_LOCAL_MEM_FENCE);
+  for (uint half_ = STRIPS / 2; half_ > 0; half_ /= 2) {
+    if (strip < half_) EACH_VECTOR sums[v][l] += sums[v][l + half_ * LANES];
+    barrier(CLK_LOCAL_MEM_FENCE);
+  }
+  if (strip > 0 || line >= lines) return;
+  EACH_VECTOR {
+#if WIDTH == 4
+    VECTOR_RESULT(v, line, sums[v][l].s0)
+    VECTOR_RESULT(v, line + 1, sums[v][l].s1)
+    VECTOR_RESULT(v, line + 2, sums[v][l].s2)
+    VECTOR_RESULT(v, line + 3, sums[v][l].s3)
+#else
+    VECTOR_RESULT(v, line, sums[v][l])
+#endif
+  }
 }
 #endif
 

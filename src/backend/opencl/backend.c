@@ -48,6 +48,20 @@ static void describe_part(braid_cl_device *device, const braid_cl_options *optio
   info->compute_units = device->traits.compute_units;
 }
 
+static void set_knobs(braid_cl_traits *traits, const braid_cl_options *options) {
+  if (options->as_cpu || options->as_gpu) {
+    traits->cpu = options->as_cpu;
+    traits->gpu = options->as_gpu;
+    traits->fpga = false;
+  }
+  traits->knob_units = options->units;
+  traits->knob_simd = options->simd;
+  traits->knob_group = options->group;
+  traits->knob_unroll = options->unroll;
+  traits->knob_tile = options->tile;
+  traits->knob_slices = options->slices;
+}
+
 static braid_status init(braid_cl_device *device, size_t index, const braid_cl_options *options) {
   braid_cl_share share = {
       .index = index, .parts = options->parts ? options->parts : 1, .arena_bytes = options->arena_bytes};
@@ -58,12 +72,10 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
   braid_cl_describe(device->shared->device, index, &device->info);
   braid_cl_read_traits(device->id, &device->traits);
-  device->traits.knob_units = options->units;
-  device->traits.knob_simd = options->simd;
-  device->traits.knob_group = options->group;
-  device->traits.knob_unroll = options->unroll;
+  set_knobs(&device->traits, options);
   describe_part(device, options);
   bool shares = !options->separate && !options->arena_bytes && braid_cl_shares_host_memory(device);
+  device->traits.aligned = !shares;
   device->info.memory = shares ? BRAID_MEMORY_UNIFIED : BRAID_MEMORY_SEPARATE;
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
   memcpy(device->cache, options->cache, sizeof device->cache);

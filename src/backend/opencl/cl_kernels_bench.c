@@ -1,8 +1,10 @@
 /* Our matrix products and convolutions on an OpenCL device, beside CLBlast's product on the same device (where its
- * library is found when this runs) and beside our CPU backend. Best of many runs, each from submission to completion;
- * operands stay where they are.
+ * library is found when this runs) and beside our CPU backend. Best of many runs, each from submission to completion,
+ * and as the device counts it; operands stay where they are.
  *
- *   cl_kernels_bench [DEVICE]   default: opencl0 */
+ *   cl_kernels_bench [DEVICE [PART]]          default: opencl0; only problems whose label contains PART
+ *   cl_kernels_bench DEVICE --sweep [PART]    the device's own choice, then every tile with 1, 2, 4, ... slices of the
+ *                                             inner dimension: GFLOP/s as the device counts */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,7 @@
 #include "graph/graph.h"
 
 enum { kLeastRuns = 5, kMostRuns = 2000, kOperands = 4 };
-static const int64_t kSpanNs = 300000000; /* measured for so long, at least kLeastRuns times */
+static int64_t span_ns = 300000000; /* measured for so long, at least kLeastRuns times */
 
 typedef struct setup {
   braid_registry *registry;
@@ -27,8 +29,8 @@ typedef struct setup {
 /* A node over constants, but for input 0. */
 typedef struct problem {
   const char *label;
-  bool convolution;
-  int64_t dims[2][4]; /* of the inputs; a product takes the last two */
+  bool convolution, transposed; /* the right matrix */
+  int64_t dims[2][4];           /* of the inputs; a product takes the last two */
   int64_t stride, pad, groups;
   double operations;
   braid_graph *graph;
@@ -59,6 +61,7 @@ static braid_status build(problem *p) {
   braid_tensor_release(weights);
   const char *op = p->convolution ? "Conv" : "MatMul";
   if (status == BRAID_OK) status = braid_graph_add_node(p->graph, op, NULL, inputs, 2, &output, 1, &p->node);
+  if (status == BRAID_OK && p->transposed) status = braid_graph_set_int(p->graph, p->node, "transB", 1);
   if (p->convolution) {
     const int64_t strides[2] = {p->stride, p->stride}, pads[4] = {p->pad, p->pad, p->pad, p->pad};
     if (status == BRAID_OK) status = braid_graph_set_ints(p->graph, p->node, "strides", strides, 2);
@@ -76,7 +79,7 @@ static braid_status build(problem *p) {
 static braid_status best_of(braid_status (*run)(void *context), void *context, double *best) {
   const int64_t begin = braid_now_ns();
   *best = 1e30;
-  for (int i = 0; i < kMostRuns && (i < kLeastRuns || braid_now_ns() - begin < kSpanNs); i++) {
+  for (int i = 0; i < kMostRuns && (i < kLeastRuns || braid_now_ns() - begin < span_ns); i++) {
     const int64_t start = braid_now_ns();
     braid_status status = run(context);
     if (status != BRAID_OK) return status;
@@ -102,11 +105,17 @@ typedef struct ours {
   void *prepared, *buffers[kOperands];
   braid_binding bindings[kOperands];
   braid_task task;
+  double device_seconds; /* the best, as the device counts; 0: it does not */
 } ours;
 
 static braid_status run_ours(void *context) {
   ours *o = context;
-  return submit(o->setup, &o->task);
+  braid_status status = submit(o->setup, &o->task);
+  if (status != BRAID_OK) return status;
+  const braid_timing timing = braid_event_timing(o->setup->done);
+  const double seconds = 1e-9 * (double)(timing.end_ns - timing.start_ns);
+  if (seconds > 0 && (o->device_seconds == 0 || seconds < o->device_seconds)) o->device_seconds = seconds;
+  return BRAID_OK;
 }
 
 static void describe(const problem *p, ours *o) {
@@ -197,8 +206,8 @@ static braid_status time_cpu(const problem *p, double *best) {
   return status;
 }
 
-/* CLBlast's C interface (clblast_c.h), as far as it is called: row-major, nothing transposed. */
-enum { kRowMajor = 101, kNotTransposed = 111 };
+/* CLBlast's C interface (clblast_c.h), as far as it is called: row-major. */
+enum { kRowMajor = 101, kNotTransposed = 111, kTransposed = 112 };
 typedef int clblast_sgemm(int layout, int a_transpose, int b_transpose, size_t m, size_t n, size_t k, float alpha,
                           cl_mem a, size_t a_offset, size_t a_ld, cl_mem b, size_t b_offset, size_t b_ld, float beta,
                           cl_mem c, size_t c_offset, size_t c_ld, cl_command_queue *queue, cl_event *event);
@@ -209,12 +218,14 @@ typedef struct by_clblast {
   cl_command_queue queue;
   cl_mem memory[3];
   size_t m, n, k;
+  bool transposed;
 } by_clblast;
 
 static braid_status run_clblast(void *context) {
   by_clblast *b = context;
-  int code = b->sgemm(kRowMajor, kNotTransposed, kNotTransposed, b->m, b->n, b->k, 1, b->memory[0], 0, b->k,
-                      b->memory[1], 0, b->n, 0, b->memory[2], 0, b->n, &b->queue, NULL);
+  int code = b->sgemm(kRowMajor, kNotTransposed, b->transposed ? kTransposed : kNotTransposed, b->m, b->n, b->k, 1,
+                      b->memory[0], 0, b->k, b->memory[1], 0, b->transposed ? b->k : b->n, 0, b->memory[2], 0, b->n,
+                      &b->queue, NULL);
   if (code) return braid_fail(BRAID_DEVICE_LOST, "CLBlast's error %d", code);
   return b->cl->Finish(b->queue) == CL_SUCCESS ? BRAID_OK : braid_fail(BRAID_DEVICE_LOST, "clFinish after CLBlast");
 }
@@ -222,7 +233,12 @@ static braid_status run_clblast(void *context) {
 static braid_status time_clblast(const setup *s, const problem *p, clblast_sgemm *sgemm, double *best) {
   const braid_cl_device *device = s->self;
   const int64_t *a = p->dims[0] + 2, *b = p->dims[1] + 2;
-  by_clblast c = {.cl = device->cl, .sgemm = sgemm, .m = (size_t)a[0], .n = (size_t)b[1], .k = (size_t)a[1]};
+  by_clblast c = {.cl = device->cl,
+                  .sgemm = sgemm,
+                  .m = (size_t)a[0],
+                  .n = (size_t)b[!p->transposed],
+                  .k = (size_t)a[1],
+                  .transposed = p->transposed};
   const size_t counts[3] = {c.m * c.k, c.k * c.n, c.m * c.n};
   cl_int code;
   c.queue = c.cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
@@ -241,71 +257,177 @@ static braid_status time_clblast(const setup *s, const problem *p, clblast_sgemm
 
 /* --- the table -----------------------------------------------------------------------------------------------------
  */
+#define PRODUCT(m, k, n)                                                                                               \
+  {                                                                                                                    \
+    .label = "matmul " #m " x " #k " x " #n, .dims = { {1, 1, m, k}, {1, 1, k, n} }                                    \
+  }
+#define TRANSPOSED(m, k, n)                                                                                            \
+  {                                                                                                                    \
+    .label = "matmul " #m " x " #k " x " #n "^T", .transposed = true, .dims = { {1, 1, m, k}, {1, 1, n, k} }           \
+  }
+#define CONV(name, batch, inputs, size, outputs, window, step, border)                                                 \
+  {                                                                                                                    \
+    .label = name " batch " #batch, .convolution = true,                                                               \
+    .dims = {{batch, inputs, size, size}, {outputs, inputs, window, window}}, .stride = step, .pad = border,           \
+    .groups = 1                                                                                                        \
+  }
 static problem kProblems[] = {
-    {.label = "matmul 256", .dims = {{1, 1, 256, 256}, {1, 1, 256, 256}}},
-    {.label = "matmul 1024", .dims = {{1, 1, 1024, 1024}, {1, 1, 1024, 1024}}},
-    {.label = "matmul 2048", .dims = {{1, 1, 2048, 2048}, {1, 1, 2048, 2048}}},
-    {.label = "matmul 16 x 4096 x 1000", .dims = {{1, 1, 16, 4096}, {1, 1, 4096, 1000}}},
-    {.label = "matmul 1 x 4096 x 4096", .dims = {{1, 1, 1, 4096}, {1, 1, 4096, 4096}}},
-    {"conv 3x3 64 56", true, {{8, 64, 56, 56}, {64, 64, 3, 3}}, 1, 1, 1, 0, NULL, 0},
-    {"conv 3x3 256 14", true, {{8, 256, 14, 14}, {256, 256, 3, 3}}, 1, 1, 1, 0, NULL, 0},
-    {"conv 3x3 512 7", true, {{8, 512, 7, 7}, {512, 512, 3, 3}}, 1, 1, 1, 0, NULL, 0},
-    {"conv 1x1 256-64 56", true, {{8, 256, 56, 56}, {64, 256, 1, 1}}, 1, 0, 1, 0, NULL, 0},
-    {"conv 1x1 512-1024 14", true, {{8, 512, 14, 14}, {1024, 512, 1, 1}}, 1, 0, 1, 0, NULL, 0},
-    {"conv 7x7 stride 2 224", true, {{2, 3, 224, 224}, {64, 3, 7, 7}}, 2, 3, 1, 0, NULL, 0},
-    {"conv 3x3 depthwise 112", true, {{8, 64, 112, 112}, {64, 1, 3, 3}}, 1, 1, 64, 0, NULL, 0},
+    PRODUCT(256, 256, 256),
+    PRODUCT(512, 512, 512),
+    PRODUCT(1024, 1024, 1024),
+    PRODUCT(2048, 2048, 2048),
+    PRODUCT(16, 4096, 1000),
+    PRODUCT(64, 4096, 4096),
+    TRANSPOSED(32, 4096, 4096),
+    PRODUCT(1, 4096, 4096),
+    TRANSPOSED(1, 4096, 4096),
+    TRANSPOSED(1, 4096, 1000),
+    CONV("conv 3x3 64 56", 8, 64, 56, 64, 3, 1, 1),
+    CONV("conv 3x3 256 14", 8, 256, 14, 256, 3, 1, 1),
+    CONV("conv 3x3 256 14", 32, 256, 14, 256, 3, 1, 1),
+    CONV("conv 3x3 512 7", 8, 512, 7, 512, 3, 1, 1),
+    CONV("conv 1x1 256-64 56", 8, 256, 56, 64, 1, 1, 0),
+    CONV("conv 1x1 512-1024 14", 8, 512, 14, 1024, 1, 1, 0),
+    CONV("conv 7x7 stride 2 224", 2, 3, 224, 64, 7, 2, 3),
+    {.label = "conv 3x3 depthwise 112 batch 8",
+     .convolution = true,
+     .dims = {{8, 64, 112, 112}, {64, 1, 3, 3}},
+     .stride = 1,
+     .pad = 1,
+     .groups = 64},
 };
+enum { kProblemCount = sizeof kProblems / sizeof *kProblems };
+
+static double rate(const problem *p, double seconds) {
+  return seconds > 0 ? p->operations / seconds * 1e-9 : 0;
+}
 
 static void print_ratio(const char *name, double seconds, const problem *p, double own) {
-  if (seconds > 0) printf("  %s %8.1f GFLOP/s, %5.2fx", name, p->operations / seconds * 1e-9, seconds / own);
+  if (seconds > 0) printf("  %s %8.1f GFLOP/s, %5.2fx", name, rate(p, seconds), seconds / own);
+}
+
+static braid_status time_ours(const setup *s, const problem *p, const char **kernel, double *best, double *device) {
+  ours o;
+  braid_status status = open_ours(s, p, &o, kernel);
+  if (status == BRAID_OK) status = best_of(run_ours, &o, best);
+  *device = o.device_seconds;
+  close_ours(&o);
+  return status;
 }
 
 static braid_status measure(const setup *s, problem *p, clblast_sgemm *sgemm) {
-  ours o;
   const char *kernel = "";
-  double own = 0, clblast = 0, cpu = 0;
+  double own = 0, device = 0, clblast = 0, cpu = 0;
   braid_status status = build(p);
-  if (status == BRAID_OK) {
-    status = open_ours(s, p, &o, &kernel);
-    if (status == BRAID_OK) status = best_of(run_ours, &o, &own);
-    close_ours(&o);
-  }
+  if (status == BRAID_OK) status = time_ours(s, p, &kernel, &own, &device);
   if (status == BRAID_OK && sgemm && !p->convolution) status = time_clblast(s, p, sgemm, &clblast);
   if (status == BRAID_OK) status = time_cpu(p, &cpu);
   if (status == BRAID_OK) {
-    printf("%-24s %-24s %8.1f GFLOP/s", p->label, kernel, p->operations / own * 1e-9);
+    printf("%-30s %-24s %8.1f GFLOP/s %8.1f us (device %8.1f GFLOP/s %8.1f us)", p->label, kernel, rate(p, own),
+           own * 1e6, rate(p, device), device * 1e6);
     print_ratio("CLBlast", clblast, p, own);
     print_ratio("our CPU", cpu, p, own);
     printf("\n");
     (void)fflush(stdout);
   }
   braid_graph_destroy(p->graph);
+  p->graph = NULL;
   return status;
 }
 
-static braid_status run(const char *spec) {
-  setup s = {0};
+/* --- setting up ----------------------------------------------------------------------------------------------------
+ */
+static void close_setup(setup *s) {
+  if (s->queue) s->backend->queue_destroy(s->self, s->queue);
+  braid_event_destroy(s->done);
+  braid_device_close(s->device);
+  braid_registry_destroy(s->registry);
+}
+
+/* On failure close what there is. */
+static braid_status open_setup(const char *spec, setup *s) {
+  *s = (setup){0};
+  braid_status status = braid_registry_create(NULL, &s->registry);
+  if (status == BRAID_OK) status = braid_device_open(s->registry, spec, &s->device);
+  if (status != BRAID_OK) return status;
+  s->backend = braid_device_backend(s->device);
+  s->self = braid_device_self(s->device);
+  status = s->backend->queue_create(s->self, &s->queue);
+  return status == BRAID_OK ? braid_event_create(NULL, &s->done) : status;
+}
+
+static bool is_wanted(const problem *p, const char *part) {
+  return !part || strstr(p->label, part);
+}
+
+static braid_status run(const char *spec, const char *part) {
+  setup s;
   void *library = dlopen("libclblast.so.1", RTLD_NOW | RTLD_LOCAL);
   clblast_sgemm *sgemm = NULL;
   if (library) *(void **)&sgemm = dlsym(library, "CLBlastSgemm");
-  braid_status status = braid_registry_create(NULL, &s.registry);
-  if (status == BRAID_OK) status = braid_device_open(s.registry, spec, &s.device);
-  if (status == BRAID_OK) {
-    s.backend = braid_device_backend(s.device);
-    s.self = braid_device_self(s.device);
-    status = s.backend->queue_create(s.self, &s.queue);
-  }
-  if (status == BRAID_OK) status = braid_event_create(NULL, &s.done);
+  braid_status status = open_setup(spec, &s);
   if (status == BRAID_OK) {
     printf("%s: %s; x: how many times as long the other takes\n", spec, braid_device_get_info(s.device)->description);
     if (!sgemm) printf("CLBlast skipped: libclblast.so.1 is not there\n");
   }
-  for (size_t i = 0; status == BRAID_OK && i < sizeof kProblems / sizeof *kProblems; i++)
-    status = measure(&s, &kProblems[i], sgemm);
-  if (s.queue) s.backend->queue_destroy(s.self, s.queue);
-  braid_event_destroy(s.done);
-  braid_device_close(s.device);
-  braid_registry_destroy(s.registry);
+  for (size_t i = 0; status == BRAID_OK && i < kProblemCount; i++)
+    if (is_wanted(&kProblems[i], part)) status = measure(&s, &kProblems[i], sgemm);
+  close_setup(&s);
+  return status;
+}
+
+/* --- trying tiles --------------------------------------------------------------------------------------------------
+ */
+static const char *const kTiles[] = {"128x128x8x8x8", "128x128x16x8x8", "128x64x8x8x8", "128x64x16x8x8", "64x128x8x8x8",
+                                     "64x128x16x8x8", "64x64x8x8x8",    "64x64x16x8x8", "64x64x16x8x4",  "64x64x16x4x4",
+                                     "64x32x16x8x4",  "32x64x16x4x8",   "32x32x16x4x4", "32x32x32x4x4"};
+
+/* One number, or a dash where the device refuses. A tile must not cost another the rest of the sweep. */
+static void print_rate(const setup *s, const problem *p) {
+  const char *kernel = "";
+  double own = 0, device = 0;
+  if (time_ours(s, p, &kernel, &own, &device) == BRAID_OK)
+    printf(" %8.0f", rate(p, device > 0 ? device : own));
+  else
+    printf(" %8s", "-");
+  (void)fflush(stdout);
+}
+
+static void try_tile(const char *spec, const problem *p, const char *tile) {
+  printf("%-30s %-18s", p->label, tile ? tile : "its own choice");
+  for (int slices = 1; slices <= (tile ? 16 : 1); slices *= 2) {
+    char text[512];
+    setup s;
+    (void)snprintf(text, sizeof text, "%s%ctile=%s,slices=%d", spec, strchr(spec, ':') ? ',' : ':', tile ? tile : "",
+                   slices);
+    if (open_setup(tile ? text : spec, &s) == BRAID_OK)
+      print_rate(&s, p);
+    else
+      printf(" %s", braid_error_detail());
+    close_setup(&s);
+  }
+  printf("\n");
+}
+
+/* Products of few rows are left to the device: they do not go by tiles. */
+static braid_status sweep(const char *spec, const char *part) {
+  setup keep; /* holds the device's context between those that are opened and closed */
+  braid_status status = open_setup(spec, &keep);
+  if (status == BRAID_OK)
+    printf("%s: %s; GFLOP/s with 1, 2, 4, 8 and 16 slices\n", spec, braid_device_get_info(keep.device)->description);
+  span_ns = 40000000;
+  for (size_t i = 0; status == BRAID_OK && i < kProblemCount; i++) {
+    problem *p = &kProblems[i];
+    if (!is_wanted(p, part)) continue;
+    status = build(p);
+    if (status == BRAID_OK) try_tile(spec, p, NULL);
+    bool by_tiles = p->convolution ? p->groups == 1 : p->dims[0][2] > 4;
+    for (size_t t = 0; status == BRAID_OK && by_tiles && t < sizeof kTiles / sizeof *kTiles; t++)
+      try_tile(spec, p, kTiles[t]);
+    braid_graph_destroy(p->graph);
+    p->graph = NULL;
+  }
+  close_setup(&keep);
   return status;
 }
 
@@ -314,7 +436,10 @@ int main(int argc, char **argv) {
     printf("cl_kernels_bench: skipped: there is no OpenCL device\n");
     return 0;
   }
-  if (run(argc > 1 ? argv[1] : "opencl0") == BRAID_OK) return 0;
+  const char *spec = argc > 1 ? argv[1] : "opencl0";
+  bool sweeps = argc > 2 && strcmp(argv[2], "--sweep") == 0;
+  const char *part = argc > 2 + sweeps ? argv[2 + sweeps] : NULL;
+  if ((sweeps ? sweep(spec, part) : run(spec, part)) == BRAID_OK) return 0;
   (void)fprintf(stderr, "cl_kernels_bench: %s\n", braid_error_detail());
   return 1;
 }

@@ -150,6 +150,7 @@ static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *n
     return plan(traits, node, recipe, way);                                                                            \
   }                                                                                                                    \
   static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = match_##stem};
+WAY(vectors, BRAID_CL_VECTORS)
 WAY(large, BRAID_CL_TILES_LARGE)
 WAY(medium, BRAID_CL_TILES_MEDIUM)
 WAY(small, BRAID_CL_TILES_SMALL)
@@ -192,10 +193,11 @@ static const braid_cl_kernel k_any = {.plan = plan_any};
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
 #define KERNELS(op_name)                                                                                               \
-  KERNEL(op_name, "cl_matmul_tiles_large", large), KERNEL(op_name, "cl_matmul_tiles_medium", medium),                  \
-      KERNEL(op_name, "cl_matmul_tiles_small", small), KERNEL(op_name, "cl_matmul_panels", panels),                    \
-      KERNEL(op_name, "cl_matmul_rows", rows), KERNEL(op_name, "cl_matmul_thin_rows", thin_k),                         \
-      KERNEL(op_name, "cl_matmul_thin", thin_columns), KERNEL(op_name, "cl_matmul", plain)
+  KERNEL(op_name, "cl_matmul_vectors", vectors), KERNEL(op_name, "cl_matmul_tiles_large", large),                      \
+      KERNEL(op_name, "cl_matmul_tiles_medium", medium), KERNEL(op_name, "cl_matmul_tiles_small", small),              \
+      KERNEL(op_name, "cl_matmul_panels", panels), KERNEL(op_name, "cl_matmul_rows", rows),                            \
+      KERNEL(op_name, "cl_matmul_thin_rows", thin_k), KERNEL(op_name, "cl_matmul_thin", thin_columns),                 \
+      KERNEL(op_name, "cl_matmul", plain)
 
 static const braid_kernel kKernels[] = {
     KERNELS("Gemm"),

@@ -58,19 +58,48 @@ static void test_parts(void **state) {
 static void test_options(void **state) {
   (void)state;
   braid_cl_options options;
-  static const char *const kWrong[] = {
-      "parts=2", "part=1",    "part=2,parts=2", "parts=0,part=0", "memory=lots", "arena=1", "arena=",  "deadline_ms=0",
-      "simd=x",  "no-such=1", "deadline_ms",    "bitstream=",     "cache=",      ",",       "simd=1,,"};
+  static const char *const kWrong[] = {"parts=2",
+                                       "part=1",
+                                       "part=2,parts=2",
+                                       "parts=0,part=0",
+                                       "memory=lots",
+                                       "arena=1",
+                                       "arena=",
+                                       "deadline_ms=0",
+                                       "simd=x",
+                                       "no-such=1",
+                                       "deadline_ms",
+                                       "bitstream=",
+                                       "cache=",
+                                       ",",
+                                       "simd=1,,",
+                                       "as=tpu",
+                                       "slices=0",
+                                       "tile=",
+                                       "tile=64",
+                                       "tile=64x64x8x8",
+                                       "tile=64x64x8x8x8x8",
+                                       "tile=64x64x8x3x8",
+                                       "tile=64x64x0x8x8",
+                                       "tile=48x64x8x8x8",
+                                       "tile=64x128x8x8x16",
+                                       "tile=512x64x8x8x8",
+                                       "tile=32x64x8x8x8",
+                                       "tile=64x64x8x8x8a",
+                                       "tile=xxxx"};
   for (size_t i = 0; i < sizeof kWrong / sizeof *kWrong; i++)
     if (braid_cl_parse_options(kWrong[i], &options) != BRAID_INVALID_ARGUMENT) fail_msg("\"%s\" passes", kWrong[i]);
   assert_int_equal(
       braid_cl_parse_options("part=1,parts=2,memory=separate,arena=8192,deadline_ms=5,cu=2,simd=4,group=64,"
-                             "unroll=8,cache=off,bitstream=x.aocx",
+                             "unroll=8,cache=off,bitstream=x.aocx,as=gpu,slices=4,tile=128x64x16x8x8",
                              &options),
       BRAID_OK);
   assert_true(options.separate && options.part == 1 && options.parts == 2 && options.arena_bytes == 8192);
   assert_true(options.deadline_ms == 5 && options.units == 2 && options.simd == 4 && options.group == 64);
   assert_true(options.unroll == 8 && !options.cache[0] && strcmp(options.bitstream, "x.aocx") == 0);
+  assert_true(options.as_gpu && !options.as_cpu && options.slices == 4);
+  assert_true(options.tile.rows == 128 && options.tile.columns == 64 && options.tile.depth == 16);
+  assert_true(options.tile.work_rows == 8 && options.tile.work_columns == 8);
   const char *before = getenv("XDG_CACHE_HOME");
   char kept[512] = "";
   if (before) snprintf(kept, sizeof kept, "%s", before);

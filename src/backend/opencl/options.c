@@ -22,6 +22,7 @@ static const number_option kNumbers[] = {
     {"simd", offsetof(braid_cl_options, simd), 1, 64},
     {"group", offsetof(braid_cl_options, group), 1, 65536},
     {"unroll", offsetof(braid_cl_options, unroll), 1, 4096},
+    {"slices", offsetof(braid_cl_options, slices), 1, 64},
 };
 
 static braid_status parse_number(const number_option *option, const char *value, braid_cl_options *out) {
@@ -47,6 +48,50 @@ static braid_status parse_memory(const char *value, braid_cl_options *out) {
   return braid_fail(BRAID_INVALID_ARGUMENT, "option memory=%.60s: expected unified or separate", value);
 }
 
+static braid_status parse_kind(const char *value, braid_cl_options *out) {
+  out->as_cpu = strcmp(value, "cpu") == 0;
+  out->as_gpu = strcmp(value, "gpu") == 0;
+  if (out->as_cpu || out->as_gpu) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option as=%.60s: expected cpu or gpu", value);
+}
+
+static bool is_work(uint32_t work) {
+  return work == 2 || work == 4 || work == 8;
+}
+
+/* Work-items of a group load equally many elements, each of one column or of several whole ones. */
+static bool is_tile(const braid_cl_tile_sides *t) {
+  if (!is_work(t->work_rows) || !is_work(t->work_columns) || t->rows % t->work_rows || t->columns % t->work_columns)
+    return false;
+  uint32_t group = t->rows / t->work_rows * (t->columns / t->work_columns);
+  return group && group <= 1024 && (group & (group - 1)) == 0 && group % t->columns == 0 && t->depth &&
+         t->rows * t->depth % group == 0 && t->columns * t->depth % group == 0;
+}
+
+static braid_status parse_tile(const char *value, braid_cl_options *out) {
+  braid_cl_tile_sides *t = &out->tile;
+  uint32_t *const sides[] = {&t->rows, &t->columns, &t->depth, &t->work_rows, &t->work_columns};
+  const char *at = value;
+  for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+    char number[8];
+    size_t length = strcspn(at, "x");
+    int64_t side = 0;
+    if (length < sizeof number) {
+      memcpy(number, at, length);
+      number[length] = '\0';
+      if (!braid_parse_i64(number, &side) || side < 1 || side > 256) side = 0;
+    }
+    *sides[i] = (uint32_t)side;
+    at += length + (at[length] == 'x' && i + 1 < sizeof sides / sizeof *sides);
+  }
+  if (!*at && is_tile(t)) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "option tile=%.60s: expected rows x columns x depth x rows and columns of a work-item (2, 4 or 8), "
+                    "as in 128x128x8x8x8, for a group of a power of two of work-items, a multiple of the columns, that "
+                    "divides rows x depth and columns x depth",
+                    value);
+}
+
 static braid_status parse_path(const char *key, const char *value, char *path, size_t bytes) {
   size_t length = strlen(value);
   if (!length || length >= bytes)
@@ -69,14 +114,15 @@ static braid_status parse_option(char *option, braid_cl_options *out) {
       if (strcmp(option, kNumbers[i].key) == 0) return parse_number(&kNumbers[i], value, out);
     if (strcmp(option, "arena") == 0) return parse_arena(value, out);
     if (strcmp(option, "memory") == 0) return parse_memory(value, out);
+    if (strcmp(option, "as") == 0) return parse_kind(value, out);
+    if (strcmp(option, "tile") == 0) return parse_tile(value, out);
     if (strcmp(option, "cache") == 0) return parse_cache(value, out);
     if (strcmp(option, "bitstream") == 0) return parse_path(option, value, out->bitstream, sizeof out->bitstream);
     if (strcmp(option, "manifest") == 0) return parse_path(option, value, out->manifest, sizeof out->manifest);
   }
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "option \"%.60s\": expected memory=, arena=, part=, parts=, deadline_ms=, cache=, bitstream=, "
-                    "manifest=, "
-                    "cu=, simd=, group= or unroll=",
+                    "manifest=, as=, tile=, slices=, cu=, simd=, group= or unroll=",
                     option);
 }
 

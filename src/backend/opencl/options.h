@@ -2,7 +2,7 @@
 #ifndef BRAID_BACKEND_OPENCL_OPTIONS_H
 #define BRAID_BACKEND_OPENCL_OPTIONS_H
 
-#include "braid/device.h"
+#include "backend/opencl/recipe.h"
 
 typedef struct braid_cl_options {
   bool separate;                       /* memory=separate: copies even where memory is the host's */
@@ -10,6 +10,9 @@ typedef struct braid_cl_options {
   uint32_t part, parts;                /* part=I,parts=N: one of N shares; parts 0: whole */
   uint32_t deadline_ms;                /* of a task; 0: none */
   uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
+  uint32_t slices;                     /* slices=: of the inner dimension of products; 0: the kernels' own choice */
+  braid_cl_tile_sides tile;            /* tile=; 0: the same */
+  bool as_cpu, as_gpu;                 /* as=: the kernels of such a device; neither: as the device says */
   char cache[256];                     /* cache=DIR: built programs; "": cache=off */
   char bitstream[256];                 /* bitstream=FILE: a program built before; "": none */
   char manifest[256];                  /* manifest=FILE: kernels of somebody else; "": none */

@@ -4,6 +4,14 @@
 #include <string.h>
 
 enum { kThin = 4, kFewRows = 8, kFewColumns = 16, kFewMacs = 4096, kPackPiece = 512, kTasksPerUnit = 6 };
+enum {
+  kGroupsPerUnit = 2,
+  kLeastSlice = 256,
+  kMostSlices = 16,
+  kFewVectors = 4,
+  kLeastInner = 64,
+  kLinesPerUnit = 1024
+};
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b != 0);
@@ -11,27 +19,69 @@ static int64_t ceil_div(int64_t a, int64_t b) {
 
 /* --- tiles ---------------------------------------------------------------------------------------------------------
  */
-braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way) {
+static braid_cl_tile tile_of_sides(const braid_cl_tile_sides *s) {
+  return (braid_cl_tile){.rows = s->rows,
+                         .columns = s->columns,
+                         .depth = s->depth,
+                         .work_rows = s->work_rows,
+                         .work_columns = s->work_columns,
+                         .group = (size_t)(s->rows / s->work_rows) * (s->columns / s->work_columns)};
+}
+
+/* Squares of as many sums for each work-item as it has registers for, with a work-item or more for each column. */
+static braid_cl_tile tile_of_group(const braid_cl_traits *traits, braid_cl_way way) {
   size_t wanted = braid_cl_group(traits), group = 16;
   if (traits->cpu && !traits->knob_group) wanted = 64;
   while (2 * group <= wanted && group < 256) group *= 2;
   int64_t across = group >= 128 ? 16 : 8, down = (int64_t)group / across;
   int64_t work = way == BRAID_CL_TILES_LARGE ? 8 : way == BRAID_CL_TILES_MEDIUM ? 4 : 2;
-  braid_cl_tile tile = {.rows = down * work,
-                        .columns = across * work,
-                        .depth = way == BRAID_CL_TILES_LARGE && group == 256 ? 8 : 16,
-                        .work_rows = work,
-                        .work_columns = work,
-                        .group = group};
+  while (across * work > (int64_t)group) work /= 2;
+  return (braid_cl_tile){.rows = down * work,
+                         .columns = across * work,
+                         .depth = way == BRAID_CL_TILES_LARGE && group == 256 ? 8 : 16,
+                         .work_rows = work,
+                         .work_columns = work,
+                         .group = group};
+}
+
+braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way) {
+  /* For GPUs: 64 sums of a work-item hide what it reads from local memory, even where that leaves few work-items. */
+  static const braid_cl_tile_sides kLarge = {128, 128, 8, 8, 8}, kMedium = {64, 64, 8, 8, 8},
+                                   kSmall = {32, 32, 16, 4, 4};
+  braid_cl_tile tile;
+  if (traits->knob_tile.rows)
+    tile = tile_of_sides(&traits->knob_tile);
+  else if (traits->gpu && !traits->knob_group)
+    tile = tile_of_sides(way == BRAID_CL_TILES_LARGE ? &kLarge : way == BRAID_CL_TILES_MEDIUM ? &kMedium : &kSmall);
+  else
+    tile = tile_of_group(traits, way);
   tile.local_bytes = 2 * (size_t)(tile.depth * (tile.rows + tile.columns + 8)) * sizeof(float);
   return tile;
 }
 
 void braid_cl_add_tile(braid_cl_planner *p, const braid_cl_tile *tile) {
+  uint32_t unroll = p->traits->knob_unroll ? p->traits->knob_unroll : p->traits->gpu ? (uint32_t)tile->depth : 0;
   braid_cl_option(p, "-DTILE_M=%lld -DTILE_N=%lld -DTILE_K=%lld -DWORK_M=%lld -DWORK_N=%lld", (long long)tile->rows,
                   (long long)tile->columns, (long long)tile->depth, (long long)tile->work_rows,
                   (long long)tile->work_columns);
-  if (p->traits->knob_unroll) braid_cl_option(p, "-DUNROLL=%u", p->traits->knob_unroll);
+  if (unroll) braid_cl_option(p, "-DUNROLL=%u", unroll);
+  if (p->traits->aligned) braid_cl_option(p, "-DALIGNED");
+}
+
+bool braid_cl_loads_fours(const braid_cl_tile *tile, int64_t side) {
+  return side % 4 == 0 && tile->depth % 4 == 0 && side * tile->depth % (4 * (int64_t)tile->group) == 0;
+}
+
+int64_t braid_cl_slices(const braid_cl_traits *traits, const braid_cl_tile *tile, int64_t tiles, int64_t inner,
+                        int64_t *slice) {
+  int64_t slices = traits->knob_slices, most = inner / kLeastSlice;
+  if (!slices && traits->gpu && tiles > 0) slices = (int64_t)traits->compute_units * kGroupsPerUnit / tiles;
+  if (!traits->knob_slices && slices > most) slices = most;
+  if (!traits->knob_slices && slices > kMostSlices) slices = kMostSlices;
+  if (slices < 1) slices = 1;
+  *slice = ceil_div(ceil_div(inner, slices), tile->depth) * tile->depth;
+  if (*slice < tile->depth) *slice = tile->depth;
+  return inner > 0 ? ceil_div(inner, *slice) : 1;
 }
 
 bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
@@ -42,9 +92,10 @@ bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t
   if (traits->local_bytes && tile.local_bytes > traits->local_bytes)
     return braid_cl_refuse(why, why_bytes, "tiles of %zu bytes, local memory has %zu", tile.local_bytes,
                            traits->local_bytes);
-  if (way == BRAID_CL_TILES_LARGE && traits->gpu)
-    return braid_cl_refuse(why, why_bytes, "64 results of a work-item are slower than 16 on the GPU measured");
-  if (way == BRAID_CL_TILES_SMALL) return true;
+  if (traits->max_group && tile.group > traits->max_group)
+    return braid_cl_refuse(why, why_bytes, "tiles of %zu work-items, the device takes %zu", tile.group,
+                           traits->max_group);
+  if (way == BRAID_CL_TILES_SMALL || traits->knob_tile.rows) return true;
   if (tiles < (int64_t)traits->compute_units)
     return braid_cl_refuse(why, why_bytes, "%lld tiles of %lld x %lld leave some of %u compute units idle",
                            (long long)tiles, (long long)tile.rows, (long long)tile.columns, traits->compute_units);
@@ -158,7 +209,31 @@ static bool fits_panels(const braid_cl_traits *traits, const braid_cl_product *m
   return true;
 }
 
+/* Of a product that is a matrix times few vectors: the matrix, if it lies along one of its dimensions, else NULL. */
+static const braid_cl_matrix *matrix_of(const braid_cl_product *m) {
+  const braid_cl_matrix *matrix = m->rows <= m->columns ? &m->right : &m->left;
+  return matrix->k == 1 || matrix->line == 1 ? matrix : NULL;
+}
+
+static const braid_cl_matrix *vectors_of(const braid_cl_product *m) {
+  return m->rows <= m->columns ? &m->left : &m->right;
+}
+
+static bool allows_vectors(const braid_cl_product *m, char *why, size_t why_bytes) {
+  if (m->rows > kFewVectors && m->columns > kFewVectors)
+    return braid_cl_refuse(why, why_bytes, "%lld rows and %lld columns are no few vectors", (long long)m->rows,
+                           (long long)m->columns);
+  return matrix_of(m) || braid_cl_refuse(why, why_bytes, "the matrix lies along neither dimension");
+}
+
+static bool fits_vectors(const braid_cl_traits *traits, const braid_cl_product *m, char *why, size_t why_bytes) {
+  if (traits->cpu) return braid_cl_refuse(why, why_bytes, "groups sharing a line are for GPUs");
+  return m->inner >= kLeastInner ||
+         braid_cl_refuse(why, why_bytes, "lines of %lld are too short to share", (long long)m->inner);
+}
+
 bool braid_cl_product_allows(braid_cl_way way, const braid_cl_product *m, char *why, size_t why_bytes) {
+  if (way == BRAID_CL_VECTORS) return allows_vectors(m, why, why_bytes);
   if (way == BRAID_CL_THIN_K && (m->left.k != 1 || m->right.k != 1))
     return braid_cl_refuse(why, why_bytes, "lines do not lie along the inner dimension");
   if ((way == BRAID_CL_THIN_COLUMNS || way == BRAID_CL_ROWS) && m->right.line != 1)
@@ -169,6 +244,8 @@ bool braid_cl_product_allows(braid_cl_way way, const braid_cl_product *m, char *
 bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, const braid_cl_product *m, char *why,
                            size_t why_bytes) {
   switch (way) {
+  case BRAID_CL_VECTORS:
+    return fits_vectors(traits, m, why, why_bytes);
   case BRAID_CL_TILES_LARGE:
   case BRAID_CL_TILES_MEDIUM:
   case BRAID_CL_TILES_SMALL:
@@ -190,22 +267,125 @@ bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, cons
 
 braid_cl_way braid_cl_product_best(const braid_cl_traits *traits, const braid_cl_product *product) {
   char why[128];
-  braid_cl_way way = BRAID_CL_TILES_LARGE;
+  braid_cl_way way = BRAID_CL_VECTORS;
   while (way != BRAID_CL_PLAIN && (!braid_cl_product_allows(way, product, why, sizeof why) ||
                                    !braid_cl_product_fits(traits, way, product, why, sizeof why)))
     way++;
   return way;
 }
 
-static void add_tiles(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *m) {
-  braid_cl_tile tile = braid_cl_tile_of(p->traits, way);
-  braid_cl_add_launch(p, "matmul", "tiles");
-  braid_cl_add_tile(p, &tile);
+/* Do lines of `extent` elements begin at multiples of four, of all matrices of a batch? */
+static bool in_fours(const braid_cl_matrix *m, int64_t extent) {
+  int64_t apart = m->k == 1 ? m->line : m->k;
+  return extent % 4 == 0 && apart % 4 == 0 && m->place.at % 4 == 0 && m->batch[0] % 4 == 0 && m->batch[1] % 4 == 0;
+}
+
+static void add_load_options(braid_cl_planner *p, const braid_cl_tile *tile, const braid_cl_product *m) {
+  bool left = m->left.k == 1 || m->left.line == 1, right = m->right.k == 1 || m->right.line == 1;
   if (m->left.k == 1) braid_cl_option(p, "-DLEFT_ALONG_K");
   if (m->right.k == 1) braid_cl_option(p, "-DRIGHT_ALONG_K");
+  if (left && braid_cl_loads_fours(tile, tile->rows) && in_fours(&m->left, m->left.k == 1 ? m->inner : m->rows))
+    braid_cl_option(p, "-DLEFT_FOUR");
+  if (right && braid_cl_loads_fours(tile, tile->columns) &&
+      in_fours(&m->right, m->right.k == 1 ? m->inner : m->columns))
+    braid_cl_option(p, "-DRIGHT_FOUR");
+}
+
+static void add_join(braid_cl_planner *p, const braid_cl_product *m, braid_cl_piece parts, int64_t slices) {
+  int64_t group = (int64_t)braid_cl_group(p->traits);
+  braid_cl_add_launch(p, "matmul", "join_slices");
   add_options(p, m);
-  add_operands(p, m);
-  braid_cl_groups(p, ceil_div(m->columns, tile.columns), ceil_div(m->rows, tile.rows), m->batches, tile.group);
+  braid_cl_workspace(p, parts);
+  add_added(p, m);
+  braid_cl_add_place(p, &m->out);
+  const int64_t numbers[] = {m->rows,     m->columns, slices,     m->added_row, m->added_column,
+                             m->added.at, m->out.at,  m->out_row, m->out_batch};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_index(p, numbers[i]);
+  add_finish(p, m);
+  braid_cl_groups(p, ceil_div(m->rows * m->columns, group), 1, m->batches, (size_t)group);
+}
+
+static void add_tiles(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *m) {
+  braid_cl_tile tile = braid_cl_tile_of(p->traits, way);
+  int64_t across = ceil_div(m->columns, tile.columns), down = ceil_div(m->rows, tile.rows), slice;
+  int64_t slices = braid_cl_slices(p->traits, &tile, across * down * m->batches, m->inner, &slice);
+  braid_cl_product part = *m;
+  if (slices > 1) {
+    braid_cl_piece parts = braid_cl_reserve(p, m->batches * slices, m->rows * m->columns, sizeof(float));
+    part.out = (braid_cl_place){.kind = BRAID_CL_PIECE, .piece = parts};
+    part.has_added = part.accumulate = false;
+    part.attrs = NULL;
+    part.out_row = m->columns;
+    part.out_batch = m->rows * m->columns;
+  }
+  braid_cl_add_launch(p, "matmul", "tiles");
+  braid_cl_add_tile(p, &tile);
+  add_load_options(p, &tile, m);
+  if (slices > 1) braid_cl_option(p, "-DSLICED");
+  if (tile.work_columns >= 4 && m->columns % 4 == 0 && part.out_row % 4 == 0 && part.out.at % 4 == 0 &&
+      part.out_batch % 4 == 0)
+    braid_cl_option(p, "-DOUT_FOUR");
+  add_options(p, &part);
+  add_operands(p, &part);
+  braid_cl_index(p, slices);
+  braid_cl_index(p, slice);
+  braid_cl_groups(p, across, down, m->batches * slices, tile.group);
+  if (slices > 1) add_join(p, m, part.out.piece, slices);
+}
+
+/* Lanes of a group of a power of two. Along k they share a line, the more of them the fewer lines there are; else they
+ * lie across lines, the fewer of them the fewer there are. */
+static int64_t lanes_of(const braid_cl_traits *traits, int64_t group, int64_t lines, int64_t inner, int64_t width,
+                        bool along_k) {
+  int64_t units = traits->compute_units ? traits->compute_units : 1, lanes = 32 / (along_k ? 1 : width);
+  if (lanes > group) lanes = group;
+  if (along_k)
+    while (2 * lanes <= group && lines * lanes < units * kLinesPerUnit && inner >= 4 * lanes * width) lanes *= 2;
+  else
+    while (lanes * width > 8 && ceil_div(lines, lanes * width) < units) lanes /= 2;
+  return lanes;
+}
+
+static void add_vectors(braid_cl_planner *p, const braid_cl_product *m) {
+  const braid_cl_matrix *matrix = matrix_of(m), *vectors = vectors_of(m);
+  bool by_rows = matrix == &m->left, along_k = matrix->k == 1;
+  int64_t lines = by_rows ? m->rows : m->columns, count = by_rows ? m->columns : m->rows, group = 1;
+  while (2 * group <= (int64_t)braid_cl_group(p->traits) && group < 256) group *= 2;
+  bool apart = !along_k || vectors->k != 1;
+  bool wide = in_fours(matrix, along_k ? m->inner : lines) && (apart || in_fours(vectors, m->inner));
+  int64_t width = wide ? 4 : 1, lanes = lanes_of(p->traits, group, lines, m->inner, width, along_k);
+  braid_cl_add_launch(p, "matmul", along_k ? "vectors_along_k" : "vectors_side_by_side");
+  braid_cl_option(p, "-DVECTORS=%lld -DWIDTH=%lld -DLANES=%lld", (long long)count, (long long)width, (long long)lanes);
+  if (p->traits->aligned) braid_cl_option(p, "-DALIGNED");
+  if (apart) braid_cl_option(p, "-DAPART");
+  add_options(p, m);
+  braid_cl_add_place(p, &matrix->place);
+  braid_cl_add_place(p, &vectors->place);
+  add_added(p, m);
+  braid_cl_add_place(p, &m->out);
+  const int64_t numbers[] = {lines,
+                             m->inner,
+                             matrix->line,
+                             matrix->k,
+                             vectors->line,
+                             vectors->k,
+                             by_rows ? m->out_row : 1,
+                             by_rows ? 1 : m->out_row,
+                             by_rows ? m->added_row : m->added_column,
+                             by_rows ? m->added_column : m->added_row,
+                             m->batch_inner,
+                             matrix->batch[0],
+                             matrix->batch[1],
+                             vectors->batch[0],
+                             vectors->batch[1],
+                             matrix->place.at,
+                             vectors->place.at,
+                             m->added.at,
+                             m->out.at,
+                             m->out_batch};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_index(p, numbers[i]);
+  add_finish(p, m);
+  braid_cl_groups(p, ceil_div(lines, along_k ? group / lanes : lanes * width), 1, m->batches, (size_t)group);
 }
 
 /* Panels of the lines of a matrix; *step: elements between those of matrices of the batch. */
@@ -282,6 +462,9 @@ static void add_rows(braid_cl_planner *p, const braid_cl_product *m) {
 
 void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *product) {
   switch (way) {
+  case BRAID_CL_VECTORS:
+    add_vectors(p, product);
+    return;
   case BRAID_CL_TILES_LARGE:
   case BRAID_CL_TILES_MEDIUM:
   case BRAID_CL_TILES_SMALL:

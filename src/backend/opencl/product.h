@@ -39,6 +39,7 @@ typedef struct braid_cl_product {
 
 /* Best first, where they fit. */
 typedef enum braid_cl_way {
+  BRAID_CL_VECTORS,
   BRAID_CL_TILES_LARGE,
   BRAID_CL_TILES_MEDIUM,
   BRAID_CL_TILES_SMALL,
@@ -49,7 +50,7 @@ typedef enum braid_cl_way {
   BRAID_CL_PLAIN,
 } braid_cl_way;
 
-/* Sides of a tile of a way, for a group of as many work-items as the device and its knobs give. */
+/* A tile of a way, made by a group of work-items: as many as the device and its knobs give. */
 typedef struct braid_cl_tile {
   int64_t rows, columns, depth, work_rows, work_columns;
   size_t group, local_bytes;
@@ -61,6 +62,13 @@ void braid_cl_add_tile(braid_cl_planner *p, const braid_cl_tile *tile);
 /* Are tiles the way, for so many results over so long an inner dimension? Says why not. */
 bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
                         char *why, size_t why_bytes);
+
+/* Do the loads of a tile that is `side` wide come in fours? */
+bool braid_cl_loads_fours(const braid_cl_tile *tile, int64_t side);
+/* Into how many slices to cut an inner dimension that `tiles` groups would sum up, so that there is work for all. Of
+ * *slice elements, whole depths of a tile. */
+int64_t braid_cl_slices(const braid_cl_traits *traits, const braid_cl_tile *tile, int64_t tiles, int64_t inner,
+                        int64_t *slice);
 
 /* Width of left panels, vectors of right ones and elements of those, by the device's registers. */
 typedef struct braid_cl_panel {
@@ -84,7 +92,7 @@ bool braid_cl_product_allows(braid_cl_way way, const braid_cl_product *product, 
 bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, const braid_cl_product *product, char *why,
                            size_t why_bytes);
 braid_cl_way braid_cl_product_best(const braid_cl_traits *traits, const braid_cl_product *product);
-/* One launch, or three for PANELS. */
+/* One launch; two where the inner dimension is cut into slices, three for PANELS. */
 void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *product);
 void braid_cl_add_place(braid_cl_planner *p, const braid_cl_place *place);
 

@@ -8,7 +8,12 @@
 
 enum { BRAID_CL_LAUNCHES = 32, BRAID_CL_ARGUMENTS = 40, BRAID_CL_OPTION_BYTES = 1024 };
 
-/* What kernels are parameterized by: facts of the device, and the knobs of seed 000 (0: the family's own choice). */
+/* Sides of a tile and of what one work-item makes of it. */
+typedef struct braid_cl_tile_sides {
+  uint32_t rows, columns, depth, work_rows, work_columns;
+} braid_cl_tile_sides;
+
+/* What kernels are parameterized by: facts of the device, and the knobs (0: the family's own choice). */
 typedef struct braid_cl_traits {
   bool cpu, gpu, fpga;
   uint32_t compute_units;
@@ -16,7 +21,10 @@ typedef struct braid_cl_traits {
   bool local_is_real;                                      /* dedicated memory, not cached global memory */
   size_t max_group, max_item[3];                           /* work-items per work-group, and per dimension */
   uint32_t vector_width;                                   /* preferred, of float */
+  bool aligned;                                            /* memory objects begin where vectors may */
   uint32_t knob_units, knob_simd, knob_group, knob_unroll; /* open's cu=, simd=, group=, unroll= */
+  braid_cl_tile_sides knob_tile;                           /* tile= */
+  uint32_t knob_slices;                                    /* slices= */
 } braid_cl_traits;
 
 typedef enum braid_cl_argument_kind {
