@@ -116,7 +116,7 @@ braid_status braid_session_transfer(braid_session *session, braid_storage_id id,
     return BRAID_OK;
   }
   const braid_plan_device *owner = session->memory[storage->space].owner;
-  void *queue = session->queues[2 * (owner - session->devices)];
+  void *queue = session->queues[braid_queue_index((int)(owner - session->devices), BRAID_QUEUE_KERNELS)];
   braid_event event;
   braid_event_init(&event, session->allocator);
   braid_task task = {.kind = write ? BRAID_TASK_WRITE : BRAID_TASK_READ,
@@ -267,7 +267,7 @@ static braid_status make_queues(braid_session *session) {
   if (!session->queues) return BRAID_NO_MEMORY;
   for (size_t q = 0; q < plan->queue_count; q++) {
     const braid_plan_device *device = &plan->devices[plan->queues[q].device];
-    bool uploads = q % 2 == 0 && device->info->memory == BRAID_MEMORY_SEPARATE;
+    bool uploads = plan->queues[q].role == BRAID_QUEUE_KERNELS && device->info->memory == BRAID_MEMORY_SEPARATE;
     if (!plan->queues[q].used && !uploads) continue;
     BRAID_TRY(device->backend->queue_create(device->self, &session->queues[q]));
   }

@@ -3,6 +3,8 @@
 #include "base/try.h"
 #include "runtime/plan.h"
 
+enum { kAhead = 6 }; /* steps */
+
 static size_t alignment_of(const braid_plan *plan, int space) {
   size_t alignment = 64;
   for (size_t i = 0; i < plan->device_count; i++)
@@ -27,6 +29,21 @@ static braid_status too_large(void) {
   return braid_fail(BRAID_OUT_OF_RANGE, "the values of the graph do not fit any memory");
 }
 
+static bool is_transfer(const braid_plan *plan, braid_step_id step) {
+  return step >= 0 && plan->queues[plan->steps.items[step].queue].role != BRAID_QUEUE_KERNELS;
+}
+
+/* A storage's life, for packing. What a transfer fills is kept free some steps earlier, what one reads some steps
+ * longer: else it would have to wait for the kernels that use the same memory before it, and those after it for the
+ * transfer. */
+static braid_block life_of(const braid_plan *plan, const braid_storage *storage) {
+  braid_block block = {.first = storage->first, .last = storage->last};
+  if (plan->no_reuse) return (braid_block){.first = 0, .last = INT32_MAX};
+  if (is_transfer(plan, storage->first)) block.first = block.first < kAhead ? 0 : block.first - kAhead;
+  if (is_transfer(plan, storage->last)) block.last += kAhead;
+  return block;
+}
+
 static braid_status plan_arena(braid_plan *plan, int space) {
   size_t alignment = alignment_of(plan, space), count = 0;
   braid_block *blocks = braid_zalloc_array(plan->allocator, plan->storage_count, sizeof *blocks);
@@ -36,8 +53,7 @@ static braid_status plan_arena(braid_plan *plan, int space) {
     if (!is_in(plan, i, BRAID_STORAGE_ARENA, space)) continue;
     const braid_storage *storage = &plan->storages[i];
     braid_block *block = &blocks[count++];
-    *block = (braid_block){.first = storage->first, .last = storage->last};
-    if (plan->no_reuse) *block = (braid_block){.first = 0, .last = INT32_MAX};
+    *block = life_of(plan, storage);
     if (!round_up(storage->bytes, alignment, &block->bytes)) status = too_large();
   }
   if (status == BRAID_OK) status = braid_pack_blocks(plan->allocator, blocks, count, &plan->arena_bytes[space]);

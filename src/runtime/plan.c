@@ -132,7 +132,7 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
   size_t count = node->input_count + node->output_count;
   braid_step step = {.kind = BRAID_STEP_KERNEL,
                      .device = place->device,
-                     .queue = 2 * place->device,
+                     .queue = braid_queue_index(place->device, BRAID_QUEUE_KERNELS),
                      .node = id,
                      .label = node->name,
                      .op = node->op->name,
@@ -332,7 +332,8 @@ static void find_spaces(braid_plan *plan) {
     if (device->info->host_alignment > plan->host_alignment) plan->host_alignment = device->info->host_alignment;
   }
   for (size_t i = 0; i < plan->queue_count; i++)
-    plan->queues[i] = (braid_plan_queue){.device = (int)(i / 2), .transfers = i % 2};
+    plan->queues[i] =
+        (braid_plan_queue){.device = (int)(i / BRAID_QUEUE_ROLES), .role = (braid_queue_role)(i % BRAID_QUEUE_ROLES)};
 }
 
 static braid_status allocate(braid_plan *plan) {
@@ -363,7 +364,7 @@ braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_de
                        .no_reuse = options->no_reuse,
                        .devices = devices,
                        .device_count = device_count,
-                       .queue_count = 2 * device_count};
+                       .queue_count = BRAID_QUEUE_ROLES * device_count};
   BRAID_TRY(braid_arena_create(plan->allocator, &plan->arena));
   BRAID_TRY(allocate(plan));
   bool *shown = braid_arena_alloc(plan->arena, graph->value_count + 1);

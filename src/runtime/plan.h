@@ -82,11 +82,24 @@ typedef struct braid_plan_device {
   int space;
 } braid_plan_device;
 
-/* A queue of a device: its kernels', or (separate memory) its transfers', so that both run side by side. */
+/* A device's queues: one for its kernels, on separate memory others for what comes and what goes, so that all run side
+ * by side and data that comes does not stand behind results that are not there yet. */
+typedef enum braid_queue_role {
+  BRAID_QUEUE_KERNELS,
+  BRAID_QUEUE_WRITES,
+  BRAID_QUEUE_READS,
+  BRAID_QUEUE_ROLES
+} braid_queue_role;
+
 typedef struct braid_plan_queue {
   int device;
-  bool transfers, used;
+  braid_queue_role role;
+  bool used;
 } braid_plan_queue;
+
+static inline int braid_queue_index(int device, braid_queue_role role) {
+  return BRAID_QUEUE_ROLES * device + (int)role;
+}
 
 typedef struct braid_placement {
   int device; /* -1: a view, no step */
@@ -104,7 +117,7 @@ typedef struct braid_plan {
   braid_plan_device *devices;
   size_t device_count;
   int space_count;
-  braid_plan_queue *queues; /* device d: 2d kernels, 2d + 1 transfers */
+  braid_plan_queue *queues; /* as braid_queue_index says */
   size_t queue_count;
 
   braid_placement *places;           /* per node */

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "braid/custom.h"
 #include "braid/session.h"
@@ -50,6 +51,21 @@ static braid_status trouble(const braid_attrs *attrs, const braid_custom_array *
   return add(attrs, inputs, input_count, outputs, output_count);
 }
 
+/* Goes on once the last element of `watched` is another than -1: a copy has arrived there meanwhile. */
+static _Atomic float *watched;
+
+static braid_status wait_for_copy(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                                  const braid_custom_array *outputs, size_t output_count) {
+  int64_t limit = braid_now_ns() + 20000000000;
+  while (atomic_load(&watched[kCount - 1]) == -1) {
+    if (braid_now_ns() > limit) return braid_fail(BRAID_TIMEOUT, "no copy came while this kernel ran");
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  return add(attrs, inputs, input_count, outputs, output_count);
+}
+
+static const braid_custom_op kWait = {
+    .name = "test.Wait", .min_inputs = 1, .max_inputs = 8, .outputs = 1, .infer = infer_same, .compute = wait_for_copy};
 static const braid_custom_op kAdd = {
     .name = "test.Add", .min_inputs = 1, .max_inputs = 8, .outputs = 1, .infer = infer_same, .compute = add};
 static const braid_custom_op kTrouble = {
@@ -157,6 +173,24 @@ static void test_bindings(void **state) {
     assert_int_equal(braid_session_run(session, NULL, NULL), BRAID_INVALID_ARGUMENT);
     braid_session_destroy(session);
   }
+  braid_graph_destroy(graph);
+}
+
+/* A result goes back to the host while the next kernel runs: that kernel waits for it. */
+static void test_copies_beside_kernels(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id x = input(graph, "x"), early = node(graph, "test.Add", "early", x, x);
+  OK(braid_graph_add_output(graph, early));
+  OK(braid_graph_add_output(graph, node(graph, "test.Wait", "late", early, -1)));
+  braid_session *session = open_session(graph, &(braid_session_options){.devices = "cpu:memory=separate"});
+  float outputs[2][kCount];
+  for (int i = 0; i < kCount; i++) outputs[0][i] = outputs[1][i] = -1;
+  watched = (_Atomic float *)outputs[0];
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){outputs[0], outputs[1]}));
+  check(outputs[0], 0, 2);
+  check(outputs[1], 0, 2);
+  braid_session_destroy(session);
   braid_graph_destroy(graph);
 }
 
@@ -512,14 +546,17 @@ static void test_no_allocation(void **state) {
 }
 
 int main(void) {
-  if (braid_custom_op_register(&kAdd) != BRAID_OK || braid_custom_op_register(&kTrouble) != BRAID_OK) return 1;
+  if (braid_custom_op_register(&kAdd) != BRAID_OK || braid_custom_op_register(&kTrouble) != BRAID_OK ||
+      braid_custom_op_register(&kWait) != BRAID_OK)
+    return 1;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bindings),       cmocka_unit_test(test_states),
-      cmocka_unit_test(test_swap),           cmocka_unit_test(test_update_in_place),
-      cmocka_unit_test(test_read_and_write), cmocka_unit_test(test_failure),
-      cmocka_unit_test(test_time_limit),     cmocka_unit_test(test_create_errors),
-      cmocka_unit_test(test_small_card),     cmocka_unit_test(test_trace_and_plan),
-      cmocka_unit_test(test_out_of_memory),  cmocka_unit_test(test_no_allocation),
+      cmocka_unit_test(test_bindings),        cmocka_unit_test(test_copies_beside_kernels),
+      cmocka_unit_test(test_states),          cmocka_unit_test(test_swap),
+      cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_read_and_write),
+      cmocka_unit_test(test_failure),         cmocka_unit_test(test_time_limit),
+      cmocka_unit_test(test_create_errors),   cmocka_unit_test(test_small_card),
+      cmocka_unit_test(test_trace_and_plan),  cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_no_allocation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

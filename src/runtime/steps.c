@@ -51,8 +51,9 @@ braid_status braid_plan_add_transfer(braid_plan *plan, braid_step_kind kind, int
       [BRAID_STEP_WRITE] = "write", [BRAID_STEP_READ] = "read", [BRAID_STEP_COPY] = "copy"};
   bool within = plan->instances[from].space == plan->instances[to].space;
   const braid_device_info *info = plan->devices[device].info;
-  bool own_queue = !within && info->memory == BRAID_MEMORY_SEPARATE && info->max_queues > 1;
-  braid_step step = {.kind = kind, .device = device, .queue = 2 * device + own_queue, .op = "Transfer"};
+  braid_queue_role role = kind == BRAID_STEP_READ && info->max_queues > 2 ? BRAID_QUEUE_READS : BRAID_QUEUE_WRITES;
+  if (within || info->memory != BRAID_MEMORY_SEPARATE || info->max_queues < 2) role = BRAID_QUEUE_KERNELS;
+  braid_step step = {.kind = kind, .device = device, .queue = braid_queue_index(device, role), .op = "Transfer"};
   BRAID_TRY(init_move(plan, &step, kVerbs[kind], from, to));
   return braid_plan_append(plan, false, &step);
 }
@@ -61,7 +62,8 @@ braid_status braid_plan_add_copy(braid_plan *plan, const char *verb, braid_insta
   int space = plan->instances[from].space, device = plan->host_device;
   for (size_t i = 0; space != kHostSpace && i < plan->device_count; i++)
     if (plan->devices[i].space == space) device = (int)i;
-  braid_step step = {.kind = BRAID_STEP_COPY, .device = device, .queue = 2 * device, .op = "Copy"};
+  braid_step step = {.kind = BRAID_STEP_COPY, .device = device, .op = "Copy"};
+  step.queue = braid_queue_index(device, BRAID_QUEUE_KERNELS);
   BRAID_TRY(init_move(plan, &step, verb, from, to));
   return braid_plan_append(plan, false, &step);
 }
@@ -76,7 +78,7 @@ static const braid_kernel *find_converter(const braid_plan *plan, braid_step *st
     kernel = braid_device_find_kernel(plan->devices[i].device, step->desc, ignored, sizeof ignored);
     if (kernel) step->device = (int)i;
   }
-  step->queue = 2 * step->device;
+  step->queue = braid_queue_index(step->device, BRAID_QUEUE_KERNELS);
   return kernel;
 }
 

@@ -74,11 +74,13 @@ static void add_names(const braid_trace *trace, braid_text *text) {
     braid_text_add_json(text, device->label);
     braid_text_add(text, device->info->modelled ? ",\"time\":\"modelled\"}},\n" : ",\"time\":\"measured\"}},\n");
   }
+  static const char *const kRoles[] = {
+      [BRAID_QUEUE_KERNELS] = "kernels", [BRAID_QUEUE_WRITES] = "writes", [BRAID_QUEUE_READS] = "reads"};
   for (size_t q = 0; q < plan->queue_count; q++) {
     if (!plan->queues[q].used) continue;
     braid_text_printf(text,
                       "{\"ph\":\"M\",\"pid\":%d,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}},\n",
-                      plan->queues[q].device, q, plan->queues[q].transfers ? "transfers" : "kernels");
+                      plan->queues[q].device, q, kRoles[plan->queues[q].role]);
   }
 }
 
