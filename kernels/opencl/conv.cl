@@ -43,39 +43,107 @@ KERNEL direct(OPERANDS, SIZES, float p, float q) {
 
 /* --- by tiles in local memory: a product of weights and an image seen as the matrix of its windows ------------------- */
 #ifdef TILE_M
-#include "tile.clh"
-
 /* A work-item loads elements of one column, whose place is known before; the tap follows from k. */
 #define TAP_2(k) ((k) % N2)
 #define TAP_1(k) ((k) / N2 % N1)
 #define TAP_0(k) ((k) / (N2 * N1) % N0)
-float window_at(IN(float) x, index_t channel, index_t x0, index_t x1, index_t x2, index_t i0, index_t i1, index_t i2) {
-  if (x0 < 0 || x0 >= i0 || x1 < 0 || x1 >= i1 || x2 < 0 || x2 >= i2) return 0;
-  return x[((channel * i0 + x0) * i1 + x1) * i2 + x2];
+#define TAP_PLACE(k) (((k) / TAPS * i0 + TAP_0(k) * d0) * i1 + TAP_1(k) * d1) * i2 + TAP_2(k) * d2
+#if !defined(TAPS_VARY) && TAPS <= 64
+/* Bit t: tap t of the column lies within the image. */
+#if TAPS <= 32
+typedef uint tap_bits;
+#else
+typedef ulong tap_bits;
+#endif
+tap_bits taps_within(int n, index_t x, int d, index_t i) {
+  tap_bits bits = 0;
+  for (int k = 0; k < n; k++)
+    if (x + k * d >= 0 && x + k * d < i) bits |= (tap_bits)1 << k;
+  return bits;
 }
-#define LOAD_LEFT(row, k) ((row) < per_out ? of_w[(row) * inner + (k)] : 0)
-#define LOAD_RIGHT(k, column)                                                                                          \
-  (there ? window_at(of_x, (k) / TAPS, x0 + TAP_0(k) * d0, x1 + TAP_1(k) * d1, x2 + TAP_2(k) * d2, i0, i1, i2) : 0)
+tap_bits spread_taps(tap_bits outer, int n, tap_bits inner, int width) {
+  tap_bits bits = 0;
+  for (int k = 0; k < n; k++)
+    if (outer >> k & 1) bits |= inner << (k * width);
+  return bits;
+}
+#define WITHIN_OF_COLUMN                                                                                               \
+  const tap_bits within = there ? spread_taps(taps_within(N0, x0, d0, i0), N0,                                         \
+                                              spread_taps(taps_within(N1, x1, d1, i1), N1,                             \
+                                                          taps_within(N2, x2, d2, i2), N2),                            \
+                                              N1 * N2)                                                                 \
+                                : 0;
+#define IS_WITHIN(k) (within >> (k) % TAPS & 1)
+#else
+bool is_inside(index_t x, index_t i) {
+  return x >= 0 && x < i;
+}
+#define WITHIN_OF_COLUMN
+#define IS_WITHIN(k)                                                                                                   \
+  (there && is_inside(x0 + TAP_0(k) * d0, i0) && is_inside(x1 + TAP_1(k) * d1, i1) && is_inside(x2 + TAP_2(k) * d2, i2))
+#endif
+#define LOAD_LEFT(row, k) ((row) < per_out ? of_w[(row)*inner + (k)] : 0)
+#define LOAD_LEFT_FOUR(row, k) ((row) < per_out ? LOAD_FOUR(of_w + (row)*inner + (k)) : (float4)(0.0f))
+float load_or_zero(IN(float) x, bool is_there, index_t at) {
+  const float found = x[is_there ? at : 0]; /* without a branch: loads go out together */
+  return is_there ? found : 0;
+}
+#define LOAD_RIGHT(k, column) load_or_zero(x, IS_WITHIN(k), first_place + TAP_PLACE(k))
+/* Columns of an image are its elements. */
+#define LOAD_RIGHT_FOUR(k, column) (there ? LOAD_FOUR(x + first_place + (k)*outputs) : (float4)(0.0f))
+
+#ifdef SLICED
+#define ENDED(sum, channel, place) (sum)
+#else
+#define ENDED(sum, channel, place) RESULT(sum, channel, place)
+#endif
+#define CHANNEL(row) (group * per_out + (row))
+#define PLACE(row, column)                                                                                             \
+  (((column) / outputs * groups * per_out + CHANNEL(row)) * outputs + (column) % outputs + slice_place)
 #define STORE(row, column, sum)                                                                                        \
   {                                                                                                                    \
-    const index_t channel_ = group * per_out + (row);                                                                  \
-    const index_t place_ = ((column) / outputs * groups * per_out + channel_) * outputs + (column) % outputs;          \
-    y[place_] = RESULT(sum, channel_, place_);                                                                         \
+    const index_t place_ = PLACE(row, column);                                                                         \
+    y[place_] = ENDED(sum, CHANNEL(row), place_);                                                                      \
   }
+#ifdef OUT_FOUR
+#define STORE_FOUR(row, column, sum)                                                                                   \
+  {                                                                                                                    \
+    const index_t place_ = PLACE(row, column);                                                                         \
+    KEEP_FOUR((float4)(ENDED((sum).s0, CHANNEL(row), place_), ENDED((sum).s1, CHANNEL(row), place_ + 1),               \
+                       ENDED((sum).s2, CHANNEL(row), place_ + 2), ENDED((sum).s3, CHANNEL(row), place_ + 3)),          \
+              y + place_);                                                                                             \
+  }
+#endif
+#include "tile.clh"
 
-SIMD_KERNEL tiles(OPERANDS, SIZES, float p, float q) {
+/* The inner dimension in slices of `slice`, `slices` for each group; SLICED: what each sums up is an output of its own,
+ * all channels of a batch. */
+SIMD_KERNEL tiles(OPERANDS, SIZES, index_t slices, index_t slice, float p, float q) {
   TILE_MEMORY
   const uint l = get_local_id(0);
   const index_t first_column = get_group_id(0) * (index_t)TILE_N, first_row = get_group_id(1) * (index_t)TILE_M;
-  const index_t group = get_group_id(2), outputs = OUTPUTS, columns = batch * outputs, inner = (index_t)PER_IN * TAPS;
-  const index_t column = first_column + l % TILE_N, o = column % outputs;
+  const index_t group = get_group_id(2) / slices, which = get_group_id(2) % slices, begin = which * slice;
+  const index_t outputs = OUTPUTS, columns = batch * outputs, inner = (index_t)PER_IN * TAPS;
+  const index_t column = first_column + l % (TILE_N / RIGHT_WIDTH) * RIGHT_WIDTH, o = column % outputs;
+  const index_t slice_place = which * batch * groups * per_out * outputs;
   const bool there = column < columns;
   const index_t x0 = o / o2 / o1 * s0 - b0, x1 = o / o2 % o1 * s1 - b1, x2 = o % o2 * s2 - b2;
-  IN(float) of_x = x + (there ? (column / outputs * groups + group) * PER_IN * INPUTS : 0);
+  const index_t first_place = (column / outputs * groups + group) * PER_IN * INPUTS + (x0 * i1 + x1) * i2 + x2;
   IN(float) of_w = w + group * per_out * inner;
-  TILE_PRODUCT(0, inner, per_out, columns)
+  WITHIN_OF_COLUMN
+  TILE_PRODUCT(begin, min(begin + slice, inner), per_out, columns)
 }
 #endif
+
+/* Slices of `total` outputs in their order. */
+KERNEL join_slices(IN(float) parts, IN(float) bias, IN(float) added, OUT(float) y, index_t total, index_t outputs,
+                   index_t channels, index_t slices, float p, float q) {
+  const index_t i = get_global_id(0), channel = i / outputs % channels;
+  if (i >= total) return;
+  float sum = 0;
+  for (index_t s = 0; s < slices; s++) sum += parts[s * total + i];
+  y[i] = RESULT(sum, channel, i);
+}
 
 /* --- in registers of a CPU, over flat images -------------------------------------------------------------------------- */
 #ifdef PANEL_M

@@ -55,10 +55,13 @@ static bool suits(variant v, const braid_cl_traits *traits, const braid_node_des
 
 /* --- planning ------------------------------------------------------------------------------------------------------
  */
-static void add_operands(braid_cl_planner *p) {
+static void add_options(braid_cl_planner *p) {
   if (braid_cl_has_input(p->node, 2)) braid_cl_option(p, "-DBIAS");
   if (braid_cl_has_input(p->node, 3)) braid_cl_option(p, "-DADDED");
   braid_cl_add_activation(p, p->node->attrs);
+}
+
+static void add_operands(braid_cl_planner *p) {
   braid_cl_input(p, 2);
   braid_cl_input(p, 3);
   braid_cl_output(p, 0);
@@ -90,6 +93,7 @@ static void add_flat(braid_cl_planner *p, variant v, const braid_convolution *co
   int64_t runs = (flat.runs + width - 1) / width, chunk = braid_cl_chunk(p->traits, panels, runs * images);
   begin(p, v, "flat");
   braid_cl_add_panel(p, &panel);
+  add_options(p);
   braid_cl_add_place(p, &flat.place);
   braid_cl_add_place(p, &weights);
   add_operands(p);
@@ -101,23 +105,79 @@ static void add_flat(braid_cl_planner *p, variant v, const braid_convolution *co
   braid_cl_groups(p, (panels + chunk - 1) / chunk, runs, images, 1);
 }
 
+/* Are the columns of the product elements of the image, in their order? */
+static bool is_the_image(const braid_window *w) {
+  bool is = braid_window_volume(w) == 1;
+  for (int d = 0; d < BRAID_WINDOW_RANK; d++)
+    is &= w->stride[d] == 1 && w->begin[d] == 0 && w->input[d] == w->output[d];
+  return is;
+}
+
+static void add_tile_options(braid_cl_planner *p, const braid_convolution *conv, const braid_cl_tile *tile) {
+  const braid_window *w = &conv->window;
+  int64_t outputs = braid_window_outputs(w), inner = conv->inputs / conv->groups * braid_window_volume(w);
+  braid_cl_add_tile(p, tile);
+  braid_cl_option(p, "-DTAP_COUNT_0=%lld -DTAP_COUNT_1=%lld -DTAP_COUNT_2=%lld", (long long)w->kernel[0],
+                  (long long)w->kernel[1], (long long)w->kernel[2]);
+  braid_cl_option(p, "-DLEFT_ALONG_K");
+  if (braid_cl_loads_fours(tile, tile->rows) && inner % 4 == 0) braid_cl_option(p, "-DLEFT_FOUR");
+  if (braid_cl_loads_fours(tile, tile->columns) && tile->group * 4 % (size_t)tile->columns == 0 && outputs % 4 == 0 &&
+      is_the_image(w))
+    braid_cl_option(p, "-DRIGHT_FOUR");
+  if (tile->work_columns >= 4 && outputs % 4 == 0) braid_cl_option(p, "-DOUT_FOUR");
+}
+
+static void add_join(braid_cl_planner *p, const braid_convolution *conv, braid_cl_piece parts, int64_t slices) {
+  int64_t total = braid_desc_count(&p->node->outputs[0].desc);
+  braid_cl_add_launch(p, "conv", "join_slices");
+  add_options(p);
+  braid_cl_workspace(p, parts);
+  add_operands(p);
+  braid_cl_index(p, total);
+  braid_cl_index(p, braid_window_outputs(&conv->window));
+  braid_cl_index(p, conv->outputs);
+  braid_cl_index(p, slices);
+  add_numbers(p);
+  braid_cl_range(p, total);
+}
+
 static void add_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
   braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way);
   int64_t rows = conv->outputs / conv->groups, columns = conv->batch * braid_window_outputs(&conv->window);
+  int64_t across = (columns + tile.columns - 1) / tile.columns, down = (rows + tile.rows - 1) / tile.rows, slice;
+  int64_t inner = conv->inputs / conv->groups * braid_window_volume(&conv->window);
+  int64_t slices = braid_cl_slices(p->traits, &tile, across * down * conv->groups, inner, &slice);
+  braid_cl_piece parts = {0};
+  if (slices > 1) {
+    int64_t total = braid_desc_count(&p->node->outputs[0].desc);
+    parts = braid_cl_reserve(p, slices, total, sizeof(float));
+    p->wide |= total > INT32_MAX / 2 / slices;
+  }
   begin(p, v, "tiles");
-  braid_cl_add_tile(p, &tile);
-  braid_cl_option(p, "-DLEFT_ALONG_K");
+  add_tile_options(p, conv, &tile);
+  if (slices > 1)
+    braid_cl_option(p, "-DSLICED");
+  else
+    add_options(p);
   braid_cl_input(p, 0);
   braid_cl_input(p, 1);
-  add_operands(p);
+  braid_cl_input(p, 2);
+  braid_cl_input(p, 3);
+  if (slices > 1)
+    braid_cl_workspace(p, parts);
+  else
+    braid_cl_output(p, 0);
   braid_cl_add_sizes(p, conv);
+  braid_cl_index(p, slices);
+  braid_cl_index(p, slice);
   add_numbers(p);
-  braid_cl_groups(p, (columns + tile.columns - 1) / tile.columns, (rows + tile.rows - 1) / tile.rows, conv->groups,
-                  tile.group);
+  braid_cl_groups(p, across, down, conv->groups * slices, tile.group);
+  if (slices > 1) add_join(p, conv, parts, slices);
 }
 
 static void add_direct(braid_cl_planner *p, variant v, const braid_convolution *conv) {
   begin(p, v, "direct");
+  add_options(p);
   braid_cl_input(p, 0);
   braid_cl_input(p, 1);
   add_operands(p);

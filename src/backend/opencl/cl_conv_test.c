@@ -145,8 +145,43 @@ static void test_backward_sizes(void **state) {
   }
 }
 
+/* --- as on a GPU ---------------------------------------------------------------------------------------------------
+ */
+/* What fours divide and what they do not, images as they are, windows of few taps and of many, groups, three
+ * dimensions. */
+static void test_tiles(void **state) {
+  (void)state;
+  const shape shapes[] = {
+      square(2, 1, 8, 70, 14, 3, 1, 1), square(2, 1, 20, 68, 12, 1, 1, 0),
+      square(3, 2, 14, 18, 9, 1, 2, 0), square(1, 1, 3, 16, 35, 7, 2, 3),
+      square(1, 1, 2, 5, 20, 9, 1, 4),  square(2, 3, 12, 12, 11, 3, 2, 1),
+      square(1, 1, 5, 65, 13, 1, 1, 0), {3, 2, 1, 3, 6, {5, 6, 7}, {2, 3, 3}, {1, 2, 1}, {2, 1, 1}, {1, 0, 1, 1, 1, 1}},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    forward(&shapes[i], "tiles_large", i % 2 == 0, i % 3 == 0, i % 3 == 0 ? "Relu" : NULL);
+}
+
+static void test_tiles_backward(void **state) {
+  (void)state;
+  const shape shapes[] = {square(2, 1, 8, 70, 14, 3, 1, 1), square(2, 3, 12, 12, 11, 5, 2, 1)};
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) backward(&shapes[i], "_tiles_large");
+}
+
+static int open_tiles(void **state) {
+  check_options = "as=gpu,tile=64x64x8x8x8,memory=separate";
+  return check_open(state);
+}
+
+static int open_slices(void **state) {
+  check_options = "as=gpu,tile=32x32x16x4x4,slices=3";
+  return check_open(state);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward), cmocka_unit_test(test_forward_sizes),
                                      cmocka_unit_test(test_backward), cmocka_unit_test(test_backward_sizes)};
-  return cmocka_run_group_tests(tests, check_open, check_close);
+  const struct CMUnitTest tiles[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_tiles_backward)};
+  int failures = cmocka_run_group_tests(tests, check_open, check_close);
+  failures += cmocka_run_group_tests_name("tiles", tiles, open_tiles, check_close);
+  return failures + cmocka_run_group_tests_name("slices", tiles, open_slices, check_close);
 }
