@@ -49,11 +49,12 @@ static void describe_part(braid_cl_device *device, const braid_cl_options *optio
 }
 
 static void set_knobs(braid_cl_traits *traits, const braid_cl_options *options) {
-  if (options->as_cpu || options->as_gpu) {
+  if (options->as_cpu || options->as_gpu || options->as_fpga) {
     traits->cpu = options->as_cpu;
     traits->gpu = options->as_gpu;
-    traits->fpga = false;
+    traits->fpga = options->as_fpga;
   }
+  traits->wide = options->wide;
   traits->knob_units = options->units;
   traits->knob_simd = options->simd;
   traits->knob_group = options->group;

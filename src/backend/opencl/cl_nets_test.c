@@ -203,12 +203,8 @@ static void compare_parameters(const net *n, braid_session *cpu, braid_session *
   }
 }
 
-static void check_net(braid_value_id (*build)(net *n, braid_value_id x), int64_t side, bool adam) {
+static void check_net_on(const char *spec, braid_value_id (*build)(net *n, braid_value_id x), int64_t side, bool adam) {
   net n = {0};
-  check probe;
-  const char *spec = getenv("BRAID_TEST_OPENCL");
-  check_begin(&probe);
-  braid_graph_destroy(probe.graph);
   braid_desc image, labels;
   CHECK_OK(braid_desc_init(&image, BRAID_F32, 4, (int64_t[]){kBatch, 3, side, side}));
   CHECK_OK(braid_desc_init(&labels, BRAID_I64, 1, (int64_t[]){kBatch}));
@@ -218,8 +214,7 @@ static void check_net(braid_value_id (*build)(net *n, braid_value_id x), int64_t
   finish(&n, build(&n, n.x), adam);
   braid_session *sessions[2];
   CHECK_OK(braid_session_create(n.graph, &(braid_session_options){.training = true}, &sessions[0]));
-  CHECK_OK(braid_session_create(n.graph, &(braid_session_options){.training = true, .devices = spec ? spec : "opencl0"},
-                                &sessions[1]));
+  CHECK_OK(braid_session_create(n.graph, &(braid_session_options){.training = true, .devices = spec}, &sessions[1]));
   static float pixels[kBatch * 3 * 64 * 64];
   const int64_t classes[kBatch] = {1, 4, 0, 2};
   for (int step = 0; step < kSteps; step++) {
@@ -236,6 +231,21 @@ static void check_net(braid_value_id (*build)(net *n, braid_value_id x), int64_t
   }
   for (int s = 0; s < 2; s++) braid_session_destroy(sessions[s]);
   braid_graph_destroy(n.graph);
+}
+
+/* As the device is, as a GPU that counts in 64 bits, and as an FPGA: each has kernels or forms of them of its own. */
+static void check_net(braid_value_id (*build)(net *n, braid_value_id x), int64_t side, bool adam) {
+  static const char *const kForms[] = {"", "as=gpu,index_bits=64", "as=fpga,cu=2,simd=4"};
+  check probe;
+  check_begin(&probe);
+  braid_graph_destroy(probe.graph);
+  const char *wanted = getenv("BRAID_TEST_OPENCL");
+  if (!wanted) wanted = "opencl0";
+  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++) {
+    char spec[512];
+    (void)snprintf(spec, sizeof spec, "%s%s%s", wanted, !*kForms[i] ? "" : strchr(wanted, ':') ? "," : ":", kForms[i]);
+    check_net_on(spec, build, side, adam);
+  }
 }
 
 static void test_alexnet(void **unused) {

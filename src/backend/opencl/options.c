@@ -51,8 +51,15 @@ static braid_status parse_memory(const char *value, braid_cl_options *out) {
 static braid_status parse_kind(const char *value, braid_cl_options *out) {
   out->as_cpu = strcmp(value, "cpu") == 0;
   out->as_gpu = strcmp(value, "gpu") == 0;
-  if (out->as_cpu || out->as_gpu) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "option as=%.60s: expected cpu or gpu", value);
+  out->as_fpga = strcmp(value, "fpga") == 0;
+  if (out->as_cpu || out->as_gpu || out->as_fpga) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option as=%.60s: expected cpu, gpu or fpga", value);
+}
+
+static braid_status parse_index_bits(const char *value, braid_cl_options *out) {
+  out->wide = strcmp(value, "64") == 0;
+  if (out->wide || strcmp(value, "32") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "option index_bits=%.60s: expected 32 or 64", value);
 }
 
 static bool is_work(uint32_t work) {
@@ -115,6 +122,7 @@ static braid_status parse_option(char *option, braid_cl_options *out) {
     if (strcmp(option, "arena") == 0) return parse_arena(value, out);
     if (strcmp(option, "memory") == 0) return parse_memory(value, out);
     if (strcmp(option, "as") == 0) return parse_kind(value, out);
+    if (strcmp(option, "index_bits") == 0) return parse_index_bits(value, out);
     if (strcmp(option, "tile") == 0) return parse_tile(value, out);
     if (strcmp(option, "cache") == 0) return parse_cache(value, out);
     if (strcmp(option, "bitstream") == 0) return parse_path(option, value, out->bitstream, sizeof out->bitstream);
@@ -122,7 +130,7 @@ static braid_status parse_option(char *option, braid_cl_options *out) {
   }
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "option \"%.60s\": expected memory=, arena=, part=, parts=, deadline_ms=, cache=, bitstream=, "
-                    "manifest=, as=, tile=, slices=, cu=, simd=, group= or unroll=",
+                    "manifest=, as=, index_bits=, tile=, slices=, cu=, simd=, group= or unroll=",
                     option);
 }
 

@@ -12,7 +12,8 @@ typedef struct braid_cl_options {
   uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
   uint32_t slices;                     /* slices=: of the inner dimension of products; 0: the kernels' own choice */
   braid_cl_tile_sides tile;            /* tile=; 0: the same */
-  bool as_cpu, as_gpu;                 /* as=: the kernels of such a device; neither: as the device says */
+  bool as_cpu, as_gpu, as_fpga;        /* as=: the kernels of such a device; none: as the device says */
+  bool wide;                           /* index_bits=64: for all tensors, not only for large ones */
   char cache[256];                     /* cache=DIR: built programs; "": cache=off */
   char bitstream[256];                 /* bitstream=FILE: a program built before; "": none */
   char manifest[256];                  /* manifest=FILE: kernels of somebody else; "": none */

@@ -14,7 +14,8 @@ enum { kPieceAlignment = 4096, kNarrow = 1 << 30, kGroupCpu = 64, kGroupOther = 
  */
 void braid_cl_plan(braid_cl_planner *p, const braid_cl_traits *traits, const braid_node_desc *node,
                    braid_cl_recipe *recipe) {
-  *p = (braid_cl_planner){.traits = traits, .node = node, .recipe = recipe, .wide = !braid_cl_is_narrow(node)};
+  *p = (braid_cl_planner){
+      .traits = traits, .node = node, .recipe = recipe, .wide = traits->wide || !braid_cl_is_narrow(node)};
 }
 
 static void complain(braid_cl_planner *p, const char *problem) {

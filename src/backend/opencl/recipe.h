@@ -21,6 +21,7 @@ typedef struct braid_cl_traits {
   bool local_is_real;                                      /* dedicated memory, not cached global memory */
   size_t max_group, max_item[3];                           /* work-items per work-group, and per dimension */
   uint32_t vector_width;                                   /* preferred, of float */
+  bool wide;                                               /* places of 64 bits whatever the tensors' sizes */
   bool aligned;                                            /* memory objects begin where vectors may */
   uint32_t knob_units, knob_simd, knob_group, knob_unroll; /* open's cu=, simd=, group=, unroll= */
   braid_cl_tile_sides knob_tile;                           /* tile= */
