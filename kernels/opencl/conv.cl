@@ -211,3 +211,57 @@ KERNEL flat(IN(float) flat_x, IN(float) packed, IN(float) bias, IN(float) added,
   }
 }
 #endif
+
+/* --- one channel at a time, in registers of a CPU ----------------------------------------------------------------------- */
+#ifdef STRIP_BYTES
+#define LANE_JOIN_(a, b) a##b
+#define LANE_JOIN(a, b) LANE_JOIN_(a, b)
+#if LANES > 1
+typedef LANE_JOIN(float, LANES) lanes;
+#define LANES_LOAD(from) LANE_JOIN(vload, LANES)(0, from)
+#define LANES_STORE(x, to) LANE_JOIN(vstore, LANES)(x, 0, to)
+#else
+typedef float lanes;
+#define LANES_LOAD(from) (*(from))
+#define LANES_STORE(x, to) *(to) = (x)
+#endif
+
+/* A line of a padded image as its phases, l long: see window.clh. from NULL: beyond the image. */
+void arrange_line(global const float *from, float *to, index_t l, index_t i2, int b2) {
+  for (int r = 0; r < STRIDE; r++, to += l) {
+    const index_t begin = !from ? l : min(l, (index_t)(r >= b2 ? 0 : (b2 - r + STRIDE - 1) / STRIDE));
+    const index_t end = max(begin, min(l, (i2 + b2 - r + STRIDE - 1) / STRIDE));
+    for (index_t q = 0; q < begin; q++) to[q] = 0;
+    for (index_t q = begin; q < end; q++) to[q] = from[q * STRIDE + r - b2];
+    for (index_t q = end; q < l; q++) to[q] = 0;
+  }
+}
+
+/* A work-item makes `strip` lines of one channel: it arranges what they look at, then takes LANES outputs at a time,
+ * the last of a line once more with those before them. Lines of STRIDE phases; o2 is at least LANES. */
+KERNEL depthwise_strips(OPERANDS, SIZES, index_t strip, index_t l, float p, float q) {
+  float lines[STRIP_BYTES / sizeof(float)];
+  const int channel = (int)get_global_id(1);
+  const index_t image = get_global_id(2), first = get_global_id(0) * strip, count = min(strip, o1 - first);
+  const index_t pitch = STRIDE * l, base = (image * groups * per_out + channel) * o1 * o2;
+  IN(float) from = x + (image * groups + channel / per_out) * i1 * i2;
+  const index_t top = first * s1 - b1, tall = (count - 1) * s1 + (N1 - 1) * d1 + 1;
+  for (index_t i = 0; i < tall; i++)
+    arrange_line(top + i >= 0 && top + i < i1 ? from + (top + i) * i2 : 0, lines + i * pitch, l, i2, b2);
+  float weights[TAPS];
+  for (int t = 0; t < TAPS; t++) weights[t] = w[(index_t)channel * TAPS + t];
+  for (index_t q1 = 0; q1 < count; q1++)
+    for (index_t next = 0; next < o2; next += LANES) {
+      const index_t q2 = min(next, o2 - LANES), to = base + (first + q1) * o2 + q2;
+      lanes sum = 0;
+      float results[LANES];
+      for (int k1 = 0; k1 < N1; k1++)
+        for (int k2 = 0; k2 < N2; k2++) {
+          const index_t at = (q1 * s1 + k1 * d1) * pitch + k2 * DILATION % STRIDE * l + k2 * DILATION / STRIDE + q2;
+          sum = fma((lanes)(weights[k1 * N2 + k2]), LANES_LOAD(lines + at), sum);
+        }
+      LANES_STORE(sum, results);
+      for (int j = 0; j < LANES; j++) y[to + j] = RESULT(results[j], channel, to + j);
+    }
+}
+#endif

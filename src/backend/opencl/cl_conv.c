@@ -7,6 +7,7 @@ typedef enum way {
   WAY_LARGE = BRAID_CL_TILES_LARGE,
   WAY_MEDIUM = BRAID_CL_TILES_MEDIUM,
   WAY_SMALL = BRAID_CL_TILES_SMALL,
+  WAY_STRIPS,
   WAY_FLAT,
   WAY_DIRECT,
 } way;
@@ -17,10 +18,22 @@ typedef struct variant {
   bool depthwise;
 } variant;
 
-enum { kDepthwiseRows = 3, kDepthwiseVectors = 4 };
+enum { kDepthwiseRows = 3, kDepthwiseVectors = 4, kStripBytes = 16384 };
 
 static bool read_node(const braid_node_desc *node, braid_convolution *conv) {
   return braid_geometry_conv(node->attrs, &node->inputs[0].desc, &node->inputs[1].desc, conv) == BRAID_OK;
+}
+
+/* Lines of outputs whose inputs fit into a strip (see conv.cl); *line: elements of a phase of one. 0: not even one. */
+static int64_t strip_of(const braid_convolution *conv, int64_t *line) {
+  const braid_window *w = &conv->window;
+  int64_t seen = (w->output[2] - 1) * w->stride[2] + (w->kernel[2] - 1) * w->dilation[2] + 1;
+  *line = (seen + w->stride[2] - 1) / w->stride[2];
+  int64_t lines = kStripBytes / (int64_t)sizeof(float) / (*line * w->stride[2]);
+  int64_t below = (w->kernel[1] - 1) * w->dilation[1] + 1;
+  if (lines < below) return 0;
+  int64_t strip = (lines - below) / w->stride[1] + 1;
+  return strip < w->output[1] ? strip : w->output[1];
 }
 
 /* --- matching ------------------------------------------------------------------------------------------------------
@@ -34,6 +47,12 @@ static bool allows(variant v, const braid_node_desc *node, char *why, size_t why
                            (long long)(conv.inputs / conv.groups));
   if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_CL_MOST_TAPS)
     return braid_cl_refuse(why, why_bytes, "a window of more than %d taps", BRAID_CL_MOST_TAPS);
+  int64_t line;
+  if (v.way == WAY_STRIPS && (conv.window.kernel[0] != 1 || conv.window.input[0] != 1 || conv.window.output[0] != 1 ||
+                              braid_window_outputs(&conv.window) == 0))
+    return braid_cl_refuse(why, why_bytes, "images of three dimensions, or of nothing");
+  if (v.way == WAY_STRIPS && strip_of(&conv, &line) == 0)
+    return braid_cl_refuse(why, why_bytes, "a line of outputs looks at more than %d bytes", kStripBytes);
   return braid_cl_match_taps(&conv.window, v.taps, why, why_bytes) && braid_cl_match_sizes(&conv, why, why_bytes);
 }
 
@@ -43,12 +62,13 @@ static bool suits(variant v, const braid_cl_traits *traits, const braid_node_des
   if (!read_node(node, &conv)) return braid_cl_refuse(why, why_bytes, "geometry");
   int64_t per_out = conv.outputs / conv.groups, outputs = braid_window_outputs(&conv.window);
   bool depthwise = conv.inputs == conv.groups && per_out <= kDepthwiseRows;
+  if (v.way == WAY_STRIPS && !traits->cpu) return braid_cl_refuse(why, why_bytes, "strips are for CPUs");
   if (v.way == WAY_FLAT && !traits->cpu) return braid_cl_refuse(why, why_bytes, "flat images are for CPUs");
   if (v.way == WAY_FLAT && v.depthwise && per_out > kDepthwiseRows)
     return braid_cl_refuse(why, why_bytes, "%lld output channels in a group fill panels", (long long)per_out);
   if (v.way == WAY_DIRECT && v.depthwise && traits->cpu)
     return braid_cl_refuse(why, why_bytes, "flat images are faster on a CPU");
-  if (v.way >= WAY_FLAT) return true;
+  if (v.way >= WAY_STRIPS) return true;
   if (depthwise) return braid_cl_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
   return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, per_out, conv.batch * outputs, conv.groups, why, why_bytes);
 }
@@ -80,6 +100,11 @@ static void begin(braid_cl_planner *p, variant v, const char *function) {
   if (v.depthwise) braid_cl_option(p, "-DDEPTHWISE");
 }
 
+static void add_tap_counts(braid_cl_planner *p, const braid_window *w) {
+  braid_cl_option(p, "-DTAP_COUNT_0=%lld -DTAP_COUNT_1=%lld -DTAP_COUNT_2=%lld", (long long)w->kernel[0],
+                  (long long)w->kernel[1], (long long)w->kernel[2]);
+}
+
 static void add_flat(braid_cl_planner *p, variant v, const braid_convolution *conv) {
   braid_cl_panel panel = braid_cl_panel_of(p->traits);
   if (v.depthwise) panel.rows = 1, panel.vectors = kDepthwiseVectors;
@@ -105,6 +130,25 @@ static void add_flat(braid_cl_planner *p, variant v, const braid_convolution *co
   braid_cl_groups(p, (panels + chunk - 1) / chunk, runs, images, 1);
 }
 
+static void add_strips(braid_cl_planner *p, variant v, const braid_convolution *conv) {
+  const braid_window *w = &conv->window;
+  int64_t line, strip = strip_of(conv, &line), lanes = p->traits->vector_width >= 16 ? 16 : 8;
+  while (lanes > w->output[2]) lanes /= 2;
+  begin(p, v, "depthwise_strips");
+  braid_cl_option(p, "-DSTRIP_BYTES=%d -DLANES=%lld -DSTRIDE=%lld -DDILATION=%lld", kStripBytes, (long long)lanes,
+                  (long long)w->stride[2], (long long)w->dilation[2]);
+  add_tap_counts(p, w);
+  add_options(p);
+  braid_cl_input(p, 0);
+  braid_cl_input(p, 1);
+  add_operands(p);
+  braid_cl_add_sizes(p, conv);
+  braid_cl_index(p, strip);
+  braid_cl_index(p, line);
+  add_numbers(p);
+  braid_cl_groups(p, (w->output[1] + strip - 1) / strip, conv->outputs, conv->batch, 1);
+}
+
 /* Are the columns of the product elements of the image, in their order? */
 static bool is_the_image(const braid_window *w) {
   bool is = braid_window_volume(w) == 1;
@@ -117,8 +161,7 @@ static void add_tile_options(braid_cl_planner *p, const braid_convolution *conv,
   const braid_window *w = &conv->window;
   int64_t outputs = braid_window_outputs(w), inner = conv->inputs / conv->groups * braid_window_volume(w);
   braid_cl_add_tile(p, tile);
-  braid_cl_option(p, "-DTAP_COUNT_0=%lld -DTAP_COUNT_1=%lld -DTAP_COUNT_2=%lld", (long long)w->kernel[0],
-                  (long long)w->kernel[1], (long long)w->kernel[2]);
+  add_tap_counts(p, w);
   braid_cl_option(p, "-DLEFT_ALONG_K");
   if (braid_cl_loads_fours(tile, tile->rows) && inner % 4 == 0) braid_cl_option(p, "-DLEFT_FOUR");
   if (braid_cl_loads_fours(tile, tile->columns) && tile->group * 4 % (size_t)tile->columns == 0 && outputs % 4 == 0 &&
@@ -198,7 +241,9 @@ static braid_status plan(variant v, const braid_cl_traits *traits, const braid_n
   if (!read_node(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   braid_cl_plan(&p, traits, node, recipe);
   p.wide |= is_wide(&conv);
-  if (v.way == WAY_FLAT)
+  if (v.way == WAY_STRIPS)
+    add_strips(&p, v, &conv);
+  else if (v.way == WAY_FLAT)
     add_flat(&p, v, &conv);
   else if (v.way == WAY_DIRECT)
     add_direct(&p, v, &conv);
@@ -209,6 +254,7 @@ static braid_status plan(variant v, const braid_cl_traits *traits, const braid_n
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
+BRAID_CL_VARIANT(strips_depthwise, WAY_STRIPS, BRAID_CL_TAPS_ANY, true)
 BRAID_CL_VARIANT(flat_depthwise, WAY_FLAT, BRAID_CL_TAPS_ANY, true)
 BRAID_CL_VARIANT(flat_1x1, WAY_FLAT, BRAID_CL_TAPS_1X1, false)
 BRAID_CL_VARIANT(flat_3x3, WAY_FLAT, BRAID_CL_TAPS_3X3, false)
@@ -228,7 +274,8 @@ BRAID_CL_VARIANT(direct, WAY_DIRECT, BRAID_CL_TAPS_ANY, false)
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
 #define KERNELS(op_name)                                                                                               \
-  KERNEL(op_name, "cl_conv_depthwise_flat", flat_depthwise), KERNEL(op_name, "cl_conv_1x1_flat", flat_1x1),            \
+  KERNEL(op_name, "cl_conv_depthwise_strips", strips_depthwise),                                                       \
+      KERNEL(op_name, "cl_conv_depthwise_flat", flat_depthwise), KERNEL(op_name, "cl_conv_1x1_flat", flat_1x1),        \
       KERNEL(op_name, "cl_conv_3x3_flat", flat_3x3), KERNEL(op_name, "cl_conv_flat", flat),                            \
       KERNEL(op_name, "cl_conv_depthwise", depthwise), KERNEL(op_name, "cl_conv_1x1_tiles_large", large_1x1),          \
       KERNEL(op_name, "cl_conv_1x1_tiles_medium", medium_1x1), KERNEL(op_name, "cl_conv_1x1_tiles_small", small_1x1),  \

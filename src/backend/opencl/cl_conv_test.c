@@ -95,6 +95,22 @@ static void test_forward_sizes(void **state) {
   }
 }
 
+static void test_depthwise(void **state) {
+  (void)state;
+  const shape shapes[] = {
+      square(2, 3, 3, 3, 14, 3, 1, 1),
+      square(1, 5, 5, 10, 7, 3, 2, 1),
+      square(1, 2, 2, 2, 40, 3, 2, 1),
+      square(1, 2, 2, 6, 130, 5, 1, 2),
+      square(3, 1, 1, 1, 3, 3, 1, 1),
+      {1, 2, 4, 4, 4, {70}, {4}, {3}, {2}, {3, 2}},
+      {2, 1, 2, 2, 2, {33, 20}, {3, 2}, {2, 3}, {2, 3}, {2, 0, 1, 3}},
+      {2, 1, 2, 2, 2, {4, 5}, {4, 2}, {1, 1}, {1, 1}, {3, 1, 3, 1}},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+    forward(&shapes[i], "depthwise_strips", i % 2, i % 3 == 0, i % 4 == 3 ? "Relu" : NULL);
+}
+
 /* --- gradients -----------------------------------------------------------------------------------------------------
  */
 static void backward(const shape *s, const char *only) {
@@ -179,7 +195,8 @@ static int open_slices(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_forward), cmocka_unit_test(test_forward_sizes),
-                                     cmocka_unit_test(test_backward), cmocka_unit_test(test_backward_sizes)};
+                                     cmocka_unit_test(test_depthwise), cmocka_unit_test(test_backward),
+                                     cmocka_unit_test(test_backward_sizes)};
   const struct CMUnitTest tiles[] = {cmocka_unit_test(test_tiles), cmocka_unit_test(test_tiles_backward)};
   int failures = cmocka_run_group_tests(tests, check_open, check_close);
   failures += cmocka_run_group_tests_name("tiles", tiles, open_tiles, check_close);
