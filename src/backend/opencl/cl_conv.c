@@ -70,7 +70,8 @@ static bool suits(variant v, const braid_cl_traits *traits, const braid_node_des
     return braid_cl_refuse(why, why_bytes, "flat images are faster on a CPU");
   if (v.way >= WAY_STRIPS) return true;
   if (depthwise) return braid_cl_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
-  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, per_out, conv.batch * outputs, conv.groups, why, why_bytes);
+  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, per_out, conv.batch * outputs, conv.groups,
+                            conv.inputs / conv.groups * braid_window_volume(&conv.window), why, why_bytes);
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------

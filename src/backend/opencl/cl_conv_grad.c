@@ -72,7 +72,7 @@ static bool suits(variant v, const braid_cl_traits *traits, const braid_node_des
   braid_cl_tile tile = braid_cl_tile_of(traits, (braid_cl_way)v.way);
   int64_t slices = v.by_inputs ? 1 : slices_of(&conv, &tile);
   return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, rows_of(&conv, v.by_inputs), columns_of(&conv, v.by_inputs),
-                            conv.groups * slices, why, why_bytes);
+                            conv.groups * slices, 0, why, why_bytes);
 }
 
 /* --- by inputs -----------------------------------------------------------------------------------------------------

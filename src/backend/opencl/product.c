@@ -85,9 +85,9 @@ int64_t braid_cl_slices(const braid_cl_traits *traits, const braid_cl_tile *tile
 }
 
 bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
-                        char *why, size_t why_bytes) {
+                        int64_t inner, char *why, size_t why_bytes) {
   braid_cl_tile tile = braid_cl_tile_of(traits, way);
-  int64_t tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) * batches;
+  int64_t slice, tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) * batches;
   if (traits->cpu) return braid_cl_refuse(why, why_bytes, "a CPU's local memory is its caches, which need no tiles");
   if (traits->local_bytes && tile.local_bytes > traits->local_bytes)
     return braid_cl_refuse(why, why_bytes, "tiles of %zu bytes, local memory has %zu", tile.local_bytes,
@@ -96,7 +96,7 @@ bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t
     return braid_cl_refuse(why, why_bytes, "tiles of %zu work-items, the device takes %zu", tile.group,
                            traits->max_group);
   if (way == BRAID_CL_TILES_SMALL || traits->knob_tile.rows) return true;
-  if (tiles < (int64_t)traits->compute_units)
+  if (tiles * braid_cl_slices(traits, &tile, tiles, inner, &slice) < (int64_t)traits->compute_units)
     return braid_cl_refuse(why, why_bytes, "%lld tiles of %lld x %lld leave some of %u compute units idle",
                            (long long)tiles, (long long)tile.rows, (long long)tile.columns, traits->compute_units);
   if (rows < tile.rows / 2 || columns < tile.columns / 2)
@@ -249,7 +249,7 @@ bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, cons
   case BRAID_CL_TILES_LARGE:
   case BRAID_CL_TILES_MEDIUM:
   case BRAID_CL_TILES_SMALL:
-    return braid_cl_tiles_fit(traits, way, m->rows, m->columns, m->batches, why, why_bytes);
+    return braid_cl_tiles_fit(traits, way, m->rows, m->columns, m->batches, m->inner, why, why_bytes);
   case BRAID_CL_PANELS:
     return fits_panels(traits, m, why, why_bytes);
   case BRAID_CL_ROWS:

@@ -59,10 +59,10 @@ typedef struct braid_cl_tile {
 braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way);
 /* -DTILE_M and so on. */
 void braid_cl_add_tile(braid_cl_planner *p, const braid_cl_tile *tile);
-/* Are tiles the way, for so many results over so long an inner dimension? Says why not. */
+/* Are tiles the way, for so many results? inner: of the inner dimension as far as it may be cut into slices; 0: it may
+ * not. Says why not. */
 bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
-                        char *why, size_t why_bytes);
-
+                        int64_t inner, char *why, size_t why_bytes);
 /* Do the loads of a tile that is `side` wide come in fours? */
 bool braid_cl_loads_fours(const braid_cl_tile *tile, int64_t side);
 /* Into how many slices to cut an inner dimension that `tiles` groups would sum up, so that there is work for all. Of
