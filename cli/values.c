@@ -134,6 +134,24 @@ braid_status cli_buffers_run(cli_buffers *buffers, braid_session *session) {
   return braid_session_run(session, buffers->input_data, buffers->output_data);
 }
 
+/* Runs that follow each other use the same memory. */
+static braid_status pin(cli_buffers *buffers, braid_session *session) {
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; i < buffers->input_count && status == BRAID_OK; i++)
+    status = braid_session_pin(session, (void *)braid_tensor_const_data(buffers->inputs[i]),
+                               braid_desc_bytes(braid_tensor_desc(buffers->inputs[i])));
+  for (size_t i = 0; i < buffers->output_count && status == BRAID_OK; i++)
+    status =
+        braid_session_pin(session, buffers->output_data[i], braid_desc_bytes(braid_tensor_desc(buffers->outputs[i])));
+  return status;
+}
+
+static void unpin(cli_buffers *buffers, braid_session *session) {
+  for (size_t i = 0; i < buffers->input_count; i++)
+    braid_session_unpin(session, (void *)braid_tensor_const_data(buffers->inputs[i]));
+  for (size_t i = 0; i < buffers->output_count; i++) braid_session_unpin(session, buffers->output_data[i]);
+}
+
 static int compare_doubles(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -143,7 +161,7 @@ braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs,
   enum { WARM_UP = 2 };
   double *times = calloc((size_t)runs, sizeof *times);
   if (!times) return BRAID_NO_MEMORY;
-  braid_status status = BRAID_OK;
+  braid_status status = pin(buffers, session);
   cli_progress progress;
   cli_progress_begin(&progress, "runs");
   *latency = (cli_latency){.runs = runs};
@@ -156,6 +174,7 @@ braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs,
     cli_progress_update(&progress, i + 1, runs, NULL);
   }
   cli_progress_end(&progress);
+  unpin(buffers, session);
   qsort(times, (size_t)runs, sizeof *times, compare_doubles);
   latency->least = times[0];
   latency->median = (times[(runs - 1) / 2] + times[runs / 2]) / 2;

@@ -118,6 +118,7 @@ typedef struct braid_task {
   /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails; a task whose
    * turn comes while it is set is not run and ends with CANCELLED. */
   uint32_t *cancel;
+  bool untimed;      /* nobody asks for its timing: leave it out if measuring costs */
   braid_event *done; /* completed exactly once, also on failure; never NULL */
   void *link[2];     /* for the queue while the task is in it */
 } braid_task;

@@ -55,31 +55,6 @@ static braid_status allocate_spaces(braid_session *session) {
   return BRAID_OK;
 }
 
-/* The host's arena is what transfers go through: drivers that can pin it get to know it. */
-static braid_status register_host(braid_session *session) {
-  const braid_plan *plan = &session->plan;
-  for (size_t i = 0; i < plan->device_count; i++) {
-    const braid_plan_device *device = &plan->devices[i];
-    if (device->space == kHostSpace || !device->backend->host_register || !session->memory[kHostSpace].arena_host)
-      continue;
-    braid_status status = device->backend->host_register(device->self, session->memory[kHostSpace].arena_host,
-                                                         plan->arena_bytes[kHostSpace]);
-    if (status != BRAID_OK) return braid_fail_prefix(status, "device %s: pinning memory", device->label);
-    session->registered++;
-  }
-  return BRAID_OK;
-}
-
-static void unregister_host(braid_session *session) {
-  for (size_t i = 0; session->registered > 0; i++) {
-    const braid_plan_device *device = &session->plan.devices[i];
-    if (device->space == kHostSpace || !device->backend->host_register) continue;
-    if (device->backend->host_unregister)
-      device->backend->host_unregister(device->self, session->memory[kHostSpace].arena_host);
-    session->registered--;
-  }
-}
-
 static void free_region(braid_session *session, const braid_space_memory *memory, void *region) {
   if (!region) return;
   if (memory->owner)
@@ -311,7 +286,8 @@ static braid_status run_setup(braid_session *session) {
 
 braid_status braid_session_bind(braid_session *session) {
   BRAID_TRY(allocate_spaces(session));
-  BRAID_TRY(register_host(session));
+  /* The host's arena is what transfers go through. */
+  BRAID_TRY(braid_session_pin(session, session->memory[kHostSpace].arena_host, session->plan.arena_bytes[kHostSpace]));
   BRAID_TRY(make_queues(session));
   BRAID_TRY(allocate_tasks(session));
   BRAID_TRY(upload(session));
@@ -328,7 +304,7 @@ void braid_session_unbind(braid_session *session) {
     if (session->queues[q]) device->backend->queue_destroy(device->self, session->queues[q]);
   }
   braid_plan_discard(plan);
-  unregister_host(session);
+  while (session->pins) braid_session_unpin(session, session->pins->host);
   for (int space = 0; session->memory && space < plan->space_count; space++) {
     free_region(session, &session->memory[space], session->memory[space].arena);
     free_region(session, &session->memory[space], session->memory[space].persistent);

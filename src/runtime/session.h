@@ -30,6 +30,11 @@ typedef struct braid_port {
   void *spare; /* our own memory, made when the caller's cannot be used (unaligned, or none given) */
 } braid_port;
 
+typedef struct braid_pin {
+  void *host;
+  struct braid_pin *next;
+} braid_pin;
+
 enum { kSamples = 16 };
 
 /* What executing a step takes. */
@@ -46,7 +51,7 @@ struct braid_session {
   size_t device_count;
   braid_plan plan;
   braid_space_memory *memory; /* per space */
-  size_t registered;          /* devices that know the host's arena */
+  braid_pin *pins;            /* memory that devices have been told of */
   void **queues;              /* per plan queue; NULL: unused */
 
   /* per step */

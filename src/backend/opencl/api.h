@@ -36,6 +36,7 @@
   X(RetainEvent)                                                                                                       \
   X(ReleaseEvent)                                                                                                      \
   X(SetEventCallback)                                                                                                  \
+  X(GetEventInfo)                                                                                                      \
   X(GetEventProfilingInfo)                                                                                             \
   X(Flush)                                                                                                             \
   X(Finish)                                                                                                            \

@@ -15,6 +15,7 @@
 #include "backend/opencl/manifest.h"
 #include "backend/opencl/memory.h"
 #include "backend/opencl/options.h"
+#include "backend/opencl/pin.h"
 #include "backend/opencl/program.h"
 #include "backend/opencl/queue.h"
 
@@ -144,6 +145,8 @@ const braid_backend braid_backend_opencl = {
     .submit = braid_cl_queue_submit,
     .flush = braid_cl_queue_flush,
     .peer = peer,
+    .host_register = braid_cl_host_register,
+    .host_unregister = braid_cl_host_unregister,
     .read_memory = braid_cl_read_memory,
     .status = device_status,
 };

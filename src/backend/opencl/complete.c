@@ -1,6 +1,6 @@
 /* Ending tasks. The driver's callbacks come on threads of its own and in any order; tasks end in the order of their
  * queue all the same, because a callback only marks its slot and then whoever is first ends what has finished at the
- * head of the line, on behalf of all. */
+ * head of the line, on behalf of all. Where the queue polls there are no callbacks: the first in line is asked. */
 #include <stdio.h>
 #include <string.h>
 
@@ -98,20 +98,42 @@ static void wake_feeder(braid_cl_queue *queue) {
   pthread_mutex_unlock(&queue->lock);
 }
 
-/* Takes the slot from the head of the line and ends its task. `given_up`: its command is still with the driver, and its
- * callback, should it ever come, cleans up. */
+static void clear_slot(braid_cl_queue *queue, braid_cl_slot *slot) {
+  pthread_mutex_lock(&slot->lock);
+  slot->owner = NULL;
+  release_events(queue->cl, slot);
+  pthread_mutex_unlock(&slot->lock);
+  give_slot_back(queue, slot);
+}
+
+/* Leaves a command that is still with the driver to its callback, which cleans up should it ever come. False: it has
+ * come meanwhile. The slot is not ours afterwards. */
+static bool abandon(braid_cl_queue *queue, braid_cl_slot *slot) {
+  pthread_mutex_lock(&slot->lock);
+  bool finished = slot->finished;
+  cl_event last = slot->last;
+  if (!finished) {
+    slot->orphan = true;
+    slot->owner = NULL;
+    queue->left_in = slot;
+    __atomic_add_fetch(&slot->context->orphans, 1, __ATOMIC_ACQ_REL);
+  }
+  pthread_mutex_unlock(&slot->lock);
+  if (finished) return false;
+  if (queue->polls)
+    (void)queue->cl->SetEventCallback(last, CL_COMPLETE, braid_cl_on_finished, slot);
+  else
+    __atomic_sub_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback will not touch the queue */
+  return true;
+}
+
+/* Takes the slot from the head of the line and ends its task. `given_up`: without waiting for the driver. */
 static void end_task(braid_cl_queue *queue, braid_cl_slot *slot, bool given_up) {
   braid_task *task = slot->task;
   braid_status status = outcome(queue, slot, given_up);
   braid_timing timing = {.energy_uj = -1};
-  if (!given_up && slot->last && slot->result == CL_COMPLETE) timing = measure(queue, slot);
-  if (!given_up) {
-    pthread_mutex_lock(&slot->lock);
-    slot->owner = NULL;
-    release_events(queue->cl, slot);
-    pthread_mutex_unlock(&slot->lock);
-    give_slot_back(queue, slot);
-  }
+  if (!given_up && slot->last && slot->result == CL_COMPLETE && !task->untimed) timing = measure(queue, slot);
+  if (!given_up || !abandon(queue, slot)) clear_slot(queue, slot);
   queue->ended++;
   __atomic_store_n(&queue->tail, queue->tail + 1, __ATOMIC_SEQ_CST);
   if (status != BRAID_OK && task->cancel) __atomic_store_n(task->cancel, 1, __ATOMIC_RELEASE);
@@ -124,8 +146,17 @@ static braid_cl_slot *first_in_line(braid_cl_queue *queue) {
   return queue->order[queue->tail % BRAID_CL_WINDOW];
 }
 
-static bool is_finished(braid_cl_slot *slot) {
+/* Asks the driver how the command stands; with the slot's lock held. */
+static void ask(const braid_cl_queue *queue, braid_cl_slot *slot) {
+  cl_int state = CL_QUEUED;
+  cl_int code = queue->cl->GetEventInfo(slot->last, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+  slot->finished = code != CL_SUCCESS || state <= CL_COMPLETE;
+  slot->result = code != CL_SUCCESS ? code : state;
+}
+
+static bool is_finished(const braid_cl_queue *queue, braid_cl_slot *slot) {
   pthread_mutex_lock(&slot->lock);
+  if (!slot->finished && queue->polls) ask(queue, slot);
   bool finished = slot->finished;
   pthread_mutex_unlock(&slot->lock);
   return finished;
@@ -133,7 +164,7 @@ static bool is_finished(braid_cl_slot *slot) {
 
 static void end_finished(braid_cl_queue *queue) {
   braid_cl_slot *slot;
-  while ((slot = first_in_line(queue)) && is_finished(slot)) end_task(queue, slot, false);
+  while ((slot = first_in_line(queue)) && is_finished(queue, slot)) end_task(queue, slot, false);
 }
 
 /* --- hung tasks ----------------------------------------------------------------------------------------------------
@@ -167,19 +198,7 @@ static bool is_hung(braid_cl_queue *queue, const braid_cl_slot *slot) {
 /* Ends what is in flight on a lost device without waiting for the driver. */
 static void give_up_all(braid_cl_queue *queue) {
   braid_cl_slot *slot;
-  while ((slot = first_in_line(queue))) {
-    pthread_mutex_lock(&slot->lock);
-    bool finished = slot->finished;
-    if (!finished) {
-      slot->orphan = true;
-      slot->owner = NULL;
-      __atomic_add_fetch(&queue->device->shared->orphans, 1, __ATOMIC_ACQ_REL);
-    }
-    pthread_mutex_unlock(&slot->lock);
-    if (!finished) queue->left_in = slot;
-    end_task(queue, slot, !finished);
-    if (!finished) __atomic_sub_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback will not touch the queue */
-  }
+  while ((slot = first_in_line(queue))) end_task(queue, slot, !is_finished(queue, slot));
 }
 
 void braid_cl_end_tasks(braid_cl_queue *queue) {

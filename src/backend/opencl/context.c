@@ -112,8 +112,50 @@ void braid_cl_read_traits(cl_device_id device, braid_cl_traits *traits) {
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static braid_cl_context *contexts;
 
+struct braid_cl_left {
+  braid_cl_object kind;
+  void *object;
+  braid_cl_left *next;
+};
+
+static void release_object(const braid_cl_api *cl, braid_cl_object kind, void *object) {
+  switch (kind) {
+  case BRAID_CL_OBJECT_MEMORY:
+    cl->ReleaseMemObject(object);
+    break;
+  case BRAID_CL_OBJECT_KERNEL:
+    cl->ReleaseKernel(object);
+    break;
+  case BRAID_CL_OBJECT_PROGRAM:
+    cl->ReleaseProgram(object);
+    break;
+  }
+}
+
+void braid_cl_context_drop(braid_cl_context *context, braid_cl_object kind, void *object) {
+  if (!__atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE)) {
+    release_object(context->cl, kind, object);
+    return;
+  }
+  braid_cl_left *left = braid_zalloc(NULL, sizeof *left);
+  if (!left) return; /* better lost than waited for */
+  *left = (braid_cl_left){kind, object, __atomic_load_n(&context->left, __ATOMIC_RELAXED)};
+  while (!__atomic_compare_exchange_n(&context->left, &left->next, left, true, __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+  }
+}
+
+static void release_left(braid_cl_context *context) {
+  while (context->left) {
+    braid_cl_left *left = context->left;
+    context->left = left->next;
+    release_object(context->cl, left->kind, left->object);
+    braid_free(NULL, left);
+  }
+}
+
 static void destroy(braid_cl_context *context) {
   const braid_cl_api *cl = context->cl;
+  release_left(context);
   braid_cl_programs_release(context);
   braid_cl_memory_release(context);
   braid_cl_slots_release(context);

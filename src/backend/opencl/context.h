@@ -16,6 +16,7 @@ typedef struct braid_cl_program braid_cl_program;
 typedef struct braid_cl_slot braid_cl_slot;
 typedef struct braid_cl_part braid_cl_part;
 typedef struct braid_cl_buffer braid_cl_buffer;
+typedef struct braid_cl_left braid_cl_left;
 
 /* How a device is divided and how much of its memory is taken: users who agree in all of it share a context. */
 typedef struct braid_cl_share {
@@ -52,6 +53,7 @@ typedef struct braid_cl_context {
   braid_cl_slot *slots; /* all of them, linked by `all` */
   braid_cl_slot *free_slots;
   uint32_t orphans;     /* commands given up whose callback has not come; atomic */
+  braid_cl_left *left;  /* objects to release at the end; a stack; atomic */
   uint64_t next_serial; /* of buffers */
 } braid_cl_context;
 
@@ -69,6 +71,14 @@ void braid_cl_read_traits(cl_device_id device, braid_cl_traits *traits);
 BRAID_MUST_CHECK braid_status braid_cl_context_acquire(const braid_cl_share *share, braid_cl_context **out);
 /* The last user's release frees it, unless a hung device may still come back to it: then a later call does. */
 void braid_cl_context_release(braid_cl_context *context);
+/* Releases an object of the driver's. While a command hangs that is put off until the context ends, since some drivers
+ * wait for the command in these calls. */
+typedef enum braid_cl_object {
+  BRAID_CL_OBJECT_MEMORY,
+  BRAID_CL_OBJECT_KERNEL,
+  BRAID_CL_OBJECT_PROGRAM
+} braid_cl_object;
+void braid_cl_context_drop(braid_cl_context *context, braid_cl_object kind, void *object);
 /* Keeps new users away: the device is gone. */
 void braid_cl_context_lose(braid_cl_context *context);
 

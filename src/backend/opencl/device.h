@@ -7,6 +7,7 @@
 typedef struct braid_cl_queue braid_cl_queue;
 typedef struct braid_cl_bitstream braid_cl_bitstream;
 typedef struct braid_cl_manifest braid_cl_manifest;
+typedef struct braid_cl_pin braid_cl_pin;
 
 typedef struct braid_cl_device {
   const braid_allocator *allocator;
@@ -23,8 +24,9 @@ typedef struct braid_cl_device {
   braid_cl_bitstream *bitstream; /* NULL: programs are built from text */
   braid_cl_manifest *manifest;   /* NULL: none */
   uint32_t lost;                 /* atomic */
-  pthread_mutex_t lock;          /* guards `queues` */
+  pthread_mutex_t lock;          /* guards what follows */
   braid_cl_queue *queues;        /* linked by `next` */
+  braid_cl_pin *pins;            /* host memory registered, the same */
 } braid_cl_device;
 
 extern const braid_backend braid_backend_opencl;

@@ -191,12 +191,13 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
 }
 
 void braid_cl_discard(void *self, void *prepared) {
-  (void)self;
+  braid_cl_context *shared = ((braid_cl_device *)self)->shared;
   braid_cl_prepared *own = prepared;
   if (!own) return;
   for (size_t i = 0; i < own->ref_count; i++)
-    if (own->refs[i].memory) own->cl->ReleaseMemObject(own->refs[i].memory);
-  for (size_t i = 0; i < own->launch_count; i++) own->cl->ReleaseKernel(own->launches[i].kernel);
+    if (own->refs[i].memory) braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, own->refs[i].memory);
+  for (size_t i = 0; i < own->launch_count; i++)
+    braid_cl_context_drop(shared, BRAID_CL_OBJECT_KERNEL, own->launches[i].kernel);
   braid_free(own->allocator, own->refs);
   braid_free(own->allocator, own->arguments);
   braid_free(own->allocator, own);
@@ -296,7 +297,7 @@ braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task
   for (size_t i = 0; status == BRAID_OK && i < own->launch_count; i++) {
     const own_launch *launch = &own->launches[i];
     cl_uint count = i == 0 ? wait_count : 0;
-    cl_event *event = i + 1 == own->launch_count ? last : i == 0 ? first : NULL;
+    cl_event *event = i + 1 == own->launch_count ? last : i == 0 && !task->untimed ? first : NULL;
     cl_int code =
         own->cl->EnqueueNDRangeKernel(queue, launch->kernel, launch->dimensions, NULL, launch->global,
                                       launch->has_local ? launch->local : NULL, count, count ? waits : NULL, event);

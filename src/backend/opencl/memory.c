@@ -143,7 +143,7 @@ static void release_parts(braid_cl_context *shared, cl_mem parent) {
       continue;
     }
     *link = part->next;
-    shared->cl->ReleaseMemObject(part->memory);
+    braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, part->memory);
     braid_free(NULL, part);
   }
 }
@@ -170,7 +170,7 @@ static cl_mem make_part(const braid_cl_device *device, cl_mem parent, size_t sta
 
 static void release_memory(braid_cl_context *shared, cl_mem memory) {
   release_parts(shared, memory);
-  shared->cl->ReleaseMemObject(memory);
+  braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, memory);
 }
 
 /* --- buffers -------------------------------------------------------------------------------------------------------

@@ -1,14 +1,19 @@
 /* What the backend costs beside a bare OpenCL program that does the same: the same driver, device, binary, memory and
- * work, called directly. Both take turns, and their best
- * times are compared: what else the machine does only adds to either.
+ * work, called directly. Both take turns, and their best times are compared: what else the machine does only adds to
+ * either. Where a share is asked for (end to end), it is the median over pairs of turns, between the bounds that hold
+ * the true median with 95 %.
  *
  *   opencl_bench [DEVICE...]   default: opencl0 and opencl0.0:parts=2 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "backend/opencl/memory.h"
 #include "backend/opencl/program.h"
 #include "backend/opencl/test_node.h"
 #include "base/clock.h"
 
-enum { kRounds = 200, kTasks = 400, kSmall = 16, kLarge = 1 << 20, kKernels = 20 };
+enum { kRounds = 200, kMostRounds = 600, kTasks = 400, kSmall = 16, kLarge = 1 << 20, kKernels = 20 };
 
 /* The same without us: a kernel of the same program and a queue of its own. */
 typedef struct bare_program {
@@ -129,6 +134,26 @@ static bool bare_kernels(bench *own, int count) {
   return bare->cl->Finish(bare->queue) == CL_SUCCESS;
 }
 
+/* The same, asking for the device's times of each kernel as the backend does. */
+static bool bare_timed_kernels(bench *own, int count) {
+  const bare_program *bare = &own->bare;
+  static cl_event events[kTasks];
+  bool done = true;
+  int begun = 0;
+  for (; done && begun < count; begun++)
+    done = bare->cl->EnqueueNDRangeKernel(bare->queue, bare->kernel, bare->dimensions, NULL, bare->global,
+                                          bare->local[0] ? bare->local : NULL, 0, NULL, &events[begun]) == CL_SUCCESS;
+  done = done && bare->cl->Finish(bare->queue) == CL_SUCCESS;
+  for (int i = 0; done && i < begun; i++) {
+    cl_ulong start, end;
+    done = bare->cl->GetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_START, sizeof start, &start, NULL) ==
+               CL_SUCCESS &&
+           bare->cl->GetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) == CL_SUCCESS;
+    bare->cl->ReleaseEvent(events[i]);
+  }
+  return done;
+}
+
 static bool braid_end_to_end(bench *own, int count) {
   return test_node_transfer(&own->node, 0, own->host, true) == BRAID_OK && braid_kernels(own, count) &&
          test_node_transfer(&own->node, 1, own->host, false) == BRAID_OK;
@@ -168,47 +193,75 @@ static bool bare_read(bench *own, int count) {
  */
 typedef bool work(bench *own, int count);
 
-/* Best times in seconds of the same work by us and without us. */
+/* Best times in seconds of the same work by us and without us; what ours takes more, of the other: the median over
+ * pairs, and bounds of it. */
 typedef struct outcome {
-  double ours, bare;
+  double ours, bare, share, least, most;
 } outcome;
 
-static bool take_turns(bench *own, work *ours, work *bare, int count, outcome *out) {
-  double best[2] = {1e9, 1e9};
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static bool take_turns(bench *own, work *ours, work *bare, int count, int rounds, outcome *out) {
+  double best[2] = {1e9, 1e9}, shares[kMostRounds];
   work *both[2] = {ours, bare};
   if (!ours(own, count) || !bare(own, count)) return false; /* drivers finish compiling at the first use */
-  for (int turn = 0; turn < 2 * kRounds; turn++) {
-    int64_t start = braid_now_ns();
-    if (!both[turn % 2](own, count)) return false;
-    double took = (double)(braid_now_ns() - start) / 1e9;
-    if (took < best[turn % 2]) best[turn % 2] = took;
+  for (int round = 0; round < rounds; round++) {
+    double took[2];
+    for (int turn = 0; turn < 2; turn++) {
+      int who = (round + turn) % 2; /* who begins changes, too */
+      int64_t start = braid_now_ns();
+      if (!both[who](own, count)) return false;
+      took[who] = (double)(braid_now_ns() - start) / 1e9;
+      if (took[who] < best[who]) best[who] = took[who];
+    }
+    shares[round] = took[0] / took[1] - 1;
   }
-  *out = (outcome){best[0], best[1]};
+  qsort(shares, (size_t)rounds, sizeof *shares, compare);
+  int away = (int)(0.98 * sqrt(rounds)) + 1; /* 1.96 standard deviations of a binomial of 1/2 */
+  *out = (outcome){best[0], best[1], shares[rounds / 2], shares[rounds / 2 - away], shares[rounds / 2 + away]};
   return true;
 }
 
 static bool measure_tasks(bench *own) {
-  outcome stream, single;
-  if (!take_turns(own, braid_kernels, bare_kernels, kTasks, &stream) ||
-      !take_turns(own, braid_kernels, bare_kernels, 1, &single))
-    return false;
-  printf("  a small task in a stream of %d: %.2f us, bare %.2f us: overhead %.2f us\n", kTasks,
-         stream.ours / kTasks * 1e6, stream.bare / kTasks * 1e6, (stream.ours - stream.bare) / kTasks * 1e6);
-  printf("  a small task alone, submitted and waited for: %.2f us, bare %.2f us: overhead %.2f us\n", single.ours * 1e6,
-         single.bare * 1e6, (single.ours - single.bare) * 1e6);
+  static const struct {
+    const char *name;
+    int count;
+  } kStreams[] = {{"in a stream", kTasks}, {"alone, submitted and waited for", 1}};
+  work *const bare[] = {bare_kernels, bare_timed_kernels};
+  for (int i = 0; i < 2; i++)
+    for (int timed = 0; timed < 2; timed++) {
+      outcome best;
+      int count = kStreams[i].count;
+      for (int k = 0; k < count; k++) own->tasks[k].untimed = !timed;
+      if (!take_turns(own, braid_kernels, bare[timed], count, kRounds, &best)) return false;
+      double ours_us = best.ours / count * 1e6, bare_us = best.bare / count * 1e6;
+      printf("  a small task %s%s: %.2f us, bare %.2f us: overhead %.2f us\n", kStreams[i].name,
+             timed ? ", timed by the device" : "", ours_us, bare_us, ours_us - bare_us);
+    }
   return true;
 }
 
 static bool measure_large(bench *own) {
   outcome whole, write, read;
+  for (int k = 0; k < kKernels; k++) own->tasks[k].untimed = true;
   double gigabytes = (double)own->bare.bytes / 1e9;
-  if (!take_turns(own, braid_end_to_end, bare_end_to_end, kKernels, &whole) ||
-      !take_turns(own, braid_write, bare_write, 1, &write) || !take_turns(own, braid_read, bare_read, 1, &read))
-    return false;
-  printf("  write, %d kernels over %d numbers, read: %.3f ms, directly %.3f ms: %+.2f%%\n", kKernels, kLarge,
-         whole.ours * 1e3, whole.bare * 1e3, (whole.ours / whole.bare - 1) * 100);
-  printf("  write %.2f GB/s, bare %.2f; read %.2f GB/s, bare %.2f\n", gigabytes / write.ours, gigabytes / write.bare,
-         gigabytes / read.ours, gigabytes / read.bare);
+  if (!take_turns(own, braid_end_to_end, bare_end_to_end, kKernels, kMostRounds, &whole)) return false;
+  printf("  write, %d kernels over %d numbers, read: %.3f ms, directly %.3f ms: %+.2f %% (%+.2f to %+.2f)\n", kKernels,
+         kLarge, whole.ours * 1e3, whole.bare * 1e3, whole.share * 100, whole.least * 100, whole.most * 100);
+  const braid_backend *backend = own->node.backend;
+  for (int pinned = 0; pinned < 2; pinned++) {
+    if (pinned && backend->host_register(own->node.self, own->host, own->bare.bytes) != BRAID_OK) return false;
+    bool done = take_turns(own, braid_write, bare_write, 1, kRounds, &write) &&
+                take_turns(own, braid_read, bare_read, 1, kRounds, &read);
+    if (pinned) backend->host_unregister(own->node.self, own->host);
+    if (!done) return false;
+    printf("  memory %s: write %.2f GB/s, bare %.2f; read %.2f GB/s, bare %.2f\n",
+           pinned ? "pinned (host_register)" : "as it comes", gigabytes / write.ours, gigabytes / write.bare,
+           gigabytes / read.ours, gigabytes / read.bare);
+  }
   return true;
 }
 

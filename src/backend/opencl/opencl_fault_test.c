@@ -119,7 +119,7 @@ static void check_lost(braid_event *event) {
 }
 
 /* The task that hangs, one behind it, one of another queue that waits for it, one submitted later: all end, soon. */
-static void check_hang(test_node *node) {
+static void check_hang(test_node *node, int64_t *told) {
   uint32_t cancel = 0, host[16] = {0};
   void *other;
   braid_event *events[3];
@@ -141,6 +141,7 @@ static void check_hang(test_node *node) {
   assert_int_equal(cancel, 1);
   check_lost(events[0]);
   check_lost(events[1]);
+  *told = braid_now_ns();
   assert_int_equal(node->backend->status(node->self), BRAID_DEVICE_LOST);
   submit(node, node->queue, &later);
   assert_int_equal(braid_event_wait(events[2], 20000000000), BRAID_DEVICE_LOST);
@@ -169,10 +170,15 @@ static void check_hang_of(const char *options) {
   test_node node;
   open_spin(&node, options);
   int64_t start = braid_now_ns();
-  check_hang(&node);
+  int64_t told, over;
+  check_hang(&node, &told);
+  over = braid_now_ns();
   test_node_close(&node);
   int64_t took = (braid_now_ns() - start) / 1000000;
-  if (took > kHangMs * 3 / 4) fail_msg("a hung task of %d ms holds its user up for %d ms", kHangMs, (int)took);
+  if (took > kHangMs * 3 / 4)
+    fail_msg("a hung task of %d ms holds its user up for %d ms: %d until its end is told, %d more until its queue is "
+             "gone",
+             kHangMs, (int)took, (int)((told - start) / 1000000), (int)((over - told) / 1000000));
 }
 
 static void test_deadline(void **state) {

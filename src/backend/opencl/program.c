@@ -212,7 +212,7 @@ static braid_status list_kernels(const braid_cl_device *device, braid_cl_bitstre
 
 static void free_bitstream(const braid_cl_device *device, braid_cl_bitstream *bitstream) {
   if (!bitstream) return;
-  if (bitstream->program) device->cl->ReleaseProgram(bitstream->program);
+  if (bitstream->program) braid_cl_context_drop(device->shared, BRAID_CL_OBJECT_PROGRAM, bitstream->program);
   braid_free(device->allocator, bitstream->kernels);
   braid_free(device->allocator, bitstream);
 }
@@ -287,11 +287,11 @@ braid_status braid_cl_module_open(braid_cl_device *device, const char *path, boo
   return status;
 }
 
-static void free_programs(const braid_cl_api *cl, braid_cl_program *list) {
+static void free_programs(braid_cl_context *context, braid_cl_program *list) {
   while (list) {
     braid_cl_program *program = list;
     list = program->next;
-    cl->ReleaseProgram(program->program);
+    braid_cl_context_drop(context, BRAID_CL_OBJECT_PROGRAM, program->program);
     braid_free(NULL, program->options);
     braid_free(NULL, program);
   }
@@ -299,7 +299,7 @@ static void free_programs(const braid_cl_api *cl, braid_cl_program *list) {
 
 void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *module) {
   if (!module) return;
-  free_programs(device->cl, module->programs);
+  free_programs(device->shared, module->programs);
   free_bitstream(device, module->bitstream);
   braid_free(device->allocator, (void *)module->source.name);
   braid_free(device->allocator, (void *)module->source.text);
@@ -333,6 +333,6 @@ braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_
 }
 
 void braid_cl_programs_release(braid_cl_context *context) {
-  free_programs(context->cl, context->programs);
+  free_programs(context, context->programs);
   context->programs = NULL;
 }

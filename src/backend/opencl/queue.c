@@ -159,7 +159,7 @@ static void enqueue(braid_cl_queue *queue, braid_cl_slot *slot, const wait_list 
     snprintf(slot->detail, sizeof slot->detail, "%s", braid_error_detail());
   }
   /* A task without commands keeps its place in the order, and one that failed half way ends after what it began. */
-  if (!last && (status == BRAID_OK || first)) {
+  if (!last && (status == BRAID_OK || first || task->untimed)) {
     cl_int code = cl->EnqueueMarkerWithWaitList(queue->queue, waits->count, waits->count ? waits->events : NULL, &last);
     if (code != CL_SUCCESS && status == BRAID_OK) {
       slot->status = braid_cl_status(code);
@@ -170,6 +170,16 @@ static void enqueue(braid_cl_queue *queue, braid_cl_slot *slot, const wait_list 
   slot->first = first;
   slot->last = last;
   pthread_mutex_unlock(&slot->lock);
+}
+
+/* Drivers of cards take several microseconds to measure a kernel's time (NVIDIA's 7), and measure on all of a queue or
+ * on nothing: so there are two, used in turn. */
+static cl_command_queue suited(braid_cl_queue *queue, const braid_task *task) {
+  if (!task->untimed || !queue->polls) return queue->measuring;
+  cl_int code;
+  if (!queue->quick)
+    queue->quick = queue->cl->CreateCommandQueue(queue->device->shared->context, queue->device->id, 0, &code);
+  return queue->quick ? queue->quick : queue->measuring;
 }
 
 static void BRAID_PRINTF(3, 4) refuse(braid_cl_slot *slot, braid_status status, const char *format, ...) {
@@ -192,6 +202,7 @@ static bool issue(braid_cl_queue *queue, braid_cl_slot *slot, cl_event *last) {
     release_waits(queue, &waits);
     return false;
   } else if (slot->status == BRAID_OK) {
+    __atomic_store_n(&queue->queue, suited(queue, slot->task), __ATOMIC_RELEASE);
     braid_cl_inside = queue;
     enqueue(queue, slot, &waits);
     braid_cl_inside = NULL;
@@ -202,22 +213,27 @@ static bool issue(braid_cl_queue *queue, braid_cl_slot *slot, cl_event *last) {
   *last = slot->last;
   slot->finished = !*last;
   pthread_mutex_unlock(&slot->lock);
-  if (*last) __atomic_add_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback */
+  if (*last && !queue->polls) __atomic_add_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback */
   queue->order[queue->head % BRAID_CL_WINDOW] = slot;
-  __atomic_store_n(&queue->head, queue->head + 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&queue->head, queue->head + 1, __ATOMIC_SEQ_CST); /* before the collector is looked at */
   return true;
 }
 
 /* What is left to do once the lock is given back. `last`: the command's event; without it the slot may be somebody
  * else's by now. A driver that cannot call back is waited for. */
 static void follow(braid_cl_queue *queue, braid_cl_slot *slot, cl_event last) {
+  if (queue->polls) {
+    braid_cl_collector_wake(queue);
+    return;
+  }
   if (last && queue->cl->SetEventCallback(last, CL_COMPLETE, braid_cl_on_finished, slot) != CL_SUCCESS)
     braid_cl_on_finished(last, queue->cl->Finish(queue->queue), slot);
   braid_cl_end_tasks(queue);
 }
 
-static bool has_room(const braid_cl_queue *queue, const braid_task *task) {
+static bool has_room(braid_cl_queue *queue, const braid_task *task) {
   if (must_be_alone(queue, task)) return braid_cl_is_idle(queue);
+  if (suited(queue, task) != queue->queue && !braid_cl_is_idle(queue)) return false;
   return queue->head - __atomic_load_n(&queue->tail, __ATOMIC_SEQ_CST) < BRAID_CL_WINDOW;
 }
 
@@ -245,7 +261,7 @@ braid_status braid_cl_queue_submit(void *self, braid_task *task) {
 
 void braid_cl_queue_flush(void *self) {
   braid_cl_queue *queue = self;
-  if (!braid_cl_device_is_lost(queue->device)) (void)queue->cl->Flush(queue->queue);
+  if (!braid_cl_device_is_lost(queue->device)) (void)queue->cl->Flush(__atomic_load_n(&queue->queue, __ATOMIC_ACQUIRE));
 }
 
 /* --- the feeder ----------------------------------------------------------------------------------------------------
@@ -352,6 +368,24 @@ static void free_queue(braid_cl_queue *queue) {
   braid_free(queue->allocator, queue);
 }
 
+static void stop_threads(braid_cl_queue *queue, bool collects) {
+  pthread_mutex_lock(&queue->lock);
+  __atomic_store_n(&queue->stopping, 1, __ATOMIC_RELEASE);
+  pthread_cond_signal(&queue->wake);
+  pthread_mutex_unlock(&queue->lock);
+  braid_thread_join(&queue->feeder);
+  braid_cl_collector_wake(queue);
+  if (collects) braid_thread_join(&queue->collector);
+}
+
+static braid_status start_threads(braid_cl_queue *queue) {
+  braid_status status = braid_thread_start(&queue->feeder, "braid opencl", feed, queue);
+  if (status != BRAID_OK || !queue->polls) return status;
+  status = braid_thread_start(&queue->collector, "braid collect", braid_cl_collect, queue);
+  if (status != BRAID_OK) stop_threads(queue, false);
+  return status;
+}
+
 braid_status braid_cl_queue_create(void *self, void **out) {
   braid_cl_device *device = self;
   *out = NULL;
@@ -360,15 +394,16 @@ braid_status braid_cl_queue_create(void *self, void **out) {
   if (!queue) return BRAID_NO_MEMORY;
   *queue = (braid_cl_queue){.device = device, .cl = device->cl, .allocator = device->allocator};
   queue->backlog_end = &queue->backlog;
+  queue->polls = !device->traits.cpu;
   braid_status status = init_locks(queue);
   if (status != BRAID_OK) {
     braid_free(device->allocator, queue);
     return status;
   }
   cl_int code;
-  queue->queue = device->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
-  status =
-      queue->queue ? braid_thread_start(&queue->feeder, "braid opencl", feed, queue) : braid_cl_fail(code, "a queue");
+  queue->queue = queue->measuring =
+      device->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+  status = queue->queue ? start_threads(queue) : braid_cl_fail(code, "a queue");
   if (status != BRAID_OK) {
     if (queue->queue) device->cl->ReleaseCommandQueue(queue->queue);
     free_queue(queue);
@@ -386,11 +421,7 @@ void braid_cl_queue_destroy(void *self, void *which) {
   braid_cl_device *device = self;
   braid_cl_queue *queue = which;
   braid_cl_queue_flush(queue);
-  pthread_mutex_lock(&queue->lock);
-  __atomic_store_n(&queue->stopping, 1, __ATOMIC_RELEASE);
-  pthread_cond_signal(&queue->wake);
-  pthread_mutex_unlock(&queue->lock);
-  braid_thread_join(&queue->feeder);
+  stop_threads(queue, queue->polls);
   while (__atomic_load_n(&queue->users, __ATOMIC_ACQUIRE)) sched_yield(); /* they are on their last instructions */
   pthread_mutex_lock(&device->lock);
   braid_cl_queue **link = &device->queues;
@@ -399,5 +430,7 @@ void braid_cl_queue_destroy(void *self, void *which) {
   pthread_mutex_unlock(&device->lock);
   if (!queue->left_in || !braid_cl_slot_keep_queue(queue->left_in, queue->queue))
     device->cl->ReleaseCommandQueue(queue->queue);
+  cl_command_queue other = queue->queue == queue->quick ? queue->measuring : queue->quick;
+  if (other) device->cl->ReleaseCommandQueue(other);
   free_queue(queue);
 }

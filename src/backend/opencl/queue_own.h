@@ -1,5 +1,5 @@
-/* The queue's own: what its two files share: queue.c takes tasks and feeds the driver, complete.c ends them and
- * gives up those that hang. */
+/* The queue's own: what its files share: queue.c takes tasks and feeds the driver, complete.c ends them and gives up
+ * those that hang, collect.c looks for ended ones where the driver's calls come late. */
 #ifndef BRAID_BACKEND_OPENCL_QUEUE_OWN_H
 #define BRAID_BACKEND_OPENCL_QUEUE_OWN_H
 
@@ -13,7 +13,9 @@ enum { BRAID_CL_WINDOW = 512 };
 struct braid_cl_queue {
   braid_cl_device *device;
   const braid_cl_api *cl;
-  cl_command_queue queue;
+  cl_command_queue
+      queue; /* the driver's in use: the first of these, that measures time, or the second, that does not */
+  cl_command_queue measuring, quick; /* quick: NULL until a task wants it */
   const braid_allocator *allocator;
   braid_cl_queue *next; /* of the device */
 
@@ -38,7 +40,9 @@ struct braid_cl_queue {
   int64_t watched_ns;
   braid_cl_slot *left_in; /* the last command given up: it keeps the driver's queue */
 
-  braid_thread feeder;
+  bool polls;       /* ended tasks are looked for; else the driver calls */
+  uint32_t resting; /* the collector has nothing to look for; atomic, a futex */
+  braid_thread feeder, collector;
 };
 
 /* The queue with whose lock held this thread is in the driver, which may call back in the middle of a call. */
@@ -50,6 +54,10 @@ extern _Thread_local const braid_cl_queue *braid_cl_inside;
 void braid_cl_end_tasks(braid_cl_queue *queue);
 /* The driver's call at the end of a command. */
 void CL_CALLBACK braid_cl_on_finished(cl_event event, cl_int status, void *slot);
+/* Looks for ended tasks as long as the queue lives; main function of a thread. */
+void *braid_cl_collect(void *queue);
+/* There is something to look for. */
+void braid_cl_collector_wake(braid_cl_queue *queue);
 /* Marks the device lost and wakes its queues' feeders. */
 void braid_cl_declare_lost(braid_cl_device *device);
 
@@ -61,7 +69,7 @@ static inline int64_t braid_cl_limit_ns(const braid_cl_queue *queue) {
 }
 
 static inline bool braid_cl_is_idle(const braid_cl_queue *queue) {
-  return __atomic_load_n(&queue->head, __ATOMIC_ACQUIRE) == __atomic_load_n(&queue->tail, __ATOMIC_SEQ_CST);
+  return __atomic_load_n(&queue->head, __ATOMIC_SEQ_CST) == __atomic_load_n(&queue->tail, __ATOMIC_SEQ_CST);
 }
 
 static inline bool braid_cl_is_cancelled(const braid_task *task) {
