@@ -187,6 +187,7 @@ static void test_deadline(void **state) {
   check_hang_of(":deadline_ms=100,");
   check_relu("opencl0"); /* once the driver's threads are free again */
   check_hang_of(":deadline_ms=100,memory=separate,");
+  check_hang_of(":deadline_ms=100,memory=separate,as=gpu,");
   check_relu("opencl0:memory=separate");
 }
 

@@ -98,6 +98,7 @@ static void make_task(load *own, int i) {
                        .host = &own->values[i],
                        .waits = own->waits[i],
                        .wait_count = (size_t)count,
+                       .untimed = draw(own, 7, (uint64_t)i / 100, 2) == 0,
                        .done = own->events[kHosts + i]};
 }
 
@@ -171,8 +172,16 @@ static void test_deadline(void **state) {
   run_load(",memory=separate,deadline_ms=60000");
 }
 
+/* A card's tasks are looked for, and go to one of two queues of the driver. */
+static void test_as_a_card(void **state) {
+  (void)state;
+  run_load(",memory=separate,as=gpu");
+  run_load(",memory=separate,as=gpu,deadline_ms=60000");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory_of_its_own),
-                                     cmocka_unit_test(test_memory_of_the_host), cmocka_unit_test(test_deadline)};
+                                     cmocka_unit_test(test_memory_of_the_host), cmocka_unit_test(test_deadline),
+                                     cmocka_unit_test(test_as_a_card)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
