@@ -48,6 +48,10 @@ KERNEL direct(OPERANDS, SIZES, float p, float q) {
 #define TAP_1(k) ((k) / N2 % N1)
 #define TAP_0(k) ((k) / (N2 * N1) % N0)
 #define TAP_PLACE(k) (((k) / TAPS * i0 + TAP_0(k) * d0) * i1 + TAP_1(k) * d1) * i2 + TAP_2(k) * d2
+float load_or_zero(IN(float) x, bool is_there, index_t at) {
+  const float found = x[is_there ? at : 0]; /* without a branch: loads go out together */
+  return is_there ? found : 0;
+}
 #if !defined(TAPS_VARY) && TAPS <= 64
 /* Bit t: tap t of the column lies within the image. */
 #if TAPS <= 32
@@ -82,13 +86,28 @@ bool is_inside(index_t x, index_t i) {
 #define IS_WITHIN(k)                                                                                                   \
   (there && is_inside(x0 + TAP_0(k) * d0, i0) && is_inside(x1 + TAP_1(k) * d1, i1) && is_inside(x2 + TAP_2(k) * d2, i2))
 #endif
+#define LOAD_RIGHT(k, column) load_or_zero(x, IS_WITHIN(k), first_place + TAP_PLACE(k))
+#if !defined(TAPS_VARY) && TAPS > 1 && TAPS <= 64
+/* Dividing k by the number of taps takes several times as long as a load: done once for a group and k, not for each of
+ * its columns. */
+typedef struct tap {
+  index_t place; /* from the column's first one on */
+  tap_bits bit;  /* 0: behind the last */
+} tap;
+#define TAP_MEMORY local tap taps[2][TILE_K];
+#define TILE_PREPARE(buffer, k_first)                                                                                  \
+  for (uint i_ = l; i_ < TILE_K; i_ += GROUP) {                                                                        \
+    const index_t k_ = (k_first) + (index_t)i_;                                                                        \
+    taps[buffer][i_].place = TAP_PLACE(k_);                                                                            \
+    taps[buffer][i_].bit = k_ < last_ ? (tap_bits)1 << k_ % TAPS : 0;                                                  \
+  }
+#define LOAD_RIGHT_OF(buffer, i)                                                                                       \
+  load_or_zero(x, (within & taps[buffer][i].bit) != 0, first_place + taps[buffer][i].place)
+#else
+#define TAP_MEMORY
+#endif
 #define LOAD_LEFT(row, k) ((row) < per_out ? of_w[(row)*inner + (k)] : 0)
 #define LOAD_LEFT_FOUR(row, k) ((row) < per_out ? LOAD_FOUR(of_w + (row)*inner + (k)) : (float4)(0.0f))
-float load_or_zero(IN(float) x, bool is_there, index_t at) {
-  const float found = x[is_there ? at : 0]; /* without a branch: loads go out together */
-  return is_there ? found : 0;
-}
-#define LOAD_RIGHT(k, column) load_or_zero(x, IS_WITHIN(k), first_place + TAP_PLACE(k))
 /* Columns of an image are its elements. */
 #define LOAD_RIGHT_FOUR(k, column) (there ? LOAD_FOUR(x + first_place + (k)*outputs) : (float4)(0.0f))
 
@@ -120,6 +139,7 @@ float load_or_zero(IN(float) x, bool is_there, index_t at) {
  * all channels of a batch. */
 SIMD_KERNEL tiles(OPERANDS, SIZES, index_t slices, index_t slice, float p, float q) {
   TILE_MEMORY
+  TAP_MEMORY
   const uint l = get_local_id(0);
   const index_t first_column = get_group_id(0) * (index_t)TILE_N, first_row = get_group_id(1) * (index_t)TILE_M;
   const index_t group = get_group_id(2) / slices, which = get_group_id(2) % slices, begin = which * slice;

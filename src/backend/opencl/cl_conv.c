@@ -36,6 +36,27 @@ static int64_t strip_of(const braid_convolution *conv, int64_t *line) {
   return strip < w->output[1] ? strip : w->output[1];
 }
 
+/* Are the columns of the product elements of the image, in their order? */
+static bool is_the_image(const braid_window *w) {
+  bool is = braid_window_volume(w) == 1;
+  for (int d = 0; d < BRAID_WINDOW_RANK; d++)
+    is &= w->stride[d] == 1 && w->begin[d] == 0 && w->input[d] == w->output[d];
+  return is;
+}
+
+/* Rows are output channels of a group, columns outputs of the batch. */
+static braid_cl_tiling tiling_of(const braid_convolution *conv) {
+  const braid_window *w = &conv->window;
+  int64_t outputs = braid_window_outputs(w), inner = conv->inputs / conv->groups * braid_window_volume(w);
+  return (braid_cl_tiling){.rows = conv->outputs / conv->groups,
+                           .columns = conv->batch * outputs,
+                           .inner = inner,
+                           .batches = conv->groups,
+                           .left_fours = inner % 4 == 0,
+                           .right_fours = outputs % 4 == 0 && is_the_image(w),
+                           .windows = !is_the_image(w)};
+}
+
 /* --- matching ------------------------------------------------------------------------------------------------------
  */
 static bool allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -60,7 +81,7 @@ static bool allows(variant v, const braid_node_desc *node, char *why, size_t why
 static bool suits(variant v, const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_convolution conv;
   if (!read_node(node, &conv)) return braid_cl_refuse(why, why_bytes, "geometry");
-  int64_t per_out = conv.outputs / conv.groups, outputs = braid_window_outputs(&conv.window);
+  int64_t per_out = conv.outputs / conv.groups;
   bool depthwise = conv.inputs == conv.groups && per_out <= kDepthwiseRows;
   if (v.way == WAY_STRIPS && !traits->cpu) return braid_cl_refuse(why, why_bytes, "strips are for CPUs");
   if (v.way == WAY_FLAT && !traits->cpu) return braid_cl_refuse(why, why_bytes, "flat images are for CPUs");
@@ -70,8 +91,8 @@ static bool suits(variant v, const braid_cl_traits *traits, const braid_node_des
     return braid_cl_refuse(why, why_bytes, "flat images are faster on a CPU");
   if (v.way >= WAY_STRIPS) return true;
   if (depthwise) return braid_cl_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
-  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, per_out, conv.batch * outputs, conv.groups,
-                            conv.inputs / conv.groups * braid_window_volume(&conv.window), why, why_bytes);
+  braid_cl_tiling tiling = tiling_of(&conv);
+  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, &tiling, why, why_bytes);
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------
@@ -150,25 +171,16 @@ static void add_strips(braid_cl_planner *p, variant v, const braid_convolution *
   braid_cl_groups(p, (w->output[1] + strip - 1) / strip, conv->outputs, conv->batch, 1);
 }
 
-/* Are the columns of the product elements of the image, in their order? */
-static bool is_the_image(const braid_window *w) {
-  bool is = braid_window_volume(w) == 1;
-  for (int d = 0; d < BRAID_WINDOW_RANK; d++)
-    is &= w->stride[d] == 1 && w->begin[d] == 0 && w->input[d] == w->output[d];
-  return is;
-}
-
-static void add_tile_options(braid_cl_planner *p, const braid_convolution *conv, const braid_cl_tile *tile) {
+static void add_tile_options(braid_cl_planner *p, const braid_convolution *conv, const braid_cl_tile *tile,
+                             const braid_cl_tiling *tiling) {
   const braid_window *w = &conv->window;
-  int64_t outputs = braid_window_outputs(w), inner = conv->inputs / conv->groups * braid_window_volume(w);
   braid_cl_add_tile(p, tile);
   add_tap_counts(p, w);
   braid_cl_option(p, "-DLEFT_ALONG_K");
-  if (braid_cl_loads_fours(tile, tile->rows) && inner % 4 == 0) braid_cl_option(p, "-DLEFT_FOUR");
-  if (braid_cl_loads_fours(tile, tile->columns) && tile->group * 4 % (size_t)tile->columns == 0 && outputs % 4 == 0 &&
-      is_the_image(w))
+  if (tiling->left_fours && braid_cl_loads_fours(tile, tile->rows)) braid_cl_option(p, "-DLEFT_FOUR");
+  if (tiling->right_fours && braid_cl_loads_fours(tile, tile->columns) && tile->group * 4 % (size_t)tile->columns == 0)
     braid_cl_option(p, "-DRIGHT_FOUR");
-  if (tile->work_columns >= 4 && outputs % 4 == 0) braid_cl_option(p, "-DOUT_FOUR");
+  if (tile->work_columns >= 4 && braid_window_outputs(w) % 4 == 0) braid_cl_option(p, "-DOUT_FOUR");
 }
 
 static void add_join(braid_cl_planner *p, const braid_convolution *conv, braid_cl_piece parts, int64_t slices) {
@@ -186,11 +198,10 @@ static void add_join(braid_cl_planner *p, const braid_convolution *conv, braid_c
 }
 
 static void add_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
-  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way);
-  int64_t rows = conv->outputs / conv->groups, columns = conv->batch * braid_window_outputs(&conv->window);
-  int64_t across = (columns + tile.columns - 1) / tile.columns, down = (rows + tile.rows - 1) / tile.rows, slice;
-  int64_t inner = conv->inputs / conv->groups * braid_window_volume(&conv->window);
-  int64_t slices = braid_cl_slices(p->traits, &tile, across * down * conv->groups, inner, &slice);
+  braid_cl_tiling tiling = tiling_of(conv);
+  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way, tiling.windows);
+  int64_t across = (tiling.columns + tile.columns - 1) / tile.columns, down = (tiling.rows + tile.rows - 1) / tile.rows;
+  int64_t slice, slices = braid_cl_slices(p->traits, &tile, &tiling, &slice);
   braid_cl_piece parts = {0};
   if (slices > 1) {
     int64_t total = braid_desc_count(&p->node->outputs[0].desc);
@@ -198,7 +209,7 @@ static void add_tiles(braid_cl_planner *p, variant v, const braid_convolution *c
     p->wide |= total > INT32_MAX / 2 / slices;
   }
   begin(p, v, "tiles");
-  add_tile_options(p, conv, &tile);
+  add_tile_options(p, conv, &tile, &tiling);
   if (slices > 1)
     braid_cl_option(p, "-DSLICED");
   else

@@ -69,10 +69,10 @@ static bool suits(variant v, const braid_cl_traits *traits, const braid_node_des
   if (v.way == WAY_DIRECT) return true;
   if (conv.inputs == conv.groups && conv.outputs == conv.groups)
     return braid_cl_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
-  braid_cl_tile tile = braid_cl_tile_of(traits, (braid_cl_way)v.way);
+  braid_cl_tile tile = braid_cl_tile_of(traits, (braid_cl_way)v.way, true);
   int64_t slices = v.by_inputs ? 1 : slices_of(&conv, &tile);
-  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, rows_of(&conv, v.by_inputs), columns_of(&conv, v.by_inputs),
-                            conv.groups * slices, 0, why, why_bytes);
+  return braid_cl_tiles_fill(traits, (braid_cl_way)v.way, rows_of(&conv, v.by_inputs), columns_of(&conv, v.by_inputs),
+                             conv.groups * slices, why, why_bytes);
 }
 
 /* --- by inputs -----------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ static void add_input_flat(braid_cl_planner *p, variant v, const braid_convoluti
 }
 
 static void add_input_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
-  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way);
+  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way, true);
   begin(p, v, "input_tiles");
   braid_cl_add_tile(p, &tile);
   braid_cl_input(p, 0);
@@ -225,7 +225,7 @@ static void add_filter_flat(braid_cl_planner *p, variant v, const braid_convolut
 }
 
 static void add_filter_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
-  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way);
+  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way, true);
   int64_t slices = slices_of(conv, &tile), inner = conv->batch * braid_window_outputs(&conv->window);
   int64_t slice = ceil_div(inner, slices);
   braid_cl_place parts = parts_for(p, slices);

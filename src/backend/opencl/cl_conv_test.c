@@ -184,7 +184,7 @@ static void test_tiles_backward(void **state) {
 }
 
 static int open_tiles(void **state) {
-  check_options = "as=gpu,tile=64x64x8x8x8,memory=separate";
+  check_options = "as=gpu,tile=64x64x16x4x4,memory=separate";
   return check_open(state);
 }
 

@@ -87,7 +87,7 @@ static int open_classes(void **state) {
 }
 
 static int open_tiles(void **state) {
-  check_options = "as=gpu,tile=64x64x8x8x8,memory=separate";
+  check_options = "as=gpu,tile=128x128x16x8x8,memory=separate";
   return check_open(state);
 }
 

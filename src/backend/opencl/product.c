@@ -1,108 +1,12 @@
 #include "backend/opencl/product.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { kThin = 4, kFewRows = 8, kFewColumns = 16, kFewMacs = 4096, kPackPiece = 512, kTasksPerUnit = 6 };
-enum {
-  kGroupsPerUnit = 2,
-  kLeastSlice = 256,
-  kMostSlices = 16,
-  kFewVectors = 4,
-  kLeastInner = 64,
-  kLinesPerUnit = 1024
-};
+enum { kFewVectors = 4, kLeastInner = 64, kLinesPerUnit = 1024 };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
   return a / b + (a % b != 0);
-}
-
-/* --- tiles ---------------------------------------------------------------------------------------------------------
- */
-static braid_cl_tile tile_of_sides(const braid_cl_tile_sides *s) {
-  return (braid_cl_tile){.rows = s->rows,
-                         .columns = s->columns,
-                         .depth = s->depth,
-                         .work_rows = s->work_rows,
-                         .work_columns = s->work_columns,
-                         .group = (size_t)(s->rows / s->work_rows) * (s->columns / s->work_columns)};
-}
-
-/* Squares of as many sums for each work-item as it has registers for, with a work-item or more for each column. */
-static braid_cl_tile tile_of_group(const braid_cl_traits *traits, braid_cl_way way) {
-  size_t wanted = braid_cl_group(traits), group = 16;
-  if (traits->cpu && !traits->knob_group) wanted = 64;
-  while (2 * group <= wanted && group < 256) group *= 2;
-  int64_t across = group >= 128 ? 16 : 8, down = (int64_t)group / across;
-  int64_t work = way == BRAID_CL_TILES_LARGE ? 8 : way == BRAID_CL_TILES_MEDIUM ? 4 : 2;
-  while (across * work > (int64_t)group) work /= 2;
-  return (braid_cl_tile){.rows = down * work,
-                         .columns = across * work,
-                         .depth = way == BRAID_CL_TILES_LARGE && group == 256 ? 8 : 16,
-                         .work_rows = work,
-                         .work_columns = work,
-                         .group = group};
-}
-
-braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way) {
-  /* For GPUs: 64 sums of a work-item hide what it reads from local memory, even where that leaves few work-items. */
-  static const braid_cl_tile_sides kLarge = {128, 128, 8, 8, 8}, kMedium = {64, 64, 8, 8, 8},
-                                   kSmall = {32, 32, 16, 4, 4};
-  braid_cl_tile tile;
-  if (traits->knob_tile.rows)
-    tile = tile_of_sides(&traits->knob_tile);
-  else if (traits->gpu && !traits->knob_group)
-    tile = tile_of_sides(way == BRAID_CL_TILES_LARGE ? &kLarge : way == BRAID_CL_TILES_MEDIUM ? &kMedium : &kSmall);
-  else
-    tile = tile_of_group(traits, way);
-  tile.local_bytes = 2 * (size_t)(tile.depth * (tile.rows + tile.columns + 8)) * sizeof(float);
-  return tile;
-}
-
-void braid_cl_add_tile(braid_cl_planner *p, const braid_cl_tile *tile) {
-  uint32_t unroll = p->traits->knob_unroll ? p->traits->knob_unroll : p->traits->gpu ? (uint32_t)tile->depth : 0;
-  braid_cl_option(p, "-DTILE_M=%lld -DTILE_N=%lld -DTILE_K=%lld -DWORK_M=%lld -DWORK_N=%lld", (long long)tile->rows,
-                  (long long)tile->columns, (long long)tile->depth, (long long)tile->work_rows,
-                  (long long)tile->work_columns);
-  if (unroll) braid_cl_option(p, "-DUNROLL=%u", unroll);
-  if (p->traits->aligned) braid_cl_option(p, "-DALIGNED");
-}
-
-bool braid_cl_loads_fours(const braid_cl_tile *tile, int64_t side) {
-  return side % 4 == 0 && tile->depth % 4 == 0 && side * tile->depth % (4 * (int64_t)tile->group) == 0;
-}
-
-int64_t braid_cl_slices(const braid_cl_traits *traits, const braid_cl_tile *tile, int64_t tiles, int64_t inner,
-                        int64_t *slice) {
-  int64_t slices = traits->knob_slices, most = inner / kLeastSlice;
-  if (!slices && traits->gpu && tiles > 0) slices = (int64_t)traits->compute_units * kGroupsPerUnit / tiles;
-  if (!traits->knob_slices && slices > most) slices = most;
-  if (!traits->knob_slices && slices > kMostSlices) slices = kMostSlices;
-  if (slices < 1) slices = 1;
-  *slice = ceil_div(ceil_div(inner, slices), tile->depth) * tile->depth;
-  if (*slice < tile->depth) *slice = tile->depth;
-  return inner > 0 ? ceil_div(inner, *slice) : 1;
-}
-
-bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
-                        int64_t inner, char *why, size_t why_bytes) {
-  braid_cl_tile tile = braid_cl_tile_of(traits, way);
-  int64_t slice, tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) * batches;
-  if (traits->cpu) return braid_cl_refuse(why, why_bytes, "a CPU's local memory is its caches, which need no tiles");
-  if (traits->local_bytes && tile.local_bytes > traits->local_bytes)
-    return braid_cl_refuse(why, why_bytes, "tiles of %zu bytes, local memory has %zu", tile.local_bytes,
-                           traits->local_bytes);
-  if (traits->max_group && tile.group > traits->max_group)
-    return braid_cl_refuse(why, why_bytes, "tiles of %zu work-items, the device takes %zu", tile.group,
-                           traits->max_group);
-  if (way == BRAID_CL_TILES_SMALL || traits->knob_tile.rows) return true;
-  if (tiles * braid_cl_slices(traits, &tile, tiles, inner, &slice) < (int64_t)traits->compute_units)
-    return braid_cl_refuse(why, why_bytes, "%lld tiles of %lld x %lld leave some of %u compute units idle",
-                           (long long)tiles, (long long)tile.rows, (long long)tile.columns, traits->compute_units);
-  if (rows < tile.rows / 2 || columns < tile.columns / 2)
-    return braid_cl_refuse(why, why_bytes, "%lld x %lld results fill no tile of %lld x %lld", (long long)rows,
-                           (long long)columns, (long long)tile.rows, (long long)tile.columns);
-  return true;
 }
 
 /* --- panels --------------------------------------------------------------------------------------------------------
@@ -197,6 +101,29 @@ static void add_operands(braid_cl_planner *p, const braid_cl_product *m) {
 
 /* --- ways ----------------------------------------------------------------------------------------------------------
  */
+/* Do lines of `extent` elements begin at multiples of four, of all matrices of a batch? */
+static bool in_fours(const braid_cl_matrix *m, int64_t extent) {
+  int64_t apart = m->k == 1 ? m->line : m->k;
+  return extent % 4 == 0 && apart % 4 == 0 && m->place.at % 4 == 0 && m->batch[0] % 4 == 0 && m->batch[1] % 4 == 0;
+}
+
+static braid_cl_tiling tiling_of(const braid_cl_product *m) {
+  const braid_cl_matrix *l = &m->left, *r = &m->right;
+  return (braid_cl_tiling){.rows = m->rows,
+                           .columns = m->columns,
+                           .inner = m->inner,
+                           .batches = m->batches,
+                           .left_fours = (l->k == 1 || l->line == 1) && in_fours(l, l->k == 1 ? m->inner : m->rows),
+                           .right_fours =
+                               (r->k == 1 || r->line == 1) && in_fours(r, r->k == 1 ? m->inner : m->columns)};
+}
+
+static bool fits_tiles(const braid_cl_traits *traits, braid_cl_way way, const braid_cl_product *m, char *why,
+                       size_t why_bytes) {
+  braid_cl_tiling tiling = tiling_of(m);
+  return braid_cl_tiles_fit(traits, way, &tiling, why, why_bytes);
+}
+
 static bool fits_panels(const braid_cl_traits *traits, const braid_cl_product *m, char *why, size_t why_bytes) {
   if (!traits->cpu) return braid_cl_refuse(why, why_bytes, "panels of registers are for CPUs");
   if (m->rows < kFewRows)
@@ -249,7 +176,7 @@ bool braid_cl_product_fits(const braid_cl_traits *traits, braid_cl_way way, cons
   case BRAID_CL_TILES_LARGE:
   case BRAID_CL_TILES_MEDIUM:
   case BRAID_CL_TILES_SMALL:
-    return braid_cl_tiles_fit(traits, way, m->rows, m->columns, m->batches, m->inner, why, why_bytes);
+    return fits_tiles(traits, way, m, why, why_bytes);
   case BRAID_CL_PANELS:
     return fits_panels(traits, m, why, why_bytes);
   case BRAID_CL_ROWS:
@@ -274,21 +201,12 @@ braid_cl_way braid_cl_product_best(const braid_cl_traits *traits, const braid_cl
   return way;
 }
 
-/* Do lines of `extent` elements begin at multiples of four, of all matrices of a batch? */
-static bool in_fours(const braid_cl_matrix *m, int64_t extent) {
-  int64_t apart = m->k == 1 ? m->line : m->k;
-  return extent % 4 == 0 && apart % 4 == 0 && m->place.at % 4 == 0 && m->batch[0] % 4 == 0 && m->batch[1] % 4 == 0;
-}
-
-static void add_load_options(braid_cl_planner *p, const braid_cl_tile *tile, const braid_cl_product *m) {
-  bool left = m->left.k == 1 || m->left.line == 1, right = m->right.k == 1 || m->right.line == 1;
+static void add_load_options(braid_cl_planner *p, const braid_cl_tile *tile, const braid_cl_product *m,
+                             const braid_cl_tiling *tiling) {
   if (m->left.k == 1) braid_cl_option(p, "-DLEFT_ALONG_K");
   if (m->right.k == 1) braid_cl_option(p, "-DRIGHT_ALONG_K");
-  if (left && braid_cl_loads_fours(tile, tile->rows) && in_fours(&m->left, m->left.k == 1 ? m->inner : m->rows))
-    braid_cl_option(p, "-DLEFT_FOUR");
-  if (right && braid_cl_loads_fours(tile, tile->columns) &&
-      in_fours(&m->right, m->right.k == 1 ? m->inner : m->columns))
-    braid_cl_option(p, "-DRIGHT_FOUR");
+  if (tiling->left_fours && braid_cl_loads_fours(tile, tile->rows)) braid_cl_option(p, "-DLEFT_FOUR");
+  if (tiling->right_fours && braid_cl_loads_fours(tile, tile->columns)) braid_cl_option(p, "-DRIGHT_FOUR");
 }
 
 static void add_join(braid_cl_planner *p, const braid_cl_product *m, braid_cl_piece parts, int64_t slices) {
@@ -306,9 +224,10 @@ static void add_join(braid_cl_planner *p, const braid_cl_product *m, braid_cl_pi
 }
 
 static void add_tiles(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *m) {
-  braid_cl_tile tile = braid_cl_tile_of(p->traits, way);
+  braid_cl_tile tile = braid_cl_tile_of(p->traits, way, false);
+  braid_cl_tiling tiling = tiling_of(m);
   int64_t across = ceil_div(m->columns, tile.columns), down = ceil_div(m->rows, tile.rows), slice;
-  int64_t slices = braid_cl_slices(p->traits, &tile, across * down * m->batches, m->inner, &slice);
+  int64_t slices = braid_cl_slices(p->traits, &tile, &tiling, &slice);
   braid_cl_product part = *m;
   if (slices > 1) {
     braid_cl_piece parts = braid_cl_reserve(p, m->batches * slices, m->rows * m->columns, sizeof(float));
@@ -320,7 +239,7 @@ static void add_tiles(braid_cl_planner *p, braid_cl_way way, const braid_cl_prod
   }
   braid_cl_add_launch(p, "matmul", "tiles");
   braid_cl_add_tile(p, &tile);
-  add_load_options(p, &tile, m);
+  add_load_options(p, &tile, m, &tiling);
   if (slices > 1) braid_cl_option(p, "-DSLICED");
   if (tile.work_columns >= 4 && m->columns % 4 == 0 && part.out_row % 4 == 0 && part.out.at % 4 == 0 &&
       part.out_batch % 4 == 0)

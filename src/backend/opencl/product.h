@@ -3,7 +3,7 @@
 #ifndef BRAID_BACKEND_OPENCL_PRODUCT_H
 #define BRAID_BACKEND_OPENCL_PRODUCT_H
 
-#include "backend/opencl/planner.h"
+#include "backend/opencl/tile.h"
 
 typedef enum braid_cl_place_kind { BRAID_CL_INPUT, BRAID_CL_OUTPUT, BRAID_CL_PIECE } braid_cl_place_kind;
 
@@ -36,39 +36,6 @@ typedef struct braid_cl_product {
   double alpha, beta;
   const braid_attrs *attrs; /* of a fused node: activation and activation_params; or NULL */
 } braid_cl_product;
-
-/* Best first, where they fit. */
-typedef enum braid_cl_way {
-  BRAID_CL_VECTORS,
-  BRAID_CL_TILES_LARGE,
-  BRAID_CL_TILES_MEDIUM,
-  BRAID_CL_TILES_SMALL,
-  BRAID_CL_PANELS,
-  BRAID_CL_ROWS,
-  BRAID_CL_THIN_K,
-  BRAID_CL_THIN_COLUMNS,
-  BRAID_CL_PLAIN,
-} braid_cl_way;
-
-/* A tile of a way, made by a group of work-items: as many as the device and its knobs give. */
-typedef struct braid_cl_tile {
-  int64_t rows, columns, depth, work_rows, work_columns;
-  size_t group, local_bytes;
-} braid_cl_tile;
-
-braid_cl_tile braid_cl_tile_of(const braid_cl_traits *traits, braid_cl_way way);
-/* -DTILE_M and so on. */
-void braid_cl_add_tile(braid_cl_planner *p, const braid_cl_tile *tile);
-/* Are tiles the way, for so many results? inner: of the inner dimension as far as it may be cut into slices; 0: it may
- * not. Says why not. */
-bool braid_cl_tiles_fit(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns, int64_t batches,
-                        int64_t inner, char *why, size_t why_bytes);
-/* Do the loads of a tile that is `side` wide come in fours? */
-bool braid_cl_loads_fours(const braid_cl_tile *tile, int64_t side);
-/* Into how many slices to cut an inner dimension that `tiles` groups would sum up, so that there is work for all. Of
- * *slice elements, whole depths of a tile. */
-int64_t braid_cl_slices(const braid_cl_traits *traits, const braid_cl_tile *tile, int64_t tiles, int64_t inner,
-                        int64_t *slice);
 
 /* Width of left panels, vectors of right ones and elements of those, by the device's registers. */
 typedef struct braid_cl_panel {
