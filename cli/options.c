@@ -1,6 +1,7 @@
 /* Options that several commands share, as argp parsers to be used as children. */
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -266,6 +267,21 @@ braid_status cli_load(const cli_source *source, braid_graph **out) {
     braid_graph_destroy(*out);
     *out = NULL;
   }
+  return status;
+}
+
+static void *open_cpu(void *registry) {
+  braid_device *device;
+  if (braid_device_open(registry, "cpu", &device) == BRAID_OK) braid_device_close(device);
+  return NULL;
+}
+
+braid_status cli_load_to_run(const cli_source *source, const cli_place *place, braid_graph **out) {
+  pthread_t opening;
+  bool wanted = !place->devices || strstr(place->devices, "cpu");
+  bool opens = wanted && pthread_create(&opening, NULL, open_cpu, place->registry) == 0;
+  braid_status status = cli_load(source, out);
+  if (opens) pthread_join(opening, NULL);
   return status;
 }
 

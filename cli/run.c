@@ -357,7 +357,7 @@ int cli_run(int argc, char **argv) {
   if (o.bench) cli_catch_interrupt();
   braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o.place);
-  if (status == BRAID_OK) status = cli_load(&o.source, &graph);
+  if (status == BRAID_OK) status = cli_load_to_run(&o.source, &o.place, &graph);
   if (status == BRAID_OK) {
     status = run_model(&o, graph);
     braid_graph_destroy(graph);

@@ -177,7 +177,7 @@ int cli_test(int argc, char **argv) {
   braid_dataset *dataset = NULL;
   double accuracy = 0;
   braid_status status = cli_open_registry(&o.place);
-  if (status == BRAID_OK) status = cli_load(&o.source, &graph);
+  if (status == BRAID_OK) status = cli_load_to_run(&o.source, &o.place, &graph);
   if (status == BRAID_OK) status = braid_dataset_open(NULL, o.data, "test", &dataset);
   if (status == BRAID_OK) status = test_model(&o, graph, dataset, &accuracy);
   if (dataset) braid_dataset_close(dataset);

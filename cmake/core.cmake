@@ -8,7 +8,7 @@ foreach(room ${BRAID_CORE_ROOMS})
 endforeach()
 # What stands on other libraries; src/core/without.c says so where it is asked for.
 list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX
-  "_(test|bench|fuzz)\\.c$|/model/onnx_|/backend/cpu/(dnnl|winograd)|/device/(yaml|platform|plugin)\\.c$|/runtime/conformance")
+  "_(test|bench|fuzz)\\.c$|/model/onnx_|/backend/cpu/(dnnl|onednn|winograd)|/device/(yaml|platform|plugin)\\.c$|/runtime/conformance")
 set_source_files_properties(src/backend/cpu/gemm.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=fast")
 
 set(BRAID_BACKENDS "BRAID_BACKEND(cpu)\nBRAID_BACKEND(null)\n")

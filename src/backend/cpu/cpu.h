@@ -27,6 +27,7 @@ typedef struct braid_cpu_kernel {
 typedef struct braid_cpu_table {
   const braid_kernel *kernels;
   size_t count;
+  bool (*available)(void); /* does this machine have what the kernels stand on? NULL: yes */
 } braid_cpu_table;
 
 /* Folding on the host: a braid_evaluator over the reference kernels lives in evaluate.c. */

@@ -4,7 +4,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/winograd.h"
@@ -41,15 +40,8 @@ struct braid_dnnl {
 static dnnl_engine_t engine;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* oneDNN tells Intel's profiler of every kernel it makes, and looks for it in some hundred folders first. */
-static void forgo_profiler(void) {
-  if (!getenv("ONEDNN_JIT_PROFILE") && !getenv("DNNL_JIT_PROFILE"))
-    (void)dnnl_set_jit_profiling_flags(DNNL_JIT_PROFILE_NONE);
-}
-
 static void make_engine(void) {
-  forgo_profiler();
-  if (dnnl_engine_create(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
+  if (!braid_dnnl_load() || DNNL(engine_create)(&engine, dnnl_cpu, 0) != dnnl_success) engine = NULL;
 }
 
 dnnl_engine_t braid_dnnl_engine(void) {
@@ -79,7 +71,7 @@ braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **ou
   if (!program) return BRAID_NO_MEMORY;
   program->allocator = allocator;
   braid_status status =
-      braid_dnnl_status(dnnl_stream_create(&program->stream, engine, dnnl_stream_default_flags), "a stream");
+      braid_dnnl_status(DNNL(stream_create)(&program->stream, engine, dnnl_stream_default_flags), "a stream");
   if (status == BRAID_OK)
     *out = program;
   else
@@ -91,12 +83,12 @@ void braid_dnnl_destroy(const braid_allocator *allocator, void *state) {
   braid_dnnl *program = state;
   if (!program) return;
   for (int i = 0; i < program->step_count; i++)
-    if (program->steps[i].primitive) dnnl_primitive_destroy(program->steps[i].primitive);
+    if (program->steps[i].primitive) DNNL(primitive_destroy)(program->steps[i].primitive);
   for (int i = 0; i < program->memory_count; i++) {
-    if (program->memories[i].handle) dnnl_memory_destroy(program->memories[i].handle);
+    if (program->memories[i].handle) DNNL(memory_destroy)(program->memories[i].handle);
     braid_free(allocator, program->memories[i].data);
   }
-  if (program->stream) dnnl_stream_destroy(program->stream);
+  if (program->stream) DNNL(stream_destroy)(program->stream);
   braid_free(allocator, program);
 }
 
@@ -115,7 +107,7 @@ braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *de
   if (program->memory_count == BRAID_DNNL_MEMORIES) return braid_fail(BRAID_INTERNAL, "too many memories");
   memory *m = &program->memories[program->memory_count];
   *m = (memory){.place = place, .index = index};
-  size_t bytes = dnnl_memory_desc_get_size(desc);
+  size_t bytes = DNNL(memory_desc_get_size)(desc);
   if (place == BRAID_DNNL_WORKSPACE) m->index = reserve(program, bytes);
   if (place == BRAID_DNNL_OWN) {
     m->data = braid_alloc(program->allocator, bytes);
@@ -123,7 +115,7 @@ braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *de
   }
   *out = program->memory_count++;
   return braid_dnnl_status(
-      dnnl_memory_create(&m->handle, desc, engine, place == BRAID_DNNL_OWN ? m->data : DNNL_MEMORY_NONE), "a memory");
+      DNNL(memory_create)(&m->handle, desc, engine, place == BRAID_DNNL_OWN ? m->data : DNNL_MEMORY_NONE), "a memory");
 }
 
 braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc, const braid_dnnl_arg *args,
@@ -135,13 +127,13 @@ braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitiv
   int scratch = -1;
   if (status == BRAID_OK) {
     *s = (step){.primitive = NULL};
-    const dnnl_memory_desc_t *pad = dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0);
-    if (pad && dnnl_memory_desc_get_size(pad) > 0)
+    const dnnl_memory_desc_t *pad = DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0);
+    if (pad && DNNL(memory_desc_get_size)(pad) > 0)
       status = braid_dnnl_memory(program, pad, BRAID_DNNL_WORKSPACE, 0, &scratch);
   }
   if (status == BRAID_OK)
-    status = braid_dnnl_status(dnnl_primitive_create(&s->primitive, primitive_desc), "a primitive");
-  dnnl_primitive_desc_destroy(primitive_desc);
+    status = braid_dnnl_status(DNNL(primitive_create)(&s->primitive, primitive_desc), "a primitive");
+  DNNL(primitive_desc_destroy)(primitive_desc);
   if (status != BRAID_OK) return status;
   for (size_t i = 0; i < count; i++)
     s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
@@ -153,16 +145,16 @@ braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitiv
 static braid_status describe_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
                                      dnnl_primitive_desc_t *out) {
   dnnl_primitive_attr_t attr;
-  BRAID_TRY(braid_dnnl_status(dnnl_primitive_attr_create(&attr), "attributes"));
-  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-  if (status == dnnl_success) status = dnnl_reorder_primitive_desc_create(out, from, engine, to, engine, attr);
-  dnnl_primitive_attr_destroy(attr);
+  BRAID_TRY(braid_dnnl_status(DNNL(primitive_attr_create)(&attr), "attributes"));
+  dnnl_status_t status = DNNL(primitive_attr_set_scratchpad_mode)(attr, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success) status = DNNL(reorder_primitive_desc_create)(out, from, engine, to, engine, attr);
+  DNNL(primitive_attr_destroy)(attr);
   return braid_dnnl_status(status, "a conversion");
 }
 
 static const dnnl_memory_desc_t *desc_of(const braid_dnnl *program, int number) {
   const dnnl_memory_desc_t *desc = NULL;
-  dnnl_memory_get_memory_desc(program->memories[number].handle, &desc);
+  DNNL(memory_get_memory_desc)(program->memories[number].handle, &desc);
   return desc;
 }
 
@@ -181,27 +173,27 @@ static braid_status pack(braid_dnnl *program, const dnnl_memory_desc_t *from, co
       braid_winograd_pack(to, from->dims[0], from->dims[1], data, program->memories[own].data))
     return BRAID_OK;
   BRAID_TRY(describe_reorder(from, to, &primitive_desc));
-  const dnnl_memory_desc_t *pad_desc = dnnl_primitive_desc_query_md(primitive_desc, dnnl_query_scratchpad_md, 0);
-  dnnl_status_t status = dnnl_memory_create(&source, from, engine, (void *)data);
-  if (status == dnnl_success) status = dnnl_memory_create(&pad, pad_desc, engine, DNNL_MEMORY_ALLOCATE);
-  if (status == dnnl_success) status = dnnl_primitive_create(&primitive, primitive_desc);
+  const dnnl_memory_desc_t *pad_desc = DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0);
+  dnnl_status_t status = DNNL(memory_create)(&source, from, engine, (void *)data);
+  if (status == dnnl_success) status = DNNL(memory_create)(&pad, pad_desc, engine, DNNL_MEMORY_ALLOCATE);
+  if (status == dnnl_success) status = DNNL(primitive_create)(&primitive, primitive_desc);
   if (status == dnnl_success) {
     dnnl_exec_arg_t args[3] = {
         {DNNL_ARG_FROM, source}, {DNNL_ARG_TO, program->memories[own].handle}, {DNNL_ARG_SCRATCHPAD, pad}};
-    status = dnnl_primitive_execute(primitive, program->stream, 3, args);
+    status = DNNL(primitive_execute)(primitive, program->stream, 3, args);
   }
-  if (status == dnnl_success) status = dnnl_stream_wait(program->stream);
-  if (primitive) dnnl_primitive_destroy(primitive);
-  if (source) dnnl_memory_destroy(source);
-  if (pad) dnnl_memory_destroy(pad);
-  dnnl_primitive_desc_destroy(primitive_desc);
+  if (status == dnnl_success) status = DNNL(stream_wait)(program->stream);
+  if (primitive) DNNL(primitive_destroy)(primitive);
+  if (source) DNNL(memory_destroy)(source);
+  if (pad) DNNL(memory_destroy)(pad);
+  DNNL(primitive_desc_destroy)(primitive_desc);
   return braid_dnnl_status(status, "packing a constant");
 }
 
 /* Waking a team costs more than what it would save on a small constant, and other threads may be packing others. */
 braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
   int before = omp_get_max_threads();
-  if (dnnl_memory_desc_get_size(from) < kTeamBytes) omp_set_num_threads(1);
+  if (DNNL(memory_desc_get_size)(from) < kTeamBytes) omp_set_num_threads(1);
   braid_status status = pack(program, from, data, own);
   omp_set_num_threads(before);
   return status;
@@ -248,7 +240,7 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
   for (int i = 0; i < program->memory_count; i++) {
     const memory *m = &program->memories[i];
     if (m->place == BRAID_DNNL_OWN) continue;
-    dnnl_status_t status = dnnl_memory_set_data_handle(m->handle, address_of(m, args));
+    dnnl_status_t status = DNNL(memory_set_data_handle)(m->handle, address_of(m, args));
     if (status != dnnl_success) return braid_dnnl_status(status, "an address");
   }
   for (int i = 0; i < program->step_count; i++) {
@@ -257,7 +249,7 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
       copy(s, args);
       continue;
     }
-    dnnl_status_t status = dnnl_primitive_execute(s->primitive, program->stream, s->count, s->args);
+    dnnl_status_t status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
     if (status != dnnl_success) return braid_dnnl_status(status, "running a primitive");
   }
   return BRAID_OK;
@@ -317,9 +309,9 @@ bool braid_dnnl_desc(const braid_desc *desc, dnnl_memory_desc_t *out) {
   dnnl_dims_t dims, strides;
   row_major(rank, desc->rank ? desc->dims : &one, dims, strides);
   if (desc->layout == BRAID_LAYOUT_PLAIN)
-    return dnnl_memory_desc_init_by_strides(out, rank, dims, type, strides) == dnnl_success;
+    return DNNL(memory_desc_init_by_strides)(out, rank, dims, type, strides) == dnnl_success;
   dnnl_format_tag_t tag = tag_of(desc->layout, rank);
-  return tag != dnnl_format_tag_undef && dnnl_memory_desc_init_by_tag(out, rank, dims, type, tag) == dnnl_success;
+  return tag != dnnl_format_tag_undef && DNNL(memory_desc_init_by_tag)(out, rank, dims, type, tag) == dnnl_success;
 }
 
 bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out) {
@@ -327,13 +319,13 @@ bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out) {
   if (!data_type(desc->dtype, &type) || desc->rank < 1) return false;
   dnnl_dims_t dims = {0};
   memcpy(dims, desc->dims, (size_t)desc->rank * sizeof *dims);
-  return dnnl_memory_desc_init_by_tag(out, desc->rank, dims, type, dnnl_format_tag_any) == dnnl_success;
+  return DNNL(memory_desc_init_by_tag)(out, desc->rank, dims, type, dnnl_format_tag_any) == dnnl_success;
 }
 
 void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out) {
   dnnl_dims_t own, strides;
   row_major(rank, dims, own, strides);
-  if (dnnl_memory_desc_init_by_strides(out, rank, own, dnnl_f32, strides) != dnnl_success) memset(out, 0, sizeof *out);
+  if (DNNL(memory_desc_init_by_strides)(out, rank, own, dnnl_f32, strides) != dnnl_success) memset(out, 0, sizeof *out);
 }
 
 /* --- activations ---------------------------------------------------------------------------------------------------
@@ -383,24 +375,24 @@ bool braid_dnnl_has_activation(const braid_node_desc *node) {
 
 static dnnl_status_t append(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t attr) {
   dnnl_post_ops_t ops;
-  dnnl_status_t status = dnnl_post_ops_create(&ops);
+  dnnl_status_t status = DNNL(post_ops_create)(&ops);
   if (status != dnnl_success) return status;
   eltwise acts[kMostEltwise];
   int count = activation_of(node, acts);
-  if (sum) status = dnnl_post_ops_append_sum(ops, 1.0f);
+  if (sum) status = DNNL(post_ops_append_sum)(ops, 1.0f);
   for (int i = 0; i < count && status == dnnl_success; i++)
-    status = dnnl_post_ops_append_eltwise(ops, 1.0f, acts[i].kind, acts[i].alpha, acts[i].beta);
-  if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, ops);
-  dnnl_post_ops_destroy(ops);
+    status = DNNL(post_ops_append_eltwise)(ops, 1.0f, acts[i].kind, acts[i].alpha, acts[i].beta);
+  if (status == dnnl_success) status = DNNL(primitive_attr_set_post_ops)(attr, ops);
+  DNNL(post_ops_destroy)(ops);
   return status;
 }
 
 braid_status braid_dnnl_attributes(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t *out) {
-  dnnl_status_t status = dnnl_primitive_attr_create(out);
+  dnnl_status_t status = DNNL(primitive_attr_create)(out);
   if (status != dnnl_success) return braid_dnnl_status(status, "attributes");
-  status = dnnl_primitive_attr_set_scratchpad_mode(*out, dnnl_scratchpad_mode_user);
+  status = DNNL(primitive_attr_set_scratchpad_mode)(*out, dnnl_scratchpad_mode_user);
   if (status == dnnl_success) status = append(node, sum, *out);
-  if (status != dnnl_success) dnnl_primitive_attr_destroy(*out);
+  if (status != dnnl_success) DNNL(primitive_attr_destroy)(*out);
   return braid_dnnl_status(status, "attributes");
 }
 
@@ -409,18 +401,18 @@ braid_status braid_dnnl_describe(const void *op_desc, dnnl_primitive_attr_t attr
   dnnl_primitive_attr_t own = NULL;
   dnnl_status_t status = dnnl_success;
   if (!attr) {
-    status = dnnl_primitive_attr_create(&own);
-    if (status == dnnl_success) status = dnnl_primitive_attr_set_scratchpad_mode(own, dnnl_scratchpad_mode_user);
+    status = DNNL(primitive_attr_create)(&own);
+    if (status == dnnl_success) status = DNNL(primitive_attr_set_scratchpad_mode)(own, dnnl_scratchpad_mode_user);
   }
   if (status == dnnl_success)
-    status = dnnl_primitive_desc_create(out, op_desc, attr ? attr : own, braid_dnnl_engine(), hint);
-  if (own) dnnl_primitive_attr_destroy(own);
+    status = DNNL(primitive_desc_create)(out, op_desc, attr ? attr : own, braid_dnnl_engine(), hint);
+  if (own) DNNL(primitive_attr_destroy)(own);
   return braid_dnnl_status(status, "a primitive's description");
 }
 
 bool braid_dnnl_is_reference(dnnl_primitive_desc_t primitive_desc) {
   const char *name = NULL;
-  if (dnnl_primitive_desc_query(primitive_desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
+  if (DNNL(primitive_desc_query)(primitive_desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
     return true;
   return strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL || strstr(name, "+ref") != NULL;
 }

@@ -6,9 +6,8 @@
 #ifndef BRAID_BACKEND_CPU_DNNL_H
 #define BRAID_BACKEND_CPU_DNNL_H
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/onednn.h"
 
 typedef struct braid_dnnl braid_dnnl;
 enum { BRAID_DNNL_MEMORIES = 16, BRAID_DNNL_STEPS = 8, BRAID_DNNL_ARGS = 12 };

@@ -93,7 +93,7 @@ static void weight_desc(const convolution *c, bool any, dnnl_memory_desc_t *out)
   }
   for (int i = 1; i < c->w.rank; i++) dims[rank++] = c->w.dims[i];
   braid_dnnl_plain(rank, dims, out);
-  if (any) dnnl_memory_desc_init_by_tag(out, rank, out->dims, dnnl_f32, dnnl_format_tag_any);
+  if (any) DNNL(memory_desc_init_by_tag)(out, rank, out->dims, dnnl_f32, dnnl_format_tag_any);
 }
 
 static void one_per_filter(const convolution *c, dnnl_memory_desc_t *out) {
@@ -132,8 +132,8 @@ static braid_status describe_forward(const braid_node_desc *node, const convolut
   braid_status status = BRAID_UNSUPPORTED;
   for (int i = suits_winograd(c) ? 0 : 1; i < 2 && status == BRAID_UNSUPPORTED; i++) {
     dnnl_convolution_desc_t op;
-    if (dnnl_dilated_convolution_forward_desc_init(&op, kind, algorithms[i], &x, &w, bias ? &b : NULL, &y, c->strides,
-                                                   c->dilations, c->pad_begin, c->pad_end) == dnnl_success)
+    if (DNNL(dilated_convolution_forward_desc_init)(&op, kind, algorithms[i], &x, &w, bias ? &b : NULL, &y, c->strides,
+                                                    c->dilations, c->pad_begin, c->pad_end) == dnnl_success)
       status = braid_dnnl_describe(&op, attr, NULL, out);
   }
   return status;
@@ -165,9 +165,9 @@ static bool best_layout(const braid_node_desc *node, const convolution *c, braid
     if (describe_forward(&other, c, attr, &pd) != BRAID_OK) continue;
     found = !braid_dnnl_is_reference(pd);
     *out = kLayouts[i];
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   }
-  dnnl_primitive_attr_destroy(attr);
+  DNNL(primitive_attr_destroy)(attr);
   return found;
 }
 
@@ -213,7 +213,7 @@ static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *nod
   int plain_weights;
   BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, input, &plain_weights));
   *out = plain_weights;
-  if (dnnl_memory_desc_equal(&given, wanted)) return BRAID_OK;
+  if (DNNL(memory_desc_equal)(&given, wanted)) return BRAID_OK;
   BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_WORKSPACE, 0, out));
   return braid_dnnl_reorder(program, plain_weights, *out);
 }
@@ -228,7 +228,7 @@ static braid_status build_forward(braid_dnnl *program, const braid_node_desc *no
   braid_dnnl_arg args[4];
   size_t count = 0;
   braid_status status =
-      bind_weights(program, node, 1, c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), info, &w);
+      bind_weights(program, node, 1, c, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info, &w);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &x_desc, BRAID_DNNL_INPUT, 0, &x);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &y_desc, BRAID_DNNL_OUTPUT, 0, &y);
   if (status == BRAID_OK && has(node->inputs, node->input_count, 2)) {
@@ -236,9 +236,9 @@ static braid_status build_forward(braid_dnnl *program, const braid_node_desc *no
     args[count++] = (braid_dnnl_arg){DNNL_ARG_BIAS, b};
   }
   if (status == BRAID_OK && has(node->inputs, node->input_count, 3))
-    status = braid_dnnl_copy(program, 3, 0, dnnl_memory_desc_get_size(&y_desc));
+    status = braid_dnnl_copy(program, 3, 0, DNNL(memory_desc_get_size)(&y_desc));
   if (status != BRAID_OK) {
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
     return status;
   }
   args[count++] = (braid_dnnl_arg){DNNL_ARG_SRC, x};
@@ -269,13 +269,13 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
   BRAID_TRY(braid_dnnl_attributes(node, has(node->inputs, node->input_count, 3), &attr));
   braid_dnnl *program = NULL;
   braid_status status = describe_forward(node, &c, attr, &pd);
-  dnnl_primitive_attr_destroy(attr);
+  DNNL(primitive_attr_destroy)(attr);
   BRAID_TRY(status);
   status = braid_dnnl_create(allocator, &program);
   if (status == BRAID_OK)
     status = build_forward(program, node, &c, pd, info);
   else
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   return finish(allocator, program, status, state, info);
 }
 
@@ -287,9 +287,9 @@ static braid_status describe_hint(const convolution *c, const dnnl_memory_desc_t
   dnnl_memory_desc_t w;
   weight_desc(c, true, &w);
   dnnl_convolution_desc_t op;
-  BRAID_TRY(braid_dnnl_status(dnnl_dilated_convolution_forward_desc_init(&op, dnnl_forward_training, algorithm, x, &w,
-                                                                         NULL, y, c->strides, c->dilations,
-                                                                         c->pad_begin, c->pad_end),
+  BRAID_TRY(braid_dnnl_status(DNNL(dilated_convolution_forward_desc_init)(&op, dnnl_forward_training, algorithm, x, &w,
+                                                                          NULL, y, c->strides, c->dilations,
+                                                                          c->pad_begin, c->pad_end),
                               "a convolution"));
   return braid_dnnl_describe(&op, NULL, NULL, out);
 }
@@ -301,15 +301,15 @@ static braid_status describe_gradient(const convolution *c, bool by_filter, dnnl
   weight_desc(c, true, &w);
   dnnl_convolution_desc_t op;
   dnnl_status_t made =
-      by_filter ? dnnl_dilated_convolution_backward_weights_desc_init(&op, algorithm, x, &w, NULL, y, c->strides,
-                                                                      c->dilations, c->pad_begin, c->pad_end)
-                : dnnl_dilated_convolution_backward_data_desc_init(&op, algorithm, x, &w, y, c->strides, c->dilations,
-                                                                   c->pad_begin, c->pad_end);
+      by_filter ? DNNL(dilated_convolution_backward_weights_desc_init)(&op, algorithm, x, &w, NULL, y, c->strides,
+                                                                       c->dilations, c->pad_begin, c->pad_end)
+                : DNNL(dilated_convolution_backward_data_desc_init)(&op, algorithm, x, &w, y, c->strides, c->dilations,
+                                                                    c->pad_begin, c->pad_end);
   BRAID_TRY(braid_dnnl_status(made, "a convolution's gradient"));
   dnnl_primitive_desc_t hint;
   BRAID_TRY(describe_hint(c, x, y, algorithm, &hint));
   braid_status status = braid_dnnl_describe(&op, NULL, hint, out);
-  dnnl_primitive_desc_destroy(hint);
+  DNNL(primitive_desc_destroy)(hint);
   return status;
 }
 
@@ -336,7 +336,7 @@ static bool best_gradient_layout(const braid_node_desc *node, const convolution 
     if (describe_best_gradient(c, pass_of(node) == GRAD_FILTER, &x_desc, &y_desc, &pd) != BRAID_OK) continue;
     found = !braid_dnnl_is_reference(pd);
     *out = kLayouts[i];
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   }
   return found;
 }
@@ -377,10 +377,10 @@ static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, 
 /* dw comes out in the primitive's layout and is converted to plain at the end. */
 static braid_status build_filter_gradient(braid_dnnl *program, const convolution *c, dnnl_primitive_desc_t pd,
                                           const dnnl_memory_desc_t *x_desc, const dnnl_memory_desc_t *y_desc) {
-  const dnnl_memory_desc_t w_desc = *dnnl_primitive_desc_query_md(pd, dnnl_query_diff_weights_md, 0);
+  const dnnl_memory_desc_t w_desc = *DNNL(primitive_desc_query_md)(pd, dnnl_query_diff_weights_md, 0);
   dnnl_memory_desc_t plain_desc;
   weight_desc(c, false, &plain_desc);
-  bool same = dnnl_memory_desc_equal(&plain_desc, &w_desc);
+  bool same = DNNL(memory_desc_equal)(&plain_desc, &w_desc);
   int x, dy, dw, result = -1;
   braid_status status = braid_dnnl_memory(program, x_desc, BRAID_DNNL_INPUT, 0, &x);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, y_desc, BRAID_DNNL_INPUT, 1, &dy);
@@ -388,7 +388,7 @@ static braid_status build_filter_gradient(braid_dnnl *program, const convolution
     status = braid_dnnl_memory(program, &w_desc, same ? BRAID_DNNL_OUTPUT : BRAID_DNNL_WORKSPACE, 0, &dw);
   if (status == BRAID_OK && !same) status = braid_dnnl_memory(program, &plain_desc, BRAID_DNNL_OUTPUT, 0, &result);
   if (status != BRAID_OK) {
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
     return status;
   }
   BRAID_TRY(braid_dnnl_step(
@@ -401,11 +401,11 @@ static braid_status build_input_gradient(braid_dnnl *program, const braid_node_d
                                          const dnnl_memory_desc_t *y_desc, braid_prepared_info *info) {
   int dx, dy, w;
   braid_status status =
-      bind_weights(program, node, 1, c, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), info, &w);
+      bind_weights(program, node, 1, c, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info, &w);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, y_desc, BRAID_DNNL_INPUT, 0, &dy);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, x_desc, BRAID_DNNL_OUTPUT, 0, &dx);
   if (status != BRAID_OK) {
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
     return status;
   }
   return braid_dnnl_step(
@@ -428,7 +428,7 @@ static braid_status gradient_create(const braid_allocator *allocator, const brai
   BRAID_TRY(describe_best_gradient(&c, by_filter, &x, &y, &pd));
   braid_status status = braid_dnnl_create(allocator, &program);
   if (status != BRAID_OK)
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   else if (by_filter)
     status = build_filter_gradient(program, &c, pd, &x, &y);
   else
@@ -465,4 +465,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kGradient},
 };
 
-const braid_cpu_table braid_cpu_dnnl_conv = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_dnnl_conv = {kKernels, sizeof kKernels / sizeof *kKernels, braid_dnnl_load};

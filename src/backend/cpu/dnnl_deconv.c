@@ -53,8 +53,8 @@ static bool weight_desc(const braid_desc *w, const deconvolution *d, bool any, d
     dims[rank] = w->dims[2 + i];
     strides[rank++] = kernel;
   }
-  dnnl_status_t status = any ? dnnl_memory_desc_init_by_tag(out, rank, dims, dnnl_f32, dnnl_format_tag_any)
-                             : dnnl_memory_desc_init_by_strides(out, rank, dims, dnnl_f32, strides);
+  dnnl_status_t status = any ? DNNL(memory_desc_init_by_tag)(out, rank, dims, dnnl_f32, dnnl_format_tag_any)
+                             : DNNL(memory_desc_init_by_strides)(out, rank, dims, dnnl_f32, strides);
   return status == dnnl_success;
 }
 
@@ -72,7 +72,7 @@ static braid_status describe(const braid_node_desc *node, const deconvolution *d
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
   braid_dnnl_plain(1, &d->g.inputs, &b_desc);
   dnnl_deconvolution_desc_t op;
-  BRAID_TRY(braid_dnnl_status(dnnl_dilated_deconvolution_forward_desc_init(
+  BRAID_TRY(braid_dnnl_status(DNNL(dilated_deconvolution_forward_desc_init)(
                                   &op, node->training ? dnnl_forward_training : dnnl_forward_inference,
                                   dnnl_deconvolution_direct, &x_desc, &w_desc, has_bias(node) ? &b_desc : NULL, &y_desc,
                                   d->strides, d->dilations, d->pad_begin, d->pad_end),
@@ -88,7 +88,7 @@ static bool best_layout(const braid_node_desc *node, const deconvolution *d, bra
     if (describe(node, d, kLayouts[i], &pd) != BRAID_OK) continue;
     found = !braid_dnnl_is_reference(pd);
     *out = kLayouts[i];
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   }
   return found;
 }
@@ -139,12 +139,12 @@ static braid_status build(braid_dnnl *program, const braid_node_desc *node, cons
   braid_dnnl_desc(&node->outputs[0].desc, &y_desc);
   braid_dnnl_plain(1, &d->g.inputs, &b_desc);
   braid_status status =
-      bind_weights(program, node, d, dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0), info, &w);
+      bind_weights(program, node, d, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info, &w);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &x_desc, BRAID_DNNL_INPUT, 0, &x);
   if (status == BRAID_OK) status = braid_dnnl_memory(program, &y_desc, BRAID_DNNL_OUTPUT, 0, &y);
   if (status == BRAID_OK && has_bias(node)) status = braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &b);
   if (status != BRAID_OK) {
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
     return status;
   }
   braid_dnnl_arg args[] = {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_BIAS, b}};
@@ -164,7 +164,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   if (status == BRAID_OK)
     status = build(program, node, &d, pd, info);
   else
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
     return status;
@@ -183,4 +183,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kTransposed},
 };
 
-const braid_cpu_table braid_cpu_dnnl_deconv = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_dnnl_deconv = {kKernels, sizeof kKernels / sizeof *kKernels, braid_dnnl_load};

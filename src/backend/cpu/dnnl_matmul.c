@@ -96,7 +96,7 @@ static void operand_desc(int64_t batch, int64_t rows, int64_t columns, bool tran
   int64_t down = transposed ? 1 : columns, across = transposed ? rows : 1;
   dnnl_dims_t dims = {one ? rows : batch, one ? columns : rows, one ? 0 : columns};
   dnnl_dims_t strides = {one ? down : rows * columns, one ? across : down, one ? 0 : across};
-  dnnl_memory_desc_init_by_strides(out, one ? 2 : 3, dims, dnnl_f32, strides);
+  DNNL(memory_desc_init_by_strides)(out, one ? 2 : 3, dims, dnnl_f32, strides);
 }
 
 static braid_status describe(const braid_node_desc *node, const product *p, dnnl_memory_desc_t descs[4],
@@ -108,17 +108,17 @@ static braid_status describe(const braid_node_desc *node, const product *p, dnnl
   operand_desc(p->batch, p->rows, p->columns, false, &descs[3]);
   dnnl_memory_desc_t b = descs[1];
   if (packs(node, p))
-    BRAID_TRY(braid_dnnl_status(dnnl_memory_desc_init_by_tag(&b, b.ndims, b.dims, dnnl_f32, dnnl_format_tag_any),
+    BRAID_TRY(braid_dnnl_status(DNNL(memory_desc_init_by_tag)(&b, b.ndims, b.dims, dnnl_f32, dnnl_format_tag_any),
                                 "packed weights"));
   dnnl_matmul_desc_t op;
-  BRAID_TRY(braid_dnnl_status(dnnl_matmul_desc_init(&op, &descs[0], &b, p->bias ? &descs[2] : NULL, &descs[3]),
+  BRAID_TRY(braid_dnnl_status(DNNL(matmul_desc_init)(&op, &descs[0], &b, p->bias ? &descs[2] : NULL, &descs[3]),
                               "a matrix product"));
   dnnl_primitive_attr_t attr;
   BRAID_TRY(braid_dnnl_attributes(node, false, &attr));
-  dnnl_status_t scaled = p->alpha == 1 ? dnnl_success : dnnl_primitive_attr_set_output_scales(attr, 1, 0, &p->alpha);
+  dnnl_status_t scaled = p->alpha == 1 ? dnnl_success : DNNL(primitive_attr_set_output_scales)(attr, 1, 0, &p->alpha);
   braid_status status = braid_dnnl_status(scaled, "alpha");
   if (status == BRAID_OK) status = braid_dnnl_describe(&op, attr, NULL, out);
-  dnnl_primitive_attr_destroy(attr);
+  DNNL(primitive_attr_destroy)(attr);
   return status;
 }
 
@@ -126,8 +126,8 @@ static braid_status describe(const braid_node_desc *node, const product *p, dnnl
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, const product *p,
                                  const dnnl_memory_desc_t *given, dnnl_primitive_desc_t pd, braid_prepared_info *info,
                                  int *out) {
-  const dnnl_memory_desc_t *wanted = dnnl_primitive_desc_query_md(pd, dnnl_query_weights_md, 0);
-  if (!packs(node, p) || dnnl_memory_desc_equal(given, wanted))
+  const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0);
+  if (!packs(node, p) || DNNL(memory_desc_equal)(given, wanted))
     return braid_dnnl_memory(program, given, BRAID_DNNL_INPUT, 1, out);
   BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_OWN, 0, out));
   info->constants_folded |= 1u << 1;
@@ -147,7 +147,7 @@ static braid_status build(braid_dnnl *program, const braid_node_desc *node, cons
     args[count++] = (braid_dnnl_arg){DNNL_ARG_BIAS, c};
   }
   if (status != BRAID_OK) {
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
     return status;
   }
   args[count++] = (braid_dnnl_arg){DNNL_ARG_SRC, a};
@@ -171,7 +171,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   if (status == BRAID_OK)
     status = build(program, node, &p, descs, pd, info);
   else
-    dnnl_primitive_desc_destroy(pd);
+    DNNL(primitive_desc_destroy)(pd);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
     return status;
@@ -190,4 +190,4 @@ static const braid_kernel kKernels[] = {
     {.op = "FusedMatMul", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},
 };
 
-const braid_cpu_table braid_cpu_dnnl_matmul = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_dnnl_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, braid_dnnl_load};

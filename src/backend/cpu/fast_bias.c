@@ -58,4 +58,4 @@ static const braid_kernel kKernels[] = {
     {.op = "BiasGrad", .name = "blocked_bias_grad", .match = match, .layouts = layouts, .implementation = &kBias},
 };
 
-const braid_cpu_table braid_cpu_fast_bias = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_fast_bias = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

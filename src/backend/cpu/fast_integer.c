@@ -417,4 +417,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_fast_integer;
-const braid_cpu_table braid_cpu_fast_integer = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_fast_integer = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -241,4 +241,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kBackward},
 };
 
-const braid_cpu_table braid_cpu_fast_norm = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_fast_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -245,4 +245,4 @@ static const braid_kernel kKernels[] = {
     ENTRY("GlobalAveragePoolGrad", "blocked_average_pool_grad", kAverageGrad),
 };
 
-const braid_cpu_table braid_cpu_fast_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_fast_pool = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

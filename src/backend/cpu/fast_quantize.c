@@ -149,4 +149,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_fast_quantize;
-const braid_cpu_table braid_cpu_fast_quantize = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_fast_quantize = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -145,4 +145,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_conv;
-const braid_cpu_table braid_cpu_ref_conv = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_conv = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -77,4 +77,4 @@ static const braid_kernel kKernels[] = {
     {.op = "DropoutGrad", .name = "ref_dropout_grad", .in_place = 1, .implementation = &kDropoutGrad},
 };
 
-const braid_cpu_table braid_cpu_ref_dropout = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_dropout = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

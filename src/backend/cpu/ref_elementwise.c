@@ -334,4 +334,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_elementwise;
-const braid_cpu_table braid_cpu_ref_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

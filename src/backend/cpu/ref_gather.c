@@ -440,4 +440,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_gather;
-const braid_cpu_table braid_cpu_ref_gather = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_gather = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

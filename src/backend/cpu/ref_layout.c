@@ -99,4 +99,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_layout;
-const braid_cpu_table braid_cpu_ref_layout = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_layout = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -121,4 +121,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_loss;
-const braid_cpu_table braid_cpu_ref_loss = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_loss = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -256,4 +256,4 @@ static const braid_kernel kKernels[] = {
     {.op = "MatMul", .name = "ref_matmul", .match = match, .implementation = &kMatmul},
 };
 
-const braid_cpu_table braid_cpu_ref_matmul = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

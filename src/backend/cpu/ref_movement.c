@@ -298,4 +298,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_movement;
-const braid_cpu_table braid_cpu_ref_movement = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_movement = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -228,4 +228,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_norm;
-const braid_cpu_table braid_cpu_ref_norm = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -215,4 +215,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_optimizer;
-const braid_cpu_table braid_cpu_ref_optimizer = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_optimizer = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -305,4 +305,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_pool;
-const braid_cpu_table braid_cpu_ref_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_pool = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -347,4 +347,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_quantize;
-const braid_cpu_table braid_cpu_ref_quantize = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_quantize = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -117,4 +117,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_recurrent;
-const braid_cpu_table braid_cpu_ref_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -63,4 +63,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_recurrent_grad;
-const braid_cpu_table braid_cpu_ref_recurrent_grad = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_recurrent_grad = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

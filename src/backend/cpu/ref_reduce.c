@@ -417,4 +417,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_reduce;
-const braid_cpu_table braid_cpu_ref_reduce = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_reduce = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -267,4 +267,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_resize;
-const braid_cpu_table braid_cpu_ref_resize = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_resize = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -444,4 +444,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_select;
-const braid_cpu_table braid_cpu_ref_select = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_select = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -90,4 +90,4 @@ static const braid_kernel kKernels[] = {
 };
 
 extern const braid_cpu_table braid_cpu_ref_shape;
-const braid_cpu_table braid_cpu_ref_shape = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_shape = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

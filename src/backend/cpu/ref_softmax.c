@@ -55,4 +55,4 @@ static const braid_kernel kKernels[] = {
     ENTRY("SoftmaxGrad", kSoftmaxGrad), ENTRY("LogSoftmaxGrad", kLogSoftmaxGrad),
 };
 
-const braid_cpu_table braid_cpu_ref_softmax = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_cpu_table braid_cpu_ref_softmax = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

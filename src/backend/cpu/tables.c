@@ -42,15 +42,19 @@ static const braid_cpu_table *const kFast[] = {BRAID_CPU_FAST_TABLES(BRAID_CPU_T
 static const braid_cpu_table *const kReferences[] = {BRAID_CPU_REFERENCE_TABLES(BRAID_CPU_TABLE) NULL};
 #undef BRAID_CPU_TABLE
 
+static bool is_available(const braid_cpu_table *table) {
+  return !table->available || table->available();
+}
+
 static size_t count_kernels(const braid_cpu_table *const *tables) {
   size_t count = 0;
-  for (; *tables; tables++) count += (*tables)->count;
+  for (; *tables; tables++) count += is_available(*tables) ? (*tables)->count : 0;
   return count;
 }
 
 static size_t append(const braid_cpu_table *const *tables, const braid_kernel **list, size_t used) {
   for (; *tables; tables++)
-    for (size_t i = 0; i < (*tables)->count; i++) list[used++] = &(*tables)->kernels[i];
+    for (size_t i = 0; i < (*tables)->count && is_available(*tables); i++) list[used++] = &(*tables)->kernels[i];
   return used;
 }
 
