@@ -13,7 +13,16 @@
 #include "backend/opencl/test_node.h"
 #include "base/clock.h"
 
-enum { kRounds = 200, kMostRounds = 600, kTasks = 400, kSmall = 16, kLarge = 1 << 20, kKernels = 20 };
+enum {
+  kRounds = 200,
+  kMostRounds = 600,
+  kFewRounds = 30,
+  kTasks = 400,
+  kSmall = 16,
+  kLarge = 1 << 20,
+  kHuge = 1 << 24,
+  kKernels = 20
+};
 
 /* The same without us: a kernel of the same program and a queue of its own. */
 typedef struct bare_program {
@@ -244,21 +253,27 @@ static bool measure_tasks(bench *own) {
   return true;
 }
 
-static bool measure_large(bench *own) {
-  outcome whole, write, read;
+static bool measure_end_to_end(bench *own) {
+  outcome whole;
   for (int k = 0; k < kKernels; k++) own->tasks[k].untimed = true;
-  double gigabytes = (double)own->bare.bytes / 1e9;
   if (!take_turns(own, braid_end_to_end, bare_end_to_end, kKernels, kMostRounds, &whole)) return false;
   printf("  write, %d kernels over %d numbers, read: %.3f ms, directly %.3f ms: %+.2f %% (%+.2f to %+.2f)\n", kKernels,
          kLarge, whole.ours * 1e3, whole.bare * 1e3, whole.share * 100, whole.least * 100, whole.most * 100);
+  return true;
+}
+
+static bool measure_transfers(bench *own) {
+  outcome write, read;
   const braid_backend *backend = own->node.backend;
+  double gigabytes = (double)own->bare.bytes / 1e9;
+  int rounds = own->bare.bytes > kLarge * sizeof(float) ? kFewRounds : kRounds;
   for (int pinned = 0; pinned < 2; pinned++) {
     if (pinned && backend->host_register(own->node.self, own->host, own->bare.bytes) != BRAID_OK) return false;
-    bool done = take_turns(own, braid_write, bare_write, 1, kRounds, &write) &&
-                take_turns(own, braid_read, bare_read, 1, kRounds, &read);
+    bool done = take_turns(own, braid_write, bare_write, 1, rounds, &write) &&
+                take_turns(own, braid_read, bare_read, 1, rounds, &read);
     if (pinned) backend->host_unregister(own->node.self, own->host);
     if (!done) return false;
-    printf("  memory %s: write %.2f GB/s, bare %.2f; read %.2f GB/s, bare %.2f\n",
+    printf("  %zu MB, memory %s: write %.2f GB/s, bare %.2f; read %.2f GB/s, bare %.2f\n", own->bare.bytes >> 20,
            pinned ? "pinned (host_register)" : "as it comes", gigabytes / write.ours, gigabytes / write.bare,
            gigabytes / read.ours, gigabytes / read.bare);
   }
@@ -286,7 +301,9 @@ int main(int argc, char **argv) {
   if (braid_registry_create(NULL, &registry) != BRAID_OK) return 1;
   for (int i = 0; i < count && !failed; i++) {
     printf("opencl: %s (measured)\n", specs[i]);
-    failed = measure(registry, specs[i], kSmall, measure_tasks) || measure(registry, specs[i], kLarge, measure_large);
+    failed =
+        measure(registry, specs[i], kSmall, measure_tasks) || measure(registry, specs[i], kLarge, measure_end_to_end) ||
+        measure(registry, specs[i], kLarge, measure_transfers) || measure(registry, specs[i], kHuge, measure_transfers);
   }
   braid_registry_destroy(registry);
   return failed;
