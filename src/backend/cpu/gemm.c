@@ -137,7 +137,7 @@ DEFINE_PACK(uint32_t)
 DEFINE_PACK(uint64_t)
 
 void braid_gemm_pack(braid_dtype dtype, int64_t inner, int64_t columns, braid_matrix right, void *packed) {
-  int64_t panels = panel_count(dtype, columns);
+  int64_t panels = inner ? panel_count(dtype, columns) : 0; /* nothing to pack, and perhaps nowhere */
   bool small = braid_dtype_size(dtype) == 4;
 #pragma omp parallel for schedule(static) if (inner * columns > kWorthThreads)
   for (int64_t panel = 0; panel < panels; panel++) {
@@ -201,7 +201,7 @@ static int64_t run_rows(const product *p, braid_dtype dtype, const tile_set *til
 }
 
 static void run_block(const product *p, braid_dtype dtype, const tile_set *tiles, span rows, span panels) {
-  int64_t chunks = p->inner > 0 ? (p->inner + kChunk - 1) / kChunk : 1; /* without an inner dimension: zeros */
+  int64_t chunks = (p->inner + kChunk - 1) / kChunk;
   for (int64_t c = 0; c < chunks; c++)
     for (int64_t row = rows.first; row < rows.end;)
       row += run_rows(p, dtype, tiles, row, rows.end, panels, block_of(c, kChunk, p->inner));
@@ -209,6 +209,12 @@ static void run_block(const product *p, braid_dtype dtype, const tile_set *tiles
 
 void braid_gemm_run(braid_dtype dtype, int64_t rows, int64_t inner, int64_t columns, braid_matrix left,
                     const void *packed, void *result, int64_t step, bool accumulate) {
+  if (inner == 0) { /* a sum of nothing; the operands may be nowhere */
+    size_t size = braid_dtype_size(dtype);
+    for (int64_t row = 0; row < rows && !accumulate && columns; row++)
+      memset((char *)result + (size_t)(row * step) * size, 0, (size_t)columns * size);
+    return;
+  }
   product p = {rows, inner, columns, step, left, packed, result, accumulate};
   int64_t panels = panel_count(dtype, columns);
   const tile_set *tiles = tiles_for(dtype);
