@@ -63,10 +63,12 @@ static int unknown_command(const char *name, int argc, char **argv) {
 
 /* OpenMP threads that wait spin for some 15 ms before they sleep, which ruins everyone's time on a machine that others
  * use too: the thread waited for may be off its CPU. Half a millisecond bridges the gaps between kernels as
- * well (measured: no slower alone, start-up up to four times faster beside other work). GNU's runtime reads that only
- * from the environment and only when it is loaded, so the program starts itself once more. */
-static void bound_spinning(char **argv) {
+ * well (measured: no slower alone, start-up up to four times faster beside other work). And memory in huge pages is
+ * there sooner (measured: a twentieth of the start-up, more where memory is slow). Both are read only from the
+ * environment and only when the libraries are loaded, so the program starts itself once more. */
+static void prepare_environment(char **argv) {
   if (getenv("GOMP_SPINCOUNT") || getenv("OMP_WAIT_POLICY")) return;
+  (void)setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
   if (setenv("GOMP_SPINCOUNT", "10000", 0) == 0) execv("/proc/self/exe", argv);
 }
 
@@ -79,7 +81,7 @@ static void keep_memory(void) {
 }
 
 int main(int argc, char **argv) {
-  bound_spinning(argv);
+  prepare_environment(argv);
   keep_memory();
   argp_err_exit_status = CLI_USAGE;
   if (argc < 2) {
