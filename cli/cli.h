@@ -73,9 +73,7 @@ typedef struct cli_source {
 extern const struct argp cli_source_argp; /* MODEL --weights --model-seed --shape; input: cli_source */
 /* Loads the model and gives its inputs the shapes asked for; nothing is resolved. */
 braid_status cli_load(const cli_source *source, braid_graph **out);
-/* The same, for commands that run it: meanwhile the CPU device, if it is among those asked for, loads what it stands
- * on.
- */
+/* The same, for commands that run it: meanwhile the CPU device, if asked for, loads what it stands on. */
 braid_status cli_load_to_run(const cli_source *source, const cli_place *place, braid_graph **out);
 /* Returns `status`; if it is the model's fault, the sentence begins with its path. */
 braid_status cli_blame_model(const cli_source *source, braid_status status);

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <time.h>
 
-#include "braid/session.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include "braid/session.h"
 
 extern const braid_backend braid_backend_null;
 
@@ -26,9 +27,9 @@ enum { kNodes = 60, kFirstBad = 23 };
 static atomic_int prepared, discarded, inside, most_inside;
 static atomic_bool failing;
 
-static int number_of(const braid_node_desc *node) {
+static int number_of(const braid_node_desc *node) { /* called on threads that may not fail the test */
   int number = -1;
-  assert_int_equal(sscanf(node->name, "n%d", &number), 1);
+  (void)sscanf(node->name, "n%d", &number);
   return number;
 }
 

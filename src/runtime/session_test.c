@@ -12,6 +12,7 @@
 #include "braid/custom.h"
 #include "braid/session.h"
 #include "oom.h"
+#include "runtime/session.h"
 
 #define OK(expression)                                                                                                 \
   do {                                                                                                                 \
@@ -195,6 +196,31 @@ static void test_copies_beside_kernels(void **state) {
   OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){outputs[0], outputs[1]}));
   check(outputs[0], 0, 2);
   check(outputs[1], 0, 2);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* Inputs of the next steps come while the kernels of others run: no write waits for anything. */
+static void test_inputs_come_ahead(void **state) {
+  (void)state;
+  enum { kChains = 3 };
+  braid_graph *graph = new_graph();
+  for (int i = 0; i < kChains; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "x%d", i);
+    braid_value_id x = input(graph, name);
+    OK(braid_graph_add_output(graph, node(graph, "test.Add", NULL, node(graph, "test.Add", NULL, x, -1), x)));
+  }
+  braid_session *session = open_session(graph, &(braid_session_options){.devices = "cpu:memory=separate"});
+  size_t waiting = 0, writes = 0;
+  for (size_t i = 0; i < session->plan.steps.count; i++) {
+    const braid_step *step = &session->plan.steps.items[i];
+    if (step->kind != BRAID_STEP_WRITE) continue;
+    writes++;
+    waiting += step->wait_count > 0;
+  }
+  assert_int_equal(writes, kChains);
+  assert_int_equal(waiting, 0);
   braid_session_destroy(session);
   braid_graph_destroy(graph);
 }
@@ -555,12 +581,19 @@ int main(void) {
       braid_custom_op_register(&kWait) != BRAID_OK)
     return 1;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bindings),        cmocka_unit_test(test_copies_beside_kernels),
-      cmocka_unit_test(test_states),          cmocka_unit_test(test_swap),
-      cmocka_unit_test(test_update_in_place), cmocka_unit_test(test_read_and_write),
-      cmocka_unit_test(test_failure),         cmocka_unit_test(test_time_limit),
-      cmocka_unit_test(test_create_errors),   cmocka_unit_test(test_small_card),
-      cmocka_unit_test(test_trace_and_plan),  cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_bindings),
+      cmocka_unit_test(test_copies_beside_kernels),
+      cmocka_unit_test(test_inputs_come_ahead),
+      cmocka_unit_test(test_states),
+      cmocka_unit_test(test_swap),
+      cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_read_and_write),
+      cmocka_unit_test(test_failure),
+      cmocka_unit_test(test_time_limit),
+      cmocka_unit_test(test_create_errors),
+      cmocka_unit_test(test_small_card),
+      cmocka_unit_test(test_trace_and_plan),
+      cmocka_unit_test(test_out_of_memory),
       cmocka_unit_test(test_no_allocation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

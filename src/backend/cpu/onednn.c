@@ -3,20 +3,14 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
+
+#include "base/library.h"
 
 #define TEXT(x) #x
 #define NAME_OF(major) "libdnnl.so." TEXT(major)
 
 braid_dnnl_api braid_dnnl_functions;
 static bool loaded;
-
-/* A function pointer out of dlsym's object pointer, which C does not convert. */
-static bool find(void *library, const char *name, void *out, size_t bytes) {
-  void *symbol = dlsym(library, name);
-  memcpy(out, &symbol, bytes);
-  return symbol != NULL;
-}
 
 /* oneDNN tells Intel's profiler of every kernel it makes, and looks for it in some hundred folders first. */
 static void forgo_profiler(void) {
@@ -29,7 +23,7 @@ static void load(void) {
   if (!library) return;
   loaded = true;
 #define BRAID_DNNL_FIND(name)                                                                                          \
-  loaded &= find(library, "dnnl_" #name, &braid_dnnl_functions.name, sizeof braid_dnnl_functions.name);
+  loaded &= braid_library_find(library, "dnnl_" #name, &braid_dnnl_functions.name, sizeof braid_dnnl_functions.name);
   BRAID_DNNL_FUNCTIONS(BRAID_DNNL_FIND)
 #undef BRAID_DNNL_FIND
   if (loaded)

@@ -6,22 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/library.h"
+
 static braid_cl_api functions;
 static const braid_cl_api *loaded;
-
-/* A function pointer out of dlsym's object pointer, which C does not convert. */
-static void *find(void *library, const char *name, void *out, size_t bytes) {
-  void *symbol = dlsym(library, name);
-  memcpy(out, &symbol, bytes);
-  return symbol;
-}
 
 static void load(void) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) library = dlopen("libOpenCL.so", RTLD_NOW | RTLD_LOCAL);
   if (!library) return;
   bool complete = true;
-#define BRAID_CL_FIND(name) complete &= find(library, "cl" #name, &functions.name, sizeof functions.name) != NULL;
+#define BRAID_CL_FIND(name) complete &= braid_library_find(library, "cl" #name, &functions.name, sizeof functions.name);
   BRAID_CL_FUNCTIONS(BRAID_CL_FIND)
 #undef BRAID_CL_FIND
   if (complete)

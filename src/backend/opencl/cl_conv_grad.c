@@ -28,10 +28,6 @@ static bool read_node(const braid_node_desc *node, braid_convolution *conv) {
                     : braid_geometry_conv_grad_filter(node->attrs, a, b, conv)) == BRAID_OK;
 }
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 /* --- matching ------------------------------------------------------------------------------------------------------
  */
 static bool allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -56,8 +52,9 @@ static int64_t columns_of(const braid_convolution *conv, bool by_inputs) {
 /* Slices of the sum over all outputs, so that there is work for all, by the shape alone. */
 static int64_t slices_of(const braid_convolution *conv, const braid_cl_tile *tile) {
   int64_t inner = conv->batch * braid_window_outputs(&conv->window);
-  int64_t tiles = ceil_div(rows_of(conv, false), tile->rows) * ceil_div(columns_of(conv, false), tile->columns);
-  int64_t slices = ceil_div(kSlicesWanted, tiles * conv->groups), most = inner / kLeastSlice + 1;
+  int64_t tiles =
+      braid_cl_ceil_div(rows_of(conv, false), tile->rows) * braid_cl_ceil_div(columns_of(conv, false), tile->columns);
+  int64_t slices = braid_cl_ceil_div(kSlicesWanted, tiles * conv->groups), most = inner / kLeastSlice + 1;
   if (slices > most) slices = most;
   return slices < kMostSlices ? slices : kMostSlices;
 }
@@ -112,7 +109,7 @@ static void add_input_flat(braid_cl_planner *p, variant v, const braid_convoluti
   int64_t classed, width = panel.vectors * panel.width, per_in = conv->inputs / conv->groups;
   braid_cl_flat flat = flat_gradient(conv, width, &as_input, &classed);
   braid_cl_add_flat(p, &as_input, v.taps, &flat);
-  int64_t panels = ceil_div(per_in, panel.rows), per_out = conv->outputs / conv->groups;
+  int64_t panels = braid_cl_ceil_div(per_in, panel.rows), per_out = conv->outputs / conv->groups;
   braid_cl_piece packed = braid_cl_reserve(p, conv->groups * panels * panel.rows,
                                            per_out * braid_window_volume(&conv->window), sizeof(float));
   begin(p, v, "pack_classes");
@@ -122,7 +119,8 @@ static void add_input_flat(braid_cl_planner *p, variant v, const braid_convoluti
   braid_cl_add_sizes(p, conv);
   braid_cl_groups(p, panels, per_out, conv->groups, 1);
   const int64_t *stride = conv->window.stride;
-  int64_t others = conv->batch * conv->groups * stride[0] * stride[1] * stride[2], runs = ceil_div(classed, width);
+  int64_t others = conv->batch * conv->groups * stride[0] * stride[1] * stride[2],
+          runs = braid_cl_ceil_div(classed, width);
   int64_t chunk = braid_cl_chunk(p->traits, panels, runs * others);
   begin(p, v, "input_flat");
   braid_cl_add_panel(p, &panel);
@@ -133,7 +131,7 @@ static void add_input_flat(braid_cl_planner *p, variant v, const braid_convoluti
   braid_cl_add_lines(p, &flat);
   braid_cl_index(p, chunk);
   braid_cl_index(p, flat.total);
-  braid_cl_groups(p, ceil_div(panels, chunk), runs, others, 1);
+  braid_cl_groups(p, braid_cl_ceil_div(panels, chunk), runs, others, 1);
 }
 
 static void add_input_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
@@ -144,8 +142,8 @@ static void add_input_tiles(braid_cl_planner *p, variant v, const braid_convolut
   braid_cl_input(p, 1);
   braid_cl_output(p, 0);
   braid_cl_add_sizes(p, conv);
-  braid_cl_groups(p, ceil_div(columns_of(conv, true), tile.columns), ceil_div(rows_of(conv, true), tile.rows),
-                  conv->groups, tile.group);
+  braid_cl_groups(p, braid_cl_ceil_div(columns_of(conv, true), tile.columns),
+                  braid_cl_ceil_div(rows_of(conv, true), tile.rows), conv->groups, tile.group);
 }
 
 static void add_input_direct(braid_cl_planner *p, variant v, const braid_convolution *conv) {
@@ -203,11 +201,12 @@ static void add_filter_flat(braid_cl_planner *p, variant v, const braid_convolut
   braid_cl_add_flat(p, conv, v.taps, &x);
   braid_cl_add_flat(p, &as_input, v.taps, &dy);
   int64_t dot_m = panel.width >= 16 ? 4 : 3, dot_n = panel.width >= 16 ? 6 : 4;
-  int64_t across = ceil_div(columns_of(conv, false), dot_n), down = ceil_div(rows_of(conv, false), dot_m);
-  int64_t slices = ceil_div(64, across * down * conv->groups);
+  int64_t across = braid_cl_ceil_div(columns_of(conv, false), dot_n),
+          down = braid_cl_ceil_div(rows_of(conv, false), dot_m);
+  int64_t slices = braid_cl_ceil_div(64, across * down * conv->groups);
   if (slices > conv->batch) slices = conv->batch;
-  int64_t slice = ceil_div(conv->batch, slices);
-  slices = ceil_div(conv->batch, slice);
+  int64_t slice = braid_cl_ceil_div(conv->batch, slices);
+  slices = braid_cl_ceil_div(conv->batch, slice);
   braid_cl_place parts = parts_for(p, slices);
   begin(p, v, "filter_dots");
   braid_cl_add_panel(p, &panel);
@@ -227,7 +226,7 @@ static void add_filter_flat(braid_cl_planner *p, variant v, const braid_convolut
 static void add_filter_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
   braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way, true);
   int64_t slices = slices_of(conv, &tile), inner = conv->batch * braid_window_outputs(&conv->window);
-  int64_t slice = ceil_div(inner, slices);
+  int64_t slice = braid_cl_ceil_div(inner, slices);
   braid_cl_place parts = parts_for(p, slices);
   begin(p, v, "filter_tiles");
   braid_cl_add_tile(p, &tile);
@@ -237,8 +236,8 @@ static void add_filter_tiles(braid_cl_planner *p, variant v, const braid_convolu
   braid_cl_add_place(p, &parts);
   braid_cl_add_sizes(p, conv);
   braid_cl_index(p, slice);
-  braid_cl_groups(p, ceil_div(columns_of(conv, false), tile.columns), ceil_div(rows_of(conv, false), tile.rows),
-                  conv->groups * slices, tile.group);
+  braid_cl_groups(p, braid_cl_ceil_div(columns_of(conv, false), tile.columns),
+                  braid_cl_ceil_div(rows_of(conv, false), tile.rows), conv->groups * slices, tile.group);
   add_slices(p, &parts, slices);
 }
 

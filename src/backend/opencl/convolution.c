@@ -2,10 +2,6 @@
 
 enum { kPackPiece = 512 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 bool braid_cl_match_taps(const braid_window *window, braid_cl_taps taps, char *why, size_t why_bytes) {
   const int64_t side = taps == BRAID_CL_TAPS_1X1 ? 1 : 3, *n = window->kernel;
   if (taps == BRAID_CL_TAPS_ANY || (n[0] == 1 && n[1] == side && n[2] == side)) return true;
@@ -51,7 +47,7 @@ braid_cl_flat braid_cl_flat_of(const braid_convolution *conv, size_t input, int6
   int64_t count = 1;
   for (int d = 0; d < BRAID_WINDOW_RANK; d++) {
     int64_t seen = (w->output[d] - 1) * w->stride[d] + (w->kernel[d] - 1) * w->dilation[d] + 1;
-    flat.lines[d] = ceil_div(seen, w->stride[d]);
+    flat.lines[d] = braid_cl_ceil_div(seen, w->stride[d]);
     flat.as_it_is &= w->begin[d] == 0 && w->stride[d] == 1 && seen == w->input[d];
     flat.plane *= flat.lines[d];
     count *= phases(w, d);
@@ -86,7 +82,7 @@ void braid_cl_add_flat(braid_cl_planner *p, const braid_convolution *conv, braid
 
 braid_cl_piece braid_cl_pack_weights(braid_cl_planner *p, const braid_convolution *conv, size_t input,
                                      const braid_cl_panel *panel) {
-  int64_t lines = conv->outputs / conv->groups, panels = ceil_div(lines, panel->rows);
+  int64_t lines = conv->outputs / conv->groups, panels = braid_cl_ceil_div(lines, panel->rows);
   int64_t inner = conv->inputs / conv->groups * braid_window_volume(&conv->window);
   braid_cl_piece piece = braid_cl_reserve(p, conv->groups * panels, inner * panel->rows, sizeof(float));
   braid_cl_add_launch(p, "matmul", "pack");
@@ -104,6 +100,6 @@ braid_cl_piece braid_cl_pack_weights(braid_cl_planner *p, const braid_convolutio
   braid_cl_index(p, lines * inner);
   braid_cl_index(p, 0);
   braid_cl_index(p, panels);
-  braid_cl_groups(p, panels, ceil_div(inner, kPackPiece), conv->groups, 1);
+  braid_cl_groups(p, panels, braid_cl_ceil_div(inner, kPackPiece), conv->groups, 1);
   return piece;
 }

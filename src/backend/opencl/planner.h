@@ -65,6 +65,9 @@ bool braid_cl_refuse(char *why, size_t why_bytes, const char *format, ...) BRAID
 
 /* The C type of an element, NULL for types that no kernel computes in (16-bit and 64-bit floating point). */
 const char *braid_cl_type(braid_dtype dtype);
+static inline int64_t braid_cl_ceil_div(int64_t a, int64_t b) { /* a >= 0, b > 0 */
+  return a / b + (a % b != 0);
+}
 /* Work-items of a group: the knob if it is set, else what suits the kind of device, as far as the device takes it. */
 size_t braid_cl_group(const braid_cl_traits *traits);
 

@@ -5,10 +5,6 @@
 enum { kThin = 4, kFewRows = 8, kFewColumns = 16, kFewMacs = 4096, kPackPiece = 512, kTasksPerUnit = 6 };
 enum { kFewVectors = 4, kLeastInner = 64, kLinesPerUnit = 1024 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 /* --- panels --------------------------------------------------------------------------------------------------------
  */
 braid_cl_panel braid_cl_panel_of(const braid_cl_traits *traits) {
@@ -24,8 +20,8 @@ void braid_cl_add_panel(braid_cl_planner *p, const braid_cl_panel *panel) {
 
 int64_t braid_cl_chunk(const braid_cl_traits *traits, int64_t left_panels, int64_t others) {
   int64_t wanted = (int64_t)kTasksPerUnit * (traits->compute_units ? traits->compute_units : 1);
-  int64_t pieces = ceil_div(wanted, others > 0 ? others : 1);
-  int64_t chunk = ceil_div(left_panels, pieces);
+  int64_t pieces = braid_cl_ceil_div(wanted, others > 0 ? others : 1);
+  int64_t chunk = braid_cl_ceil_div(left_panels, pieces);
   return chunk > 0 ? chunk : 1;
 }
 
@@ -220,13 +216,13 @@ static void add_join(braid_cl_planner *p, const braid_cl_product *m, braid_cl_pi
                              m->added.at, m->out.at,  m->out_row, m->out_batch};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_index(p, numbers[i]);
   add_finish(p, m);
-  braid_cl_groups(p, ceil_div(m->rows * m->columns, group), 1, m->batches, (size_t)group);
+  braid_cl_groups(p, braid_cl_ceil_div(m->rows * m->columns, group), 1, m->batches, (size_t)group);
 }
 
 static void add_tiles(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *m) {
   braid_cl_tile tile = braid_cl_tile_of(p->traits, way, false);
   braid_cl_tiling tiling = tiling_of(m);
-  int64_t across = ceil_div(m->columns, tile.columns), down = ceil_div(m->rows, tile.rows), slice;
+  int64_t across = braid_cl_ceil_div(m->columns, tile.columns), down = braid_cl_ceil_div(m->rows, tile.rows), slice;
   int64_t slices = braid_cl_slices(p->traits, &tile, &tiling, &slice);
   braid_cl_product part = *m;
   if (slices > 1) {
@@ -261,7 +257,7 @@ static int64_t lanes_of(const braid_cl_traits *traits, int64_t group, int64_t li
   if (along_k)
     while (2 * lanes <= group && lines * lanes < units * kLinesPerUnit && inner >= 4 * lanes * width) lanes *= 2;
   else
-    while (lanes * width > 8 && ceil_div(lines, lanes * width) < units) lanes /= 2;
+    while (lanes * width > 8 && braid_cl_ceil_div(lines, lanes * width) < units) lanes /= 2;
   return lanes;
 }
 
@@ -304,7 +300,7 @@ static void add_vectors(braid_cl_planner *p, const braid_cl_product *m) {
                              m->out_batch};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_index(p, numbers[i]);
   add_finish(p, m);
-  braid_cl_groups(p, ceil_div(lines, along_k ? group / lanes : lanes * width), 1, m->batches, (size_t)group);
+  braid_cl_groups(p, braid_cl_ceil_div(lines, along_k ? group / lanes : lanes * width), 1, m->batches, (size_t)group);
 }
 
 /* Panels of the lines of a matrix; *step: elements between those of matrices of the batch. */
@@ -312,7 +308,7 @@ static braid_cl_piece add_pack(braid_cl_planner *p, const braid_cl_panel *panel,
                                int64_t *step) {
   const braid_cl_matrix *matrix = right ? &m->right : &m->left;
   int64_t lines = right ? m->columns : m->rows, width = right ? panel->vectors * panel->width : panel->rows;
-  int64_t panels = ceil_div(lines, width);
+  int64_t panels = braid_cl_ceil_div(lines, width);
   bool shared = matrix->batch[0] == 0 && matrix->batch[1] == 0; /* one matrix for the whole batch */
   int64_t batches = shared ? 1 : m->batches;
   braid_cl_piece piece = braid_cl_reserve(p, batches * panels, m->inner * width, sizeof(float));
@@ -332,14 +328,14 @@ static braid_cl_piece add_pack(braid_cl_planner *p, const braid_cl_panel *panel,
   braid_cl_index(p, matrix->batch[0]);
   braid_cl_index(p, matrix->batch[1]);
   braid_cl_index(p, panels);
-  braid_cl_groups(p, panels, ceil_div(m->inner, kPackPiece), batches, 1);
+  braid_cl_groups(p, panels, braid_cl_ceil_div(m->inner, kPackPiece), batches, 1);
   return piece;
 }
 
 static void add_panels(braid_cl_planner *p, const braid_cl_product *m) {
   braid_cl_panel panel = braid_cl_panel_of(p->traits);
   int64_t left_step, right_step, width = panel.vectors * panel.width;
-  int64_t left_panels = ceil_div(m->rows, panel.rows), right_panels = ceil_div(m->columns, width);
+  int64_t left_panels = braid_cl_ceil_div(m->rows, panel.rows), right_panels = braid_cl_ceil_div(m->columns, width);
   int64_t chunk = braid_cl_chunk(p->traits, left_panels, right_panels * m->batches);
   braid_cl_piece left = add_pack(p, &panel, m, false, &left_step), right = add_pack(p, &panel, m, true, &right_step);
   braid_cl_add_launch(p, "matmul", "panels");
@@ -353,7 +349,7 @@ static void add_panels(braid_cl_planner *p, const braid_cl_product *m) {
                              left_step, right_step, m->added.at, m->out.at,    m->out_row,      m->out_batch};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_index(p, numbers[i]);
   add_finish(p, m);
-  braid_cl_groups(p, ceil_div(left_panels, chunk), right_panels, m->batches, 1);
+  braid_cl_groups(p, braid_cl_ceil_div(left_panels, chunk), right_panels, m->batches, 1);
 }
 
 /* Functions with a work-item for each column: `down` of them for the rows. */
@@ -364,7 +360,7 @@ static void add_columns(braid_cl_planner *p, const char *function, const braid_c
   add_options(p, m);
   add_operands(p, m);
   if (group > 16 && p->traits->cpu) group = 16;
-  braid_cl_groups(p, ceil_div(m->columns, group), down, m->batches, (size_t)group);
+  braid_cl_groups(p, braid_cl_ceil_div(m->columns, group), down, m->batches, (size_t)group);
 }
 
 static void add_rows(braid_cl_planner *p, const braid_cl_product *m) {
@@ -376,7 +372,8 @@ static void add_rows(braid_cl_planner *p, const braid_cl_product *m) {
   braid_cl_option(p, "-DROWS");
   add_options(p, m);
   add_operands(p, m);
-  braid_cl_groups(p, ceil_div(m->columns, panel.vectors * panel.width), ceil_div(m->rows, panel.rows), m->batches, 1);
+  braid_cl_groups(p, braid_cl_ceil_div(m->columns, panel.vectors * panel.width), braid_cl_ceil_div(m->rows, panel.rows),
+                  m->batches, 1);
 }
 
 void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_product *product) {
@@ -396,10 +393,10 @@ void braid_cl_add_product(braid_cl_planner *p, braid_cl_way way, const braid_cl_
     add_rows(p, product);
     return;
   case BRAID_CL_THIN_K:
-    add_columns(p, "thin_along_k", product, ceil_div(product->rows, kThin));
+    add_columns(p, "thin_along_k", product, braid_cl_ceil_div(product->rows, kThin));
     return;
   case BRAID_CL_THIN_COLUMNS:
-    add_columns(p, "thin_along_columns", product, ceil_div(product->rows, kThin));
+    add_columns(p, "thin_along_columns", product, braid_cl_ceil_div(product->rows, kThin));
     return;
   case BRAID_CL_PLAIN:
     add_columns(p, "plain", product, product->rows);

@@ -179,7 +179,8 @@ static cl_command_queue suited(braid_cl_queue *queue, const braid_task *task) {
   cl_int code;
   if (!queue->quick)
     queue->quick = queue->cl->CreateCommandQueue(queue->device->shared->context, queue->device->id, 0, &code);
-  return queue->quick ? queue->quick : queue->measuring;
+  if (!queue->quick) queue->quick = queue->measuring; /* not asked for again */
+  return queue->quick;
 }
 
 static void BRAID_PRINTF(3, 4) refuse(braid_cl_slot *slot, braid_status status, const char *format, ...) {
@@ -430,7 +431,7 @@ void braid_cl_queue_destroy(void *self, void *which) {
   pthread_mutex_unlock(&device->lock);
   if (!queue->left_in || !braid_cl_slot_keep_queue(queue->left_in, queue->queue))
     device->cl->ReleaseCommandQueue(queue->queue);
-  cl_command_queue other = queue->queue == queue->quick ? queue->measuring : queue->quick;
-  if (other) device->cl->ReleaseCommandQueue(other);
+  cl_command_queue other = queue->queue == queue->measuring ? queue->quick : queue->measuring;
+  if (other && other != queue->queue) device->cl->ReleaseCommandQueue(other);
   free_queue(queue);
 }

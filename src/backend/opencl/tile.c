@@ -16,10 +16,6 @@ static const double kLoadAlone = 24;    /* with finding it: by counts of instruc
 static const double kJoin = 12000;      /* a launch that waits for another */
 static const double kJoinElement = 0.5; /* of a slice, or of the result */
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-  return a / b + (a % b != 0);
-}
-
 static double units_of(const braid_cl_traits *traits) {
   return traits->compute_units ? traits->compute_units : 1;
 }
@@ -97,9 +93,9 @@ bool braid_cl_loads_fours(const braid_cl_tile *tile, int64_t side) {
  */
 /* Of `slices` slices of whole depths; *count: of those that are not empty. */
 static int64_t slice_of(const braid_cl_tile *tile, int64_t inner, int64_t slices, int64_t *count) {
-  int64_t slice = ceil_div(ceil_div(inner, slices), tile->depth) * tile->depth;
+  int64_t slice = braid_cl_ceil_div(braid_cl_ceil_div(inner, slices), tile->depth) * tile->depth;
   if (slice < tile->depth) slice = tile->depth;
-  *count = inner > 0 ? ceil_div(inner, slice) : 1;
+  *count = inner > 0 ? braid_cl_ceil_div(inner, slice) : 1;
   return slice;
 }
 
@@ -120,7 +116,7 @@ static double cost_of(const braid_cl_traits *traits, const braid_cl_tile *tile, 
                       int64_t slices) {
   int64_t count, slice = slice_of(tile, t->inner, slices, &count);
   double results = (double)t->rows * (double)t->columns * (double)t->batches, units = units_of(traits);
-  double tiles = (double)ceil_div(t->rows, tile->rows) * (double)ceil_div(t->columns, tile->columns);
+  double tiles = (double)braid_cl_ceil_div(t->rows, tile->rows) * (double)braid_cl_ceil_div(t->columns, tile->columns);
   double groups = ceil(tiles * (double)t->batches * (double)count / units);
   double items = groups * (double)tile->group, waits = items > kResident ? items / kResident : 1;
   double step = work_of_item(tile, t) * items / kLanes + kStepWait * waits;
@@ -168,7 +164,7 @@ static bool takes(const braid_cl_traits *traits, const braid_cl_tile *tile, char
 bool braid_cl_tiles_fill(const braid_cl_traits *traits, braid_cl_way way, int64_t rows, int64_t columns,
                          int64_t batches, char *why, size_t why_bytes) {
   braid_cl_tile tile = braid_cl_tile_of(traits, way, true);
-  int64_t tiles = ceil_div(rows, tile.rows) * ceil_div(columns, tile.columns) * batches;
+  int64_t tiles = braid_cl_ceil_div(rows, tile.rows) * braid_cl_ceil_div(columns, tile.columns) * batches;
   if (!takes(traits, &tile, why, why_bytes)) return false;
   if (way == BRAID_CL_TILES_SMALL || traits->knob_tile.rows) return true;
   if (tiles < (int64_t)traits->compute_units)
