@@ -16,7 +16,7 @@ else
   echo "cuBLAS and cuDNN: skipped (not there)"
 fi
 python=${BRAID_PYTHON:-$build/peers/bin/python}
-if [ -z "${BRAID_PYTHON:-}" ] && ! "$python" -c 'import torch, torchvision, onnx, onnxruntime' 2>/dev/null; then
+if [ -z "${BRAID_PYTHON:-}" ] && ! "$python" -c 'import torch, torchvision, onnx, onnxruntime, onnxscript' 2>/dev/null; then
   command -v python3 >/dev/null || { echo "bench: python3 is needed for the peers" >&2; exit 1; }
   python3 -m venv "$build/peers"
   "$python" -m pip install --quiet -r "$here/peers.txt"
