@@ -6,7 +6,7 @@ CTEST_FLAGS ?= --output-on-failure
 DEMO ?= $(BUILD)/demo
 export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
-.PHONY: all configure deps demo test bench install clean
+.PHONY: all configure deps demo test bench install uninstall clean
 
 all: configure
 	@cmake --build $(BUILD)
@@ -35,6 +35,11 @@ bench: deps
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+# What the last `make install` put there.
+uninstall:
+	@[ -f $(BUILD)/install_manifest.txt ] || { echo "$(BUILD)/install_manifest.txt is not there: nothing was installed from here" >&2; exit 1; }
+	@xargs -d '\n' rm -fv <$(BUILD)/install_manifest.txt
 
 clean:
 	rm -rf $(BUILD)

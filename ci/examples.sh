@@ -1,5 +1,5 @@
 #!/bin/sh
-# The library installs, and the examples build against what was installed through pkg-config, and run.
+# The library installs, and the examples and README's program build against what was installed, and run.
 set -eu
 cd "$(dirname "$0")/.."
 build=$(cd "${BRAID_BUILD:-build}" && pwd)
@@ -21,6 +21,19 @@ for source in examples/*.c; do
   ${CC:-cc} $flags "$source" -o "$work/$name-static" $(pkg-config --cflags braid) \
     "$work/usr/lib/libbraid.a" $(pkg-config --libs --static braid | sed 's/-lbraid//')
 done
+# README's program as it stands there, built as a project that finds the package by CMake.
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$work/first.c"
+cat >"$work/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.22)
+project(first LANGUAGES C)
+find_package(braid 0.1 REQUIRED)
+add_executable(first first.c)
+target_link_libraries(first PRIVATE braid::braid)
+END
+cmake -S "$work" -B "$work/first-build" -DCMAKE_PREFIX_PATH="$work/usr" -DCMAKE_C_FLAGS="$flags" >/dev/null
+cmake --build "$work/first-build" >/dev/null
+# shellcheck disable=SC2046,SC2086
+${CC:-cc} $flags "$work/first.c" -o "$work/first" $(pkg-config --cflags --libs braid)
 # C++ programs take the same headers.
 echo '#include <braid/braid.h>
 int main() { return braid_status_text(BRAID_OK) == nullptr; }' >"$work/from_cpp.cpp"
@@ -28,4 +41,16 @@ int main() { return braid_status_text(BRAID_OK) == nullptr; }' >"$work/from_cpp.
 ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/from_cpp.cpp" -o "$work/from_cpp" $(pkg-config --cflags --libs braid)
 "$work/from_cpp"
 "$work/usr/bin/braid" --version
+# Other programs see the functions of the public headers and nothing else.
+nm -D --defined-only "$work/usr/lib/libbraid.so" | awk '{ print $3 }' | while read -r symbol; do
+  grep -qwr "$symbol" "$work/usr/include/braid" || { echo "libbraid.so exports $symbol, which no header names" >&2; exit 1; }
+done
+# Every command has its page, and the completion knows the commands and their options.
+for command in $("$work/usr/bin/braid" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
+  grep -q 'Usage: braid' "$work/usr/share/man/man1/braid-$command.1"
+  PATH="$work/usr/bin:$PATH" bash -c '. "$0"; COMP_WORDS=(braid "$1" --js) COMP_CWORD=2; _braid
+    [ "${COMPREPLY[*]}" = --json ]' "$work/usr/share/bash-completion/completions/braid" "$command"
+done
 examples/run.sh "$work"
+"$work/first" "$work/trained.onnx" >/dev/null
+"$work/first-build/first" "$work/trained.onnx" >/dev/null

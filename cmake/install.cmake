@@ -1,9 +1,25 @@
 # What `make install` puts where: relocatable, so --prefix may be given at installation.
+include(CMakePackageConfigHelpers)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/braid.pc.in ${CMAKE_BINARY_DIR}/braid.pc @ONLY)
 install(TARGETS braid_static ARCHIVE DESTINATION lib)
 install(TARGETS braid_shared LIBRARY DESTINATION lib)
 install(DIRECTORY include/braid DESTINATION include)
 install(FILES ${CMAKE_BINARY_DIR}/braid.pc DESTINATION lib/pkgconfig)
+# find_package(braid) gives braid::braid.
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/braid-config.cmake.in ${CMAKE_BINARY_DIR}/braid-config.cmake
+  INSTALL_DESTINATION lib/cmake/braid)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/braid-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/braid-config.cmake ${CMAKE_BINARY_DIR}/braid-config-version.cmake
+  DESTINATION lib/cmake/braid)
+install(FILES LICENSE NOTICE README.md CHANGELOG.md DESTINATION share/doc/braid)
 if(TARGET braid)
   install(TARGETS braid RUNTIME DESTINATION bin)
+  install(FILES cli/completion.bash DESTINATION share/bash-completion/completions RENAME braid)
+  # Manual pages are what --help says.
+  set(pages ${CMAKE_BINARY_DIR}/man)
+  add_custom_command(OUTPUT ${pages}/braid.1
+    COMMAND ${CMAKE_SOURCE_DIR}/cmake/manual.sh $<TARGET_FILE:braid> ${pages}
+    DEPENDS braid ${CMAKE_SOURCE_DIR}/cmake/manual.sh VERBATIM)
+  add_custom_target(manual ALL DEPENDS ${pages}/braid.1)
+  install(DIRECTORY ${pages}/ DESTINATION share/man/man1)
 endif()
