@@ -8,6 +8,7 @@ function(braid_export_public target)
     file(READ ${header} text)
     string(REGEX MATCHALL "BRAID_API[^;(]*[(]" declared "${text}")
     list(TRANSFORM declared REPLACE ".*(braid_[a-z0-9_]+)[(]$" "\\1")
+    list(FILTER declared INCLUDE REGEX "^braid_") # not the definition of BRAID_API itself
     list(APPEND names ${declared})
   endforeach()
   list(REMOVE_DUPLICATES names)
