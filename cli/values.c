@@ -6,47 +6,71 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Standard input can be read once, but its kind is known by its first bytes only: it is put into a file in memory that
- * takes its place. */
-static braid_status make_input_seekable(void) {
-  if (lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0) return BRAID_OK;
-  int file = memfd_create("standard-input", MFD_CLOEXEC);
-  if (file < 0) return braid_fail(BRAID_IO, "standard input: %s", strerror(errno));
+static const char *shown(const char *path) {
+  return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
+/* What the process has open already: "-" and /dev/stdin, and /dev/fd/N, as a shell's <(...) gives. -1: another path. */
+static int own_descriptor(const char *path) {
+  int number, used = 0;
+  if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0) return STDIN_FILENO;
+  bool own =
+      sscanf(path, "/dev/fd/%9d%n", &number, &used) == 1 || sscanf(path, "/proc/self/fd/%9d%n", &number, &used) == 1;
+  return own && !path[used] ? number : -1;
+}
+
+/* A pipe can be read once, but its kind is known by its first bytes only: what comes out of it is put into a file in
+ * memory that takes its place. */
+static braid_status make_seekable(int descriptor, const char *path) {
+  if (lseek(descriptor, 0, SEEK_CUR) >= 0) return BRAID_OK;
+  int file = memfd_create("input", MFD_CLOEXEC);
+  if (file < 0) return braid_fail(BRAID_IO, "%s: %s", shown(path), strerror(errno));
   char buffer[1 << 16];
   for (;;) {
-    ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
+    ssize_t got = read(descriptor, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR && !cli_interrupted()) continue;
     if (got == 0) break;
     if (got < 0 || write(file, buffer, (size_t)got) != got) {
       int error = errno;
       close(file);
-      return braid_fail(BRAID_IO, "standard input: %s", strerror(error));
+      return braid_fail(BRAID_IO, "%s: %s", shown(path), strerror(error));
     }
   }
   lseek(file, 0, SEEK_SET);
-  dup2(file, STDIN_FILENO);
+  dup2(file, descriptor);
   close(file);
   return BRAID_OK;
 }
 
-static braid_status is_array(const char *path, bool *array) {
-  char head[6] = "";
-  bool standard = strcmp(path, "-") == 0;
-  if (standard) {
-    braid_status status = make_input_seekable();
+/* Opening a FIFO would wait for a writer, without end. */
+static braid_status open_input(const char *path, int *out) {
+  int own = own_descriptor(path);
+  if (own >= 0) {
+    braid_status status = make_seekable(own, path);
     if (status != BRAID_OK) return status;
   }
-  int file = standard ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
-    return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: cannot open: %s", path, strerror(errno));
-  }
+  *out = own >= 0 ? fcntl(own, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (*out < 0)
+    return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "%s: cannot open: %s", shown(path),
+                      strerror(errno));
+  struct stat about;
+  if (own >= 0 || (fstat(*out, &about) == 0 && S_ISREG(about.st_mode))) return BRAID_OK;
+  close(*out);
+  return braid_fail(BRAID_INVALID_FILE, "%s: is no regular file", path);
+}
+
+static braid_status is_array(const char *path, bool *array) {
+  char head[6] = "";
+  int file;
+  braid_status status = open_input(path, &file);
+  if (status != BRAID_OK) return status;
   ssize_t got = pread(file, head, sizeof head, 0);
-  if (!standard) close(file);
+  close(file);
   if (got == 0) {
-    return braid_fail(BRAID_INVALID_FILE, "%s is empty; a .npy array, a JPEG or a PNG is expected",
-                      standard ? "standard input" : path);
+    return braid_fail(BRAID_INVALID_FILE, "%s is empty; a .npy array, a JPEG or a PNG is expected", shown(path));
   }
   *array = got == (ssize_t)sizeof head && memcmp(head, "\x93NUMPY", sizeof head) == 0;
   return BRAID_OK;
@@ -198,8 +222,14 @@ void cli_json_latency(cli_json *json, const char *key, const cli_latency *latenc
 braid_status cli_labels_load(const char *path, cli_labels *labels) {
   enum { MOST_BYTES = 1 << 24 };
   *labels = (cli_labels){0};
-  FILE *file = fopen(path, "re");
-  if (!file) return braid_fail(BRAID_NOT_FOUND, "%s: cannot open: %s", path, strerror(errno));
+  int descriptor;
+  braid_status status = open_input(path, &descriptor);
+  if (status != BRAID_OK) return status;
+  FILE *file = fdopen(descriptor, "r");
+  if (!file) {
+    close(descriptor);
+    return BRAID_NO_MEMORY;
+  }
   labels->text = malloc(MOST_BYTES + 1);
   size_t bytes = labels->text ? fread(labels->text, 1, MOST_BYTES + 1, file) : 0;
   bool failed = ferror(file);

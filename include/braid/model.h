@@ -12,7 +12,8 @@ typedef struct braid_model_options {
 /* Reads a model by its contents and ending (.onnx, .cfg) into a graph; shapes are those the file gives (open dimensions
  * are -1), nothing is folded. options may be NULL. A file that is truncated, corrupted, cyclic, too large or wrongly
  * typed is INVALID_FILE, an op or attribute we do not have UNSUPPORTED; the detail names file, node and what was
- * expected. Weights stay mapped from the file where the format allows. */
+ * expected. Everything is read here: what becomes of the files later changes nothing. IO if one is written to
+ * meanwhile. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_model_load(const braid_allocator *allocator, const char *path,
                                                          const braid_model_options *options, braid_graph **out);
 

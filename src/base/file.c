@@ -6,22 +6,25 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "base/try.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
 
 static const uint8_t no_bytes[1];
 
+static bool is_standard(const char *path) {
+  return strcmp(path, "-") == 0;
+}
 static const char *shown_input(const char *path) {
-  return strcmp(path, "-") == 0 ? "standard input" : path;
+  return is_standard(path) ? "standard input" : path;
 }
 static const char *shown_output(const char *path) {
-  return strcmp(path, "-") == 0 ? "standard output" : path;
+  return is_standard(path) ? "standard output" : path;
 }
 
 static braid_status too_large(const char *path, size_t max_bytes) {
@@ -33,72 +36,235 @@ static braid_status cannot(const char *what, const char *path, int error) {
   return braid_fail(status, "%s: cannot %s: %s", path, what, strerror(error));
 }
 
-/* Reads a pipe, terminal or device to its end. */
-static braid_status read_stream(int file, const char *path, size_t max_bytes, braid_file_view *out) {
+/* --- reading ------------------------------------------------------------------------------------------------------ */
+struct braid_reader {
+  const braid_allocator *allocator;
+  char *path;
+  int file;            /* -1: parked, or the bytes are in `data` */
+  const uint8_t *data; /* of a stream, or the caller's; NULL: they are in the file */
+  uint8_t *own;        /* `data`, where it is ours */
+  size_t bytes;
+  struct stat opened; /* the file when it was opened */
+};
+
+/* Reads a pipe or terminal to its end. */
+static braid_status read_stream(braid_reader *reader, size_t max_bytes) {
   size_t capacity = BUFFER_BYTES, used = 0;
-  uint8_t *data = braid_alloc(out->allocator, capacity);
+  uint8_t *data = braid_alloc(reader->allocator, capacity);
   if (!data) return BRAID_NO_MEMORY;
   for (;;) {
     if (used == capacity) {
       size_t doubled;
-      uint8_t *grown = braid_mul_size(capacity, 2, &doubled) ? braid_alloc(out->allocator, doubled) : NULL;
+      uint8_t *grown = braid_mul_size(capacity, 2, &doubled) ? braid_alloc(reader->allocator, doubled) : NULL;
       if (!grown) {
-        braid_free(out->allocator, data);
+        braid_free(reader->allocator, data);
         return BRAID_NO_MEMORY;
       }
       memcpy(grown, data, used);
-      braid_free(out->allocator, data);
+      braid_free(reader->allocator, data);
       data = grown;
       capacity = doubled;
     }
-    ssize_t got = read(file, data + used, capacity - used);
+    ssize_t got = read(reader->file, data + used, capacity - used);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 || (max_bytes && used + (size_t)got > max_bytes)) {
       int error = errno;
-      braid_free(out->allocator, data);
-      return got < 0 ? cannot("read", shown_input(path), error) : too_large(path, max_bytes);
+      braid_free(reader->allocator, data);
+      return got < 0 ? cannot("read", shown_input(reader->path), error) : too_large(reader->path, max_bytes);
     }
     if (got == 0) break;
     used += (size_t)got;
   }
-  out->data = data;
-  out->bytes = used;
+  reader->data = reader->own = data;
+  reader->bytes = used;
   return BRAID_OK;
 }
 
-static braid_status map_file(int file, const char *path, size_t max_bytes, braid_file_view *out) {
+static const char *kind_of(mode_t mode) {
+  return S_ISDIR(mode) ? "a folder" : S_ISFIFO(mode) ? "a FIFO" : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+static braid_status not_regular(const char *path, mode_t mode) {
+  return braid_fail(BRAID_INVALID_FILE, "%s: is %s, expected a file", shown_input(path), kind_of(mode));
+}
+
+/* What this process has open already and names by its number, as a shell's <(...) does: nobody is waited for in vain
+ * to open the other end. */
+static bool is_own_descriptor(const char *path) {
+  return is_standard(path) || strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
+         strncmp(path, "/proc/self/fd/", 14) == 0;
+}
+
+/* Opening a FIFO would wait for a writer, without end. */
+static braid_status open_descriptor(braid_reader *reader) {
+  reader->file = is_standard(reader->path) ? STDIN_FILENO : open(reader->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (reader->file >= 0) return BRAID_OK;
+  int error = errno;
   struct stat about;
-  if (fstat(file, &about) != 0) return cannot("read", shown_input(path), errno);
-  if (S_ISDIR(about.st_mode)) return cannot("read", shown_input(path), EISDIR);
-  if (!S_ISREG(about.st_mode)) return read_stream(file, path, max_bytes, out);
-  size_t bytes = (size_t)about.st_size;
-  if (max_bytes && bytes > max_bytes) return too_large(path, max_bytes);
-  if (bytes == 0) return read_stream(file, path, max_bytes, out); /* also files of /proc, which have no size */
-  void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, file, 0);
-  if (data == MAP_FAILED) return read_stream(file, path, max_bytes, out);
-  *out = (braid_file_view){data, bytes, true, out->allocator};
+  if (error == ENXIO && stat(reader->path, &about) == 0) return not_regular(reader->path, about.st_mode);
+  return cannot("open", reader->path, error);
+}
+
+static void close_descriptor(braid_reader *reader) {
+  if (reader->file >= 0 && !is_standard(reader->path)) close(reader->file);
+  reader->file = -1;
+}
+
+static braid_status open_file(braid_reader *reader, size_t max_bytes) {
+  BRAID_TRY(open_descriptor(reader));
+  if (fstat(reader->file, &reader->opened) != 0) return cannot("read", shown_input(reader->path), errno);
+  mode_t mode = reader->opened.st_mode;
+  bool stream = !S_ISREG(mode);
+  if (S_ISDIR(mode) || (stream && !is_own_descriptor(reader->path))) return not_regular(reader->path, mode);
+  if (stream && !is_standard(reader->path)) (void)fcntl(reader->file, F_SETFL, 0); /* waits for its writer again */
+  if (stream || reader->opened.st_size == 0) { /* also files of /proc, which have no size */
+    BRAID_TRY(read_stream(reader, max_bytes));
+    close_descriptor(reader);
+    return BRAID_OK;
+  }
+  reader->bytes = (size_t)reader->opened.st_size;
+  return max_bytes && reader->bytes > max_bytes ? too_large(reader->path, max_bytes) : BRAID_OK;
+}
+
+static braid_reader *new_reader(const braid_allocator *allocator, const char *path) {
+  braid_reader *reader = braid_zalloc(allocator, sizeof *reader);
+  if (!reader) return NULL;
+  reader->allocator = allocator;
+  reader->file = -1;
+  reader->path = braid_strdup(allocator, path);
+  if (reader->path) return reader;
+  braid_free(allocator, reader);
+  return NULL;
+}
+
+braid_status braid_reader_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
+                               braid_reader **out) {
+  *out = NULL;
+  braid_reader *reader = new_reader(allocator, path);
+  if (!reader) return BRAID_NO_MEMORY;
+  braid_status status = open_file(reader, max_bytes);
+  if (status == BRAID_OK)
+    *out = reader;
+  else
+    braid_reader_close(reader);
+  return status;
+}
+
+braid_status braid_reader_wrap(const braid_allocator *allocator, const char *name, const void *data, size_t bytes,
+                               braid_reader **out) {
+  *out = new_reader(allocator, name);
+  if (!*out) return BRAID_NO_MEMORY;
+  (*out)->data = bytes ? data : no_bytes;
+  (*out)->bytes = bytes;
+  return BRAID_OK;
+}
+
+void braid_reader_close(braid_reader *reader) {
+  if (!reader) return;
+  close_descriptor(reader);
+  braid_free(reader->allocator, reader->own);
+  braid_free(reader->allocator, reader->path);
+  braid_free(reader->allocator, reader);
+}
+
+size_t braid_reader_bytes(const braid_reader *reader) {
+  return reader->bytes;
+}
+
+const char *braid_reader_name(const braid_reader *reader) {
+  return shown_input(reader->path);
+}
+
+static bool same_time(struct timespec a, struct timespec b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Whether its content can still be what it was. Giving the file another name or taking one away (as renaming another
+ * file over it does) changes its time of change too, but not its content. */
+static braid_status check_unchanged(const braid_reader *reader) {
+  const struct stat *then = &reader->opened;
+  struct stat now;
+  if (fstat(reader->file, &now) != 0) return cannot("read", shown_input(reader->path), errno);
+  bool same = now.st_dev == then->st_dev && now.st_ino == then->st_ino && now.st_size == then->st_size &&
+              same_time(now.st_mtim, then->st_mtim) &&
+              (now.st_nlink != then->st_nlink || same_time(now.st_ctim, then->st_ctim));
+  return same ? BRAID_OK : braid_fail(BRAID_IO, "%s: changed while it was read", shown_input(reader->path));
+}
+
+braid_status braid_reader_check(const braid_reader *reader) {
+  return reader->file < 0 ? BRAID_OK : check_unchanged(reader);
+}
+
+braid_status braid_reader_park(braid_reader *reader) {
+  if (reader->file < 0 || is_standard(reader->path)) return BRAID_OK;
+  BRAID_TRY(check_unchanged(reader));
+  close_descriptor(reader);
+  return BRAID_OK;
+}
+
+static braid_status open_again(braid_reader *reader) {
+  BRAID_TRY(open_descriptor(reader));
+  braid_status status = check_unchanged(reader);
+  if (status != BRAID_OK) close_descriptor(reader);
+  return status;
+}
+
+braid_status braid_reader_get(braid_reader *reader, size_t offset, void *to, size_t count) {
+  if (offset > reader->bytes || count > reader->bytes - offset)
+    return braid_fail(BRAID_INVALID_FILE, "%s: has %zu bytes, %zu from byte %zu on are expected",
+                      shown_input(reader->path), reader->bytes, count, offset);
+  if (reader->data) {
+    if (count) memcpy(to, reader->data + offset, count);
+    return BRAID_OK;
+  }
+  if (reader->file < 0) BRAID_TRY(open_again(reader));
+  for (uint8_t *at = to; count;) {
+    ssize_t got = pread(reader->file, at, count, (off_t)offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return cannot("read", shown_input(reader->path), errno);
+    if (got == 0)
+      return braid_fail(BRAID_IO, "%s: ends at byte %zu, it had %zu when it was opened", shown_input(reader->path),
+                        offset, reader->bytes);
+    at += got;
+    offset += (size_t)got;
+    count -= (size_t)got;
+  }
+  return BRAID_OK;
+}
+
+static braid_status read_whole(braid_reader *reader, braid_file_view *out) {
+  uint8_t *data = reader->own;
+  if (!data) {
+    data = braid_alloc(reader->allocator, reader->bytes);
+    if (!data) return BRAID_NO_MEMORY;
+    braid_status status = braid_reader_get(reader, 0, data, reader->bytes);
+    if (status == BRAID_OK) status = braid_reader_check(reader);
+    if (status != BRAID_OK) {
+      braid_free(reader->allocator, data);
+      return status;
+    }
+  }
+  reader->own = NULL;
+  *out = (braid_file_view){data, reader->bytes, reader->allocator};
   return BRAID_OK;
 }
 
 braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                              braid_file_view *out) {
-  *out = (braid_file_view){.data = no_bytes, .allocator = allocator};
-  if (strcmp(path, "-") == 0) return map_file(STDIN_FILENO, path, max_bytes, out);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return cannot("open", path, errno);
-  braid_status status = map_file(file, path, max_bytes, out);
-  close(file);
+  *out = (braid_file_view){no_bytes, 0, allocator};
+  braid_reader *reader;
+  BRAID_TRY(braid_reader_open(allocator, path, max_bytes, &reader));
+  braid_status status = read_whole(reader, out);
+  braid_reader_close(reader);
   return status;
 }
 
 void braid_file_close(braid_file_view *view) {
-  if (view->mapped)
-    munmap((void *)(uintptr_t)view->data, view->bytes);
-  else if (view->data != no_bytes)
-    braid_free(view->allocator, (void *)(uintptr_t)view->data);
-  *view = (braid_file_view){.data = no_bytes, .allocator = view->allocator};
+  if (view->data != no_bytes) braid_free(view->allocator, (void *)(uintptr_t)view->data);
+  *view = (braid_file_view){no_bytes, 0, view->allocator};
 }
 
+/* --- writing ------------------------------------------------------------------------------------------------------ */
 struct braid_writer {
   const braid_allocator *allocator;
   char *path;
@@ -117,7 +283,7 @@ static void close_writer(braid_writer *writer) {
 
 static braid_status open_target(braid_writer *writer) {
   static atomic_uint serial;
-  if (strcmp(writer->path, "-") == 0) {
+  if (is_standard(writer->path)) {
     writer->file = STDOUT_FILENO;
     return BRAID_OK;
   }

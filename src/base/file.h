@@ -1,20 +1,44 @@
-/* Files: read whole or mapped, written whole or not at all. */
+/* Files: read whole or piece by piece into memory of our own, written whole or not at all.
+ *
+ * Nothing is mapped. A mapping shows what the file holds when a page is first touched, so a file that is overwritten
+ * later would change results, and one that is cut would end the process. What has been read here is ours, and stays. */
 #ifndef BRAID_BASE_FILE_H
 #define BRAID_BASE_FILE_H
 #include "braid/allocator.h"
 #include <stdbool.h>
 #include <stdint.h>
-/* Bytes of a file, mapped read-only (private copy for pipes and standard input "-"). */
+
+/* The bytes of a file. */
 typedef struct braid_file_view {
   const uint8_t *data;
   size_t bytes;
-  bool mapped;
   const braid_allocator *allocator;
 } braid_file_view;
-/* NOT_FOUND / IO with path and reason; OUT_OF_RANGE beyond max_bytes (0: no limit). Directories are INVALID_FILE. */
+/* NOT_FOUND / IO with path and reason; OUT_OF_RANGE beyond max_bytes (0: no limit). What is no regular file (a folder,
+ * FIFO, socket, device) is INVALID_FILE at once, without waiting for it; but what the process has open already is read
+ * to its end: standard input ("-", /dev/stdin) and /dev/fd/N. */
 BRAID_MUST_CHECK braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                                               braid_file_view *out);
 void braid_file_close(braid_file_view *view);
+
+/* A file open for reading at any offset. Errors of opening as above. */
+typedef struct braid_reader braid_reader;
+BRAID_MUST_CHECK braid_status braid_reader_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
+                                                braid_reader **out);
+/* Bytes of the caller's, which outlive the reader, in place of a file. */
+BRAID_MUST_CHECK braid_status braid_reader_wrap(const braid_allocator *allocator, const char *name, const void *data,
+                                                size_t bytes, braid_reader **out);
+void braid_reader_close(braid_reader *reader);             /* NULL is allowed */
+size_t braid_reader_bytes(const braid_reader *reader);     /* when it was opened */
+const char *braid_reader_name(const braid_reader *reader); /* for messages */
+/* INVALID_FILE beyond the end; IO if the file has become shorter. */
+BRAID_MUST_CHECK braid_status braid_reader_get(braid_reader *reader, size_t offset, void *to, size_t count);
+/* IO if the file was written to since it was opened, going by its size and times: what was read may then be a mixture.
+ * To be called after the last read. */
+BRAID_MUST_CHECK braid_status braid_reader_check(const braid_reader *reader);
+/* Checks, and gives the descriptor back until the next read, which fails if the path then leads to another file. */
+BRAID_MUST_CHECK braid_status braid_reader_park(braid_reader *reader);
+
 /* A writer that collects into PATH.tmp-<pid>.<n> in the same folder; commit flushes to disk (fsync) and renames over
  * PATH. Every failure (full disk) is IO with path and reason, and abort removes the temporary file. What is not a
  * regular file ("-" for standard output, a pipe, a device) is written in place. */

@@ -5,9 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "damage.h"
 #include "oom.h"
 
 static char folder[] = "/tmp/braid-file-test-XXXXXX";
@@ -101,6 +105,102 @@ static void test_pipe(void **state) {
   close(ends[0]);
 }
 
+static void expect(const char *path, braid_status status, const char *says) {
+  braid_file_view view;
+  braid_reader *reader;
+  assert_int_equal(braid_file_open(NULL, path, 0, &view), status);
+  if (!strstr(braid_error_detail(), says)) fail_msg("\"%s\" lacks \"%s\"", braid_error_detail(), says);
+  assert_int_equal(braid_reader_open(NULL, path, 0, &reader), status);
+  assert_null(reader);
+}
+
+/* Nobody opens the other end of the FIFO: the alarm ends a test that waits for that. */
+static void test_what_is_no_file_is_refused_at_once(void **state) {
+  (void)state;
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  assert_true(strlen(in_folder("socket")) < sizeof address.sun_path);
+  strcpy(address.sun_path, in_folder("socket"));
+  int listener = socket(AF_UNIX, SOCK_STREAM, 0);
+  assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+  assert_int_equal(mkfifo(in_folder("fifo"), 0666), 0);
+  alarm(10);
+  expect(in_folder("fifo"), BRAID_INVALID_FILE, "is a FIFO");
+  expect(in_folder("socket"), BRAID_INVALID_FILE, "is a socket");
+  expect(folder, BRAID_INVALID_FILE, "is a folder");
+  expect("/dev/zero", BRAID_INVALID_FILE, "is a device");
+  alarm(0);
+  close(listener);
+}
+
+/* /proc says 0 bytes of what has some. */
+static void test_files_without_a_size(void **state) {
+  (void)state;
+  braid_file_view view;
+  assert_int_equal(braid_file_open(NULL, "/proc/self/status", 0, &view), BRAID_OK);
+  assert_true(view.bytes > 100);
+  braid_file_close(&view);
+  assert_int_equal(braid_file_write(NULL, in_folder("empty"), "", 0), BRAID_OK);
+  assert_int_equal(braid_file_open(NULL, in_folder("empty"), 0, &view), BRAID_OK);
+  assert_int_equal(view.bytes, 0);
+  braid_file_close(&view);
+}
+
+static braid_reader *read_some(const char *path, const char *bytes, size_t count, size_t read) {
+  char got[64];
+  braid_reader *reader;
+  assert_int_equal(braid_file_write(NULL, path, bytes, count), BRAID_OK);
+  assert_int_equal(braid_reader_open(NULL, path, 0, &reader), BRAID_OK);
+  assert_int_equal(braid_reader_bytes(reader), count);
+  assert_int_equal(braid_reader_get(reader, 0, got, read), BRAID_OK);
+  assert_memory_equal(got, bytes, read);
+  assert_int_equal(braid_reader_check(reader), BRAID_OK);
+  nanosleep(&(struct timespec){.tv_nsec = 30000000}, NULL); /* the clock of files goes in steps */
+  return reader;
+}
+
+/* What is read is what the file held when it was opened, or there is a sentence. */
+static void test_files_that_change_while_they_are_read(void **state) {
+  (void)state;
+  static const char kBytes[] = "some bytes that stand here for a model";
+  enum { COUNT = sizeof kBytes - 1 };
+  for (damage_kind kind = 0; kind < DAMAGE_KINDS; kind++) {
+    bool gone = kind == DAMAGE_REPLACE || kind == DAMAGE_REMOVE; /* the open file is as it was */
+    char got[COUNT];
+    braid_reader *reader = read_some(in_folder("changing"), kBytes, COUNT, 4);
+    damage(in_folder("changing"), kind);
+    braid_status status = braid_reader_get(reader, 0, got, COUNT);
+    assert_int_equal(status, kind == DAMAGE_CUT ? BRAID_IO : BRAID_OK);
+    if (kind == DAMAGE_CUT) assert_non_null(strstr(braid_error_detail(), "it had 38 when it was opened"));
+    if (gone) assert_memory_equal(got, kBytes, COUNT);
+    assert_int_equal(braid_reader_check(reader), gone ? BRAID_OK : BRAID_IO);
+    if (!gone) assert_non_null(strstr(braid_error_detail(), "changing: changed while it was read"));
+    braid_reader_close(reader);
+
+    reader = read_some(in_folder("changing"), kBytes, COUNT, 4);
+    assert_int_equal(braid_reader_park(reader), BRAID_OK);
+    assert_int_equal(braid_reader_get(reader, 0, got, COUNT), BRAID_OK); /* opened again */
+    assert_int_equal(braid_reader_park(reader), BRAID_OK);
+    damage(in_folder("changing"), kind);
+    for (int i = 0; i < 2; i++) /* and does not forget that it is another file */
+      assert_int_equal(braid_reader_get(reader, 0, got, 4), kind == DAMAGE_REMOVE ? BRAID_NOT_FOUND : BRAID_IO);
+    braid_reader_close(reader);
+  }
+}
+
+static void test_reading_beyond_the_end(void **state) {
+  (void)state;
+  braid_reader *reader;
+  char got[8];
+  assert_int_equal(braid_reader_wrap(NULL, "bytes", "12345678", 8, &reader), BRAID_OK);
+  assert_int_equal(braid_reader_get(reader, 4, got, 4), BRAID_OK);
+  assert_memory_equal(got, "5678", 4);
+  assert_int_equal(braid_reader_get(reader, 8, got, 0), BRAID_OK);
+  assert_int_equal(braid_reader_get(reader, 5, got, 4), BRAID_INVALID_FILE);
+  assert_int_equal(braid_reader_get(reader, SIZE_MAX, got, 4), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "bytes: has 8 bytes"));
+  braid_reader_close(reader);
+}
+
 static braid_status write_and_read(const braid_allocator *allocator, void *context) {
   (void)context;
   braid_status status = braid_file_write(allocator, in_folder("oom"), "some bytes", 10);
@@ -145,6 +245,10 @@ int main(void) {
       cmocka_unit_test(test_failures_name_the_path),
       cmocka_unit_test(test_devices_stay),
       cmocka_unit_test(test_pipe),
+      cmocka_unit_test(test_what_is_no_file_is_refused_at_once),
+      cmocka_unit_test(test_files_without_a_size),
+      cmocka_unit_test(test_files_that_change_while_they_are_read),
+      cmocka_unit_test(test_reading_beyond_the_end),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

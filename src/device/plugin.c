@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A name without a slash would be looked for in the system's folders. */
@@ -16,8 +17,11 @@ braid_status braid_plugin_open(const char *path, void **handle, const braid_back
   if (!is_path(path))
     return braid_fail(BRAID_INVALID_ARGUMENT, "plug-in %.200s: expected a path with a slash in it, as ./%.200s", path,
                       path);
-  if (access(path, R_OK) != 0)
+  struct stat about;
+  if (stat(path, &about) != 0 || access(path, R_OK) != 0)
     return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "plug-in %.200s: %s", path, strerror(errno));
+  if (!S_ISREG(about.st_mode)) /* dlopen would wait for the writer of a FIFO */
+    return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s: is no regular file", path);
   *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!*handle) return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s cannot be loaded: %.300s", path, dlerror());
   union {

@@ -274,13 +274,12 @@ static braid_status build(braid_darknet *net) {
 }
 
 braid_status braid_darknet_import(const braid_allocator *allocator, const char *path, const char *text, size_t bytes,
-                                  braid_mapping *weights, const char *weights_path, uint64_t seed, braid_graph **out) {
+                                  braid_reader *weights, uint64_t seed, braid_graph **out) {
   *out = NULL;
   braid_cfg cfg;
   braid_status status = braid_cfg_parse(allocator, path, text, bytes, &cfg);
   if (status != BRAID_OK) return status;
-  braid_darknet net = {
-      .allocator = allocator, .cfg = &cfg, .weights = weights, .weights_path = weights_path, .seed = seed};
+  braid_darknet net = {.allocator = allocator, .cfg = &cfg, .weights = weights, .seed = seed};
   const char *slash = strrchr(path, '/');
   status = braid_graph_create(allocator, slash ? slash + 1 : path, &net.graph);
   net.outputs = braid_zalloc_array(allocator, cfg.count, sizeof *net.outputs);
@@ -299,14 +298,13 @@ braid_status braid_darknet_load(const braid_allocator *allocator, const char *pa
                                 braid_graph **out) {
   *out = NULL;
   braid_file_view view = {0};
-  braid_mapping *weights = NULL;
+  braid_reader *weights = NULL;
   braid_status status = braid_file_open(allocator, path, BRAID_DARKNET_MAX_CFG_BYTES, &view);
   if (status == BRAID_OK && options->weights)
-    status = braid_mapping_open(allocator, options->weights, BRAID_DARKNET_MAX_WEIGHTS_BYTES, &weights);
+    status = braid_reader_open(allocator, options->weights, BRAID_DARKNET_MAX_WEIGHTS_BYTES, &weights);
   if (status == BRAID_OK)
-    status = braid_darknet_import(allocator, path, (const char *)view.data, view.bytes, weights, options->weights,
-                                  options->seed, out);
-  braid_mapping_release(weights);
+    status = braid_darknet_import(allocator, path, (const char *)view.data, view.bytes, weights, options->seed, out);
+  braid_reader_close(weights);
   braid_file_close(&view);
   return status;
 }

@@ -11,8 +11,8 @@
 #define BRAID_MODEL_DARKNET_H
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "graph/graph.h"
-#include "model/mapping.h"
 
 enum {
   BRAID_DARKNET_MAX_CFG_BYTES = 4 << 20,
@@ -69,10 +69,9 @@ typedef struct braid_darknet {
   const braid_allocator *allocator;
   const braid_cfg *cfg;
   braid_graph *graph;
-  const char *weights_path; /* NULL: random */
-  braid_mapping *weights;
-  size_t offset;   /* in the weights */
-  bool transposed; /* connected weights stand [inputs, outputs] */
+  braid_reader *weights; /* NULL: random */
+  size_t offset;         /* in the weights */
+  bool transposed;       /* connected weights stand [inputs, outputs] */
   uint64_t seed;
   uint32_t tensors; /* made so far: the stream of the next random one */
   int64_t time_steps;
@@ -184,6 +183,6 @@ braid_darknet_layer braid_darknet_layer_convolutional, braid_darknet_layer_decon
 
 /* The text of a .cfg (for files: braid_darknet_load in model.h). `weights` may be NULL: random from `seed`. */
 BRAID_MUST_CHECK braid_status braid_darknet_import(const braid_allocator *allocator, const char *path, const char *text,
-                                                   size_t bytes, braid_mapping *weights, const char *weights_path,
-                                                   uint64_t seed, braid_graph **out);
+                                                   size_t bytes, braid_reader *weights, uint64_t seed,
+                                                   braid_graph **out);
 #endif

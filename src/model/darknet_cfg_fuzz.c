@@ -9,8 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   fuzz_budget budget;
   fuzz_budget_init(&budget, BUDGET);
   braid_graph *graph;
-  braid_status status =
-      braid_darknet_import(&budget.allocator, "fuzz.cfg", (const char *)data, bytes, NULL, NULL, 1, &graph);
+  braid_status status = braid_darknet_import(&budget.allocator, "fuzz.cfg", (const char *)data, bytes, NULL, 1, &graph);
   fuzz_check(&budget, BUDGET, status, graph);
   return 0;
 }

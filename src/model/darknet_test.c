@@ -10,7 +10,7 @@
 #include "oom.h"
 
 static braid_status import(const char *text, braid_graph **out) {
-  return braid_darknet_import(NULL, "net.cfg", text, strlen(text), NULL, NULL, 7, out);
+  return braid_darknet_import(NULL, "net.cfg", text, strlen(text), NULL, 7, out);
 }
 
 static braid_graph *imported(const char *text) {
@@ -87,8 +87,7 @@ static void test_random_weights_follow_the_seed(void **state) {
   static const char kText[] = NET "[convolutional]\nfilters=3\nsize=3\n[convolutional]\nfilters=3\nsize=1\n";
   braid_graph *graphs[3];
   for (uint64_t i = 0; i < 3; i++)
-    assert_int_equal(braid_darknet_import(NULL, "net.cfg", kText, strlen(kText), NULL, NULL, i / 2, &graphs[i]),
-                     BRAID_OK);
+    assert_int_equal(braid_darknet_import(NULL, "net.cfg", kText, strlen(kText), NULL, i / 2, &graphs[i]), BRAID_OK);
   const float *weights[3];
   for (int i = 0; i < 3; i++) {
     braid_value_id id = braid_graph_find_value(graphs[i], "0_convolutional.weight");
@@ -112,11 +111,10 @@ static braid_status with_weights(int32_t major, int32_t minor, size_t floats, br
   assert_non_null(file);
   memcpy(file, (int32_t[]){major, minor, 0}, 3 * sizeof(int32_t));
   for (size_t i = 0; i < floats; i++) file[wide + i] = (float)i;
-  braid_mapping *weights;
-  assert_int_equal(braid_mapping_copy(NULL, (uint8_t *)file, (floats + wide) * sizeof *file, &weights), BRAID_OK);
-  braid_status status =
-      braid_darknet_import(NULL, "net.cfg", kWeighted, strlen(kWeighted), weights, "net.weights", 0, out);
-  braid_mapping_release(weights);
+  braid_reader *weights;
+  assert_int_equal(braid_reader_wrap(NULL, "net.weights", file, (floats + wide) * sizeof *file, &weights), BRAID_OK);
+  braid_status status = braid_darknet_import(NULL, "net.cfg", kWeighted, strlen(kWeighted), weights, 0, out);
+  braid_reader_close(weights);
   free(file);
   return status;
 }
@@ -232,7 +230,7 @@ static void test_yolo_fastest(void **state) {
 
 static braid_status attempt(const braid_allocator *allocator, void *context) {
   braid_graph *graph;
-  braid_status status = braid_darknet_import(allocator, "net.cfg", context, strlen(context), NULL, NULL, 7, &graph);
+  braid_status status = braid_darknet_import(allocator, "net.cfg", context, strlen(context), NULL, 7, &graph);
   braid_graph_destroy(graph);
   return status;
 }

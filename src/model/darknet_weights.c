@@ -8,39 +8,37 @@
 #include "base/philox.h"
 #include "base/try.h"
 #include "model/darknet.h"
+#include "tensor/read.h"
 
 braid_status braid_darknet_weights_open(braid_darknet *net) {
   if (!net->weights) return BRAID_OK;
-  size_t bytes;
-  const uint8_t *data = braid_mapping_data(net->weights, &bytes);
+  size_t bytes = braid_reader_bytes(net->weights);
   int32_t version[3] = {0};
-  if (bytes >= sizeof version) memcpy(version, data, sizeof version);
+  if (bytes >= sizeof version) BRAID_TRY(braid_reader_get(net->weights, 0, version, sizeof version));
   int32_t major = version[0], minor = version[1];
   bool sane = major >= 0 && minor >= 0 && major <= 100000 && minor <= 100000;
   bool wide = major < 1000 && minor < 1000 && (int64_t)major * 10 + minor >= 2; /* images seen: 64 bits, before 32 */
   net->offset = sizeof version + (wide ? 8 : 4);
   net->transposed = major > 1000 || minor > 1000;
   if (bytes >= net->offset && sane) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_FILE, "%s: not a Darknet weights file: %zu bytes, version %d.%d", net->weights_path,
-                    bytes, major, minor);
+  return braid_fail(BRAID_INVALID_FILE, "%s: not a Darknet weights file: %zu bytes, version %d.%d",
+                    braid_reader_name(net->weights), bytes, major, minor);
 }
 
 braid_status braid_darknet_weights_close(braid_darknet *net) {
   if (!net->weights) return BRAID_OK;
-  size_t bytes;
-  braid_mapping_data(net->weights, &bytes);
-  if (net->offset == bytes) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_FILE, "%s: has %zu bytes, the network of %s takes %zu", net->weights_path, bytes,
-                    net->cfg->path, net->offset);
+  size_t bytes = braid_reader_bytes(net->weights);
+  if (net->offset == bytes) return braid_reader_check(net->weights);
+  return braid_fail(BRAID_INVALID_FILE, "%s: has %zu bytes, the network of %s takes %zu",
+                    braid_reader_name(net->weights), bytes, net->cfg->path, net->offset);
 }
 
 static braid_status take(braid_darknet *net, const braid_desc *desc, braid_tensor **out) {
-  size_t bytes, end;
-  braid_mapping_data(net->weights, &bytes);
+  size_t bytes = braid_reader_bytes(net->weights), end;
   if (!braid_add_size(net->offset, braid_desc_bytes(desc), &end) || end > bytes)
     return braid_darknet_fail(net, BRAID_INVALID_FILE, "%s ends at byte %zu, in the middle of this layer's weights",
-                              net->weights_path, bytes);
-  BRAID_TRY(braid_mapping_tensor(net->weights, net->offset, desc, out));
+                              braid_reader_name(net->weights), bytes);
+  BRAID_TRY(braid_tensor_read(net->allocator, net->weights, net->offset, desc, out));
   net->offset = end;
   return BRAID_OK;
 }

@@ -201,13 +201,12 @@ static braid_status import_model(braid_onnx_importer *importer) {
 
 braid_status braid_onnx_import(braid_onnx_source *source, braid_graph **out) {
   *out = NULL;
-  size_t bytes;
-  const uint8_t *data = braid_onnx_source_data(source, &bytes);
   braid_onnx_importer importer = {.allocator = source->allocator, .source = source};
   ProtobufCMessage *message = NULL;
-  braid_status status = braid_onnx_unpack(source->allocator, &onnx__model_proto__descriptor, data, bytes, &message);
+  braid_status status = braid_onnx_unpack(source->allocator, &onnx__model_proto__descriptor, source->file, &message);
   importer.model = (const Onnx__ModelProto *)message;
   if (status == BRAID_OK) status = import_model(&importer);
+  if (status == BRAID_OK) status = braid_onnx_source_check(source);
   if (message) {
     ProtobufCAllocator own = braid_onnx_allocator(source->allocator);
     protobuf_c_message_free_unpacked(message, &own);
@@ -237,14 +236,17 @@ braid_status braid_onnx_tensor_load(const braid_allocator *allocator, const char
   ProtobufCMessage *message = NULL;
   braid_status status = braid_onnx_source_open(allocator, path, &source);
   if (status != BRAID_OK) return status;
-  size_t bytes;
-  const uint8_t *data = braid_onnx_source_data(&source, &bytes);
-  status = braid_onnx_unpack(allocator, &onnx__tensor_proto__descriptor, data, bytes, &message);
+  status = braid_onnx_unpack(allocator, &onnx__tensor_proto__descriptor, source.file, &message);
   if (status == BRAID_OK) status = braid_onnx_tensor(&source, (const Onnx__TensorProto *)message, out);
+  if (status == BRAID_OK) status = braid_onnx_source_check(&source);
   if (message) {
     ProtobufCAllocator own = braid_onnx_allocator(allocator);
     protobuf_c_message_free_unpacked(message, &own);
   }
   braid_onnx_source_close(&source);
+  if (status != BRAID_OK) {
+    braid_tensor_release(*out);
+    *out = NULL;
+  }
   return status == BRAID_OK || status == BRAID_NO_MEMORY ? status : braid_fail_prefix(status, "%s", path);
 }

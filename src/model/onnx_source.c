@@ -9,82 +9,100 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "graph/onnx_dtype.h"
+#include "tensor/read.h"
 
 enum { BRAID_ONNX_MAX_SPARSE_BYTES = 1 << 30 }; /* of the dense form: the file bounds the others, not this one */
 
 braid_status braid_onnx_source_open(const braid_allocator *allocator, const char *path, braid_onnx_source *out) {
   *out = (braid_onnx_source){.allocator = allocator, .path = path};
-  return braid_mapping_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &out->file);
+  return braid_reader_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &out->file);
 }
 
 braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const char *path, const uint8_t *data,
                                     size_t bytes, braid_onnx_source *out) {
   *out = (braid_onnx_source){.allocator = allocator, .path = path};
-  return braid_mapping_copy(allocator, data, bytes, &out->file);
+  return braid_reader_wrap(allocator, path, data, bytes, &out->file);
+}
+
+braid_status braid_onnx_source_check(const braid_onnx_source *source) {
+  BRAID_TRY(braid_reader_check(source->file));
+  return source->current ? braid_reader_check(source->current) : BRAID_OK; /* the others were, when they were parked */
 }
 
 void braid_onnx_source_close(braid_onnx_source *source) {
-  braid_mapping_release(source->file);
-  for (size_t i = 0; i < source->external_count; i++) braid_mapping_release(source->external[i]);
+  braid_reader_close(source->file);
+  for (size_t i = 0; i < source->external_count; i++) braid_reader_close(source->external[i]);
   braid_free(source->allocator, source->external);
   braid_name_map_destroy(source->external_names);
   *source = (braid_onnx_source){0};
 }
 
-const uint8_t *braid_onnx_source_data(const braid_onnx_source *source, size_t *bytes) {
-  return braid_mapping_data(source->file, bytes);
-}
-
 /* --- external data ------------------------------------------------------------------------------------------------ */
-/* A location is relative to the model's folder and must stay inside it, also through symbolic links. */
-static braid_status resolve_location(const braid_onnx_source *source, const char *location, char resolved[PATH_MAX]) {
+/* Adds `location` without its "." and "NAME/..". It is relative to the model's folder and must not lead out of it;
+ * where a symbolic link inside leads is the business of whoever made it, as for the model itself. */
+static braid_status add_location(const char *location, braid_text *path) {
+  size_t folder = path->length;
   if (!*location || *location == '/')
     return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\": expected a path relative to the model",
                       location);
-  for (const char *part = location; part; part = strchr(part, '/')) {
-    if (*part == '/') part++;
-    if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || !part[2]))
-      return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" leaves the model's folder", location);
+  for (const char *part = location; *part;) {
+    size_t length = strcspn(part, "/");
+    if (length == 2 && memcmp(part, "..", 2) == 0) {
+      if (path->length == folder)
+        return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" leaves the model's folder", location);
+      do path->length--;
+      while (path->length > folder && path->data[path->length - 1] != '/');
+      if (path->length > folder) path->length--;
+      path->data[path->length] = '\0';
+    } else if (length && !(length == 1 && *part == '.')) {
+      if (path->length > folder) braid_text_add(path, "/");
+      braid_text_add_bytes(path, part, length);
+      if (path->failed) return BRAID_NO_MEMORY;
+    }
+    part += length + (part[length] == '/');
   }
-  char folder[PATH_MAX];
-  const char *slash = strrchr(source->path, '/');
-  braid_text path;
-  braid_text_init(&path, source->allocator);
-  if (slash)
-    braid_text_add_bytes(&path, source->path, (size_t)(slash - source->path) + 1);
-  else
-    braid_text_add(&path, "./");
-  bool found = !path.failed && realpath(path.data, folder);
-  braid_text_add(&path, location);
-  bool failed = path.failed;
-  found = found && !failed && realpath(path.data, resolved);
-  braid_text_deinit(&path);
-  if (failed) return BRAID_NO_MEMORY;
-  if (!found)
-    return braid_fail(BRAID_NOT_FOUND, "external data at \"%.200s\": no such file beside the model", location);
-  size_t length = strlen(folder);
-  if (length > 1 && (strncmp(resolved, folder, length) != 0 || resolved[length] != '/'))
-    return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" leaves the model's folder", location);
   return BRAID_OK;
 }
 
-static braid_status open_external(braid_onnx_source *source, const char *location, braid_mapping **out) {
+static braid_status open_beside(const braid_onnx_source *source, const char *model, const char *location,
+                                braid_reader **out) {
+  const char *slash = strrchr(model, '/');
+  braid_text path;
+  braid_text_init(&path, source->allocator);
+  braid_text_add_bytes(&path, model, slash ? (size_t)(slash - model) + 1 : 0);
+  braid_status status = path.failed ? BRAID_NO_MEMORY : add_location(location, &path);
+  if (status == BRAID_OK) status = braid_reader_open(source->allocator, path.data, BRAID_ONNX_MAX_FILE_BYTES, out);
+  braid_text_deinit(&path);
+  return status;
+}
+
+/* In the folder of the path that was given, or else in that of the file which this path links to. */
+static braid_status open_location(const braid_onnx_source *source, const char *location, braid_reader **out) {
+  char target[PATH_MAX];
+  braid_status status = open_beside(source, source->path, location, out);
+  if (status == BRAID_NOT_FOUND && realpath(source->path, target)) status = open_beside(source, target, location, out);
+  if (status != BRAID_NOT_FOUND) return status;
+  return braid_fail(BRAID_NOT_FOUND, "external data at \"%.200s\": no such file beside the model", location);
+}
+
+static braid_status open_external(braid_onnx_source *source, const char *location, braid_reader **out) {
   int64_t index;
   if (!source->external_names) BRAID_TRY(braid_name_map_create(source->allocator, &source->external_names));
-  if (braid_name_map_get(source->external_names, location, &index)) {
-    *out = source->external[index];
-    return BRAID_OK;
+  bool known = braid_name_map_get(source->external_names, location, &index);
+  if (source->current && !(known && source->current == source->external[index]))
+    BRAID_TRY(braid_reader_park(source->current));
+  if (!known) {
+    braid_reader **grown = braid_grow(source->allocator, source->external, source->external_count,
+                                      &source->external_capacity, sizeof *grown);
+    if (!grown) return BRAID_NO_MEMORY;
+    source->external = grown;
+    index = (int64_t)source->external_count;
+    BRAID_TRY(open_location(source, location, &source->external[index]));
+    source->external_count++;
+    BRAID_TRY(braid_name_map_set(source->external_names, location, index));
   }
-  char resolved[PATH_MAX];
-  BRAID_TRY(resolve_location(source, location, resolved));
-  braid_mapping **grown = braid_grow(source->allocator, source->external, source->external_count,
-                                     &source->external_capacity, sizeof *grown);
-  if (!grown) return BRAID_NO_MEMORY;
-  source->external = grown;
-  BRAID_TRY(braid_mapping_open(source->allocator, resolved, BRAID_ONNX_MAX_FILE_BYTES,
-                               &source->external[source->external_count]));
-  *out = source->external[source->external_count++];
-  return braid_name_map_set(source->external_names, location, (int64_t)source->external_count - 1);
+  *out = source->current = source->external[index];
+  return BRAID_OK;
 }
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
@@ -125,17 +143,16 @@ static braid_status from_external(braid_onnx_source *source, const Onnx__TensorP
       return braid_fail(BRAID_INVALID_FILE, "external data: %s is \"%.80s\", expected a number of bytes", key, value);
   }
   if (!location) return braid_fail(BRAID_INVALID_FILE, "external data without a location");
-  braid_mapping *mapping;
-  BRAID_TRY(open_external(source, location, &mapping));
-  size_t bytes;
-  braid_mapping_data(mapping, &bytes);
+  braid_reader *file;
+  BRAID_TRY(open_external(source, location, &file));
+  size_t bytes = braid_reader_bytes(file);
   size_t left = (uint64_t)offset <= bytes ? bytes - (size_t)offset : 0;
   size_t take = length < 0 ? braid_desc_bytes(desc) : (size_t)length;
   if ((uint64_t)offset > bytes || take > left)
     return braid_fail(BRAID_INVALID_FILE, "external data: %zu bytes at offset %lld of \"%.200s\", which has %zu", take,
                       (long long)offset, location, bytes);
   BRAID_TRY(check_bytes(take, desc));
-  return braid_mapping_tensor(mapping, (size_t)offset, desc, out);
+  return braid_tensor_read(source->allocator, file, (size_t)offset, desc, out);
 }
 
 static braid_status check_count(size_t given, int64_t expected, const char *member) {
@@ -276,7 +293,7 @@ static braid_status import_tensor(braid_onnx_source *source, const Onnx__TensorP
     return from_external(source, proto, &desc, out);
   if (proto->segment) {
     BRAID_TRY(check_bytes((size_t)(proto->segment->end - proto->segment->begin), &desc));
-    return braid_mapping_tensor(source->file, (size_t)proto->segment->begin, &desc, out);
+    return braid_tensor_read(source->allocator, source->file, (size_t)proto->segment->begin, &desc, out);
   }
   if (proto->has_raw_data) {
     BRAID_TRY(check_bytes(proto->raw_data.len, &desc));

@@ -7,25 +7,20 @@
 #ifndef BRAID_MODEL_ONNX_WIRE_H
 #define BRAID_MODEL_ONNX_WIRE_H
 
-#include "base/text.h"
+#include "base/file.h"
 #include "onnx.pb-c.h"
 
 enum {
   BRAID_ONNX_MAX_DEPTH = 100,         /* messages within messages, as protobuf's own limit */
   BRAID_ONNX_MAX_MESSAGES = 16 << 20, /* in one file: bounds what unpacking can allocate */
-  BRAID_ONNX_MIN_MAPPED = 1024,       /* bytes of raw_data from which on it stays in the file */
 };
-
-/* `type` is what the bytes should be (ModelProto, TensorProto). `reduced` is initialized by the caller and owned by it.
- * INVALID_FILE with the byte offset. */
-BRAID_MUST_CHECK braid_status braid_onnx_reduce(const ProtobufCMessageDescriptor *type, const uint8_t *data,
-                                                size_t bytes, braid_text *reduced);
 
 /* An allocator for protobuf-c over ours. The result refers to *allocator. */
 ProtobufCAllocator braid_onnx_allocator(const braid_allocator *allocator);
 
-/* Reduces and unpacks. Frees with protobuf_c_message_free_unpacked and the same allocator. */
+/* Reduces and unpacks; `type` is what the file should be (ModelProto, TensorProto). INVALID_FILE with the byte offset.
+ * Frees with protobuf_c_message_free_unpacked and the same allocator. */
 BRAID_MUST_CHECK braid_status braid_onnx_unpack(const braid_allocator *allocator,
-                                                const ProtobufCMessageDescriptor *type, const uint8_t *data,
-                                                size_t bytes, ProtobufCMessage **out);
+                                                const ProtobufCMessageDescriptor *type, braid_reader *file,
+                                                ProtobufCMessage **out);
 #endif

@@ -17,12 +17,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   fuzz_budget budget;
   fuzz_budget_init(&budget, BUDGET);
   braid_graph *graph = NULL;
-  braid_mapping *weights;
-  braid_status status = braid_mapping_copy(&budget.allocator, data, bytes, &weights);
+  braid_reader *weights;
+  braid_status status = braid_reader_wrap(&budget.allocator, "fuzz.weights", data, bytes, &weights);
   if (status == BRAID_OK)
-    status = braid_darknet_import(&budget.allocator, "fuzz.cfg", kNetwork, strlen(kNetwork), weights, "fuzz.weights", 0,
-                                  &graph);
-  braid_mapping_release(weights);
+    status = braid_darknet_import(&budget.allocator, "fuzz.cfg", kNetwork, strlen(kNetwork), weights, 0, &graph);
+  braid_reader_close(weights);
   fuzz_check(&budget, BUDGET, status, graph);
   return 0;
 }

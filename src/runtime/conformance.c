@@ -132,11 +132,11 @@ const char *braid_cases_name(const braid_cases *cases, size_t index) {
 /* --- what a case is about ----------------------------------------------------------------------------------------- */
 /* The op of a model with one node; "" for any other. */
 static braid_status only_op(const braid_allocator *allocator, const char *path, char op[48]) {
-  braid_file_view view;
+  braid_reader *file;
   op[0] = 0;
-  BRAID_TRY(braid_file_open(allocator, path, 0, &view));
+  BRAID_TRY(braid_reader_open(allocator, path, 0, &file));
   ProtobufCMessage *message = NULL;
-  braid_status status = braid_onnx_unpack(allocator, &onnx__model_proto__descriptor, view.data, view.bytes, &message);
+  braid_status status = braid_onnx_unpack(allocator, &onnx__model_proto__descriptor, file, &message);
   const Onnx__ModelProto *model = (const Onnx__ModelProto *)message;
   if (status == BRAID_OK && model->graph && model->graph->n_node == 1 && model->graph->node[0]->op_type)
     snprintf(op, 48, "%.47s", model->graph->node[0]->op_type);
@@ -144,7 +144,7 @@ static braid_status only_op(const braid_allocator *allocator, const char *path, 
     ProtobufCAllocator own = braid_onnx_allocator(allocator);
     protobuf_c_message_free_unpacked(message, &own);
   }
-  braid_file_close(&view);
+  braid_reader_close(file);
   return status;
 }
 

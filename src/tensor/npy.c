@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/file.h"
 #include "base/text.h"
+#include "base/try.h"
+#include "tensor/read.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie in memory");
 
@@ -175,72 +176,104 @@ static void reorder(const braid_desc *desc, const uint8_t *source, uint8_t *targ
   }
 }
 
-static braid_status read_elements(const cursor *c, const header *h, const uint8_t *data, size_t bytes,
+/* Arrays in Fortran order are read as they lie, then put into ours. */
+static braid_status read_in_order(braid_reader *reader, size_t offset, const header *h, const braid_desc *desc,
                                   const braid_allocator *allocator, braid_tensor **out) {
+  braid_tensor *lying;
+  if (!h->fortran || h->rank < 2) return braid_tensor_read(allocator, reader, offset, desc, out);
+  BRAID_TRY(braid_tensor_read(allocator, reader, offset, desc, &lying));
+  braid_status status = braid_tensor_create(allocator, desc, out);
+  if (status == BRAID_OK && braid_desc_bytes(desc))
+    reorder(desc, braid_tensor_const_data(lying), braid_tensor_data(*out));
+  braid_tensor_release(lying);
+  return status;
+}
+
+static braid_status read_elements(braid_reader *reader, size_t offset, const header *h,
+                                  const braid_allocator *allocator, braid_tensor **out) {
+  const char *name = braid_reader_name(reader);
+  size_t bytes = braid_reader_bytes(reader) - offset;
   bool swap = false;
   braid_dtype dtype = find_dtype(h->descr, &swap);
   if (dtype == BRAID_NONE) {
     return braid_fail(BRAID_UNSUPPORTED,
                       "%s: element type \"%s\" is not one of ours (float16/32/64, int8..64, "
                       "uint8..64, bool, bfloat16)",
-                      c->file, h->descr);
+                      name, h->descr);
   }
   braid_desc desc;
   if (braid_desc_init(&desc, dtype, h->rank, h->dims) != BRAID_OK) {
-    return braid_fail_prefix(BRAID_INVALID_FILE, "%s: shape", c->file);
+    return braid_fail_prefix(BRAID_INVALID_FILE, "%s: shape", name);
   }
   size_t needed = braid_desc_bytes(&desc);
   if (bytes != needed) {
     char text[96];
-    return braid_fail(BRAID_INVALID_FILE, "%s: %zu bytes of elements follow the header, %s takes %zu", c->file, bytes,
+    return braid_fail(BRAID_INVALID_FILE, "%s: %zu bytes of elements follow the header, %s takes %zu", name, bytes,
                       braid_desc_format(&desc, text, sizeof text), needed);
   }
-  braid_tensor *tensor;
-  braid_status status = braid_tensor_create(allocator, &desc, &tensor);
-  if (status != BRAID_OK) return status;
-  uint8_t *target = braid_tensor_data(tensor);
-  if (h->fortran && h->rank > 1 && needed)
-    reorder(&desc, data, target);
-  else if (needed)
-    memcpy(target, data, needed);
-  if (swap) swap_bytes(target, needed, braid_dtype_size(dtype));
-  for (size_t i = 0; dtype == BRAID_BOOL && i < needed; i++) target[i] = target[i] != 0;
-  *out = tensor;
+  BRAID_TRY(read_in_order(reader, offset, h, &desc, allocator, out));
+  if (swap) swap_bytes(braid_tensor_data(*out), needed, braid_dtype_size(dtype));
   return BRAID_OK;
+}
+
+/* `head` has `bytes` of the file's first ones, the header among them. */
+static braid_status read_array(braid_reader *reader, const uint8_t *head, size_t bytes,
+                               const braid_allocator *allocator, braid_tensor **out) {
+  const char *name = braid_reader_name(reader);
+  if (bytes < MAGIC_BYTES + 4 || memcmp(head, magic, MAGIC_BYTES) != 0) {
+    return braid_fail(BRAID_INVALID_FILE, "%s: not a .npy file: expected it to begin with \\x93NUMPY", name);
+  }
+  unsigned version = head[MAGIC_BYTES];
+  if (version < 1 || version > 3) {
+    return braid_fail(BRAID_INVALID_FILE, "%s: .npy version %u, expected 1, 2 or 3", name, version);
+  }
+  size_t at = version == 1 ? MAGIC_BYTES + 4 : MAGIC_BYTES + 6;
+  size_t length = head[8] | (size_t)head[9] << 8;
+  if (version > 1 && bytes >= at) length |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+  if (bytes < at || length > bytes - at || length > MAX_HEADER_BYTES) {
+    return braid_fail(BRAID_INVALID_FILE,
+                      "%s: the header is said to be %zu bytes, the file has %zu and the limit is %d", name, length,
+                      bytes < at ? 0 : braid_reader_bytes(reader) - at, MAX_HEADER_BYTES);
+  }
+  cursor c = {name, head, head + at, head + at + length};
+  header h = {.rank = 0};
+  BRAID_TRY(parse_header(&c, &h));
+  return read_elements(reader, at + length, &h, allocator, out);
+}
+
+static braid_status read_npy(const braid_allocator *allocator, braid_reader *reader, braid_tensor **out) {
+  enum { MOST_HEAD = MAX_HEADER_BYTES + MAGIC_BYTES + 6 };
+  *out = NULL;
+  size_t bytes = braid_reader_bytes(reader);
+  if (bytes > MOST_HEAD) bytes = MOST_HEAD;
+  uint8_t *head = braid_alloc(allocator, bytes);
+  if (!head) return BRAID_NO_MEMORY;
+  braid_status status = braid_reader_get(reader, 0, head, bytes);
+  if (status == BRAID_OK) status = read_array(reader, head, bytes, allocator, out);
+  braid_free(allocator, head);
+  return status;
 }
 
 braid_status braid_npy_parse(const braid_allocator *allocator, const char *name, const uint8_t *data, size_t bytes,
                              braid_tensor **out) {
   *out = NULL;
-  if (bytes < MAGIC_BYTES + 4 || memcmp(data, magic, MAGIC_BYTES) != 0) {
-    return braid_fail(BRAID_INVALID_FILE, "%s: not a .npy file: expected it to begin with \\x93NUMPY", name);
-  }
-  unsigned version = data[MAGIC_BYTES];
-  if (version < 1 || version > 3) {
-    return braid_fail(BRAID_INVALID_FILE, "%s: .npy version %u, expected 1, 2 or 3", name, version);
-  }
-  size_t at = version == 1 ? MAGIC_BYTES + 4 : MAGIC_BYTES + 6;
-  size_t length = data[8] | (size_t)data[9] << 8;
-  if (version > 1 && bytes >= at) length |= (size_t)data[10] << 16 | (size_t)data[11] << 24;
-  if (bytes < at || length > bytes - at || length > MAX_HEADER_BYTES) {
-    return braid_fail(BRAID_INVALID_FILE,
-                      "%s: the header is said to be %zu bytes, the file has %zu and the limit is %d", name, length,
-                      bytes < at ? 0 : bytes - at, MAX_HEADER_BYTES);
-  }
-  cursor c = {name, data, data + at, data + at + length};
-  header h = {.rank = 0};
-  braid_status status = parse_header(&c, &h);
-  if (status != BRAID_OK) return status;
-  return read_elements(&c, &h, data + at + length, bytes - at - length, allocator, out);
+  braid_reader *reader;
+  BRAID_TRY(braid_reader_wrap(allocator, name, data, bytes, &reader));
+  braid_status status = read_npy(allocator, reader, out);
+  braid_reader_close(reader);
+  return status;
 }
 
 braid_status braid_npy_load(const braid_allocator *allocator, const char *path, braid_tensor **out) {
   *out = NULL;
-  braid_file_view view;
-  braid_status status = braid_file_open(allocator, path, 0, &view);
-  if (status != BRAID_OK) return status;
-  status = braid_npy_parse(allocator, strcmp(path, "-") == 0 ? "standard input" : path, view.data, view.bytes, out);
-  braid_file_close(&view);
+  braid_reader *reader;
+  BRAID_TRY(braid_reader_open(allocator, path, 0, &reader));
+  braid_status status = read_npy(allocator, reader, out);
+  if (status == BRAID_OK) status = braid_reader_check(reader);
+  braid_reader_close(reader);
+  if (status == BRAID_OK) return BRAID_OK;
+  braid_tensor_release(*out);
+  *out = NULL;
   return status;
 }
 

@@ -1,3 +1,4 @@
+#include "damage.h"
 #include "oom.h"
 
 #include <stdio.h>
@@ -105,6 +106,24 @@ static void test_damage(void **state) {
   free(data);
 }
 
+/* What an open checkpoint holds does not change with its file. */
+static void test_files_that_change_under_an_open_checkpoint(void **state) {
+  (void)state;
+  char path[128];
+  path_in(path, "changing.braid");
+  for (damage_kind kind = 0; kind < DAMAGE_KINDS; kind++) {
+    braid_checkpoint_file *file;
+    braid_desc desc;
+    assert_int_equal(write_one(NULL, path, 42), BRAID_OK);
+    assert_int_equal(braid_checkpoint_open(NULL, path, &file), BRAID_OK);
+    damage(path, kind);
+    assert_memory_equal(braid_checkpoint_find(file, "weights", &desc), kWeights, sizeof kWeights);
+    assert_true(mark_of(file) == 42);
+    braid_checkpoint_close(file);
+    unlink(path);
+  }
+}
+
 /* A damaged newest one is passed over for the one before; pruning keeps the newest. */
 static void test_newest(void **state) {
   (void)state;
@@ -159,8 +178,12 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_damage),        cmocka_unit_test(test_newest),
-      cmocka_unit_test(test_announced),  cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_damage),
+      cmocka_unit_test(test_files_that_change_under_an_open_checkpoint),
+      cmocka_unit_test(test_newest),
+      cmocka_unit_test(test_announced),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,5 +1,6 @@
 /* CIFAR-10 and CIFAR-100, the binary versions (Krizhevsky 2009): records of one label byte (CIFAR-100: coarse, fine)
- * and 3 x 32 x 32 pixels, plane by plane. The files are mapped; a sample is read where it lies. */
+ * and 3 x 32 x 32 pixels, plane by plane. The files are read whole when the set is opened: what becomes of them later
+ * changes nothing. */
 #include "train/cifar.h"
 
 #include <string.h>

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "braid/tensor.h"
+#include "damage.h"
 #include "oom.h"
 #include "train/idx.h"
 #include "train/image.h"
@@ -223,6 +224,66 @@ static void test_idx(void **state) {
     assert_int_equal(braid_idx_parse("cut", images, bytes, &idx), BRAID_INVALID_FILE);
 }
 
+/* Every sample of an open set is what it was, whatever becomes of the files; the check is on all bytes. */
+static uint32_t checksum(braid_dataset *set) {
+  braid_dataset_info info = braid_dataset_get_info(set);
+  size_t count = (size_t)info.channels * (size_t)info.height * (size_t)info.width;
+  float *pixels = malloc(count * sizeof *pixels);
+  uLong sum = 0;
+  assert_non_null(pixels);
+  for (int64_t i = 0; i < info.samples; i++) {
+    int32_t label;
+    assert_int_equal(braid_dataset_sample(set, i, pixels, &label), BRAID_OK);
+    sum = crc32(crc32(sum, (const Bytef *)pixels, (uInt)(count * sizeof *pixels)), (const Bytef *)&label, sizeof label);
+  }
+  free(pixels);
+  return (uint32_t)sum;
+}
+
+static void put_npy(const char *name, braid_dtype dtype, int rank, const int64_t *dims) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  assert_int_equal(braid_desc_init(&desc, dtype, rank, dims), BRAID_OK);
+  assert_int_equal(braid_tensor_create(NULL, &desc, &tensor), BRAID_OK);
+  memset(braid_tensor_data(tensor), 1, braid_desc_bytes(&desc));
+  assert_int_equal(braid_npy_save(in_folder(name), tensor), BRAID_OK);
+  braid_tensor_release(tensor);
+}
+
+static void put_plain_idx(void) {
+  enum { IMAGES = 100, SIDE = 28 };
+  static uint8_t file[16 + IMAGES * SIDE * SIDE] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
+  put("changing/t10k-images-idx3-ubyte", file, sizeof file);
+  static uint8_t names[8 + IMAGES] = {0, 0, 8, 1, 0, 0, 0, IMAGES};
+  put("changing/t10k-labels-idx1-ubyte", names, sizeof names);
+}
+
+static void test_files_that_change_under_an_open_set(void **state) {
+  (void)state;
+  static const struct {
+    const char *spec, *files[2];
+  } sets[] = {
+      {"cifar10:%s/changing", {"changing/test_batch.bin"}},
+      {"idx:%s/changing", {"changing/t10k-images-idx3-ubyte", "changing/t10k-labels-idx1-ubyte"}},
+      {"npy:%s/changing/x.npy+%s/changing/y.npy", {"changing/x.npy", "changing/y.npy"}},
+  };
+  assert_int_equal(braid_make_directories(in_folder("changing")), BRAID_OK);
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
+    for (damage_kind kind = 0; kind < DAMAGE_KINDS; kind++) {
+      char spec[640];
+      put_cifar("changing/test_batch.bin", 10000, 3073);
+      put_plain_idx();
+      put_npy("changing/x.npy", BRAID_F32, 4, (int64_t[]){50, 3, 32, 32});
+      put_npy("changing/y.npy", BRAID_U8, 1, (int64_t[]){50});
+      snprintf(spec, sizeof spec, sets[i].spec, folder, folder);
+      braid_dataset *set = open_spec(spec, "test");
+      uint32_t before = checksum(set);
+      for (int f = 0; f < 2 && sets[i].files[f]; f++) damage(in_folder(sets[i].files[f]), kind);
+      assert_int_equal(checksum(set), before);
+      braid_dataset_close(set);
+    }
+}
+
 static void write_png(const char *name, int height, int width, const uint8_t *rgb) {
   png_image image = {
       .version = PNG_IMAGE_VERSION, .width = (unsigned)width, .height = (unsigned)height, .format = PNG_FORMAT_RGB};
@@ -249,7 +310,14 @@ static void test_folder(void **state) {
   for (int i = 0; i < 12; i++) assert_true(pixels[(i % 3) * 4 + i / 3] == rgb[i]);
   assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK);
   assert_int_equal(label, 1);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_OK); /* again, and it is the same */
+  rgb[0] = 7;
+  write_png("pictures/test/bee/1.PNG", 1, 4, rgb);
+  assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_IO);
+  assert_non_null(strstr(braid_error_detail(), "1.PNG: changed since it was first read"));
+  braid_dataset_close(set);
   put("pictures/test/bee/1.PNG", "\x89PNG\r\n\x1a\nbroken", 14);
+  set = open_spec(spec, "test");
   assert_int_equal(braid_dataset_sample(set, 1, pixels, &label), BRAID_INVALID_FILE);
   assert_non_null(strstr(braid_error_detail(), "1.PNG"));
   braid_dataset_close(set);
@@ -433,10 +501,18 @@ static int remove_folder(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_spec),           cmocka_unit_test(test_glyphs),        cmocka_unit_test(test_cifar),
-      cmocka_unit_test(test_cifar100),       cmocka_unit_test(test_idx),           cmocka_unit_test(test_folder),
-      cmocka_unit_test(test_folder_classes), cmocka_unit_test(test_jpeg),          cmocka_unit_test(test_resize),
-      cmocka_unit_test(test_real_data),      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_spec),
+      cmocka_unit_test(test_glyphs),
+      cmocka_unit_test(test_cifar),
+      cmocka_unit_test(test_cifar100),
+      cmocka_unit_test(test_idx),
+      cmocka_unit_test(test_folder),
+      cmocka_unit_test(test_files_that_change_under_an_open_set),
+      cmocka_unit_test(test_folder_classes),
+      cmocka_unit_test(test_jpeg),
+      cmocka_unit_test(test_resize),
+      cmocka_unit_test(test_real_data),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

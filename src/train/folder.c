@@ -1,13 +1,16 @@
 /* A folder per class of JPEG and PNG files: in PATH/train and PATH/test, or in PATH alone, where every tenth picture of
  * a class is for testing. Labels count the folders of PATH/train (of PATH) in the order of their names, also where a
- * folder is empty: both splits agree on them. Pictures are decoded when they are read, and take the size of SPEC or
- * that of the first one. */
+ * folder is empty: both splits agree on them. Pictures are read and decoded each time they are wanted, and take the
+ * size of SPEC or that of the first one; one whose bytes are not those of the first time is refused. */
 #include <dirent.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+
+#include <zlib.h>
 
 #include "base/arena.h"
 #include "base/file.h"
@@ -21,6 +24,7 @@ enum { kTestEvery = 10 };
 typedef struct picture {
   const char *path;
   int32_t label;
+  _Atomic uint64_t seen; /* length and checksum of its bytes when they were first read; 0: not yet */
 } picture;
 
 typedef struct folder {
@@ -68,7 +72,10 @@ static braid_status add_picture(folder *f, const char *path, size_t label) {
   picture *grown = braid_grow(f->allocator, f->pictures, f->picture_count, &f->picture_capacity, sizeof *f->pictures);
   if (!path || !grown) return BRAID_NO_MEMORY;
   f->pictures = grown;
-  f->pictures[f->picture_count++] = (picture){path, (int32_t)label};
+  picture *p = &f->pictures[f->picture_count++];
+  p->path = path;
+  p->label = (int32_t)label;
+  atomic_init(&p->seen, 0);
   return BRAID_OK;
 }
 
@@ -164,10 +171,18 @@ static braid_status list_samples(folder *f, const braid_spec *spec) {
   return braid_fail(BRAID_INVALID_FILE, "%s: a folder per class with JPEG or PNG files is expected", samples);
 }
 
-static braid_status decode(const folder *f, const char *path, braid_image *image) {
+/* Several threads may read one picture for the first time. */
+static braid_status check_same(picture *p, const braid_file_view *view) {
+  uint64_t now = (uint64_t)view->bytes << 32 | (uint32_t)crc32_z(0, view->data, view->bytes), then = 0;
+  if (atomic_compare_exchange_strong(&p->seen, &then, now) || then == now) return BRAID_OK;
+  return braid_fail(BRAID_IO, "%s: changed since it was first read", p->path);
+}
+
+static braid_status decode(const folder *f, picture *p, braid_image *image) {
   braid_file_view view;
-  BRAID_TRY(braid_file_open(f->allocator, path, 0, &view));
-  braid_status status = braid_image_decode(f->allocator, path, view.data, view.bytes, image);
+  BRAID_TRY(braid_file_open(f->allocator, p->path, 0, &view));
+  braid_status status = check_same(p, &view);
+  if (status == BRAID_OK) status = braid_image_decode(f->allocator, p->path, view.data, view.bytes, image);
   braid_file_close(&view);
   return status;
 }
@@ -181,9 +196,9 @@ static void to_planes(const braid_image *image, float *planes) {
 /* Pictures of a folder differ in size and channels: each is made to fit here. */
 static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
   const folder *f = self;
-  const picture *p = &f->pictures[index];
+  picture *p = &f->pictures[index];
   braid_image image;
-  BRAID_TRY(decode(f, p->path, &image));
+  BRAID_TRY(decode(f, p, &image));
   size_t plane = (size_t)image.height * (size_t)image.width;
   size_t floats = plane * 3;
   float *room = braid_zalloc_array(
@@ -222,7 +237,8 @@ static braid_status open_folder(folder *f, const braid_spec *spec) {
   if (f->height) return BRAID_OK;
   braid_file_view view;
   BRAID_TRY(braid_file_open(f->allocator, f->pictures[0].path, 0, &view));
-  braid_status status = braid_image_size(f->pictures[0].path, view.data, view.bytes, &f->height, &f->width);
+  braid_status status = check_same(&f->pictures[0], &view);
+  if (status == BRAID_OK) status = braid_image_size(f->pictures[0].path, view.data, view.bytes, &f->height, &f->width);
   braid_file_close(&view);
   return status;
 }

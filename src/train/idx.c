@@ -101,6 +101,7 @@ static braid_status open_idx(const braid_allocator *allocator, const char *folde
   size_t bytes = out->view.bytes;
   if (packed) {
     BRAID_TRY(gunzip(allocator, path, &out->view, &out->unpacked, &bytes));
+    braid_file_close(&out->view);
     data = out->unpacked;
   }
   return braid_idx_parse(path, data, bytes, &out->content);
