@@ -24,9 +24,10 @@ demo: deps
 	@$(MAKE) --no-print-directory all
 	@examples/demo.sh $(BUILD) $(DEMO)
 
-test: deps
+test:
+	@ci/deps.sh tests
 	@$(MAKE) --no-print-directory all
-	@ctest --test-dir $(BUILD) $(CTEST_FLAGS)
+	@ci/test.sh $(BUILD) $(CTEST_FLAGS)
 
 # The speed of the library beside its peers, in one run.
 bench: deps

@@ -6,4 +6,4 @@ CC=clang cmake --preset asan -B build-ci-asan -DBRAID_TEST_CACHE="${BRAID_BUILD:
 cmake --build build-ci-asan
 # Leaks that libomp and oneDNN keep until the process ends are not ours.
 export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
-ctest --test-dir build-ci-asan --output-on-failure
+ci/test.sh build-ci-asan --output-on-failure

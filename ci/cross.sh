@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 for target in aarch64 riscv64; do
   cmake --preset "$target" -B "build-ci-$target"
   cmake --build "build-ci-$target"
-  ctest --test-dir "build-ci-$target" --output-on-failure -j "$(nproc)"
+  ci/test.sh "build-ci-$target" --output-on-failure -j "$(nproc)"
 done

@@ -10,4 +10,4 @@ tests=$(find src/base src/device src/backend src/runtime src/train tests -name '
 # shellcheck disable=SC2086
 cmake --build build-ci-tsan --target $tests
 export OMP_NUM_THREADS=1 TSAN_OPTIONS="halt_on_error=1 allocator_may_return_null=1 suppressions=$PWD/ci/tsan.supp"
-ctest --test-dir build-ci-tsan --output-on-failure -R "^($(echo "$tests" | paste -sd '|'))\$"
+ci/test.sh build-ci-tsan --output-on-failure -R "^($(echo "$tests" | paste -sd '|'))\$"

@@ -21,6 +21,8 @@
 
 #include <cmocka.h>
 
+#include "skip.h"
+
 #define GLYPHS BRAID_MODELS "/glyphs.cfg"
 #define PICTURE BRAID_PICTURES "/heart.png"
 
@@ -359,10 +361,7 @@ static void test_json(void **state) {
 static void test_full_disk(void **state) {
   (void)state;
   struct stat about;
-  if (stat("/dev/full", &about) != 0 || !S_ISCHR(about.st_mode)) {
-    print_message("skipped: there is no /dev/full\n");
-    skip();
-  }
+  if (stat("/dev/full", &about) != 0 || !S_ISCHR(about.st_mode)) skip_test("system", "there is no /dev/full");
   expect_failure("inspect " GLYPHS " --svg /dev/full", 1, "/dev/full");
   expect_failure("bench " GLYPHS " --runs 2 --trace /dev/full", 1, "/dev/full");
   expect_failure("run " GLYPHS " --input " PICTURE " --output /dev/full", 1, "/dev/full");
@@ -382,10 +381,7 @@ static void test_terminal(void **state) {
   (void)state;
   int terminal;
   pid_t child = forkpty(&terminal, NULL, NULL, NULL);
-  if (child < 0) {
-    print_message("skipped: no terminal can be made here: %s\n", strerror(errno));
-    skip();
-  }
+  if (child < 0) skip_test("system", "no terminal can be made here: %s", strerror(errno));
   if (child == 0) {
     execl(BRAID_COMMAND, "braid", "bench", GLYPHS, "--runs", "1000000", (char *)NULL);
     _exit(127);
@@ -527,5 +523,5 @@ int main(void) {
       cmocka_unit_test(test_terminal), cmocka_unit_test(test_interrupted), cmocka_unit_test(test_killed),
       cmocka_unit_test(test_resume),   cmocka_unit_test(test_not_finite),
   };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return skip_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -19,6 +19,7 @@
 #include "backend/opencl/recipe.h"
 #include "base/philox.h"
 #include "graph/graph.h"
+#include "skip.h"
 
 enum { CHECK_SEED = 20111, CHECK_GUARD = 512, CHECK_OPERANDS = 16, CHECK_PATTERN = 0xff };
 
@@ -114,10 +115,7 @@ static inline void check_read(void *buffer, void *host, size_t bytes) {
 /* --- building a node -----------------------------------------------------------------------------------------------
  */
 static inline void check_begin(check *c) {
-  if (!check_on.device) {
-    print_message("skipped: there is no OpenCL device\n");
-    skip();
-  }
+  if (!check_on.device) skip_test("opencl", "there is no OpenCL device");
   *c = (check){0};
   CHECK_OK(braid_graph_create(NULL, "check", &c->graph));
 }

@@ -11,27 +11,27 @@
 #include <cmocka.h>
 
 #include "braid/braid.h"
+#include "skip.h"
 
 static void check(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
 }
 
-/* NULL, said in one line, if the file is not there. */
+/* The test is skipped if the file is not there. */
 static const char *model_path(const char *name) {
   static char path[512];
   const char *data = getenv("BRAID_DATA");
   snprintf(path, sizeof path, "%s/models/%s", data ? data : "", name);
   FILE *file = data ? fopen(path, "rb") : NULL;
-  if (!file) print_message("[   skip   ] no BRAID_DATA/models/%s\n", name);
-  if (file) fclose(file);
-  return file ? path : NULL;
+  if (!file) skip_test("data", "there is no BRAID_DATA/models/%s", name);
+  fclose(file);
+  return path;
 }
 
 /* Voice activity: convolutions, an LSTM, and nested If nodes that shapes decide. */
 static void test_silero(void **state) {
   (void)state;
   const char *path = model_path("silero-vad/silero_vad_16k_op15.onnx");
-  if (!path) return;
   braid_graph *graph;
   braid_session *session;
   check(braid_model_load(NULL, path, NULL, &graph));
@@ -55,10 +55,8 @@ static void test_yolo_fastest(void **state) {
   (void)state;
   char weights[512];
   const char *path = model_path("yolo-fastest/yolo-fastest-1.1.weights");
-  if (!path) return;
   snprintf(weights, sizeof weights, "%s", path);
   path = model_path("yolo-fastest/yolo-fastest-1.1.cfg");
-  if (!path) return;
   braid_graph *graph;
   braid_session *session;
   check(braid_model_load(NULL, path, &(braid_model_options){.weights = weights}, &graph));
@@ -85,5 +83,5 @@ static void test_yolo_fastest(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_silero), cmocka_unit_test(test_yolo_fastest)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }

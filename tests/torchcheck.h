@@ -1,7 +1,7 @@
 /* Results and gradients against PyTorch, in double, where BRAID_PYTHON names a Python that has it. For tests only.
  *
  *   torchcheck t;
- *   if (!torchcheck_open(&t)) return;          says in one line that it was skipped
+ *   torchcheck_open(&t);                       skips the test where there is none
  *   gradcheck g; ... build a graph ...
  *   torchcheck_case(&t, &g, &y, 1, "(F.relu(x0),)");
  *   torchcheck_close(&t);                      runs tests/oracle/torch_check.py over all cases
@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gradcheck.h"
+#include "skip.h"
 
 typedef struct torchcheck {
   const char *python;
@@ -25,19 +26,15 @@ typedef struct torchcheck {
   size_t number;
 } torchcheck;
 
-static inline bool torchcheck_open(torchcheck *t) {
+static inline void torchcheck_open(torchcheck *t) {
   char text[1024];
   *t = (torchcheck){.python = getenv("BRAID_PYTHON"), .folder = "/tmp/braid-torch-XXXXXX"};
   snprintf(text, sizeof text, "'%s' -c 'import torch' 2>/dev/null", t->python ? t->python : "");
-  if (!t->python || !*t->python || system(text) != 0) {
-    print_message("[   skip   ] no BRAID_PYTHON with torch\n");
-    return false;
-  }
+  if (!t->python || !*t->python || system(text) != 0) skip_test("peers", "BRAID_PYTHON names no Python with torch");
   assert_non_null(mkdtemp(t->folder));
   snprintf(text, sizeof text, "%s/cases.txt", t->folder);
   t->list = fopen(text, "w");
   assert_non_null(t->list);
-  return true;
 }
 
 static inline void torchcheck_save(const torchcheck *t, const gradcheck *g, const char *what, size_t index,

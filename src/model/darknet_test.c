@@ -8,6 +8,7 @@
 #include "braid/model.h"
 #include "model/darknet.h"
 #include "oom.h"
+#include "skip.h"
 
 static braid_status import(const char *text, braid_graph **out) {
   return braid_darknet_import(NULL, "net.cfg", text, strlen(text), NULL, 7, out);
@@ -201,10 +202,7 @@ static void test_darknets_own_networks(void **state) {
   const char *data = getenv("BRAID_DATA");
   snprintf(folder, sizeof folder, "%s/models/darknet/cfg", data ? data : "");
   size_t unsupported = 0, read = data ? import_folder(folder, &unsupported) : 0;
-  if (!read) {
-    print_message("[   skip   ] no BRAID_DATA/models/darknet/cfg\n");
-    return;
-  }
+  if (!read) skip_test("data", "there is no BRAID_DATA/models/darknet/cfg");
   print_message("[   note   ] %zu networks, %zu of them not supported\n", read, unsupported);
   assert_true(unsupported <= 3);
 }
@@ -216,10 +214,7 @@ static void test_yolo_fastest(void **state) {
   snprintf(cfg, sizeof cfg, "%s/models/yolo-fastest/yolo-fastest-1.1.cfg", data ? data : "");
   snprintf(weights, sizeof weights, "%s/models/yolo-fastest/yolo-fastest-1.1.weights", data ? data : "");
   FILE *there = data ? fopen(cfg, "r") : NULL;
-  if (!there) {
-    print_message("[   skip   ] no BRAID_DATA/models/yolo-fastest\n");
-    return;
-  }
+  if (!there) skip_test("data", "there is no BRAID_DATA/models/yolo-fastest");
   fclose(there);
   braid_graph *graph;
   if (braid_model_load(NULL, cfg, &(braid_model_options){.weights = weights}, &graph) != BRAID_OK)
@@ -252,5 +247,5 @@ int main(void) {
       cmocka_unit_test(test_yolo_fastest),
       cmocka_unit_test(test_out_of_memory),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }

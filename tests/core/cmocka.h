@@ -74,7 +74,8 @@ static inline int core_run_tests(const struct CMUnitTest *tests, size_t count, c
   if (teardown && teardown(&group) != 0) return -1;
   return failed;
 }
-#define cmocka_run_group_tests(tests, setup, teardown)                                                                 \
+#define cmocka_run_group_tests_name(name, tests, setup, teardown)                                                      \
   core_run_tests(tests, sizeof(tests) / sizeof *(tests), setup, teardown)
+#define cmocka_run_group_tests(tests, setup, teardown) cmocka_run_group_tests_name(#tests, tests, setup, teardown)
 
 #endif

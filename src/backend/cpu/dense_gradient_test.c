@@ -162,7 +162,7 @@ static void losses_as_pytorch(void **state) {
   };
   static const int64_t kScores[] = {6, 5, 4, 3}, kLabels[] = {6, 4, 3};
   torchcheck t;
-  if (!torchcheck_open(&t)) return;
+  torchcheck_open(&t);
   for (size_t i = 0; i < COUNT(kCases); i++) {
     gradcheck g;
     braid_value_id ids[3], loss = 0;
@@ -205,5 +205,5 @@ int main(void) {
       cmocka_unit_test(class_losses), cmocka_unit_test(squared_error), cmocka_unit_test(losses_as_pytorch),
       cmocka_unit_test(wrong_label),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -292,7 +292,7 @@ static void test_differences(void **state) {
 static void test_torch(void **state) {
   (void)state;
   torchcheck t;
-  if (!torchcheck_open(&t)) return;
+  torchcheck_open(&t);
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     if (!kCases[i].expression) continue;
     gradcheck g;
@@ -305,5 +305,5 @@ static void test_torch(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_torch)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "backend/opencl/test_node.h"
 #include "base/philox.h"
 #include "oom.h"
+#include "skip.h"
 
 static const uint64_t kSeed = 11;
 static uint64_t drawn;
@@ -80,10 +81,7 @@ static void test_layouts(void **state) {
   static const braid_dtype kTypes[] = {BRAID_U8, BRAID_F16, BRAID_F32, BRAID_I64};
   braid_registry *registry;
   test_node node;
-  if (!braid_cl_count()) {
-    print_message("skipped: there is no OpenCL device\n");
-    skip();
-  }
+  if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
   print_message("seed %llu\n", (unsigned long long)kSeed);
   assert_int_equal(braid_registry_create(NULL, &registry), BRAID_OK);
   if (test_node_open(&node, registry, "opencl0:memory=separate", "Relu", 1 << 18) != BRAID_OK)
@@ -106,5 +104,5 @@ static void test_layouts(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "backend/opencl/memory.h"
 #include "backend/opencl/test_node.h"
 #include "oom.h"
+#include "skip.h"
 
 enum { kCount = 64 };
 static braid_registry *registry;
@@ -100,10 +101,7 @@ static cl_int CL_API_CALL change_status(cl_event event, cl_int when, on_event *c
 
 /* Puts the table before the driver's for the device's calls; the queue is made anew, because it keeps the table. */
 static void open_fronted(test_node *node, const char *spec) {
-  if (!braid_cl_count()) {
-    print_message("skipped: there is no OpenCL device\n");
-    skip();
-  }
+  if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
   if (test_node_open(node, registry, spec, "Relu", kCount) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
   braid_cl_device *device = node->self;
   real = braid_cl_load();
@@ -319,5 +317,5 @@ int main(void) {
       cmocka_unit_test(test_enqueueing), cmocka_unit_test(test_arguments), cmocka_unit_test(test_creating),
       cmocka_unit_test(test_callbacks),  cmocka_unit_test(test_crash),     cmocka_unit_test(test_parts),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return skip_run_group_tests(tests, set_up, tear_down);
 }

@@ -6,15 +6,13 @@
 #include "backend/opencl/test_node.h"
 #include "base/philox.h"
 #include "oom.h"
+#include "skip.h"
 
 static braid_registry *registry;
 static const uint64_t kSeed = 7;
 
 static void open_node(test_node *node, const char *spec, const char *op, int64_t count) {
-  if (!braid_cl_count()) {
-    print_message("skipped: there is no OpenCL device\n");
-    skip();
-  }
+  if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
   if (test_node_open(node, registry, spec, op, count) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
 }
 
@@ -103,9 +101,8 @@ static void test_beside_arena(void **state) {
   open_node(&node, "opencl0:memory=separate", "Relu", 16);
   const braid_cl_context *shared = ((braid_cl_device *)node.self)->shared;
   if (!shared->pool) {
-    print_message("skipped: the device gave no arena\n");
     test_node_close(&node);
-    skip();
+    skip_test("device", "opencl0 gave no arena");
   }
   size_t large = braid_pool_get_stats(shared->pool).bytes + 1;
   piece of = {.bytes = 100};
@@ -173,9 +170,8 @@ static void test_host_operands(void **state) {
   static _Alignas(64) float x[kCount], y[kCount];
   open_node(&node, "opencl0", "Relu", kCount);
   if (braid_device_get_info(node.device)->memory != BRAID_MEMORY_UNIFIED) {
-    print_message("skipped: opencl0 has memory of its own\n");
     test_node_close(&node);
-    skip();
+    skip_test("device", "opencl0 has memory of its own");
   }
   braid_binding own = node.bindings[0];
   float *mapped = node.backend->buffer_map(node.self, node.buffers[0]);
@@ -209,9 +205,8 @@ static void test_larger_than_an_object(void **state) {
   void *large = NULL;
   if (!unified || bytes > shared->memory_bytes ||
       node.backend->buffer_create(node.self, bytes, &large) == BRAID_NO_MEMORY) {
-    print_message("skipped: opencl0 has no such memory\n");
     test_node_close(&node);
-    skip();
+    skip_test("device", "opencl0 has no such memory");
   }
   fill(x, 1);
   node.bindings[0] = (braid_binding){.buffer = large, .offset = bytes - 4096, .bytes = sizeof x};
@@ -246,8 +241,7 @@ static void test_nothing_is_allocated(void **state) {
   ok(braid_registry_create(&counting.allocator, &own));
   if (!braid_cl_count()) {
     braid_registry_destroy(own);
-    print_message("skipped: there is no OpenCL device\n");
-    skip();
+    skip_test("opencl", "there is no OpenCL device");
   }
   ok(test_node_open(&node, own, "opencl0:memory=separate", "Relu", kCount));
   const braid_cl_context *shared = ((braid_cl_device *)node.self)->shared;
@@ -297,5 +291,5 @@ int main(void) {
       cmocka_unit_test(test_larger_than_an_object),
       cmocka_unit_test(test_nothing_is_allocated),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return skip_run_group_tests(tests, set_up, tear_down);
 }

@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/thread.h"
 #include "oom.h"
+#include "skip.h"
 
 enum {
   kDevices = 2,
@@ -128,10 +129,7 @@ static void check_task(load *own, int i) {
 
 static void run_load(const char *options) {
   static load own;
-  if (!braid_cl_count()) {
-    print_message("skipped: there is no OpenCL device\n");
-    skip();
-  }
+  if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
   print_message("seed %llu\n", (unsigned long long)kSeed);
   own = (load){.registry = NULL};
   open_load(&own, options);
@@ -183,5 +181,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory_of_its_own),
                                      cmocka_unit_test(test_memory_of_the_host), cmocka_unit_test(test_deadline),
                                      cmocka_unit_test(test_as_a_card)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "backend/opencl/test_node.h"
 #include "base/file.h"
 #include "oom.h"
+#include "skip.h"
 
 static braid_registry *registry;
 
@@ -18,9 +19,7 @@ static void report(void *context, const char *name, bool passed, const char *det
 }
 
 static void need_device(void) {
-  if (braid_cl_count()) return;
-  print_message("skipped: there is no OpenCL device\n");
-  skip();
+  if (!braid_cl_count()) skip_test("opencl", "there is no OpenCL device");
 }
 
 /* Opens a device or, where there is no OpenCL, skips the test. */
@@ -355,5 +354,5 @@ int main(void) {
       cmocka_unit_test(test_cache_entries),     cmocka_unit_test(test_bitstream),
       cmocka_unit_test(test_build_failure),     cmocka_unit_test(test_out_of_memory),
   };
-  return cmocka_run_group_tests(tests, set_up, tear_down);
+  return skip_run_group_tests(tests, set_up, tear_down);
 }
