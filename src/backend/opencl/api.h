@@ -32,6 +32,7 @@
   X(ReleaseKernel)                                                                                                     \
   X(SetKernelArg)                                                                                                      \
   X(GetKernelInfo)                                                                                                     \
+  X(GetKernelArgInfo)                                                                                                  \
   X(GetKernelWorkGroupInfo)                                                                                            \
   X(RetainEvent)                                                                                                       \
   X(ReleaseEvent)                                                                                                      \

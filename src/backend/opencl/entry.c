@@ -39,7 +39,7 @@ bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_node_desc *no
 
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
-enum { kStaged = 16 };
+enum { kStaged = 16, kWorkspaces = 16 };
 
 /* An operand as the kernel wants it: a piece of the workspace. */
 typedef struct staged {
@@ -50,12 +50,21 @@ typedef struct staged {
   braid_cl_piece piece;
 } staged;
 
+/* A piece of the workspace that launches share by its name; as large as the largest that they ask for. */
+typedef struct shared_piece {
+  const char *name;
+  int64_t bytes;
+  braid_cl_piece piece;
+} shared_piece;
+
 typedef struct planning {
   const braid_cl_entry *entry;
   const braid_node_desc *node;
   braid_cl_planner planner;
   staged staged[kStaged];
   size_t staged_count;
+  shared_piece shared[kWorkspaces];
+  size_t shared_count;
 } planning;
 
 static const braid_operand *operand_of(const planning *p, const braid_cl_entry_argument *a) {
@@ -138,6 +147,28 @@ static void move(planning *p, const staged *s) {
                        braid_dtype_size(desc->dtype));
 }
 
+/* --- workspace ------------------------------------------------------------------------------------------------------
+ */
+static shared_piece *find_shared(planning *p, const braid_cl_entry_argument *a) {
+  for (size_t i = 0; i < p->shared_count; i++)
+    if (strcmp(p->shared[i].name, braid_cl_workspace_name(a)) == 0) return &p->shared[i];
+  return NULL;
+}
+
+static braid_status size_shared(planning *p, const braid_cl_entry_argument *a) {
+  int64_t bytes;
+  BRAID_TRY(evaluate(p, a->workspace, 1, INT64_MAX / 2, &bytes));
+  shared_piece *shared = find_shared(p, a);
+  if (!shared) {
+    if (p->shared_count == kWorkspaces)
+      return braid_fail(BRAID_OUT_OF_RANGE, "more than %d names of workspace", kWorkspaces);
+    shared = &p->shared[p->shared_count++];
+    *shared = (shared_piece){.name = braid_cl_workspace_name(a)};
+  }
+  if (bytes > shared->bytes) shared->bytes = bytes;
+  return BRAID_OK;
+}
+
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
 /* A number, or attr(NAME, NUMBER). */
@@ -157,6 +188,7 @@ static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
     const staged *s;
     BRAID_TRY(stage(p, a, &s));
     braid_cl_workspace(&p->planner, s->piece);
+    braid_cl_element(&p->planner, operand_of(p, a)->desc.dtype);
     return BRAID_OK;
   }
   if (!operand_of(p, a))
@@ -167,6 +199,7 @@ static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
     braid_cl_input(&p->planner, (size_t)*a->in);
   else
     braid_cl_output(&p->planner, (size_t)*a->out);
+  braid_cl_element(&p->planner, operand_of(p, a)->desc.dtype);
   return BRAID_OK;
 }
 
@@ -187,10 +220,16 @@ static braid_status add_argument(planning *p, const braid_cl_entry_argument *a) 
     BRAID_TRY(evaluate(p, a->local, 1, INT32_MAX, &value));
     braid_cl_local(&p->planner, (size_t)value);
   } else {
-    BRAID_TRY(evaluate(p, a->workspace, 1, INT64_MAX / 2, &value));
-    braid_cl_workspace(&p->planner, braid_cl_reserve(&p->planner, value, 1, 1));
+    braid_cl_workspace(&p->planner, find_shared(p, a)->piece);
   }
   return BRAID_OK;
+}
+
+/* No work-items are right where there is nothing to write, and a mistake elsewhere. */
+static int64_t least_items(const braid_node_desc *node) {
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i].present && braid_desc_count(&node->outputs[i].desc)) return 1;
+  return 0;
 }
 
 static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
@@ -205,7 +244,7 @@ static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
   size_t global[3] = {1, 1, 1}, local[3] = {0, 0, 0};
   for (unsigned i = 0; i < from->global_count; i++) {
     int64_t value;
-    BRAID_TRY(evaluate(p, from->global[i], 0, INT64_MAX / 2, &value));
+    BRAID_TRY(evaluate(p, from->global[i], least_items(p->node), INT64_MAX / 2, &value));
     global[i] = (size_t)value;
     if (!from->local_count) continue;
     BRAID_TRY(evaluate(p, from->local[i], 1, INT32_MAX, &value));
@@ -215,15 +254,20 @@ static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
   return BRAID_OK;
 }
 
-/* Workspace pieces are known once the launches are; copies in must stand before them. */
-static braid_status stage_all(planning *p) {
+/* All pieces of the workspace, before any launch is written: copies in stand before the launches, and what launches
+ * share is as large as the largest asks. */
+static braid_status reserve_all(planning *p) {
   for (unsigned i = 0; i < p->entry->launches_count; i++) {
     const braid_cl_entry_launch *launch = &p->entry->launches[i];
     for (unsigned k = 0; k < launch->arguments_count; k++) {
+      const braid_cl_entry_argument *a = &launch->arguments[k];
       const staged *ignored;
-      if (is_staged(&launch->arguments[k])) BRAID_TRY(stage(p, &launch->arguments[k], &ignored));
+      braid_status status = is_staged(a) ? stage(p, a, &ignored) : a->workspace ? size_shared(p, a) : BRAID_OK;
+      if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", launch->function, k);
     }
   }
+  for (size_t i = 0; i < p->shared_count; i++)
+    p->shared[i].piece = braid_cl_reserve(&p->planner, p->shared[i].bytes, 1, 1);
   return BRAID_OK;
 }
 
@@ -231,7 +275,7 @@ braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_cl_tra
                                  const braid_node_desc *node, braid_cl_recipe *recipe) {
   planning p = {.entry = entry, .node = node};
   braid_cl_plan(&p.planner, traits, node, recipe);
-  BRAID_TRY(stage_all(&p));
+  BRAID_TRY(reserve_all(&p));
   for (size_t i = 0; i < p.staged_count; i++)
     if (p.staged[i].input) move(&p, &p.staged[i]);
   for (unsigned i = 0; i < entry->launches_count; i++) BRAID_TRY(add_launch(&p, &entry->launches[i]));

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/opencl/arguments.h"
 #include "backend/opencl/manifest.h"
 #include "backend/opencl/memory.h"
 #include "backend/opencl/program.h"
+#include "base/try.h"
 
 /* Memory that arguments point at: an operand, or a piece of the workspace. */
 typedef struct memory_ref {
@@ -82,59 +84,51 @@ static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint
   return CL_INVALID_ARG_VALUE;
 }
 
-/* A recipe that its kernel or the device does not take is a mistake of the family, or the manifest's: better named than
- * left to the driver's code for it. */
-static braid_status check_launch(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
-  const braid_cl_api *cl = device->cl;
-  cl_uint takes = 0;
-  size_t most = 0, group = 1;
-  (void)cl->GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof takes, &takes, NULL);
-  (void)cl->GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);
-  braid_status mistake = launch->module ? BRAID_INVALID_FILE : BRAID_INTERNAL;
-  if (takes != launch->argument_count)
-    return braid_fail(mistake, "%s takes %u arguments, the recipe has %zu", launch->function, takes,
-                      launch->argument_count);
-  for (uint32_t i = 0; launch->local[0] && i < launch->dimensions; i++) {
-    group *= launch->local[i];
-    if (!launch->local[i] || launch->global[i] % launch->local[i])
-      return braid_fail(mistake, "%s: %zu work-items of dimension %u are no whole groups of %zu", launch->function,
-                        launch->global[i], i, launch->local[i]);
-  }
-  if (launch->local[0] && most && group > most)
-    return braid_fail(BRAID_UNSUPPORTED, "%s: groups of %zu work-items, the device takes %zu", launch->function, group,
-                      most);
-  return BRAID_OK;
+/* No kernel of that name, or the driver's reason. */
+static braid_status create_failure(const braid_cl_device *device, const braid_cl_launch *launch, cl_program program,
+                                   cl_int code) {
+  char *names = code == CL_INVALID_KERNEL_NAME ? braid_cl_program_kernels(device, program) : NULL;
+  if (names)
+    (void)braid_fail(BRAID_NOT_FOUND, "%s: there is no kernel %s in it, only \"%.200s\"", launch->source,
+                     launch->function, names);
+  else
+    (void)braid_fail_prefix(braid_cl_fail(code, launch->function), "%s", launch->source);
+  braid_free(NULL, names);
+  return BRAID_NOT_FOUND;
 }
 
-static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_launch *launch) {
-  cl_program program;
-  braid_status status = braid_cl_program_get(device, launch, &program);
-  if (status != BRAID_OK) return status;
-  cl_int code;
-  cl_kernel kernel = own->cl->CreateKernel(program, launch->function, &code);
-  if (!kernel) {
-    (void)braid_cl_fail(code, launch->function);
-    return braid_fail_prefix(BRAID_NOT_FOUND, "%s", launch->source);
-  }
-  uint32_t number = (uint32_t)own->launch_count++;
-  own_launch *ours = &own->launches[number];
-  *ours = (own_launch){.kernel = kernel, .dimensions = launch->dimensions, .has_local = launch->local[0] != 0};
-  memcpy(ours->global, launch->global, sizeof ours->global);
-  memcpy(ours->local, launch->local, sizeof ours->local);
-  status = check_launch(device, launch, kernel);
-  for (cl_uint i = 0; status == BRAID_OK && i < launch->argument_count; i++) {
+/* Numbers are set once; memory is remembered and set when a task brings it. */
+static braid_status set_arguments(braid_cl_prepared *own, const braid_cl_launch *launch, uint32_t number,
+                                  cl_kernel kernel) {
+  for (cl_uint i = 0; i < launch->argument_count; i++) {
     const braid_cl_argument *argument = &launch->arguments[i];
     if (is_memory(argument)) {
       own->arguments[own->argument_count++] = (memory_argument){number, i, ref_of(own, argument)};
       continue;
     }
-    code = set_scalar(own, kernel, i, argument);
+    cl_int code = set_scalar(own, kernel, i, argument);
     if (code == CL_SUCCESS) continue;
     char what[96];
     snprintf(what, sizeof what, "argument %u of %.60s", i, launch->function);
-    status = braid_cl_fail(code, what);
+    return braid_cl_fail(code, what);
   }
-  return status;
+  return BRAID_OK;
+}
+
+static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_launch *launch) {
+  cl_program program;
+  BRAID_TRY(braid_cl_program_get(device, launch, &program));
+  cl_int code;
+  cl_kernel kernel = own->cl->CreateKernel(program, launch->function, &code);
+  if (!kernel) return create_failure(device, launch, program, code);
+  uint32_t number = (uint32_t)own->launch_count++;
+  own_launch *ours = &own->launches[number];
+  *ours = (own_launch){.kernel = kernel, .dimensions = launch->dimensions, .has_local = launch->local[0] != 0};
+  memcpy(ours->global, launch->global, sizeof ours->global);
+  memcpy(ours->local, launch->local, sizeof ours->local);
+  BRAID_TRY(braid_cl_arguments_check(device, launch, kernel));
+  BRAID_TRY(set_arguments(own, launch, number, kernel));
+  return braid_cl_sizes_check(device, launch, kernel);
 }
 
 static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_recipe *recipe) {

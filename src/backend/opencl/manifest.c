@@ -30,6 +30,7 @@ static const cyaml_schema_field_t kArgumentFields[] = {
     OPTIONAL_TEXT("float", braid_cl_entry_argument, real),
     OPTIONAL_TEXT("local", braid_cl_entry_argument, local),
     OPTIONAL_TEXT("workspace", braid_cl_entry_argument, workspace),
+    OPTIONAL_TEXT("name", braid_cl_entry_argument, name),
     CYAML_FIELD_SEQUENCE("order", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry_argument, order, &kAxis, 1,
                          BRAID_CL_ENTRY_AXES),
     OPTIONAL_TEXTS("shape", braid_cl_entry_argument, shape, BRAID_CL_ENTRY_AXES),
@@ -102,14 +103,29 @@ static braid_status check_argument(const braid_cl_entry_argument *a) {
   if (kinds != 1)
     return braid_fail(BRAID_INVALID_FILE,
                       "expected one of in, out, int, long, float, local and workspace, there are %d", kinds);
+  if (a->name && !a->workspace) return braid_fail(BRAID_INVALID_FILE, "name belongs to workspace");
   if (a->in || a->out) return check_operand(a);
   if (a->order_count || a->shape_count) return braid_fail(BRAID_INVALID_FILE, "order and shape belong to in and out");
+  return BRAID_OK;
+}
+
+/* Two arguments that point at the same bytes are rarely meant. */
+static braid_status check_names(const braid_cl_entry_launch *launch, unsigned index) {
+  const braid_cl_entry_argument *a = &launch->arguments[index];
+  for (unsigned i = 0; a->workspace && i < index; i++) {
+    const braid_cl_entry_argument *b = &launch->arguments[i];
+    if (b->workspace && strcmp(braid_cl_workspace_name(a), braid_cl_workspace_name(b)) == 0)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "workspace \"%.60s\" is argument %u already: expected a name of its own (name: ...)",
+                        braid_cl_workspace_name(a), i);
+  }
   return BRAID_OK;
 }
 
 static braid_status check_launch(const braid_cl_entry_launch *launch) {
   for (unsigned i = 0; i < launch->arguments_count; i++) {
     braid_status status = check_argument(&launch->arguments[i]);
+    if (status == BRAID_OK) status = check_names(launch, i);
     if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", launch->function, i);
   }
   if (launch->local_count && launch->local_count != launch->global_count)

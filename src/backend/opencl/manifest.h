@@ -12,11 +12,16 @@ enum { BRAID_CL_ENTRY_LAUNCHES = 4, BRAID_CL_ENTRY_AXES = BRAID_MAX_RANK };
 typedef struct braid_cl_entry_argument {
   int64_t *in, *out;
   char *integer, *wide, *real, *local, *workspace;
+  char *name;     /* of workspace: launches of a node that say the same name share it; NULL: "" */
   int64_t *order; /* of in and out: the operand's axes in the order that the kernel wants */
   unsigned order_count;
   char **shape; /* of in and out: their sizes as the kernel wants them, in that order; zeros are added behind */
   unsigned shape_count;
 } braid_cl_entry_argument;
+
+static inline const char *braid_cl_workspace_name(const braid_cl_entry_argument *argument) {
+  return argument->name ? argument->name : "";
+}
 
 typedef struct braid_cl_entry_launch {
   char *function, *options;

@@ -1,81 +1,11 @@
 /* Manifests: kernels that are not ours in form, against the CPU; from text and from a bitstream; and everything that a
  * file can get wrong. */
-#include "backend/opencl/manifest.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/philox.h"
-#include "braid/session.h"
-#include "graph/graph.h"
-#include "oom.h"
-
-#define OK(call)                                                                                                       \
-  do {                                                                                                                 \
-    if ((call) != BRAID_OK) fail_msg("%s: %s", #call, braid_error_detail());                                           \
-  } while (0)
+#include "manifest_check.h"
 
 static const char kManifest[] = BRAID_TEST_DATA "/manifest/gemm.yaml";
 
-static void need_device(void) {
-  if (braid_cl_count()) return;
-  print_message("[   skip   ] no OpenCL device\n");
-  skip();
-}
-
 /* --- whole nodes ---------------------------------------------------------------------------------------------------
  */
-static braid_value_id random_input(braid_graph *graph, int rank, const int64_t *dims) {
-  braid_desc desc;
-  braid_value_id id;
-  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
-  OK(braid_graph_add_input(graph, NULL, &desc, &id));
-  return id;
-}
-
-static float *random_data(const braid_desc *desc, uint32_t stream) {
-  int64_t count = braid_desc_count(desc);
-  float *data = malloc((size_t)count * sizeof *data + 1);
-  for (int64_t i = 0; i < count; i++) data[i] = 2 * braid_random_uniform(31, 0, stream, (uint64_t)i) - 1;
-  return data;
-}
-
-/* The plan's line for the one node; on memory of its own transfers stand around it. */
-static braid_plan_line line_of_node(const braid_session *session) {
-  size_t i = 0;
-  while (i + 1 < braid_session_plan_count(session) && strcmp(braid_session_plan(session, i).node, "n") != 0) i++;
-  return braid_session_plan(session, i);
-}
-
-/* Runs the graph's one node on the CPU and on the device; `kernel` is the one expected there. */
-static void compare(const braid_graph *graph, const char *device, const char *kernel) {
-  braid_session *sessions[2];
-  OK(braid_session_create(graph, &(braid_session_options){.devices = "cpu", .no_fusion = true}, &sessions[0]));
-  OK(braid_session_create(graph, &(braid_session_options){.devices = device, .no_fusion = true}, &sessions[1]));
-  braid_plan_line line = line_of_node(sessions[1]);
-  if (strcmp(line.kernel, kernel) != 0) fail_msg("%s does not run: %s", kernel, line.why);
-  float *inputs[4] = {NULL}, *outputs[2];
-  for (size_t i = 0; i < braid_session_input_count(sessions[0]); i++)
-    inputs[i] = random_data(braid_session_input(sessions[0], i), (uint32_t)i);
-  int64_t count = braid_desc_count(braid_session_output(sessions[0], 0));
-  for (int i = 0; i < 2; i++) {
-    outputs[i] = calloc((size_t)count, sizeof(float));
-    OK(braid_session_run(sessions[i], (const void *const *)inputs, (void *[]){outputs[i]}));
-    OK(braid_session_run(sessions[i], (const void *const *)inputs, (void *[]){outputs[i]}));
-  }
-  for (int64_t i = 0; i < count; i++)
-    if (!(fabsf(outputs[0][i] - outputs[1][i]) <= 1e-4f * (1 + fabsf(outputs[0][i]))))
-      fail_msg("%s: element %lld is %g, not %g", kernel, (long long)i, (double)outputs[1][i], (double)outputs[0][i]);
-  for (int i = 0; i < 4; i++) free(inputs[i]);
-  for (int i = 0; i < 2; i++) {
-    free(outputs[i]);
-    braid_session_destroy(sessions[i]);
-  }
-}
-
 static braid_graph *product(int64_t rows, int64_t inner, int64_t columns) {
   braid_graph *graph;
   OK(braid_graph_create(NULL, "product", &graph));
@@ -163,32 +93,6 @@ static void test_attribute(void **state) {
 
 /* --- files ---------------------------------------------------------------------------------------------------------
  */
-static void write_file(const char *path, const void *bytes, size_t count) {
-  FILE *file = fopen(path, "wb");
-  assert_non_null(file);
-  assert_int_equal(fwrite(bytes, 1, count, file), count);
-  assert_int_equal(fclose(file), 0);
-}
-
-static char folder[] = "/tmp/braid-manifest-XXXXXX";
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", folder);
-  return system(command);
-}
-
-static void put(const char *name, const void *bytes, size_t count, char path[256]) {
-  snprintf(path, 256, "%s/%s", folder, name);
-  write_file(path, bytes, count);
-}
-
 /* The driver's own binary of the text stands for a vendor's bitstream. */
 static void test_bitstream(void **state) {
   (void)state;
@@ -298,12 +202,7 @@ static void test_refused_later(void **state) {
                               "__kernel void g(int x) {}\n";
   char text[256], path[256], spec[300];
   put("a.cl", kText, sizeof kText - 1, text);
-  braid_graph *graph;
-  braid_value_id y;
-  OK(braid_graph_create(NULL, "relu", &graph));
-  braid_value_id x = random_input(graph, 1, (int64_t[]){4});
-  OK(braid_graph_add_node(graph, "Relu", "n", &x, 1, &y, 1, NULL));
-  OK(braid_graph_add_output(graph, y));
+  braid_graph *graph = unary("Relu", 4);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     put("m.yaml", cases[i].manifest, strlen(cases[i].manifest), path);
     snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
@@ -323,5 +222,5 @@ int main(void) {
       cmocka_unit_test(test_attribute),      cmocka_unit_test(test_bitstream),    cmocka_unit_test(test_refused),
       cmocka_unit_test(test_refused_later),
   };
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  return skip_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -123,6 +123,10 @@ void braid_cl_workspace(braid_cl_planner *p, braid_cl_piece piece) {
   add(p, (braid_cl_argument){.kind = BRAID_CL_WORKSPACE, .offset = piece.offset, .bytes = piece.bytes});
 }
 
+void braid_cl_element(braid_cl_planner *p, braid_dtype dtype) {
+  if (p->launch->argument_count) p->launch->arguments[p->launch->argument_count - 1].element = dtype;
+}
+
 /* --- sizes ---------------------------------------------------------------------------------------------------------
  */
 size_t braid_cl_group(const braid_cl_traits *traits) {

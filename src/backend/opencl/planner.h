@@ -41,6 +41,9 @@ typedef struct braid_cl_piece {
 braid_cl_piece braid_cl_reserve(braid_cl_planner *p, int64_t rows, int64_t columns, size_t element_bytes);
 void braid_cl_workspace(braid_cl_planner *p, braid_cl_piece piece);
 
+/* Of the argument before, memory of a kernel that is not the library's: the elements that are in it. */
+void braid_cl_element(braid_cl_planner *p, braid_dtype dtype);
+
 /* Work-items: at least `count`, in groups of the usual size; the kernel is given that size as GROUP. */
 void braid_cl_range(braid_cl_planner *p, int64_t count);
 /* As given; local[0] 0: the driver chooses. */

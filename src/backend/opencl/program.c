@@ -1,9 +1,12 @@
 #include "backend/opencl/program.h"
 
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/opencl/cache.h"
+#include "backend/opencl/includes.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -15,7 +18,7 @@ struct braid_cl_program {
   braid_cl_program *next;
 };
 
-static const char kStandard[] = "-cl-std=CL1.2";
+static const char kStandard[] = "-cl-std=CL1.2", kBlanks[] = " \t";
 
 static const braid_cl_source *find_source(const char *name) {
   for (size_t i = 0; i < braid_cl_source_count; i++)
@@ -43,8 +46,8 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
 
 /* --- in files ------------------------------------------------------------------------------------------------------
  */
-/* All that the binary depends on. */
-static void write_key(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+/* All that the binary depends on; false: more than is known here. */
+static bool write_key(const braid_cl_device *device, const braid_cl_source *source, const char *options,
                       braid_text *key) {
   static const cl_device_info kFacts[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
   char fact[512];
@@ -54,6 +57,8 @@ static void write_key(const braid_cl_device *device, const braid_cl_source *sour
   }
   braid_text_printf(key, "%s\n", options);
   braid_text_add_bytes(key, source->text, source->bytes);
+  bool known = !source->folder || braid_cl_includes_collect(source->folder, options, source->text, source->bytes, key);
+  return known && !key->failed;
 }
 
 uint8_t *braid_cl_program_binary(const braid_cl_device *device, cl_program program, size_t *bytes) {
@@ -113,6 +118,23 @@ static braid_status compile(const braid_cl_device *device, const braid_cl_source
   return status;
 }
 
+/* Compiled and kept, unless an included file changed meanwhile: the compiler may have read either. */
+static braid_status compile_and_keep(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                                     const braid_text *key, cl_program *out) {
+  braid_status status = compile(device, source, options, out);
+  if (status != BRAID_OK) return status;
+  size_t bytes;
+  braid_text now;
+  braid_text_init(&now, NULL);
+  bool same = write_key(device, source, options, &now) && now.length == key->length &&
+              memcmp(now.data, key->data, now.length) == 0;
+  uint8_t *binary = same ? braid_cl_program_binary(device, *out, &bytes) : NULL;
+  if (binary) braid_cl_cache_store(device->cache, key->data, key->length, binary, bytes);
+  braid_free(NULL, binary);
+  braid_text_deinit(&now);
+  return BRAID_OK;
+}
+
 /* From the cache if it is there and the driver takes it, else compiled and put there. */
 static braid_status build(const braid_cl_device *device, const braid_cl_source *source, const char *options,
                           cl_program *out) {
@@ -120,19 +142,17 @@ static braid_status build(const braid_cl_device *device, const braid_cl_source *
   if (!device->cache[0]) return compile(device, source, options, out);
   braid_text key;
   braid_text_init(&key, NULL);
-  write_key(device, source, options, &key);
+  bool known = write_key(device, source, options, &key);
   size_t bytes = 0;
   cl_int code;
-  uint8_t *binary = key.failed ? NULL : braid_cl_cache_load(device->cache, key.data, key.length, &bytes);
+  uint8_t *binary = known ? braid_cl_cache_load(device->cache, key.data, key.length, &bytes) : NULL;
   if (binary) *out = load_binary(device, binary, bytes, &code);
   braid_free(NULL, binary);
   braid_status status = BRAID_OK;
-  if (!*out) {
+  if (!*out && known)
+    status = compile_and_keep(device, source, options, &key, out);
+  else if (!*out)
     status = compile(device, source, options, out);
-    binary = *out && !key.failed ? braid_cl_program_binary(device, *out, &bytes) : NULL;
-    if (binary) braid_cl_cache_store(device->cache, key.data, key.length, binary, bytes);
-    braid_free(NULL, binary);
-  }
   braid_text_deinit(&key);
   return status;
 }
@@ -199,21 +219,20 @@ bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_
   return false;
 }
 
-static braid_status list_kernels(const braid_cl_device *device, braid_cl_bitstream *bitstream) {
+char *braid_cl_program_kernels(const braid_cl_device *device, cl_program program) {
   const braid_cl_api *cl = device->cl;
   size_t bytes = 0;
-  cl_int code = cl->GetProgramInfo(bitstream->program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes);
-  if (code != CL_SUCCESS) return braid_cl_fail(code, "the kernels of a bitstream");
-  bitstream->kernels = braid_zalloc(device->allocator, bytes + 1);
-  if (!bitstream->kernels) return BRAID_NO_MEMORY;
-  code = cl->GetProgramInfo(bitstream->program, CL_PROGRAM_KERNEL_NAMES, bytes, bitstream->kernels, NULL);
-  return code == CL_SUCCESS ? BRAID_OK : braid_cl_fail(code, "the kernels of a bitstream");
+  if (cl->GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &bytes) != CL_SUCCESS) return NULL;
+  char *names = braid_zalloc(NULL, bytes + 1);
+  if (names && cl->GetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, bytes, names, NULL) == CL_SUCCESS) return names;
+  braid_free(NULL, names);
+  return NULL;
 }
 
 static void free_bitstream(const braid_cl_device *device, braid_cl_bitstream *bitstream) {
   if (!bitstream) return;
   if (bitstream->program) braid_cl_context_drop(device->shared, BRAID_CL_OBJECT_PROGRAM, bitstream->program);
-  braid_free(device->allocator, bitstream->kernels);
+  braid_free(NULL, bitstream->kernels);
   braid_free(device->allocator, bitstream);
 }
 
@@ -233,10 +252,11 @@ static braid_status load_bitstream(const braid_cl_device *device, const char *pa
   if (file.bytes) bitstream->program = load_binary(device, file.data, file.bytes, &code);
   braid_file_close(&file);
   char scratch[32];
-  status = bitstream->program
-               ? list_kernels(device, bitstream)
-               : braid_fail(BRAID_INVALID_FILE, "%s: %s (%s) does not take it as a program for itself: %s", path,
-                            device->info.name, device->info.description, braid_cl_error_name(code, scratch));
+  if (!bitstream->program)
+    status = braid_fail(BRAID_INVALID_FILE, "%s: %s (%s) does not take it as a program for itself: %s", path,
+                        device->info.name, device->info.description, braid_cl_error_name(code, scratch));
+  if (status == BRAID_OK && !(bitstream->kernels = braid_cl_program_kernels(device, bitstream->program)))
+    status = braid_fail(BRAID_INVALID_FILE, "%s: the driver does not say which kernels are in it", path);
   if (status == BRAID_OK)
     *out = bitstream;
   else
@@ -259,6 +279,19 @@ const char *braid_cl_module_path(const braid_cl_module *module) {
   return module->bitstream ? module->bitstream->path : module->source.name;
 }
 
+/* The file's folder: absolute, since a driver may compile in a process of its own, unless only as given it has no
+ * blanks, which not all compilers take in an option. */
+static char *folder_of(const braid_allocator *allocator, const char *path) {
+  char full[PATH_MAX];
+  const char *chosen = realpath(path, full) && !strpbrk(full, kBlanks) ? full : path;
+  const char *slash = strrchr(chosen, '/');
+  if (!slash) return braid_strdup(allocator, ".");
+  size_t length = (size_t)(slash - chosen) + (slash == chosen);
+  char *folder = braid_zalloc(allocator, length + 1);
+  if (folder) memcpy(folder, chosen, length);
+  return folder;
+}
+
 static braid_status read_text(const braid_cl_device *device, const char *path, braid_cl_source *out) {
   static const size_t kMostBytes = (size_t)16 << 20;
   braid_file_view file;
@@ -266,12 +299,13 @@ static braid_status read_text(const braid_cl_device *device, const char *path, b
   if (status != BRAID_OK) return status;
   char *text = braid_alloc(device->allocator, file.bytes + 1);
   out->name = braid_strdup(device->allocator, path);
+  out->folder = folder_of(device->allocator, path);
   out->text = text;
   out->bytes = file.bytes;
   if (text && file.bytes) memcpy(text, file.data, file.bytes);
   if (text) text[file.bytes] = '\0';
   braid_file_close(&file);
-  return text && out->name ? BRAID_OK : BRAID_NO_MEMORY;
+  return text && out->name && out->folder ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
 braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream, braid_cl_module **out) {
@@ -303,11 +337,34 @@ void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *modul
   free_bitstream(device, module->bitstream);
   braid_free(device->allocator, (void *)module->source.name);
   braid_free(device->allocator, (void *)module->source.text);
+  braid_free(device->allocator, (void *)module->source.folder);
   braid_free(device->allocator, module);
 }
 
 /* --- programs -------------------------------------------------------------------------------------------------------
  */
+/* For the compiler: the launch's own, and for text of somebody else where it includes from. Names of arguments' types
+ * are kept, so that they can be compared with what is given (arguments.c). */
+static void write_options(const braid_cl_source *source, const braid_cl_launch *launch, braid_text *out) {
+  braid_text_add(out, kStandard);
+  if (source->folder) braid_text_add(out, " -cl-kernel-arg-info");
+  if (source->folder && !strpbrk(source->folder, kBlanks)) braid_text_printf(out, " -I %s", source->folder);
+  if (launch->options[0]) braid_text_printf(out, " %s", launch->options);
+}
+
+static braid_status find_or_build(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                                  braid_cl_program **list, cl_program *out) {
+  braid_status status = BRAID_OK;
+  pthread_mutex_lock(&device->shared->lock);
+  braid_cl_program *found = *list;
+  while (found && (found->device != device->id || found->source != source || strcmp(found->options, options) != 0))
+    found = found->next;
+  if (!found) status = add(device, source, options, list, &found);
+  if (found) *out = found->program;
+  pthread_mutex_unlock(&device->shared->lock);
+  return status;
+}
+
 braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch, cl_program *out) {
   *out = NULL;
   char why[256];
@@ -319,16 +376,11 @@ braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_
   }
   const braid_cl_source *source = launch->module ? &launch->module->source : find_source(launch->source);
   braid_cl_program **list = launch->module ? &launch->module->programs : &device->shared->programs;
-  char all[BRAID_CL_OPTION_BYTES + sizeof kStandard];
-  snprintf(all, sizeof all, "%s%s%s", kStandard, launch->options[0] ? " " : "", launch->options);
-  braid_status status = BRAID_OK;
-  pthread_mutex_lock(&device->shared->lock);
-  braid_cl_program *found = *list;
-  while (found && (found->device != device->id || found->source != source || strcmp(found->options, all) != 0))
-    found = found->next;
-  if (!found) status = add(device, source, all, list, &found);
-  if (found) *out = found->program;
-  pthread_mutex_unlock(&device->shared->lock);
+  braid_text options;
+  braid_text_init(&options, NULL);
+  write_options(source, launch, &options);
+  braid_status status = options.failed ? BRAID_NO_MEMORY : find_or_build(device, source, options.data, list, out);
+  braid_text_deinit(&options);
   return status;
 }
 

@@ -11,6 +11,7 @@ typedef struct braid_cl_source {
   const char *name;
   const char *text;
   size_t bytes;
+  const char *folder; /* where it includes from, while the driver compiles; NULL: it is whole */
 } braid_cl_source;
 
 extern const braid_cl_source braid_cl_sources[];
@@ -28,6 +29,8 @@ const char *braid_cl_module_path(const braid_cl_module *module);
  * compiler's log with file, options and device. */
 BRAID_MUST_CHECK braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch,
                                                    cl_program *out);
+/* The kernels of a program, "a;b;c", which the caller frees; NULL: the driver does not say. */
+char *braid_cl_program_kernels(const braid_cl_device *device, cl_program program);
 /* Is there a program for the launch, or text and a compiler to make one? If not, says why. */
 bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_launch *launch, char *why,
                                   size_t why_bytes);

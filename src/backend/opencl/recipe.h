@@ -40,6 +40,7 @@ typedef enum braid_cl_argument_kind {
 typedef struct braid_cl_argument {
   braid_cl_argument_kind kind;
   uint32_t index;
+  braid_dtype element;  /* of memory that a kernel of somebody else gets; BRAID_NONE: whatever it takes it for */
   size_t offset, bytes; /* offset: a multiple of the device's alignment */
   int64_t integer;
   double real;

@@ -1,0 +1,324 @@
+/* Kernels of somebody else, as a stranger writes them (tests/data/manifest): several launches with a workspace between
+ * them, text in several files, and everything in which a manifest and its kernels can disagree. */
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "backend/opencl/test_node.h"
+#include "manifest_check.h"
+
+static const char *const kMemories[] = {"", "memory=separate,"};
+enum { kMemoryCount = sizeof kMemories / sizeof *kMemories };
+
+/* --- workspaces ----------------------------------------------------------------------------------------------------
+ */
+static braid_graph *convolution(int64_t batch) {
+  braid_graph *graph;
+  braid_node_id node;
+  OK(braid_graph_create(NULL, "convolution", &graph));
+  braid_value_id y,
+      inputs[3] = {random_input(graph, 4, (int64_t[]){batch, 3, 13, 10}),
+                   random_input(graph, 4, (int64_t[]){11, 3, 3, 2}), random_input(graph, 1, (int64_t[]){11})};
+  OK(braid_graph_add_node(graph, "Conv", "n", inputs, 3, &y, 1, &node));
+  OK(braid_graph_set_ints(graph, node, "strides", (int64_t[]){2, 1}, 2));
+  OK(braid_graph_set_ints(graph, node, "pads", (int64_t[]){1, 0, 2, 1}, 4));
+  OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static void test_im2col_and_product(void **state) {
+  (void)state;
+  need_device();
+  static const int64_t kBatches[] = {1, 2, 7};
+  for (size_t i = 0; i < sizeof kBatches / sizeof *kBatches; i++)
+    for (int m = 0; m < kMemoryCount; m++) {
+      char device[512];
+      braid_graph *graph = convolution(kBatches[i]);
+      snprintf(device, sizeof device, "opencl0:%smanifest=%s cpu", kMemories[m],
+               BRAID_TEST_DATA "/manifest/im2col.yaml");
+      compare(graph, device, "im2col_product");
+      braid_graph_destroy(graph);
+    }
+}
+
+static void test_two_pass_softmax(void **state) {
+  (void)state;
+  need_device();
+  static const int64_t kBatches[] = {1, 3, 64};
+  for (size_t i = 0; i < sizeof kBatches / sizeof *kBatches; i++)
+    for (int m = 0; m < kMemoryCount; m++) {
+      char device[512];
+      braid_graph *graph;
+      braid_value_id y;
+      OK(braid_graph_create(NULL, "softmax", &graph));
+      braid_value_id x = random_input(graph, 3, (int64_t[]){kBatches[i], 5, 36});
+      OK(braid_graph_add_node(graph, "Softmax", "n", &x, 1, &y, 1, NULL));
+      OK(braid_graph_add_output(graph, y));
+      snprintf(device, sizeof device, "opencl0:%smanifest=%s", kMemories[m], BRAID_TEST_DATA "/manifest/softmax.yaml");
+      compare(graph, device, "two_pass_softmax");
+      braid_graph_destroy(graph);
+    }
+}
+
+/* --- text in several files -----------------------------------------------------------------------------------------
+ */
+static void put_text(const char *name, const char *text, char path[256]) {
+  put(name, text, strlen(text), path);
+}
+
+/* What the kernel of folder/scale/m.yaml makes of 1. */
+static float scaled(const char *options) {
+  char path[256], manifest[1024], spec[1024];
+  snprintf(manifest, sizeof manifest,
+           "source: scale.cl\n%skernels:\n  - name: scale\n    op: Relu\n    launches:\n"
+           "      - {function: scale, arguments: [in: 0, out: 0], global: [count(in0)]}\n",
+           options);
+  put_text("with a blank/m.yaml", manifest, path);
+  snprintf(spec, sizeof spec, "opencl0:cache=%s/cache,manifest=%s/link/m.yaml", folder, folder);
+  braid_graph *graph = unary("Relu", 1);
+  braid_session *session;
+  float x = 1, y = 0;
+  OK(braid_session_create(graph, &(braid_session_options){.devices = spec, .no_fusion = true}, &session));
+  assert_string_equal(line_of_node(session).kernel, "scale");
+  OK(braid_session_run(session, (const void *[]){&x}, (void *[]){&y}));
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  return y;
+}
+
+static int kept_programs(void) {
+  char path[256];
+  int count = 0;
+  snprintf(path, sizeof path, "%s/cache", folder);
+  DIR *cache = opendir(path);
+  for (struct dirent *entry; cache && (entry = readdir(cache));) count += strstr(entry->d_name, ".clbin") != NULL;
+  if (cache) closedir(cache);
+  return count;
+}
+
+static void make_subfolder(const char *name) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  assert_int_equal(mkdir(path, 0700), 0);
+}
+
+static void test_included_text_changes(void **state) {
+  (void)state;
+  need_device();
+  char path[256], link[256], options[512];
+  make_subfolder("with a blank");
+  make_subfolder("with a blank/parts");
+  make_subfolder("elsewhere");
+  snprintf(path, sizeof path, "%s/with a blank", folder);
+  snprintf(link, sizeof link, "%s/link", folder);
+  assert_int_equal(symlink(path, link), 0);
+  put_text("with a blank/scale.cl",
+           "#include \"parts/scale.clh\"\n"
+           "__kernel void scale(__global const float *x, __global float *y) { y[0] = SCALE * x[0]; }\n",
+           path);
+  /* an include of an include, beside it */
+  put_text("with a blank/parts/scale.clh", "  #  include \\\n \"number.clh\"\n#define SCALE NUMBER\n", path);
+  put_text("with a blank/parts/number.clh", "#define NUMBER 2\n", path);
+  assert_float_equal(scaled(""), 2, 0);
+  assert_int_equal(kept_programs(), 1);
+  put_text("with a blank/parts/number.clh", "#define NUMBER 3\n", path);
+  assert_float_equal(scaled(""), 3, 0);
+  assert_int_equal(kept_programs(), 2);
+  put_text("with a blank/parts/number.clh", "#define NUMBER 2\n", path); /* as it was: the first is still good */
+  assert_float_equal(scaled(""), 2, 0);
+  assert_int_equal(kept_programs(), 2);
+  /* where -I says; both files of that name count, since only the compiler knows which one it takes */
+  put_text("with a blank/parts/scale.clh", "#include <other.clh>\n", path);
+  put_text("elsewhere/other.clh", "#define SCALE 5\n", path);
+  snprintf(options, sizeof options, "options: -I %s/elsewhere\n", folder);
+  assert_float_equal(scaled(options), 5, 0);
+  put_text("elsewhere/other.clh", "#define SCALE 6\n", path);
+  assert_float_equal(scaled(options), 6, 0);
+  put_text("with a blank/other.clh", "#define SCALE 7\n", path);
+  assert_float_equal(scaled(options), 7, 0);
+  assert_int_equal(kept_programs(), 5);
+}
+
+/* What only the preprocessor knows is compiled each time and not kept. */
+static void test_unknown_includes_are_not_kept(void **state) {
+  (void)state;
+  need_device();
+  static const char *const kHeaders[] = {"#define NAME \"named.clh\"\n#include NAME\n",
+                                         "#if __has_include(\"absent.clh\")\n#include \"absent.clh\"\n#else\n#include "
+                                         "\"named.clh\"\n#endif\n",
+                                         "#if 0\n#include \"absent.clh\"\n#endif\n#include \"named.clh\"\n"};
+  char path[256];
+  int before = kept_programs();
+  for (size_t i = 0; i < sizeof kHeaders / sizeof *kHeaders; i++)
+    for (int number = 8; number < 10; number++) {
+      char text[64];
+      put_text("with a blank/parts/scale.clh", kHeaders[i], path);
+      snprintf(text, sizeof text, "#define SCALE %d\n", number);
+      put_text("with a blank/parts/named.clh", text, path);
+      assert_float_equal(scaled(""), number, 0);
+    }
+  assert_int_equal(kept_programs(), before);
+}
+
+/* --- manifests against kernels -------------------------------------------------------------------------------------
+ */
+static const char kKernels[] =
+    "typedef float real;\n"
+    "__kernel void memory(__global const float *x, __global float *y) { y[0] = x[0]; }\n"
+    "__kernel void whole(__global const int *x, __global float *y) { y[0] = x[0]; }\n"
+    "__kernel void bytes(__global const uchar4 *x, __global float *y) { y[0] = x[0].x; }\n"
+    "__kernel void number(__global const float *x, __global float *y, int n) { y[0] = x[0] + n; }\n"
+    "__kernel void small(__global const float *x, __global float *y, short n) { y[0] = x[0] + n; }\n"
+    "__kernel void wide(__global const float *x, __global float *y, ulong n) { y[0] = x[0] + n; }\n"
+    "__kernel void vector(__global const float *x, __global float *y, int4 n) { y[0] = x[0] + n.x; }\n"
+    "__kernel void own(__global const float *x, __global real *y, real n) { y[0] = x[0] + n; }\n"
+    "__kernel void shared(__global const float *x, __global float *y, __local float *l) { l[0] = y[0] = x[0]; }\n"
+    "__kernel __attribute__((reqd_work_group_size(2, 1, 1)))\n"
+    "void pairs(__global const float *x, __global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }\n";
+
+#define MANIFEST(file, function, arguments, sizes)                                                                     \
+  file "\nkernels:\n  - name: k\n    op: Relu\n    launches:\n      - {function: " function                            \
+       ", arguments: [in: 0, out: "                                                                                    \
+       "0" arguments "], " sizes "}\n"
+#define TEXT(function, arguments) MANIFEST("source: a.cl", function, arguments, "global: ['1']")
+#define SIZES(function, sizes) MANIFEST("source: a.cl", function, "", sizes)
+
+/* Opens a session on the manifest; what it, or the plan's line for the node, says. */
+static const char *said_of(const char *manifest, char said[1024]) {
+  char path[256], spec[300];
+  put_text("m.yaml", manifest, path);
+  snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+  braid_graph *graph = unary("Relu", 4);
+  braid_session *session = NULL;
+  braid_status status = braid_session_create(graph, &(braid_session_options){.devices = spec}, &session);
+  braid_plan_line line = status == BRAID_OK ? line_of_node(session) : (braid_plan_line){.why = braid_error_detail()};
+  snprintf(said, 1024, "%s%s", status == BRAID_OK && strcmp(line.kernel, "k") == 0 ? "it runs " : "", line.why);
+  print_message("%s\n", said);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  return said;
+}
+
+static void test_disagreements_in_text(void **state) {
+  (void)state;
+  need_device();
+  static const struct {
+    const char *manifest, *said;
+  } cases[] = {
+      {TEXT("memory", ""), "it runs"},
+      {TEXT("memory", ", int: '1'"), "memory takes 2 arguments, the recipe has 3"},
+      {TEXT("whole", ""), "whole, argument 0: the manifest gives float32, the kernel takes __global int*"},
+      {TEXT("bytes", ""), "bytes, argument 0: the manifest gives float32, the kernel takes __global uchar4*"},
+      {TEXT("number", ", int: '1'"), "it runs"},
+      {TEXT("number", ", long: '1'"), "number, argument 2: the manifest gives long, the kernel takes int"},
+      {TEXT("number", ", float: '1'"), "number, argument 2: the manifest gives float, the kernel takes int"},
+      {TEXT("number", ", in: 0"), "number, argument 2: the manifest gives float32, the kernel takes int"},
+      {TEXT("number", ", workspace: '4'"), "number, argument 2: the manifest gives workspace, the kernel takes int"},
+      {TEXT("number", ", local: '4'"), "number, argument 2: the manifest gives local memory, the kernel takes int"},
+      {TEXT("small", ", int: '1'"), "small, argument 2: the manifest gives int, the kernel takes short"},
+      {TEXT("wide", ", long: '1'"), "it runs"},
+      {TEXT("wide", ", int: '1'"), "wide, argument 2: the manifest gives int, the kernel takes ulong"},
+      {TEXT("vector", ", int: '1'"), "vector, argument 2: the manifest gives int, the kernel takes int4"},
+      {TEXT("own", ", float: '1'"), "it runs"},
+      {TEXT("own", ", in: 0"), "own, argument 2: the manifest gives float32, the kernel takes real"},
+      {TEXT("shared", ", local: '4'"), "it runs"},
+      {TEXT("shared", ", workspace: '4'"), "the manifest gives workspace, the kernel takes __local float*"},
+      {TEXT("shared", ", long: '4'"), "the manifest gives long, the kernel takes __local float*"},
+      {TEXT("shared", ", local: '2000000000'"), "2000000000 bytes of local memory per group, the device has"},
+      {TEXT("absent", ""), "there is no kernel absent in it, only \"memory;whole;"},
+      {SIZES("memory", "global: ['0']"), "\"0\" is 0, expected 1 to"},
+      {SIZES("memory", "global: [count(in0) - 5]"), "is -1, expected 1 to"},
+      {SIZES("memory", "global: ['8', '8'], local: ['3', '1']"),
+       "8 work-items of dimension 0 are no whole groups of 3"},
+      {SIZES("memory", "global: ['8'], local: ['0']"), "\"0\" is 0, expected 1 to"},
+      {SIZES("memory", "global: ['1048576'], local: ['1048576']"), "groups of 1048576 work-items"},
+      {SIZES("memory", "global: ['4294967296', '4294967296']"), "more work-items than can be counted"},
+      {SIZES("pairs", "global: ['4'], local: ['2']"), "it runs"},
+      {SIZES("pairs", "global: ['4'], local: ['4']"),
+       "groups of 4 work-items in dimension 0, the kernel is compiled for 2"},
+      {SIZES("pairs", "global: ['4']"), "local is missing, the kernel is compiled for groups of 2 x 1 x 1"},
+      {MANIFEST("source: broken.cl", "f", "", "global: ['1']"), "broken.cl does not build for"},
+      {MANIFEST("source: a.cl\noptions: -cl-no-such-option", "memory", "", "global: ['1']"), "-cl-no-such-option"},
+      {TEXT("shared", ", workspace: '4', workspace: '4'"), "workspace \"\" is argument 2 already"},
+      {TEXT("shared", ", {workspace: '4', name: a}, {workspace: '4', name: a}"),
+       "workspace \"a\" is argument 2 already"},
+      {TEXT("shared", ", {int: '4', name: a}"), "name belongs to workspace"},
+  };
+  char path[256], said[1024];
+  put_text("a.cl", kKernels, path);
+  put_text("broken.cl", "__kernel void f(__global float *x) { y = 0; }\n", path);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    if (!strstr(said_of(cases[i].manifest, said), cases[i].said))
+      fail_msg("case %zu says \"%s\", expected \"%s\"", i, said, cases[i].said);
+}
+
+/* A bitstream's kernels may tell no types: the driver's answers to arguments must do then. */
+static cl_int CL_API_CALL tell_nothing(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what, size_t bytes,
+                                       void *value, size_t *needed) {
+  (void)kernel, (void)index, (void)what, (void)bytes, (void)value, (void)needed;
+  return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
+}
+
+/* Prepares the manifest's kernel for a Relu under such a driver. */
+static braid_status prepare_untold(const char *manifest) {
+  char path[256], spec[300], why[256];
+  put_text("m.yaml", manifest, path);
+  snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+  braid_registry *registry;
+  test_node node = {0};
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_device_open(registry, spec, &node.device));
+  braid_cl_device *device = braid_device_self(node.device);
+  braid_cl_api front = *device->cl;
+  front.GetKernelArgInfo = tell_nothing;
+  device->cl = &front;
+  test_node_describe(&node, "Relu", 4);
+  const braid_kernel *kernel = braid_device_find_kernel(node.device, &node.desc, why, sizeof why);
+  assert_non_null(kernel);
+  assert_string_equal(kernel->name, "k");
+  braid_prepared_info info;
+  const braid_backend *backend = braid_device_backend(node.device);
+  braid_status status = backend->prepare(device, kernel, &node.desc, &node.prepared, &info);
+  if (status == BRAID_OK) backend->discard(device, node.prepared);
+  device->cl = braid_cl_load();
+  braid_device_close(node.device);
+  braid_registry_destroy(registry);
+  return status;
+}
+
+static void test_disagreements_untold(void **state) {
+  (void)state;
+  need_device();
+  static const struct {
+    const char *manifest, *said; /* NULL: it is taken */
+  } cases[] = {
+      {TEXT("memory", ""), NULL},
+      {TEXT("number", ", int: '1'"), NULL},
+      {TEXT("own", ", float: '1'"), NULL},
+      {TEXT("shared", ", local: '4'"), NULL},
+      {TEXT("number", ", long: '1'"), "argument 2 of number: CL_INVALID_ARG_SIZE"},
+      {TEXT("small", ", int: '1'"), "argument 2 of small: CL_INVALID_ARG_SIZE"},
+      {TEXT("number", ", in: 0"), "number, argument 2: the manifest gives float32, the kernel takes no memory"},
+      {TEXT("own", ", workspace: '8'"), "own, argument 2: the manifest gives workspace, the kernel takes no memory"},
+      {TEXT("number", ", local: '4'"), "argument 2 of number: CL_INVALID_ARG"},
+      {"source: a.cl\nkernels:\n  - name: k\n    op: Relu\n    launches:\n"
+       "      - {function: memory, arguments: [in: 0, long: '8'], global: ['1']}\n",
+       "memory, argument 1: the manifest gives long, the kernel takes memory"},
+  };
+  char path[256];
+  put_text("a.cl", kKernels, path);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_status status = prepare_untold(cases[i].manifest);
+    if (status != BRAID_OK) print_message("%s\n", braid_error_detail());
+    if (cases[i].said ? status == BRAID_OK || !strstr(braid_error_detail(), cases[i].said) : status != BRAID_OK)
+      fail_msg("case %zu, expected \"%s\"", i, cases[i].said ? cases[i].said : "nothing");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_im2col_and_product),    cmocka_unit_test(test_two_pass_softmax),
+      cmocka_unit_test(test_included_text_changes), cmocka_unit_test(test_unknown_includes_are_not_kept),
+      cmocka_unit_test(test_disagreements_in_text), cmocka_unit_test(test_disagreements_untold),
+  };
+  return skip_run_group_tests(tests, make_folder, remove_folder);
+}
