@@ -86,6 +86,8 @@ double cli_number(struct argp_state *state, const char *option, const char *text
 /* Says what failed (braid_error_detail()) on standard error, with `json` also as the document; returns the exit code.
  */
 int cli_fail(const cli_common *common, const char *command, braid_status status);
+/* NO_MEMORY with its detail, where the C library refuses memory. */
+braid_status cli_no_memory(void);
 /* The same for a failure of the command's own; printf format. */
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);

@@ -244,7 +244,7 @@ static braid_status write_file(const char *path, const drawing *d, const layout 
   bool in_place = stat(path, &about) == 0 && !S_ISREG(about.st_mode);
   char *target;
   int length = in_place ? asprintf(&target, "%s", path) : asprintf(&target, "%s.tmp-%ld", path, (long)getpid());
-  if (length < 0) return BRAID_NO_MEMORY;
+  if (length < 0) return cli_no_memory();
   FILE *file = fopen(target, "we");
   bool good = file != NULL;
   if (good) {
@@ -261,11 +261,9 @@ static braid_status write_file(const char *path, const drawing *d, const layout 
 braid_status drawing_write(const braid_graph *graph, const char *path) {
   drawing d = {.graph = graph};
   layout l;
-  braid_status status = BRAID_NO_MEMORY;
-  if (collect(&d) && layout_create(d.widths, d.box_count, d.edges, d.edge_count, gap, &l)) {
-    status = write_file(path, &d, &l);
-    layout_destroy(&l);
-  }
+  bool made = collect(&d) && layout_create(d.widths, d.box_count, d.edges, d.edge_count, gap, &l);
+  braid_status status = made ? write_file(path, &d, &l) : cli_no_memory();
+  if (made) layout_destroy(&l);
   free(d.boxes);
   free(d.widths);
   free(d.edges);

@@ -52,6 +52,10 @@ static void print_failure(const cli_common *common, const char *command, const c
   if (common->json) cli_print_error_json(kind, detail);
 }
 
+braid_status cli_no_memory(void) {
+  return braid_fail(BRAID_NO_MEMORY, "%s", braid_status_text(BRAID_NO_MEMORY));
+}
+
 int cli_fail(const cli_common *common, const char *command, braid_status status) {
   print_failure(common, command, braid_status_text(status), braid_error_detail());
   return exit_code(status);

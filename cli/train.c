@@ -251,7 +251,7 @@ static char *path_in(const char *directory, const char *name) {
 static braid_status save_model(const options *o, braid_trainer *trainer) {
   if (!o->train.out_directory) return BRAID_OK;
   char *path = path_in(o->train.out_directory, "model.onnx");
-  if (!path) return BRAID_NO_MEMORY;
+  if (!path) return cli_no_memory();
   braid_graph *trained;
   braid_status status = braid_trainer_model(trainer, &trained);
   if (status == BRAID_OK) {
@@ -273,7 +273,7 @@ static braid_status run_trainer(const options *o, braid_trainer *trainer) {
   cli_json json;
   watch w = {.options = o, .json = NULL};
   if (o->common.json) {
-    if (!cli_json_begin(&json)) return BRAID_NO_MEMORY;
+    if (!cli_json_begin(&json)) return cli_no_memory();
     w.json = &json;
     cli_json_string(&json, "model", o->source.path);
     cli_json_string(&json, "data", o->data);

@@ -1,5 +1,6 @@
 /* Out-of-memory sweeps: every constructor is run with an allocator that fails the n-th request, n = 0, 1, 2 ..., until
- * it gets through. Each failed attempt must say NO_MEMORY and leave nothing behind. For tests only. */
+ * it gets through. Each failed attempt must say NO_MEMORY with a detail of its own and leave nothing behind. For tests
+ * only. */
 #ifndef BRAID_TESTS_OOM_H
 #define BRAID_TESTS_OOM_H
 
@@ -8,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 #include <stdatomic.h>
@@ -52,6 +54,7 @@ static inline int64_t oom_sweep(braid_status (*attempt)(const braid_allocator *a
   for (int64_t n = 0;; n++) {
     oom_allocator oom;
     oom_init(&oom, n);
+    (void)braid_fail(BRAID_INTERNAL, "of an older failure");
     braid_status status = attempt(&oom.allocator, context);
     if (atomic_load(&oom.live) != 0) {
       fail_msg("request %lld failing leaves %lld blocks behind", (long long)n, (long long)atomic_load(&oom.live));
@@ -62,6 +65,9 @@ static inline int64_t oom_sweep(braid_status (*attempt)(const braid_allocator *a
     }
     if (status != BRAID_NO_MEMORY) {
       fail_msg("request %lld failing gives \"%s\", not NO_MEMORY", (long long)n, braid_status_text(status));
+    }
+    if (strstr(braid_error_detail(), "of an older failure")) {
+      fail_msg("request %lld failing leaves the detail \"%s\"", (long long)n, braid_error_detail());
     }
   }
 }

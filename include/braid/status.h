@@ -47,8 +47,10 @@ typedef enum braid_status {
 /* The text of a status ("out of memory"); never NULL, static storage. */
 BRAID_API const char *braid_status_text(braid_status status);
 
-/* The detail of the last failure on the calling thread: one sentence naming the place and what was expected.
- * Empty string if the last failure carried none. Valid until the next braid call on this thread. */
+/* The detail of the last failure on the calling thread: one sentence naming the place and what was expected. It is that
+ * of the status returned last, never an older one's; the empty string if code of others (a backend, a custom op) gave
+ * only a status. To be read after a failure, before the next braid call on this thread; after a success it means
+ * nothing. */
 BRAID_API const char *braid_error_detail(void);
 
 /* Records a detail (printf format, cut at 1 KiB) for the calling thread and returns `status`, so that a failing

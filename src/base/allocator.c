@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/detail.h"
 #include "base/vector.h"
 
 enum { kAlignment = 64 };
@@ -27,7 +28,8 @@ const braid_allocator *braid_allocator_default(void) {
 
 void *braid_alloc(const braid_allocator *allocator, size_t bytes) {
   if (!allocator) allocator = &kHeap;
-  return allocator->allocate(allocator->context, bytes ? bytes : 1, kAlignment);
+  void *pointer = allocator->allocate(allocator->context, bytes ? bytes : 1, kAlignment);
+  return pointer ? pointer : braid_refuse_memory(1, bytes);
 }
 
 void *braid_zalloc(const braid_allocator *allocator, size_t bytes) {
@@ -38,7 +40,7 @@ void *braid_zalloc(const braid_allocator *allocator, size_t bytes) {
 
 void *braid_zalloc_array(const braid_allocator *allocator, size_t count, size_t size) {
   size_t bytes;
-  return braid_mul_size(count, size, &bytes) ? braid_zalloc(allocator, bytes) : NULL;
+  return braid_mul_size(count, size, &bytes) ? braid_zalloc(allocator, bytes) : braid_refuse_memory(count, size);
 }
 
 void braid_free(const braid_allocator *allocator, void *pointer) {
@@ -50,7 +52,7 @@ void braid_free(const braid_allocator *allocator, void *pointer) {
 void *braid_grow(const braid_allocator *allocator, void *items, size_t count, size_t *capacity, size_t item_bytes) {
   if (items && count < *capacity) return items;
   size_t wanted = *capacity < 8 ? 8 : *capacity * 2;
-  if (wanted < *capacity) return NULL;
+  if (wanted < *capacity) return braid_refuse_memory(*capacity, item_bytes);
   void *grown = braid_zalloc_array(allocator, wanted, item_bytes);
   if (!grown) return NULL;
   if (count) memcpy(grown, items, count * item_bytes);

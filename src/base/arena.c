@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/detail.h"
 
 enum { kBlockBytes = 16384, kAlignment = 16 };
 
@@ -37,12 +38,12 @@ void braid_arena_destroy(braid_arena *arena) {
 
 void *braid_arena_alloc(braid_arena *arena, size_t bytes) {
   size_t rounded;
-  if (!braid_add_size(bytes, kAlignment - 1, &rounded)) return NULL;
+  if (!braid_add_size(bytes, kAlignment - 1, &rounded)) return braid_refuse_memory(1, bytes);
   rounded = rounded / kAlignment * kAlignment;
   block *b = arena->blocks;
   if (!b || b->bytes - b->used < rounded) {
     size_t room = rounded > kBlockBytes ? rounded : kBlockBytes, total;
-    if (!braid_add_size(room, kHeaderBytes, &total)) return NULL;
+    if (!braid_add_size(room, kHeaderBytes, &total)) return braid_refuse_memory(1, room);
     b = braid_alloc(arena->allocator, total);
     if (!b) return NULL;
     *b = (block){.next = arena->blocks, .bytes = room};
@@ -55,7 +56,7 @@ void *braid_arena_alloc(braid_arena *arena, size_t bytes) {
 }
 
 char *braid_arena_text(braid_arena *arena, const char *text, size_t length) {
-  if (length == SIZE_MAX) return NULL;
+  if (length == SIZE_MAX) return braid_refuse_memory(1, length);
   char *copy = braid_arena_alloc(arena, length + 1);
   if (copy && length) memcpy(copy, text, length);
   return copy;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/detail.h"
 #include "base/text.h"
 #include "base/try.h"
 
@@ -55,7 +56,8 @@ static braid_status read_stream(braid_reader *reader, size_t max_bytes) {
   for (;;) {
     if (used == capacity) {
       size_t doubled;
-      uint8_t *grown = braid_mul_size(capacity, 2, &doubled) ? braid_alloc(reader->allocator, doubled) : NULL;
+      uint8_t *grown = braid_mul_size(capacity, 2, &doubled) ? braid_alloc(reader->allocator, doubled)
+                                                             : braid_refuse_memory(capacity, 2);
       if (!grown) {
         braid_free(reader->allocator, data);
         return BRAID_NO_MEMORY;

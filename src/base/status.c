@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "braid/status.h"
+#include "base/detail.h"
 
 enum { kDetailBytes = 1024 };
 static _Thread_local char detail[kDetailBytes];
@@ -20,6 +20,19 @@ const char *braid_status_text(braid_status status) {
 
 const char *braid_error_detail(void) {
   return detail;
+}
+
+void braid_clear_detail(void) {
+  detail[0] = '\0';
+}
+
+void *braid_refuse_memory(size_t count, size_t size) {
+  const char *text = braid_status_text(BRAID_NO_MEMORY);
+  if (count == 1)
+    (void)braid_fail(BRAID_NO_MEMORY, "%s: %zu bytes asked for", text, size);
+  else
+    (void)braid_fail(BRAID_NO_MEMORY, "%s: %zu times %zu bytes asked for", text, count, size);
+  return NULL;
 }
 
 braid_status braid_fail(braid_status status, const char *format, ...) {

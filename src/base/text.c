@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/detail.h"
 
 enum { FIRST_CAPACITY = 256 };
 
@@ -41,6 +42,7 @@ static bool reserve(braid_text *text, size_t more) {
   size_t needed;
   if (!braid_add_size(text->length, more, &needed) || !braid_add_size(needed, 1, &needed)) {
     text->failed = true;
+    (void)braid_refuse_memory(1, more);
     return false;
   }
   if (needed <= text->capacity) return true;
@@ -79,9 +81,10 @@ void braid_text_printf(braid_text *text, const char *format, ...) {
   va_copy(again, arguments);
   int length = vsnprintf(NULL, 0, format, arguments);
   va_end(arguments);
-  if (length < 0)
+  if (length < 0) {
     text->failed = true;
-  else if (reserve(text, (size_t)length)) {
+    (void)braid_refuse_memory(1, SIZE_MAX); /* longer than vsnprintf can say */
+  } else if (reserve(text, (size_t)length)) {
     vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
     text->length += (size_t)length;
   }
@@ -197,4 +200,20 @@ bool braid_parse_f64(const char *string, double *out) {
   if (end == string || *end || !isfinite(value)) return false;
   *out = value;
   return true;
+}
+
+size_t braid_text_distance(const char *a, const char *b) {
+  enum { kMost = 127 };
+  size_t rows = strnlen(a, kMost), columns = strnlen(b, kMost), cost[kMost + 1];
+  for (size_t k = 0; k <= columns; k++) cost[k] = k;
+  for (size_t i = 1; i <= rows; i++) {
+    size_t diagonal = cost[0];
+    cost[0] = i;
+    for (size_t k = 1; k <= columns; k++) {
+      size_t replaced = diagonal + (a[i - 1] != b[k - 1]), shorter = cost[k] < cost[k - 1] ? cost[k] : cost[k - 1];
+      diagonal = cost[k];
+      cost[k] = replaced < shorter + 1 ? replaced : shorter + 1;
+    }
+  }
+  return cost[columns];
 }

@@ -18,6 +18,8 @@ void braid_text_printf(braid_text *text, const char *format, ...) BRAID_PRINTF(2
 void braid_text_add_json(braid_text *text, const char *string); /* quoted and escaped; invalid UTF-8 replaced */
 void braid_text_add_html(braid_text *text, const char *string); /* escaped */
 char *braid_strdup(const braid_allocator *allocator, const char *string); /* NULL when out of memory */
+/* Edits (insert, remove, replace a byte) that make one string of the other, of the first 127 bytes of each. */
+size_t braid_text_distance(const char *a, const char *b);
 /* Whole-string conversions: false if anything is left over or the value does not fit. */
 bool braid_parse_i64(const char *string, int64_t *out);
 bool braid_parse_f64(const char *string, double *out); /* finite only */

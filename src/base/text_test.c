@@ -122,12 +122,23 @@ static void test_out_of_memory(void **state) {
   oom_sweep(grow, NULL);
 }
 
+static void test_distance(void **state) {
+  (void)state;
+  static const struct {
+    const char *a, *b;
+    size_t edits;
+  } cases[] = {{"", "", 0},           {"", "abc", 3},           {"conv1", "conv1", 0},
+               {"conf1", "conv1", 1}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(braid_text_distance(cases[i].a, cases[i].b), cases[i].edits);
+    assert_int_equal(braid_text_distance(cases[i].b, cases[i].a), cases[i].edits);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_escapes),
-      cmocka_unit_test(test_numbers),
-      cmocka_unit_test(test_locale),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_escapes),  cmocka_unit_test(test_numbers),       cmocka_unit_test(test_locale),
+      cmocka_unit_test(test_distance), cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/detail.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "device/pause.h"
@@ -94,7 +95,10 @@ void braid_event_on_done(braid_event *event, void (*call)(void *context, braid_s
 void braid_event_complete(braid_event *event, braid_status status, const braid_timing *timing) {
   event->timing = timing ? *timing : (braid_timing){.energy_uj = -1};
   event->status = status;
-  if (status != BRAID_OK) event->detail = braid_strdup(event->allocator, braid_error_detail());
+  if (status != BRAID_OK) {
+    event->detail = braid_strdup(event->allocator, braid_error_detail());
+    braid_clear_detail(); /* the event has it: this thread's next failure may come without one */
+  }
   uint32_t nobody = 0;
   if (__atomic_compare_exchange_n(&event->state, &nobody, kFinished | kDone, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
     return;

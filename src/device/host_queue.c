@@ -3,6 +3,7 @@
 #include "braid/host_queue.h"
 
 #include "base/clock.h"
+#include "base/detail.h"
 #include "base/thread.h"
 #include "device/pause.h"
 
@@ -90,6 +91,7 @@ static void serve(braid_host_queue *queue, const braid_task *task) {
   braid_status status = wait_for_others(task);
   if (status == BRAID_OK) {
     timing.start_ns = braid_now_ns();
+    braid_clear_detail();
     status = queue->ops->run(queue->context, task);
     timing.end_ns = braid_now_ns();
   }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -146,6 +147,7 @@ static braid_status list_backends(const braid_registry *registry, braid_device_i
   *count = 0;
   for (size_t i = 0; i < registry->count; i++) {
     size_t room = capacity > *count ? capacity - *count : 0, found = 0;
+    braid_clear_detail();
     braid_status status = registry->backends[i]->enumerate(room ? infos + *count : NULL, room, &found);
     if (status != BRAID_OK) return braid_fail_prefix(status, "backend %s", registry->backends[i]->name);
     *count += found;
@@ -309,6 +311,7 @@ static braid_status check_info(const braid_backend *backend, const braid_device_
 static braid_status open_at(braid_registry *registry, const char *name, const place *where, const char *options,
                             braid_device *device) {
   const braid_backend *backend = where->backend;
+  braid_clear_detail();
   BRAID_TRY(backend->open(registry->allocator, where->index, *options ? options : NULL, &device->self));
   device->backend = backend;
   backend->info(device->self, &device->info);

@@ -144,5 +144,5 @@ braid_status braid_attrs_copy(braid_graph *graph, braid_node_id node, const brai
   case BRAID_ATTR_TENSOR:
     return braid_graph_set_tensor(graph, node, attr->name, attr->tensor);
   }
-  return BRAID_INTERNAL;
+  return braid_fail(BRAID_INTERNAL, "attribute %s is of no known kind", attr->name);
 }

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/try.h"
 
 enum { kMaxOperands = 64 };
@@ -24,6 +25,7 @@ static braid_status infer(const braid_infer *infer) {
   braid_desc outputs[kMaxOperands] = {0};
   size_t input_count = infer->node->input_count, output_count = infer->node->output_count;
   for (size_t i = 0; i < input_count; i++) inputs[i] = braid_infer_input(infer, i);
+  braid_clear_detail();
   braid_status status = custom->infer(&infer->node->attrs, inputs, input_count, outputs, output_count);
   if (status != BRAID_OK) return braid_fail_prefix(status, "node %.120s (%s)", infer->node->name, custom->name);
   for (size_t i = 0; i < output_count; i++)

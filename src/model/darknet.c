@@ -45,7 +45,7 @@ static braid_status set_attr(braid_graph *graph, braid_node_id node, const braid
   case BRAID_DARKNET_STRING:
     return braid_graph_set_string(graph, node, attr->name, attr->s);
   }
-  return BRAID_INTERNAL;
+  return braid_fail(BRAID_INTERNAL, "attribute %s is of no known kind", attr->name);
 }
 
 braid_status braid_darknet_node(braid_darknet *net, const char *op, const braid_value_id *inputs, size_t input_count,

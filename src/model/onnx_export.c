@@ -467,7 +467,7 @@ static braid_status export_attr(onnx_exporter *exporter, const braid_attr *attr,
     proto->t = tensor_proto(exporter, NULL, attr->tensor);
     return proto->t ? BRAID_OK : BRAID_NO_MEMORY;
   }
-  return BRAID_INTERNAL;
+  return braid_fail(BRAID_INTERNAL, "attribute %s is of no known kind", attr->name);
 }
 
 /* A graph in training is written as what was trained: normalization by the running statistics, no dropping out. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/try.h"
 #include "runtime/session.h"
 
@@ -30,8 +31,9 @@ static braid_status allocate_region(braid_session *session, braid_space_memory *
   if (!owner) {
     *region = *host = braid_alloc(session->allocator, bytes);
     if (*region) return BRAID_OK;
-    return no_memory(session, braid_fail(BRAID_NO_MEMORY, "out of memory"), space, kind, bytes);
+    return no_memory(session, BRAID_NO_MEMORY, space, kind, bytes);
   }
+  braid_clear_detail();
   braid_status status = owner->backend->buffer_create(owner->self, bytes, region);
   if (status != BRAID_OK)
     return braid_fail_prefix(no_memory(session, status, space, kind, bytes), "device %s", owner->label);
@@ -100,6 +102,7 @@ braid_status braid_session_transfer(braid_session *session, braid_storage_id id,
                      .target = binding,
                      .host = host,
                      .done = &event};
+  braid_clear_detail();
   braid_status status = owner->backend->submit(queue, &task);
   if (status == BRAID_OK && owner->backend->flush) owner->backend->flush(queue);
   if (status == BRAID_OK) status = braid_event_wait(&event, -1);
@@ -244,6 +247,7 @@ static braid_status make_queues(braid_session *session) {
     const braid_plan_device *device = &plan->devices[plan->queues[q].device];
     bool uploads = plan->queues[q].role == BRAID_QUEUE_KERNELS && device->info->memory == BRAID_MEMORY_SEPARATE;
     if (!plan->queues[q].used && !uploads) continue;
+    braid_clear_detail();
     BRAID_TRY(device->backend->queue_create(device->self, &session->queues[q]));
   }
   return BRAID_OK;
@@ -275,6 +279,7 @@ static braid_status run_setup(braid_session *session) {
     braid_event_init(&event, session->allocator);
     braid_task task = {.done = &event};
     (void)bind_step(session, step, &task, bindings);
+    braid_clear_detail();
     braid_status status = backend->submit(session->queues[step->queue], &task);
     if (status == BRAID_OK && backend->flush) backend->flush(session->queues[step->queue]);
     if (status == BRAID_OK) status = braid_event_wait(&event, -1);

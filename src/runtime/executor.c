@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/detail.h"
 #include "base/try.h"
 #include "runtime/session.h"
 
@@ -69,6 +70,7 @@ static void copy_outputs(const braid_session *session, void *const *outputs) {
 static braid_status submit_all(braid_session *session) {
   size_t count = session->plan.steps.count, i = 0;
   braid_status status = BRAID_OK;
+  braid_clear_detail();
   for (; i < count; i++) {
     braid_event_reset(&session->events[i]);
     status = session->actions[i].submit(session->actions[i].queue, &session->tasks[i]);
@@ -107,7 +109,8 @@ static braid_status wait_all(braid_session *session, int64_t timeout_ns) {
 static braid_status fail_at(const braid_session *session, size_t step, braid_status status, const char *detail) {
   const braid_step *at = &session->plan.steps.items[step];
   return braid_fail(status, "node %.120s (%s) on %s%s%s: %s", at->label, at->op, session->devices[at->device].label,
-                    at->kernel ? ", kernel " : "", at->kernel ? at->kernel->name : "", detail);
+                    at->kernel ? ", kernel " : "", at->kernel ? at->kernel->name : "",
+                    detail[0] ? detail : braid_status_text(status));
 }
 
 /* The first step that failed by itself. A device that is gone takes the session with it. */

@@ -1,4 +1,5 @@
 /* Host memory announced to the devices that copy from and to it: the host's arena, and the caller's. */
+#include "base/detail.h"
 #include "base/try.h"
 #include "runtime/session.h"
 
@@ -15,6 +16,7 @@ static braid_status announce(braid_session *session, void *host, size_t bytes) {
   for (size_t i = 0; i < session->plan.device_count; i++) {
     const braid_plan_device *device = &session->plan.devices[i];
     if (device->space == kHostSpace || !device->backend->host_register) continue;
+    braid_clear_detail();
     braid_status status = device->backend->host_register(device->self, host, bytes);
     if (status == BRAID_OK) continue;
     unregister(session, host, i);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/thread.h"
 #include "runtime/plan.h"
 
@@ -35,6 +36,7 @@ static void note_failure(work *w, size_t index, braid_status status) {
 static void prepare_step(work *w, size_t index) {
   braid_step *step = &w->plan->steps.items[index];
   const braid_plan_device *device = &w->plan->devices[step->device];
+  braid_clear_detail();
   braid_status status = device->backend->prepare(device->self, step->kernel, step->desc, &step->prepared, &step->info);
   if (status == BRAID_OK) return;
   step->prepared = NULL;

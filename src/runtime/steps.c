@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/detail.h"
 #include "base/try.h"
 #include "base/vector.h"
 
@@ -106,6 +107,7 @@ braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_insta
   if (!step.kernel)
     return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step.label,
                       braid_layout_name(operands[0].desc.layout), braid_layout_name(operands[1].desc.layout), why);
+  braid_clear_detail();
   BRAID_TRY(where->backend->prepare(where->self, step.kernel, step.desc, &step.prepared, &step.info));
   if (step.info.workspace_bytes) {
     braid_status status =

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/detail.h"
 #include "graph/custom.h"
 
 /* Arrays for the arguments of compute, so that a run allocates nothing. */
@@ -23,8 +24,11 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   (void)info;
   *out = NULL;
   size_t count = node->input_count + node->output_count, bytes;
-  if (!braid_mul_size(count, sizeof(braid_custom_array), &bytes)) return BRAID_NO_MEMORY;
-  state *made = braid_zalloc(allocator, sizeof *made + bytes);
+  if (!braid_mul_size(count, sizeof(braid_custom_array), &bytes) || !braid_add_size(bytes, sizeof(state), &bytes)) {
+    (void)braid_refuse_memory(count, sizeof(braid_custom_array));
+    return BRAID_NO_MEMORY;
+  }
+  state *made = braid_zalloc(allocator, bytes);
   if (!made) return BRAID_NO_MEMORY;
   made->op = find(node->op);
   for (size_t i = 0; i < count; i++) {
@@ -40,6 +44,7 @@ static braid_status run(const braid_node_desc *node, void *context, const braid_
   braid_custom_array *outputs = s->arrays + node->input_count;
   for (size_t i = 0; i < node->input_count; i++) s->arrays[i].data = (void *)(uintptr_t)args->inputs[i];
   for (size_t i = 0; i < node->output_count; i++) outputs[i].data = args->outputs[i];
+  braid_clear_detail();
   braid_status status = s->op->compute(node->attrs, s->arrays, node->input_count, outputs, node->output_count);
   return status == BRAID_OK ? status : braid_fail_prefix(status, "node %.120s (%s)", node->name, node->op);
 }

@@ -135,6 +135,8 @@ static braid_status describe_forward(const braid_node_desc *node, const convolut
     if (DNNL(dilated_convolution_forward_desc_init)(&op, kind, algorithms[i], &x, &w, bias ? &b : NULL, &y, c->strides,
                                                     c->dilations, c->pad_begin, c->pad_end) == dnnl_success)
       status = braid_dnnl_describe(&op, attr, NULL, out);
+    else
+      status = braid_fail(BRAID_UNSUPPORTED, "oneDNN has no such convolution");
   }
   return status;
 }
