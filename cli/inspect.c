@@ -84,7 +84,7 @@ static void print_row(cli_json *json, const braid_graph *graph, const braid_node
 
 static braid_status print_nodes(cli_json *json, const braid_graph *graph, totals *sum) {
   bool *seen = calloc(braid_graph_value_count(graph) + 1, sizeof *seen);
-  if (!seen) return BRAID_NO_MEMORY;
+  if (!seen) return cli_no_memory();
   if (json)
     cli_json_array(json, "nodes");
   else
@@ -124,17 +124,19 @@ static void print_ends(cli_json *json, const braid_graph *graph, bool inputs) {
 }
 
 /* Memory is known only to a plan. A model that this machine's devices cannot run is still worth listing. */
-static void plan(const options *o, const braid_graph *graph, totals *sum) {
+static braid_status plan(const options *o, const braid_graph *graph, totals *sum) {
   braid_session_options place = cli_session_options(&o->place);
   braid_session *session;
   braid_status status = braid_session_create(graph, &place, &session);
+  if (status == BRAID_NOT_FOUND) return status; /* a device or a node that an option names */
   if (status != BRAID_OK) {
     const char *detail = braid_error_detail();
     snprintf(sum->not_planned, sizeof sum->not_planned, "%s", detail[0] ? detail : braid_status_text(status));
-    return;
+    return BRAID_OK;
   }
   sum->stats = braid_session_get_stats(session);
   braid_session_destroy(session);
+  return BRAID_OK;
 }
 
 static void print_totals(const totals *sum, size_t nodes) {
@@ -174,10 +176,11 @@ static braid_status inspect(const options *o, braid_graph *graph) {
   if (o->svg) status = drawing_write(graph, o->svg);
   if (status != BRAID_OK) return status;
   totals sum = {0};
-  plan(o, graph, &sum);
+  status = plan(o, graph, &sum);
+  if (status != BRAID_OK) return status;
   cli_json json;
   bool as_json = o->common.json;
-  if (as_json && !cli_json_begin(&json)) return BRAID_NO_MEMORY;
+  if (as_json && !cli_json_begin(&json)) return cli_no_memory();
   if (as_json) cli_json_string(&json, "model", o->source.path);
   print_ends(as_json ? &json : NULL, graph, true);
   status = print_nodes(as_json ? &json : NULL, graph, &sum);

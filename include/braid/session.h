@@ -23,10 +23,12 @@ typedef struct braid_session_options {
   bool no_reuse;       /* every value keeps its own memory (for debugging and comparison) */
   const char *trace;   /* a Chrome/Perfetto trace of all runs, opened now, written at the end; NULL: none */
   /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ?, the device by its
-   * name or its number in `devices`; the first that matches counts. With "auto" in the list the other nodes go where
-   * they end soonest, so that independent branches run side by side, by a model of the devices' speed. Without it each
-   * goes to the first device that has a kernel for it. */
+   * name or its number in `devices`; the first that matches counts. Nodes that are fused run together and answer to all
+   * their names. A pattern that no node of the graph matches is NOT_FOUND, with names that are near. With "auto" in the
+   * list the other nodes go where they end soonest, so that independent branches run side by side, by a model of the
+   * devices' speed. Without it each goes to the first device that has a kernel for it. */
   const char *place;
+  bool loose_place; /* such patterns are let pass: the graph is a part of the one they were written for */
   /* A run that takes longer ends with TIMEOUT and the name of the node it hangs at; 0: no limit. */
   int64_t timeout_ms;
   braid_registry *registry; /* where devices are looked up, must outlive the session; NULL: the backends built in */
@@ -70,7 +72,7 @@ typedef struct braid_session_stats {
   size_t conversions;     /* of them layout conversions and copies that we added */
   size_t arena_bytes;     /* activations and workspace, planned */
   size_t unshared_bytes;  /* the same without reuse: what one buffer per value would take */
-  size_t parameter_bytes; /* parameters, states and packed constants we hold */
+  size_t parameter_bytes; /* parameters, states and constants, as they are or packed, on all devices */
   double prepare_ms;      /* measured */
 } braid_session_stats;
 BRAID_API braid_session_stats braid_session_get_stats(const braid_session *session);

@@ -44,7 +44,17 @@ static braid_node_id index_of(const fusion *f, const braid_node *node) {
   return (braid_node_id)(node - f->graph->nodes);
 }
 
-/* Turns node `id` into `op` over `inputs`, with the attributes of node `source`. */
+/* Node `id` answers to the names of node `source` too, which it takes in. */
+static braid_status take_names(fusion *f, braid_node_id id, braid_node_id source) {
+  const braid_node *taken = &f->graph->nodes[source];
+  BRAID_TRY(braid_graph_add_alias(f->graph, id, taken->name));
+  for (const braid_alias *alias = taken->absorbed; alias; alias = alias->next)
+    BRAID_TRY(braid_graph_add_alias(f->graph, id, alias->name));
+  return BRAID_OK;
+}
+
+/* Turns node `id` into `op` over `inputs`, with the attributes of node `source`, which it takes in if that is another.
+ */
 static braid_status become(fusion *f, braid_node_id id, const char *op, const braid_value_id *inputs, size_t count,
                            braid_node_id source) {
   braid_graph *graph = f->graph;
@@ -65,7 +75,7 @@ static braid_status become(fusion *f, braid_node_id id, const char *op, const br
   for (size_t i = 0; i < old.count; i++)
     if (old.items[i].kind == BRAID_ATTR_TENSOR) braid_tensor_release(old.items[i].tensor);
   braid_free(graph->allocator, old.items);
-  return status;
+  return status == BRAID_OK && source != id ? take_names(f, id, source) : status;
 }
 
 /* --- constants into convolutions -----------------------------------------------------------------------------------
@@ -264,6 +274,7 @@ static braid_status fuse_swish(fusion *f, braid_node_id id) {
     braid_value_id x = node->inputs[1 - i];
     if (!is_op(gate, "Sigmoid") || gate->inputs[0] != x) continue;
     BRAID_TRY(become(f, id, "Swish", &x, 1, id));
+    BRAID_TRY(take_names(f, id, index_of(f, gate)));
     f->uses[x]--; /* the Sigmoid's */
     return fuse_activation(f, id);
   }

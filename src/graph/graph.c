@@ -54,6 +54,17 @@ const char *braid_graph_intern(braid_graph *graph, const char *text, size_t leng
   return braid_arena_text(graph->arena, text, length);
 }
 
+braid_status braid_graph_add_alias(braid_graph *graph, braid_node_id node, const char *name) {
+  braid_alias **end = &graph->nodes[node].absorbed;
+  while (*end) end = &(*end)->next;
+  braid_alias *alias = braid_graph_arena_alloc(graph, sizeof *alias);
+  if (!alias) return BRAID_NO_MEMORY;
+  alias->name = braid_graph_intern(graph, name, strlen(name));
+  if (!alias->name) return BRAID_NO_MEMORY;
+  *end = alias;
+  return BRAID_OK;
+}
+
 /* --- cloning -------------------------------------------------------------------------------------------------------
  */
 static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
@@ -85,6 +96,8 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     memcpy(copy->inputs, node->inputs, node->input_count * sizeof *copy->inputs);
     memcpy(copy->outputs, node->outputs, node->output_count * sizeof *copy->outputs);
     clone->node_count++;
+    for (const braid_alias *alias = node->absorbed; alias; alias = alias->next)
+      BRAID_TRY(braid_graph_add_alias(clone, (braid_node_id)i, alias->name));
     for (size_t a = 0; a < node->attrs.count; a++)
       BRAID_TRY(braid_attrs_copy(clone, (braid_node_id)i, &node->attrs.items[a]));
   }

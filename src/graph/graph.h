@@ -47,6 +47,12 @@ typedef struct braid_value {
   braid_value_id next;    /* PARAMETER, STATE: what it becomes after a run; -1: stays */
 } braid_value;
 
+/* A name of a node that another has taken in. */
+typedef struct braid_alias {
+  const char *name;
+  struct braid_alias *next;
+} braid_alias;
+
 struct braid_op;
 typedef struct braid_node {
   const char *name;
@@ -55,6 +61,7 @@ typedef struct braid_node {
   size_t input_count, output_count;
   braid_value_id *inputs, *outputs; /* -1: left out */
   bool backward;                    /* built by braid_graph_gradients or for an optimizer */
+  braid_alias *absorbed;            /* names of the nodes that were fused into it */
 } braid_node;
 
 struct braid_graph {
@@ -155,6 +162,8 @@ BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph);
 /* --- internals shared by importers and passes ----------------------------------------------------------------------
  */
 void *braid_graph_arena_alloc(braid_graph *graph, size_t bytes); /* zeroed; NULL when out of memory */
+/* `node` answers to `name` too, that of a node it has taken in. */
+BRAID_MUST_CHECK braid_status braid_graph_add_alias(braid_graph *graph, braid_node_id node, const char *name);
 const char *braid_graph_intern(braid_graph *graph, const char *text, size_t length);
 /* A new unnamed-or-named value without producer. */
 BRAID_MUST_CHECK braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind,

@@ -1,70 +1,14 @@
 /* Where nodes run: the first device that has a kernel, the one asked for by name, or (balance.c) where they end
  * soonest. */
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/text.h"
+#include "base/detail.h"
 #include "base/try.h"
-#include "runtime/plan.h"
+#include "runtime/patterns.h"
 
-enum { kWhyBytes = 1024, kEntryBytes = 256 };
-
-static const char kAuto[] = "auto";
-
-/* Takes the next entry off the list; *more is false at its end. */
-static braid_status next_entry(const char **patterns, char entry[kEntryBytes], bool *more) {
-  *patterns += strspn(*patterns, " ,");
-  size_t length = strcspn(*patterns, " ,");
-  *more = length > 0;
-  if (length >= kEntryBytes) return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.60s...\" is too long", *patterns);
-  memcpy(entry, *patterns, length);
-  entry[length] = '\0';
-  *patterns += length;
-  return BRAID_OK;
-}
-
-/* The device that an entry names by label or number. */
-static braid_status device_named(const braid_plan *plan, const char *name, int *out) {
-  int64_t number;
-  if (braid_parse_i64(name, &number) && number >= 0 && (size_t)number < plan->device_count) {
-    *out = (int)number;
-    return BRAID_OK;
-  }
-  for (size_t i = 0; i < plan->device_count; i++) {
-    if (strcmp(plan->devices[i].label, name) != 0) continue;
-    *out = (int)i;
-    return BRAID_OK;
-  }
-  return braid_fail(BRAID_NOT_FOUND, "place: %s is not among the session's devices", name);
-}
-
-/* Checks every entry and looks for the first "pattern=device" that matches `name`: *device is its device, -1 if none
- * does; *balanced: the list has "auto". */
-static braid_status find_by_hand(const braid_plan *plan, const char *patterns, const char *name, int *device,
-                                 bool *balanced) {
-  *device = -1;
-  *balanced = false;
-  if (!patterns) return BRAID_OK;
-  for (;;) {
-    char entry[kEntryBytes];
-    bool more;
-    BRAID_TRY(next_entry(&patterns, entry, &more));
-    if (!more) return BRAID_OK;
-    if (strcmp(entry, kAuto) == 0) {
-      *balanced = true;
-      continue;
-    }
-    char *equals = strrchr(entry, '=');
-    if (!equals || equals == entry)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%s\", expected pattern=device or auto", entry);
-    *equals = '\0';
-    int named;
-    BRAID_TRY(device_named(plan, equals + 1, &named));
-    if (*device < 0 && fnmatch(entry, name, 0) == 0) *device = named;
-  }
-}
+enum { kWhyBytes = 1024 };
 
 static braid_operand operand_of(const braid_plan *plan, braid_value_id id) {
   if (id < 0) return (braid_operand){0};
@@ -98,10 +42,11 @@ static braid_status ask(const braid_plan *plan, const braid_node_desc *desc, int
 
 typedef struct placing {
   braid_plan *plan;
-  const char *patterns;
+  const braid_graph *given;
+  bool loose; /* patterns may match nothing */
+  braid_patterns patterns;
   braid_operand *operands;         /* for the node with the most */
   const braid_kernel **candidates; /* node x device */
-  bool balanced;
 } placing;
 
 static braid_status place_node(placing *p, size_t id) {
@@ -118,11 +63,10 @@ static braid_status place_node(placing *p, size_t id) {
                           .inputs = p->operands,
                           .outputs = results,
                           .training = plan->training};
-  int by_hand;
-  BRAID_TRY(find_by_hand(plan, p->patterns, node->name, &by_hand, &p->balanced));
+  int by_hand = braid_patterns_find(plan, &p->patterns, node);
   char why[kWhyBytes];
   const braid_kernel **candidates = p->candidates + id * plan->device_count;
-  BRAID_TRY(ask(plan, &desc, by_hand, p->balanced, why, candidates));
+  BRAID_TRY(ask(plan, &desc, by_hand, p->patterns.balanced, why, candidates));
   braid_placement *out = &plan->places[id];
   for (size_t i = 0; i < plan->device_count && out->device < 0; i++)
     if (candidates[i]) *out = (braid_placement){.device = (int)i, .kernel = candidates[i], .why = ""};
@@ -136,18 +80,23 @@ static braid_status place_all(placing *p) {
     p->plan->places[i] = (braid_placement){.device = -1, .why = ""};
     if (!p->plan->views[i]) BRAID_TRY(place_node(p, i));
   }
-  return p->balanced ? braid_plan_balance(p->plan, (const braid_kernel *const *)p->candidates) : BRAID_OK;
+  if (!p->loose) BRAID_TRY(braid_patterns_check(&p->patterns, p->given));
+  return p->patterns.balanced ? braid_plan_balance(p->plan, (const braid_kernel *const *)p->candidates) : BRAID_OK;
 }
 
-braid_status braid_plan_place(braid_plan *plan, const char *patterns) {
+braid_status braid_plan_place(braid_plan *plan, const braid_graph *given, const braid_session_options *options) {
   const braid_graph *graph = plan->graph;
   size_t most = 1, cells;
   for (size_t i = 0; i < graph->node_count; i++) {
     size_t operands = graph->nodes[i].input_count + graph->nodes[i].output_count;
     if (operands > most) most = operands;
   }
-  if (!braid_mul_size(graph->node_count + 1, plan->device_count, &cells)) return BRAID_NO_MEMORY;
-  placing p = {.plan = plan, .patterns = patterns};
+  if (!braid_mul_size(graph->node_count + 1, plan->device_count, &cells)) {
+    (void)braid_refuse_memory(graph->node_count + 1, plan->device_count);
+    return BRAID_NO_MEMORY;
+  }
+  placing p = {.plan = plan, .given = given, .loose = options->loose_place};
+  BRAID_TRY(braid_patterns_parse(plan, options->place, &p.patterns));
   p.operands = braid_zalloc_array(plan->allocator, most, sizeof *p.operands);
   p.candidates = braid_zalloc_array(plan->allocator, cells, sizeof *p.candidates);
   braid_status status = p.operands && p.candidates ? place_all(&p) : BRAID_NO_MEMORY;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "braid/log.h"
 #include "braid/session.h"
 #include "graph/graph.h"
 #include "oom.h"
@@ -120,7 +121,148 @@ static void test_by_hand_before_auto(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* --- names ---------------------------------------------------------------------------------------------------------
+ */
+static char said[1024]; /* the warnings */
+
+static void hear(void *context, braid_log_level level, const char *message) {
+  (void)context;
+  if (level == BRAID_LOG_WARNING) snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
+}
+
+static braid_value_id weights(braid_graph *graph, const char *name, int rank, const int64_t *dims) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  float *data = braid_tensor_data(tensor);
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) data[i] = (float)(i % 5) - 2;
+  OK(braid_graph_add_tensor(graph, name, BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+/* conv1, shift1 (per channel) and relu1 become one node; same1 goes; flat1 is a view; half1 is folded. */
+static braid_graph *named_graph(void) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x, y, half;
+  OK(braid_graph_create(NULL, "names", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 2, 6, 6}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  braid_value_id w = weights(graph, "w", 4, (int64_t[]){3, 2, 3, 3}), b = weights(graph, "b", 3, (int64_t[]){3, 1, 1});
+  y = node(graph, "Conv", "conv1", x, w);
+  y = node(graph, "Add", "shift1", y, b);
+  OK(braid_graph_add_node(graph, "Relu", "relu1", &y, 1, &y, 1, NULL));
+  OK(braid_graph_add_node(graph, "Identity", "same1", &y, 1, &y, 1, NULL));
+  half = node(graph, "Mul", "half1", b, b);
+  y = node(graph, "Mul", "scale[1]", y, half);
+  OK(braid_graph_add_node(graph, "Flatten", "flat1", &y, 1, &y, 1, NULL));
+  y = node(graph, "Add", "twice1", y, y);
+  OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static const char kTwo[] = "cpu:threads=1 cpu:threads=1";
+
+/* The device of `name` with this list; NULL: no session. `said` has the warnings. */
+static const char *placed(const braid_graph *graph, const braid_session_options *options, const char *name) {
+  static char device[32];
+  braid_session *session;
+  said[0] = '\0';
+  if (braid_session_create(graph, options, &session) != BRAID_OK) return NULL;
+  snprintf(device, sizeof device, "%s", device_of(session, name));
+  braid_session_destroy(session);
+  return device;
+}
+
+/* Whatever was fused into a node places it, by any of the names the model shows. */
+static void test_fused_names(void **state) {
+  (void)state;
+  braid_graph *graph = named_graph();
+  static const char *const kLists[] = {"conv1=1",   "shift1=1",         "relu1=1",    "conv?=1",
+                                       "c*=1,auto", "shift*=1 relu1=1", "conv1=1,*=0"};
+  for (size_t i = 0; i < sizeof kLists / sizeof *kLists; i++) {
+    braid_session_options options = {.devices = kTwo, .place = kLists[i]};
+    assert_string_equal(placed(graph, &options, "relu1"), "cpu#1");
+    bool divided = i + 1 == sizeof kLists / sizeof *kLists; /* conv1 apart from shift1 and relu1 */
+    assert_int_equal(strstr(said, "was fused into relu1") != NULL, divided);
+    options.no_fusion = true;
+    const char *first = i == 1 ? "shift1" : i == 2 ? "relu1" : i == 5 ? "shift1" : "conv1";
+    assert_string_equal(placed(graph, &options, first), "cpu#1");
+    assert_string_equal(said, "");
+  }
+  braid_session_options apart = {.devices = kTwo, .place = "relu1=0,conv1=1"};
+  assert_string_equal(placed(graph, &apart, "relu1"), "cpu");
+  assert_non_null(strstr(said, "conv1 was fused into relu1 and runs with it, on cpu;"));
+  braid_graph_destroy(graph);
+}
+
+/* Overlapping patterns: the first that matches counts. */
+static void test_first_counts(void **state) {
+  (void)state;
+  braid_graph *graph = two_branches(16);
+  static const struct {
+    const char *place, *a0, *a1;
+  } cases[] = {{"a0=1,a*=0", "cpu#1", "cpu"}, {"a*=0,a0=1", "cpu", "cpu"},          {"*0=1,a*=0", "cpu#1", "cpu"},
+               {"a0=1,a0=0", "cpu#1", "cpu"}, {"a?=cpu#1,*=cpu", "cpu#1", "cpu#1"}, {"*=1", "cpu#1", "cpu#1"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_session *session = open_session(graph, kTwo, cases[i].place);
+    assert_string_equal(device_of(session, "a0"), cases[i].a0);
+    assert_string_equal(device_of(session, "a1"), cases[i].a1);
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+static void test_no_such_node(void **state) {
+  (void)state;
+  braid_graph *graph = named_graph();
+  static const struct {
+    const char *place, *pattern, *near;
+  } cases[] = {
+      {"conf1=1", "\"conf1\"", "near are conv1"}, {"relu1=0,shaft?=1", "\"shaft?\"", "near are shift1"},
+      {"relu=1", "\"relu\"", "near are relu1"},   {"/model/relu1/Relu=1", "\"/model/relu1/Relu\"", "near are relu1"},
+      {"*gelu*=1,auto", "\"*gelu*\"", ";"},       {"Conv1=1", "\"Conv1\"", "near are conv1"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_session_options options = {.devices = kTwo, .place = cases[i].place};
+    braid_session *session;
+    assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NOT_FOUND);
+    if (!strstr(braid_error_detail(), cases[i].pattern) || !strstr(braid_error_detail(), cases[i].near))
+      fail_msg("%s: %s", cases[i].place, braid_error_detail());
+    options.loose_place = true;
+    OK(braid_session_create(graph, &options, &session));
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+/* Nodes of the model that run nowhere are no mistake, but nothing is placed. */
+static void test_nothing_to_place(void **state) {
+  (void)state;
+  braid_graph *graph = named_graph();
+  static const char *const kNames[] = {"same1", "flat1", "half1"};
+  for (size_t i = 0; i < 3; i++) {
+    char list[32];
+    snprintf(list, sizeof list, "%s=1", kNames[i]);
+    braid_session_options options = {.devices = kTwo, .place = list};
+    assert_string_equal(placed(graph, &options, "relu1"), "cpu");
+    assert_non_null(strstr(said, kNames[i]));
+    assert_non_null(strstr(said, "places nothing"));
+  }
+  braid_session_options exact = {.devices = kTwo, .place = "scale[1]=1"};
+  assert_string_equal(placed(graph, &exact, "scale[1]"), "cpu#1");
+  assert_string_equal(said, "");
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_auto), cmocka_unit_test(test_by_hand_before_auto)};
+  braid_log_set_sink(hear, NULL);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_auto),         cmocka_unit_test(test_by_hand_before_auto),
+      cmocka_unit_test(test_fused_names),  cmocka_unit_test(test_first_counts),
+      cmocka_unit_test(test_no_such_node), cmocka_unit_test(test_nothing_to_place),
+  };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

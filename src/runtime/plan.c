@@ -356,8 +356,8 @@ static braid_status allocate(braid_plan *plan) {
   return BRAID_OK;
 }
 
-braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_device *devices, size_t device_count,
-                             const braid_session_options *options) {
+braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, const braid_graph *given, braid_plan_device *devices,
+                             size_t device_count, const braid_session_options *options) {
   *plan = (braid_plan){.allocator = graph->allocator,
                        .graph = graph,
                        .training = options->training,
@@ -374,7 +374,7 @@ braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_de
     if (graph->values[i].next >= 0) shown[graph->values[i].next] = true;
   find_spaces(plan);
   find_views(plan, shown);
-  BRAID_TRY(braid_plan_place(plan, options->place));
+  BRAID_TRY(braid_plan_place(plan, given, options));
   BRAID_TRY(braid_plan_order(plan));
   find_homes(plan);
   BRAID_TRY(build(plan));

@@ -2,7 +2,8 @@
  *
  * A value has an instance per place and layout in which some step needs it; an instance lies in a storage, which it may
  * share with others (views, results computed in place, a state and its update). Steps are what queues execute. A plan
- * is made in stages, each in a file: place.c (device and kernel of every node), order.c (the order of nodes), plan.c,
+ * is made in stages, each in a file: place.c (device and kernel of every node;
+ * patterns.c those by hand), order.c (the order of nodes), plan.c,
  * instance.c and steps.c (steps and instances), prepare.c (kernels made ready), share.c (storages in common), memory.c
  * (offsets), hazard.c (waits across queues).
  *
@@ -137,14 +138,17 @@ typedef struct braid_plan {
   size_t unshared_bytes, folded_bytes;
 } braid_plan;
 
-BRAID_MUST_CHECK braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, braid_plan_device *devices,
-                                              size_t device_count, const braid_session_options *options);
+/* `graph` is what is run, made from `given`, the caller's. */
+BRAID_MUST_CHECK braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, const braid_graph *given,
+                                              braid_plan_device *devices, size_t device_count,
+                                              const braid_session_options *options);
 /* Discards what was prepared; the queues must be gone, the memory that kernels were bound to must not. */
 void braid_plan_discard(const braid_plan *plan);
 void braid_plan_deinit(braid_plan *plan);
 
 /* --- stages --- */
-BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const char *patterns);
+BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const braid_graph *given,
+                                               const braid_session_options *options);
 /* Places every node where it ends soonest; `candidates`: per node and device its kernel there, NULL: none. */
 BRAID_MUST_CHECK braid_status braid_plan_balance(braid_plan *plan, const braid_kernel *const *candidates);
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);

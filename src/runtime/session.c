@@ -102,7 +102,7 @@ static braid_status prepare(braid_session *session, const braid_graph *graph, co
   if (!options->no_fusion) BRAID_TRY(braid_graph_fuse(session->graph));
   BRAID_TRY(open_devices(session, options));
   BRAID_TRY(make_ports(session));
-  BRAID_TRY(braid_plan_init(&session->plan, session->graph, session->devices, session->device_count, options));
+  BRAID_TRY(braid_plan_init(&session->plan, session->graph, graph, session->devices, session->device_count, options));
   BRAID_TRY(braid_session_bind(session));
   release_tensors(session);
   return options->trace ? braid_trace_create(&session->plan, options->trace, &session->trace) : BRAID_OK;
@@ -250,6 +250,10 @@ braid_session_stats braid_session_get_stats(const braid_session *session) {
                                .parameter_bytes = plan->folded_bytes,
                                .prepare_ms = session->prepare_ms};
   for (size_t i = 0; i < plan->steps.count; i++) stats.conversions += plan->steps.items[i].node < 0;
+  for (size_t i = 0; i < plan->storage_count; i++) {
+    const braid_storage *storage = &plan->storages[i];
+    if (storage->same_as < 0 && storage->kind == BRAID_STORAGE_TENSOR) stats.parameter_bytes += storage->bytes;
+  }
   for (int space = 0; space < plan->space_count; space++) {
     stats.arena_bytes += plan->arena_bytes[space];
     stats.parameter_bytes += plan->persistent_bytes[space];
@@ -273,7 +277,7 @@ static double median_us(const braid_session *session, size_t step) {
     if (session->samples[step * kSamples + i] >= 0) samples[count++] = session->samples[step * kSamples + i];
   if (!count) return -1;
   qsort(samples, count, sizeof *samples, compare_samples);
-  return samples[count / 2] / 1e3;
+  return (samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;
 }
 
 braid_plan_line braid_session_plan(const braid_session *session, size_t index) {

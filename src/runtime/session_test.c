@@ -565,7 +565,7 @@ static void test_no_allocation(void **state) {
     OK(braid_graph_add_node(graph, "test.Add", NULL, (braid_value_id[]){x}, 1, &y, 1, NULL));
   OK(braid_graph_add_output(graph, y));
   braid_session *session =
-      open_session(graph, &(braid_session_options){.devices = "cpu cpu:memory=separate", .place = "*1=1"});
+      open_session(graph, &(braid_session_options){.devices = "cpu cpu:memory=separate", .place = "*4=1"});
   float out[kCount];
   OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){out}));
   int64_t before = oom.requests;

@@ -82,8 +82,11 @@ static braid_status start_loader(braid_trainer *trainer) {
 
 braid_session_options braid_trainer_place(const braid_trainer *trainer) {
   const braid_train_options *o = &trainer->options;
-  return (braid_session_options){
-      .devices = o->devices, .place = o->place, .threads = o->threads, .registry = o->registry};
+  return (braid_session_options){.devices = o->devices,
+                                 .place = o->place,
+                                 .loose_place = true, /* they may name nodes of the backward pass */
+                                 .threads = o->threads,
+                                 .registry = o->registry};
 }
 
 static braid_status build(braid_trainer *trainer, const braid_graph *model) {
@@ -99,6 +102,7 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   if (!trainer->scores) return BRAID_NO_MEMORY;
   braid_session_options session = braid_trainer_place(trainer);
   session.training = true;
+  session.loose_place = false;
   session.trace = o->trace;
   BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
   if (o->out_directory) BRAID_TRY(braid_make_directories(o->out_directory));
