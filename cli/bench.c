@@ -107,7 +107,7 @@ static void print_json(const options *o, const braid_session_stats *stats, const
 static braid_status show(const options *o, const braid_session *session, const cli_latency *latency) {
   size_t count = braid_session_plan_count(session);
   braid_plan_line *lines = calloc(count + 1, sizeof *lines);
-  if (!lines) return BRAID_NO_MEMORY;
+  if (!lines) return cli_no_memory();
   double total = 0;
   for (size_t i = 0; i < count; i++) {
     lines[i] = braid_session_plan(session, i);
@@ -122,7 +122,7 @@ static braid_status show(const options *o, const braid_session *session, const c
   } else {
     char arena[32], unshared[32], parameters[32];
     printf("%s, batch %" PRId64 ", measured over %d runs\n", o->source.path, batch, latency->runs);
-    printf("  latency      median %.3f ms, least %.3f, nine of ten below %.3f\n", latency->median, latency->least,
+    printf("  latency      median %.3f ms, least %.3f, 90th percentile %.3f\n", latency->median, latency->least,
            latency->p90);
     printf("  throughput   %.1f per second\n", latency->median > 0 ? (double)batch * 1e3 / latency->median : 0);
     printf("  preparation  %.1f ms\n", stats.prepare_ms);

@@ -281,7 +281,7 @@ static braid_status print_all(const options *o, const braid_graph *graph, const 
     if (json)
       cli_json_latency(json, "measured_ms", latency, 1);
     else
-      fprintf(file, "%d runs, measured: median %.3f ms, least %.3f, nine of ten below %.3f\n", latency->runs,
+      fprintf(file, "%d runs, measured: median %.3f ms, least %.3f, 90th percentile %.3f\n", latency->runs,
               latency->median, latency->least, latency->p90);
   }
   cli_labels_free(&labels);
@@ -292,7 +292,7 @@ static braid_status show(const options *o, const braid_graph *graph, const cli_b
                          const braid_session *session, const cli_latency *latency) {
   if (!o->common.json) return print_all(o, graph, buffers, session, latency, text_file(o), NULL);
   cli_json json;
-  if (!cli_json_begin(&json)) return BRAID_NO_MEMORY;
+  if (!cli_json_begin(&json)) return cli_no_memory();
   cli_json_string(&json, "model", o->source.path);
   braid_status status = print_all(o, graph, buffers, session, latency, NULL, &json);
   if (status == BRAID_OK)
@@ -325,7 +325,7 @@ static braid_status run_session(const options *o, const braid_graph *graph, brai
 static braid_status run_model(const options *o, braid_graph *graph) {
   size_t count = braid_graph_input_count(graph);
   braid_tensor **tensors = calloc(count + 1, sizeof *tensors);
-  if (!tensors) return BRAID_NO_MEMORY;
+  if (!tensors) return cli_no_memory();
   braid_session *session = NULL;
   braid_session_options place = cli_session_options(&o->place);
   braid_status status = check_outputs(o, graph);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "statistics.h"
+
 static const char *shown(const char *path) {
   return strcmp(path, "-") == 0 ? "standard input" : path;
 }
@@ -134,7 +136,7 @@ braid_status cli_buffers_create(const braid_session *session, cli_buffers *buffe
   buffers->outputs = calloc(buffers->output_count + 1, sizeof *buffers->outputs);
   buffers->input_data = calloc(buffers->input_count + 1, sizeof *buffers->input_data);
   buffers->output_data = calloc(buffers->output_count + 1, sizeof *buffers->output_data);
-  if (!buffers->inputs || !buffers->outputs || !buffers->input_data || !buffers->output_data) return BRAID_NO_MEMORY;
+  if (!buffers->inputs || !buffers->outputs || !buffers->input_data || !buffers->output_data) return cli_no_memory();
   for (size_t i = 0; i < buffers->output_count; i++) {
     braid_status status = braid_tensor_create(NULL, braid_session_output(session, i), &buffers->outputs[i]);
     if (status != BRAID_OK) return status;
@@ -184,7 +186,7 @@ static int compare_doubles(const void *a, const void *b) {
 braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency) {
   enum { WARM_UP = 2 };
   double *times = calloc((size_t)runs, sizeof *times);
-  if (!times) return BRAID_NO_MEMORY;
+  if (!times) return cli_no_memory();
   braid_status status = pin(buffers, session);
   cli_progress progress;
   cli_progress_begin(&progress, "runs");
@@ -201,8 +203,8 @@ braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs,
   unpin(buffers, session);
   qsort(times, (size_t)runs, sizeof *times, compare_doubles);
   latency->least = times[0];
-  latency->median = (times[(runs - 1) / 2] + times[runs / 2]) / 2;
-  latency->p90 = times[(runs - 1) * 9 / 10];
+  latency->median = cli_percentile(times, (size_t)runs, 50);
+  latency->p90 = cli_percentile(times, (size_t)runs, 90);
   free(times);
   return status;
 }
@@ -228,13 +230,13 @@ braid_status cli_labels_load(const char *path, cli_labels *labels) {
   FILE *file = fdopen(descriptor, "r");
   if (!file) {
     close(descriptor);
-    return BRAID_NO_MEMORY;
+    return cli_no_memory();
   }
   labels->text = malloc(MOST_BYTES + 1);
   size_t bytes = labels->text ? fread(labels->text, 1, MOST_BYTES + 1, file) : 0;
   bool failed = ferror(file);
   fclose(file);
-  if (!labels->text) return BRAID_NO_MEMORY;
+  if (!labels->text) return cli_no_memory();
   if (failed || bytes > MOST_BYTES) {
     return braid_fail(failed ? BRAID_IO : BRAID_INVALID_FILE, "%s: %s", path,
                       failed ? "cannot be read" : "more than 16 MiB: labels are expected, one per line");
@@ -243,7 +245,7 @@ braid_status cli_labels_load(const char *path, cli_labels *labels) {
   size_t lines = 1;
   for (size_t i = 0; i < bytes; i++) lines += labels->text[i] == '\n';
   labels->lines = calloc(lines, sizeof *labels->lines);
-  if (!labels->lines) return BRAID_NO_MEMORY;
+  if (!labels->lines) return cli_no_memory();
   for (char *at = labels->text; *at;) {
     char *end = at + strcspn(at, "\n");
     labels->lines[labels->count++] = at;
