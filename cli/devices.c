@@ -1,4 +1,5 @@
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,25 @@ static const char *memory_name(braid_memory_kind kind) {
   return kind == BRAID_MEMORY_UNIFIED ? "unified" : "separate";
 }
 
-static void print_device(const braid_device_info *info) {
+/* What is known of a device only once it is open; empty, with *why, where it cannot be opened. */
+typedef struct opened {
+  braid_device_info info;
+  char why[256];
+} opened;
+
+static void open_listed(braid_registry *registry, const char *name, opened *out) {
+  braid_device *device;
+  braid_status status = braid_device_open(registry, name, &device);
+  if (status == BRAID_OK) {
+    out->info = *braid_device_get_info(device);
+    braid_device_close(device);
+    return;
+  }
+  const char *detail = braid_error_detail();
+  snprintf(out->why, sizeof out->why, "%s", detail[0] ? detail : braid_status_text(status));
+}
+
+static void print_device(const braid_device_info *info, const opened *own) {
   char memory[32] = "?", units[16] = "?";
   if (info->memory_bytes) cli_format_bytes((double)info->memory_bytes, memory, sizeof memory);
   if (info->compute_units) snprintf(units, sizeof units, "%" PRIu32, info->compute_units);
@@ -57,20 +76,50 @@ static void print_device(const braid_device_info *info) {
          : info->measures_time ? "measured"
                                : "unknown",
          info->description);
+  if (own->info.software[0]) printf("%10s with %s\n", "", own->info.software);
+  if (own->info.lacks[0]) printf("%10s %s\n", "", own->info.lacks);
+  if (own->why[0]) printf("%10s cannot be opened: %s\n", "", own->why);
 }
 
-static void print_device_json(cli_json *json, const braid_device_info *info) {
+/* 0 is unknown, and null. */
+static void print_known_json(cli_json *json, const char *key, uint64_t value) {
+  if (value)
+    cli_json_integer(json, key, (int64_t)value);
+  else
+    cli_json_number(json, key, NAN);
+}
+
+static void print_device_json(cli_json *json, const braid_device_info *info, const opened *own) {
   cli_json_object(json, NULL);
   cli_json_string(json, "name", info->name);
   cli_json_string(json, "kind", info->kind);
   cli_json_string(json, "description", info->description);
   cli_json_string(json, "memory", memory_name(info->memory));
-  cli_json_integer(json, "memory_bytes", (int64_t)info->memory_bytes);
-  cli_json_integer(json, "compute_units", info->compute_units);
+  print_known_json(json, "memory_bytes", info->memory_bytes);
+  print_known_json(json, "compute_units", info->compute_units);
   cli_json_integer(json, "queues", info->max_queues);
   cli_json_bool(json, "measures_time", info->measures_time);
   cli_json_bool(json, "modelled", info->modelled);
+  cli_json_string(json, "software", own->info.software);
+  cli_json_string(json, "lacks", own->info.lacks);
+  cli_json_string(json, "error", own->why);
   cli_json_close(json, '}');
+}
+
+static braid_status show(const options *o, const braid_device_info *infos, const opened *own, size_t count) {
+  cli_json json;
+  if (o->common.json) {
+    if (!cli_json_begin(&json)) return cli_no_memory();
+    cli_json_array(&json, "devices");
+    for (size_t i = 0; i < count; i++) print_device_json(&json, &infos[i], &own[i]);
+    cli_json_close(&json, ']');
+    cli_json_end(&json);
+    return BRAID_OK;
+  }
+  printf("%-10s %-6s %5s %6s %11s %-9s %-9s %s\n", "name", "kind", "units", "queues", "memory", "is", "times",
+         "description");
+  for (size_t i = 0; i < count; i++) print_device(&infos[i], &own[i]);
+  return BRAID_OK;
 }
 
 static braid_status list(const options *o, braid_registry *registry) {
@@ -78,22 +127,19 @@ static braid_status list(const options *o, braid_registry *registry) {
   braid_status status = braid_registry_devices(registry, NULL, 0, &count);
   if (status != BRAID_OK) return status;
   braid_device_info *infos = calloc(count ? count : 1, sizeof *infos);
-  if (!infos) return BRAID_NO_MEMORY;
+  opened *own = calloc(count ? count : 1, sizeof *own);
+  if (!infos || !own) {
+    free(infos);
+    free(own);
+    return cli_no_memory();
+  }
   size_t capacity = count;
   status = braid_registry_devices(registry, infos, capacity, &count);
   if (count > capacity) count = capacity; /* one came up in between */
-  cli_json json;
-  if (status == BRAID_OK && o->common.json && cli_json_begin(&json)) {
-    cli_json_array(&json, "devices");
-    for (size_t i = 0; i < count; i++) print_device_json(&json, &infos[i]);
-    cli_json_close(&json, ']');
-    cli_json_end(&json);
-  } else if (status == BRAID_OK) {
-    printf("%-10s %-6s %5s %6s %11s %-9s %-9s %s\n", "name", "kind", "units", "queues", "memory", "is", "times",
-           "description");
-    for (size_t i = 0; i < count; i++) print_device(&infos[i]);
-  }
+  for (size_t i = 0; status == BRAID_OK && i < count; i++) open_listed(registry, infos[i].name, &own[i]);
+  if (status == BRAID_OK) status = show(o, infos, own, count);
   free(infos);
+  free(own);
   return status;
 }
 
@@ -125,7 +171,7 @@ static braid_status check(const options *o, braid_registry *registry, size_t *fa
   if (s.as_json) {
     if (!cli_json_begin(&s.json)) {
       braid_device_close(device);
-      return BRAID_NO_MEMORY;
+      return cli_no_memory();
     }
     cli_json_string(&s.json, "device", o->check);
     cli_json_array(&s.json, "cases");

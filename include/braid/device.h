@@ -4,9 +4,10 @@
  * asks it to prepare kernels for the nodes placed on it, and submits tasks to its queues. Everything after prepare is
  * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
  * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
- * has failed. No call of the steady state (submit, event wait, read_power) allocates or takes a lock shared by devices.
- * submit and the event functions may be called from any thread; everything else on one device by one thread at a time,
- * except prepare where the backend allows it.
+ * has failed. No call of the steady state (submit, event wait, read_power,
+ * read_energy) allocates or takes a lock shared by devices.
+ * submit, read_energy and the event functions may be called from any thread; everything else on one device by one
+ * thread at a time, except prepare where the backend allows it.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
  * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
@@ -15,7 +16,7 @@
 
 #include "braid/graph.h"
 
-enum { BRAID_DEVICE_ABI = 2 };
+enum { BRAID_DEVICE_ABI = 3 };
 
 /* --- events --------------------------------------------------------------------------------------------------------
  * An event is created once and used again: reset, handed to submit, completed by the backend, waited for. */
@@ -142,6 +143,9 @@ typedef struct braid_device_info {
   size_t host_alignment;  /* of binding.host (unified memory), 1: that of its elements; a power of two <= alignment */
   bool measures_time;     /* events carry timings */
   bool modelled;          /* time and energy are modelled, not measured */
+  /* Known once the device is open, empty where there is nothing to say: the library or driver that its kernels stand
+   * on, with its version; what it does without, at a price, with the reason and what to install. */
+  char software[128], lacks[256];
 } braid_device_info;
 
 typedef struct braid_backend {
@@ -185,10 +189,13 @@ typedef struct braid_backend {
   braid_status (*host_register)(void *device, void *host, size_t bytes);
   void (*host_unregister)(void *device, void *host);
   braid_status (*read_memory)(void *device, uint64_t *out_free, uint64_t *out_total); /* [unknown] */
-  braid_status (*read_power)(void *device, double *out_watts);                        /* [unknown, which is not zero] */
-  braid_status (*read_temperature)(void *device, double *out_celsius);                /* [unknown] */
-  braid_status (*status)(void *device); /* [OK] DEVICE_LOST once the device is gone */
-  bool concurrent_prepare;              /* several threads may call prepare at once. [one at a time] */
+  braid_status (*read_power)(void *device, double *out_watts);         /* by a sensor. [unknown, which is not zero] */
+  braid_status (*read_temperature)(void *device, double *out_celsius); /* [unknown] */
+  braid_status (*status)(void *device);                                /* [OK] DEVICE_LOST once the device is gone */
+  bool concurrent_prepare; /* several threads may call prepare at once. [one at a time] */
+  /* Microjoules that the device has used since it was opened, by a counter that only grows. Whoever wants watts keeps
+   * the value and the time of his own last reading, so readers do not disturb each other. [unknown] */
+  braid_status (*read_energy)(void *device, double *out_uj);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

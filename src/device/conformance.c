@@ -58,7 +58,8 @@ static bool case_description(braid_suite *suite, char *detail) {
   braid_device_info again;
   suite->backend->info(suite->self, &again);
   SUITE_CHECK(memchr(again.name, 0, sizeof again.name) && memchr(again.kind, 0, sizeof again.kind) &&
-                  memchr(again.description, 0, sizeof again.description),
+                  memchr(again.description, 0, sizeof again.description) &&
+                  memchr(again.software, 0, sizeof again.software) && memchr(again.lacks, 0, sizeof again.lacks),
               "a text in the description is not terminated");
   SUITE_CHECK(again.kind[0] && again.description[0], "kind or description is empty");
   SUITE_CHECK(again.memory == suite->info->memory && again.alignment == suite->info->alignment,
@@ -91,6 +92,12 @@ static bool case_sensors(braid_suite *suite, char *detail) {
   double value = -1;
   braid_status status = backend->read_power ? backend->read_power(suite->self, &value) : BRAID_UNSUPPORTED;
   SUITE_CHECK(status != BRAID_OK || (isfinite(value) && value >= 0 && value < 1e5), "power is %g W", value);
+  double energy_uj[2] = {0, 0};
+  status = BRAID_OK;
+  for (int i = 0; i < 2 && status == BRAID_OK; i++)
+    status = backend->read_energy ? backend->read_energy(suite->self, &energy_uj[i]) : BRAID_UNSUPPORTED;
+  SUITE_CHECK(status != BRAID_OK || (isfinite(energy_uj[1]) && energy_uj[0] >= 0 && energy_uj[1] >= energy_uj[0]),
+              "energy goes from %g to %g uJ: the counter only grows", energy_uj[0], energy_uj[1]);
   status = backend->read_temperature ? backend->read_temperature(suite->self, &value) : BRAID_UNSUPPORTED;
   SUITE_CHECK(status != BRAID_OK || (isfinite(value) && value > -100 && value < 200), "temperature is %g C", value);
   uint64_t free_bytes = 0, total = 0;

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backend/cpu/power.h"
+#include "backend/cpu/energy.h"
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
 #include "backend/cpu/team.h"
@@ -26,7 +26,7 @@ typedef struct cpu_device {
   braid_memory_kind memory;
   const braid_kernel **kernels;
   size_t kernel_count;
-  braid_cpu_power *power; /* NULL: no counters */
+  braid_cpu_energy *energy; /* NULL: unknown */
 } cpu_device;
 
 typedef struct cpu_buffer {
@@ -116,7 +116,7 @@ static braid_status parse_options(cpu_device *device, const char *options) {
 
 static void cpu_close(void *self) {
   cpu_device *device = self;
-  braid_cpu_power_destroy(device->power);
+  braid_cpu_energy_destroy(device->energy);
   braid_free(device->allocator, device->kernels);
   braid_free(device->allocator, device);
 }
@@ -129,7 +129,7 @@ static braid_status cpu_open(const braid_allocator *allocator, size_t index, con
   *device = (cpu_device){.allocator = allocator, .threads = default_threads(), .memory = BRAID_MEMORY_UNIFIED};
   braid_status status = parse_options(device, options);
   if (status == BRAID_OK) status = braid_cpu_list_kernels(allocator, false, &device->kernels, &device->kernel_count);
-  if (status == BRAID_OK) status = braid_cpu_power_create(allocator, &device->power);
+  if (status == BRAID_OK) status = braid_cpu_energy_create(allocator, BRAID_CPU_POWERCAP, &device->energy);
   if (status == BRAID_OK)
     *out = device;
   else
@@ -140,6 +140,7 @@ static braid_status cpu_open(const braid_allocator *allocator, size_t index, con
 static void cpu_info(void *self, braid_device_info *info) {
   const cpu_device *device = self;
   describe(info, device->threads, device->memory);
+  braid_cpu_describe_libraries(info);
 }
 
 static const braid_kernel *const *cpu_kernels(void *self, size_t *count) {
@@ -148,8 +149,8 @@ static const braid_kernel *const *cpu_kernels(void *self, size_t *count) {
   return device->kernels;
 }
 
-static braid_status cpu_read_power(void *self, double *out_watts) {
-  return braid_cpu_power_read(((cpu_device *)self)->power, out_watts);
+static braid_status cpu_read_energy(void *self, double *out_uj) {
+  return braid_cpu_energy_read(((cpu_device *)self)->energy, out_uj);
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------------
@@ -219,10 +220,6 @@ static void cpu_discard(void *self, void *prepared) {
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
-static void enter_queue(void *context) {
-  braid_cpu_team_lead(((const cpu_device *)context)->threads);
-}
-
 static braid_status run_kernel(const braid_task *task) {
   braid_cpu_prepared *prepared = task->prepared;
   const braid_binding *bindings = task->bindings;
@@ -239,10 +236,10 @@ static braid_status transfer(void *to, const void *from, size_t bytes, bool fits
 }
 
 static braid_status cpu_run(void *context, const braid_task *task) {
-  (void)context;
   const braid_binding *source = &task->source, *target = &task->target;
   switch (task->kind) {
   case BRAID_TASK_KERNEL:
+    braid_cpu_team_lead(((const cpu_device *)context)->threads);
     return run_kernel(task);
   case BRAID_TASK_WRITE:
     return transfer(locate(target), task->host, target->bytes, has_room(target));
@@ -255,7 +252,7 @@ static braid_status cpu_run(void *context, const braid_task *task) {
   return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
 }
 
-static const braid_host_queue_ops kQueueOps = {.enter = enter_queue, .run = cpu_run};
+static const braid_host_queue_ops kQueueOps = {.run = cpu_run};
 
 static braid_status cpu_queue_create(void *self, void **queue) {
   const cpu_device *device = self;
@@ -294,6 +291,6 @@ const braid_backend braid_backend_cpu = {
     .submit = cpu_submit,
     .buffer_map = cpu_buffer_map,
     .peer = cpu_peer,
-    .read_power = cpu_read_power,
+    .read_energy = cpu_read_energy,
     .concurrent_prepare = true,
 };

@@ -24,10 +24,16 @@ typedef struct braid_cpu_kernel {
   void (*destroy)(const braid_allocator *allocator, void *state); /* NULL: braid_free */
 } braid_cpu_kernel;
 
+/* A library that kernels stand on, looked for when the program runs. */
+typedef struct braid_cpu_library {
+  bool (*load)(void);            /* at the first call; false: it is not there, or not one we can use */
+  const char *(*describe)(void); /* after load: its name and version; or why there is none, and what to install */
+} braid_cpu_library;
+
 typedef struct braid_cpu_table {
   const braid_kernel *kernels;
   size_t count;
-  bool (*available)(void); /* does this machine have what the kernels stand on? NULL: yes */
+  const braid_cpu_library *library; /* what the kernels stand on; NULL: nothing */
 } braid_cpu_table;
 
 /* Folding on the host: a braid_evaluator over the reference kernels lives in evaluate.c. */

@@ -467,4 +467,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kGradient},
 };
 
-const braid_cpu_table braid_cpu_dnnl_conv = {kKernels, sizeof kKernels / sizeof *kKernels, braid_dnnl_load};
+const braid_cpu_table braid_cpu_dnnl_conv = {kKernels, sizeof kKernels / sizeof *kKernels, &braid_dnnl_library};

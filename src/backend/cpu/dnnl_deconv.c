@@ -183,4 +183,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kTransposed},
 };
 
-const braid_cpu_table braid_cpu_dnnl_deconv = {kKernels, sizeof kKernels / sizeof *kKernels, braid_dnnl_load};
+const braid_cpu_table braid_cpu_dnnl_deconv = {kKernels, sizeof kKernels / sizeof *kKernels, &braid_dnnl_library};

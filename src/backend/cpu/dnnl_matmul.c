@@ -190,4 +190,4 @@ static const braid_kernel kKernels[] = {
     {.op = "FusedMatMul", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},
 };
 
-const braid_cpu_table braid_cpu_dnnl_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, braid_dnnl_load};
+const braid_cpu_table braid_cpu_dnnl_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, &braid_dnnl_library};

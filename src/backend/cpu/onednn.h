@@ -6,6 +6,8 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <stdbool.h>
 
+#include "backend/cpu/cpu.h"
+
 #define BRAID_DNNL_FUNCTIONS(X)                                                                                        \
   X(engine_create)                                                                                                     \
   X(stream_create)                                                                                                     \
@@ -41,7 +43,8 @@
   X(dilated_convolution_backward_weights_desc_init)                                                                    \
   X(dilated_deconvolution_forward_desc_init)                                                                           \
   X(matmul_desc_init)                                                                                                  \
-  X(set_jit_profiling_flags)
+  X(set_jit_profiling_flags)                                                                                           \
+  X(version)
 
 typedef struct braid_dnnl_api {
 #define BRAID_DNNL_MEMBER(name) __typeof__(&dnnl_##name) name;
@@ -51,6 +54,8 @@ typedef struct braid_dnnl_api {
 
 /* Loads the library at the first call; false: it is not there, or not the one we were built for. */
 bool braid_dnnl_load(void);
+/* The same, for the tables of kernels. */
+extern const braid_cpu_library braid_dnnl_library;
 
 /* DNNL(memory_create)(...) is dnnl_memory_create(...); only after braid_dnnl_load. */
 extern braid_dnnl_api braid_dnnl_functions;

@@ -1,6 +1,10 @@
 #include "backend/cpu/tables.h"
 
+#include <stdatomic.h>
+#include <stdio.h>
+
 #include "backend/cpu/custom.h"
+#include "base/log.h"
 #include "graph/custom.h"
 
 /* One line per table, `braid_cpu_<name>` in <name>.c. A kernel earlier in the list is preferred. Those of
@@ -43,7 +47,29 @@ static const braid_cpu_table *const kReferences[] = {BRAID_CPU_REFERENCE_TABLES(
 #undef BRAID_CPU_TABLE
 
 static bool is_available(const braid_cpu_table *table) {
-  return !table->available || table->available();
+  return !table->library || table->library->load();
+}
+
+/* Once in a process: the work is done all the same, many times slower. */
+static void warn_of_slowness(void) {
+  static atomic_flag said = ATOMIC_FLAG_INIT;
+  for (const braid_cpu_table *const *table = kFast; *table; table++) {
+    if (is_available(*table) || atomic_flag_test_and_set(&said)) continue;
+    braid_log_write(BRAID_LOG_WARNING,
+                    "convolutions and matrix products run on plain kernels, some ten times slower: %s",
+                    (*table)->library->describe());
+  }
+}
+
+void braid_cpu_describe_libraries(braid_device_info *info) {
+  info->software[0] = info->lacks[0] = '\0';
+  for (const braid_cpu_table *const *table = kFast; *table; table++) {
+    const braid_cpu_library *library = (*table)->library;
+    if (library && library->load())
+      snprintf(info->software, sizeof info->software, "%s", library->describe());
+    else if (library)
+      snprintf(info->lacks, sizeof info->lacks, "%s", library->describe());
+  }
 }
 
 static size_t count_kernels(const braid_cpu_table *const *tables) {
@@ -66,7 +92,10 @@ braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool refer
   const braid_kernel **list = braid_zalloc_array(allocator, capacity, sizeof *list);
   *out = list;
   if (!list) return BRAID_NO_MEMORY;
-  if (!references_only) *count = append(kFast, list, *count);
+  if (!references_only) {
+    warn_of_slowness();
+    *count = append(kFast, list, *count);
+  }
   *count = append(kReferences, list, *count);
   for (size_t i = 0; i < custom; i++) list[(*count)++] = braid_cpu_custom_kernel(i);
   return BRAID_OK;

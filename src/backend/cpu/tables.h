@@ -8,5 +8,7 @@
  * kernels are static. */
 BRAID_MUST_CHECK braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only,
                                                      const braid_kernel ***out, size_t *count);
+/* What the kernels stand on (braid_device_info.software), and what was not found (lacks). */
+void braid_cpu_describe_libraries(braid_device_info *info);
 
 #endif

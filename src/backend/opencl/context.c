@@ -89,6 +89,10 @@ void braid_cl_describe(cl_device_id device, size_t index, braid_device_info *inf
   snprintf(info->kind, sizeof info->kind, "%s", kind_of(braid_cl_query(device, CL_DEVICE_TYPE)));
   braid_cl_query_text(device, CL_DEVICE_NAME, info->description, sizeof info->description);
   if (!info->description[0]) snprintf(info->description, sizeof info->description, "OpenCL device");
+  char version[88], driver[32];
+  braid_cl_query_text(device, CL_DEVICE_VERSION, version, sizeof version);
+  braid_cl_query_text(device, CL_DRIVER_VERSION, driver, sizeof driver);
+  snprintf(info->software, sizeof info->software, "%s, driver %s", version, driver);
 }
 
 void braid_cl_read_traits(cl_device_id device, braid_cl_traits *traits) {
