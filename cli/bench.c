@@ -73,9 +73,11 @@ static void print_nodes(const options *o, const braid_plan_line *lines, size_t c
   size_t shown = (int64_t)count < o->nodes ? count : (size_t)o->nodes;
   printf("\n%-32s %-20s %-8s %-20s %10s %6s\n", "node, slowest first", "op", "device", "kernel", "median us", "part");
   for (size_t i = 0; i < shown; i++) {
-    if (lines[i].median_us < 0) continue;
-    printf("%-32.32s %-20s %-8s %-20s %10.1f %5.1f%%\n", lines[i].node, lines[i].op, lines[i].device, lines[i].kernel,
-           lines[i].median_us, total > 0 ? lines[i].median_us / total * 100 : 0);
+    printf("%-32.32s %-20s %-8s %-20s ", lines[i].node, lines[i].op, lines[i].device, lines[i].kernel);
+    if (lines[i].median_us >= 0 && total > 0)
+      printf("%10.1f %5.1f%%\n", lines[i].median_us, lines[i].median_us / total * 100);
+    else
+      printf("%10s %6s\n", "?", "?"); /* the device measures nothing */
   }
   if (shown < count) printf("... and %zu more (--nodes %zu shows all)\n", count - shown, count);
 }
@@ -90,7 +92,8 @@ static void print_json(const options *o, const braid_session_stats *stats, const
   cli_json_integer(&json, "arena_bytes", (int64_t)stats->arena_bytes);
   cli_json_integer(&json, "unshared_bytes", (int64_t)stats->unshared_bytes);
   cli_json_integer(&json, "parameter_bytes", (int64_t)stats->parameter_bytes);
-  cli_json_array(&json, "nodes");
+  cli_json_integer(&json, "tasks", (int64_t)count);
+  cli_json_array(&json, "nodes"); /* the slowest */
   for (size_t i = 0; i < count && (int64_t)i < o->nodes; i++) {
     cli_json_object(&json, NULL);
     cli_json_string(&json, "node", lines[i].node);

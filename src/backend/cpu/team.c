@@ -34,7 +34,6 @@ static void move_to(int cpu) {
 static void go_home(const team *t) {
   move_to(t->home);
   (void)sched_setaffinity(0, sizeof t->allowed, &t->allowed);
-
 }
 
 /* Teams begin at one CPU after the other, so that the parts of sessions that one thread does do not meet on one. */
