@@ -19,7 +19,8 @@
  *   augment=crop+flip  pad=N    for training only: a window moved by up to N (4) pixels into black, mirrored or not
  *   limit=N                     the first N samples only
  *   seed=N                      of builtin:glyphs
- * Another kind, key or value is INVALID_ARGUMENT; the detail names it and what is allowed. */
+ * Another kind, key or value is INVALID_ARGUMENT, also seed= of another kind; the detail names it and what is allowed.
+ */
 #ifndef BRAID_DATA_H
 #define BRAID_DATA_H
 

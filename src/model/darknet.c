@@ -26,11 +26,12 @@ braid_status braid_darknet_float(const braid_darknet *net, const char *key, doub
   return braid_cfg_float(net->cfg, net->section, key, otherwise, out);
 }
 
-braid_status braid_darknet_refuse(const braid_darknet *net, const char *key) {
-  const braid_cfg_option *option = braid_cfg_find(net->section, key);
-  if (!option || strcmp(option->value, "0") == 0) return BRAID_OK;
-  return braid_fail(BRAID_UNSUPPORTED, "%s:%d: [%.40s] %s=%.80s", net->cfg->path, option->line, net->section->type, key,
-                    option->value);
+braid_status braid_darknet_only(const braid_darknet *net, const char *key, double value) {
+  const braid_cfg_option *option = braid_cfg_find(net->cfg, net->section, key);
+  double given;
+  if (!option || (braid_parse_f64(option->value, &given) && given == value)) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED, "%s:%d: [%.40s] %s=%.80s, only %g is supported", net->cfg->path, option->line,
+                    net->section->type, key, option->value, value);
 }
 
 /* --- nodes -------------------------------------------------------------------------------------------------------- */
@@ -192,11 +193,20 @@ static const struct layer_type *find_type(const char *name) {
   return NULL;
 }
 
+/* Darknet's ways to take only some of a layer's weights from the file. */
+static braid_status refuse_partial_weights(const braid_darknet *net) {
+  BRAID_TRY(braid_darknet_only(net, "dontload", 0));
+  BRAID_TRY(braid_darknet_only(net, "dontloadscales", 0));
+  return braid_darknet_only(net, "numload", 0);
+}
+
 static braid_status build_layer(braid_darknet *net, braid_darknet_output *out) {
   const struct layer_type *type = find_type(net->section->type);
   if (!type) return braid_darknet_fail(net, BRAID_INVALID_FILE, "is no type of layer");
   if (!type->build) return braid_darknet_fail(net, BRAID_UNSUPPORTED, "layer: %s", type->why);
+  BRAID_TRY(refuse_partial_weights(net));
   BRAID_TRY(type->build(net, out));
+  BRAID_TRY(braid_darknet_check_keys(net));
   if (out->c > BRAID_DARKNET_MAX_SIZE * 64ll || out->h > BRAID_DARKNET_MAX_SIZE || out->w > BRAID_DARKNET_MAX_SIZE ||
       out->c < 1 || out->h < 1 || out->w < 1)
     return braid_darknet_fail(net, BRAID_INVALID_FILE, "gives %lld channels of %lld x %lld", (long long)out->c,
@@ -215,6 +225,7 @@ static braid_status build_input(braid_darknet *net) {
   BRAID_TRY(braid_darknet_int(net, "width", 0, 0, BRAID_DARKNET_MAX_SIZE, &w));
   BRAID_TRY(braid_darknet_int(net, "inputs", c * h * w, 0, INT32_MAX, &inputs));
   BRAID_TRY(braid_darknet_int(net, "time_steps", 1, 1, BRAID_DARKNET_MAX_STEPS, &net->time_steps));
+  BRAID_TRY(braid_darknet_check_keys(net));
   bool image = c && h && w;
   if (!image && !inputs)
     return braid_darknet_fail(net, BRAID_INVALID_FILE, "has neither height, width and channels nor inputs");
@@ -270,6 +281,7 @@ static braid_status build(braid_darknet *net) {
     net->input = net->outputs[i];
   }
   BRAID_TRY(braid_darknet_weights_close(net));
+  braid_darknet_tell_idle(net);
   return add_outputs(net);
 }
 
@@ -280,6 +292,7 @@ braid_status braid_darknet_import(const braid_allocator *allocator, const char *
   braid_status status = braid_cfg_parse(allocator, path, text, bytes, &cfg);
   if (status != BRAID_OK) return status;
   braid_darknet net = {.allocator = allocator, .cfg = &cfg, .weights = weights, .seed = seed};
+  braid_text_init(&net.idle, allocator);
   const char *slash = strrchr(path, '/');
   status = braid_graph_create(allocator, slash ? slash + 1 : path, &net.graph);
   net.outputs = braid_zalloc_array(allocator, cfg.count, sizeof *net.outputs);
@@ -290,6 +303,7 @@ braid_status braid_darknet_import(const braid_allocator *allocator, const char *
   else
     braid_graph_destroy(net.graph);
   braid_free(allocator, net.outputs);
+  braid_text_deinit(&net.idle);
   braid_cfg_deinit(&cfg);
   return status == BRAID_INVALID_GRAPH || status == BRAID_OUT_OF_RANGE ? BRAID_INVALID_FILE : status;
 }

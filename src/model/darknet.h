@@ -1,6 +1,7 @@
 /* Darknet's .cfg and .weights: what the parts of the importer share.
  *
  * darknet_cfg.c        the text: sections of key=value lines
+ * darknet_keys.c       which keys a section may have
  * darknet_weights.c    the .weights file, or random numbers in its place
  * darknet.c            layers in order, the table of layer types, outputs
  * darknet_layers.c     convolutions, pooling, normalization, softmax, detection
@@ -12,6 +13,7 @@
 
 #include "base/arena.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "graph/graph.h"
 
 enum {
@@ -20,6 +22,7 @@ enum {
   BRAID_DARKNET_MAX_SIZE = 1 << 20,   /* of filters, outputs, height, width ... */
   BRAID_DARKNET_MAX_KERNEL = 1 << 10, /* size, stride, padding */
   BRAID_DARKNET_MAX_STEPS = 1 << 13,  /* time_steps */
+  BRAID_DARKNET_MAX_KEYS = 48,        /* that one type of layer reads */
 };
 #define BRAID_DARKNET_MAX_WEIGHTS_BYTES (16ull << 30)
 
@@ -41,21 +44,25 @@ typedef struct braid_cfg {
   braid_arena *arena;
   braid_cfg_section *sections;
   size_t count, capacity;
+  const char *asked[BRAID_DARKNET_MAX_KEYS]; /* keys looked for in the section that was looked into last */
+  size_t asked_count;
+  const braid_cfg_section *asked_of;
 } braid_cfg;
 
 /* INVALID_FILE with path and line. The bytes need not be terminated. */
 BRAID_MUST_CHECK braid_status braid_cfg_parse(const braid_allocator *allocator, const char *path, const char *text,
                                               size_t bytes, braid_cfg *out);
 void braid_cfg_deinit(braid_cfg *cfg);
-const braid_cfg_option *braid_cfg_find(const braid_cfg_section *section, const char *key); /* the last; NULL: none */
+/* NULL: none. What is asked for is remembered: it is what a section of this type knows. */
+const braid_cfg_option *braid_cfg_find(braid_cfg *cfg, const braid_cfg_section *section, const char *key);
 /* `otherwise` if absent; INVALID_FILE with path and line if it is no integer in [low, high]. */
-BRAID_MUST_CHECK braid_status braid_cfg_int(const braid_cfg *cfg, const braid_cfg_section *section, const char *key,
+BRAID_MUST_CHECK braid_status braid_cfg_int(braid_cfg *cfg, const braid_cfg_section *section, const char *key,
                                             int64_t otherwise, int64_t low, int64_t high, int64_t *out);
-BRAID_MUST_CHECK braid_status braid_cfg_float(const braid_cfg *cfg, const braid_cfg_section *section, const char *key,
+BRAID_MUST_CHECK braid_status braid_cfg_float(braid_cfg *cfg, const braid_cfg_section *section, const char *key,
                                               double otherwise, double *out);
-const char *braid_cfg_string(const braid_cfg_section *section, const char *key, const char *otherwise);
+const char *braid_cfg_string(braid_cfg *cfg, const braid_cfg_section *section, const char *key, const char *otherwise);
 /* "a,b,c" into at most `capacity` integers; *count = 0 if absent. */
-BRAID_MUST_CHECK braid_status braid_cfg_ints(const braid_cfg *cfg, const braid_cfg_section *section, const char *key,
+BRAID_MUST_CHECK braid_status braid_cfg_ints(braid_cfg *cfg, const braid_cfg_section *section, const char *key,
                                              int64_t *values, size_t capacity, size_t *count);
 
 /* What a layer hands to the next: an image [B, c, h, w], or a list [B, c] with h = w = 1. */
@@ -67,7 +74,7 @@ typedef struct braid_darknet_output {
 
 typedef struct braid_darknet {
   const braid_allocator *allocator;
-  const braid_cfg *cfg;
+  braid_cfg *cfg;
   braid_graph *graph;
   braid_reader *weights; /* NULL: random */
   size_t offset;         /* in the weights */
@@ -77,6 +84,7 @@ typedef struct braid_darknet {
   int64_t time_steps;
   const braid_cfg_section *section; /* the layer being built */
   size_t index;                     /* of it, from 0 after [net] */
+  braid_text idle;                  /* keys so far that have no effect, each after a blank */
   braid_darknet_output *outputs;    /* of the layers so far */
   braid_darknet_output input;       /* of this layer */
 } braid_darknet;
@@ -88,8 +96,14 @@ BRAID_MUST_CHECK braid_status braid_darknet_int(const braid_darknet *net, const 
                                                 int64_t low, int64_t high, int64_t *out);
 BRAID_MUST_CHECK braid_status braid_darknet_float(const braid_darknet *net, const char *key, double otherwise,
                                                   double *out);
-/* UNSUPPORTED if the key is there with a value other than 0. */
-BRAID_MUST_CHECK braid_status braid_darknet_refuse(const braid_darknet *net, const char *key);
+/* UNSUPPORTED if the key is there with another value. */
+BRAID_MUST_CHECK braid_status braid_darknet_only(const braid_darknet *net, const char *key, double value);
+
+/* --- keys: once a section has been built from what it was asked for ----------------------------------------------- */
+/* INVALID_FILE with the line of a key that nobody knows, or that counts and is given twice with two values. */
+BRAID_MUST_CHECK braid_status braid_darknet_check_keys(braid_darknet *net);
+/* Those without effect, in one line of the log. */
+void braid_darknet_tell_idle(const braid_darknet *net);
 
 /* --- weights ------------------------------------------------------------------------------------------------------ */
 BRAID_MUST_CHECK braid_status braid_darknet_weights_open(braid_darknet *net);

@@ -83,7 +83,9 @@ braid_status braid_darknet_layer_shortcut(braid_darknet *net, braid_darknet_outp
   int64_t numbers[MAX_JOINED];
   size_t count;
   braid_value_id sum, other;
-  BRAID_TRY(braid_darknet_refuse(net, "weights_type"));
+  BRAID_TRY(braid_darknet_only(net, "weights_type", 0));
+  BRAID_TRY(braid_darknet_only(net, "alpha", 1));
+  BRAID_TRY(braid_darknet_only(net, "beta", 1));
   BRAID_TRY(braid_cfg_ints(net->cfg, net->section, "from", numbers, MAX_JOINED, &count));
   if (!count) return braid_darknet_fail(net, BRAID_INVALID_FILE, "lacks from=");
   BRAID_TRY(braid_darknet_image(net, &sum));
@@ -96,14 +98,16 @@ braid_status braid_darknet_layer_shortcut(braid_darknet *net, braid_darknet_outp
     if (from->c != out->c || from->h != out->h || from->w != out->w) BRAID_TRY(fit(net, from, &other));
     BRAID_TRY(braid_darknet_node(net, "Add", (braid_value_id[]){sum, other}, 2, NULL, 0, &sum));
   }
-  return braid_darknet_activate(net, braid_cfg_string(net->section, "activation", "linear"), sum, &out->value);
+  return braid_darknet_activate(net, braid_cfg_string(net->cfg, net->section, "activation", "linear"), sum,
+                                &out->value);
 }
 
 static braid_status multiply(braid_darknet *net, bool broadcast, braid_darknet_output *out) {
   int64_t number;
   const braid_darknet_output *from;
   braid_value_id a, b;
-  if (!braid_cfg_find(net->section, "from")) return braid_darknet_fail(net, BRAID_INVALID_FILE, "lacks from=");
+  if (!braid_cfg_find(net->cfg, net->section, "from"))
+    return braid_darknet_fail(net, BRAID_INVALID_FILE, "lacks from=");
   BRAID_TRY(braid_darknet_int(net, "from", -1, INT32_MIN, INT32_MAX, &number));
   BRAID_TRY(braid_darknet_earlier(net, number, &from));
   bool same = from->c == net->input.c && from->h == net->input.h && from->w == net->input.w;
@@ -117,7 +121,7 @@ static braid_status multiply(braid_darknet *net, bool broadcast, braid_darknet_o
   *out = *from;
   out->list = false;
   BRAID_TRY(braid_darknet_node(net, "Mul", (braid_value_id[]){a, b}, 2, NULL, 0, &a));
-  return braid_darknet_activate(net, braid_cfg_string(net->section, "activation", "linear"), a, &out->value);
+  return braid_darknet_activate(net, braid_cfg_string(net->cfg, net->section, "activation", "linear"), a, &out->value);
 }
 
 braid_status braid_darknet_layer_sam(braid_darknet *net, braid_darknet_output *out) {
@@ -125,7 +129,7 @@ braid_status braid_darknet_layer_sam(braid_darknet *net, braid_darknet_output *o
 }
 
 braid_status braid_darknet_layer_scale_channels(braid_darknet *net, braid_darknet_output *out) {
-  BRAID_TRY(braid_darknet_refuse(net, "scale_wh"));
+  BRAID_TRY(braid_darknet_only(net, "scale_wh", 0));
   return multiply(net, true, out);
 }
 
@@ -173,7 +177,7 @@ braid_status braid_darknet_layer_reorg(braid_darknet *net, braid_darknet_output 
   BRAID_TRY(braid_darknet_int(net, "reverse", 0, 0, 1, &reverse));
   BRAID_TRY(braid_darknet_int(net, "flatten", 0, 0, 1, &flatten));
   BRAID_TRY(braid_darknet_int(net, "extra", 0, 0, BRAID_DARKNET_MAX_SIZE, &extra));
-  if (flatten) return braid_darknet_refuse(net, "flatten");
+  if (flatten) return braid_darknet_only(net, "flatten", 0);
   if (!extra) return reorganize(net, stride, reverse, out);
   braid_value_id value, pads; /* the input as a list, and zeros after it */
   BRAID_TRY(braid_darknet_list(net, &value));
@@ -255,5 +259,6 @@ braid_status braid_darknet_layer_local(braid_darknet *net, braid_darknet_output 
                                  sqrt(2.0 / (double)window), &weights));
   BRAID_TRY(local_product(net, out, size, stride, pad, weights, &value));
   BRAID_TRY(braid_darknet_node(net, "Add", (braid_value_id[]){value, bias}, 2, NULL, 0, &value));
-  return braid_darknet_activate(net, braid_cfg_string(net->section, "activation", "logistic"), value, &out->value);
+  return braid_darknet_activate(net, braid_cfg_string(net->cfg, net->section, "activation", "logistic"), value,
+                                &out->value);
 }

@@ -1,3 +1,4 @@
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -83,38 +84,48 @@ void braid_cfg_deinit(braid_cfg *cfg) {
   *cfg = (braid_cfg){0};
 }
 
-const braid_cfg_option *braid_cfg_find(const braid_cfg_section *section, const char *key) {
-  for (size_t i = section->count; i-- > 0;)
+static void remember(braid_cfg *cfg, const braid_cfg_section *section, const char *key) {
+  if (cfg->asked_of != section) cfg->asked_count = 0;
+  cfg->asked_of = section;
+  for (size_t i = 0; i < cfg->asked_count; i++)
+    if (strcmp(cfg->asked[i], key) == 0) return;
+  assert(cfg->asked_count < BRAID_DARKNET_MAX_KEYS);
+  cfg->asked[cfg->asked_count++] = key;
+}
+
+const braid_cfg_option *braid_cfg_find(braid_cfg *cfg, const braid_cfg_section *section, const char *key) {
+  remember(cfg, section, key);
+  for (size_t i = 0; i < section->count; i++)
     if (strcmp(section->options[i].key, key) == 0) return &section->options[i];
   return NULL;
 }
 
-braid_status braid_cfg_int(const braid_cfg *cfg, const braid_cfg_section *section, const char *key, int64_t otherwise,
+braid_status braid_cfg_int(braid_cfg *cfg, const braid_cfg_section *section, const char *key, int64_t otherwise,
                            int64_t low, int64_t high, int64_t *out) {
-  const braid_cfg_option *option = braid_cfg_find(section, key);
+  const braid_cfg_option *option = braid_cfg_find(cfg, section, key);
   *out = otherwise;
   if (!option || (braid_parse_i64(option->value, out) && *out >= low && *out <= high)) return BRAID_OK;
   return braid_fail(BRAID_INVALID_FILE, "%s:%d: [%.40s] %s=%.80s, expected an integer from %lld to %lld", cfg->path,
                     option->line, section->type, key, option->value, (long long)low, (long long)high);
 }
 
-braid_status braid_cfg_float(const braid_cfg *cfg, const braid_cfg_section *section, const char *key, double otherwise,
+braid_status braid_cfg_float(braid_cfg *cfg, const braid_cfg_section *section, const char *key, double otherwise,
                              double *out) {
-  const braid_cfg_option *option = braid_cfg_find(section, key);
+  const braid_cfg_option *option = braid_cfg_find(cfg, section, key);
   *out = otherwise;
   if (!option || braid_parse_f64(option->value, out)) return BRAID_OK;
   return braid_fail(BRAID_INVALID_FILE, "%s:%d: [%.40s] %s=%.80s, expected a number", cfg->path, option->line,
                     section->type, key, option->value);
 }
 
-const char *braid_cfg_string(const braid_cfg_section *section, const char *key, const char *otherwise) {
-  const braid_cfg_option *option = braid_cfg_find(section, key);
+const char *braid_cfg_string(braid_cfg *cfg, const braid_cfg_section *section, const char *key, const char *otherwise) {
+  const braid_cfg_option *option = braid_cfg_find(cfg, section, key);
   return option ? option->value : otherwise;
 }
 
-braid_status braid_cfg_ints(const braid_cfg *cfg, const braid_cfg_section *section, const char *key, int64_t *values,
+braid_status braid_cfg_ints(braid_cfg *cfg, const braid_cfg_section *section, const char *key, int64_t *values,
                             size_t capacity, size_t *count) {
-  const braid_cfg_option *option = braid_cfg_find(section, key);
+  const braid_cfg_option *option = braid_cfg_find(cfg, section, key);
   *count = 0;
   for (const char *at = option ? option->value : NULL; at;) {
     const char *comma = strchr(at, ',');

@@ -43,7 +43,7 @@ braid_status braid_darknet_layer_yolo(braid_darknet *net, braid_darknet_output *
   size_t boxes;
   double scale;
   braid_value_id value, parts[3];
-  BRAID_TRY(braid_darknet_refuse(net, "new_coords"));
+  BRAID_TRY(braid_darknet_only(net, "new_coords", 0));
   BRAID_TRY(braid_darknet_int(net, "classes", 20, 1, BRAID_DARKNET_MAX_SIZE, &classes));
   BRAID_TRY(braid_darknet_int(net, "num", 1, 1, 256, &total));
   BRAID_TRY(braid_cfg_ints(net->cfg, net->section, "mask", mask, 256, &boxes));
@@ -64,8 +64,8 @@ braid_status braid_darknet_layer_yolo(braid_darknet *net, braid_darknet_output *
 braid_status braid_darknet_layer_region(braid_darknet *net, braid_darknet_output *out) {
   int64_t classes, n, coords, softmax;
   braid_value_id value, parts[4];
-  BRAID_TRY(braid_darknet_refuse(net, "tree"));
-  BRAID_TRY(braid_darknet_refuse(net, "background"));
+  BRAID_TRY(braid_darknet_only(net, "tree", 0));
+  BRAID_TRY(braid_darknet_only(net, "background", 0));
   BRAID_TRY(braid_darknet_int(net, "classes", 20, 1, BRAID_DARKNET_MAX_SIZE, &classes));
   BRAID_TRY(braid_darknet_int(net, "num", 1, 1, 256, &n));
   BRAID_TRY(braid_darknet_int(net, "coords", 4, 3, 64, &coords));

@@ -109,11 +109,14 @@ braid_status braid_darknet_activate(braid_darknet *net, const char *name, braid_
   if (strcmp(name, "plse") == 0) return plse(net, value, out);
   if (strcmp(name, "lhtan") == 0) return lhtan(net, value, out);
   if (strcmp(name, "stair") == 0) return stair(net, value, out);
-  return braid_darknet_fail(net, BRAID_UNSUPPORTED, "activation=%.40s", name);
+  return braid_darknet_fail(net, BRAID_UNSUPPORTED,
+                            "activation=%.40s, expected linear, leaky, relu, relu6, relie, elu, selu, logistic, loggy, "
+                            "tanh, hardtan, lhtan, plse, ramp, stair, swish or mish",
+                            name);
 }
 
 static const char *activation(const braid_darknet *net, const char *otherwise) {
-  return braid_cfg_string(net->section, "activation", otherwise);
+  return braid_cfg_string(net->cfg, net->section, "activation", otherwise);
 }
 
 /* --- dense layers ------------------------------------------------------------------------------------------------- */
@@ -216,13 +219,13 @@ static braid_status batch_normalize(const braid_darknet *net, bool *out) {
 }
 
 braid_status braid_darknet_layer_convolutional(braid_darknet *net, braid_darknet_output *out) {
-  static const char *const kRefused[] = {"binary",    "xnor",   "cbn",     "antialiasing", "share_index",
-                                         "sway",      "rotate", "stretch", "stretch_sway", "assisted_excitation",
-                                         "bin_output"};
+  static const char *const kRefused[] = {"binary",     "xnor",     "cbn",     "antialiasing", "share_index",
+                                         "sway",       "rotate",   "stretch", "stretch_sway", "assisted_excitation",
+                                         "bin_output", "coordconv"};
   braid_darknet_dense dense = {0};
   int64_t filters, flipped;
   bool normalize;
-  for (size_t i = 0; i < sizeof kRefused / sizeof *kRefused; i++) BRAID_TRY(braid_darknet_refuse(net, kRefused[i]));
+  for (size_t i = 0; i < sizeof kRefused / sizeof *kRefused; i++) BRAID_TRY(braid_darknet_only(net, kRefused[i], 0));
   BRAID_TRY(geometry(net, &dense));
   BRAID_TRY(braid_darknet_int(net, "filters", 1, 1, BRAID_DARKNET_MAX_SIZE, &filters));
   BRAID_TRY(braid_darknet_int(net, "flipped", 0, 0, 1, &flipped));
@@ -247,6 +250,8 @@ braid_status braid_darknet_layer_deconvolutional(braid_darknet *net, braid_darkn
   braid_darknet_dense dense = {0};
   int64_t filters, c = net->input.c;
   bool normalize;
+  BRAID_TRY(braid_darknet_only(net, "groups", 1));
+  BRAID_TRY(braid_darknet_only(net, "dilation", 1));
   BRAID_TRY(geometry(net, &dense));
   BRAID_TRY(braid_darknet_int(net, "filters", 1, 1, BRAID_DARKNET_MAX_SIZE, &filters));
   BRAID_TRY(batch_normalize(net, &normalize));
@@ -295,8 +300,9 @@ static int64_t pooled(int64_t in, int64_t size, int64_t stride, int64_t padding,
 
 braid_status braid_darknet_layer_maxpool(braid_darknet *net, braid_darknet_output *out) {
   int64_t stride, size, padding, pads[4], strides[2];
-  BRAID_TRY(braid_darknet_refuse(net, "maxpool_depth"));
-  BRAID_TRY(braid_darknet_refuse(net, "antialiasing"));
+  BRAID_TRY(braid_darknet_only(net, "maxpool_depth", 0));
+  BRAID_TRY(braid_darknet_only(net, "maxpool_zero_nonmax", 0));
+  BRAID_TRY(braid_darknet_only(net, "antialiasing", 0));
   BRAID_TRY(braid_darknet_int(net, "stride", 1, 1, BRAID_DARKNET_MAX_KERNEL, &stride));
   BRAID_TRY(braid_darknet_int(net, "stride_x", stride, 1, BRAID_DARKNET_MAX_KERNEL, &strides[1]));
   BRAID_TRY(braid_darknet_int(net, "stride_y", stride, 1, BRAID_DARKNET_MAX_KERNEL, &strides[0]));
@@ -394,7 +400,7 @@ braid_status braid_darknet_layer_softmax(braid_darknet *net, braid_darknet_outpu
   int64_t groups, spatial, count = net->input.c * net->input.h * net->input.w;
   double temperature;
   braid_value_id value;
-  BRAID_TRY(braid_darknet_refuse(net, "tree"));
+  BRAID_TRY(braid_darknet_only(net, "tree", 0));
   BRAID_TRY(braid_darknet_int(net, "groups", 1, 1, BRAID_DARKNET_MAX_SIZE, &groups));
   BRAID_TRY(braid_darknet_int(net, "spatial", 0, 0, 1, &spatial));
   BRAID_TRY(braid_darknet_float(net, "temperature", 1, &temperature));

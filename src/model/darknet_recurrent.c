@@ -95,8 +95,8 @@ static braid_status rnn_step(braid_darknet *net, const recurrent_cell *cell, bra
 
 static braid_status sizes(braid_darknet *net, int64_t *outputs, int64_t *hidden, bool *normalize) {
   int64_t value;
-  BRAID_TRY(braid_darknet_refuse(net, "shortcut"));
-  BRAID_TRY(braid_darknet_refuse(net, "logistic"));
+  BRAID_TRY(braid_darknet_only(net, "shortcut", 0));
+  BRAID_TRY(braid_darknet_only(net, "logistic", 0));
   BRAID_TRY(braid_darknet_int(net, "output", 1, 1, BRAID_DARKNET_MAX_SIZE, outputs));
   BRAID_TRY(braid_darknet_int(net, "hidden", 1, 1, BRAID_DARKNET_MAX_SIZE, hidden));
   BRAID_TRY(braid_darknet_int(net, "batch_normalize", 0, 0, 1, &value));
@@ -108,7 +108,7 @@ braid_status braid_darknet_layer_rnn(braid_darknet *net, braid_darknet_output *o
   int64_t outputs, hidden, inputs = net->input.c * net->input.h * net->input.w;
   bool normalize;
   recurrent_cell cell = {.step = rnn_step};
-  const char *name = braid_cfg_string(net->section, "activation", "logistic");
+  const char *name = braid_cfg_string(net->cfg, net->section, "activation", "logistic");
   BRAID_TRY(sizes(net, &outputs, &hidden, &normalize));
   BRAID_TRY(braid_darknet_connected(net, "input.", inputs, hidden, name, normalize, &cell.parts[RNN_INPUT]));
   BRAID_TRY(braid_darknet_connected(net, "self.", hidden, hidden, name, normalize, &cell.parts[RNN_SELF]));
@@ -119,12 +119,23 @@ braid_status braid_darknet_layer_rnn(braid_darknet *net, braid_darknet_output *o
   return unroll(net, &cell, input, true, out);
 }
 
+static braid_status only_three_by_three(const braid_darknet *net) {
+  static const char *const kOne[] = {"stride", "dilation", "pad", "padding", "groups"};
+  BRAID_TRY(braid_darknet_only(net, "size", 3));
+  BRAID_TRY(braid_darknet_only(net, "xnor", 0));
+  for (size_t i = 0; i < sizeof kOne / sizeof *kOne; i++) BRAID_TRY(braid_darknet_only(net, kOne[i], 1));
+  return BRAID_OK;
+}
+
 braid_status braid_darknet_layer_crnn(braid_darknet *net, braid_darknet_output *out) {
   int64_t filters, hidden;
   bool normalize;
   recurrent_cell cell = {.step = rnn_step};
-  const char *name = braid_cfg_string(net->section, "activation", "logistic");
+  const char *name = braid_cfg_string(net->cfg, net->section, "activation", "logistic");
+  BRAID_TRY(only_three_by_three(net));
   BRAID_TRY(sizes(net, &filters, &hidden, &normalize));
+  BRAID_TRY(braid_darknet_int(net, "output_filters", filters, 1, BRAID_DARKNET_MAX_SIZE, &filters)); /* J. Redmon's */
+  BRAID_TRY(braid_darknet_int(net, "hidden_filters", hidden, 1, BRAID_DARKNET_MAX_SIZE, &hidden));
   for (int i = 0; i < 3; i++)
     cell.parts[i] =
         (braid_darknet_dense){.groups = 1, .size = 3, .stride_x = 1, .stride_y = 1, .padding = 1, .dilation = 1};

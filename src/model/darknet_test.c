@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "braid/log.h"
 #include "braid/model.h"
 #include "model/darknet.h"
 #include "oom.h"
@@ -51,6 +52,123 @@ static void test_errors_name_the_line(void **state) {
   refused(NET "[convolutional]\nactivation=strange\n", BRAID_UNSUPPORTED, "activation=strange");
   refused(NET "[conv_lstm]\n", BRAID_UNSUPPORTED, "convolutional LSTM");
   refused(NET "[yolo]\nclasses=3\nnum=1\n", BRAID_INVALID_FILE, "channels");
+}
+
+/* Every key is read, or known to have no effect here, or refused. */
+static void test_keys(void **state) {
+  (void)state;
+  static const char *const kSections[] = {
+      "[convolutional]\n%s=1\n",
+      "[deconvolutional]\n%s=1\n",
+      "[connected]\n%s=1\n",
+      "[local]\n%s=1\n",
+      "[maxpool]\n%s=1\n",
+      "[avgpool]\n%s=1\n",
+      "[batchnorm]\n%s=1\n",
+      "[normalization]\n%s=1\n",
+      "[softmax]\n%s=1\n",
+      "[dropout]\n%s=1\n",
+      "[maxpool]\n[activation]\n%s=1\n",
+      "[logistic]\n%s=1\n",
+      "[l2norm]\n%s=1\n",
+      "[maxpool]\n[cost]\n%s=1\n",
+      "[crop]\n%s=1\n",
+      "[upsample]\n%s=1\n",
+      "[reorg]\n%s=1\n",
+      "[rnn]\n%s=1\n",
+      "[crnn]\n%s=1\n",
+      "[gru]\n%s=1\n",
+      "[lstm]\n%s=1\n",
+      "[maxpool]\n[route]\nlayers=0\n%s=1\n",
+      "[maxpool]\n[sam]\nfrom=0\n%s=1\n",
+      "[maxpool]\n[shortcut]\nfrom=0\n%s=1\n",
+      "[maxpool]\n[scale_channels]\nfrom=0\n%s=1\n",
+      "[convolutional]\nfilters=6\n[yolo]\nclasses=1\n%s=1\n",
+      "[convolutional]\nfilters=6\n[region]\nclasses=1\n%s=1\n",
+      "[connected]\noutput=3\n[detection]\nclasses=1\nside=1\n%s=1\n",
+  };
+  for (size_t i = 0; i < sizeof kSections / sizeof *kSections; i++) {
+    char text[256] = NET;
+    braid_graph *graph;
+    snprintf(text + strlen(NET), sizeof text - strlen(NET), kSections[i], "qqqqqqqq");
+    refused(text, BRAID_INVALID_FILE, "has no key \"qqqqqqqq\"");
+    if (strstr(braid_error_detail(), "mean")) fail_msg("%s", braid_error_detail());
+    snprintf(text + strlen(NET), sizeof text - strlen(NET), kSections[i], "stopbackward"); /* of training alone */
+    if (import(text, &graph) != BRAID_OK) fail_msg("%s: %s", kSections[i], braid_error_detail());
+    braid_graph_destroy(graph);
+  }
+  refused(NET "hight=9\n[maxpool]\n", BRAID_INVALID_FILE,
+          "net.cfg:5: [net] has no key \"hight\", did you mean \"height\"?");
+  refused(NET "[convolutional]\nsise=3\n", BRAID_INVALID_FILE,
+          "net.cfg:6: [convolutional] has no key \"sise\", did you mean \"size\"?");
+  refused(NET "[convolutional]\nSize=3\n", BRAID_INVALID_FILE, "did you mean \"size\"?");
+  refused(NET "[yolo]\n", BRAID_INVALID_FILE, "channels");
+  refused(NET "[convolutional]\nfilters=6\n[yolo]\nclasses=1\nanchor=1,2\n", BRAID_INVALID_FILE,
+          "net.cfg:9: [yolo] has no key \"anchor\", did you mean \"anchors\"?");
+  refused(NET "[maxpool]\nanchors=1,2\n", BRAID_INVALID_FILE, "net.cfg:6: [maxpool] has no key \"anchors\"");
+}
+
+/* Known, and of an effect that is not supported here. */
+static void test_keys_that_change_the_network(void **state) {
+  (void)state;
+  static const char *const kTexts[] = {
+      "[convolutional]\ncoordconv=1\n",
+      "[convolutional]\ndontload=1\n",
+      "[connected]\nnumload=2\n",
+      "[deconvolutional]\ngroups=2\n",
+      "[crnn]\nsize=5\npad=1\n",
+      "[maxpool]\nmaxpool_zero_nonmax=1\n",
+      "[maxpool]\n[shortcut]\nfrom=0\nalpha=0.5\n",
+  };
+  for (size_t i = 0; i < sizeof kTexts / sizeof *kTexts; i++) {
+    char text[256];
+    snprintf(text, sizeof text, NET "%s", kTexts[i]);
+    refused(text, BRAID_UNSUPPORTED, "is supported");
+  }
+  braid_graph_destroy(imported(NET "[maxpool]\n[shortcut]\nfrom=0\nalpha=1.0\nbeta=1\n"));
+  braid_graph *graph = imported(NET "[crnn]\noutput_filters=5\nhidden_filters=3\n");
+  braid_value_id id = braid_graph_find_value(graph, "0_crnn.output.weight");
+  assert_int_equal(braid_graph_value(graph, id).desc.dims[0], 5);
+  assert_int_equal(braid_graph_value(graph, id).desc.dims[1], 3);
+  braid_graph_destroy(graph);
+}
+
+/* Darknet goes by the first of two; what both say is no contradiction. */
+static void test_keys_given_twice(void **state) {
+  (void)state;
+  refused(NET "[convolutional]\nsize=3\nstride=1\nsize=5\n", BRAID_INVALID_FILE,
+          "net.cfg:8: [convolutional] size=5, but line 6 says size=3");
+  refused(NET "width=9\n[maxpool]\n", BRAID_INVALID_FILE, "net.cfg:5: [net] width=9, but line 3 says width=8");
+  braid_graph_destroy(imported(NET "width=8\nbatch=1\nbatch=64\n[maxpool]\n"));
+}
+
+static void test_values(void **state) {
+  (void)state;
+  refused(NET "[convolutional]\nsize=3x\n", BRAID_INVALID_FILE, "net.cfg:6: [convolutional] size=3x");
+  refused(NET "[convolutional]\nsize=3 # three\n", BRAID_INVALID_FILE, "net.cfg:6:");
+  refused(NET "[convolutional]\nsize=\n", BRAID_INVALID_FILE, "net.cfg:6:");
+  refused(NET "[convolutional]\nsize=3.5\n", BRAID_INVALID_FILE, "net.cfg:6:");
+  refused(NET "[dropout]\nprobability=.5.5\n", BRAID_INVALID_FILE, "net.cfg:6:");
+  refused(NET "[maxpool]\n[route]\nlayers=0,\n", BRAID_INVALID_FILE, "net.cfg:7:");
+  refused(NET "[convolutional]\nactivation=leakyy\n", BRAID_UNSUPPORTED,
+          "net.cfg:5: [convolutional] activation=leakyy");
+}
+
+static void hear(void *context, braid_log_level level, const char *message) {
+  assert_int_equal(level, BRAID_LOG_INFO);
+  strcat(context, message);
+  strcat(context, "\n");
+}
+
+/* What has no effect is said, once a file and each key once. */
+static void test_idle_keys_are_told(void **state) {
+  (void)state;
+  char heard[1024] = "";
+  braid_log_set_sink(hear, heard);
+  braid_graph_destroy(imported(NET "batch=1\nsubdivisions=2\nbatch=3\n[cost]\ntype=sse\n[cost]\ntype=L1\n[maxpool]\n"));
+  braid_graph_destroy(imported(NET "[maxpool]\n"));
+  braid_log_set_sink(NULL, NULL);
+  assert_string_equal(heard, "net.cfg: without effect here: batch subdivisions type\n");
 }
 
 static void assert_output(braid_graph *graph, size_t index, int rank, const int64_t *dims) {
@@ -238,6 +356,11 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_errors_name_the_line),
+      cmocka_unit_test(test_keys),
+      cmocka_unit_test(test_keys_that_change_the_network),
+      cmocka_unit_test(test_keys_given_twice),
+      cmocka_unit_test(test_values),
+      cmocka_unit_test(test_idle_keys_are_told),
       cmocka_unit_test(test_shapes),
       cmocka_unit_test(test_random_weights_follow_the_seed),
       cmocka_unit_test(test_weights_in_darknets_order),

@@ -46,11 +46,17 @@ static void refuse(const char *spec, braid_status status, const char *says) {
   if (!strstr(braid_error_detail(), says)) fail_msg("%s: \"%s\" lacks \"%s\"", spec, braid_error_detail(), says);
 }
 
+static void write_png(const char *name, int height, int width, const uint8_t *rgb) {
+  png_image image = {
+      .version = PNG_IMAGE_VERSION, .width = (unsigned)width, .height = (unsigned)height, .format = PNG_FORMAT_RGB};
+  assert_true(png_image_write_to_file(&image, in_folder(name), 0, rgb, 0, NULL));
+}
+
 static void test_spec(void **state) {
   (void)state;
   braid_spec spec;
   assert_int_equal(braid_spec_parse(NULL,
-                                    "cifar10:/a,b/c,mean=1/2/3,std=0.5,order=bgr,size=8x9,augment=crop+flip,pad=2,"
+                                    "builtin:/a,b/c,mean=1/2/3,std=0.5,order=bgr,size=8x9,augment=crop+flip,pad=2,"
                                     "limit=7,seed=11,scale=2,split=train,channels=1",
                                     false, "test", &spec),
                    BRAID_OK);
@@ -76,9 +82,36 @@ static void test_spec(void **state) {
       {"builtin:glyphs,limit=x", "limit=x"},
       {"builtin:glyphs,channels=2", "2"},
       {"npy:/x.npy", "LABELS"},
+      {"idx:/x,augmnt=crop", "augmnt"},
+      {"idx:/x,seed=3", "seed=3"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
     refuse(wrong[i][0], i == 2 ? BRAID_NOT_FOUND : BRAID_INVALID_ARGUMENT, wrong[i][1]);
+}
+
+/* Of one picture, only the keys that change it count. */
+static void test_preprocess(void **state) {
+  (void)state;
+  static const char *const wrong[] = {"split=test", "augment=crop", "pad=2",      "limit=3",      "seed=1",
+                                      "size=8x9",   "channels=1",   "colour=red", "mean=1,scal=3"};
+  braid_tensor *tensor;
+  uint8_t rgb[12] = {0};
+  write_png("preprocess.png", 2, 2, rgb);
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    assert_int_equal(braid_image_load(NULL, in_folder("preprocess.png"), 3, 4, 4, wrong[i], &tensor),
+                     BRAID_INVALID_ARGUMENT);
+    assert_null(tensor);
+    const char *key = i == 8 ? "scal" : wrong[i];
+    char name[16];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(key, "="), key);
+    if (!strstr(braid_error_detail(), name)) fail_msg("%s: %s", wrong[i], braid_error_detail());
+  }
+  assert_int_equal(braid_image_load(NULL, in_folder("preprocess.png"), 3, 4, 4, "size=4x4,channels=3", &tensor),
+                   BRAID_OK);
+  braid_tensor_release(tensor);
+  assert_int_equal(braid_image_load(NULL, in_folder("preprocess.png"), 0, 0, 0, "size=8x9", &tensor), BRAID_OK);
+  assert_int_equal(braid_tensor_desc(tensor)->dims[braid_tensor_desc(tensor)->rank - 2], 8);
+  braid_tensor_release(tensor);
 }
 
 /* The same picture from the same numbers, another from another split, index or seed; all ten shapes occur. */
@@ -283,12 +316,6 @@ static void test_files_that_change_under_an_open_set(void **state) {
       assert_int_equal(checksum(set), before);
       braid_dataset_close(set);
     }
-}
-
-static void write_png(const char *name, int height, int width, const uint8_t *rgb) {
-  png_image image = {
-      .version = PNG_IMAGE_VERSION, .width = (unsigned)width, .height = (unsigned)height, .format = PNG_FORMAT_RGB};
-  assert_true(png_image_write_to_file(&image, in_folder(name), 0, rgb, 0, NULL));
 }
 
 static void test_folder(void **state) {
@@ -504,6 +531,7 @@ int main(void) {
       cmocka_unit_test(test_cifar),
       cmocka_unit_test(test_cifar100),
       cmocka_unit_test(test_idx),
+      cmocka_unit_test(test_preprocess),
       cmocka_unit_test(test_folder),
       cmocka_unit_test(test_files_that_change_under_an_open_set),
       cmocka_unit_test(test_folder_classes),

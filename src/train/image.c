@@ -175,18 +175,29 @@ static braid_status make_tensor(const braid_allocator *allocator, const char *na
   return status;
 }
 
+/* What the caller wants (0: anything) and what the keys say must agree. */
+static braid_status fit_spec(braid_spec *spec, int channels, int height, int width) {
+  if (channels && spec->channels && spec->channels != channels)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: channels=%d: %d are wanted", spec->channels, channels);
+  if (height && width && spec->height && (spec->height != height || spec->width != width))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: size=%dx%d: %dx%d is wanted", spec->height, spec->width, height,
+                      width);
+  if (channels) spec->channels = channels;
+  if (height) spec->height = height;
+  if (width) spec->width = width;
+  return BRAID_OK;
+}
+
 braid_status braid_image_load(const braid_allocator *allocator, const char *path, int channels, int height, int width,
                               const char *preprocess, braid_tensor **out) {
   *out = NULL;
   braid_spec spec;
   BRAID_TRY(braid_spec_parse(allocator, preprocess, true, "test", &spec));
-  if (channels) spec.channels = channels;
-  if (height) spec.height = height;
-  if (width) spec.width = width;
+  braid_status status = fit_spec(&spec, channels, height, width);
   const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
   braid_file_view view;
   braid_image image = {0};
-  braid_status status = braid_file_open(allocator, path, 0, &view);
+  if (status == BRAID_OK) status = braid_file_open(allocator, path, 0, &view);
   if (status == BRAID_OK) {
     status = braid_image_decode(allocator, name, view.data, view.bytes, &image);
     braid_file_close(&view);

@@ -102,7 +102,15 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
                     key);
 }
 
-static braid_status set_keys(const char *text, braid_spec *spec) {
+/* What says which samples there are, and what training does to them. */
+static bool is_of_data_sets(const char *key) {
+  static const char *const kKeys[] = {"split", "augment", "pad", "limit", "seed"};
+  for (size_t i = 0; i < sizeof kKeys / sizeof *kKeys; i++)
+    if (strcmp(key, kKeys[i]) == 0) return true;
+  return false;
+}
+
+static braid_status set_keys(const char *text, bool keys_only, braid_spec *spec) {
   while (*text) {
     size_t length = strcspn(text, ",");
     char pair[kMaxValue];
@@ -112,6 +120,9 @@ static braid_status set_keys(const char *text, braid_spec *spec) {
     char *equals = strchr(pair, '=');
     if (!equals) return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": key=value is expected", pair);
     *equals = '\0';
+    if (keys_only && is_of_data_sets(pair))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s=%s is of data sets and has no effect on one picture", pair,
+                        equals + 1);
     BRAID_TRY(set_key(pair, equals + 1, spec));
     text += length + (text[length] == ',');
   }
@@ -129,7 +140,7 @@ static size_t path_length(const char *path) {
 }
 
 static braid_status parse(const braid_allocator *allocator, const char *text, bool keys_only, braid_spec *out) {
-  if (keys_only) return set_keys(text ? text : "", out);
+  if (keys_only) return set_keys(text ? text : "", true, out);
   const char *colon = strchr(text, ':');
   if (!colon || colon == text || (size_t)(colon - text) >= sizeof out->kind)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": KIND:PATH[,key=value...] is expected", text);
@@ -140,7 +151,10 @@ static braid_status parse(const braid_allocator *allocator, const char *text, bo
   out->path = braid_zalloc(allocator, length + 1);
   if (!out->path) return BRAID_NO_MEMORY;
   memcpy(out->path, colon + 1, length);
-  return set_keys(colon[1 + length] ? colon + 2 + length : "", out);
+  BRAID_TRY(set_keys(colon[1 + length] ? colon + 2 + length : "", false, out));
+  if (!out->seed || strcmp(out->kind, "builtin") == 0) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "data: seed=%llu is of builtin:glyphs and has no effect on %s",
+                    (unsigned long long)out->seed, out->kind);
 }
 
 braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
