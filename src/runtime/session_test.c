@@ -480,7 +480,9 @@ static void test_trace_and_plan(void **state) {
   braid_graph *graph = trouble_graph();
   braid_session_options options = {.devices = "cpu cpu:memory=separate", .place = "the*=1", .trace = path};
   braid_session *session = open_session(graph, &options);
+  int64_t began = braid_now_ns();
   for (int i = 0; i < 3; i++) OK(braid_session_run(session, (const void *[]){kInput}, NULL));
+  double took_us = (double)(braid_now_ns() - began) / 1e3;
   braid_session_stats stats = braid_session_get_stats(session);
   assert_int_equal(stats.nodes, braid_session_plan_count(session));
   assert_int_equal(stats.conversions, 2); /* there and back */
@@ -503,7 +505,11 @@ static void test_trace_and_plan(void **state) {
   assert_non_null(strstr(text, "\"name\":\"the culprit\""));
   assert_non_null(strstr(text, "\"name\":\"cpu#1\""));
   size_t events = 0;
-  for (const char *at = text; (at = strstr(at, "\"ph\":\"X\"")); at++) events++;
+  for (const char *at = text; (at = strstr(at, "\"ph\":\"X\"")); at++, events++) {
+    double start_us, duration_us;
+    assert_int_equal(sscanf(strstr(at, "\"ts\":"), "\"ts\":%lf,\"dur\":%lf", &start_us, &duration_us), 2);
+    assert_true(duration_us >= 0 && duration_us <= took_us);
+  }
   assert_int_equal(events, 3 * stats.nodes);
   braid_free(NULL, text);
   braid_file_close(&view);

@@ -22,6 +22,7 @@ static void test_epochs_are_permutations(void **state) {
   braid_loader *loader =
       start(dataset, (braid_loader_options){.batch = 10, .seed = 7, .shuffle = true, .keep_last = true}, 0, 0);
   assert_int_equal(braid_loader_steps(loader), 11);
+  enum { kFloats = 3 * 32 * 32 };
   int64_t order[2][110];
   for (int epoch = 0; epoch < 2; epoch++) {
     bool seen[103] = {false};
@@ -35,7 +36,11 @@ static void test_epochs_are_permutations(void **state) {
         assert_false(seen[batch.indices[i]]);
         seen[batch.indices[i]] = true;
       }
-      for (int64_t i = batch.count; i < 10; i++) assert_int_equal(batch.indices[i], batch.indices[0]);
+      for (int64_t i = batch.count; i < 10; i++) { /* padded with the first: never with numbers of an earlier batch */
+        assert_int_equal(batch.indices[i], batch.indices[0]);
+        assert_int_equal(batch.labels[i], batch.labels[0]);
+        assert_memory_equal(batch.images + i * kFloats, batch.images, kFloats * sizeof *batch.images);
+      }
       memcpy(order[epoch] + step * 10, batch.indices, 10 * sizeof *batch.indices);
     }
     for (int i = 0; i < 103; i++) assert_true(seen[i]);

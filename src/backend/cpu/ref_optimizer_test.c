@@ -41,30 +41,67 @@ static void set_attrs(gradcheck *g, const recipe *r, braid_node_id node) {
   gradcheck_ok(g, braid_graph_set_int(g->graph, node, "decoupled", r->decoupled));
 }
 
+/* kSteps steps of one parameter; outputs[0] is what it becomes. The tensors are the graph's first inputs: the
+ * parameter, then a gradient for each step. */
+static void add_steps(gradcheck *g, const recipe *r, braid_value_id outputs[3]) {
+  bool adam = strcmp(r->op, "AdamUpdate") == 0, kept = adam || r->momentum != 0;
+  braid_value_id gradients[kSteps];
+  gradcheck_begin(g, r->op);
+  outputs[0] = gradcheck_tensor(g, gradcheck_random(g, 1, (int64_t[]){7}, -1, 1), true);
+  for (int step = 0; step < kSteps; step++)
+    gradients[step] = gradcheck_tensor(g, gradcheck_random(g, 1, (int64_t[]){7}, -1, 1), true);
+  braid_value_id rate = constant(g, 0, 0.1);
+  outputs[1] = kept ? constant(g, 1, 0) : -1;
+  outputs[2] = adam ? constant(g, 1, 0) : -1;
+  for (int step = 0; step < kSteps; step++) {
+    braid_value_id number = adam ? constant(g, 0, step + 1) : -1;
+    braid_value_id inputs[] = {outputs[0], gradients[step], rate, outputs[1], outputs[2], number};
+    set_attrs(g, r, gradcheck_node(g, r->op, inputs, adam ? 6 : 4, outputs, adam ? 3 : 2));
+  }
+}
+
 static void as_pytorch(void **state) {
   (void)state;
   torchcheck t;
   torchcheck_open(&t);
   for (size_t i = 0; i < sizeof kRecipes / sizeof *kRecipes; i++) {
-    const recipe *r = &kRecipes[i];
-    bool adam = strcmp(r->op, "AdamUpdate") == 0, kept = adam || r->momentum != 0;
     gradcheck g;
-    braid_value_id gradients[kSteps], outputs[3];
-    gradcheck_begin(&g, r->op);
-    outputs[0] = gradcheck_tensor(&g, gradcheck_random(&g, 1, (int64_t[]){7}, -1, 1), true);
-    for (int step = 0; step < kSteps; step++)
-      gradients[step] = gradcheck_tensor(&g, gradcheck_random(&g, 1, (int64_t[]){7}, -1, 1), true);
-    braid_value_id rate = constant(&g, 0, 0.1);
-    outputs[1] = kept ? constant(&g, 1, 0) : -1;
-    outputs[2] = adam ? constant(&g, 1, 0) : -1;
-    for (int step = 0; step < kSteps; step++) {
-      braid_value_id number = adam ? constant(&g, 0, step + 1) : -1;
-      braid_value_id inputs[] = {outputs[0], gradients[step], rate, outputs[1], outputs[2], number};
-      set_attrs(&g, r, gradcheck_node(&g, r->op, inputs, adam ? 6 : 4, outputs, adam ? 3 : 2));
-    }
-    torchcheck_case(&t, &g, outputs, 1, r->expression);
+    braid_value_id outputs[3];
+    add_steps(&g, &kRecipes[i], outputs);
+    torchcheck_case(&t, &g, outputs, 1, kRecipes[i].expression);
   }
   torchcheck_close(&t);
+}
+
+/* What PyTorch 2 gave in double for these numbers, where there is no PyTorch now. */
+static void as_pytorch_gave(void **state) {
+  (void)state;
+  enum { kNumbers = 4 };
+  static const double kInputs[1 + kSteps][kNumbers] = {
+      {0.5, -1.25, 0.03125, 2.0}, {0.25, -0.5, 1.0, -0.0625}, {-0.75, 0.125, 0.5, 0.375}, {1.5, -1.0, -0.25, 0.6875}};
+  static const double kGiven[sizeof kRecipes / sizeof *kRecipes][kNumbers] = {
+      {0.3984764745, -1.10884119875, -0.09359375628125001, 1.89403100425},
+      {0.4234375, -1.05625, -0.2625, 1.880078125},
+      {0.3391577852109375, -0.9590714831445313, -0.313312589815918, 1.796551436839844},
+      {0.4107031200349417, -1.029645654997601, -0.2183340985036704, 1.95836821482136},
+      {0.4339959541826759, -1.062982204217983, -0.1912579819532349, 1.913774866620737},
+      {0.3778348327762955, -0.9443310440446576, -0.2133517940167494, 1.808709262219516},
+  };
+  for (size_t i = 0; i < sizeof kRecipes / sizeof *kRecipes; i++) {
+    gradcheck g;
+    braid_value_id outputs[3];
+    add_steps(&g, &kRecipes[i], outputs);
+    for (int t = 0; t <= kSteps; t++) memcpy(braid_tensor_data(g.tensors[t]), kInputs[t], sizeof kInputs[t]);
+    gradcheck_ok(&g, braid_graph_add_output(g.graph, outputs[0]));
+    braid_graph *result = gradcheck_evaluate(&g);
+    for (int k = 0; k < kNumbers; k++) {
+      double is = braid_tensor_get_f64(gradcheck_output(&g, result, 0), k);
+      if (!(fabs(is - kGiven[i][k]) <= 1e-14))
+        fail_msg("%s: number %d is %.16g, not %.16g", kRecipes[i].expression, k, is, kGiven[i][k]);
+    }
+    braid_graph_destroy(result);
+    gradcheck_destroy(&g);
+  }
 }
 
 /* --- types, places, guards -----------------------------------------------------------------------------------------
@@ -197,10 +234,8 @@ static void guarded(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_pytorch),
-      cmocka_unit_test(every_type),
-      cmocka_unit_test(in_place_and_threads),
-      cmocka_unit_test(guarded),
+      cmocka_unit_test(as_pytorch),           cmocka_unit_test(as_pytorch_gave), cmocka_unit_test(every_type),
+      cmocka_unit_test(in_place_and_threads), cmocka_unit_test(guarded),
   };
   return skip_run_group_tests(tests, NULL, NULL);
 }

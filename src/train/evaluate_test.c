@@ -1,0 +1,193 @@
+/* What is reported of a test, on scores that the test itself chose: a network that hands its input on, and images that
+ * are the scores. Batch sizes that divide the samples and that do not. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/philox.h"
+#include "graph/graph.h"
+#include "tensor/npy.h"
+#include "train/report.h"
+#include "train/trainer.h"
+
+enum { kSamples = 103, kClasses = 9, kTopFive = 5 };
+static char folder[] = "/tmp/braid-evaluate-XXXXXX";
+static float scores[kSamples][kClasses];
+static int32_t labels[kSamples];
+
+static void ok(braid_status status) {
+  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+}
+
+static void save(const char *name, braid_dtype dtype, int rank, const int64_t *dims, const void *data) {
+  char path[128];
+  braid_desc desc;
+  braid_tensor *tensor;
+  ok(braid_desc_init(&desc, dtype, rank, dims));
+  ok(braid_tensor_create(NULL, &desc, &tensor));
+  memcpy(braid_tensor_data(tensor), data, braid_desc_bytes(&desc));
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  ok(braid_npy_save(path, tensor));
+  braid_tensor_release(tensor);
+}
+
+static int make_data(void **state) {
+  (void)state;
+  if (!mkdtemp(folder)) return -1;
+  for (int i = 0; i < kSamples; i++) {
+    labels[i] = i == 0 ? kClasses - 1 : (int32_t)braid_random_below(3, 0, 0, (uint64_t)i, kClasses);
+    for (int c = 0; c < kClasses; c++)
+      scores[i][c] = 6 * braid_random_uniform(3, 0, 1, (uint64_t)(i * kClasses + c)) + (c == labels[i] ? 2.0f : 0);
+  }
+  save("x.npy", BRAID_F32, 4, (int64_t[]){kSamples, 1, 1, kClasses}, scores);
+  save("labels.npy", BRAID_I32, 1, (int64_t[]){kSamples}, labels);
+  return 0;
+}
+
+static int remove_data(void **state) {
+  (void)state;
+  char command[128];
+  snprintf(command, sizeof command, "rm -r %s", folder);
+  return system(command);
+}
+
+static braid_dataset *open_data(void) {
+  char spec[256];
+  braid_dataset *dataset;
+  snprintf(spec, sizeof spec, "npy:%s/x.npy+%s/labels.npy", folder, folder);
+  ok(braid_dataset_open(NULL, spec, "test", &dataset));
+  return dataset;
+}
+
+static void evaluate(const char *last, int64_t batch, braid_test_result *result) {
+  braid_dataset *dataset = open_data();
+  braid_graph *graph;
+  braid_value_id value;
+  ok(braid_graph_create(NULL, "handed on", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 1, 1, kClasses}},
+                           &value));
+  ok(braid_graph_add_node(graph, "Flatten", NULL, &value, 1, &value, 1, NULL));
+  if (last) ok(braid_graph_add_node(graph, last, NULL, &value, 1, &value, 1, NULL));
+  ok(braid_graph_add_output(graph, value));
+  ok(braid_test(graph, dataset, batch, NULL, NULL, NULL, result));
+  braid_graph_destroy(graph);
+  braid_dataset_close(dataset);
+}
+
+/* The same from the scores, each sample for itself. */
+typedef struct counted {
+  double loss[kSamples], mean;
+  int guess[kSamples], correct, top;
+  int64_t confusion[kClasses][kClasses];
+} counted;
+
+static counted count(void) {
+  counted all = {.mean = 0};
+  for (int i = 0; i < kSamples; i++) {
+    double sum = 0;
+    int better = 0;
+    for (int c = 0; c < kClasses; c++) {
+      sum += exp((double)scores[i][c] - scores[i][labels[i]]);
+      better += scores[i][c] > scores[i][labels[i]];
+      if (scores[i][c] > scores[i][all.guess[i]]) all.guess[i] = c;
+    }
+    all.loss[i] = log(sum);
+    all.mean += all.loss[i] / kSamples;
+    all.correct += better == 0;
+    all.top += better < kTopFive;
+    all.confusion[labels[i]][all.guess[i]]++;
+  }
+  return all;
+}
+
+static void check_result(const braid_test_result *result, const counted *all) {
+  assert_int_equal(result->samples, kSamples);
+  assert_int_equal(result->classes, kClasses);
+  assert_float_equal(result->loss, all->mean, 1e-5);
+  assert_float_equal(result->accuracy, (double)all->correct / kSamples, 1e-12);
+  assert_float_equal(result->top5, (double)all->top / kSamples, 1e-12);
+  assert_memory_equal(result->confusion, all->confusion, sizeof all->confusion);
+  int wrong = kSamples - all->correct;
+  assert_true(wrong > 24); /* more than are kept */
+  assert_int_equal(result->worst_count, 24);
+  for (int64_t k = 0; k < result->worst_count; k++) {
+    int64_t i = result->worst_index[k];
+    int worse = 0;
+    for (int j = 0; j < kSamples; j++) worse += all->guess[j] != labels[j] && all->loss[j] > all->loss[i];
+    assert_int_equal(worse, k);
+    assert_float_equal(result->worst_loss[k], all->loss[i], 1e-5);
+    assert_int_equal(result->worst_label[k], labels[i]);
+    assert_int_equal(result->worst_guess[k], all->guess[i]);
+  }
+}
+
+static void test_counts(void **state) {
+  (void)state;
+  static const char *const kLast[] = {NULL, "Softmax", "LogSoftmax"};
+  static const int64_t kBatches[] = {1, 10, kSamples, 1000};
+  counted all = count();
+  assert_true(all.correct < all.top && all.top < kSamples);
+  for (size_t l = 0; l < sizeof kLast / sizeof *kLast; l++)
+    for (size_t b = 0; b < sizeof kBatches / sizeof *kBatches; b++) {
+      braid_test_result result;
+      evaluate(kLast[l], kBatches[b], &result);
+      check_result(&result, &all);
+      braid_test_result_deinit(&result);
+    }
+}
+
+static void expect_row(const char *html, const char *name, const char *format, double value) {
+  char number[64], row[128];
+  snprintf(number, sizeof number, format, value);
+  snprintf(row, sizeof row, "<tr><td>%s</td><td>%s</td></tr>", name, number);
+  if (!strstr(html, row)) fail_msg("the report has no %s", row);
+}
+
+/* The report says the same numbers. */
+static void test_report(void **state) {
+  (void)state;
+  char path[128];
+  counted all = count();
+  braid_test_result result;
+  braid_train_options options;
+  braid_record record = {0};
+  braid_dataset *dataset = open_data();
+  braid_train_options_init(&options);
+  evaluate(NULL, 10, &result);
+  snprintf(path, sizeof path, "%s/report.html", folder);
+  ok(braid_report_write(NULL, path,
+                        &(braid_report){.title = "scores",
+                                        .options = &options,
+                                        .record = &record,
+                                        .test = dataset,
+                                        .result = &result,
+                                        .parameters = 12345}));
+  braid_file_view view;
+  ok(braid_file_open(NULL, path, 0, &view));
+  char *html = braid_zalloc(NULL, view.bytes + 1);
+  assert_non_null(html);
+  memcpy(html, view.data, view.bytes);
+  braid_file_close(&view);
+  expect_row(html, "test accuracy", "%.2f %%", 100.0 * all.correct / kSamples);
+  expect_row(html, "test loss", "%.4f", all.mean);
+  expect_row(html, "test samples", "%.0f", kSamples);
+  expect_row(html, "parameters", "%.0f", 12345);
+  expect_row(html, "learning rate", "%g", options.learning_rate);
+  braid_free(NULL, html);
+  braid_test_result_deinit(&result);
+  braid_dataset_close(dataset);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_counts), cmocka_unit_test(test_report)};
+  return cmocka_run_group_tests(tests, make_data, remove_data);
+}
