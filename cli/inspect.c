@@ -171,12 +171,10 @@ static void json_totals(cli_json *json, const totals *sum) {
 }
 
 static braid_status inspect(const options *o, braid_graph *graph) {
-  braid_status status = cli_blame_model(&o->source, braid_resolve(graph));
-  if (status != BRAID_OK) return status;
-  if (o->svg) status = drawing_write(graph, o->svg);
-  if (status != BRAID_OK) return status;
   totals sum = {0};
-  status = plan(o, graph, &sum);
+  braid_status status = plan(o, graph, &sum); /* as it is given, so that --place sees all of its names */
+  if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_resolve(graph));
+  if (status == BRAID_OK && o->svg) status = drawing_write(graph, o->svg);
   if (status != BRAID_OK) return status;
   cli_json json;
   bool as_json = o->common.json;
