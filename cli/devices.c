@@ -48,25 +48,26 @@ static const char *memory_name(braid_memory_kind kind) {
   return kind == BRAID_MEMORY_UNIFIED ? "unified" : "separate";
 }
 
-/* What is known of a device only once it is open; empty, with *why, where it cannot be opened. */
-typedef struct opened {
+/* A device of the list. What options make of it, and what it stands on, is known once it is open. */
+typedef struct listed {
   braid_device_info info;
-  char why[256];
-} opened;
+  char why[256]; /* it cannot be opened; then info is what the list says */
+} listed;
 
-static void open_listed(braid_registry *registry, const char *name, opened *out) {
+static void open_listed(braid_registry *registry, listed *l) {
   braid_device *device;
-  braid_status status = braid_device_open(registry, name, &device);
+  braid_status status = braid_device_open(registry, l->info.name, &device);
   if (status == BRAID_OK) {
-    out->info = *braid_device_get_info(device);
+    l->info = *braid_device_get_info(device);
     braid_device_close(device);
     return;
   }
   const char *detail = braid_error_detail();
-  snprintf(out->why, sizeof out->why, "%s", detail[0] ? detail : braid_status_text(status));
+  snprintf(l->why, sizeof l->why, "%s", detail[0] ? detail : braid_status_text(status));
 }
 
-static void print_device(const braid_device_info *info, const opened *own) {
+static void print_device(const listed *l) {
+  const braid_device_info *info = &l->info;
   char memory[32] = "?", units[16] = "?";
   if (info->memory_bytes) cli_format_bytes((double)info->memory_bytes, memory, sizeof memory);
   if (info->compute_units) snprintf(units, sizeof units, "%" PRIu32, info->compute_units);
@@ -76,9 +77,9 @@ static void print_device(const braid_device_info *info, const opened *own) {
          : info->measures_time ? "measured"
                                : "unknown",
          info->description);
-  if (own->info.software[0]) printf("%10s with %s\n", "", own->info.software);
-  if (own->info.lacks[0]) printf("%10s %s\n", "", own->info.lacks);
-  if (own->why[0]) printf("%10s cannot be opened: %s\n", "", own->why);
+  if (info->software[0]) printf("%10s with %s\n", "", info->software);
+  if (info->lacks[0]) printf("%10s %s\n", "", info->lacks);
+  if (l->why[0]) printf("%10s cannot be opened: %s\n", "", l->why);
 }
 
 /* 0 is unknown, and null. */
@@ -89,7 +90,8 @@ static void print_known_json(cli_json *json, const char *key, uint64_t value) {
     cli_json_number(json, key, NAN);
 }
 
-static void print_device_json(cli_json *json, const braid_device_info *info, const opened *own) {
+static void print_device_json(cli_json *json, const listed *l) {
+  const braid_device_info *info = &l->info;
   cli_json_object(json, NULL);
   cli_json_string(json, "name", info->name);
   cli_json_string(json, "kind", info->kind);
@@ -100,25 +102,25 @@ static void print_device_json(cli_json *json, const braid_device_info *info, con
   cli_json_integer(json, "queues", info->max_queues);
   cli_json_bool(json, "measures_time", info->measures_time);
   cli_json_bool(json, "modelled", info->modelled);
-  cli_json_string(json, "software", own->info.software);
-  cli_json_string(json, "lacks", own->info.lacks);
-  cli_json_string(json, "error", own->why);
+  cli_json_string(json, "software", info->software);
+  cli_json_string(json, "lacks", info->lacks);
+  cli_json_string(json, "error", l->why);
   cli_json_close(json, '}');
 }
 
-static braid_status show(const options *o, const braid_device_info *infos, const opened *own, size_t count) {
+static braid_status show(const options *o, const listed *devices, size_t count) {
   cli_json json;
   if (o->common.json) {
     if (!cli_json_begin(&json)) return cli_no_memory();
     cli_json_array(&json, "devices");
-    for (size_t i = 0; i < count; i++) print_device_json(&json, &infos[i], &own[i]);
+    for (size_t i = 0; i < count; i++) print_device_json(&json, &devices[i]);
     cli_json_close(&json, ']');
     cli_json_end(&json);
     return BRAID_OK;
   }
   printf("%-10s %-6s %5s %6s %11s %-9s %-9s %s\n", "name", "kind", "units", "queues", "memory", "is", "times",
          "description");
-  for (size_t i = 0; i < count; i++) print_device(&infos[i], &own[i]);
+  for (size_t i = 0; i < count; i++) print_device(&devices[i]);
   return BRAID_OK;
 }
 
@@ -126,20 +128,18 @@ static braid_status list(const options *o, braid_registry *registry) {
   size_t count = 0;
   braid_status status = braid_registry_devices(registry, NULL, 0, &count);
   if (status != BRAID_OK) return status;
-  braid_device_info *infos = calloc(count ? count : 1, sizeof *infos);
-  opened *own = calloc(count ? count : 1, sizeof *own);
-  if (!infos || !own) {
-    free(infos);
-    free(own);
-    return cli_no_memory();
-  }
   size_t capacity = count;
-  status = braid_registry_devices(registry, infos, capacity, &count);
+  braid_device_info *infos = calloc(capacity + 1, sizeof *infos);
+  listed *devices = calloc(capacity + 1, sizeof *devices);
+  status = infos && devices ? braid_registry_devices(registry, infos, capacity, &count) : cli_no_memory();
   if (count > capacity) count = capacity; /* one came up in between */
-  for (size_t i = 0; status == BRAID_OK && i < count; i++) open_listed(registry, infos[i].name, &own[i]);
-  if (status == BRAID_OK) status = show(o, infos, own, count);
+  for (size_t i = 0; status == BRAID_OK && i < count; i++) {
+    devices[i].info = infos[i];
+    open_listed(registry, &devices[i]);
+  }
+  if (status == BRAID_OK) status = show(o, devices, count);
   free(infos);
-  free(own);
+  free(devices);
   return status;
 }
 

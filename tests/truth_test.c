@@ -150,6 +150,21 @@ static void test_devices(void **state) {
   free(text);
 }
 
+/* What the options of a platform file make of a device, not the device as it is without. */
+static void test_platform(void **state) {
+  (void)state;
+  static const char kList[] = "devices --platform " BRAID_TEST_DATA "/platform/split.yaml";
+  char *text = run(kList, false, 0), line[512];
+  const char *row = strstr(text, "\nspare ");
+  assert_non_null(row);
+  assert_memory_equal(strstr(row, "KiB") - 5, "64.0 ", 5); /* memory=65536 */
+  free(text);
+  snprintf(line, sizeof line, "%s --json", kList);
+  char *json = run(line, false, 0), *spare = strstr(json, "\"spare\"");
+  assert_true(number_at(spare, "memory_bytes") == 65536);
+  free(json);
+}
+
 /* --- without oneDNN ------------------------------------------------------------------------------------------------
  */
 /* From now on the loader finds this file first where it looks for libdnnl.so.<major>. */
@@ -245,6 +260,7 @@ int main(void) {
       cmocka_unit_test(test_bench),
       cmocka_unit_test(test_bench_opencl),
       cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_platform),
       cmocka_unit_test(test_onednn),
       cmocka_unit_test(test_place),
       IN_FOLDER(test_onednn_not_loadable),
