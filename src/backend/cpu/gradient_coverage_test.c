@@ -2,6 +2,7 @@
  * family. An op that has one and no case fails. */
 #include "gradcheck.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,6 +100,7 @@ static const sample kSamples[] = {
     {"Transpose", "2,3,4", "perm=[2,0,1]", 1},
     {"Concat", "2,3 2,1", "axis=1", 1},
     {"Split", "2,7 i:3,4", "axis=1", 2},
+    {"Split", "7,2 i:2,1,4", "axis=-2", 3},
     {"Slice", "5,6 i:4,1 i:0,6 i:0,1 i:-2,2", "", 1},
     {"Expand", "3,1 i:2,3,4", "", 1},
     {"Tile", "2,3,2 i:2,1,3", "", 1},
@@ -155,6 +157,7 @@ static const sample kSamples[] = {
     {"MeanVarianceNormalization", "2,3,2,2", "", 1},
     {"LRN", "2,5,2,3", "size=3 alpha=0.5 beta=0.75", 1},
     {"SoftmaxCrossEntropyLoss", "4,3 i:0,2,1,1 =+3", "ignore_index=2", 1},
+    {"SoftmaxCrossEntropyLoss", "4,3 i:0,2,1,1", "", 2},
     {"CrossEntropyLoss", "4,3 i:0,2,1,1", "label_smoothing=0.2 reduction=none", 1},
     {"NegativeLogLikelihoodLoss", "4,3 i:0,2,1,1", "reduction=sum", 1},
     {"SquaredErrorLoss", "4,3 4,3", "", 1},
@@ -247,21 +250,54 @@ static void set_attr(gradcheck *g, braid_node_id node, const char *text) {
 
 /* --- the table -----------------------------------------------------------------------------------------------------
  */
+enum { kMostOutputs = 5 };
+
+/* The node with the outputs of the mask `present`, of which the loss depends on those of `used`. */
+static void check_sample(const sample *s, size_t output_count, uint32_t present, uint32_t used) {
+  gradcheck g;
+  braid_value_id inputs[GRADCHECK_INPUTS], outputs[kMostOutputs], chosen[kMostOutputs];
+  char what[64];
+  size_t count = 0, wanted = 0;
+  snprintf(what, sizeof what, "%s, outputs %x, used %x", s->op, present, used);
+  gradcheck_begin(&g, what);
+  for (const char *at = s->inputs; *at; at += strcspn(at, " "), at += *at == ' ') inputs[count++] = add_input(&g, at);
+  for (size_t i = 0; i < output_count; i++) outputs[i] = present >> i & 1 ? 0 : -1;
+  braid_node_id node = gradcheck_node(&g, s->op, inputs, count, outputs, output_count);
+  for (const char *at = s->attrs; *at; at += strcspn(at, " "), at += *at == ' ') set_attr(&g, node, at);
+  for (size_t i = 0; i < output_count; i++)
+    if (used >> i & 1) chosen[wanted++] = outputs[i];
+  gradcheck_end(&g, chosen, wanted, 1e-6);
+}
+
 /* Steps (outputs 0) have gradients that let nothing through: there is nothing to compare. */
 static void finite_differences(void **state) {
   (void)state;
   for (size_t i = 0; i < COUNT(kSamples); i++) {
-    const sample *s = &kSamples[i];
-    if (!s->outputs) continue;
-    gradcheck g;
-    braid_value_id inputs[GRADCHECK_INPUTS], outputs[4] = {0};
-    size_t count = 0;
-    gradcheck_begin(&g, s->op);
-    for (const char *at = s->inputs; *at; at += strcspn(at, " "), at += *at == ' ') inputs[count++] = add_input(&g, at);
-    braid_node_id node = gradcheck_node(&g, s->op, inputs, count, outputs, s->outputs);
-    for (const char *at = s->attrs; *at; at += strcspn(at, " "), at += *at == ' ') set_attr(&g, node, at);
-    gradcheck_end(&g, outputs, s->outputs, 1e-6);
+    uint32_t all = (1u << kSamples[i].outputs) - 1;
+    if (all) check_sample(&kSamples[i], kSamples[i].outputs, all, all);
   }
+}
+
+/* Of an op with several outputs the loss may depend on any of them. The others count as zeros: those that are there and
+ * those that are left out. */
+static void unused_outputs(void **state) {
+  (void)state;
+  size_t ops = 0;
+  for (size_t i = 0; i < COUNT(kSamples); i++) {
+    const sample *s = &kSamples[i];
+    const braid_op *op = braid_op_find(s->op);
+    size_t outputs = op->max_outputs < 0 ? s->outputs : (size_t)op->max_outputs;
+    bool statistics = strcmp(s->op, "BatchNormalization") != 0 || strstr(s->attrs, "training_mode=1");
+    if (outputs < 2 || !s->outputs || !statistics) continue;
+    assert_true(outputs <= kMostOutputs);
+    uint32_t all = (1u << outputs) - 1, required = op->max_outputs < 0 ? 0 : (1u << op->min_outputs) - 1;
+    for (uint32_t used = 1; used < 1u << s->outputs; used++) {
+      check_sample(s, outputs, all, used);
+      check_sample(s, outputs, used | required, used);
+    }
+    ops++;
+  }
+  print_message("%zu cases with several outputs\n", ops);
 }
 
 static bool has_sample(const char *op) {
@@ -278,6 +314,7 @@ static void whole_table(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(whole_table), cmocka_unit_test(finite_differences)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(whole_table), cmocka_unit_test(finite_differences),
+                                     cmocka_unit_test(unused_outputs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

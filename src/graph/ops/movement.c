@@ -133,8 +133,9 @@ static braid_status split_gradient(braid_gradient_context *context) {
   for (size_t i = 0; i < count; i++) {
     parts[i] = braid_gradient_of_output(context, i);
     if (parts[i] >= 0) continue;
-    const braid_desc desc = context->graph->values[braid_gradient_output(context, i)].desc;
-    braid_value_id zero_and_shape[2];
+    braid_value_id part, zero_and_shape[2];
+    BRAID_TRY(braid_gradient_add_output(context, i, &part)); /* it may be left out; its shape is wanted */
+    const braid_desc desc = context->graph->values[part].desc;
     BRAID_TRY(braid_gradient_scalar(context, desc.dtype, 0, &zero_and_shape[0]));
     BRAID_TRY(braid_gradient_ints(context, desc.dims, (size_t)desc.rank, &zero_and_shape[1]));
     BRAID_TRY(braid_gradient_node(context, "Expand", zero_and_shape, 2, &parts[i], NULL));

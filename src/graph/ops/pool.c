@@ -183,27 +183,10 @@ static braid_status give(braid_gradient_context *context, const char *op, const 
   return braid_gradient_give(context, 0, dx);
 }
 
-/* The forward node's Window output, added if it has none yet. */
-static braid_status window_output(braid_gradient_context *context, braid_value_id *out) {
-  braid_graph *graph = context->graph;
-  *out = braid_gradient_output(context, 2);
-  if (*out >= 0) return BRAID_OK;
-  braid_value_id *outputs = braid_graph_arena_alloc(graph, 3 * sizeof *outputs);
-  if (!outputs) return BRAID_NO_MEMORY;
-  outputs[0] = braid_gradient_output(context, 0);
-  outputs[1] = braid_gradient_output(context, 1);
-  BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &outputs[2]));
-  graph->values[outputs[2]].producer = context->node;
-  graph->nodes[context->node].outputs = outputs;
-  graph->nodes[context->node].output_count = 3;
-  *out = outputs[2];
-  return braid_graph_infer_node(graph, context->node);
-}
-
 static braid_status max_pool_gradient(braid_gradient_context *context) {
   braid_value_id window, dy = braid_gradient_of_output(context, 0);
   if (dy < 0) return BRAID_OK; /* only the indices reach the loss */
-  BRAID_TRY(window_output(context, &window));
+  BRAID_TRY(braid_gradient_add_output(context, 2, &window));
   return give(context, "MaxPoolGrad", (braid_value_id[]){dy, window}, 2, true);
 }
 
