@@ -1,7 +1,12 @@
 /* Sessions: a graph made ready to run on devices, and its runs.
  *
  * Creating a session resolves and optimizes a copy of the graph, places its nodes, chooses kernels and layouts, plans
- * memory and prepares everything; a run then only submits tasks. A session is used by one thread at a time. */
+ * memory and prepares everything; a run then only submits tasks.
+ *
+ * A session is used by one thread at a time, which need not always be the same one. A run, a read, a write, pinning,
+ * unpinning or saving the trace while one of these is under way in another thread is refused with BUSY, which names the
+ * call that was there first; nothing is changed by the call that is refused. Two threads that run at the same time take
+ * a session each. What a session reports (inputs, outputs, statistics, plan) may be asked for at any time. */
 #ifndef BRAID_SESSION_H
 #define BRAID_SESSION_H
 
@@ -39,8 +44,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_session_create(const braid_graph *
                                                              const braid_session_options *options, braid_session **out);
 /* Ends the trace and writes it: IO names the file. Nothing to do without one. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_save_trace(braid_session *session);
-/* Waits for work under way; writes the trace if that was not done, and warns in the log if it cannot. NULL is allowed.
- */
+/* Waits for work under way, of a call in another thread too; writes the trace if that was not done, and warns in the
+ * log if it cannot. NULL is allowed. */
 BRAID_API void braid_session_destroy(braid_session *session);
 
 /* Host memory bound to the graph's inputs and outputs, in their order: PLAIN, of exactly the bytes their descriptions
@@ -52,9 +57,10 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_session_run(braid_session *session
                                                           void *const *outputs);
 /* Announces memory of the caller that inputs come from or outputs go to run after run: drivers of cards pin it, which
  * makes copies up to three times as fast; where nothing is gained, nothing happens. It must stay until unpinned, with
- * the address it was pinned with, or the session is destroyed. NO_MEMORY; not while the session runs. */
+ * the address it was pinned with, or the session is destroyed. NO_MEMORY; BUSY while the session runs. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_pin(braid_session *session, void *host, size_t bytes);
-BRAID_API void braid_session_unpin(braid_session *session, void *host);
+/* BUSY: the memory is still pinned and must stay. Memory that is not pinned is OK. */
+BRAID_API braid_status braid_session_unpin(braid_session *session, void *host);
 /* What the graph's inputs and outputs are once shapes are fixed. */
 BRAID_API size_t braid_session_input_count(const braid_session *session);
 BRAID_API size_t braid_session_output_count(const braid_session *session);

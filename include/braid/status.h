@@ -36,7 +36,8 @@
   X(DEVICE_LOST, "device lost")                                                                                        \
   X(TIMEOUT, "timed out")                                                                                              \
   X(CANCELLED, "cancelled")                                                                                            \
-  X(INTERNAL, "internal error")
+  X(INTERNAL, "internal error")                                                                                        \
+  X(BUSY, "in use")
 
 typedef enum braid_status {
 #define BRAID_STATUS_ENUM(name, text) BRAID_##name,

@@ -292,7 +292,8 @@ static braid_status run_setup(braid_session *session) {
 braid_status braid_session_bind(braid_session *session) {
   BRAID_TRY(allocate_spaces(session));
   /* The host's arena is what transfers go through. */
-  BRAID_TRY(braid_session_pin(session, session->memory[kHostSpace].arena_host, session->plan.arena_bytes[kHostSpace]));
+  BRAID_TRY(
+      braid_session_add_pin(session, session->memory[kHostSpace].arena_host, session->plan.arena_bytes[kHostSpace]));
   BRAID_TRY(make_queues(session));
   BRAID_TRY(allocate_tasks(session));
   BRAID_TRY(upload(session));
@@ -309,7 +310,7 @@ void braid_session_unbind(braid_session *session) {
     if (session->queues[q]) device->backend->queue_destroy(device->self, session->queues[q]);
   }
   braid_plan_discard(plan);
-  while (session->pins) braid_session_unpin(session, session->pins->host);
+  while (session->pins) braid_session_remove_pin(session, session->pins->host);
   for (int space = 0; session->memory && space < plan->space_count; space++) {
     free_region(session, &session->memory[space], session->memory[space].arena);
     free_region(session, &session->memory[space], session->memory[space].persistent);

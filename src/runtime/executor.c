@@ -149,13 +149,15 @@ static void record(braid_session *session) {
     const braid_timing *timing = &session->events[i].timing;
     int64_t ns = timing->end_ns - timing->start_ns;
     if (timing->end_ns == 0) continue;
-    session->samples[i * kSamples + session->runs % kSamples] = ns > INT32_MAX ? INT32_MAX : (int32_t)ns;
+    int32_t *sample = &session->samples[i * kSamples + session->runs % kSamples];
+    __atomic_store_n(sample, ns > INT32_MAX ? INT32_MAX : (int32_t)ns,
+                     __ATOMIC_RELAXED); /* the plan may be looked at */
     if (session->trace) braid_trace_add(session->trace, (braid_step_id)i, timing->start_ns, timing->end_ns);
   }
   if (++session->runs == kSamples && !session->trace) stop_timing(session);
 }
 
-braid_status braid_session_run(braid_session *session, const void *const *inputs, void *const *outputs) {
+static braid_status run(braid_session *session, const void *const *inputs, void *const *outputs) {
   if (session->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
   BRAID_TRY(bind_inputs(session, inputs));
   BRAID_TRY(bind_outputs(session, outputs));
@@ -168,4 +170,11 @@ braid_status braid_session_run(braid_session *session, const void *const *inputs
   record(session);
   copy_outputs(session, outputs);
   return BRAID_OK;
+}
+
+braid_status braid_session_run(braid_session *session, const void *const *inputs, void *const *outputs) {
+  BRAID_TRY(braid_session_enter(session, "braid_session_run"));
+  braid_status status = run(session, inputs, outputs);
+  braid_session_leave(session);
+  return status;
 }

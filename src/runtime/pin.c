@@ -25,7 +25,7 @@ static braid_status announce(braid_session *session, void *host, size_t bytes) {
   return BRAID_OK;
 }
 
-braid_status braid_session_pin(braid_session *session, void *host, size_t bytes) {
+braid_status braid_session_add_pin(braid_session *session, void *host, size_t bytes) {
   if (!host || !bytes) return BRAID_OK;
   braid_pin *pin = braid_zalloc(session->allocator, sizeof *pin);
   if (!pin) return BRAID_NO_MEMORY;
@@ -39,7 +39,7 @@ braid_status braid_session_pin(braid_session *session, void *host, size_t bytes)
   return BRAID_OK;
 }
 
-void braid_session_unpin(braid_session *session, void *host) {
+void braid_session_remove_pin(braid_session *session, void *host) {
   braid_pin **link = &session->pins;
   while (*link && (*link)->host != host) link = &(*link)->next;
   braid_pin *pin = *link;
@@ -47,4 +47,18 @@ void braid_session_unpin(braid_session *session, void *host) {
   *link = pin->next;
   unregister(session, host, session->plan.device_count);
   braid_free(session->allocator, pin);
+}
+
+braid_status braid_session_pin(braid_session *session, void *host, size_t bytes) {
+  BRAID_TRY(braid_session_enter(session, "braid_session_pin"));
+  braid_status status = braid_session_add_pin(session, host, bytes);
+  braid_session_leave(session);
+  return status;
+}
+
+braid_status braid_session_unpin(braid_session *session, void *host) {
+  BRAID_TRY(braid_session_enter(session, "braid_session_unpin"));
+  braid_session_remove_pin(session, host);
+  braid_session_leave(session);
+  return BRAID_OK;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -57,6 +58,20 @@ static braid_status open_devices(braid_session *session, const braid_session_opt
     specs += length;
   }
   return session->device_count ? BRAID_OK : braid_fail(BRAID_INVALID_ARGUMENT, "no device is given");
+}
+
+/* --- one call at a time --------------------------------------------------------------------------------------------
+ */
+braid_status braid_session_enter(braid_session *session, const char *call) {
+  const char *busy = NULL;
+  if (__atomic_compare_exchange_n(&session->busy, &busy, call, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    return BRAID_OK;
+  return braid_fail(BRAID_BUSY, "%s while %s of the same session is under way in another thread; use a session each",
+                    call, busy);
+}
+
+void braid_session_leave(braid_session *session) {
+  __atomic_store_n(&session->busy, NULL, __ATOMIC_RELEASE);
 }
 
 /* --- create --------------------------------------------------------------------------------------------------------
@@ -138,15 +153,24 @@ braid_status braid_session_create(const braid_graph *graph, const braid_session_
   return create(graph, &own, out);
 }
 
-braid_status braid_session_save_trace(braid_session *session) {
+static braid_status finish_trace(braid_session *session) {
   braid_trace *trace = session->trace;
   session->trace = NULL;
   return braid_trace_finish(trace);
 }
 
+braid_status braid_session_save_trace(braid_session *session) {
+  BRAID_TRY(braid_session_enter(session, "braid_session_save_trace"));
+  braid_status status = finish_trace(session);
+  braid_session_leave(session);
+  return status;
+}
+
 void braid_session_destroy(braid_session *session) {
   if (!session) return;
-  if (braid_session_save_trace(session) != BRAID_OK)
+  while (braid_session_enter(session, "braid_session_destroy") != BRAID_OK)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  if (finish_trace(session) != BRAID_OK)
     braid_log_write(BRAID_LOG_WARNING, "the trace was not written: %s", braid_error_detail());
   braid_session_unbind(session);
   braid_plan_deinit(&session->plan);
@@ -199,7 +223,7 @@ static braid_status packed(const char *name) {
                     name);
 }
 
-braid_status braid_session_read(braid_session *session, const char *name, braid_tensor *tensor) {
+static braid_status read_kept(braid_session *session, const char *name, braid_tensor *tensor) {
   braid_value_id id;
   BRAID_TRY(find_kept(session, name, tensor, &id));
   braid_storage_id storage = kept_in(session, id);
@@ -210,7 +234,7 @@ braid_status braid_session_read(braid_session *session, const char *name, braid_
   return BRAID_OK;
 }
 
-braid_status braid_session_write(braid_session *session, const char *name, const braid_tensor *tensor) {
+static braid_status write_kept(braid_session *session, const char *name, const braid_tensor *tensor) {
   braid_value_id id;
   BRAID_TRY(find_kept(session, name, tensor, &id));
   if (braid_plan_is_constant(&session->plan, id)) return packed(name);
@@ -223,6 +247,20 @@ braid_status braid_session_write(braid_session *session, const char *name, const
   braid_tensor_release(value->tensor);
   value->tensor = copy;
   return BRAID_OK;
+}
+
+braid_status braid_session_read(braid_session *session, const char *name, braid_tensor *tensor) {
+  BRAID_TRY(braid_session_enter(session, "braid_session_read"));
+  braid_status status = read_kept(session, name, tensor);
+  braid_session_leave(session);
+  return status;
+}
+
+braid_status braid_session_write(braid_session *session, const char *name, const braid_tensor *tensor) {
+  BRAID_TRY(braid_session_enter(session, "braid_session_write"));
+  braid_status status = write_kept(session, name, tensor);
+  braid_session_leave(session);
+  return status;
 }
 
 /* --- reports -------------------------------------------------------------------------------------------------------
@@ -273,8 +311,10 @@ static int compare_samples(const void *a, const void *b) {
 static double median_us(const braid_session *session, size_t step) {
   int32_t samples[kSamples];
   size_t count = 0;
-  for (size_t i = 0; i < kSamples; i++)
-    if (session->samples[step * kSamples + i] >= 0) samples[count++] = session->samples[step * kSamples + i];
+  for (size_t i = 0; i < kSamples; i++) {
+    int32_t sample = __atomic_load_n(&session->samples[step * kSamples + i], __ATOMIC_RELAXED);
+    if (sample >= 0) samples[count++] = sample;
+  }
   if (!count) return -1;
   qsort(samples, count, sizeof *samples, compare_samples);
   return (samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;

@@ -45,6 +45,7 @@ typedef struct braid_action {
 
 struct braid_session {
   const braid_allocator *allocator;
+  const char *busy; /* atomic: the public call under way; NULL: none */
   braid_graph *graph;
   braid_registry *registry, *own_registry;
   braid_plan_device *devices;
@@ -73,6 +74,15 @@ struct braid_session {
   double prepare_ms;
   braid_trace *trace; /* NULL: none */
 };
+
+/* Every public call that touches what changes enters and leaves; while one is inside others are refused with BUSY. What
+ * such calls are made of, below, expects to be inside. */
+BRAID_MUST_CHECK braid_status braid_session_enter(braid_session *session, const char *call);
+void braid_session_leave(braid_session *session);
+
+/* pin.c: as the public calls. */
+BRAID_MUST_CHECK braid_status braid_session_add_pin(braid_session *session, void *host, size_t bytes);
+void braid_session_remove_pin(braid_session *session, void *host);
 
 /* bind.c: memory, queues and tasks for the plan; undone by braid_session_destroy. */
 BRAID_MUST_CHECK braid_status braid_session_bind(braid_session *session);
