@@ -6,9 +6,19 @@
 #include "base/try.h"
 #include "graph/gradient.h"
 
+static bool is_one(const braid_desc *desc, braid_dtype dtype) {
+  return !desc || (desc->dtype == dtype && braid_desc_count(desc) == 1);
+}
+
 static braid_status infer_dropout(const braid_infer *infer) {
-  const braid_desc *x = braid_infer_input(infer, 0);
+  const braid_desc *x = braid_infer_input(infer, 0), *ratio = braid_infer_input(infer, 1);
   if (!braid_dtype_is_float(x->dtype)) return braid_infer_fail(infer, "input is not floating-point");
+  if (ratio && (!braid_dtype_is_float(ratio->dtype) || braid_desc_count(ratio) != 1))
+    return braid_infer_fail(infer, "the ratio is not one floating-point number");
+  if (!is_one(braid_infer_input(infer, 2), BRAID_BOOL))
+    return braid_infer_fail(infer, "the training mode is not one bool");
+  if (!is_one(braid_infer_input(infer, 3), BRAID_I64))
+    return braid_infer_fail(infer, "the number of the step is not one int64");
   BRAID_TRY(braid_infer_output(infer, 0, x->dtype, x->rank, x->dims));
   return braid_infer_output(infer, 1, BRAID_BOOL, x->rank, x->dims);
 }
@@ -16,22 +26,6 @@ static braid_status infer_dropout(const braid_infer *infer) {
 static bool is_training(const braid_graph *graph, const braid_node *node) {
   braid_value_id mode = node->input_count > 2 ? node->inputs[2] : -1;
   return mode >= 0 && (!graph->values[mode].tensor || braid_tensor_get_i64(graph->values[mode].tensor, 0) != 0);
-}
-
-/* The mask, which the forward node may not have given so far. */
-static braid_status dropout_mask(braid_gradient_context *context, braid_value_id *mask) {
-  braid_graph *graph = context->graph;
-  *mask = braid_gradient_output(context, 1);
-  if (*mask >= 0) return BRAID_OK;
-  braid_value_id *outputs = braid_graph_arena_alloc(graph, 2 * sizeof *outputs);
-  if (!outputs) return BRAID_NO_MEMORY;
-  outputs[0] = braid_gradient_output(context, 0);
-  BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &outputs[1]));
-  graph->values[outputs[1]].producer = context->node;
-  graph->nodes[context->node].outputs = outputs;
-  graph->nodes[context->node].output_count = 2;
-  *mask = outputs[1];
-  return braid_graph_infer_node(graph, context->node);
 }
 
 static braid_status dropout_gradient(braid_gradient_context *context) {
@@ -43,7 +37,7 @@ static braid_status dropout_gradient(braid_gradient_context *context) {
   if (ratio >= 0 && !graph->values[ratio].tensor)
     return braid_fail(BRAID_UNSUPPORTED, "the ratio of a Dropout must be known before the run");
   double share = ratio >= 0 ? braid_tensor_get_f64(graph->values[ratio].tensor, 0) : 0.5;
-  BRAID_TRY(dropout_mask(context, &mask));
+  BRAID_TRY(braid_gradient_add_output(context, 1, &mask));
   braid_node_id id;
   BRAID_TRY(braid_gradient_node(context, "DropoutGrad", (braid_value_id[]){dy, mask}, 2, &gradient, &id));
   BRAID_TRY(braid_graph_set_float(graph, id, "scale", share < 1 ? 1 / (1 - share) : 0));
@@ -52,6 +46,7 @@ static braid_status dropout_gradient(braid_gradient_context *context) {
 
 static braid_status infer_dropout_grad(const braid_infer *infer) {
   const braid_desc *dy = braid_infer_input(infer, 0), *mask = braid_infer_input(infer, 1);
+  if (!braid_dtype_is_float(dy->dtype)) return braid_infer_fail(infer, "the gradient is not floating-point");
   if (mask->dtype != BRAID_BOOL || !braid_desc_same_shape(dy, mask))
     return braid_infer_fail(infer, "the mask is not bool of the gradient's shape");
   return braid_infer_output(infer, 0, dy->dtype, dy->rank, dy->dims);
