@@ -20,6 +20,7 @@
 #include "base/philox.h"
 #include "graph/graph.h"
 #include "skip.h"
+#include "tensor/layout.h"
 
 enum { CHECK_SEED = 20111, CHECK_GUARD = 512, CHECK_OPERANDS = 16, CHECK_PATTERN = 0xff };
 
@@ -292,7 +293,7 @@ static inline void check_end(check *c, double tolerance) {
     c->runs++;
     for (uint32_t over = 0; over < r.desc.input_count && over < 32; over++)
       if ((kernels[i]->in_place >> over & 1) && r.operands[over].present &&
-          braid_desc_bytes(&r.operands[over].desc) == braid_desc_bytes(&r.desc.outputs[0].desc))
+          braid_layout_same_places(&r.operands[over].desc, &r.desc.outputs[0].desc))
         check_kernel(&r, (int)over);
   }
   if (!c->runs) fail_msg("no kernel takes %s", r.desc.op);

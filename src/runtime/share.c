@@ -1,6 +1,11 @@
-/* Storages in common: a state and its update, a result and the input it is computed over. */
+/* Storages in common: a state and its update, a result and the input it is computed over.
+ *
+ * The rule for both: a step may compute an output over one of its inputs only if element i of the two is the same
+ * memory (braid_layout_same_places) and the kernel allows that input (braid_kernel.in_place); never over another
+ * output. */
 #include "base/try.h"
 #include "runtime/plan.h"
+#include "tensor/layout.h"
 
 typedef struct step_span {
   braid_plan *plan;
@@ -31,11 +36,16 @@ static uint32_t in_place_inputs(const braid_step *step, size_t output) {
   return output == 0 ? step->kernel->in_place : step->kernel->in_place_more[output - 1];
 }
 
-/* May the step write `output` over `target`, as far as its own inputs go? Those that lie there must be allowed. */
+static bool may_overwrite_input(const braid_plan *plan, const braid_step *step, size_t output, size_t input) {
+  const braid_instance *from = &plan->instances[step->instances[input]];
+  const braid_instance *to = &plan->instances[step->instances[step->input_count + output]];
+  return input < 32 && (in_place_inputs(step, output) >> input & 1) && braid_layout_same_places(&from->desc, &to->desc);
+}
+
+/* May the step write `output` over `target`, as far as its own operands go? */
 static bool may_overwrite(const braid_plan *plan, const braid_step *step, size_t output, braid_storage_id target) {
-  uint32_t allowed = in_place_inputs(step, output);
   for (size_t i = 0; i < step->input_count; i++)
-    if (storage_of(plan, step->instances[i]) == target && (i >= 32 || !(allowed >> i & 1))) return false;
+    if (storage_of(plan, step->instances[i]) == target && !may_overwrite_input(plan, step, output, i)) return false;
   for (size_t i = 0; i < step->output_count; i++)
     if (i != output && storage_of(plan, step->instances[step->input_count + i]) == target) return false;
   return true;
@@ -98,10 +108,9 @@ static braid_storage_id find_dying(const braid_plan *plan, braid_step_id positio
   const braid_step *step = &plan->steps.items[position];
   const braid_storage *result =
       braid_plan_storage(plan, plan->instances[step->instances[step->input_count + output]].storage);
-  uint32_t allowed = in_place_inputs(step, output);
-  for (size_t i = 0; i < step->input_count && i < 32; i++) {
+  for (size_t i = 0; i < step->input_count; i++) {
     braid_storage_id id = storage_of(plan, step->instances[i]);
-    if (!(allowed >> i & 1) || id < 0) continue;
+    if (id < 0) continue;
     const braid_storage *input = &plan->storages[id];
     if (input->kind == BRAID_STORAGE_ARENA && input->last == position && input->space == result->space &&
         input->bytes == result->bytes && input != result && may_overwrite(plan, step, output, id))

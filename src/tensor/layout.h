@@ -26,4 +26,13 @@ static inline braid_strides braid_layout_strides(braid_layout layout, int64_t ba
   return (braid_strides){channels * places, BRAID_LAYOUT_BLOCK * places, places, 1};
 }
 
+/* Is element i of both at the same bytes when both begin at the same address? A kernel that has read element i of the
+ * one may then write element i of the other there. Shapes may differ in PLAIN memory (a Reshape), where they do not
+ * change the order of the elements. */
+static inline bool braid_layout_same_places(const braid_desc *a, const braid_desc *b) {
+  if (a->layout != b->layout || braid_dtype_size(a->dtype) != braid_dtype_size(b->dtype)) return false;
+  if (a->layout != BRAID_LAYOUT_PLAIN) return braid_desc_same_shape(a, b);
+  return braid_desc_count(a) == braid_desc_count(b);
+}
+
 #endif

@@ -307,14 +307,14 @@ static braid_status plan_any(const braid_cl_traits *traits, const braid_node_des
 
 static const braid_cl_kernel kFlat = {.plan = plan_flat}, kThree = {.plan = plan_three}, kAny = {.plan = plan_any};
 
-/* An operand of the output's bytes is not broadcast: it is read at the place that is written. */
+/* An operand whose elements are the output's memory is read at the place that is written. */
 #define KERNELS(op_name)                                                                                               \
   {.op = op_name, .name = "cl_flat", .match = match_flat, .in_place = 7, .implementation = &kFlat},                    \
       {.op = op_name, .name = "cl_broadcast3", .match = match_three, .in_place = 7, .implementation = &kThree}, {      \
     .op = op_name, .name = "cl_broadcast", .match = match, .in_place = 7, .implementation = &kAny                      \
   }
-/* An operand of as many bytes as the output may still hold other elements, fewer and wider ones. */
-#define COMPARISONS(op_name)                                                                                           \
+/* The result is of another size than the operand, whatever its type. */
+#define KERNELS_APART(op_name)                                                                                         \
   {.op = op_name, .name = "cl_flat", .match = match_flat, .implementation = &kFlat},                                   \
       {.op = op_name, .name = "cl_broadcast3", .match = match_three, .implementation = &kThree}, {                     \
     .op = op_name, .name = "cl_broadcast", .match = match, .implementation = &kAny                                     \
@@ -335,8 +335,8 @@ static const braid_kernel kKernels[] = {
     KERNELS("Ceil"),
     KERNELS("Round"),
     KERNELS("Not"),
-    KERNELS("IsNaN"),
-    KERNELS("IsInf"),
+    KERNELS_APART("IsNaN"),
+    KERNELS_APART("IsInf"),
     KERNELS("Clip"),
     KERNELS("Cast"),
     KERNELS("CastLike"),
@@ -346,11 +346,11 @@ static const braid_kernel kKernels[] = {
     KERNELS("Div"),
     KERNELS("Pow"),
     KERNELS("PRelu"),
-    COMPARISONS("Equal"),
-    COMPARISONS("Less"),
-    COMPARISONS("LessOrEqual"),
-    COMPARISONS("Greater"),
-    COMPARISONS("GreaterOrEqual"),
+    KERNELS("Equal"),
+    KERNELS("Less"),
+    KERNELS("LessOrEqual"),
+    KERNELS("Greater"),
+    KERNELS("GreaterOrEqual"),
     KERNELS("And"),
     KERNELS("Or"),
     KERNELS("Xor"),
