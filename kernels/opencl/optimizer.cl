@@ -24,19 +24,20 @@ KERNEL sgd(global const float *p, IN(float) g, IN(RATE) rates, global const floa
 }
 #endif
 
-/* log1, log2: logarithms of the betas; rest1, rest2: what they lack to 1. */
+/* log1, log2: logarithms of the betas; rest1, rest2: what they lack to 1. The moments move by a part of their distance
+ * to the newest value: factors that do not sum to 1 once they are rounded would shift them. */
 #ifdef ADAM
 KERNEL adam(global const float *p, IN(float) g, IN(RATE) rates, global const float *m, global const float *v,
             IN(STEP) steps, IN(GUARD) guard, global float *p_out, global float *m_out, global float *v_out,
-            index_t count, float beta1, float beta2, float rest1, float rest2, float log1, float log2, float epsilon,
-            float coupled, float decoupled) {
+            index_t count, float rest1, float rest2, float log1, float log2, float epsilon, float coupled,
+            float decoupled) {
   const index_t i = get_global_id(0);
   if (i >= count) return;
   const float value = p[i], m0 = m[i], v0 = v[i], rate = (float)rates[0], done = (float)steps[0];
   const float gradient = g[i] + coupled * value;
-  const float first = beta1 * m0 + rest1 * gradient, second = beta2 * v0 + rest2 * gradient * gradient;
+  const float first = m0 + rest1 * (gradient - m0), second = v0 + rest2 * (gradient * gradient - v0);
   const float slow = rate / -expm1(done * log1), root = sqrt(-expm1(done * log2));
-  const float next = (1 - rate * decoupled) * value - slow * first / (sqrt(second) / root + epsilon);
+  const float next = value - (rate * decoupled * value + slow * first / (sqrt(second) / root + epsilon));
   p_out[i] = IS_STOPPED ? value : next;
   m_out[i] = IS_STOPPED ? m0 : first;
   v_out[i] = IS_STOPPED ? v0 : second;

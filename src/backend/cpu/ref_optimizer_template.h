@@ -20,19 +20,22 @@ static void NAME(sgd)(const step *s, int64_t count, const T *p, const T *g, cons
   }
 }
 
+/* The moments move by a part of their distance to the newest value: a mean of what does not change is that value.
+ * Written as beta * m + (1 - beta) * g with both factors rounded to float, factors that no longer sum to 1, it settles
+ * beside it (the second moment by 1.3e-5 for beta2 = 0.999). So is the decay of AdamW: 1 - rate * decay keeps few of
+ * its digits. */
 static void NAME(adam)(const step *s, int64_t count, const T *p, const T *g, const T *m, const T *v, T *p_out, T *m_out,
                        T *v_out) {
-  const C beta1 = (C)s->beta1, beta2 = (C)s->beta2, epsilon = (C)s->epsilon;
-  const C rest1 = (C)(1 - s->beta1), rest2 = (C)(1 - s->beta2); /* in C they would be off by 1 / (1 - beta) roundings */
+  const C rest1 = (C)(1 - s->beta1), rest2 = (C)(1 - s->beta2), epsilon = (C)s->epsilon;
   const C rate = (C)(s->rate / s->correction1), root2 = (C)s->root2;
-  const C shrink = s->decoupled ? (C)(1 - s->rate * s->decay) : 1, decay = s->decoupled ? 0 : (C)s->decay;
+  const C coupled = s->decoupled ? 0 : (C)s->decay, decoupled = s->decoupled ? (C)(s->rate * s->decay) : 0;
   EACH for (int64_t i = 0; i < count; i++) {
-    C value = LOAD(p[i]), gradient = LOAD(g[i]) + decay * value;
-    C first = beta1 * LOAD(m[i]) + rest1 * gradient;
-    C second = beta2 * LOAD(v[i]) + rest2 * gradient * gradient;
+    C value = LOAD(p[i]), gradient = LOAD(g[i]) + coupled * value, first = LOAD(m[i]), second = LOAD(v[i]);
+    first += rest1 * (gradient - first);
+    second += rest2 * (gradient * gradient - second);
     m_out[i] = STORE(first);
     v_out[i] = STORE(second);
-    p_out[i] = STORE(shrink * value - rate * first / (ROOT(second) / root2 + epsilon));
+    p_out[i] = STORE(value - (decoupled * value + rate * first / (ROOT(second) / root2 + epsilon)));
   }
 }
 
@@ -59,11 +62,12 @@ static void NAME(onnx_adagrad)(const step *s, int64_t count, const T *x, const T
 
 static void NAME(onnx_adam)(const step *s, int64_t count, const T *x, const T *g, const T *v, const T *h, T *x_out,
                             T *v_out, T *h_out) {
-  const C rate = (C)s->rate, alpha = (C)s->beta1, beta = (C)s->beta2, epsilon = (C)s->epsilon, norm = (C)s->decay;
+  const C rate = (C)s->rate, epsilon = (C)s->epsilon, norm = (C)s->decay;
   const C shrink = (C)s->shrink, rest1 = (C)(1 - s->beta1), rest2 = (C)(1 - s->beta2);
   EACH for (int64_t i = 0; i < count; i++) {
-    C value = LOAD(x[i]), gradient = norm * value + LOAD(g[i]);
-    C first = alpha * LOAD(v[i]) + rest1 * gradient, second = beta * LOAD(h[i]) + rest2 * gradient * gradient;
+    C value = LOAD(x[i]), gradient = norm * value + LOAD(g[i]), first = LOAD(v[i]), second = LOAD(h[i]);
+    first += rest1 * (gradient - first);
+    second += rest2 * (gradient * gradient - second);
     v_out[i] = STORE(first);
     h_out[i] = STORE(second);
     x_out[i] = STORE(shrink * (value - rate * first / (ROOT(second) + epsilon)));

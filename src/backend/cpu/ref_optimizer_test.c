@@ -1,5 +1,6 @@
-/* Optimizer steps: several in a row against PyTorch's, in every element type against double, in place or not, and left
- * out when their guard says so. */
+/* Optimizer steps: several in a row against PyTorch's, thousands against long double, in every element type against
+ * double, in place or not, and left out when their guard says so. */
+#include "adamcheck.h"
 #include "torchcheck.h"
 
 #include <omp.h>
@@ -232,10 +233,16 @@ static void guarded(void **state) {
     }
 }
 
+static void adam_as_exact(void **state) {
+  (void)state;
+  const braid_session_options options = {.devices = "cpu", .threads = 1, .training = true};
+  for (int decoupled = 0; decoupled < 2; decoupled++) adamcheck_run(&options, decoupled);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_pytorch),           cmocka_unit_test(as_pytorch_gave), cmocka_unit_test(every_type),
-      cmocka_unit_test(in_place_and_threads), cmocka_unit_test(guarded),
+      cmocka_unit_test(as_pytorch), cmocka_unit_test(as_pytorch_gave),      cmocka_unit_test(adam_as_exact),
+      cmocka_unit_test(every_type), cmocka_unit_test(in_place_and_threads), cmocka_unit_test(guarded),
   };
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* Whole networks on an OpenCL device alone, run and trained, against the CPU: one of each family that the kernels are
  * made for, small. */
+#include "adamcheck.h"
 #include "braid/session.h"
 #include "opencl_check.h"
 
@@ -265,8 +266,19 @@ static void test_lstm(void **unused) {
   check_net(lstm, 12, true);
 }
 
+static void test_adam(void **unused) {
+  (void)unused;
+  check probe;
+  check_begin(&probe);
+  braid_graph_destroy(probe.graph);
+  const char *wanted = getenv("BRAID_TEST_OPENCL");
+  const braid_session_options options = {.training = true, .devices = wanted ? wanted : "opencl0"};
+  for (int decoupled = 0; decoupled < 2; decoupled++) adamcheck_run(&options, decoupled);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_alexnet), cmocka_unit_test(test_vgg),
-                                     cmocka_unit_test(test_resnet), cmocka_unit_test(test_lstm)};
+                                     cmocka_unit_test(test_resnet), cmocka_unit_test(test_lstm),
+                                     cmocka_unit_test(test_adam)};
   return skip_run_group_tests(tests, check_open, check_close);
 }

@@ -61,9 +61,7 @@ static braid_status plan_adam(const braid_cl_traits *traits, const braid_node_de
   for (size_t i = 0; i < 7; i++) braid_cl_input(&p, i);
   for (size_t i = 0; i < 3; i++) braid_cl_output(&p, i);
   braid_cl_index(&p, count);
-  const double numbers[] = {beta1,
-                            beta2,
-                            1 - beta1,
+  const double numbers[] = {1 - beta1,
                             1 - beta2,
                             log(beta1),
                             log(beta2),
