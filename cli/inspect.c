@@ -3,13 +3,15 @@
 #include <string.h>
 
 #include "drawing.h"
+#include "training.h"
 
 static const char doc[] =
     "Lists the nodes of MODEL with their shapes, parameters and multiply-accumulates, and the memory that a run takes. "
-    "--svg draws the graph."
+    "--train lists instead what of it `braid train` would train, and why the rest stays fixed; --svg draws the graph."
     "\vExamples:\n"
     "  braid inspect resnet20.onnx\n"
     "  braid inspect resnet50.onnx --shape 1x3x224x224 --svg resnet50.svg\n"
+    "  braid inspect vit.onnx --train\n"
     "  braid inspect vgg-16.cfg --json\n";
 
 typedef struct options {
@@ -17,9 +19,10 @@ typedef struct options {
   cli_place place;
   cli_source source;
   const char *svg;
+  bool train;
 } options;
 
-enum { KEY_SVG = 1 };
+enum { KEY_SVG = 1, KEY_TRAIN };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -31,6 +34,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_SVG:
     o->svg = argument;
+    return 0;
+  case KEY_TRAIN:
+    o->train = true;
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -170,6 +176,19 @@ static void json_totals(cli_json *json, const totals *sum) {
   cli_json_close(json, '}');
 }
 
+/* Of the graph as it was loaded: training starts before anything is folded. */
+static braid_status inspect_training(const options *o, const braid_graph *graph) {
+  cli_json json;
+  if (o->common.json && !cli_json_begin(&json)) return BRAID_NO_MEMORY;
+  if (o->common.json) cli_json_string(&json, "model", o->source.path);
+  braid_status status = cli_blame_model(&o->source, training_list(graph, o->common.json ? &json : NULL));
+  if (o->common.json && status == BRAID_OK)
+    cli_json_end(&json);
+  else if (o->common.json)
+    cli_json_discard(&json);
+  return status;
+}
+
 static braid_status inspect(const options *o, braid_graph *graph) {
   totals sum = {0};
   braid_status status = plan(o, graph, &sum); /* as it is given, so that --place sees all of its names */
@@ -195,7 +214,10 @@ static braid_status inspect(const options *o, braid_graph *graph) {
 }
 
 int cli_inspect(int argc, char **argv) {
-  static const struct argp_option table[] = {{"svg", KEY_SVG, "FILE", 0, "Draw the graph", 0}, {0}};
+  static const struct argp_option table[] = {
+      {"svg", KEY_SVG, "FILE", 0, "Draw the graph", 0},
+      {"train", KEY_TRAIN, NULL, 0, "List which constants train, and why the others do not", 0},
+      {0}};
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
@@ -205,7 +227,7 @@ int cli_inspect(int argc, char **argv) {
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = cli_load(&o.source, &graph);
   if (status == BRAID_OK) {
-    status = inspect(&o, graph);
+    status = o.train ? inspect_training(&o, graph) : inspect(&o, graph);
     braid_graph_destroy(graph);
   }
   cli_close_registry(&o.place);

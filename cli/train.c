@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "training.h"
 
 static const char doc[] =
     "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, tests it after every epoch, and leaves in "
@@ -308,6 +308,7 @@ static braid_status train(const options *o, const braid_graph *model) {
     status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", &test);
   }
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
+  if (status == BRAID_OK) status = training_summarize(model, o->common.json ? stderr : stdout);
   if (status == BRAID_OK) status = run_trainer(o, trainer);
   if (trainer) braid_trainer_destroy(trainer);
   if (test) braid_dataset_close(test);

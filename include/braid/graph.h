@@ -41,6 +41,7 @@ typedef struct braid_value_info {
   braid_desc desc;            /* dtype BRAID_NONE or rank -1 while unknown */
   const braid_tensor *tensor; /* of constants, parameters and states; else NULL */
   braid_node_id producer;     /* -1 unless RESULT */
+  const char *fixed;          /* after make_trainable, of floating-point constants: why they do not train; else NULL */
 } braid_value_info;
 
 typedef struct braid_node_info {
@@ -112,10 +113,11 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_input_shape(braid_graph 
  * type must be the input's. The input is no longer among the graph's inputs. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_bind_input(braid_graph *graph, braid_value_id input,
                                                                braid_tensor *tensor);
-/* Makes a forward graph trainable: every floating-point CONSTANT that feeds a trainable input (weights, biases, scales)
- * becomes a PARAMETER; BatchNormalization goes into training mode with its running statistics as STATEs; Dropout goes
- * into training mode. Call it before resolving, so that parameters are not folded. INVALID_GRAPH if nothing is
- * trainable. */
+/* Makes a forward graph trainable: every floating-point CONSTANT that looks like a parameter of the exported model
+ * becomes a PARAMETER (docs/training.md gives the rule; `fixed` says of each other one why not), and parameters that
+ * the file stores once because they start equal become several; BatchNormalization goes into training mode with its
+ * running statistics as STATEs; Dropout goes into training mode. Call it before resolving, so that parameters are not
+ * folded. INVALID_GRAPH if nothing is trainable. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_make_trainable(braid_graph *graph);
 
 /* Builds the backward nodes of the scalar (one-element) value `loss`: for each value in `wrt` the id of its gradient

@@ -77,6 +77,8 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     copy->tensor = value->tensor ? braid_tensor_retain(value->tensor) : NULL;
     copy->producer = value->producer;
     copy->next = value->next;
+    copy->origin = value->origin;
+    copy->fixed = value->fixed;
   }
   for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];
@@ -92,7 +94,8 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     copy->name = braid_graph_intern(clone, node->name, strlen(node->name));
     copy->inputs = braid_graph_arena_alloc(clone, (node->input_count + 1) * sizeof *copy->inputs);
     copy->outputs = braid_graph_arena_alloc(clone, (node->output_count + 1) * sizeof *copy->outputs);
-    if (!copy->name || !copy->inputs || !copy->outputs) return BRAID_NO_MEMORY;
+    if (node->module) copy->module = braid_graph_intern(clone, node->module, strlen(node->module));
+    if (!copy->name || !copy->inputs || !copy->outputs || !copy->module != !node->module) return BRAID_NO_MEMORY;
     memcpy(copy->inputs, node->inputs, node->input_count * sizeof *copy->inputs);
     memcpy(copy->outputs, node->outputs, node->output_count * sizeof *copy->outputs);
     clone->node_count++;
@@ -168,7 +171,7 @@ static bool has_node(const braid_graph *graph, braid_node_id id) {
 braid_value_info braid_graph_value(const braid_graph *graph, braid_value_id id) {
   if (!has_value(graph, id)) return (braid_value_info){.name = "", .desc = {.rank = -1}, .producer = -1};
   const braid_value *value = &graph->values[id];
-  return (braid_value_info){value->name, value->kind, value->desc, value->tensor, value->producer};
+  return (braid_value_info){value->name, value->kind, value->desc, value->tensor, value->producer, value->fixed};
 }
 
 braid_node_info braid_graph_node(const braid_graph *graph, braid_node_id id) {

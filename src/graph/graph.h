@@ -37,6 +37,14 @@ struct braid_attrs {
   size_t count, capacity;
 };
 
+/* What the file says of a constant. */
+typedef enum braid_origin {
+  BRAID_ORIGIN_UNKNOWN,
+  BRAID_ORIGIN_PARAMETER, /* of a module */
+  BRAID_ORIGIN_BUFFER,    /* kept by a module, but no parameter */
+  BRAID_ORIGIN_LITERAL,   /* a Constant node, or computed from such alone */
+} braid_origin;
+
 typedef struct braid_value {
   const char *name;
   braid_value_kind kind;
@@ -45,6 +53,8 @@ typedef struct braid_value {
                              CONSTANT */
   braid_node_id producer; /* RESULT */
   braid_value_id next;    /* PARAMETER, STATE: what it becomes after a run; -1: stays */
+  braid_origin origin;    /* CONSTANT */
+  const char *fixed;      /* after make_trainable, floating-point CONSTANT: why it does not train; a literal */
 } braid_value;
 
 /* A name of a node that another has taken in. */
@@ -62,6 +72,7 @@ typedef struct braid_node {
   braid_value_id *inputs, *outputs; /* -1: left out */
   bool backward;                    /* built by braid_graph_gradients or for an optimizer */
   braid_alias *absorbed;            /* names of the nodes that were fused into it */
+  const char *module;               /* the module of the exported program that it belongs to; NULL: not known */
 } braid_node;
 
 struct braid_graph {
@@ -158,6 +169,11 @@ BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, i
 /* Rewrites for speed, same results: fuses Conv + BatchNormalization (constants), bias Adds, activations and residual
  * Adds into FusedConv / FusedGemm, drops Identity and inference Dropout. Removes what it replaces. */
 BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph);
+
+/* The first step of braid_graph_make_trainable, without a change to what the graph computes for inference: nodes that
+ * the file has in training mode leave it, and parameters that the file stores once because they start equal get a
+ * constant each. What the trained parameters are written back to. */
+BRAID_MUST_CHECK braid_status braid_graph_prepare_training(braid_graph *graph);
 
 /* --- internals shared by importers and passes ----------------------------------------------------------------------
  */

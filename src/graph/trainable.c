@@ -1,80 +1,226 @@
-/* From a forward graph as imported to one that can be trained. */
+/* From a forward graph as imported to one that can be trained.
+ *
+ * Which constants are parameters: ONNX does not say. Where the exporter does (PyTorch's newer one notes of each
+ * initializer whether it was a parameter or a buffer), that counts. Elsewhere a floating-point initializer is a
+ * parameter if the loss can have a gradient by it, unless it looks like something else: a mask, a single number that
+ * the exporter computed, the normalization of the input, a table of numbers by which features are multiplied. Each
+ * reason has a sentence, kept with the value and shown to the user. */
+#include <math.h>
 #include <string.h>
 
 #include "base/try.h"
-#include "graph/graph.h"
+#include "graph/trainable.h"
 
-/* Inputs that training may change, by op: bit i for input i. Add is a bias only behind an op that multiplies. */
+/* --- what a constant looks like ------------------------------------------------------------------------------------
+ */
+static bool has_prefix(const char *name, const char *prefix) {
+  return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_number(const char *text) {
+  return *text && text[strspn(text, "0123456789")] == '\0';
+}
+
+bool braid_name_is_made_up(const char *name) {
+  static const char *const kPrefixes[] = {"onnx::", "/", "const_fold_opt"};
+  static const char *const kNumbered[] = {"", "v_", "val_"};
+  for (size_t i = 0; i < sizeof kPrefixes / sizeof *kPrefixes; i++)
+    if (has_prefix(name, kPrefixes[i])) return true;
+  for (size_t i = 0; i < sizeof kNumbered / sizeof *kNumbered; i++)
+    if (has_prefix(name, kNumbered[i]) && is_number(name + strlen(kNumbered[i]))) return true;
+  return false;
+}
+
+bool braid_tensor_is_uniform(const braid_tensor *tensor) {
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  size_t bytes = braid_desc_bytes(desc), one = braid_dtype_size(desc->dtype);
+  const uint8_t *data = braid_tensor_const_data(tensor);
+  return bytes <= one || memcmp(data, data + one, bytes - one) == 0;
+}
+
+/* Numbers that hide what they are added to, or zeros and ones that choose. Too slow for every weight. */
+static bool holds_mask(const braid_tensor *tensor) {
+  enum { HIDES = -10000 };
+  int64_t count = braid_desc_count(braid_tensor_desc(tensor)), zeros = 0, ones = 0;
+  for (int64_t i = 0; i < count; i++) {
+    double x = braid_tensor_get_f64(tensor, i);
+    if (!isfinite(x) || x <= HIDES) return true;
+    zeros += x == 0;
+    ones += x == 1;
+  }
+  return zeros && ones && zeros + ones == count;
+}
+
+const char *braid_value_never_trains(const braid_value *value) {
+  if (value->origin == BRAID_ORIGIN_PARAMETER) return NULL;
+  if (value->origin == BRAID_ORIGIN_BUFFER) return "a buffer, says the exporter";
+  if (value->origin == BRAID_ORIGIN_LITERAL) return "a literal of the model's code (a Constant node)";
+  bool single = braid_desc_count(&value->desc) == 1;
+  return single && braid_name_is_made_up(value->name) ? "a single number without a name" : NULL;
+}
+
+/* --- what its uses make of it --------------------------------------------------------------------------------------
+ */
+bool braid_is_statistic(const braid_node *node, size_t index) {
+  return (index == 3 || index == 4) && strcmp(node->op->name, "BatchNormalization") == 0;
+}
+
+/* Inputs that say how an op works, not what it works on: bit i for input i. */
 static const struct {
   const char *op;
-  uint32_t parameters, states;
-} kTrainable[] = {
-    {"Conv", 0x6, 0},
-    {"ConvTranspose", 0x6, 0},
-    {"Gemm", 0x6, 0},
-    {"MatMul", 0x3, 0},
-    {"BatchNormalization", 0x6, 0x18},
-    {"InstanceNormalization", 0x6, 0},
-    {"LayerNormalization", 0x6, 0},
-    {"GroupNormalization", 0x6, 0},
-    {"RMSNormalization", 0x2, 0},
-    {"PRelu", 0x2, 0},
-    {"LSTM", 0x8e, 0},
-    {"GRU", 0xe, 0},
-    {"RNN", 0xe, 0},
-    {"Gather", 0x1, 0},
+  uint32_t inputs;
+} kSettings[] = {
+    {"Clip", 0x6},  {"Pad", 0x4},    {"Dropout", 0x6},  {"Resize", 0xe},           {"QuantizeLinear", 0x6},
+    {"Range", 0x7}, {"OneHot", 0x4}, {"CastLike", 0x2}, {"DequantizeLinear", 0x6}, {"NonMaxSuppression", 0x18},
 };
 
-static bool is_float_constant(const braid_graph *graph, braid_value_id id) {
-  return id >= 0 && graph->values[id].kind == BRAID_VALUE_CONSTANT && graph->values[id].tensor &&
-         braid_dtype_is_float(graph->values[id].desc.dtype);
+static bool is_setting(const braid_node *node, size_t index) {
+  for (size_t i = 0; i < sizeof kSettings / sizeof *kSettings; i++)
+    if (strcmp(node->op->name, kSettings[i].op) == 0) return kSettings[i].inputs >> index & 1;
+  return false;
 }
 
-/* Is `id` a Reshape, Transpose or the like of a constant weight, as exporters write them? Then the source is trained.
- */
-static braid_value_id source_of(const braid_graph *graph, braid_value_id id) {
+static bool is_recurrent_start(const braid_node *node, size_t index) {
+  const char *op = node->op->name;
+  return (index == 5 || index == 6) && (strcmp(op, "LSTM") == 0 || strcmp(op, "GRU") == 0 || strcmp(op, "RNN") == 0);
+}
+
+/* Is it subtracted from the graph's input, or what is left then divided by it? */
+static bool normalizes_input(const braid_graph *graph, const braid_node *node, size_t index) {
+  bool divides = strcmp(node->op->name, "Div") == 0;
+  if (index != 1 || (!divides && strcmp(node->op->name, "Sub") != 0)) return false;
+  braid_value_id id = node->inputs[0];
   while (id >= 0 && graph->values[id].kind == BRAID_VALUE_RESULT && graph->values[id].producer >= 0) {
-    const braid_node *node = &graph->nodes[graph->values[id].producer];
-    if (!(node->op->flags & BRAID_OP_VIEW) && strcmp(node->op->name, "Transpose") != 0) break;
-    id = node->inputs[0];
+    const braid_node *before = &graph->nodes[graph->values[id].producer];
+    bool subtracts = strcmp(before->op->name, "Sub") == 0, casts = strcmp(before->op->name, "Cast") == 0;
+    if (!(divides && subtracts) && !casts && !(before->op->flags & BRAID_OP_VIEW)) return false;
+    id = before->inputs[0];
   }
-  return id;
+  return id >= 0 && graph->values[id].kind == BRAID_VALUE_INPUT;
 }
 
-static size_t promote(braid_graph *graph, braid_value_id id, braid_value_kind kind) {
-  id = source_of(graph, id);
-  if (!is_float_constant(graph, id)) return 0;
-  graph->values[id].kind = kind;
-  return 1;
+/* More than one dimension with more than one element, as no scale of channels or features has. */
+static bool is_table(const braid_desc *desc) {
+  int wide = 0;
+  for (int i = 0; i < desc->rank; i++) wide += desc->dims[i] > 1;
+  return wide > 1;
 }
 
-static bool multiplies(const braid_graph *graph, braid_value_id id) {
-  if (id < 0 || graph->values[id].kind != BRAID_VALUE_RESULT || graph->values[id].producer < 0) return false;
-  const char *op = graph->nodes[graph->values[id].producer].op->name;
-  return strcmp(op, "Conv") == 0 || strcmp(op, "MatMul") == 0 || strcmp(op, "Gemm") == 0 ||
-         strcmp(op, "ConvTranspose") == 0;
+static bool multiplies(const braid_node *node) {
+  const char *op = node->op->name;
+  return strcmp(op, "Mul") == 0 || strcmp(op, "Div") == 0 || strcmp(op, "Sub") == 0;
 }
 
-static size_t promote_inputs(braid_graph *graph, const braid_node *node) {
+static bool is_mask(const braid_node *node, const braid_value *value) {
+  bool elementwise = node->op->flags & (BRAID_OP_ELEMENTWISE | BRAID_OP_VIEW) || strcmp(node->op->name, "Where") == 0;
+  return elementwise && holds_mask(value->tensor);
+}
+
+static const char *why_use_is_fixed(const braid_graph *graph, const braid_node *node, size_t index) {
+  const braid_value *value = &graph->values[node->inputs[index]];
+  bool passes_on = strcmp(node->op->name, "IfBranch") == 0; /* gone once its condition is known */
+  if (!node->op->gradient && !passes_on) return "feeds only what has no gradient";
+  if (is_setting(node, index)) return "a setting of its node";
+  if (value->origin == BRAID_ORIGIN_PARAMETER) return NULL;
+  bool made_up = braid_name_is_made_up(value->name);
+  if (made_up && is_recurrent_start(node, index)) return "the first state of a recurrent layer, without a name";
+  if (is_mask(node, value)) return "a mask";
+  if (normalizes_input(graph, node, index)) return "normalizes the input";
+  if (made_up && multiplies(node) && is_table(&value->desc)) return "a table that the exporter computed";
+  return NULL;
+}
+
+/* --- parameters and states -----------------------------------------------------------------------------------------
+ */
+static bool is_float_constant(const braid_value *value) {
+  return value->kind == BRAID_VALUE_CONSTANT && value->tensor && braid_dtype_is_float(value->desc.dtype);
+}
+
+/* Files whose every weight is a Constant node: there these are what initializers are elsewhere. */
+static void adopt_literals(braid_graph *graph) {
+  for (size_t i = 0; i < graph->value_count; i++) {
+    const braid_value *value = &graph->values[i];
+    bool initializer = is_float_constant(value) && value->origin != BRAID_ORIGIN_LITERAL;
+    if (initializer && braid_desc_count(&value->desc) > 1) return;
+  }
+  for (size_t i = 0; i < graph->value_count; i++)
+    if (graph->values[i].origin == BRAID_ORIGIN_LITERAL) graph->values[i].origin = BRAID_ORIGIN_UNKNOWN;
+}
+
+/* Which nodes an output needs; nodes are sorted. */
+static void mark_needed(const braid_graph *graph, bool *values, bool *nodes) {
+  for (size_t i = 0; i < graph->output_count; i++) values[graph->outputs[i]] = true;
+  for (size_t i = graph->node_count; i-- > 0;) {
+    const braid_node *node = &graph->nodes[i];
+    for (size_t j = 0; j < node->output_count; j++)
+      if (node->outputs[j] >= 0 && values[node->outputs[j]]) nodes[i] = true;
+    for (size_t j = 0; j < node->input_count && nodes[i]; j++)
+      if (node->inputs[j] >= 0) values[node->inputs[j]] = true;
+  }
+}
+
+/* One use of a constant: it is a parameter as soon as one use makes it one. */
+static void judge_use(braid_graph *graph, const braid_node *node, size_t index, bool *decided) {
+  braid_value_id id = node->inputs[index];
+  if (id < 0) return;
+  braid_value *value = &graph->values[id];
+  if (!is_float_constant(value)) return;
+  if (braid_is_statistic(node, index)) {
+    value->kind = BRAID_VALUE_STATE;
+    return;
+  }
+  const char *why = braid_value_never_trains(value);
+  if (!why) why = why_use_is_fixed(graph, node, index);
+  if (!decided[id] || !why) value->fixed = why;
+  decided[id] = true;
+}
+
+static braid_status promote(braid_graph *graph, bool *marks) {
+  bool *needed_values = marks, *decided = marks + graph->value_count, *nodes = decided + graph->value_count;
   size_t promoted = 0;
-  for (size_t k = 0; k < sizeof kTrainable / sizeof *kTrainable; k++) {
-    if (strcmp(node->op->name, kTrainable[k].op) != 0) continue;
-    for (size_t i = 0; i < node->input_count; i++) {
-      if (kTrainable[k].parameters >> i & 1) promoted += promote(graph, node->inputs[i], BRAID_VALUE_PARAMETER);
-      if (kTrainable[k].states >> i & 1) promote(graph, node->inputs[i], BRAID_VALUE_STATE);
-    }
-    return promoted;
+  mark_needed(graph, needed_values, nodes);
+  for (size_t i = 0; i < graph->node_count; i++)
+    for (size_t j = 0; j < graph->nodes[i].input_count && nodes[i]; j++) judge_use(graph, &graph->nodes[i], j, decided);
+  for (size_t i = 0; i < graph->value_count; i++) {
+    braid_value *value = &graph->values[i];
+    if (!is_float_constant(value)) continue;
+    if (!decided[i]) value->fixed = "no output depends on it";
+    if (value->fixed) continue;
+    value->kind = BRAID_VALUE_PARAMETER;
+    promoted++;
   }
-  if (strcmp(node->op->name, "Add") == 0)
-    for (size_t i = 0; i < 2; i++)
-      if (multiplies(graph, node->inputs[1 - i])) promoted += promote(graph, node->inputs[i], BRAID_VALUE_PARAMETER);
-  return promoted;
+  if (!promoted) return braid_fail(BRAID_INVALID_GRAPH, "graph %.120s has no trainable weights", graph->name);
+  return BRAID_OK;
+}
+
+/* --- the two modes -------------------------------------------------------------------------------------------------
+ */
+/* What a normalization of batches handed on as its new statistics are the old ones. */
+static braid_status settle_batch_norm(braid_graph *graph, braid_node_id id) {
+  for (size_t i = 1; i < graph->nodes[id].output_count && i < 3; i++) {
+    braid_value_id output = graph->nodes[id].outputs[i], same = 0;
+    if (output < 0) continue;
+    BRAID_TRY(braid_graph_add_node(graph, "Identity", NULL, &graph->nodes[id].inputs[2 + i], 1, &same, 1, NULL));
+    braid_graph_replace_uses(graph, output, same);
+  }
+  graph->nodes[id].output_count = 1;
+  return braid_graph_set_int(graph, id, "training_mode", 0);
+}
+
+static braid_status leave_training(braid_graph *graph) {
+  size_t count = graph->node_count;
+  for (size_t i = 0; i < count; i++) {
+    braid_node *node = &graph->nodes[i];
+    if (strcmp(node->op->name, "Dropout") == 0 && node->input_count > 2) node->input_count = 2;
+    if (strcmp(node->op->name, "BatchNormalization") == 0 && braid_attr_int(&node->attrs, "training_mode", 0))
+      BRAID_TRY(settle_batch_norm(graph, (braid_node_id)i));
+  }
+  return braid_graph_sort(graph);
 }
 
 /* Adds the outputs running_mean and running_var and lets them become the states' next values. */
 static braid_status train_batch_norm(braid_graph *graph, braid_node_id id) {
   braid_node *node = &graph->nodes[id];
-  if (braid_attr_int(&node->attrs, "training_mode", 0) != 0) return BRAID_OK;
   braid_value_id *outputs = braid_graph_arena_alloc(graph, 3 * sizeof *outputs);
   if (!outputs) return BRAID_NO_MEMORY;
   outputs[0] = node->outputs[0];
@@ -113,11 +259,19 @@ static braid_status train_dropout(braid_graph *graph, braid_node_id id) {
   return BRAID_OK;
 }
 
+braid_status braid_graph_prepare_training(braid_graph *graph) {
+  BRAID_TRY(leave_training(graph));
+  adopt_literals(graph);
+  return braid_graph_untie(graph);
+}
+
 braid_status braid_graph_make_trainable(braid_graph *graph) {
-  BRAID_TRY(braid_graph_sort(graph));
-  size_t promoted = 0;
-  for (size_t i = 0; i < graph->node_count; i++) promoted += promote_inputs(graph, &graph->nodes[i]);
-  if (!promoted) return braid_fail(BRAID_INVALID_GRAPH, "graph %.120s has no trainable weights", graph->name);
+  BRAID_TRY(braid_graph_prepare_training(graph));
+  bool *marks = braid_zalloc_array(graph->allocator, 2 * graph->value_count + graph->node_count, sizeof *marks);
+  if (!marks) return BRAID_NO_MEMORY;
+  braid_status status = promote(graph, marks);
+  braid_free(graph->allocator, marks);
+  BRAID_TRY(status);
   for (size_t i = 0; i < graph->node_count; i++) {
     const char *op = graph->nodes[i].op->name;
     if (strcmp(op, "BatchNormalization") == 0) BRAID_TRY(train_batch_norm(graph, (braid_node_id)i));

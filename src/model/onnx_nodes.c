@@ -138,8 +138,10 @@ static braid_status import_constant(braid_onnx_call *call) {
   braid_value_id value;
   braid_status status = braid_graph_add_tensor(call->importer->graph, NULL, BRAID_VALUE_CONSTANT, tensor, &value);
   braid_tensor_release(tensor);
-  if (status == BRAID_OK) braid_onnx_call_replace(call, value);
-  return status;
+  BRAID_TRY(status);
+  call->importer->graph->values[value].origin = BRAID_ORIGIN_LITERAL;
+  braid_onnx_call_replace(call, value);
+  return BRAID_OK;
 }
 
 /* --- If ----------------------------------------------------------------------------------------------------------- */
@@ -329,7 +331,9 @@ static braid_status import_node(braid_onnx_importer *importer, braid_onnx_scope 
     status = find_input(importer, scope, node, i, &input);
     if (status == BRAID_OK) status = braid_onnx_call_set_input(&call, i, input);
   }
+  size_t first = importer->graph->node_count;
   if (status == BRAID_OK) status = import_op(importer, scope, node, &call);
+  if (status == BRAID_OK) status = braid_onnx_note_module(importer->graph, first, node);
   for (size_t i = 0; status == BRAID_OK && i < node->n_output; i++)
     if (call.outputs[i] >= 0) status = define(importer, scope, node, i, call.outputs[i]);
   braid_onnx_call_deinit(&call);

@@ -97,6 +97,7 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
     return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %lld samples, fewer than one batch of %lld",
                       (long long)info.samples, (long long)o->batch);
   BRAID_TRY(braid_graph_clone(model, &trainer->model));
+  BRAID_TRY(braid_graph_prepare_training(trainer->model));
   BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));
   trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(o->batch * info.classes), sizeof(float));
   if (!trainer->scores) return BRAID_NO_MEMORY;

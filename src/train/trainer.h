@@ -10,7 +10,7 @@
 struct braid_trainer {
   const braid_allocator *allocator;
   braid_train_options options; /* strings are copies */
-  braid_graph *model;          /* forward, as given */
+  braid_graph *model;          /* forward, prepared for training */
   braid_graph *step;           /* the training graph */
   braid_session *session;
   braid_dataset *train, *test; /* the caller's; test may be NULL */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/philox.h"
+#include "braid/model.h"
 #include "graph/graph.h"
 #include "train/trainer.h"
 
@@ -86,6 +87,40 @@ static braid_graph *network(void) {
   x = node(graph, "Gemm", full, 3, NULL);
   x = node(graph, "Softmax", &x, 1, NULL);
   ok(braid_graph_add_output(graph, x));
+  return graph;
+}
+
+/* The same as a fresh network's export in training mode: the normalization's ones and zeros are stored once, with
+ * Identity nodes that give the other names, and the normalization and the dropping out are in training mode. */
+static braid_graph *exported_network(void) {
+  braid_graph *graph = network();
+  for (size_t i = 0, count = graph->node_count; i < count; i++) {
+    const char *op = graph->nodes[i].op->name;
+    if (strcmp(op, "Dropout") == 0) {
+      braid_tensor *yes;
+      braid_value_id *inputs = braid_graph_arena_alloc(graph, 3 * sizeof *inputs);
+      assert_non_null(inputs);
+      ok(braid_tensor_create(NULL, &(braid_desc){.dtype = BRAID_BOOL}, &yes));
+      *(uint8_t *)braid_tensor_data(yes) = 1;
+      inputs[0] = graph->nodes[i].inputs[0];
+      inputs[1] = -1;
+      ok(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, yes, &inputs[2]));
+      braid_tensor_release(yes);
+      graph->nodes[i].inputs = inputs;
+      graph->nodes[i].input_count = 3;
+    }
+    if (strcmp(op, "BatchNormalization") != 0) continue;
+    ok(braid_graph_set_int(graph, (braid_node_id)i, "training_mode", 1));
+    for (int k = 3; k < 5; k++) {
+      braid_value_id *by = graph->nodes[i].inputs, same;
+      char name[32];
+      snprintf(name, sizeof name, "%s", graph->values[by[k]].name);
+      ok(braid_graph_rename_value(graph, by[k], k == 3 ? "old mean" : "old variance"));
+      same = node(graph, "Identity", &by[k == 3 ? 2 : 1], 1, NULL);
+      ok(braid_graph_rename_value(graph, same, name));
+      graph->nodes[i].inputs[k] = same;
+    }
+  }
   return graph;
 }
 
@@ -228,9 +263,56 @@ static void test_wrong_options(void **state) {
   braid_graph_destroy(graph);
 }
 
+static bool keep_progress(void *context, const braid_train_progress *progress) {
+  *(braid_train_progress *)context = *progress;
+  return true;
+}
+
+/* Whether two constants of a graph hold other numbers. */
+static bool differ(const braid_graph *graph, const char *one, const char *other) {
+  const braid_tensor *a = braid_graph_value(graph, braid_graph_find_value(graph, one)).tensor;
+  const braid_tensor *b = braid_graph_value(graph, braid_graph_find_value(graph, other)).tensor;
+  assert_non_null(a);
+  assert_non_null(b);
+  return memcmp(braid_tensor_const_data(a), braid_tensor_const_data(b), braid_desc_bytes(braid_tensor_desc(a))) != 0;
+}
+
+/* What the report says is what the saved file does, at any batch. */
+static void test_export_in_training_mode(void **state) {
+  (void)state;
+  braid_graph *graph = exported_network(), *trained, *saved;
+  braid_dataset *data = glyphs("train"), *test = glyphs("test");
+  braid_train_options options = options_of("exported");
+  braid_trainer *trainer;
+  braid_train_progress last;
+  char path[160];
+  ok(braid_trainer_create(graph, data, test, &options, &trainer));
+  ok(braid_trainer_run(trainer, keep_progress, &last));
+  ok(braid_trainer_model(trainer, &trained));
+  assert_true(differ(trained, "scale", "variance"));
+  assert_true(differ(trained, "shift", "mean"));
+  snprintf(path, sizeof path, "%s/exported/again.onnx", folder);
+  ok(braid_model_save_onnx(trained, path));
+  ok(braid_model_load(NULL, path, NULL, &saved));
+  for (int64_t batch = 1; batch <= 64; batch *= 8) {
+    braid_test_result result;
+    ok(braid_test(saved, test, batch, NULL, NULL, NULL, &result));
+    assert_true(fabs(result.loss - last.test_loss) < 1e-5 * last.test_loss);
+    assert_true(fabs(result.accuracy - last.test_accuracy) < 0.004); /* one sample whose two best scores are equal */
+    braid_test_result_deinit(&result);
+  }
+  braid_graph_destroy(saved);
+  braid_graph_destroy(trained);
+  braid_trainer_destroy(trainer);
+  braid_dataset_close(data);
+  braid_dataset_close(test);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   printf("seed %d\n", kSeed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_other_run),
-                                     cmocka_unit_test(test_not_finite), cmocka_unit_test(test_wrong_options)};
+                                     cmocka_unit_test(test_not_finite), cmocka_unit_test(test_wrong_options),
+                                     cmocka_unit_test(test_export_in_training_mode)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,307 @@
+/* Which constants of small graphs train, and which of those that share a stored tensor are one parameter. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+static void ok(braid_status status) {
+  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+}
+
+/* --- graphs in a few words -----------------------------------------------------------------------------------------
+ */
+typedef enum filling { ZEROS, ONES, NUMBERS, HIDING, CHOOSING } filling;
+
+static braid_value_id constant(braid_graph *graph, const char *name, filling fill, int rank, const int64_t *dims) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  ok(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  ok(braid_tensor_create(NULL, &desc, &tensor));
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) {
+    const double values[] = {[ZEROS] = 0,
+                             [ONES] = 1,
+                             [NUMBERS] = 0.1 * (double)(i + 1),
+                             [HIDING] = i % 2 ? -INFINITY : 0,
+                             [CHOOSING] = (double)(i % 2)};
+    braid_tensor_set_f64(tensor, i, values[fill]);
+  }
+  ok(braid_graph_add_tensor(graph, name, BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+static braid_value_id vector(braid_graph *graph, const char *name, filling fill) {
+  return constant(graph, name, fill, 1, (int64_t[]){4});
+}
+
+static braid_value_id matrix(braid_graph *graph, const char *name, filling fill) {
+  return constant(graph, name, fill, 2, (int64_t[]){4, 4});
+}
+
+/* A node with one output, `name`d if that is not NULL, in a module if that is not NULL. */
+static braid_value_id node(braid_graph *graph, const char *module, const char *op, const char *name, size_t count,
+                           const braid_value_id *inputs) {
+  braid_value_id out = 0;
+  braid_node_id id;
+  ok(braid_graph_add_node(graph, op, NULL, inputs, count, &out, 1, &id));
+  graph->nodes[id].module = module;
+  if (name) ok(braid_graph_rename_value(graph, out, name));
+  return out;
+}
+
+#define NODE(module, op, ...)                                                                                          \
+  node(graph, module, op, NULL, sizeof((braid_value_id[]){__VA_ARGS__}) / sizeof(braid_value_id),                      \
+       (braid_value_id[]){__VA_ARGS__})
+
+static braid_graph *begin(braid_value_id *x) {
+  braid_graph *graph;
+  ok(braid_graph_create(NULL, "small", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 2, .dims = {4, 4}}, x));
+  return graph;
+}
+
+static void end(braid_graph *graph, braid_value_id y) {
+  ok(braid_graph_add_output(graph, y));
+  ok(braid_graph_make_trainable(graph));
+}
+
+static braid_value_info find(const braid_graph *graph, const char *name) {
+  braid_value_id id = braid_graph_find_value(graph, name);
+  if (id < 0) fail_msg("there is no %s", name);
+  return braid_graph_value(graph, id);
+}
+
+static size_t count_kind(const braid_graph *graph, braid_value_kind kind) {
+  size_t count = 0;
+  for (size_t i = 0; i < braid_graph_value_count(graph); i++)
+    count += braid_graph_value(graph, (braid_value_id)i).kind == kind;
+  return count;
+}
+
+/* --- which constants train -----------------------------------------------------------------------------------------
+ */
+static void trains(const braid_graph *graph, const char *name) {
+  braid_value_info value = find(graph, name);
+  if (value.kind != BRAID_VALUE_PARAMETER) fail_msg("%s does not train: %s", name, value.fixed ? value.fixed : "?");
+  assert_null(value.fixed);
+}
+
+static void stays(const braid_graph *graph, const char *name, const char *why) {
+  braid_value_info value = find(graph, name);
+  if (value.kind != BRAID_VALUE_CONSTANT) fail_msg("%s trains", name);
+  if (!value.fixed || !strstr(value.fixed, why))
+    fail_msg("%s: \"%s\", expected \"%s\"", name, value.fixed ? value.fixed : "", why);
+}
+
+/* Parameters away from products and convolutions, and what stands in the same places without being one. */
+static void test_roles(void **state) {
+  (void)state;
+  braid_value_id x;
+  braid_graph *graph = begin(&x);
+  const int64_t row[] = {1, 4};
+  x = NODE(NULL, "Sub", x, vector(graph, "mean", NUMBERS));
+  x = NODE(NULL, "Div", x, vector(graph, "deviation", NUMBERS));
+  braid_value_id joined[] = {constant(graph, "class_token", ZEROS, 2, row), x};
+  braid_node_id concat;
+  ok(braid_graph_add_node(graph, "Concat", NULL, joined, 2, &x, 1, &concat));
+  ok(braid_graph_set_int(graph, concat, "axis", 0));
+  x = NODE(NULL, "Add", x, constant(graph, "positions", NUMBERS, 2, (int64_t[]){5, 4}));
+  x = NODE(NULL, "Mul", vector(graph, "layer_scale", ONES), x);
+  x = NODE(NULL, "Mul", x, constant(graph, "gain", ONES, 0, NULL));
+  x = NODE(NULL, "Mul", x, constant(graph, "val_7", NUMBERS, 0, NULL));
+  x = NODE(NULL, "Mul", x, vector(graph, "onnx::Mul_8", ONES));
+  x = NODE(NULL, "Mul", x, constant(graph, "onnx::Mul_9", NUMBERS, 2, (int64_t[]){5, 4}));
+  x = NODE(NULL, "Add", x, vector(graph, "hiding", HIDING));
+  x = NODE(NULL, "Mul", x, vector(graph, "choosing", CHOOSING));
+  x = NODE(NULL, "PRelu", x, vector(graph, "slopes", ONES));
+  x = NODE(NULL, "Clip", x, constant(graph, "least", ZEROS, 0, NULL), -1);
+  x = NODE(NULL, "MatMul", x, matrix(graph, "weight", NUMBERS));
+  braid_value_id literal = vector(graph, "literal", NUMBERS), buffer = vector(graph, "buffer", NUMBERS);
+  braid_value_id known = constant(graph, "val_12", ZEROS, 0, NULL);
+  graph->values[literal].origin = BRAID_ORIGIN_LITERAL;
+  graph->values[buffer].origin = BRAID_ORIGIN_BUFFER;
+  graph->values[known].origin = BRAID_ORIGIN_PARAMETER;
+  x = NODE(NULL, "Add", NODE(NULL, "Add", NODE(NULL, "Add", x, literal), buffer), known);
+  NODE(NULL, "Add", x, vector(graph, "unused", NUMBERS));
+  end(graph, x);
+  static const char *const kTrains[] = {"class_token", "positions", "layer_scale", "gain",
+                                        "onnx::Mul_8", "slopes",    "weight",      "val_12"};
+  for (size_t i = 0; i < sizeof kTrains / sizeof *kTrains; i++) trains(graph, kTrains[i]);
+  stays(graph, "mean", "normalizes the input");
+  stays(graph, "deviation", "normalizes the input");
+  stays(graph, "val_7", "a single number");
+  stays(graph, "onnx::Mul_9", "a table");
+  stays(graph, "hiding", "a mask");
+  stays(graph, "choosing", "a mask");
+  stays(graph, "least", "a setting");
+  stays(graph, "literal", "a literal");
+  stays(graph, "buffer", "a buffer");
+  stays(graph, "unused", "no output");
+  assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), sizeof kTrains / sizeof *kTrains);
+  braid_graph_destroy(graph);
+}
+
+/* A file whose weights are Constant nodes has weights. */
+static void test_literal_weights(void **state) {
+  (void)state;
+  braid_value_id x;
+  braid_graph *graph = begin(&x);
+  braid_value_id weight = matrix(graph, "weight", NUMBERS);
+  graph->values[weight].origin = BRAID_ORIGIN_LITERAL;
+  end(graph, NODE(NULL, "MatMul", x, weight));
+  trains(graph, "weight");
+  braid_graph_destroy(graph);
+}
+
+/* --- which of them are one -----------------------------------------------------------------------------------------
+ */
+static void takes(const braid_graph *graph, braid_value_id result, size_t index, const char *name) {
+  const braid_node *by = &graph->nodes[graph->values[result].producer];
+  const char *got = graph->values[by->inputs[index]].name;
+  if (strcmp(got, name) != 0) fail_msg("input %zu of the %s is %s, expected %s", index, by->op->name, got, name);
+}
+
+/* TorchScript: one tensor of ones and one of zeros, Identity nodes with the other names. */
+static void test_identities(void **state) {
+  (void)state;
+  braid_value_id x, y[2];
+  braid_graph *graph = begin(&x);
+  braid_value_id ones = vector(graph, "b1.weight", ONES), zeros = vector(graph, "b1.bias", ZEROS);
+  static const char *const kNames[] = {"b1.running_var",  "b2.weight", "b2.running_var",
+                                       "b1.running_mean", "b2.bias",   "b2.running_mean"};
+  braid_value_id named[6];
+  for (int i = 0; i < 6; i++) named[i] = node(graph, NULL, "Identity", kNames[i], 1, i < 3 ? &ones : &zeros);
+  y[0] = x = NODE("/b1", "BatchNormalization", x, ones, zeros, named[3], named[0]);
+  y[1] = x = NODE("/b2", "BatchNormalization", x, named[1], named[4], named[5], named[2]);
+  end(graph, x);
+  static const char *const kInputs[2][4] = {{"b1.weight", "b1.bias", "b1.running_mean", "b1.running_var"},
+                                            {"b2.weight", "b2.bias", "b2.running_mean", "b2.running_var"}};
+  for (int b = 0; b < 2; b++)
+    for (size_t i = 0; i < 4; i++) {
+      takes(graph, y[b], i + 1, kInputs[b][i]);
+      assert_int_equal(find(graph, kInputs[b][i]).kind, i < 2 ? BRAID_VALUE_PARAMETER : BRAID_VALUE_STATE);
+    }
+  assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
+  assert_int_equal(count_kind(graph, BRAID_VALUE_STATE), 4);
+  braid_graph_destroy(graph);
+}
+
+/* One name for all that is equal, as PyTorch's newer exporter and tools that remove Identity write it. */
+static void test_merged(void **state) {
+  (void)state;
+  static const char *const kModules[][2] = {{"['', 'b1'", "['', 'b2'"}, {"/b1", "/b2"}, {NULL, NULL}};
+  for (size_t i = 0; i < sizeof kModules / sizeof *kModules; i++) {
+    braid_value_id x;
+    braid_graph *graph = begin(&x);
+    braid_value_id ones = vector(graph, "b1.weight", ONES), zeros = vector(graph, "b1.bias", ZEROS);
+    x = NODE(kModules[i][0], "BatchNormalization", x, ones, zeros, zeros, ones);
+    x = NODE(kModules[i][1], "BatchNormalization", x, ones, zeros, zeros, ones);
+    end(graph, x);
+    assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
+    assert_int_equal(count_kind(graph, BRAID_VALUE_STATE), 4);
+    trains(graph, "b1.weight");
+    trains(graph, "b1.bias");
+    braid_graph_destroy(graph);
+  }
+}
+
+/* Layers of a deep-copied stack: equal numbers in equal roles, of different modules. */
+static void test_copied_layers(void **state) {
+  (void)state;
+  for (int newer = 0; newer < 2; newer++) {
+    braid_value_id x, y;
+    braid_graph *graph = begin(&x);
+    braid_value_id weight = matrix(graph, "l1.weight", NUMBERS), second = weight;
+    if (!newer) second = node(graph, NULL, "Identity", "l2.weight", 1, &weight);
+    x = NODE(newer ? "['', 'l1'" : "/l1", "MatMul", x, weight);
+    y = NODE(newer ? "['', 'l2'" : "/l2", "MatMul", x, second);
+    end(graph, y);
+    assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 2);
+    takes(graph, x, 1, "l1.weight");
+    takes(graph, y, 1, newer ? "l1.weight~2" : "l2.weight");
+    braid_graph_destroy(graph);
+  }
+}
+
+/* An embedding whose table is the output's matrix, and a layer applied twice with its fresh bias. */
+static void test_tied(void **state) {
+  (void)state;
+  for (int through_identity = 0; through_identity < 2; through_identity++)
+    for (int known = 0; known < 2; known++) {
+      braid_value_id x;
+      braid_graph *graph = begin(&x);
+      braid_value_id table = matrix(graph, "table", NUMBERS), same = table, indices = 0;
+      braid_value_id weight = constant(graph, "weight", NUMBERS, 2, (int64_t[]){4, 4}),
+                     bias = vector(graph, "bias", ZEROS);
+      if (through_identity) same = node(graph, NULL, "Identity", "head.weight", 1, &table);
+      ok(braid_graph_add_int64s(graph, (int64_t[]){0, 1, 2, 3}, 4, &indices));
+      x = NODE(NULL, "Add", x, NODE(known ? "['', 'embedding'" : NULL, "Gather", table, indices));
+      x = NODE(known ? "['', 'layer'" : NULL, "Gemm", x, weight, bias);
+      x = NODE(known ? "['', 'layer'" : NULL, "Gemm", x, weight, bias);
+      x = NODE(known ? "[''" : NULL, "MatMul", x, NODE(NULL, "Transpose", same));
+      end(graph, x);
+      assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 3);
+      trains(graph, "table");
+      trains(graph, "weight");
+      trains(graph, "bias");
+      braid_graph_destroy(graph);
+    }
+}
+
+/* --- training mode -------------------------------------------------------------------------------------------------
+ */
+/* What a file has in training mode leaves it, in the form to be saved; its statistics move in the form to be trained.
+ */
+static void test_training_mode(void **state) {
+  (void)state;
+  braid_value_id x, y[3] = {0, 0, 0};
+  braid_node_id id;
+  braid_graph *graph = begin(&x), *training;
+  braid_value_id norm[] = {x, vector(graph, "g", ONES), vector(graph, "b", ZEROS), vector(graph, "m", ZEROS),
+                           vector(graph, "v", ONES)};
+  ok(braid_graph_add_node(graph, "BatchNormalization", NULL, norm, 5, y, 3, &id));
+  ok(braid_graph_set_int(graph, id, "training_mode", 1));
+  braid_tensor *yes;
+  ok(braid_tensor_create(NULL, &(braid_desc){.dtype = BRAID_BOOL}, &yes));
+  *(uint8_t *)braid_tensor_data(yes) = 1;
+  braid_value_id on, ratio = constant(graph, "ratio", ONES, 0, NULL);
+  ok(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, yes, &on));
+  braid_tensor_release(yes);
+  ok(braid_graph_add_output(graph, NODE(NULL, "Dropout", y[0], ratio, on)));
+  ok(braid_graph_add_output(graph, y[1]));
+  ok(braid_graph_prepare_training(graph));
+  for (size_t i = 0; i < braid_graph_node_count(graph); i++) {
+    braid_node_info info = braid_graph_node(graph, (braid_node_id)i);
+    if (strcmp(info.op, "Dropout") == 0) assert_int_equal(info.input_count, 2);
+    if (strcmp(info.op, "BatchNormalization") != 0) continue;
+    assert_int_equal(info.output_count, 1);
+    assert_int_equal(braid_attr_int(info.attrs, "training_mode", 0), 0);
+  }
+  takes(graph, braid_graph_output(graph, 1), 0, "m");
+  ok(braid_graph_clone(graph, &training));
+  ok(braid_graph_make_trainable(training));
+  for (int i = 0; i < 2; i++) {
+    braid_value_id state_id = braid_graph_find_value(training, i ? "v" : "m");
+    assert_int_equal(training->values[state_id].kind, BRAID_VALUE_STATE);
+    assert_true(training->values[state_id].next >= 0);
+  }
+  braid_graph_destroy(training);
+  braid_graph_destroy(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_roles),         cmocka_unit_test(test_literal_weights), cmocka_unit_test(test_identities),
+      cmocka_unit_test(test_merged),        cmocka_unit_test(test_copied_layers),   cmocka_unit_test(test_tied),
+      cmocka_unit_test(test_training_mode),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
