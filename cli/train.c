@@ -308,7 +308,7 @@ static braid_status train(const options *o, const braid_graph *model) {
     status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", &test);
   }
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
-  if (status == BRAID_OK) status = training_summarize(model, o->common.json ? stderr : stdout);
+  if (status == BRAID_OK) status = training_summarize(model);
   if (status == BRAID_OK) status = run_trainer(o, trainer);
   if (trainer) braid_trainer_destroy(trainer);
   if (test) braid_dataset_close(test);

@@ -103,12 +103,12 @@ static braid_status prepare(const braid_graph *model, braid_graph **out) {
   return status;
 }
 
-braid_status training_summarize(const braid_graph *model, FILE *file) {
+braid_status training_summarize(const braid_graph *model) {
   braid_graph *graph;
   braid_status status = prepare(model, &graph);
   if (status != BRAID_OK) return status;
   totals sum = sum_up(graph);
-  print_totals(file, &sum);
+  print_totals(stderr, &sum);
   braid_graph_destroy(graph);
   return BRAID_OK;
 }

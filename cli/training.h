@@ -3,8 +3,8 @@
 #define BRAID_CLI_TRAINING_H
 #include "cli.h"
 
-/* Totals: how much trains, and how much stays fixed for which reason. `model` is as loaded. */
-braid_status training_summarize(const braid_graph *model, FILE *file);
+/* Totals, on standard error: how much trains, and how much stays fixed for which reason. `model` is as loaded. */
+braid_status training_summarize(const braid_graph *model);
 /* Every floating-point constant with its verdict, on standard output or (`json` not NULL) in the document. */
 braid_status training_list(const braid_graph *model, cli_json *json);
 #endif

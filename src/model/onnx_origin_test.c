@@ -1,0 +1,133 @@
+/* What exporters note of the program that a file came from, as they write it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+
+#include "model/onnx_build.h"
+
+static void add_property(onnx_build *build, Onnx__StringStringEntryProto ***entries, size_t *count, const char *key,
+                         const char *value) {
+  Onnx__StringStringEntryProto *entry = build_new(build, sizeof *entry);
+  onnx__string_string_entry_proto__init(entry);
+  entry->key = build_text(build, key);
+  entry->value = build_text(build, value);
+  *entries = build_new(build, sizeof **entries);
+  (*entries)[0] = entry;
+  *count = 1;
+}
+
+static const struct {
+  const char *name, *key, *value; /* key NULL: nothing is noted */
+  braid_origin origin;
+} kInitializers[] = {
+    {"weight", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER", BRAID_ORIGIN_PARAMETER},
+    {"inv_freq", "pkg.torch.export.graph_signature.InputSpec.kind", "BUFFER", BRAID_ORIGIN_BUFFER},
+    {"val_1", "pkg.onnxscript.optimizer.folded_from", "['val_0', 'val_12']", BRAID_ORIGIN_LITERAL},
+    {"val_2", "pkg.onnxscript.optimizer.folded_from", "['l1.weight', 'val_0']", BRAID_ORIGIN_UNKNOWN},
+    {"val_3", "pkg.onnxscript.optimizer.folded_from", "['val_0', 'val_", BRAID_ORIGIN_UNKNOWN},
+    {"plain", NULL, NULL, BRAID_ORIGIN_UNKNOWN},
+};
+enum { kInitializerCount = sizeof kInitializers / sizeof *kInitializers };
+
+static void test_initializers(void **state) {
+  (void)state;
+  static const int64_t kShape[] = {1};
+  onnx_build build;
+  braid_graph *graph;
+  build_begin(&build, 20);
+  build_input(&build, "x", 1, kShape);
+  build.graph.value_info = build_new(&build, kInitializerCount * sizeof(void *));
+  for (size_t i = 0; i < kInitializerCount; i++) {
+    float one = 1;
+    char result[16];
+    (void)snprintf(result, sizeof result, "y%zu", i);
+    build.graph.initializer[build.graph.n_initializer++] =
+        build_tensor(&build, kInitializers[i].name, 1, 1, &one, sizeof one);
+    Onnx__NodeProto *node = build_node(&build, &build.graph, "Add", "x", result);
+    node->input = build_new(&build, 2 * sizeof *node->input);
+    node->input[0] = build_text(&build, "x");
+    node->input[1] = build_text(&build, kInitializers[i].name);
+    node->n_input = 2;
+    build_output(&build, &build.graph, result);
+    if (!kInitializers[i].key) continue;
+    Onnx__ValueInfoProto *info = build_value(&build, kInitializers[i].name, 1, 1, kShape);
+    add_property(&build, &info->metadata_props, &info->n_metadata_props, kInitializers[i].key, kInitializers[i].value);
+    build.graph.value_info[build.graph.n_value_info++] = info;
+  }
+  if (build_import(&build, &graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  for (size_t i = 0; i < kInitializerCount; i++) {
+    braid_value_id id = braid_graph_find_value(graph, kInitializers[i].name);
+    if (graph->values[id].origin != kInitializers[i].origin)
+      fail_msg("%s has origin %d, expected %d", kInitializers[i].name, graph->values[id].origin,
+               kInitializers[i].origin);
+  }
+  braid_graph_destroy(graph);
+}
+
+static void test_constant_node(void **state) {
+  (void)state;
+  onnx_build build;
+  braid_graph *graph;
+  build_begin(&build, 20);
+  build_input(&build, "x", 1, (int64_t[]){1});
+  build_float(&build, build_node(&build, &build.graph, "Constant", "", "c"), "value_float", 2);
+  build_node(&build, &build.graph, "Add", "x c", "y");
+  build_output(&build, &build.graph, "y");
+  if (build_import(&build, &graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  assert_int_equal(graph->values[graph->nodes[0].inputs[1]].origin, BRAID_ORIGIN_LITERAL);
+  braid_graph_destroy(graph);
+}
+
+static void test_modules(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *scopes, *module;
+  } kNodes[] = {
+      {"node_batch_norm_1", "['', 'layer1', 'layer1.bn', 'batch_norm_1']", "['', 'layer1', 'layer1.bn'"},
+      {"node_batch_norm_7", "['', 'layer1', 'layer1.bn', 'batch_norm_7']", "['', 'layer1', 'layer1.bn'"},
+      {"node_mul", "['', 'mul']", "[''"},
+      {"/layer1/bn/BatchNormalization", NULL, "/layer1/bn"},
+      {"/layer1/bn_1/BatchNormalization", NULL, "/layer1/bn"},
+      {"/Add", NULL, NULL},
+      {"/1/Add", "torn", "/1"},
+      {"plain", NULL, NULL},
+      {"", NULL, NULL},
+  };
+  onnx_build build;
+  braid_graph *graph;
+  build_begin(&build, 20);
+  build_input(&build, "x", 1, (int64_t[]){1});
+  enum { kCount = sizeof kNodes / sizeof *kNodes };
+  for (size_t i = 0; i < kCount; i++) {
+    char input[16], output[16];
+    if (i)
+      (void)snprintf(input, sizeof input, "y%zu", i - 1);
+    else
+      (void)snprintf(input, sizeof input, "x");
+    (void)snprintf(output, sizeof output, "y%zu", i);
+    Onnx__NodeProto *node = build_node(&build, &build.graph, "Relu", input, output);
+    node->name = build_text(&build, kNodes[i].name);
+    if (kNodes[i].scopes)
+      add_property(&build, &node->metadata_props, &node->n_metadata_props, "pkg.torch.onnx.name_scopes",
+                   kNodes[i].scopes);
+    if (i + 1 == kCount) build_output(&build, &build.graph, output);
+  }
+  if (build_import(&build, &graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  for (size_t i = 0; i < kCount; i++) {
+    const char *module = graph->nodes[i].module;
+    if (!module != !kNodes[i].module || (module && strcmp(module, kNodes[i].module) != 0))
+      fail_msg("%s belongs to %s, expected %s", kNodes[i].name, module ? module : "none",
+               kNodes[i].module ? kNodes[i].module : "none");
+  }
+  braid_graph_destroy(graph);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_initializers), cmocka_unit_test(test_constant_node),
+                                     cmocka_unit_test(test_modules)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
