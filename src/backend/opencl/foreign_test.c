@@ -142,10 +142,11 @@ static void test_included_text_changes(void **state) {
 static void test_unknown_includes_are_not_kept(void **state) {
   (void)state;
   need_device();
-  static const char *const kHeaders[] = {"#define NAME \"named.clh\"\n#include NAME\n",
-                                         "#if __has_include(\"absent.clh\")\n#include \"absent.clh\"\n#else\n#include "
-                                         "\"named.clh\"\n#endif\n",
-                                         "#if 0\n#include \"absent.clh\"\n#endif\n#include \"named.clh\"\n"};
+  static const char kMacro[] = "#define NAME \"named.clh\"\n#include NAME\n";
+  static const char kAsked[] = "#if __has_include(\"absent.clh\")\n#include \"absent.clh\"\n#else\n"
+                               "#include \"named.clh\"\n#endif\n";
+  static const char kInactive[] = "#if 0\n#include \"absent.clh\"\n#endif\n#include \"named.clh\"\n";
+  static const char *const kHeaders[] = {kMacro, kAsked, kInactive};
   char path[256];
   int before = kept_programs();
   for (size_t i = 0; i < sizeof kHeaders / sizeof *kHeaders; i++)
