@@ -18,8 +18,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_model_load(const braid_allocator *
                                                          const braid_model_options *options, braid_graph **out);
 
 /* Writes the graph's forward nodes as ONNX (opset 17, or the first that has what the graph uses), whole or not at all.
- * Values that are PARAMETER or STATE become initializers with their current tensors. UNSUPPORTED names a node that ONNX
- * cannot express. */
+ * Values that are PARAMETER or STATE become initializers with their current tensors. Dimensions that the inputs leave
+ * open stay open: the file takes every shape that the graph takes. Ops of other domains ("domain.Op") are written under
+ * their domain, version 1. UNSUPPORTED names a node that ONNX cannot express. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_model_save_onnx(const braid_graph *graph, const char *path);
 
 /* A tensor from an ONNX TensorProto file (the input_0.pb of conformance cases). UNSUPPORTED for sequences, optionals

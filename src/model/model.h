@@ -8,6 +8,8 @@
 
 #include "braid/model.h"
 
+/* What braid_model_save_onnx would say of the graph, without writing. */
+BRAID_MUST_CHECK braid_status braid_onnx_check_save(const braid_graph *graph);
 BRAID_MUST_CHECK braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_graph **out);
 /* `options` is never NULL. */
 BRAID_MUST_CHECK braid_status braid_darknet_load(const braid_allocator *allocator, const char *path,

@@ -7,232 +7,13 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/try.h"
-#include "braid/model.h"
+#include "graph/custom.h"
 #include "graph/graph.h"
 #include "graph/onnx_dtype.h"
+#include "model/model.h"
+#include "model/onnx_branches.h"
+#include "model/onnx_opset.h"
 #include "onnx.pb-c.h"
-
-enum { OLDEST_OPSET = 17 };
-
-/* Ops that ONNX has, and the first opset from 17 on whose meaning is ours. Sorted by name. */
-static const struct op_version {
-  const char *op;
-  int opset;
-} kVersions[] = {
-    {"Abs", 17},
-    {"Acos", 17},
-    {"Acosh", 17},
-    {"Add", 17},
-    {"AffineGrid", 20},
-    {"And", 17},
-    {"ArgMax", 17},
-    {"ArgMin", 17},
-    {"Asin", 17},
-    {"Asinh", 17},
-    {"Atan", 17},
-    {"Atanh", 17},
-    {"Attention", 23},
-    {"AveragePool", 17},
-    {"BatchNormalization", 17},
-    {"Bernoulli", 17},
-    {"BitCast", 26},
-    {"BitShift", 17},
-    {"BitwiseAnd", 18},
-    {"BitwiseNot", 18},
-    {"BitwiseOr", 18},
-    {"BitwiseXor", 18},
-    {"BlackmanWindow", 17},
-    {"Cast", 17},
-    {"CastLike", 17},
-    {"CausalConvWithState", 27},
-    {"Ceil", 17},
-    {"Celu", 17},
-    {"CenterCropPad", 18},
-    {"Clip", 17},
-    {"Col2Im", 18},
-    {"Compress", 17},
-    {"Concat", 17},
-    {"ConstantOfShape", 17},
-    {"Conv", 17},
-    {"ConvInteger", 17},
-    {"ConvTranspose", 17},
-    {"Cos", 17},
-    {"Cosh", 17},
-    {"CumProd", 26},
-    {"CumSum", 17},
-    {"DFT", 20},
-    {"DeformConv", 19},
-    {"DepthToSpace", 17},
-    {"DequantizeLinear", 17},
-    {"Det", 17},
-    {"Div", 17},
-    {"Dropout", 17},
-    {"DynamicQuantizeLinear", 17},
-    {"Einsum", 17},
-    {"Elu", 17},
-    {"Equal", 17},
-    {"Erf", 17},
-    {"Exp", 17},
-    {"Expand", 17},
-    {"EyeLike", 17},
-    {"Flatten", 17},
-    {"Floor", 17},
-    {"GRU", 17},
-    {"Gather", 17},
-    {"GatherElements", 17},
-    {"GatherND", 17},
-    {"Gelu", 20},
-    {"Gemm", 17},
-    {"GlobalAveragePool", 17},
-    {"GlobalLpPool", 17},
-    {"GlobalMaxPool", 17},
-    {"Greater", 17},
-    {"GreaterOrEqual", 17},
-    {"GridSample", 20},
-    {"GroupNormalization", 21},
-    {"HammingWindow", 17},
-    {"HannWindow", 17},
-    {"HardSigmoid", 17},
-    {"HardSwish", 17},
-    {"Hardmax", 17},
-    {"Identity", 17},
-    {"InstanceNormalization", 17},
-    {"IsInf", 17},
-    {"IsNaN", 17},
-    {"LRN", 17},
-    {"LSTM", 17},
-    {"LayerNormalization", 17},
-    {"LeakyRelu", 17},
-    {"Less", 17},
-    {"LessOrEqual", 17},
-    {"LinearAttention", 27},
-    {"Log", 17},
-    {"LogSoftmax", 17},
-    {"LpNormalization", 17},
-    {"LpPool", 17},
-    {"MatMul", 17},
-    {"MatMulInteger", 17},
-    {"Max", 17},
-    {"MaxPool", 17},
-    {"MaxRoiPool", 17},
-    {"MaxUnpool", 17},
-    {"Mean", 17},
-    {"MeanVarianceNormalization", 17},
-    {"MelWeightMatrix", 17},
-    {"Min", 17},
-    {"Mish", 18},
-    {"Mod", 17},
-    {"Mul", 17},
-    {"Multinomial", 17},
-    {"Neg", 17},
-    {"NegativeLogLikelihoodLoss", 17},
-    {"NonMaxSuppression", 17},
-    {"NonZero", 17},
-    {"Not", 17},
-    {"OneHot", 17},
-    {"Or", 17},
-    {"PRelu", 17},
-    {"Pad", 17},
-    {"Pow", 17},
-    {"QLinearConv", 17},
-    {"QLinearMatMul", 17},
-    {"QuantizeLinear", 17},
-    {"RMSNormalization", 23},
-    {"RNN", 17},
-    {"RandomNormal", 17},
-    {"RandomNormalLike", 17},
-    {"RandomUniform", 17},
-    {"RandomUniformLike", 17},
-    {"Range", 17},
-    {"Reciprocal", 17},
-    {"ReduceL1", 17},
-    {"ReduceL2", 17},
-    {"ReduceLogSum", 17},
-    {"ReduceLogSumExp", 17},
-    {"ReduceMax", 17},
-    {"ReduceMean", 17},
-    {"ReduceMin", 17},
-    {"ReduceProd", 17},
-    {"ReduceSum", 17},
-    {"ReduceSumSquare", 17},
-    {"Relu", 17},
-    {"Reshape", 17},
-    {"Resize", 17},
-    {"ReverseSequence", 17},
-    {"RoiAlign", 17},
-    {"RotaryEmbedding", 23},
-    {"Round", 17},
-    {"STFT", 17},
-    {"ScatterElements", 17},
-    {"ScatterND", 17},
-    {"Selu", 17},
-    {"Shape", 17},
-    {"Shrink", 17},
-    {"Sigmoid", 17},
-    {"Sign", 17},
-    {"Sin", 17},
-    {"Sinh", 17},
-    {"Size", 17},
-    {"Slice", 17},
-    {"Softmax", 17},
-    {"SoftmaxCrossEntropyLoss", 17},
-    {"Softplus", 17},
-    {"Softsign", 17},
-    {"SpaceToDepth", 17},
-    {"Split", 17},
-    {"Sqrt", 17},
-    {"Squeeze", 17},
-    {"Sub", 17},
-    {"Sum", 17},
-    {"SwiGLU", 28},
-    {"Swish", 24},
-    {"Tan", 17},
-    {"Tanh", 17},
-    {"TensorScatter", 24},
-    {"ThresholdedRelu", 17},
-    {"Tile", 17},
-    {"TopK", 17},
-    {"Transpose", 17},
-    {"Trilu", 17},
-    {"Unique", 17},
-    {"Unsqueeze", 17},
-    {"Where", 17},
-    {"Xor", 17},
-};
-
-/* Forms of an op that came later: an attribute, or more inputs than `inputs`. */
-static const struct form_version {
-  const char *op, *attr;
-  size_t inputs;
-  int opset;
-} kForms[] = {
-    {"ReduceL1", NULL, 1, 18},
-    {"ReduceL2", NULL, 1, 18},
-    {"ReduceLogSum", NULL, 1, 18},
-    {"ReduceLogSumExp", NULL, 1, 18},
-    {"ReduceMax", NULL, 1, 18},
-    {"ReduceMean", NULL, 1, 18},
-    {"ReduceMin", NULL, 1, 18},
-    {"ReduceProd", NULL, 1, 18},
-    {"ReduceSumSquare", NULL, 1, 18},
-    {"Split", "num_outputs", 0, 18},
-    {"Resize", "axes", 0, 18},
-    {"Resize", "antialias", 0, 18},
-    {"Resize", "keep_aspect_ratio_policy", 0, 18},
-    {"Pad", NULL, 3, 18},
-    {"LpPool", "ceil_mode", 0, 18},
-    {"LpPool", "dilations", 0, 18},
-    {"AveragePool", "dilations", 0, 19},
-    {"Cast", "saturate", 0, 19},
-    {"CastLike", "saturate", 0, 19},
-    {"QuantizeLinear", "saturate", 0, 19},
-    {"QuantizeLinear", "block_size", 0, 21},
-    {"QuantizeLinear", "output_dtype", 0, 21},
-    {"DequantizeLinear", "block_size", 0, 21},
-    {"QuantizeLinear", "precision", 0, 23},
-    {"DequantizeLinear", "output_dtype", 0, 23},
-    {"Cast", "round_mode", 0, 24},
-};
 
 typedef struct onnx_exporter {
   const braid_graph *graph;
@@ -240,8 +21,12 @@ typedef struct onnx_exporter {
   bool *live_values; /* needed for the outputs */
   bool *live_nodes;
   braid_name_map *node_names; /* -> how many nodes asked for the name */
+  braid_name_map *domains;    /* of ops that ONNX itself does not have */
   int opset;
-  Onnx__GraphProto *out;
+  braid_onnx_branches branches;
+  Onnx__GraphProto **graphs; /* one per region of `branches` */
+  size_t fresh;              /* for names of what branches give */
+  Onnx__ModelProto *model;
 } onnx_exporter;
 
 /* --- what is written ---------------------------------------------------------------------------------------------- */
@@ -255,34 +40,6 @@ static void mark_live(onnx_exporter *exporter) {
     for (size_t j = 0; j < node->input_count && exporter->live_nodes[i]; j++)
       if (node->inputs[j] >= 0) exporter->live_values[node->inputs[j]] = true;
   }
-}
-
-static int compare_version(const void *key, const void *row) {
-  return strcmp(key, ((const struct op_version *)row)->op);
-}
-
-static braid_status need_opset(onnx_exporter *exporter, const braid_node *node) {
-  const char *op = node->op->name;
-  const struct op_version *version =
-      bsearch(op, kVersions, sizeof kVersions / sizeof *kVersions, sizeof *kVersions, compare_version);
-  if (!version) return braid_fail(BRAID_UNSUPPORTED, "node %.120s: ONNX has no op %.60s", node->name, op);
-  int opset = version->opset;
-  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++) {
-    const struct form_version *form = &kForms[i];
-    if (strcmp(form->op, op) != 0 || form->opset <= opset) continue;
-    if (form->attr ? braid_attr_has(&node->attrs, form->attr) : node->input_count > form->inputs) opset = form->opset;
-  }
-  if (opset > exporter->opset) exporter->opset = opset;
-  return BRAID_OK;
-}
-
-/* Which IR version may name an opset: ONNX's VERSIONING table. */
-static int ir_version(int opset) {
-  static const int kOpsets[] = {18, 20, 22, 23, 24, 25}; /* last opset of IR 8, 9, 10, 11, 12, 13 */
-  int ir = 8;
-  for (size_t i = 0; i < sizeof kOpsets / sizeof *kOpsets; i++)
-    if (opset > kOpsets[i]) ir++;
-  return ir;
 }
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
@@ -304,7 +61,7 @@ static Onnx__TensorProto *tensor_proto(onnx_exporter *exporter, const char *name
 
 static braid_status export_initializers(onnx_exporter *exporter) {
   const braid_graph *graph = exporter->graph;
-  Onnx__GraphProto *out = exporter->out;
+  Onnx__GraphProto *out = exporter->graphs[0];
   out->initializer = braid_arena_alloc(exporter->arena, (graph->value_count + 1) * sizeof *out->initializer);
   if (!out->initializer) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < graph->value_count; i++) {
@@ -323,9 +80,14 @@ static braid_status export_initializers(onnx_exporter *exporter) {
 }
 
 /* --- inputs and outputs ------------------------------------------------------------------------------------------- */
-static const char *const kOpenNames[BRAID_MAX_RANK] = {"N", "d1", "d2", "d3", "d4", "d5", "d6", "d7"};
+/* Two dimensions of one name would be promised to be equal, so each open one has a name of its own. */
+static char *open_name(onnx_exporter *exporter, const char *value, int dimension) {
+  char name[160];
+  int length = snprintf(name, sizeof name, "%.120s.%d", value, dimension);
+  return braid_arena_text(exporter->arena, name, (size_t)length);
+}
 
-static Onnx__TensorShapeProto *shape_proto(onnx_exporter *exporter, const braid_desc *desc) {
+static Onnx__TensorShapeProto *shape_proto(onnx_exporter *exporter, const char *name, const braid_desc *desc) {
   Onnx__TensorShapeProto *shape = braid_arena_alloc(exporter->arena, sizeof *shape);
   if (!shape) return NULL;
   onnx__tensor_shape_proto__init(shape);
@@ -339,9 +101,10 @@ static Onnx__TensorShapeProto *shape_proto(onnx_exporter *exporter, const braid_
     dim->value_case = open ? ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM
                            : ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     if (open)
-      dim->dim_param = (char *)kOpenNames[i];
+      dim->dim_param = open_name(exporter, name, i);
     else
       dim->dim_value = desc->dims[i];
+    if (open && !dim->dim_param) return NULL;
     shape->dim[i] = dim;
   }
   return shape->dim ? shape : NULL;
@@ -362,7 +125,7 @@ static Onnx__ValueInfoProto *value_proto(onnx_exporter *exporter, const char *na
   tensor->has_elem_type = true;
   tensor->elem_type = braid_dtype_to_onnx(desc->dtype);
   if (desc->rank < 0) return info;
-  tensor->shape = shape_proto(exporter, desc);
+  tensor->shape = shape_proto(exporter, name, desc);
   return tensor->shape ? info : NULL;
 }
 
@@ -476,10 +239,13 @@ static bool trains(const braid_graph *graph, const braid_node *node) {
   return braid_attr_int(&node->attrs, "training_mode", 0) && graph->values[node->inputs[3]].kind == BRAID_VALUE_STATE;
 }
 
+static const char *written_name(const onnx_exporter *exporter, braid_value_id id) {
+  return exporter->graph->values[braid_onnx_outside_value(exporter->graph, id)].name;
+}
+
 static char **names(onnx_exporter *exporter, const braid_value_id *ids, size_t count) {
   char **list = braid_arena_alloc(exporter->arena, (count + 1) * sizeof *list);
-  for (size_t i = 0; list && i < count; i++)
-    list[i] = ids[i] < 0 ? (char *)"" : (char *)exporter->graph->values[ids[i]].name;
+  for (size_t i = 0; list && i < count; i++) list[i] = ids[i] < 0 ? (char *)"" : (char *)written_name(exporter, ids[i]);
   return list;
 }
 
@@ -498,18 +264,42 @@ static braid_status name_node(onnx_exporter *exporter, const char *name, Onnx__N
   return braid_name_map_set(exporter->node_names, name, asked ? asked : 1);
 }
 
-static braid_status export_node(onnx_exporter *exporter, const braid_node *node, Onnx__NodeProto *proto) {
-  bool normalization = trains(exporter->graph, node), dropout = strcmp(node->op->name, "Dropout") == 0;
-  onnx__node_proto__init(proto);
-  BRAID_TRY(name_node(exporter, node->name, proto));
-  proto->op_type = (char *)node->op->name;
-  proto->n_input = dropout && node->input_count > 2 ? 2 : node->input_count;
-  proto->n_output = normalization ? 1 : node->output_count;
-  while (proto->n_output > 1 && node->outputs[proto->n_output - 1] < 0) proto->n_output--;
-  proto->input = names(exporter, node->inputs, proto->n_input);
-  proto->output = names(exporter, node->outputs, proto->n_output);
+static braid_status add_opset(onnx_exporter *exporter, char *domain, int version) {
+  Onnx__OperatorSetIdProto *opset = braid_arena_alloc(exporter->arena, sizeof *opset);
+  if (!opset) return BRAID_NO_MEMORY;
+  onnx__operator_set_id_proto__init(opset);
+  opset->domain = domain;
+  opset->has_version = true;
+  opset->version = version;
+  exporter->model->opset_import[exporter->model->n_opset_import++] = opset;
+  return BRAID_OK;
+}
+
+static braid_status use_domain(onnx_exporter *exporter, char *domain) {
+  int64_t known;
+  if (braid_name_map_get(exporter->domains, domain, &known)) return BRAID_OK;
+  BRAID_TRY(add_opset(exporter, domain, 1));
+  return braid_name_map_set(exporter->domains, domain, 1);
+}
+
+/* An op of a domain of its own is called "domain.Op"; what the program has registered without one is written as it is
+ * named. */
+static braid_status name_op(onnx_exporter *exporter, const braid_node *node, Onnx__NodeProto *proto) {
+  const char *op = node->op->name, *dot = strrchr(op, '.');
+  int opset = braid_onnx_opset_of(node);
+  proto->op_type = (char *)op;
+  if (opset > exporter->opset) exporter->opset = opset;
+  if (opset || (!dot && braid_custom_op_find(op))) return BRAID_OK;
+  if (!dot) return braid_fail(BRAID_UNSUPPORTED, "node %.120s: ONNX has no op %.60s", node->name, op);
+  proto->op_type = (char *)dot + 1;
+  proto->domain = braid_arena_text(exporter->arena, op, (size_t)(dot - op));
+  return proto->domain ? use_domain(exporter, proto->domain) : BRAID_NO_MEMORY;
+}
+
+static braid_status export_attrs(onnx_exporter *exporter, const braid_node *node, Onnx__NodeProto *proto) {
+  bool normalization = trains(exporter->graph, node);
   proto->attribute = braid_arena_alloc(exporter->arena, (node->attrs.count + 1) * sizeof *proto->attribute);
-  if (!proto->input || !proto->output || !proto->attribute) return BRAID_NO_MEMORY;
+  if (!proto->attribute) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < node->attrs.count; i++) {
     if (normalization && strcmp(node->attrs.items[i].name, "training_mode") == 0) continue;
     Onnx__AttributeProto *attr = braid_arena_alloc(exporter->arena, sizeof *attr);
@@ -520,19 +310,124 @@ static braid_status export_node(onnx_exporter *exporter, const braid_node *node,
   return BRAID_OK;
 }
 
-static braid_status export_nodes(onnx_exporter *exporter) {
+static braid_status export_node(onnx_exporter *exporter, const braid_node *node, Onnx__NodeProto *proto) {
+  bool normalization = trains(exporter->graph, node), dropout = strcmp(node->op->name, "Dropout") == 0;
+  BRAID_TRY(name_op(exporter, node, proto));
+  BRAID_TRY(name_node(exporter, node->name, proto));
+  proto->n_input = dropout && node->input_count > 2 ? 2 : node->input_count;
+  proto->n_output = normalization ? 1 : node->output_count;
+  while (proto->n_output > 1 && node->outputs[proto->n_output - 1] < 0) proto->n_output--;
+  proto->input = names(exporter, node->inputs, proto->n_input);
+  proto->output = names(exporter, node->outputs, proto->n_output);
+  if (!proto->input || !proto->output) return BRAID_NO_MEMORY;
+  return export_attrs(exporter, node, proto);
+}
+
+/* An If in the file has only the outputs that are used, and its branches are attributes. */
+static braid_status export_if(onnx_exporter *exporter, size_t id, Onnx__NodeProto *proto) {
+  static const char *const kBranches[] = {"then_branch", "else_branch"};
+  const braid_node *node = &exporter->graph->nodes[id];
+  BRAID_TRY(name_op(exporter, node, proto));
+  BRAID_TRY(name_node(exporter, node->name, proto));
+  proto->input = names(exporter, node->inputs, 1);
+  proto->output = names(exporter, node->outputs, node->output_count);
+  proto->attribute = braid_arena_alloc(exporter->arena, 2 * sizeof *proto->attribute);
+  if (!proto->input || !proto->output || !proto->attribute) return BRAID_NO_MEMORY;
+  proto->n_input = 1;
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0) proto->output[proto->n_output++] = proto->output[i];
+  for (size_t b = 0; b < 2; b++) {
+    Onnx__AttributeProto *attr = braid_arena_alloc(exporter->arena, sizeof *attr);
+    if (!attr) return BRAID_NO_MEMORY;
+    onnx__attribute_proto__init(attr);
+    attr->name = (char *)kBranches[b];
+    attr->has_type = true;
+    attr->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH;
+    attr->g = exporter->graphs[exporter->branches.first_of[id] + b];
+    attr->g->name = attr->name;
+    proto->attribute[proto->n_attribute++] = attr;
+  }
+  return BRAID_OK;
+}
+
+static Onnx__NodeProto *add_node(onnx_exporter *exporter, size_t region) {
+  Onnx__NodeProto *proto = braid_arena_alloc(exporter->arena, sizeof *proto);
+  if (!proto) return NULL;
+  onnx__node_proto__init(proto);
+  Onnx__GraphProto *graph = exporter->graphs[region];
+  return graph->node[graph->n_node++] = proto;
+}
+
+/* What a branch gives must be the result of a node in it, each once: an Identity makes it so. */
+static braid_status export_branch_output(onnx_exporter *exporter, size_t region, braid_value_id given) {
+  char name[64];
+  do snprintf(name, sizeof name, "branch_output~%zu", exporter->fresh++);
+  while (braid_graph_find_value(exporter->graph, name) >= 0);
+  char *text = braid_arena_text(exporter->arena, name, strlen(name));
+  Onnx__NodeProto *proto = add_node(exporter, region);
+  if (!text || !proto) return BRAID_NO_MEMORY;
+  BRAID_TRY(name_node(exporter, text, proto));
+  proto->op_type = (char *)"Identity";
+  proto->n_input = proto->n_output = 1;
+  proto->input = names(exporter, &given, 1);
+  proto->output = braid_arena_alloc(exporter->arena, sizeof *proto->output);
+  Onnx__ValueInfoProto *info = braid_arena_alloc(exporter->arena, sizeof *info);
+  if (!proto->input || !proto->output || !info) return BRAID_NO_MEMORY;
+  onnx__value_info_proto__init(info);
+  info->name = proto->output[0] = text;
+  Onnx__GraphProto *graph = exporter->graphs[region];
+  graph->output[graph->n_output++] = info;
+  return BRAID_OK;
+}
+
+static braid_status export_branch_outputs(onnx_exporter *exporter, size_t id) {
+  const braid_node *node = &exporter->graph->nodes[id];
+  for (size_t b = 0; b < 2; b++) {
+    size_t region = exporter->branches.first_of[id] + b;
+    exporter->graphs[region]->output =
+        braid_arena_alloc(exporter->arena, (node->output_count + 1) * sizeof(Onnx__ValueInfoProto *));
+    if (!exporter->graphs[region]->output) return BRAID_NO_MEMORY;
+    for (size_t i = 0; i < node->output_count; i++)
+      if (node->outputs[i] >= 0)
+        BRAID_TRY(export_branch_output(exporter, region, node->inputs[1 + i + b * node->output_count]));
+  }
+  return BRAID_OK;
+}
+
+/* One graph per region, with room for its nodes and for what its outputs take. */
+static braid_status make_graphs(onnx_exporter *exporter) {
   const braid_graph *graph = exporter->graph;
-  Onnx__GraphProto *out = exporter->out;
-  out->node = braid_arena_alloc(exporter->arena, (graph->node_count + 1) * sizeof *out->node);
-  if (!out->node) return BRAID_NO_MEMORY;
+  const braid_onnx_branches *branches = &exporter->branches;
+  size_t *rooms = braid_arena_alloc(exporter->arena, branches->count * sizeof *rooms);
+  exporter->graphs = braid_arena_alloc(exporter->arena, branches->count * sizeof(Onnx__GraphProto *));
+  if (!rooms || !exporter->graphs) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < graph->node_count; i++) {
     if (!exporter->live_nodes[i]) continue;
-    Onnx__NodeProto *proto = braid_arena_alloc(exporter->arena, sizeof *proto);
-    if (!proto) return BRAID_NO_MEMORY;
-    BRAID_TRY(need_opset(exporter, &graph->nodes[i]));
-    BRAID_TRY(export_node(exporter, &graph->nodes[i], proto));
-    out->node[out->n_node++] = proto;
+    rooms[branches->of_node[i]]++;
+    for (size_t b = 0; b < 2 && braid_onnx_is_if(&graph->nodes[i]); b++)
+      rooms[branches->first_of[i] + b] += graph->nodes[i].output_count;
   }
+  for (size_t r = 0; r < branches->count; r++) {
+    Onnx__GraphProto *proto = exporter->graphs[r] = braid_arena_alloc(exporter->arena, sizeof *proto);
+    if (!proto) return BRAID_NO_MEMORY;
+    onnx__graph_proto__init(proto);
+    proto->node = braid_arena_alloc(exporter->arena, (rooms[r] + 1) * sizeof *proto->node);
+    if (!proto->node) return BRAID_NO_MEMORY;
+  }
+  return BRAID_OK;
+}
+
+static braid_status export_nodes(onnx_exporter *exporter) {
+  const braid_graph *graph = exporter->graph;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    if (!exporter->live_nodes[i] || braid_onnx_is_capture(node)) continue;
+    Onnx__NodeProto *proto = add_node(exporter, exporter->branches.of_node[i]);
+    if (!proto) return BRAID_NO_MEMORY;
+    BRAID_TRY(braid_onnx_is_if(node) ? export_if(exporter, i, proto) : export_node(exporter, node, proto));
+  }
+  for (size_t i = 0; i < graph->node_count; i++)
+    if (exporter->live_nodes[i] && braid_onnx_is_if(&graph->nodes[i])) BRAID_TRY(export_branch_outputs(exporter, i));
   return BRAID_OK;
 }
 
@@ -549,10 +444,16 @@ static void append(ProtobufCBuffer *buffer, size_t count, const uint8_t *bytes) 
   if (file->status == BRAID_OK) file->status = braid_writer_put(file->writer, bytes, count);
 }
 
+/* protobuf counts in 31 bits. */
+static braid_status check_size(const Onnx__ModelProto *model) {
+  size_t bytes = onnx__model_proto__get_packed_size(model);
+  if (bytes <= INT32_MAX) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED, "the model takes %.1f GiB, more than the 2 GiB of an ONNX file",
+                    (double)bytes / (1 << 30));
+}
+
 static braid_status write_model(const Onnx__ModelProto *model, const braid_allocator *allocator, const char *path) {
   file_buffer file = {.base = {append}};
-  if (onnx__model_proto__get_packed_size(model) > INT32_MAX)
-    return braid_fail(BRAID_UNSUPPORTED, "%s: the model takes more than the 2 GiB of an ONNX file", path);
   BRAID_TRY(braid_writer_open(allocator, path, &file.writer));
   onnx__model_proto__pack_to_buffer(model, &file.base);
   if (file.status == BRAID_OK) return braid_writer_commit(file.writer);
@@ -560,13 +461,17 @@ static braid_status write_model(const Onnx__ModelProto *model, const braid_alloc
   return file.status;
 }
 
-static braid_status export_graph(onnx_exporter *exporter, Onnx__ModelProto *model, Onnx__OperatorSetIdProto *opset) {
+static braid_status export_graph(onnx_exporter *exporter) {
   const braid_graph *graph = exporter->graph;
-  Onnx__GraphProto *out = exporter->out;
   exporter->live_values = braid_arena_alloc(exporter->arena, graph->value_count + 1);
   exporter->live_nodes = braid_arena_alloc(exporter->arena, graph->node_count + 1);
-  if (!exporter->live_values || !exporter->live_nodes) return BRAID_NO_MEMORY;
+  Onnx__ModelProto *model = exporter->model;
+  model->opset_import = braid_arena_alloc(exporter->arena, (graph->node_count + 1) * sizeof *model->opset_import);
+  if (!exporter->live_values || !exporter->live_nodes || !model->opset_import) return BRAID_NO_MEMORY;
   mark_live(exporter);
+  BRAID_TRY(braid_onnx_find_branches(graph, exporter->live_nodes, exporter->arena, &exporter->branches));
+  BRAID_TRY(make_graphs(exporter));
+  Onnx__GraphProto *out = model->graph = exporter->graphs[0];
   out->name = (char *)(*graph->name ? graph->name : "graph");
   braid_desc *outputs;
   BRAID_TRY(export_initializers(exporter));
@@ -574,27 +479,32 @@ static braid_status export_graph(onnx_exporter *exporter, Onnx__ModelProto *mode
   BRAID_TRY(output_descs(exporter, &outputs));
   BRAID_TRY(export_values(exporter, graph->inputs, graph->input_count, NULL, &out->input, &out->n_input));
   BRAID_TRY(export_values(exporter, graph->outputs, graph->output_count, outputs, &out->output, &out->n_output));
-  opset->has_version = model->has_ir_version = true;
-  opset->version = exporter->opset;
-  model->ir_version = ir_version(exporter->opset);
-  return BRAID_OK;
+  BRAID_TRY(add_opset(exporter, (char *)"", exporter->opset));
+  model->has_ir_version = true;
+  model->ir_version = braid_onnx_ir_version(exporter->opset);
+  return check_size(model);
 }
 
-braid_status braid_model_save_onnx(const braid_graph *graph, const char *path) {
-  Onnx__GraphProto proto = ONNX__GRAPH_PROTO__INIT;
-  Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
+/* `path` NULL: only finds out whether it can be written. */
+static braid_status save_onnx(const braid_graph *graph, const char *path) {
   Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
-  opset.domain = (char *)"";
-  model.graph = &proto;
-  model.n_opset_import = 1;
-  model.opset_import = opsets;
   model.producer_name = (char *)"braid";
-  onnx_exporter exporter = {.graph = graph, .opset = OLDEST_OPSET, .out = &proto};
+  onnx_exporter exporter = {.graph = graph, .opset = BRAID_ONNX_OLDEST_OPSET, .model = &model};
   BRAID_TRY(braid_arena_create(graph->allocator, &exporter.arena));
   braid_status status = braid_name_map_create(graph->allocator, &exporter.node_names);
-  if (status == BRAID_OK) status = export_graph(&exporter, &model, &opset);
-  if (status == BRAID_OK) status = write_model(&model, graph->allocator, path);
+  if (status == BRAID_OK) status = braid_name_map_create(graph->allocator, &exporter.domains);
+  if (status == BRAID_OK) status = export_graph(&exporter);
+  if (status == BRAID_OK && path) status = write_model(&model, graph->allocator, path);
+  braid_name_map_destroy(exporter.domains);
   braid_name_map_destroy(exporter.node_names);
   braid_arena_destroy(exporter.arena);
   return status;
+}
+
+braid_status braid_model_save_onnx(const braid_graph *graph, const char *path) {
+  return save_onnx(graph, path);
+}
+
+braid_status braid_onnx_check_save(const braid_graph *graph) {
+  return save_onnx(graph, NULL);
 }

@@ -61,14 +61,14 @@ static braid_status check_tensor_type(const Onnx__ValueInfoProto *info, const ch
                     name, braid_onnx_dtype_name(element), element);
 }
 
-/* Dimensions without a value, or named by a symbol, are open: -1. */
-static braid_status input_desc(const Onnx__ValueInfoProto *info, braid_desc *desc) {
-  BRAID_TRY(check_tensor_type(info, "input"));
+/* What the file declares of an input or output. Dimensions without a value, or named by a symbol, are open: -1. */
+static braid_status declared_desc(const Onnx__ValueInfoProto *info, const char *what, braid_desc *desc) {
+  BRAID_TRY(check_tensor_type(info, what));
   const Onnx__TypeProto__Tensor *type = info->type->tensor_type;
   *desc = (braid_desc){.dtype = braid_dtype_from_onnx(type->elem_type), .rank = -1};
   if (!type->shape) return BRAID_OK;
   if (type->shape->n_dim > BRAID_MAX_RANK)
-    return braid_fail(BRAID_UNSUPPORTED, "input \"%.200s\" has %zu dimensions, at most %d are carried", info->name,
+    return braid_fail(BRAID_UNSUPPORTED, "%s \"%.200s\" has %zu dimensions, at most %d are carried", what, info->name,
                       type->shape->n_dim, BRAID_MAX_RANK);
   int64_t closed[BRAID_MAX_RANK];
   desc->rank = (int32_t)type->shape->n_dim;
@@ -77,13 +77,13 @@ static braid_status input_desc(const Onnx__ValueInfoProto *info, braid_desc *des
     bool open = dim->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
     desc->dims[i] = open || dim->dim_value == -1 ? -1 : dim->dim_value;
     if (desc->dims[i] < -1)
-      return braid_fail(BRAID_INVALID_FILE, "input \"%.200s\": dimension %d is %lld", info->name, i,
+      return braid_fail(BRAID_INVALID_FILE, "%s \"%.200s\": dimension %d is %lld", what, info->name, i,
                         (long long)desc->dims[i]);
     closed[i] = desc->dims[i] < 0 ? 1 : desc->dims[i];
   }
   braid_desc checked;
   braid_status status = braid_desc_init(&checked, desc->dtype, desc->rank, closed);
-  return status == BRAID_OK ? status : braid_fail_prefix(BRAID_INVALID_FILE, "input \"%.200s\"", info->name);
+  return status == BRAID_OK ? status : braid_fail_prefix(BRAID_INVALID_FILE, "%s \"%.200s\"", what, info->name);
 }
 
 /* An input that is also an initializer is a constant with a name that callers could override; it stays a constant. */
@@ -98,7 +98,7 @@ static braid_status import_inputs(braid_onnx_importer *importer, braid_onnx_scop
       return braid_fail(BRAID_INVALID_FILE, "two inputs are named \"%.200s\"", info->name);
     }
     braid_desc desc;
-    BRAID_TRY(input_desc(info, &desc));
+    BRAID_TRY(declared_desc(info, "input", &desc));
     braid_value_id value;
     BRAID_TRY(braid_graph_add_input(importer->graph, info->name, &desc, &value));
     BRAID_TRY(braid_onnx_scope_set(scope, info->name, value));
@@ -119,24 +119,25 @@ static braid_status import_output(braid_onnx_importer *importer, braid_onnx_scop
   braid_graph *graph = importer->graph;
   const char *name = info->name ? info->name : "";
   braid_value_id value;
+  braid_desc declared = {.rank = -1};
   if (info->type && info->type->value_case != ONNX__TYPE_PROTO__VALUE__NOT_SET)
-    BRAID_TRY(check_tensor_type(info, "output"));
+    BRAID_TRY(declared_desc(info, "output", &declared));
   braid_status status = braid_onnx_scope_find(importer, scope, name, &value);
   if (status == BRAID_NOT_FOUND || (status == BRAID_OK && value < 0))
     return braid_fail(BRAID_INVALID_FILE, "nothing gives the output \"%.200s\"", name);
   BRAID_TRY(status);
   const braid_desc *desc = &graph->values[value].desc;
-  bool typed = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-  braid_dtype declared = typed ? braid_dtype_from_onnx(info->type->tensor_type->elem_type) : BRAID_NONE;
-  if (declared != BRAID_NONE && desc->dtype != BRAID_NONE && declared != desc->dtype)
+  if (declared.dtype != BRAID_NONE && desc->dtype != BRAID_NONE && declared.dtype != desc->dtype)
     return braid_fail(BRAID_INVALID_FILE, "output \"%.200s\" is declared %s, its node gives %s", name,
-                      braid_dtype_name(declared), braid_dtype_name(desc->dtype));
+                      braid_dtype_name(declared.dtype), braid_dtype_name(desc->dtype));
   if (graph->values[value].kind != BRAID_VALUE_RESULT || is_output(graph, value)) {
     braid_value_id copy = 0;
     BRAID_TRY(braid_graph_add_node(graph, "Identity", NULL, &value, 1, &copy, 1, NULL));
     if (graph->values[value].kind == BRAID_VALUE_CONSTANT) BRAID_TRY(braid_onnx_claim_name(importer, copy, name));
     value = copy;
   }
+  /* Until inference knows better; it is what a file written from this graph says again. */
+  if (graph->values[value].desc.dtype == BRAID_NONE) graph->values[value].desc = declared;
   return braid_graph_add_output(graph, value);
 }
 
