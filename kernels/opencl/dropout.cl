@@ -1,9 +1,9 @@
-/* Dropout with the bits of base/philox.h: Philox4x32-10, whose counter is (element / 4, step, 0) and key the seed. The
+/* Dropout with the bits of base/philox.h: Philox4x32-10, whose counter is (element / 4, step, stream) and key the seed. The
  * result may lie over the input. */
 #include "common.clh"
 
-uint philox(ulong seed, uint step, ulong element) {
-  uint4 c = (uint4)((uint)(element / 4), (uint)(element / 4 >> 32), step, 0);
+uint philox(ulong seed, uint step, uint stream, ulong element) {
+  uint4 c = (uint4)((uint)(element / 4), (uint)(element / 4 >> 32), step, stream);
   uint2 k = (uint2)((uint)seed, (uint)(seed >> 32));
   for (int round = 0; round < 10; round++) {
     const uint high0 = mul_hi(0xd2511f53u, c.x), low0 = 0xd2511f53u * c.x;
@@ -17,7 +17,7 @@ uint philox(ulong seed, uint step, ulong element) {
 
 /* MODE: training_mode is an input; RATIO: so is the ratio; NUMBERED: so is the step. MASK: the mask is wanted. */
 KERNEL dropout(global const float *x, IN(float) ratios, IN(uchar) mode, IN(long) steps, global float *y,
-               OUT(uchar) mask, index_t count, int seed_low, int seed_high) {
+               OUT(uchar) mask, index_t count, int seed_low, int seed_high, int stream) {
   const index_t i = get_global_id(0);
   if (i >= count) return;
   float ratio = 0;
@@ -34,7 +34,7 @@ KERNEL dropout(global const float *x, IN(float) ratios, IN(uchar) mode, IN(long)
 #endif
   const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
   const float scale = ratio < 1 ? 1 / (1 - ratio) : 0;
-  const bool kept = ratio == 0 || (float)(philox(seed, step, (ulong)i) >> 8) * 0x1p-24f >= ratio;
+  const bool kept = ratio == 0 || (float)(philox(seed, step, (uint)stream, (ulong)i) >> 8) * 0x1p-24f >= ratio;
   y[i] = kept ? x[i] * scale : 0;
 #ifdef MASK
   mask[i] = kept;

@@ -162,8 +162,12 @@ static braid_status add_input(braid_graph *graph, const char *name, braid_dtype 
   return braid_graph_add_input(graph, braid_graph_find_value(graph, name) < 0 ? name : NULL, &desc, out);
 }
 
-/* Every Dropout learns which step it is in. */
-static braid_status number_dropouts(braid_graph *graph, braid_value_id number) {
+/* Streams of random numbers below this are the loader's. */
+enum { kFirstDropoutStream = 1 << 16 };
+
+/* Every Dropout learns which step it is in, draws from a stream of its own, and takes the run's seed unless the model
+ * gives it one. */
+static braid_status number_dropouts(braid_graph *graph, braid_value_id number, uint64_t seed) {
   for (size_t i = 0; i < graph->node_count; i++) {
     braid_node *node = &graph->nodes[i];
     if (strcmp(node->op->name, "Dropout") != 0 || node->input_count != 3) continue;
@@ -174,7 +178,8 @@ static braid_status number_dropouts(braid_graph *graph, braid_value_id number) {
     node->inputs = inputs;
     node->input_count = 4;
     if (!braid_attr_has(&node->attrs, "seed"))
-      BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "seed", (int64_t)i)); /* each its own stream */
+      BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "seed", (int64_t)seed));
+    BRAID_TRY(braid_graph_set_int(graph, (braid_node_id)i, "stream", kFirstDropoutStream + (int64_t)i));
   }
   return BRAID_OK;
 }
@@ -190,7 +195,7 @@ static braid_status build(braid_graph *graph, const braid_dataset_info *info, co
   BRAID_TRY(add_input(graph, "labels", BRAID_I32, 1, options->batch, &labels));
   BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &step.rate));
   BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, 0, &step.number));
-  BRAID_TRY(number_dropouts(graph, step.number));
+  BRAID_TRY(number_dropouts(graph, step.number, options->seed));
   BRAID_TRY(add_loss(graph, options, scores, labels, &step.loss));
   BRAID_TRY(braid_graph_add_output(graph, step.loss));
   BRAID_TRY(braid_graph_add_output(graph, scores));

@@ -33,6 +33,7 @@ static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *n
   braid_cl_index(&p, count);
   braid_cl_int(&p, (int32_t)(uint32_t)seed);
   braid_cl_int(&p, (int32_t)(uint32_t)(seed >> 32));
+  braid_cl_int(&p, (int32_t)braid_attr_int(node->attrs, "stream", 0));
   braid_cl_range(&p, count);
   return braid_cl_planned(&p);
 }

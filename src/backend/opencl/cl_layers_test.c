@@ -258,6 +258,7 @@ static void test_dropout(void **state) {
     if (form & 4) inputs[3] = check_tensor(&c, BRAID_I64, 0, NULL, 77, 77);
     check_node_of(&c, "Dropout", inputs, 4, 2, form == 3 ? 1 : 3);
     CHECK_OK(braid_graph_set_int(c.graph, c.node, "seed", (int64_t)form << 34 | 0xf0000001));
+    CHECK_OK(braid_graph_set_int(c.graph, c.node, "stream", form << 16 | 3));
     check_end(&c, 1e-7);
   }
   check c;

@@ -1,7 +1,8 @@
 /* Dropout and its gradient.
  *
  * Inputs: data, ratio, training_mode and, of our own, the number of the step: which elements fall depends only on (the
- * attribute seed, the step, the element), so a training that goes on from a checkpoint drops the same ones.
+ * attribute seed, the step, the attribute stream, the element), so a training that goes on from a checkpoint drops the
+ * same ones. Training gives each node a stream of its own, and the run's seed where the model names none.
  * DropoutGrad(dy, mask) has the attribute `scale`, 1 / (1 - ratio). */
 #include "base/try.h"
 #include "graph/gradient.h"

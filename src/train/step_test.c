@@ -1,0 +1,120 @@
+/* The training graph's random numbers: which elements a Dropout drops depends on the run's seed (or the model's own),
+ * the step and the node, and on nothing else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/graph.h"
+#include "train/step.h"
+
+enum { kBatch = 50, kClasses = 10, kScores = kBatch * kClasses };
+
+static void ok(braid_status status) {
+  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+}
+
+static braid_value_id constant(braid_graph *graph, const char *name, int rank, const int64_t *dims, float value) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  ok(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  ok(braid_tensor_create(NULL, &desc, &tensor));
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) ((float *)braid_tensor_data(tensor))[i] = value;
+  ok(braid_graph_add_tensor(graph, name, BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+static braid_value_id node(braid_graph *graph, const char *op, const braid_value_id *inputs, size_t count,
+                           braid_node_id *id) {
+  braid_value_id out = 0;
+  ok(braid_graph_add_node(graph, op, NULL, inputs, count, &out, 1, id));
+  return out;
+}
+
+/* Every score is 1 where the first of two Dropouts kept it, and 2 more where the second did. `own` other than 0: the
+ * seed that the model gives both. */
+static braid_graph *two_dropouts(int64_t own) {
+  braid_graph *graph;
+  braid_value_id x;
+  braid_node_id first, second;
+  ok(braid_graph_create(NULL, "two", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 1, 1, 1}}, &x));
+  x = node(graph, "Flatten", &x, 1, NULL);
+  braid_value_id full[3] = {x, constant(graph, "w", 2, (int64_t[]){1, kClasses}, 0),
+                            constant(graph, "b", 1, (int64_t[]){kClasses}, 0.5f)};
+  x = node(graph, "Gemm", full, 3, NULL);
+  braid_value_id a = node(graph, "Dropout", &x, 1, &first), b = node(graph, "Dropout", &x, 1, &second);
+  if (own) ok(braid_graph_set_int(graph, first, "seed", own));
+  if (own) ok(braid_graph_set_int(graph, second, "seed", own));
+  b = node(graph, "Add", (braid_value_id[]){b, b}, 2, NULL);
+  ok(braid_graph_add_output(graph, node(graph, "Add", (braid_value_id[]){a, b}, 2, NULL)));
+  return graph;
+}
+
+static void scores_of(int64_t own, uint64_t seed, int64_t step, float *scores) {
+  braid_graph *model = two_dropouts(own), *graph;
+  braid_dataset_info info = {
+      .spec = "made", .samples = 100, .channels = 1, .height = 1, .width = 1, .classes = kClasses};
+  braid_train_options options;
+  braid_session *session;
+  braid_train_options_init(&options);
+  options.batch = kBatch;
+  options.seed = seed;
+  ok(braid_step_graph(model, &info, &options, &graph));
+  ok(braid_session_create(graph, &(braid_session_options){.training = true, .threads = 1}, &session));
+  static const float images[kBatch];
+  static const int32_t labels[kBatch];
+  float rate = 0.1f, loss;
+  ok(braid_session_run(session, (const void *[]){images, labels, &rate, &step}, (void *[]){&loss, scores}));
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(model);
+}
+
+/* How many elements differ in what both Dropouts did. */
+static int differing(const float *a, const float *b) {
+  int count = 0;
+  for (int i = 0; i < kScores; i++) count += a[i] != b[i];
+  return count;
+}
+
+static void test_masks(void **state) {
+  (void)state;
+  static float scores[kScores], other[kScores];
+  scores_of(0, 1, 1, scores);
+  int alone = 0;
+  for (int i = 0; i < kScores; i++) {
+    assert_true(scores[i] == 0 || scores[i] == 1 || scores[i] == 2 || scores[i] == 3);
+    alone += scores[i] == 1 || scores[i] == 2;
+  }
+  assert_in_range(alone, kScores / 3, 2 * kScores / 3); /* the two drop apart from each other */
+  scores_of(0, 1, 1, other);
+  assert_int_equal(differing(scores, other), 0);
+  scores_of(0, 2, 1, other); /* another run */
+  assert_in_range(differing(scores, other), kScores / 2, kScores);
+  scores_of(0, (uint64_t)1 << 40 | 1, 1, other); /* in the seed's upper half */
+  assert_in_range(differing(scores, other), kScores / 2, kScores);
+  scores_of(0, 1, 2, other); /* another step */
+  assert_in_range(differing(scores, other), kScores / 2, kScores);
+}
+
+static void test_own_seed(void **state) {
+  (void)state;
+  static float scores[kScores], other[kScores];
+  scores_of(77, 1, 1, scores);
+  scores_of(77, 2, 1, other);
+  assert_int_equal(differing(scores, other), 0);
+  scores_of(78, 1, 1, other);
+  assert_in_range(differing(scores, other), kScores / 2, kScores);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks), cmocka_unit_test(test_own_seed)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
