@@ -1,18 +1,22 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "training.h"
 
 static const char doc[] =
     "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, tests it after every epoch, and leaves in "
-    "DIR "
-    "the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html)."
+    "DIR the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html)."
     "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
     "(builtin:glyphs needs no files). Keys: mean std scale order size channels augment pad limit seed.\n"
-    "\nCtrl-C writes a checkpoint and stops; --resume goes on from it to the same bits as if nothing had happened.\n"
+    "\nCtrl-C writes a checkpoint and stops; --resume goes on from it to the same bits as if nothing had happened. It "
+    "takes the options that the run began with; only --epochs, --lr, the place of the data set, where and how it runs "
+    "(--device, --place, --threads, --trace), the test set and --checkpoint-steps may be others.\n"
     "\nExamples:\n"
     "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
@@ -27,6 +31,7 @@ typedef struct options {
   const char *data, *test;
   braid_train_options train;
   bool no_test;
+  char *made_out; /* the folder we chose, which is removed if training does not begin */
 } options;
 
 enum {
@@ -60,7 +65,8 @@ static const struct argp_option table[] = {
     {"test", KEY_TEST, "SPEC", 0, "The data set to test on (default: the test part of --data)", 1},
     {"no-test", KEY_NO_TEST, NULL, 0, "Do not test after each epoch", 1},
     {"out", KEY_OUT, "DIR", 0,
-     "Where the model, checkpoints, event files and report go; checkpoints of an earlier run are moved to DIR/earlier",
+     "Where the model, checkpoints, event files and report go (default: a new folder named after the model and the "
+     "day); what an earlier run left there is moved to DIR/earlier, DIR/earlier-2 ...",
      1},
     {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint in DIR", 1},
     {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "A checkpoint every N steps too, not only after each epoch", 1},
@@ -248,25 +254,46 @@ static char *path_in(const char *directory, const char *name) {
   return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
 }
 
-static braid_status save_model(const options *o, braid_trainer *trainer) {
-  if (!o->train.out_directory) return BRAID_OK;
-  char *path = path_in(o->train.out_directory, "model.onnx");
-  if (!path) return cli_no_memory();
-  braid_graph *trained;
-  braid_status status = braid_trainer_model(trainer, &trained);
-  if (status == BRAID_OK) {
-    status = braid_model_save_onnx(trained, path);
-    braid_graph_destroy(trained);
-  }
-  char *report = path_in(o->train.out_directory, "report.html");
-  if (status == BRAID_OK) {
-    FILE *file = o->common.json ? stderr : stdout;
-    fprintf(file, "trained model: %s\n", path);
-    if (report && access(report, R_OK) == 0) fprintf(file, "report: %s\n", report);
-  }
-  free(path);
+static void tell_results(const options *o) {
+  FILE *file = o->common.json ? stderr : stdout;
+  char *model = path_in(o->train.out_directory, "model.onnx"), *report = path_in(o->train.out_directory, "report.html");
+  if (model && access(model, R_OK) == 0) fprintf(file, "trained model: %s\n", model);
+  if (report && access(report, R_OK) == 0) fprintf(file, "report: %s\n", report);
+  free(model);
   free(report);
-  return status;
+}
+
+/* --- where it goes --------------------------------------------------------------------------------------------------
+ * Without --out what is trained is kept too, in a folder that was not there before: MODEL-DATE, MODEL-DATE-2 ... */
+enum { MOST_RUNS = 100000 };
+
+static braid_status choose_out(options *o) {
+  const char *slash = strrchr(o->source.path, '/'), *name = slash ? slash + 1 : o->source.path;
+  const char *dot = strrchr(name, '.');
+  int length = (int)(dot && dot != name ? (size_t)(dot - name) : strlen(name));
+  char day[16];
+  time_t now = time(NULL);
+  struct tm local;
+  if (!localtime_r(&now, &local) || !strftime(day, sizeof day, "%Y-%m-%d", &local)) strcpy(day, "run");
+  for (int i = 1; i <= MOST_RUNS; i++) {
+    char number[16] = "", *path;
+    if (i > 1) snprintf(number, sizeof number, "-%d", i);
+    if (asprintf(&path, "%.*s-%s%s", length, name, day, number) < 0) return cli_no_memory();
+    if (mkdir(path, 0777) == 0) {
+      o->train.out_directory = o->made_out = path;
+      return BRAID_OK;
+    }
+    int error = errno;
+    if (error != EEXIST) {
+      braid_status status =
+          braid_fail(BRAID_IO, "%s: cannot make the folder: %s; give one with --out", path, strerror(error));
+      free(path);
+      return status;
+    }
+    free(path);
+  }
+  return braid_fail(BRAID_IO, "%.*s-%s: there are %d folders of that name; give one with --out", length, name, day,
+                    MOST_RUNS);
 }
 
 static braid_status run_trainer(const options *o, braid_trainer *trainer) {
@@ -279,40 +306,47 @@ static braid_status run_trainer(const options *o, braid_trainer *trainer) {
     cli_json_string(&json, "data", o->data);
     cli_json_array(&json, "epochs");
   }
+  if (o->made_out)
+    fprintf(o->common.json ? stderr : stdout, "keeping what is trained in %s (--out gives another folder)\n",
+            o->made_out);
   cli_progress_begin(&w.progress, "training");
   braid_status status = braid_trainer_run(trainer, on_step, &w);
   cli_progress_end(&w.progress);
   if (status == BRAID_CANCELLED) {
-    status = braid_fail(BRAID_CANCELLED, "interrupted in epoch %" PRId64 " after step %" PRId64 "%s%s%s", w.last.epoch,
-                        w.last.step, o->train.out_directory ? "; a checkpoint is in " : "",
-                        o->train.out_directory ? o->train.out_directory : "",
-                        o->train.out_directory ? ", --resume goes on from it" : "");
+    status = braid_fail(BRAID_CANCELLED,
+                        "interrupted in epoch %" PRId64 " after step %" PRId64
+                        "; a checkpoint is in %s, --resume --out %s goes on from it",
+                        w.last.epoch, w.last.step, o->train.out_directory, o->train.out_directory);
   }
-  if (status == BRAID_OK) status = save_model(o, trainer);
+  if (status != BRAID_CANCELLED) tell_results(o);
   if (!w.json) return status;
   if (status != BRAID_OK) {
     cli_json_discard(&json);
     return status;
   }
   cli_json_close(&json, ']');
-  if (o->train.out_directory) cli_json_string(&json, "out", o->train.out_directory);
+  cli_json_string(&json, "out", o->train.out_directory);
   cli_json_end(&json);
   return status;
 }
 
-static braid_status train(const options *o, const braid_graph *model) {
+/* *began: training itself did; what fails from then on is no fault of what was given. */
+static braid_status train(options *o, const braid_graph *model, bool *began) {
   braid_dataset *data = NULL, *test = NULL;
   braid_trainer *trainer = NULL;
   braid_status status = braid_dataset_open(NULL, o->data, "train", &data);
   if (status == BRAID_OK && !o->no_test) {
     status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", &test);
   }
+  if (status == BRAID_OK && !o->train.out_directory) status = choose_out(o);
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
   if (status == BRAID_OK) status = training_summarize(model);
+  *began = status == BRAID_OK;
   if (status == BRAID_OK) status = run_trainer(o, trainer);
   if (trainer) braid_trainer_destroy(trainer);
   if (test) braid_dataset_close(test);
   if (data) braid_dataset_close(data);
+  if (o->made_out && !*began) rmdir(o->made_out); /* unless something is in it */
   return status;
 }
 
@@ -334,10 +368,14 @@ int cli_train(int argc, char **argv) {
   braid_status status = cli_open_registry(&o.place);
   o.train.registry = o.place.registry;
   if (status == BRAID_OK) status = cli_load(&o.source, &model);
+  bool began = false;
   if (status == BRAID_OK) {
-    status = train(&o, model);
+    status = train(&o, model, &began);
     braid_graph_destroy(model);
   }
   cli_close_registry(&o.place);
-  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "train", status);
+  free(o.made_out);
+  if (status == BRAID_OK) return CLI_OK;
+  int code = cli_fail(&o.common, "train", status);
+  return began && code == CLI_USAGE ? CLI_FAILED : code;
 }

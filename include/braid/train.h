@@ -25,7 +25,7 @@ typedef struct braid_train_options {
   int64_t warmup_steps;
   int64_t step_epochs; /* BRAID_STEP: multiply by step_gamma every so many epochs */
   double step_gamma;
-  const char *out_directory; /* checkpoints, event files, report; NULL: none */
+  const char *out_directory; /* checkpoints, model.onnx, event files, report; locked by the trainer. NULL: none */
   bool resume;               /* go on from the newest usable checkpoint in out_directory, if there is one */
   int64_t checkpoint_steps;  /* 0: at the end of every epoch only */
   const char *trace;         /* Chrome/Perfetto trace; NULL: none */
@@ -46,13 +46,17 @@ typedef struct braid_train_progress {
 typedef bool braid_train_callback(void *context, const braid_train_progress *progress);
 
 typedef struct braid_trainer braid_trainer;
-/* `model` is a resolved-or-not forward graph with one image input and one output of scores (batch, classes); a trailing
+/* Opens the output directory, or says why not: another run is using it, it is no folder, it takes no checkpoint. When
+ * resuming, INVALID_ARGUMENT names what is not as it was (docs/training.md).
+ * `model` is a resolved-or-not forward graph with one image input and one output of scores (batch, classes); a trailing
  * Softmax is recognized and left out of the loss. Its batch dimension is set to options->batch. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train,
                                                              braid_dataset *test, const braid_train_options *options,
                                                              braid_trainer **out);
 BRAID_API void braid_trainer_destroy(braid_trainer *trainer);
-/* Runs to the last epoch. NOT_FINITE names the step and the first layer whose values are not finite. */
+/* Runs to the last epoch. NOT_FINITE names the step and the first layer whose values are not finite. A test, a report
+ * or a checkpoint that fails does not end it: it is said in the log, and the first such failure is returned at the end.
+ */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback,
                                                           void *context);
 /* The trained model as a forward graph with the current parameters. */

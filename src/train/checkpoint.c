@@ -18,7 +18,7 @@
 
 static const char kMagic[8] = {'B', 'R', 'A', 'I', 'D', 'C', 'K', 'P'};
 enum {
-  kVersion = 1,
+  kVersion = 2,
   kMaxSections = 1 << 20,
   kMaxName = 4096,
   kHeaderBytes = 16,
@@ -26,7 +26,7 @@ enum {
   kCrcStep = 1 << 30, /* zlib counts in unsigned int */
 };
 
-/* Element types as version 1 of the file numbers them; the enum may change, the file may not. */
+/* Element types as the file numbers them; the enum may change, the file may not. */
 static const braid_dtype kTypes[] = {BRAID_NONE, BRAID_F32, BRAID_F64, BRAID_F16, BRAID_BF16, BRAID_I8,  BRAID_I16,
                                      BRAID_I32,  BRAID_I64, BRAID_U8,  BRAID_U16, BRAID_U32,  BRAID_U64, BRAID_BOOL};
 enum { kTypeCount = sizeof kTypes / sizeof *kTypes };
@@ -200,8 +200,10 @@ static braid_status parse(braid_checkpoint_file *file, cursor *c) {
   BRAID_TRY(take(c, &version, sizeof version, "the header"));
   BRAID_TRY(take(c, &count, sizeof count, "the header"));
   if (version != kVersion)
-    return braid_fail(BRAID_INVALID_FILE, "%s: version %" PRIu32 "; this program reads version %d", c->path, version,
-                      kVersion);
+    return braid_fail(BRAID_INVALID_FILE,
+                      "%s: a checkpoint of version %" PRIu32 ", this Braid reads version %d: go on with the Braid that "
+                      "wrote it, or start over",
+                      c->path, version, kVersion);
   if (count > kMaxSections)
     return braid_fail(BRAID_INVALID_FILE, "%s: %" PRIu32 " sections; at most %d are allowed", c->path, count,
                       kMaxSections);
@@ -326,49 +328,6 @@ braid_status braid_checkpoint_newest(const braid_allocator *allocator, const cha
   return status;
 }
 
-static bool begins_with(const char *name, const char *start) {
-  return strncmp(name, start, strlen(start)) == 0;
-}
-
-/* Moves one file of an earlier run into `folder`. */
-static braid_status move_aside(const char *directory, const char *folder, const char *name) {
-  char from[4400], to[4400];
-  snprintf(from, sizeof from, "%s/%s", directory, name);
-  snprintf(to, sizeof to, "%s/%s", folder, name);
-  BRAID_TRY(braid_make_directories(folder));
-  if (rename(from, to) == 0) return BRAID_OK;
-  return braid_fail(BRAID_IO, "%s: cannot move to %s: %s", from, to, strerror(errno));
-}
-
-braid_status braid_checkpoint_set_aside(const braid_allocator *allocator, const char *directory) {
-  listing found;
-  char aside[4096];
-  BRAID_TRY(list(allocator, directory, &found));
-  braid_free(allocator, found.steps);
-  if ((size_t)snprintf(aside, sizeof aside, "%s/earlier", directory) >= sizeof aside)
-    return braid_fail(BRAID_OUT_OF_RANGE, "the folder name %.80s... is too long", directory);
-  if (found.count > 0)
-    braid_log_write(BRAID_LOG_WARNING, "%s holds checkpoints of an earlier run: they are moved to %s", directory,
-                    aside);
-  DIR *folder = opendir(directory);
-  braid_status status = BRAID_OK;
-  for (struct dirent *entry; folder && status == BRAID_OK && (entry = readdir(folder));)
-    if (begins_with(entry->d_name, "checkpoint-") || begins_with(entry->d_name, "events.out.tfevents."))
-      status = move_aside(directory, aside, entry->d_name);
-  if (folder) closedir(folder);
-  return status;
-}
-
-static void remove_unfinished(const char *directory) {
-  DIR *folder = opendir(directory);
-  if (!folder) return;
-  for (struct dirent *entry; (entry = readdir(folder));) {
-    if (begins_with(entry->d_name, "checkpoint-") && strstr(entry->d_name, ".braid.tmp-"))
-      unlinkat(dirfd(folder), entry->d_name, 0);
-  }
-  closedir(folder);
-}
-
 void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep) {
   listing found;
   if (list(allocator, directory, &found) == BRAID_OK)
@@ -378,5 +337,4 @@ void braid_checkpoint_prune(const braid_allocator *allocator, const char *direct
       if (unlink(path) != 0) braid_log_write(BRAID_LOG_WARNING, "%s: cannot remove: %s", path, strerror(errno));
     }
   braid_free(allocator, found.steps);
-  remove_unfinished(directory);
 }

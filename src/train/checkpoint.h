@@ -1,7 +1,7 @@
 /* Checkpoints: everything a training run needs to go on to the same bits.
  *
  * A file, little endian: 8 bytes "BRAIDCKP", uint32 version, uint32 number of sections; then per section: a name
- * (uint16 length, bytes), an element type (uint8, braid_dtype by name order of version 1), a rank (uint8), int64
+ * (uint16 length, bytes), an element type (uint8, numbered in checkpoint.c), a rank (uint8), int64
  * dimensions, the elements, uint32 CRC-32 of all of that; then a CRC-32 of the whole file before it. Files are written
  * whole or not at all, so a run killed at any moment leaves the one before. */
 #ifndef BRAID_TRAIN_CHECKPOINT_H
@@ -39,10 +39,7 @@ const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char 
  * with a warning in the log. *out is NULL if there is none; INVALID_FILE if all there are are damaged. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const char *directory,
                                                       braid_checkpoint_file **out);
-/* Moves checkpoints and event files of an earlier run to DIRECTORY/earlier, with a warning in the log, so that they
- * cannot be taken for those of a run that starts over. */
-BRAID_MUST_CHECK braid_status braid_checkpoint_set_aside(const braid_allocator *allocator, const char *directory);
-/* Removes all but the `keep` newest, and unfinished files that a killed run left. */
+/* Removes all but the `keep` newest. */
 void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep);
 
 #endif

@@ -136,6 +136,10 @@ const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset) {
   return dataset->allocator;
 }
 
+const braid_spec *braid_dataset_spec(const braid_dataset *dataset) {
+  return &dataset->spec;
+}
+
 /* Scratch is the sample as stored, then with its channels converted, then what resizing takes; augmentation uses the
  * same place for the picture before cropping. */
 static size_t stored_floats(const braid_dataset *dataset) {

@@ -64,5 +64,6 @@ BRAID_MUST_CHECK braid_status braid_dataset_read(const braid_dataset *dataset, i
                                                  const braid_augment *augment, float *scratch, float *pixels,
                                                  int32_t *label);
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset);
+const braid_spec *braid_dataset_spec(const braid_dataset *dataset);
 
 #endif

@@ -8,51 +8,14 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "train/checkpoint.h"
+#include "train/settings.h"
 #include "train/trainer.h"
 
 /* The counters of a run, one section of float64: exact up to 2^53. */
-enum {
-  kEpoch,
-  kEpochStep,
-  kLossSum,
-  kCorrect,
-  kSeen,
-  kSeconds,
-  kStepsPerEpoch,
-  kBatch,
-  kSeedLow,
-  kSeedHigh,
-  kCounters
-};
+enum { kEpoch, kEpochStep, kLossSum, kCorrect, kSeen, kSeconds, kCounters };
 static const char kCountersName[] = "trainer/counters", kRecordName[] = "trainer/record",
-                  kOptionsName[] = "trainer/options";
+                  kSettingsName[] = "trainer/settings";
 enum { kOwnSections = 3 }; /* those, beside one for each value */
-
-/* What a run may be resumed with another value of, though not to the same bits: X(field, name). */
-#define OTHER_OPTIONS(X)                                                                                               \
-  X(epochs, "number of epochs")                                                                                        \
-  X(label_smoothing, "label smoothing")                                                                                \
-  X(learning_rate, "learning rate")                                                                                    \
-  X(momentum, "momentum")                                                                                              \
-  X(weight_decay, "weight decay")                                                                                      \
-  X(beta1, "beta1")                                                                                                    \
-  X(beta2, "beta2")                                                                                                    \
-  X(epsilon, "epsilon")                                                                                                \
-  X(nesterov, "choice of Nesterov's momentum")                                                                         \
-  X(schedule, "schedule")                                                                                              \
-  X(warmup_steps, "number of warm-up steps")                                                                           \
-  X(step_epochs, "number of epochs between drops")                                                                     \
-  X(step_gamma, "factor of a drop")
-#define NAME(field, name) name,
-static const char *const kOptionNames[] = {OTHER_OPTIONS(NAME)};
-#undef NAME
-enum { kOptions = sizeof kOptionNames / sizeof *kOptionNames };
-
-static void read_options(const braid_trainer *trainer, double options[kOptions]) {
-#define VALUE(field, name) *options++ = (double)trainer->options.field;
-  OTHER_OPTIONS(VALUE)
-#undef VALUE
-}
 
 static bool is_kept(const braid_value *value) {
   return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
@@ -65,10 +28,6 @@ static void read_counters(const braid_trainer *trainer, double counters[kCounter
   counters[kCorrect] = (double)trainer->correct;
   counters[kSeen] = (double)trainer->seen;
   counters[kSeconds] = trainer->epoch_seconds;
-  counters[kStepsPerEpoch] = (double)trainer->steps;
-  counters[kBatch] = (double)trainer->options.batch;
-  counters[kSeedLow] = (double)(uint32_t)trainer->options.seed;
-  counters[kSeedHigh] = (double)(trainer->options.seed >> 32);
 }
 
 /* --- writing -------------------------------------------------------------------------------------------------------
@@ -94,10 +53,8 @@ static braid_status put_all(braid_trainer *trainer, braid_checkpoint *checkpoint
   braid_desc desc;
   BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kCounters}));
   BRAID_TRY(braid_checkpoint_put(checkpoint, kCountersName, &desc, counters));
-  double options[kOptions];
-  read_options(trainer, options);
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kOptions}));
-  BRAID_TRY(braid_checkpoint_put(checkpoint, kOptionsName, &desc, options));
+  BRAID_TRY(braid_desc_init(&desc, BRAID_U8, 1, (int64_t[]){(int64_t)strlen(trainer->settings)}));
+  BRAID_TRY(braid_checkpoint_put(checkpoint, kSettingsName, &desc, trainer->settings));
   BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 2, (int64_t[]){(int64_t)trainer->record.count, BRAID_RECORD_COLUMNS}));
   BRAID_TRY(braid_checkpoint_put(checkpoint, kRecordName, &desc, trainer->record.rows));
   return put_values(trainer, checkpoint);
@@ -125,25 +82,17 @@ braid_status braid_trainer_save(braid_trainer *trainer) {
  */
 static braid_status other_run(const char *what) {
   return braid_fail(BRAID_INVALID_ARGUMENT,
-                    "the checkpoint is of another run: its %s differs; resume with the same model, data, batch and "
-                    "seed, or give another output directory",
+                    "the checkpoint is of another run: its %s differs; resume with what it was, or give another output "
+                    "directory",
                     what);
 }
 
 static braid_status get_counters(braid_trainer *trainer, const braid_checkpoint_file *file) {
-  double counters[kCounters], ours[kCounters];
+  double counters[kCounters];
   braid_desc desc;
   const void *data = braid_checkpoint_find(file, kCountersName, &desc);
   if (!data || desc.dtype != BRAID_F64 || braid_desc_count(&desc) != kCounters) return other_run("kind");
   memcpy(counters, data, sizeof counters);
-  read_counters(trainer, ours);
-  static const struct {
-    int index;
-    const char *name;
-  } kSame[] = {
-      {kStepsPerEpoch, "number of steps an epoch"}, {kBatch, "batch"}, {kSeedLow, "seed"}, {kSeedHigh, "seed"}};
-  for (size_t i = 0; i < sizeof kSame / sizeof *kSame; i++)
-    if (counters[kSame[i].index] != ours[kSame[i].index]) return other_run(kSame[i].name);
   if (!(counters[kEpoch] >= 0 && counters[kEpoch] < 0x1p31) ||
       !(counters[kEpochStep] >= 0 && counters[kEpochStep] <= (double)trainer->steps))
     return other_run("position");
@@ -156,18 +105,16 @@ static braid_status get_counters(braid_trainer *trainer, const braid_checkpoint_
   return BRAID_OK;
 }
 
-/* Options may differ, and then the run is another one from here on: that is said. */
-static braid_status compare_options(const braid_trainer *trainer, const braid_checkpoint_file *file) {
-  double before[kOptions], now[kOptions];
+static braid_status compare_settings(const braid_trainer *trainer, const braid_checkpoint_file *file) {
   braid_desc desc;
-  const void *data = braid_checkpoint_find(file, kOptionsName, &desc);
-  if (!data || desc.dtype != BRAID_F64 || braid_desc_count(&desc) != kOptions) return other_run("kind");
-  memcpy(before, data, sizeof before);
-  read_options(trainer, now);
-  for (int i = 0; i < kOptions; i++)
-    if (before[i] != now[i])
-      braid_log_write(BRAID_LOG_WARNING, "resuming with another %s: %g, it was %g", kOptionNames[i], now[i], before[i]);
-  return BRAID_OK;
+  const void *data = braid_checkpoint_find(file, kSettingsName, &desc);
+  if (!data || desc.dtype != BRAID_U8 || desc.rank != 1) return other_run("kind");
+  char *before = braid_zalloc(trainer->allocator, (size_t)desc.dims[0] + 1);
+  if (!before) return BRAID_NO_MEMORY;
+  memcpy(before, data, (size_t)desc.dims[0]);
+  braid_status status = braid_settings_compare(before, trainer->settings);
+  braid_free(trainer->allocator, before);
+  return status;
 }
 
 static braid_status get_record(braid_trainer *trainer, const braid_checkpoint_file *file) {
@@ -197,25 +144,27 @@ static braid_status get_value(braid_trainer *trainer, const braid_checkpoint_fil
 }
 
 static braid_status get_all(braid_trainer *trainer, const braid_checkpoint_file *file) {
+  BRAID_TRY(compare_settings(trainer, file));
   size_t kept = 0;
   for (size_t i = 0; i < trainer->step->value_count; i++) kept += is_kept(&trainer->step->values[i]);
   if (braid_checkpoint_count(file) != kept + kOwnSections) return other_run("set of parameters");
   BRAID_TRY(get_counters(trainer, file));
-  BRAID_TRY(compare_options(trainer, file));
   BRAID_TRY(get_record(trainer, file));
   for (size_t i = 0; i < trainer->step->value_count; i++)
     if (is_kept(&trainer->step->values[i])) BRAID_TRY(get_value(trainer, file, &trainer->step->values[i]));
   return BRAID_OK;
 }
 
-braid_status braid_trainer_load(braid_trainer *trainer) {
+braid_status braid_trainer_load(braid_trainer *trainer, bool *found) {
   braid_checkpoint_file *file;
+  *found = false;
   BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->options.out_directory, &file));
   if (!file) {
     braid_log_write(BRAID_LOG_WARNING, "%s holds no checkpoint: training starts from the beginning",
                     trainer->options.out_directory);
     return BRAID_OK;
   }
+  *found = true;
   braid_status status = get_all(trainer, file);
   if (status == BRAID_OK)
     braid_log_write(BRAID_LOG_INFO, "going on after epoch %lld, step %lld of %lld", (long long)trainer->epoch + 1,

@@ -5,15 +5,16 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
 #include "braid/model.h"
-#include "train/checkpoint.h"
+#include "model/model.h"
 #include "train/diagnose.h"
 #include "train/report.h"
 #include "train/schedule.h"
+#include "train/settings.h"
 
 void braid_train_options_init(braid_train_options *options) {
   *options = (braid_train_options){.batch = 128,
@@ -89,6 +90,49 @@ braid_session_options braid_trainer_place(const braid_trainer *trainer) {
                                  .registry = o->registry};
 }
 
+/* What cannot be written is said before the first step. */
+static braid_status check_savable(braid_trainer *trainer) {
+  braid_status status = braid_onnx_check_save(trainer->model);
+  trainer->savable = status == BRAID_OK;
+  if (trainer->savable || status == BRAID_NO_MEMORY) return status;
+  braid_log_write(BRAID_LOG_WARNING,
+                  "the trained model can't be written as ONNX: %s; what is trained stays in the checkpoints in %s",
+                  braid_error_detail(), trainer->options.out_directory);
+  return BRAID_OK;
+}
+
+static braid_status describe(braid_trainer *trainer) {
+  braid_text text;
+  braid_text_init(&text, trainer->allocator);
+  braid_status status = braid_settings_write(trainer, &text);
+  if (status == BRAID_OK) {
+    trainer->settings = braid_strdup(trainer->allocator, text.data);
+    if (!trainer->settings) status = BRAID_NO_MEMORY;
+  }
+  braid_text_deinit(&text);
+  return status;
+}
+
+/* Before the session is made, which takes longer. */
+static braid_status open_output(braid_trainer *trainer) {
+  if (!trainer->options.out_directory) return BRAID_OK;
+  BRAID_TRY(check_savable(trainer));
+  BRAID_TRY(describe(trainer));
+  return braid_output_open(trainer->allocator, trainer->options.out_directory, &trainer->output);
+}
+
+/* From the newest checkpoint, or from the start: then a checkpoint of the start shows that the folder takes one. */
+static braid_status begin_output(braid_trainer *trainer) {
+  bool resumed = false;
+  if (!trainer->output) return start_loader(trainer);
+  if (trainer->options.resume) BRAID_TRY(braid_trainer_load(trainer, &resumed));
+  if (!resumed) BRAID_TRY(braid_output_set_aside(trainer->output));
+  BRAID_TRY(start_loader(trainer));
+  if (!resumed) BRAID_TRY(braid_trainer_save(trainer));
+  return braid_events_open(trainer->allocator, trainer->options.out_directory,
+                           trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events);
+}
+
 static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   const braid_train_options *o = &trainer->options;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
@@ -101,19 +145,13 @@ static braid_status build(braid_trainer *trainer, const braid_graph *model) {
   BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));
   trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(o->batch * info.classes), sizeof(float));
   if (!trainer->scores) return BRAID_NO_MEMORY;
+  BRAID_TRY(open_output(trainer));
   braid_session_options session = braid_trainer_place(trainer);
   session.training = true;
   session.loose_place = false;
   session.trace = o->trace;
   BRAID_TRY(braid_session_create(trainer->step, &session, &trainer->session));
-  if (o->out_directory) BRAID_TRY(braid_make_directories(o->out_directory));
-  if (o->resume) BRAID_TRY(braid_trainer_load(trainer));
-  bool from_the_start = trainer->epoch == 0 && trainer->epoch_step == 0;
-  if (o->out_directory && from_the_start) BRAID_TRY(braid_checkpoint_set_aside(trainer->allocator, o->out_directory));
-  if (o->out_directory)
-    BRAID_TRY(braid_events_open(trainer->allocator, o->out_directory,
-                                trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events));
-  return start_loader(trainer);
+  return begin_output(trainer);
 }
 
 enum { kTexts = 4 };
@@ -164,6 +202,8 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   braid_session_destroy(trainer->session);
   braid_graph_destroy(trainer->step);
   braid_graph_destroy(trainer->model);
+  braid_output_close(trainer->output);
+  braid_free(allocator, trainer->settings);
   braid_free(allocator, trainer->scores);
   braid_free(allocator, trainer->record.rows);
   const char **texts[kTexts];
@@ -185,9 +225,21 @@ static int64_t count_correct(const float *scores, const int32_t *labels, int64_t
   return correct;
 }
 
+/* Data that cannot be read end the run; what was trained before is kept. */
+static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
+  braid_status status = braid_loader_next(trainer->loader, batch);
+  if (status == BRAID_OK || !trainer->output) return status;
+  char detail[1024];
+  snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  bool kept = braid_trainer_save(trainer) == BRAID_OK;
+  if (!kept) return braid_fail(status, "%.800s; and no checkpoint could be written", detail);
+  return braid_fail(status, "%.800s; a checkpoint of what was trained before is in %s", detail,
+                    trainer->options.out_directory);
+}
+
 static braid_status run_step(braid_trainer *trainer, double rate) {
   braid_batch batch;
-  BRAID_TRY(braid_loader_next(trainer->loader, &batch));
+  BRAID_TRY(next_batch(trainer, &batch));
   float rate32 = (float)rate, loss;
   int64_t number = trainer->epoch * trainer->steps + trainer->epoch_step + 1;
   const void *inputs[BRAID_STEP_INPUTS] = {batch.images, batch.labels, &rate32, &number};
@@ -228,13 +280,13 @@ static braid_status evaluate(braid_trainer *trainer, watcher *w, braid_test_resu
   return status;
 }
 
-static braid_status log_epoch(braid_trainer *trainer, const double *row) {
-  if (!trainer->events) return BRAID_OK;
+static braid_status log_epoch(braid_trainer *trainer) {
   static const char *const kTags[BRAID_RECORD_COLUMNS] = {"loss/train",    "accuracy/train", "loss/test",
                                                           "accuracy/test", "learning_rate",  "seconds_per_epoch"};
-  int64_t step = (trainer->epoch + 1) * trainer->steps;
+  const double *row = trainer->record.rows[trainer->record.count - 1];
   for (int i = 0; i < BRAID_RECORD_COLUMNS; i++)
-    if (isfinite(row[i])) BRAID_TRY(braid_events_scalar(trainer->events, step, kTags[i], row[i]));
+    if (isfinite(row[i]))
+      BRAID_TRY(braid_events_scalar(trainer->events, trainer->epoch * trainer->steps, kTags[i], row[i]));
   return braid_events_flush(trainer->events);
 }
 
@@ -254,7 +306,7 @@ static braid_status write_report(braid_trainer *trainer, const braid_test_result
                          .options = &trainer->options,
                          .record = &trainer->record,
                          .test = trainer->test,
-                         .result = trainer->test ? result : NULL,
+                         .result = result,
                          .parameters = parameter_count(trainer)};
   return braid_report_write(trainer->allocator, path, &report);
 }
@@ -269,38 +321,66 @@ static braid_status save_model(braid_trainer *trainer) {
   return status;
 }
 
-static braid_status finish_epoch(braid_trainer *trainer, double rate, watcher *w) {
+/* What fails beside training itself does not end it: nothing trained is lost, and the run fails when it is done. */
+static void note_trouble(braid_trainer *trainer, braid_status status, const char *what) {
+  if (status == BRAID_OK) return;
+  const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
+  long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
+  braid_log_write(BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
+  if (trainer->trouble != BRAID_OK) return;
+  trainer->trouble = status;
+  snprintf(trainer->trouble_detail, sizeof trainer->trouble_detail, "epoch %lld: %s: %s", epoch, what, detail);
+}
+
+static void keep(braid_trainer *trainer) {
+  if (trainer->output) note_trouble(trainer, braid_trainer_save(trainer), "the checkpoint was not written");
+}
+
+static braid_status add_row(braid_trainer *trainer, const braid_train_progress *progress) {
+  braid_record *record = &trainer->record;
+  void *rows = braid_grow(trainer->allocator, record->rows, record->count, &record->capacity, sizeof *record->rows);
+  if (!rows) return BRAID_NO_MEMORY;
+  record->rows = rows;
+  double *row = record->rows[record->count++];
+  row[BRAID_RECORD_LOSS] = progress->loss;
+  row[BRAID_RECORD_ACCURACY] = progress->accuracy;
+  row[BRAID_RECORD_TEST_LOSS] = progress->test_loss;
+  row[BRAID_RECORD_TEST_ACCURACY] = progress->test_accuracy;
+  row[BRAID_RECORD_RATE] = progress->learning_rate;
+  row[BRAID_RECORD_SECONDS] = trainer->epoch_seconds;
+  return BRAID_OK;
+}
+
+static void show_epoch(braid_trainer *trainer, const braid_test_result *result) {
+  if (!trainer->output) return;
+  note_trouble(trainer, log_epoch(trainer), "its numbers were not written");
+  note_trouble(trainer, write_report(trainer, result), "the report was not written");
+}
+
+/* Everything trained is on disk before anything is tested or reported. */
+static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_test_result result = {.loss = NAN, .accuracy = NAN};
   braid_train_progress *progress = &w->progress;
-  if (trainer->test) BRAID_TRY(evaluate(trainer, w, &result));
+  if (trainer->test) keep(trainer);
+  if (trainer->output && trainer->savable) note_trouble(trainer, save_model(trainer), "the model was not written");
+  braid_status tested = trainer->test ? evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
+  if (tested == BRAID_CANCELLED) return tested;
   progress->tested = progress->to_test = 0;
   progress->epoch_done = true;
-  progress->test_loss = result.loss;
-  progress->test_accuracy = result.accuracy;
-  void *rows = braid_grow(trainer->allocator, trainer->record.rows, trainer->record.count, &trainer->record.capacity,
-                          sizeof *trainer->record.rows);
-  braid_status status = rows ? BRAID_OK : BRAID_NO_MEMORY;
+  progress->test_loss = tested == BRAID_OK ? result.loss : NAN;
+  progress->test_accuracy = tested == BRAID_OK ? result.accuracy : NAN;
+  braid_status status = add_row(trainer, progress);
+  if (trainer->test) note_trouble(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
-    trainer->record.rows = rows;
-    double *row = trainer->record.rows[trainer->record.count++];
-    row[BRAID_RECORD_LOSS] = progress->loss;
-    row[BRAID_RECORD_ACCURACY] = progress->accuracy;
-    row[BRAID_RECORD_TEST_LOSS] = result.loss;
-    row[BRAID_RECORD_TEST_ACCURACY] = result.accuracy;
-    row[BRAID_RECORD_RATE] = rate;
-    row[BRAID_RECORD_SECONDS] = trainer->epoch_seconds;
-    status = log_epoch(trainer, row);
+    trainer->epoch++;
+    trainer->epoch_step = 0;
+    trainer->loss_sum = trainer->epoch_seconds = 0;
+    trainer->correct = trainer->seen = 0;
+    keep(trainer);
+    show_epoch(trainer, tested == BRAID_OK ? &result : NULL);
   }
-  if (status == BRAID_OK && trainer->options.out_directory) status = write_report(trainer, &result);
-  if (trainer->test) braid_test_result_deinit(&result);
-  if (status != BRAID_OK) return status;
-  trainer->epoch++;
-  trainer->epoch_step = 0;
-  trainer->loss_sum = trainer->epoch_seconds = 0;
-  trainer->correct = trainer->seen = 0;
-  if (!trainer->options.out_directory) return BRAID_OK;
-  BRAID_TRY(braid_trainer_save(trainer));
-  return save_model(trainer);
+  if (tested == BRAID_OK) braid_test_result_deinit(&result);
+  return status;
 }
 
 /* --- the loop ------------------------------------------------------------------------------------------------------
@@ -325,20 +405,22 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
 
 /* After the user asked to stop: what was done is kept. */
 static braid_status cancelled(braid_trainer *trainer) {
-  if (trainer->options.out_directory) BRAID_TRY(braid_trainer_save(trainer));
+  if (trainer->output) BRAID_TRY(braid_trainer_save(trainer));
   return braid_fail(BRAID_CANCELLED, "stopped after epoch %lld, step %lld%s", (long long)trainer->epoch + 1,
                     (long long)trainer->epoch_step, trainer->options.out_directory ? "; resume goes on from here" : "");
 }
 
 static bool is_checkpoint_due(const braid_trainer *trainer) {
   int64_t every = trainer->options.checkpoint_steps;
-  return trainer->options.out_directory && every > 0 && trainer->epoch_step < trainer->steps &&
+  return trainer->output && every > 0 && trainer->epoch_step < trainer->steps &&
          (trainer->epoch * trainer->steps + trainer->epoch_step) % every == 0;
 }
 
 braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback, void *context) {
   double seconds = 0; /* of training alone, for the rate */
   int64_t steps_done = 0;
+  /* A run that was killed between its last checkpoint and its model. */
+  if (trainer->epoch >= trainer->options.epochs && trainer->output && trainer->savable) BRAID_TRY(save_model(trainer));
   while (trainer->epoch < trainer->options.epochs) {
     /* A run that was stopped during an epoch's test goes on with that test. */
     bool only_test = trainer->epoch_step == trainer->steps;
@@ -353,15 +435,17 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     watcher w = {callback, context, progress_of(trainer, rate, seconds, steps_done)};
     braid_status status = BRAID_OK;
     if (trainer->epoch_step == trainer->steps)
-      status = finish_epoch(trainer, rate, &w);
+      status = finish_epoch(trainer, &w);
     else if (is_checkpoint_due(trainer))
-      status = braid_trainer_save(trainer);
+      keep(trainer);
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;
     if (callback && !callback(context, &w.progress) && trainer->epoch < trainer->options.epochs)
       return cancelled(trainer);
   }
-  return braid_session_save_trace(trainer->session);
+  braid_status status = braid_session_save_trace(trainer->session);
+  if (status != BRAID_OK) return status;
+  return trainer->trouble == BRAID_OK ? BRAID_OK : braid_fail(trainer->trouble, "%s", trainer->trouble_detail);
 }
 
 /* --- the trained model ---------------------------------------------------------------------------------------------

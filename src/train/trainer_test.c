@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/philox.h"
+#include "braid/log.h"
 #include "braid/model.h"
 #include "graph/graph.h"
 #include "train/trainer.h"
@@ -243,6 +244,60 @@ static void test_not_finite(void **state) {
   assert_non_null(strstr(braid_error_detail(), "epoch 1, step "));
 }
 
+/* --- a model that ONNX cannot express ------------------------------------------------------------------------------
+ */
+static char said[2048];
+
+static void listen(void *context, braid_log_level level, const char *message) {
+  (void)context, (void)level;
+  snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
+}
+
+/* A gradient as a forward op, before the first parameter: it can be trained past, and has no ONNX form. */
+static braid_graph *unsavable(void) {
+  braid_graph *graph;
+  braid_value_id x;
+  ok(braid_graph_create(NULL, "unsavable", &graph));
+  ok(braid_graph_add_input(graph, "image", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}}, &x));
+  x = node(graph, "Flatten", &x, 1, NULL);
+  x = node(graph, "SoftmaxGrad", (braid_value_id[]){x, x}, 2, NULL);
+  braid_value_id full[2] = {x, constant(graph, "full", 2, (int64_t[]){3072, kClasses}, 0.03f, 0)};
+  ok(braid_graph_add_output(graph, node(graph, "Gemm", full, 2, NULL)));
+  return graph;
+}
+
+/* It is said before the first step, and what is trained is in the checkpoints, from which training goes on. */
+static void test_what_cannot_be_saved(void **state) {
+  (void)state;
+  braid_graph *graph = unsavable();
+  braid_dataset *data = glyphs("train"), *test = glyphs("test");
+  uint64_t bits[2];
+  char path[160];
+  for (int i = 0; i < 2; i++) {
+    braid_train_options options = options_of("unsavable");
+    braid_trainer *trainer;
+    options.schedule = BRAID_CONSTANT;
+    options.epochs = 1 + i;
+    options.resume = i == 1;
+    said[0] = 0;
+    braid_log_set_sink(listen, NULL);
+    ok(braid_trainer_create(graph, data, test, &options, &trainer));
+    braid_log_set_sink(NULL, NULL);
+    assert_non_null(strstr(said, "ONNX has no op SoftmaxGrad"));
+    assert_non_null(strstr(said, "stays in the checkpoints"));
+    if (i == 1) assert_true(bits_of(trainer) == bits[0]);
+    ok(braid_trainer_run(trainer, NULL, NULL));
+    bits[i] = bits_of(trainer);
+    snprintf(path, sizeof path, "%s/model.onnx", options.out_directory);
+    assert_int_equal(access(path, F_OK), -1);
+    braid_trainer_destroy(trainer);
+  }
+  assert_true(bits[0] != bits[1]);
+  braid_dataset_close(data);
+  braid_dataset_close(test);
+  braid_graph_destroy(graph);
+}
+
 static void test_wrong_options(void **state) {
   (void)state;
   braid_graph *graph = network();
@@ -311,8 +366,9 @@ static void test_export_in_training_mode(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_other_run),
-                                     cmocka_unit_test(test_not_finite), cmocka_unit_test(test_wrong_options),
-                                     cmocka_unit_test(test_export_in_training_mode)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_resume),        cmocka_unit_test(test_other_run),
+      cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_what_cannot_be_saved),
+      cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_export_in_training_mode)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

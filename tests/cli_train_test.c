@@ -1,0 +1,369 @@
+/* Training from the command line: what was trained is never lost, whoever kills the run, whatever fails beside it; and
+ * a run goes on only as what it was. */
+#include "clicheck.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+
+#define TRAIN                                                                                                          \
+  "train " GLYPHS " --data builtin:glyphs,limit=640 --test builtin:glyphs,limit=320 --epochs 3 --batch 32 "            \
+  "--checkpoint-steps 3 --threads 1 "
+
+/* The trained model's bytes of a run that nothing disturbed. */
+static char *undisturbed(size_t *count) {
+  outcome o = run(TRAIN "--out $/whole");
+  if (o.code != 0) fail_msg("%s", o.err);
+  assert_null(strchr(o.err, '\r')); /* no bar on what is no terminal */
+  discard(&o);
+  return get_file(in_folder("whole/model.onnx"), count);
+}
+
+static void expect_same_model(const char *path, const char *bytes, size_t count) {
+  size_t found;
+  char *model = get_file(path, &found);
+  assert_int_equal(found, count);
+  assert_memory_equal(model, bytes, count);
+  free(model);
+}
+
+static void test_interrupted(void **state) {
+  (void)state;
+  size_t count;
+  char *whole = undisturbed(&count);
+  for (int i = 0;; i++) {
+    assert_true(i < 100);
+    pid_t child = start(TRAIN "--out $/stopped --resume", "/dev/null", in_folder("out"), in_folder("err"));
+    nap(0.2 + 0.05 * i); /* on a busy machine the first ones end before an epoch is done */
+    kill(child, SIGINT);
+    int code = await(child);
+    char *err = get_file(in_folder("err"), NULL);
+    bool stopped = code == 130 && strstr(err, "interrupted in epoch");
+    if (!stopped && code != 0) fail_msg("code %d: %s", code, err);
+    free(err);
+    if (code == 0) break;
+  }
+  expect_same_model(in_folder("stopped/model.onnx"), whole, count);
+  free(whole);
+}
+
+static void test_killed(void **state) {
+  (void)state;
+  size_t count;
+  char *whole = undisturbed(&count);
+  uint32_t random = 20240521;
+  print_message("seed %u\n", (unsigned)random);
+  int code = 1;
+  for (int i = 0; code != 0; i++) {
+    assert_true(i < 200);
+    random = random * 1664525u + 1013904223u;
+    pid_t child = start(TRAIN "--out $/killed --resume", "/dev/null", in_folder("out"), in_folder("err"));
+    nap(0.05 + (random >> 16) / 65536.0 * 0.3 + i * 0.01);
+    kill(child, SIGKILL);
+    code = await(child);
+    assert_true(code == 0 || code == 128 + SIGKILL);
+  }
+  expect_same_model(in_folder("killed/model.onnx"), whole, count);
+  free(whole);
+}
+
+/* --- resuming ------------------------------------------------------------------------------------------------------
+ */
+#define SHORT "train " GLYPHS " --no-test --batch 32 --threads 1 "
+#define DATA "--data builtin:glyphs,limit=64 "
+
+/* Runs a line, checks its code, and that what it said on standard error holds `detail`. */
+static void expect(const char *line, int code, const char *detail) {
+  outcome o = run(line);
+  if (o.code != code) fail_msg("braid %s: code %d, not %d: %s", line, o.code, code, o.err);
+  if (!strstr(o.err, detail)) fail_msg("braid %s: \"%s\" is not in: %s", line, detail, o.err);
+  discard(&o);
+}
+
+static bool exists(const char *path) {
+  return access(in_folder(path), F_OK) == 0;
+}
+
+static void test_resume(void **state) {
+  (void)state;
+  expect(SHORT DATA "--epochs 2 --out $/r --resume", 0, "holds no checkpoint");
+  outcome o = run(SHORT DATA "--epochs 3 --lr 0.01 --out $/r --resume");
+  assert_int_equal(o.code, 0);
+  assert_non_null(strstr(o.err, "another learning rate: 0.01, it was 0.05"));
+  assert_non_null(strstr(o.err, "another number of epochs: 3, it was 2"));
+  assert_non_null(strstr(o.out, "epoch 3/3"));
+  assert_null(strstr(o.out, "epoch 2/3"));
+  discard(&o);
+  put_file(in_folder("r/checkpoint-0000000004.braid"), "BRAIDCKP", 8);
+  put_file(in_folder("r/checkpoint-0000000006.braid"), "BRAIDCKP\1\0\0\0\0\0\0\0", 16);
+  expect_failure(SHORT DATA "--epochs 4 --out $/r --resume", 2, "checkpoint-0000000004.braid");
+  assert_int_equal(unlink(in_folder("r/checkpoint-0000000004.braid")), 0);
+  expect_failure(SHORT DATA "--epochs 4 --out $/r --resume", 2,
+                 "a checkpoint of version 1, this Braid reads version 2");
+}
+
+/* A run goes on only as what it was; each setting by itself is refused by its name, with what it was and what it is. */
+static void test_other_settings(void **state) {
+  (void)state;
+  static const struct {
+    const char *base, *other, *detail;
+  } cases[] = {
+      {DATA, DATA "--seed 9", "seed was 1, is 9"},
+      {DATA, DATA "--batch 16", "batch was 32, is 16"},
+      {DATA, DATA "--optimizer adam", "optimizer was sgd, is adam; beta1 was not set, is 0.9"},
+      {DATA, DATA "--momentum 0.5", "momentum was 0.9, is 0.5"},
+      {DATA, DATA "--nesterov", "Nesterov's momentum was no, is yes"},
+      {DATA, DATA "--weight-decay 0", "weight decay was 0.0005, is 0"},
+      {DATA, DATA "--loss squared-error", "loss was cross-entropy, is squared-error"},
+      {DATA, DATA "--label-smoothing 0.1", "label smoothing was 0, is 0.1"},
+      {DATA, DATA "--schedule one-cycle", "schedule was cosine, is one-cycle"},
+      {DATA, DATA "--warmup 2", "warm-up steps was 0, is 2"},
+      {DATA "--optimizer adam", DATA "--optimizer adamw", "optimizer was adam, is adamw"},
+      {DATA "--optimizer adam", DATA "--optimizer adam --beta2 0.99", "beta2 was 0.999, is 0.99"},
+      {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},
+      {DATA "--schedule step", DATA "--schedule step --step-epochs 3", "epochs between drops was 30, is 3"},
+      {DATA, "--data builtin:glyphs,limit=96", "number of samples was 64, is 96"},
+      {DATA, "--data builtin:glyphs,limit=64,seed=5", "contents of the data set was"},
+      {DATA, "--data builtin:glyphs,limit=64,mean=0.5", "mean was none, is 0.5"},
+      {DATA, "--data builtin:glyphs,limit=64,order=bgr", "order of channels was rgb, is bgr"},
+      {DATA, "--data builtin:glyphs,limit=64,augment=flip", "augmentation was none, is flip"},
+      {"--data builtin:glyphs,limit=64,augment=crop", "--data builtin:glyphs,limit=64,augment=crop,pad=2",
+       "pad was 4, is 2"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char line[600];
+    snprintf(line, sizeof line, SHORT "%s --epochs 1 --out $/settings-%zu", cases[i].base, i);
+    expect(line, 0, "");
+    snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].other, i);
+    expect_failure(line, 2, cases[i].detail);
+    snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].base, i);
+    expect(line, 0, "another number of epochs: 2, it was 1");
+  }
+}
+
+/* Another network, and the same data from another place. */
+static void test_other_model_and_place(void **state) {
+  (void)state;
+  size_t bytes;
+  char *cfg = get_file(GLYPHS, &bytes);
+  char *filters = strstr(cfg, "leaky");
+  if (!filters) filters = strstr(cfg, "relu");
+  assert_non_null(filters);
+  memcpy(filters, filters[0] == 'l' ? "relu " : "selu", filters[0] == 'l' ? 5 : 4);
+  put_file(in_folder("other.cfg"), cfg, bytes);
+  free(cfg);
+  expect(SHORT DATA "--epochs 1 --out $/place", 0, "");
+  expect_failure("train $/other.cfg --no-test --batch 32 --threads 1 " DATA "--epochs 2 --out $/place --resume", 2,
+                 "structure of the model was");
+  expect(SHORT "--data builtin:glyphs,limit=64,augment=none --epochs 2 --out $/place --resume", 0,
+         "another data set: builtin:glyphs,limit=64,augment=none, it was builtin:glyphs,limit=64");
+}
+
+/* --- one folder ----------------------------------------------------------------------------------------------------
+ */
+static char *newest_in(const char *path) {
+  size_t count;
+  return get_file(in_folder(path), &count);
+}
+
+/* Starting over leaves nothing of the earlier run to be resumed by mistake, and writes over nothing of it. */
+static void test_earlier(void **state) {
+  (void)state;
+  expect(SHORT DATA "--epochs 3 --out $/e", 0, "");
+  char *first = newest_in("e/model.onnx");
+  expect(SHORT DATA "--epochs 1 --seed 2 --out $/e", 0, "e holds an earlier run: what it left is moved to ");
+  assert_true(exists("e/checkpoint-0000000002.braid"));
+  assert_false(exists("e/checkpoint-0000000006.braid"));
+  assert_true(exists("e/earlier/checkpoint-0000000006.braid"));
+  char *second = newest_in("e/model.onnx");
+  expect(SHORT DATA "--epochs 1 --seed 3 --out $/e", 0, "earlier-2");
+  assert_true(exists("e/earlier/checkpoint-0000000006.braid"));
+  assert_true(exists("e/earlier-2/checkpoint-0000000002.braid"));
+  char *kept = newest_in("e/earlier/model.onnx"), *kept_second = newest_in("e/earlier-2/model.onnx");
+  assert_memory_equal(first, kept, 4096);
+  assert_memory_equal(second, kept_second, 4096);
+  assert_memory_not_equal(first, second, 4096);
+  expect(SHORT DATA "--epochs 4 --out $/e/earlier --resume", 0,
+         "another number of epochs"); /* which is a run's folder */
+  char *whole[] = {first, second, kept, kept_second};
+  for (int i = 0; i < 4; i++) free(whole[i]);
+}
+
+/* Without --out what is trained is kept in a folder that was not there before. */
+static void test_kept_without_out(void **state) {
+  (void)state;
+  char kept[2][64] = {"", ""};
+  for (int i = 0; i < 2; i++) {
+    outcome o = run(SHORT DATA "--epochs 1");
+    if (o.code != 0) fail_msg("%s", o.err);
+    char *told = strstr(o.out, "trained model: ");
+    assert_non_null(told);
+    assert_int_equal(sscanf(told, "trained model: %63[^/]/model.onnx", kept[i]), 1);
+    discard(&o);
+    assert_int_equal(strncmp(kept[i], "glyphs-20", 9), 0);
+    assert_int_equal(access(kept[i], F_OK), 0);
+  }
+  assert_string_not_equal(kept[0], kept[1]);
+  expect_failure(SHORT "--data builtin:glyphs,limit=10", 2, "10 samples");
+  char line[200];
+  snprintf(line, sizeof line, SHORT DATA "--epochs 2 --resume --out %s", kept[0]);
+  expect(line, 0, "another number of epochs");
+  int folders = 0;
+  DIR *here = opendir(".");
+  for (struct dirent *entry; (entry = readdir(here));) folders += strncmp(entry->d_name, "glyphs-20", 9) == 0;
+  closedir(here);
+  assert_int_equal(folders, 2); /* a run that did not begin leaves none */
+}
+
+/* Two runs never write to one folder; the lock of a killed run goes with it. */
+static void test_lock(void **state) {
+  (void)state;
+  pid_t child = start(SHORT "--data builtin:glyphs --epochs 1000 --out $/locked", "/dev/null", in_folder("out.1"),
+                      in_folder("err.1"));
+  char detail[64];
+  snprintf(detail, sizeof detail, "in use by another run, process %ld", (long)child);
+  for (int i = 0; !exists("locked/checkpoint-0000000000.braid"); i++) {
+    assert_true(i < 600);
+    nap(0.05);
+  }
+  expect_failure(SHORT DATA "--epochs 1 --out $/locked", 1, detail);
+  expect_failure(SHORT DATA "--epochs 1 --out $/locked --resume", 1, detail);
+  assert_true(exists("locked/checkpoint-0000000000.braid"));
+  assert_false(exists("locked/earlier"));
+  kill(child, SIGKILL);
+  assert_int_equal(await(child), 128 + SIGKILL);
+  expect(SHORT DATA "--epochs 1 --out $/locked", 0, "an earlier run");
+  assert_false(exists("locked/lock"));
+}
+
+/* What can be known before the first step is said before it. */
+static void test_unusable_folder(void **state) {
+  (void)state;
+  put_file(in_folder("file"), "x", 1);
+  expect_failure(SHORT DATA "--epochs 1 --out $/file", 1, "file: cannot make the folder: Not a directory");
+  expect_failure(SHORT DATA "--epochs 1 --out $/file/below", 1, "cannot make the folder: Not a directory");
+  expect_failure(SHORT DATA "--epochs 1 --out /proc/braid", 1, "/proc/braid: cannot make the folder");
+  if (geteuid() != 0) {
+    assert_int_equal(mkdir(in_folder("closed"), 0555), 0);
+    expect_failure(SHORT DATA "--epochs 1 --out $/closed", 1, "closed/lock: cannot create: Permission denied");
+  }
+}
+
+/* As a full disk: files may grow to `bytes` and no further. */
+static outcome run_within(const char *line, rlim_t bytes) {
+  struct rlimit all, less;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+  less = all;
+  less.rlim_cur = bytes;
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+  outcome o = run(line);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+  return o;
+}
+
+#define CONSTANT "--schedule constant "
+
+static void test_full_disk(void **state) {
+  (void)state;
+  outcome o = run_within(SHORT DATA CONSTANT "--epochs 1 --out $/full", 8192);
+  assert_int_equal(o.code, 1);
+  assert_non_null(strstr(o.err, "checkpoint-0000000000.braid: cannot write: File too large"));
+  assert_null(strstr(o.out, "epoch 1"));
+  discard(&o);
+  expect(SHORT DATA CONSTANT "--epochs 2 --out $/full", 0, "");
+  /* The disk fills up later: training goes on, nothing that was there is lost, and the run fails. */
+  o = run_within(SHORT DATA CONSTANT "--epochs 3 --out $/full --resume", 8192);
+  assert_int_equal(o.code, 1);
+  assert_non_null(strstr(o.err, "the checkpoint was not written"));
+  assert_non_null(strstr(o.out, "epoch 3/3"));
+  discard(&o);
+  assert_true(exists("full/checkpoint-0000000004.braid"));
+  expect(SHORT DATA CONSTANT "--epochs 3 --out $/full --resume", 0, "");
+  expect(SHORT DATA CONSTANT "--epochs 3 --out $/whole-of-full", 0, "");
+  size_t count;
+  char *whole = get_file(in_folder("whole-of-full/model.onnx"), &count);
+  expect_same_model(in_folder("full/model.onnx"), whole, count);
+  free(whole);
+}
+
+/* --- what fails beside training --------------------------------------------------------------------------------------
+ */
+static void put_pictures(const char *split, int broken) {
+  size_t bytes;
+  char *picture = get_file(PICTURE, &bytes);
+  for (int c = 0; c < 10; c++) {
+    char command[200], path[80];
+    snprintf(command, sizeof command, "mkdir -p %s/pictures/%s/%d", folder, split, c);
+    assert_int_equal(system(command), 0);
+    snprintf(path, sizeof path, "pictures/%s/%d/one.png", split, c);
+    put_file(in_folder(path), picture, c == broken ? bytes / 2 : bytes);
+  }
+  free(picture);
+}
+
+/* A test or a report that fails is said, and costs nothing of what was trained. */
+static void test_failing_test(void **state) {
+  (void)state;
+  put_pictures("train", -1);
+  put_pictures("test", 9);
+  outcome o =
+      run("train " GLYPHS " --data images:$/pictures,size=32x32 --batch 5 --epochs 2 --threads 1 --out $/tested");
+  assert_int_equal(o.code, 1);
+  assert_non_null(strstr(o.err, "epoch 1: the test failed: "));
+  assert_non_null(strstr(o.err, "9/one.png"));
+  assert_non_null(strstr(o.out, "epoch 2/2"));
+  assert_null(strstr(o.out, "test loss"));
+  assert_non_null(strstr(o.out, "tested/model.onnx"));
+  discard(&o);
+  assert_true(exists("tested/checkpoint-0000000004.braid"));
+  assert_true(exists("tested/report.html"));
+  put_pictures("test", -1); /* mended, it goes on */
+  o = run("train " GLYPHS
+          " --data images:$/pictures,size=32x32 --batch 5 --epochs 3 --threads 1 --out $/tested --resume");
+  if (o.code != 0) fail_msg("%s", o.err);
+  assert_non_null(strstr(o.out, "epoch 3/3"));
+  assert_non_null(strstr(o.out, "test loss"));
+  discard(&o);
+}
+
+static void test_failing_report(void **state) {
+  (void)state;
+  expect(SHORT DATA "--epochs 1 --out $/reported", 0, "");
+  assert_int_equal(unlink(in_folder("reported/report.html")), 0);
+  assert_int_equal(mkdir(in_folder("reported/report.html"), 0777), 0);
+  outcome o = run(SHORT DATA "--epochs 3 --out $/reported --resume");
+  assert_int_equal(o.code, 1);
+  assert_non_null(strstr(o.err, "epoch 2: the report was not written: "));
+  assert_non_null(strstr(o.out, "epoch 3/3"));
+  discard(&o);
+  assert_true(exists("reported/checkpoint-0000000006.braid"));
+}
+
+static void test_not_finite(void **state) {
+  (void)state;
+  expect_failure("train " GLYPHS
+                 " --data builtin:glyphs,limit=512 --no-test --batch 32 --epochs 1 --lr 1e9 --out $/wild",
+                 1, "epoch 1, step ");
+}
+
+/* --- the program ---------------------------------------------------------------------------------------------------
+ */
+int main(void) {
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_interrupted),
+      cmocka_unit_test(test_killed),
+      cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_other_settings),
+      cmocka_unit_test(test_other_model_and_place),
+      cmocka_unit_test(test_earlier),
+      cmocka_unit_test(test_kept_without_out),
+      cmocka_unit_test(test_lock),
+      cmocka_unit_test(test_unusable_folder),
+      cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_failing_test),
+      cmocka_unit_test(test_failing_report),
+      cmocka_unit_test(test_not_finite),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
