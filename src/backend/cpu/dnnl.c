@@ -6,33 +6,43 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cpu/vectorized.h"
 #include "backend/cpu/winograd.h"
 #include "base/try.h"
+#include "base/vector.h"
 
-enum { kCopyStep = -1 };
 static const size_t kAlignment = 64, kTeamBytes = 4 << 20;
 
 typedef struct memory {
   dnnl_memory_t handle;
   braid_dnnl_place place;
-  size_t index; /* operand, or offset in the workspace */
-  void *data;   /* OWN */
+  size_t index;  /* operand, or offset in the workspace */
+  size_t offset; /* from there: a part */
+  void *data;    /* OWN */
 } memory;
 
+typedef enum step_kind { STEP_PRIMITIVE, STEP_COPY, STEP_SUM } step_kind;
+
 typedef struct step {
-  dnnl_primitive_t primitive; /* NULL: copy */
+  step_kind kind;
+  dnnl_primitive_t primitive;
   dnnl_exec_arg_t args[BRAID_DNNL_ARGS];
   int count;
-  size_t from, to, bytes; /* copy */
+  int group;             /* 0: alone, with all threads; else steps of one group run side by side, one thread each */
+  dnnl_memory_t scratch; /* of a step in a group: it lies where the thread's is */
+  size_t from, to;       /* copy: operands; sum: `from` is a memory */
+  size_t bytes, parts;   /* copy and sum: of one part; sum: how many */
 } step;
 
 struct braid_dnnl {
   const braid_allocator *allocator;
   dnnl_stream_t stream;
-  memory memories[BRAID_DNNL_MEMORIES];
-  step steps[BRAID_DNNL_STEPS];
-  int memory_count, step_count;
-  size_t workspace;
+  memory *memories;
+  step *steps;
+  size_t memory_count, memory_capacity, step_count, step_capacity;
+  int group, groups; /* the open one, 0: none; all so far */
+  int threads;       /* those there is scratch memory for */
+  size_t workspace, scratch_bytes;
 };
 
 /* --- engine --------------------------------------------------------------------------------------------------------
@@ -70,6 +80,7 @@ braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **ou
   braid_dnnl *program = braid_zalloc(allocator, sizeof *program);
   if (!program) return BRAID_NO_MEMORY;
   program->allocator = allocator;
+  program->threads = omp_get_max_threads();
   braid_status status =
       braid_dnnl_status(DNNL(stream_create)(&program->stream, engine, dnnl_stream_default_flags), "a stream");
   if (status == BRAID_OK)
@@ -82,30 +93,54 @@ braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **ou
 void braid_dnnl_destroy(const braid_allocator *allocator, void *state) {
   braid_dnnl *program = state;
   if (!program) return;
-  for (int i = 0; i < program->step_count; i++)
+  for (size_t i = 0; i < program->step_count; i++) {
     if (program->steps[i].primitive) DNNL(primitive_destroy)(program->steps[i].primitive);
-  for (int i = 0; i < program->memory_count; i++) {
+    if (program->steps[i].scratch) DNNL(memory_destroy)(program->steps[i].scratch);
+  }
+  for (size_t i = 0; i < program->memory_count; i++) {
     if (program->memories[i].handle) DNNL(memory_destroy)(program->memories[i].handle);
     braid_free(allocator, program->memories[i].data);
   }
   if (program->stream) DNNL(stream_destroy)(program->stream);
+  braid_free(allocator, program->memories);
+  braid_free(allocator, program->steps);
   braid_free(allocator, program);
+}
+
+static size_t aligned(size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 static size_t reserve(braid_dnnl *program, size_t bytes) {
   size_t offset = program->workspace;
-  program->workspace += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  program->workspace += aligned(bytes);
   return offset;
 }
 
 size_t braid_dnnl_workspace(const braid_dnnl *program) {
-  return program->workspace;
+  return program->workspace + (size_t)program->threads * program->scratch_bytes;
+}
+
+static memory *add_memory(braid_dnnl *program) {
+  memory *grown = braid_grow(program->allocator, program->memories, program->memory_count, &program->memory_capacity,
+                             sizeof *grown);
+  if (!grown) return NULL;
+  program->memories = grown;
+  return &grown[program->memory_count];
+}
+
+static step *add_step(braid_dnnl *program) {
+  step *grown =
+      braid_grow(program->allocator, program->steps, program->step_count, &program->step_capacity, sizeof *grown);
+  if (!grown) return NULL;
+  program->steps = grown;
+  return &grown[program->step_count];
 }
 
 braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *desc, braid_dnnl_place place,
                                size_t index, int *out) {
-  if (program->memory_count == BRAID_DNNL_MEMORIES) return braid_fail(BRAID_INTERNAL, "too many memories");
-  memory *m = &program->memories[program->memory_count];
+  memory *m = add_memory(program);
+  if (!m) return BRAID_NO_MEMORY;
   *m = (memory){.place = place, .index = index};
   size_t bytes = DNNL(memory_desc_get_size)(desc);
   if (place == BRAID_DNNL_WORKSPACE) m->index = reserve(program, bytes);
@@ -113,33 +148,62 @@ braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *de
     m->data = braid_alloc(program->allocator, bytes);
     if (!m->data) return BRAID_NO_MEMORY;
   }
-  *out = program->memory_count++;
+  *out = (int)program->memory_count++;
   return braid_dnnl_status(
       DNNL(memory_create)(&m->handle, desc, engine, place == BRAID_DNNL_OWN ? m->data : DNNL_MEMORY_NONE), "a memory");
 }
 
+braid_status braid_dnnl_part(braid_dnnl *program, int whole, const dnnl_memory_desc_t *desc, size_t offset, int *out) {
+  memory *m = add_memory(program);
+  if (!m) return BRAID_NO_MEMORY;
+  const memory *of = &program->memories[whole];
+  *m = (memory){.place = of->place, .index = of->index, .offset = of->offset + offset};
+  *out = (int)program->memory_count++;
+  return braid_dnnl_status(DNNL(memory_create)(&m->handle, desc, engine, DNNL_MEMORY_NONE), "a part of a memory");
+}
+
+void braid_dnnl_begin_group(braid_dnnl *program) {
+  program->group = ++program->groups;
+}
+
+void braid_dnnl_end_group(braid_dnnl *program) {
+  program->group = 0;
+}
+
+static braid_status make_scratch(braid_dnnl *program, const dnnl_memory_desc_t *desc, step *s) {
+  size_t bytes = desc ? DNNL(memory_desc_get_size)(desc) : 0;
+  if (bytes == 0) return BRAID_OK;
+  if (s->group) {
+    BRAID_TRY(braid_dnnl_status(DNNL(memory_create)(&s->scratch, desc, engine, DNNL_MEMORY_NONE), "scratch memory"));
+    s->args[s->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, s->scratch};
+    if (program->scratch_bytes < aligned(bytes)) program->scratch_bytes = aligned(bytes);
+    return BRAID_OK;
+  }
+  int number;
+  BRAID_TRY(braid_dnnl_memory(program, desc, BRAID_DNNL_WORKSPACE, 0, &number));
+  s->args[s->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, program->memories[number].handle};
+  return BRAID_OK;
+}
+
 braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc, const braid_dnnl_arg *args,
                              size_t count) {
-  braid_status status = BRAID_OK;
-  if (program->step_count == BRAID_DNNL_STEPS || count + 1 > BRAID_DNNL_ARGS)
-    status = braid_fail(BRAID_INTERNAL, "too many steps or arguments");
-  step *s = &program->steps[program->step_count];
-  int scratch = -1;
+  step *s = add_step(program);
+  braid_status status = s ? BRAID_OK : BRAID_NO_MEMORY;
+  if (s && count + 1 > BRAID_DNNL_ARGS) status = braid_fail(BRAID_INTERNAL, "too many arguments");
   if (status == BRAID_OK) {
-    *s = (step){.primitive = NULL};
-    const dnnl_memory_desc_t *pad = DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0);
-    if (pad && DNNL(memory_desc_get_size)(pad) > 0)
-      status = braid_dnnl_memory(program, pad, BRAID_DNNL_WORKSPACE, 0, &scratch);
+    *s = (step){.kind = STEP_PRIMITIVE, .group = program->group};
+    program->step_count++;
+    for (size_t i = 0; i < count; i++)
+      s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
+    status = make_scratch(program, DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0), s);
   }
+  int before = omp_get_max_threads();
+  omp_set_num_threads(program->group ? 1 : braid_dnnl_threads_of(primitive_desc)); /* also the key of oneDNN's cache */
   if (status == BRAID_OK)
     status = braid_dnnl_status(DNNL(primitive_create)(&s->primitive, primitive_desc), "a primitive");
+  omp_set_num_threads(before);
   DNNL(primitive_desc_destroy)(primitive_desc);
-  if (status != BRAID_OK) return status;
-  for (size_t i = 0; i < count; i++)
-    s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
-  if (scratch >= 0) s->args[s->count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, program->memories[scratch].handle};
-  program->step_count++;
-  return BRAID_OK;
+  return status;
 }
 
 static braid_status describe_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
@@ -200,18 +264,29 @@ braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from
 }
 
 braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t bytes) {
-  if (program->step_count == BRAID_DNNL_STEPS) return braid_fail(BRAID_INTERNAL, "too many steps");
-  program->steps[program->step_count++] = (step){.count = kCopyStep, .from = from, .to = to, .bytes = bytes};
+  step *s = add_step(program);
+  if (!s) return BRAID_NO_MEMORY;
+  *s = (step){.kind = STEP_COPY, .from = from, .to = to, .bytes = bytes};
+  program->step_count++;
+  return BRAID_OK;
+}
+
+braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count) {
+  step *s = add_step(program);
+  if (!s) return BRAID_NO_MEMORY;
+  *s = (step){.kind = STEP_SUM, .from = (size_t)parts, .bytes = bytes, .parts = count};
+  program->step_count++;
   return BRAID_OK;
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------
  */
-static void copy(const step *s, const braid_cpu_args *args) {
+enum { kPiece = 1 << 18, kSumPiece = 1 << 12 };
+
+static void run_copy(const step *s, const braid_cpu_args *args) {
   const char *from = args->inputs[s->from];
   char *to = args->outputs[s->to];
   if (from == to) return;
-  enum { kPiece = 1 << 18 };
   int64_t pieces = (int64_t)((s->bytes + kPiece - 1) / kPiece);
 #pragma omp parallel for
   for (int64_t i = 0; i < pieces; i++) {
@@ -220,36 +295,75 @@ static void copy(const step *s, const braid_cpu_args *args) {
   }
 }
 
+BRAID_VECTORIZED static void add_part(float *restrict sum, const float *restrict part, int64_t count) {
+  for (int64_t i = 0; i < count; i++) sum[i] += part[i];
+}
+
+/* Adds the parts to the first, one after another. */
+static void run_sum(const step *s, float *first) {
+  int64_t stride = (int64_t)(s->bytes / sizeof(float)), pieces = (stride + kSumPiece - 1) / kSumPiece;
+#pragma omp parallel for schedule(static)
+  for (int64_t i = 0; i < pieces; i++) {
+    float *sum = first + i * kSumPiece;
+    int64_t left = stride - i * kSumPiece;
+    for (size_t p = 1; p < s->parts; p++) add_part(sum, sum + (int64_t)p * stride, left < kSumPiece ? left : kSumPiece);
+  }
+}
+
 static void *address_of(const memory *m, const braid_cpu_args *args) {
   switch (m->place) {
   case BRAID_DNNL_INPUT:
-    return (void *)args->inputs[m->index];
+    return (char *)args->inputs[m->index] + m->offset;
   case BRAID_DNNL_OUTPUT:
-    return args->outputs[m->index];
+    return (char *)args->outputs[m->index] + m->offset;
   case BRAID_DNNL_WORKSPACE:
-    return (char *)args->workspace + m->index;
+    return (char *)args->workspace + m->index + m->offset;
   case BRAID_DNNL_OWN:
     break;
   }
   return m->data;
 }
 
+/* The steps from `first` to `end`, one thread each. Which thread takes which changes no result. */
+static dnnl_status_t run_group(const braid_dnnl *program, size_t first, size_t end, char *scratch) {
+  int64_t failed = 0, count = (int64_t)(end - first);
+  int most = omp_get_max_threads(), threads = most < program->threads ? most : program->threads;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(max : failed)
+  for (int64_t i = 0; i < count; i++) {
+    const step *s = &program->steps[first + (size_t)i];
+    dnnl_status_t status = dnnl_success;
+    if (s->scratch)
+      status =
+          DNNL(memory_set_data_handle)(s->scratch, scratch + (size_t)omp_get_thread_num() * program->scratch_bytes);
+    if (status == dnnl_success) status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
+    if ((int64_t)status > failed) failed = (int64_t)status;
+  }
+  return (dnnl_status_t)failed;
+}
+
 braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_dnnl *program = state;
   (void)node;
-  for (int i = 0; i < program->memory_count; i++) {
+  for (size_t i = 0; i < program->memory_count; i++) {
     const memory *m = &program->memories[i];
     if (m->place == BRAID_DNNL_OWN) continue;
     dnnl_status_t status = DNNL(memory_set_data_handle)(m->handle, address_of(m, args));
     if (status != dnnl_success) return braid_dnnl_status(status, "an address");
   }
-  for (int i = 0; i < program->step_count; i++) {
+  for (size_t i = 0, end; i < program->step_count; i = end) {
     const step *s = &program->steps[i];
-    if (s->count == kCopyStep) {
-      copy(s, args);
-      continue;
+    dnnl_status_t status = dnnl_success;
+    end = i + 1;
+    if (s->kind == STEP_COPY) {
+      run_copy(s, args);
+    } else if (s->kind == STEP_SUM) {
+      run_sum(s, address_of(&program->memories[s->from], args));
+    } else if (s->group) {
+      while (end < program->step_count && program->steps[end].group == s->group) end++;
+      status = run_group(program, i, end, (char *)args->workspace + program->workspace);
+    } else {
+      status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
     }
-    dnnl_status_t status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
     if (status != dnnl_success) return braid_dnnl_status(status, "running a primitive");
   }
   return BRAID_OK;
@@ -394,27 +508,6 @@ braid_status braid_dnnl_attributes(const braid_node_desc *node, bool sum, dnnl_p
   if (status == dnnl_success) status = append(node, sum, *out);
   if (status != dnnl_success) DNNL(primitive_attr_destroy)(*out);
   return braid_dnnl_status(status, "attributes");
-}
-
-braid_status braid_dnnl_describe(const void *op_desc, dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint,
-                                 dnnl_primitive_desc_t *out) {
-  dnnl_primitive_attr_t own = NULL;
-  dnnl_status_t status = dnnl_success;
-  if (!attr) {
-    status = DNNL(primitive_attr_create)(&own);
-    if (status == dnnl_success) status = DNNL(primitive_attr_set_scratchpad_mode)(own, dnnl_scratchpad_mode_user);
-  }
-  if (status == dnnl_success)
-    status = DNNL(primitive_desc_create)(out, op_desc, attr ? attr : own, braid_dnnl_engine(), hint);
-  if (own) DNNL(primitive_attr_destroy)(own);
-  return braid_dnnl_status(status, "a primitive's description");
-}
-
-bool braid_dnnl_is_reference(dnnl_primitive_desc_t primitive_desc) {
-  const char *name = NULL;
-  if (DNNL(primitive_desc_query)(primitive_desc, dnnl_query_impl_info_str, 0, &name) != dnnl_success || !name)
-    return true;
-  return strncmp(name, "ref", 3) == 0 || strstr(name, ":ref") != NULL || strstr(name, "+ref") != NULL;
 }
 
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes) {

@@ -2,7 +2,12 @@
  *
  * A kernel's create builds the program: memories (where they lie: an operand, the workspace, or memory of the program's
  * own such as packed constants) and steps (a primitive with its arguments). Its run then only sets addresses and
- * executes. Primitives come from oneDNN's own cache, so equal ones are built once per process. */
+ * executes. Primitives come from oneDNN's own cache, so equal ones are built once per process.
+ *
+ * Results do not depend on the number of threads, which oneDNN alone does not promise: it divides sums among threads,
+ * and chooses implementations and blocks by their number. So products and filter gradients are made of pieces, whose
+ * number follows from shapes: each a primitive for one thread, side by side with others, and sums of pieces are taken
+ * in order. Convolutions and input gradients run with all threads where an implementation divides only outputs. */
 #ifndef BRAID_BACKEND_CPU_DNNL_H
 #define BRAID_BACKEND_CPU_DNNL_H
 
@@ -10,7 +15,7 @@
 #include "backend/cpu/onednn.h"
 
 typedef struct braid_dnnl braid_dnnl;
-enum { BRAID_DNNL_MEMORIES = 16, BRAID_DNNL_STEPS = 8, BRAID_DNNL_ARGS = 12 };
+enum { BRAID_DNNL_ARGS = 12 };
 
 typedef enum braid_dnnl_place {
   BRAID_DNNL_INPUT,
@@ -37,6 +42,15 @@ typedef struct braid_dnnl_arg {
 } braid_dnnl_arg;
 BRAID_MUST_CHECK braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc,
                                               const braid_dnnl_arg *args, size_t count);
+/* Adds a memory that is part of another (not OWN), from byte `offset` on. */
+BRAID_MUST_CHECK braid_status braid_dnnl_part(braid_dnnl *program, int whole, const dnnl_memory_desc_t *desc,
+                                              size_t offset, int *out);
+/* Steps in between run side by side, each on one thread; they were described by braid_dnnl_describe_single. */
+void braid_dnnl_begin_group(braid_dnnl *program);
+void braid_dnnl_end_group(braid_dnnl *program);
+/* Adds a step that adds `count` float32 parts of `bytes`, which follow one another from memory `parts` on, to the
+ * first, in order. */
+BRAID_MUST_CHECK braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count);
 /* Adds a conversion from one memory to another. */
 BRAID_MUST_CHECK braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to);
 /* Converts `data` (described by `from`) into an OWN memory now: packing constants. */
@@ -63,11 +77,21 @@ void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out);
 BRAID_MUST_CHECK braid_status braid_dnnl_attributes(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t *out);
 /* Can the node's activation be expressed (or is there none)? */
 bool braid_dnnl_has_activation(const braid_node_desc *node);
-/* Makes a primitive descriptor; UNSUPPORTED if oneDNN has no implementation. attr may be NULL (user scratchpad). */
-BRAID_MUST_CHECK braid_status braid_dnnl_describe(const void *op_desc, dnnl_primitive_attr_t attr,
-                                                  dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
-/* Is it oneDNN's slow reference or plain-loop implementation? */
-bool braid_dnnl_is_reference(dnnl_primitive_desc_t primitive_desc);
+/* Primitive descriptors (onednn_describe.c); UNSUPPORTED if oneDNN has no fast implementation: only its reference, or
+ * none. attr may be NULL (user scratchpad). */
+/* For one thread, to be run in a group. */
+BRAID_MUST_CHECK braid_status braid_dnnl_describe_single(const void *op_desc, dnnl_primitive_attr_t attr,
+                                                         dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
+/* For all threads, if there is an implementation whose results do not depend on their number. Else *pieces is set, and
+ * *out is as from braid_dnnl_describe_single: the work is to be divided by the caller. The choice does not depend on
+ * the number of threads. */
+BRAID_MUST_CHECK braid_status braid_dnnl_describe_whole(const void *op_desc, dnnl_primitive_attr_t attr,
+                                                        dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out,
+                                                        bool *pieces);
+/* Pieces of a batch, all of the same size: as many as divide it, up to `most`. */
+int64_t braid_dnnl_pieces_of(int64_t batch, int64_t most);
+/* How many threads a descriptor from braid_dnnl_describe_whole was made for. */
+int braid_dnnl_threads_of(dnnl_primitive_desc_t primitive_desc);
 /* All present operands float32? (why: filled if not) */
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes);
 braid_status braid_dnnl_status(dnnl_status_t status, const char *what);

@@ -4,7 +4,9 @@
  * its fastest direct kernels and Winograd's algorithm. Winograd F(4x4, 3x3) is taken for 3x3 convolutions of stride 1:
  * about twice as fast, with a relative error near 1e-6 against 2e-7 of the direct kernels, both within float32's
  * working error of a sum that long. Constant weights are packed once; weights that training changes are converted in
- * every run. */
+ * every run.
+ *
+ * Filter gradients are sums over the batch: of pieces of it, each of one thread (dnnl.h says why). */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +15,10 @@
 #include "graph/geometry.h"
 
 enum { kMaxSpatial = 3, kPlainChannels = 4, kWinogradPixels = 100, kWinogradChannels = 64 };
+enum { kWinogradTiles = 1024, kTile = 4 }; /* Winograd's transformed images are as large as those and as many */
+enum { kMostPieces = 16 };
+static const double kLeastWork = 1 << 22;             /* multiply-accumulates of a piece of a filter gradient */
+static const size_t kMostSumBytes = (size_t)64 << 20; /* of all pieces, if the images are smaller than that */
 
 /* --- the convolution a node stands for -----------------------------------------------------------------------------
  */
@@ -113,44 +119,160 @@ static void plain(braid_layout *layouts, size_t count) {
   for (size_t i = 0; i < count; i++) layouts[i] = BRAID_LAYOUT_PLAIN;
 }
 
-/* --- forward -------------------------------------------------------------------------------------------------------
+/* --- descriptions --------------------------------------------------------------------------------------------------
  */
 static bool has(const braid_operand *list, size_t count, size_t index) {
   return index < count && list[index].present;
 }
 
-static braid_status describe_forward(const braid_node_desc *node, const convolution *c, dnnl_primitive_attr_t attr,
-                                     dnnl_primitive_desc_t *out) {
+/* What oneDNN is asked for: a pass, over images that lie like these. */
+typedef struct problem {
+  const convolution *c;
+  pass which;
+  braid_desc x, y;
+  bool training, bias;
+  dnnl_primitive_attr_t attr; /* NULL: none */
+} problem;
+
+/* How a pass is run: in `parts` of the batch, side by side with one thread each, or one after another with all. */
+typedef struct division {
+  dnnl_primitive_desc_t pd; /* of one part */
+  int64_t parts;
+  bool side_by_side;
+} division;
+
+/* A description of `batch` images of an operand. */
+static bool images_desc(const braid_desc *all, int64_t batch, dnnl_memory_desc_t *out) {
+  braid_desc some = *all;
+  some.dims[0] = batch;
+  return braid_dnnl_desc(&some, out);
+}
+
+/* `single`: for one thread. */
+static braid_status describe(const problem *p, dnnl_alg_kind_t algorithm, int64_t batch, bool single,
+                             dnnl_primitive_desc_t *out, bool *pieces) {
+  const convolution *c = p->c;
   dnnl_memory_desc_t x, w, b, y;
-  if (!braid_dnnl_desc(&node->inputs[0].desc, &x) || !braid_dnnl_desc(&node->outputs[0].desc, &y))
+  dnnl_convolution_desc_t op;
+  dnnl_status_t made = dnnl_unimplemented;
+  if (!images_desc(&p->x, batch, &x) || !images_desc(&p->y, batch, &y))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
   weight_desc(c, true, &w);
   one_per_filter(c, &b);
-  bool bias = has(node->inputs, node->input_count, 2);
-  dnnl_prop_kind_t kind = node->training ? dnnl_forward_training : dnnl_forward_inference;
-  dnnl_alg_kind_t algorithms[] = {dnnl_convolution_winograd, dnnl_convolution_direct};
-  braid_status status = BRAID_UNSUPPORTED;
-  for (int i = suits_winograd(c) ? 0 : 1; i < 2 && status == BRAID_UNSUPPORTED; i++) {
-    dnnl_convolution_desc_t op;
-    if (DNNL(dilated_convolution_forward_desc_init)(&op, kind, algorithms[i], &x, &w, bias ? &b : NULL, &y, c->strides,
-                                                    c->dilations, c->pad_begin, c->pad_end) == dnnl_success)
-      status = braid_dnnl_describe(&op, attr, NULL, out);
-    else
-      status = braid_fail(BRAID_UNSUPPORTED, "oneDNN has no such convolution");
+  switch (p->which) {
+  case FORWARD:
+    made = DNNL(dilated_convolution_forward_desc_init)(
+        &op, p->training ? dnnl_forward_training : dnnl_forward_inference, algorithm, &x, &w, p->bias ? &b : NULL, &y,
+        c->strides, c->dilations, c->pad_begin, c->pad_end);
+    break;
+  case GRAD_INPUT:
+    made = DNNL(dilated_convolution_backward_data_desc_init)(&op, algorithm, &x, &w, &y, c->strides, c->dilations,
+                                                             c->pad_begin, c->pad_end);
+    break;
+  case GRAD_FILTER:
+    made = DNNL(dilated_convolution_backward_weights_desc_init)(&op, algorithm, &x, &w, NULL, &y, c->strides,
+                                                                c->dilations, c->pad_begin, c->pad_end);
+    break;
   }
+  if (made != dnnl_success) return braid_fail(BRAID_UNSUPPORTED, "oneDNN has no such convolution");
+  if (single) return braid_dnnl_describe_single(&op, p->attr, NULL, out);
+  return braid_dnnl_describe_whole(&op, p->attr, NULL, out, pieces);
+}
+
+/* So many images at once that their tiles are few enough; parts are equal, since packed weights may depend on it. */
+static int64_t winograd_parts(const problem *p) {
+  int64_t tiles = 1;
+  const braid_desc *images = p->which == GRAD_INPUT ? &p->x : &p->y;
+  for (int i = 2; i < images->rank; i++) tiles *= (images->dims[i] + kTile - 1) / kTile;
+  int64_t at_once = kWinogradTiles / tiles;
+  if (at_once < 1) at_once = 1;
+  return p->c->batch / braid_dnnl_pieces_of(p->c->batch, at_once);
+}
+
+static braid_status divide_winograd(const problem *p, division *out) {
+  bool pieces = false;
+  *out = (division){.parts = winograd_parts(p)};
+  BRAID_TRY(describe(p, dnnl_convolution_winograd, p->c->batch / out->parts, false, &out->pd, &pieces));
+  if (!pieces) return BRAID_OK;
+  DNNL(primitive_desc_destroy)(out->pd);
+  return braid_fail(BRAID_UNSUPPORTED, "no Winograd's algorithm whose results do not depend on the number of threads");
+}
+
+/* A forward pass or an input gradient: no sum goes over the batch. */
+static braid_status divide(const problem *p, division *out) {
+  braid_status status = suits_winograd(p->c) ? divide_winograd(p, out) : BRAID_UNSUPPORTED;
+  if (status != BRAID_UNSUPPORTED) return status;
+  bool pieces = false;
+  *out = (division){.parts = 1};
+  BRAID_TRY(describe(p, dnnl_convolution_direct, p->c->batch, false, &out->pd, &pieces));
+  if (!pieces) return BRAID_OK;
+  DNNL(primitive_desc_destroy)(out->pd);
+  *out = (division){.parts = braid_dnnl_pieces_of(p->c->batch, kMostPieces), .side_by_side = true};
+  return describe(p, dnnl_convolution_direct, p->c->batch / out->parts, true, &out->pd, &pieces);
+}
+
+/* A filter gradient's pieces, of any number of images. */
+static braid_status describe_piece(const problem *p, int64_t batch, dnnl_primitive_desc_t *out) {
+  braid_status status = BRAID_UNSUPPORTED;
+  if (suits_winograd(p->c)) status = describe(p, dnnl_convolution_winograd, batch, true, out, NULL);
+  if (status == BRAID_UNSUPPORTED) status = describe(p, dnnl_convolution_direct, batch, true, out, NULL);
   return status;
 }
 
-/* The node with its images in `layout` (an image of few channels as it is). `room` has room for 5. */
-static braid_node_desc in_layout(const braid_node_desc *node, braid_layout layout, braid_operand *room) {
-  braid_node_desc other = *node;
-  for (size_t i = 0; i < node->input_count && i < 4; i++) room[i] = node->inputs[i];
-  room[4] = node->outputs[0];
-  room[4].desc.layout = layout;
-  room[0].desc.layout = image_layout(node, layout);
-  other.inputs = room;
-  other.outputs = &room[4];
-  return other;
+/* Into how many pieces the sum over the batch is cut: by shapes alone. Each needs memory of its own for its sum, not
+ * more altogether than the images have or kMostSumBytes. */
+static int64_t pieces_of_sum(const problem *p) {
+  const convolution *c = p->c;
+  size_t most = braid_desc_bytes(&p->x) + braid_desc_bytes(&p->y), bytes = braid_desc_bytes(&c->w);
+  double work = (double)braid_desc_count(&c->w) * (double)c->pixels * (double)c->batch;
+  int64_t pieces = 1;
+  if (most < kMostSumBytes) most = kMostSumBytes;
+  while (pieces < kMostPieces && pieces * 2 <= c->batch && work / (double)(pieces * 2) >= kLeastWork &&
+         (size_t)(pieces * 2) * bytes <= most)
+    pieces *= 2;
+  return pieces;
+}
+
+static braid_status describe_sum(const problem *p, int64_t batch, dnnl_memory_desc_t *out) {
+  dnnl_primitive_desc_t pd;
+  BRAID_TRY(describe_piece(p, batch, &pd));
+  *out = *DNNL(primitive_desc_query_md)(pd, dnnl_query_diff_weights_md, 0);
+  DNNL(primitive_desc_destroy)(pd);
+  return BRAID_OK;
+}
+
+/* How many pieces, and how the sum of each lies in memory. One piece where that would depend on a piece's size. */
+static braid_status plan_sum(const problem *p, int64_t *pieces, dnnl_memory_desc_t *sum) {
+  dnnl_memory_desc_t larger;
+  int64_t batch = p->c->batch;
+  *pieces = pieces_of_sum(p);
+  BRAID_TRY(describe_sum(p, batch / *pieces, sum));
+  if (batch % *pieces == 0) return BRAID_OK;
+  BRAID_TRY(describe_sum(p, batch / *pieces + 1, &larger));
+  if (DNNL(memory_desc_equal)(sum, &larger)) return BRAID_OK;
+  *pieces = 1;
+  return describe_sum(p, batch, sum);
+}
+
+static bool is_possible(const problem *p) {
+  division d = {.pd = NULL};
+  dnnl_memory_desc_t sum;
+  int64_t pieces;
+  if (p->which == GRAD_FILTER) return plan_sum(p, &pieces, &sum) == BRAID_OK;
+  if (divide(p, &d) != BRAID_OK) return false;
+  DNNL(primitive_desc_destroy)(d.pd);
+  return true;
+}
+
+static problem problem_of(const braid_node_desc *node, const convolution *c, dnnl_primitive_attr_t attr) {
+  operands o = operands_of(node, pass_of(node));
+  return (problem){.c = c,
+                   .which = pass_of(node),
+                   .x = o.x->desc,
+                   .y = o.y->desc,
+                   .training = node->training,
+                   .bias = pass_of(node) == FORWARD && has(node->inputs, node->input_count, 2),
+                   .attr = attr};
 }
 
 /* The layout in which oneDNN has more than its slow reference; false: none. Blocks of channels are best, but some
@@ -158,21 +280,22 @@ static braid_node_desc in_layout(const braid_node_desc *node, braid_layout layou
 static bool best_layout(const braid_node_desc *node, const convolution *c, braid_layout *out) {
   static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
   dnnl_primitive_attr_t attr;
-  if (braid_dnnl_attributes(node, has(node->inputs, node->input_count, 3), &attr) != BRAID_OK) return false;
+  bool residual = pass_of(node) == FORWARD && has(node->inputs, node->input_count, 3);
+  if (braid_dnnl_attributes(node, residual, &attr) != BRAID_OK) return false;
+  problem p = problem_of(node, c, attr);
   bool found = false;
   for (size_t i = 0; i < 2 && !found; i++) {
-    braid_operand room[5];
-    braid_node_desc other = in_layout(node, kLayouts[i], room);
-    dnnl_primitive_desc_t pd;
-    if (describe_forward(&other, c, attr, &pd) != BRAID_OK) continue;
-    found = !braid_dnnl_is_reference(pd);
+    p.y.layout = kLayouts[i];
+    p.x.layout = image_layout(node, kLayouts[i]);
+    found = is_possible(&p);
     *out = kLayouts[i];
-    DNNL(primitive_desc_destroy)(pd);
   }
   DNNL(primitive_attr_destroy)(attr);
   return found;
 }
 
+/* --- forward -------------------------------------------------------------------------------------------------------
+ */
 static bool forward_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   convolution c;
   if (!braid_dnnl_all_f32(node, why, why_bytes)) return false;
@@ -220,33 +343,64 @@ static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *nod
   return braid_dnnl_reorder(program, plain_weights, *out);
 }
 
-static braid_status build_forward(braid_dnnl *program, const braid_node_desc *node, const convolution *c,
-                                  dnnl_primitive_desc_t pd, braid_prepared_info *info) {
-  int x, w, b, y;
-  dnnl_memory_desc_t x_desc, b_desc, y_desc;
-  braid_dnnl_desc(&node->inputs[0].desc, &x_desc);
-  braid_dnnl_desc(&node->outputs[0].desc, &y_desc);
-  one_per_filter(c, &b_desc);
-  braid_dnnl_arg args[4];
-  size_t count = 0;
-  braid_status status =
-      bind_weights(program, node, 1, c, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info, &w);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, &x_desc, BRAID_DNNL_INPUT, 0, &x);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, &y_desc, BRAID_DNNL_OUTPUT, 0, &y);
-  if (status == BRAID_OK && has(node->inputs, node->input_count, 2)) {
-    status = braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &b);
-    args[count++] = (braid_dnnl_arg){DNNL_ARG_BIAS, b};
+typedef struct parts {
+  int memory; /* whole */
+  dnnl_memory_desc_t desc;
+  size_t step_bytes; /* from part to part */
+} parts;
+
+/* An operand of images, to be gone through in parts of `batch`. */
+static braid_status bind_images(braid_dnnl *program, const braid_desc *all, int64_t batch, braid_dnnl_place place,
+                                size_t index, parts *out) {
+  dnnl_memory_desc_t whole;
+  if (!braid_dnnl_desc(all, &whole) || !images_desc(all, batch, &out->desc))
+    return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+  out->step_bytes = DNNL(memory_desc_get_size)(&out->desc);
+  return braid_dnnl_memory(program, &whole, place, index, &out->memory);
+}
+
+static braid_status bind_part(braid_dnnl *program, const parts *images, int64_t part, int arg, braid_dnnl_arg *out) {
+  out->arg = arg;
+  return braid_dnnl_part(program, images->memory, &images->desc, (size_t)part * images->step_bytes, &out->memory);
+}
+
+/* The same step for each part of the batch: with images `from` and `to`, and `args` that all share. */
+static braid_status add_parts(braid_dnnl *program, division *d, const problem *p, const parts *from, const parts *to,
+                              const braid_dnnl_arg *shared, size_t count) {
+  bool forward = p->which == FORWARD;
+  braid_status status = BRAID_OK;
+  if (d->side_by_side) braid_dnnl_begin_group(program);
+  for (int64_t i = 0; i < d->parts && status == BRAID_OK; i++) {
+    braid_dnnl_arg args[4];
+    dnnl_primitive_desc_t pd;
+    memcpy(args, shared, count * sizeof *args);
+    status = bind_part(program, from, i, forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, &args[count]);
+    if (status == BRAID_OK)
+      status = bind_part(program, to, i, forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, &args[count + 1]);
+    if (status == BRAID_OK) status = braid_dnnl_status(DNNL(primitive_desc_clone)(&pd, d->pd), "a description");
+    if (status == BRAID_OK) status = braid_dnnl_step(program, pd, args, count + 2);
   }
-  if (status == BRAID_OK && has(node->inputs, node->input_count, 3))
-    status = braid_dnnl_copy(program, 3, 0, DNNL(memory_desc_get_size)(&y_desc));
-  if (status != BRAID_OK) {
-    DNNL(primitive_desc_destroy)(pd);
-    return status;
+  braid_dnnl_end_group(program);
+  return status;
+}
+
+static braid_status build_forward(braid_dnnl *program, const braid_node_desc *node, const problem *p, division *d,
+                                  braid_prepared_info *info) {
+  parts x, y;
+  dnnl_memory_desc_t b_desc, y_desc;
+  braid_dnnl_arg shared[2] = {{.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_BIAS}};
+  const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(d->pd, dnnl_query_weights_md, 0);
+  int64_t batch = p->c->batch / d->parts;
+  one_per_filter(p->c, &b_desc);
+  BRAID_TRY(bind_weights(program, node, 1, p->c, wanted, info, &shared[0].memory));
+  BRAID_TRY(bind_images(program, &p->x, batch, BRAID_DNNL_INPUT, 0, &x));
+  BRAID_TRY(bind_images(program, &p->y, batch, BRAID_DNNL_OUTPUT, 0, &y));
+  if (p->bias) BRAID_TRY(braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &shared[1].memory));
+  if (has(node->inputs, node->input_count, 3)) {
+    braid_dnnl_desc(&p->y, &y_desc);
+    BRAID_TRY(braid_dnnl_copy(program, 3, 0, DNNL(memory_desc_get_size)(&y_desc)));
   }
-  args[count++] = (braid_dnnl_arg){DNNL_ARG_SRC, x};
-  args[count++] = (braid_dnnl_arg){DNNL_ARG_WEIGHTS, w};
-  args[count++] = (braid_dnnl_arg){DNNL_ARG_DST, y};
-  return braid_dnnl_step(program, pd, args, count);
+  return add_parts(program, d, p, &x, &y, shared, p->bias ? 2 : 1);
 }
 
 static braid_status finish(const braid_allocator *allocator, braid_dnnl *program, braid_status status, void **state,
@@ -267,82 +421,20 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
   if (!read_convolution(node, FORWARD, &c))
     return braid_fail(BRAID_INTERNAL, "a convolution that was matched cannot be read");
   dnnl_primitive_attr_t attr;
-  dnnl_primitive_desc_t pd;
   BRAID_TRY(braid_dnnl_attributes(node, has(node->inputs, node->input_count, 3), &attr));
+  problem p = problem_of(node, &c, attr);
+  division d = {.pd = NULL};
   braid_dnnl *program = NULL;
-  braid_status status = describe_forward(node, &c, attr, &pd);
+  braid_status status = divide(&p, &d);
+  if (status == BRAID_OK) status = braid_dnnl_create(allocator, &program);
+  if (status == BRAID_OK) status = build_forward(program, node, &p, &d, info);
+  if (d.pd) DNNL(primitive_desc_destroy)(d.pd);
   DNNL(primitive_attr_destroy)(attr);
-  BRAID_TRY(status);
-  status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK)
-    status = build_forward(program, node, &c, pd, info);
-  else
-    DNNL(primitive_desc_destroy)(pd);
   return finish(allocator, program, status, state, info);
 }
 
 /* --- gradients -----------------------------------------------------------------------------------------------------
  */
-/* A forward description for oneDNN to match the backward one with. */
-static braid_status describe_hint(const convolution *c, const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *y,
-                                  dnnl_alg_kind_t algorithm, dnnl_primitive_desc_t *out) {
-  dnnl_memory_desc_t w;
-  weight_desc(c, true, &w);
-  dnnl_convolution_desc_t op;
-  BRAID_TRY(braid_dnnl_status(DNNL(dilated_convolution_forward_desc_init)(&op, dnnl_forward_training, algorithm, x, &w,
-                                                                          NULL, y, c->strides, c->dilations,
-                                                                          c->pad_begin, c->pad_end),
-                              "a convolution"));
-  return braid_dnnl_describe(&op, NULL, NULL, out);
-}
-
-static braid_status describe_gradient(const convolution *c, bool by_filter, dnnl_alg_kind_t algorithm,
-                                      const dnnl_memory_desc_t *x, const dnnl_memory_desc_t *y,
-                                      dnnl_primitive_desc_t *out) {
-  dnnl_memory_desc_t w;
-  weight_desc(c, true, &w);
-  dnnl_convolution_desc_t op;
-  dnnl_status_t made =
-      by_filter ? DNNL(dilated_convolution_backward_weights_desc_init)(&op, algorithm, x, &w, NULL, y, c->strides,
-                                                                       c->dilations, c->pad_begin, c->pad_end)
-                : DNNL(dilated_convolution_backward_data_desc_init)(&op, algorithm, x, &w, y, c->strides, c->dilations,
-                                                                    c->pad_begin, c->pad_end);
-  BRAID_TRY(braid_dnnl_status(made, "a convolution's gradient"));
-  dnnl_primitive_desc_t hint;
-  BRAID_TRY(describe_hint(c, x, y, algorithm, &hint));
-  braid_status status = braid_dnnl_describe(&op, NULL, hint, out);
-  DNNL(primitive_desc_destroy)(hint);
-  return status;
-}
-
-static braid_status describe_best_gradient(const convolution *c, bool by_filter, const dnnl_memory_desc_t *x,
-                                           const dnnl_memory_desc_t *y, dnnl_primitive_desc_t *out) {
-  braid_status status = BRAID_UNSUPPORTED;
-  if (suits_winograd(c)) status = describe_gradient(c, by_filter, dnnl_convolution_winograd, x, y, out);
-  if (status == BRAID_UNSUPPORTED) status = describe_gradient(c, by_filter, dnnl_convolution_direct, x, y, out);
-  return status;
-}
-
-/* As best_layout. */
-static bool best_gradient_layout(const braid_node_desc *node, const convolution *c, braid_layout *out) {
-  static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
-  operands o = operands_of(node, pass_of(node));
-  bool found = false;
-  for (size_t i = 0; i < 2 && !found; i++) {
-    braid_desc x = o.x->desc, y = o.y->desc;
-    dnnl_memory_desc_t x_desc, y_desc;
-    dnnl_primitive_desc_t pd;
-    y.layout = kLayouts[i];
-    x.layout = image_layout(node, kLayouts[i]);
-    if (!braid_dnnl_desc(&x, &x_desc) || !braid_dnnl_desc(&y, &y_desc)) continue;
-    if (describe_best_gradient(c, pass_of(node) == GRAD_FILTER, &x_desc, &y_desc, &pd) != BRAID_OK) continue;
-    found = !braid_dnnl_is_reference(pd);
-    *out = kLayouts[i];
-    DNNL(primitive_desc_destroy)(pd);
-  }
-  return found;
-}
-
 static bool gradient_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   convolution c;
   if (!read_convolution(node, pass_of(node), &c)) {
@@ -356,7 +448,7 @@ static bool gradient_match(const braid_node_desc *node, char *why, size_t why_by
       return false;
     }
   braid_layout layout;
-  if (best_gradient_layout(node, &c, &layout)) return true;
+  if (best_layout(node, &c, &layout)) return true;
   snprintf(why, why_bytes, "oneDNN has no fast gradient of this shape");
   return false;
 }
@@ -366,7 +458,7 @@ static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, 
   braid_layout layout;
   plain(inputs, node->input_count);
   plain(outputs, node->output_count);
-  if (!read_convolution(node, pass_of(node), &c) || !best_gradient_layout(node, &c, &layout)) return;
+  if (!read_convolution(node, pass_of(node), &c) || !best_layout(node, &c, &layout)) return;
   bool by_filter = pass_of(node) == GRAD_FILTER;
   braid_layout of_x = image_layout(node, layout);
   inputs[0] = by_filter ? of_x : layout;
@@ -376,65 +468,82 @@ static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, 
     outputs[0] = of_x;
 }
 
-/* dw comes out in the primitive's layout and is converted to plain at the end. */
-static braid_status build_filter_gradient(braid_dnnl *program, const convolution *c, dnnl_primitive_desc_t pd,
-                                          const dnnl_memory_desc_t *x_desc, const dnnl_memory_desc_t *y_desc) {
-  const dnnl_memory_desc_t w_desc = *DNNL(primitive_desc_query_md)(pd, dnnl_query_diff_weights_md, 0);
-  dnnl_memory_desc_t plain_desc;
-  weight_desc(c, false, &plain_desc);
-  bool same = DNNL(memory_desc_equal)(&plain_desc, &w_desc);
-  int x, dy, dw, result = -1;
-  braid_status status = braid_dnnl_memory(program, x_desc, BRAID_DNNL_INPUT, 0, &x);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, y_desc, BRAID_DNNL_INPUT, 1, &dy);
-  if (status == BRAID_OK)
-    status = braid_dnnl_memory(program, &w_desc, same ? BRAID_DNNL_OUTPUT : BRAID_DNNL_WORKSPACE, 0, &dw);
-  if (status == BRAID_OK && !same) status = braid_dnnl_memory(program, &plain_desc, BRAID_DNNL_OUTPUT, 0, &result);
-  if (status != BRAID_OK) {
-    DNNL(primitive_desc_destroy)(pd);
-    return status;
+/* One piece of the sum over the batch: of images `from` to `end`, into number `index` of the sums. */
+static braid_status add_piece(braid_dnnl *program, const problem *p, int64_t index, int64_t from, int64_t end,
+                              const int whole[3], const dnnl_memory_desc_t *sum) {
+  const int kArgs[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS};
+  dnnl_memory_desc_t x, y, one_x, one_y;
+  braid_dnnl_arg args[3];
+  dnnl_primitive_desc_t pd;
+  images_desc(&p->x, end - from, &x), images_desc(&p->x, 1, &one_x);
+  images_desc(&p->y, end - from, &y), images_desc(&p->y, 1, &one_y);
+  const dnnl_memory_desc_t *descs[] = {&x, &y, sum};
+  const size_t offsets[] = {(size_t)from * DNNL(memory_desc_get_size)(&one_x),
+                            (size_t)from * DNNL(memory_desc_get_size)(&one_y),
+                            (size_t)index * DNNL(memory_desc_get_size)(sum)};
+  for (int i = 0; i < 3; i++) {
+    args[i].arg = kArgs[i];
+    BRAID_TRY(braid_dnnl_part(program, whole[i], descs[i], offsets[i], &args[i].memory));
   }
-  BRAID_TRY(braid_dnnl_step(
-      program, pd, (braid_dnnl_arg[]){{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}}, 3));
-  return same ? BRAID_OK : braid_dnnl_reorder(program, dw, result);
+  BRAID_TRY(describe_piece(p, end - from, &pd));
+  return braid_dnnl_step(program, pd, args, 3);
 }
 
-static braid_status build_input_gradient(braid_dnnl *program, const braid_node_desc *node, const convolution *c,
-                                         dnnl_primitive_desc_t pd, const dnnl_memory_desc_t *x_desc,
-                                         const dnnl_memory_desc_t *y_desc, braid_prepared_info *info) {
-  int dx, dy, w;
-  braid_status status =
-      bind_weights(program, node, 1, c, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info, &w);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, y_desc, BRAID_DNNL_INPUT, 0, &dy);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, x_desc, BRAID_DNNL_OUTPUT, 0, &dx);
-  if (status != BRAID_OK) {
-    DNNL(primitive_desc_destroy)(pd);
-    return status;
-  }
-  return braid_dnnl_step(
-      program, pd, (braid_dnnl_arg[]){{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}}, 3);
+/* dw comes out in the primitives' layout and is converted to plain at the end. */
+static braid_status build_filter_gradient(braid_dnnl *program, const problem *p) {
+  dnnl_memory_desc_t x, y, sum, sums, plain_desc;
+  int whole[3], first, result;
+  int64_t batch = p->c->batch, pieces;
+  BRAID_TRY(plan_sum(p, &pieces, &sum));
+  size_t bytes = DNNL(memory_desc_get_size)(&sum);
+  braid_dnnl_plain(1, (int64_t[]){pieces * (int64_t)(bytes / sizeof(float))}, &sums);
+  weight_desc(p->c, false, &plain_desc);
+  if (!braid_dnnl_desc(&p->x, &x) || !braid_dnnl_desc(&p->y, &y))
+    return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+  bool direct = pieces == 1 && DNNL(memory_desc_equal)(&plain_desc, &sum);
+  BRAID_TRY(braid_dnnl_memory(program, &x, BRAID_DNNL_INPUT, 0, &whole[0]));
+  BRAID_TRY(braid_dnnl_memory(program, &y, BRAID_DNNL_INPUT, 1, &whole[1]));
+  BRAID_TRY(braid_dnnl_memory(program, &sums, direct ? BRAID_DNNL_OUTPUT : BRAID_DNNL_WORKSPACE, 0, &whole[2]));
+  braid_dnnl_begin_group(program);
+  braid_status status = BRAID_OK;
+  for (int64_t i = 0; i < pieces && status == BRAID_OK; i++)
+    status = add_piece(program, p, i, i * batch / pieces, (i + 1) * batch / pieces, whole, &sum);
+  braid_dnnl_end_group(program);
+  BRAID_TRY(status);
+  if (direct) return BRAID_OK;
+  if (pieces > 1) BRAID_TRY(braid_dnnl_sum(program, whole[2], bytes, (size_t)pieces));
+  BRAID_TRY(braid_dnnl_part(program, whole[2], &sum, 0, &first));
+  BRAID_TRY(braid_dnnl_memory(program, &plain_desc, BRAID_DNNL_OUTPUT, 0, &result));
+  return braid_dnnl_reorder(program, first, result);
+}
+
+static braid_status build_input_gradient(braid_dnnl *program, const braid_node_desc *node, const problem *p,
+                                         braid_prepared_info *info) {
+  parts x, y;
+  division d;
+  braid_dnnl_arg w = {.arg = DNNL_ARG_WEIGHTS};
+  BRAID_TRY(divide(p, &d));
+  int64_t batch = p->c->batch / d.parts;
+  braid_status status = bind_weights(program, node, 1, p->c,
+                                     DNNL(primitive_desc_query_md)(d.pd, dnnl_query_weights_md, 0), info, &w.memory);
+  if (status == BRAID_OK) status = bind_images(program, &p->y, batch, BRAID_DNNL_INPUT, 0, &y);
+  if (status == BRAID_OK) status = bind_images(program, &p->x, batch, BRAID_DNNL_OUTPUT, 0, &x);
+  if (status == BRAID_OK) status = add_parts(program, &d, p, &y, &x, &w, 1);
+  DNNL(primitive_desc_destroy)(d.pd);
+  return status;
 }
 
 static braid_status gradient_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
                                     braid_prepared_info *info) {
   *state = NULL;
-  bool by_filter = pass_of(node) == GRAD_FILTER;
   convolution c;
-  dnnl_memory_desc_t x, y;
   if (!read_convolution(node, pass_of(node), &c))
     return braid_fail(BRAID_INTERNAL, "a convolution that was matched cannot be read");
-  operands o = operands_of(node, pass_of(node));
-  if (!braid_dnnl_desc(&o.x->desc, &x) || !braid_dnnl_desc(&o.y->desc, &y))
-    return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  dnnl_primitive_desc_t pd;
-  braid_dnnl *program = NULL;
-  BRAID_TRY(describe_best_gradient(&c, by_filter, &x, &y, &pd));
-  braid_status status = braid_dnnl_create(allocator, &program);
-  if (status != BRAID_OK)
-    DNNL(primitive_desc_destroy)(pd);
-  else if (by_filter)
-    status = build_filter_gradient(program, &c, pd, &x, &y);
-  else
-    status = build_input_gradient(program, node, &c, pd, &x, &y, info);
+  problem p = problem_of(node, &c, NULL);
+  braid_dnnl *program;
+  BRAID_TRY(braid_dnnl_create(allocator, &program));
+  braid_status status =
+      p.which == GRAD_FILTER ? build_filter_gradient(program, &p) : build_input_gradient(program, node, &p, info);
   return finish(allocator, program, status, state, info);
 }
 

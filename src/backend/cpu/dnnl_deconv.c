@@ -77,7 +77,11 @@ static braid_status describe(const braid_node_desc *node, const deconvolution *d
                                   dnnl_deconvolution_direct, &x_desc, &w_desc, has_bias(node) ? &b_desc : NULL, &y_desc,
                                   d->strides, d->dilations, d->pad_begin, d->pad_end),
                               "a transposed convolution"));
-  return braid_dnnl_describe(&op, NULL, NULL, out);
+  bool pieces;
+  BRAID_TRY(braid_dnnl_describe_whole(&op, NULL, NULL, out, &pieces));
+  if (!pieces) return BRAID_OK;
+  DNNL(primitive_desc_destroy)(*out);
+  return braid_fail(BRAID_UNSUPPORTED, "oneDNN divides its sums among threads");
 }
 
 static bool best_layout(const braid_node_desc *node, const deconvolution *d, braid_layout *out) {
@@ -86,7 +90,7 @@ static bool best_layout(const braid_node_desc *node, const deconvolution *d, bra
   for (size_t i = 0; i < 2 && !found; i++) {
     dnnl_primitive_desc_t pd;
     if (describe(node, d, kLayouts[i], &pd) != BRAID_OK) continue;
-    found = !braid_dnnl_is_reference(pd);
+    found = true;
     *out = kLayouts[i];
     DNNL(primitive_desc_destroy)(pd);
   }

@@ -2,14 +2,17 @@
  *
  * Operands stay as they lie; a transposition is a pair of strides. Constant weights are packed where many rows pass
  * over them: on ViT's layers (197 rows) that is up to twice as fast. For few rows, as in a classifier's last layers,
- * packing gains nothing, and so those weights need no second copy. */
+ * packing gains nothing, and so those weights need no second copy.
+ *
+ * A product is cut into pieces of its result, never of its sums, each for one thread (dnnl.h says why). */
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/cpu/dnnl.h"
 #include "base/try.h"
 
-enum { kPackRows = 48 };
+enum { kPackRows = 48, kMostPieces = 16, kLeastRows = 32, kLeastColumns = 64 };
+static const double kLeastWork = 1 << 18; /* multiply-accumulates of a piece */
 
 /* y[batch, rows, columns] = alpha * a[batch, rows, inner] * b[batch or 1, inner, columns] (+ bias[columns]) */
 typedef struct product {
@@ -82,78 +85,189 @@ static bool packs(const braid_node_desc *node, const product *p) {
   return node->inputs[1].constant && !p->batched_b && p->rows >= kPackRows;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  product p;
-  if (!braid_dnnl_all_f32(node, why, why_bytes) || !read_product(node, &p, why, why_bytes)) return false;
-  if (p.batch * p.rows * p.columns == 0 || p.inner == 0) return refuse(why, why_bytes, "an empty operand");
-  if (!braid_dnnl_has_activation(node)) return refuse(why, why_bytes, "this activation");
-  return true;
+/* --- pieces --------------------------------------------------------------------------------------------------------
+ */
+/* Parts of the batch, of the rows and of the columns. */
+typedef struct cuts {
+  int64_t batch, rows, columns;
+} cuts;
+
+/* Halves what is longest in units of its least length, until there are enough pieces or they are small. */
+static cuts cuts_of(const product *p) {
+  cuts c = {1, 1, 1};
+  double work = (double)(p->batch * p->rows) * (double)(p->columns * p->inner);
+  while (c.batch * c.rows * c.columns < kMostPieces && work / 2 >= kLeastWork) {
+    int64_t rows = p->rows / (c.rows * 2 * kLeastRows), columns = p->columns / (c.columns * 2 * kLeastColumns);
+    if (c.batch * 2 <= p->batch)
+      c.batch *= 2;
+    else if (rows > 0 && rows >= columns)
+      c.rows *= 2;
+    else if (columns > 0)
+      c.columns *= 2;
+    else
+      break;
+    work /= 2;
+  }
+  return c;
 }
 
-/* A [batch, rows, columns] operand, stored transposed or not. */
-static void operand_desc(int64_t batch, int64_t rows, int64_t columns, bool transposed, dnnl_memory_desc_t *out) {
-  bool one = batch == 1;
-  int64_t down = transposed ? 1 : columns, across = transposed ? rows : 1;
-  dnnl_dims_t dims = {one ? rows : batch, one ? columns : rows, one ? 0 : columns};
-  dnnl_dims_t strides = {one ? down : rows * columns, one ? across : down, one ? 0 : across};
+typedef struct span {
+  int64_t first, count;
+} span;
+
+/* Part `index` of `parts`, whose bounds are multiples of `unit`. */
+static span part_of(int64_t total, int64_t parts, int64_t index, int64_t unit) {
+  int64_t units = (total + unit - 1) / unit, first = units * index / parts * unit,
+          end = units * (index + 1) / parts * unit;
+  return (span){first, (end < total ? end : total) - first};
+}
+
+/* One of the operands: [batch, rows, columns], stored transposed or not. */
+typedef struct matrix {
+  int64_t batch, rows, columns;
+  bool transposed;
+} matrix;
+
+static int64_t stride_down(const matrix *m) {
+  return m->transposed ? 1 : m->columns;
+}
+
+static int64_t stride_across(const matrix *m) {
+  return m->transposed ? m->rows : 1;
+}
+
+/* A part of a matrix as it lies, and where it begins, in bytes. A batch of one is a matrix. */
+static size_t part_desc(const matrix *m, span batch, span rows, span columns, dnnl_memory_desc_t *out) {
+  bool one = batch.count == 1;
+  int64_t down = stride_down(m), across = stride_across(m), plane = m->rows * m->columns;
+  dnnl_dims_t dims = {one ? rows.count : batch.count, one ? columns.count : rows.count, one ? 0 : columns.count};
+  dnnl_dims_t strides = {one ? down : plane, one ? across : down, one ? 0 : across};
   DNNL(memory_desc_init_by_strides)(out, one ? 2 : 3, dims, dnnl_f32, strides);
+  return (size_t)(batch.first * plane + rows.first * down + columns.first * across) * sizeof(float);
 }
 
-static braid_status describe(const braid_node_desc *node, const product *p, dnnl_memory_desc_t descs[4],
-                             dnnl_primitive_desc_t *out) {
-  operand_desc(p->batch, p->rows, p->inner, p->transposed_a, &descs[0]);
-  operand_desc(p->batched_b ? p->batch : 1, p->inner, p->columns, p->transposed_b, &descs[1]);
-  operand_desc(1, 1, p->columns, false, &descs[2]);
-  if (p->batch > 1) braid_dnnl_plain(3, (int64_t[]){1, 1, p->columns}, &descs[2]);
-  operand_desc(p->batch, p->rows, p->columns, false, &descs[3]);
-  dnnl_memory_desc_t b = descs[1];
-  if (packs(node, p))
-    BRAID_TRY(braid_dnnl_status(DNNL(memory_desc_init_by_tag)(&b, b.ndims, b.dims, dnnl_f32, dnnl_format_tag_any),
-                                "packed weights"));
-  dnnl_matmul_desc_t op;
-  BRAID_TRY(braid_dnnl_status(DNNL(matmul_desc_init)(&op, &descs[0], &b, p->bias ? &descs[2] : NULL, &descs[3]),
-                              "a matrix product"));
+/* --- building ------------------------------------------------------------------------------------------------------
+ */
+enum { A, B, BIAS, Y, OPERANDS };
+
+typedef struct builder {
+  braid_dnnl *program;
+  const braid_node_desc *node;
+  product p;
+  cuts cuts;
+  matrix matrices[OPERANDS];
+  int whole[OPERANDS]; /* memories */
   dnnl_primitive_attr_t attr;
-  BRAID_TRY(braid_dnnl_attributes(node, false, &attr));
-  dnnl_status_t scaled = p->alpha == 1 ? dnnl_success : DNNL(primitive_attr_set_output_scales)(attr, 1, 0, &p->alpha);
-  braid_status status = braid_dnnl_status(scaled, "alpha");
-  if (status == BRAID_OK) status = braid_dnnl_describe(&op, attr, NULL, out);
-  DNNL(primitive_attr_destroy)(attr);
+} builder;
+
+typedef struct piece {
+  span batch, rows, columns;
+  dnnl_memory_desc_t descs[OPERANDS];
+  size_t offsets[OPERANDS];
+} piece;
+
+static void read_piece(const builder *b, int64_t i, int64_t r, int64_t c, piece *out) {
+  const product *p = &b->p;
+  const span inner = {0, p->inner}, one = {0, 1};
+  out->batch = part_of(p->batch, b->cuts.batch, i, 1);
+  out->rows = part_of(p->rows, b->cuts.rows, r, kLeastRows);
+  out->columns = part_of(p->columns, b->cuts.columns, c, kLeastColumns);
+  const span images = out->batch;
+  out->offsets[A] = part_desc(&b->matrices[A], images, out->rows, inner, &out->descs[A]);
+  out->offsets[B] = part_desc(&b->matrices[B], p->batched_b ? images : one, inner, out->columns, &out->descs[B]);
+  out->offsets[BIAS] = part_desc(&b->matrices[BIAS], one, one, out->columns, &out->descs[BIAS]);
+  if (images.count > 1) braid_dnnl_plain(3, (int64_t[]){1, 1, out->columns.count}, &out->descs[BIAS]);
+  out->offsets[Y] = part_desc(&b->matrices[Y], images, out->rows, out->columns, &out->descs[Y]);
+}
+
+static braid_status describe(const builder *b, const piece *part, dnnl_primitive_desc_t *out) {
+  const dnnl_memory_desc_t *descs = part->descs;
+  dnnl_memory_desc_t weights = descs[B];
+  if (packs(b->node, &b->p))
+    BRAID_TRY(braid_dnnl_status(
+        DNNL(memory_desc_init_by_tag)(&weights, weights.ndims, weights.dims, dnnl_f32, dnnl_format_tag_any),
+        "packed weights"));
+  dnnl_matmul_desc_t op;
+  BRAID_TRY(
+      braid_dnnl_status(DNNL(matmul_desc_init)(&op, &descs[A], &weights, b->p.bias ? &descs[BIAS] : NULL, &descs[Y]),
+                        "a matrix product"));
+  return braid_dnnl_describe_single(&op, b->attr, NULL, out);
+}
+
+/* A piece's part of b: as it lies, or packed now. */
+static braid_status bind_weights(builder *b, const piece *part, dnnl_primitive_desc_t pd, braid_prepared_info *info,
+                                 int *out) {
+  const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0);
+  if (!packs(b->node, &b->p)) return braid_dnnl_part(b->program, b->whole[B], &part->descs[B], part->offsets[B], out);
+  BRAID_TRY(braid_dnnl_memory(b->program, wanted, BRAID_DNNL_OWN, 0, out));
+  info->constants_folded |= 1u << 1;
+  return braid_dnnl_pack(b->program, &part->descs[B], (const char *)b->node->inputs[1].constant + part->offsets[B],
+                         *out);
+}
+
+/* `weights`: the memory of this column's part of b; -1: not there yet. */
+static braid_status add_piece(builder *b, const piece *part, int *weights, braid_prepared_info *info) {
+  const int kArgs[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST};
+  braid_dnnl_arg args[OPERANDS];
+  dnnl_primitive_desc_t pd;
+  size_t count = 0;
+  BRAID_TRY(describe(b, part, &pd));
+  braid_status status = BRAID_OK;
+  if (*weights < 0) status = bind_weights(b, part, pd, info, weights);
+  for (int i = 0; i < OPERANDS && status == BRAID_OK; i++) {
+    if (i == BIAS && !b->p.bias) continue;
+    args[count] = (braid_dnnl_arg){kArgs[i], *weights};
+    if (i != B)
+      status = braid_dnnl_part(b->program, b->whole[i], &part->descs[i], part->offsets[i], &args[count].memory);
+    count++;
+  }
+  if (status == BRAID_OK) return braid_dnnl_step(b->program, pd, args, count);
+  DNNL(primitive_desc_destroy)(pd);
   return status;
 }
 
-/* b as it lies, or packed now. */
-static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, const product *p,
-                                 const dnnl_memory_desc_t *given, dnnl_primitive_desc_t pd, braid_prepared_info *info,
-                                 int *out) {
-  const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0);
-  if (!packs(node, p) || DNNL(memory_desc_equal)(given, wanted))
-    return braid_dnnl_memory(program, given, BRAID_DNNL_INPUT, 1, out);
-  BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_OWN, 0, out));
-  info->constants_folded |= 1u << 1;
-  return braid_dnnl_pack(program, given, node->inputs[1].constant, *out);
+static braid_status start(const braid_node_desc *node, const product *p, builder *b) {
+  *b = (builder){.node = node, .p = *p, .cuts = cuts_of(p)};
+  b->matrices[A] = (matrix){p->batch, p->rows, p->inner, p->transposed_a};
+  b->matrices[B] = (matrix){p->batched_b ? p->batch : 1, p->inner, p->columns, p->transposed_b};
+  b->matrices[BIAS] = (matrix){1, 1, p->columns, false};
+  b->matrices[Y] = (matrix){p->batch, p->rows, p->columns, false};
+  BRAID_TRY(braid_dnnl_attributes(node, false, &b->attr));
+  dnnl_status_t status = dnnl_success;
+  if (p->alpha != 1) status = DNNL(primitive_attr_set_output_scales)(b->attr, 1, 0, &p->alpha);
+  if (status != dnnl_success) DNNL(primitive_attr_destroy)(b->attr);
+  return braid_dnnl_status(status, "alpha");
 }
 
-static braid_status build(braid_dnnl *program, const braid_node_desc *node, const product *p,
-                          const dnnl_memory_desc_t descs[4], dnnl_primitive_desc_t pd, braid_prepared_info *info) {
-  int a, b, c, y;
-  braid_dnnl_arg args[4];
-  size_t count = 0;
-  braid_status status = braid_dnnl_memory(program, &descs[0], BRAID_DNNL_INPUT, 0, &a);
-  if (status == BRAID_OK) status = bind_weights(program, node, p, &descs[1], pd, info, &b);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, &descs[3], BRAID_DNNL_OUTPUT, 0, &y);
-  if (status == BRAID_OK && p->bias) {
-    status = braid_dnnl_memory(program, &descs[2], BRAID_DNNL_INPUT, 2, &c);
-    args[count++] = (braid_dnnl_arg){DNNL_ARG_BIAS, c};
+/* Whole operands, for their addresses. */
+static braid_status bind_operands(builder *b) {
+  const product *p = &b->p;
+  const braid_dnnl_place kPlaces[] = {BRAID_DNNL_INPUT, BRAID_DNNL_INPUT, BRAID_DNNL_INPUT, BRAID_DNNL_OUTPUT};
+  const size_t kIndices[] = {0, 1, 2, 0};
+  for (int i = 0; i < OPERANDS; i++) {
+    const matrix *m = &b->matrices[i];
+    dnnl_memory_desc_t desc;
+    part_desc(m, (span){0, m->batch}, (span){0, m->rows}, (span){0, m->columns}, &desc);
+    if (i != BIAS || p->bias) BRAID_TRY(braid_dnnl_memory(b->program, &desc, kPlaces[i], kIndices[i], &b->whole[i]));
   }
-  if (status != BRAID_OK) {
-    DNNL(primitive_desc_destroy)(pd);
-    return status;
-  }
-  args[count++] = (braid_dnnl_arg){DNNL_ARG_SRC, a};
-  args[count++] = (braid_dnnl_arg){DNNL_ARG_WEIGHTS, b};
-  args[count++] = (braid_dnnl_arg){DNNL_ARG_DST, y};
-  return braid_dnnl_step(program, pd, args, count);
+  return BRAID_OK;
+}
+
+static braid_status build(builder *b, braid_prepared_info *info) {
+  BRAID_TRY(bind_operands(b));
+  braid_dnnl_begin_group(b->program);
+  for (int64_t i = 0; i < b->cuts.batch; i++)
+    for (int64_t c = 0; c < b->cuts.columns; c++) {
+      int weights = -1;
+      for (int64_t r = 0; r < b->cuts.rows; r++) {
+        piece part;
+        read_piece(b, i, r, c, &part);
+        if (!packs(b->node, &b->p)) weights = -1;
+        BRAID_TRY(add_piece(b, &part, &weights, info));
+      }
+    }
+  braid_dnnl_end_group(b->program);
+  return BRAID_OK;
 }
 
 static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -163,22 +277,34 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   char why[64];
   if (!read_product(node, &p, why, sizeof why))
     return braid_fail(BRAID_INTERNAL, "a matrix product that was matched cannot be read: %s", why);
-  dnnl_memory_desc_t descs[4];
-  dnnl_primitive_desc_t pd;
-  braid_dnnl *program = NULL;
-  BRAID_TRY(describe(node, &p, descs, &pd));
-  braid_status status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK)
-    status = build(program, node, &p, descs, pd, info);
-  else
-    DNNL(primitive_desc_destroy)(pd);
+  builder b;
+  BRAID_TRY(start(node, &p, &b));
+  braid_status status = braid_dnnl_create(allocator, &b.program);
+  if (status == BRAID_OK) status = build(&b, info);
+  DNNL(primitive_attr_destroy)(b.attr);
   if (status != BRAID_OK) {
-    braid_dnnl_destroy(allocator, program);
+    braid_dnnl_destroy(allocator, b.program);
     return status;
   }
-  info->workspace_bytes = braid_dnnl_workspace(program);
-  *state = program;
+  info->workspace_bytes = braid_dnnl_workspace(b.program);
+  *state = b.program;
   return BRAID_OK;
+}
+
+static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  product p;
+  if (!braid_dnnl_all_f32(node, why, why_bytes) || !read_product(node, &p, why, why_bytes)) return false;
+  if (p.batch * p.rows * p.columns == 0 || p.inner == 0) return refuse(why, why_bytes, "an empty operand");
+  if (!braid_dnnl_has_activation(node)) return refuse(why, why_bytes, "this activation");
+  builder b;
+  dnnl_primitive_desc_t pd = NULL;
+  if (start(node, &p, &b) != BRAID_OK) return refuse(why, why_bytes, "oneDNN has no attributes for it");
+  piece first;
+  read_piece(&b, 0, 0, 0, &first);
+  bool fast = describe(&b, &first, &pd) == BRAID_OK;
+  if (fast) DNNL(primitive_desc_destroy)(pd);
+  DNNL(primitive_attr_destroy)(b.attr);
+  return fast || refuse(why, why_bytes, "oneDNN has no fast product of this shape");
 }
 
 static const braid_cpu_kernel kProduct = {create, braid_dnnl_run, braid_dnnl_destroy};

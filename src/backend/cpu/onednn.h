@@ -30,7 +30,11 @@
   X(post_ops_destroy)                                                                                                  \
   X(post_ops_append_sum)                                                                                               \
   X(post_ops_append_eltwise)                                                                                           \
-  X(primitive_desc_create)                                                                                             \
+  X(primitive_desc_iterator_create)                                                                                    \
+  X(primitive_desc_iterator_fetch)                                                                                     \
+  X(primitive_desc_iterator_next)                                                                                      \
+  X(primitive_desc_iterator_destroy)                                                                                   \
+  X(primitive_desc_clone)                                                                                              \
   X(primitive_desc_destroy)                                                                                            \
   X(primitive_desc_query)                                                                                              \
   X(primitive_desc_query_md)                                                                                           \
