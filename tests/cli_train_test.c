@@ -339,6 +339,44 @@ static void test_failing_report(void **state) {
   assert_true(exists("reported/checkpoint-0000000006.braid"));
 }
 
+/* Byte for byte, however large. */
+static bool same_files(const char *one, const char *other) {
+  FILE *files[] = {fopen(one, "rb"), fopen(other, "rb")};
+  assert_non_null(files[0]);
+  assert_non_null(files[1]);
+  bool same = true;
+  for (int c = 0; same && c != EOF;) {
+    c = getc(files[0]);
+    same = c == getc(files[1]);
+  }
+  fclose(files[0]);
+  fclose(files[1]);
+  return same;
+}
+
+/* What is trained does not depend on the number of threads. */
+static void test_threads(void **state) {
+  (void)state;
+  static const char *const kRuns[] = {
+      "train " GLYPHS " --data builtin:glyphs,limit=192 --batch 64 --optimizer adam",
+      "train " BRAID_MODELS "/resnet20.cfg --data builtin:glyphs,limit=32 --batch 16",
+      "train " BRAID_MODELS "/vgg-tile.cfg --data builtin:glyphs,limit=12 --batch 6",
+  };
+  for (size_t i = 0; i < sizeof kRuns / sizeof *kRuns; i++)
+    for (int threads = 1; threads <= 3; threads++) {
+      char *line, first[32], name[32];
+      assert_true(
+          asprintf(&line, "%s --no-test --epochs 1 --threads %d --out $/n%zu-%d", kRuns[i], threads, i, threads) > 0);
+      outcome o = run(line);
+      if (o.code != 0) fail_msg("%s: %s", line, o.err);
+      snprintf(first, sizeof first, "n%zu-1/model.onnx", i);
+      snprintf(name, sizeof name, "n%zu-%d/model.onnx", i, threads);
+      if (!same_files(in_folder(first), in_folder(name))) fail_msg("%s: not what one thread trains", line);
+      discard(&o);
+      free(line);
+    }
+}
+
 static void test_not_finite(void **state) {
   (void)state;
   expect_failure("train " GLYPHS
@@ -363,6 +401,7 @@ int main(void) {
       cmocka_unit_test(test_full_disk),
       cmocka_unit_test(test_failing_test),
       cmocka_unit_test(test_failing_report),
+      cmocka_unit_test(test_threads),
       cmocka_unit_test(test_not_finite),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -15,9 +15,12 @@
 #include "graph/geometry.h"
 
 enum { kMaxSpatial = 3, kPlainChannels = 4, kWinogradPixels = 100, kWinogradChannels = 64 };
-enum { kWinogradTiles = 1024, kTile = 4 }; /* Winograd's transformed images are as large as those and as many */
+enum { kWinogradTiles = 4096, kTile = 4 }; /* Winograd's transformed images are as large as those and as many */
 enum { kMostPieces = 16 };
-static const double kLeastWork = 1 << 22;             /* multiply-accumulates of a piece of a filter gradient */
+/* Of a filter gradient's piece: multiply-accumulates, and pixels of the output, since each ends with a filter's work.
+ */
+static const double kLeastWork = 1 << 22;
+enum { kLeastPixels = 512, kLeastWinogradPixels = 4096 };
 static const size_t kMostSumBytes = (size_t)64 << 20; /* of all pieces, if the images are smaller than that */
 
 /* --- the convolution a node stands for -----------------------------------------------------------------------------
@@ -225,10 +228,10 @@ static int64_t pieces_of_sum(const problem *p) {
   const convolution *c = p->c;
   size_t most = braid_desc_bytes(&p->x) + braid_desc_bytes(&p->y), bytes = braid_desc_bytes(&c->w);
   double work = (double)braid_desc_count(&c->w) * (double)c->pixels * (double)c->batch;
-  int64_t pieces = 1;
+  int64_t pieces = 1, least_pixels = suits_winograd(c) ? kLeastWinogradPixels : kLeastPixels;
   if (most < kMostSumBytes) most = kMostSumBytes;
   while (pieces < kMostPieces && pieces * 2 <= c->batch && work / (double)(pieces * 2) >= kLeastWork &&
-         (size_t)(pieces * 2) * bytes <= most)
+         c->batch * c->pixels / (pieces * 2) >= least_pixels && (size_t)(pieces * 2) * bytes <= most)
     pieces *= 2;
   return pieces;
 }
