@@ -7,7 +7,7 @@
 #include "base/try.h"
 #include "graph/geometry.h"
 
-enum { kMaxSpatial = 3 };
+enum { kMaxSpatial = 3, kMostPieces = 16 };
 
 typedef struct deconvolution {
   braid_convolution g; /* the convolution that is transposed: its outputs are our inputs */
@@ -62,13 +62,20 @@ static bool has_bias(const braid_node_desc *node) {
   return node->input_count > 2 && node->inputs[2].present;
 }
 
-static braid_status describe(const braid_node_desc *node, const deconvolution *d, braid_layout layout,
-                             dnnl_primitive_desc_t *out) {
-  braid_desc x = node->inputs[0].desc, y = node->outputs[0].desc;
+/* An operand of images, `batch` of them, in `layout`. */
+static bool images_desc(const braid_operand *images, braid_layout layout, int64_t batch, dnnl_memory_desc_t *out) {
+  braid_desc desc = images->desc;
+  desc.layout = layout;
+  desc.dims[0] = batch;
+  return braid_dnnl_desc(&desc, out);
+}
+
+/* For all threads or, without `pieces`, for one. */
+static braid_status describe(const braid_node_desc *node, const deconvolution *d, braid_layout layout, int64_t batch,
+                             dnnl_primitive_desc_t *out, bool *pieces) {
   dnnl_memory_desc_t x_desc, w_desc, b_desc, y_desc;
-  x.layout = y.layout = layout;
-  if (!braid_dnnl_desc(&x, &x_desc) || !braid_dnnl_desc(&y, &y_desc) ||
-      !weight_desc(&node->inputs[1].desc, d, true, &w_desc))
+  if (!images_desc(&node->inputs[0], layout, batch, &x_desc) ||
+      !images_desc(&node->outputs[0], layout, batch, &y_desc) || !weight_desc(&node->inputs[1].desc, d, true, &w_desc))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
   braid_dnnl_plain(1, &d->g.inputs, &b_desc);
   dnnl_deconvolution_desc_t op;
@@ -77,11 +84,8 @@ static braid_status describe(const braid_node_desc *node, const deconvolution *d
                                   dnnl_deconvolution_direct, &x_desc, &w_desc, has_bias(node) ? &b_desc : NULL, &y_desc,
                                   d->strides, d->dilations, d->pad_begin, d->pad_end),
                               "a transposed convolution"));
-  bool pieces;
-  BRAID_TRY(braid_dnnl_describe_whole(&op, NULL, NULL, out, &pieces));
-  if (!pieces) return BRAID_OK;
-  DNNL(primitive_desc_destroy)(*out);
-  return braid_fail(BRAID_UNSUPPORTED, "oneDNN divides its sums among threads");
+  if (!pieces) return braid_dnnl_describe_single(&op, NULL, NULL, out);
+  return braid_dnnl_describe_whole(&op, NULL, NULL, out, pieces);
 }
 
 static bool best_layout(const braid_node_desc *node, const deconvolution *d, braid_layout *out) {
@@ -89,7 +93,8 @@ static bool best_layout(const braid_node_desc *node, const deconvolution *d, bra
   bool found = false;
   for (size_t i = 0; i < 2 && !found; i++) {
     dnnl_primitive_desc_t pd;
-    if (describe(node, d, kLayouts[i], &pd) != BRAID_OK) continue;
+    bool pieces;
+    if (describe(node, d, kLayouts[i], d->g.batch, &pd, &pieces) != BRAID_OK) continue;
     found = true;
     *out = kLayouts[i];
     DNNL(primitive_desc_destroy)(pd);
@@ -135,24 +140,36 @@ static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *nod
   return braid_dnnl_reorder(program, plain, *out);
 }
 
+/* In one part for all threads, or in parts of the batch side by side. */
 static braid_status build(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
-                          dnnl_primitive_desc_t pd, braid_prepared_info *info) {
-  int x = -1, w = -1, b = -1, y = -1;
-  dnnl_memory_desc_t x_desc, b_desc, y_desc;
-  braid_dnnl_desc(&node->inputs[0].desc, &x_desc);
-  braid_dnnl_desc(&node->outputs[0].desc, &y_desc);
-  braid_dnnl_plain(1, &d->g.inputs, &b_desc);
-  braid_status status =
-      bind_weights(program, node, d, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info, &w);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, &x_desc, BRAID_DNNL_INPUT, 0, &x);
-  if (status == BRAID_OK) status = braid_dnnl_memory(program, &y_desc, BRAID_DNNL_OUTPUT, 0, &y);
-  if (status == BRAID_OK && has_bias(node)) status = braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &b);
-  if (status != BRAID_OK) {
-    DNNL(primitive_desc_destroy)(pd);
-    return status;
+                          dnnl_primitive_desc_t pd, int64_t parts, bool side_by_side, braid_prepared_info *info) {
+  braid_layout layout = node->outputs[0].desc.layout;
+  braid_dnnl_arg args[] = {
+      {.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_DST}, {.arg = DNNL_ARG_BIAS}};
+  dnnl_memory_desc_t x, b, y, part_x, part_y;
+  int whole_x, whole_y;
+  bool known = images_desc(&node->inputs[0], layout, d->g.batch, &x) &&
+               images_desc(&node->outputs[0], layout, d->g.batch, &y) &&
+               images_desc(&node->inputs[0], layout, d->g.batch / parts, &part_x) &&
+               images_desc(&node->outputs[0], layout, d->g.batch / parts, &part_y);
+  if (!known) return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+  braid_dnnl_plain(1, &d->g.inputs, &b);
+  BRAID_TRY(bind_weights(program, node, d, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info,
+                         &args[1].memory));
+  BRAID_TRY(braid_dnnl_memory(program, &x, BRAID_DNNL_INPUT, 0, &whole_x));
+  BRAID_TRY(braid_dnnl_memory(program, &y, BRAID_DNNL_OUTPUT, 0, &whole_y));
+  if (has_bias(node)) BRAID_TRY(braid_dnnl_memory(program, &b, BRAID_DNNL_INPUT, 2, &args[3].memory));
+  size_t step_x = DNNL(memory_desc_get_size)(&part_x), step_y = DNNL(memory_desc_get_size)(&part_y);
+  if (side_by_side) braid_dnnl_begin_group(program);
+  for (int64_t i = 0; i < parts; i++) {
+    dnnl_primitive_desc_t own;
+    BRAID_TRY(braid_dnnl_part(program, whole_x, &part_x, (size_t)i * step_x, &args[0].memory));
+    BRAID_TRY(braid_dnnl_part(program, whole_y, &part_y, (size_t)i * step_y, &args[2].memory));
+    BRAID_TRY(braid_dnnl_status(DNNL(primitive_desc_clone)(&own, pd), "a description"));
+    BRAID_TRY(braid_dnnl_step(program, own, args, has_bias(node) ? 4 : 3));
   }
-  braid_dnnl_arg args[] = {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}, {DNNL_ARG_BIAS, b}};
-  return braid_dnnl_step(program, pd, args, has_bias(node) ? 4 : 3);
+  braid_dnnl_end_group(program);
+  return BRAID_OK;
 }
 
 static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -161,14 +178,20 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   deconvolution d;
   dnnl_primitive_desc_t pd;
   braid_dnnl *program = NULL;
+  bool pieces;
   if (!read_deconvolution(node, &d))
     return braid_fail(BRAID_INTERNAL, "a transposed convolution that was matched cannot be read");
-  BRAID_TRY(describe(node, &d, node->outputs[0].desc.layout, &pd));
-  braid_status status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK)
-    status = build(program, node, &d, pd, info);
-  else
+  braid_layout layout = node->outputs[0].desc.layout;
+  int64_t parts = 1;
+  BRAID_TRY(describe(node, &d, layout, d.g.batch, &pd, &pieces));
+  if (pieces) {
     DNNL(primitive_desc_destroy)(pd);
+    parts = braid_dnnl_pieces_of(d.g.batch, kMostPieces);
+    BRAID_TRY(describe(node, &d, layout, d.g.batch / parts, &pd, NULL));
+  }
+  braid_status status = braid_dnnl_create(allocator, &program);
+  if (status == BRAID_OK) status = build(program, node, &d, pd, parts, pieces, info);
+  DNNL(primitive_desc_destroy)(pd);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
     return status;
