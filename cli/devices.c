@@ -11,15 +11,25 @@ static const char doc[] =
     "  braid devices\n"
     "  braid devices --json\n"
     "  braid devices --check cpu\n"
+    "  braid devices --check opencl0 --case MatMul --verbose\n"
     "  braid devices --platform split.yaml --check fpga0.1\n";
 
 typedef struct options {
   cli_common common;
   cli_place place; /* the platform and plug-ins alone */
   const char *check;
+  braid_check_options suite;
 } options;
 
-enum { KEY_CHECK = 1, KEY_PLATFORM, KEY_PLUGIN };
+enum { KEY_CHECK = 1, KEY_PLATFORM, KEY_PLUGIN, KEY_CASE, KEY_SEED, KEY_PATIENCE };
+
+static uint64_t parse_number(struct argp_state *state, const char *option, const char *text, uint64_t most) {
+  char *end;
+  unsigned long long value = strtoull(text, &end, 10);
+  if (*text < '0' || *text > '9' || *end || !value || value > most)
+    argp_error(state, "--%s \"%s\": expected a whole number from 1 to %" PRIu64, option, text, most);
+  return value;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -29,6 +39,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_CHECK:
     o->check = argument;
+    return 0;
+  case KEY_CASE:
+    o->suite.only = argument;
+    return 0;
+  case KEY_SEED:
+    o->suite.seed = parse_number(state, "seed", argument, INT64_MAX);
+    return 0;
+  case KEY_PATIENCE:
+    o->suite.patience_ns = (int64_t)parse_number(state, "patience", argument, 86400) * 1000000000;
     return 0;
   case KEY_PLUGIN:
     cli_add_plugin(state, &o->place, argument);
@@ -145,29 +164,49 @@ static braid_status list(const options *o, braid_registry *registry) {
 
 typedef struct suite {
   cli_json json;
-  bool as_json;
-  size_t cases;
+  bool as_json, verbose;
 } suite;
 
-static void report_case(void *context, const char *name, bool passed, const char *detail) {
+static const char *result_name(braid_case_result result) {
+  return result == BRAID_CASE_PASSED ? "passed" : result == BRAID_CASE_FAILED ? "failed" : "not claimed";
+}
+
+static void report_case(void *context, const char *name, braid_case_result result, const char *detail) {
+  static const char *const kWords[] = {
+      [BRAID_CASE_PASSED] = "ok  ", [BRAID_CASE_FAILED] = "FAIL", [BRAID_CASE_UNSUPPORTED] = "none"};
   suite *s = context;
-  s->cases++;
   if (!s->as_json) {
-    printf("%s %s%s%s\n", passed ? "ok  " : "FAIL", name, detail && detail[0] ? ": " : "", detail ? detail : "");
+    if (result == BRAID_CASE_UNSUPPORTED && !s->verbose) return;
+    printf("%s %s%s%s\n", kWords[result], name, detail[0] ? ": " : "", detail);
+    (void)fflush(stdout); /* the next one may take a while */
     return;
   }
   cli_json_object(&s->json, NULL);
   cli_json_string(&s->json, "case", name);
-  cli_json_bool(&s->json, "passed", passed);
+  cli_json_string(&s->json, "result", result_name(result));
   cli_json_string(&s->json, "detail", detail);
   cli_json_close(&s->json, '}');
 }
 
-static braid_status check(const options *o, braid_registry *registry, size_t *failures) {
+static void print_counts(suite *s, const braid_check_counts *counts) {
+  if (!s->as_json) {
+    printf("seed %" PRIu64 ": %zu passed, %zu failed, %zu not claimed%s\n", counts->seed, counts->passed,
+           counts->failed, counts->not_claimed, counts->not_claimed && !s->verbose ? " (--verbose lists them)" : "");
+    return;
+  }
+  cli_json_close(&s->json, ']');
+  cli_json_integer(&s->json, "seed", (int64_t)counts->seed);
+  cli_json_integer(&s->json, "passed", (int64_t)counts->passed);
+  cli_json_integer(&s->json, "failed", (int64_t)counts->failed);
+  cli_json_integer(&s->json, "not_claimed", (int64_t)counts->not_claimed);
+  cli_json_end(&s->json);
+}
+
+static braid_status check(const options *o, braid_registry *registry, braid_check_counts *counts) {
   braid_device *device;
   braid_status status = braid_device_open(registry, o->check, &device);
   if (status != BRAID_OK) return status;
-  suite s = {.as_json = o->common.json};
+  suite s = {.as_json = o->common.json, .verbose = o->common.verbose};
   if (s.as_json) {
     if (!cli_json_begin(&s.json)) {
       braid_device_close(device);
@@ -176,24 +215,21 @@ static braid_status check(const options *o, braid_registry *registry, size_t *fa
     cli_json_string(&s.json, "device", o->check);
     cli_json_array(&s.json, "cases");
   }
-  status = braid_device_conformance(device, report_case, &s, failures);
-  braid_device_close(device);
-  if (s.as_json) {
-    cli_json_close(&s.json, ']');
-    cli_json_integer(&s.json, "failures", (int64_t)*failures);
-    if (status == BRAID_OK)
-      cli_json_end(&s.json);
-    else
-      cli_json_discard(&s.json);
-  } else if (status == BRAID_OK) {
-    printf("%zu cases, %zu failed\n", s.cases, *failures);
-  }
+  status = braid_device_conformance(device, &o->suite, report_case, &s, counts);
+  if (!counts->stopped) braid_device_close(device);
+  if (status == BRAID_OK)
+    print_counts(&s, counts);
+  else if (s.as_json)
+    cli_json_discard(&s.json);
   return status;
 }
 
 int cli_devices(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"check", KEY_CHECK, "SPEC", 0, "Run the conformance suite of the device contract on this device", 0},
+      {"case", KEY_CASE, "TEXT", 0, "With --check: only cases whose name has this text", 0},
+      {"seed", KEY_SEED, "N", 0, "With --check: of sizes and contents", 0},
+      {"patience", KEY_PATIENCE, "SECONDS", 0, "With --check: how long one task may take (60)", 0},
       {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (repeat for more)", 0},
       {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 0},
       {0}};
@@ -201,10 +237,10 @@ int cli_devices(int argc, char **argv) {
   static const struct argp argp = {table, parse, NULL, doc, children, NULL, NULL};
   options o = {.check = NULL};
   cli_parse(&argp, argc, argv, &o);
-  size_t failures = 0;
+  braid_check_counts counts = {.failed = 0};
   braid_status status = cli_open_registry(&o.place);
-  if (status == BRAID_OK) status = o.check ? check(&o, o.place.registry, &failures) : list(&o, o.place.registry);
-  cli_close_registry(&o.place);
+  if (status == BRAID_OK) status = o.check ? check(&o, o.place.registry, &counts) : list(&o, o.place.registry);
+  if (!counts.stopped) cli_close_registry(&o.place);
   if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
-  return failures ? CLI_FAILED : CLI_OK;
+  return counts.failed ? CLI_FAILED : CLI_OK;
 }

@@ -26,7 +26,7 @@ install(DIRECTORY include/braid DESTINATION include)
 # The same test files as everywhere, against tests/core/cmocka.h; the emulator comes from the toolchain file.
 enable_testing()
 set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tensor/half tensor/npy graph/geometry
-  graph/gradient device/event device/pool device/conformance backend/cpu/gemm backend/cpu/ref_elementwise
+  graph/gradient device/event device/pool runtime/device_conformance backend/cpu/gemm backend/cpu/ref_elementwise
   backend/cpu/ref_float backend/cpu/ref_norm backend/cpu/ref_reduce backend/cpu/ref_select backend/cpu/ref_optimizer
   backend/cpu/dense_gradient backend/cpu/movement_gradient runtime/pack runtime/place runtime/session
   runtime/differential)

@@ -1,20 +1,45 @@
-/* Conformance: ONNX's backend tests, run through this library.
- *
+/* Conformance: a device against the contract (device.h), and this library against ONNX's backend tests. */
+#ifndef BRAID_CONFORMANCE_H
+#define BRAID_CONFORMANCE_H
+
+#include "braid/device.h"
+
+/* FAILED is wrong; UNSUPPORTED is neither right nor wrong: not claimed by the device, or not known to this library. */
+typedef enum braid_case_result { BRAID_CASE_PASSED, BRAID_CASE_FAILED, BRAID_CASE_UNSUPPORTED } braid_case_result;
+
+/* --- a device ------------------------------------------------------------------------------------------------------
+ * The suite tries every call of the contract: memory and its bounds, order, waits within and across queues, failures;
+ * and every kernel that the device has, on every node of a list for each op that it takes, in every type, against the
+ * CPU's plain references. docs/new-device.md says more. */
+typedef struct braid_check_options {
+  uint64_t seed;       /* of sizes and contents; 0: always the same */
+  const char *only;    /* a part of the names of the cases to run; NULL: all */
+  int64_t patience_ns; /* how long a task may take; 0: a minute */
+} braid_check_options;
+
+typedef struct braid_check_counts {
+  uint64_t seed; /* the one used */
+  size_t passed, failed, not_claimed;
+  /* A task did not end, or ended twice, and may still touch what it was given: the rest was not tried, and neither the
+   * device may be closed nor its registry destroyed. */
+  bool stopped;
+} braid_check_counts;
+
+typedef void braid_check_report(void *context, const char *name, braid_case_result result, const char *detail);
+
+/* Calls report once per case: one for each call and rule of the contract, for each kernel, and, as not claimed, for
+ * each op without a kernel. `options` may be NULL. Fails only where the suite itself cannot work. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_device_conformance(braid_device *device,
+                                                                 const braid_check_options *options,
+                                                                 braid_check_report *report, void *context,
+                                                                 braid_check_counts *counts);
+
+/* --- ONNX ----------------------------------------------------------------------------------------------------------
  * A case is a folder with model.onnx and test_data_set_* (input_*.pb, output_*.pb), or a pair NAME.onnx and
  * NAME_output_0.pb (the `light` whole networks, whose input is 0/n, 1/n .. (n-1)/n). Outputs must have the expected
  * type and shape, and agree as in ONNX's own runner: relative error 1e-3 plus 1e-7 absolute for floating point (2^-6
  * for bfloat16), exactly for integers. */
-#ifndef BRAID_CONFORMANCE_H
-#define BRAID_CONFORMANCE_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "braid/allocator.h"
-
 typedef struct braid_cases braid_cases;
-
-typedef enum braid_case_result { BRAID_CASE_PASSED, BRAID_CASE_FAILED, BRAID_CASE_UNSUPPORTED } braid_case_result;
 
 typedef struct braid_case_report {
   braid_case_result result;

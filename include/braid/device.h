@@ -4,8 +4,8 @@
  * asks it to prepare kernels for the nodes placed on it, and submits tasks to its queues. Everything after prepare is
  * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
  * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
- * has failed. No call of the steady state (submit, event wait, read_power,
- * read_energy) allocates or takes a lock shared by devices.
+ * has failed: once, and not before all that it reads has been read and all that it writes can be read by others. No
+ * call of the steady state (submit, event wait, read_power, read_energy) allocates or takes a lock shared by devices.
  * submit, read_energy and the event functions may be called from any thread; everything else on one device by one
  * thread at a time, except prepare where the backend allows it.
  *
@@ -88,11 +88,20 @@ typedef struct braid_prepared_info {
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
-/* Where an operand lies: `bytes` from `offset` of a buffer of the device, or, for devices of unified memory, at a host
- * address. Both NULL: the operand is absent, or was folded into the prepared kernel. */
+/* Where an operand lies. Both NULL: it is absent, or was folded into the prepared kernel.
+ *
+ *   memory of its own: `bytes` from `offset` of `buffer`; `host` is NULL.
+ *   unified memory, one of three:
+ *     buffer, offset          the same
+ *     host                    an address of any host memory, aligned to info.host_alignment and to its elements
+ *     buffer, offset, host    both say the same place: host is buffer_map(buffer) + offset. The offset is in it already
+ *                             and must not be added again
+ *
+ * Bounds of buffers are the backend's to check: a task whose binding with a buffer does not lie in it fails, and
+ * touches nothing. Where there is an address alone, there is nothing to check. */
 typedef struct braid_binding {
   void *buffer;
-  void *host; /* unified memory only; then buffer is not looked at */
+  void *host; /* unified memory only; wins over buffer and offset */
   size_t offset, bytes;
 } braid_binding;
 
@@ -129,7 +138,7 @@ typedef struct braid_task {
 /* --- devices -------------------------------------------------------------------------------------------------------
  */
 typedef enum braid_memory_kind {
-  BRAID_MEMORY_UNIFIED,  /* kernels work on any host memory (binding.host), buffers can be mapped: nothing is copied */
+  BRAID_MEMORY_UNIFIED,  /* kernels work on any host memory (binding.host), buffers are mapped: nothing is copied */
   BRAID_MEMORY_SEPARATE, /* data gets there and back by WRITE, READ and COPY tasks */
 } braid_memory_kind;
 
@@ -177,7 +186,9 @@ typedef struct braid_backend {
   braid_status (*submit)(void *queue, braid_task *task);
 
   /* --- optional; NULL: the default in brackets --- */
-  void *(*buffer_map)(void *device, void *buffer); /* [required] host address; unified memory only, else not called */
+  /* The host address of the buffer's first byte, aligned to info.alignment: the memory that kernels work on, not a
+   * copy, the same for as long as the buffer lives. Unified memory only, else not called. [required there] */
+  void *(*buffer_map)(void *device, void *buffer);
   /* Tells the device to start on what was submitted, for drivers that batch. [submit has done so] */
   void (*flush)(void *queue);
   /* As in braid_kernel and asked after it, for kernels that come from data (a manifest, a bitstream) or that depend on
@@ -235,12 +246,5 @@ BRAID_API void *braid_device_self(const braid_device *device); /* the backend's 
  * ("dnnl_conv: no float64; ..."), "" if there was none, or that the device has no kernel for the op. */
 BRAID_API const braid_kernel *braid_device_find_kernel(const braid_device *device, const braid_node_desc *node,
                                                        char *why, size_t why_bytes);
-
-/* Runs the conformance suite on one device: every required call, ordering, waits across queues, failures, kernels
- * against plain computations. Calls report(context, case, passed, detail) per case; a case that the device cannot run
- * passes with a detail that begins with "unsupported: ". */
-typedef void braid_conformance_report(void *context, const char *name, bool passed, const char *detail);
-BRAID_API BRAID_MUST_CHECK braid_status braid_device_conformance(braid_device *device, braid_conformance_report *report,
-                                                                 void *context, size_t *failures);
 
 #endif

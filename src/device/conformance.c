@@ -1,5 +1,5 @@
-/* The conformance suite: what a backend must do, tried on one of its devices. Here the frame and the device's own
- * calls; memory, queues and kernels have a file each. */
+/* The conformance suite's frame and the device's own calls; memory, queues, ends of tasks and kernels have a file each.
+ */
 #include "device/conformance.h"
 
 #include <inttypes.h>
@@ -7,8 +7,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "base/clock.h"
 
 bool braid_suite_fail(char *detail, const char *format, ...) {
   va_list arguments;
@@ -18,38 +16,95 @@ bool braid_suite_fail(char *detail, const char *format, ...) {
   return false;
 }
 
-void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail)) {
-  char detail[kSuiteDetail] = "";
-  bool passed = run(suite, detail);
-  if (!passed) suite->failures++;
-  suite->report(suite->context, name, passed, detail);
+bool braid_suite_pass_over(braid_suite *suite, char *detail, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(detail, kSuiteDetail, format, arguments);
+  va_end(arguments);
+  suite->passed_over = true;
+  return true;
 }
 
-braid_status braid_suite_do(void *queue, const braid_suite *suite, braid_task *task) {
+bool braid_suite_wants(const braid_suite *suite, const char *name) {
+  return !suite->stopped && (!suite->only || strstr(name, suite->only));
+}
+
+void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail) {
+  suite->counts[result]++;
+  suite->report(suite->context, name, result, detail);
+}
+
+void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail)) {
+  char detail[kSuiteDetail] = "";
+  if (!braid_suite_wants(suite, name)) return;
+  suite->passed_over = false;
+  bool passed = run(suite, detail);
+  braid_suite_tell(suite, name,
+                   !passed              ? BRAID_SUITE_FAILED
+                   : suite->passed_over ? BRAID_SUITE_NOT_CLAIMED
+                                        : BRAID_SUITE_PASSED,
+                   detail);
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------
+ */
+braid_status braid_suite_wait(braid_suite *suite, braid_event *event) {
+  braid_status status = braid_event_wait(event, suite->patience_ns);
+  if (status != BRAID_TIMEOUT || braid_event_done(event)) return status;
+  suite->stopped = true;
+  return braid_fail(BRAID_TIMEOUT, "a task did not end within %.0f s", (double)suite->patience_ns * 1e-9);
+}
+
+/* A hung task may still come back to its memory, which is therefore left to it. */
+typedef struct single_task {
+  braid_task task;
   braid_event *event;
-  braid_status status = braid_event_create(NULL, &event);
-  if (status != BRAID_OK) return status;
-  task->done = event;
-  if (!task->label) task->label = "conformance";
-  status = suite->backend->submit(queue, task);
+} single_task;
+
+braid_status braid_suite_do(braid_suite *suite, void *queue, const braid_task *task) {
+  single_task *single = braid_zalloc(NULL, sizeof *single);
+  if (!single) return BRAID_NO_MEMORY;
+  single->task = *task;
+  braid_status status = braid_event_create(NULL, &single->event);
+  single->task.done = single->event;
+  if (!single->task.label) single->task.label = "conformance";
+  if (status == BRAID_OK) status = suite->backend->submit(queue, &single->task);
   if (status == BRAID_OK && suite->backend->flush) suite->backend->flush(queue);
-  if (status == BRAID_OK) status = braid_event_wait(event, kSuitePatience);
-  if (status != BRAID_TIMEOUT) braid_event_destroy(event); /* a hung task may still come back to it */
+  if (status == BRAID_OK) status = braid_suite_wait(suite, single->event);
+  if (suite->stopped) return status;
+  if (single->event) braid_event_destroy(single->event);
+  braid_free(NULL, single);
   return status;
 }
 
-braid_status braid_suite_write(const braid_suite *suite, void *queue, void *buffer, size_t offset, const void *host,
-                               size_t bytes) {
-  braid_task task = {
-      .kind = BRAID_TASK_WRITE, .target = {.buffer = buffer, .offset = offset, .bytes = bytes}, .host = (void *)host};
-  return braid_suite_do(queue, suite, &task);
+braid_status braid_suite_write(braid_suite *suite, void *buffer, size_t offset, const void *host, size_t bytes) {
+  return braid_suite_do(suite, suite->queue,
+                        &(braid_task){.kind = BRAID_TASK_WRITE,
+                                      .target = {.buffer = buffer, .offset = offset, .bytes = bytes},
+                                      .host = (void *)host});
 }
 
-braid_status braid_suite_read(const braid_suite *suite, void *queue, void *buffer, size_t offset, void *host,
-                              size_t bytes) {
-  braid_task task = {
-      .kind = BRAID_TASK_READ, .source = {.buffer = buffer, .offset = offset, .bytes = bytes}, .host = host};
-  return braid_suite_do(queue, suite, &task);
+braid_status braid_suite_read(braid_suite *suite, void *buffer, size_t offset, void *host, size_t bytes) {
+  return braid_suite_do(suite, suite->queue,
+                        &(braid_task){.kind = BRAID_TASK_READ,
+                                      .source = {.buffer = buffer, .offset = offset, .bytes = bytes},
+                                      .host = host});
+}
+
+size_t braid_suite_at_most(const braid_suite *suite, size_t bytes) {
+  uint64_t share = suite->info->memory_bytes / 8;
+  return share && share < bytes ? (size_t)share : bytes;
+}
+
+size_t braid_suite_align(size_t bytes, size_t alignment) {
+  return (bytes + alignment - 1) & ~(alignment - 1);
+}
+
+void braid_suite_fill(uint8_t *bytes, size_t count, uint32_t seed) {
+  for (size_t i = 0; i < count; i++) {
+    seed = seed * 1664525u + 1013904223u;
+    bytes[i] = (uint8_t)(seed >> 24);
+  }
 }
 
 /* --- the device's own calls ----------------------------------------------------------------------------------------
@@ -118,26 +173,35 @@ static bool case_kernel_table(braid_suite *suite, char *detail) {
   return true;
 }
 
-braid_status braid_device_conformance(braid_device *device, braid_conformance_report *report, void *context,
-                                      size_t *failures) {
-  *failures = 0;
-  braid_suite suite = {.device = device,
-                       .backend = braid_device_backend(device),
-                       .self = braid_device_self(device),
-                       .info = braid_device_get_info(device),
-                       .report = report,
-                       .context = context};
-  braid_status status = suite.backend->queue_create(suite.self, &suite.queue);
-  if (status != BRAID_OK) return braid_fail_prefix(status, "device %s: no queue", suite.info->name);
-  braid_suite_case(&suite, "description", case_description);
-  braid_suite_case(&suite, "unknown option", case_unknown_option);
-  braid_suite_case(&suite, "no such device", case_no_such_device);
-  braid_suite_case(&suite, "sensors", case_sensors);
-  braid_suite_case(&suite, "kernel table", case_kernel_table);
-  braid_suite_memory(&suite);
-  braid_suite_queues(&suite);
-  braid_suite_kernels(&suite);
-  suite.backend->queue_destroy(suite.self, suite.queue);
-  *failures = suite.failures;
-  return BRAID_OK;
+static void run_cases(braid_suite *suite) {
+  braid_suite_case(suite, "description", case_description);
+  braid_suite_case(suite, "unknown option", case_unknown_option);
+  braid_suite_case(suite, "no such device", case_no_such_device);
+  braid_suite_case(suite, "sensors", case_sensors);
+  braid_suite_case(suite, "kernel table", case_kernel_table);
+  braid_suite_once(suite);
+  braid_suite_memory(suite);
+  braid_suite_queues(suite);
+  braid_suite_ends(suite);
+  braid_suite_kernels(suite);
+}
+
+braid_status braid_suite_run(braid_suite *suite) {
+  const braid_backend *backend = suite->backend;
+  braid_status status = backend->queue_create(suite->self, &suite->queue);
+  if (status != BRAID_OK) return braid_fail_prefix(status, "device %s: no queue", suite->info->name);
+  suite->second = suite->queue;
+  if (suite->info->max_queues > 1) status = backend->queue_create(suite->self, &suite->second);
+  if (status == BRAID_OK)
+    run_cases(suite);
+  else
+    suite->second = suite->queue;
+  if (suite->stopped) {
+    braid_suite_tell(suite, "all other cases", BRAID_SUITE_FAILED,
+                     "not run: what a task may still touch cannot be freed");
+    return BRAID_OK;
+  }
+  if (suite->second != suite->queue) backend->queue_destroy(suite->self, suite->second);
+  backend->queue_destroy(suite->self, suite->queue);
+  return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "device %s: no second queue", suite->info->name);
 }

@@ -1,41 +1,130 @@
-/* The conformance suite's own: what its cases share. */
+/* The conformance suite: what a backend must do, tried on one of its devices. What it computes is held against an
+ * evaluator that the caller brings (src/runtime: the CPU's plain references), because this room knows no backend. */
 #ifndef BRAID_DEVICE_CONFORMANCE_H
 #define BRAID_DEVICE_CONFORMANCE_H
 
-#include "braid/device.h"
+#include "device/conformance_samples.h"
+#include "device/kernel_index.h"
+
+typedef enum braid_suite_result { BRAID_SUITE_PASSED, BRAID_SUITE_FAILED, BRAID_SUITE_NOT_CLAIMED } braid_suite_result;
 
 typedef struct braid_suite {
-  braid_device *device;
+  /* given */
   const braid_backend *backend;
   void *self;
   const braid_device_info *info;
-  void *queue;
-  braid_conformance_report *report;
+  const braid_evaluator *evaluator;
+  uint64_t seed;
+  int64_t patience_ns; /* how long a task may take before the device counts as hung */
+  const char *only;    /* a part of the names of the cases to run; NULL: all */
+  void (*report)(void *context, const char *name, braid_suite_result result, const char *detail);
   void *context;
-  size_t failures;
+  /* the suite's own */
+  void *queue, *second; /* the same if the device has one queue */
+  size_t counts[BRAID_SUITE_NOT_CLAIMED + 1];
+  bool stopped; /* a task did not end, or ended twice: what it may still touch is left to it, and nothing more is tried
+                 */
+  bool passed_over;
 } braid_suite;
 
-/* Records why the case fails (first reason wins) and returns false. */
+/* Fails only where not even a queue can be had; all else is reported. */
+BRAID_MUST_CHECK braid_status braid_suite_run(braid_suite *suite);
+
+/* --- for cases -----------------------------------------------------------------------------------------------------
+ */
+enum { kSuiteDetail = 768 };
+/* Records why the case fails and returns false. */
 bool braid_suite_fail(char *detail, const char *format, ...) BRAID_PRINTF(2, 3);
-enum { kSuiteDetail = 512 };
 #define SUITE_CHECK(condition, ...)                                                                                    \
   do {                                                                                                                 \
     if (!(condition)) return braid_suite_fail(detail, __VA_ARGS__);                                                    \
   } while (0)
-
-/* How long a case waits for a task before the device counts as hung. */
-static const int64_t kSuitePatience = 20000000000; /* ns */
-
-/* Submits the task and waits for its event. */
-braid_status braid_suite_do(void *queue, const braid_suite *suite, braid_task *task);
-braid_status braid_suite_write(const braid_suite *suite, void *queue, void *buffer, size_t offset, const void *host,
-                               size_t bytes);
-braid_status braid_suite_read(const braid_suite *suite, void *queue, void *buffer, size_t offset, void *host,
-                              size_t bytes);
+/* Records why the device cannot run the case, which then counts as not claimed; returns true. */
+bool braid_suite_pass_over(braid_suite *suite, char *detail, const char *format, ...) BRAID_PRINTF(3, 4);
+bool braid_suite_wants(const braid_suite *suite, const char *name);
+void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail);
 void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail));
 
+/* Waits for an event for as long as the suite's patience goes. */
+braid_status braid_suite_wait(braid_suite *suite, braid_event *event);
+/* Submits a copy of the task and waits for its end. */
+braid_status braid_suite_do(braid_suite *suite, void *queue, const braid_task *task);
+braid_status braid_suite_write(braid_suite *suite, void *buffer, size_t offset, const void *host, size_t bytes);
+braid_status braid_suite_read(braid_suite *suite, void *buffer, size_t offset, void *host, size_t bytes);
+/* The largest buffer to ask for: `bytes`, or an eighth of a small device's memory. */
+size_t braid_suite_at_most(const braid_suite *suite, size_t bytes);
+size_t braid_suite_align(size_t bytes, size_t alignment);
+void braid_suite_fill(uint8_t *bytes, size_t count, uint32_t seed); /* bytes that differ from seed to seed */
+
+/* Many tasks with an event each, and a buffer with a slot per task: writes of 1, 2, 3 ... */
+enum { kLoadTasks = 300 };
+typedef struct braid_load {
+  braid_suite *suite;
+  void *buffer, *other; /* `other` as large */
+  size_t stride;
+  size_t count;
+  braid_event *events[kLoadTasks], *gate; /* `gate` is the host's to complete */
+  braid_task tasks[kLoadTasks];
+  bool submitted[kLoadTasks];
+  uint64_t values[kLoadTasks], results[kLoadTasks];
+} braid_load;
+/* Runs a case that works on a load. */
+bool braid_suite_with_load(braid_suite *suite, char *detail, bool (*run)(braid_load *load, char *detail));
+bool braid_load_submit(braid_load *load, void *queue, braid_task *task, char *detail);
+/* Submits tasks[0] to tasks[count - 1]. */
+bool braid_load_submit_first(braid_load *load, void *queue, size_t count, char *detail);
+/* Waits a little, for what must not happen. */
+void braid_suite_linger(void);
+
 void braid_suite_memory(braid_suite *suite);  /* buffers and transfers */
-void braid_suite_queues(braid_suite *suite);  /* order, waits, failures */
+void braid_suite_queues(braid_suite *suite);  /* order and waits */
+void braid_suite_once(braid_suite *suite);    /* comes first: what could not be trusted afterwards */
+void braid_suite_ends(braid_suite *suite);    /* how tasks end: failures, cancelling, times */
 void braid_suite_kernels(braid_suite *suite); /* results */
+
+/* --- a node and what it should give --------------------------------------------------------------------------------
+ */
+enum { kTrialOperands = 64, kTrialText = 384 };
+
+typedef struct braid_trial {
+  braid_node_desc node;
+  braid_operand operands[kTrialOperands];                      /* inputs, then outputs */
+  const braid_tensor *data[BRAID_SAMPLE_DATA][kTrialOperands]; /* contents, and results as they should be */
+  size_t same[kTrialOperands];                                 /* the first input that is the same value */
+  bool elementwise, rounded /* to whole numbers: one more or less is right */;
+  char text[kTrialText];
+} braid_trial;
+
+/* How a kernel is tried. */
+typedef struct braid_trial_way {
+  braid_layout delivered; /* of inputs that are images */
+  bool constants;         /* all inputs but the first are known beforehand */
+  int over[4];            /* the input that an output lies over; -1: memory of its own */
+} braid_trial_way;
+
+typedef struct braid_trial_run braid_trial_run; /* a kernel prepared for a trial; the trial must outlive it */
+
+/* Each returns false, with the reason in `detail`, if the kernel does wrong. */
+bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel,
+                         const braid_trial_way *way, braid_trial_run **out, char *detail);
+void braid_trial_discard(braid_suite *suite, braid_trial_run *run);
+/* Runs it, with bindings that change from call to call, and looks at all memory around. `other` (may be NULL) runs at
+ * the same time. */
+bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, uint32_t data, char *detail);
+/* Fails, with a status, if an output reaches beyond its buffer; nothing else happens. */
+bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail);
+/* Does not begin before the event it waits for, of another queue. */
+bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail);
+/* May output `output` lie over input `input`, whatever the kernel says? */
+bool braid_trial_may_share(const braid_trial *trial, size_t output, size_t input);
+
+/* --- contents ------------------------------------------------------------------------------------------------------
+ * Between a tensor (PLAIN) and memory in the layout of `desc`. */
+void braid_suite_pack(const braid_desc *desc, const void *plain, void *packed);
+/* False if padding is not zero. */
+bool braid_suite_unpack(const braid_desc *desc, const void *packed, void *plain);
+/* `output` in memory as it should be? */
+bool braid_trial_compare(const braid_trial *trial, const braid_desc *desc, size_t output, uint32_t data,
+                         const void *packed, char *detail);
 
 #endif

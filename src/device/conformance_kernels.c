@@ -1,148 +1,429 @@
-/* Conformance: a few ops that every library of kernels has, against computations written out here. What a backend adds
- * beyond them is compared with the CPU's references by the tests of its own folder. */
-#include <math.h>
+/* Conformance: every kernel of the device, on every node of the samples that it takes: in all types and sizes, with
+ * constants folded or bound, in every layout that it asks for, with results over each input where it says it may, again
+ * with other data at other places, and beside a call of the same kernel that was prepared for another node. */
+#include <stdio.h>
 #include <string.h>
 
+#include "base/philox.h"
 #include "device/conformance.h"
-#include "graph/graph.h"
 
-enum { kRows = 6, kInner = 10, kColumns = 14, kMost = kRows * kColumns, kMostIn = kInner * kColumns };
+enum { kHeld = 64 };
 
-typedef struct op_sample {
-  const char *op;
-  int input_count;
-  bool product; /* matrix product; else element by element */
-  double (*compute)(double a, double b);
-} op_sample;
+typedef struct tally {
+  size_t offered, taken;
+  uint32_t dtypes; /* bits of those taken */
+  bool failed;
+  char detail[kSuiteDetail];
+} tally;
 
-static double identity(double a, double b) {
-  (void)b;
-  return a;
-}
-static double relu(double a, double b) {
-  (void)b;
-  return a > 0 ? a : 0;
-}
-static double negate(double a, double b) {
-  (void)b;
-  return -a;
-}
-static double add(double a, double b) {
-  return a + b;
-}
-static double subtract(double a, double b) {
-  return a - b;
-}
-static double multiply(double a, double b) {
-  return a * b;
-}
+/* A graph, and for each kernel that took a node of it the first call prepared. */
+typedef struct sheet {
+  braid_sample_graph sample;
+  braid_trial *trials[kHeld];
+  size_t trial_count;
+  struct held {
+    const braid_kernel *kernel;
+    braid_trial_run *run;
+  } held[kHeld];
+  size_t held_count;
+} sheet;
 
-static const op_sample kSamples[] = {
-    {"Identity", 1, false, identity}, {"Relu", 1, false, relu},    {"Neg", 1, false, negate}, {"Add", 2, false, add},
-    {"Sub", 2, false, subtract},      {"Mul", 2, false, multiply}, {"MatMul", 2, true, NULL},
-};
-
-typedef struct run_state {
+typedef struct judge {
   braid_suite *suite;
-  const op_sample *sample;
-  braid_operand operands[3];
-  braid_node_desc node;
-  const braid_kernel *kernel;
-  void *prepared;
-  braid_prepared_info info;
-  void *buffers[4]; /* two inputs, output, workspace */
-  float inputs[2][kMostIn], output[kMost];
-} run_state;
+  const braid_kernel *const *kernels;
+  size_t count;
+  tally *tallies;
+  sheet *now, *before;
+} judge;
 
-static void make_node(run_state *run) {
-  static const struct braid_attrs kNoAttributes;
-  bool product = run->sample->product;
-  int64_t left[2] = {kRows, product ? kInner : kColumns};
-  int64_t right[2] = {product ? kInner : kRows, kColumns}, result[2] = {kRows, kColumns};
-  const int64_t *dims[3] = {left, right, result};
-  for (int i = 0; i < 3; i++) {
-    run->operands[i] = (braid_operand){.present = true, .desc = {.dtype = BRAID_F32, .rank = 2}};
-    memcpy(run->operands[i].desc.dims, dims[i], 2 * sizeof(int64_t));
-  }
-  run->node = (braid_node_desc){.op = run->sample->op,
-                                .name = "conformance",
-                                .attrs = &kNoAttributes,
-                                .input_count = (size_t)run->sample->input_count,
-                                .output_count = 1,
-                                .inputs = run->operands,
-                                .outputs = &run->operands[2]};
-  for (int i = 0; i < 2; i++)
-    for (int j = 0; j < kMostIn; j++) run->inputs[i][j] = (float)((j * 37 + i * 11) % 41 - 20) / 8;
+static void sheet_free(braid_suite *suite, sheet *s) {
+  if (!s || suite->stopped) return;
+  for (size_t i = 0; i < s->held_count; i++) braid_trial_discard(suite, s->held[i].run);
+  for (size_t i = 0; i < s->trial_count; i++) braid_free(NULL, s->trials[i]);
+  braid_sample_free(&s->sample);
+  braid_free(NULL, s);
 }
 
-static double expected(const run_state *run, int index) {
-  if (!run->sample->product) return run->sample->compute(run->inputs[0][index], run->inputs[1][index]);
-  double sum = 0;
-  int row = index / kColumns, column = index % kColumns;
-  for (int k = 0; k < kInner; k++)
-    sum += (double)run->inputs[0][row * kInner + k] * run->inputs[1][k * kColumns + column];
-  return sum;
+/* --- a node as a trial ---------------------------------------------------------------------------------------------
+ */
+static void describe_operand(braid_trial *trial, size_t operand, const braid_sample_graph *sample, braid_value_id id) {
+  trial->same[operand] = operand;
+  if (id < 0) return;
+  const braid_value *value = &sample->graph->values[id];
+  const void *constant = value->kind == BRAID_VALUE_CONSTANT ? braid_tensor_const_data(value->tensor) : NULL;
+  trial->operands[operand] = (braid_operand){true, value->desc, constant};
+  for (uint32_t data = 0; data < BRAID_SAMPLE_DATA; data++) trial->data[data][operand] = sample->data[data][id];
 }
 
-static braid_status execute(run_state *run) {
-  braid_suite *suite = run->suite;
-  const braid_backend *backend = suite->backend;
-  size_t count = run->node.input_count;
-  braid_binding bindings[4] = {{0}};
-  braid_status status = backend->prepare(suite->self, run->kernel, &run->node, &run->prepared, &run->info);
-  for (size_t i = 0; status == BRAID_OK && i < count + 2; i++) {
-    size_t bytes = i < count ? braid_desc_bytes(&run->operands[i].desc) : sizeof run->output;
-    if (i == count + 1) bytes = run->info.workspace_bytes;
-    if (!bytes) continue;
-    status = backend->buffer_create(suite->self, bytes, &run->buffers[i]);
-    bindings[i] = (braid_binding){.buffer = run->buffers[i], .bytes = bytes};
-    if (status == BRAID_OK && i < count)
-      status = braid_suite_write(suite, suite->queue, run->buffers[i], 0, run->inputs[i], bytes);
-  }
-  if (status != BRAID_OK) return status;
-  braid_task task = {.kind = BRAID_TASK_KERNEL,
-                     .prepared = run->prepared,
-                     .bindings = bindings,
-                     .input_count = count,
-                     .output_count = 1};
-  status = braid_suite_do(suite->queue, suite, &task);
-  if (status != BRAID_OK) return status;
-  return braid_suite_read(suite, suite->queue, run->buffers[count], 0, run->output, sizeof run->output);
+/* Quantizing rounds numbers that two right computations may see on either side of a half. */
+static bool is_rounded(const char *op) {
+  return strncmp(op, "Quantize", 8) == 0 || strncmp(op, "QLinear", 7) == 0 || strncmp(op, "Dynamic", 7) == 0;
 }
 
-static bool wants_plain(const run_state *run) {
-  braid_layout inputs[2] = {BRAID_LAYOUT_PLAIN}, outputs[1] = {BRAID_LAYOUT_PLAIN};
-  const braid_backend *backend = run->suite->backend;
-  if (run->kernel->layouts) run->kernel->layouts(&run->node, inputs, outputs);
-  if (backend->layouts) backend->layouts(run->suite->self, run->kernel, &run->node, inputs, outputs);
-  return inputs[0] == BRAID_LAYOUT_PLAIN && inputs[1] == BRAID_LAYOUT_PLAIN && outputs[0] == BRAID_LAYOUT_PLAIN;
+static void describe_text(braid_trial *trial, const braid_sample_graph *sample) {
+  static const char *const kSizes[BRAID_SAMPLE_SIZES] = {"tiny", "middle", "large", "empty", "special"};
+  size_t count, used = 0;
+  const braid_sample *table = braid_samples(&count);
+  char desc[96];
+  for (size_t i = 0; i < trial->node.input_count && used < sizeof trial->text; i++)
+    used += (size_t)snprintf(trial->text + used, sizeof trial->text - used, "%s%s", i ? ", " : "(",
+                             trial->operands[i].present ? braid_desc_format(&trial->operands[i].desc, desc, sizeof desc)
+                                                        : "-");
+  const char *attrs = table[sample->draw.sample].attrs;
+  if (used < sizeof trial->text)
+    snprintf(trial->text + used, sizeof trial->text - used, ")%s%s, sample %u %s, seed %llu", *attrs ? " " : "", attrs,
+             (unsigned)sample->draw.sample, kSizes[sample->draw.size], (unsigned long long)sample->draw.seed);
 }
 
-static bool run_sample(braid_suite *suite, const op_sample *sample, char *detail) {
-  run_state run = {.suite = suite, .sample = sample};
-  make_node(&run);
-  char why[kSuiteDetail - 32];
-  run.kernel = braid_device_find_kernel(suite->device, &run.node, why, sizeof why);
-  if (!run.kernel || !wants_plain(&run)) {
-    braid_suite_fail(detail, "unsupported: %s", run.kernel ? "wants other layouts for matrices" : why);
-    return true;
-  }
-  braid_status status = execute(&run);
-  for (int i = 0; i < 4; i++)
-    if (run.buffers[i]) suite->backend->buffer_destroy(suite->self, run.buffers[i]);
-  if (run.prepared) suite->backend->discard(suite->self, run.prepared);
-  SUITE_CHECK(status == BRAID_OK, "%s: %s: %s", run.kernel->name, braid_status_text(status), braid_error_detail());
-  for (int i = 0; i < kMost && !suite->info->modelled; i++)
-    SUITE_CHECK(fabs(run.output[i] - expected(&run, i)) <= 1e-5 * kInner, "%s: element %d is %g, not %g",
-                run.kernel->name, i, run.output[i], expected(&run, i));
+/* NULL: no memory, or the node has too many operands. */
+static braid_trial *describe(const braid_sample_graph *sample, const braid_node *node) {
+  size_t inputs = node->input_count, count = inputs + node->output_count;
+  braid_trial *trial = count <= kTrialOperands ? braid_zalloc(NULL, sizeof *trial) : NULL;
+  if (!trial) return NULL;
+  for (size_t i = 0; i < count; i++)
+    describe_operand(trial, i, sample, i < inputs ? node->inputs[i] : node->outputs[i - inputs]);
+  for (size_t i = 0; i < inputs; i++)
+    for (size_t j = i; j-- > 0;)
+      if (node->inputs[i] >= 0 && node->inputs[j] == node->inputs[i]) trial->same[i] = j;
+  trial->node = (braid_node_desc){.op = node->op->name,
+                                  .name = "conformance",
+                                  .attrs = &node->attrs,
+                                  .input_count = inputs,
+                                  .output_count = node->output_count,
+                                  .inputs = trial->operands,
+                                  .outputs = trial->operands + inputs,
+                                  .training = sample->draw.gradient};
+  trial->elementwise = node->op->flags & BRAID_OP_ELEMENTWISE;
+  trial->rounded = is_rounded(node->op->name);
+  describe_text(trial, sample);
+  return trial;
+}
+
+/* --- one kernel, one node ------------------------------------------------------------------------------------------
+ */
+static const braid_trial_way kPlainly = {.over = {-1, -1, -1, -1}};
+
+/* A way of its own: prepared, run (with the second set of data, unless constants fix the first), discarded. */
+static bool try_way(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel,
+                    const braid_trial_way *way, char *detail) {
+  braid_trial_run *run;
+  bool passed = braid_trial_prepare(suite, trial, kernel, way, &run, detail);
+  if (passed) passed = braid_trial_execute(suite, run, NULL, way->constants ? 0 : 1, detail);
+  braid_trial_discard(suite, run);
+  return passed;
+}
+
+static uint32_t in_place(const braid_kernel *kernel, size_t output) {
+  if (output > 3) return 0;
+  return output == 0 ? kernel->in_place : kernel->in_place_more[output - 1];
+}
+
+/* Every input that holds the same value must be one that the kernel allows. */
+static bool allows(const braid_trial *trial, const braid_kernel *kernel, size_t output, size_t input) {
+  if (trial->same[input] != input || !braid_trial_may_share(trial, output, input)) return false;
+  for (size_t i = 0; i < trial->node.input_count; i++)
+    if (trial->same[i] == input && (i >= 32 || !(in_place(kernel, output) >> i & 1))) return false;
   return true;
 }
 
-void braid_suite_kernels(braid_suite *suite) {
-  for (size_t i = 0; i < sizeof kSamples / sizeof *kSamples; i++) {
-    char detail[kSuiteDetail] = "";
-    bool passed = run_sample(suite, &kSamples[i], detail);
-    if (!passed) suite->failures++;
-    suite->report(suite->context, kSamples[i].op, passed, detail);
+static bool try_in_place(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail) {
+  braid_trial_way together = kPlainly;
+  uint32_t taken = 0;
+  size_t shared = 0;
+  for (size_t output = 0; output < trial->node.output_count && output < 4; output++)
+    for (size_t input = 0; input < trial->node.input_count && input < 32; input++) {
+      if (!allows(trial, kernel, output, input)) continue;
+      braid_trial_way way = kPlainly;
+      way.over[output] = (int)input;
+      char why[kSuiteDetail] = "";
+      if (!try_way(suite, trial, kernel, &way, why))
+        return braid_suite_fail(detail, "with output %zu over input %zu, as it allows: %s", output, input, why);
+      if (together.over[output] >= 0 || taken >> input & 1) continue;
+      together.over[output] = (int)input;
+      taken |= 1u << input;
+      shared++;
+    }
+  return shared < 2 || try_way(suite, trial, kernel, &together, detail);
+}
+
+static bool try_layouts(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail) {
+  if (!kernel->layouts && !suite->backend->layouts) return true;
+  for (int layout = BRAID_LAYOUT_BHWC; layout <= BRAID_LAYOUT_BLOCKED16; layout++) {
+    braid_trial_way way = kPlainly;
+    way.delivered = (braid_layout)layout;
+    char why[kSuiteDetail] = "";
+    if (!try_way(suite, trial, kernel, &way, why))
+      return braid_suite_fail(detail, "with inputs that come in layout %s: %s", braid_layout_name(way.delivered), why);
   }
+  return true;
+}
+
+static bool has_weights(const braid_trial *trial) {
+  for (size_t i = 1; i < trial->node.input_count; i++)
+    if (trial->operands[i].present && !trial->operands[i].constant && trial->same[i] == i) return true;
+  return false;
+}
+
+static bool has_image(const braid_trial *trial) {
+  for (size_t i = 0; i < trial->node.input_count; i++)
+    if (trial->operands[i].present && trial->operands[i].desc.rank > 2) return true;
+  return false;
+}
+
+static braid_trial_run *find_held(const sheet *s, const braid_kernel *kernel) {
+  for (size_t i = 0; s && i < s->held_count; i++)
+    if (s->held[i].kernel == kernel) return s->held[i].run;
+  return NULL;
+}
+
+static bool try_plainly(judge *j, const braid_trial *trial, const braid_kernel *kernel, bool first, char *detail) {
+  braid_trial_run *run, *earlier = find_held(j->before, kernel);
+  bool passed = braid_trial_prepare(j->suite, trial, kernel, &kPlainly, &run, detail);
+  for (uint32_t data = 0; passed && data < BRAID_SAMPLE_DATA; data++)
+    passed = braid_trial_execute(j->suite, run, data ? earlier : NULL, data, detail);
+  if (passed && first) passed = braid_trial_await(j->suite, run, detail) && braid_trial_overrun(j->suite, run, detail);
+  if (passed && j->now->held_count < kHeld && !find_held(j->now, kernel))
+    j->now->held[j->now->held_count++] = (struct held){kernel, run};
+  else
+    braid_trial_discard(j->suite, run);
+  return passed;
+}
+
+static bool try_kernel(judge *j, const braid_trial *trial, const braid_kernel *kernel, bool first, char *detail) {
+  braid_trial_way folded = kPlainly;
+  folded.constants = true;
+  char why[kSuiteDetail] = "";
+  if (!try_plainly(j, trial, kernel, first, detail)) return false;
+  if (j->now->sample.draw.size != BRAID_SAMPLE_MIDDLE) return true;
+  if (!try_in_place(j->suite, trial, kernel, detail)) return false;
+  if (has_image(trial) && !try_layouts(j->suite, trial, kernel, detail)) return false;
+  if (!has_weights(trial) || trial->node.training || try_way(j->suite, trial, kernel, &folded, why)) return true;
+  return braid_suite_fail(detail, "with constant inputs: %s", why);
+}
+
+/* --- all kernels, one graph ----------------------------------------------------------------------------------------
+ */
+static void case_name(const braid_kernel *kernel, char *name, size_t bytes) {
+  snprintf(name, bytes, "%s by %s", kernel->op, kernel->name);
+}
+
+static void judge_kernel(judge *j, const braid_trial *trial, size_t index) {
+  const braid_kernel *kernel = j->kernels[index];
+  tally *t = &j->tallies[index];
+  char why[kSuiteDetail] = "", name[128];
+  case_name(kernel, name, sizeof name);
+  if (t->failed || !braid_suite_wants(j->suite, name)) return;
+  t->offered++;
+  if (!braid_kernel_takes(j->suite->backend, j->suite->self, kernel, &trial->node, why, sizeof why)) return;
+  t->taken++;
+  t->dtypes |= 1u << (trial->operands[0].present ? trial->operands[0].desc.dtype : BRAID_NONE);
+  if (try_kernel(j, trial, kernel, t->taken == 1, why)) return;
+  t->failed = true;
+  snprintf(t->detail, sizeof t->detail, "%.400s: %s", trial->text, why);
+}
+
+static void judge_trial(judge *j, braid_trial *trial) {
+  if (!trial || j->now->trial_count == kHeld) {
+    braid_free(NULL, trial);
+    return;
+  }
+  j->now->trials[j->now->trial_count++] = trial;
+  for (size_t i = 0; i < j->count && !j->suite->stopped; i++)
+    if (strcmp(j->kernels[i]->op, trial->node.op) == 0) judge_kernel(j, trial, i);
+}
+
+/* One that is to be looked at. */
+static bool has_kernel(const judge *j, const char *op) {
+  char name[128];
+  for (size_t i = 0; i < j->count; i++) {
+    if (strcmp(j->kernels[i]->op, op) != 0) continue;
+    case_name(j->kernels[i], name, sizeof name);
+    if (!j->tallies[i].failed && braid_suite_wants(j->suite, name)) return true;
+  }
+  return false;
+}
+
+/* The sample's own node, and those of its gradient that no sample shows otherwise. */
+static bool is_judged(const judge *j, const braid_sample_graph *sample, const braid_node *node) {
+  size_t count;
+  const char *own = braid_samples(&count)[sample->draw.sample].op, *op = node->op->name;
+  return (strcmp(op, own) == 0 || !braid_samples_have(op)) && has_kernel(j, op);
+}
+
+static bool has_judged(const judge *j, const braid_sample_graph *sample) {
+  for (size_t i = 0; i < sample->graph->node_count; i++)
+    if (is_judged(j, sample, &sample->graph->nodes[i])) return true;
+  return false;
+}
+
+/* Does nothing where there is no such graph: the op does not take the type, or has no gradient. False: the type that is
+ * drawn makes no difference to this sample. */
+static bool judge_graph(judge *j, const braid_draw *draw) {
+  sheet *s = braid_zalloc(NULL, sizeof *s);
+  if (!s || braid_sample_make(draw, &s->sample) != BRAID_OK) {
+    braid_free(NULL, s);
+    return true;
+  }
+  bool typed = s->sample.typed;
+  if (!has_judged(j, &s->sample) || braid_sample_compute(&s->sample, j->suite->evaluator) != BRAID_OK) {
+    sheet_free(j->suite, s);
+    return typed;
+  }
+  j->now = s;
+  const braid_graph *graph = s->sample.graph;
+  for (size_t i = 0; i < graph->node_count && !j->suite->stopped; i++)
+    if (is_judged(j, &s->sample, &graph->nodes[i])) judge_trial(j, describe(&s->sample, &graph->nodes[i]));
+  sheet_free(j->suite, j->before);
+  j->before = s;
+  return typed;
+}
+
+/* --- all graphs ----------------------------------------------------------------------------------------------------
+ * Devices compile a program for each type and form, and some for each size, so the number of graphs has a bound: an
+ * op's first sample in every size, the others in middle size and, as the seed draws, in some of the rest; float32, and
+ * of the other types, as the seed draws, a few for each sample. */
+enum { kLeadingTypes = 4, kTypes = 12, kSizes = 4 }; /* one out of so many */
+
+static bool is_drawn(const braid_draw *draw, uint32_t out_of) {
+  uint32_t which = (uint32_t)draw->dtype << 8 | (uint32_t)draw->size;
+  return braid_random_below(draw->seed, draw->sample, which, 0, out_of) == 0;
+}
+
+static bool is_worthwhile(const judge *j, const braid_draw *draw) {
+  size_t count;
+  const braid_sample *all = braid_samples(&count), *sample = &all[draw->sample];
+  const braid_op *op = braid_op_find(sample->op);
+  bool leading = draw->sample == 0 || strcmp(sample->op, all[draw->sample - 1].op) != 0;
+  bool middle = draw->size == BRAID_SAMPLE_MIDDLE, large = draw->size == BRAID_SAMPLE_LARGE;
+  bool single = draw->dtype == BRAID_F32, other = draw->dtype == BRAID_BOOL || draw->dtype == BRAID_I32;
+  if (!op) return false;
+  if (draw->gradient)
+    return op->gradient && !sample->forward &&
+           (single ? middle || (large && leading) : middle && draw->dtype == BRAID_F64);
+  if (!has_kernel(j, op->name)) return false;
+  if (draw->size == BRAID_SAMPLE_SPECIAL && !(op->flags & BRAID_OP_ELEMENTWISE)) return false;
+  if (single) return middle || leading || is_drawn(draw, kSizes);
+  return (middle && is_drawn(draw, leading ? kLeadingTypes : kTypes)) ||
+         (large && leading && other); /* ops that take no float32 */
+}
+
+/* Are there kernels for nodes that only gradients have? */
+static bool wants_gradients(const judge *j) {
+  for (size_t i = 0; i < j->count; i++)
+    if (!braid_samples_have(j->kernels[i]->op) && has_kernel(j, j->kernels[i]->op)) return true;
+  return false;
+}
+
+static void judge_sample(judge *j, uint32_t sample, bool gradients) {
+  bool typed = true;
+  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT && typed; dtype++)
+    for (int size = 0; size < BRAID_SAMPLE_SIZES; size++)
+      for (int gradient = 0; gradient <= (gradients ? 1 : 0) && !j->suite->stopped; gradient++) {
+        braid_draw draw = {j->suite->seed, sample, (braid_dtype)dtype, (braid_sample_size)size, gradient != 0};
+        if (is_worthwhile(j, &draw) && !judge_graph(j, &draw)) typed = false;
+      }
+}
+
+/* --- conversions of layouts, which no graph has --------------------------------------------------------------------
+ */
+static void judge_conversion(judge *j, braid_dtype dtype, braid_layout from, braid_layout to) {
+  static const struct braid_attrs kNone;
+  braid_trial *trial = braid_zalloc(NULL, sizeof *trial);
+  sheet *s = braid_zalloc(NULL, sizeof *s);
+  const int64_t dims[4] = {3, 20, 5, 7};
+  bool made = trial && s;
+  j->now = s;
+  for (uint32_t data = 0; made && data < BRAID_SAMPLE_DATA; data++) {
+    braid_desc desc;
+    braid_tensor *tensor = NULL;
+    made = braid_desc_init(&desc, dtype, 4, dims) == BRAID_OK && braid_tensor_create(NULL, &desc, &tensor) == BRAID_OK;
+    if (!made) break;
+    for (int64_t i = 0; i < braid_desc_count(&desc); i++)
+      braid_tensor_set_f64(tensor, i, (double)((i * 37 + data) % 100));
+    trial->data[data][0] = trial->data[data][1] = tensor;
+    trial->operands[0] = trial->operands[1] = (braid_operand){true, desc, NULL};
+  }
+  if (made) {
+    trial->same[1] = 1;
+    trial->operands[0].desc.layout = from;
+    trial->operands[1].desc.layout = to;
+    trial->node =
+        (braid_node_desc){"LayoutConvert", "conformance", &kNone, 1, 1, trial->operands, trial->operands + 1, false};
+    char desc[96];
+    snprintf(trial->text, sizeof trial->text, "(%s) from %s to %s",
+             braid_desc_format(&trial->operands[0].desc, desc, sizeof desc), braid_layout_name(from),
+             braid_layout_name(to));
+    for (size_t i = 0; i < j->count && !j->suite->stopped; i++)
+      if (strcmp(j->kernels[i]->op, "LayoutConvert") == 0) judge_kernel(j, trial, i);
+  }
+  for (uint32_t data = 0; trial && !j->suite->stopped && data < BRAID_SAMPLE_DATA; data++)
+    braid_tensor_release((braid_tensor *)trial->data[data][0]);
+  sheet_free(j->suite, s);
+  if (!j->suite->stopped) braid_free(NULL, trial);
+}
+
+static void judge_conversions(judge *j) {
+  if (!has_kernel(j, "LayoutConvert")) return;
+  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++)
+    for (int from = 0; from <= BRAID_LAYOUT_BLOCKED16; from++)
+      for (int to = 0; to <= BRAID_LAYOUT_BLOCKED16; to++)
+        if (!j->suite->stopped) judge_conversion(j, (braid_dtype)dtype, (braid_layout)from, (braid_layout)to);
+}
+
+/* --- what came of it -----------------------------------------------------------------------------------------------
+ */
+static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = BRAID_NONE + 1; i < BRAID_DTYPE_COUNT && used < bytes; i++)
+    if (dtypes >> i & 1)
+      used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", braid_dtype_name((braid_dtype)i));
+}
+
+static void tell_kernel(judge *j, size_t index) {
+  const tally *t = &j->tallies[index];
+  char name[128], dtypes[160], text[256];
+  case_name(j->kernels[index], name, sizeof name);
+  if (j->suite->only && !strstr(name, j->suite->only)) return;
+  list_dtypes(t->dtypes, dtypes, sizeof dtypes);
+  if (t->taken)
+    snprintf(text, sizeof text, "%zu of %zu nodes (%s)", t->taken, t->offered, dtypes);
+  else
+    snprintf(text, sizeof text, t->offered ? "takes none of %zu nodes" : "no sample has a node for it", t->offered);
+  braid_suite_tell(j->suite, name,
+                   t->failed  ? BRAID_SUITE_FAILED
+                   : t->taken ? BRAID_SUITE_PASSED
+                              : BRAID_SUITE_NOT_CLAIMED,
+                   t->failed ? t->detail : text);
+}
+
+/* Ops without a kernel. */
+static void tell_rest(judge *j) {
+  for (size_t i = 0; i < braid_op_count(); i++) {
+    const char *op = braid_op_at(i)->name;
+    bool there = false;
+    for (size_t k = 0; k < j->count && !there; k++) there = strcmp(j->kernels[k]->op, op) == 0;
+    if (!there && braid_suite_wants(j->suite, op)) braid_suite_tell(j->suite, op, BRAID_SUITE_NOT_CLAIMED, "no kernel");
+  }
+}
+
+void braid_suite_kernels(braid_suite *suite) {
+  if (suite->stopped) return;
+  judge j = {.suite = suite};
+  size_t samples;
+  braid_samples(&samples);
+  j.kernels = suite->backend->kernels(suite->self, &j.count);
+  j.tallies = braid_zalloc_array(NULL, j.count + 1, sizeof *j.tallies);
+  if (!j.tallies) {
+    braid_suite_tell(suite, "kernels", BRAID_SUITE_FAILED, "no memory for the cases");
+    return;
+  }
+  bool gradients = wants_gradients(&j);
+  for (uint32_t i = 0; i < samples && j.count && !suite->stopped; i++) judge_sample(&j, i, gradients);
+  sheet_free(suite, j.before);
+  j.before = NULL;
+  judge_conversions(&j);
+  for (size_t i = 0; i < j.count; i++) tell_kernel(&j, i);
+  tell_rest(&j);
+  braid_free(NULL, j.tallies);
 }

@@ -1,28 +1,19 @@
-/* Conformance: the order of tasks, waits within and across queues, failures and cancelling. */
-#include <pthread.h>
+/* Conformance: the order of tasks within a queue, and waits across queues. */
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/thread.h"
 #include "device/conformance.h"
 
-enum { kMany = 300, kThreads = 4, kShort = 3000000 /* ns */ };
+enum { kThreads = 4, kShort = 3000000 /* ns */, kRounds = 3, kLarge = 8 << 20 };
 
-/* Many tasks with an event each, and a buffer with a slot per task. */
-typedef struct task_load {
-  const braid_suite *suite;
-  void *buffer;
-  size_t stride, count;
-  braid_event *events[kMany];
-  braid_task tasks[kMany];
-  uint64_t values[kMany];
-} task_load;
-
-static braid_status load_init(task_load *load, const braid_suite *suite) {
+static braid_status load_init(braid_load *load, braid_suite *suite) {
   load->suite = suite;
   load->stride = suite->info->alignment > sizeof(uint64_t) ? suite->info->alignment : sizeof(uint64_t);
-  braid_status status = suite->backend->buffer_create(suite->self, kMany * load->stride, &load->buffer);
-  for (; status == BRAID_OK && load->count < kMany; load->count++) {
+  size_t bytes = kLoadTasks * load->stride;
+  braid_status status = suite->backend->buffer_create(suite->self, bytes, &load->buffer);
+  if (status == BRAID_OK) status = suite->backend->buffer_create(suite->self, bytes, &load->other);
+  if (status == BRAID_OK) status = braid_event_create(NULL, &load->gate);
+  for (; status == BRAID_OK && load->count < kLoadTasks; load->count++) {
     size_t i = load->count;
     status = braid_event_create(NULL, &load->events[i]);
     load->values[i] = i + 1;
@@ -36,60 +27,113 @@ static braid_status load_init(task_load *load, const braid_suite *suite) {
   return status;
 }
 
-static void load_deinit(task_load *load) {
+/* What was submitted ends first. */
+static void load_free(braid_load *load) {
+  for (size_t i = 0; load && i < load->count && !load->suite->stopped; i++)
+    if (load->submitted[i]) (void)braid_suite_wait(load->suite, load->events[i]);
+  if (!load || load->suite->stopped) return;
   for (size_t i = 0; i < load->count; i++) braid_event_destroy(load->events[i]);
+  braid_event_destroy(load->gate);
   if (load->buffer) load->suite->backend->buffer_destroy(load->suite->self, load->buffer);
+  if (load->other) load->suite->backend->buffer_destroy(load->suite->self, load->other);
+  braid_free(NULL, load);
 }
 
-static bool submit(const task_load *load, void *queue, const braid_task *task, char *detail) {
-  braid_status status = load->suite->backend->submit(queue, (braid_task *)task);
-  if (status == BRAID_OK && load->suite->backend->flush) load->suite->backend->flush(queue);
-  SUITE_CHECK(status == BRAID_OK, "submit: %s", braid_error_detail());
-  return true;
-}
-
-/* Runs a case that works on a load. */
-static bool with_load(braid_suite *suite, char *detail, bool (*run)(task_load *load, void *queue, char *detail)) {
-  task_load *load = braid_zalloc(NULL, sizeof *load);
+bool braid_suite_with_load(braid_suite *suite, char *detail, bool (*run)(braid_load *load, char *detail)) {
+  braid_load *load = braid_zalloc(NULL, sizeof *load);
   bool passed = load && load_init(load, suite) == BRAID_OK;
   if (passed)
-    passed = run(load, suite->queue, detail);
+    passed = run(load, detail);
   else
     braid_suite_fail(detail, "no memory for the case: %s", braid_error_detail());
-  if (load) load_deinit(load);
-  braid_free(NULL, load);
+  load_free(load);
   return passed;
 }
 
+bool braid_load_submit(braid_load *load, void *queue, braid_task *task, char *detail) {
+  braid_status status = load->suite->backend->submit(queue, task);
+  if (status == BRAID_OK && load->suite->backend->flush) load->suite->backend->flush(queue);
+  SUITE_CHECK(status == BRAID_OK, "submit: %s", braid_error_detail());
+  load->submitted[task - load->tasks] = true;
+  return true;
+}
+
+bool braid_load_submit_first(braid_load *load, void *queue, size_t count, char *detail) {
+  for (size_t i = 0; i < count; i++)
+    if (!braid_load_submit(load, queue, &load->tasks[i], detail)) return false;
+  return true;
+}
+
+void braid_suite_linger(void) {
+  braid_event *never;
+  if (braid_event_create(NULL, &never) != BRAID_OK) return;
+  (void)braid_event_wait(never, kShort);
+  braid_event_destroy(never);
+}
+
 /* --- order ---------------------------------------------------------------------------------------------------------
- */
-static bool run_order(task_load *load, void *queue, char *detail) {
+ * All writes to the same place; the first waits, so that the others pile up behind it. */
+static bool run_order(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
   for (size_t i = 0; i < load->count; i++) load->tasks[i].target.offset = 0;
-  for (int round = 0; round < 3; round++) {
-    for (size_t i = 0; i < load->count; i++) {
-      braid_event_reset(load->events[i]);
-      if (!submit(load, queue, &load->tasks[i], detail)) return false;
-    }
-    SUITE_CHECK(braid_event_wait(load->events[load->count - 1], kSuitePatience) == BRAID_OK, "last task: %s",
+  for (int round = 0; round < kRounds; round++) {
+    for (size_t i = 0; i < load->count; i++) braid_event_reset(load->events[i]);
+    braid_event_reset(load->gate);
+    load->tasks[0].waits = &load->gate;
+    load->tasks[0].wait_count = round > 0;
+    bool submitted = braid_load_submit_first(load, suite->queue, load->count, detail);
+    braid_event_complete(load->gate, BRAID_OK, NULL);
+    if (!submitted) return false;
+    SUITE_CHECK(braid_suite_wait(suite, load->events[load->count - 1]) == BRAID_OK, "last task: %s",
                 braid_error_detail());
     for (size_t i = 0; i < load->count; i++)
       SUITE_CHECK(braid_event_done(load->events[i]), "task %zu is not done although the last one is", i);
     uint64_t got = 0;
-    SUITE_CHECK(braid_suite_read(load->suite, queue, load->buffer, 0, &got, sizeof got) == BRAID_OK, "read: %s",
+    SUITE_CHECK(braid_suite_read(suite, load->buffer, 0, &got, sizeof got) == BRAID_OK, "read: %s",
                 braid_error_detail());
-    SUITE_CHECK(load->suite->info->modelled || got == load->count, "the last of %zu writes is not what stands",
-                load->count);
+    SUITE_CHECK(suite->info->modelled || got == load->count, "the last of %zu writes is not what stands: %llu",
+                load->count, (unsigned long long)got);
   }
   return true;
 }
 
 static bool case_order(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_order);
+  return braid_suite_with_load(suite, detail, run_order);
 }
 
+/* Written, copied, read back, again and again through the same places, without a wait but for the first. */
+static bool run_chain(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  const braid_binding here = {.buffer = load->buffer, .bytes = sizeof(uint64_t)};
+  const braid_binding there = {.buffer = load->other, .offset = load->stride, .bytes = sizeof(uint64_t)};
+  for (size_t i = 0; i < load->count; i++) {
+    braid_task *task = &load->tasks[i];
+    task->kind = (braid_task_kind[]){BRAID_TASK_WRITE, BRAID_TASK_COPY, BRAID_TASK_READ}[i % 3];
+    task->source = i % 3 == 1 ? here : there;
+    task->target = i % 3 == 0 ? here : there;
+    task->host = i % 3 == 0 ? &load->values[i] : &load->results[i];
+  }
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  size_t count = load->count / 3 * 3;
+  bool submitted = braid_load_submit_first(load, suite->queue, count, detail);
+  braid_event_complete(load->gate, BRAID_OK, NULL);
+  if (!submitted) return false;
+  SUITE_CHECK(braid_suite_wait(suite, load->events[count - 1]) == BRAID_OK, "last task: %s", braid_error_detail());
+  for (size_t i = 2; i < count && !suite->info->modelled; i += 3)
+    SUITE_CHECK(load->results[i] == load->values[i - 2], "round %zu of write, copy and read brings %llu, not %llu",
+                i / 3, (unsigned long long)load->results[i], (unsigned long long)load->values[i - 2]);
+  return true;
+}
+
+static bool case_chain(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_chain);
+}
+
+/* --- several threads -----------------------------------------------------------------------------------------------
+ */
 typedef struct submitter {
-  task_load *load;
-  void *queue;
+  braid_load *load;
   size_t first;
   bool failed;
   braid_thread thread;
@@ -99,16 +143,18 @@ static void *submit_share(void *context) {
   submitter *share = context;
   char detail[kSuiteDetail];
   for (size_t i = share->first; i < share->load->count; i += kThreads)
-    if (!submit(share->load, share->queue, &share->load->tasks[i], detail)) share->failed = true;
+    if (!braid_load_submit(share->load, share->load->suite->queue, &share->load->tasks[i], detail))
+      share->failed = true;
   return NULL;
 }
 
-static bool run_threads(task_load *load, void *queue, char *detail) {
+static bool run_threads(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
   submitter shares[kThreads];
   int started = 0;
   braid_status status = BRAID_OK;
   for (; status == BRAID_OK && started < kThreads; started++) {
-    shares[started] = (submitter){.load = load, .queue = queue, .first = (size_t)started};
+    shares[started] = (submitter){.load = load, .first = (size_t)started};
     status = braid_thread_start(&shares[started].thread, "conformance", submit_share, &shares[started]);
     if (status != BRAID_OK) break;
   }
@@ -120,169 +166,126 @@ static bool run_threads(task_load *load, void *queue, char *detail) {
   SUITE_CHECK(!failed, "submitting from %d threads fails", kThreads);
   for (size_t i = 0; i < load->count; i++) {
     uint64_t got = 0;
-    SUITE_CHECK(braid_event_wait(load->events[i], kSuitePatience) == BRAID_OK, "task %zu: %s", i, braid_error_detail());
-    SUITE_CHECK(braid_suite_read(load->suite, queue, load->buffer, i * load->stride, &got, sizeof got) == BRAID_OK,
-                "read: %s", braid_error_detail());
-    SUITE_CHECK(load->suite->info->modelled || got == i + 1, "write %zu is lost", i);
+    SUITE_CHECK(braid_suite_wait(suite, load->events[i]) == BRAID_OK, "task %zu: %s", i, braid_error_detail());
+    SUITE_CHECK(braid_suite_read(suite, load->buffer, i * load->stride, &got, sizeof got) == BRAID_OK, "read: %s",
+                braid_error_detail());
+    SUITE_CHECK(suite->info->modelled || got == i + 1, "write %zu is lost", i);
   }
   return true;
 }
 
 static bool case_threads(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_threads);
+  return braid_suite_with_load(suite, detail, run_threads);
 }
 
 /* --- waits ---------------------------------------------------------------------------------------------------------
- * tasks[0] waits for the host's event (events[2]); tasks[1], on another queue where there is one, for tasks[0]. */
-static bool run_waits(task_load *load, void *queue, char *detail) {
-  const braid_backend *backend = load->suite->backend;
-  void *other = queue;
-  if (load->suite->info->max_queues > 1)
-    SUITE_CHECK(backend->queue_create(load->suite->self, &other) == BRAID_OK, "second queue: %s", braid_error_detail());
-  uint64_t got = 0;
-  braid_event *host = load->events[2];
-  load->tasks[0].waits = &host;
-  load->tasks[0].wait_count = 1;
-  load->tasks[1] = (braid_task){.kind = BRAID_TASK_READ,
-                                .label = "conformance",
-                                .source = load->tasks[0].target,
-                                .host = &got,
-                                .waits = &load->events[0],
-                                .wait_count = 1,
-                                .done = load->events[1]};
-  bool passed = submit(load, queue, &load->tasks[0], detail) && submit(load, other, &load->tasks[1], detail);
-  if (passed && (braid_event_wait(load->events[1], kShort) != BRAID_TIMEOUT || braid_event_done(load->events[0])))
-    passed = braid_suite_fail(detail, "a task did not wait for the event it names");
-  braid_event_complete(host, BRAID_OK, NULL);
-  braid_status status = braid_event_wait(load->events[1], kSuitePatience);
-  if (other != queue) backend->queue_destroy(load->suite->self, other);
+ * A write waits for the host, a copy on another queue (where there is one) for the write, a read on the first for the
+ * copy: in the order in which they must not run. */
+static bool run_waits(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  braid_task *tasks = load->tasks;
+  const braid_binding here = {.buffer = load->buffer, .bytes = sizeof(uint64_t)};
+  const braid_binding there = {.buffer = load->other, .bytes = sizeof(uint64_t)};
+  uint64_t zero = 0;
+  SUITE_CHECK(braid_suite_write(suite, load->buffer, 0, &zero, sizeof zero) == BRAID_OK &&
+                  braid_suite_write(suite, load->other, 0, &zero, sizeof zero) == BRAID_OK,
+              "write: %s", braid_error_detail());
+  tasks[1].kind = BRAID_TASK_COPY;
+  tasks[1].source = here;
+  tasks[1].target = there;
+  tasks[2].kind = BRAID_TASK_READ;
+  tasks[2].source = there;
+  tasks[2].host = &load->results[2];
+  for (size_t i = 0; i < 3; i++) {
+    tasks[i].waits = i ? &load->events[i - 1] : &load->gate;
+    tasks[i].wait_count = 1;
+  }
+  bool passed = braid_load_submit(load, suite->queue, &tasks[0], detail) &&
+                braid_load_submit(load, suite->second, &tasks[1], detail) &&
+                braid_load_submit(load, suite->queue, &tasks[2], detail);
+  braid_suite_linger();
+  for (size_t i = 0; passed && i < 3; i++)
+    if (braid_event_done(load->events[i])) passed = braid_suite_fail(detail, "task %zu did not wait for its event", i);
+  braid_event_complete(load->gate, BRAID_OK, NULL);
+  for (size_t i = 0; i < 3 && !suite->stopped; i++) {
+    braid_status status = braid_suite_wait(suite, load->events[i]);
+    if (passed && status != BRAID_OK) passed = braid_suite_fail(detail, "after the event: %s", braid_error_detail());
+  }
   if (!passed) return false;
-  SUITE_CHECK(status == BRAID_OK, "after the event: %s", braid_error_detail());
-  SUITE_CHECK(load->suite->info->modelled || got == 1, "a read did not see the write it waited for");
+  SUITE_CHECK(suite->info->modelled || load->results[2] == 1, "a task did not see what the one it waited for wrote");
   return true;
 }
 
 static bool case_waits(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_waits);
+  return braid_suite_with_load(suite, detail, run_waits);
 }
 
-static bool run_failed_wait(task_load *load, void *queue, char *detail) {
-  braid_event *host = load->events[2];
-  load->tasks[0].waits = &host;
-  load->tasks[0].wait_count = 1;
-  if (!submit(load, queue, &load->tasks[0], detail)) return false;
-  braid_event_complete(host, braid_fail(BRAID_NOT_FINITE, "on purpose"), NULL);
-  SUITE_CHECK(braid_event_wait(load->events[0], kSuitePatience) == BRAID_NOT_FINITE,
-              "a task whose event failed does not fail the same way");
-  SUITE_CHECK(strstr(braid_event_detail(load->events[0]), "on purpose"), "the reason of the failure is lost");
-  uint64_t value = 42, got = 0;
-  SUITE_CHECK(braid_suite_write(load->suite, queue, load->buffer, 0, &value, sizeof value) == BRAID_OK &&
-                  braid_suite_read(load->suite, queue, load->buffer, 0, &got, sizeof got) == BRAID_OK,
-              "after a failed task the queue does not go on: %s", braid_error_detail());
-  SUITE_CHECK(load->suite->info->modelled || got == value, "after a failed task the queue does not work");
-  return true;
-}
-
-static bool case_failed_wait(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_failed_wait);
-}
-
-/* --- failures ------------------------------------------------------------------------------------------------------
- */
-/* tasks[0] fails because its event does; that sets the cancel word it shares with tasks[1], which must not run. */
-static bool run_cancel(task_load *load, void *queue, char *detail) {
-  uint32_t cancel = 0;
-  braid_event *host = load->events[2];
-  load->tasks[0].waits = &host;
-  load->tasks[0].wait_count = 1;
-  load->tasks[0].cancel = load->tasks[1].cancel = &cancel;
-  if (!submit(load, queue, &load->tasks[0], detail) || !submit(load, queue, &load->tasks[1], detail)) {
-    braid_event_complete(host, BRAID_OK, NULL);
-    return false;
-  }
-  braid_event_complete(host, braid_fail(BRAID_IO, "on purpose"), NULL);
-  braid_status status = braid_event_wait(load->events[1], kSuitePatience);
-  SUITE_CHECK(status == BRAID_CANCELLED, "a task after a failed one ends with \"%s\"", braid_status_text(status));
-  SUITE_CHECK(__atomic_load_n(&cancel, __ATOMIC_ACQUIRE) != 0, "the failed task did not set its cancel word");
-  cancel = 0;
-  braid_event_reset(load->events[1]);
-  if (!submit(load, queue, &load->tasks[1], detail)) return false;
-  SUITE_CHECK(braid_event_wait(load->events[1], kSuitePatience) == BRAID_OK, "the same task, not cancelled: %s",
-              braid_error_detail());
-  return true;
-}
-
-static bool case_cancel(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_cancel);
-}
-
-static void count_call(void *context, braid_status status) {
-  if (status == BRAID_OK) __atomic_add_fetch((int *)context, 1, __ATOMIC_ACQ_REL);
-}
-
-static bool run_call(task_load *load, void *queue, char *detail) {
-  int calls = 0;
+/* Two queues in turns: each task adds its mark behind the one that it waits for. */
+static bool run_turns(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  void *queues[2] = {suite->queue, suite->second};
   for (size_t i = 0; i < load->count; i++) {
-    braid_event_on_done(load->events[i], count_call, &calls);
-    if (!submit(load, queue, &load->tasks[i], detail)) return false;
+    load->tasks[i].target.offset = 0;
+    load->tasks[i].waits = i ? &load->events[i - 1] : &load->gate;
+    load->tasks[i].wait_count = 1;
+    if (!braid_load_submit(load, queues[i % 2], &load->tasks[i], detail)) return false;
   }
-  for (size_t i = 0; i < load->count; i++)
-    SUITE_CHECK(braid_event_wait(load->events[i], kSuitePatience) == BRAID_OK, "task %zu: %s", i, braid_error_detail());
-  SUITE_CHECK(__atomic_load_n(&calls, __ATOMIC_ACQUIRE) == (int)load->count, "%d calls for %zu tasks", calls,
-              load->count);
-  return true;
-}
-
-static bool case_call(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_call);
-}
-
-static bool run_timing(task_load *load, void *queue, char *detail) {
-  int64_t before = braid_now_ns();
-  if (!submit(load, queue, &load->tasks[0], detail)) return false;
-  SUITE_CHECK(braid_event_wait(load->events[0], kSuitePatience) == BRAID_OK, "task: %s", braid_error_detail());
-  braid_timing timing = braid_event_timing(load->events[0]);
-  if (!load->suite->info->measures_time) return true;
-  SUITE_CHECK(timing.end_ns >= timing.start_ns && timing.end_ns > 0, "the task ends before it starts");
-  int64_t slack = 1000000; /* clocks of device and host are aligned to about a millisecond */
-  SUITE_CHECK(load->suite->info->modelled ||
-                  (timing.start_ns >= before - slack && timing.end_ns <= braid_now_ns() + slack),
-              "the task's time is not on the host's clock");
-  return true;
-}
-
-static bool case_timing(braid_suite *suite, char *detail) {
-  return with_load(suite, detail, run_timing);
-}
-
-static bool run_destroy(task_load *load, void *queue, char *detail) {
-  (void)queue;
-  void *own;
-  SUITE_CHECK(load->suite->backend->queue_create(load->suite->self, &own) == BRAID_OK, "queue: %s",
+  braid_event_complete(load->gate, BRAID_OK, NULL);
+  SUITE_CHECK(braid_suite_wait(suite, load->events[load->count - 1]) == BRAID_OK, "last task: %s",
               braid_error_detail());
-  bool submitted = true;
-  for (size_t i = 0; submitted && i < load->count; i++) submitted = submit(load, own, &load->tasks[i], detail);
-  load->suite->backend->queue_destroy(load->suite->self, own);
-  for (size_t i = 0; submitted && i < load->count; i++)
-    SUITE_CHECK(braid_event_done(load->events[i]), "task %zu is lost with its queue", i);
-  return submitted;
+  uint64_t got = 0;
+  SUITE_CHECK(braid_suite_read(suite, load->buffer, 0, &got, sizeof got) == BRAID_OK, "read: %s", braid_error_detail());
+  SUITE_CHECK(suite->info->modelled || got == load->count, "of writes in turns %llu stands, not the last",
+              (unsigned long long)got);
+  for (size_t i = 0; i < load->count; i++)
+    SUITE_CHECK(braid_suite_wait(suite, load->events[i]) == BRAID_OK, "task %zu: %s", i, braid_error_detail());
+  return true;
 }
 
-static bool case_destroy(braid_suite *suite, char *detail) {
-  if (suite->info->max_queues < 2) {
-    braid_suite_fail(detail, "unsupported: one queue only");
-    return true;
+static bool case_turns(braid_suite *suite, char *detail) {
+  if (suite->second == suite->queue) return braid_suite_pass_over(suite, detail, "one queue only");
+  return braid_suite_with_load(suite, detail, run_turns);
+}
+
+/* --- an event says that all is done --------------------------------------------------------------------------------
+ */
+static bool run_done(braid_suite *suite, void *buffer, uint8_t *sent, uint8_t *got, size_t bytes, char *detail) {
+  for (uint32_t round = 0; round < kRounds; round++) {
+    braid_suite_fill(sent, bytes, round);
+    SUITE_CHECK(braid_suite_write(suite, buffer, 0, sent, bytes) == BRAID_OK, "write: %s", braid_error_detail());
+    memset(sent + bytes / 2, 0, bytes / 2); /* the host's again */
+    memset(got, 0, bytes);
+    SUITE_CHECK(braid_suite_read(suite, buffer, 0, got, bytes) == BRAID_OK, "read: %s", braid_error_detail());
+    uint8_t last = got[bytes - 1];
+    braid_suite_fill(sent, bytes, round);
+    SUITE_CHECK(suite->info->modelled || last == sent[bytes - 1],
+                "a read's event is done before its data is there, or a write's before it was taken");
+    SUITE_CHECK(suite->info->modelled || memcmp(sent, got, bytes) == 0,
+                "a write's event is done before its data was taken");
   }
-  return with_load(suite, detail, run_destroy);
+  return true;
+}
+
+static bool case_done(braid_suite *suite, char *detail) {
+  size_t bytes = braid_suite_at_most(suite, kLarge);
+  void *buffer = NULL;
+  uint8_t *host = braid_alloc(NULL, 2 * bytes);
+  bool passed = host && suite->backend->buffer_create(suite->self, bytes, &buffer) == BRAID_OK;
+  if (passed)
+    passed = run_done(suite, buffer, host, host + bytes, bytes, detail);
+  else
+    braid_suite_fail(detail, "no memory for the case: %s", braid_error_detail());
+  if (suite->stopped) return passed;
+  if (buffer) suite->backend->buffer_destroy(suite->self, buffer);
+  braid_free(NULL, host);
+  return passed;
 }
 
 void braid_suite_queues(braid_suite *suite) {
   braid_suite_case(suite, "order of a queue", case_order);
+  braid_suite_case(suite, "kinds of tasks in order", case_chain);
   braid_suite_case(suite, "several threads submit", case_threads);
   braid_suite_case(suite, "waits across queues", case_waits);
-  braid_suite_case(suite, "a failed wait", case_failed_wait);
-  braid_suite_case(suite, "cancel", case_cancel);
-  braid_suite_case(suite, "calls when done", case_call);
-  braid_suite_case(suite, "timing", case_timing);
-  braid_suite_case(suite, "destroying a queue", case_destroy);
+  braid_suite_case(suite, "queues in turns", case_turns);
+  braid_suite_case(suite, "done is done", case_done);
 }

@@ -63,8 +63,8 @@ static bool all_plain(const braid_node_desc *node) {
   return true;
 }
 
-static bool matches(const braid_backend *backend, void *self, const braid_kernel *kernel, const braid_node_desc *node,
-                    char *why, size_t why_bytes) {
+bool braid_kernel_takes(const braid_backend *backend, void *self, const braid_kernel *kernel,
+                        const braid_node_desc *node, char *why, size_t why_bytes) {
   why[0] = '\0';
   if (kernel->match && !kernel->match(node, why, why_bytes)) return false;
   if (backend && backend->match && !backend->match(self, kernel, node, why, why_bytes)) return false;
@@ -83,7 +83,7 @@ const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, con
   for (; i < index->count && strcmp(index->kernels[i]->op, node->op) == 0; i++) {
     const braid_kernel *kernel = index->kernels[i];
     char reason[256];
-    if (matches(backend, self, kernel, node, reason, sizeof reason)) return kernel;
+    if (braid_kernel_takes(backend, self, kernel, node, reason, sizeof reason)) return kernel;
     if (used >= why_bytes) continue;
     int wrote = snprintf(why + used, why_bytes - used, "%s%s: %s", used ? "; " : "", kernel->name,
                          reason[0] ? reason : "does not take this node");

@@ -13,6 +13,9 @@ typedef struct braid_kernel_index {
 BRAID_MUST_CHECK braid_status braid_kernel_index_init(braid_kernel_index *index, const braid_allocator *allocator,
                                                       const braid_kernel *const *kernels, size_t count);
 void braid_kernel_index_deinit(braid_kernel_index *index);
+/* Does the kernel take the node? `backend` may be NULL: the kernel is asked alone. If not, `why` gets its reason. */
+bool braid_kernel_takes(const braid_backend *backend, void *self, const braid_kernel *kernel,
+                        const braid_node_desc *node, char *why, size_t why_bytes);
 /* As braid_device_find_kernel. `backend` may be NULL: kernels are asked alone. `owner` is named in `why` when there is
  * no candidate. */
 const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, const braid_backend *backend, void *self,

@@ -223,6 +223,10 @@ static void cpu_discard(void *self, void *prepared) {
 static braid_status run_kernel(const braid_task *task) {
   braid_cpu_prepared *prepared = task->prepared;
   const braid_binding *bindings = task->bindings;
+  for (size_t i = 0; i <= task->input_count + task->output_count; i++)
+    if (bindings[i].buffer && !has_room(&bindings[i]))
+      return braid_fail(BRAID_OUT_OF_RANGE, "operand %zu of %zu bytes at offset %zu does not lie in its buffer", i,
+                        bindings[i].bytes, bindings[i].offset);
   for (size_t i = 0; i < task->input_count; i++) prepared->inputs[i] = locate(&bindings[i]);
   bindings += task->input_count;
   for (size_t i = 0; i < task->output_count; i++) prepared->outputs[i] = locate(&bindings[i]);

@@ -1,6 +1,6 @@
 /* The null backend: the smallest that passes the conformance suite, and the template for new ones. Copy this folder,
  * rename braid_backend_null after the new folder, and replace its sections one by one, running the
- * conformance suite (braid_device_conformance, src/device/conformance_test.c) as you go.
+ * conformance suite (braid devices --check NAME) as you go.
  *
  * It plays a card with memory of its own: an arena that no kernel but ours touches, reached by transfers only. Its one
  * kernel copies, so a graph that needs more falls back to another device. Work is done by a thread per queue

@@ -1,20 +1,26 @@
 /* Every device of this machine through the conformance suite; and the registry. */
 #include <string.h>
 
-#include "braid/device.h"
+#include "backend/cpu/evaluate.h"
+#include "braid/conformance.h"
+#include "device/conformance_samples.h"
 #include "oom.h"
 
-static void report(void *context, const char *name, bool passed, const char *detail) {
-  print_message("%s: %s %s%s%s\n", (const char *)context, passed ? "ok  " : "FAIL", name, detail[0] ? ": " : "",
-                detail);
+static void report(void *context, const char *name, braid_case_result result, const char *detail) {
+  static const char *const kWords[] = {
+      [BRAID_CASE_PASSED] = "ok  ", [BRAID_CASE_FAILED] = "FAIL", [BRAID_CASE_UNSUPPORTED] = "none"};
+  if (result == BRAID_CASE_FAILED || strcmp(context, "null") == 0)
+    print_message("%s: %s %s: %s\n", (const char *)context, kWords[result], name, detail);
 }
 
 static void check_device(braid_registry *registry, const char *spec) {
   braid_device *device;
-  size_t failures;
+  braid_check_counts counts;
   if (braid_device_open(registry, spec, &device) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
-  assert_int_equal(braid_device_conformance(device, report, (void *)spec, &failures), BRAID_OK);
-  assert_int_equal(failures, 0);
+  assert_int_equal(braid_device_conformance(device, NULL, report, (void *)spec, &counts), BRAID_OK);
+  print_message("%s: seed %llu: %zu passed, %zu failed, %zu not claimed\n", spec, (unsigned long long)counts.seed,
+                counts.passed, counts.failed, counts.not_claimed);
+  assert_int_equal(counts.failed, 0);
   braid_device_close(device);
 }
 
@@ -29,6 +35,57 @@ static void test_all_devices(void **state) {
   for (size_t i = 0; i < count && i < 32; i++) check_device(registry, infos[i].name);
   check_device(registry, "cpu:memory=separate,threads=1");
   braid_registry_destroy(registry);
+}
+
+/* --- the samples ---------------------------------------------------------------------------------------------------
+ * Which ops do they show? But for those that are folded or resolved before a device sees them. */
+static const char *const kNever[] = {"Constant", "If", "IfBranch", "Shape", "Size"};
+enum { kMostOps = 1024 };
+static const char *shown[kMostOps];
+static size_t shown_count;
+
+static bool is_shown(const char *op) {
+  for (size_t i = 0; i < shown_count; i++)
+    if (strcmp(shown[i], op) == 0) return true;
+  return false;
+}
+
+static bool show(const braid_draw *draw, const braid_evaluator *evaluator) {
+  braid_sample_graph sample;
+  if (braid_sample_make(draw, &sample) != BRAID_OK) return false;
+  bool computed = braid_sample_compute(&sample, evaluator) == BRAID_OK;
+  for (size_t i = 0; computed && i < sample.graph->node_count; i++) {
+    const char *op = sample.graph->nodes[i].op->name;
+    assert_true(shown_count < kMostOps);
+    if (!is_shown(op)) shown[shown_count++] = op;
+  }
+  braid_sample_free(&sample);
+  return computed;
+}
+
+static void test_samples(void **state) {
+  (void)state;
+  braid_cpu_evaluator references;
+  assert_int_equal(braid_cpu_evaluator_init(&references, NULL), BRAID_OK);
+  const braid_evaluator evaluator = {braid_cpu_evaluate, &references};
+  size_t count;
+  const braid_sample *samples = braid_samples(&count);
+  for (uint32_t i = 0; i < count; i++) {
+    size_t computed = 0;
+    for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++)
+      for (int gradient = 0; gradient < 2; gradient++)
+        computed += show(&(braid_draw){7, i, (braid_dtype)dtype, BRAID_SAMPLE_MIDDLE, gradient}, &evaluator);
+    if (!computed)
+      fail_msg("sample %u, %s \"%s\": no type gives a node: %s", i, samples[i].op, samples[i].inputs,
+               braid_error_detail());
+  }
+  braid_cpu_evaluator_deinit(&references);
+  for (size_t i = 0; i < braid_op_count(); i++) {
+    const char *op = braid_op_at(i)->name;
+    bool never = false;
+    for (size_t k = 0; k < sizeof kNever / sizeof *kNever; k++) never |= strcmp(op, kNever[k]) == 0;
+    if (!never && !is_shown(op)) fail_msg("no sample shows %s: kernels for it would not be judged", op);
+  }
 }
 
 static void test_open_errors(void **state) {
@@ -87,9 +144,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_all_devices),
-      cmocka_unit_test(test_open_errors),
-      cmocka_unit_test(test_backends_are_checked),
+      cmocka_unit_test(test_samples),       cmocka_unit_test(test_all_devices),
+      cmocka_unit_test(test_open_errors),   cmocka_unit_test(test_backends_are_checked),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

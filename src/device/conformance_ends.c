@@ -1,0 +1,158 @@
+/* Conformance: how tasks end: once, with a status and a sentence, in time. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "device/conformance.h"
+
+/* --- once ----------------------------------------------------------------------------------------------------------
+ */
+static void count_call(void *context, braid_status status) {
+  if (status == BRAID_OK) __atomic_add_fetch((int *)context, 1, __ATOMIC_ACQ_REL);
+}
+
+/* Comes before all others: events that end twice would be ended when they are long gone. */
+static bool run_once(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  int *calls = braid_zalloc(NULL, sizeof *calls);
+  SUITE_CHECK(calls, "no memory for the case");
+  for (size_t i = 0; i < load->count; i++) braid_event_on_done(load->events[i], count_call, calls);
+  if (!braid_load_submit_first(load, suite->queue, load->count, detail)) return false;
+  for (size_t i = 0; i < load->count; i++)
+    SUITE_CHECK(braid_suite_wait(suite, load->events[i]) == BRAID_OK, "task %zu: %s", i, braid_error_detail());
+  braid_suite_linger();
+  int count = __atomic_load_n(calls, __ATOMIC_ACQUIRE);
+  suite->stopped = count != (int)load->count;
+  if (suite->stopped) return braid_suite_fail(detail, "%d ends of %zu tasks", count, load->count);
+  braid_free(NULL, calls);
+  return true;
+}
+
+static bool case_once(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_once);
+}
+
+void braid_suite_once(braid_suite *suite) {
+  braid_suite_case(suite, "tasks end once", case_once);
+}
+
+/* --- failures ------------------------------------------------------------------------------------------------------
+ */
+static bool run_failed_wait(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  if (!braid_load_submit(load, suite->queue, &load->tasks[0], detail)) return false;
+  braid_event_complete(load->gate, braid_fail(BRAID_NOT_FINITE, "on purpose"), NULL);
+  SUITE_CHECK(braid_suite_wait(suite, load->events[0]) == BRAID_NOT_FINITE,
+              "a task whose event failed does not fail the same way");
+  SUITE_CHECK(strstr(braid_event_detail(load->events[0]), "on purpose"), "the reason of the failure is lost");
+  uint64_t value = 42, got = 0;
+  SUITE_CHECK(braid_suite_write(suite, load->buffer, 0, &value, sizeof value) == BRAID_OK &&
+                  braid_suite_read(suite, load->buffer, 0, &got, sizeof got) == BRAID_OK,
+              "after a failed task the queue does not go on: %s", braid_error_detail());
+  SUITE_CHECK(suite->info->modelled || got == value, "after a failed task the queue does not work");
+  return true;
+}
+
+static bool case_failed_wait(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_failed_wait);
+}
+
+/* A task that reaches outside of its buffer fails; the one behind it, which shares its cancel word, is not run. */
+static bool run_failure(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  uint32_t *cancel = (uint32_t *)&load->results[0];
+  uint64_t value = 7, got = 0;
+  SUITE_CHECK(braid_suite_write(suite, load->buffer, load->stride, &value, sizeof value) == BRAID_OK, "write: %s",
+              braid_error_detail());
+  load->tasks[0].target.offset = 2 * kLoadTasks * load->stride;
+  load->tasks[0].cancel = load->tasks[1].cancel = cancel;
+  braid_status status = suite->backend->submit(suite->queue, &load->tasks[0]);
+  if (status != BRAID_OK)
+    return braid_suite_pass_over(suite, detail, "refuses a wrong task when it is submitted: %s", braid_error_detail());
+  load->submitted[0] = true;
+  if (!braid_load_submit(load, suite->queue, &load->tasks[1], detail)) return false;
+  status = braid_suite_wait(suite, load->events[0]);
+  SUITE_CHECK(status != BRAID_OK, "a task that reaches outside of its buffer succeeds");
+  SUITE_CHECK(braid_event_detail(load->events[0])[0], "a failed task says nothing");
+  SUITE_CHECK(braid_suite_wait(suite, load->events[1]) == BRAID_CANCELLED, "a task after a failed one ends with \"%s\"",
+              braid_status_text(braid_suite_wait(suite, load->events[1])));
+  SUITE_CHECK(__atomic_load_n(cancel, __ATOMIC_ACQUIRE) != 0, "the failed task did not set its cancel word");
+  SUITE_CHECK(braid_suite_read(suite, load->buffer, load->stride, &got, sizeof got) == BRAID_OK, "read: %s",
+              braid_error_detail());
+  SUITE_CHECK(suite->info->modelled || got == value, "a cancelled task was run");
+  return true;
+}
+
+static bool case_failure(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_failure);
+}
+
+/* tasks[0] fails because its event does; that sets the cancel word it shares with tasks[1], which must not run. */
+static bool run_cancel(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  uint32_t *cancel = (uint32_t *)&load->results[0];
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  load->tasks[0].cancel = load->tasks[1].cancel = cancel;
+  bool submitted = braid_load_submit_first(load, suite->queue, 2, detail);
+  braid_event_complete(load->gate, braid_fail(BRAID_IO, "on purpose"), NULL);
+  if (!submitted) return false;
+  braid_status status = braid_suite_wait(suite, load->events[1]);
+  SUITE_CHECK(status == BRAID_CANCELLED, "a task after a failed one ends with \"%s\"", braid_status_text(status));
+  SUITE_CHECK(__atomic_load_n(cancel, __ATOMIC_ACQUIRE) != 0, "the failed task did not set its cancel word");
+  __atomic_store_n(cancel, 0, __ATOMIC_RELEASE);
+  braid_event_reset(load->events[1]);
+  if (!braid_load_submit(load, suite->queue, &load->tasks[1], detail)) return false;
+  SUITE_CHECK(braid_suite_wait(suite, load->events[1]) == BRAID_OK, "the same task, not cancelled: %s",
+              braid_error_detail());
+  return true;
+}
+
+static bool case_cancel(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_cancel);
+}
+
+/* --- times and queues ----------------------------------------------------------------------------------------------
+ */
+static bool run_timing(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  if (!suite->info->measures_time) return braid_suite_pass_over(suite, detail, "measures no time");
+  int64_t before = braid_now_ns();
+  if (!braid_load_submit(load, suite->queue, &load->tasks[0], detail)) return false;
+  SUITE_CHECK(braid_suite_wait(suite, load->events[0]) == BRAID_OK, "task: %s", braid_error_detail());
+  braid_timing timing = braid_event_timing(load->events[0]);
+  SUITE_CHECK(timing.end_ns >= timing.start_ns && timing.end_ns > 0, "the task ends before it starts");
+  int64_t slack = 1000000; /* clocks of device and host are aligned to about a millisecond */
+  SUITE_CHECK(suite->info->modelled || (timing.start_ns >= before - slack && timing.end_ns <= braid_now_ns() + slack),
+              "the task's time is not on the host's clock");
+  return true;
+}
+
+static bool case_timing(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_timing);
+}
+
+static bool run_destroy(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  void *own;
+  SUITE_CHECK(suite->backend->queue_create(suite->self, &own) == BRAID_OK, "queue: %s", braid_error_detail());
+  if (!braid_load_submit_first(load, own, load->count, detail)) return false;
+  suite->backend->queue_destroy(suite->self, own);
+  for (size_t i = 0; i < load->count; i++)
+    SUITE_CHECK(braid_event_done(load->events[i]), "task %zu is lost with its queue", i);
+  return true;
+}
+
+static bool case_destroy(braid_suite *suite, char *detail) {
+  if (suite->info->max_queues < 3) return braid_suite_pass_over(suite, detail, "two queues at most");
+  return braid_suite_with_load(suite, detail, run_destroy);
+}
+
+void braid_suite_ends(braid_suite *suite) {
+  braid_suite_case(suite, "a failed wait", case_failed_wait);
+  braid_suite_case(suite, "a failed task", case_failure);
+  braid_suite_case(suite, "cancel", case_cancel);
+  braid_suite_case(suite, "timing", case_timing);
+  braid_suite_case(suite, "destroying a queue", case_destroy);
+}

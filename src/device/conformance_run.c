@@ -1,0 +1,419 @@
+/* Conformance: one kernel for one node. All operands lie in one piece of memory with guards between them; everything
+ * but the results and the workspace must come back as it was. What a kernel may not rely on (results before they are
+ * written, the workspace, constants after prepare) is full of NaN, a different one at each place. */
+#include <string.h>
+
+#include "device/conformance.h"
+#include "tensor/layout.h"
+
+enum { kGuard = 256 };
+enum { CALL_WRITE, CALL_KERNEL, CALL_READ, CALL_TASKS };
+
+/* How a binding says where an operand lies. On unified memory the runtime gives an address, with buffer and offset
+ * beside it where the address is a buffer's; transfers between devices give buffer and offset alone. */
+typedef enum address_form { BUFFER_ALONE, BUFFER_AND_HOST, HOST_ALONE, FORMS } address_form;
+
+/* NaN in every floating-point type, whatever the alignment to four bytes. */
+static void spoil(uint8_t *bytes, size_t count) {
+  for (size_t i = 0; i < count; i++) bytes[i] = i % 4 ? 0xff : (uint8_t)(i / 4 * 151 >> 1);
+}
+
+/* A call of the kernel. On the heap, because a hung one may come back to it. */
+typedef struct call {
+  braid_task
+      tasks[CALL_TASKS]; /* the image goes there, the kernel works, all is read by another queue, which waits for it */
+  braid_event *events[CALL_TASKS];
+  bool submitted[CALL_TASKS];
+  braid_binding bindings[kTrialOperands + 1];
+  uint32_t data;
+  address_form form;
+  size_t bytes;              /* of the whole piece */
+  uint8_t *image, *got;      /* before and after */
+  void *buffer;              /* of the device; NULL with HOST_ALONE */
+  uint8_t *host, *host_base; /* HOST_ALONE: where `bytes` lie, and the block around */
+} call;
+
+struct braid_trial_run {
+  const braid_trial *trial;
+  const braid_kernel *kernel;
+  braid_trial_way way;
+  braid_node_desc node;
+  braid_operand operands[kTrialOperands];
+  void *constants[kTrialOperands]; /* copies for prepare */
+  void *prepared;
+  braid_prepared_info info;
+  uint32_t calls;
+};
+
+bool braid_trial_may_share(const braid_trial *trial, size_t output, size_t input) {
+  const braid_operand *in = &trial->operands[input], *out = &trial->operands[trial->node.input_count + output];
+  return in->present && out->present && !in->constant && braid_layout_same_places(&in->desc, &out->desc);
+}
+
+static bool is_folded(const braid_trial_run *run, size_t operand) {
+  return operand < 32 && operand < run->node.input_count && (run->info.constants_folded >> operand & 1);
+}
+
+/* --- prepare -------------------------------------------------------------------------------------------------------
+ */
+static bool choose_layouts(braid_suite *suite, braid_trial_run *run, char *detail) {
+  const braid_backend *backend = suite->backend;
+  size_t inputs = run->node.input_count, count = inputs + run->node.output_count;
+  braid_layout layouts[kTrialOperands];
+  if (!run->kernel->layouts && !backend->layouts) return true;
+  for (size_t i = 0; i < count; i++) {
+    bool image = i < inputs && run->operands[i].present && !run->operands[i].constant && run->operands[i].desc.rank > 2;
+    layouts[i] = image ? run->way.delivered : run->operands[i].desc.layout;
+    run->operands[i].desc.layout = layouts[i];
+  }
+  if (run->kernel->layouts) run->kernel->layouts(&run->node, layouts, layouts + inputs);
+  if (backend->layouts) backend->layouts(suite->self, run->kernel, &run->node, layouts, layouts + inputs);
+  for (size_t i = 0; i < count; i++) {
+    if (!run->operands[i].present) continue;
+    SUITE_CHECK(layouts[i] >= BRAID_LAYOUT_PLAIN && layouts[i] <= BRAID_LAYOUT_BLOCKED16,
+                "asks for layout %d, which there is not", (int)layouts[i]);
+    SUITE_CHECK(layouts[i] == BRAID_LAYOUT_PLAIN || run->operands[i].desc.rank > 2,
+                "asks for layout %s for a tensor of rank %d", braid_layout_name(layouts[i]),
+                (int)run->operands[i].desc.rank);
+    run->operands[i].desc.layout = layouts[i];
+  }
+  return true;
+}
+
+/* Nobody puts a result over an input that lies in another layout. */
+static void keep_apart(braid_trial_run *run) {
+  for (size_t i = 0; i < run->node.output_count && i < 4; i++) {
+    int over = run->way.over[i];
+    if (over >= 0 && !braid_layout_same_places(&run->node.inputs[over].desc, &run->node.outputs[i].desc))
+      run->way.over[i] = -1;
+  }
+}
+
+static bool copy_constants(braid_trial_run *run, char *detail) {
+  for (size_t i = 0; i < run->node.input_count; i++) {
+    braid_operand *operand = &run->operands[i];
+    if (run->way.constants && i > 0 && operand->present) operand->constant = run->trial;
+    if (!operand->constant) continue;
+    const braid_tensor *tensor = run->trial->data[0][i];
+    size_t bytes = braid_desc_bytes(braid_tensor_desc(tensor));
+    run->constants[i] = braid_alloc(NULL, bytes + 1);
+    SUITE_CHECK(run->constants[i], "no memory for constants");
+    memcpy(run->constants[i], braid_tensor_const_data(tensor), bytes);
+    operand->constant = run->constants[i];
+  }
+  return true;
+}
+
+/* After prepare only what is bound may be read. */
+static void spoil_constants(braid_trial_run *run) {
+  for (size_t i = 0; i < run->node.input_count; i++) {
+    if (!run->constants[i]) continue;
+    spoil(run->constants[i], braid_desc_bytes(braid_tensor_desc(run->trial->data[0][i])));
+    run->operands[i].constant = NULL;
+  }
+}
+
+static bool check_prepared(const braid_trial_run *run, char *detail) {
+  for (size_t i = 0; i < 32; i++) {
+    if (!(run->info.constants_folded >> i & 1)) continue;
+    SUITE_CHECK(i < run->node.input_count && run->constants[i], "says that it folded input %zu, which is no constant",
+                i);
+  }
+  return true;
+}
+
+bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel,
+                         const braid_trial_way *way, braid_trial_run **out, char *detail) {
+  braid_trial_run *run = *out = braid_zalloc(NULL, sizeof *run);
+  SUITE_CHECK(run, "no memory for the case");
+  *run = (braid_trial_run){.trial = trial, .kernel = kernel, .way = *way, .node = trial->node};
+  memcpy(run->operands, trial->operands, sizeof run->operands);
+  run->node.inputs = run->operands;
+  run->node.outputs = run->operands + run->node.input_count;
+  if (!copy_constants(run, detail) || !choose_layouts(suite, run, detail)) return false;
+  keep_apart(run);
+  braid_status status = suite->backend->prepare(suite->self, kernel, &run->node, &run->prepared, &run->info);
+  if (status != BRAID_OK) run->prepared = NULL;
+  SUITE_CHECK(status == BRAID_OK, "prepare refuses what match accepts: %s: %s", braid_status_text(status),
+              braid_error_detail());
+  spoil_constants(run);
+  return check_prepared(run, detail);
+}
+
+void braid_trial_discard(braid_suite *suite, braid_trial_run *run) {
+  if (!run || suite->stopped) return;
+  if (run->prepared) suite->backend->discard(suite->self, run->prepared);
+  for (size_t i = 0; i < kTrialOperands; i++) braid_free(NULL, run->constants[i]);
+  braid_free(NULL, run);
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+static int lies_over(const braid_trial_run *run, size_t operand) {
+  size_t inputs = run->node.input_count;
+  return operand >= inputs && operand - inputs < 4 ? run->way.over[operand - inputs] : -1;
+}
+
+static size_t bytes_of(const braid_trial_run *run, size_t operand) {
+  size_t operands = run->node.input_count + run->node.output_count;
+  if (operand == operands) return run->info.workspace_bytes;
+  return run->operands[operand].present ? braid_desc_bytes(&run->operands[operand].desc) : 0;
+}
+
+/* Where operands lie in the piece; they move from call to call. */
+static void place_operands(const braid_suite *suite, const braid_trial_run *run, call *c) {
+  size_t operands = run->node.input_count + run->node.output_count, end = kGuard;
+  for (size_t i = 0; i <= operands; i++) {
+    braid_binding *binding = &c->bindings[i];
+    bool present = i == operands ? run->info.workspace_bytes > 0 : run->operands[i].present;
+    *binding = (braid_binding){.bytes = bytes_of(run, i)};
+    if (!present || is_folded(run, i)) continue;
+    int over = lies_over(run, i);
+    size_t twin = i < run->node.input_count ? run->trial->same[i] : i;
+    if (over >= 0 || twin != i) {
+      *binding = c->bindings[over >= 0 ? (size_t)over : twin];
+      continue;
+    }
+    size_t alignment = suite->info->alignment, step = alignment;
+    if (c->form == HOST_ALONE && i < operands) {
+      size_t element = braid_dtype_size(run->operands[i].desc.dtype);
+      step = element > suite->info->host_alignment ? element : suite->info->host_alignment;
+      alignment = step;
+    }
+    binding->offset = braid_suite_align(end, alignment) + step * ((run->calls + i) % 3);
+    end = binding->offset + binding->bytes + kGuard;
+  }
+  c->bytes = end;
+}
+
+static bool is_placed(const braid_trial_run *run, size_t operand) {
+  size_t operands = run->node.input_count + run->node.output_count;
+  if (operand == operands) return run->info.workspace_bytes > 0;
+  return run->operands[operand].present && !is_folded(run, operand);
+}
+
+static bool fill_image(const braid_trial_run *run, call *c, char *detail) {
+  c->image = braid_alloc(NULL, c->bytes);
+  c->got = braid_alloc(NULL, c->bytes);
+  SUITE_CHECK(c->image && c->got, "no memory for %zu bytes", c->bytes);
+  spoil(c->image, c->bytes);
+  for (size_t i = 0; i < run->node.input_count; i++)
+    if (is_placed(run, i))
+      braid_suite_pack(&run->operands[i].desc,
+                       braid_tensor_const_data(run->trial->data[run->constants[i] ? 0 : c->data][i]),
+                       c->image + c->bindings[i].offset);
+  return true;
+}
+
+/* The image goes to where the device finds it, and the bindings say where that is. */
+static bool place_image(braid_suite *suite, const braid_trial_run *run, call *c, char *detail) {
+  uint8_t *base = NULL;
+  if (c->form == HOST_ALONE) {
+    c->host_base = braid_alloc(NULL, c->bytes + 2 * suite->info->alignment);
+    SUITE_CHECK(c->host_base, "no memory for %zu bytes", c->bytes);
+    c->host = c->host_base + (-(uintptr_t)c->host_base & (suite->info->alignment - 1));
+    memcpy(base = c->host, c->image, c->bytes);
+  } else {
+    SUITE_CHECK(suite->backend->buffer_create(suite->self, c->bytes, &c->buffer) == BRAID_OK, "buffer: %s",
+                braid_error_detail());
+    if (c->form == BUFFER_AND_HOST) base = suite->backend->buffer_map(suite->self, c->buffer);
+  }
+  size_t operands = run->node.input_count + run->node.output_count;
+  for (size_t i = 0; i <= operands; i++) {
+    braid_binding *binding = &c->bindings[i];
+    if (!is_placed(run, i)) {
+      *binding = (braid_binding){0};
+      continue;
+    }
+    binding->buffer = c->buffer;
+    if (base) binding->host = base + binding->offset;
+    if (c->form == HOST_ALONE) binding->offset = 0;
+  }
+  return true;
+}
+
+/* --- a call --------------------------------------------------------------------------------------------------------
+ */
+static void call_free(braid_suite *suite, call *c) {
+  if (!c || suite->stopped) return;
+  if (c->buffer) suite->backend->buffer_destroy(suite->self, c->buffer);
+  for (int i = 0; i < CALL_TASKS; i++) braid_event_destroy(c->events[i]);
+  braid_free(NULL, c->host_base);
+  braid_free(NULL, c->image);
+  braid_free(NULL, c->got);
+  braid_free(NULL, c);
+}
+
+static bool submit_one(braid_suite *suite, call *c, int which, void *queue, char *detail) {
+  SUITE_CHECK(braid_event_create(NULL, &c->events[which]) == BRAID_OK, "no memory for the case");
+  c->tasks[which].done = c->events[which];
+  SUITE_CHECK(suite->backend->submit(queue, &c->tasks[which]) == BRAID_OK, "submit: %s", braid_error_detail());
+  c->submitted[which] = true;
+  if (suite->backend->flush) suite->backend->flush(queue);
+  return true;
+}
+
+static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, void *queue, char *detail) {
+  const braid_binding whole = {.buffer = c->buffer, .bytes = c->bytes};
+  c->tasks[CALL_WRITE] =
+      (braid_task){.kind = BRAID_TASK_WRITE, .label = "conformance", .target = whole, .host = c->image};
+  c->tasks[CALL_KERNEL] = (braid_task){.kind = BRAID_TASK_KERNEL,
+                                       .label = run->kernel->name,
+                                       .prepared = run->prepared,
+                                       .bindings = c->bindings,
+                                       .input_count = run->node.input_count,
+                                       .output_count = run->node.output_count};
+  c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ,
+                                     .label = "conformance",
+                                     .source = whole,
+                                     .host = c->got,
+                                     .waits = &c->events[CALL_KERNEL],
+                                     .wait_count = 1};
+  if (c->form == HOST_ALONE) return submit_one(suite, c, CALL_KERNEL, queue, detail);
+  return submit_one(suite, c, CALL_WRITE, queue, detail) && submit_one(suite, c, CALL_KERNEL, queue, detail) &&
+         submit_one(suite, c, CALL_READ, queue == suite->queue ? suite->second : suite->queue, detail);
+}
+
+static bool call_start(braid_suite *suite, braid_trial_run *run, uint32_t data, void *queue, call **out, char *detail) {
+  call *c = *out = braid_zalloc(NULL, sizeof *c);
+  SUITE_CHECK(c, "no memory for the case");
+  c->data = data;
+  if (suite->info->memory == BRAID_MEMORY_UNIFIED) c->form = (address_form)(run->calls % FORMS);
+  run->calls++;
+  place_operands(suite, run, c);
+  return fill_image(run, c, detail) && place_image(suite, run, c, detail) && submit_all(suite, run, c, queue, detail);
+}
+
+/* Waits for what was submitted, all of it. */
+static bool call_wait(braid_suite *suite, call *c, char *detail) {
+  static const char *const kNames[CALL_TASKS] = {"write: ", "", "read: "};
+  bool passed = true;
+  for (int i = 0; c && i < CALL_TASKS && !suite->stopped; i++) {
+    if (!c->submitted[i]) continue;
+    braid_status status = braid_suite_wait(suite, c->events[i]);
+    if (passed && status != BRAID_OK)
+      passed = braid_suite_fail(detail, "%s%s: %s", kNames[i], braid_status_text(status), braid_error_detail());
+  }
+  return passed;
+}
+
+/* All but the results and the workspace is as it was. */
+static bool check_around(const braid_trial_run *run, call *c, const size_t *offsets, char *detail) {
+  size_t operands = run->node.input_count + run->node.output_count;
+  for (size_t i = run->node.input_count; i <= operands; i++)
+    if (is_placed(run, i)) memcpy(c->image + offsets[i], c->got + offsets[i], bytes_of(run, i));
+  if (memcmp(c->image, c->got, c->bytes) == 0) return true;
+  size_t at = 0, nearest = 0;
+  while (c->image[at] == c->got[at]) at++;
+  for (size_t i = 0; i <= operands; i++)
+    if (is_placed(run, i) && offsets[i] <= at && offsets[i] >= offsets[nearest]) nearest = i;
+  if (is_placed(run, nearest) && nearest < run->node.input_count && at - offsets[nearest] < bytes_of(run, nearest))
+    return braid_suite_fail(detail, "changes its input %zu", nearest);
+  return braid_suite_fail(detail, "writes outside of its operands, %lld bytes after the beginning of %s %zu",
+                          (long long)at - (long long)offsets[nearest],
+                          nearest < run->node.input_count ? "input"
+                          : nearest < operands            ? "output"
+                                                          : "workspace, operand",
+                          nearest < run->node.input_count ? nearest : nearest - run->node.input_count);
+}
+
+static bool check_results(const braid_trial_run *run, call *c, const size_t *offsets, char *detail) {
+  for (size_t i = 0; i < run->node.output_count; i++) {
+    size_t operand = run->node.input_count + i;
+    if (run->operands[operand].present &&
+        !braid_trial_compare(run->trial, &run->operands[operand].desc, i, c->data, c->got + offsets[operand], detail))
+      return false;
+  }
+  return true;
+}
+
+static bool call_check(const braid_suite *suite, const braid_trial_run *run, call *c, char *detail) {
+  if (c->form == HOST_ALONE) memcpy(c->got, c->host, c->bytes);
+  if (suite->info->modelled) return true;
+  size_t offsets[kTrialOperands + 1], operands = run->node.input_count + run->node.output_count;
+  for (size_t i = 0; i <= operands; i++) {
+    const braid_binding *binding = &c->bindings[i];
+    bool address = c->form == HOST_ALONE && binding->host;
+    offsets[i] = address ? (size_t)((uint8_t *)binding->host - c->host) : binding->offset;
+  }
+  return check_results(run, c, offsets, detail) && check_around(run, c, offsets, detail);
+}
+
+bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, uint32_t data,
+                         char *detail) {
+  call *own = NULL, *beside = NULL;
+  char unseen[kSuiteDetail] = "";
+  bool kept = !other || call_start(suite, other, 0, suite->second, &beside, unseen);
+  bool passed = call_start(suite, run, data, suite->queue, &own, detail);
+  passed = call_wait(suite, own, passed ? detail : unseen) && passed;
+  if (other && !suite->stopped) kept = call_wait(suite, beside, unseen) && kept;
+  if (suite->stopped) return false;
+  if (passed) passed = call_check(suite, run, own, detail);
+  if (passed && other) kept = kept && call_check(suite, other, beside, unseen);
+  if (passed && !kept)
+    passed = braid_suite_fail(detail, "beside another kernel, an earlier one goes wrong: %.500s", unseen);
+  call_free(suite, own);
+  call_free(suite, beside);
+  return passed;
+}
+
+/* --- what it must refuse, and wait for -----------------------------------------------------------------------------
+ */
+bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail) {
+  call *c = braid_zalloc(NULL, sizeof *c);
+  SUITE_CHECK(c, "no memory for the case");
+  size_t output = run->node.input_count;
+  char unseen[kSuiteDetail];
+  place_operands(suite, run, c);
+  bool passed = fill_image(run, c, detail) && place_image(suite, run, c, detail);
+  bool possible = passed && run->node.output_count && is_placed(run, output) && c->bindings[output].bytes;
+  if (possible) {
+    size_t alignment = suite->info->alignment;
+    c->bindings[output].offset = braid_suite_align(c->bytes - c->bindings[output].bytes + 1, alignment);
+    bool submitted = submit_all(suite, run, c, suite->queue, unseen);
+    bool ended = call_wait(suite, c, unseen);
+    if (!suite->stopped && submitted && ended)
+      passed = braid_suite_fail(detail, "succeeds although output 0 reaches beyond its buffer");
+  }
+  call_free(suite, c);
+  return passed && !suite->stopped;
+}
+
+/* The image is not there until another queue has brought it, and that waits for the host. */
+bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail) {
+  call *c = braid_zalloc(NULL, sizeof *c);
+  braid_event *gate = NULL;
+  SUITE_CHECK(c && braid_event_create(NULL, &gate) == BRAID_OK, "no memory for the case");
+  place_operands(suite, run, c);
+  bool passed = fill_image(run, c, detail) && place_image(suite, run, c, detail);
+  const braid_binding whole = {.buffer = c->buffer, .bytes = c->bytes};
+  c->tasks[CALL_WRITE] = (braid_task){.kind = BRAID_TASK_WRITE,
+                                      .label = "conformance",
+                                      .target = whole,
+                                      .host = c->image,
+                                      .waits = &gate,
+                                      .wait_count = 1};
+  c->tasks[CALL_KERNEL] = (braid_task){.kind = BRAID_TASK_KERNEL,
+                                       .label = run->kernel->name,
+                                       .prepared = run->prepared,
+                                       .bindings = c->bindings,
+                                       .input_count = run->node.input_count,
+                                       .output_count = run->node.output_count,
+                                       .waits = &c->events[CALL_WRITE],
+                                       .wait_count = 1};
+  c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ, .label = "conformance", .source = whole, .host = c->got};
+  passed = passed && submit_one(suite, c, CALL_WRITE, suite->second, detail) &&
+           submit_one(suite, c, CALL_KERNEL, suite->queue, detail) &&
+           submit_one(suite, c, CALL_READ, suite->queue, detail);
+  braid_suite_linger();
+  if (passed && braid_event_done(c->events[CALL_KERNEL]))
+    passed = braid_suite_fail(detail, "does not wait for the event it names");
+  braid_event_complete(gate, BRAID_OK, NULL);
+  char unseen[kSuiteDetail];
+  passed = call_wait(suite, c, passed ? detail : unseen) && passed;
+  if (suite->stopped) return false;
+  if (passed) passed = call_check(suite, run, c, detail);
+  call_free(suite, c);
+  braid_event_destroy(gate);
+  return passed;
+}
