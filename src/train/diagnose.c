@@ -42,17 +42,43 @@ static braid_status forward_with_all_outputs(const braid_graph *step, braid_grap
   return status;
 }
 
+/* The trainer's copy of a parameter or state, the caller's to release. NOT_FINITE if it holds such a number. */
+static braid_status read_finite(braid_trainer *trainer, const braid_value *value, braid_tensor **out) {
+  *out = NULL;
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
+  braid_status status = braid_session_read(trainer->session, value->name, tensor);
+  if (status == BRAID_OK && value->desc.dtype == BRAID_F32 &&
+      first_not_finite(braid_tensor_const_data(tensor), braid_desc_count(&value->desc)) >= 0)
+    status = not_finite(trainer, "parameter", value->name, NULL);
+  if (status == BRAID_OK)
+    *out = tensor;
+  else
+    braid_tensor_release(tensor);
+  return status;
+}
+
+static bool is_trained(const braid_value *value) {
+  return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
+}
+
+braid_status braid_trainer_check_finite(braid_trainer *trainer) {
+  for (size_t i = 0; i < trainer->step->value_count; i++) {
+    braid_tensor *tensor;
+    if (!is_trained(&trainer->step->values[i])) continue;
+    BRAID_TRY(read_finite(trainer, &trainer->step->values[i], &tensor));
+    braid_tensor_release(tensor);
+  }
+  return BRAID_OK;
+}
+
 static braid_status copy_state(braid_trainer *trainer, const braid_graph *graph, braid_session *session) {
   for (size_t i = 0; i < graph->value_count; i++) {
     const braid_value *value = &graph->values[i];
-    if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE) continue;
     braid_tensor *tensor;
-    BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
-    braid_status status = braid_session_read(trainer->session, value->name, tensor);
-    if (status == BRAID_OK && value->desc.dtype == BRAID_F32 &&
-        first_not_finite(braid_tensor_const_data(tensor), braid_desc_count(&value->desc)) >= 0)
-      status = not_finite(trainer, "parameter", value->name, NULL);
-    if (status == BRAID_OK) status = braid_session_write(session, value->name, tensor);
+    if (!is_trained(value)) continue;
+    BRAID_TRY(read_finite(trainer, value, &tensor));
+    braid_status status = braid_session_write(session, value->name, tensor);
     braid_tensor_release(tensor);
     if (status != BRAID_OK) return status;
   }

@@ -231,7 +231,7 @@ static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
   if (status == BRAID_OK || !trainer->output) return status;
   char detail[1024];
   snprintf(detail, sizeof detail, "%s", braid_error_detail());
-  bool kept = braid_trainer_save(trainer) == BRAID_OK;
+  bool kept = braid_trainer_check_finite(trainer) == BRAID_OK && braid_trainer_save(trainer) == BRAID_OK;
   if (!kept) return braid_fail(status, "%.800s; and no checkpoint could be written", detail);
   return braid_fail(status, "%.800s; a checkpoint of what was trained before is in %s", detail,
                     trainer->options.out_directory);
@@ -405,6 +405,7 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
 
 /* After the user asked to stop: what was done is kept. */
 static braid_status cancelled(braid_trainer *trainer) {
+  BRAID_TRY(braid_trainer_check_finite(trainer));
   if (trainer->output) BRAID_TRY(braid_trainer_save(trainer));
   return braid_fail(BRAID_CANCELLED, "stopped after epoch %lld, step %lld%s", (long long)trainer->epoch + 1,
                     (long long)trainer->epoch_step, trainer->options.out_directory ? "; resume goes on from here" : "");
@@ -434,9 +435,11 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     steps_done += !only_test;
     watcher w = {callback, context, progress_of(trainer, rate, seconds, steps_done)};
     braid_status status = BRAID_OK;
-    if (trainer->epoch_step == trainer->steps)
+    bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
+    if (ends_epoch || due) BRAID_TRY(braid_trainer_check_finite(trainer));
+    if (ends_epoch)
       status = finish_epoch(trainer, &w);
-    else if (is_checkpoint_due(trainer))
+    else if (due)
       keep(trainer);
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;

@@ -244,6 +244,23 @@ static void test_not_finite(void **state) {
   assert_non_null(strstr(braid_error_detail(), "epoch 1, step "));
 }
 
+/* The last step of an epoch spoils the weights, which no loss shows any more: nothing of it is written. */
+static void test_weights_not_finite(void **state) {
+  (void)state;
+  stop_at never = {.after = -1};
+  braid_train_options options = options_of("spoiled");
+  options.batch = 320;
+  options.epochs = 1;
+  options.learning_rate = 1e39; /* infinite as float32 */
+  train(options, &never, BRAID_NOT_FINITE);
+  assert_non_null(strstr(braid_error_detail(), "parameter "));
+  char path[160];
+  snprintf(path, sizeof path, "%s/model.onnx", options.out_directory);
+  assert_int_equal(access(path, F_OK), -1);
+  snprintf(path, sizeof path, "%s/checkpoint-0000000001.braid", options.out_directory);
+  assert_int_equal(access(path, F_OK), -1);
+}
+
 /* --- a model that ONNX cannot express ------------------------------------------------------------------------------
  */
 static char said[2048];
@@ -366,9 +383,12 @@ static void test_export_in_training_mode(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_resume),        cmocka_unit_test(test_other_run),
-      cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_what_cannot_be_saved),
-      cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_export_in_training_mode)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),
+                                     cmocka_unit_test(test_other_run),
+                                     cmocka_unit_test(test_not_finite),
+                                     cmocka_unit_test(test_weights_not_finite),
+                                     cmocka_unit_test(test_what_cannot_be_saved),
+                                     cmocka_unit_test(test_wrong_options),
+                                     cmocka_unit_test(test_export_in_training_mode)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
