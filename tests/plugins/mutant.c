@@ -1,6 +1,7 @@
 /* The example's device with a few more kernels, on memory of its own or (BRAID_MUTANT_MEMORY=unified) on the host's:
  * all of it right unless BRAID_MUTANT names a fault of mutants.def. The conformance suite passes the one and must fail
  * all the others. */
+#include <float.h>
 #include <math.h>
 
 #include <braid/plugin.h>
@@ -95,6 +96,7 @@ static void relu(const mine *kernel, const float *const *in, float *out, float *
   if (is("relu_spill")) count = (count + 7) & ~(int64_t)7;
   for (int64_t i = 0; i < count; i++) {
     float x = in[0][i];
+    if (is("relu_infinity") && isinf(x)) x = copysignf(FLT_MAX, x);
     out[i] = is("relu_nan") ? (x > 0 ? x : 0) : is("relu_sigmoid") ? 1 / (1 + expf(-x)) : x < 0 ? 0 : x;
   }
 }
