@@ -73,8 +73,9 @@ static inline braid_graph *adamcheck_graph(const adamcheck *a) {
 /* One update of parameter, first and second moment; gives the size of what the parameter moved by, for the bound. */
 static inline long double adamcheck_update(const adamcheck *a, long double *x[3], long double g, int step) {
   long double shrink = a->decoupled ? a->rate * a->decay : 0, moved;
-  if (!a->decoupled) g += a->decay * *x[0];
-  long double most = fabsl(*x[1]) + fabsl(g);
+  long double coupled = a->decoupled ? 0 : a->decay * *x[0];
+  long double most = a->beta1 * fabsl(*x[1]) + (1 - a->beta1) * (fabsl(g) + fabsl(coupled));
+  g += coupled;
   *x[1] = a->beta1 * *x[1] + (1 - a->beta1) * g;
   *x[2] = a->beta2 * *x[2] + (1 - a->beta2) * g * g;
   long double root = sqrtl(*x[2] / (1 - powl(a->beta2, step))) + a->epsilon;
@@ -107,8 +108,9 @@ static inline void adamcheck_step(adamcheck *a, braid_session *session, int step
   }
 }
 
-static inline void adamcheck_run(const braid_session_options *options, bool decoupled) {
-  adamcheck a = {.names = {"p", "m", "v"}, .rate = 0.001f, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+static inline void adamcheck_updates(const braid_session_options *options, bool decoupled, double beta1, double beta2,
+                                     int steps) {
+  adamcheck a = {.names = {"p", "m", "v"}, .rate = 0.001f, .beta1 = beta1, .beta2 = beta2, .epsilon = 1e-8};
   a.decay = 0.01;
   a.decoupled = decoupled;
   for (int i = 0; i < ADAMCHECK_COUNT; i++) {
@@ -118,7 +120,7 @@ static inline void adamcheck_run(const braid_session_options *options, bool deco
   braid_graph *graph = adamcheck_graph(&a);
   braid_session *session;
   adamcheck_ok(braid_session_create(graph, options, &session));
-  for (int step = 1; step <= ADAMCHECK_STEPS; step++) adamcheck_step(&a, session, step);
+  for (int step = 1; step <= steps; step++) adamcheck_step(&a, session, step);
   long double off1 = 0, off2 = 0; /* means with their sign: what rounds both ways cancels */
   for (int i = 0; i < ADAMCHECK_COUNT; i++) {
     off1 += (a.now[1][i] - a.exact[1][i]) / sqrtl(a.exact[2][i]) / ADAMCHECK_COUNT;
@@ -127,8 +129,17 @@ static inline void adamcheck_run(const braid_session_options *options, bool deco
   braid_session_destroy(session);
   braid_graph_destroy(graph);
   if (fabsl(off1) > 2e-7L || fabsl(off2) > 1e-6L)
-    fail_msg("after %d updates the moments are off by %.2Lg and %.2Lg of what they measure", ADAMCHECK_STEPS, off1,
-             off2);
+    fail_msg("after %d updates the moments are off by %.2Lg and %.2Lg of what they measure", steps, off1, off2);
+}
+
+/* Both decays, with the betas that are usual, and with small ones, as for adversarial networks. */
+static inline void adamcheck_run(const braid_session_options *options) {
+  static const double kSmall[][2] = {{0, 0.99}, {0.25, 0.5}, {0.5, 0.25}};
+  for (int decoupled = 0; decoupled < 2; decoupled++) {
+    adamcheck_updates(options, decoupled, 0.9, 0.999, ADAMCHECK_STEPS);
+    for (size_t i = 0; i < sizeof kSmall / sizeof *kSmall; i++)
+      adamcheck_updates(options, decoupled, kSmall[i][0], kSmall[i][1], ADAMCHECK_STEPS / 20);
+  }
 }
 
 #endif

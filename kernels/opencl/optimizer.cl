@@ -25,8 +25,13 @@ KERNEL sgd(global const float *p, IN(float) g, IN(RATE) rates, global const floa
 #endif
 
 /* log1, log2: logarithms of the betas; rest1, rest2: what they lack to 1. The moments move by a part of their distance
- * to the newest value: factors that do not sum to 1 once they are rounded would shift them. */
+ * to the newest value: factors that do not sum to 1 once they are rounded would shift them. They start from the one
+ * with the larger weight: digits of the other may be lost in the distance. */
 #ifdef ADAM
+float mean(float old, float now, float rest) {
+  return rest <= 0.5f ? old + rest * (now - old) : now + (1 - rest) * (old - now);
+}
+
 KERNEL adam(global const float *p, IN(float) g, IN(RATE) rates, global const float *m, global const float *v,
             IN(STEP) steps, IN(GUARD) guard, global float *p_out, global float *m_out, global float *v_out,
             index_t count, float rest1, float rest2, float log1, float log2, float epsilon, float coupled,
@@ -35,7 +40,7 @@ KERNEL adam(global const float *p, IN(float) g, IN(RATE) rates, global const flo
   if (i >= count) return;
   const float value = p[i], m0 = m[i], v0 = v[i], rate = (float)rates[0], done = (float)steps[0];
   const float gradient = g[i] + coupled * value;
-  const float first = m0 + rest1 * (gradient - m0), second = v0 + rest2 * (gradient * gradient - v0);
+  const float first = mean(m0, gradient, rest1), second = mean(v0, gradient * gradient, rest2);
   const float slow = rate / -expm1(done * log1), root = sqrt(-expm1(done * log2));
   const float next = value - (rate * decoupled * value + slow * first / (sqrt(second) / root + epsilon));
   p_out[i] = IS_STOPPED ? value : next;

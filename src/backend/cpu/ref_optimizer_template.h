@@ -20,10 +20,14 @@ static void NAME(sgd)(const step *s, int64_t count, const T *p, const T *g, cons
   }
 }
 
-/* The moments move by a part of their distance to the newest value: a mean of what does not change is that value.
- * Written as beta * m + (1 - beta) * g with both factors rounded to float, factors that no longer sum to 1, it settles
- * beside it (the second moment by 1.3e-5 for beta2 = 0.999). So is the decay of AdamW: 1 - rate * decay keeps few of
- * its digits. */
+/* The moment `old` with `now` in it, which has weight `rest`: by a part of the distance between the two, so that a mean
+ * of what does not change is that value. Written as beta * old + (1 - beta) * now with both factors rounded to float,
+ * factors that no longer sum to 1, it settles beside it (the second moment by 1.3e-5 for beta2 = 0.999). It starts from
+ * the one with the larger weight: digits of the other may be lost in the distance. */
+#define MEAN(old, now, rest)                                                                                           \
+  ((rest) <= (C)0.5 ? (old) + (rest) * ((now) - (old)) : (now) + (1 - (rest)) * ((old) - (now)))
+
+/* So is the decay of AdamW a part that is taken off: 1 - rate * decay keeps few of its digits. */
 static void NAME(adam)(const step *s, int64_t count, const T *p, const T *g, const T *m, const T *v, T *p_out, T *m_out,
                        T *v_out) {
   const C rest1 = (C)(1 - s->beta1), rest2 = (C)(1 - s->beta2), epsilon = (C)s->epsilon;
@@ -31,8 +35,8 @@ static void NAME(adam)(const step *s, int64_t count, const T *p, const T *g, con
   const C coupled = s->decoupled ? 0 : (C)s->decay, decoupled = s->decoupled ? (C)(s->rate * s->decay) : 0;
   EACH for (int64_t i = 0; i < count; i++) {
     C value = LOAD(p[i]), gradient = LOAD(g[i]) + coupled * value, first = LOAD(m[i]), second = LOAD(v[i]);
-    first += rest1 * (gradient - first);
-    second += rest2 * (gradient * gradient - second);
+    first = MEAN(first, gradient, rest1);
+    second = MEAN(second, gradient * gradient, rest2);
     m_out[i] = STORE(first);
     v_out[i] = STORE(second);
     p_out[i] = STORE(value - (decoupled * value + rate * first / (ROOT(second) / root2 + epsilon)));
@@ -66,8 +70,8 @@ static void NAME(onnx_adam)(const step *s, int64_t count, const T *x, const T *g
   const C shrink = (C)s->shrink, rest1 = (C)(1 - s->beta1), rest2 = (C)(1 - s->beta2);
   EACH for (int64_t i = 0; i < count; i++) {
     C value = LOAD(x[i]), gradient = norm * value + LOAD(g[i]), first = LOAD(v[i]), second = LOAD(h[i]);
-    first += rest1 * (gradient - first);
-    second += rest2 * (gradient * gradient - second);
+    first = MEAN(first, gradient, rest1);
+    second = MEAN(second, gradient * gradient, rest2);
     v_out[i] = STORE(first);
     h_out[i] = STORE(second);
     x_out[i] = STORE(shrink * (value - rate * first / (ROOT(second) + epsilon)));
@@ -96,3 +100,4 @@ static void NAME(run)(const step *s, int64_t count, const void *const *operands,
 }
 
 #undef EACH
+#undef MEAN
