@@ -34,7 +34,9 @@ typedef struct braid_session_options {
    * devices' speed. Without it each goes to the first device that has a kernel for it. */
   const char *place;
   bool loose_place; /* such patterns are let pass: the graph is a part of the one they were written for */
-  /* A run that takes longer ends with TIMEOUT and the name of the node it hangs at; 0: no limit. */
+  /* A run that takes longer ends with TIMEOUT and the name of the node it hangs at; 0 or less: no limit. If the node
+   * then takes as long again the session is lost: further runs end with DEVICE_LOST. With a limit, inputs and outputs
+   * are copied, so that a task that comes back late touches nothing of the caller's. */
   int64_t timeout_ms;
   braid_registry *registry; /* where devices are looked up, must outlive the session; NULL: the backends built in */
 } braid_session_options;
@@ -50,9 +52,9 @@ BRAID_API void braid_session_destroy(braid_session *session);
 
 /* Host memory bound to the graph's inputs and outputs, in their order: PLAIN, of exactly the bytes their descriptions
  * say. Inputs are read and outputs written only during run; they must not overlap. An output pointer may be NULL (not
- * wanted), and so may `outputs`. Memory aligned to its elements is used where it is, other memory is copied. A failure
- * names the node; the session can run again, but states may by then hold new values of the failed run beside old ones.
- */
+ * wanted), and so may `outputs`. Memory aligned to its elements is used where it is (without a time limit), other
+ * memory is copied. A failure names the node; unless a device is lost or a task hangs the session can run again, but
+ * states may by then hold new values of the failed run beside old ones. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_run(braid_session *session, const void *const *inputs,
                                                           void *const *outputs);
 /* Announces memory of the caller that inputs come from or outputs go to run after run: drivers of cards pin it, which

@@ -26,8 +26,9 @@ static braid_status spare_of(const braid_session *session, braid_port *port) {
   return port->spare ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "%.120s: %zu bytes asked for", port->name, port->bytes);
 }
 
+/* Under a time limit a task may outlive the run that it was part of, and the caller's memory with it. */
 static bool usable(const braid_session *session, const braid_port *port, const void *pointer) {
-  return pointer && braid_plan_host_aligned(&session->plan, port->desc->dtype, pointer);
+  return pointer && session->timeout_ns < 0 && braid_plan_host_aligned(&session->plan, port->desc->dtype, pointer);
 }
 
 static braid_status bind_inputs(braid_session *session, const void *const *inputs) {

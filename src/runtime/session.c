@@ -22,7 +22,7 @@ static braid_status open_device(braid_session *session, const char *spec, size_t
   memcpy(text, spec, length);
   text[length] = '\0';
   bool cpu = strncmp(text, "cpu", 3) == 0 && (text[3] == '\0' || text[3] == ':');
-  if (threads > 0 && cpu && !strstr(text, "threads="))
+  if (threads != 0 && cpu && !strstr(text, "threads="))
     snprintf(text + length, sizeof text - length, "%sthreads=%d", text[3] ? "," : ":", threads);
   BRAID_TRY(braid_device_open(session->registry, text, &device->device));
   device->backend = braid_device_backend(device->device);

@@ -414,6 +414,26 @@ static void test_time_limit(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* A task that hangs knows nothing of the caller's memory, which may be gone by the time the task comes back. */
+static void test_hung_task_leaves_the_caller_alone(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate"};
+  braid_graph *graph = new_graph();
+  OK(braid_graph_add_output(graph, node(graph, "test.Trouble", "the culprit", input(graph, "x"), -1)));
+  for (int d = 0; d < 2; d++) {
+    braid_session *session = open_session(graph, &(braid_session_options){.devices = kDevices[d], .timeout_ms = 50});
+    float y[kCount];
+    for (int i = 0; i < kCount; i++) y[i] = -7;
+    sleep_ms = 400;
+    assert_int_equal(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}), BRAID_TIMEOUT);
+    assert_non_null(strstr(braid_error_detail(), "the session is lost"));
+    braid_session_destroy(session); /* waits for the task */
+    sleep_ms = 0;
+    for (int i = 0; i < kCount; i++) assert_true(y[i] == -7);
+  }
+  braid_graph_destroy(graph);
+}
+
 static void test_create_errors(void **state) {
   (void)state;
   braid_graph *graph = trouble_graph();
@@ -430,6 +450,7 @@ static void test_create_errors(void **state) {
       {{.place = "the*=gpu"}, BRAID_NOT_FOUND, "gpu"},
       {{.devices = "cpu null", .place = "*=null"}, BRAID_UNSUPPORTED, "null"},
       {{.devices = "cpu:threads=x"}, BRAID_INVALID_ARGUMENT, "threads"},
+      {{.threads = -3}, BRAID_INVALID_ARGUMENT, "threads=-3"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     assert_int_equal(braid_session_create(graph, &cases[i].options, &session), cases[i].status);
@@ -596,6 +617,7 @@ int main(void) {
       cmocka_unit_test(test_read_and_write),
       cmocka_unit_test(test_failure),
       cmocka_unit_test(test_time_limit),
+      cmocka_unit_test(test_hung_task_leaves_the_caller_alone),
       cmocka_unit_test(test_create_errors),
       cmocka_unit_test(test_small_card),
       cmocka_unit_test(test_trace_and_plan),
