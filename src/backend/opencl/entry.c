@@ -26,8 +26,25 @@ static bool match_types(const braid_cl_entry *entry, const braid_node_desc *node
   return true;
 }
 
+bool braid_cl_entry_gives(const braid_cl_entry *entry, size_t output) {
+  for (unsigned i = 0; i < entry->launches_count; i++)
+    for (unsigned k = 0; k < entry->launches[i].arguments_count; k++) {
+      const int64_t *out = entry->launches[i].arguments[k].out;
+      if (out && *out == (int64_t)output) return true;
+    }
+  return false;
+}
+
+/* What no launch writes would be whatever lies in memory. */
+static bool match_outputs(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes) {
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i].present && !braid_cl_entry_gives(entry, i))
+      return braid_cl_refuse(why, why_bytes, "no launch takes out: %zu, which the node has", i);
+  return true;
+}
+
 bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (!match_types(entry, node, why, why_bytes)) return false;
+  if (!match_types(entry, node, why, why_bytes) || !match_outputs(entry, node, why, why_bytes)) return false;
   for (unsigned i = 0; i < entry->when_count; i++) {
     int64_t holds;
     if (braid_cl_formula(entry->when[i], node, &holds) != BRAID_OK)
@@ -171,13 +188,19 @@ static braid_status size_shared(planning *p, const braid_cl_entry_argument *a) {
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
-/* A number, or attr(NAME, NUMBER). */
-static braid_status read_real(const planning *p, const char *text, double *out) {
+/* The attribute as a number, whole or not. */
+static double read_number(const braid_attrs *attrs, const char *name, double otherwise) {
+  double number = braid_attr_float(attrs, name, otherwise);
+  int64_t whole = braid_attr_int(attrs, name, INT64_MIN);
+  return whole == INT64_MIN ? number : (double)whole;
+}
+
+braid_status braid_cl_real(const char *text, const braid_attrs *attrs, double *out) {
   if (braid_parse_f64(text, out)) return BRAID_OK;
   char name[64];
   int end = 0;
   if (sscanf(text, " attr ( %63[A-Za-z0-9_] , %lf ) %n", name, out, &end) == 2 && end && !text[end]) {
-    *out = braid_attr_float(p->node->attrs, name, *out);
+    if (attrs) *out = read_number(attrs, name, *out);
     return BRAID_OK;
   }
   return braid_fail(BRAID_INVALID_FILE, "float \"%.60s\": expected a number or attr(NAME, NUMBER)", text);
@@ -214,7 +237,7 @@ static braid_status add_argument(planning *p, const braid_cl_entry_argument *a) 
     BRAID_TRY(evaluate(p, a->wide, INT64_MIN, INT64_MAX, &value));
     braid_cl_long(&p->planner, value);
   } else if (a->real) {
-    BRAID_TRY(read_real(p, a->real, &real));
+    BRAID_TRY(braid_cl_real(a->real, p->node->attrs, &real));
     braid_cl_float(&p->planner, real);
   } else if (a->local) {
     BRAID_TRY(evaluate(p, a->local, 1, INT32_MAX, &value));

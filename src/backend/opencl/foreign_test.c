@@ -302,7 +302,7 @@ static void test_disagreements_untold(void **state) {
       {TEXT("own", ", workspace: '8'"), "own, argument 2: the manifest gives workspace, the kernel takes no memory"},
       {TEXT("number", ", local: '4'"), "argument 2 of number: CL_INVALID_ARG"},
       {"source: a.cl\nkernels:\n  - name: k\n    op: Relu\n    launches:\n"
-       "      - {function: memory, arguments: [in: 0, long: '8'], global: ['1']}\n",
+       "      - {function: memory, arguments: [out: 0, long: '8'], global: ['1']}\n",
        "memory, argument 1: the manifest gives long, the kernel takes memory"},
   };
   char path[256];

@@ -103,6 +103,8 @@ static braid_status check_argument(const braid_cl_entry_argument *a) {
   if (kinds != 1)
     return braid_fail(BRAID_INVALID_FILE,
                       "expected one of in, out, int, long, float, local and workspace, there are %d", kinds);
+  double ignored;
+  if (a->real) BRAID_TRY(braid_cl_real(a->real, NULL, &ignored));
   if (a->name && !a->workspace) return braid_fail(BRAID_INVALID_FILE, "name belongs to workspace");
   if (a->in || a->out) return check_operand(a);
   if (a->order_count || a->shape_count) return braid_fail(BRAID_INVALID_FILE, "order and shape belong to in and out");
@@ -147,6 +149,7 @@ static braid_status check_entry(const braid_cl_entry *entry) {
     if (!is_type(entry->types[i])) return braid_fail(BRAID_INVALID_FILE, "there is no type %.60s", entry->types[i]);
   BRAID_TRY(check_formulas(entry->when, entry->when_count));
   for (unsigned i = 0; i < entry->launches_count; i++) BRAID_TRY(check_launch(&entry->launches[i]));
+  if (!braid_cl_entry_gives(entry, 0)) return braid_fail(BRAID_INVALID_FILE, "no launch takes out: 0");
   return BRAID_OK;
 }
 

@@ -91,6 +91,61 @@ static void test_attribute(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* A number for `float` may be an attribute of either kind. */
+static void test_numbers(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_node_id node;
+  braid_value_id y = 0;
+  double number;
+  OK(braid_graph_create(NULL, "numbers", &graph));
+  braid_value_id x = random_input(graph, 1, (int64_t[]){4});
+  OK(braid_graph_add_node(graph, "HardSigmoid", "n", &x, 1, &y, 1, &node));
+  OK(braid_graph_set_float(graph, node, "alpha", 0.25));
+  OK(braid_graph_set_int(graph, node, "whole", -3));
+  const braid_attrs *attrs = braid_graph_node(graph, node).attrs;
+  static const struct {
+    const char *text;
+    double value;
+  } kCases[] = {{"0.5", 0.5}, {"attr(alpha, 2)", 0.25}, {"attr(whole, 2)", -3}, {"attr(missing, 2)", 2}};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    OK(braid_cl_real(kCases[i].text, attrs, &number));
+    assert_true(number == kCases[i].value);
+  }
+  braid_graph_destroy(graph);
+}
+
+/* A kernel that does not give all that the node gives does not fit: the rest would be whatever lies in memory. */
+static void test_outputs(void **state) {
+  (void)state;
+  need_device();
+  static const char kText[] = "source: pool.cl\nkernels:\n  - name: their_pool\n    op: MaxPool\n"
+                              "    types: [float32, float32, int64]\n    launches:\n"
+                              "      - {function: f, arguments: [in: 0, out: 0], global: ['1']}\n";
+  static const char kCode[] = "__kernel void f(__global const float *x, __global float *y) { y[0] = x[0]; }\n";
+  char path[256], device[300];
+  put("pool.cl", kCode, sizeof kCode - 1, path);
+  put("pool.yaml", kText, sizeof kText - 1, path);
+  snprintf(device, sizeof device, "opencl0:manifest=%s cpu", path);
+  for (size_t outputs = 1; outputs <= 2; outputs++) {
+    braid_graph *graph;
+    braid_session *session;
+    braid_node_id node;
+    braid_value_id y[2] = {0, 0};
+    OK(braid_graph_create(NULL, "pool", &graph));
+    braid_value_id x = random_input(graph, 4, (int64_t[]){1, 1, 2, 2});
+    OK(braid_graph_add_node(graph, "MaxPool", "n", &x, 1, y, outputs, &node));
+    OK(braid_graph_set_ints(graph, node, "kernel_shape", (int64_t[]){2, 2}, 2));
+    for (size_t i = 0; i < outputs; i++) OK(braid_graph_add_output(graph, y[i]));
+    OK(braid_session_create(graph, &(braid_session_options){.devices = device}, &session));
+    braid_plan_line line = line_of_node(session);
+    if (outputs == 1) assert_string_equal(line.kernel, "their_pool");
+    if (outputs == 2) assert_non_null(strstr(line.why, "no launch takes out: 1"));
+    braid_session_destroy(session);
+    braid_graph_destroy(graph);
+  }
+}
+
 /* --- files ---------------------------------------------------------------------------------------------------------
  */
 /* The driver's own binary of the text stands for a vendor's bitstream. */
@@ -166,6 +221,9 @@ static void test_refused(void **state) {
       {LAUNCH("{in: 0, order: [0, 0]}", ""), "once"},
       {LAUNCH("{in: 0, order: [0, 1], shape: ['1']}", ""), "order has 2"},
       {LAUNCH("in: 0", ", local: ['1', '1']"), "local has 2"},
+      {LAUNCH("out: 0, float: 1e-5x", ""), "1e-5x"},
+      {LAUNCH("out: 0, float: 'attr(alpha)'", ""), "attr(alpha)"},
+      {LAUNCH("in: 0, in: 0", ""), "no launch takes out: 0"},
       {ENTRY("    types: [float31]\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
        "float31"},
       {ENTRY("    when: ['rank(in0']\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
@@ -190,13 +248,13 @@ static void test_refused_later(void **state) {
     const char *manifest, *said;
   } cases[] = {
       {ENTRY("    launches:\n      - {function: absent, arguments: [in: 0, out: 0], global: ['1']}\n"), "absent"},
-      {"source: nowhere.cl\nkernels:\n  - {name: k, op: Relu, launches: [{function: f, arguments: [in: 0], global: "
+      {"source: nowhere.cl\nkernels:\n  - {name: k, op: Relu, launches: [{function: f, arguments: [out: 0], global: "
        "['1']}]}\n",
        "nowhere.cl"},
-      {LAUNCH("in: 0", ""), "takes 2 arguments"},
+      {LAUNCH("out: 0", ""), "takes 2 arguments"},
       {LAUNCH("in: 0, {out: 0, shape: ['1']}", ""), "expected 4"},
       {LAUNCH("in: 3, out: 0", ""), "in 3 is not there"},
-      {LAUNCH("in: 0, int: 9999999999", ""), "9999999999"},
+      {LAUNCH("out: 0, int: 9999999999", ""), "9999999999"},
   };
   static const char kText[] = "__kernel void f(__global const float *x, __global float *y) { y[0] = x[0]; }\n"
                               "__kernel void g(int x) {}\n";
@@ -220,7 +278,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_padded_product), cmocka_unit_test(test_other_layout), cmocka_unit_test(test_conditions),
       cmocka_unit_test(test_attribute),      cmocka_unit_test(test_bitstream),    cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_refused_later),
+      cmocka_unit_test(test_refused_later),  cmocka_unit_test(test_numbers),      cmocka_unit_test(test_outputs),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }
