@@ -175,10 +175,14 @@ static braid_status check_dimension(const braid_cl_device *device, const braid_c
   return BRAID_OK;
 }
 
+/* Some drivers count what arguments ask for among the kernel's own local memory, others (NVIDIA's) do not. */
 static braid_status check_local_memory(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
-  cl_ulong needed = 0;
+  cl_ulong needed = 0, asked = 0;
   size_t there = device->traits.local_bytes;
   (void)device->cl->GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof needed, &needed, NULL);
+  for (size_t i = 0; i < launch->argument_count; i++)
+    if (launch->arguments[i].kind == BRAID_CL_LOCAL) asked += launch->arguments[i].bytes;
+  if (asked > needed) needed = asked;
   if (!there || needed <= there) return BRAID_OK;
   return braid_fail(BRAID_UNSUPPORTED, "%s: %llu bytes of local memory per group, the device has %zu", launch->function,
                     (unsigned long long)needed, there);
