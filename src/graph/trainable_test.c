@@ -256,6 +256,27 @@ static void test_tied(void **state) {
     }
 }
 
+/* Two layers of equal weights, the second applied twice: what is a copy of the weight is looked at again for the bias.
+ */
+static void test_copied_and_tied(void **state) {
+  (void)state;
+  braid_value_id x;
+  braid_graph *graph = begin(&x);
+  braid_value_id weight = matrix(graph, "l1.weight", NUMBERS), bias = vector(graph, "l1.bias", ZEROS);
+  x = NODE("['', 'l1'", "Gemm", x, weight, bias);
+  braid_value_id y = NODE("['', 'l2'", "Gemm", x, weight, bias);
+  braid_value_id z = NODE("['', 'l2'", "Gemm", y, weight, bias);
+  end(graph, z);
+  assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
+  takes(graph, x, 1, "l1.weight");
+  takes(graph, x, 2, "l1.bias");
+  for (int i = 0; i < 2; i++) {
+    takes(graph, i ? z : y, 1, "l1.weight~2");
+    takes(graph, i ? z : y, 2, "l1.bias~2");
+  }
+  braid_graph_destroy(graph);
+}
+
 /* --- training mode -------------------------------------------------------------------------------------------------
  */
 /* What a file has in training mode leaves it, in the form to be saved; its statistics move in the form to be trained.
@@ -299,9 +320,9 @@ static void test_training_mode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_roles),         cmocka_unit_test(test_literal_weights), cmocka_unit_test(test_identities),
-      cmocka_unit_test(test_merged),        cmocka_unit_test(test_copied_layers),   cmocka_unit_test(test_tied),
-      cmocka_unit_test(test_training_mode),
+      cmocka_unit_test(test_roles),           cmocka_unit_test(test_literal_weights), cmocka_unit_test(test_identities),
+      cmocka_unit_test(test_merged),          cmocka_unit_test(test_copied_layers),   cmocka_unit_test(test_tied),
+      cmocka_unit_test(test_copied_and_tied), cmocka_unit_test(test_training_mode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,8 @@ typedef struct tensor_use {
 
 typedef struct untie {
   braid_graph *graph;
-  braid_value_id *roots; /* of each value: the constant that it names, or -1 */
+  braid_value_id *roots; /* of each value that the graph came with: the constant that it names, or -1 */
+  size_t value_count;    /* how many these are; copies come behind them */
   tensor_use *uses;
   size_t count, capacity;
 } untie;
@@ -60,7 +61,8 @@ static bool same_role(const untie *u, const tensor_use *a, const tensor_use *b) 
 }
 
 static bool differs_within(const untie *u, braid_value_id id) {
-  return id >= 0 && u->roots[id] >= 0 && !braid_tensor_is_uniform(u->graph->values[u->roots[id]].tensor);
+  braid_value_id root = id < 0 || (size_t)id >= u->value_count ? id : u->roots[id];
+  return root >= 0 && !braid_tensor_is_uniform(u->graph->values[root].tensor);
 }
 
 /* Do the nodes share another constant, one with differing numbers, in the same place? */
@@ -197,7 +199,7 @@ static braid_status untie_all(untie *u) {
 }
 
 braid_status braid_graph_untie(braid_graph *graph) {
-  untie u = {.graph = graph};
+  untie u = {.graph = graph, .value_count = graph->value_count};
   braid_status status = untie_all(&u);
   braid_free(graph->allocator, u.uses);
   braid_free(graph->allocator, u.roots);
