@@ -122,7 +122,7 @@ braid_status braid_onnx_adapt_group_normalization(braid_onnx_call *call) {
 braid_status braid_onnx_adapt_dropout(braid_onnx_call *call) {
   braid_value_id x = braid_onnx_call_input(call, 0), ratio;
   if (x < 0) return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "has no input");
-  BRAID_TRY(braid_onnx_call_constant_like(call, braid_onnx_call_float(call, "ratio", 0.5), x, &ratio));
+  BRAID_TRY(braid_onnx_call_constant_float(call, (float)braid_onnx_call_float(call, "ratio", 0.5), &ratio));
   braid_onnx_call_drop(call, "ratio");
   braid_onnx_call_drop(call, "is_test");
   BRAID_TRY(braid_onnx_call_set_input(call, 1, ratio));

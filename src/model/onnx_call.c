@@ -126,6 +126,13 @@ braid_status braid_onnx_call_constant_ints(braid_onnx_call *call, const int64_t 
   return add_constant(call, &desc, values, out);
 }
 
+braid_status braid_onnx_call_constant_float(braid_onnx_call *call, float value, braid_value_id *out) {
+  *out = -1;
+  braid_desc desc;
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 0, NULL));
+  return add_constant(call, &desc, &value, out);
+}
+
 braid_status braid_onnx_call_constant_like(braid_onnx_call *call, double value, braid_value_id like,
                                            braid_value_id *out) {
   *out = -1;
@@ -135,8 +142,7 @@ braid_status braid_onnx_call_constant_like(braid_onnx_call *call, double value, 
     BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 0, NULL));
     return add_constant(call, &desc, &value, out);
   }
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 0, NULL));
-  BRAID_TRY(add_constant(call, &desc, &(float){(float)value}, out));
+  BRAID_TRY(braid_onnx_call_constant_float(call, (float)value, out));
   if (known && known->dtype == BRAID_F32) return BRAID_OK;
   return braid_onnx_call_node(call, "CastLike", (braid_value_id[]){*out, like}, 2, NULL, 0, out);
 }

@@ -110,6 +110,7 @@ const braid_desc *braid_onnx_call_known(const braid_onnx_call *call, braid_value
 /* int64 constants; rank 0 if scalar. */
 BRAID_MUST_CHECK braid_status braid_onnx_call_constant_ints(braid_onnx_call *call, const int64_t *values, size_t count,
                                                             bool scalar, braid_value_id *out);
+BRAID_MUST_CHECK braid_status braid_onnx_call_constant_float(braid_onnx_call *call, float value, braid_value_id *out);
 /* A float scalar of the type of `like` (through CastLike where that is not known yet). */
 BRAID_MUST_CHECK braid_status braid_onnx_call_constant_like(braid_onnx_call *call, double value, braid_value_id like,
                                                             braid_value_id *out);

@@ -264,6 +264,24 @@ static void test_softmax_of_a_matrix(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* The ratio was an attribute: of data whose type is not known while the file is read, too. */
+static void test_dropout_with_attribute(void **state) {
+  (void)state;
+  onnx_build build;
+  build_begin(&build, 11);
+  build_input(&build, "x", 2, (int64_t[]){-1, 3});
+  build_node(&build, &build.graph, "Relu", "x", "r");
+  build_float(&build, build_node(&build, &build.graph, "Dropout", "r", "y"), "ratio", 0.25f);
+  build_output(&build, &build.graph, "y");
+  braid_graph *graph = imported(&build);
+  braid_node_info info = braid_graph_node(graph, braid_graph_value(graph, braid_graph_output(graph, 0)).producer);
+  assert_string_equal(info.op, "Dropout");
+  braid_value_info ratio = braid_graph_value(graph, info.inputs[1]);
+  assert_non_null(ratio.tensor);
+  assert_float_equal(braid_tensor_get_f64(ratio.tensor, 0), 0.25, 0);
+  braid_graph_destroy(graph);
+}
+
 static void test_broadcast_at_an_axis(void **state) {
   (void)state;
   onnx_build build;
@@ -479,6 +497,7 @@ int main(void) {
       cmocka_unit_test(test_axes_become_an_input),
       cmocka_unit_test(test_softmax_of_a_matrix),
       cmocka_unit_test(test_broadcast_at_an_axis),
+      cmocka_unit_test(test_dropout_with_attribute),
       cmocka_unit_test(test_quantized_ops),
       cmocka_unit_test(test_functions_are_inlined),
       cmocka_unit_test(test_functions_that_call_themselves),
