@@ -16,8 +16,7 @@ typedef struct evaluation {
   braid_loader *loader;
   float *scores; /* batch x classes */
   int64_t batch;
-  bool probabilities; /* the model ends in a Softmax: scores are probabilities, else logits */
-  bool log_probabilities;
+  braid_score_kind kind;
   double loss_sum;
   int64_t correct, in_top;
 } evaluation;
@@ -26,8 +25,8 @@ typedef struct evaluation {
  */
 /* Cross entropy in double. */
 static double loss_of(const evaluation *e, const float *scores, int classes, int32_t label) {
-  if (e->probabilities) return -log(fmax((double)scores[label], 1e-45));
-  if (e->log_probabilities) return -(double)scores[label];
+  if (e->kind == BRAID_SCORES_PROBABILITIES) return -log(fmax((double)scores[label], 1e-45));
+  if (e->kind == BRAID_SCORES_LOG_PROBABILITIES) return -(double)scores[label];
   double most = scores[0], sum = 0;
   for (int c = 1; c < classes; c++) most = fmax(most, scores[c]);
   for (int c = 0; c < classes; c++) sum += exp(scores[c] - most);
@@ -78,12 +77,8 @@ static braid_status prepare(evaluation *e, const braid_graph *model, braid_datas
   BRAID_TRY(braid_graph_clone(model, &e->graph));
   BRAID_TRY(braid_bind_input(e->graph, &info, e->batch));
   BRAID_TRY(braid_resolve(e->graph));
-  braid_value_info last = braid_graph_value(e->graph, braid_graph_output(e->graph, 0));
-  const char *op = last.producer >= 0 ? braid_graph_node(e->graph, last.producer).op : "";
-  e->probabilities = strcmp(op, "Softmax") == 0;
-  e->log_probabilities = strcmp(op, "LogSoftmax") == 0;
   braid_value_id scores;
-  BRAID_TRY(braid_scores(e->graph, &info, false, &scores));
+  BRAID_TRY(braid_scores(e->graph, &info, false, &scores, &e->kind));
   e->graph->output_count = 0; /* only the scores are read */
   BRAID_TRY(braid_graph_add_output(e->graph, scores));
   e->scores = braid_zalloc_array(e->allocator, (size_t)(e->batch * info.classes), sizeof *e->scores);

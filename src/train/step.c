@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/try.h"
 #include "graph/graph.h"
+#include "graph/onnx_dtype.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
  */
@@ -38,15 +39,37 @@ braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info
   return braid_graph_set_input_shape(model, input, rank, dims);
 }
 
-braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_softmax,
-                          braid_value_id *out) {
+/* The Softmax or LogSoftmax over all classes that gives `value`, through nodes that only cast or reshape; else NULL. */
+static const braid_node *last_softmax(const braid_graph *graph, braid_value_id value, int64_t classes) {
+  while (value >= 0 && graph->values[value].kind == BRAID_VALUE_RESULT) {
+    const braid_node *node = &graph->nodes[graph->values[value].producer];
+    if (strcmp(node->op->name, "Softmax") == 0 || strcmp(node->op->name, "LogSoftmax") == 0) {
+      const braid_desc *desc = &graph->values[node->inputs[0]].desc;
+      int64_t axis = braid_attr_int(&node->attrs, "axis", -1);
+      axis += axis < 0 ? desc->rank : 0;
+      return axis > 0 && axis < desc->rank && desc->dims[axis] == classes ? node : NULL;
+    }
+    bool casts = strcmp(node->op->name, "Cast") == 0 && braid_dtype_is_float(graph->values[value].desc.dtype);
+    if (!casts && !(node->op->flags & BRAID_OP_VIEW)) return NULL;
+    value = node->inputs[0];
+  }
+  return NULL;
+}
+
+static braid_status cast_scores(braid_graph *graph, braid_value_id *scores) {
+  if (graph->values[*scores].desc.dtype == BRAID_F32) return BRAID_OK;
+  braid_value_id input = *scores;
+  braid_node_id cast;
+  *scores = 0;
+  BRAID_TRY(braid_graph_add_node(graph, "Cast", NULL, &input, 1, scores, 1, &cast));
+  return braid_graph_set_int(graph, cast, "to", braid_dtype_to_onnx(BRAID_F32));
+}
+
+braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_softmax, braid_value_id *out,
+                          braid_score_kind *kind) {
+  *kind = BRAID_SCORES_PLAIN;
   if (braid_graph_output_count(graph) < 1) return braid_fail(BRAID_INVALID_GRAPH, "the model has no output");
   braid_value_id scores = braid_graph_output(graph, 0);
-  const braid_value *value = &graph->values[scores];
-  if (before_softmax && value->kind == BRAID_VALUE_RESULT) {
-    const braid_node *node = &graph->nodes[value->producer];
-    if (strcmp(node->op->name, "Softmax") == 0 || strcmp(node->op->name, "LogSoftmax") == 0) scores = node->inputs[0];
-  }
   const braid_desc desc = graph->values[scores].desc;
   if (desc.rank < 1 || desc.dims[0] < 1)
     return braid_fail(BRAID_INVALID_GRAPH, "output %.80s has no batch dimension", graph->values[scores].name);
@@ -54,8 +77,15 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
   if (classes != info->classes)
     return braid_fail(BRAID_INVALID_ARGUMENT, "output %.80s has %lld scores a sample, the data set has %d classes",
                       graph->values[scores].name, (long long)classes, info->classes);
+  const braid_node *softmax = last_softmax(graph, scores, classes);
+  if (softmax && before_softmax)
+    scores = softmax->inputs[0];
+  else if (softmax)
+    *kind = softmax->op->name[0] == 'L' ? BRAID_SCORES_LOG_PROBABILITIES : BRAID_SCORES_PROBABILITIES;
+  int rank = graph->values[scores].desc.rank;
+  BRAID_TRY(cast_scores(graph, &scores));
   *out = scores;
-  if (desc.rank == 2) return BRAID_OK;
+  if (rank == 2) return BRAID_OK;
   braid_value_id inputs[2] = {scores};
   BRAID_TRY(braid_graph_add_int64s(graph, (int64_t[]){desc.dims[0], classes}, 2, &inputs[1]));
   *out = 0;
@@ -184,13 +214,23 @@ static braid_status number_dropouts(braid_graph *graph, braid_value_id number, u
   return BRAID_OK;
 }
 
+static braid_status check_output(const braid_graph *graph) {
+  if (!graph->output_count) return braid_fail(BRAID_INVALID_GRAPH, "the model has no output");
+  const braid_value *output = &graph->values[graph->outputs[0]];
+  if (braid_dtype_is_float(output->desc.dtype)) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_GRAPH, "output %.80s is %s; floating-point scores are expected", output->name,
+                    braid_dtype_name(output->desc.dtype));
+}
+
 static braid_status build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
   BRAID_TRY(braid_bind_input(graph, info, options->batch));
   BRAID_TRY(braid_graph_make_trainable(graph));
   BRAID_TRY(braid_resolve(graph));
+  BRAID_TRY(check_output(graph));
   braid_value_id scores, labels;
   step_inputs step;
-  BRAID_TRY(braid_scores(graph, info, options->loss == BRAID_CROSS_ENTROPY, &scores));
+  braid_score_kind kind;
+  BRAID_TRY(braid_scores(graph, info, options->loss == BRAID_CROSS_ENTROPY, &scores, &kind));
   graph->output_count = 0; /* the training step gives the loss and the scores instead */
   BRAID_TRY(add_input(graph, "labels", BRAID_I32, 1, options->batch, &labels));
   BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &step.rate));

@@ -13,8 +13,16 @@ BRAID_MUST_CHECK braid_status braid_step_graph(const braid_graph *model, const b
 
 /* Sets the batch of the model's one input (the first dimension) and checks it against the data set's samples. */
 BRAID_MUST_CHECK braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info, int64_t batch);
-/* The scores of a resolved forward graph as (batch, classes): output 0, flattened. With `before_softmax` a last Softmax
- * or LogSoftmax is left out. */
+/* What the numbers of an output say of the classes. */
+typedef enum braid_score_kind {
+  BRAID_SCORES_PLAIN,             /* they rank; a softmax of them gives probabilities */
+  BRAID_SCORES_PROBABILITIES,     /* they went through Softmax */
+  BRAID_SCORES_LOG_PROBABILITIES, /* ... LogSoftmax */
+} braid_score_kind;
+
+/* The scores of a resolved forward graph as float32 (batch, classes): output 0, cast and flattened. With
+ * `before_softmax` a last Softmax or LogSoftmax over the classes is left out, and what is behind it, if that only casts
+ * or reshapes. */
 BRAID_MUST_CHECK braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_softmax,
-                                           braid_value_id *out);
+                                           braid_value_id *out, braid_score_kind *kind);
 #endif

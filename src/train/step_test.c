@@ -1,15 +1,17 @@
 /* The training graph's random numbers: which elements a Dropout drops depends on the run's seed (or the model's own),
- * the step and the node, and on nothing else. */
+ * the step and the node, and on nothing else. And its loss, whatever stands between the last Softmax and the output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/graph.h"
+#include "graph/onnx_dtype.h"
 #include "train/step.h"
 
 enum { kBatch = 50, kClasses = 10, kScores = kBatch * kClasses };
@@ -114,7 +116,91 @@ static void test_own_seed(void **state) {
   assert_in_range(differing(scores, other), kScores / 2, kScores);
 }
 
+/* --- the loss ------------------------------------------------------------------------------------------------------
+ */
+typedef struct ending {
+  const char *softmax, *tail; /* ops behind the scores; NULL: none */
+  braid_dtype dtype;          /* a Cast to it, behind all */
+} ending;
+
+static braid_graph *ending_in(const ending *end) {
+  braid_graph *graph;
+  braid_value_id x;
+  braid_node_id id;
+  ok(braid_graph_create(NULL, "scores", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 1, 1, 1}}, &x));
+  x = node(graph, "Flatten", &x, 1, NULL);
+  x = node(graph, "MatMul", (braid_value_id[]){x, constant(graph, "w", 2, (int64_t[]){1, kClasses}, 2)}, 2, NULL);
+  braid_value_id bias = constant(graph, "b", 1, (int64_t[]){kClasses}, 0);
+  for (int c = 0; c < kClasses; c++) ((float *)braid_tensor_data(graph->values[bias].tensor))[c] = (float)c / 3;
+  x = node(graph, "Add", (braid_value_id[]){x, bias}, 2, NULL);
+  if (end->softmax) x = node(graph, end->softmax, &x, 1, NULL);
+  if (end->tail) x = node(graph, end->tail, &x, 1, NULL);
+  if (end->dtype != BRAID_F32) {
+    x = node(graph, "Cast", &x, 1, &id);
+    ok(braid_graph_set_int(graph, id, "to", braid_dtype_to_onnx(end->dtype)));
+  }
+  ok(braid_graph_add_output(graph, x));
+  return graph;
+}
+
+static const braid_dataset_info kInfo = {
+    .spec = "made", .samples = 100, .channels = 1, .height = 1, .width = 1, .classes = kClasses};
+
+static float loss_of(const ending *end) {
+  braid_graph *model = ending_in(end), *graph;
+  braid_train_options options;
+  braid_session *session;
+  braid_train_options_init(&options);
+  options.batch = kBatch;
+  ok(braid_step_graph(model, &kInfo, &options, &graph));
+  ok(braid_session_create(graph, &(braid_session_options){.training = true, .threads = 1}, &session));
+  static float images[kBatch], scores[kScores];
+  static int32_t labels[kBatch];
+  for (int i = 0; i < kBatch; i++) labels[i] = i % kClasses;
+  float rate = 0.1f, loss;
+  int64_t step = 1;
+  ok(braid_session_run(session, (const void *[]){images, labels, &rate, &step}, (void *[]){&loss, scores}));
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(model);
+  return loss;
+}
+
+/* The scores' cross entropy, computed here, whatever only shows them. */
+static void test_last_softmax(void **state) {
+  (void)state;
+  static const ending kEndings[] = {{NULL, NULL, BRAID_F32},
+                                    {"Softmax", NULL, BRAID_F32},
+                                    {"LogSoftmax", NULL, BRAID_F32},
+                                    {"Softmax", "Identity", BRAID_F32},
+                                    {"Softmax", "Flatten", BRAID_F32},
+                                    {"LogSoftmax", "Identity", BRAID_F32},
+                                    {"Softmax", NULL, BRAID_F64},
+                                    {"Softmax", "Flatten", BRAID_F64},
+                                    {NULL, NULL, BRAID_F64}};
+  double sum = 0, mean = 0;
+  for (int c = 0; c < kClasses; c++) {
+    sum += exp(c / 3.0);
+    mean += c / 3.0 / kClasses;
+  }
+  for (size_t i = 0; i < sizeof kEndings / sizeof *kEndings; i++)
+    assert_float_equal(loss_of(&kEndings[i]), log(sum) - mean, 1e-5);
+}
+
+static void test_scores_of_integers(void **state) {
+  (void)state;
+  braid_graph *model = ending_in(&(ending){NULL, NULL, BRAID_I64}), *graph;
+  braid_train_options options;
+  braid_train_options_init(&options);
+  options.batch = kBatch;
+  assert_int_equal(braid_step_graph(model, &kInfo, &options, &graph), BRAID_INVALID_GRAPH);
+  assert_non_null(strstr(braid_error_detail(), "is int64; floating-point scores are expected"));
+  braid_graph_destroy(model);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks), cmocka_unit_test(test_own_seed)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks), cmocka_unit_test(test_own_seed),
+                                     cmocka_unit_test(test_last_softmax), cmocka_unit_test(test_scores_of_integers)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
