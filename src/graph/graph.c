@@ -78,6 +78,8 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     copy->producer = value->producer;
     copy->next = value->next;
     copy->origin = value->origin;
+    copy->symbol = value->symbol ? braid_graph_intern(clone, value->symbol, strlen(value->symbol)) : NULL;
+    if (!copy->symbol != !value->symbol) return BRAID_NO_MEMORY;
     copy->fixed = value->fixed;
   }
   for (size_t i = 0; i < graph->node_count; i++) {
@@ -95,7 +97,9 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     copy->inputs = braid_graph_arena_alloc(clone, (node->input_count + 1) * sizeof *copy->inputs);
     copy->outputs = braid_graph_arena_alloc(clone, (node->output_count + 1) * sizeof *copy->outputs);
     if (node->module) copy->module = braid_graph_intern(clone, node->module, strlen(node->module));
-    if (!copy->name || !copy->inputs || !copy->outputs || !copy->module != !node->module) return BRAID_NO_MEMORY;
+    if (node->call) copy->call = braid_graph_intern(clone, node->call, strlen(node->call));
+    bool noted = !copy->module == !node->module && !copy->call == !node->call;
+    if (!copy->name || !copy->inputs || !copy->outputs || !noted) return BRAID_NO_MEMORY;
     memcpy(copy->inputs, node->inputs, node->input_count * sizeof *copy->inputs);
     memcpy(copy->outputs, node->outputs, node->output_count * sizeof *copy->outputs);
     clone->node_count++;

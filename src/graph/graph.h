@@ -54,6 +54,7 @@ typedef struct braid_value {
   braid_node_id producer; /* RESULT */
   braid_value_id next;    /* PARAMETER, STATE: what it becomes after a run; -1: stays */
   braid_origin origin;    /* CONSTANT */
+  const char *symbol;     /* CONSTANT: what the exported program calls it; NULL: not known */
   const char *fixed;      /* after make_trainable, floating-point CONSTANT: why it does not train; a literal */
 } braid_value;
 
@@ -73,6 +74,7 @@ typedef struct braid_node {
   bool backward;                    /* built by braid_graph_gradients or for an optimizer */
   braid_alias *absorbed;            /* names of the nodes that were fused into it */
   const char *module;               /* the module of the exported program that it belongs to; NULL: not known */
+  const char *call;                 /* the parameters that its call there takes, " p_a p_b "; NULL: not known */
 } braid_node;
 
 struct braid_graph {

@@ -46,19 +46,20 @@ static braid_value_id matrix(braid_graph *graph, const char *name, filling fill)
   return constant(graph, name, fill, 2, (int64_t[]){4, 4});
 }
 
-/* A node with one output, `name`d if that is not NULL, in a module if that is not NULL. */
-static braid_value_id node(braid_graph *graph, const char *module, const char *op, const char *name, size_t count,
+/* A node with one output, `name`d if not NULL; `place`: its module ("/layer"), its call (" p_weight "), or NULL. */
+static braid_value_id node(braid_graph *graph, const char *place, const char *op, const char *name, size_t count,
                            const braid_value_id *inputs) {
   braid_value_id out = 0;
   braid_node_id id;
   ok(braid_graph_add_node(graph, op, NULL, inputs, count, &out, 1, &id));
-  graph->nodes[id].module = module;
+  if (place && place[0] == '/') graph->nodes[id].module = place;
+  if (place && place[0] == ' ') graph->nodes[id].call = place;
   if (name) ok(braid_graph_rename_value(graph, out, name));
   return out;
 }
 
-#define NODE(module, op, ...)                                                                                          \
-  node(graph, module, op, NULL, sizeof((braid_value_id[]){__VA_ARGS__}) / sizeof(braid_value_id),                      \
+#define NODE(place, op, ...)                                                                                           \
+  node(graph, place, op, NULL, sizeof((braid_value_id[]){__VA_ARGS__}) / sizeof(braid_value_id),                       \
        (braid_value_id[]){__VA_ARGS__})
 
 static braid_graph *begin(braid_value_id *x) {
@@ -197,13 +198,18 @@ static void test_identities(void **state) {
 /* One name for all that is equal, as PyTorch's newer exporter and tools that remove Identity write it. */
 static void test_merged(void **state) {
   (void)state;
-  static const char *const kModules[][2] = {{"['', 'b1'", "['', 'b2'"}, {"/b1", "/b2"}, {NULL, NULL}};
-  for (size_t i = 0; i < sizeof kModules / sizeof *kModules; i++) {
+  static const char *const kPlaces[][2] = {{" p_b1_weight p_b1_bias b_b1_running_mean b_b1_running_var ",
+                                            " p_b2_weight p_b2_bias b_b2_running_mean b_b2_running_var "},
+                                           {"/b1", "/b2"},
+                                           {NULL, NULL}};
+  for (size_t i = 0; i < sizeof kPlaces / sizeof *kPlaces; i++) {
     braid_value_id x;
     braid_graph *graph = begin(&x);
     braid_value_id ones = vector(graph, "b1.weight", ONES), zeros = vector(graph, "b1.bias", ZEROS);
-    x = NODE(kModules[i][0], "BatchNormalization", x, ones, zeros, zeros, ones);
-    x = NODE(kModules[i][1], "BatchNormalization", x, ones, zeros, zeros, ones);
+    graph->values[ones].symbol = "p_b1_weight";
+    graph->values[zeros].symbol = "p_b1_bias";
+    x = NODE(kPlaces[i][0], "BatchNormalization", x, ones, zeros, zeros, ones);
+    x = NODE(kPlaces[i][1], "BatchNormalization", x, ones, zeros, zeros, ones);
     end(graph, x);
     assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
     assert_int_equal(count_kind(graph, BRAID_VALUE_STATE), 4);
@@ -213,20 +219,27 @@ static void test_merged(void **state) {
   }
 }
 
-/* Layers of a deep-copied stack: equal numbers in equal roles, of different modules. */
+/* Layers of a deep-copied stack: equal numbers in equal roles, of different modules; and one after a fold, which leaves
+ * it no symbol. */
 static void test_copied_layers(void **state) {
   (void)state;
-  for (int newer = 0; newer < 2; newer++) {
+  for (int newer = 0; newer < 3; newer++) {
     braid_value_id x, y;
     braid_graph *graph = begin(&x);
     braid_value_id weight = matrix(graph, "l1.weight", NUMBERS), second = weight;
+    braid_value_id bias = vector(graph, "l1.bias", NUMBERS), other = bias; /* equal, and yet no proof of one layer */
     if (!newer) second = node(graph, NULL, "Identity", "l2.weight", 1, &weight);
-    x = NODE(newer ? "['', 'l1'" : "/l1", "MatMul", x, weight);
-    y = NODE(newer ? "['', 'l2'" : "/l2", "MatMul", x, second);
+    if (!newer) other = node(graph, NULL, "Identity", "l2.bias", 1, &bias);
+    if (newer == 1) graph->values[weight].symbol = "p_l1_weight";
+    if (newer == 1) graph->values[bias].symbol = "p_l1_bias";
+    x = NODE(newer ? " p_l1_weight p_l1_bias " : "/l1", "Gemm", x, weight, bias);
+    y = NODE(newer ? " p_l2_weight p_l2_bias " : "/l2", "Gemm", x, second, other);
     end(graph, y);
-    assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 2);
+    assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
     takes(graph, x, 1, "l1.weight");
+    takes(graph, x, 2, "l1.bias");
     takes(graph, y, 1, newer ? "l1.weight~2" : "l2.weight");
+    takes(graph, y, 2, newer ? "l1.bias~2" : "l2.bias");
     braid_graph_destroy(graph);
   }
 }
@@ -243,10 +256,12 @@ static void test_tied(void **state) {
                      bias = vector(graph, "bias", ZEROS);
       if (through_identity) same = node(graph, NULL, "Identity", "head.weight", 1, &table);
       ok(braid_graph_add_int64s(graph, (int64_t[]){0, 1, 2, 3}, 4, &indices));
-      x = NODE(NULL, "Add", x, NODE(known ? "['', 'embedding'" : NULL, "Gather", table, indices));
-      x = NODE(known ? "['', 'layer'" : NULL, "Gemm", x, weight, bias);
-      x = NODE(known ? "['', 'layer'" : NULL, "Gemm", x, weight, bias);
-      x = NODE(known ? "[''" : NULL, "MatMul", x, NODE(NULL, "Transpose", same));
+      graph->values[table].symbol = "p_table";
+      graph->values[weight].symbol = "p_weight";
+      x = NODE(NULL, "Add", x, NODE(known ? " p_table " : NULL, "Gather", table, indices));
+      x = NODE(known ? " p_weight p_bias " : NULL, "Gemm", x, weight, bias);
+      x = NODE(known ? " p_weight p_bias " : NULL, "Gemm", x, weight, bias);
+      x = NODE(NULL, "MatMul", x, NODE(known ? " p_table " : NULL, "Transpose", same));
       end(graph, x);
       assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 3);
       trains(graph, "table");
@@ -260,20 +275,49 @@ static void test_tied(void **state) {
  */
 static void test_copied_and_tied(void **state) {
   (void)state;
-  braid_value_id x;
-  braid_graph *graph = begin(&x);
-  braid_value_id weight = matrix(graph, "l1.weight", NUMBERS), bias = vector(graph, "l1.bias", ZEROS);
-  x = NODE("['', 'l1'", "Gemm", x, weight, bias);
-  braid_value_id y = NODE("['', 'l2'", "Gemm", x, weight, bias);
-  braid_value_id z = NODE("['', 'l2'", "Gemm", y, weight, bias);
-  end(graph, z);
-  assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
-  takes(graph, x, 1, "l1.weight");
-  takes(graph, x, 2, "l1.bias");
-  for (int i = 0; i < 2; i++) {
-    takes(graph, i ? z : y, 1, "l1.weight~2");
-    takes(graph, i ? z : y, 2, "l1.bias~2");
+  for (int calls = 0; calls < 2; calls++) {
+    const char *second = calls ? " p_l2_weight p_l2_bias " : "/l2";
+    braid_value_id x;
+    braid_graph *graph = begin(&x);
+    braid_value_id weight = matrix(graph, "l1.weight", calls ? NUMBERS : ONES), bias = vector(graph, "l1.bias", ZEROS);
+    x = NODE(calls ? " p_l1_weight p_l1_bias " : "/l1", "Gemm", x, weight, bias);
+    braid_value_id y = NODE(second, "Gemm", x, weight, bias);
+    braid_value_id z = NODE(second, "Gemm", y, weight, bias);
+    end(graph, z);
+    assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 4);
+    takes(graph, x, 1, "l1.weight");
+    takes(graph, x, 2, "l1.bias");
+    for (int i = 0; i < 2; i++) {
+      takes(graph, i ? z : y, 1, "l1.weight~2");
+      takes(graph, i ? z : y, 2, "l1.bias~2");
+    }
+    braid_graph_destroy(graph);
   }
+}
+
+/* Calls of different layers that tie one weight, with fresh biases of their own; gains of which two are one. */
+static void test_tied_by_calls(void **state) {
+  (void)state;
+  braid_value_id x, y, z, g;
+  braid_graph *graph = begin(&x);
+  braid_value_id weight = matrix(graph, "b.weight", NUMBERS), bias = vector(graph, "a.bias", ZEROS);
+  braid_value_id gain = vector(graph, "gain", ONES);
+  graph->values[weight].symbol = "p_b_weight";
+  graph->values[bias].symbol = "p_a_bias";
+  graph->values[gain].symbol = "p_gain";
+  x = NODE(" p_b_weight p_a_bias ", "Gemm", x, weight, bias);
+  y = NODE(" p_b_weight p_b_bias ", "Gemm", x, weight, bias);
+  z = NODE(" p_gain ", "Mul", y, gain);
+  g = NODE(" p_gain ", "Mul", z, gain);
+  z = NODE(" p_other_gain ", "Mul", g, gain);
+  end(graph, z);
+  takes(graph, x, 1, "b.weight");
+  takes(graph, x, 2, "a.bias");
+  takes(graph, y, 1, "b.weight");
+  takes(graph, y, 2, "a.bias~2");
+  takes(graph, g, 1, "gain");
+  takes(graph, z, 1, "gain~2");
+  assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 5);
   braid_graph_destroy(graph);
 }
 
@@ -320,9 +364,11 @@ static void test_training_mode(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_roles),           cmocka_unit_test(test_literal_weights), cmocka_unit_test(test_identities),
-      cmocka_unit_test(test_merged),          cmocka_unit_test(test_copied_layers),   cmocka_unit_test(test_tied),
-      cmocka_unit_test(test_copied_and_tied), cmocka_unit_test(test_training_mode),
+      cmocka_unit_test(test_roles),           cmocka_unit_test(test_literal_weights),
+      cmocka_unit_test(test_identities),      cmocka_unit_test(test_merged),
+      cmocka_unit_test(test_copied_layers),   cmocka_unit_test(test_tied),
+      cmocka_unit_test(test_copied_and_tied), cmocka_unit_test(test_tied_by_calls),
+      cmocka_unit_test(test_training_mode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,13 @@
  * same one, and
  *
  *   under two names (through Identity): its numbers differ among themselves, and so do the two roles, as of the table
- * of an embedding that is also the matrix of the output;
+ *   of an embedding that is also the matrix of the output;
  *
- *   under one name: both nodes belong to one module, or share another weight (a layer applied twice); or the modules
- *   differ or are not known, and its numbers differ, which no initialization by a constant makes equal. The newer
- *   exporter has one name for all that is equal: in its files equal roles in different modules are copies nevertheless,
- *   and so are uniform tensors that one module adds, or multiplies by, in two places.
+ *   under one name, where the file says which parameters the two calls took (PyTorch's newer exporter): both took the
+ *   one that the tensor is named after, or neither did and they share another one;
+ *
+ *   under one name elsewhere: both nodes belong to one module, or share another weight (a layer applied twice); or the
+ *   modules differ or are not known, and its numbers differ, which no initialization by a constant makes equal.
  *
  * All others get a copy each, under the name that the Identity gave it. */
 #include <stdio.h>
@@ -51,13 +52,10 @@ static bool is_statistic(const untie *u, const tensor_use *use) {
   return braid_is_statistic(use_node(u, use), use->index);
 }
 
-static bool is_commutative(const char *op) {
-  return strcmp(op, "Add") == 0 || strcmp(op, "Mul") == 0;
-}
-
 static bool same_role(const untie *u, const tensor_use *a, const tensor_use *b) {
   const braid_op *op = use_node(u, a)->op;
-  return op == use_node(u, b)->op && (a->index == b->index || is_commutative(op->name));
+  bool commutes = strcmp(op->name, "Add") == 0 || strcmp(op->name, "Mul") == 0;
+  return op == use_node(u, b)->op && (a->index == b->index || commutes);
 }
 
 static bool differs_within(const untie *u, braid_value_id id) {
@@ -74,16 +72,31 @@ static bool share_weight(const untie *u, const tensor_use *a, const tensor_use *
   return false;
 }
 
+/* Is the name of `length` among those of a call (braid_node.call)? */
+static bool call_takes(const char *call, const char *name, size_t length) {
+  for (const char *at = call + 1; *at; at += strcspn(at, " ") + 1)
+    if (strcspn(at, " ") == length && memcmp(at, name, length) == 0) return true;
+  return false;
+}
+
+/* Did the two calls take the same parameter, as which `root` is stored? */
+static bool calls_share(const braid_value *root, const char *one, const char *other) {
+  const char *symbol = root->symbol ? root->symbol : "";
+  bool first = call_takes(one, symbol, strlen(symbol)), second = call_takes(other, symbol, strlen(symbol));
+  if (first || second) return first && second;
+  for (const char *at = one + 1; *at; at += strcspn(at, " ") + 1)
+    if (call_takes(other, at, strcspn(at, " "))) return true;
+  return false;
+}
+
 static bool is_tied(const untie *u, const tensor_use *a, const tensor_use *b) {
+  const braid_node *one = use_node(u, a), *other = use_node(u, b);
   bool uniform = !differs_within(u, a->root), same = same_role(u, a, b);
   if (is_statistic(u, a) != is_statistic(u, b) || (is_statistic(u, a) && !same)) return false;
   if (a->via != b->via) return !uniform && !same;
+  if (one->call && other->call) return calls_share(&u->graph->values[a->root], one->call, other->call);
   if (share_weight(u, a, b)) return true;
-  const char *one = use_node(u, a)->module, *other = use_node(u, b)->module;
-  bool merges_names = one && other && one[0] == '[' && other[0] == '['; /* PyTorch's newer exporter */
-  if (one && other && strcmp(one, other) == 0)
-    return !(merges_names && uniform && is_commutative(use_node(u, a)->op->name));
-  return !uniform && !(merges_names && same);
+  return (one->module && other->module && strcmp(one->module, other->module) == 0) || !uniform;
 }
 
 /* --- the uses ------------------------------------------------------------------------------------------------------

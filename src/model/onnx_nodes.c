@@ -333,7 +333,7 @@ static braid_status import_node(braid_onnx_importer *importer, braid_onnx_scope 
   }
   size_t first = importer->graph->node_count;
   if (status == BRAID_OK) status = import_op(importer, scope, node, &call);
-  if (status == BRAID_OK) status = braid_onnx_note_module(importer->graph, first, node);
+  if (status == BRAID_OK) status = braid_onnx_note_calls(importer->graph, first, node);
   for (size_t i = 0; status == BRAID_OK && i < node->n_output; i++)
     if (call.outputs[i] >= 0) status = define(importer, scope, node, i, call.outputs[i]);
   braid_onnx_call_deinit(&call);

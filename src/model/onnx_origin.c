@@ -1,5 +1,5 @@
 /* What PyTorch's exporters write down of the program that a file came from: which initializers were parameters, and the
- * modules that the nodes belong to. */
+ * modules or the calls that the nodes belong to. */
 #include <string.h>
 
 #include "base/try.h"
@@ -33,21 +33,41 @@ static braid_origin read_origin(const Onnx__ValueInfoProto *info) {
   return sources && folds_literals(sources) ? BRAID_ORIGIN_LITERAL : BRAID_ORIGIN_UNKNOWN;
 }
 
-void braid_onnx_note_origins(braid_graph *graph, const braid_onnx_scope *scope, const Onnx__GraphProto *proto) {
+braid_status braid_onnx_note_origins(braid_graph *graph, const braid_onnx_scope *scope, const Onnx__GraphProto *proto) {
   for (size_t i = 0; i < proto->n_value_info; i++) {
     const Onnx__ValueInfoProto *info = proto->value_info[i];
     int64_t value;
     if (!info->name || !braid_name_map_get(scope->names, info->name, &value)) continue;
-    if (graph->values[value].kind == BRAID_VALUE_CONSTANT) graph->values[value].origin = read_origin(info);
+    if (graph->values[value].kind != BRAID_VALUE_CONSTANT) continue;
+    graph->values[value].origin = read_origin(info);
+    const char *symbol =
+        find_property(info->metadata_props, info->n_metadata_props, "pkg.torch.onnx.original_node_name");
+    if (!symbol) continue;
+    graph->values[value].symbol = braid_graph_intern(graph, symbol, strlen(symbol));
+    if (!graph->values[value].symbol) return BRAID_NO_MEMORY;
   }
+  return BRAID_OK;
 }
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */
-/* The newer exporter: "['', 'layer1', 'layer1.bn', 'batch_norm_3']", of which the last entry is the call. */
-static size_t scopes_length(const char *scopes) {
-  const char *end = strrchr(scopes, ',');
-  return scopes[0] == '[' && end ? (size_t)(end - scopes) : 0;
+/* The newer exporter's: "%linear_1 : ... call_function[...](args = (%gelu, %p_b2_weight, %p_b2_bias), kwargs = {})",
+ * where p_ begins the name of a parameter and b_ that of a buffer. *out is NULL where it takes none. */
+static braid_status read_call(braid_graph *graph, const char *text, const char **out) {
+  size_t used = 0;
+  *out = NULL;
+  char *call = braid_graph_arena_alloc(graph, strlen(text) + 3);
+  if (!call) return BRAID_NO_MEMORY;
+  for (const char *at = strchr(text, '%'); at; at = strchr(at + 1, '%')) {
+    size_t name = strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    if (strncmp(at, "%p_", 3) != 0 && strncmp(at, "%b_", 3) != 0) continue;
+    if (!used) call[used++] = ' ';
+    memcpy(call + used, at + 1, name);
+    used += name;
+    call[used++] = ' ';
+  }
+  if (used) *out = call;
+  return BRAID_OK;
 }
 
 /* TorchScript's: "/layer1/bn_1/BatchNormalization", of which "_1" numbers the second call of the module. */
@@ -59,17 +79,16 @@ static size_t path_length(const char *name) {
   return (size_t)((digits < end && digits[-1] == '_' ? digits - 1 : end) - name);
 }
 
-braid_status braid_onnx_note_module(braid_graph *graph, size_t first, const Onnx__NodeProto *node) {
-  const char *module = find_property(node->metadata_props, node->n_metadata_props, "pkg.torch.onnx.name_scopes");
-  size_t length = module ? scopes_length(module) : 0;
-  if (!length) {
-    module = node->name ? node->name : "";
-    length = path_length(module);
+braid_status braid_onnx_note_calls(braid_graph *graph, size_t first, const Onnx__NodeProto *node) {
+  const char *text = find_property(node->metadata_props, node->n_metadata_props, "pkg.torch.onnx.fx_node");
+  const char *call = NULL, *module = NULL;
+  if (text) BRAID_TRY(read_call(graph, text, &call));
+  size_t length = node->name ? path_length(node->name) : 0;
+  if (length) module = braid_graph_intern(graph, node->name, length);
+  if (length && !module) return BRAID_NO_MEMORY;
+  for (size_t i = first; i < graph->node_count; i++) {
+    if (!graph->nodes[i].module) graph->nodes[i].module = module;
+    if (!graph->nodes[i].call) graph->nodes[i].call = call;
   }
-  if (!length || first == graph->node_count) return BRAID_OK;
-  const char *own = braid_graph_intern(graph, module, length);
-  if (!own) return BRAID_NO_MEMORY;
-  for (size_t i = first; i < graph->node_count; i++)
-    if (!graph->nodes[i].module) graph->nodes[i].module = own;
   return BRAID_OK;
 }

@@ -29,9 +29,15 @@ static const struct {
     {"val_1", "pkg.onnxscript.optimizer.folded_from", "['val_0', 'val_12']", BRAID_ORIGIN_LITERAL},
     {"val_2", "pkg.onnxscript.optimizer.folded_from", "['l1.weight', 'val_0']", BRAID_ORIGIN_UNKNOWN},
     {"val_3", "pkg.onnxscript.optimizer.folded_from", "['val_0', 'val_", BRAID_ORIGIN_UNKNOWN},
+    {"gain", "pkg.torch.onnx.original_node_name", "p_gain", BRAID_ORIGIN_UNKNOWN},
     {"plain", NULL, NULL, BRAID_ORIGIN_UNKNOWN},
 };
 enum { kInitializerCount = sizeof kInitializers / sizeof *kInitializers };
+
+static void expect_text(const char *of, const char *got, const char *expected) {
+  if (!got != !expected || (got && strcmp(got, expected) != 0))
+    fail_msg("%s: %s, expected %s", of, got ? got : "none", expected ? expected : "none");
+}
 
 static void test_initializers(void **state) {
   (void)state;
@@ -64,6 +70,8 @@ static void test_initializers(void **state) {
     if (graph->values[id].origin != kInitializers[i].origin)
       fail_msg("%s has origin %d, expected %d", kInitializers[i].name, graph->values[id].origin,
                kInitializers[i].origin);
+    expect_text(kInitializers[i].name, graph->values[id].symbol,
+                strcmp(kInitializers[i].name, "gain") ? NULL : "p_gain");
   }
   braid_graph_destroy(graph);
 }
@@ -82,20 +90,24 @@ static void test_constant_node(void **state) {
   braid_graph_destroy(graph);
 }
 
-static void test_modules(void **state) {
+static void test_modules_and_calls(void **state) {
   (void)state;
   static const struct {
-    const char *name, *scopes, *module;
+    const char *name, *noted, *module, *call;
   } kNodes[] = {
-      {"node_batch_norm_1", "['', 'layer1', 'layer1.bn', 'batch_norm_1']", "['', 'layer1', 'layer1.bn'"},
-      {"node_batch_norm_7", "['', 'layer1', 'layer1.bn', 'batch_norm_7']", "['', 'layer1', 'layer1.bn'"},
-      {"node_mul", "['', 'mul']", "[''"},
-      {"/layer1/bn/BatchNormalization", NULL, "/layer1/bn"},
-      {"/layer1/bn_1/BatchNormalization", NULL, "/layer1/bn"},
-      {"/Add", NULL, NULL},
-      {"/1/Add", "torn", "/1"},
-      {"plain", NULL, NULL},
-      {"", NULL, NULL},
+      {"node_batch_norm_1",
+       "%batch_norm : [num_users=1] = call_function[target=torch.ops.aten.batch_norm.default](args = (%p_x, "
+       "%p_bn1_weight, %p_bn1_bias, [%b_bn1_running_mean, %b_bn1_running_var], True, 0.1), kwargs = {})",
+       NULL, " p_x p_bn1_weight p_bn1_bias b_bn1_running_mean b_bn1_running_var "},
+      {"node_linear", "%linear : ...(args = (%gelu_1, %p_fc_weight), kwargs = {bias: %p_fc_bias})", NULL,
+       " p_fc_weight p_fc_bias "},
+      {"node_gelu", "%gelu : ...(args = (%linear,), kwargs = {})", NULL, NULL},
+      {"/layer1/bn/BatchNormalization", NULL, "/layer1/bn", NULL},
+      {"/layer1/bn_1/BatchNormalization", NULL, "/layer1/bn", NULL},
+      {"/Add", NULL, NULL, NULL},
+      {"/1/Add", "torn %p_", "/1", " p_ "},
+      {"plain", "%", NULL, NULL},
+      {"", NULL, NULL, NULL},
   };
   onnx_build build;
   braid_graph *graph;
@@ -111,23 +123,20 @@ static void test_modules(void **state) {
     (void)snprintf(output, sizeof output, "y%zu", i);
     Onnx__NodeProto *node = build_node(&build, &build.graph, "Relu", input, output);
     node->name = build_text(&build, kNodes[i].name);
-    if (kNodes[i].scopes)
-      add_property(&build, &node->metadata_props, &node->n_metadata_props, "pkg.torch.onnx.name_scopes",
-                   kNodes[i].scopes);
+    if (kNodes[i].noted)
+      add_property(&build, &node->metadata_props, &node->n_metadata_props, "pkg.torch.onnx.fx_node", kNodes[i].noted);
     if (i + 1 == kCount) build_output(&build, &build.graph, output);
   }
   if (build_import(&build, &graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
   for (size_t i = 0; i < kCount; i++) {
-    const char *module = graph->nodes[i].module;
-    if (!module != !kNodes[i].module || (module && strcmp(module, kNodes[i].module) != 0))
-      fail_msg("%s belongs to %s, expected %s", kNodes[i].name, module ? module : "none",
-               kNodes[i].module ? kNodes[i].module : "none");
+    expect_text(kNodes[i].name, graph->nodes[i].module, kNodes[i].module);
+    expect_text(kNodes[i].name, graph->nodes[i].call, kNodes[i].call);
   }
   braid_graph_destroy(graph);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_initializers), cmocka_unit_test(test_constant_node),
-                                     cmocka_unit_test(test_modules)};
+                                     cmocka_unit_test(test_modules_and_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
