@@ -218,7 +218,8 @@ static braid_status leave_training(braid_graph *graph) {
   return braid_graph_sort(graph);
 }
 
-/* Adds the outputs running_mean and running_var and lets them become the states' next values. */
+/* Adds the outputs running_mean and running_var and lets them become the states' next values. A normalization that is
+ * applied more than once goes on each time from what the time before made of them; nodes come in topological order. */
 static braid_status train_batch_norm(braid_graph *graph, braid_node_id id) {
   braid_node *node = &graph->nodes[id];
   braid_value_id *outputs = braid_graph_arena_alloc(graph, 3 * sizeof *outputs);
@@ -232,9 +233,11 @@ static braid_status train_batch_norm(braid_graph *graph, braid_node_id id) {
   node->output_count = 3;
   BRAID_TRY(braid_graph_set_int(graph, id, "training_mode", 1));
   for (int i = 1; i < 3; i++) {
-    braid_value_id state = graph->nodes[id].inputs[2 + i];
-    if (graph->values[state].kind == BRAID_VALUE_STATE && graph->values[state].next < 0)
-      BRAID_TRY(braid_graph_update_state(graph, state, outputs[i]));
+    braid_value_id *statistic = &graph->nodes[id].inputs[2 + i], state = *statistic;
+    if (graph->values[state].kind != BRAID_VALUE_STATE) continue;
+    if (graph->values[state].next >= 0) *statistic = graph->values[state].next;
+    graph->values[state].next = -1;
+    BRAID_TRY(braid_graph_update_state(graph, state, outputs[i]));
   }
   return BRAID_OK;
 }

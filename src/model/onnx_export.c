@@ -233,10 +233,22 @@ static braid_status export_attr(onnx_exporter *exporter, const braid_attr *attr,
   return braid_fail(BRAID_INTERNAL, "attribute %s is of no known kind", attr->name);
 }
 
+/* The running statistic that a normalization goes on from, also through one that was applied before it. */
+static braid_value_id statistic_of(const braid_graph *graph, const braid_node *node, size_t index) {
+  braid_value_id id = node->inputs[index];
+  while (graph->values[id].kind == BRAID_VALUE_RESULT && graph->values[id].producer >= 0) {
+    const braid_node *before = &graph->nodes[graph->values[id].producer];
+    if (strcmp(before->op->name, "BatchNormalization") != 0 || before->outputs[0] == id) break;
+    id = before->inputs[index];
+  }
+  return id;
+}
+
 /* A graph in training is written as what was trained: normalization by the running statistics, no dropping out. */
 static bool trains(const braid_graph *graph, const braid_node *node) {
   if (strcmp(node->op->name, "BatchNormalization") != 0 || node->input_count < 5) return false;
-  return braid_attr_int(&node->attrs, "training_mode", 0) && graph->values[node->inputs[3]].kind == BRAID_VALUE_STATE;
+  return braid_attr_int(&node->attrs, "training_mode", 0) &&
+         graph->values[statistic_of(graph, node, 3)].kind == BRAID_VALUE_STATE;
 }
 
 static const char *written_name(const onnx_exporter *exporter, braid_value_id id) {
@@ -320,6 +332,8 @@ static braid_status export_node(onnx_exporter *exporter, const braid_node *node,
   proto->input = names(exporter, node->inputs, proto->n_input);
   proto->output = names(exporter, node->outputs, proto->n_output);
   if (!proto->input || !proto->output) return BRAID_NO_MEMORY;
+  for (size_t i = 3; normalization && i < 5; i++)
+    proto->input[i] = (char *)written_name(exporter, statistic_of(exporter->graph, node, i));
   return export_attrs(exporter, node, proto);
 }
 

@@ -1,5 +1,6 @@
 /* The training graph's random numbers: which elements a Dropout drops depends on the run's seed (or the model's own),
- * the step and the node, and on nothing else. And its loss, whatever stands between the last Softmax and the output. */
+ * the step and the node, and on nothing else. And its loss, whatever stands between the last Softmax and the output;
+ * and its running statistics, where one normalization is applied twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -199,8 +200,67 @@ static void test_scores_of_integers(void **state) {
   braid_graph_destroy(model);
 }
 
+/* --- running statistics --------------------------------------------------------------------------------------------
+ */
+static braid_graph *normalized_twice(void) {
+  braid_graph *graph;
+  braid_value_id x;
+  const int64_t shape[] = {kClasses};
+  ok(braid_graph_create(NULL, "twice", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 1, 1, 1}}, &x));
+  x = node(graph, "Flatten", &x, 1, NULL);
+  x = node(graph, "MatMul", (braid_value_id[]){x, constant(graph, "w", 2, (int64_t[]){1, kClasses}, 2)}, 2, NULL);
+  braid_value_id norm[5] = {x, constant(graph, "gamma", 1, shape, 1), constant(graph, "beta", 1, shape, 0.25f),
+                            constant(graph, "mean", 1, shape, 3), constant(graph, "variance", 1, shape, 1)};
+  braid_tensor_set_f64(graph->values[norm[1]].tensor, 1, 0.5); /* so that the two are seen to be one */
+  norm[0] = node(graph, "BatchNormalization", norm, 5, NULL);
+  ok(braid_graph_add_output(graph, node(graph, "BatchNormalization", norm, 5, NULL)));
+  return graph;
+}
+
+static void expect_statistic(braid_session *session, const char *name, const double expected[2]) {
+  braid_tensor *tensor;
+  ok(braid_tensor_create(NULL, &(braid_desc){.dtype = BRAID_F32, .rank = 1, .dims = {kClasses}}, &tensor));
+  ok(braid_session_read(session, name, tensor));
+  for (int64_t i = 0; i < 2; i++)
+    if (fabs(braid_tensor_get_f64(tensor, i) - expected[i]) > 1e-4 * expected[i])
+      fail_msg("%s[%d] is %g, expected %g", name, (int)i, braid_tensor_get_f64(tensor, i), expected[i]);
+  braid_tensor_release(tensor);
+}
+
+/* PyTorch moves the statistics of a module each time that it is called. */
+static void test_statistics_of_two_calls(void **state) {
+  (void)state;
+  braid_graph *model = normalized_twice(), *graph;
+  braid_train_options options;
+  braid_session *session;
+  braid_train_options_init(&options);
+  options.batch = kBatch;
+  ok(braid_step_graph(model, &kInfo, &options, &graph));
+  ok(braid_session_create(graph, &(braid_session_options){.training = true, .threads = 1}, &session));
+  static float images[kBatch], scores[kScores], loss;
+  static const int32_t labels[kBatch];
+  double mean = 0, variance = 0;
+  for (int i = 0; i < kBatch; i++) mean += (images[i] = (float)i / kBatch) * 2.0 / kBatch;
+  for (int i = 0; i < kBatch; i++) variance += (2 * images[i] - mean) * (2 * images[i] - mean) / kBatch;
+  int64_t step = 1;
+  ok(braid_session_run(session, (const void *[]){images, labels, &(float){0.1f}, &step}, (void *[]){&loss, scores}));
+  double means[2], variances[2];
+  for (int i = 0; i < 2; i++) {
+    double gamma = i ? 0.5 : 1;
+    means[i] = 0.9 * (0.9 * 3 + 0.1 * mean) + 0.1 * 0.25;
+    variances[i] = 0.9 * (0.9 * 1 + 0.1 * variance) + 0.1 * gamma * gamma * variance / (variance + 1e-5);
+  }
+  expect_statistic(session, "mean", means);
+  expect_statistic(session, "variance", variances);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(model);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks), cmocka_unit_test(test_own_seed),
-                                     cmocka_unit_test(test_last_softmax), cmocka_unit_test(test_scores_of_integers)};
+                                     cmocka_unit_test(test_last_softmax), cmocka_unit_test(test_scores_of_integers),
+                                     cmocka_unit_test(test_statistics_of_two_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
