@@ -284,9 +284,9 @@ static braid_status log_epoch(braid_trainer *trainer) {
   static const char *const kTags[BRAID_RECORD_COLUMNS] = {"loss/train",    "accuracy/train", "loss/test",
                                                           "accuracy/test", "learning_rate",  "seconds_per_epoch"};
   const double *row = trainer->record.rows[trainer->record.count - 1];
+  int64_t step = trainer->epoch * trainer->steps + trainer->epoch_step;
   for (int i = 0; i < BRAID_RECORD_COLUMNS; i++)
-    if (isfinite(row[i]))
-      BRAID_TRY(braid_events_scalar(trainer->events, trainer->epoch * trainer->steps, kTags[i], row[i]));
+    if (isfinite(row[i])) BRAID_TRY(braid_events_scalar(trainer->events, step, kTags[i], row[i]));
   return braid_events_flush(trainer->events);
 }
 
@@ -357,11 +357,12 @@ static void show_epoch(braid_trainer *trainer, const braid_test_result *result) 
   note_trouble(trainer, write_report(trainer, result), "the report was not written");
 }
 
-/* Everything trained is on disk before anything is tested or reported. */
+/* Everything trained is on disk before anything is tested or reported, and the epoch is over only when that is done
+ * too: a run that is killed in between goes on with the test and the report. */
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_test_result result = {.loss = NAN, .accuracy = NAN};
   braid_train_progress *progress = &w->progress;
-  if (trainer->test) keep(trainer);
+  keep(trainer);
   if (trainer->output && trainer->savable) note_trouble(trainer, save_model(trainer), "the model was not written");
   braid_status tested = trainer->test ? evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
   if (tested == BRAID_CANCELLED) return tested;
@@ -372,12 +373,12 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_status status = add_row(trainer, progress);
   if (trainer->test) note_trouble(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
+    show_epoch(trainer, tested == BRAID_OK ? &result : NULL);
     trainer->epoch++;
     trainer->epoch_step = 0;
     trainer->loss_sum = trainer->epoch_seconds = 0;
     trainer->correct = trainer->seen = 0;
     keep(trainer);
-    show_epoch(trainer, tested == BRAID_OK ? &result : NULL);
   }
   if (tested == BRAID_OK) braid_test_result_deinit(&result);
   return status;
@@ -420,10 +421,10 @@ static bool is_checkpoint_due(const braid_trainer *trainer) {
 braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback, void *context) {
   double seconds = 0; /* of training alone, for the rate */
   int64_t steps_done = 0;
-  /* A run that was killed between its last checkpoint and its model. */
+  /* A run that is over, of which the model may not have been written. */
   if (trainer->epoch >= trainer->options.epochs && trainer->output && trainer->savable) BRAID_TRY(save_model(trainer));
   while (trainer->epoch < trainer->options.epochs) {
-    /* A run that was stopped during an epoch's test goes on with that test. */
+    /* A run that was stopped between an epoch's last step and its end goes on with the test. */
     bool only_test = trainer->epoch_step == trainer->steps;
     int64_t start = braid_now_ns();
     double rate = braid_learning_rate(

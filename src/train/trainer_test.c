@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/philox.h"
@@ -270,6 +271,62 @@ static void listen(void *context, braid_log_level level, const char *message) {
   snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
 }
 
+/* What a run would leave if it were killed when it says `context`. */
+static void copy_folder(void *context, braid_log_level level, const char *message) {
+  (void)level;
+  char command[256];
+  snprintf(command, sizeof command, "cp -r %s/whole-run %s/killed", folder, folder);
+  if (strstr(message, context)) assert_int_equal(system(command), 0);
+}
+
+static bool is_there(const char *name) {
+  char path[160];
+  struct stat about;
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  return stat(path, &about) == 0 && S_ISREG(about.st_mode);
+}
+
+/* Killed when the last epoch's model or report is about to be written: the epoch is kept, and going on makes up for the
+ * rest. A folder of its name keeps each from being written. */
+static void test_killed_at_the_end(void **state) {
+  (void)state;
+  static const char *const kEnds[][2] = {{"model.onnx", "the model was not written"},
+                                         {"report.html", "the report was not written"}};
+  for (int i = 0; i < 4; i++) {
+    char path[160], text[64], command[160];
+    braid_train_options options = options_of("whole-run");
+    options.epochs = 1;
+    braid_graph *graph = network();
+    braid_dataset *data = glyphs("train"), *test = i & 2 ? glyphs("test") : NULL;
+    braid_trainer *trainer;
+    ok(braid_trainer_create(graph, data, test, &options, &trainer));
+    snprintf(path, sizeof path, "%s/whole-run/%s", folder, kEnds[i & 1][0]);
+    assert_int_equal(mkdir(path, 0777), 0);
+    strcpy(text, kEnds[i & 1][1]);
+    braid_log_set_sink(copy_folder, text);
+    assert_int_not_equal(braid_trainer_run(trainer, NULL, NULL), BRAID_OK);
+    braid_log_set_sink(NULL, NULL);
+    uint64_t bits = bits_of(trainer);
+    braid_trainer_destroy(trainer);
+    assert_true(is_there("killed/checkpoint-0000000010.braid"));
+    snprintf(path, sizeof path, "%s/killed/%s", folder, kEnds[i & 1][0]);
+    assert_int_equal(rmdir(path), 0);
+    options = options_of("killed");
+    options.epochs = 1;
+    options.resume = true;
+    ok(braid_trainer_create(graph, data, test, &options, &trainer));
+    ok(braid_trainer_run(trainer, NULL, NULL));
+    assert_true(bits_of(trainer) == bits);
+    braid_trainer_destroy(trainer);
+    assert_true(is_there("killed/model.onnx") && is_there("killed/report.html"));
+    snprintf(command, sizeof command, "rm -r %s/killed %s/whole-run", folder, folder);
+    assert_int_equal(system(command), 0);
+    if (test) braid_dataset_close(test);
+    braid_dataset_close(data);
+    braid_graph_destroy(graph);
+  }
+}
+
 /* A gradient as a forward op, before the first parameter: it can be trained past, and has no ONNX form. */
 static braid_graph *unsavable(void) {
   braid_graph *graph;
@@ -383,12 +440,10 @@ static void test_export_in_training_mode(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume),
-                                     cmocka_unit_test(test_other_run),
-                                     cmocka_unit_test(test_not_finite),
-                                     cmocka_unit_test(test_weights_not_finite),
-                                     cmocka_unit_test(test_what_cannot_be_saved),
-                                     cmocka_unit_test(test_wrong_options),
-                                     cmocka_unit_test(test_export_in_training_mode)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_killed_at_the_end),  cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_other_run),          cmocka_unit_test(test_not_finite),
+      cmocka_unit_test(test_weights_not_finite), cmocka_unit_test(test_what_cannot_be_saved),
+      cmocka_unit_test(test_wrong_options),      cmocka_unit_test(test_export_in_training_mode)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
