@@ -14,6 +14,7 @@
 #include "graph/graph.h"
 #include "model/darknet.h"
 #include "model/onnx_build.h"
+#include "model/onnx_opset.h"
 #include "oom.h"
 #include "skip.h"
 
@@ -311,11 +312,23 @@ static void test_nothing_half_written(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* ONNX's VERSIONING table: readers refuse a newer IR than they know, whatever the opset. */
+static void test_ir_versions(void **state) {
+  (void)state;
+  static const int kVersions[] = {8, 8, 9, 9, 10, 10, 11, 12, 13, 13, 13, 14}; /* of opset 17, 18 ... */
+  for (int i = 0; i < (int)(sizeof kVersions / sizeof *kVersions); i++)
+    assert_int_equal(braid_onnx_ir_version(17 + i), kVersions[i]);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_round_trip),           cmocka_unit_test(test_onnx_runtime_agrees),
-      cmocka_unit_test(test_open_batch),           cmocka_unit_test(test_branches),
-      cmocka_unit_test(test_foreign_op),           cmocka_unit_test(test_training_form_is_left_out),
+      cmocka_unit_test(test_ir_versions),
+      cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_onnx_runtime_agrees),
+      cmocka_unit_test(test_open_batch),
+      cmocka_unit_test(test_branches),
+      cmocka_unit_test(test_foreign_op),
+      cmocka_unit_test(test_training_form_is_left_out),
       cmocka_unit_test(test_nothing_half_written),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);

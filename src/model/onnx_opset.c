@@ -244,7 +244,7 @@ int braid_onnx_opset_of(const braid_node *node) {
 
 /* ONNX's VERSIONING table. */
 int braid_onnx_ir_version(int opset) {
-  static const int kOpsets[] = {18, 20, 22, 23, 24, 25}; /* last opset of IR 8, 9, 10, 11, 12, 13 */
+  static const int kOpsets[] = {18, 20, 22, 23, 24, 27}; /* last opset of IR 8, 9, 10, 11, 12, 13 */
   int ir = 8;
   for (size_t i = 0; i < sizeof kOpsets / sizeof *kOpsets; i++)
     if (opset > kOpsets[i]) ir++;
