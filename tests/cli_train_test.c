@@ -231,8 +231,10 @@ static void test_lock(void **state) {
   assert_false(exists("locked/earlier"));
   kill(child, SIGKILL);
   assert_int_equal(await(child), 128 + SIGKILL);
+  put_file(in_folder("locked/lock"), "of the user\n", 12);
   expect(SHORT DATA "--epochs 1 --out $/locked", 0, "an earlier run");
-  assert_false(exists("locked/lock"));
+  assert_false(exists("locked/.braid.lock"));
+  assert_true(exists("locked/lock"));
 }
 
 /* What can be known before the first step is said before it. */
@@ -244,7 +246,7 @@ static void test_unusable_folder(void **state) {
   expect_failure(SHORT DATA "--epochs 1 --out /proc/braid", 1, "/proc/braid: cannot make the folder");
   if (geteuid() != 0) {
     assert_int_equal(mkdir(in_folder("closed"), 0555), 0);
-    expect_failure(SHORT DATA "--epochs 1 --out $/closed", 1, "closed/lock: cannot create: Permission denied");
+    expect_failure(SHORT DATA "--epochs 1 --out $/closed", 1, "closed/.braid.lock: cannot create: Permission denied");
   }
 }
 

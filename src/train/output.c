@@ -89,7 +89,7 @@ static void remove_unfinished(const char *directory) {
 static braid_status open_folder(braid_output *output, const char *directory) {
   braid_text path;
   braid_text_init(&path, output->allocator);
-  braid_text_printf(&path, "%s/lock", directory);
+  braid_text_printf(&path, "%s/.braid.lock", directory);
   output->directory = braid_strdup(output->allocator, directory);
   output->lock_path = path.failed ? NULL : braid_strdup(output->allocator, path.data);
   braid_text_deinit(&path);
