@@ -43,6 +43,8 @@ typedef enum braid_origin {
   BRAID_ORIGIN_PARAMETER, /* of a module */
   BRAID_ORIGIN_BUFFER,    /* kept by a module, but no parameter */
   BRAID_ORIGIN_LITERAL,   /* a Constant node, or computed from such alone */
+  BRAID_ORIGIN_TRAINED,   /* a parameter of the training that wrote the file */
+  BRAID_ORIGIN_FIXED,     /* that training left it as it was, or it is a running statistic */
 } braid_origin;
 
 typedef struct braid_value {

@@ -1,10 +1,10 @@
 /* From a forward graph as imported to one that can be trained.
  *
  * Which constants are parameters: ONNX does not say. Where the exporter does (PyTorch's newer one notes of each
- * initializer whether it was a parameter or a buffer), that counts. Elsewhere a floating-point initializer is a
- * parameter if the loss can have a gradient by it, unless it looks like something else: a mask, a single number that
- * the exporter computed, the normalization of the input, a table of numbers by which features are multiplied. Each
- * reason has a sentence, kept with the value and shown to the user. */
+ * initializer whether it was a parameter or a buffer, and our own what trained), that counts. Elsewhere a
+ * floating-point initializer is a parameter if the loss can have a gradient by it, unless it looks like something else:
+ * a mask, a single number that the exporter computed, the normalization of the input, a table of numbers by which
+ * features are multiplied. Each reason has a sentence, kept with the value and shown to the user. */
 #include <math.h>
 #include <string.h>
 
@@ -51,8 +51,13 @@ static bool holds_mask(const braid_tensor *tensor) {
   return zeros && ones && zeros + ones == count;
 }
 
+static bool is_noted_parameter(const braid_value *value) {
+  return value->origin == BRAID_ORIGIN_PARAMETER || value->origin == BRAID_ORIGIN_TRAINED;
+}
+
 const char *braid_value_never_trains(const braid_value *value) {
-  if (value->origin == BRAID_ORIGIN_PARAMETER) return NULL;
+  if (is_noted_parameter(value)) return NULL;
+  if (value->origin == BRAID_ORIGIN_FIXED) return "fixed in the training that wrote the file";
   if (value->origin == BRAID_ORIGIN_BUFFER) return "a buffer, says the exporter";
   if (value->origin == BRAID_ORIGIN_LITERAL) return "a literal of the model's code (a Constant node)";
   bool single = braid_desc_count(&value->desc) == 1;
@@ -121,7 +126,7 @@ static const char *why_use_is_fixed(const braid_graph *graph, const braid_node *
   bool passes_on = strcmp(node->op->name, "IfBranch") == 0; /* gone once its condition is known */
   if (!node->op->gradient && !passes_on) return "feeds only what has no gradient";
   if (is_setting(node, index)) return "a setting of its node";
-  if (value->origin == BRAID_ORIGIN_PARAMETER) return NULL;
+  if (is_noted_parameter(value)) return NULL;
   bool made_up = braid_name_is_made_up(value->name);
   if (made_up && is_recurrent_start(node, index)) return "the first state of a recurrent layer, without a name";
   if (is_mask(node, value)) return "a mask";

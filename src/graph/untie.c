@@ -19,7 +19,8 @@
  *   under one name elsewhere: both nodes belong to one module, or share another weight (a layer applied twice); or the
  *   modules differ or are not known, and its numbers differ, which no initialization by a constant makes equal.
  *
- * All others get a copy each, under the name that the Identity gave it. */
+ * All others get a copy each, under the name that the Identity gave it. In a file that a training wrote all is parted
+ * already: what shares a tensor there is one parameter. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,6 +113,8 @@ static braid_value_id find_root(const untie *u, braid_value_id id) {
 static braid_status add_use(untie *u, braid_node_id node, size_t index) {
   braid_value_id via = use_node(u, &(tensor_use){.node = node})->inputs[index];
   if (via < 0 || u->roots[via] < 0) return BRAID_OK;
+  braid_origin origin = u->graph->values[u->roots[via]].origin;
+  if (origin == BRAID_ORIGIN_TRAINED || origin == BRAID_ORIGIN_FIXED) return BRAID_OK;
   tensor_use use = {.root = u->roots[via], .via = via, .node = node, .index = index};
   if (braid_value_never_trains(&u->graph->values[use.root]) && !is_statistic(u, &use)) return BRAID_OK;
   tensor_use *uses = braid_grow(u->graph->allocator, u->uses, u->count, &u->capacity, sizeof *uses);

@@ -8,6 +8,10 @@
 
 #include "braid/model.h"
 
+/* In the metadata of a trained model, before the name of an initializer: "yes" if it trained, "no" if it stayed fixed.
+ * So that what is trained again is the same. */
+#define BRAID_ONNX_TRAINS "braid.trains."
+
 /* What braid_model_save_onnx would say of the graph, without writing. */
 BRAID_MUST_CHECK braid_status braid_onnx_check_save(const braid_graph *graph);
 BRAID_MUST_CHECK braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_graph **out);

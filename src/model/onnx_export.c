@@ -59,11 +59,35 @@ static Onnx__TensorProto *tensor_proto(onnx_exporter *exporter, const char *name
   return proto;
 }
 
+/* What a training made of the value: "yes", "no"; NULL: there was none. */
+static const char *trained(const braid_value *value) {
+  if (value->kind == BRAID_VALUE_PARAMETER || value->origin == BRAID_ORIGIN_TRAINED) return "yes";
+  return value->kind == BRAID_VALUE_STATE || value->fixed || value->origin == BRAID_ORIGIN_FIXED ? "no" : NULL;
+}
+
+static braid_status note_training(onnx_exporter *exporter, const braid_value *value) {
+  const char *answer = trained(value);
+  if (!answer || !braid_dtype_is_float(value->desc.dtype)) return BRAID_OK;
+  size_t prefix = strlen(BRAID_ONNX_TRAINS), length = strlen(value->name);
+  Onnx__StringStringEntryProto *entry = braid_arena_alloc(exporter->arena, sizeof *entry);
+  char *key = braid_arena_alloc(exporter->arena, prefix + length + 1);
+  if (!entry || !key) return BRAID_NO_MEMORY;
+  onnx__string_string_entry_proto__init(entry);
+  memcpy(key, BRAID_ONNX_TRAINS, prefix);
+  memcpy(key + prefix, value->name, length + 1);
+  entry->key = key;
+  entry->value = (char *)answer;
+  exporter->model->metadata_props[exporter->model->n_metadata_props++] = entry;
+  return BRAID_OK;
+}
+
 static braid_status export_initializers(onnx_exporter *exporter) {
   const braid_graph *graph = exporter->graph;
   Onnx__GraphProto *out = exporter->graphs[0];
   out->initializer = braid_arena_alloc(exporter->arena, (graph->value_count + 1) * sizeof *out->initializer);
-  if (!out->initializer) return BRAID_NO_MEMORY;
+  Onnx__ModelProto *model = exporter->model;
+  model->metadata_props = braid_arena_alloc(exporter->arena, (graph->value_count + 1) * sizeof *model->metadata_props);
+  if (!out->initializer || !model->metadata_props) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < graph->value_count; i++) {
     const braid_value *value = &graph->values[i];
     bool held =
@@ -75,6 +99,7 @@ static braid_status export_initializers(onnx_exporter *exporter) {
     Onnx__TensorProto *proto = tensor_proto(exporter, value->name, value->tensor);
     if (!proto) return BRAID_NO_MEMORY;
     out->initializer[out->n_initializer++] = proto;
+    BRAID_TRY(note_training(exporter, value));
   }
   return BRAID_OK;
 }

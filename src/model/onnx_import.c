@@ -180,7 +180,7 @@ static braid_status import_graph(braid_onnx_importer *importer, braid_onnx_scope
   BRAID_TRY(list_functions(importer));
   BRAID_TRY(braid_onnx_scope_init(importer, scope));
   BRAID_TRY(braid_onnx_import_initializers(importer, scope, proto));
-  BRAID_TRY(braid_onnx_note_origins(importer->graph, scope, proto));
+  BRAID_TRY(braid_onnx_note_origins(importer, scope));
   BRAID_TRY(import_inputs(importer, scope, proto));
   BRAID_TRY(braid_onnx_import_nodes(importer, scope, proto->node, proto->n_node));
   if (!proto->n_output) return braid_fail(BRAID_INVALID_FILE, "graph has no outputs");

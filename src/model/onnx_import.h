@@ -63,8 +63,8 @@ BRAID_MUST_CHECK braid_status braid_onnx_import_nodes(braid_onnx_importer *impor
 
 /* What the exporter wrote down of the constants, and of a node that became those from number `first` on; in
  * onnx_origin.c. */
-BRAID_MUST_CHECK braid_status braid_onnx_note_origins(braid_graph *graph, const braid_onnx_scope *scope,
-                                                      const Onnx__GraphProto *proto);
+BRAID_MUST_CHECK braid_status braid_onnx_note_origins(const braid_onnx_importer *importer,
+                                                      const braid_onnx_scope *scope);
 BRAID_MUST_CHECK braid_status braid_onnx_note_calls(braid_graph *graph, size_t first, const Onnx__NodeProto *node);
 
 /* One use of an op. Adapters change it, add nodes before it, or replace it (then outputs are set and `done` is true).

@@ -1,8 +1,9 @@
 /* What PyTorch's exporters write down of the program that a file came from: which initializers were parameters, and the
- * modules or the calls that the nodes belong to. */
+ * modules or the calls that the nodes belong to. And what our own does, of what trained. */
 #include <string.h>
 
 #include "base/try.h"
+#include "model/model.h"
 #include "model/onnx_import.h"
 
 static const char *find_property(Onnx__StringStringEntryProto *const *entries, size_t count, const char *key) {
@@ -13,39 +14,80 @@ static const char *find_property(Onnx__StringStringEntryProto *const *entries, s
 
 /* --- initializers --------------------------------------------------------------------------------------------------
  */
-/* A list like ['val_0', 'val_12']: were only literals folded into it? */
-static bool folds_literals(const char *sources) {
-  for (const char *at = strchr(sources, '\''); at; at = strchr(at + 1, '\'')) {
-    if (strncmp(++at, "val_", 4) != 0) return false;
-    at = strchr(at, '\'');
-    if (!at) return false;
+/* Does the program's signature ("p_weight: PARAMETER target='l1.weight'", one a line) list the name as a parameter? */
+static bool lists_parameter(const char *signature, const char *name, size_t length) {
+  static const char kBefore[] = "PARAMETER target='";
+  for (const char *at = strstr(signature, kBefore); at; at = strstr(at, kBefore)) {
+    at += sizeof kBefore - 1;
+    if (strncmp(at, name, length) == 0 && at[length] == '\'') return true;
   }
-  return true;
+  return false;
 }
 
-static braid_origin read_origin(const Onnx__ValueInfoProto *info) {
+/* Of a list like ['val_0', 'l1.weight'], all that was folded into a constant: is a parameter among it, or are there
+ * literals alone? `signature` NULL: it is not known what the parameters are. */
+static braid_origin read_sources(const char *sources, const char *signature) {
+  bool literals = true;
+  for (const char *at = strchr(sources, '\''), *end; at; at = strchr(end + 1, '\'')) {
+    end = strchr(++at, '\'');
+    if (!end) return BRAID_ORIGIN_UNKNOWN;
+    literals = literals && strncmp(at, "val_", 4) == 0;
+    if (!literals && !signature) return BRAID_ORIGIN_UNKNOWN;
+    if (signature && lists_parameter(signature, at, (size_t)(end - at))) return BRAID_ORIGIN_PARAMETER;
+  }
+  return literals ? BRAID_ORIGIN_LITERAL : BRAID_ORIGIN_BUFFER;
+}
+
+/* A constant that a module keeps without registering it (CONSTANT_TENSOR) is no parameter either. */
+static braid_origin read_origin(const Onnx__ValueInfoProto *info, const char *signature) {
   const char *kind =
       find_property(info->metadata_props, info->n_metadata_props, "pkg.torch.export.graph_signature.InputSpec.kind");
-  if (kind && strcmp(kind, "PARAMETER") == 0) return BRAID_ORIGIN_PARAMETER;
-  if (kind && strcmp(kind, "BUFFER") == 0) return BRAID_ORIGIN_BUFFER;
+  if (kind) return strcmp(kind, "PARAMETER") == 0 ? BRAID_ORIGIN_PARAMETER : BRAID_ORIGIN_BUFFER;
   const char *sources =
       find_property(info->metadata_props, info->n_metadata_props, "pkg.onnxscript.optimizer.folded_from");
-  return sources && folds_literals(sources) ? BRAID_ORIGIN_LITERAL : BRAID_ORIGIN_UNKNOWN;
+  return sources ? read_sources(sources, signature) : BRAID_ORIGIN_UNKNOWN;
 }
 
-braid_status braid_onnx_note_origins(braid_graph *graph, const braid_onnx_scope *scope, const Onnx__GraphProto *proto) {
-  for (size_t i = 0; i < proto->n_value_info; i++) {
-    const Onnx__ValueInfoProto *info = proto->value_info[i];
-    int64_t value;
-    if (!info->name || !braid_name_map_get(scope->names, info->name, &value)) continue;
-    if (graph->values[value].kind != BRAID_VALUE_CONSTANT) continue;
-    graph->values[value].origin = read_origin(info);
+static braid_value *find_constant(const braid_onnx_importer *importer, const braid_onnx_scope *scope,
+                                  const char *name) {
+  int64_t id;
+  if (!name || !braid_name_map_get(scope->names, name, &id)) return NULL;
+  braid_value *value = &importer->graph->values[id];
+  return value->kind == BRAID_VALUE_CONSTANT ? value : NULL;
+}
+
+static braid_status note_export(const braid_onnx_importer *importer, const braid_onnx_scope *scope) {
+  const Onnx__GraphProto *graph = importer->model->graph;
+  const char *signature =
+      find_property(graph->metadata_props, graph->n_metadata_props, "pkg.torch.export.ExportedProgram.graph_signature");
+  for (size_t i = 0; i < graph->n_value_info; i++) {
+    const Onnx__ValueInfoProto *info = graph->value_info[i];
+    braid_value *value = find_constant(importer, scope, info->name);
+    if (!value) continue;
+    value->origin = read_origin(info, signature);
     const char *symbol =
         find_property(info->metadata_props, info->n_metadata_props, "pkg.torch.onnx.original_node_name");
     if (!symbol) continue;
-    graph->values[value].symbol = braid_graph_intern(graph, symbol, strlen(symbol));
-    if (!graph->values[value].symbol) return BRAID_NO_MEMORY;
+    value->symbol = braid_graph_intern(importer->graph, symbol, strlen(symbol));
+    if (!value->symbol) return BRAID_NO_MEMORY;
   }
+  return BRAID_OK;
+}
+
+static void note_training(const braid_onnx_importer *importer, const braid_onnx_scope *scope) {
+  const Onnx__ModelProto *model = importer->model;
+  size_t length = strlen(BRAID_ONNX_TRAINS);
+  for (size_t i = 0; i < model->n_metadata_props; i++) {
+    const Onnx__StringStringEntryProto *entry = model->metadata_props[i];
+    if (!entry->key || !entry->value || strncmp(entry->key, BRAID_ONNX_TRAINS, length) != 0) continue;
+    braid_value *value = find_constant(importer, scope, entry->key + length);
+    if (value) value->origin = strcmp(entry->value, "yes") == 0 ? BRAID_ORIGIN_TRAINED : BRAID_ORIGIN_FIXED;
+  }
+}
+
+braid_status braid_onnx_note_origins(const braid_onnx_importer *importer, const braid_onnx_scope *scope) {
+  BRAID_TRY(note_export(importer, scope));
+  note_training(importer, scope);
   return BRAID_OK;
 }
 

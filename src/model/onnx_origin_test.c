@@ -25,6 +25,7 @@ static const struct {
   braid_origin origin;
 } kInitializers[] = {
     {"weight", "pkg.torch.export.graph_signature.InputSpec.kind", "PARAMETER", BRAID_ORIGIN_PARAMETER},
+    {"lifted", "pkg.torch.export.graph_signature.InputSpec.kind", "CONSTANT_TENSOR", BRAID_ORIGIN_BUFFER},
     {"inv_freq", "pkg.torch.export.graph_signature.InputSpec.kind", "BUFFER", BRAID_ORIGIN_BUFFER},
     {"val_1", "pkg.onnxscript.optimizer.folded_from", "['val_0', 'val_12']", BRAID_ORIGIN_LITERAL},
     {"val_2", "pkg.onnxscript.optimizer.folded_from", "['l1.weight', 'val_0']", BRAID_ORIGIN_UNKNOWN},
@@ -37,6 +38,55 @@ enum { kInitializerCount = sizeof kInitializers / sizeof *kInitializers };
 static void expect_text(const char *of, const char *got, const char *expected) {
   if (!got != !expected || (got && strcmp(got, expected) != 0))
     fail_msg("%s: %s, expected %s", of, got ? got : "none", expected ? expected : "none");
+}
+
+/* With the signature of the program, of what is folded too. */
+static const char kSignature[] = "\n# inputs\np_l1_weight: PARAMETER target='l1.weight'\n"
+                                 "b_table: BUFFER target='table'\nx: USER_INPUT\n";
+static const struct {
+  const char *name, *sources;
+  braid_origin origin;
+} kFolded[] = {
+    {"val_1", "['val_0', 'val_12']", BRAID_ORIGIN_LITERAL},
+    {"val_2", "['l1.weight', 'val_0']", BRAID_ORIGIN_PARAMETER},
+    {"val_3", "['val_0', 'l1.weight']", BRAID_ORIGIN_PARAMETER},
+    {"slice_1", "['table', 'slice_0', 'val_0']", BRAID_ORIGIN_BUFFER},
+    {"arange", "['l1', 'l1.weights', '1.weight']", BRAID_ORIGIN_BUFFER},
+    {"cut", "['table', 'val_", BRAID_ORIGIN_UNKNOWN},
+};
+enum { kFoldedCount = sizeof kFolded / sizeof *kFolded };
+
+static void test_folded(void **state) {
+  (void)state;
+  static const int64_t kShape[] = {1};
+  onnx_build build;
+  braid_graph *graph;
+  build_begin(&build, 20);
+  build_input(&build, "x", 1, kShape);
+  add_property(&build, &build.graph.metadata_props, &build.graph.n_metadata_props,
+               "pkg.torch.export.ExportedProgram.graph_signature", kSignature);
+  build.graph.value_info = build_new(&build, kFoldedCount * sizeof(void *));
+  for (size_t i = 0; i < kFoldedCount; i++) {
+    float one = 1;
+    char result[16], inputs[32];
+    (void)snprintf(result, sizeof result, "y%zu", i);
+    (void)snprintf(inputs, sizeof inputs, "x %s", kFolded[i].name);
+    build.graph.initializer[build.graph.n_initializer++] =
+        build_tensor(&build, kFolded[i].name, 1, 1, &one, sizeof one);
+    build_node(&build, &build.graph, "Add", inputs, result);
+    build_output(&build, &build.graph, result);
+    Onnx__ValueInfoProto *info = build_value(&build, kFolded[i].name, 1, 1, kShape);
+    add_property(&build, &info->metadata_props, &info->n_metadata_props, "pkg.onnxscript.optimizer.folded_from",
+                 kFolded[i].sources);
+    build.graph.value_info[build.graph.n_value_info++] = info;
+  }
+  if (build_import(&build, &graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  for (size_t i = 0; i < kFoldedCount; i++) {
+    braid_origin origin = graph->values[braid_graph_find_value(graph, kFolded[i].name)].origin;
+    if (origin != kFolded[i].origin)
+      fail_msg("%s has origin %d, expected %d", kFolded[i].name, origin, kFolded[i].origin);
+  }
+  braid_graph_destroy(graph);
 }
 
 static void test_initializers(void **state) {
@@ -136,7 +186,7 @@ static void test_modules_and_calls(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_initializers), cmocka_unit_test(test_constant_node),
-                                     cmocka_unit_test(test_modules_and_calls)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_initializers), cmocka_unit_test(test_folded),
+                                     cmocka_unit_test(test_constant_node), cmocka_unit_test(test_modules_and_calls)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,6 +10,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "braid/model.h"
+#include "graph/trainable.h"
 #include "model/model.h"
 #include "train/diagnose.h"
 #include "train/report.h"
@@ -454,6 +455,15 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
 
 /* --- the trained model ---------------------------------------------------------------------------------------------
  */
+/* So that another training of the saved model trains the same. Of what the step's graph does not hold (an If's other
+ * branch, sources of what was folded) only what can never train is settled. */
+static void note_what_trained(braid_value *value, braid_value_kind kind, bool in_step) {
+  if (kind == BRAID_VALUE_PARAMETER)
+    value->origin = BRAID_ORIGIN_TRAINED;
+  else if (in_step || braid_value_never_trains(value))
+    value->origin = BRAID_ORIGIN_FIXED;
+}
+
 braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
   *out = NULL;
   braid_graph *graph;
@@ -462,8 +472,8 @@ braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
   for (size_t i = 0; status == BRAID_OK && i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];
     braid_value_id id = value->tensor ? braid_graph_find_value(trainer->step, value->name) : -1;
-    if (id < 0) continue;
-    braid_value_kind kind = trainer->step->values[id].kind;
+    braid_value_kind kind = id < 0 ? BRAID_VALUE_CONSTANT : trainer->step->values[id].kind;
+    note_what_trained(value, kind, id >= 0);
     if (kind != BRAID_VALUE_PARAMETER && kind != BRAID_VALUE_STATE) continue;
     braid_tensor *tensor;
     status = braid_tensor_create(trainer->allocator, &value->desc, &tensor);

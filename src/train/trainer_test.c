@@ -438,12 +438,77 @@ static void test_export_in_training_mode(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* A weight, one slope for two nodes of a module, a literal, and a part of a buffer. */
+static braid_graph *network_with_buffers(void) {
+  braid_graph *graph;
+  braid_value_id x;
+  ok(braid_graph_create(NULL, "buffers", &graph));
+  ok(braid_graph_add_input(graph, "image", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}}, &x));
+  braid_value_id full = constant(graph, "full", 2, (int64_t[]){3072, kClasses}, 0.03f, 0),
+                 slope = constant(graph, "slope", 1, (int64_t[]){1}, 0, 0.25f),
+                 literal = constant(graph, "literal", 1, (int64_t[]){1}, 0, 0.5f),
+                 table = constant(graph, "table", 1, (int64_t[]){2 * kClasses}, 1, 0), part[4] = {table};
+  graph->values[literal].origin = BRAID_ORIGIN_LITERAL;
+  graph->values[table].origin = BRAID_ORIGIN_BUFFER;
+  x = node(graph, "Flatten", &x, 1, NULL);
+  x = node(graph, "MatMul", (braid_value_id[]){x, full}, 2, NULL);
+  for (int i = 0; i < 2; i++) {
+    braid_node_id id;
+    x = node(graph, "PRelu", (braid_value_id[]){x, slope}, 2, &id);
+    graph->nodes[id].module = "/act";
+  }
+  x = node(graph, "Mul", (braid_value_id[]){x, literal}, 2, NULL);
+  for (int i = 1; i < 4; i++) ok(braid_graph_add_int64s(graph, &(int64_t){i == 2 ? kClasses : 0}, 1, &part[i]));
+  x = node(graph, "Add", (braid_value_id[]){x, node(graph, "Slice", part, 4, NULL)}, 2, NULL);
+  ok(braid_graph_add_output(graph, x));
+  return graph;
+}
+
+static size_t count_trained(const braid_graph *graph) {
+  braid_graph *copy;
+  size_t count = 0;
+  ok(braid_graph_clone(graph, &copy));
+  ok(braid_graph_make_trainable(copy));
+  for (size_t i = 0; i < braid_graph_value_count(copy); i++)
+    count += braid_graph_value(copy, (braid_value_id)i).kind == BRAID_VALUE_PARAMETER;
+  braid_graph_destroy(copy);
+  return count;
+}
+
+/* What trains in a saved model is what trained before, though the file has initializers alone and no modules. */
+static void test_trained_again(void **state) {
+  (void)state;
+  braid_graph *graph = network_with_buffers(), *trained;
+  braid_dataset *data = glyphs("train"), *test = glyphs("test");
+  char path[160];
+  snprintf(path, sizeof path, "%s/again.onnx", folder);
+  for (int round = 0; round < 3; round++) {
+    braid_train_options options = options_of("again");
+    braid_trainer *trainer;
+    assert_int_equal(count_trained(graph), 2);
+    ok(braid_trainer_create(graph, data, test, &options, &trainer));
+    ok(braid_trainer_model(trainer, &trained));
+    ok(braid_model_save_onnx(trained, path));
+    braid_graph_destroy(trained);
+    braid_trainer_destroy(trainer);
+    braid_graph_destroy(graph);
+    ok(braid_model_load(NULL, path, NULL, &graph));
+  }
+  braid_dataset_close(data);
+  braid_dataset_close(test);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_killed_at_the_end),  cmocka_unit_test(test_resume),
-      cmocka_unit_test(test_other_run),          cmocka_unit_test(test_not_finite),
-      cmocka_unit_test(test_weights_not_finite), cmocka_unit_test(test_what_cannot_be_saved),
-      cmocka_unit_test(test_wrong_options),      cmocka_unit_test(test_export_in_training_mode)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed_at_the_end),
+                                     cmocka_unit_test(test_resume),
+                                     cmocka_unit_test(test_other_run),
+                                     cmocka_unit_test(test_not_finite),
+                                     cmocka_unit_test(test_weights_not_finite),
+                                     cmocka_unit_test(test_what_cannot_be_saved),
+                                     cmocka_unit_test(test_wrong_options),
+                                     cmocka_unit_test(test_trained_again),
+                                     cmocka_unit_test(test_export_in_training_mode)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
