@@ -13,14 +13,25 @@ static void report(void *context, const char *name, braid_case_result result, co
     print_message("%s: %s %s: %s\n", (const char *)context, kWords[result], name, detail);
 }
 
+/* ThreadSanitizer looks at queues. Under it all the arithmetic would take a quarter of an hour. */
+#ifdef __SANITIZE_THREAD__
+static const char *const kCases[] = {"task",   "buffer", "memory",  "transfers", "order", "waits",
+                                     "queues", "done",   "threads", "cancel",    "Add by"};
+#else
+static const char *const kCases[] = {NULL};
+#endif
+
 static void check_device(braid_registry *registry, const char *spec) {
   braid_device *device;
-  braid_check_counts counts;
   if (braid_device_open(registry, spec, &device) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
-  assert_int_equal(braid_device_conformance(device, NULL, report, (void *)spec, &counts), BRAID_OK);
-  print_message("%s: seed %llu: %zu passed, %zu failed, %zu not claimed\n", spec, (unsigned long long)counts.seed,
-                counts.passed, counts.failed, counts.not_claimed);
-  assert_int_equal(counts.failed, 0);
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_check_counts counts;
+    const braid_check_options options = {.only = kCases[i]};
+    assert_int_equal(braid_device_conformance(device, &options, report, (void *)spec, &counts), BRAID_OK);
+    print_message("%s: seed %llu: %zu passed, %zu failed, %zu not claimed\n", spec, (unsigned long long)counts.seed,
+                  counts.passed, counts.failed, counts.not_claimed);
+    assert_int_equal(counts.failed, 0);
+  }
   braid_device_close(device);
 }
 
