@@ -187,16 +187,16 @@ static void *cpu_buffer_map(void *self, void *buffer) {
   return ((cpu_buffer *)buffer)->data;
 }
 
-static uint8_t *locate(const braid_binding *binding) {
-  if (binding->host) return binding->host;
-  return binding->buffer ? ((cpu_buffer *)binding->buffer)->data + binding->offset : NULL;
-}
-
 static bool has_room(const braid_binding *binding) {
   const cpu_buffer *buffer = binding->buffer;
   size_t end;
-  if (binding->host) return true;
   return buffer && braid_add_size(binding->offset, binding->bytes, &end) && end <= buffer->bytes;
+}
+
+/* NULL: it is not given, or does not lie in its buffer. */
+static uint8_t *locate(const braid_binding *binding) {
+  if (binding->host) return binding->host;
+  return has_room(binding) ? ((cpu_buffer *)binding->buffer)->data + binding->offset : NULL;
 }
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ static braid_status run_kernel(const braid_task *task) {
   braid_cpu_prepared *prepared = task->prepared;
   const braid_binding *bindings = task->bindings;
   for (size_t i = 0; i <= task->input_count + task->output_count; i++)
-    if (bindings[i].buffer && !has_room(&bindings[i]))
+    if (bindings[i].buffer && !locate(&bindings[i]))
       return braid_fail(BRAID_OUT_OF_RANGE, "operand %zu of %zu bytes at offset %zu does not lie in its buffer", i,
                         bindings[i].bytes, bindings[i].offset);
   for (size_t i = 0; i < task->input_count; i++) prepared->inputs[i] = locate(&bindings[i]);
@@ -233,8 +233,8 @@ static braid_status run_kernel(const braid_task *task) {
   return braid_cpu_run(prepared, locate(&bindings[task->output_count]));
 }
 
-static braid_status transfer(void *to, const void *from, size_t bytes, bool fits) {
-  if (!fits || !to || !from) return braid_fail(BRAID_OUT_OF_RANGE, "a transfer of %zu bytes does not fit", bytes);
+static braid_status transfer(void *to, const void *from, size_t bytes) {
+  if (!to || !from) return braid_fail(BRAID_OUT_OF_RANGE, "a transfer of %zu bytes does not fit", bytes);
   memmove(to, from, bytes);
   return BRAID_OK;
 }
@@ -246,12 +246,13 @@ static braid_status cpu_run(void *context, const braid_task *task) {
     braid_cpu_team_lead(((const cpu_device *)context)->threads);
     return run_kernel(task);
   case BRAID_TASK_WRITE:
-    return transfer(locate(target), task->host, target->bytes, has_room(target));
+    return transfer(locate(target), task->host, target->bytes);
   case BRAID_TASK_READ:
-    return transfer(task->host, locate(source), source->bytes, has_room(source));
+    return transfer(task->host, locate(source), source->bytes);
   case BRAID_TASK_COPY:
-    return transfer(locate(target), locate(source), source->bytes,
-                    has_room(source) && has_room(target) && target->bytes >= source->bytes);
+    return target->bytes < source->bytes
+               ? braid_fail(BRAID_OUT_OF_RANGE, "%zu bytes do not fit into %zu", source->bytes, target->bytes)
+               : transfer(locate(target), locate(source), source->bytes);
   }
   return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
 }
