@@ -64,6 +64,7 @@ typedef struct braid_load {
   size_t stride;
   size_t count;
   braid_event *events[kLoadTasks], *gate; /* `gate` is the host's to complete */
+  braid_event *several[3];                /* a task's waits */
   braid_task tasks[kLoadTasks];
   bool submitted[kLoadTasks];
   uint64_t values[kLoadTasks], results[kLoadTasks];

@@ -53,6 +53,13 @@ static int count_letters(const char *inputs) {
   return most;
 }
 
+static bool is_taken(const maker *m, int64_t size) {
+  for (size_t i = 0; i < sizeof m->sizes / sizeof *m->sizes; i++)
+    if (m->sizes[i] == size) return true;
+  return false;
+}
+
+/* In the middle size no two letters are the same and none is 1, so that axes cannot be mixed up unseen. */
 static int64_t letter_size(maker *m, char letter) {
   int64_t *size = &m->sizes[letter - 'a'];
   if (*size >= 0) return *size;
@@ -60,10 +67,12 @@ static int64_t letter_size(maker *m, char letter) {
   double side = pow(m->elements, 1.0 / count_letters(m->sample->inputs));
   bool large = draw->size == BRAID_SAMPLE_LARGE;
   double share = draw_unit(&m->stream);
-  *size = (int64_t)(side * (large ? 0.95 + 0.3 * share : 0.5 + share) + 0.5);
-  if (*size < 1) *size = 1;
-  if (!large && draw_unit(&m->stream) < 0.1) *size = 1;
-  return *size;
+  int64_t drawn = (int64_t)(side * (large ? 0.95 + 0.3 * share : 0.5 + share) + 0.5);
+  if (drawn < 1 || (!large && draw_unit(&m->stream) < 0.1)) drawn = 1;
+  if (draw->size == BRAID_SAMPLE_MIDDLE)
+    for (drawn = drawn < 2 ? 2 : drawn; is_taken(m, drawn);) drawn++;
+  *size = drawn;
+  return drawn;
 }
 
 /* The first letter of the first input is the one that is 0. */
@@ -156,7 +165,7 @@ static braid_status add_operand(maker *m, const char *at, const braid_value_id *
     return BRAID_OK;
   }
   char range = has_pole(m->sample->op) ? '%' : 0;
-  if (*at == '+' || *at == '~') range = *at++;
+  if (*at == '+' || *at == '~' || *at == '*') range = *at++;
   braid_desc desc;
   BRAID_TRY(read_desc(m, &at, &desc));
   if (*at == '=') return add_constant(m, &desc, at + 1, out);
@@ -273,6 +282,7 @@ static double draw_number(const braid_sample_graph *sample, const braid_leaf *le
   if (sample->draw.size == BRAID_SAMPLE_SPECIAL && !whole && draw_unit(stream) < 0.3) return draw_special(dtype, unit);
   if (dtype == BRAID_BOOL) return unit < 0.5;
   if (leaf->range == '~') return floor(3 * unit) - (dtype == BRAID_U8 || dtype >= BRAID_U16 ? 0 : 1);
+  if (leaf->range == '*') return whole ? floor((2 * unit - 1) * 0x1p40) : 400 * unit - 200;
   if (positive) return whole ? 1 + floor(3 * unit) : 1.05 + 1.45 * unit;
   if (!whole) return (leaf->range == '%' ? 0.45 : 1) * (4 * unit - 2);
   return dtype >= BRAID_U8 ? floor(10 * unit) : floor(11 * unit) - 5;
@@ -341,7 +351,7 @@ static int64_t cost_of(const braid_graph *graph) {
 }
 
 braid_status braid_sample_make(const braid_draw *draw, braid_sample_graph *out) {
-  static const double kElements[BRAID_SAMPLE_SIZES] = {8, 500, 26000, 60, 300};
+  static const double kElements[BRAID_SAMPLE_SIZES] = {8, 500, 80000, 60, 300};
   double elements = kElements[draw->size];
   size_t count;
   for (;; elements /= 2) {

@@ -220,6 +220,35 @@ static bool case_waits(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_waits);
 }
 
+/* A task that names three events, of which one after the other is the last to be done. */
+static bool run_several(braid_load *load, char *detail) {
+  enum { kSeveral = sizeof load->several / sizeof *load->several };
+  braid_suite *suite = load->suite;
+  braid_task *task = &load->tasks[0];
+  task->waits = load->several;
+  task->wait_count = kSeveral;
+  for (size_t last = 0; last < kSeveral; last++) {
+    braid_event_reset(load->events[0]);
+    for (size_t i = 0; i < kSeveral; i++) {
+      load->several[i] = load->events[1 + i];
+      braid_event_reset(load->several[i]);
+      if (i != last) braid_event_complete(load->several[i], BRAID_OK, NULL);
+    }
+    bool submitted = braid_load_submit(load, suite->queue, task, detail);
+    braid_suite_linger();
+    bool early = braid_event_done(load->events[0]);
+    braid_event_complete(load->several[last], BRAID_OK, NULL);
+    if (!submitted) return false;
+    SUITE_CHECK(braid_suite_wait(suite, load->events[0]) == BRAID_OK, "after the events: %s", braid_error_detail());
+    SUITE_CHECK(!early, "a task did not wait for event %zu of the %d that it names", last, (int)kSeveral);
+  }
+  return true;
+}
+
+static bool case_several(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_several);
+}
+
 /* Two queues in turns: each task adds its mark behind the one that it waits for. */
 static bool run_turns(braid_load *load, char *detail) {
   braid_suite *suite = load->suite;
@@ -286,6 +315,7 @@ void braid_suite_queues(braid_suite *suite) {
   braid_suite_case(suite, "kinds of tasks in order", case_chain);
   braid_suite_case(suite, "several threads submit", case_threads);
   braid_suite_case(suite, "waits across queues", case_waits);
+  braid_suite_case(suite, "waits for several events", case_several);
   braid_suite_case(suite, "queues in turns", case_turns);
   braid_suite_case(suite, "done is done", case_done);
 }

@@ -6,7 +6,7 @@
 /* A node with one output. */
 #define ONE(op, inputs, attrs)                                                                                         \
   { op, inputs, attrs, 1, false }
-#define SAMPLES_OF(op) ONE(op, "a,b,c", ""), ONE(op, ".", "")
+#define SAMPLES_OF(op) ONE(op, "a,b,c", ""), ONE(op, ".", ""), ONE(op, "16a+1", ""), ONE(op, "a,2,b,3,c", "")
 #define PAIRS_OF(op, range)                                                                                            \
   ONE(op, "a,b " range "a,b", ""), ONE(op, "a,b,c " range "b,1", ""), ONE(op, "b,1 " range "a,b,c", ""),               \
       ONE(op, "n,c,h,w " range "c,1,1", ""), ONE(op, "a,1,c " range "1,b,1", ""), ONE(op, "a,b " range ".", ""),       \
@@ -33,6 +33,9 @@ static const braid_sample kSamples[] = {
     ONE("IsInf", "a,b", "detect_negative=0"),
     SAMPLES_OF("Not"),
     SAMPLES_OF("BitwiseNot"),
+    ONE("Sigmoid", "*a,b", ""),
+    ONE("Tanh", "*a,b", ""),
+    ONE("Softplus", "*a,b", ""),
     ONE("Log", "+a,b", ""),
     ONE("Sqrt", "+a,b", ""),
     ONE("Acosh", "+a,b", ""),
@@ -66,6 +69,8 @@ static const braid_sample kSamples[] = {
 
     PAIRS_OF("Add", ""),
     PAIRS_OF("Sub", ""),
+    ONE("Add", "*a,b@int64 *a,b@int64", ""),
+    ONE("Sub", "*a,b@int64 *a,b@int64", ""),
     PAIRS_OF("Mul", ""),
     PAIRS_OF("Div", "+"),
     PAIRS_OF("Pow", "+"),
@@ -128,6 +133,7 @@ static const braid_sample kSamples[] = {
     ONE("Unsqueeze", "a,b 1@int64=1", ""),
     ONE("Concat", "a,b a,c", "axis=1"),
     ONE("Concat", "a,b c,b d,b", "axis=0"),
+    ONE("Concat", "a,b a,c a,d a,1 a,e", "axis=-1"),
     ONE("Concat", "n,16,h,w n,24,h,w", "axis=1"),
     ONE("Concat", "n,c,h,w n,d,h,w", "axis=-3"),
     ONE("DepthToSpace", "n,4c,h,w", "blocksize=2"),
@@ -146,6 +152,8 @@ static const braid_sample kSamples[] = {
     ONE("Tile", "a,b 2@int64=2,3", ""),
     ONE("Transpose", "a,b", ""),
     ONE("Transpose", "a,b,c", "perm=[0,2,1]"),
+    ONE("Transpose", "a,b,c", "perm=[2,0,1]"),
+    ONE("Transpose", "a,b,c,d,e", "perm=[3,0,4,1,2]"),
     ONE("Transpose", "n,c,h,w", "perm=[0,2,3,1]"),
     ONE("Transpose", "n,c,h,w", "perm=[1,0,3,2]"),
     ONE("Gather", "a,b,c d@int64<a", ""),
@@ -199,6 +207,7 @@ static const braid_sample kSamples[] = {
     ONE("Conv", "n,c,d+1,h+1,w+1 f,c,2,2,2", ""),
     ONE("Conv", "n,c,h,w f,c,3,3", "auto_pad=SAME_UPPER strides=[2,2]"),
     ONE("Conv", "n,3,h+6,w+6 f,3,7,7 f", "strides=[2,2] pads=[3,3,3,3]"),
+    ONE("Conv", "1,70,3,h f,70,3,3 f", ""),
     ONE("FusedConv", "n,c,h,w f,c,3,3 f n,f,h,w", "pads=[1,1,1,1] activation=Relu"),
     ONE("FusedConv", "n,c,h,w f,c,1,1 f", "activation=Sigmoid"),
     ONE("FusedConv", "n,c,h,w f,c,3,3", "pads=[1,1,1,1] activation=LeakyRelu activation_params=[0.3]"),
@@ -223,6 +232,8 @@ static const braid_sample kSamples[] = {
     ONE("GroupNormalization", "n,4c,h+1,w 4c 4c", "num_groups=4"),
     ONE("LayerNormalization", "a,b,c+1 c+1 c+1", ""),
     {"LayerNormalization", "a,b+1,c+1 b+1,c+1", "axis=1 epsilon=0.1", 3, false},
+    ONE("LayerNormalization", "a,b,c b,c b,c", "axis=1 epsilon=0.1"),
+    ONE("LayerNormalization", "a,b,c b,c", "axis=-2"),
     ONE("RMSNormalization", "a,b+1 b+1", ""),
     ONE("LpNormalization", "+a,b", "axis=1 p=2"),
     ONE("LpNormalization", "+a,b", "axis=0 p=1"),
@@ -251,8 +262,10 @@ static const braid_sample kSamples[] = {
     ONE("Gemm", "k,m k,n m,n", "transA=1"),
     ONE("Gemm", "m,k n,k m,1", "transB=1 beta=0.5"),
     ONE("Gemm", "k,m n,k .", "transA=1 transB=1"),
+    ONE("Gemm", "m,301 n,301 n", "transB=1"),
     ONE("FusedGemm", "m,k n,k n", "transB=1 activation=Relu"),
     ONE("MatMul", "m,k k,n", ""),
+    ONE("MatMul", "m,301 301,n", ""),
     ONE("MatMul", "m,m m,m", ""),
     ONE("MatMul", "m,m ^0", ""),
     ONE("MatMul", "a,m,k k,n", ""),
@@ -264,8 +277,11 @@ static const braid_sample kSamples[] = {
     ONE("Softmax", "a,b", ""),
     ONE("Softmax", "a,b,c", "axis=1"),
     ONE("Softmax", "a,b", "axis=0"),
+    ONE("Softmax", "a,b,c", "axis=-2"),
+    ONE("Softmax", "*a,b", ""),
     ONE("LogSoftmax", "a,b", ""),
     ONE("LogSoftmax", "a,b,c", "axis=1"),
+    ONE("LogSoftmax", "*a,b", ""),
     ONE("Hardmax", "a,b,c", "axis=1"),
     ONE("Dropout", "a,b", ""),
     {"Dropout", "a,b .@float32=0.25 .@bool=1 .@int64=3", "seed=7", 2, false},

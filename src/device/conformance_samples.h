@@ -8,7 +8,7 @@
 /* Inputs, parted by spaces:
  *   "4,c,2h+1"  dimensions: numbers, letters (a size drawn once for the sample), a multiple, something added; "." a
  *               number alone; "-" left out; "^0" the same value as input 0
- *   "+2,a"      numbers of at least one; "~2,a" of -1, 0 and 1; else of both signs
+ *   "+2,a"      numbers of at least one; "~2,a" of -1, 0 and 1; "*2,a" up to 200, or 2^40; else of both signs
  *   "a@int32"   of this type; without one of the type that is drawn
  *   "a@int64<b" from -b to b - 1 (with "+": from 0): indices
  *   "2@int64=0,a" a constant with these contents
@@ -25,7 +25,7 @@ bool braid_samples_have(const char *op);
 typedef enum braid_sample_size {
   BRAID_SAMPLE_TINY,
   BRAID_SAMPLE_MIDDLE,
-  BRAID_SAMPLE_LARGE,   /* more than 4,096 elements and 64 KiB */
+  BRAID_SAMPLE_LARGE,   /* more than 65,536 elements where that does not cost too much */
   BRAID_SAMPLE_EMPTY,   /* one of the letters is 0 */
   BRAID_SAMPLE_SPECIAL, /* of middle size, with NaN, infinities, zeros of both signs and numbers near the ends */
   BRAID_SAMPLE_SIZES

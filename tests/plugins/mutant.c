@@ -91,6 +91,9 @@ static void relu(const mine *kernel, const float *const *in, float *out, float *
   int64_t count = elements(kernel);
   if (is("relu_static") && latest < count) count = latest;
   if (is("relu_4096") && count > 4096) count = 4096;
+  if (is("relu_65536") && count > 65535) count = 65535;
+  if (is("relu_rank") && kernel->node->outputs[0].desc.rank > 4) count /= kernel->node->outputs[0].desc.dims[4];
+  if (is("relu_last") && count > 1 && count % 16 == 1) count--;
   if (is("relu_tail")) count &= ~(int64_t)7;
   if (is("relu_types")) count = count * (int64_t)braid_dtype_size(kernel->node->outputs[0].desc.dtype) / 4;
   if (is("relu_spill")) count = (count + 7) & ~(int64_t)7;
@@ -118,6 +121,7 @@ static void matmul(const mine *kernel, const float *const *in, float *out, float
   const braid_node_desc *node = kernel->node;
   int64_t rows = node->outputs[0].desc.dims[0], columns = node->outputs[0].desc.dims[1];
   int64_t inner = node->inputs[0].desc.dims[1], used = is("matmul_64") && inner > 64 ? 64 : inner;
+  if (is("matmul_256") && used > 256) used = 256;
   const float *b = kernel->packed ? kernel->packed : in[1];
   if (is("matmul_input") && inner && rows) ((float *)in[0])[0] += 1;
   memset(out, 0, (size_t)(rows * columns) * sizeof *out);
@@ -137,13 +141,14 @@ static void softmax(const mine *kernel, const float *const *in, float *out, floa
   (void)workspace;
   const braid_desc *x = &kernel->node->inputs[0].desc;
   int64_t axis = is("softmax_axis") ? -1 : braid_attr_int(kernel->node->attrs, "axis", -1), stride = 1;
-  if (axis < 0) axis += x->rank;
+  if (axis < 0) axis += is("softmax_negative") ? -1 - axis + x->rank : x->rank;
   for (int i = x->rank - 1; i > axis; i--) stride *= x->dims[i];
   int64_t size = x->dims[axis], lines = size ? elements(kernel) / size : 0;
   for (int64_t line = 0; line < lines; line++) {
     int64_t base = line / stride * stride * size + line % stride;
     float most = -INFINITY, sum = 0;
     for (int64_t i = 0; i < size; i++) most = fmaxf(most, in[0][base + i * stride]);
+    if (is("softmax_shift")) most = 0;
     for (int64_t i = 0; i < size; i++) sum += out[base + i * stride] = expf(in[0][base + i * stride] - most);
     for (int64_t i = 0; i < size; i++) out[base + i * stride] /= sum;
   }
@@ -154,8 +159,10 @@ static void transpose(const mine *kernel, const float *const *in, float *out, fl
   const braid_desc *x = &kernel->node->inputs[0].desc, *y = &kernel->node->outputs[0].desc;
   size_t given;
   const int64_t *perm = braid_attr_ints(kernel->node->attrs, "perm", &given);
-  int64_t strides[BRAID_MAX_RANK], stride = 1;
+  int64_t strides[BRAID_MAX_RANK], inverse[BRAID_MAX_RANK], stride = 1;
   for (int i = x->rank; i-- > 0; stride *= x->dims[i]) strides[i] = stride;
+  for (int i = 0; perm && i < x->rank; i++) inverse[perm[i]] = i;
+  if (perm && x->rank == 3 && is("transpose_inverse")) perm = inverse;
   for (int64_t i = 0; i < elements(kernel); i++) {
     int64_t rest = i, from = 0;
     for (int d = y->rank; d-- > 0; rest /= y->dims[d])
@@ -433,6 +440,7 @@ static braid_status make_queue(void *device, void **queue) {
 static braid_status take(void *queue, braid_task *task) {
   static int taken;
   if (is("waits")) task->wait_count = 0;
+  if (is("waits_first") && task->wait_count > 1) task->wait_count = 1;
   if (is("cancel")) task->cancel = NULL;
   if (is("lost") && ++taken == 400) return BRAID_OK;
   if (is("order") && task->kind == BRAID_TASK_WRITE && !task->wait_count) {

@@ -12,8 +12,8 @@ enum { kLanes = 16, kLeastChannels = 16, kMostPlaces = 256 };
 
 /* ThreadSanitizer's runtime is not there yet when clones are resolved. */
 typedef struct pool {
-  braid_window w; /* dimensions 1 and 2 are height and width */
-  int64_t planes;
+  braid_window w;                   /* dimensions 1 and 2 are height and width */
+  int64_t planes, blocks, channels; /* of the batch; of a sample */
   bool include_pad;
 } pool;
 
@@ -44,7 +44,9 @@ static inline void take_larger(const float *x, float *y, int32_t *place, int32_t
   }
 }
 
-BRAID_VECTORIZED static void max_row(const pool *p, const float *x, int64_t oh, float *y, uint8_t *window) {
+/* The last block's padding, lanes from `used` on, stays zero. */
+BRAID_VECTORIZED static void max_row(const pool *p, const float *x, int64_t oh, int64_t used, float *y,
+                                     uint8_t *window) {
   const braid_window *w = &p->w;
   span rows = span_of(w, 1, oh);
   for (int64_t ow = 0; ow < w->output[2]; ow++) {
@@ -56,6 +58,7 @@ BRAID_VECTORIZED static void max_row(const pool *p, const float *x, int64_t oh, 
     for (int64_t kh = rows.first; kh < rows.last; kh++)
       for (int64_t kw = columns.first; kw < columns.last; kw++)
         take_larger(x + source_of(w, &rows, &columns, kh, kw) * kLanes, best, place, (int32_t)(kh * w->kernel[2] + kw));
+    for (int64_t i = used; i < kLanes; i++) best[i] = 0, place[i] = 0;
     int64_t at = (oh * w->output[2] + ow) * kLanes;
     memcpy(y + at, best, sizeof best);
     for (int i = 0; window && i < kLanes; i++) window[at + i] = (uint8_t)place[i];
@@ -68,9 +71,11 @@ static braid_status run_max(const braid_node_desc *node, void *state, const brai
   uint8_t *window = node->output_count > 2 ? args->outputs[2] : NULL;
 #pragma omp parallel for collapse(2)
   for (int64_t plane = 0; plane < p->planes; plane++)
-    for (int64_t oh = 0; oh < p->w.output[1]; oh++)
-      max_row(p, (const float *)args->inputs[0] + plane * in, oh, (float *)args->outputs[0] + plane * out,
+    for (int64_t oh = 0; oh < p->w.output[1]; oh++) {
+      int64_t used = p->channels - plane % p->blocks * kLanes;
+      max_row(p, (const float *)args->inputs[0] + plane * in, oh, used, (float *)args->outputs[0] + plane * out,
               window ? window + plane * out : NULL);
+    }
   return BRAID_OK;
 }
 
@@ -187,7 +192,10 @@ static bool is_gradient(const braid_node_desc *node) {
 static bool read_pool(const braid_node_desc *node, pool *p) {
   const braid_desc *given = &node->inputs[0].desc;
   const braid_desc *x = is_gradient(node) ? &node->outputs[0].desc : given;
-  *p = (pool){.planes = given->dims[0] * ((given->dims[1] + kLanes - 1) / kLanes),
+  int64_t blocks = (given->dims[1] + kLanes - 1) / kLanes;
+  *p = (pool){.planes = given->dims[0] * blocks,
+              .blocks = blocks,
+              .channels = given->dims[1],
               .include_pad = braid_attr_int(node->attrs, "count_include_pad", 0) != 0};
   if (strncmp(node->op, "Global", 6) == 0) return braid_geometry_global(x, &p->w) == BRAID_OK;
   if (is_gradient(node)) return braid_geometry_pool_grad(node->attrs, given, &p->w) == BRAID_OK;
