@@ -310,14 +310,19 @@ static void run_sum(const step *s, float *first) {
   }
 }
 
+/* No memory has no places in it. */
+static void *place_in(const void *base, size_t offset) {
+  return base ? (char *)base + offset : NULL;
+}
+
 static void *address_of(const memory *m, const braid_cpu_args *args) {
   switch (m->place) {
   case BRAID_DNNL_INPUT:
-    return (char *)args->inputs[m->index] + m->offset;
+    return place_in(args->inputs[m->index], m->offset);
   case BRAID_DNNL_OUTPUT:
-    return (char *)args->outputs[m->index] + m->offset;
+    return place_in(args->outputs[m->index], m->offset);
   case BRAID_DNNL_WORKSPACE:
-    return (char *)args->workspace + m->index + m->offset;
+    return place_in(args->workspace, m->index + m->offset);
   case BRAID_DNNL_OWN:
     break;
   }
@@ -360,7 +365,7 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
       run_sum(s, address_of(&program->memories[s->from], args));
     } else if (s->group) {
       while (end < program->step_count && program->steps[end].group == s->group) end++;
-      status = run_group(program, i, end, (char *)args->workspace + program->workspace);
+      status = run_group(program, i, end, place_in(args->workspace, program->workspace));
     } else {
       status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
     }

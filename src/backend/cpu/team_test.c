@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/team.h"
+#include "skip.h"
 
 /* --- the machine ---------------------------------------------------------------------------------------------------
  */
@@ -176,6 +177,9 @@ static void test_leader_returns(void **state) {
 /* Fewer threads than CPUs, or more: the system knows better where they go. */
 static void test_left_alone(void **state) {
   (void)state;
+#ifdef __clang__
+  skip_test("libgomp", "clang's OpenMP keeps other teams");
+#endif
   for (int threads = 1; threads <= 6; threads++) {
     trial t = {.machine = cpus("1357"), .threads = threads, .moved_to = -1};
     if (threads == 4) continue;
@@ -193,5 +197,5 @@ int main(void) {
       cmocka_unit_test(test_leader_returns),
       cmocka_unit_test(test_left_alone),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }
