@@ -75,6 +75,14 @@ static void describe_text(braid_trial *trial, const braid_sample_graph *sample) 
              (unsigned)sample->draw.sample, kSizes[sample->draw.size], (unsigned long long)sample->draw.seed);
 }
 
+/* Into the part of a small device's memory that the suite allows itself: what does not is no fault of its kernels. */
+static bool fits(const braid_suite *suite, const braid_trial *trial) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < trial->node.input_count + trial->node.output_count; i++)
+    if (trial->operands[i].present) bytes += braid_desc_bytes(&trial->operands[i].desc);
+  return braid_suite_at_most(suite, bytes) == bytes;
+}
+
 /* NULL: no memory, or the node has too many operands. */
 static braid_trial *describe(const braid_sample_graph *sample, const braid_node *node) {
   size_t inputs = node->input_count, count = inputs + node->output_count;
@@ -223,7 +231,7 @@ static void judge_kernel(judge *j, const braid_trial *trial, size_t index) {
 }
 
 static void judge_trial(judge *j, braid_trial *trial) {
-  if (!trial || j->now->trial_count == kHeld) {
+  if (!trial || j->now->trial_count == kHeld || !fits(j->suite, trial)) {
     braid_free(NULL, trial);
     return;
   }
