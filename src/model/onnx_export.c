@@ -323,7 +323,7 @@ static braid_status use_domain(onnx_exporter *exporter, char *domain) {
  * named. */
 static braid_status name_op(onnx_exporter *exporter, const braid_node *node, Onnx__NodeProto *proto) {
   const char *op = node->op->name, *dot = strrchr(op, '.');
-  int opset = braid_onnx_opset_of(node);
+  int opset = braid_onnx_opset_of(exporter->graph, node);
   proto->op_type = (char *)op;
   if (opset > exporter->opset) exporter->opset = opset;
   if (opset || (!dot && braid_custom_op_find(op))) return BRAID_OK;

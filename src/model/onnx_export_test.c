@@ -145,6 +145,10 @@ static void add_int64s(onnx_build *build, const char *name, const int64_t *value
       build_tensor(build, name, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, count, values, (size_t)count * sizeof *values);
 }
 
+static void add_tensor(onnx_build *build, const char *name, int type, int64_t count, const void *data, size_t bytes) {
+  build->graph.initializer[build->graph.n_initializer++] = build_tensor(build, name, type, count, data, bytes);
+}
+
 static Onnx__GraphProto *add_branch(onnx_build *build, Onnx__NodeProto *node, const char *name) {
   Onnx__AttributeProto *attr = build_attr(build, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH);
   attr->g = build_new(build, sizeof *attr->g);
@@ -228,6 +232,40 @@ static void test_branches(void **state) {
   build_node(&build, &build.graph, "Add", "difference v", "sum");
   end_open(&build, "sum");
   expect_any_batch(&build);
+}
+
+/* --- types ---------------------------------------------------------------------------------------------------------
+ */
+/* int16 out of QuantizeLinear (opset 21) and IsInf of float16 (20): the file says an opset that has them. */
+static void test_types_of_later_opsets(void **state) {
+  (void)state;
+  onnx_build build;
+  build_begin(&build, 21);
+  build_input(&build, "x", 2, (int64_t[]){3, 4});
+  add_tensor(&build, "scale", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 1, (float[]){0.001f}, sizeof(float));
+  add_tensor(&build, "zero", ONNX__TENSOR_PROTO__DATA_TYPE__INT16, 1, (int16_t[]){5}, sizeof(int16_t));
+  build_node(&build, &build.graph, "QuantizeLinear", "x scale zero", "q");
+  build_node(&build, &build.graph, "DequantizeLinear", "q scale zero", "d");
+  build_int(&build, build_node(&build, &build.graph, "Cast", "d", "half"), "to", 10);
+  build_node(&build, &build.graph, "IsInf", "half", "infinite");
+  build_int(&build, build_node(&build, &build.graph, "Cast", "infinite", "number"), "to", 1);
+  build_node(&build, &build.graph, "Add", "number d", "y");
+  build_output(&build, &build.graph, "y");
+  braid_graph *graph, *again;
+  check(build_import(&build, &graph));
+  check(braid_model_save_onnx(graph, in_folder("model.onnx")));
+  check(braid_model_load(NULL, in_folder("model.onnx"), NULL, &again));
+  expect_same(graph, again, 0);
+  if (python_with_runtime()) expect_runtime_agrees();
+  braid_graph_destroy(graph);
+  braid_graph_destroy(again);
+  braid_file_view file;
+  check(braid_file_open(NULL, in_folder("model.onnx"), 0, &file));
+  Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, file.bytes, file.data);
+  assert_non_null(model);
+  assert_int_equal(model->opset_import[0]->version, 21);
+  onnx__model_proto__free_unpacked(model, NULL);
+  braid_file_close(&file);
 }
 
 /* --- ops of other domains ------------------------------------------------------------------------------------------
@@ -327,6 +365,7 @@ int main(void) {
       cmocka_unit_test(test_onnx_runtime_agrees),
       cmocka_unit_test(test_open_batch),
       cmocka_unit_test(test_branches),
+      cmocka_unit_test(test_types_of_later_opsets),
       cmocka_unit_test(test_foreign_op),
       cmocka_unit_test(test_training_form_is_left_out),
       cmocka_unit_test(test_nothing_half_written),

@@ -190,55 +190,176 @@ static const struct op_version {
     {"Xor", 17},
 };
 
-/* Forms of an op that came later: an attribute, or more inputs than `inputs`. */
+/* Forms of an op that came later: an attribute, a value of it, or more inputs than `inputs`. */
 static const struct form_version {
-  const char *op, *attr;
+  const char *op, *attr, *value;
   size_t inputs;
   int opset;
 } kForms[] = {
-    {"ReduceL1", NULL, 1, 18},
-    {"ReduceL2", NULL, 1, 18},
-    {"ReduceLogSum", NULL, 1, 18},
-    {"ReduceLogSumExp", NULL, 1, 18},
-    {"ReduceMax", NULL, 1, 18},
-    {"ReduceMean", NULL, 1, 18},
-    {"ReduceMin", NULL, 1, 18},
-    {"ReduceProd", NULL, 1, 18},
-    {"ReduceSumSquare", NULL, 1, 18},
-    {"Split", "num_outputs", 0, 18},
-    {"Resize", "axes", 0, 18},
-    {"Resize", "antialias", 0, 18},
-    {"Resize", "keep_aspect_ratio_policy", 0, 18},
-    {"Pad", NULL, 3, 18},
-    {"LpPool", "ceil_mode", 0, 18},
-    {"LpPool", "dilations", 0, 18},
-    {"AveragePool", "dilations", 0, 19},
-    {"Cast", "saturate", 0, 19},
-    {"CastLike", "saturate", 0, 19},
-    {"QuantizeLinear", "saturate", 0, 19},
-    {"QuantizeLinear", "block_size", 0, 21},
-    {"QuantizeLinear", "output_dtype", 0, 21},
-    {"DequantizeLinear", "block_size", 0, 21},
-    {"QuantizeLinear", "precision", 0, 23},
-    {"DequantizeLinear", "output_dtype", 0, 23},
-    {"Cast", "round_mode", 0, 24},
+    {"Attention", "left_window_size", NULL, 0, 25},
+    {"Attention", "right_window_size", NULL, 0, 25},
+    {"Attention", NULL, NULL, 6, 24},
+    {"AveragePool", "dilations", NULL, 0, 19},
+    {"Cast", "round_mode", NULL, 0, 24},
+    {"Cast", "saturate", NULL, 0, 19},
+    {"CastLike", "round_mode", NULL, 0, 24},
+    {"CastLike", "saturate", NULL, 0, 19},
+    {"DequantizeLinear", "block_size", NULL, 0, 21},
+    {"DequantizeLinear", "output_dtype", NULL, 0, 23},
+    {"LpPool", "ceil_mode", NULL, 0, 18},
+    {"LpPool", "dilations", NULL, 0, 18},
+    {"Pad", "mode", "wrap", 0, 19},
+    {"Pad", NULL, NULL, 3, 18},
+    {"QuantizeLinear", "block_size", NULL, 0, 21},
+    {"QuantizeLinear", "output_dtype", NULL, 0, 21},
+    {"QuantizeLinear", "precision", NULL, 0, 23},
+    {"QuantizeLinear", "saturate", NULL, 0, 19},
+    {"Range", "stash_type", NULL, 0, 27},
+    {"ReduceL1", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceL1", NULL, NULL, 1, 18},
+    {"ReduceL2", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceL2", NULL, NULL, 1, 18},
+    {"ReduceLogSum", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceLogSum", NULL, NULL, 1, 18},
+    {"ReduceLogSumExp", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceLogSumExp", NULL, NULL, 1, 18},
+    {"ReduceMax", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceMax", NULL, NULL, 1, 18},
+    {"ReduceMean", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceMean", NULL, NULL, 1, 18},
+    {"ReduceMin", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceMin", NULL, NULL, 1, 18},
+    {"ReduceProd", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceProd", NULL, NULL, 1, 18},
+    {"ReduceSumSquare", "noop_with_empty_axes", NULL, 0, 18},
+    {"ReduceSumSquare", NULL, NULL, 1, 18},
+    {"Resize", "antialias", NULL, 0, 18},
+    {"Resize", "axes", NULL, 0, 18},
+    {"Resize", "coordinate_transformation_mode", "half_pixel_symmetric", 0, 19},
+    {"Resize", "keep_aspect_ratio_policy", NULL, 0, 18},
+    {"ScatterElements", "reduction", "max", 0, 18},
+    {"ScatterElements", "reduction", "min", 0, 18},
+    {"ScatterND", "reduction", "max", 0, 18},
+    {"ScatterND", "reduction", "min", 0, 18},
+    {"SpaceToDepth", "mode", NULL, 0, 28},
+    {"Split", "num_outputs", NULL, 0, 18},
 };
+
+#define T(dtype) (UINT32_C(1) << BRAID_##dtype)
+enum { kAnywhere = -1 };
+
+/* Types that an op takes or gives only since a later opset; `input` kAnywhere: as any of its operands, of which none
+ * was of that type before. */
+static const struct type_version {
+  const char *op;
+  int input;
+  uint32_t types;
+  int opset;
+} kTypes[] = {
+    {"Acos", kAnywhere, T(BF16), 22},
+    {"Acosh", kAnywhere, T(BF16), 22},
+    {"Asin", kAnywhere, T(BF16), 22},
+    {"Asinh", kAnywhere, T(BF16), 22},
+    {"Atan", kAnywhere, T(BF16), 22},
+    {"Atanh", kAnywhere, T(BF16), 22},
+    {"AveragePool", kAnywhere, T(BF16), 22},
+    {"Bernoulli", 0, T(BF16), 22},
+    {"BitShift", kAnywhere, T(I8) | T(I16) | T(I32) | T(I64), 28},
+    {"Celu", kAnywhere, T(F16) | T(BF16) | T(F64), 28},
+    {"Compress", kAnywhere, T(BF16), 28},
+    {"ConstantOfShape", kAnywhere, T(BF16), 20},
+    {"Conv", kAnywhere, T(BF16), 22},
+    {"ConvTranspose", kAnywhere, T(BF16), 22},
+    {"Cos", kAnywhere, T(BF16), 22},
+    {"Cosh", kAnywhere, T(BF16), 22},
+    {"DeformConv", kAnywhere, T(BF16), 22},
+    {"DequantizeLinear", kAnywhere, T(F16) | T(BF16), 19},
+    {"DequantizeLinear", kAnywhere, T(I16) | T(U16), 21},
+    {"Det", kAnywhere, T(BF16), 22},
+    {"Dropout", 1, T(BF16), 22},
+    {"Einsum", kAnywhere, T(BF16), 28},
+    {"Elu", kAnywhere, T(BF16), 22},
+    {"EyeLike", kAnywhere, T(BF16), 22},
+    {"GRU", kAnywhere, T(BF16), 22},
+    {"GlobalAveragePool", kAnywhere, T(BF16), 22},
+    {"GlobalLpPool", kAnywhere, T(BF16), 22},
+    {"GlobalMaxPool", kAnywhere, T(BF16), 22},
+    {"GridSample", kAnywhere, T(BF16), 22},
+    {"HardSigmoid", kAnywhere, T(BF16), 22},
+    {"HardSwish", kAnywhere, T(BF16), 22},
+    {"InstanceNormalization", kAnywhere, T(BF16), 22},
+    {"IsInf", kAnywhere, T(F16) | T(BF16), 20},
+    {"LSTM", kAnywhere, T(BF16), 22},
+    {"LpNormalization", kAnywhere, T(BF16), 22},
+    {"LpPool", kAnywhere, T(BF16), 22},
+    {"MaxPool", kAnywhere, T(BF16), 22},
+    {"MaxRoiPool", kAnywhere, T(BF16), 22},
+    {"MaxUnpool", kAnywhere, T(BF16), 22},
+    {"Mish", kAnywhere, T(BF16), 22},
+    {"Multinomial", kAnywhere, T(BF16), 22},
+    {"NegativeLogLikelihoodLoss", kAnywhere, T(BF16), 22},
+    {"OneHot", kAnywhere, T(BF16), 28},
+    {"QLinearMatMul", kAnywhere, T(F16) | T(BF16), 21},
+    {"QuantizeLinear", kAnywhere, T(F16) | T(BF16), 19},
+    {"QuantizeLinear", kAnywhere, T(I16) | T(U16), 21},
+    {"QuantizeLinear", 1, T(I32), 19},
+    {"RNN", kAnywhere, T(BF16), 22},
+    {"RandomNormal", kAnywhere, T(BF16), 22},
+    {"RandomNormalLike", kAnywhere, T(BF16), 22},
+    {"RandomUniform", kAnywhere, T(BF16), 22},
+    {"RandomUniformLike", kAnywhere, T(BF16), 22},
+    {"Range", kAnywhere, T(F16) | T(BF16), 27},
+    {"ReduceMax", kAnywhere, T(BOOL), 20},
+    {"ReduceMin", kAnywhere, T(BOOL), 20},
+    {"ReverseSequence", kAnywhere, T(BF16), 28},
+    {"RoiAlign", kAnywhere, T(BF16), 22},
+    {"Round", kAnywhere, T(BF16), 22},
+    {"Selu", kAnywhere, T(BF16), 22},
+    {"Sin", kAnywhere, T(BF16), 22},
+    {"Sinh", kAnywhere, T(BF16), 22},
+    {"Softplus", kAnywhere, T(BF16), 22},
+    {"Softsign", kAnywhere, T(BF16), 22},
+    {"Tan", kAnywhere, T(BF16), 22},
+    {"ThresholdedRelu", kAnywhere, T(BF16), 22},
+    {"TopK", kAnywhere, T(BF16), 24},
+    {"Unique", kAnywhere, T(BF16), 28},
+};
+#undef T
 
 static int compare_version(const void *key, const void *row) {
   return strcmp(key, ((const struct op_version *)row)->op);
 }
 
-int braid_onnx_opset_of(const braid_node *node) {
+static bool has_form(const braid_node *node, const struct form_version *form) {
+  if (!form->attr) return node->input_count > form->inputs;
+  if (!form->value) return braid_attr_has(&node->attrs, form->attr);
+  return strcmp(braid_attr_string(&node->attrs, form->attr, ""), form->value) == 0;
+}
+
+static bool is_of(const braid_graph *graph, braid_value_id id, uint32_t types) {
+  return id >= 0 && (types >> graph->values[id].desc.dtype & 1);
+}
+
+static bool has_type(const braid_graph *graph, const braid_node *node, const struct type_version *type) {
+  for (size_t i = 0; i < node->input_count; i++)
+    if ((type->input == kAnywhere || (size_t)type->input == i) && is_of(graph, node->inputs[i], type->types))
+      return true;
+  for (size_t i = 0; i < node->output_count && type->input == kAnywhere; i++)
+    if (is_of(graph, node->outputs[i], type->types)) return true;
+  return false;
+}
+
+int braid_onnx_opset_of(const braid_graph *graph, const braid_node *node) {
   const char *op = node->op->name;
   const struct op_version *version =
       bsearch(op, kVersions, sizeof kVersions / sizeof *kVersions, sizeof *kVersions, compare_version);
   if (!version) return 0;
   int opset = version->opset;
-  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++) {
-    const struct form_version *form = &kForms[i];
-    if (strcmp(form->op, op) != 0 || form->opset <= opset) continue;
-    if (form->attr ? braid_attr_has(&node->attrs, form->attr) : node->input_count > form->inputs) opset = form->opset;
-  }
+  for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++)
+    if (kForms[i].opset > opset && strcmp(kForms[i].op, op) == 0 && has_form(node, &kForms[i])) opset = kForms[i].opset;
+  for (size_t i = 0; i < sizeof kTypes / sizeof *kTypes; i++)
+    if (kTypes[i].opset > opset && strcmp(kTypes[i].op, op) == 0 && has_type(graph, node, &kTypes[i]))
+      opset = kTypes[i].opset;
   return opset;
 }
 
