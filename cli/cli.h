@@ -68,6 +68,7 @@ void cli_assign(struct argp_state *state, cli_assignments *list, char *text);
 typedef struct cli_source {
   const char *path;
   braid_model_options options;
+  bool seed_given;
   cli_assignments shapes;
 } cli_source;
 extern const struct argp cli_source_argp; /* MODEL --weights --model-seed --shape; input: cli_source */

@@ -192,12 +192,14 @@ void cli_assign(struct argp_state *state, cli_assignments *list, char *text) {
 
 static error_t parse_source(int key, char *argument, struct argp_state *state) {
   cli_source *source = state->input;
+  const char *dot;
   switch (key) {
   case KEY_WEIGHTS:
     source->options.weights = argument;
     return 0;
   case KEY_MODEL_SEED:
     source->options.seed = (uint64_t)cli_integer(state, "--model-seed", argument, 0, INT64_MAX);
+    source->seed_given = true;
     return 0;
   case KEY_SHAPE:
     cli_assign(state, &source->shapes, argument);
@@ -208,6 +210,9 @@ static error_t parse_source(int key, char *argument, struct argp_state *state) {
     return 0;
   case ARGP_KEY_END:
     if (!source->path) argp_error(state, "a model is expected: a .onnx or .cfg file");
+    dot = source->path ? strrchr(source->path, '.') : NULL;
+    if (source->seed_given && (source->options.weights || !dot || strcmp(dot, ".cfg") != 0))
+      argp_error(state, "--model-seed has no effect on a model that has its weights");
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;

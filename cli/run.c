@@ -100,9 +100,11 @@ static const char *path_of(const options *o, const char *input) {
 
 /* Reads every input, and gives the graph the shapes that the arrays have where the model leaves them open. */
 static braid_status read_inputs(const options *o, braid_graph *graph, braid_tensor **tensors, size_t count) {
+  bool pictures = false;
   for (size_t k = 0; k < o->inputs.count; k++) {
     const char *name = o->inputs.names[k], *path = o->inputs.values[k];
     size_t at = 0;
+    bool picture;
     if (!name && count != 1) {
       return braid_fail(BRAID_INVALID_ARGUMENT, "--input %s: the model has %zu inputs, say which: NAME=%s", path, count,
                         path);
@@ -114,14 +116,18 @@ static braid_status read_inputs(const options *o, braid_graph *graph, braid_tens
     braid_value_id id = braid_graph_input(graph, at);
     braid_value_info input = braid_graph_value(graph, id);
     if (tensors[at]) return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" is given twice", input.name);
-    braid_status status = cli_read_value(path, input.name, &input.desc, o->preprocess, &tensors[at]);
+    braid_status status = cli_read_value(path, input.name, &input.desc, o->preprocess, &picture, &tensors[at]);
     if (status != BRAID_OK) return status;
+    pictures = pictures || picture;
     if (leaves_open(&input.desc, braid_tensor_desc(tensors[at]))) {
       const braid_desc *given = braid_tensor_desc(tensors[at]);
       status = braid_graph_set_input_shape(graph, id, given->rank, given->dims);
       if (status != BRAID_OK) return braid_fail_prefix(status, "%s", path);
     }
   }
+  if (o->preprocess && !pictures)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--preprocess %s has no effect on arrays: it is how a picture is read",
+                      o->preprocess);
   for (size_t i = 0; i < count; i++) {
     if (tensors[i]) continue;
     return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" is missing: --input %s=FILE",

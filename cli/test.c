@@ -179,6 +179,8 @@ int cli_test(int argc, char **argv) {
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = cli_load_to_run(&o.source, &o.place, &graph);
   if (status == BRAID_OK) status = braid_dataset_open(NULL, o.data, "test", &dataset);
+  if (status == BRAID_OK && braid_dataset_get_info(dataset).augments)
+    status = braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: augment has no effect on a test", o.data);
   if (status == BRAID_OK) status = test_model(&o, graph, dataset, &accuracy);
   if (dataset) braid_dataset_close(dataset);
   braid_graph_destroy(graph);

@@ -31,6 +31,7 @@ typedef struct options {
   const char *data, *test;
   braid_train_options train;
   bool no_test;
+  uint32_t given; /* a bit for each of the keys below */
   char *made_out; /* the folder we chose, which is removed if training does not begin */
 } options;
 
@@ -150,12 +151,39 @@ static error_t parse_numbers(int key, const char *a, struct argp_state *state, b
   }
 }
 
+/* An option that changes nothing in this run is a mistake of whoever gave it. */
+static void check_effects(struct argp_state *state, const options *o) {
+  const braid_train_options *t = &o->train;
+  bool sgd = t->optimizer == BRAID_SGD, step = t->schedule == BRAID_STEP;
+  const struct {
+    int key;
+    bool without;
+    const char *option, *why;
+  } rules[] = {
+      {KEY_TEST, o->no_test, "--test", "with --no-test"},
+      {KEY_SMOOTHING, t->loss != BRAID_CROSS_ENTROPY, "--label-smoothing", "on the loss squared-error"},
+      {KEY_MOMENTUM, !sgd, "--momentum", "on adam and adamw, which have --beta1"},
+      {KEY_NESTEROV, !sgd, "--nesterov", "on adam and adamw"},
+      {KEY_NESTEROV, t->momentum <= 0, "--nesterov", "with --momentum 0"},
+      {KEY_BETA1, sgd, "--beta1", "on sgd: it is of --optimizer adam and adamw"},
+      {KEY_BETA2, sgd, "--beta2", "on sgd: it is of --optimizer adam and adamw"},
+      {KEY_EPSILON, sgd, "--epsilon", "on sgd: it is of --optimizer adam and adamw"},
+      {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
+      {KEY_STEP_GAMMA, !step, "--step-gamma", "without --schedule step"},
+  };
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (rules[i].without && o->given >> rules[i].key & 1)
+      argp_error(state, "%s has no effect %s", rules[i].option, rules[i].why);
+  if (o->place.no_fusion) argp_error(state, "--no-fusion has no effect on training, which fuses nothing");
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
   static const char *const losses[] = {"cross-entropy", "squared-error", NULL};
   static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
   static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", NULL};
   options *o = state->input;
   braid_train_options *t = &o->train;
+  if (key > 0 && key <= KEY_CHECKPOINT) o->given |= UINT32_C(1) << key;
   switch (key) {
   case ARGP_KEY_INIT:
     state->child_inputs[0] = &o->source;
@@ -192,6 +220,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case ARGP_KEY_END:
     if (!o->data) argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs");
     if (t->resume && !t->out_directory) argp_error(state, "--resume needs --out DIR, where the checkpoints are");
+    check_effects(state, o);
     return 0;
   default:
     return parse_numbers(key, argument, state, t);
@@ -330,14 +359,23 @@ static braid_status run_trainer(const options *o, braid_trainer *trainer) {
   return status;
 }
 
+/* By default the test part of the training data; npy has none. */
+static braid_status open_test(const options *o, const braid_dataset *data, braid_dataset **test) {
+  if (!o->test && braid_dataset_get_info(data).one_part)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "--data %s has no part for testing: give one with --test, or train with --no-test", o->data);
+  braid_status status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", test);
+  if (status == BRAID_OK && o->test && braid_dataset_get_info(*test).augments)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--test %s: augment has no effect on a test", o->test);
+  return status;
+}
+
 /* *began: training itself did; what fails from then on is no fault of what was given. */
 static braid_status train(options *o, const braid_graph *model, bool *began) {
   braid_dataset *data = NULL, *test = NULL;
   braid_trainer *trainer = NULL;
   braid_status status = braid_dataset_open(NULL, o->data, "train", &data);
-  if (status == BRAID_OK && !o->no_test) {
-    status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", &test);
-  }
+  if (status == BRAID_OK && !o->no_test) status = open_test(o, data, &test);
   if (status == BRAID_OK && !o->train.out_directory) status = choose_out(o);
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
   if (status == BRAID_OK) status = training_summarize(model);

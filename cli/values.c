@@ -79,11 +79,12 @@ static braid_status is_array(const char *path, bool *array) {
 }
 
 braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
-                            braid_tensor **out) {
+                            bool *picture, braid_tensor **out) {
   *out = NULL;
   bool array = false;
   braid_status status = is_array(path, &array);
   if (status != BRAID_OK) return status;
+  *picture = !array;
   if (array) return braid_npy_load(NULL, path, out);
   bool fits = wanted->rank == 4 && wanted->dtype == BRAID_F32;
   for (int i = 1; fits && i < 4; i++) fits = wanted->dims[i] > 0 && wanted->dims[i] <= 1 << 15;

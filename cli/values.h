@@ -6,8 +6,9 @@
 
 /* Reads a .npy array or a JPEG or PNG picture, told apart by their first bytes; "-" is standard input. A picture takes
  * channels, height and width from `wanted`, an array its own shape. */
+/* *picture: it was no array, so that `preprocess` had its effect. */
 braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
-                            braid_tensor **out);
+                            bool *picture, braid_tensor **out);
 /* Does the tensor serve for the description: same type, and same shape when leading ones are left out? */
 braid_status cli_check_value(const char *path, const char *input, const braid_desc *wanted, const braid_tensor *tensor);
 /* A tensor of arbitrary but always the same contents: floats in [-1, 1), integers in 0..3, booleans. */

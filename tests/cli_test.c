@@ -2,6 +2,7 @@
  * input, progress on terminals alone, interruption. */
 #include <pty.h>
 
+#include "braid/tensor.h"
 #include "clicheck.h"
 #include "skip.h"
 
@@ -192,12 +193,58 @@ static void test_terminal(void **state) {
 
 /* --- the program ---------------------------------------------------------------------------------------------------
  */
+/* What would change nothing is refused, with the reason. */
+static void test_options_without_effect(void **state) {
+  (void)state;
+  static const char *const train[][2] = {
+      {"--data builtin:glyphs,pad=2", "pad=2 is of augment=crop"},
+      {"--data builtin:glyphs,augment=flip,pad=2", "pad=2 is of augment=crop"},
+      {"--data builtin:glyphs,limit=9,limit=8", "limit is given twice"},
+      {"--data npy:$/x.npy+$/y.npy,split=train", "split=train has no effect on npy"},
+      {"--data idx:$/nothing,seed=0", "seed=0 is of builtin:glyphs"},
+      {"--data npy:$/x.npy+$/y.npy,order=bgr", "order=bgr has no effect on 1 channel"},
+      {"--data npy:$/x.npy+$/y.npy", "has no part for testing"},
+      {"--data builtin:glyphs --test builtin:glyphs,augment=flip", "augment has no effect on a test"},
+      {"--data builtin:glyphs --test builtin:glyphs --no-test", "--test has no effect with --no-test"},
+      {"--data builtin:glyphs --optimizer adam --momentum 0.5", "--momentum has no effect on adam"},
+      {"--data builtin:glyphs --nesterov --optimizer adamw", "--nesterov has no effect on adam"},
+      {"--data builtin:glyphs --nesterov --momentum 0", "--nesterov has no effect with --momentum 0"},
+      {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect on sgd"},
+      {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect on sgd"},
+      {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect on sgd"},
+      {"--data builtin:glyphs --step-epochs 3", "--step-epochs has no effect without --schedule step"},
+      {"--data builtin:glyphs --step-gamma 0.3 --schedule cosine", "--step-gamma has no effect without"},
+      {"--data builtin:glyphs --loss squared-error --label-smoothing 0.1", "--label-smoothing has no effect"},
+      {"--data builtin:glyphs --no-fusion", "--no-fusion has no effect on training"},
+      {"--data builtin:glyphs --weights $/w --model-seed 3", "--model-seed has no effect"},
+  };
+  static const int64_t dims[] = {2, 4, 4};
+  for (int i = 0; i < 2; i++) {
+    braid_desc desc;
+    braid_tensor *tensor;
+    assert_int_equal(braid_desc_init(&desc, BRAID_U8, i ? 1 : 3, dims), BRAID_OK);
+    assert_int_equal(braid_tensor_create(NULL, &desc, &tensor), BRAID_OK);
+    memset(braid_tensor_data(tensor), 1, braid_desc_bytes(&desc));
+    assert_int_equal(braid_npy_save(in_folder(i ? "y.npy" : "x.npy"), tensor), BRAID_OK);
+    braid_tensor_release(tensor);
+  }
+  for (size_t i = 0; i < sizeof train / sizeof *train; i++) {
+    char line[400];
+    snprintf(line, sizeof line, "train " GLYPHS " --out $/none %s", train[i][0]);
+    expect_failure(line, 2, train[i][1]);
+  }
+  expect_failure("test " GLYPHS " --data builtin:glyphs,augment=crop", 2, "augment has no effect on a test");
+  expect_failure("run " GLYPHS " --input $/x.npy --preprocess scale=1", 2, "--preprocess scale=1 has no effect on");
+  expect_failure("inspect $/x.onnx --model-seed 3", 2, "--model-seed has no effect");
+}
+
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_usage),    cmocka_unit_test(test_bad_input), cmocka_unit_test(test_fifos),
-      cmocka_unit_test(test_pipes),    cmocka_unit_test(test_json),      cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_terminal),
+      cmocka_unit_test(test_usage),    cmocka_unit_test(test_bad_input),
+      cmocka_unit_test(test_fifos),    cmocka_unit_test(test_pipes),
+      cmocka_unit_test(test_json),     cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_terminal), cmocka_unit_test(test_options_without_effect),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

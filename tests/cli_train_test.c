@@ -122,7 +122,7 @@ static void test_other_settings(void **state) {
       {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},
       {DATA "--schedule step", DATA "--schedule step --step-epochs 3", "epochs between drops was 30, is 3"},
       {DATA, "--data builtin:glyphs,limit=96", "number of samples was 64, is 96"},
-      {DATA, "--data builtin:glyphs,limit=64,seed=5", "contents of the data set was"},
+      {DATA, "--data builtin:glyphs,limit=64,seed=5", "checksum of the data set was"},
       {DATA, "--data builtin:glyphs,limit=64,mean=0.5", "mean was none, is 0.5"},
       {DATA, "--data builtin:glyphs,limit=64,order=bgr", "order of channels was rgb, is bgr"},
       {DATA, "--data builtin:glyphs,limit=64,augment=flip", "augmentation was none, is flip"},
@@ -156,6 +156,54 @@ static void test_other_model_and_place(void **state) {
                  "structure of the model was");
   expect(SHORT "--data builtin:glyphs,limit=64,augment=none --epochs 2 --out $/place --resume", 0,
          "another data set: builtin:glyphs,limit=64,augment=none, it was builtin:glyphs,limit=64");
+}
+
+/* --- the same data? ------------------------------------------------------------------------------------------------
+ */
+/* The byte of `path` at `offset` with `bits` changed. */
+static void change_byte(const char *path, long offset, int bits) {
+  FILE *file = fopen(in_folder(path), "r+b");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+  int byte = fgetc(file);
+  assert_int_equal(fseek(file, offset, SEEK_SET), 0);
+  assert_int_equal(fputc(byte ^ bits, file), byte ^ bits);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* Arrays of zeros, as numpy writes them. */
+static void put_array(const char *path, const char *shape, size_t bytes) {
+  char head[129];
+  memcpy(head, "\x93NUMPY\1\0\x76\0", 10);
+  snprintf(head + 10, sizeof head - 10, "{'descr': '|u1', 'fortran_order': False, 'shape': %s, }%*s", shape,
+           (int)(66 - strlen(shape)), "");
+  head[127] = '\n';
+  char *all = calloc(1, 128 + bytes);
+  assert_non_null(all);
+  memcpy(all, head, 128);
+  put_file(in_folder(path), all, 128 + bytes);
+  free(all);
+}
+
+/* One label or one number of a thousand samples; it need not be among any that are tried. */
+static void test_changed_data(void **state) {
+  (void)state;
+#define ARRAYS "train " GLYPHS " --no-test --batch 500 --data npy:$/images.npy+$/labels.npy,size=32x32 --out $/arrays "
+  enum { SAMPLES = 1000, PIXELS = 3 * 2 * 2 };
+  put_array("images.npy", "(1000, 3, 2, 2)", SAMPLES * PIXELS);
+  put_array("labels.npy", "(1000,)", SAMPLES);
+  change_byte("labels.npy", 128, 9); /* ten classes */
+  expect(ARRAYS "--epochs 1", 0, "");
+  static const int samples[] = {1, 4, 501, 998, 999};
+  for (size_t i = 0; i < sizeof samples / sizeof *samples; i++)
+    for (int k = 0; k < 2; k++) {
+      const char *path = k ? "images.npy" : "labels.npy";
+      long offset = 128 + samples[i] * (k ? PIXELS : 1);
+      change_byte(path, offset, 1);
+      expect_failure(ARRAYS "--epochs 2 --resume", 2, "checksum of the data set was");
+      change_byte(path, offset, 1);
+    }
+  expect(ARRAYS "--epochs 2 --resume", 0, "");
 }
 
 /* --- one folder ----------------------------------------------------------------------------------------------------
@@ -396,6 +444,7 @@ int main(void) {
       cmocka_unit_test(test_resume),
       cmocka_unit_test(test_other_settings),
       cmocka_unit_test(test_other_model_and_place),
+      cmocka_unit_test(test_changed_data),
       cmocka_unit_test(test_earlier),
       cmocka_unit_test(test_kept_without_out),
       cmocka_unit_test(test_lock),

@@ -63,20 +63,29 @@ static inline char *get_file(const char *path, size_t *count) {
   return text;
 }
 
-/* Splits at blanks; "$" at a word's beginning stands for the test's folder. */
+/* `word` with the test's folder for each "$"; freed by the caller. */
+static inline char *expand(const char *word) {
+  char *whole = NULL;
+  size_t bytes;
+  FILE *text = open_memstream(&whole, &bytes);
+  assert_non_null(text);
+  for (; *word; word++) {
+    if (*word == '$')
+      fputs(folder, text);
+    else
+      fputc(*word, text);
+  }
+  assert_int_equal(fclose(text), 0);
+  return whole;
+}
+
+/* Splits at blanks; "$" stands for the test's folder. */
 static inline int split(char *line, char **arguments) {
   int count = 0;
   arguments[count++] = (char *)"braid";
   for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) {
     assert_true(count < MOST_ARGUMENTS - 1);
-    char *dollar = strchr(word, '$');
-    if (dollar) {
-      char *whole;
-      assert_true(asprintf(&whole, "%.*s%s%s", (int)(dollar - word), word, folder, dollar + 1) > 0);
-      arguments[count++] = whole;
-    } else {
-      arguments[count++] = strdup(word);
-    }
+    arguments[count++] = expand(word);
   }
   arguments[count] = NULL;
   return count;

@@ -34,6 +34,8 @@ typedef struct braid_dataset_info {
   int channels, height, width;
   int classes;
   const char *const *class_names; /* `classes` of them */
+  bool augments;                  /* SPEC asks for augmentation, which training alone does */
+  bool one_part;                  /* npy: its train part and its test part are the same samples */
 } braid_dataset_info;
 
 /* default_split: "train" or "test", used where SPEC names none. */

@@ -97,6 +97,7 @@ braid_status braid_source_npy(const braid_allocator *allocator, const braid_spec
                         .height = (int)sides[0],
                         .width = (int)sides[1],
                         .classes = classes,
+                        .one_part = true,
                         .is_float = images->dtype == BRAID_F32,
                         .find = images->dtype == BRAID_U8 ? find_sample : NULL,
                         .read = read_sample,

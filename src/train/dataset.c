@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <zlib.h>
+
 #include "base/philox.h"
 #include "base/text.h"
 #include "base/try.h"
@@ -129,7 +131,9 @@ braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset) {
                               .height = dataset->height,
                               .width = dataset->width,
                               .classes = dataset->source.classes,
-                              .class_names = dataset->class_names};
+                              .class_names = dataset->class_names,
+                              .augments = dataset->spec.crop || dataset->spec.flip,
+                              .one_part = dataset->source.one_part};
 }
 
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset) {
@@ -267,6 +271,32 @@ braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *
   if (!scratch) return BRAID_NO_MEMORY;
   braid_status status = braid_dataset_read(dataset, index, NULL, scratch, pixels, label);
   braid_free(dataset->allocator, scratch);
+  return status;
+}
+
+static uint32_t sum_sample(uint32_t sum, int32_t label, const void *data, size_t bytes) {
+  return (uint32_t)crc32_z(crc32_z(sum, (const uint8_t *)&label, sizeof label), data, bytes);
+}
+
+braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
+  const braid_source *source = &dataset->source;
+  *sum = 0;
+  if (source->sum) return source->sum(source->self, dataset->samples, sum);
+  size_t numbers = stored_floats(dataset);
+  float *room = source->find ? NULL : braid_zalloc_array(dataset->allocator, numbers, sizeof *room);
+  if (!source->find && !room) return BRAID_NO_MEMORY;
+  braid_status status = BRAID_OK;
+  for (int64_t i = 0; status == BRAID_OK && i < dataset->samples; i++) {
+    int32_t label = 0;
+    if (source->find) {
+      const uint8_t *bytes = source->find(source->self, i, &label);
+      *sum = sum_sample(*sum, label, bytes, numbers);
+    } else {
+      status = source->read(source->self, i, room, &label);
+      *sum = sum_sample(*sum, label, room, numbers * sizeof *room);
+    }
+  }
+  braid_free(dataset->allocator, room);
   return status;
 }
 

@@ -33,10 +33,14 @@ typedef struct braid_source {
   int classes;
   const char *const *class_names; /* NULL: "0", "1", ... */
   bool is_float;                  /* values as they are, not 0..255 */
+  bool one_part;                  /* the same samples for training and for testing */
   /* One of the two; both go channel by channel. `find`: the bytes of a sample where they lie, good until close. `read`:
    * writes channels * height * width floats. */
   const uint8_t *(*find)(void *self, int64_t index, int32_t *label);
   braid_status (*read)(void *self, int64_t index, float *pixels, int32_t *label);
+  /* A checksum over the first `samples` as they are stored, all their labels among them; of a set too large to be read
+   * at once, over what the source says. NULL: over all that `find` or `read` give. */
+  braid_status (*sum)(void *self, int64_t samples, uint32_t *sum);
   void (*close)(void *self);
 } braid_source;
 
@@ -59,6 +63,8 @@ typedef struct braid_augment {
   uint32_t epoch;
   uint64_t position; /* of the sample in the epoch */
 } braid_augment;
+/* Of the samples as they are stored, for telling whether a data set is the same (braid_source.sum). */
+BRAID_MUST_CHECK braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum);
 size_t braid_dataset_scratch(const braid_dataset *dataset);
 BRAID_MUST_CHECK braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index,
                                                  const braid_augment *augment, float *scratch, float *pixels,

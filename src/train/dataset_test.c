@@ -284,12 +284,15 @@ static void put_npy(const char *name, braid_dtype dtype, int rank, const int64_t
   braid_tensor_release(tensor);
 }
 
-static void put_plain_idx(void) {
+static void put_plain_idx(const char *within) {
   enum { IMAGES = 100, SIDE = 28 };
   static uint8_t file[16 + IMAGES * SIDE * SIDE] = {0, 0, 8, 3, 0, 0, 0, IMAGES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
-  put("changing/t10k-images-idx3-ubyte", file, sizeof file);
+  char path[80];
+  snprintf(path, sizeof path, "%s/t10k-images-idx3-ubyte", within);
+  put(path, file, sizeof file);
   static uint8_t names[8 + IMAGES] = {0, 0, 8, 1, 0, 0, 0, IMAGES};
-  put("changing/t10k-labels-idx1-ubyte", names, sizeof names);
+  snprintf(path, sizeof path, "%s/t10k-labels-idx1-ubyte", within);
+  put(path, names, sizeof names);
 }
 
 static void test_files_that_change_under_an_open_set(void **state) {
@@ -306,7 +309,7 @@ static void test_files_that_change_under_an_open_set(void **state) {
     for (damage_kind kind = 0; kind < DAMAGE_KINDS; kind++) {
       char spec[640];
       put_cifar("changing/test_batch.bin", 10000, 3073);
-      put_plain_idx();
+      put_plain_idx("changing");
       put_npy("changing/x.npy", BRAID_F32, 4, (int64_t[]){50, 3, 32, 32});
       put_npy("changing/y.npy", BRAID_U8, 1, (int64_t[]){50});
       snprintf(spec, sizeof spec, sets[i].spec, folder, folder);
@@ -316,6 +319,86 @@ static void test_files_that_change_under_an_open_set(void **state) {
       assert_int_equal(checksum(set), before);
       braid_dataset_close(set);
     }
+}
+
+static uint32_t sum_of(const char *spec) {
+  braid_dataset *set = open_spec(spec, "test");
+  uint32_t sum;
+  if (braid_dataset_sum(set, &sum) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
+  braid_dataset_close(set);
+  return sum;
+}
+
+/* A byte anywhere in the files of a set that counts changes its checksum, one behind `limit` does not. */
+static void test_sum(void **state) {
+  (void)state;
+  static const struct {
+    const char *spec, *file;
+    long long first, last; /* offsets that count */
+  } sets[] = {
+      {"cifar10:%s/summed", "summed/test_batch.bin", 0, 30729999},
+      {"cifar10:%s/summed,limit=3", "summed/test_batch.bin", 0, 3 * 3073 - 1},
+      {"idx:%s/summed", "summed/t10k-images-idx3-ubyte", 16, 16 + 78399},
+      {"idx:%s/summed", "summed/t10k-labels-idx1-ubyte", 8, 107},
+      {"npy:%s/summed/x.npy+%s/summed/y.npy", "summed/x.npy", 128, 128 + 4LL * 50 * 12 - 1},
+      {"npy:%s/summed/x.npy+%s/summed/y.npy,limit=7", "summed/y.npy", 128, 128 + 6},
+      {"images:%s/summed,size=8x8", "summed/test/a/1.png", 0, 999},
+      {"images:%s/summed,size=8x8", "summed/test/b/1.png", 0, 999},
+      {"images:%s/summed,size=8x8,limit=1", "summed/test/a/1.png", 0, 999},
+  };
+  assert_int_equal(braid_make_directories(in_folder("summed/test/a")), BRAID_OK);
+  assert_int_equal(braid_make_directories(in_folder("summed/test/b")), BRAID_OK);
+  put_cifar("summed/test_batch.bin", 10000, 3073);
+  put_plain_idx("summed");
+  put_npy("summed/x.npy", BRAID_F32, 4, (int64_t[]){50, 3, 2, 2});
+  put_npy("summed/y.npy", BRAID_U8, 1, (int64_t[]){50});
+  static const uint8_t zeros[1000];
+  put("summed/test/a/1.png", zeros, sizeof zeros);
+  put("summed/test/b/1.png", zeros, sizeof zeros);
+  for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+    char spec[640];
+    snprintf(spec, sizeof spec, sets[i].spec, folder, folder);
+    uint32_t before = sum_of(spec);
+    braid_file_view view;
+    assert_int_equal(braid_file_open(NULL, in_folder(sets[i].file), 0, &view), BRAID_OK);
+    long long middle = (sets[i].first + sets[i].last) / 2, last = (long long)view.bytes - 1;
+    long long offsets[] = {sets[i].first, middle, sets[i].last, last};
+    for (int k = 0; k < 4; k++) {
+      uint8_t byte = view.data[offsets[k]] ^ 1;
+      patch(sets[i].file, offsets[k], &byte, 1);
+      assert_true((sum_of(spec) != before) == (offsets[k] <= sets[i].last));
+      byte ^= 1;
+      patch(sets[i].file, offsets[k], &byte, 1);
+    }
+    braid_file_close(&view);
+    assert_int_equal(sum_of(spec), before);
+  }
+  char spec[320];
+  snprintf(spec, sizeof spec, "images:%s/summed,size=8x8", folder);
+  uint32_t before = sum_of(spec);
+  assert_int_equal(rename(in_folder("summed/test/b/1.png"), in_folder("summed/test/b/2.png")), 0);
+  assert_int_not_equal(sum_of(spec), before);
+}
+
+/* Too large to be read at once: names and sizes of all, the bytes of every second one. */
+static void test_sum_of_many_bytes(void **state) {
+  (void)state;
+  assert_int_equal(braid_make_directories(in_folder("large/test/a")), BRAID_OK);
+  static const char *const files[] = {"large/test/a/1.png", "large/test/a/2.png", "large/test/a/3.png"};
+  enum { BYTES = 100 << 20 };
+  for (int i = 0; i < 3; i++) put_cifar(files[i], 1, BYTES); /* holes */
+  char spec[320];
+  snprintf(spec, sizeof spec, "images:%s/large,size=8x8", folder);
+  uint32_t before = sum_of(spec);
+  for (int i = 0; i < 3; i++) {
+    patch(files[i], 5, "x", 1);
+    assert_true((sum_of(spec) != before) == (i != 1));
+    patch(files[i], 5, "", 1);
+    assert_int_equal(sum_of(spec), before);
+    assert_int_equal(truncate(in_folder(files[i]), BYTES - 1), 0);
+    assert_int_not_equal(sum_of(spec), before);
+    assert_int_equal(truncate(in_folder(files[i]), BYTES), 0);
+  }
 }
 
 static void test_folder(void **state) {
@@ -534,6 +617,8 @@ int main(void) {
       cmocka_unit_test(test_preprocess),
       cmocka_unit_test(test_folder),
       cmocka_unit_test(test_files_that_change_under_an_open_set),
+      cmocka_unit_test(test_sum),
+      cmocka_unit_test(test_sum_of_many_bytes),
       cmocka_unit_test(test_folder_classes),
       cmocka_unit_test(test_jpeg),
       cmocka_unit_test(test_resize),

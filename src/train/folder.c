@@ -1,7 +1,10 @@
 /* A folder per class of JPEG and PNG files: in PATH/train and PATH/test, or in PATH alone, where every tenth picture of
  * a class is for testing. Labels count the folders of PATH/train (of PATH) in the order of their names, also where a
  * folder is empty: both splits agree on them. Pictures are read and decoded each time they are wanted, and take the
- * size of SPEC or that of the first one; one whose bytes are not those of the first time is refused. */
+ * size of SPEC or that of the first one; one whose bytes are not those of the first time is refused.
+ *
+ * The checksum covers the name, label and size of every file, and the bytes of all of them where they are no more than
+ * kMostSummed; else of files evenly over the set, as many as that allows. Nothing is decoded for it. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdatomic.h>
@@ -20,6 +23,7 @@
 #include "train/image.h"
 
 enum { kTestEvery = 10 };
+static const size_t kMostSummed = (size_t)256 << 20; /* read in a second or so from any disk */
 
 typedef struct picture {
   const char *path;
@@ -34,6 +38,7 @@ typedef struct folder {
   size_t picture_count, picture_capacity;
   const char **classes;
   size_t class_count, class_capacity;
+  size_t root; /* how much of each path leads to the set */
   int channels, height, width;
 } folder;
 
@@ -187,6 +192,34 @@ static braid_status decode(const folder *f, picture *p, braid_image *image) {
   return status;
 }
 
+static braid_status sum_bytes(const folder *f, picture *p, uint32_t *sum) {
+  braid_file_view view;
+  BRAID_TRY(braid_file_open(f->allocator, p->path, 0, &view));
+  braid_status status = check_same(p, &view);
+  if (status == BRAID_OK) *sum = (uint32_t)crc32_z(*sum, view.data, view.bytes);
+  braid_file_close(&view);
+  return status;
+}
+
+static braid_status sum_folder(void *self, int64_t samples, uint32_t *sum) {
+  folder *f = self;
+  uint64_t total = 0;
+  for (int64_t i = 0; i < samples; i++) {
+    const picture *p = &f->pictures[i];
+    const char *name = p->path + f->root;
+    struct stat about;
+    if (stat(p->path, &about) != 0) return braid_fail(BRAID_IO, "%s: %s", p->path, strerror(errno));
+    int64_t size = (int64_t)about.st_size;
+    total += (uint64_t)size;
+    *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)name, strlen(name) + 1);
+    *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)&p->label, sizeof p->label);
+    *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)&size, sizeof size);
+  }
+  int64_t every = (int64_t)(total / kMostSummed) + 1;
+  for (int64_t i = 0; i < samples; i += every) BRAID_TRY(sum_bytes(f, &f->pictures[i], sum));
+  return BRAID_OK;
+}
+
 static void to_planes(const braid_image *image, float *planes) {
   size_t plane = (size_t)image->height * (size_t)image->width, channels = (size_t)image->channels;
   for (size_t c = 0; c < channels; c++)
@@ -231,6 +264,7 @@ static void close_folder(void *self) {
 static braid_status open_folder(folder *f, const braid_spec *spec) {
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
   BRAID_TRY(list_samples(f, spec));
+  f->root = strlen(spec->path) + 1;
   f->channels = spec->channels ? spec->channels : 3;
   f->height = spec->height;
   f->width = spec->width;
@@ -260,6 +294,7 @@ braid_status braid_source_folder(const braid_allocator *allocator, const braid_s
                         .classes = (int)f->class_count,
                         .class_names = f->classes,
                         .read = read_sample,
+                        .sum = sum_folder,
                         .close = close_folder};
   return BRAID_OK;
 }

@@ -61,6 +61,9 @@ braid_status braid_image_check(const braid_spec *spec, const char *name, int cha
     if (counts[i] > 1 && counts[i] != channels)
       return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %s has %d numbers, one or %d (one per channel) are expected", name,
                         i ? "std" : "mean", counts[i], channels);
+  if (spec->bgr && channels < 3)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: order=bgr has no effect on %d channel%s", name, channels,
+                      channels == 1 ? "" : "s");
   return BRAID_OK;
 }
 

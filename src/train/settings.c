@@ -15,7 +15,7 @@
 static const char kEpochs[] = "number of epochs", kRate[] = "learning rate", kSpec[] = "data set";
 static const char *const kMayDiffer[] = {kEpochs, kRate, kSpec};
 
-enum { kSampled = 128, kMostShown = 4 };
+enum { kMostShown = 4 };
 
 /* --- lines ---------------------------------------------------------------------------------------------------------
  */
@@ -115,25 +115,6 @@ static uint32_t sum_model(const braid_trainer *trainer) {
 
 /* --- the data ------------------------------------------------------------------------------------------------------
  */
-/* Some samples over the whole set, as the network gets them, with their labels. */
-static braid_status sum_samples(const braid_dataset *data, uint32_t *sum) {
-  braid_dataset_info info = braid_dataset_get_info(data);
-  const braid_allocator *allocator = braid_dataset_allocator(data);
-  size_t numbers = (size_t)info.channels * (size_t)info.height * (size_t)info.width;
-  float *room = braid_zalloc_array(allocator, braid_dataset_scratch(data) + numbers, sizeof *room);
-  if (!room) return BRAID_NO_MEMORY;
-  int64_t count = info.samples < kSampled ? info.samples : kSampled;
-  braid_status status = BRAID_OK;
-  for (int64_t i = 0; status == BRAID_OK && i < count; i++) {
-    int64_t index = count > 1 ? (int64_t)((double)i * (double)(info.samples - 1) / (double)(count - 1)) : 0;
-    int32_t label = 0;
-    status = braid_dataset_read(data, index, NULL, room + numbers, room, &label);
-    *sum = sum_bytes(sum_bytes(*sum, &label, sizeof label), room, numbers * sizeof *room);
-  }
-  braid_free(allocator, room);
-  return status;
-}
-
 static void add_channels(braid_text *out, const char *name, const float *values, int count) {
   char text[100] = "none";
   for (int i = 0, used = 0; i < count; i++)
@@ -144,9 +125,9 @@ static void add_channels(braid_text *out, const char *name, const float *values,
 static braid_status add_data(const braid_dataset *data, braid_text *out) {
   braid_dataset_info info = braid_dataset_get_info(data);
   const braid_spec *spec = braid_dataset_spec(data);
-  uint32_t sum = 0;
-  for (int i = 0; i < info.classes; i++) sum = sum_text(sum, info.class_names[i]);
-  BRAID_TRY(sum_samples(data, &sum));
+  uint32_t names = 0, stored;
+  for (int i = 0; i < info.classes; i++) names = sum_text(names, info.class_names[i]);
+  BRAID_TRY(braid_dataset_sum(data, &stored));
   add_text(out, kSpec, info.spec);
   add_integer(out, "number of samples", info.samples);
   add_integer(out, "number of classes", info.classes);
@@ -161,7 +142,8 @@ static braid_status add_data(const braid_dataset *data, braid_text *out) {
            : spec->flip             ? "flip"
                                     : "none");
   if (spec->crop) add_integer(out, "pad", spec->pad);
-  add_sum(out, "contents of the data set", sum);
+  add_sum(out, "names of the classes", names);
+  add_sum(out, "checksum of the data set", stored);
   return BRAID_OK;
 }
 

@@ -102,15 +102,23 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
                     key);
 }
 
-/* What says which samples there are, and what training does to them. */
-static bool is_of_data_sets(const char *key) {
-  static const char *const kKeys[] = {"split", "augment", "pad", "limit", "seed"};
-  for (size_t i = 0; i < sizeof kKeys / sizeof *kKeys; i++)
-    if (strcmp(key, kKeys[i]) == 0) return true;
-  return false;
+/* All keys; the first ones say which samples there are, and what training does to them. */
+static const char *const kKeys[] = {"split", "augment", "pad",   "limit", "seed",    "mean",
+                                    "std",   "scale",   "order", "size",  "channels"};
+enum { kOfDataSets = 5, kKeyCount = sizeof kKeys / sizeof *kKeys };
+
+static size_t find_key(const char *key) {
+  size_t i = 0;
+  while (i < kKeyCount && strcmp(key, kKeys[i]) != 0) i++;
+  return i;
 }
 
-static braid_status set_keys(const char *text, bool keys_only, braid_spec *spec) {
+static bool is_given(unsigned given, const char *key) {
+  return given >> find_key(key) & 1;
+}
+
+/* `given`: a bit for each of kKeys. */
+static braid_status set_keys(const char *text, bool keys_only, braid_spec *spec, unsigned *given) {
   while (*text) {
     size_t length = strcspn(text, ",");
     char pair[kMaxValue];
@@ -120,10 +128,13 @@ static braid_status set_keys(const char *text, bool keys_only, braid_spec *spec)
     char *equals = strchr(pair, '=');
     if (!equals) return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": key=value is expected", pair);
     *equals = '\0';
-    if (keys_only && is_of_data_sets(pair))
+    size_t index = find_key(pair);
+    if (keys_only && index < kOfDataSets)
       return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s=%s is of data sets and has no effect on one picture", pair,
                         equals + 1);
     BRAID_TRY(set_key(pair, equals + 1, spec));
+    if (*given >> index & 1) return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s is given twice", pair);
+    *given |= 1u << index;
     text += length + (text[length] == ',');
   }
   return BRAID_OK;
@@ -139,8 +150,23 @@ static size_t path_length(const char *path) {
   return strlen(path);
 }
 
+/* A key that changes nothing here is a mistake of whoever gave it. */
+static braid_status check_effects(const braid_spec *spec, unsigned given) {
+  if (is_given(given, "seed") && strcmp(spec->kind, "builtin") != 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: seed=%llu is of builtin:glyphs and has no effect on %s",
+                      (unsigned long long)spec->seed, spec->kind);
+  if (is_given(given, "split") && strcmp(spec->kind, "npy") == 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=%s has no effect on npy: its files are one part, not two",
+                      spec->split);
+  if (is_given(given, "pad") && !spec->crop)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: pad=%d is of augment=crop and has no effect without it",
+                      spec->pad);
+  return BRAID_OK;
+}
+
 static braid_status parse(const braid_allocator *allocator, const char *text, bool keys_only, braid_spec *out) {
-  if (keys_only) return set_keys(text ? text : "", true, out);
+  unsigned given = 0;
+  if (keys_only) return set_keys(text ? text : "", true, out, &given);
   const char *colon = strchr(text, ':');
   if (!colon || colon == text || (size_t)(colon - text) >= sizeof out->kind)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": KIND:PATH[,key=value...] is expected", text);
@@ -151,10 +177,8 @@ static braid_status parse(const braid_allocator *allocator, const char *text, bo
   out->path = braid_zalloc(allocator, length + 1);
   if (!out->path) return BRAID_NO_MEMORY;
   memcpy(out->path, colon + 1, length);
-  BRAID_TRY(set_keys(colon[1 + length] ? colon + 2 + length : "", false, out));
-  if (!out->seed || strcmp(out->kind, "builtin") == 0) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "data: seed=%llu is of builtin:glyphs and has no effect on %s",
-                    (unsigned long long)out->seed, out->kind);
+  BRAID_TRY(set_keys(colon[1 + length] ? colon + 2 + length : "", false, out, &given));
+  return check_effects(out, given);
 }
 
 braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
