@@ -1,6 +1,6 @@
 #include "backend/cpu/dnnl.h"
 
-#include <math.h>
+#include <fenv.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -32,6 +32,10 @@ typedef struct step {
   dnnl_memory_t scratch; /* of a step in a group: it lies where the thread's is */
   size_t from, to;       /* copy: operands; sum: `from` is a memory */
   size_t bytes, parts;   /* copy and sum: of one part; sum: how many */
+  int activated;         /* the memory that the activation goes over; -1: none */
+  /* The primitive has the activation in it, and this is the same without: made if it comes to that. */
+  dnnl_primitive_desc_t unfused;
+  dnnl_primitive_t unfused_primitive;
 } step;
 
 struct braid_dnnl {
@@ -43,6 +47,7 @@ struct braid_dnnl {
   int group, groups; /* the open one, 0: none; all so far */
   int threads;       /* those there is scratch memory for */
   size_t workspace, scratch_bytes;
+  braid_activation activation;
 };
 
 /* --- engine --------------------------------------------------------------------------------------------------------
@@ -96,6 +101,8 @@ void braid_dnnl_destroy(const braid_allocator *allocator, void *state) {
   for (size_t i = 0; i < program->step_count; i++) {
     if (program->steps[i].primitive) DNNL(primitive_destroy)(program->steps[i].primitive);
     if (program->steps[i].scratch) DNNL(memory_destroy)(program->steps[i].scratch);
+    if (program->steps[i].unfused) DNNL(primitive_desc_destroy)(program->steps[i].unfused);
+    if (program->steps[i].unfused_primitive) DNNL(primitive_destroy)(program->steps[i].unfused_primitive);
   }
   for (size_t i = 0; i < program->memory_count; i++) {
     if (program->memories[i].handle) DNNL(memory_destroy)(program->memories[i].handle);
@@ -185,23 +192,28 @@ static braid_status make_scratch(braid_dnnl *program, const dnnl_memory_desc_t *
   return BRAID_OK;
 }
 
+static dnnl_status_t make_primitive(dnnl_primitive_desc_t primitive_desc, bool single, dnnl_primitive_t *out) {
+  int before = omp_get_max_threads();
+  omp_set_num_threads(single ? 1 : braid_dnnl_threads_of(primitive_desc)); /* also the key of oneDNN's cache */
+  dnnl_status_t status = DNNL(primitive_create)(out, primitive_desc);
+  omp_set_num_threads(before);
+  return status;
+}
+
 braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc, const braid_dnnl_arg *args,
                              size_t count) {
   step *s = add_step(program);
   braid_status status = s ? BRAID_OK : BRAID_NO_MEMORY;
   if (s && count + 1 > BRAID_DNNL_ARGS) status = braid_fail(BRAID_INTERNAL, "too many arguments");
   if (status == BRAID_OK) {
-    *s = (step){.kind = STEP_PRIMITIVE, .group = program->group};
+    *s = (step){.kind = STEP_PRIMITIVE, .group = program->group, .activated = -1};
     program->step_count++;
     for (size_t i = 0; i < count; i++)
       s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
     status = make_scratch(program, DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0), s);
   }
-  int before = omp_get_max_threads();
-  omp_set_num_threads(program->group ? 1 : braid_dnnl_threads_of(primitive_desc)); /* also the key of oneDNN's cache */
   if (status == BRAID_OK)
-    status = braid_dnnl_status(DNNL(primitive_create)(&s->primitive, primitive_desc), "a primitive");
-  omp_set_num_threads(before);
+    status = braid_dnnl_status(make_primitive(primitive_desc, program->group != 0, &s->primitive), "a primitive");
   DNNL(primitive_desc_destroy)(primitive_desc);
   return status;
 }
@@ -263,6 +275,17 @@ braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from
   return status;
 }
 
+braid_status braid_dnnl_activate(braid_dnnl *program, const braid_node_desc *node, int result,
+                                 dnnl_primitive_desc_t unfused) {
+  step *s = &program->steps[program->step_count - 1];
+  if (!braid_activation_read(node, &program->activation))
+    return braid_fail(BRAID_INTERNAL, "an activation that was matched cannot be read");
+  if (!program->activation.entry) return BRAID_OK;
+  s->activated = result;
+  if (!unfused) return BRAID_OK;
+  return braid_dnnl_status(DNNL(primitive_desc_clone)(&s->unfused, unfused), "a description");
+}
+
 braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t bytes) {
   step *s = add_step(program);
   if (!s) return BRAID_NO_MEMORY;
@@ -281,7 +304,7 @@ braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t
 
 /* --- running -------------------------------------------------------------------------------------------------------
  */
-enum { kPiece = 1 << 18, kSumPiece = 1 << 12 };
+enum { kPiece = 1 << 18, kSumPiece = 1 << 12, kActivated = 1 << 13 };
 
 static void run_copy(const step *s, const braid_cpu_args *args) {
   const char *from = args->inputs[s->from];
@@ -329,18 +352,82 @@ static void *address_of(const memory *m, const braid_cpu_args *args) {
   return m->data;
 }
 
+/* Blocks of channels are padded with zeros, which have to stay zeros: those of image `image`. */
+static void clear_padding(const dnnl_memory_desc_t *desc, int64_t image, float *x) {
+  int64_t block = desc->format_desc.blocking.inner_blks[0], used = desc->dims[1] % block, places = 1;
+  for (int i = 2; i < desc->ndims; i++) places *= desc->dims[i];
+  float *last = x + (image * desc->padded_dims[1] + desc->padded_dims[1] - block) * places;
+  for (int64_t p = 0; p < places; p++) memset(last + p * block + used, 0, (size_t)(block - used) * sizeof *last);
+}
+
+static int64_t padded_count(const dnnl_memory_desc_t *desc) {
+  int64_t count = 1;
+  for (int i = 0; i < desc->ndims; i++) count *= desc->padded_dims[i];
+  return count;
+}
+
+/* The activation over a step's result: numbers without gaps, gone through in pieces, or a part of one or more matrices,
+ * row by row. `together`: by all threads. */
+static void activate(const braid_dnnl *program, const step *s, const braid_cpu_args *args, bool together) {
+  const dnnl_memory_desc_t *desc = desc_of(program, s->activated);
+  const dnnl_dim_t *strides = desc->format_desc.blocking.strides;
+  float *x = address_of(&program->memories[s->activated], args);
+  int rank = desc->ndims;
+  int64_t count = padded_count(desc), length = kActivated, stride = length, rows = (count + length - 1) / length;
+  int64_t planes = 1, plane = 0, end = count;
+  if (DNNL(memory_desc_get_size)(desc) != (size_t)count * sizeof(float)) {
+    length = desc->dims[rank - 1], stride = strides[rank - 2], rows = desc->dims[rank - 2];
+    if (rank == 3) planes = desc->dims[0], plane = strides[0];
+    end = rows * stride;
+  }
+#pragma omp parallel for schedule(static) if (together && count > kActivated)
+  for (int64_t i = 0; i < rows * planes; i++) {
+    int64_t at = i % rows * stride, left = end - at;
+    braid_activation_run(&program->activation, x + i / rows * plane + at, left < length ? left : length);
+  }
+  if (desc->padded_dims[1] == desc->dims[1]) return;
+#pragma omp parallel for schedule(static) if (together && count > kActivated)
+  for (int64_t i = 0; i < desc->dims[0]; i++) clear_padding(desc, i, x);
+}
+
+/* oneDNN's activations lose NaN (its Relu is max(x, 0), which takes the 0), but an x86 processor notes an invalid
+ * operation when it compares NaN, or takes the larger of it and another, and keeps the note until it is cleared. What
+ * other code noted earlier costs a second run, nothing else. */
+static bool take_invalid(bool together) {
+  int found = 0;
+  if (!together) return fetestexcept(FE_INVALID) != 0;
+#pragma omp parallel reduction(| : found)
+  {
+    found |= fetestexcept(FE_INVALID);
+    if (found) feclearexcept(FE_INVALID);
+  }
+  return found != 0;
+}
+
+static dnnl_status_t execute(const braid_dnnl *program, step *s, const braid_cpu_args *args, bool together) {
+  if (s->unfused && !together) feclearexcept(FE_INVALID);
+  dnnl_status_t status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
+  if (status != dnnl_success || s->activated < 0 || (s->unfused && !take_invalid(together))) return status;
+  if (s->unfused && !s->unfused_primitive) status = make_primitive(s->unfused, s->group != 0, &s->unfused_primitive);
+  if (s->unfused && status == dnnl_success)
+    status = DNNL(primitive_execute)(s->unfused_primitive, program->stream, s->count, s->args);
+  if (status == dnnl_success) activate(program, s, args, together);
+  return status;
+}
+
 /* The steps from `first` to `end`, one thread each. Which thread takes which changes no result. */
-static dnnl_status_t run_group(const braid_dnnl *program, size_t first, size_t end, char *scratch) {
+static dnnl_status_t run_group(const braid_dnnl *program, size_t first, size_t end, const braid_cpu_args *args) {
   int64_t failed = 0, count = (int64_t)(end - first);
+  char *scratch = place_in(args->workspace, program->workspace);
   int most = omp_get_max_threads(), threads = most < program->threads ? most : program->threads;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(max : failed)
   for (int64_t i = 0; i < count; i++) {
-    const step *s = &program->steps[first + (size_t)i];
+    step *s = &program->steps[first + (size_t)i];
     dnnl_status_t status = dnnl_success;
     if (s->scratch)
       status =
           DNNL(memory_set_data_handle)(s->scratch, scratch + (size_t)omp_get_thread_num() * program->scratch_bytes);
-    if (status == dnnl_success) status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
+    if (status == dnnl_success) status = execute(program, s, args, false);
     if ((int64_t)status > failed) failed = (int64_t)status;
   }
   return (dnnl_status_t)failed;
@@ -356,7 +443,7 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
     if (status != dnnl_success) return braid_dnnl_status(status, "an address");
   }
   for (size_t i = 0, end; i < program->step_count; i = end) {
-    const step *s = &program->steps[i];
+    step *s = &program->steps[i];
     dnnl_status_t status = dnnl_success;
     end = i + 1;
     if (s->kind == STEP_COPY) {
@@ -365,9 +452,9 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
       run_sum(s, address_of(&program->memories[s->from], args));
     } else if (s->group) {
       while (end < program->step_count && program->steps[end].group == s->group) end++;
-      status = run_group(program, i, end, place_in(args->workspace, program->workspace));
+      status = run_group(program, i, end, args);
     } else {
-      status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
+      status = execute(program, s, args, omp_get_max_threads() > 1);
     }
     if (status != dnnl_success) return braid_dnnl_status(status, "running a primitive");
   }
@@ -445,74 +532,6 @@ void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out) {
   dnnl_dims_t own, strides;
   row_major(rank, dims, own, strides);
   if (DNNL(memory_desc_init_by_strides)(out, rank, own, dnnl_f32, strides) != dnnl_success) memset(out, 0, sizeof *out);
-}
-
-/* --- activations ---------------------------------------------------------------------------------------------------
- */
-typedef struct eltwise {
-  dnnl_alg_kind_t kind;
-  float alpha, beta;
-} eltwise;
-
-enum { kMostEltwise = 2 };
-
-/* The node's activation as one or two of oneDNN's; 0: none, or one it does not have. */
-static int activation_of(const braid_node_desc *node, eltwise out[kMostEltwise]) {
-  const char *name = braid_attr_string(node->attrs, "activation", "");
-  size_t count;
-  const float *params = braid_attr_floats(node->attrs, "activation_params", &count);
-  float a = count > 0 ? params[0] : 0, b = count > 1 ? params[1] : 0;
-  if (strcmp(name, "HardSigmoid") == 0) {
-    out[0] = (eltwise){dnnl_eltwise_linear, a, b};
-    out[1] = (eltwise){dnnl_eltwise_clip, 0, 1};
-    return 2;
-  }
-  if (strcmp(name, "Relu") == 0)
-    *out = (eltwise){dnnl_eltwise_relu, 0, 0};
-  else if (strcmp(name, "LeakyRelu") == 0)
-    *out = (eltwise){dnnl_eltwise_relu, a, 0};
-  else if (strcmp(name, "Clip") == 0)
-    *out = (eltwise){dnnl_eltwise_clip, a, b};
-  else if (strcmp(name, "Sigmoid") == 0)
-    *out = (eltwise){dnnl_eltwise_logistic, 0, 0};
-  else if (strcmp(name, "Swish") == 0)
-    *out = (eltwise){dnnl_eltwise_swish, a, 0};
-  else if (strcmp(name, "Tanh") == 0)
-    *out = (eltwise){dnnl_eltwise_tanh, 0, 0};
-  /* ONNX's HardSwish is x * max(0, min(1, x / 6 + 0.5)), oneDNN's x * min(max(0, x + 3), 6) / 6: the same */
-  else if (strcmp(name, "HardSwish") == 0)
-    *out = (eltwise){dnnl_eltwise_hardswish, 0, 0};
-  else
-    return 0;
-  return 1;
-}
-
-bool braid_dnnl_has_activation(const braid_node_desc *node) {
-  eltwise unused[kMostEltwise];
-  return !braid_attr_has(node->attrs, "activation") || activation_of(node, unused) > 0;
-}
-
-static dnnl_status_t append(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t attr) {
-  dnnl_post_ops_t ops;
-  dnnl_status_t status = DNNL(post_ops_create)(&ops);
-  if (status != dnnl_success) return status;
-  eltwise acts[kMostEltwise];
-  int count = activation_of(node, acts);
-  if (sum) status = DNNL(post_ops_append_sum)(ops, 1.0f);
-  for (int i = 0; i < count && status == dnnl_success; i++)
-    status = DNNL(post_ops_append_eltwise)(ops, 1.0f, acts[i].kind, acts[i].alpha, acts[i].beta);
-  if (status == dnnl_success) status = DNNL(primitive_attr_set_post_ops)(attr, ops);
-  DNNL(post_ops_destroy)(ops);
-  return status;
-}
-
-braid_status braid_dnnl_attributes(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t *out) {
-  dnnl_status_t status = DNNL(primitive_attr_create)(out);
-  if (status != dnnl_success) return braid_dnnl_status(status, "attributes");
-  status = DNNL(primitive_attr_set_scratchpad_mode)(*out, dnnl_scratchpad_mode_user);
-  if (status == dnnl_success) status = append(node, sum, *out);
-  if (status != dnnl_success) DNNL(primitive_attr_destroy)(*out);
-  return braid_dnnl_status(status, "attributes");
 }
 
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes) {

@@ -11,6 +11,7 @@
 #ifndef BRAID_BACKEND_CPU_DNNL_H
 #define BRAID_BACKEND_CPU_DNNL_H
 
+#include "backend/cpu/activation.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn.h"
 
@@ -45,6 +46,10 @@ BRAID_MUST_CHECK braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitiv
 /* Adds a memory that is part of another (not OWN), from byte `offset` on. */
 BRAID_MUST_CHECK braid_status braid_dnnl_part(braid_dnnl *program, int whole, const dnnl_memory_desc_t *desc,
                                               size_t offset, int *out);
+/* The node's activation, if it has one, goes with the step just added, whose result is memory `result`: it is in the
+ * primitive, and `unfused` describes an interchangeable one without it, or (NULL) it follows. */
+BRAID_MUST_CHECK braid_status braid_dnnl_activate(braid_dnnl *program, const braid_node_desc *node, int result,
+                                                  dnnl_primitive_desc_t unfused);
 /* Steps in between run side by side, each on one thread; they were described by braid_dnnl_describe_single. */
 void braid_dnnl_begin_group(braid_dnnl *program);
 void braid_dnnl_end_group(braid_dnnl *program);
@@ -72,11 +77,15 @@ bool braid_dnnl_desc(const braid_desc *desc, dnnl_memory_desc_t *out);
 bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out);
 /* Plain row-major over given dimensions, float32. */
 void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out);
-/* Attributes with user scratchpad and optional activation (attributes `activation`, `activation_params` of the node)
- * after an optional sum with what stands in the destination. NULL and a status on failure. */
-BRAID_MUST_CHECK braid_status braid_dnnl_attributes(const braid_node_desc *node, bool sum, dnnl_primitive_attr_t *out);
-/* Can the node's activation be expressed (or is there none)? */
-bool braid_dnnl_has_activation(const braid_node_desc *node);
+/* Attributes with user scratchpad; `sum`: onto what stands in the destination; then the activation of `activated`, if
+ * not NULL. NULL and a status on failure. */
+BRAID_MUST_CHECK braid_status braid_dnnl_attributes(const braid_node_desc *activated, bool sum,
+                                                    dnnl_primitive_attr_t *out);
+/* May a primitive have the node's activation in it? Not where NaN would be lost for good: it must be possible to tell
+ * that there was one, and to compute the result again, which a sum in place is not. */
+bool braid_dnnl_can_fuse(const braid_node_desc *node, bool sum);
+/* Do both take the same memory, by the same implementation? */
+bool braid_dnnl_interchangeable(dnnl_primitive_desc_t a, dnnl_primitive_desc_t b);
 /* Primitive descriptors (onednn_describe.c); UNSUPPORTED if oneDNN has no fast implementation: only its reference, or
  * none. attr may be NULL (user scratchpad). */
 /* For one thread, to be run in a group. */

@@ -139,7 +139,8 @@ typedef struct problem {
 
 /* How a pass is run: in `parts` of the batch, side by side with one thread each, or one after another with all. */
 typedef struct division {
-  dnnl_primitive_desc_t pd; /* of one part */
+  dnnl_primitive_desc_t pd;    /* of one part */
+  dnnl_primitive_desc_t fused; /* the same with the activation in it; NULL: the activation follows */
   int64_t parts;
   bool side_by_side;
 } division;
@@ -284,7 +285,7 @@ static bool best_layout(const braid_node_desc *node, const convolution *c, braid
   static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
   dnnl_primitive_attr_t attr;
   bool residual = pass_of(node) == FORWARD && has(node->inputs, node->input_count, 3);
-  if (braid_dnnl_attributes(node, residual, &attr) != BRAID_OK) return false;
+  if (braid_dnnl_attributes(NULL, residual, &attr) != BRAID_OK) return false;
   problem p = problem_of(node, c, attr);
   bool found = false;
   for (size_t i = 0; i < 2 && !found; i++) {
@@ -306,7 +307,8 @@ static bool forward_match(const braid_node_desc *node, char *why, size_t why_byt
     snprintf(why, why_bytes, "1 to 3 spatial dimensions and no empty tensor only");
     return false;
   }
-  if (!braid_dnnl_has_activation(node)) {
+  braid_activation activation;
+  if (!braid_activation_read(node, &activation)) {
     snprintf(why, why_bytes, "activation %s", braid_attr_string(node->attrs, "activation", ""));
     return false;
   }
@@ -368,8 +370,8 @@ static braid_status bind_part(braid_dnnl *program, const parts *images, int64_t 
 }
 
 /* The same step for each part of the batch: with images `from` and `to`, and `args` that all share. */
-static braid_status add_parts(braid_dnnl *program, division *d, const problem *p, const parts *from, const parts *to,
-                              const braid_dnnl_arg *shared, size_t count) {
+static braid_status add_parts(braid_dnnl *program, const braid_node_desc *node, division *d, const problem *p,
+                              const parts *from, const parts *to, const braid_dnnl_arg *shared, size_t count) {
   bool forward = p->which == FORWARD;
   braid_status status = BRAID_OK;
   if (d->side_by_side) braid_dnnl_begin_group(program);
@@ -380,8 +382,11 @@ static braid_status add_parts(braid_dnnl *program, division *d, const problem *p
     status = bind_part(program, from, i, forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, &args[count]);
     if (status == BRAID_OK)
       status = bind_part(program, to, i, forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, &args[count + 1]);
-    if (status == BRAID_OK) status = braid_dnnl_status(DNNL(primitive_desc_clone)(&pd, d->pd), "a description");
+    if (status == BRAID_OK)
+      status = braid_dnnl_status(DNNL(primitive_desc_clone)(&pd, d->fused ? d->fused : d->pd), "a description");
     if (status == BRAID_OK) status = braid_dnnl_step(program, pd, args, count + 2);
+    if (status == BRAID_OK && forward)
+      status = braid_dnnl_activate(program, node, args[count + 1].memory, d->fused ? d->pd : NULL);
   }
   braid_dnnl_end_group(program);
   return status;
@@ -403,7 +408,7 @@ static braid_status build_forward(braid_dnnl *program, const braid_node_desc *no
     braid_dnnl_desc(&p->y, &y_desc);
     BRAID_TRY(braid_dnnl_copy(program, 3, 0, DNNL(memory_desc_get_size)(&y_desc)));
   }
-  return add_parts(program, d, p, &x, &y, shared, p->bias ? 2 : 1);
+  return add_parts(program, node, d, p, &x, &y, shared, p->bias ? 2 : 1);
 }
 
 static braid_status finish(const braid_allocator *allocator, braid_dnnl *program, braid_status status, void **state,
@@ -417,6 +422,25 @@ static braid_status finish(const braid_allocator *allocator, braid_dnnl *program
   return BRAID_OK;
 }
 
+/* The division of a forward pass, with the activation in the primitives where that changes nothing else. */
+static braid_status divide_forward(const braid_node_desc *node, const problem *p, division *out) {
+  bool residual = has(node->inputs, node->input_count, 3);
+  problem with = *p;
+  division fused = {.pd = NULL};
+  BRAID_TRY(divide(p, out));
+  if (!braid_dnnl_can_fuse(node, residual) || braid_dnnl_attributes(node, residual, &with.attr) != BRAID_OK)
+    return BRAID_OK;
+  if (divide(&with, &fused) == BRAID_OK) {
+    if (fused.parts == out->parts && fused.side_by_side == out->side_by_side &&
+        braid_dnnl_interchangeable(fused.pd, out->pd))
+      out->fused = fused.pd;
+    else
+      DNNL(primitive_desc_destroy)(fused.pd);
+  }
+  DNNL(primitive_attr_destroy)(with.attr);
+  return BRAID_OK;
+}
+
 static braid_status forward_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
                                    braid_prepared_info *info) {
   *state = NULL;
@@ -424,14 +448,15 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
   if (!read_convolution(node, FORWARD, &c))
     return braid_fail(BRAID_INTERNAL, "a convolution that was matched cannot be read");
   dnnl_primitive_attr_t attr;
-  BRAID_TRY(braid_dnnl_attributes(node, has(node->inputs, node->input_count, 3), &attr));
+  BRAID_TRY(braid_dnnl_attributes(NULL, has(node->inputs, node->input_count, 3), &attr));
   problem p = problem_of(node, &c, attr);
   division d = {.pd = NULL};
   braid_dnnl *program = NULL;
-  braid_status status = divide(&p, &d);
+  braid_status status = divide_forward(node, &p, &d);
   if (status == BRAID_OK) status = braid_dnnl_create(allocator, &program);
   if (status == BRAID_OK) status = build_forward(program, node, &p, &d, info);
   if (d.pd) DNNL(primitive_desc_destroy)(d.pd);
+  if (d.fused) DNNL(primitive_desc_destroy)(d.fused);
   DNNL(primitive_attr_destroy)(attr);
   return finish(allocator, program, status, state, info);
 }
@@ -531,7 +556,7 @@ static braid_status build_input_gradient(braid_dnnl *program, const braid_node_d
                                      DNNL(primitive_desc_query_md)(d.pd, dnnl_query_weights_md, 0), info, &w.memory);
   if (status == BRAID_OK) status = bind_images(program, &p->y, batch, BRAID_DNNL_INPUT, 0, &y);
   if (status == BRAID_OK) status = bind_images(program, &p->x, batch, BRAID_DNNL_OUTPUT, 0, &x);
-  if (status == BRAID_OK) status = add_parts(program, &d, p, &y, &x, &w, 1);
+  if (status == BRAID_OK) status = add_parts(program, node, &d, p, &y, &x, &w, 1);
   DNNL(primitive_desc_destroy)(d.pd);
   return status;
 }

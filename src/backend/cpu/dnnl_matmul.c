@@ -156,8 +156,8 @@ typedef struct builder {
   product p;
   cuts cuts;
   matrix matrices[OPERANDS];
-  int whole[OPERANDS]; /* memories */
-  dnnl_primitive_attr_t attr;
+  int whole[OPERANDS];               /* memories */
+  dnnl_primitive_attr_t attr, fused; /* without and with the activation; NULL: it is not fused */
 } builder;
 
 typedef struct piece {
@@ -180,7 +180,8 @@ static void read_piece(const builder *b, int64_t i, int64_t r, int64_t c, piece 
   out->offsets[Y] = part_desc(&b->matrices[Y], images, out->rows, out->columns, &out->descs[Y]);
 }
 
-static braid_status describe(const builder *b, const piece *part, dnnl_primitive_desc_t *out) {
+static braid_status describe(const builder *b, const piece *part, dnnl_primitive_attr_t attr,
+                             dnnl_primitive_desc_t *out) {
   const dnnl_memory_desc_t *descs = part->descs;
   dnnl_memory_desc_t weights = descs[B];
   if (packs(b->node, &b->p))
@@ -191,7 +192,7 @@ static braid_status describe(const builder *b, const piece *part, dnnl_primitive
   BRAID_TRY(
       braid_dnnl_status(DNNL(matmul_desc_init)(&op, &descs[A], &weights, b->p.bias ? &descs[BIAS] : NULL, &descs[Y]),
                         "a matrix product"));
-  return braid_dnnl_describe_single(&op, b->attr, NULL, out);
+  return braid_dnnl_describe_single(&op, attr, NULL, out);
 }
 
 /* A piece's part of b: as it lies, or packed now. */
@@ -205,25 +206,50 @@ static braid_status bind_weights(builder *b, const piece *part, dnnl_primitive_d
                          *out);
 }
 
-/* `weights`: the memory of this column's part of b; -1: not there yet. */
-static braid_status add_piece(builder *b, const piece *part, int *weights, braid_prepared_info *info) {
+/* Takes over `pd`. */
+static braid_status add_step(builder *b, const piece *part, int weights, dnnl_primitive_desc_t pd,
+                             dnnl_primitive_desc_t unfused) {
   const int kArgs[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST};
   braid_dnnl_arg args[OPERANDS];
-  dnnl_primitive_desc_t pd;
   size_t count = 0;
-  BRAID_TRY(describe(b, part, &pd));
   braid_status status = BRAID_OK;
-  if (*weights < 0) status = bind_weights(b, part, pd, info, weights);
   for (int i = 0; i < OPERANDS && status == BRAID_OK; i++) {
     if (i == BIAS && !b->p.bias) continue;
-    args[count] = (braid_dnnl_arg){kArgs[i], *weights};
+    args[count] = (braid_dnnl_arg){kArgs[i], weights};
     if (i != B)
       status = braid_dnnl_part(b->program, b->whole[i], &part->descs[i], part->offsets[i], &args[count].memory);
     count++;
   }
-  if (status == BRAID_OK) return braid_dnnl_step(b->program, pd, args, count);
-  DNNL(primitive_desc_destroy)(pd);
+  if (status != BRAID_OK) {
+    DNNL(primitive_desc_destroy)(pd);
+    return status;
+  }
+  BRAID_TRY(braid_dnnl_step(b->program, pd, args, count));
+  return braid_dnnl_activate(b->program, b->node, args[count - 1].memory, unfused);
+}
+
+/* `weights`: the memory of this column's part of b; -1: not there yet. */
+static braid_status add_piece(builder *b, const piece *part, int *weights, braid_prepared_info *info) {
+  dnnl_primitive_desc_t plain = NULL, fused = NULL;
+  BRAID_TRY(describe(b, part, b->attr, &plain));
+  if (b->fused && describe(b, part, b->fused, &fused) == BRAID_OK && !braid_dnnl_interchangeable(plain, fused)) {
+    DNNL(primitive_desc_destroy)(fused);
+    fused = NULL;
+  }
+  braid_status status = BRAID_OK;
+  if (*weights < 0) status = bind_weights(b, part, plain, info, weights);
+  if (status == BRAID_OK && !fused) return add_step(b, part, *weights, plain, NULL);
+  if (status == BRAID_OK)
+    status = add_step(b, part, *weights, fused, plain);
+  else if (fused)
+    DNNL(primitive_desc_destroy)(fused);
+  DNNL(primitive_desc_destroy)(plain);
   return status;
+}
+
+static void finish(builder *b) {
+  if (b->attr) DNNL(primitive_attr_destroy)(b->attr);
+  if (b->fused) DNNL(primitive_attr_destroy)(b->fused);
 }
 
 static braid_status start(const braid_node_desc *node, const product *p, builder *b) {
@@ -232,11 +258,16 @@ static braid_status start(const braid_node_desc *node, const product *p, builder
   b->matrices[B] = (matrix){p->batched_b ? p->batch : 1, p->inner, p->columns, p->transposed_b};
   b->matrices[BIAS] = (matrix){1, 1, p->columns, false};
   b->matrices[Y] = (matrix){p->batch, p->rows, p->columns, false};
-  BRAID_TRY(braid_dnnl_attributes(node, false, &b->attr));
-  dnnl_status_t status = dnnl_success;
-  if (p->alpha != 1) status = DNNL(primitive_attr_set_output_scales)(b->attr, 1, 0, &p->alpha);
-  if (status != dnnl_success) DNNL(primitive_attr_destroy)(b->attr);
-  return braid_dnnl_status(status, "alpha");
+  dnnl_primitive_attr_t *attrs[] = {&b->attr, &b->fused};
+  for (size_t i = 0; i < (braid_dnnl_can_fuse(node, false) ? 2 : 1); i++) {
+    braid_status made = braid_dnnl_attributes(i ? node : NULL, false, attrs[i]);
+    if (made == BRAID_OK && p->alpha != 1)
+      made = braid_dnnl_status(DNNL(primitive_attr_set_output_scales)(*attrs[i], 1, 0, &p->alpha), "alpha");
+    if (made == BRAID_OK) continue;
+    finish(b);
+    return made;
+  }
+  return BRAID_OK;
 }
 
 /* Whole operands, for their addresses. */
@@ -281,7 +312,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   BRAID_TRY(start(node, &p, &b));
   braid_status status = braid_dnnl_create(allocator, &b.program);
   if (status == BRAID_OK) status = build(&b, info);
-  DNNL(primitive_attr_destroy)(b.attr);
+  finish(&b);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, b.program);
     return status;
@@ -295,15 +326,16 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   product p;
   if (!braid_dnnl_all_f32(node, why, why_bytes) || !read_product(node, &p, why, why_bytes)) return false;
   if (p.batch * p.rows * p.columns == 0 || p.inner == 0) return refuse(why, why_bytes, "an empty operand");
-  if (!braid_dnnl_has_activation(node)) return refuse(why, why_bytes, "this activation");
+  braid_activation activation;
+  if (!braid_activation_read(node, &activation)) return refuse(why, why_bytes, "this activation");
   builder b;
   dnnl_primitive_desc_t pd = NULL;
   if (start(node, &p, &b) != BRAID_OK) return refuse(why, why_bytes, "oneDNN has no attributes for it");
   piece first;
   read_piece(&b, 0, 0, 0, &first);
-  bool fast = describe(&b, &first, &pd) == BRAID_OK;
+  bool fast = describe(&b, &first, b.attr, &pd) == BRAID_OK;
   if (fast) DNNL(primitive_desc_destroy)(pd);
-  DNNL(primitive_attr_destroy)(b.attr);
+  finish(&b);
   return fast || refuse(why, why_bytes, "oneDNN has no fast product of this shape");
 }
 

@@ -1,7 +1,5 @@
 #include "backend/cpu/lines.h"
 
-#include "backend/cpu/vectorized.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -117,3 +117,85 @@ braid_status braid_dnnl_describe_whole(const void *op_desc, dnnl_primitive_attr_
   if (own) DNNL(primitive_attr_destroy)(own);
   return status;
 }
+
+/* --- activations ---------------------------------------------------------------------------------------------------
+ */
+typedef struct eltwise {
+  dnnl_alg_kind_t kind;
+  float alpha, beta;
+} eltwise;
+
+enum { kMostEltwise = 2 };
+
+/* The node's activation as one or two of oneDNN's; 0: none. */
+static int activation_of(const braid_node_desc *node, eltwise out[kMostEltwise]) {
+  const char *name = braid_attr_string(node->attrs, "activation", "");
+  braid_activation read;
+  if (!braid_activation_read(node, &read) || !read.entry) return 0;
+  float a = (float)read.params[0], b = (float)read.params[1];
+  if (strcmp(name, "HardSigmoid") == 0) {
+    out[0] = (eltwise){dnnl_eltwise_linear, a, b};
+    out[1] = (eltwise){dnnl_eltwise_clip, 0, 1};
+    return 2;
+  }
+  if (strcmp(name, "Relu") == 0)
+    *out = (eltwise){dnnl_eltwise_relu, 0, 0};
+  else if (strcmp(name, "LeakyRelu") == 0)
+    *out = (eltwise){dnnl_eltwise_relu, a, 0};
+  else if (strcmp(name, "Clip") == 0)
+    *out = (eltwise){dnnl_eltwise_clip, a, b};
+  else if (strcmp(name, "Sigmoid") == 0)
+    *out = (eltwise){dnnl_eltwise_logistic, 0, 0};
+  else if (strcmp(name, "Swish") == 0)
+    *out = (eltwise){dnnl_eltwise_swish, a, 0};
+  else if (strcmp(name, "Tanh") == 0)
+    *out = (eltwise){dnnl_eltwise_tanh, 0, 0};
+  /* ONNX's HardSwish is x * max(0, min(1, x / 6 + 0.5)), oneDNN's x * min(max(0, x + 3), 6) / 6: the same */
+  else if (strcmp(name, "HardSwish") == 0)
+    *out = (eltwise){dnnl_eltwise_hardswish, 0, 0};
+  else
+    return 0;
+  return 1;
+}
+
+static dnnl_status_t append(const braid_node_desc *activated, bool sum, dnnl_primitive_attr_t attr) {
+  dnnl_post_ops_t ops;
+  dnnl_status_t status = DNNL(post_ops_create)(&ops);
+  if (status != dnnl_success) return status;
+  eltwise acts[kMostEltwise];
+  int count = activated ? activation_of(activated, acts) : 0;
+  if (sum) status = DNNL(post_ops_append_sum)(ops, 1.0f);
+  for (int i = 0; i < count && status == dnnl_success; i++)
+    status = DNNL(post_ops_append_eltwise)(ops, 1.0f, acts[i].kind, acts[i].alpha, acts[i].beta);
+  if (status == dnnl_success) status = DNNL(primitive_attr_set_post_ops)(attr, ops);
+  DNNL(post_ops_destroy)(ops);
+  return status;
+}
+
+braid_status braid_dnnl_attributes(const braid_node_desc *activated, bool sum, dnnl_primitive_attr_t *out) {
+  dnnl_status_t status = DNNL(primitive_attr_create)(out);
+  if (status != dnnl_success) return braid_dnnl_status(status, "attributes");
+  status = DNNL(primitive_attr_set_scratchpad_mode)(*out, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success) status = append(activated, sum, *out);
+  if (status != dnnl_success) DNNL(primitive_attr_destroy)(*out);
+  return braid_dnnl_status(status, "attributes");
+}
+
+#ifdef __x86_64__
+static const bool kTellsInvalid = true;
+#else
+static const bool kTellsInvalid = false;
+#endif
+
+bool braid_dnnl_can_fuse(const braid_node_desc *node, bool sum) {
+  return kTellsInvalid && !sum && braid_attr_has(node->attrs, "activation");
+}
+
+static bool same(dnnl_primitive_desc_t a, dnnl_primitive_desc_t b, dnnl_query_t what) {
+  return DNNL(memory_desc_equal)(DNNL(primitive_desc_query_md)(a, what, 0), DNNL(primitive_desc_query_md)(b, what, 0));
+}
+
+bool braid_dnnl_interchangeable(dnnl_primitive_desc_t a, dnnl_primitive_desc_t b) {
+  return same(a, b, dnnl_query_weights_md) && same(a, b, dnnl_query_scratchpad_md) &&
+         strcmp(name_of(a), name_of(b)) == 0;
+}

@@ -86,7 +86,10 @@ static void NAME(activate)(const conv_state *state, T *y, int64_t count) {
     for (int64_t i = 0; i < count; i++) y[i] = MATH(tanh)(y[i]);
     break;
   case ACTIVATION_HARD_SIGMOID:
-    for (int64_t i = 0; i < count; i++) y[i] = MATH(fmax)(0, MATH(fmin)(1, a * y[i] + b));
+    for (int64_t i = 0; i < count; i++) {
+      T v = a * y[i] + b;
+      y[i] = v < 0 ? 0 : v > 1 ? 1 : v;
+    }
     break;
   case ACTIVATION_SWISH:
     for (int64_t i = 0; i < count; i++) y[i] /= 1 + MATH(exp)(-a * y[i]);
