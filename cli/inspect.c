@@ -38,6 +38,10 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_TRAIN:
     o->train = true;
     return 0;
+  case ARGP_KEY_END:
+    if (o->train && o->svg) argp_error(state, "--svg draws what is run: it goes without --train");
+    if (o->train && o->place.trace) argp_error(state, "--train plans no run that --trace could show");
+    return 0;
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -129,20 +133,23 @@ static void print_ends(cli_json *json, const braid_graph *graph, bool inputs) {
   if (json) cli_json_close(json, ']');
 }
 
-/* Memory is known only to a plan. A model that this machine's devices cannot run is still worth listing. */
+/* Memory is known only to a plan. A model that this machine's devices cannot run is still worth listing, but a trace,
+ * which has the plan's queues, cannot be written without one. */
 static braid_status plan(const options *o, const braid_graph *graph, totals *sum) {
   braid_session_options place = cli_session_options(&o->place);
   braid_session *session;
   braid_status status = braid_session_create(graph, &place, &session);
-  if (status == BRAID_NOT_FOUND) return status; /* a device or a node that an option names */
+  bool named = status == BRAID_NOT_FOUND; /* a device or a node, by an option */
+  if (named || (status != BRAID_OK && o->place.trace)) return status;
   if (status != BRAID_OK) {
     const char *detail = braid_error_detail();
     snprintf(sum->not_planned, sizeof sum->not_planned, "%s", detail[0] ? detail : braid_status_text(status));
     return BRAID_OK;
   }
   sum->stats = braid_session_get_stats(session);
+  status = braid_session_save_trace(session);
   braid_session_destroy(session);
-  return BRAID_OK;
+  return status;
 }
 
 static void print_totals(const totals *sum, size_t nodes) {
