@@ -257,12 +257,62 @@ static void test_nothing_to_place(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* In patterns only '*' and '?' are special, of what names of nodes are made. */
+static void test_special_characters(void **state) {
+  (void)state;
+  static const char *const kNames[] = {"/layers.0/relu[1]", "/layers.0/relu1", "a\\b", "!x]", "-x^", "a.b"};
+  enum { NAMES = sizeof kNames / sizeof *kNames };
+  static const struct {
+    const char *pattern, *placed; /* a digit of 1 for each name that it places */
+  } cases[] = {
+      {"/layers.0/relu[1]", "100000"},
+      {"*relu[1]", "100000"},
+      {"*relu[?]", "100000"},
+      {"*[*", "100000"},
+      {"/layers.?/relu*", "110000"},
+      {"*/*/*1*", "110000"},
+      {"a\\b", "001000"},
+      {"a\\?", "001000"},
+      {"a?b", "001001"},
+      {"*\\*", "001000"},
+      {"[!x]", "000000"},
+      {"[!-]x?", "000000"},
+      {"?x]", "000100"},
+      {"**x**", "000110"},
+      {"*?x?*", "000110"},
+      {"*b", "001001"},
+  };
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "special", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){4, 4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  for (size_t k = 0; k < NAMES; k++) x = node(graph, "MatMul", kNames[k], x, x);
+  OK(braid_graph_add_output(graph, x));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char list[64];
+    snprintf(list, sizeof list, "%s=1", cases[i].pattern);
+    braid_session_options options = {.devices = kTwo, .place = list, .loose_place = true};
+    for (size_t k = 0; k < NAMES; k++) {
+      const char *device = placed(graph, &options, kNames[k]);
+      if (!device || strcmp(device, cases[i].placed[k] == '1' ? "cpu#1" : "cpu") != 0)
+        fail_msg("%s and %s: %s", cases[i].pattern, kNames[k], device ? device : braid_error_detail());
+    }
+  }
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   braid_log_set_sink(hear, NULL);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_auto),         cmocka_unit_test(test_by_hand_before_auto),
-      cmocka_unit_test(test_fused_names),  cmocka_unit_test(test_first_counts),
-      cmocka_unit_test(test_no_such_node), cmocka_unit_test(test_nothing_to_place),
+      cmocka_unit_test(test_auto),
+      cmocka_unit_test(test_by_hand_before_auto),
+      cmocka_unit_test(test_fused_names),
+      cmocka_unit_test(test_first_counts),
+      cmocka_unit_test(test_no_such_node),
+      cmocka_unit_test(test_nothing_to_place),
+      cmocka_unit_test(test_special_characters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
