@@ -68,6 +68,8 @@ static void test_refused(void **state) {
       {"devices:\n  - &x {name: a, device: cpu}\n  - *x\n", "line"},
       {"devices: [[[[[[[[[[", "line"},
       {"\x01\xff", "p.yaml"},
+      {"devices:\n  - name: a\n    device: \"cpu\\0x\"\n", "a byte of value 0, line: 3"},
+      {"devices:\n  - {name: a, device: cpu, \"parts\\x00\": 2}\n", "a byte of value 0, line: 2"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     braid_platform *platform;

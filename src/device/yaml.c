@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <yaml.h>
+
 #include "base/file.h"
 #include "base/try.h"
 
@@ -40,11 +42,32 @@ static cyaml_config_t config(complaint *heard) {
       .log_fn = hear, .log_ctx = heard, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR, .flags = CYAML_CFG_NO_ALIAS};
 }
 
+/* A text written with an escape, as in "cpu\\0", may hold a byte of value 0, at which libcyaml cuts it without a word.
+ * What is no YAML is left to libcyaml's complaint. */
+static braid_status check_no_zero_bytes(const char *name, const void *text, size_t bytes) {
+  yaml_parser_t parser;
+  if (!yaml_parser_initialize(&parser)) return BRAID_NO_MEMORY;
+  yaml_parser_set_input_string(&parser, text, bytes);
+  braid_status status = BRAID_OK;
+  for (bool more = true; more && status == BRAID_OK;) {
+    yaml_event_t event;
+    if (!yaml_parser_parse(&parser, &event)) break;
+    if (event.type == YAML_SCALAR_EVENT && memchr(event.data.scalar.value, 0, event.data.scalar.length))
+      status = braid_fail(BRAID_INVALID_FILE, "%.200s: a text holds a byte of value 0, line: %zu", name,
+                          event.start_mark.line + 1);
+    more = event.type != YAML_STREAM_END_EVENT;
+    yaml_event_delete(&event);
+  }
+  yaml_parser_delete(&parser);
+  return status;
+}
+
 braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes, const cyaml_schema_value_t *schema,
                               void **out) {
   complaint heard = {"", ""};
   cyaml_config_t how = config(&heard);
   *out = NULL;
+  BRAID_TRY(check_no_zero_bytes(name, text, bytes));
   cyaml_err_t error = cyaml_load_data(text, bytes, &how, schema, out, NULL);
   if (error == CYAML_OK && *out) return BRAID_OK;
   *out = NULL;

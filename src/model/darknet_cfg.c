@@ -12,7 +12,7 @@ static char *stripped(braid_arena *arena, const char *line, size_t length, size_
   char *copy = braid_arena_text(arena, line, length);
   size_t count = 0;
   for (size_t i = 0; copy && i < length; i++)
-    if (!isspace((unsigned char)line[i]) && line[i]) copy[count++] = line[i];
+    if (!isspace((unsigned char)line[i])) copy[count++] = line[i];
   if (copy) copy[count] = 0;
   *out_length = count;
   return copy;
@@ -53,10 +53,12 @@ static braid_status parse_lines(braid_cfg *cfg, const char *text, size_t bytes) 
   for (size_t at = 0; at < bytes;) {
     const char *newline = memchr(text + at, '\n', bytes - at);
     size_t length = newline ? (size_t)(newline - (text + at)) : bytes - at, kept;
+    number++;
+    if (memchr(text + at, 0, length))
+      return braid_fail(BRAID_INVALID_FILE, "%s:%d: holds a byte of value 0, expected text", cfg->path, number);
     char *line = stripped(cfg->arena, text + at, length, &kept);
     if (!line) return BRAID_NO_MEMORY;
     at += length + 1;
-    number++;
     if (!kept || *line == '#' || *line == ';') continue;
     BRAID_TRY(*line == '[' ? add_section(cfg, line, kept, number) : add_option(cfg, line, number));
   }

@@ -54,6 +54,24 @@ static void test_errors_name_the_line(void **state) {
   refused(NET "[yolo]\nclasses=3\nnum=1\n", BRAID_INVALID_FILE, "channels");
 }
 
+/* Text ends at no byte of value 0, wherever it stands. */
+static void test_zero_bytes(void **state) {
+  (void)state;
+  static const char kText[] = NET "[maxpool]\nsize=2\n";
+  for (size_t i = 0; i < sizeof kText; i++) {
+    char text[sizeof kText + 1], place[64];
+    int line = 1;
+    memcpy(text, kText, i);
+    text[i] = '\0';
+    memcpy(text + i + 1, kText + i, sizeof kText - 1 - i);
+    for (size_t k = 0; k < i; k++) line += text[k] == '\n';
+    snprintf(place, sizeof place, "net.cfg:%d: holds a byte", line);
+    braid_graph *graph;
+    assert_int_equal(braid_darknet_import(NULL, "net.cfg", text, sizeof kText, NULL, 7, &graph), BRAID_INVALID_FILE);
+    if (!strstr(braid_error_detail(), place)) fail_msg("%zu: %s", i, braid_error_detail());
+  }
+}
+
 /* Every key is read, or known to have no effect here, or refused. */
 static void test_keys(void **state) {
   (void)state;
@@ -356,6 +374,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_errors_name_the_line),
+      cmocka_unit_test(test_zero_bytes),
       cmocka_unit_test(test_keys),
       cmocka_unit_test(test_keys_that_change_the_network),
       cmocka_unit_test(test_keys_given_twice),
