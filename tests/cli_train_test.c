@@ -236,6 +236,41 @@ static void test_earlier(void **state) {
   for (int i = 0; i < 4; i++) free(whole[i]);
 }
 
+/* A run killed while it set an earlier one aside, after any number of its files: nothing is split, and it is still
+ * there to be resumed. */
+static void test_killed_setting_aside(void **state) {
+  (void)state;
+  static const char *const left[] = {"model.onnx", "report.html", "checkpoint-0000000004.braid",
+                                     "checkpoint-0000000006.braid"};
+  enum { LEFT = sizeof left / sizeof *left };
+  for (int moved = 0; moved <= LEFT; moved++)
+    for (int resumed = 0; resumed < 2; resumed++) {
+      char line[200], out[32], from[64], to[64];
+      snprintf(out, sizeof out, "aside-%d-%d", moved, resumed);
+      snprintf(line, sizeof line, SHORT DATA "--epochs 3 --out $/%s", out);
+      expect(line, 0, "");
+      snprintf(to, sizeof to, "%s/.braid.aside", out);
+      assert_int_equal(mkdir(in_folder(to), 0777), 0);
+      for (int i = 0; i < moved; i++) {
+        snprintf(from, sizeof from, "%s/%s", out, left[i]);
+        snprintf(to, sizeof to, "%s/.braid.aside/%s", out, left[i]);
+        assert_int_equal(rename(in_folder(from), in_folder(to)), 0);
+      }
+      snprintf(line, sizeof line, SHORT DATA "--epochs %d --out $/%s%s", resumed ? 4 : 1, out,
+               resumed ? " --resume" : "");
+      expect(line, 0, resumed ? "another number of epochs: 4" : "what it left is moved to");
+      for (int i = 0; i < LEFT && !resumed; i++) {
+        snprintf(to, sizeof to, "%s/earlier/%s", out, left[i]);
+        if (!exists(to)) fail_msg("%s is not there", to);
+      }
+      const char *const gone[] = {".braid.aside", "earlier-2", resumed ? "earlier" : "checkpoint-0000000006.braid"};
+      for (int i = 0; i < 3; i++) {
+        snprintf(to, sizeof to, "%s/%s", out, gone[i]);
+        if (exists(to)) fail_msg("%s is there", to);
+      }
+    }
+}
+
 /* Without --out what is trained is kept in a folder that was not there before. */
 static void test_kept_without_out(void **state) {
   (void)state;
@@ -446,6 +481,7 @@ int main(void) {
       cmocka_unit_test(test_other_model_and_place),
       cmocka_unit_test(test_changed_data),
       cmocka_unit_test(test_earlier),
+      cmocka_unit_test(test_killed_setting_aside),
       cmocka_unit_test(test_kept_without_out),
       cmocka_unit_test(test_lock),
       cmocka_unit_test(test_unusable_folder),

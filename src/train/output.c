@@ -76,6 +76,74 @@ static braid_status lock(braid_output *output) {
   return braid_fail(BRAID_IO, "%s: cannot write: %s", output->lock_path, strerror(errno));
 }
 
+/* --- an earlier run ------------------------------------------------------------------------------------------------
+ * What it left goes into a folder of a fixed name first, which then gets its own by one rename. A run that is killed in
+ * between leaves that folder, and the next one puts everything back before it looks at anything: nothing new is written
+ * until all is set aside. */
+enum { kMostEarlier = 100000, kPathBytes = PATH_MAX + NAME_MAX + 2 };
+static const char kAside[] = ".braid.aside";
+
+static braid_status path_in(const char *folder, const char *name, char out[kPathBytes]) {
+  if ((size_t)snprintf(out, kPathBytes, "%s/%s", folder, name) < kPathBytes) return BRAID_OK;
+  return braid_fail(BRAID_OUT_OF_RANGE, "the folder name %.80s... is too long", folder);
+}
+
+/* Moves what a run left; what is there already stays where it is. */
+static braid_status move_all(const char *from, const char *to, bool *moved) {
+  DIR *folder = opendir(from);
+  if (!folder) return braid_fail(BRAID_IO, "%s: %s", from, strerror(errno));
+  braid_status status = BRAID_OK;
+  for (struct dirent *entry; status == BRAID_OK && (entry = readdir(folder));) {
+    char old[kPathBytes], new[kPathBytes];
+    struct stat about;
+    if (!is_left_by_run(entry->d_name)) continue;
+    status = path_in(from, entry->d_name, old);
+    if (status == BRAID_OK) status = path_in(to, entry->d_name, new);
+    if (status != BRAID_OK || lstat(new, &about) == 0) continue;
+    *moved = true;
+    if (rename(old, new) != 0) status = braid_fail(BRAID_IO, "%s: cannot move to %s: %s", old, new, strerror(errno));
+  }
+  closedir(folder);
+  return status;
+}
+
+/* Gives the folder of what was set aside the first name that is free. A folder is never renamed over one that holds
+ * something. */
+static braid_status name_earlier(const char *directory, const char *aside) {
+  char path[kPathBytes], name[32] = "earlier";
+  for (int i = 2; i <= kMostEarlier; i++) {
+    BRAID_TRY(path_in(directory, name, path));
+    if (rename(aside, path) == 0) {
+      braid_log_write(BRAID_LOG_WARNING, "%s holds an earlier run: what it left is moved to %s", directory, path);
+      return BRAID_OK;
+    }
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) break;
+    snprintf(name, sizeof name, "earlier-%d", i);
+  }
+  return braid_fail(BRAID_IO, "%s: cannot rename to %s: %s", aside, path, strerror(errno));
+}
+
+/* After a run that was killed while it set an earlier one aside. */
+static braid_status put_back(const char *directory) {
+  char aside[kPathBytes];
+  bool moved = false;
+  BRAID_TRY(path_in(directory, kAside, aside));
+  if (access(aside, F_OK) != 0) return BRAID_OK;
+  BRAID_TRY(move_all(aside, directory, &moved));
+  if (rmdir(aside) == 0) return BRAID_OK;
+  return name_earlier(directory, aside); /* it holds what has another's name by now */
+}
+
+braid_status braid_output_set_aside(const braid_output *output) {
+  char aside[kPathBytes];
+  bool moved = false;
+  BRAID_TRY(path_in(output->directory, kAside, aside));
+  if (mkdir(aside, 0777) != 0) return braid_fail(BRAID_IO, "%s: cannot make the folder: %s", aside, strerror(errno));
+  BRAID_TRY(move_all(output->directory, aside, &moved));
+  if (moved) return name_earlier(output->directory, aside);
+  return rmdir(aside) == 0 ? BRAID_OK : braid_fail(BRAID_IO, "%s: cannot remove: %s", aside, strerror(errno));
+}
+
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
 static void remove_unfinished(const char *directory) {
@@ -96,6 +164,7 @@ static braid_status open_folder(braid_output *output, const char *directory) {
   if (!output->directory || !output->lock_path) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_make_directories(directory));
   BRAID_TRY(lock(output));
+  BRAID_TRY(put_back(directory));
   remove_unfinished(directory);
   return BRAID_OK;
 }
@@ -123,46 +192,4 @@ void braid_output_close(braid_output *output) {
   braid_free(output->allocator, output->lock_path);
   braid_free(output->allocator, output->directory);
   braid_free(output->allocator, output);
-}
-
-/* --- an earlier run ------------------------------------------------------------------------------------------------
- */
-enum { kMostEarlier = 100000 };
-
-/* A folder that was not there before. */
-static braid_status make_earlier(const char *directory, char *path, size_t bytes) {
-  for (int i = 1; i <= kMostEarlier; i++) {
-    int length =
-        i == 1 ? snprintf(path, bytes, "%s/earlier", directory) : snprintf(path, bytes, "%s/earlier-%d", directory, i);
-    if ((size_t)length >= bytes)
-      return braid_fail(BRAID_OUT_OF_RANGE, "the folder name %.80s... is too long", directory);
-    if (mkdir(path, 0777) == 0) return BRAID_OK;
-    if (errno != EEXIST) break;
-  }
-  return braid_fail(BRAID_IO, "%s: cannot make the folder: %s", path, strerror(errno));
-}
-
-static braid_status move(const char *directory, const char *folder, const char *name) {
-  char from[PATH_MAX + NAME_MAX + 2], to[PATH_MAX + NAME_MAX + 2];
-  snprintf(from, sizeof from, "%s/%s", directory, name);
-  snprintf(to, sizeof to, "%s/%s", folder, name);
-  if (rename(from, to) == 0) return BRAID_OK;
-  return braid_fail(BRAID_IO, "%s: cannot move to %s: %s", from, to, strerror(errno));
-}
-
-braid_status braid_output_set_aside(const braid_output *output) {
-  char earlier[PATH_MAX] = "";
-  DIR *folder = opendir(output->directory);
-  if (!folder) return braid_fail(BRAID_IO, "%s: %s", output->directory, strerror(errno));
-  braid_status status = BRAID_OK;
-  for (struct dirent *entry; status == BRAID_OK && (entry = readdir(folder));) {
-    if (!is_left_by_run(entry->d_name)) continue;
-    if (!*earlier) status = make_earlier(output->directory, earlier, sizeof earlier);
-    if (status == BRAID_OK) status = move(output->directory, earlier, entry->d_name);
-  }
-  closedir(folder);
-  if (status == BRAID_OK && *earlier)
-    braid_log_write(BRAID_LOG_WARNING, "%s holds an earlier run: what it left is moved to %s", output->directory,
-                    earlier);
-  return status;
 }
