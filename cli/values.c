@@ -27,14 +27,19 @@ static int own_descriptor(const char *path) {
 /* A pipe can be read once, but its kind is known by its first bytes only: what comes out of it is put into a file in
  * memory that takes its place. */
 static braid_status make_seekable(int descriptor, const char *path) {
+  static const int64_t kMostBytes = (int64_t)2 << 30; /* of a pipe that may have no end */
   if (lseek(descriptor, 0, SEEK_CUR) >= 0) return BRAID_OK;
   int file = memfd_create("input", MFD_CLOEXEC);
   if (file < 0) return braid_fail(BRAID_IO, "%s: %s", shown(path), strerror(errno));
   char buffer[1 << 16];
-  for (;;) {
+  for (int64_t all = 0;;) {
     ssize_t got = read(descriptor, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR && !cli_interrupted()) continue;
     if (got == 0) break;
+    if (got > 0 && (all += got) > kMostBytes) {
+      close(file);
+      return braid_fail(BRAID_OUT_OF_RANGE, "%s: gives more than 2 GiB; put it into a file", shown(path));
+    }
     if (got < 0 || write(file, buffer, (size_t)got) != got) {
       int error = errno;
       close(file);
@@ -242,6 +247,8 @@ braid_status cli_labels_load(const char *path, cli_labels *labels) {
     return braid_fail(failed ? BRAID_IO : BRAID_INVALID_FILE, "%s: %s", path,
                       failed ? "cannot be read" : "more than 16 MiB: labels are expected, one per line");
   }
+  if (memchr(labels->text, 0, bytes))
+    return braid_fail(BRAID_INVALID_FILE, "%s: holds a byte of value 0: labels are text, one per line", path);
   labels->text[bytes] = '\0';
   size_t lines = 1;
   for (size_t i = 0; i < bytes; i++) lines += labels->text[i] == '\n';

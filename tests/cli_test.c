@@ -64,6 +64,8 @@ static void test_bad_input(void **state) {
   expect_failure("run " GLYPHS " --input $/doubles.npy", 2, "doubles.npy holds float64[2]");
   expect_failure("inspect " GLYPHS " --shape 1x3x4x99999999999", 2, "glyphs.cfg: ");
   expect_failure("run " GLYPHS " --input " PICTURE " --labels $/labels", 2, "2 labels, the model has 10 classes");
+  put_file(in_folder("labels"), "one\0two\n", 8);
+  expect_failure("run " GLYPHS " --input " PICTURE " --labels $/labels", 2, "labels: holds a byte of value 0");
   expect_failure("run " GLYPHS " --input " PICTURE " --output $/y.npy --output no=$/z.npy", 2,
                  "no output named \"no\"");
   assert_int_equal(access(in_folder("y.npy"), F_OK), -1); /* nothing was written before that was known */
@@ -163,6 +165,72 @@ static void test_full_disk(void **state) {
   discard(&o);
 }
 
+/* Every option that writes a file, for every command that has it: a file that cannot be written is the work's failure.
+ */
+static void test_unwritable(void **state) {
+  (void)state;
+  static const char *const options[] = {
+      "inspect " GLYPHS " --svg ",
+      "inspect " GLYPHS " --trace ",
+      "bench " GLYPHS " --runs 2 --trace ",
+      "run " GLYPHS " --input " PICTURE " --trace ",
+      "run " GLYPHS " --input " PICTURE " --output ",
+      "test " GLYPHS " --data builtin:glyphs,limit=100 --trace ",
+      "train " GLYPHS " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out $/unwritable --trace ",
+      "train " GLYPHS " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out ",
+  };
+  put_file(in_folder("file"), "", 0);
+  static const char *const paths[] = {"$/nowhere/to/put", "$/file/below", "/proc/file", "$"};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
+      char line[600];
+      bool folder_made = strstr(options[i], "--out ") && !strstr(options[i], "--trace") && paths[k][0] == '$';
+      if (folder_made && !strstr(paths[k], "below")) continue;
+      snprintf(line, sizeof line, "%s%s", options[i], paths[k]);
+      expect_failure(line, 1, paths[k][0] == '$' ? paths[k] + 1 : paths[k]);
+    }
+  outcome o = run("inspect " GLYPHS " --trace $/trace.json");
+  assert_int_equal(o.code, 0);
+  assert_int_equal(access(in_folder("trace.json"), R_OK), 0);
+  discard(&o);
+  expect_failure("inspect " GLYPHS " --train --trace $/trace.json", 2, "--train plans no run");
+  expect_failure("inspect " GLYPHS " --train --svg $/net.svg", 2, "without --train");
+}
+
+/* Files that no memory holds, and pipes without an end. */
+static void test_huge(void **state) {
+  (void)state;
+  static const char *const names[] = {
+      "huge.png",       "huge/train-images-idx3-ubyte",    "huge/t10k-images-idx3-ubyte", "huge/test_batch.bin",
+      "huge/ant/1.png", "huge/checkpoint-0000000001.braid"};
+  assert_int_equal(mkdir(in_folder("huge"), 0777), 0);
+  assert_int_equal(mkdir(in_folder("huge/ant"), 0777), 0);
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    put_file(in_folder(names[i]), "\x89PNG\r\n\x1a\n", 8);
+    if (truncate(in_folder(names[i]), (off_t)1 << 40) != 0) skip_test("system", "a file system without sparse files");
+  }
+  child_seconds = 60;
+  expect_failure("run " GLYPHS " --input $/huge.png", 2, "huge.png: larger than");
+  expect_failure("run " GLYPHS " --input " PICTURE " --labels $/huge.png", 2, "huge.png: more than 16 MiB");
+  expect_failure("test " GLYPHS " --data idx:$/huge", 2, "t10k-images-idx3-ubyte: larger than");
+  expect_failure("test " GLYPHS " --data cifar10:$/huge", 2, "test_batch.bin: larger than");
+  expect_failure("train " GLYPHS " --data images:$/huge --test builtin:glyphs", 2, "1.png: larger than");
+  expect_failure("train " GLYPHS " --data builtin:glyphs,limit=200 --epochs 1 --out $/huge --resume", 2,
+                 "checkpoint-0000000001.braid: larger than");
+  child_seconds = 0;
+  static const char *const endless[] = {"run " GLYPHS " --input -", "inspect -",
+                                        "test " GLYPHS " --data npy:/dev/stdin+/dev/stdin"};
+  for (size_t i = 0; i < sizeof endless / sizeof *endless; i++) {
+    char *command;
+    assert_true(asprintf(&command, "yes | timeout 60 %s %s 2> %s", BRAID_COMMAND, endless[i], in_folder("err")) > 0);
+    int status = system(command);
+    char *err = get_file(in_folder("err"), NULL);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 2 || !strstr(err, "2 GiB")) fail_msg("%s: %s", command, err);
+    free(err);
+    free(command);
+  }
+}
+
 /* --- terminals and interruption ------------------------------------------------------------------------------------
  */
 static void test_terminal(void **state) {
@@ -241,10 +309,11 @@ static void test_options_without_effect(void **state) {
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_usage),    cmocka_unit_test(test_bad_input),
-      cmocka_unit_test(test_fifos),    cmocka_unit_test(test_pipes),
-      cmocka_unit_test(test_json),     cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_terminal), cmocka_unit_test(test_options_without_effect),
+      cmocka_unit_test(test_usage),      cmocka_unit_test(test_bad_input),
+      cmocka_unit_test(test_fifos),      cmocka_unit_test(test_pipes),
+      cmocka_unit_test(test_json),       cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_terminal),   cmocka_unit_test(test_options_without_effect),
+      cmocka_unit_test(test_unwritable), cmocka_unit_test(test_huge),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -15,6 +15,7 @@
 #include "base/try.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
+static const size_t kMaxStreamBytes = (size_t)2 << 30; /* 2 GiB, as the command and the documents say */
 
 static const uint8_t no_bytes[1];
 
@@ -29,12 +30,19 @@ static const char *shown_output(const char *path) {
 }
 
 static braid_status too_large(const char *path, size_t max_bytes) {
+  if (max_bytes == kMaxStreamBytes)
+    return braid_fail(BRAID_OUT_OF_RANGE, "%s: gives more than 2 GiB; put it into a file", shown_input(path));
   return braid_fail(BRAID_OUT_OF_RANGE, "%s: larger than the %zu bytes allowed", shown_input(path), max_bytes);
 }
 
 static braid_status cannot(const char *what, const char *path, int error) {
   braid_status status = error == ENOENT ? BRAID_NOT_FOUND : error == EISDIR ? BRAID_INVALID_FILE : BRAID_IO;
   return braid_fail(status, "%s: cannot %s: %s", path, what, strerror(error));
+}
+
+/* Whatever the reason: nothing is wrong with what was given to be read. */
+static braid_status cannot_put(const char *what, const char *path, int error) {
+  return braid_fail(BRAID_IO, "%s: cannot %s: %s", path, what, strerror(error));
 }
 
 /* --- reading ------------------------------------------------------------------------------------------------------ */
@@ -48,8 +56,9 @@ struct braid_reader {
   struct stat opened; /* the file when it was opened */
 };
 
-/* Reads a pipe or terminal to its end. */
+/* Reads a pipe or terminal to its end, which it may not have. */
 static braid_status read_stream(braid_reader *reader, size_t max_bytes) {
+  if (!max_bytes || max_bytes > kMaxStreamBytes) max_bytes = kMaxStreamBytes;
   size_t capacity = BUFFER_BYTES, used = 0;
   uint8_t *data = braid_alloc(reader->allocator, capacity);
   if (!data) return BRAID_NO_MEMORY;
@@ -69,7 +78,7 @@ static braid_status read_stream(braid_reader *reader, size_t max_bytes) {
     }
     ssize_t got = read(reader->file, data + used, capacity - used);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 || (max_bytes && used + (size_t)got > max_bytes)) {
+    if (got < 0 || used + (size_t)got > max_bytes) {
       int error = errno;
       braid_free(reader->allocator, data);
       return got < 0 ? cannot("read", shown_input(reader->path), error) : too_large(reader->path, max_bytes);
@@ -293,7 +302,7 @@ static braid_status open_target(braid_writer *writer) {
   struct stat about;
   if (stat(writer->path, &about) == 0 && !S_ISREG(about.st_mode)) {
     writer->file = open(writer->path, O_WRONLY | O_CLOEXEC);
-    return writer->file < 0 ? cannot("write", writer->path, errno) : BRAID_OK;
+    return writer->file < 0 ? cannot_put("write", writer->path, errno) : BRAID_OK;
   }
   braid_text name;
   braid_text_init(&name, writer->allocator);
@@ -306,7 +315,7 @@ static braid_status open_target(braid_writer *writer) {
   int error = errno;
   braid_free(writer->allocator, writer->temporary);
   writer->temporary = NULL;
-  return cannot("create", writer->path, error);
+  return cannot_put("create", writer->path, error);
 }
 
 braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out) {
@@ -375,11 +384,11 @@ static void sync_folder(const braid_writer *writer) {
 braid_status braid_writer_commit(braid_writer *writer) {
   braid_status status = flush(writer);
   if (writer->temporary) {
-    if (status == BRAID_OK && fsync(writer->file) != 0) status = cannot("write", writer->path, errno);
-    if (close(writer->file) != 0 && status == BRAID_OK) status = cannot("write", writer->path, errno);
+    if (status == BRAID_OK && fsync(writer->file) != 0) status = cannot_put("write", writer->path, errno);
+    if (close(writer->file) != 0 && status == BRAID_OK) status = cannot_put("write", writer->path, errno);
     writer->file = -1;
     if (status == BRAID_OK && rename(writer->temporary, writer->path) != 0) {
-      status = cannot("rename the finished file to it", writer->path, errno);
+      status = cannot_put("rename the finished file to it", writer->path, errno);
     }
     if (status == BRAID_OK)
       sync_folder(writer);

@@ -16,7 +16,7 @@ typedef struct braid_file_view {
 } braid_file_view;
 /* NOT_FOUND / IO with path and reason; OUT_OF_RANGE beyond max_bytes (0: no limit). What is no regular file (a folder,
  * FIFO, socket, device) is INVALID_FILE at once, without waiting for it; but what the process has open already is read
- * to its end: standard input ("-", /dev/stdin) and /dev/fd/N. */
+ * to its end, of 2 GiB at most: standard input ("-", /dev/stdin) and /dev/fd/N. */
 BRAID_MUST_CHECK braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                                               braid_file_view *out);
 void braid_file_close(braid_file_view *view);
@@ -34,7 +34,8 @@ const char *braid_reader_name(const braid_reader *reader); /* for messages */
 /* INVALID_FILE beyond the end; IO if the file has become shorter. */
 BRAID_MUST_CHECK braid_status braid_reader_get(braid_reader *reader, size_t offset, void *to, size_t count);
 /* IO if the file was written to since it was opened, going by its size and times: what was read may then be a mixture.
- * To be called after the last read. */
+ * A hard link made and taken away leaves the same marks as a write whose time was set back, and is refused like it. To
+ * be called after the last read. */
 BRAID_MUST_CHECK braid_status braid_reader_check(const braid_reader *reader);
 /* Checks, and gives the descriptor back until the next read, which fails if the path then leads to another file. */
 BRAID_MUST_CHECK braid_status braid_reader_park(braid_reader *reader);

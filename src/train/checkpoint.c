@@ -26,6 +26,8 @@ enum {
   kCrcStep = 1 << 30, /* zlib counts in unsigned int */
 };
 
+static const size_t kMaxBytes = (size_t)64 << 30; /* of a file, as of a model's */
+
 /* Element types as the file numbers them; the enum may change, the file may not. */
 static const braid_dtype kTypes[] = {BRAID_NONE, BRAID_F32, BRAID_F64, BRAID_F16, BRAID_BF16, BRAID_I8,  BRAID_I16,
                                      BRAID_I32,  BRAID_I64, BRAID_U8,  BRAID_U16, BRAID_U32,  BRAID_U64, BRAID_BOOL};
@@ -128,67 +130,92 @@ void braid_checkpoint_abort(braid_checkpoint *checkpoint) {
 typedef struct section {
   const char *name;
   braid_desc desc;
-  const uint8_t *data;
+  uint8_t *data;
 } section;
 
 struct braid_checkpoint_file {
   const braid_allocator *allocator;
-  braid_file_view view; /* data NULL if the bytes are the caller's */
   braid_arena *arena;
   braid_name_map *names;
   section *sections;
   size_t count, capacity;
 };
 
+/* Read piece by piece, each as large as what was read before it says and the file can hold. */
 typedef struct cursor {
   const char *path;
-  const uint8_t *data;
+  braid_reader *reader;
   size_t bytes, at;
+  uint32_t file_crc, section_crc;
 } cursor;
 
+static braid_status can_take(const cursor *c, size_t bytes, const char *what) {
+  if (bytes <= c->bytes - c->at) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s: byte %zu: ends within %s", c->path, c->at, what);
+}
+
 static braid_status take(cursor *c, void *out, size_t bytes, const char *what) {
-  if (bytes > c->bytes - c->at)
-    return braid_fail(BRAID_INVALID_FILE, "%s: byte %zu: ends within %s", c->path, c->at, what);
-  if (out) memcpy(out, c->data + c->at, bytes);
+  BRAID_TRY(can_take(c, bytes, what));
+  BRAID_TRY(braid_reader_get(c->reader, c->at, out, bytes));
+  c->section_crc = crc_of(c->section_crc, out, bytes);
+  c->file_crc = crc_of(c->file_crc, out, bytes);
   c->at += bytes;
   return BRAID_OK;
 }
 
-static braid_status parse_section(braid_checkpoint_file *file, cursor *c) {
+static braid_status take_name(braid_checkpoint_file *file, cursor *c, const char **out) {
+  char name[kMaxName];
   size_t start = c->at;
   uint16_t length = 0;
-  uint8_t type = 0, rank = 0;
-  int64_t dims[BRAID_MAX_RANK] = {0};
   BRAID_TRY(take(c, &length, sizeof length, "the length of a name"));
-  if (length == 0 || length > kMaxName || memchr(c->data + c->at, 0, length <= c->bytes - c->at ? length : 0))
+  bool allowed = length > 0 && length <= kMaxName;
+  if (allowed) BRAID_TRY(take(c, name, length, "a name"));
+  if (!allowed || memchr(name, 0, length))
     return braid_fail(BRAID_INVALID_FILE, "%s: byte %zu: a name of %u characters, 1 to %d are allowed", c->path, start,
                       length, kMaxName);
-  const char *text = (const char *)c->data + c->at;
-  BRAID_TRY(take(c, NULL, length, "a name"));
-  section s = {.name = braid_arena_text(file->arena, text, length)};
-  if (!s.name) return BRAID_NO_MEMORY;
+  *out = braid_arena_text(file->arena, name, length);
+  return *out ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static braid_status take_desc(cursor *c, const char *name, braid_desc *out) {
+  uint8_t type = 0, rank = 0;
+  int64_t dims[BRAID_MAX_RANK] = {0};
   BRAID_TRY(take(c, &type, 1, "an element type"));
   BRAID_TRY(take(c, &rank, 1, "a rank"));
   if (type == 0 || type >= kTypeCount || rank > BRAID_MAX_RANK)
     return braid_fail(BRAID_INVALID_FILE,
-                      "%s: section %.120s: type %u of rank %u; types 1 to %d, ranks to %d are known", c->path, s.name,
+                      "%s: section %.120s: type %u of rank %u; types 1 to %d, ranks to %d are known", c->path, name,
                       type, rank, kTypeCount - 1, BRAID_MAX_RANK);
   BRAID_TRY(take(c, dims, rank * sizeof *dims, "dimensions"));
-  braid_status status = braid_desc_init(&s.desc, kTypes[type], rank, dims);
-  if (status != BRAID_OK) return braid_fail_prefix(BRAID_INVALID_FILE, "%s: section %.120s", c->path, s.name);
-  s.data = c->data + c->at;
-  BRAID_TRY(take(c, NULL, braid_desc_bytes(&s.desc), "the elements of a section"));
-  uint32_t crc = crc_of(0, c->data + start, c->at - start), stored = 0;
-  BRAID_TRY(take(c, &stored, kCrcBytes, "a checksum"));
-  if (crc != stored) return braid_fail(BRAID_INVALID_FILE, "%s: section %.120s: wrong checksum", c->path, s.name);
-  int64_t other;
-  if (braid_name_map_get(file->names, s.name, &other))
-    return braid_fail(BRAID_INVALID_FILE, "%s: section %.120s stands twice", c->path, s.name);
+  braid_status status = braid_desc_init(out, kTypes[type], rank, dims);
+  if (status != BRAID_OK) return braid_fail_prefix(BRAID_INVALID_FILE, "%s: section %.120s", c->path, name);
+  return BRAID_OK;
+}
+
+static braid_status take_elements(braid_checkpoint_file *file, cursor *c, section *s) {
+  size_t bytes = braid_desc_bytes(&s->desc);
+  BRAID_TRY(can_take(c, bytes, "the elements of a section"));
+  s->data = braid_alloc(file->allocator, bytes);
+  return s->data ? take(c, s->data, bytes, "the elements of a section") : BRAID_NO_MEMORY;
+}
+
+static braid_status parse_section(braid_checkpoint_file *file, cursor *c) {
   section *sections = braid_grow(file->allocator, file->sections, file->count, &file->capacity, sizeof *sections);
   if (!sections) return BRAID_NO_MEMORY;
   file->sections = sections;
-  sections[file->count] = s;
-  return braid_name_map_set(file->names, s.name, (int64_t)file->count++);
+  section *s = &sections[file->count++];
+  *s = (section){0};
+  c->section_crc = 0;
+  BRAID_TRY(take_name(file, c, &s->name));
+  BRAID_TRY(take_desc(c, s->name, &s->desc));
+  BRAID_TRY(take_elements(file, c, s));
+  uint32_t crc = c->section_crc, stored = 0;
+  BRAID_TRY(take(c, &stored, kCrcBytes, "a checksum"));
+  if (crc != stored) return braid_fail(BRAID_INVALID_FILE, "%s: section %.120s: wrong checksum", c->path, s->name);
+  int64_t other;
+  if (braid_name_map_get(file->names, s->name, &other))
+    return braid_fail(BRAID_INVALID_FILE, "%s: section %.120s stands twice", c->path, s->name);
+  return braid_name_map_set(file->names, s->name, (int64_t)file->count - 1);
 }
 
 static braid_status parse(braid_checkpoint_file *file, cursor *c) {
@@ -208,7 +235,7 @@ static braid_status parse(braid_checkpoint_file *file, cursor *c) {
     return braid_fail(BRAID_INVALID_FILE, "%s: %" PRIu32 " sections; at most %d are allowed", c->path, count,
                       kMaxSections);
   for (uint32_t i = 0; i < count; i++) BRAID_TRY(parse_section(file, c));
-  uint32_t crc = crc_of(0, c->data, c->at);
+  uint32_t crc = c->file_crc;
   BRAID_TRY(take(c, &stored, kCrcBytes, "the last checksum"));
   if (crc != stored) return braid_fail(BRAID_INVALID_FILE, "%s: wrong checksum of the file", c->path);
   if (c->at != c->bytes)
@@ -216,15 +243,16 @@ static braid_status parse(braid_checkpoint_file *file, cursor *c) {
   return BRAID_OK;
 }
 
-braid_status braid_checkpoint_parse(const braid_allocator *allocator, const char *path, const void *data, size_t bytes,
+static braid_status read_checkpoint(const braid_allocator *allocator, braid_reader *reader,
                                     braid_checkpoint_file **out) {
-  *out = NULL;
   braid_checkpoint_file *file = braid_zalloc(allocator, sizeof *file);
   if (!file) return BRAID_NO_MEMORY;
   file->allocator = allocator;
+  cursor c = {.path = braid_reader_name(reader), .reader = reader, .bytes = braid_reader_bytes(reader)};
   braid_status status = braid_arena_create(allocator, &file->arena);
   if (status == BRAID_OK) status = braid_name_map_create(allocator, &file->names);
-  if (status == BRAID_OK) status = parse(file, &(cursor){.path = path, .data = data, .bytes = bytes});
+  if (status == BRAID_OK) status = parse(file, &c);
+  if (status == BRAID_OK) status = braid_reader_check(reader);
   if (status == BRAID_OK)
     *out = file;
   else
@@ -232,21 +260,28 @@ braid_status braid_checkpoint_parse(const braid_allocator *allocator, const char
   return status;
 }
 
+braid_status braid_checkpoint_parse(const braid_allocator *allocator, const char *path, const void *data, size_t bytes,
+                                    braid_checkpoint_file **out) {
+  *out = NULL;
+  braid_reader *reader;
+  BRAID_TRY(braid_reader_wrap(allocator, path, data, bytes, &reader));
+  braid_status status = read_checkpoint(allocator, reader, out);
+  braid_reader_close(reader);
+  return status;
+}
+
 braid_status braid_checkpoint_open(const braid_allocator *allocator, const char *path, braid_checkpoint_file **out) {
   *out = NULL;
-  braid_file_view view;
-  BRAID_TRY(braid_file_open(allocator, path, 0, &view));
-  braid_status status = braid_checkpoint_parse(allocator, path, view.data, view.bytes, out);
-  if (status == BRAID_OK)
-    (*out)->view = view;
-  else
-    braid_file_close(&view);
+  braid_reader *reader;
+  BRAID_TRY(braid_reader_open(allocator, path, kMaxBytes, &reader));
+  braid_status status = read_checkpoint(allocator, reader, out);
+  braid_reader_close(reader);
   return status;
 }
 
 void braid_checkpoint_close(braid_checkpoint_file *file) {
   if (!file) return;
-  if (file->view.data) braid_file_close(&file->view);
+  for (size_t i = 0; i < file->count; i++) braid_free(file->allocator, file->sections[i].data);
   braid_name_map_destroy(file->names);
   braid_arena_destroy(file->arena);
   braid_free(file->allocator, file->sections);

@@ -26,13 +26,13 @@ void braid_checkpoint_abort(braid_checkpoint *checkpoint); /* NULL is allowed */
 typedef struct braid_checkpoint_file braid_checkpoint_file;
 BRAID_MUST_CHECK braid_status braid_checkpoint_open(const braid_allocator *allocator, const char *path,
                                                     braid_checkpoint_file **out);
-/* The same from memory, for tests; `bytes` must outlive the result. `path` is for messages. */
+/* The same from memory, for tests. `path` is for messages. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_parse(const braid_allocator *allocator, const char *path,
                                                      const void *data, size_t bytes, braid_checkpoint_file **out);
 void braid_checkpoint_close(braid_checkpoint_file *file); /* NULL is allowed */
 size_t braid_checkpoint_count(const braid_checkpoint_file *file);
 const char *braid_checkpoint_name(const braid_checkpoint_file *file, size_t index);
-/* The section's description and data (in the file's memory, not aligned); NULL if there is none of that name. */
+/* The section's description and data (until the file is closed); NULL if there is none of that name. */
 const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char *name, braid_desc *desc);
 
 /* The newest checkpoint of a folder ("checkpoint-<step>.braid") that opens whole; a damaged newer one is passed over

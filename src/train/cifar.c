@@ -9,7 +9,14 @@
 #include "base/text.h"
 #include "base/try.h"
 
-enum { kChannels = 3, kSide = 32, kPixels = kChannels * kSide * kSide, kMaxFiles = 5, kMaxNamesBytes = 1 << 16 };
+enum {
+  kChannels = 3,
+  kSide = 32,
+  kPixels = kChannels * kSide * kSide,
+  kMaxFiles = 5,
+  kMaxNamesBytes = 1 << 16,
+  kMaxFileBytes = 1 << 28
+};
 
 static const char *const kNames10[] = {"airplane", "automobile", "bird",  "cat",  "deer",
                                        "dog",      "frog",       "horse", "ship", "truck"};
@@ -103,7 +110,7 @@ static braid_status open_file(cifar *set, const char *folder, const char *file) 
   char *path = join(set, folder, file);
   if (!path) return BRAID_NO_MEMORY;
   braid_file_view *view = &set->views[set->files];
-  braid_status status = braid_file_open(set->allocator, path, 0, view);
+  braid_status status = braid_file_open(set->allocator, path, kMaxFileBytes, view);
   if (status == BRAID_OK) {
     set->files++;
     status = braid_cifar_check(path, view->data, view->bytes, set->version->label_bytes, set->version->classes,
@@ -126,6 +133,8 @@ static braid_status split_names(cifar *set, const char *path) {
 }
 
 static braid_status parse_names(cifar *set, const char *path, const braid_file_view *view) {
+  if (memchr(view->data, 0, view->bytes))
+    return braid_fail(BRAID_INVALID_FILE, "%s: holds a byte of value 0, expected text", path);
   set->names_text = braid_zalloc(set->allocator, view->bytes + 1);
   set->names = braid_zalloc_array(set->allocator, (size_t)set->version->classes, sizeof *set->names);
   if (!set->names_text || !set->names) return BRAID_NO_MEMORY;

@@ -208,6 +208,8 @@ static void test_cifar100(void **state) {
   assert_true(pixels[0] == 1 && pixels[1] == 0);
   assert_string_equal(braid_dataset_get_info(set).class_names[99], "worm");
   braid_dataset_close(set);
+  put("fine_label_names.txt", "one\0two\n", 8);
+  refuse(spec, BRAID_INVALID_FILE, "fine_label_names.txt: holds a byte of value 0");
   put_names("fine_label_names.txt", 99);
   refuse(spec, BRAID_INVALID_FILE, "99 names");
   FILE *names = fopen(in_folder("fine_label_names.txt"), "a");

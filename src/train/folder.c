@@ -185,7 +185,7 @@ static braid_status check_same(picture *p, const braid_file_view *view) {
 
 static braid_status decode(const folder *f, picture *p, braid_image *image) {
   braid_file_view view;
-  BRAID_TRY(braid_file_open(f->allocator, p->path, 0, &view));
+  BRAID_TRY(braid_file_open(f->allocator, p->path, BRAID_IMAGE_MAX_BYTES, &view));
   braid_status status = check_same(p, &view);
   if (status == BRAID_OK) status = braid_image_decode(f->allocator, p->path, view.data, view.bytes, image);
   braid_file_close(&view);
@@ -270,7 +270,7 @@ static braid_status open_folder(folder *f, const braid_spec *spec) {
   f->width = spec->width;
   if (f->height) return BRAID_OK;
   braid_file_view view;
-  BRAID_TRY(braid_file_open(f->allocator, f->pictures[0].path, 0, &view));
+  BRAID_TRY(braid_file_open(f->allocator, f->pictures[0].path, BRAID_IMAGE_MAX_BYTES, &view));
   braid_status status = check_same(&f->pictures[0], &view);
   if (status == BRAID_OK) status = braid_image_size(f->pictures[0].path, view.data, view.bytes, &f->height, &f->width);
   braid_file_close(&view);

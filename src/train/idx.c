@@ -11,7 +11,7 @@
 #include "base/try.h"
 #include "train/dataset.h"
 
-static const size_t kMaxUnpacked = (size_t)1 << 32; /* a gzip file of little may claim to be much */
+static const size_t kMaxBytes = (size_t)1 << 32; /* of a file; what a small gzip file unpacks to as well */
 
 static uint32_t read_u32(const uint8_t *at) {
   return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -62,9 +62,11 @@ static braid_status gunzip(const braid_allocator *allocator, const char *path, c
   braid_status status = BRAID_OK;
   while (status == BRAID_OK && result == Z_OK) {
     if (*out_bytes == capacity) {
-      uint8_t *grown = capacity < kMaxUnpacked ? braid_alloc(allocator, capacity * 2) : NULL;
+      uint8_t *grown = capacity < kMaxBytes ? braid_alloc(allocator, capacity * 2) : NULL;
       if (!grown) {
-        status = BRAID_NO_MEMORY;
+        status = capacity < kMaxBytes ? BRAID_NO_MEMORY
+                                      : braid_fail(BRAID_OUT_OF_RANGE, "%s: unpacks to more than the %zu bytes allowed",
+                                                   path, kMaxBytes);
         break;
       }
       memcpy(grown, *out, capacity);
@@ -96,7 +98,7 @@ static braid_status open_idx(const braid_allocator *allocator, const char *folde
   path[strlen(path) - 3] = '\0';
   packed = packed && stat(path, &about) != 0;
   if (packed) memcpy(path + strlen(path), ".gz", 4);
-  BRAID_TRY(braid_file_open(allocator, path, 0, &out->view));
+  BRAID_TRY(braid_file_open(allocator, path, kMaxBytes, &out->view));
   const uint8_t *data = out->view.data;
   size_t bytes = out->view.bytes;
   if (packed) {

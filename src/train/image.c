@@ -197,7 +197,7 @@ braid_status braid_image_load(const braid_allocator *allocator, const char *path
   const char *name = strcmp(path, "-") == 0 ? "standard input" : path;
   braid_file_view view;
   braid_image image = {0};
-  if (status == BRAID_OK) status = braid_file_open(allocator, path, 0, &view);
+  if (status == BRAID_OK) status = braid_file_open(allocator, path, BRAID_IMAGE_MAX_BYTES, &view);
   if (status == BRAID_OK) {
     status = braid_image_decode(allocator, name, view.data, view.bytes, &image);
     braid_file_close(&view);

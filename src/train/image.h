@@ -5,7 +5,7 @@
 #include "train/dataset.h"
 
 /* Larger pictures are refused: a hostile header must not ask for all the memory. */
-enum { BRAID_IMAGE_MAX_SIDE = 16384 };
+enum { BRAID_IMAGE_MAX_SIDE = 16384, BRAID_IMAGE_MAX_BYTES = 1 << 30 };
 
 typedef struct braid_image {
   int channels, height, width; /* 1 or 3 channels */
