@@ -184,10 +184,10 @@ static void test_unwritable(void **state) {
   for (size_t i = 0; i < sizeof options / sizeof *options; i++)
     for (size_t k = 0; k < sizeof paths / sizeof *paths; k++) {
       char line[600];
-      bool folder_made = strstr(options[i], "--out ") && !strstr(options[i], "--trace") && paths[k][0] == '$';
-      if (folder_made && !strstr(paths[k], "below")) continue;
+      bool makes_folders = strstr(options[i], "--out ") && !strstr(options[i], "--trace");
+      if (makes_folders && (k == 0 || k == 3)) continue;
       snprintf(line, sizeof line, "%s%s", options[i], paths[k]);
-      expect_failure(line, 1, paths[k][0] == '$' ? paths[k] + 1 : paths[k]);
+      expect_failure(line, 1, makes_folders ? "cannot make the folder" : paths[k] + (paths[k][0] == '$'));
     }
   outcome o = run("inspect " GLYPHS " --trace $/trace.json");
   assert_int_equal(o.code, 0);
