@@ -6,8 +6,8 @@
  * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
  * has failed: once, and not before all that it reads has been read and all that it writes can be read by others. No
  * call of the steady state (submit, event wait, read_power, read_energy) allocates or takes a lock shared by devices.
- * submit, read_energy and the event functions may be called from any thread; everything else on one device by one
- * thread at a time, except prepare where the backend allows it.
+ * submit, read_energy, status and the event functions may be called from any thread; everything else on one device by
+ * one thread at a time, except prepare where the backend allows it.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
  * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
@@ -127,8 +127,8 @@ typedef struct braid_task {
   void *host;
   braid_event *const *waits; /* done before the task starts; if one failed, the task fails the same way */
   size_t wait_count;
-  /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails; a task whose
-   * turn comes while it is set is not run and ends with CANCELLED. */
+  /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails, or by the
+   * caller; a task that is not running by then is not run, whatever it still waits for, and ends with CANCELLED. */
   uint32_t *cancel;
   bool untimed;      /* nobody asks for its timing: leave it out if measuring costs */
   braid_event *done; /* completed exactly once, also on failure; never NULL */

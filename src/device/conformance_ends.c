@@ -4,6 +4,8 @@
 #include "base/clock.h"
 #include "device/conformance.h"
 
+static const int64_t kPatience = 2000000000; /* ns for a cancelled task to end */
+
 /* --- once ----------------------------------------------------------------------------------------------------------
  */
 static void count_call(void *context, braid_status status) {
@@ -113,6 +115,33 @@ static bool case_cancel(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_cancel);
 }
 
+/* Cancelled while it waits for an event that never comes: the task ends, and so does the one behind it. */
+static bool run_cancel_waiting(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  uint32_t *cancel = (uint32_t *)&load->results[0];
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  load->tasks[0].cancel = load->tasks[1].cancel = cancel;
+  bool submitted = braid_load_submit_first(load, suite->queue, 2, detail);
+  braid_suite_linger();
+  bool early = braid_event_done(load->events[0]);
+  __atomic_store_n(cancel, 1, __ATOMIC_RELEASE);
+  braid_status first = submitted ? braid_event_wait(load->events[0], kPatience) : BRAID_OK;
+  bool ended = braid_event_done(load->events[0]);
+  braid_event_complete(load->gate, BRAID_OK, NULL);
+  if (!submitted) return false;
+  SUITE_CHECK(!early, "a task did not wait for its event");
+  SUITE_CHECK(ended, "a cancelled task goes on waiting for its event");
+  SUITE_CHECK(first == BRAID_CANCELLED, "a task cancelled while it waits ends with \"%s\"", braid_status_text(first));
+  first = braid_suite_wait(suite, load->events[1]);
+  SUITE_CHECK(first == BRAID_CANCELLED, "a task behind a cancelled one ends with \"%s\"", braid_status_text(first));
+  return true;
+}
+
+static bool case_cancel_waiting(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_cancel_waiting);
+}
+
 /* --- times and queues ----------------------------------------------------------------------------------------------
  */
 static bool run_timing(braid_load *load, char *detail) {
@@ -153,6 +182,7 @@ void braid_suite_ends(braid_suite *suite) {
   braid_suite_case(suite, "a failed wait", case_failed_wait);
   braid_suite_case(suite, "a failed task", case_failure);
   braid_suite_case(suite, "cancel", case_cancel);
+  braid_suite_case(suite, "cancel while waiting", case_cancel_waiting);
   braid_suite_case(suite, "timing", case_timing);
   braid_suite_case(suite, "destroying a queue", case_destroy);
 }

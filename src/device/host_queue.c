@@ -7,7 +7,8 @@
 #include "base/thread.h"
 #include "device/pause.h"
 
-enum { kIdleSpins = 1000 }; /* before the thread sleeps: the next run of a session often follows at once */
+static const int64_t kSlice = 5000000; /* ns between looks at a waiting task's cancel word */
+enum { kIdleSpins = 1000 };            /* before the thread sleeps: the next run of a session often follows at once */
 
 struct braid_host_queue {
   _Alignas(64) braid_task *pushed; /* newest first, atomic */
@@ -74,19 +75,22 @@ static bool cancelled(const braid_task *task) {
   return task->cancel && __atomic_load_n(task->cancel, __ATOMIC_ACQUIRE);
 }
 
+/* Who cancels sets a word and wakes nobody, so a waiting task looks at it now and then: what it waits for may never
+ * come. */
+static braid_status wait_for(const braid_task *task, braid_event *event) {
+  while (!braid_event_done(event) && !cancelled(task)) (void)braid_event_wait(event, task->cancel ? kSlice : -1);
+  return braid_event_done(event) ? braid_event_wait(event, 0) : BRAID_OK;
+}
+
 static braid_status wait_for_others(const braid_task *task) {
   for (size_t i = 0; i < task->wait_count; i++) {
-    braid_status status = braid_event_wait(task->waits[i], -1);
+    braid_status status = wait_for(task, task->waits[i]);
     if (status != BRAID_OK) return status;
   }
-  return BRAID_OK;
+  return cancelled(task) ? braid_fail(BRAID_CANCELLED, "cancelled before it ran") : BRAID_OK;
 }
 
 static void serve(braid_host_queue *queue, const braid_task *task) {
-  if (cancelled(task)) {
-    braid_event_complete(task->done, braid_fail(BRAID_CANCELLED, "an earlier task failed"), NULL);
-    return;
-  }
   braid_timing timing = {.energy_uj = -1};
   braid_status status = wait_for_others(task);
   if (status == BRAID_OK) {

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/detail.h"
 #include "base/try.h"
 #include "runtime/session.h"
@@ -84,30 +85,63 @@ static braid_binding locate(const braid_session *session, braid_storage_id id) {
   return binding;
 }
 
-braid_status braid_session_transfer(braid_session *session, braid_storage_id id, void *host, bool write) {
+/* Submits the session's errand and waits for its end. If that does not come the session is lost. */
+static braid_status run_errand(braid_session *session, const braid_backend *backend, void *queue) {
+  braid_errand *errand = &session->errand;
+  if (session->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
+  braid_event_reset(&errand->event);
+  errand->task.done = &errand->event;
+  braid_clear_detail();
+  BRAID_TRY(backend->submit(queue, &errand->task));
+  if (backend->flush) backend->flush(queue);
+  int64_t deadline = session->timeout_ns < 0 ? -1 : braid_now_ns() + session->timeout_ns;
+  braid_status status = braid_session_await(session, &errand->event, deadline);
+  if (status == BRAID_OK) return braid_event_wait(&errand->event, 0);
+  session->lost = errand->left = true;
+  return status;
+}
+
+/* `host` must live as long as the session: a transfer that is left behind may still touch it. */
+static braid_status transfer(braid_session *session, const braid_binding *binding, int space, void *host, bool write) {
+  const braid_plan_device *owner = session->memory[space].owner;
+  void *queue = session->queues[braid_queue_index((int)(owner - session->devices), BRAID_QUEUE_KERNELS)];
+  session->errand.task = (braid_task){.kind = write ? BRAID_TASK_WRITE : BRAID_TASK_READ,
+                                      .label = "transfer",
+                                      .source = *binding,
+                                      .target = *binding,
+                                      .host = host};
+  return run_errand(session, owner->backend, queue);
+}
+
+/* By way of memory of the session's, for that reason. */
+static braid_status transfer_staged(braid_session *session, braid_storage_id id, void *host, bool write) {
   const braid_storage *storage = braid_plan_storage(&session->plan, id);
   braid_binding binding = locate(session, id);
-  if (!storage->bytes) return BRAID_OK;
+  size_t bytes = storage->bytes;
+  if (!bytes) return BRAID_OK;
   if (binding.host) {
-    memcpy(write ? binding.host : host, write ? host : binding.host, storage->bytes);
+    memcpy(write ? binding.host : host, write ? host : binding.host, bytes);
     return BRAID_OK;
   }
-  const braid_plan_device *owner = session->memory[storage->space].owner;
-  void *queue = session->queues[braid_queue_index((int)(owner - session->devices), BRAID_QUEUE_KERNELS)];
-  braid_event event;
-  braid_event_init(&event, session->allocator);
-  braid_task task = {.kind = write ? BRAID_TASK_WRITE : BRAID_TASK_READ,
-                     .label = "transfer",
-                     .source = binding,
-                     .target = binding,
-                     .host = host,
-                     .done = &event};
-  braid_clear_detail();
-  braid_status status = owner->backend->submit(queue, &task);
-  if (status == BRAID_OK && owner->backend->flush) owner->backend->flush(queue);
-  if (status == BRAID_OK) status = braid_event_wait(&event, -1);
-  braid_event_deinit(&event);
+  braid_errand *errand = &session->errand;
+  if (errand->left) return braid_fail(BRAID_DEVICE_LOST, "an earlier transfer hung or lost its device");
+  errand->staging = braid_alloc(session->allocator, bytes);
+  if (!errand->staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", bytes);
+  if (write) memcpy(errand->staging, host, bytes);
+  braid_status status = transfer(session, &binding, storage->space, errand->staging, write);
+  if (errand->left) return status;
+  if (status == BRAID_OK && !write) memcpy(host, errand->staging, bytes);
+  braid_free(session->allocator, errand->staging);
+  errand->staging = NULL;
   return status;
+}
+
+braid_status braid_session_put(braid_session *session, braid_storage_id id, const void *host) {
+  return transfer_staged(session, id, (void *)host, true);
+}
+
+braid_status braid_session_fetch(braid_session *session, braid_storage_id id, void *host) {
+  return transfer_staged(session, id, host, false);
 }
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
@@ -261,8 +295,13 @@ static braid_status upload(braid_session *session) {
     const braid_storage *storage = &plan->storages[i];
     if (storage->same_as >= 0 || storage->kind != BRAID_STORAGE_PERSISTENT || storage->value < 0) continue;
     const braid_value *value = &session->graph->values[storage->value];
-    braid_status status =
-        braid_session_transfer(session, (braid_storage_id)i, (void *)braid_tensor_const_data(value->tensor), true);
+    braid_binding binding = locate(session, (braid_storage_id)i);
+    void *data = (void *)braid_tensor_const_data(value->tensor); /* the session's graph keeps it */
+    braid_status status = BRAID_OK;
+    if (binding.host && storage->bytes)
+      memcpy(binding.host, data, storage->bytes);
+    else if (storage->bytes)
+      status = transfer(session, &binding, storage->space, data, true);
     if (status != BRAID_OK) return braid_fail_prefix(status, "uploading %.120s", value->name);
   }
   return BRAID_OK;
@@ -274,22 +313,18 @@ static braid_status run_setup(braid_session *session) {
   for (size_t i = 0; i < plan->setup.count; i++) {
     const braid_step *step = &plan->setup.items[i];
     const braid_backend *backend = session->devices[step->device].backend;
-    braid_binding bindings[3] = {{0}};
-    braid_event event;
-    braid_event_init(&event, session->allocator);
-    braid_task task = {.done = &event};
-    (void)bind_step(session, step, &task, bindings);
-    braid_clear_detail();
-    braid_status status = backend->submit(session->queues[step->queue], &task);
-    if (status == BRAID_OK && backend->flush) backend->flush(session->queues[step->queue]);
-    if (status == BRAID_OK) status = braid_event_wait(&event, -1);
-    braid_event_deinit(&event);
+    braid_errand *errand = &session->errand;
+    memset(errand->bindings, 0, sizeof errand->bindings);
+    errand->task = (braid_task){0};
+    (void)bind_step(session, step, &errand->task, errand->bindings);
+    braid_status status = run_errand(session, backend, session->queues[step->queue]);
     if (status != BRAID_OK) return braid_fail_prefix(status, "%s", step->label);
   }
   return BRAID_OK;
 }
 
 braid_status braid_session_bind(braid_session *session) {
+  braid_event_init(&session->errand.event, session->allocator);
   BRAID_TRY(allocate_spaces(session));
   /* The host's arena is what transfers go through. */
   BRAID_TRY(
@@ -316,6 +351,8 @@ void braid_session_unbind(braid_session *session) {
     free_region(session, &session->memory[space], session->memory[space].persistent);
   }
   for (size_t i = 0; session->events && i < plan->steps.count; i++) braid_event_deinit(&session->events[i]);
+  braid_event_deinit(&session->errand.event);
+  braid_free(session->allocator, session->errand.staging);
   braid_free(session->allocator, session->queues);
   braid_free(session->allocator, session->memory);
   braid_free(session->allocator, session->tasks);

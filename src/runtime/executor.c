@@ -12,6 +12,9 @@
 #include "base/try.h"
 #include "runtime/session.h"
 
+static const int64_t kLook = 100000000;  /* ns between looks at whether a device is lost */
+static const int64_t kGrace = 500000000; /* ns for tasks of a lost device to end */
+
 /* --- the caller's memory -------------------------------------------------------------------------------------------
  */
 static void point_at(braid_port *port, void *address) {
@@ -67,8 +70,9 @@ static void copy_outputs(const braid_session *session, void *const *outputs) {
 
 /* --- one run -------------------------------------------------------------------------------------------------------
  */
-/* On failure the steps not submitted are completed as cancelled, so that nobody waits for them. */
-static braid_status submit_all(braid_session *session) {
+/* On failure the steps not submitted are completed as cancelled, so that nobody waits for them; *submitted: those
+ * before them. */
+static braid_status submit_all(braid_session *session, size_t *submitted) {
   size_t count = session->plan.steps.count, i = 0;
   braid_status status = BRAID_OK;
   braid_clear_detail();
@@ -77,6 +81,7 @@ static braid_status submit_all(braid_session *session) {
     status = session->actions[i].submit(session->actions[i].queue, &session->tasks[i]);
     if (status != BRAID_OK) break;
   }
+  *submitted = i;
   if (status != BRAID_OK) {
     __atomic_store_n(&session->cancel, 1, __ATOMIC_RELEASE);
     braid_event_complete(&session->events[i], status, NULL);
@@ -92,17 +97,49 @@ static braid_status submit_all(braid_session *session) {
   return status;
 }
 
-/* Waits for the last step of every queue. */
-static braid_status wait_all(braid_session *session, int64_t timeout_ns) {
-  int64_t deadline = braid_now_ns() + timeout_ns;
-  bool limited = timeout_ns >= 0, failed = false;
+static bool lost_a_device(const braid_session *session) {
+  for (size_t i = 0; i < session->device_count; i++) {
+    const braid_plan_device *device = &session->devices[i];
+    if (device->backend->status && device->backend->status(device->self) == BRAID_DEVICE_LOST) return true;
+  }
+  return false;
+}
+
+braid_status braid_session_await(const braid_session *session, braid_event *event, int64_t deadline_ns) {
+  int64_t gone_ns = -1; /* until when tasks may end that a lost device has left */
+  for (;;) {
+    int64_t slice = kLook;
+    if (deadline_ns >= 0) {
+      int64_t left = deadline_ns - braid_now_ns();
+      slice = left < 0 ? 0 : left < kLook ? left : kLook;
+    }
+    (void)braid_event_wait(event, slice);
+    if (braid_event_done(event)) return BRAID_OK;
+    int64_t now = braid_now_ns();
+    if (gone_ns < 0 && lost_a_device(session)) gone_ns = now + kGrace;
+    if (gone_ns >= 0 && now >= gone_ns) return braid_fail(BRAID_DEVICE_LOST, "the device is lost and does not answer");
+    if (deadline_ns >= 0 && now >= deadline_ns) return braid_fail(BRAID_TIMEOUT, "the task is not done");
+  }
+}
+
+/* The last step of the queue among the first `submitted`; -1: none. */
+static braid_step_id last_submitted(const braid_session *session, size_t queue, size_t submitted) {
+  braid_step_id last = session->last_of_queue[queue];
+  if (last < (braid_step_id)submitted) return last;
+  for (last = (braid_step_id)submitted - 1; last >= 0; last--)
+    if (session->plan.steps.items[last].queue == (int)queue) break;
+  return last;
+}
+
+/* Waits for the last step of every queue that was submitted; CANCELLED if one failed. */
+static braid_status wait_all(const braid_session *session, size_t submitted, int64_t timeout_ns) {
+  int64_t deadline = timeout_ns < 0 ? -1 : braid_now_ns() + timeout_ns;
+  bool failed = false;
   for (size_t q = 0; q < session->plan.queue_count; q++) {
-    braid_step_id last = session->last_of_queue[q];
+    braid_step_id last = last_submitted(session, q, submitted);
     if (last < 0) continue;
-    int64_t left = limited ? deadline - braid_now_ns() : -1;
-    braid_status status = braid_event_wait(&session->events[last], limited && left < 0 ? 0 : left);
-    if (!braid_event_done(&session->events[last])) return BRAID_TIMEOUT;
-    failed |= status != BRAID_OK;
+    BRAID_TRY(braid_session_await(session, &session->events[last], deadline));
+    failed |= session->events[last].status != BRAID_OK;
   }
   return failed ? BRAID_CANCELLED : BRAID_OK;
 }
@@ -116,10 +153,7 @@ static braid_status fail_at(const braid_session *session, size_t step, braid_sta
 
 /* The first step that failed by itself. A device that is gone takes the session with it. */
 static braid_status find_failure(braid_session *session) {
-  for (size_t i = 0; i < session->device_count; i++) {
-    const braid_plan_device *device = &session->devices[i];
-    if (device->backend->status && device->backend->status(device->self) == BRAID_DEVICE_LOST) session->lost = true;
-  }
+  session->lost = lost_a_device(session);
   for (size_t i = 0; i < session->plan.steps.count; i++) {
     const braid_event *event = &session->events[i];
     if (event->status != BRAID_OK && event->status != BRAID_CANCELLED)
@@ -128,16 +162,21 @@ static braid_status find_failure(braid_session *session) {
   return braid_fail(BRAID_CANCELLED, "the run was cancelled");
 }
 
-/* Gives the tasks that have not begun no chance, and the one that has begun as long again to come to its end. */
-static braid_status give_up(braid_session *session) {
+/* Cancels the tasks that have not started and lets the running one finish within the same time again (on a lost device,
+ * within kGrace). `why`: TIMEOUT or DEVICE_LOST. */
+static braid_status give_up(braid_session *session, size_t submitted, braid_status why) {
   size_t hung = 0;
   while (hung < session->plan.steps.count && braid_event_done(&session->events[hung])) hung++;
   __atomic_store_n(&session->cancel, 1, __ATOMIC_RELEASE);
-  session->lost = wait_all(session, session->timeout_ns) == BRAID_TIMEOUT;
+  braid_status waited = wait_all(session, submitted, why == BRAID_TIMEOUT ? session->timeout_ns : kGrace);
+  session->lost = waited == BRAID_TIMEOUT || waited == BRAID_DEVICE_LOST || why == BRAID_DEVICE_LOST;
   char detail[96];
-  snprintf(detail, sizeof detail, "not done after %lld ms%s", (long long)(session->timeout_ns / 1000000),
-           session->lost ? "; the session is lost" : "");
-  return fail_at(session, hung < session->plan.steps.count ? hung : 0, BRAID_TIMEOUT, detail);
+  if (why == BRAID_TIMEOUT)
+    snprintf(detail, sizeof detail, "not done after %lld ms%s", (long long)(session->timeout_ns / 1000000),
+             session->lost ? "; the session is lost" : "");
+  else
+    snprintf(detail, sizeof detail, "the device is lost and does not answer; the session is lost");
+  return fail_at(session, hung < session->plan.steps.count ? hung : 0, why, detail);
 }
 
 /* Timings are for the plan's lines and the trace: without one, the first runs are enough. */
@@ -163,9 +202,10 @@ static braid_status run(braid_session *session, const void *const *inputs, void 
   BRAID_TRY(bind_inputs(session, inputs));
   BRAID_TRY(bind_outputs(session, outputs));
   __atomic_store_n(&session->cancel, 0, __ATOMIC_RELEASE);
-  braid_status status = submit_all(session);
-  braid_status waited = wait_all(session, session->timeout_ns);
-  if (waited == BRAID_TIMEOUT) return give_up(session);
+  size_t submitted;
+  braid_status status = submit_all(session, &submitted);
+  braid_status waited = wait_all(session, submitted, session->timeout_ns);
+  if (waited == BRAID_TIMEOUT || waited == BRAID_DEVICE_LOST) return give_up(session, submitted, waited);
   if (status != BRAID_OK || waited != BRAID_OK || __atomic_load_n(&session->cancel, __ATOMIC_ACQUIRE))
     return find_failure(session);
   record(session);

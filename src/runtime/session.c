@@ -227,7 +227,7 @@ static braid_status read_kept(braid_session *session, const char *name, braid_te
   braid_value_id id;
   BRAID_TRY(find_kept(session, name, tensor, &id));
   braid_storage_id storage = kept_in(session, id);
-  if (storage >= 0) return braid_session_transfer(session, storage, braid_tensor_data(tensor), false);
+  if (storage >= 0) return braid_session_fetch(session, storage, braid_tensor_data(tensor));
   const braid_tensor *own = session->graph->values[id].tensor;
   if (!own) return packed(name);
   memcpy(braid_tensor_data(tensor), braid_tensor_const_data(own), braid_desc_bytes(braid_tensor_desc(own)));
@@ -239,7 +239,7 @@ static braid_status write_kept(braid_session *session, const char *name, const b
   BRAID_TRY(find_kept(session, name, tensor, &id));
   if (braid_plan_is_constant(&session->plan, id)) return packed(name);
   braid_storage_id storage = kept_in(session, id);
-  if (storage >= 0) return braid_session_transfer(session, storage, (void *)braid_tensor_const_data(tensor), true);
+  if (storage >= 0) return braid_session_put(session, storage, braid_tensor_const_data(tensor));
   braid_value *value = &session->graph->values[id]; /* not used by the graph: its tensor may be shared, so a new one */
   braid_tensor *copy;
   BRAID_TRY(braid_tensor_create(session->allocator, &value->desc, &copy));

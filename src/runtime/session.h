@@ -43,6 +43,16 @@ typedef struct braid_action {
   void *queue;
 } braid_action;
 
+/* A task outside of runs. It belongs to the session and not to the call that waits for it, because on a device that is
+ * lost it may be left behind. */
+typedef struct braid_errand {
+  braid_task task;
+  braid_event event;
+  braid_binding bindings[3];
+  void *staging; /* in place of the caller's memory; NULL: none */
+  bool left;     /* it has not ended */
+} braid_errand;
+
 struct braid_session {
   const braid_allocator *allocator;
   const char *busy; /* atomic: the public call under way; NULL: none */
@@ -63,6 +73,7 @@ struct braid_session {
   braid_action *actions;
   int32_t *samples; /* kSamples durations each, in ns; -1: none yet */
   braid_step_id *last_of_queue;
+  braid_errand errand;
   uint32_t cancel;
 
   braid_port *inputs, *outputs;
@@ -87,8 +98,13 @@ void braid_session_remove_pin(braid_session *session, void *host);
 /* bind.c: memory, queues and tasks for the plan; undone by braid_session_destroy. */
 BRAID_MUST_CHECK braid_status braid_session_bind(braid_session *session);
 void braid_session_unbind(braid_session *session);
-/* Writes or reads a storage that persists, at once. */
-BRAID_MUST_CHECK braid_status braid_session_transfer(braid_session *session, braid_storage_id storage, void *host,
-                                                     bool write);
+/* Writes a storage that persists, or reads it, at once. Touches `host` only while the call lasts. */
+BRAID_MUST_CHECK braid_status braid_session_put(braid_session *session, braid_storage_id storage, const void *host);
+BRAID_MUST_CHECK braid_status braid_session_fetch(braid_session *session, braid_storage_id storage, void *host);
+
+/* executor.c: waits until the event is done; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if a device is gone and
+ * the task does not end within kGrace of that. Whether the task failed is the event's to say. */
+BRAID_MUST_CHECK braid_status braid_session_await(const braid_session *session, braid_event *event,
+                                                  int64_t deadline_ns);
 
 #endif

@@ -441,7 +441,7 @@ static braid_status take(void *queue, braid_task *task) {
   static int taken;
   if (is("waits")) task->wait_count = 0;
   if (is("waits_first") && task->wait_count > 1) task->wait_count = 1;
-  if (is("cancel")) task->cancel = NULL;
+  if (is("cancel") || (is("cancel_waiting") && task->wait_count)) task->cancel = NULL;
   if (is("lost") && ++taken == 400) return BRAID_OK;
   if (is("order") && task->kind == BRAID_TASK_WRITE && !task->wait_count) {
     braid_event_complete(task->done, write_to(task), NULL);

@@ -1,0 +1,207 @@
+/* How runs end that do not end well: whatever fails, nothing of a run is in flight when the call returns; nothing waits
+ * without end for a device that is lost. The device is the CPU with a memory of its own, some of whose calls fail. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "braid/custom.h"
+#include "braid/session.h"
+#include "oom.h"
+
+#define OK(expression)                                                                                                 \
+  do {                                                                                                                 \
+    braid_status ok_status_ = (expression);                                                                            \
+    if (ok_status_ != BRAID_OK) fail_msg("%s: %s", braid_status_text(ok_status_), braid_error_detail());               \
+  } while (0)
+
+enum { kCount = 8 };
+
+/* --- a device that fails when it is told to ------------------------------------------------------------------------
+ */
+extern const braid_backend braid_backend_cpu;
+
+static int refuse_after = -1;     /* submits until one is refused; < 0: never */
+static atomic_bool lost, swallow; /* the device is gone; tasks are taken and never end */
+static braid_task *swallowed;     /* the last of those */
+
+static braid_status rename_infos(braid_device_info *infos, size_t capacity, size_t *count) {
+  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
+  if (status == BRAID_OK && capacity) (void)snprintf(infos[0].name, sizeof infos[0].name, "frail");
+  return status;
+}
+
+static braid_status frail_submit(void *queue, braid_task *task) {
+  if (refuse_after >= 0 && refuse_after-- == 0) return braid_fail(BRAID_IO, "the card takes no more");
+  if (!swallow) return braid_backend_cpu.submit(queue, task);
+  swallowed = task;
+  return BRAID_OK;
+}
+
+static braid_status frail_status(void *self) {
+  (void)self;
+  return lost ? braid_fail(BRAID_DEVICE_LOST, "it fell off the bus") : BRAID_OK;
+}
+
+/* --- an op that takes its time -------------------------------------------------------------------------------------
+ */
+static atomic_int running, sleep_ms;
+
+static braid_status infer_same(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
+                               braid_desc *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  outputs[0] = *inputs[0];
+  return BRAID_OK;
+}
+
+static braid_status slow(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                         const braid_custom_array *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  atomic_fetch_add(&running, 1);
+  if (sleep_ms) nanosleep(&(struct timespec){.tv_nsec = sleep_ms * 1000000L}, NULL);
+  memcpy(outputs[0].data, inputs[0].data, kCount * sizeof(float));
+  atomic_fetch_sub(&running, 1);
+  return BRAID_OK;
+}
+
+static const braid_custom_op kSlow = {"test.Slow", 1, 1, 1, infer_same, slow};
+
+/* --- tests ---------------------------------------------------------------------------------------------------------
+ */
+static braid_backend frail;
+
+static braid_registry *open_registry(void) {
+  braid_registry *registry;
+  frail = braid_backend_cpu;
+  frail.name = "frail";
+  frail.enumerate = rename_infos;
+  frail.submit = frail_submit;
+  frail.status = frail_status;
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_registry_add(registry, &frail));
+  return registry;
+}
+
+/* y = Neg(Neg(... Slow(x) + p)) */
+static braid_session *open_session(braid_registry *registry, int64_t timeout_ms) {
+  braid_graph *graph;
+  braid_session *session;
+  braid_tensor *tensor;
+  braid_desc desc;
+  braid_value_id x, p, y = 0;
+  int64_t count = kCount;
+  OK(braid_graph_create(NULL, "ends", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  memset(braid_tensor_data(tensor), 0, kCount * sizeof(float));
+  OK(braid_graph_add_tensor(graph, "p", BRAID_VALUE_PARAMETER, tensor, &p));
+  braid_tensor_release(tensor);
+  OK(braid_graph_add_node(graph, "test.Slow", "slow", &x, 1, &y, 1, NULL));
+  OK(braid_graph_add_node(graph, "Add", "add", (braid_value_id[]){y, p}, 2, &y, 1, NULL));
+  for (int i = 0; i < 6; i++) OK(braid_graph_add_node(graph, i % 2 ? "Neg" : "Abs", NULL, &y, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_session_create(graph,
+                          &(braid_session_options){.devices = "frail:memory=separate,threads=1",
+                                                   .training = true,
+                                                   .timeout_ms = timeout_ms,
+                                                   .registry = registry},
+                          &session));
+  braid_graph_destroy(graph);
+  return session;
+}
+
+/* Wherever submitting stops, the tasks before it have ended when the run returns, and the next run is a whole one. */
+static void test_refused_submit(void **state) {
+  (void)state;
+  braid_registry *registry = open_registry();
+  braid_session *session = open_session(registry, 0);
+  float x[kCount] = {1, 2, 3}, y[kCount];
+  int tasks = (int)braid_session_get_stats(session).nodes;
+  assert_true(tasks >= 10); /* transfers too */
+  sleep_ms = 30;
+  for (int i = 0; i < tasks; i++) {
+    refuse_after = i;
+    assert_int_equal(braid_session_run(session, (const void *[]){x}, (void *[]){y}), BRAID_IO);
+    assert_int_equal(running, 0);
+    assert_non_null(strstr(braid_error_detail(), "the card takes no more"));
+  }
+  refuse_after = -1;
+  sleep_ms = 0;
+  OK(braid_session_run(session, (const void *[]){x}, (void *[]){y}));
+  assert_true(y[2] == -3);
+  braid_session_destroy(session);
+  braid_registry_destroy(registry);
+}
+
+static braid_tensor *parameter(void) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  int64_t count = kCount;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  for (int i = 0; i < kCount; i++) ((float *)braid_tensor_data(tensor))[i] = 77;
+  return tensor;
+}
+
+/* A task that the lost device never ended comes back when nobody waits any more. */
+static void come_back(void) {
+  assert_non_null(swallowed);
+  if (swallowed->kind == BRAID_TASK_READ) memset(swallowed->host, 0, swallowed->source.bytes);
+  braid_event_complete(swallowed->done, BRAID_OK, NULL);
+  swallowed = NULL;
+  lost = swallow = false;
+}
+
+static void check_soon(int64_t start_ns) {
+  assert_true(braid_now_ns() - start_ns < 5000000000);
+}
+
+static void test_lost_while_reading(void **state) {
+  (void)state;
+  for (int which = 0; which < 4; which++) { /* read, write; noticed by the device's status, by the time limit */
+    bool write = which & 1, limited = which & 2;
+    braid_registry *registry = open_registry();
+    braid_session *session = open_session(registry, limited ? 50 : 0);
+    braid_tensor *tensor = parameter();
+    swallow = true;
+    lost = !limited;
+    int64_t start = braid_now_ns();
+    braid_status status = write ? braid_session_write(session, "p", tensor) : braid_session_read(session, "p", tensor);
+    assert_int_equal(status, limited ? BRAID_TIMEOUT : BRAID_DEVICE_LOST);
+    check_soon(start);
+    assert_int_equal(braid_session_read(session, "p", tensor), BRAID_DEVICE_LOST); /* and at once from now on */
+    float x[kCount] = {0}, y[kCount];
+    assert_int_equal(braid_session_run(session, (const void *[]){x}, (void *[]){y}), BRAID_DEVICE_LOST);
+    come_back();
+    for (int i = 0; i < kCount; i++) assert_true(((float *)braid_tensor_data(tensor))[i] == 77);
+    braid_tensor_release(tensor);
+    braid_session_destroy(session);
+    braid_registry_destroy(registry);
+  }
+}
+
+/* Without a time limit a run ends too, when the device says that it is lost. */
+static void test_lost_while_running(void **state) {
+  (void)state;
+  braid_registry *registry = open_registry();
+  braid_session *session = open_session(registry, 0);
+  float x[kCount] = {0}, y[kCount];
+  swallow = lost = true;
+  int64_t start = braid_now_ns();
+  assert_int_equal(braid_session_run(session, (const void *[]){x}, (void *[]){y}), BRAID_DEVICE_LOST);
+  check_soon(start);
+  assert_non_null(strstr(braid_error_detail(), "is lost"));
+  assert_int_equal(braid_session_run(session, (const void *[]){x}, (void *[]){y}), BRAID_DEVICE_LOST);
+  lost = swallow = false;
+  braid_session_destroy(session);
+  braid_registry_destroy(registry);
+}
+
+int main(void) {
+  if (braid_custom_op_register(&kSlow) != BRAID_OK) return 1;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused_submit), cmocka_unit_test(test_lost_while_reading),
+                                     cmocka_unit_test(test_lost_while_running)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
