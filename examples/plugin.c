@@ -245,6 +245,7 @@ static braid_status submit(void *queue, braid_task *task) {
 
 static const braid_backend BACKEND = {
     .abi = BRAID_DEVICE_ABI,
+    .size = sizeof(braid_backend),
     .name = "tutor",
     .enumerate = enumerate,
     .open = open_device,

@@ -60,6 +60,7 @@ typedef struct braid_node_desc {
   size_t input_count, output_count;
   const braid_operand *inputs, *outputs;
   bool training; /* part of a training graph: a backward pass may follow */
+  bool packed;   /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
 } braid_node_desc;
 
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
@@ -85,6 +86,22 @@ typedef struct braid_prepared_info {
   size_t workspace_bytes;    /* scratch memory the task needs while it runs, handed over as the last binding */
   uint32_t constants_folded; /* bit i: constant input i was taken over (packed); run gets no binding for it */
 } braid_prepared_info;
+
+/* A constant input that a kernel wants in a form of its own. Packed once, it is shared by all whose packing has the
+ * same key: nodes, plans, executions on one device. */
+enum { BRAID_PACKINGS = 4 };
+typedef struct braid_packing {
+  uint32_t input;
+  size_t bytes; /* of the packed form */
+  uint64_t key; /* what the packed form depends on besides the constant: equal keys, equal bytes */
+} braid_packing;
+
+/* What is known of a kernel for a node before it is prepared. */
+typedef struct braid_query {
+  size_t workspace_bytes; /* as prepare will say */
+  uint32_t packing_count;
+  braid_packing packings[BRAID_PACKINGS];
+} braid_query;
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
@@ -161,6 +178,9 @@ typedef struct braid_device_info {
 
 typedef struct braid_backend {
   uint32_t abi; /* BRAID_DEVICE_ABI; stays first */
+  /* sizeof(braid_backend) where the backend was compiled: entries are only ever added at the end, and those behind the
+   * backend's own end are NULL. 0: it ends with read_energy, as tables did before there was a size. */
+  uint32_t size;
   const char *name;
 
   /* --- required --- */
@@ -209,6 +229,14 @@ typedef struct braid_backend {
   /* Microjoules that the device has used since it was opened, by a counter that only grows. Whoever wants watts keeps
    * the value and the time of his own last reading, so readers do not disturb each other. [unknown] */
   braid_status (*read_energy)(void *device, double *out_uj);
+  /* What prepare will say of the kernel, without preparing it: quick, and without a look at the contents of a constant
+   * that is to be packed (others, such as axes, may be looked at). Where node.packed is set, prepare folds nothing and
+   * looks at no such contents either. Any thread. [prepare, and discard again] */
+  braid_status (*query)(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_query *query);
+  /* Writes the packed form of an input that query lists to `packed`: host memory aligned to info.alignment, of the
+   * bytes that query says. `plain` is the constant, `prepared` was prepared with node.packed. [required with packings]
+   */
+  braid_status (*pack)(void *device, void *prepared, uint32_t input, const void *plain, void *packed);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------
@@ -219,7 +247,7 @@ typedef struct braid_device braid_device;
 
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_create(const braid_allocator *allocator, braid_registry **out);
 BRAID_API void braid_registry_destroy(braid_registry *registry); /* every device must be closed */
-/* Checks the table (ABI, required entries) and adds it; it must outlive the registry. */
+/* Checks the table (ABI, size, required entries) and adds a copy of it; what it points to must outlive the registry. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend);
 /* Loads a plug-in (braid/plugin.h), a shared object, and adds its backend; it is unloaded with the registry. NOT_FOUND,
  * INVALID_FILE or UNSUPPORTED (another version of the contract) name the file and what was expected. */
@@ -239,8 +267,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_device_open(braid_registry *regist
                                                           braid_device **out);
 BRAID_API void braid_device_close(braid_device *device);
 BRAID_API const braid_device_info *braid_device_get_info(const braid_device *device);
-BRAID_API const braid_backend *braid_device_backend(const braid_device *device);
-BRAID_API void *braid_device_self(const braid_device *device); /* the backend's own device */
+BRAID_API const braid_backend *braid_device_backend(const braid_device *device); /* the registry's copy of the table */
+BRAID_API void *braid_device_self(const braid_device *device);                   /* the backend's own device */
 
 /* The first kernel of the device that matches `node`, or NULL. `why` gets the reason of every candidate passed over
  * ("dnnl_conv: no float64; ..."), "" if there was none, or that the device has no kernel for the op. */

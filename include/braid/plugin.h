@@ -1,7 +1,8 @@
 /* Plug-ins: backends in shared objects, built outside of this tree against the installed headers.
  *
  *   #include "braid/plugin.h"
- *   static const braid_backend kBackend = {.abi = BRAID_DEVICE_ABI, .name = "mine", ...};
+ *   static const braid_backend kBackend = {
+ *       .abi = BRAID_DEVICE_ABI, .size = sizeof(braid_backend), .name = "mine", ...};
  *   BRAID_PLUGIN(kBackend)
  *
  *   cc -shared -fPIC mine.c -o mine.so $(pkg-config --cflags braid)

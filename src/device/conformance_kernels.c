@@ -355,8 +355,13 @@ static void judge_conversion(judge *j, braid_dtype dtype, braid_layout from, bra
     trial->same[1] = 1;
     trial->operands[0].desc.layout = from;
     trial->operands[1].desc.layout = to;
-    trial->node =
-        (braid_node_desc){"LayoutConvert", "conformance", &kNone, 1, 1, trial->operands, trial->operands + 1, false};
+    trial->node = (braid_node_desc){.op = "LayoutConvert",
+                                    .name = "conformance",
+                                    .attrs = &kNone,
+                                    .input_count = 1,
+                                    .output_count = 1,
+                                    .inputs = trial->operands,
+                                    .outputs = trial->operands + 1};
     char desc[96];
     snprintf(trial->text, sizeof trial->text, "(%s) from %s to %s",
              braid_desc_format(&trial->operands[0].desc, desc, sizeof desc), braid_layout_name(from),

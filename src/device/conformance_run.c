@@ -42,12 +42,22 @@ struct braid_trial_run {
   void *constants[kTrialOperands]; /* copies for prepare */
   void *prepared;
   braid_prepared_info info;
+  bool asked; /* the device has query */
+  braid_query query;
+  void *packed[BRAID_PACKINGS];
   uint32_t calls;
 };
 
 bool braid_trial_may_share(const braid_trial *trial, size_t output, size_t input) {
   const braid_operand *in = &trial->operands[input], *out = &trial->operands[trial->node.input_count + output];
   return in->present && out->present && !in->constant && braid_layout_same_places(&in->desc, &out->desc);
+}
+
+/* The number of the packing that stands in place of the operand; BRAID_PACKINGS: none does. */
+static uint32_t packing_of(const braid_trial_run *run, size_t operand) {
+  for (uint32_t i = 0; i < run->query.packing_count; i++)
+    if (run->query.packings[i].input == operand) return i;
+  return BRAID_PACKINGS;
 }
 
 static bool is_folded(const braid_trial_run *run, size_t operand) {
@@ -113,7 +123,51 @@ static void spoil_constants(braid_trial_run *run) {
   }
 }
 
+/* What a query says must hold without a look at what will be packed, and be what prepare says. */
+static bool ask(braid_suite *suite, braid_trial_run *run, char *detail) {
+  const braid_backend *backend = suite->backend;
+  braid_query again = {0};
+  run->asked = backend->query != NULL;
+  if (!run->asked) return true;
+  SUITE_CHECK(backend->query(suite->self, run->kernel, &run->node, &run->query) == BRAID_OK,
+              "query refuses what match accepts: %s", braid_error_detail());
+  SUITE_CHECK(run->query.packing_count <= BRAID_PACKINGS, "query lists %u packings", run->query.packing_count);
+  SUITE_CHECK(!run->query.packing_count || backend->pack, "query lists packings, and there is no pack");
+  for (uint32_t i = 0; i < run->query.packing_count; i++) {
+    uint32_t input = run->query.packings[i].input;
+    SUITE_CHECK(input < run->node.input_count && run->constants[input], "query packs input %u, which is no constant",
+                input);
+    spoil(run->constants[input], braid_desc_bytes(&run->operands[input].desc));
+  }
+  run->node.packed = run->query.packing_count > 0;
+  SUITE_CHECK(backend->query(suite->self, run->kernel, &run->node, &again) == BRAID_OK, "query: %s",
+              braid_error_detail());
+  bool same = again.workspace_bytes == run->query.workspace_bytes && again.packing_count == run->query.packing_count;
+  for (uint32_t i = 0; same && i < again.packing_count; i++) {
+    const braid_packing *one = &run->query.packings[i], *other = &again.packings[i];
+    same = one->input == other->input && one->bytes == other->bytes && one->key == other->key;
+  }
+  SUITE_CHECK(same, "a second query says something else");
+  return true;
+}
+
+static bool pack_constants(braid_suite *suite, braid_trial_run *run, char *detail) {
+  for (uint32_t i = 0; i < run->query.packing_count; i++) {
+    const braid_packing *packing = &run->query.packings[i];
+    const void *plain = braid_tensor_const_data(run->trial->data[0][packing->input]);
+    run->packed[i] = braid_alloc(NULL, packing->bytes + suite->info->alignment);
+    SUITE_CHECK(run->packed[i], "no memory for %zu bytes", packing->bytes);
+    spoil(run->packed[i], packing->bytes);
+    braid_status status = suite->backend->pack(suite->self, run->prepared, packing->input, plain, run->packed[i]);
+    SUITE_CHECK(status == BRAID_OK, "pack: %s", braid_error_detail());
+  }
+  return true;
+}
+
 static bool check_prepared(const braid_trial_run *run, char *detail) {
+  SUITE_CHECK(!run->asked || run->query.workspace_bytes == run->info.workspace_bytes,
+              "query says %zu bytes of workspace, prepare %zu", run->query.workspace_bytes, run->info.workspace_bytes);
+  SUITE_CHECK(!run->node.packed || !run->info.constants_folded, "folds a constant that is to be bound packed");
   for (size_t i = 0; i < 32; i++) {
     if (!(run->info.constants_folded >> i & 1)) continue;
     SUITE_CHECK(i < run->node.input_count && run->constants[i], "says that it folded input %zu, which is no constant",
@@ -132,10 +186,12 @@ bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const bra
   run->node.outputs = run->operands + run->node.input_count;
   if (!copy_constants(run, detail) || !choose_layouts(suite, run, detail)) return false;
   keep_apart(run);
+  if (!ask(suite, run, detail)) return false;
   braid_status status = suite->backend->prepare(suite->self, kernel, &run->node, &run->prepared, &run->info);
   if (status != BRAID_OK) run->prepared = NULL;
   SUITE_CHECK(status == BRAID_OK, "prepare refuses what match accepts: %s: %s", braid_status_text(status),
               braid_error_detail());
+  if (!pack_constants(suite, run, detail)) return false;
   spoil_constants(run);
   return check_prepared(run, detail);
 }
@@ -144,6 +200,7 @@ void braid_trial_discard(braid_suite *suite, braid_trial_run *run) {
   if (!run || suite->stopped) return;
   if (run->prepared) suite->backend->discard(suite->self, run->prepared);
   for (size_t i = 0; i < kTrialOperands; i++) braid_free(NULL, run->constants[i]);
+  for (uint32_t i = 0; i < BRAID_PACKINGS; i++) braid_free(NULL, run->packed[i]);
   braid_free(NULL, run);
 }
 
@@ -157,6 +214,7 @@ static int lies_over(const braid_trial_run *run, size_t operand) {
 static size_t bytes_of(const braid_trial_run *run, size_t operand) {
   size_t operands = run->node.input_count + run->node.output_count;
   if (operand == operands) return run->info.workspace_bytes;
+  if (packing_of(run, operand) < BRAID_PACKINGS) return run->query.packings[packing_of(run, operand)].bytes;
   return run->operands[operand].present ? braid_desc_bytes(&run->operands[operand].desc) : 0;
 }
 
@@ -169,13 +227,14 @@ static void place_operands(const braid_suite *suite, const braid_trial_run *run,
     *binding = (braid_binding){.bytes = bytes_of(run, i)};
     if (!present || is_folded(run, i)) continue;
     int over = lies_over(run, i);
-    size_t twin = i < run->node.input_count ? run->trial->same[i] : i;
+    bool packed = packing_of(run, i) < BRAID_PACKINGS;
+    size_t twin = i < run->node.input_count && !packed ? run->trial->same[i] : i;
     if (over >= 0 || twin != i) {
       *binding = c->bindings[over >= 0 ? (size_t)over : twin];
       continue;
     }
     size_t alignment = suite->info->alignment, step = alignment;
-    if (c->form == HOST_ALONE && i < operands) {
+    if (c->form == HOST_ALONE && i < operands && !packed) {
       size_t element = braid_dtype_size(run->operands[i].desc.dtype);
       step = element > suite->info->host_alignment ? element : suite->info->host_alignment;
       alignment = step;
@@ -198,7 +257,9 @@ static bool fill_image(const braid_trial_run *run, call *c, char *detail) {
   SUITE_CHECK(c->image && c->got, "no memory for %zu bytes", c->bytes);
   spoil(c->image, c->bytes);
   for (size_t i = 0; i < run->node.input_count; i++)
-    if (is_placed(run, i))
+    if (packing_of(run, i) < BRAID_PACKINGS)
+      memcpy(c->image + c->bindings[i].offset, run->packed[packing_of(run, i)], bytes_of(run, i));
+    else if (is_placed(run, i))
       braid_suite_pack(&run->operands[i].desc,
                        braid_tensor_const_data(run->trial->data[run->constants[i] ? 0 : c->data][i]),
                        c->image + c->bindings[i].offset);

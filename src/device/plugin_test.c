@@ -1,6 +1,8 @@
 /* Plug-ins: the example's works like any backend, every other kind is refused with a sentence. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "braid/conformance.h"
 #include "braid/session.h"
@@ -17,17 +19,75 @@ static void print_failure(void *context, const char *name, braid_case_result res
   if (result == BRAID_CASE_FAILED) print_message("%s: %s\n", name, detail);
 }
 
-static void test_conformance(void **state) {
-  (void)state;
+/* The example, and the example built against a header whose table ends earlier. */
+static void check_conformance(const char *path, size_t table_bytes) {
   braid_registry *registry = new_registry();
-  if (braid_registry_load(registry, BRAID_PLUGIN_FOLDER "/plugin.so") != BRAID_OK) fail_msg("%s", braid_error_detail());
+  if (braid_registry_load(registry, path) != BRAID_OK) fail_msg("%s", braid_error_detail());
   braid_device *device;
   braid_check_counts counts;
   assert_int_equal(braid_device_open(registry, "tutor", &device), BRAID_OK);
+  assert_int_equal(braid_device_backend(device)->size, table_bytes);
   assert_int_equal(braid_device_conformance(device, NULL, print_failure, NULL, &counts), BRAID_OK);
   assert_int_equal(counts.failed, 0);
   assert_true(counts.not_claimed > 200); /* ops that the example does not know do not count as passed */
   braid_device_close(device);
+  braid_registry_destroy(registry);
+}
+
+static void test_conformance(void **state) {
+  (void)state;
+  check_conformance(BRAID_PLUGIN_FOLDER "/plugin.so", sizeof(braid_backend));
+}
+
+static void test_older_table(void **state) {
+  (void)state;
+  check_conformance(BRAID_PLUGIN_FOLDER "/older.so", offsetof(braid_backend, query));
+}
+
+/* A table is read as far as it says, not beyond: this one ends where memory ends. What is missing is NULL. */
+static void test_table_sizes(void **state) {
+  (void)state;
+  extern const braid_backend braid_backend_null;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = sizeof(braid_backend);
+  uint8_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert_true(pages != MAP_FAILED && whole <= page);
+  assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+  const struct {
+    size_t there;
+    uint32_t said;
+    braid_status status;
+  } cases[] = {
+      {whole, (uint32_t)whole, BRAID_OK},
+      {offsetof(braid_backend, query), 0, BRAID_OK}, /* before there was a size */
+      {offsetof(braid_backend, read_power), offsetof(braid_backend, read_power), BRAID_OK},
+      {offsetof(braid_backend, submit), offsetof(braid_backend, submit), BRAID_INVALID_ARGUMENT},
+      {whole, 3, BRAID_INVALID_ARGUMENT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_backend table = braid_backend_null;
+    table.name = "edge";
+    table.size = cases[i].said;
+    braid_registry *registry = new_registry();
+    uint8_t *at = pages + page - cases[i].there;
+    memcpy(at, &table, cases[i].there);
+    assert_int_equal(braid_registry_add(registry, (const braid_backend *)(void *)at), cases[i].status);
+    braid_registry_destroy(registry);
+  }
+  assert_int_equal(munmap(pages, 2 * page), 0);
+}
+
+/* A table of a later header is longer; what it has at its end is not known here. */
+static void test_longer_table(void **state) {
+  (void)state;
+  extern const braid_backend braid_backend_null;
+  struct {
+    braid_backend table;
+    void *later[4];
+  } longer = {.table = braid_backend_null};
+  longer.table.name = "later";
+  longer.table.size = sizeof longer;
+  braid_registry *registry = new_registry();
+  assert_int_equal(braid_registry_add(registry, &longer.table), BRAID_OK);
   braid_registry_destroy(registry);
 }
 
@@ -117,8 +177,9 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conformance), cmocka_unit_test(test_session),
-                                     cmocka_unit_test(test_refused), cmocka_unit_test(test_environment),
-                                     cmocka_unit_test(test_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conformance), cmocka_unit_test(test_older_table),
+                                     cmocka_unit_test(test_table_sizes), cmocka_unit_test(test_longer_table),
+                                     cmocka_unit_test(test_session),     cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_environment), cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

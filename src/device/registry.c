@@ -1,4 +1,5 @@
 /* Backends, and the devices opened from them. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static const braid_backend *const kBuiltIn[] = {
 
 struct braid_registry {
   const braid_allocator *allocator;
-  const braid_backend **backends;
+  braid_backend **backends; /* copies, which stay where they are */
   size_t count, capacity;
   braid_platform *platform;
   void **plugins; /* handles */
@@ -94,6 +95,7 @@ braid_status braid_registry_create(const braid_allocator *allocator, braid_regis
 void braid_registry_destroy(braid_registry *registry) {
   if (!registry) return;
   braid_platform_free(registry->platform);
+  for (size_t i = 0; i < registry->count; i++) braid_free(registry->allocator, registry->backends[i]);
   braid_free(registry->allocator, registry->backends);
   while (registry->plugin_count > 0) braid_plugin_close(registry->plugins[--registry->plugin_count]);
   braid_free(registry->allocator, registry->plugins);
@@ -117,11 +119,23 @@ static const char *missing_entry(const braid_backend *backend) {
   return NULL;
 }
 
-braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend) {
-  if (!backend) return braid_fail(BRAID_INVALID_ARGUMENT, "no backend given");
-  if (backend->abi != BRAID_DEVICE_ABI)
+/* The table as far as the backend has it, in one of ours. A longer one is of a later header: what it has besides is
+ * optional, and not known here. */
+static braid_status copy_table(const braid_backend *given, braid_backend *out) {
+  static const size_t kFirst = offsetof(braid_backend, read_energy) + sizeof given->read_energy;
+  if (given->abi != BRAID_DEVICE_ABI)
     return braid_fail(BRAID_UNSUPPORTED, "a backend was built for version %u of the device contract, this is %d",
-                      backend->abi, BRAID_DEVICE_ABI);
+                      given->abi, BRAID_DEVICE_ABI);
+  size_t bytes = given->size ? given->size : kFirst;
+  if (bytes < offsetof(braid_backend, buffer_map))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a backend's table says that it has %zu bytes, required entries take %zu",
+                      bytes, offsetof(braid_backend, buffer_map));
+  *out = (braid_backend){0};
+  memcpy(out, given, bytes < sizeof *out ? bytes : sizeof *out);
+  return BRAID_OK;
+}
+
+static braid_status check_table(const braid_registry *registry, const braid_backend *backend) {
   const char *missing = missing_entry(backend);
   if (missing)
     return braid_fail(BRAID_INVALID_ARGUMENT, "backend %.40s lacks the required entry %s",
@@ -129,11 +143,22 @@ braid_status braid_registry_add(braid_registry *registry, const braid_backend *b
   for (size_t i = 0; i < registry->count; i++)
     if (strcmp(registry->backends[i]->name, backend->name) == 0)
       return braid_fail(BRAID_INVALID_ARGUMENT, "a backend named %.40s is registered already", backend->name);
-  const braid_backend **backends =
+  return BRAID_OK;
+}
+
+braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend) {
+  if (!backend) return braid_fail(BRAID_INVALID_ARGUMENT, "no backend given");
+  braid_backend table;
+  BRAID_TRY(copy_table(backend, &table));
+  BRAID_TRY(check_table(registry, &table));
+  braid_backend **backends =
       braid_grow(registry->allocator, registry->backends, registry->count, &registry->capacity, sizeof *backends);
   if (!backends) return BRAID_NO_MEMORY;
   registry->backends = backends;
-  backends[registry->count++] = backend;
+  braid_backend *copy = braid_alloc(registry->allocator, sizeof *copy);
+  if (!copy) return BRAID_NO_MEMORY;
+  *copy = table;
+  backends[registry->count++] = copy;
   return BRAID_OK;
 }
 

@@ -218,6 +218,22 @@ static void cpu_discard(void *self, void *prepared) {
   braid_cpu_discard(prepared);
 }
 
+static braid_status cpu_query(void *self, const braid_kernel *kernel, const braid_node_desc *node, braid_query *out) {
+  const cpu_device *device = self;
+  int before = omp_get_max_threads();
+  omp_set_num_threads(device->threads);
+  braid_status status = braid_cpu_query(device->allocator, kernel, node, out);
+  omp_set_num_threads(before);
+  return status;
+}
+
+static braid_status cpu_pack(void *self, void *prepared, uint32_t input, const void *plain, void *packed) {
+  (void)self;
+  const braid_cpu_prepared *own = prepared;
+  if (own->kernel->pack) return own->kernel->pack(own->node, own->state, input, plain, packed);
+  return braid_fail(BRAID_INVALID_ARGUMENT, "node %.120s (%s) packs nothing", own->node->name, own->node->op);
+}
+
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
 static braid_status run_kernel(const braid_task *task) {
@@ -281,6 +297,7 @@ static bool cpu_peer(void *self, void *other) {
 
 const braid_backend braid_backend_cpu = {
     .abi = BRAID_DEVICE_ABI,
+    .size = sizeof(braid_backend),
     .name = "cpu",
     .enumerate = cpu_enumerate,
     .open = cpu_open,
@@ -297,5 +314,7 @@ const braid_backend braid_backend_cpu = {
     .buffer_map = cpu_buffer_map,
     .peer = cpu_peer,
     .read_energy = cpu_read_energy,
+    .query = cpu_query,
+    .pack = cpu_pack,
     .concurrent_prepare = true,
 };

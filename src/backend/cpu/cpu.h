@@ -16,12 +16,18 @@ typedef struct braid_cpu_args {
 
 /* `state` from create is kept by the backend from prepare to discard. */
 typedef struct braid_cpu_kernel {
-  /* Parses attributes, makes primitives, packs constants. NULL: no state beyond the node description. `node` and
+  /* Parses attributes, describes primitives. NULL: no state beyond the node description. `node` and
    * everything it points to (but not operand.constant) outlives the kernel, so `state` may keep the pointer. */
   braid_status (*create)(const braid_allocator *allocator, const braid_node_desc *node, void **state,
                          braid_prepared_info *info);
   braid_status (*run)(const braid_node_desc *node, void *state, const braid_cpu_args *args);
   void (*destroy)(const braid_allocator *allocator, void *state); /* NULL: braid_free */
+  /* Makes what only running takes, and takes long. create does without: it is what a query calls. NULL: nothing. */
+  braid_status (*finish)(void *state);
+  /* Constants that the kernel takes in packed form, args.inputs then pointing at that: lists them, after create, and
+   * packs one. NULL: none. */
+  void (*list_packings)(const void *state, braid_query *query);
+  braid_status (*pack)(const braid_node_desc *node, void *state, uint32_t input, const void *plain, void *packed);
 } braid_cpu_kernel;
 
 /* A library that kernels stand on, looked for when the program runs. */

@@ -3,6 +3,7 @@
 #include <fenv.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,13 +19,20 @@ typedef struct memory {
   braid_dnnl_place place;
   size_t index;  /* operand, or offset in the workspace */
   size_t offset; /* from there: a part */
-  void *data;    /* OWN */
 } memory;
+
+/* How a part of the packed input comes from the constant. */
+typedef struct packing {
+  dnnl_memory_desc_t from;
+  size_t offset; /* in the constant */
+  int to;        /* memory */
+} packing;
 
 typedef enum step_kind { STEP_PRIMITIVE, STEP_COPY, STEP_SUM } step_kind;
 
 typedef struct step {
   step_kind kind;
+  dnnl_primitive_desc_t description; /* of the primitive that is not made yet */
   dnnl_primitive_t primitive;
   dnnl_exec_arg_t args[BRAID_DNNL_ARGS];
   int count;
@@ -48,6 +56,9 @@ struct braid_dnnl {
   int threads;       /* those there is scratch memory for */
   size_t workspace, scratch_bytes;
   braid_activation activation;
+  packing *packings; /* of one input */
+  size_t packing_count, packing_capacity, packed_bytes;
+  uint32_t packed_input;
 };
 
 /* --- engine --------------------------------------------------------------------------------------------------------
@@ -99,17 +110,17 @@ void braid_dnnl_destroy(const braid_allocator *allocator, void *state) {
   braid_dnnl *program = state;
   if (!program) return;
   for (size_t i = 0; i < program->step_count; i++) {
+    if (program->steps[i].description) DNNL(primitive_desc_destroy)(program->steps[i].description);
     if (program->steps[i].primitive) DNNL(primitive_destroy)(program->steps[i].primitive);
     if (program->steps[i].scratch) DNNL(memory_destroy)(program->steps[i].scratch);
     if (program->steps[i].unfused) DNNL(primitive_desc_destroy)(program->steps[i].unfused);
     if (program->steps[i].unfused_primitive) DNNL(primitive_destroy)(program->steps[i].unfused_primitive);
   }
-  for (size_t i = 0; i < program->memory_count; i++) {
+  for (size_t i = 0; i < program->memory_count; i++)
     if (program->memories[i].handle) DNNL(memory_destroy)(program->memories[i].handle);
-    braid_free(allocator, program->memories[i].data);
-  }
   if (program->stream) DNNL(stream_destroy)(program->stream);
   braid_free(allocator, program->memories);
+  braid_free(allocator, program->packings);
   braid_free(allocator, program->steps);
   braid_free(allocator, program);
 }
@@ -151,13 +162,22 @@ braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *de
   *m = (memory){.place = place, .index = index};
   size_t bytes = DNNL(memory_desc_get_size)(desc);
   if (place == BRAID_DNNL_WORKSPACE) m->index = reserve(program, bytes);
-  if (place == BRAID_DNNL_OWN) {
-    m->data = braid_alloc(program->allocator, bytes);
-    if (!m->data) return BRAID_NO_MEMORY;
-  }
   *out = (int)program->memory_count++;
-  return braid_dnnl_status(
-      DNNL(memory_create)(&m->handle, desc, engine, place == BRAID_DNNL_OWN ? m->data : DNNL_MEMORY_NONE), "a memory");
+  return braid_dnnl_status(DNNL(memory_create)(&m->handle, desc, engine, DNNL_MEMORY_NONE), "a memory");
+}
+
+braid_status braid_dnnl_packed(braid_dnnl *program, uint32_t input, const dnnl_memory_desc_t *from, size_t offset,
+                               const dnnl_memory_desc_t *wanted, int *out) {
+  packing *grown = braid_grow(program->allocator, program->packings, program->packing_count, &program->packing_capacity,
+                              sizeof *grown);
+  if (!grown) return BRAID_NO_MEMORY;
+  program->packings = grown;
+  BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_PACKED, input, out));
+  program->memories[*out].offset = program->packed_bytes;
+  program->packed_input = input;
+  program->packed_bytes += aligned(DNNL(memory_desc_get_size)(wanted));
+  grown[program->packing_count++] = (packing){*from, offset, *out};
+  return BRAID_OK;
 }
 
 braid_status braid_dnnl_part(braid_dnnl *program, int whole, const dnnl_memory_desc_t *desc, size_t offset, int *out) {
@@ -206,16 +226,26 @@ braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitiv
   braid_status status = s ? BRAID_OK : BRAID_NO_MEMORY;
   if (s && count + 1 > BRAID_DNNL_ARGS) status = braid_fail(BRAID_INTERNAL, "too many arguments");
   if (status == BRAID_OK) {
-    *s = (step){.kind = STEP_PRIMITIVE, .group = program->group, .activated = -1};
+    *s = (step){.kind = STEP_PRIMITIVE, .group = program->group, .activated = -1, .description = primitive_desc};
     program->step_count++;
     for (size_t i = 0; i < count; i++)
       s->args[s->count++] = (dnnl_exec_arg_t){args[i].arg, program->memories[args[i].memory].handle};
-    status = make_scratch(program, DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0), s);
+    return make_scratch(program, DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0), s);
   }
-  if (status == BRAID_OK)
-    status = braid_dnnl_status(make_primitive(primitive_desc, program->group != 0, &s->primitive), "a primitive");
   DNNL(primitive_desc_destroy)(primitive_desc);
   return status;
+}
+
+braid_status braid_dnnl_finish(void *state) {
+  const braid_dnnl *program = state;
+  for (size_t i = 0; i < program->step_count; i++) {
+    step *s = &program->steps[i];
+    if (!s->description) continue;
+    BRAID_TRY(braid_dnnl_status(make_primitive(s->description, s->group != 0, &s->primitive), "a primitive"));
+    DNNL(primitive_desc_destroy)(s->description);
+    s->description = NULL;
+  }
+  return BRAID_OK;
 }
 
 static braid_status describe_reorder(const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to,
@@ -240,41 +270,96 @@ braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to) {
   return braid_dnnl_step(program, primitive_desc, (braid_dnnl_arg[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 2);
 }
 
-static braid_status pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
+/* --- packed constants ----------------------------------------------------------------------------------------------
+ */
+static uint64_t mix(uint64_t key, const void *data, size_t bytes) { /* FNV-1a */
+  const uint8_t *at = data;
+  for (size_t i = 0; i < bytes; i++) key = (key ^ at[i]) * 1099511628211u;
+  return key;
+}
+
+static uint64_t mix_integer(uint64_t key, int64_t value) {
+  return mix(key, &value, sizeof value);
+}
+
+/* A description, member by member: what lies between them in memory is anything. */
+static uint64_t mix_description(uint64_t key, const dnnl_memory_desc_t *desc) {
+  size_t bytes = (size_t)desc->ndims * sizeof *desc->dims;
+  key = mix_integer(key, desc->ndims);
+  key = mix_integer(mix_integer(key, desc->data_type), desc->offset0);
+  key = mix(mix(mix(key, desc->dims, bytes), desc->padded_dims, bytes), desc->padded_offsets, bytes);
+  key = mix_integer(key, desc->format_kind);
+  key = mix_integer(mix_integer(key, (int64_t)desc->extra.flags), desc->extra.compensation_mask);
+  if (desc->format_kind == dnnl_blocked) {
+    const dnnl_blocking_desc_t *b = &desc->format_desc.blocking;
+    size_t blocks = (size_t)b->inner_nblks * sizeof *b->inner_blks;
+    key = mix_integer(mix(key, b->strides, bytes), b->inner_nblks);
+    return mix(mix(key, b->inner_blks, blocks), b->inner_idxs, blocks);
+  }
+  const dnnl_wino_desc_t *w = &desc->format_desc.wino_desc; /* all members are 4 bytes but the last */
+  return mix(key, w, offsetof(dnnl_wino_desc_t, size) / sizeof(int) * sizeof(int));
+}
+
+void braid_dnnl_list_packings(const void *state, braid_query *query) {
+  const braid_dnnl *program = state;
+  if (!program->packing_count) return;
+  uint64_t key = 14695981039346656037u;
+  for (size_t i = 0; i < program->packing_count; i++) {
+    const packing *p = &program->packings[i];
+    key = mix_description(key, &p->from);
+    key = mix_description(key, desc_of(program, p->to));
+    key = mix_integer(mix_integer(key, (int64_t)p->offset), (int64_t)program->memories[p->to].offset);
+  }
+  query->packings[query->packing_count++] = (braid_packing){program->packed_input, program->packed_bytes, key};
+}
+
+static braid_status pack_part(const braid_dnnl *program, const packing *part, const void *plain, void *packed) {
   dnnl_primitive_desc_t primitive_desc;
   dnnl_primitive_t primitive = NULL;
-  dnnl_memory_t source = NULL, pad = NULL;
-  const dnnl_memory_desc_t *to = desc_of(program, own);
+  dnnl_memory_t source = NULL, target = NULL, pad = NULL;
+  const dnnl_memory_desc_t *from = &part->from, *to = desc_of(program, part->to);
+  const char *data = (const char *)plain + part->offset;
+  char *out = (char *)packed + program->memories[part->to].offset;
   if (to->format_kind == dnnl_format_kind_wino && from->ndims == 4 &&
-      braid_winograd_pack(to, from->dims[0], from->dims[1], data, program->memories[own].data))
+      braid_winograd_pack(to, from->dims[0], from->dims[1], (const void *)data, (void *)out))
     return BRAID_OK;
   BRAID_TRY(describe_reorder(from, to, &primitive_desc));
   const dnnl_memory_desc_t *pad_desc = DNNL(primitive_desc_query_md)(primitive_desc, dnnl_query_scratchpad_md, 0);
   dnnl_status_t status = DNNL(memory_create)(&source, from, engine, (void *)data);
+  if (status == dnnl_success) status = DNNL(memory_create)(&target, to, engine, out);
   if (status == dnnl_success) status = DNNL(memory_create)(&pad, pad_desc, engine, DNNL_MEMORY_ALLOCATE);
   if (status == dnnl_success) status = DNNL(primitive_create)(&primitive, primitive_desc);
   if (status == dnnl_success) {
-    dnnl_exec_arg_t args[3] = {
-        {DNNL_ARG_FROM, source}, {DNNL_ARG_TO, program->memories[own].handle}, {DNNL_ARG_SCRATCHPAD, pad}};
+    dnnl_exec_arg_t args[3] = {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}, {DNNL_ARG_SCRATCHPAD, pad}};
     status = DNNL(primitive_execute)(primitive, program->stream, 3, args);
   }
   if (status == dnnl_success) status = DNNL(stream_wait)(program->stream);
   if (primitive) DNNL(primitive_destroy)(primitive);
   if (source) DNNL(memory_destroy)(source);
+  if (target) DNNL(memory_destroy)(target);
   if (pad) DNNL(memory_destroy)(pad);
   DNNL(primitive_desc_destroy)(primitive_desc);
   return braid_dnnl_status(status, "packing a constant");
 }
 
 /* Waking a team costs more than what it would save on a small constant, and other threads may be packing others. */
-braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data, int own) {
+braid_status braid_dnnl_pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain,
+                             void *packed) {
+  const braid_dnnl *program = state;
+  (void)node, (void)input;
   int before = omp_get_max_threads();
-  if (DNNL(memory_desc_get_size)(from) < kTeamBytes) omp_set_num_threads(1);
-  braid_status status = pack(program, from, data, own);
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; i < program->packing_count && status == BRAID_OK; i++) {
+    const packing *part = &program->packings[i];
+    omp_set_num_threads(DNNL(memory_desc_get_size)(&part->from) < kTeamBytes ? 1 : before);
+    status = pack_part(program, part, plain, packed);
+  }
   omp_set_num_threads(before);
   return status;
 }
 
+/* --- other steps ---------------------------------------------------------------------------------------------------
+ */
 braid_status braid_dnnl_activate(braid_dnnl *program, const braid_node_desc *node, int result,
                                  dnnl_primitive_desc_t unfused) {
   step *s = &program->steps[program->step_count - 1];
@@ -346,10 +431,10 @@ static void *address_of(const memory *m, const braid_cpu_args *args) {
     return place_in(args->outputs[m->index], m->offset);
   case BRAID_DNNL_WORKSPACE:
     return place_in(args->workspace, m->index + m->offset);
-  case BRAID_DNNL_OWN:
+  case BRAID_DNNL_PACKED:
     break;
   }
-  return m->data;
+  return place_in(args->inputs[m->index], m->offset);
 }
 
 /* Blocks of channels are padded with zeros, which have to stay zeros: those of image `image`. */
@@ -438,7 +523,6 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
   (void)node;
   for (size_t i = 0; i < program->memory_count; i++) {
     const memory *m = &program->memories[i];
-    if (m->place == BRAID_DNNL_OWN) continue;
     dnnl_status_t status = DNNL(memory_set_data_handle)(m->handle, address_of(m, args));
     if (status != dnnl_success) return braid_dnnl_status(status, "an address");
   }

@@ -1,8 +1,8 @@
 /* oneDNN for kernels: a short program of primitives over the operands of one node.
  *
- * A kernel's create builds the program: memories (where they lie: an operand, the workspace, or memory of the program's
- * own such as packed constants) and steps (a primitive with its arguments). Its run then only sets addresses and
- * executes. Primitives come from oneDNN's own cache, so equal ones are built once per process.
+ * A kernel's create builds the program: memories (where they lie: an operand, a packed constant, the workspace) and
+ * steps (a primitive with its arguments). finish makes the primitives, and run only sets addresses and executes.
+ * Primitives come from oneDNN's own cache, so equal ones are built once per process.
  *
  * Results do not depend on the number of threads, which oneDNN alone does not promise: it divides sums among threads,
  * and chooses implementations and blocks by their number. So products and filter gradients are made of pieces, whose
@@ -22,7 +22,7 @@ typedef enum braid_dnnl_place {
   BRAID_DNNL_INPUT,
   BRAID_DNNL_OUTPUT,
   BRAID_DNNL_WORKSPACE,
-  BRAID_DNNL_OWN
+  BRAID_DNNL_PACKED /* part of an input's packed form: made by braid_dnnl_packed alone */
 } braid_dnnl_place;
 
 /* The engine of this process; NULL if oneDNN cannot make one. */
@@ -33,7 +33,7 @@ BRAID_MUST_CHECK braid_status braid_dnnl_create(const braid_allocator *allocator
 void braid_dnnl_destroy(const braid_allocator *allocator, void *program);
 
 /* Adds a memory; *out is its number. `index` is the operand's for INPUT and OUTPUT. WORKSPACE room is found by the
- * program. OWN memory is allocated now; it is for braid_dnnl_pack to fill. */
+ * program. */
 BRAID_MUST_CHECK braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *desc,
                                                 braid_dnnl_place place, size_t index, int *out);
 /* Adds a step: takes over `primitive_desc`. args: pairs (DNNL_ARG_..., memory number). The primitive's scratchpad goes
@@ -43,7 +43,7 @@ typedef struct braid_dnnl_arg {
 } braid_dnnl_arg;
 BRAID_MUST_CHECK braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc,
                                               const braid_dnnl_arg *args, size_t count);
-/* Adds a memory that is part of another (not OWN), from byte `offset` on. */
+/* Adds a memory that is part of another (not PACKED), from byte `offset` on. */
 BRAID_MUST_CHECK braid_status braid_dnnl_part(braid_dnnl *program, int whole, const dnnl_memory_desc_t *desc,
                                               size_t offset, int *out);
 /* The node's activation, if it has one, goes with the step just added, whose result is memory `result`: it is in the
@@ -58,14 +58,23 @@ void braid_dnnl_end_group(braid_dnnl *program);
 BRAID_MUST_CHECK braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count);
 /* Adds a conversion from one memory to another. */
 BRAID_MUST_CHECK braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to);
-/* Converts `data` (described by `from`) into an OWN memory now: packing constants. */
-BRAID_MUST_CHECK braid_status braid_dnnl_pack(braid_dnnl *program, const dnnl_memory_desc_t *from, const void *data,
-                                              int own);
+/* Adds a memory that holds a part of constant `input`, which is described by `from` and begins at byte `offset`,
+ * converted to `wanted`. All such parts, one after another, are the input's packed form; a program has one such input.
+ */
+BRAID_MUST_CHECK braid_status braid_dnnl_packed(braid_dnnl *program, uint32_t input, const dnnl_memory_desc_t *from,
+                                                size_t offset, const dnnl_memory_desc_t *wanted, int *out);
 /* Adds a step that copies input `from` to output `to` (same bytes) unless they are the same memory. */
 BRAID_MUST_CHECK braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t bytes);
 size_t braid_dnnl_workspace(const braid_dnnl *program);
 
-/* Fits braid_cpu_kernel.run. */
+/* These fit braid_cpu_kernel: what every kernel that is a program has after its create. */
+#define BRAID_DNNL_KERNEL                                                                                              \
+  .run = braid_dnnl_run, .destroy = braid_dnnl_destroy, .finish = braid_dnnl_finish,                                   \
+  .list_packings = braid_dnnl_list_packings, .pack = braid_dnnl_pack
+braid_status braid_dnnl_finish(void *program);
+void braid_dnnl_list_packings(const void *program, braid_query *query);
+braid_status braid_dnnl_pack(const braid_node_desc *node, void *program, uint32_t input, const void *plain,
+                             void *packed);
 braid_status braid_dnnl_run(const braid_node_desc *node, void *program, const braid_cpu_args *args);
 
 /* --- descriptions --------------------------------------------------------------------------------------------------

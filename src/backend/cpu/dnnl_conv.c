@@ -328,18 +328,13 @@ static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, b
   if (has(node->inputs, node->input_count, 3)) inputs[3] = layout;
 }
 
-/* The node's weights as memory `*out` in the layout the primitive wants: packed now if constant, else converted by a
- * step of each run. */
+/* The node's weights as memory `*out` in the layout the primitive wants: packed if constant, else converted by a step
+ * of each run. */
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, size_t input, const convolution *c,
-                                 const dnnl_memory_desc_t *wanted, braid_prepared_info *info, int *out) {
+                                 const dnnl_memory_desc_t *wanted, int *out) {
   dnnl_memory_desc_t given;
   weight_desc(c, false, &given);
-  const void *constant = node->inputs[input].constant;
-  if (constant) {
-    BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_OWN, 0, out));
-    info->constants_folded |= 1u << input;
-    return braid_dnnl_pack(program, &given, constant, *out);
-  }
+  if (node->inputs[input].constant) return braid_dnnl_packed(program, (uint32_t)input, &given, 0, wanted, out);
   int plain_weights;
   BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, input, &plain_weights));
   *out = plain_weights;
@@ -392,15 +387,14 @@ static braid_status add_parts(braid_dnnl *program, const braid_node_desc *node, 
   return status;
 }
 
-static braid_status build_forward(braid_dnnl *program, const braid_node_desc *node, const problem *p, division *d,
-                                  braid_prepared_info *info) {
+static braid_status build_forward(braid_dnnl *program, const braid_node_desc *node, const problem *p, division *d) {
   parts x, y;
   dnnl_memory_desc_t b_desc, y_desc;
   braid_dnnl_arg shared[2] = {{.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_BIAS}};
   const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(d->pd, dnnl_query_weights_md, 0);
   int64_t batch = p->c->batch / d->parts;
   one_per_filter(p->c, &b_desc);
-  BRAID_TRY(bind_weights(program, node, 1, p->c, wanted, info, &shared[0].memory));
+  BRAID_TRY(bind_weights(program, node, 1, p->c, wanted, &shared[0].memory));
   BRAID_TRY(bind_images(program, &p->x, batch, BRAID_DNNL_INPUT, 0, &x));
   BRAID_TRY(bind_images(program, &p->y, batch, BRAID_DNNL_OUTPUT, 0, &y));
   if (p->bias) BRAID_TRY(braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &shared[1].memory));
@@ -454,7 +448,7 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
   braid_dnnl *program = NULL;
   braid_status status = divide_forward(node, &p, &d);
   if (status == BRAID_OK) status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK) status = build_forward(program, node, &p, &d, info);
+  if (status == BRAID_OK) status = build_forward(program, node, &p, &d);
   if (d.pd) DNNL(primitive_desc_destroy)(d.pd);
   if (d.fused) DNNL(primitive_desc_destroy)(d.fused);
   DNNL(primitive_attr_destroy)(attr);
@@ -545,15 +539,14 @@ static braid_status build_filter_gradient(braid_dnnl *program, const problem *p)
   return braid_dnnl_reorder(program, first, result);
 }
 
-static braid_status build_input_gradient(braid_dnnl *program, const braid_node_desc *node, const problem *p,
-                                         braid_prepared_info *info) {
+static braid_status build_input_gradient(braid_dnnl *program, const braid_node_desc *node, const problem *p) {
   parts x, y;
   division d;
   braid_dnnl_arg w = {.arg = DNNL_ARG_WEIGHTS};
   BRAID_TRY(divide(p, &d));
   int64_t batch = p->c->batch / d.parts;
-  braid_status status = bind_weights(program, node, 1, p->c,
-                                     DNNL(primitive_desc_query_md)(d.pd, dnnl_query_weights_md, 0), info, &w.memory);
+  braid_status status =
+      bind_weights(program, node, 1, p->c, DNNL(primitive_desc_query_md)(d.pd, dnnl_query_weights_md, 0), &w.memory);
   if (status == BRAID_OK) status = bind_images(program, &p->y, batch, BRAID_DNNL_INPUT, 0, &y);
   if (status == BRAID_OK) status = bind_images(program, &p->x, batch, BRAID_DNNL_OUTPUT, 0, &x);
   if (status == BRAID_OK) status = add_parts(program, node, &d, p, &y, &x, &w, 1);
@@ -571,14 +564,14 @@ static braid_status gradient_create(const braid_allocator *allocator, const brai
   braid_dnnl *program;
   BRAID_TRY(braid_dnnl_create(allocator, &program));
   braid_status status =
-      p.which == GRAD_FILTER ? build_filter_gradient(program, &p) : build_input_gradient(program, node, &p, info);
+      p.which == GRAD_FILTER ? build_filter_gradient(program, &p) : build_input_gradient(program, node, &p);
   return finish(allocator, program, status, state, info);
 }
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-static const braid_cpu_kernel kForward = {forward_create, braid_dnnl_run, braid_dnnl_destroy};
-static const braid_cpu_kernel kGradient = {gradient_create, braid_dnnl_run, braid_dnnl_destroy};
+static const braid_cpu_kernel kForward = {.create = forward_create, BRAID_DNNL_KERNEL};
+static const braid_cpu_kernel kGradient = {.create = gradient_create, BRAID_DNNL_KERNEL};
 
 static const braid_kernel kKernels[] = {
     {.op = "Conv",

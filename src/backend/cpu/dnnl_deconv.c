@@ -123,26 +123,22 @@ static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_lay
   if (read_deconvolution(node, &d) && best_layout(node, &d, &layout)) inputs[0] = outputs[0] = layout;
 }
 
-/* Weights packed now if constant, else converted by a step of each run. */
+/* Weights packed if constant, else converted by a step of each run. */
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
-                                 const dnnl_memory_desc_t *wanted, braid_prepared_info *info, int *out) {
+                                 const dnnl_memory_desc_t *wanted, int *out) {
   dnnl_memory_desc_t given;
   int plain;
   if (!weight_desc(&node->inputs[1].desc, d, false, &given))
     return braid_fail(BRAID_UNSUPPORTED, "weights oneDNN cannot describe");
-  const void *constant = node->inputs[1].constant;
-  BRAID_TRY(braid_dnnl_memory(program, wanted, constant ? BRAID_DNNL_OWN : BRAID_DNNL_WORKSPACE, 0, out));
-  if (constant) {
-    info->constants_folded |= 1u << 1;
-    return braid_dnnl_pack(program, &given, constant, *out);
-  }
+  if (node->inputs[1].constant) return braid_dnnl_packed(program, 1, &given, 0, wanted, out);
+  BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_WORKSPACE, 0, out));
   BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, 1, &plain));
   return braid_dnnl_reorder(program, plain, *out);
 }
 
 /* In one part for all threads, or in parts of the batch side by side. */
 static braid_status build(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
-                          dnnl_primitive_desc_t pd, int64_t parts, bool side_by_side, braid_prepared_info *info) {
+                          dnnl_primitive_desc_t pd, int64_t parts, bool side_by_side) {
   braid_layout layout = node->outputs[0].desc.layout;
   braid_dnnl_arg args[] = {
       {.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_DST}, {.arg = DNNL_ARG_BIAS}};
@@ -154,8 +150,8 @@ static braid_status build(braid_dnnl *program, const braid_node_desc *node, cons
                images_desc(&node->outputs[0], layout, d->g.batch / parts, &part_y);
   if (!known) return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
   braid_dnnl_plain(1, &d->g.inputs, &b);
-  BRAID_TRY(bind_weights(program, node, d, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), info,
-                         &args[1].memory));
+  BRAID_TRY(
+      bind_weights(program, node, d, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), &args[1].memory));
   BRAID_TRY(braid_dnnl_memory(program, &x, BRAID_DNNL_INPUT, 0, &whole_x));
   BRAID_TRY(braid_dnnl_memory(program, &y, BRAID_DNNL_OUTPUT, 0, &whole_y));
   if (has_bias(node)) BRAID_TRY(braid_dnnl_memory(program, &b, BRAID_DNNL_INPUT, 2, &args[3].memory));
@@ -190,7 +186,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
     BRAID_TRY(describe(node, &d, layout, d.g.batch / parts, &pd, NULL));
   }
   braid_status status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK) status = build(program, node, &d, pd, parts, pieces, info);
+  if (status == BRAID_OK) status = build(program, node, &d, pd, parts, pieces);
   DNNL(primitive_desc_destroy)(pd);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
@@ -201,7 +197,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kTransposed = {create, braid_dnnl_run, braid_dnnl_destroy};
+static const braid_cpu_kernel kTransposed = {.create = create, BRAID_DNNL_KERNEL};
 static const braid_kernel kKernels[] = {
     {.op = "ConvTranspose",
      .name = "dnnl_conv_transpose",

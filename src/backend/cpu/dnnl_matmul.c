@@ -195,15 +195,11 @@ static braid_status describe(const builder *b, const piece *part, dnnl_primitive
   return braid_dnnl_describe_single(&op, attr, NULL, out);
 }
 
-/* A piece's part of b: as it lies, or packed now. */
-static braid_status bind_weights(builder *b, const piece *part, dnnl_primitive_desc_t pd, braid_prepared_info *info,
-                                 int *out) {
+/* A piece's part of b: as it lies, or packed. */
+static braid_status bind_weights(builder *b, const piece *part, dnnl_primitive_desc_t pd, int *out) {
   const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0);
   if (!packs(b->node, &b->p)) return braid_dnnl_part(b->program, b->whole[B], &part->descs[B], part->offsets[B], out);
-  BRAID_TRY(braid_dnnl_memory(b->program, wanted, BRAID_DNNL_OWN, 0, out));
-  info->constants_folded |= 1u << 1;
-  return braid_dnnl_pack(b->program, &part->descs[B], (const char *)b->node->inputs[1].constant + part->offsets[B],
-                         *out);
+  return braid_dnnl_packed(b->program, 1, &part->descs[B], part->offsets[B], wanted, out);
 }
 
 /* Takes over `pd`. */
@@ -229,7 +225,7 @@ static braid_status add_step(builder *b, const piece *part, int weights, dnnl_pr
 }
 
 /* `weights`: the memory of this column's part of b; -1: not there yet. */
-static braid_status add_piece(builder *b, const piece *part, int *weights, braid_prepared_info *info) {
+static braid_status add_piece(builder *b, const piece *part, int *weights) {
   dnnl_primitive_desc_t plain = NULL, fused = NULL;
   BRAID_TRY(describe(b, part, b->attr, &plain));
   if (b->fused && describe(b, part, b->fused, &fused) == BRAID_OK && !braid_dnnl_interchangeable(plain, fused)) {
@@ -237,7 +233,7 @@ static braid_status add_piece(builder *b, const piece *part, int *weights, braid
     fused = NULL;
   }
   braid_status status = BRAID_OK;
-  if (*weights < 0) status = bind_weights(b, part, plain, info, weights);
+  if (*weights < 0) status = bind_weights(b, part, plain, weights);
   if (status == BRAID_OK && !fused) return add_step(b, part, *weights, plain, NULL);
   if (status == BRAID_OK)
     status = add_step(b, part, *weights, fused, plain);
@@ -284,7 +280,7 @@ static braid_status bind_operands(builder *b) {
   return BRAID_OK;
 }
 
-static braid_status build(builder *b, braid_prepared_info *info) {
+static braid_status build(builder *b) {
   BRAID_TRY(bind_operands(b));
   braid_dnnl_begin_group(b->program);
   for (int64_t i = 0; i < b->cuts.batch; i++)
@@ -294,7 +290,7 @@ static braid_status build(builder *b, braid_prepared_info *info) {
         piece part;
         read_piece(b, i, r, c, &part);
         if (!packs(b->node, &b->p)) weights = -1;
-        BRAID_TRY(add_piece(b, &part, &weights, info));
+        BRAID_TRY(add_piece(b, &part, &weights));
       }
     }
   braid_dnnl_end_group(b->program);
@@ -311,7 +307,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   builder b;
   BRAID_TRY(start(node, &p, &b));
   braid_status status = braid_dnnl_create(allocator, &b.program);
-  if (status == BRAID_OK) status = build(&b, info);
+  if (status == BRAID_OK) status = build(&b);
   finish(&b);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, b.program);
@@ -339,7 +335,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return fast || refuse(why, why_bytes, "oneDNN has no fast product of this shape");
 }
 
-static const braid_cpu_kernel kProduct = {create, braid_dnnl_run, braid_dnnl_destroy};
+static const braid_cpu_kernel kProduct = {.create = create, BRAID_DNNL_KERNEL};
 
 static const braid_kernel kKernels[] = {
     {.op = "Gemm", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},

@@ -3,7 +3,7 @@
  * Both sides less their zero points are laid out as rows of 16-bit numbers along the inner dimension, so that a sum of
  * products of pairs is one instruction; sums are exact in 32 bits, as the reference's. A matrix product's rows are
  * those of the left matrix and the columns of the right one; a convolution's are its filters and, a strip at a time,
- * the patches under its window. Constant weights are laid out once. */
+ * the patches under its window. Constant weights are laid out once: that is their packed form. */
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -29,8 +29,10 @@ typedef struct integer_product {
   int64_t rows, inner, padded, columns; /* of a matrix product; of one group of one image of a convolution */
   int64_t pieces;                       /* groups x images */
   int64_t weight_rows;                  /* all rows of weights: filters, or columns of the right matrix */
-  int16_t *weights;                     /* laid out once; NULL: in every run */
+  bool packed;                          /* weights come laid out; else they are in every run */
+  void *zeros;                          /* of packed weights, a copy of the constant; NULL: none */
   int64_t lanes;                        /* threads that have patches of their own */
+  size_t zero_bytes;
   size_t weights_at, left_at, factors_at, lane_at, lane_bytes; /* in the workspace */
 } integer_product;
 
@@ -320,11 +322,12 @@ static void run_depthwise(const integer_product *p, const braid_node_desc *node,
 
 static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const integer_product *p = state;
-  int16_t *weights = p->weights;
+  const int16_t *weights = p->packed ? args->inputs[p->at.right] : NULL;
   double *factors = (double *)((char *)args->workspace + p->factors_at);
   if (!weights) {
-    weights = (int16_t *)((char *)args->workspace + p->weights_at);
-    lay_weights(p, node, args->inputs[p->at.right], input_of(node, args, p->at.right_zero), weights);
+    int16_t *rows = (int16_t *)((char *)args->workspace + p->weights_at);
+    lay_weights(p, node, args->inputs[p->at.right], input_of(node, args, p->at.right_zero), rows);
+    weights = rows;
   }
   make_factors(p, node, args, factors);
   bool depthwise = p->convolves && p->conv.inputs == p->conv.groups;
@@ -361,15 +364,14 @@ static braid_status read_shape(integer_product *p, const braid_node_desc *node) 
   return BRAID_OK;
 }
 
-static braid_status prepare(const braid_allocator *allocator, integer_product *p, const braid_node_desc *node,
-                            braid_prepared_info *info) {
+static braid_status product_prepare(const braid_allocator *allocator, integer_product *p, const braid_node_desc *node,
+                                    braid_prepared_info *info) {
   BRAID_TRY(read_shape(p, node));
   bool fits = true;
-  const void *weights = node->inputs[p->at.right].constant;
   const void *zeros = given(node, p->at.right_zero) ? node->inputs[p->at.right_zero].constant : NULL;
-  if (given(node, p->at.right_zero) && !zeros) weights = NULL;
+  p->packed = node->inputs[p->at.right].constant && (zeros || !given(node, p->at.right_zero));
   p->factors_at = place(info, p->weight_rows, 1, sizeof(double), &fits);
-  if (!weights) p->weights_at = place(info, p->weight_rows, p->padded, sizeof(int16_t), &fits);
+  if (!p->packed) p->weights_at = place(info, p->weight_rows, p->padded, sizeof(int16_t), &fits);
   if (!p->convolves) p->left_at = place(info, p->rows, p->padded, sizeof(int16_t), &fits);
   if (p->convolves) {
     int64_t tasks = p->pieces * ((p->columns + kColumns - 1) / kColumns), threads = omp_get_max_threads();
@@ -379,17 +381,39 @@ static braid_status prepare(const braid_allocator *allocator, integer_product *p
     p->lane_bytes = (info->workspace_bytes - p->lane_at) / (size_t)p->lanes;
   }
   if (!fits) return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
-  if (!weights) return BRAID_OK;
-  p->weights = braid_zalloc_array(allocator, (size_t)p->weight_rows, (size_t)p->padded * sizeof *p->weights);
-  if (!p->weights) return BRAID_NO_MEMORY;
-  lay_weights(p, node, weights, zeros, p->weights);
-  info->constants_folded |= 1u << p->at.right;
+  size_t unused;
+  if (p->packed && !braid_mul_size((size_t)p->weight_rows * sizeof(int16_t), (size_t)p->padded, &unused))
+    return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its weights overflow", node->name, node->op);
+  if (!p->packed || !zeros) return BRAID_OK;
+  size_t bytes = braid_desc_bytes(&node->inputs[p->at.right_zero].desc);
+  p->zeros = braid_alloc(allocator, bytes);
+  if (!p->zeros) return BRAID_NO_MEMORY;
+  memcpy(p->zeros, zeros, bytes);
+  p->zero_bytes = bytes;
+  return BRAID_OK;
+}
+
+static void list_packings(const void *state, braid_query *query) {
+  const integer_product *p = state;
+  if (!p->packed) return;
+  uint64_t key = 14695981039346656037u; /* FNV-1a of what lay_weights depends on */
+  const int64_t shape[] = {p->convolves, p->weight_rows, p->inner, p->padded, (int64_t)p->zero_bytes};
+  for (size_t i = 0; i < sizeof shape; i++) key = (key ^ ((const uint8_t *)shape)[i]) * 1099511628211u;
+  for (size_t i = 0; i < p->zero_bytes; i++) key = (key ^ ((const uint8_t *)p->zeros)[i]) * 1099511628211u;
+  query->packings[query->packing_count++] =
+      (braid_packing){(uint32_t)p->at.right, (size_t)p->weight_rows * (size_t)p->padded * sizeof(int16_t), key};
+}
+
+static braid_status pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain, void *packed) {
+  const integer_product *p = state;
+  (void)input;
+  lay_weights(p, node, plain, p->zeros, packed);
   return BRAID_OK;
 }
 
 static void destroy(const braid_allocator *allocator, void *state) {
   integer_product *p = state;
-  if (p) braid_free(allocator, p->weights);
+  if (p) braid_free(allocator, p->zeros);
   braid_free(allocator, p);
 }
 
@@ -400,7 +424,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   if (!p) return BRAID_NO_MEMORY;
   p->at = places_of(node);
   p->convolves = strstr(node->op, "Conv") != NULL;
-  braid_status status = prepare(allocator, p, node, info);
+  braid_status status = product_prepare(allocator, p, node, info);
   if (status == BRAID_OK)
     *state = p;
   else
@@ -408,7 +432,8 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return status;
 }
 
-static const braid_cpu_kernel kProduct = {create, run, destroy};
+static const braid_cpu_kernel kProduct = {
+    .create = create, .run = run, .destroy = destroy, .list_packings = list_packings, .pack = pack};
 static const braid_kernel kKernels[] = {
     {.op = "ConvInteger", .name = "pairs_conv_integer", .match = match, .implementation = &kProduct},
     {.op = "MatMulInteger", .name = "pairs_matmul_integer", .match = match, .implementation = &kProduct},

@@ -222,7 +222,8 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kForward = {create, run_forward, NULL}, kBackward = {create, run_backward, NULL};
+static const braid_cpu_kernel kForward = {.create = create, .run = run_forward},
+                              kBackward = {.create = create, .run = run_backward};
 
 /* The running statistics may be replaced where they lie. */
 static const braid_kernel kKernels[] = {

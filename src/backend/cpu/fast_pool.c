@@ -238,8 +238,10 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return braid_fail(BRAID_INTERNAL, "a pool that was matched cannot be read");
 }
 
-static const braid_cpu_kernel kMax = {create, run_max, NULL}, kMaxGrad = {create, run_max_grad, NULL},
-                              kAverage = {create, run_average, NULL}, kAverageGrad = {create, run_average_grad, NULL};
+static const braid_cpu_kernel kMax = {.create = create, .run = run_max};
+static const braid_cpu_kernel kMaxGrad = {.create = create, .run = run_max_grad};
+static const braid_cpu_kernel kAverage = {.create = create, .run = run_average};
+static const braid_cpu_kernel kAverageGrad = {.create = create, .run = run_average_grad};
 
 #define ENTRY(op_name, kernel_name, cpu)                                                                               \
   { .op = op_name, .name = kernel_name, .match = match, .layouts = layouts, .implementation = &cpu }

@@ -259,8 +259,8 @@ static braid_status run_backward(const braid_node_desc *node, void *opaque, cons
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kForward = {create, run_forward, destroy};
-static const braid_cpu_kernel kBackward = {create, run_backward, destroy};
+static const braid_cpu_kernel kForward = {.create = create, .run = run_forward, .destroy = destroy};
+static const braid_cpu_kernel kBackward = {.create = create, .run = run_backward, .destroy = destroy};
 static const braid_kernel kKernels[] = {
     {.op = "Resize", .name = "ref_resize", .implementation = &kForward},
     {.op = "ResizeGrad", .name = "ref_resize_grad", .implementation = &kBackward},

@@ -150,6 +150,14 @@ static braid_status null_prepare(void *self, const braid_kernel *kernel, const b
   return BRAID_OK;
 }
 
+/* What prepare will say, before it is called: plans are made of this. A backend that packs constants lists them here
+ * and has `pack`. */
+static braid_status null_query(void *self, const braid_kernel *kernel, const braid_node_desc *node, braid_query *out) {
+  (void)self, (void)kernel, (void)node;
+  *out = (braid_query){0};
+  return BRAID_OK;
+}
+
 static void null_discard(void *self, void *prepared) {
   (void)self, (void)prepared;
 }
@@ -213,6 +221,7 @@ static bool null_peer(void *self, void *other) {
 
 const braid_backend braid_backend_null = {
     .abi = BRAID_DEVICE_ABI,
+    .size = sizeof(braid_backend),
     .name = "null",
     .enumerate = null_enumerate,
     .open = null_open,
@@ -228,4 +237,5 @@ const braid_backend braid_backend_null = {
     .submit = null_submit,
     .peer = null_peer,
     .read_memory = null_read_memory,
+    .query = null_query,
 };

@@ -128,6 +128,7 @@ static braid_status device_status(void *self) {
 
 const braid_backend braid_backend_opencl = {
     .abi = BRAID_DEVICE_ABI,
+    .size = sizeof(braid_backend),
     .name = "opencl",
     .enumerate = enumerate,
     .open = open_device,
@@ -149,4 +150,5 @@ const braid_backend braid_backend_opencl = {
     .host_unregister = braid_cl_host_unregister,
     .read_memory = braid_cl_read_memory,
     .status = device_status,
+    .query = braid_cl_query_kernel,
 };

@@ -184,6 +184,20 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
   return status;
 }
 
+/* The recipe alone: nothing is compiled. */
+braid_status braid_cl_query_kernel(void *self, const braid_kernel *kernel, const braid_node_desc *node,
+                                   braid_query *out) {
+  const braid_cl_device *device = self;
+  *out = (braid_query){0};
+  braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  if (!recipe) return BRAID_NO_MEMORY;
+  braid_status status = plan(device, kernel->implementation, node, recipe);
+  out->workspace_bytes = recipe->workspace_bytes;
+  braid_free(device->allocator, recipe);
+  if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
+  return braid_fail_prefix(status, "node %.120s (%s), kernel %s", node->name, node->op, kernel->name);
+}
+
 void braid_cl_discard(void *self, void *prepared) {
   braid_cl_context *shared = ((braid_cl_device *)self)->shared;
   braid_cl_prepared *own = prepared;

@@ -9,6 +9,8 @@ typedef struct braid_cl_prepared braid_cl_prepared;
 
 BRAID_MUST_CHECK braid_status braid_cl_prepare(void *device, const braid_kernel *kernel, const braid_node_desc *node,
                                                void **prepared, braid_prepared_info *info);
+BRAID_MUST_CHECK braid_status braid_cl_query_kernel(void *device, const braid_kernel *kernel,
+                                                    const braid_node_desc *node, braid_query *query);
 void braid_cl_discard(void *device, void *prepared);
 /* Asks the family where it depends on the device. */
 bool braid_cl_match(void *device, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes);

@@ -1,0 +1,253 @@
+/* The device contract as it was before its table grew: plug-ins built against this must keep working.
+ *
+ * The device contract: what a backend implements so that the runtime can drive its devices.
+ *
+ * A backend is a static const table (braid_backend, at the end). The runtime opens its devices, allocates buffers,
+ * asks it to prepare kernels for the nodes placed on it, and submits tasks to its queues. Everything after prepare is
+ * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
+ * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
+ * has failed: once, and not before all that it reads has been read and all that it writes can be read by others. No
+ * call of the steady state (submit, event wait, read_power, read_energy) allocates or takes a lock shared by devices.
+ * submit, read_energy, status and the event functions may be called from any thread; everything else on one device by
+ * one thread at a time, except prepare where the backend allows it.
+ *
+ * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
+ * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
+#ifndef BRAID_DEVICE_H
+#define BRAID_DEVICE_H
+
+#include "braid/graph.h"
+
+enum { BRAID_DEVICE_ABI = 3 };
+
+/* --- events --------------------------------------------------------------------------------------------------------
+ * An event is created once and used again: reset, handed to submit, completed by the backend, waited for. */
+typedef struct braid_event braid_event;
+
+typedef struct braid_timing {
+  int64_t start_ns, end_ns; /* the host's monotonic clock, or the device's converted to it; 0, 0: not measured */
+  double energy_uj;         /* < 0: unknown */
+} braid_timing;
+
+BRAID_API BRAID_MUST_CHECK braid_status braid_event_create(const braid_allocator *allocator, braid_event **out);
+BRAID_API void braid_event_destroy(braid_event *event);
+/* Makes the event pending again. Nobody may be waiting for it. */
+BRAID_API void braid_event_reset(braid_event *event);
+BRAID_API bool braid_event_done(const braid_event *event);
+/* Blocks until done; returns the status the task ended with, or TIMEOUT after timeout_ns (< 0: no limit). */
+BRAID_API braid_status braid_event_wait(braid_event *event, int64_t timeout_ns);
+BRAID_API braid_timing braid_event_timing(const braid_event *event); /* of a done event */
+BRAID_API const char *braid_event_detail(const braid_event *event);  /* of a failed one */
+/* `call` is called once, by the completing thread just before waiters see the event done, or at once if it is done
+ * already. One call per event and use; reset forgets it. */
+BRAID_API void braid_event_on_done(braid_event *event, void (*call)(void *context, braid_status status), void *context);
+/* For backends: ends the event. `timing` may be NULL. On failure takes over the calling thread's error detail. */
+BRAID_API void braid_event_complete(braid_event *event, braid_status status, const braid_timing *timing);
+/* For backends that chain their own native events: a slot that the backend may fill at submit and read when one of its
+ * own events is waited for. `owner` is the backend's table; get returns NULL if another owner filled it. */
+BRAID_API void braid_event_set_native(braid_event *event, const void *owner, void *native);
+BRAID_API void *braid_event_get_native(const braid_event *event, const void *owner);
+
+/* --- nodes as a kernel sees them -----------------------------------------------------------------------------------
+ */
+typedef struct braid_operand {
+  bool present;         /* false: an optional input or output left out; the rest is then undefined */
+  braid_desc desc;      /* with the layout it will have in memory */
+  const void *constant; /* inputs: the fixed contents in host memory (PLAIN whatever desc.layout says), else NULL */
+} braid_operand;
+
+typedef struct braid_node_desc {
+  const char *op, *name;
+  const braid_attrs *attrs;
+  size_t input_count, output_count;
+  const braid_operand *inputs, *outputs;
+  bool training; /* part of a training graph: a backward pass may follow */
+} braid_node_desc;
+
+/* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
+ * is taken, so the best stands first and the plain reference last. */
+typedef struct braid_kernel {
+  const char *op;
+  const char *name; /* "dnnl_conv", "ref_conv": shown by --explain and in traces */
+  /* Can it run this node? If not, says why in `why`. NULL: always. Layouts in `node` are to be looked at only if
+   * `layouts` is NULL (then all must be PLAIN unless the kernel accepts others here). */
+  bool (*match)(const braid_node_desc *node, char *why, size_t why_bytes);
+  /* Optional: the layouts the kernel wants for a node it matches; entries start as the ones the producers deliver
+   * (inputs) and PLAIN (outputs). NULL: everything PLAIN. The runtime converts where producer and consumer differ. */
+  void (*layouts)(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
+  /* Bit i set: the kernel bears it that output 0 is the same memory as input i, whatever other inputs lie there too (if
+   * their bits are set). The memory planner decides where; it only ever does so where element i of both is the same
+   * memory: same layout, number of elements and size of an element, though not necessarily the same type. */
+  uint32_t in_place;
+  uint32_t in_place_more[3];  /* the same for outputs 1, 2 and 3 */
+  const void *implementation; /* the backend's own */
+} braid_kernel;
+
+typedef struct braid_prepared_info {
+  size_t workspace_bytes;    /* scratch memory the task needs while it runs, handed over as the last binding */
+  uint32_t constants_folded; /* bit i: constant input i was taken over (packed); run gets no binding for it */
+} braid_prepared_info;
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------
+ */
+/* Where an operand lies. Both NULL: it is absent, or was folded into the prepared kernel.
+ *
+ *   memory of its own: `bytes` from `offset` of `buffer`; `host` is NULL.
+ *   unified memory, one of three:
+ *     buffer, offset          the same
+ *     host                    an address of any host memory, aligned to info.host_alignment and to its elements
+ *     buffer, offset, host    both say the same place: host is buffer_map(buffer) + offset. The offset is in it already
+ *                             and must not be added again
+ *
+ * Bounds of buffers are the backend's to check: a task whose binding with a buffer does not lie in it fails, and
+ * touches nothing. Where there is an address alone, there is nothing to check. */
+typedef struct braid_binding {
+  void *buffer;
+  void *host; /* unified memory only; wins over buffer and offset */
+  size_t offset, bytes;
+} braid_binding;
+
+typedef enum braid_task_kind {
+  BRAID_TASK_KERNEL,
+  BRAID_TASK_WRITE, /* host memory to buffer */
+  BRAID_TASK_READ,  /* buffer to host memory */
+  BRAID_TASK_COPY,  /* buffer to buffer */
+} braid_task_kind;
+
+/* Owned by the caller and left alone by it from submit until the task's event is done. */
+typedef struct braid_task {
+  braid_task_kind kind;
+  const char *label; /* for traces and error details */
+  /* KERNEL: inputs, then outputs, then the workspace (absent if none). A prepared kernel runs in one task at a time. */
+  void *prepared;
+  const braid_binding *bindings;
+  size_t input_count, output_count;
+  /* WRITE: host to target; READ: source to host; COPY: source to target. The bytes are those of source, or of target
+   * for WRITE. */
+  braid_binding source, target;
+  void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
+  void *host;
+  braid_event *const *waits; /* done before the task starts; if one failed, the task fails the same way */
+  size_t wait_count;
+  /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails, or by the
+   * caller; a task that is not running by then is not run, whatever it still waits for, and ends with CANCELLED. */
+  uint32_t *cancel;
+  bool untimed;      /* nobody asks for its timing: leave it out if measuring costs */
+  braid_event *done; /* completed exactly once, also on failure; never NULL */
+  void *link[2];     /* for the queue while the task is in it */
+} braid_task;
+
+/* --- devices -------------------------------------------------------------------------------------------------------
+ */
+typedef enum braid_memory_kind {
+  BRAID_MEMORY_UNIFIED,  /* kernels work on any host memory (binding.host), buffers are mapped: nothing is copied */
+  BRAID_MEMORY_SEPARATE, /* data gets there and back by WRITE, READ and COPY tasks */
+} braid_memory_kind;
+
+typedef struct braid_device_info {
+  char name[32];         /* "cpu", "opencl0", "fpga0.1": unique in a registry */
+  char kind[16];         /* "cpu", "gpu", "fpga", ... */
+  char description[128]; /* the maker's name for it */
+  braid_memory_kind memory;
+  uint32_t max_queues;    /* queues that run side by side */
+  uint32_t compute_units; /* cores, multiprocessors, kernel instances; 0: unknown */
+  uint64_t memory_bytes;  /* 0: unknown */
+  size_t alignment;       /* of buffers and of offsets in bindings; a power of two */
+  size_t host_alignment;  /* of binding.host (unified memory), 1: that of its elements; a power of two <= alignment */
+  bool measures_time;     /* events carry timings */
+  bool modelled;          /* time and energy are modelled, not measured */
+  /* Known once the device is open, empty where there is nothing to say: the library or driver that its kernels stand
+   * on, with its version; what it does without, at a price, with the reason and what to install. */
+  char software[128], lacks[256];
+} braid_device_info;
+
+typedef struct braid_backend {
+  uint32_t abi;  /* BRAID_DEVICE_ABI; stays first */
+  uint32_t size; /* sizeof(braid_backend) */
+  const char *name;
+
+  /* --- required --- */
+  /* Writes up to `capacity` descriptions; *count is how many devices there are. None found is OK with 0. */
+  braid_status (*enumerate)(braid_device_info *infos, size_t capacity, size_t *count);
+  /* `options`: "key=value,..." or NULL; an unknown key is INVALID_ARGUMENT. *device is the backend's own. */
+  braid_status (*open)(const braid_allocator *allocator, size_t index, const char *options, void **device);
+  void (*close)(void *device); /* all queues, buffers and prepared kernels are gone by then */
+  void (*info)(void *device, braid_device_info *info);
+  const braid_kernel *const *(*kernels)(void *device, size_t *count); /* best first for each op */
+  /* Gets a kernel ready for a node: makes its program, packs constants. May take long; never called in steady state.
+   * `node` and what it points to stay as they are until discard, except the constants' contents. */
+  braid_status (*prepare)(void *device, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
+                          braid_prepared_info *info);
+  void (*discard)(void *device, void *prepared); /* before the buffers it was bound to are destroyed */
+  braid_status (*buffer_create)(void *device, size_t bytes,
+                                void **buffer); /* contents undefined; NO_MEMORY when full */
+  void (*buffer_destroy)(void *device, void *buffer);
+  braid_status (*queue_create)(void *device, void **queue);
+  void (*queue_destroy)(void *device, void *queue); /* waits for what was submitted */
+  /* Takes the task and returns at once. A failure to take it is returned (and the event left pending); a failure while
+   * running goes to the event. */
+  braid_status (*submit)(void *queue, braid_task *task);
+
+  /* --- optional; NULL: the default in brackets --- */
+  /* The host address of the buffer's first byte, aligned to info.alignment: the memory that kernels work on, not a
+   * copy, the same for as long as the buffer lives. Unified memory only, else not called. [required there] */
+  void *(*buffer_map)(void *device, void *buffer);
+  /* Tells the device to start on what was submitted, for drivers that batch. [submit has done so] */
+  void (*flush)(void *queue);
+  /* As in braid_kernel and asked after it, for kernels that come from data (a manifest, a bitstream) or that depend on
+   * the device found. [no objection; the kernel's own] */
+  bool (*match)(void *device, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes);
+  void (*layouts)(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_layout *inputs,
+                  braid_layout *outputs);
+  /* May a COPY on this device read buffers of `other`, a device of the same backend? [no: by way of the host] */
+  bool (*peer)(void *device, void *other);
+  /* Announces host memory that transfers will use again and again (pinning). [nothing to do] */
+  braid_status (*host_register)(void *device, void *host, size_t bytes);
+  void (*host_unregister)(void *device, void *host);
+  braid_status (*read_memory)(void *device, uint64_t *out_free, uint64_t *out_total); /* [unknown] */
+  braid_status (*read_power)(void *device, double *out_watts);         /* by a sensor. [unknown, which is not zero] */
+  braid_status (*read_temperature)(void *device, double *out_celsius); /* [unknown] */
+  braid_status (*status)(void *device);                                /* [OK] DEVICE_LOST once the device is gone */
+  bool concurrent_prepare; /* several threads may call prepare at once. [one at a time] */
+  /* Microjoules that the device has used since it was opened, by a counter that only grows. Whoever wants watts keeps
+   * the value and the time of his own last reading, so readers do not disturb each other. [unknown] */
+  braid_status (*read_energy)(void *device, double *out_uj);
+} braid_backend;
+
+/* --- registry ------------------------------------------------------------------------------------------------------
+ * A registry holds backends and opens devices by name. braid_registry_create registers the backends built in, then the
+ * plug-ins that the environment variable BRAID_PLUGINS lists (paths, ':' between them). */
+typedef struct braid_registry braid_registry;
+typedef struct braid_device braid_device;
+
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_create(const braid_allocator *allocator, braid_registry **out);
+BRAID_API void braid_registry_destroy(braid_registry *registry); /* every device must be closed */
+/* Checks the table (ABI, required entries) and adds it; it must outlive the registry. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend);
+/* Loads a plug-in (braid/plugin.h), a shared object, and adds its backend; it is unloaded with the registry. NOT_FOUND,
+ * INVALID_FILE or UNSUPPORTED (another version of the contract) name the file and what was expected. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load(braid_registry *registry, const char *path);
+/* Reads a platform file (docs/platforms.md): names for devices with options, and devices split into virtual ones, which
+ * are then listed and opened like any other. At most one per registry. NOT_FOUND, IO or INVALID_FILE name the file, the
+ * line and what was expected. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_platform(braid_registry *registry, const char *path);
+/* Descriptions of all devices of all backends, then those of the platform file; call with capacity 0 to learn the
+ * count. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos,
+                                                               size_t capacity, size_t *count);
+/* Opens "name" or "name:key=value,...". NOT_FOUND lists the names there are. A name that no backend lists but that ends
+ * in a dot and a number ("fpga0.1:parts=4") opens a share of the device before the dot: its backend gets
+ * "part=1,parts=4". */
+BRAID_API BRAID_MUST_CHECK braid_status braid_device_open(braid_registry *registry, const char *spec,
+                                                          braid_device **out);
+BRAID_API void braid_device_close(braid_device *device);
+BRAID_API const braid_device_info *braid_device_get_info(const braid_device *device);
+BRAID_API const braid_backend *braid_device_backend(const braid_device *device);
+BRAID_API void *braid_device_self(const braid_device *device); /* the backend's own device */
+
+/* The first kernel of the device that matches `node`, or NULL. `why` gets the reason of every candidate passed over
+ * ("dnnl_conv: no float64; ..."), "" if there was none, or that the device has no kernel for the op. */
+BRAID_API const braid_kernel *braid_device_find_kernel(const braid_device *device, const braid_node_desc *node,
+                                                       char *why, size_t why_bytes);
+
+#endif
