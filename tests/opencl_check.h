@@ -16,9 +16,9 @@
 #include <string.h>
 
 #include "backend/cpu/evaluate.h"
-#include "backend/opencl/recipe.h"
 #include "base/philox.h"
 #include "graph/graph.h"
+#include "launch/recipe.h"
 #include "skip.h"
 #include "tensor/layout.h"
 

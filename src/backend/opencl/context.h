@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 #include "backend/opencl/api.h"
-#include "backend/opencl/recipe.h"
 #include "device/pool.h"
+#include "launch/recipe.h"
 
 typedef struct braid_cl_program braid_cl_program;
 typedef struct braid_cl_slot braid_cl_slot;

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/formula.h"
 #include "backend/opencl/manifest.h"
-#include "backend/opencl/move.h"
 #include "base/text.h"
 #include "base/try.h"
+#include "launch/formula.h"
+#include "launch/move.h"
 
 /* --- matching ------------------------------------------------------------------------------------------------------
  */

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/formula.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "device/yaml.h"
 #include "graph/graph.h"
+#include "launch/formula.h"
 
 enum { kKernels = 256, kNameBytes = 64, kTextBytes = 256, kOperands = 32 };
 

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/formula.h"
 #include "backend/opencl/manifest.h"
+#include "launch/formula.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

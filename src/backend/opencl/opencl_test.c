@@ -4,12 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/opencl/cache.h"
 #include "backend/opencl/options.h"
 #include "backend/opencl/program.h"
 #include "backend/opencl/test_node.h"
 #include "base/file.h"
 #include "braid/conformance.h"
+#include "launch/cache.h"
 #include "oom.h"
 #include "skip.h"
 

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/cache.h"
 #include "base/text.h"
+#include "launch/cache.h"
 
 typedef struct number_option {
   const char *key;

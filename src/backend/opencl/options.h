@@ -2,7 +2,7 @@
 #ifndef BRAID_BACKEND_OPENCL_OPTIONS_H
 #define BRAID_BACKEND_OPENCL_OPTIONS_H
 
-#include "backend/opencl/recipe.h"
+#include "launch/recipe.h"
 
 typedef struct braid_cl_options {
   bool separate;                       /* memory=separate: copies even where memory is the host's */

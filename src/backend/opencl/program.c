@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/opencl/cache.h"
-#include "backend/opencl/includes.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "launch/cache.h"
+#include "launch/includes.h"
 
 struct braid_cl_program {
   cl_program program;

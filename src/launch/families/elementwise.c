@@ -1,0 +1,367 @@
+/* Functions of corresponding elements. The expressions stand in the tables below and in graph/ops/unary.def; a kernel
+ * is one of three loops around them: all operands of one shape or single numbers, broadcast in up to three dimensions
+ * (after merging), broadcast in any number. */
+#include <string.h>
+
+#include "base/try.h"
+#include "launch/families.h"
+#include "launch/nest.h"
+
+/* --- expressions ---------------------------------------------------------------------------------------------------
+ */
+typedef struct expression {
+  const char *op, *text;
+  const char *names[3]; /* of the operands */
+} expression;
+
+static const expression kExpressions[] = {
+#define BRAID_UNARY(op, types, reads, forward, gradient) {#op, #forward, {"x"}}, {#op "Grad", #gradient, {"d", "v"}},
+#include "graph/ops/unary.def"
+#undef BRAID_UNARY
+    {"Neg", "-x", {"x"}},
+    {"Sign", "x>0?1:x<0?-1:x", {"x"}},
+    {"Floor", "floor(x)", {"x"}},
+    {"Ceil", "ceil(x)", {"x"}},
+    {"Round", "rint(x)", {"x"}},
+    {"Not", "!x", {"x"}},
+    {"IsNaN", "x!=x", {"x"}},
+    {"IsInf", "(p!=0&&x==INFINITY)||(q!=0&&x==-INFINITY)", {"x"}},
+    {"Add", "a+b", {"a", "b"}},
+    {"Sub", "a-b", {"a", "b"}},
+    {"Mul", "a*b", {"a", "b"}},
+    {"Div", "a/b", {"a", "b"}},
+    {"Pow", "power(a,b)", {"a", "b"}},
+    {"PRelu", "a<0?a*b:a", {"a", "b"}},
+    {"Equal", "a==b", {"a", "b"}},
+    {"Less", "a<b", {"a", "b"}},
+    {"LessOrEqual", "a<=b", {"a", "b"}},
+    {"Greater", "a>b", {"a", "b"}},
+    {"GreaterOrEqual", "a>=b", {"a", "b"}},
+    {"And", "a&&b", {"a", "b"}},
+    {"Or", "a||b", {"a", "b"}},
+    {"Xor", "!a!=!b", {"a", "b"}},
+    {"Max", "LARGER(a,b)", {"a", "b"}},
+    {"Min", "SMALLER(a,b)", {"a", "b"}},
+    {"Sum", "a+b", {"a", "b"}},
+    {"Mean", "(a+b)*p", {"a", "b"}},
+    {"Where", "c?a:b", {"c", "a", "b"}},
+    {"PReluGrad", "a>0?d:d*b", {"d", "a", "b"}},
+    {"PowGradBase", "b==0?0:d*b*power(a,b-1)", {"d", "a", "b"}},
+    {"PowGradExponent", "a==0&&b>=0?0:d*pow(a,b)*LOG(a)", {"d", "a", "b"}},
+};
+
+/* What an attribute, the types or left-out operands choose. */
+enum { FORM_GELU_TANH, FORM_GELU_TANH_GRAD, FORM_LOW, FORM_HIGH, FORM_BOTH, FORM_COPY, FORM_TO_BOOL };
+static const expression kForms[] = {
+    [FORM_GELU_TANH] = {"Gelu", "x*SIGMOID(TWICE_U(x))", {"x"}},
+    [FORM_GELU_TANH_GRAD] =
+        {"GeluGrad",
+         "d*SIGMOID(TWICE_U(v))*(1+v*SIGMOID(-TWICE_U(v))*((T)1.5957691216057308+(T)0.21406444881780074*v*v))",
+         {"d", "v"}},
+    [FORM_LOW] = {"Clip", "x<low?low:x", {"x", "low"}},
+    [FORM_HIGH] = {"Clip", "x>high?high:x", {"x", "high"}},
+    [FORM_BOTH] = {"Clip", "x<low?(low>high?high:low):x>high?high:x", {"x", "low", "high"}},
+    [FORM_COPY] = {"Cast", "x", {"x"}},
+    [FORM_TO_BOOL] = {"Cast", "x!=0", {"x"}},
+};
+
+static const expression *find(const char *op) {
+  for (size_t i = 0; i < sizeof kExpressions / sizeof *kExpressions; i++)
+    if (strcmp(kExpressions[i].op, op) == 0) return &kExpressions[i];
+  return NULL;
+}
+
+static bool is(const braid_node_desc *node, const char *op) {
+  return strcmp(node->op, op) == 0;
+}
+
+/* A node as this family sees it: an expression over some of the inputs. */
+typedef struct elementwise {
+  const expression *expression;
+  size_t count;
+  size_t inputs[3];
+  braid_dtype computed; /* T */
+  double p, q;
+} elementwise;
+
+static bool is_chain(const braid_node_desc *node) {
+  return is(node, "Sum") || is(node, "Mean") || is(node, "Max") || is(node, "Min");
+}
+
+static void choose_clip(const braid_node_desc *node, elementwise *e) {
+  bool low = braid_cl_has_input(node, 1), high = braid_cl_has_input(node, 2);
+  e->expression = &kForms[low && high ? FORM_BOTH : low ? FORM_LOW : high ? FORM_HIGH : FORM_COPY];
+  e->count = 1;
+  if (low) e->inputs[e->count++] = 1;
+  if (high) e->inputs[e->count++] = 2;
+}
+
+static void choose_expression(const braid_node_desc *node, elementwise *e) {
+  bool tanh_form = strcmp(braid_attr_string(node->attrs, "approximate", "none"), "tanh") == 0;
+  e->count = is_chain(node) ? 2 : is(node, "CastLike") ? 1 : node->input_count;
+  for (size_t i = 0; i < 3; i++) e->inputs[i] = i;
+  if (is(node, "Clip")) {
+    choose_clip(node, e);
+  } else if (is(node, "Cast") || is(node, "CastLike") || (is_chain(node) && node->input_count == 1)) {
+    e->expression = &kForms[node->outputs[0].desc.dtype == BRAID_BOOL ? FORM_TO_BOOL : FORM_COPY];
+    e->count = 1;
+  } else if (is(node, "Gelu") || is(node, "GeluGrad")) {
+    e->expression = tanh_form ? &kForms[is(node, "Gelu") ? FORM_GELU_TANH : FORM_GELU_TANH_GRAD] : find(node->op);
+  } else {
+    e->expression = find(node->op);
+  }
+}
+
+typedef struct numbers {
+  const char *op, *p, *q;
+  double p_default, q_default;
+} numbers;
+
+static const numbers kNumbers[] = {
+#define BRAID_UNARY_ATTRIBUTES(op, p, p_default, q, q_default)                                                         \
+  {#op, p, q, p_default, q_default}, {#op "Grad", p, q, p_default, q_default},
+#include "graph/ops/unary.def"
+#undef BRAID_UNARY_ATTRIBUTES
+};
+
+static void choose_numbers(const braid_node_desc *node, elementwise *e) {
+  if (is(node, "IsInf")) {
+    e->p = braid_attr_int(node->attrs, "detect_positive", 1) != 0;
+    e->q = braid_attr_int(node->attrs, "detect_negative", 1) != 0;
+  }
+  for (size_t i = 0; i < sizeof kNumbers / sizeof *kNumbers; i++) {
+    const numbers *n = &kNumbers[i];
+    if (!is(node, n->op)) continue;
+    e->p = braid_attr_float(node->attrs, n->p, n->p_default);
+    e->q = n->q ? braid_attr_float(node->attrs, n->q, n->q_default) : 0;
+  }
+}
+
+static elementwise describe(const braid_node_desc *node) {
+  elementwise e = {.computed = node->inputs[is(node, "Where") ? 1 : 0].desc.dtype};
+  choose_expression(node, &e);
+  choose_numbers(node, &e);
+  return e;
+}
+
+/* --- matching ------------------------------------------------------------------------------------------------------
+ */
+/* Does C compute `op` of integers as ONNX means it? */
+static bool is_for_integers(const char *op) {
+  static const char *const kOps[] = {
+      "Add",   "Sub",  "Mul",      "Max", "Min", "Clip", "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual",
+      "Where", "Cast", "CastLike", "Neg", "Not", "And",  "Or",    "Xor"};
+  for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++)
+    if (strcmp(kOps[i], op) == 0) return true;
+  return false;
+}
+
+static bool is_cast(const braid_node_desc *node) {
+  return is(node, "Cast") || is(node, "CastLike");
+}
+
+static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  const elementwise e = describe(node);
+  const braid_dtype to = node->outputs[0].desc.dtype;
+  if (!braid_cl_type(e.computed) || !braid_cl_type(to))
+    return braid_cl_refuse(why, why_bytes, "%s is not computed in",
+                           braid_dtype_name(braid_cl_type(to) ? e.computed : to));
+  if (e.computed != BRAID_F32 && !is_for_integers(node->op))
+    return braid_cl_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(e.computed));
+  if (is_cast(node) && e.computed == BRAID_F32 && to != BRAID_F32 && to != BRAID_BOOL)
+    return braid_cl_refuse(why, why_bytes, "casts from float32 to an integer saturate, which OpenCL leaves open");
+  for (size_t i = 0; i < e.count; i++) {
+    const braid_operand *input = &node->inputs[e.inputs[i]];
+    if (!input->present) return braid_cl_refuse(why, why_bytes, "input %zu is left out", e.inputs[i]);
+    bool condition = is(node, "Where") && i == 0;
+    if (!condition && input->desc.dtype != e.computed)
+      return braid_cl_refuse(why, why_bytes, "operands of different types");
+  }
+  if (is_chain(node) && node->input_count > BRAID_CL_LAUNCHES + 1)
+    return braid_cl_refuse(why, why_bytes, "%zu operands, at most %d", node->input_count, BRAID_CL_LAUNCHES + 1);
+  return true;
+}
+
+/* Operands of a step: inputs of the node, or what the output holds so far. */
+enum { kSoFar = -1 };
+
+static const braid_desc *operand_desc(const braid_node_desc *node, const elementwise *e, int first, size_t i) {
+  return i == 0 && first == kSoFar ? &node->outputs[0].desc : &node->inputs[e->inputs[i]].desc;
+}
+
+static bool is_flat_step(const braid_node_desc *node, const elementwise *e, int first) {
+  for (size_t i = 0; i < e->count; i++) {
+    const braid_desc *desc = operand_desc(node, e, first, i);
+    if (braid_desc_count(desc) != 1 && braid_desc_count(desc) != braid_desc_count(&node->outputs[0].desc)) return false;
+  }
+  return true;
+}
+
+static braid_cl_nest nest_of(const braid_node_desc *node, const elementwise *e, int first) {
+  const braid_desc *out = &node->outputs[0].desc;
+  braid_cl_nest nest = {.rank = out->rank};
+  memcpy(nest.dims, out->dims, sizeof nest.dims);
+  for (size_t i = 0; i < e->count; i++)
+    braid_cl_broadcast_steps(operand_desc(node, e, first, i), out->rank, nest.steps[i]);
+  braid_cl_nest_merge(&nest);
+  return nest;
+}
+
+/* The widest loop that a node needs: 0 flat, else the number of dimensions. */
+static int widest(const braid_node_desc *node) {
+  int most = 0;
+  elementwise e = describe(node);
+  for (size_t step = 0; step == 0 || (is_chain(node) && step + 1 < node->input_count); step++) {
+    int first = step ? kSoFar : 0;
+    if (step) e.inputs[1] = step + 1;
+    if (is_flat_step(node, &e, first)) continue;
+    braid_cl_nest nest = nest_of(node, &e, first);
+    if (nest.rank > most) most = nest.rank;
+  }
+  return most;
+}
+
+static bool match_flat(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!match(node, why, why_bytes)) return false;
+  if (widest(node) == 0) return true;
+  return braid_cl_refuse(why, why_bytes, "operands are broadcast");
+}
+
+static bool match_three(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!match(node, why, why_bytes)) return false;
+  int rank = widest(node);
+  if (rank <= 3) return true;
+  return braid_cl_refuse(why, why_bytes, "operands are broadcast over %d dimensions, more than 3", rank);
+}
+
+/* --- planning ------------------------------------------------------------------------------------------------------
+ */
+/* Expressions go to the compiler as an option, which a space would end. */
+static void add_expression(braid_cl_planner *p, const char *text) {
+  char packed[512];
+  size_t length = 0;
+  for (; *text && length + 1 < sizeof packed; text++)
+    if (*text != ' ') packed[length++] = *text;
+  packed[length] = 0;
+  braid_cl_option(p, "-DEXPRESSION=%s", packed);
+}
+
+static void add_operand(braid_cl_planner *p, const elementwise *e, int first, size_t i) {
+  if (i == 0 && first == kSoFar)
+    braid_cl_output(p, 0);
+  else
+    braid_cl_input(p, e->inputs[i]);
+}
+
+/* width: dimensions of the loop; 0: flat. */
+static void plan_step(braid_cl_planner *p, const elementwise *e, int first, int width) {
+  const braid_node_desc *node = p->node;
+  const braid_desc *out = &node->outputs[0].desc;
+  int64_t count = braid_desc_count(out);
+  braid_cl_add_launch(p, "elementwise", width == 0 ? "flat" : width == 3 ? "broadcast3" : "broadcast8");
+  braid_cl_option(p, "-cl-single-precision-constant -DARITY=%zu -DT=%s -DTO=%s", e->count, braid_cl_type(e->computed),
+                  braid_cl_type(out->dtype));
+  for (size_t i = 0; i < e->count; i++) {
+    const braid_desc *desc = operand_desc(node, e, first, i);
+    braid_cl_option(p, "-DT%zu=%s -DV%zu=%s -DE%zu=%d", i, braid_cl_type(desc->dtype), i, e->expression->names[i], i,
+                    braid_desc_count(desc) == 1 && width == 0 ? 0 : 1);
+    add_operand(p, e, first, i);
+  }
+  add_expression(p, e->expression->text);
+  braid_cl_output(p, 0);
+  braid_cl_float(p, e->p);
+  braid_cl_float(p, e->q);
+  braid_cl_index(p, count);
+  if (width) {
+    braid_cl_nest nest = nest_of(node, e, first);
+    braid_cl_nest_sizes(p, &nest, width);
+    for (size_t i = 0; i < e->count; i++) braid_cl_nest_steps(p, &nest, (int)i, width);
+  }
+  braid_cl_range(p, count);
+}
+
+/* Chains: x0 op x1, then that op x2, and so on. A mean is scaled with the last step. */
+static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe,
+                         int width) {
+  braid_cl_planner p;
+  elementwise e = describe(node);
+  braid_cl_plan(&p, traits, node, recipe);
+  size_t steps = is_chain(node) && node->input_count > 1 ? node->input_count - 1 : 1;
+  for (size_t step = 0; step < steps; step++) {
+    if (step) e.inputs[1] = step + 1;
+    e.p = is(node, "Mean") && e.count > 1 ? (step + 1 == steps ? 1.0 / (double)node->input_count : 1) : e.p;
+    plan_step(&p, &e, step ? kSoFar : 0, width);
+  }
+  return braid_cl_planned(&p);
+}
+
+static braid_status plan_flat(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+  return plan(traits, node, recipe, 0);
+}
+static braid_status plan_three(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+  return plan(traits, node, recipe, 3);
+}
+static braid_status plan_any(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+  return plan(traits, node, recipe, BRAID_MAX_RANK);
+}
+
+static const braid_cl_kernel kFlat = {.plan = plan_flat}, kThree = {.plan = plan_three}, kAny = {.plan = plan_any};
+
+/* An operand whose elements are the output's memory is read at the place that is written. */
+#define KERNELS(op_name)                                                                                               \
+  {.op = op_name, .name = "cl_flat", .match = match_flat, .in_place = 7, .implementation = &kFlat},                    \
+      {.op = op_name, .name = "cl_broadcast3", .match = match_three, .in_place = 7, .implementation = &kThree}, {      \
+    .op = op_name, .name = "cl_broadcast", .match = match, .in_place = 7, .implementation = &kAny                      \
+  }
+/* The result is of another size than the operand, whatever its type. */
+#define KERNELS_APART(op_name)                                                                                         \
+  {.op = op_name, .name = "cl_flat", .match = match_flat, .implementation = &kFlat},                                   \
+      {.op = op_name, .name = "cl_broadcast3", .match = match_three, .implementation = &kThree}, {                     \
+    .op = op_name, .name = "cl_broadcast", .match = match, .implementation = &kAny                                     \
+  }
+#define CHAINS(op_name)                                                                                                \
+  {.op = op_name, .name = "cl_flat", .match = match_flat, .in_place = 1, .implementation = &kFlat},                    \
+      {.op = op_name, .name = "cl_broadcast3", .match = match_three, .in_place = 1, .implementation = &kThree}, {      \
+    .op = op_name, .name = "cl_broadcast", .match = match, .in_place = 1, .implementation = &kAny                      \
+  }
+
+static const braid_kernel kKernels[] = {
+#define BRAID_UNARY(op, types, reads, forward, gradient) KERNELS(#op), KERNELS(#op "Grad"),
+#include "graph/ops/unary.def"
+#undef BRAID_UNARY
+    KERNELS("Neg"),
+    KERNELS("Sign"),
+    KERNELS("Floor"),
+    KERNELS("Ceil"),
+    KERNELS("Round"),
+    KERNELS("Not"),
+    KERNELS_APART("IsNaN"),
+    KERNELS_APART("IsInf"),
+    KERNELS("Clip"),
+    KERNELS("Cast"),
+    KERNELS("CastLike"),
+    KERNELS("Add"),
+    KERNELS("Sub"),
+    KERNELS("Mul"),
+    KERNELS("Div"),
+    KERNELS("Pow"),
+    KERNELS("PRelu"),
+    KERNELS("Equal"),
+    KERNELS("Less"),
+    KERNELS("LessOrEqual"),
+    KERNELS("Greater"),
+    KERNELS("GreaterOrEqual"),
+    KERNELS("And"),
+    KERNELS("Or"),
+    KERNELS("Xor"),
+    KERNELS("Where"),
+    KERNELS("PReluGrad"),
+    KERNELS("PowGradBase"),
+    KERNELS("PowGradExponent"),
+    CHAINS("Sum"),
+    CHAINS("Mean"),
+    CHAINS("Max"),
+    CHAINS("Min"),
+};
+
+const braid_cl_family braid_cl_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels};

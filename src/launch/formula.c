@@ -1,0 +1,301 @@
+#include "launch/formula.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/try.h"
+
+enum { kNameBytes = 64, kDepth = 64 };
+
+typedef struct reader {
+  const char *text, *at;
+  const braid_node_desc *node; /* NULL: only reads */
+  int depth;
+  int idle; /* > 0: reads on without a value (the side of && or || that does not count) */
+} reader;
+
+static braid_status unreadable(const reader *r, const char *expected) {
+  return braid_fail(BRAID_INVALID_FILE, "formula \"%.200s\", at \"%.40s\": expected %s", r->text, r->at, expected);
+}
+
+static braid_status no_value(const reader *r, const char *why) {
+  return braid_fail(BRAID_OUT_OF_RANGE, "formula \"%.200s\": %s", r->text, why);
+}
+
+static bool computes(const reader *r) {
+  return r->node && !r->idle;
+}
+
+static void skip_space(reader *r) {
+  while (*r->at == ' ') r->at++;
+}
+
+/* Takes `sign` if it is next. */
+static bool take(reader *r, const char *sign) {
+  skip_space(r);
+  size_t length = strlen(sign);
+  if (strncmp(r->at, sign, length) != 0) return false;
+  r->at += length;
+  return true;
+}
+
+static braid_status need(reader *r, const char *sign) {
+  if (take(r, sign)) return BRAID_OK;
+  char expected[8] = "\"?\"";
+  expected[1] = sign[0];
+  return unreadable(r, expected);
+}
+
+static braid_status read_name(reader *r, char name[kNameBytes]) {
+  skip_space(r);
+  size_t length = 0;
+  while (isalnum((unsigned char)r->at[length]) || r->at[length] == '_') length++;
+  if (!length || isdigit((unsigned char)r->at[0]) || length >= kNameBytes) return unreadable(r, "a name");
+  memcpy(name, r->at, length);
+  name[length] = '\0';
+  r->at += length;
+  return BRAID_OK;
+}
+
+static braid_status read_number(reader *r, int64_t *out) {
+  *out = 0;
+  if (!isdigit((unsigned char)*r->at)) return unreadable(r, "a number");
+  for (; isdigit((unsigned char)*r->at); r->at++)
+    if (!braid_mul_i64(*out, 10, out) || !braid_add_i64(*out, *r->at - '0', out))
+      return unreadable(r, "a number of 64 bits");
+  return BRAID_OK;
+}
+
+static braid_status read_either(reader *r, int64_t *out);
+
+/* --- operands ------------------------------------------------------------------------------------------------------
+ */
+/* "in0", "out1": NULL if the node has it not. */
+static braid_status find_operand(const reader *r, const char *name, const braid_operand **out) {
+  bool input = strncmp(name, "in", 2) == 0, output = strncmp(name, "out", 3) == 0;
+  const char *digit = name + (output ? 3 : 2);
+  *out = NULL;
+  if ((!input && !output) || !isdigit((unsigned char)digit[0]) || digit[1])
+    return unreadable(r, "an operand (in0 to in9, out0 to out9) before this");
+  if (!r->node) return BRAID_OK;
+  size_t index = (size_t)(digit[0] - '0');
+  size_t count = output ? r->node->output_count : r->node->input_count;
+  const braid_operand *operands = output ? r->node->outputs : r->node->inputs;
+  if (index < count && operands[index].present) *out = &operands[index];
+  return BRAID_OK;
+}
+
+static braid_status read_dimension(reader *r, const char *name, int64_t *out) {
+  const braid_operand *operand;
+  int64_t axis;
+  *out = 1;
+  BRAID_TRY(find_operand(r, name, &operand));
+  BRAID_TRY(read_either(r, &axis));
+  BRAID_TRY(need(r, "]"));
+  if (!computes(r)) return BRAID_OK;
+  if (!operand) return no_value(r, "the node has no such operand");
+  if (axis < 0) axis += operand->desc.rank;
+  if (axis < 0 || axis >= operand->desc.rank) return no_value(r, "the operand has no such dimension");
+  *out = operand->desc.dims[axis];
+  return BRAID_OK;
+}
+
+static braid_status read_operand_fact(reader *r, const char *fact, int64_t *out) {
+  char name[kNameBytes];
+  const braid_operand *operand;
+  BRAID_TRY(read_name(r, name));
+  BRAID_TRY(find_operand(r, name, &operand));
+  BRAID_TRY(need(r, ")"));
+  *out = 1;
+  if (!computes(r)) return BRAID_OK;
+  if (strcmp(fact, "present") == 0) {
+    *out = operand != NULL;
+    return BRAID_OK;
+  }
+  if (!operand) return no_value(r, "the node has no such operand");
+  *out = strcmp(fact, "rank") == 0 ? operand->desc.rank : braid_desc_count(&operand->desc);
+  return BRAID_OK;
+}
+
+/* --- functions -----------------------------------------------------------------------------------------------------
+ */
+/* attr(name, otherwise) or attr(name, index, otherwise) */
+static braid_status read_attribute(reader *r, int64_t *out) {
+  char name[kNameBytes];
+  int64_t first, otherwise;
+  BRAID_TRY(read_name(r, name));
+  BRAID_TRY(need(r, ","));
+  BRAID_TRY(read_either(r, &first));
+  bool list = take(r, ",");
+  if (list) BRAID_TRY(read_either(r, &otherwise));
+  BRAID_TRY(need(r, ")"));
+  *out = list ? otherwise : first;
+  if (!computes(r) || !braid_attr_has(r->node->attrs, name)) return BRAID_OK;
+  if (!list) {
+    *out = braid_attr_int(r->node->attrs, name, first);
+    return BRAID_OK;
+  }
+  size_t count;
+  const int64_t *values = braid_attr_ints(r->node->attrs, name, &count);
+  if (values && first >= 0 && (uint64_t)first < count) *out = values[first];
+  return BRAID_OK;
+}
+
+static braid_status ceil_div(const reader *r, int64_t a, int64_t b, int64_t *out) {
+  if (b <= 0 || a < 0) return no_value(r, "ceil_div and round_up are of a number >= 0 by one > 0");
+  *out = a / b + (a % b != 0);
+  return BRAID_OK;
+}
+
+static braid_status read_pair(reader *r, const char *name, int64_t *out) {
+  int64_t a, b;
+  BRAID_TRY(read_either(r, &a));
+  BRAID_TRY(need(r, ","));
+  BRAID_TRY(read_either(r, &b));
+  BRAID_TRY(need(r, ")"));
+  *out = 1;
+  if (!computes(r)) return BRAID_OK;
+  if (strcmp(name, "min") == 0) {
+    *out = a < b ? a : b;
+  } else if (strcmp(name, "max") == 0) {
+    *out = a > b ? a : b;
+  } else {
+    BRAID_TRY(ceil_div(r, a, b, out));
+    if (strcmp(name, "round_up") == 0 && !braid_mul_i64(*out, b, out)) return no_value(r, "overflow");
+  }
+  return BRAID_OK;
+}
+
+static braid_status read_named(reader *r, int64_t *out) {
+  char name[kNameBytes];
+  BRAID_TRY(read_name(r, name));
+  if (take(r, "[")) return read_dimension(r, name, out);
+  BRAID_TRY(need(r, "("));
+  static const char *const kFacts[] = {"rank", "count", "present"};
+  static const char *const kPairs[] = {"min", "max", "ceil_div", "round_up"};
+  for (size_t i = 0; i < sizeof kFacts / sizeof *kFacts; i++)
+    if (strcmp(name, kFacts[i]) == 0) return read_operand_fact(r, name, out);
+  for (size_t i = 0; i < sizeof kPairs / sizeof *kPairs; i++)
+    if (strcmp(name, kPairs[i]) == 0) return read_pair(r, name, out);
+  if (strcmp(name, "attr") == 0) return read_attribute(r, out);
+  return unreadable(r, "rank, count, present, attr, min, max, ceil_div or round_up before this");
+}
+
+/* --- operators, from the tightest to the loosest -------------------------------------------------------------------
+ */
+static braid_status read_unary(reader *r, int64_t *out) {
+  if (++r->depth > kDepth) return unreadable(r, "fewer brackets");
+  braid_status status;
+  skip_space(r);
+  if (take(r, "-")) {
+    status = read_unary(r, out);
+    if (status == BRAID_OK && !braid_sub_i64(0, *out, out)) status = no_value(r, "overflow");
+  } else if (*r->at == '!' && r->at[1] != '=') {
+    r->at++;
+    status = read_unary(r, out);
+    *out = !*out;
+  } else if (take(r, "(")) {
+    status = read_either(r, out);
+    if (status == BRAID_OK) status = need(r, ")");
+  } else if (isdigit((unsigned char)*r->at)) {
+    status = read_number(r, out);
+  } else {
+    status = read_named(r, out);
+  }
+  r->depth--;
+  return status;
+}
+
+static braid_status divide(const reader *r, char sign, int64_t a, int64_t b, int64_t *out) {
+  if (b == 0) return no_value(r, "division by zero");
+  if (a == INT64_MIN && b == -1) return no_value(r, "overflow");
+  *out = sign == '/' ? a / b : a % b;
+  return BRAID_OK;
+}
+
+static braid_status read_product(reader *r, int64_t *out) {
+  BRAID_TRY(read_unary(r, out));
+  for (;;) {
+    char sign = take(r, "*") ? '*' : take(r, "/") ? '/' : take(r, "%") ? '%' : '\0';
+    int64_t right;
+    if (!sign) return BRAID_OK;
+    BRAID_TRY(read_unary(r, &right));
+    if (!computes(r)) continue;
+    if (sign != '*') {
+      BRAID_TRY(divide(r, sign, *out, right, out));
+    } else if (!braid_mul_i64(*out, right, out)) {
+      return no_value(r, "overflow");
+    }
+  }
+}
+
+static braid_status read_sum(reader *r, int64_t *out) {
+  BRAID_TRY(read_product(r, out));
+  for (;;) {
+    char sign = take(r, "+") ? '+' : take(r, "-") ? '-' : '\0';
+    int64_t right;
+    if (!sign) return BRAID_OK;
+    BRAID_TRY(read_product(r, &right));
+    if (computes(r) && !(sign == '+' ? braid_add_i64(*out, right, out) : braid_sub_i64(*out, right, out)))
+      return no_value(r, "overflow");
+  }
+}
+
+static braid_status read_comparison(reader *r, int64_t *out) {
+  static const char *const kSigns[] = {"==", "!=", "<=", ">=", "<", ">"};
+  BRAID_TRY(read_sum(r, out));
+  for (size_t i = 0; i < sizeof kSigns / sizeof *kSigns; i++) {
+    if (!take(r, kSigns[i])) continue;
+    int64_t a = *out, b;
+    BRAID_TRY(read_sum(r, &b));
+    const bool results[] = {a == b, a != b, a <= b, a >= b, a<b, a> b};
+    *out = results[i];
+    return BRAID_OK;
+  }
+  return BRAID_OK;
+}
+
+static braid_status read_both(reader *r, int64_t *out) {
+  BRAID_TRY(read_comparison(r, out));
+  while (take(r, "&&")) {
+    bool idle = *out == 0;
+    int64_t right;
+    r->idle += idle;
+    BRAID_TRY(read_comparison(r, &right));
+    r->idle -= idle;
+    *out = *out && right;
+  }
+  return BRAID_OK;
+}
+
+static braid_status read_either(reader *r, int64_t *out) {
+  if (++r->depth > kDepth) return unreadable(r, "fewer brackets");
+  BRAID_TRY(read_both(r, out));
+  while (take(r, "||")) {
+    bool idle = *out != 0;
+    int64_t right;
+    r->idle += idle;
+    BRAID_TRY(read_both(r, &right));
+    r->idle -= idle;
+    *out = *out || right;
+  }
+  r->depth--;
+  return BRAID_OK;
+}
+
+static braid_status read_all(reader *r, int64_t *out) {
+  *out = 0;
+  BRAID_TRY(read_either(r, out));
+  skip_space(r);
+  return *r->at ? unreadable(r, "its end") : BRAID_OK;
+}
+
+braid_status braid_cl_formula(const char *text, const braid_node_desc *node, int64_t *out) {
+  return read_all(&(reader){.text = text, .at = text, .node = node}, out);
+}
+
+braid_status braid_cl_formula_check(const char *text) {
+  int64_t ignored;
+  return read_all(&(reader){.text = text, .at = text}, &ignored);
+}
