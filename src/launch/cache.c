@@ -28,7 +28,7 @@ static uint64_t hash(uint64_t state, const void *data, size_t bytes) {
 
 static const uint64_t kSeed = 0xcbf29ce484222325u;
 
-bool braid_cl_cache_default(char *folder, size_t bytes) {
+bool braid_launch_cache_default(char *folder, size_t bytes) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int length = -1;
   if (cache && cache[0] == '/')
@@ -58,7 +58,7 @@ static const uint8_t *check(const braid_file_view *file, const char *key, size_t
   return body + key_bytes;
 }
 
-uint8_t *braid_cl_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes) {
+uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes) {
   char path[kPathBytes];
   braid_file_view file;
   *bytes = 0;
@@ -88,7 +88,8 @@ static braid_status write_entry(const char *path, const char *key, size_t key_by
   return status;
 }
 
-void braid_cl_cache_store(const char *folder, const char *key, size_t key_bytes, const uint8_t *binary, size_t bytes) {
+void braid_launch_cache_store(const char *folder, const char *key, size_t key_bytes, const uint8_t *binary,
+                              size_t bytes) {
   char path[kPathBytes];
   if (!entry_path(folder, key, key_bytes, path)) return;
   braid_status status = braid_make_directories(folder);

@@ -1,7 +1,7 @@
 /* Built programs in files, so that a program is compiled once per machine and not once per process. An entry holds its
  * whole key (device, driver, options, text) and a checksum; one that does not agree in every bit is as good as none. */
-#ifndef BRAID_BACKEND_OPENCL_CACHE_H
-#define BRAID_BACKEND_OPENCL_CACHE_H
+#ifndef BRAID_LAUNCH_CACHE_H
+#define BRAID_LAUNCH_CACHE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,10 +10,11 @@
 #include "braid/allocator.h"
 
 /* $XDG_CACHE_HOME/braid/opencl or ~/.cache/braid/opencl; false if neither is set or it does not fit. */
-bool braid_cl_cache_default(char *folder, size_t bytes);
+bool braid_launch_cache_default(char *folder, size_t bytes);
 /* The entry of `key`, which the caller frees (the C library's heap); NULL: there is none to be trusted. */
-uint8_t *braid_cl_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes);
+uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes);
 /* Written whole or not at all. A folder that cannot be written is a message to the log: a cache may be missing. */
-void braid_cl_cache_store(const char *folder, const char *key, size_t key_bytes, const uint8_t *binary, size_t bytes);
+void braid_launch_cache_store(const char *folder, const char *key, size_t key_bytes, const uint8_t *binary,
+                              size_t bytes);
 
 #endif

@@ -1,55 +1,61 @@
 /* What the kernels of Conv and of its gradients share: arguments of conv.cl, and flat images. */
-#ifndef BRAID_BACKEND_OPENCL_CONVOLUTION_H
-#define BRAID_BACKEND_OPENCL_CONVOLUTION_H
+#ifndef BRAID_LAUNCH_CONVOLUTION_H
+#define BRAID_LAUNCH_CONVOLUTION_H
 
 #include "graph/geometry.h"
 #include "launch/product.h"
 
 /* Kernels that know their taps. */
-typedef enum braid_cl_taps { BRAID_CL_TAPS_ANY, BRAID_CL_TAPS_1X1, BRAID_CL_TAPS_3X3 } braid_cl_taps;
+typedef enum braid_launch_taps {
+  BRAID_LAUNCH_TAPS_ANY,
+  BRAID_LAUNCH_TAPS_1X1,
+  BRAID_LAUNCH_TAPS_3X3
+} braid_launch_taps;
 
-bool braid_cl_match_taps(const braid_window *window, braid_cl_taps taps, char *why, size_t why_bytes);
-void braid_cl_add_taps(braid_cl_planner *p, braid_cl_taps taps);
+bool braid_launch_match_taps(const braid_window *window, braid_launch_taps taps, char *why, size_t why_bytes);
+void braid_launch_add_taps(braid_launch_planner *p, braid_launch_taps taps);
 /* SIZES. */
-void braid_cl_add_sizes(braid_cl_planner *p, const braid_convolution *conv);
+void braid_launch_add_sizes(braid_launch_planner *p, const braid_convolution *conv);
 /* Are images, weights and flat images countable in what the kernels count offsets within them in? */
-bool braid_cl_match_sizes(const braid_convolution *conv, char *why, size_t why_bytes);
+bool braid_launch_match_sizes(const braid_convolution *conv, char *why, size_t why_bytes);
 
 /* Flat images (see conv.cl) of all input channels of a batch. */
-typedef struct braid_cl_flat {
+typedef struct braid_launch_flat {
   bool as_it_is;    /* the input is one already */
   int64_t lines[3]; /* LINES */
   int64_t runs;     /* places from the first output of an image to its last */
   int64_t plane;    /* elements of a channel */
   int64_t total;    /* of all, with what may be read behind them */
-  braid_cl_place place;
-} braid_cl_flat;
+  braid_launch_place place;
+} braid_launch_flat;
 
 /* width: elements that a run is read in. */
-braid_cl_flat braid_cl_flat_of(const braid_convolution *conv, size_t input, int64_t width);
+braid_launch_flat braid_launch_flat_of(const braid_convolution *conv, size_t input, int64_t width);
 /* Windows of more taps do not go over flat images. */
-enum { BRAID_CL_MOST_TAPS = 256 };
+enum { BRAID_LAUNCH_MOST_TAPS = 256 };
 /* Reserves and launches what makes it, unless the input is one. */
-void braid_cl_add_flat(braid_cl_planner *p, const braid_convolution *conv, braid_cl_taps taps, braid_cl_flat *flat);
-void braid_cl_add_lines(braid_cl_planner *p, const braid_cl_flat *flat);
+void braid_launch_add_flat(braid_launch_planner *p, const braid_convolution *conv, braid_launch_taps taps,
+                           braid_launch_flat *flat);
+void braid_launch_add_lines(braid_launch_planner *p, const braid_launch_flat *flat);
 /* Weights as panels: [groups][panels of rows][inner][width]. */
-braid_cl_piece braid_cl_pack_weights(braid_cl_planner *p, const braid_convolution *conv, size_t input,
-                                     const braid_cl_panel *panel);
+braid_launch_piece braid_launch_pack_weights(braid_launch_planner *p, const braid_convolution *conv, size_t input,
+                                             const braid_launch_panel *panel);
 
 /* A kernel of a file whose static functions allows, suits and plan take a `variant`: v_STEM, and k_STEM that calls them
  * with it. */
-#define BRAID_CL_VARIANT(stem, ...)                                                                                    \
+#define BRAID_LAUNCH_VARIANT(stem, ...)                                                                                \
   static const variant v_##stem = {__VA_ARGS__};                                                                       \
   static bool allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                                \
     return allows(v_##stem, node, why, why_bytes);                                                                     \
   }                                                                                                                    \
-  static bool suits_##stem(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {  \
+  static bool suits_##stem(const braid_launch_traits *traits, const braid_node_desc *node, char *why,                  \
+                           size_t why_bytes) {                                                                         \
     return suits(v_##stem, traits, node, why, why_bytes);                                                              \
   }                                                                                                                    \
-  static braid_status plan_##stem(const braid_cl_traits *traits, const braid_node_desc *node,                          \
-                                  braid_cl_recipe *recipe) {                                                           \
+  static braid_status plan_##stem(const braid_launch_traits *traits, const braid_node_desc *node,                      \
+                                  braid_launch_recipe *recipe) {                                                       \
     return plan(v_##stem, traits, node, recipe);                                                                       \
   }                                                                                                                    \
-  static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
+  static const braid_launch_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
 
 #endif

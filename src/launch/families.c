@@ -4,28 +4,28 @@
 #include "backend/opencl/device.h"
 
 /* clang-format off */
-static const braid_cl_family *const kFamilies[] = {
-    &braid_cl_elementwise,
-    &braid_cl_reduce,
-    &braid_cl_movement,
-    &braid_cl_shape,
-    &braid_cl_gather,
-    &braid_cl_matmul,
-    &braid_cl_conv,
-    &braid_cl_pool,
-    &braid_cl_norm,
-    &braid_cl_softmax,
-    &braid_cl_loss,
-    &braid_cl_layout,
-    &braid_cl_dropout,
-    &braid_cl_conv_grad,
-    &braid_cl_optimizer,
-    &braid_cl_recurrent,
+static const braid_launch_family *const kFamilies[] = {
+    &braid_launch_family_elementwise,
+    &braid_launch_family_reduce,
+    &braid_launch_family_movement,
+    &braid_launch_family_shape,
+    &braid_launch_family_gather,
+    &braid_launch_family_matmul,
+    &braid_launch_family_conv,
+    &braid_launch_family_pool,
+    &braid_launch_family_norm,
+    &braid_launch_family_softmax,
+    &braid_launch_family_loss,
+    &braid_launch_family_layout,
+    &braid_launch_family_dropout,
+    &braid_launch_family_conv_grad,
+    &braid_launch_family_optimizer,
+    &braid_launch_family_recurrent,
 };
 /* clang-format on */
 
-braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_cl_family *first,
-                                   const braid_kernel ***out, size_t *count) {
+braid_status braid_launch_list_kernels(const braid_allocator *allocator, const braid_launch_family *first,
+                                       const braid_kernel ***out, size_t *count) {
   size_t families = sizeof kFamilies / sizeof *kFamilies;
   *count = first->count;
   for (size_t i = 0; i < families; i++) *count += kFamilies[i]->count;

@@ -291,11 +291,11 @@ static braid_status read_all(reader *r, int64_t *out) {
   return *r->at ? unreadable(r, "its end") : BRAID_OK;
 }
 
-braid_status braid_cl_formula(const char *text, const braid_node_desc *node, int64_t *out) {
+braid_status braid_launch_formula(const char *text, const braid_node_desc *node, int64_t *out) {
   return read_all(&(reader){.text = text, .at = text, .node = node}, out);
 }
 
-braid_status braid_cl_formula_check(const char *text) {
+braid_status braid_launch_formula_check(const char *text) {
   int64_t ignored;
   return read_all(&(reader){.text = text, .at = text}, &ignored);
 }

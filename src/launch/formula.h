@@ -9,15 +9,15 @@
  *
  * Truth is 1 and 0; && and || look at their right side only where it counts. Division rounds towards zero. Overflow,
  * division by zero and dimensions that are not there are failures. */
-#ifndef BRAID_BACKEND_OPENCL_FORMULA_H
-#define BRAID_BACKEND_OPENCL_FORMULA_H
+#ifndef BRAID_LAUNCH_FORMULA_H
+#define BRAID_LAUNCH_FORMULA_H
 
 #include "braid/device.h"
 
 /* INVALID_FILE for a formula that cannot be read, OUT_OF_RANGE for one without a value here; the detail shows the
  * formula and the place. */
-BRAID_MUST_CHECK braid_status braid_cl_formula(const char *text, const braid_node_desc *node, int64_t *out);
+BRAID_MUST_CHECK braid_status braid_launch_formula(const char *text, const braid_node_desc *node, int64_t *out);
 /* Can it be read? No node is needed, and nothing is computed. */
-BRAID_MUST_CHECK braid_status braid_cl_formula_check(const char *text);
+BRAID_MUST_CHECK braid_status braid_launch_formula_check(const char *text);
 
 #endif

@@ -79,9 +79,9 @@ static void test_values(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t value;
-    if (braid_cl_formula(cases[i].text, &node, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    if (braid_launch_formula(cases[i].text, &node, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
     if (value != cases[i].value) fail_msg("%s is %lld", cases[i].text, (long long)value);
-    if (braid_cl_formula_check(cases[i].text) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    if (braid_launch_formula_check(cases[i].text) != BRAID_OK) fail_msg("%s", braid_error_detail());
   }
 }
 
@@ -115,16 +115,16 @@ static void test_failures(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t value;
     braid_status expected = cases[i].readable ? BRAID_OUT_OF_RANGE : BRAID_INVALID_FILE;
-    assert_int_equal(braid_cl_formula(cases[i].text, &node, &value), expected);
+    assert_int_equal(braid_launch_formula(cases[i].text, &node, &value), expected);
     if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].text, braid_error_detail());
-    assert_int_equal(braid_cl_formula_check(cases[i].text), cases[i].readable ? BRAID_OK : BRAID_INVALID_FILE);
+    assert_int_equal(braid_launch_formula_check(cases[i].text), cases[i].readable ? BRAID_OK : BRAID_INVALID_FILE);
   }
   char deep[2001];
   memset(deep, '(', sizeof deep - 1);
   deep[sizeof deep - 1] = '\0';
-  assert_int_equal(braid_cl_formula_check(deep), BRAID_INVALID_FILE);
+  assert_int_equal(braid_launch_formula_check(deep), BRAID_INVALID_FILE);
   memset(deep, '!', sizeof deep - 1);
-  assert_int_equal(braid_cl_formula_check(deep), BRAID_INVALID_FILE);
+  assert_int_equal(braid_launch_formula_check(deep), BRAID_INVALID_FILE);
 }
 
 int main(void) {

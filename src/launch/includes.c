@@ -149,8 +149,8 @@ static void read_file(collection *c, const char *path) {
   braid_file_close(&file);
 }
 
-bool braid_cl_includes_collect(const char *folder, const char *options, const char *text, size_t bytes,
-                               braid_text *out) {
+bool braid_launch_includes_collect(const char *folder, const char *options, const char *text, size_t bytes,
+                                   braid_text *out) {
   collection c = {.out = out, .known = true};
   add_folder(&c, folder, strlen(folder));
   read_options(&c, options);

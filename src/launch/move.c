@@ -13,76 +13,76 @@ static const char *type_of(size_t element_bytes) {
   }
 }
 
-const char *braid_cl_move_type(braid_dtype dtype) {
+const char *braid_launch_move_type(braid_dtype dtype) {
   return type_of(braid_dtype_size(dtype));
 }
 
-static void add_nest(braid_cl_planner *p, const braid_cl_nest *nest, int width) {
-  braid_cl_nest_sizes(p, nest, width);
-  braid_cl_nest_steps(p, nest, 0, width);
-  braid_cl_nest_steps(p, nest, 1, width);
+static void add_nest(braid_launch_planner *p, const braid_launch_nest *nest, int width) {
+  braid_launch_nest_sizes(p, nest, width);
+  braid_launch_nest_steps(p, nest, 0, width);
+  braid_launch_nest_steps(p, nest, 1, width);
 }
 
-void braid_cl_add_move(braid_cl_planner *p, const braid_cl_move *move) {
-  braid_cl_nest nest = move->nest;
+void braid_launch_add_move(braid_launch_planner *p, const braid_launch_move *move) {
+  braid_launch_nest nest = move->nest;
   int64_t count = 1;
-  braid_cl_nest_merge(&nest);
+  braid_launch_nest_merge(&nest);
   for (int i = 0; i < nest.rank; i++) count *= nest.dims[i];
   int width = nest.rank <= 3 ? 3 : BRAID_MAX_RANK;
-  braid_cl_add_launch(p, "movement", width == 3 ? "move3" : "move8");
-  braid_cl_option(p, "-DT=%s", braid_cl_move_type(p->node->outputs[move->output].desc.dtype));
-  braid_cl_input(p, move->input);
-  braid_cl_output(p, move->output);
-  braid_cl_index(p, count);
-  braid_cl_index(p, move->from);
-  braid_cl_index(p, move->to);
+  braid_launch_begin(p, "movement", width == 3 ? "move3" : "move8");
+  braid_launch_option(p, "-DT=%s", braid_launch_move_type(p->node->outputs[move->output].desc.dtype));
+  braid_launch_input(p, move->input);
+  braid_launch_output(p, move->output);
+  braid_launch_index(p, count);
+  braid_launch_index(p, move->from);
+  braid_launch_index(p, move->to);
   add_nest(p, &nest, width);
-  braid_cl_range(p, count);
+  braid_launch_range(p, count);
 }
 
-void braid_cl_add_staging(braid_cl_planner *p, const braid_cl_nest *from, bool input, size_t index,
-                          braid_cl_piece piece, bool larger, size_t element_bytes) {
-  braid_cl_nest nest = *from;
+void braid_launch_add_staging(braid_launch_planner *p, const braid_launch_nest *from, bool input, size_t index,
+                              braid_launch_piece piece, bool larger, size_t element_bytes) {
+  braid_launch_nest nest = *from;
   int64_t count = 1, all = (int64_t)(piece.bytes / element_bytes);
-  braid_cl_nest_merge(&nest);
+  braid_launch_nest_merge(&nest);
   for (int i = 0; i < nest.rank; i++) count *= nest.dims[i];
   if (input && larger) {
-    braid_cl_add_launch(p, "movement", "fill");
-    braid_cl_option(p, "-DT=%s", type_of(element_bytes));
-    braid_cl_workspace(p, piece);
-    braid_cl_index(p, all);
-    braid_cl_int(p, 0);
-    braid_cl_range(p, all);
+    braid_launch_begin(p, "movement", "fill");
+    braid_launch_option(p, "-DT=%s", type_of(element_bytes));
+    braid_launch_workspace(p, piece);
+    braid_launch_index(p, all);
+    braid_launch_int(p, 0);
+    braid_launch_range(p, all);
   }
   int width = nest.rank <= 3 ? 3 : BRAID_MAX_RANK;
-  braid_cl_add_launch(p, "movement", width == 3 ? "move3" : "move8");
-  braid_cl_option(p, "-DT=%s", type_of(element_bytes));
-  if (input) braid_cl_input(p, index);
-  braid_cl_workspace(p, piece);
-  if (!input) braid_cl_output(p, index);
-  braid_cl_index(p, count);
-  braid_cl_index(p, 0);
-  braid_cl_index(p, 0);
+  braid_launch_begin(p, "movement", width == 3 ? "move3" : "move8");
+  braid_launch_option(p, "-DT=%s", type_of(element_bytes));
+  if (input) braid_launch_input(p, index);
+  braid_launch_workspace(p, piece);
+  if (!input) braid_launch_output(p, index);
+  braid_launch_index(p, count);
+  braid_launch_index(p, 0);
+  braid_launch_index(p, 0);
   add_nest(p, &nest, width);
-  braid_cl_range(p, count);
+  braid_launch_range(p, count);
 }
 
-void braid_cl_add_copy(braid_cl_planner *p) {
+void braid_launch_add_copy(braid_launch_planner *p) {
   int64_t count = braid_desc_count(&p->node->outputs[0].desc);
-  braid_cl_add_launch(p, "movement", "copy");
-  braid_cl_option(p, "-DT=%s", braid_cl_move_type(p->node->outputs[0].desc.dtype));
-  braid_cl_input(p, 0);
-  braid_cl_output(p, 0);
-  braid_cl_index(p, count);
-  braid_cl_range(p, count);
+  braid_launch_begin(p, "movement", "copy");
+  braid_launch_option(p, "-DT=%s", braid_launch_move_type(p->node->outputs[0].desc.dtype));
+  braid_launch_input(p, 0);
+  braid_launch_output(p, 0);
+  braid_launch_index(p, count);
+  braid_launch_range(p, count);
 }
 
-void braid_cl_add_zeros(braid_cl_planner *p) {
+void braid_launch_add_zeros(braid_launch_planner *p) {
   int64_t count = braid_desc_count(&p->node->outputs[0].desc);
-  braid_cl_add_launch(p, "movement", "fill");
-  braid_cl_option(p, "-DT=%s", braid_cl_move_type(p->node->outputs[0].desc.dtype));
-  braid_cl_output(p, 0);
-  braid_cl_index(p, count);
-  braid_cl_int(p, 0);
-  braid_cl_range(p, count);
+  braid_launch_begin(p, "movement", "fill");
+  braid_launch_option(p, "-DT=%s", braid_launch_move_type(p->node->outputs[0].desc.dtype));
+  braid_launch_output(p, 0);
+  braid_launch_index(p, count);
+  braid_launch_int(p, 0);
+  braid_launch_range(p, count);
 }

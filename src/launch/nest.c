@@ -1,6 +1,6 @@
 #include "launch/nest.h"
 
-void braid_cl_broadcast_steps(const braid_desc *desc, int rank, int64_t *steps) {
+void braid_launch_broadcast_steps(const braid_desc *desc, int rank, int64_t *steps) {
   int64_t step = 1;
   for (int i = rank; i-- > 0;) {
     int at = i - (rank - desc->rank);
@@ -9,18 +9,18 @@ void braid_cl_broadcast_steps(const braid_desc *desc, int rank, int64_t *steps) 
   }
 }
 
-static bool walks_through(const braid_cl_nest *nest, int outer, int inner) {
-  for (int o = 0; o < BRAID_CL_NEST_OPERANDS; o++)
+static bool walks_through(const braid_launch_nest *nest, int outer, int inner) {
+  for (int o = 0; o < BRAID_LAUNCH_NEST_OPERANDS; o++)
     if (nest->steps[o][outer] != nest->steps[o][inner] * nest->dims[inner]) return false;
   return true;
 }
 
-static void take(braid_cl_nest *nest, int to, int from) {
+static void take(braid_launch_nest *nest, int to, int from) {
   nest->dims[to] = nest->dims[from];
-  for (int o = 0; o < BRAID_CL_NEST_OPERANDS; o++) nest->steps[o][to] = nest->steps[o][from];
+  for (int o = 0; o < BRAID_LAUNCH_NEST_OPERANDS; o++) nest->steps[o][to] = nest->steps[o][from];
 }
 
-void braid_cl_nest_merge(braid_cl_nest *nest) {
+void braid_launch_nest_merge(braid_launch_nest *nest) {
   int kept = 0;
   for (int i = 0; i < nest->rank; i++) {
     if (nest->dims[i] == 1) continue;
@@ -35,13 +35,13 @@ void braid_cl_nest_merge(braid_cl_nest *nest) {
   nest->rank = kept ? kept : 1;
   if (kept) return;
   nest->dims[0] = 1;
-  for (int o = 0; o < BRAID_CL_NEST_OPERANDS; o++) nest->steps[o][0] = 0;
+  for (int o = 0; o < BRAID_LAUNCH_NEST_OPERANDS; o++) nest->steps[o][0] = 0;
 }
 
-void braid_cl_nest_sizes(braid_cl_planner *p, const braid_cl_nest *nest, int width) {
-  for (int i = nest->rank - width; i < nest->rank; i++) braid_cl_index(p, i < 0 ? 1 : nest->dims[i]);
+void braid_launch_nest_sizes(braid_launch_planner *p, const braid_launch_nest *nest, int width) {
+  for (int i = nest->rank - width; i < nest->rank; i++) braid_launch_index(p, i < 0 ? 1 : nest->dims[i]);
 }
 
-void braid_cl_nest_steps(braid_cl_planner *p, const braid_cl_nest *nest, int operand, int width) {
-  for (int i = nest->rank - width; i < nest->rank; i++) braid_cl_index(p, i < 0 ? 0 : nest->steps[operand][i]);
+void braid_launch_nest_steps(braid_launch_planner *p, const braid_launch_nest *nest, int operand, int width) {
+  for (int i = nest->rank - width; i < nest->rank; i++) braid_launch_index(p, i < 0 ? 0 : nest->steps[operand][i]);
 }

@@ -12,39 +12,39 @@ enum { kPieceAlignment = 4096, kNarrow = 1 << 30, kGroupCpu = 64, kGroupOther = 
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
-void braid_cl_plan(braid_cl_planner *p, const braid_cl_traits *traits, const braid_node_desc *node,
-                   braid_cl_recipe *recipe) {
-  *p = (braid_cl_planner){
-      .traits = traits, .node = node, .recipe = recipe, .wide = traits->wide || !braid_cl_is_narrow(node)};
+void braid_launch_plan_begin(braid_launch_planner *p, const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe) {
+  *p = (braid_launch_planner){
+      .traits = traits, .node = node, .recipe = recipe, .wide = traits->wide || !braid_launch_is_narrow(node)};
 }
 
-static void complain(braid_cl_planner *p, const char *problem) {
+static void complain(braid_launch_planner *p, const char *problem) {
   if (!p->problem) p->problem = problem;
 }
 
-void braid_cl_add_launch(braid_cl_planner *p, const char *source, const char *function) {
-  if (p->recipe->launch_count == BRAID_CL_LAUNCHES) {
+void braid_launch_begin(braid_launch_planner *p, const char *source, const char *function) {
+  if (p->recipe->launch_count == BRAID_LAUNCHES) {
     complain(p, "more launches than a recipe takes");
     return;
   }
   p->launch = &p->recipe->launches[p->recipe->launch_count++];
-  *p->launch = (braid_cl_launch){.source = source, .function = function};
-  if (p->wide) braid_cl_option(p, "-DWIDE");
-  if (p->traits->fpga) braid_cl_option(p, "-DFPGA");
-  if (p->traits->fpga && p->traits->knob_units) braid_cl_option(p, "-DUNITS=%u", p->traits->knob_units);
-  if (p->traits->fpga && p->traits->knob_simd) braid_cl_option(p, "-DSIMD=%u", p->traits->knob_simd);
+  *p->launch = (braid_launch){.source = source, .function = function};
+  if (p->wide) braid_launch_option(p, "-DWIDE");
+  if (p->traits->fpga) braid_launch_option(p, "-DFPGA");
+  if (p->traits->fpga && p->traits->knob_units) braid_launch_option(p, "-DUNITS=%u", p->traits->knob_units);
+  if (p->traits->fpga && p->traits->knob_simd) braid_launch_option(p, "-DSIMD=%u", p->traits->knob_simd);
 }
 
-void braid_cl_add_foreign(braid_cl_planner *p, struct braid_cl_module *module, const char *function) {
-  if (p->recipe->launch_count == BRAID_CL_LAUNCHES) {
+void braid_launch_begin_foreign(braid_launch_planner *p, struct braid_cl_module *module, const char *function) {
+  if (p->recipe->launch_count == BRAID_LAUNCHES) {
     complain(p, "more launches than a recipe takes");
     return;
   }
   p->launch = &p->recipe->launches[p->recipe->launch_count++];
-  *p->launch = (braid_cl_launch){.source = braid_cl_module_path(module), .module = module, .function = function};
+  *p->launch = (braid_launch){.source = braid_cl_module_path(module), .module = module, .function = function};
 }
 
-void braid_cl_option(braid_cl_planner *p, const char *format, ...) {
+void braid_launch_option(braid_launch_planner *p, const char *format, ...) {
   char *options = p->launch->options;
   size_t length = strlen(options), room = sizeof p->launch->options - length;
   va_list arguments;
@@ -57,8 +57,8 @@ void braid_cl_option(braid_cl_planner *p, const char *format, ...) {
 
 /* --- arguments -----------------------------------------------------------------------------------------------------
  */
-static void add(braid_cl_planner *p, braid_cl_argument argument) {
-  if (p->launch->argument_count == BRAID_CL_ARGUMENTS)
+static void add(braid_launch_planner *p, braid_launch_argument argument) {
+  if (p->launch->argument_count == BRAID_LAUNCH_ARGUMENTS)
     complain(p, "more arguments than a launch takes");
   else
     p->launch->arguments[p->launch->argument_count++] = argument;
@@ -72,41 +72,41 @@ static uint32_t any_operand(const braid_node_desc *node) {
   return i;
 }
 
-void braid_cl_input(braid_cl_planner *p, size_t index) {
-  uint32_t at = braid_cl_has_input(p->node, index) ? (uint32_t)index : any_operand(p->node);
-  add(p, (braid_cl_argument){.kind = BRAID_CL_OPERAND, .index = at});
+void braid_launch_input(braid_launch_planner *p, size_t index) {
+  uint32_t at = braid_launch_has_input(p->node, index) ? (uint32_t)index : any_operand(p->node);
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
 }
 
-void braid_cl_output(braid_cl_planner *p, size_t index) {
-  bool there = braid_cl_has_output(p->node, index);
+void braid_launch_output(braid_launch_planner *p, size_t index) {
+  bool there = braid_launch_has_output(p->node, index);
   uint32_t at = there ? (uint32_t)(p->node->input_count + index) : any_operand(p->node);
-  add(p, (braid_cl_argument){.kind = BRAID_CL_OPERAND, .index = at});
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
 }
 
-void braid_cl_index(braid_cl_planner *p, int64_t value) {
+void braid_launch_index(braid_launch_planner *p, int64_t value) {
   if (!p->wide && (value > INT32_MAX || value < INT32_MIN)) complain(p, "a number that 32 bits do not hold");
-  add(p, (braid_cl_argument){.kind = p->wide ? BRAID_CL_LONG : BRAID_CL_INT, .integer = value});
+  add(p, (braid_launch_argument){.kind = p->wide ? BRAID_LAUNCH_LONG : BRAID_LAUNCH_INT, .integer = value});
 }
 
-void braid_cl_int(braid_cl_planner *p, int64_t value) {
+void braid_launch_int(braid_launch_planner *p, int64_t value) {
   if (value > INT32_MAX || value < INT32_MIN) complain(p, "a number that 32 bits do not hold");
-  add(p, (braid_cl_argument){.kind = BRAID_CL_INT, .integer = value});
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_INT, .integer = value});
 }
 
-void braid_cl_long(braid_cl_planner *p, int64_t value) {
-  add(p, (braid_cl_argument){.kind = BRAID_CL_LONG, .integer = value});
+void braid_launch_long(braid_launch_planner *p, int64_t value) {
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = value});
 }
 
-void braid_cl_local(braid_cl_planner *p, size_t bytes) {
-  add(p, (braid_cl_argument){.kind = BRAID_CL_LOCAL, .bytes = bytes});
+void braid_launch_local(braid_launch_planner *p, size_t bytes) {
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LOCAL, .bytes = bytes});
 }
 
-void braid_cl_float(braid_cl_planner *p, double value) {
-  add(p, (braid_cl_argument){.kind = BRAID_CL_FLOAT, .real = value});
+void braid_launch_float(braid_launch_planner *p, double value) {
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_FLOAT, .real = value});
 }
 
-braid_cl_piece braid_cl_reserve(braid_cl_planner *p, int64_t rows, int64_t columns, size_t element_bytes) {
-  braid_cl_piece piece = {.offset = p->recipe->workspace_bytes};
+braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, int64_t columns, size_t element_bytes) {
+  braid_launch_piece piece = {.offset = p->recipe->workspace_bytes};
   size_t end = 0;
   bool fits = braid_mul_size((size_t)rows, (size_t)columns, &piece.bytes) &&
               braid_mul_size(piece.bytes, element_bytes, &piece.bytes) &&
@@ -119,25 +119,25 @@ braid_cl_piece braid_cl_reserve(braid_cl_planner *p, int64_t rows, int64_t colum
   return piece;
 }
 
-void braid_cl_workspace(braid_cl_planner *p, braid_cl_piece piece) {
-  add(p, (braid_cl_argument){.kind = BRAID_CL_WORKSPACE, .offset = piece.offset, .bytes = piece.bytes});
+void braid_launch_workspace(braid_launch_planner *p, braid_launch_piece piece) {
+  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_WORKSPACE, .offset = piece.offset, .bytes = piece.bytes});
 }
 
-void braid_cl_element(braid_cl_planner *p, braid_dtype dtype) {
+void braid_launch_element(braid_launch_planner *p, braid_dtype dtype) {
   if (p->launch->argument_count) p->launch->arguments[p->launch->argument_count - 1].element = dtype;
 }
 
 /* --- sizes ---------------------------------------------------------------------------------------------------------
  */
-size_t braid_cl_group(const braid_cl_traits *traits) {
+size_t braid_launch_group(const braid_launch_traits *traits) {
   size_t most = traits->max_group ? traits->max_group : 1;
   if (traits->max_item[0] && traits->max_item[0] < most) most = traits->max_item[0];
   size_t group = traits->knob_group ? traits->knob_group : traits->cpu ? kGroupCpu : kGroupOther;
   return group < most ? group : most;
 }
 
-void braid_cl_groups(braid_cl_planner *p, int64_t groups, int64_t second, int64_t third, size_t group) {
-  braid_cl_option(p, "-DGROUP=%zu", group);
+void braid_launch_groups(braid_launch_planner *p, int64_t groups, int64_t second, int64_t third, size_t group) {
+  braid_launch_option(p, "-DGROUP=%zu", group);
   p->launch->dimensions = 3;
   p->launch->global[0] = (size_t)groups * group;
   p->launch->global[1] = (size_t)second;
@@ -146,33 +146,33 @@ void braid_cl_groups(braid_cl_planner *p, int64_t groups, int64_t second, int64_
   p->launch->local[1] = p->launch->local[2] = 1;
 }
 
-void braid_cl_sizes(braid_cl_planner *p, uint32_t dimensions, const size_t *global, const size_t *local) {
+void braid_launch_sizes(braid_launch_planner *p, uint32_t dimensions, const size_t *global, const size_t *local) {
   p->launch->dimensions = dimensions;
   memcpy(p->launch->global, global, sizeof p->launch->global);
   memcpy(p->launch->local, local, sizeof p->launch->local);
 }
 
-void braid_cl_range(braid_cl_planner *p, int64_t count) {
-  int64_t group = (int64_t)braid_cl_group(p->traits);
-  braid_cl_groups(p, count / group + (count % group != 0), 1, 1, (size_t)group);
+void braid_launch_range(braid_launch_planner *p, int64_t count) {
+  int64_t group = (int64_t)braid_launch_group(p->traits);
+  braid_launch_groups(p, count / group + (count % group != 0), 1, 1, (size_t)group);
 }
 
-braid_status braid_cl_planned(const braid_cl_planner *p) {
+braid_status braid_launch_plan_end(const braid_launch_planner *p) {
   if (!p->problem) return BRAID_OK;
   return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s) needs %s", p->node->name, p->node->op, p->problem);
 }
 
 /* --- for match functions -------------------------------------------------------------------------------------------
  */
-bool braid_cl_has_input(const braid_node_desc *node, size_t index) {
+bool braid_launch_has_input(const braid_node_desc *node, size_t index) {
   return index < node->input_count && node->inputs[index].present;
 }
 
-bool braid_cl_has_output(const braid_node_desc *node, size_t index) {
+bool braid_launch_has_output(const braid_node_desc *node, size_t index) {
   return index < node->output_count && node->outputs[index].present;
 }
 
-bool braid_cl_refuse(char *why, size_t why_bytes, const char *format, ...) {
+bool braid_launch_refuse(char *why, size_t why_bytes, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   (void)vsnprintf(why, why_bytes, format, arguments);
@@ -180,19 +180,19 @@ bool braid_cl_refuse(char *why, size_t why_bytes, const char *format, ...) {
   return false;
 }
 
-bool braid_cl_match_float(const braid_node_desc *node, char *why, size_t why_bytes) {
+bool braid_launch_match_float(const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < node->input_count + node->output_count; i++) {
     bool input = i < node->input_count;
     size_t index = input ? i : i - node->input_count;
     const braid_operand *operand = input ? &node->inputs[index] : &node->outputs[index];
     if (operand->present && operand->desc.dtype != BRAID_F32)
-      return braid_cl_refuse(why, why_bytes, "%s %zu is %s, not float32", input ? "input" : "output", index,
-                             braid_dtype_name(operand->desc.dtype));
+      return braid_launch_refuse(why, why_bytes, "%s %zu is %s, not float32", input ? "input" : "output", index,
+                                 braid_dtype_name(operand->desc.dtype));
   }
   return true;
 }
 
-bool braid_cl_is_narrow(const braid_node_desc *node) {
+bool braid_launch_is_narrow(const braid_node_desc *node) {
   for (size_t i = 0; i < node->input_count; i++)
     if (node->inputs[i].present && braid_desc_count(&node->inputs[i].desc) > kNarrow) return false;
   for (size_t i = 0; i < node->output_count; i++)
@@ -200,7 +200,7 @@ bool braid_cl_is_narrow(const braid_node_desc *node) {
   return true;
 }
 
-const char *braid_cl_type(braid_dtype dtype) {
+const char *braid_launch_type(braid_dtype dtype) {
   static const char *const kTypes[BRAID_DTYPE_COUNT] = {
       [BRAID_F32] = "float", [BRAID_I8] = "char",   [BRAID_I16] = "short",  [BRAID_I32] = "int",
       [BRAID_I64] = "long",  [BRAID_U8] = "uchar",  [BRAID_U16] = "ushort", [BRAID_U32] = "uint",

@@ -1,77 +1,77 @@
 /* Writing recipes: a planner adds launches to a recipe, with their options, arguments and sizes, and remembers what did
  * not fit, so that a family's plan reads from top to bottom and is checked once, at the end. */
-#ifndef BRAID_BACKEND_OPENCL_PLANNER_H
-#define BRAID_BACKEND_OPENCL_PLANNER_H
+#ifndef BRAID_LAUNCH_PLANNER_H
+#define BRAID_LAUNCH_PLANNER_H
 
 #include "launch/recipe.h"
 
-typedef struct braid_cl_planner {
-  const braid_cl_traits *traits;
+typedef struct braid_launch_planner {
+  const braid_launch_traits *traits;
   const braid_node_desc *node;
-  braid_cl_recipe *recipe;
-  braid_cl_launch *launch; /* the one that is being described */
-  bool wide;               /* index_t of the kernels has 64 bits */
-  const char *problem;     /* the first thing that did not fit; NULL: none */
-} braid_cl_planner;
+  braid_launch_recipe *recipe;
+  braid_launch *launch; /* the one that is being described */
+  bool wide;            /* index_t of the kernels has 64 bits */
+  const char *problem;  /* the first thing that did not fit; NULL: none */
+} braid_launch_planner;
 
 /* wide: kernels count in 64 bits; follows from the operands' sizes, and can be set by families that count further. */
-void braid_cl_plan(braid_cl_planner *p, const braid_cl_traits *traits, const braid_node_desc *node,
-                   braid_cl_recipe *recipe);
+void braid_launch_plan_begin(braid_launch_planner *p, const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe);
 /* Begins the next launch, of `function` in kernels/opencl/`source`.cl. */
-void braid_cl_add_launch(braid_cl_planner *p, const char *source, const char *function);
+void braid_launch_begin(braid_launch_planner *p, const char *source, const char *function);
 /* The same for a function that is not the library's; only the options added are given to the compiler. */
-void braid_cl_add_foreign(braid_cl_planner *p, struct braid_cl_module *module, const char *function);
+void braid_launch_begin_foreign(braid_launch_planner *p, struct braid_cl_module *module, const char *function);
 /* Adds an option for the compiler, a space before it; printf's format. */
-void braid_cl_option(braid_cl_planner *p, const char *format, ...) BRAID_PRINTF(2, 3);
+void braid_launch_option(braid_launch_planner *p, const char *format, ...) BRAID_PRINTF(2, 3);
 
 /* Arguments, in the kernel's order. An input that is left out becomes some other memory object, which the kernel, being
  * told by an option, does not touch. */
-void braid_cl_input(braid_cl_planner *p, size_t index);
-void braid_cl_output(braid_cl_planner *p, size_t index);
-void braid_cl_index(braid_cl_planner *p, int64_t value); /* index_t */
-void braid_cl_int(braid_cl_planner *p, int64_t value);
-void braid_cl_long(braid_cl_planner *p, int64_t value);
-void braid_cl_float(braid_cl_planner *p, double value);
-void braid_cl_local(braid_cl_planner *p, size_t bytes);
+void braid_launch_input(braid_launch_planner *p, size_t index);
+void braid_launch_output(braid_launch_planner *p, size_t index);
+void braid_launch_index(braid_launch_planner *p, int64_t value); /* index_t */
+void braid_launch_int(braid_launch_planner *p, int64_t value);
+void braid_launch_long(braid_launch_planner *p, int64_t value);
+void braid_launch_float(braid_launch_planner *p, double value);
+void braid_launch_local(braid_launch_planner *p, size_t bytes);
 
 /* A piece of the workspace of rows * columns elements. */
-typedef struct braid_cl_piece {
+typedef struct braid_launch_piece {
   size_t offset, bytes;
-} braid_cl_piece;
-braid_cl_piece braid_cl_reserve(braid_cl_planner *p, int64_t rows, int64_t columns, size_t element_bytes);
-void braid_cl_workspace(braid_cl_planner *p, braid_cl_piece piece);
+} braid_launch_piece;
+braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, int64_t columns, size_t element_bytes);
+void braid_launch_workspace(braid_launch_planner *p, braid_launch_piece piece);
 
 /* Of the argument before, memory of a kernel that is not the library's: the elements that are in it. */
-void braid_cl_element(braid_cl_planner *p, braid_dtype dtype);
+void braid_launch_element(braid_launch_planner *p, braid_dtype dtype);
 
 /* Work-items: at least `count`, in groups of the usual size; the kernel is given that size as GROUP. */
-void braid_cl_range(braid_cl_planner *p, int64_t count);
+void braid_launch_range(braid_launch_planner *p, int64_t count);
 /* As given; local[0] 0: the driver chooses. */
-void braid_cl_sizes(braid_cl_planner *p, uint32_t dimensions, const size_t *global, const size_t *local);
+void braid_launch_sizes(braid_launch_planner *p, uint32_t dimensions, const size_t *global, const size_t *local);
 /* `groups` groups of `group` work-items in the first dimension, and in the others groups of one. */
-void braid_cl_groups(braid_cl_planner *p, int64_t groups, int64_t second, int64_t third, size_t group);
+void braid_launch_groups(braid_launch_planner *p, int64_t groups, int64_t second, int64_t third, size_t group);
 
 /* OK, or what did not fit. */
-BRAID_MUST_CHECK braid_status braid_cl_planned(const braid_cl_planner *p);
+BRAID_MUST_CHECK braid_status braid_launch_plan_end(const braid_launch_planner *p);
 
 /* --- for match functions -------------------------------------------------------------------------------------------
  */
 /* Input or output left out, or not there at all. */
-bool braid_cl_has_input(const braid_node_desc *node, size_t index);
-bool braid_cl_has_output(const braid_node_desc *node, size_t index);
+bool braid_launch_has_input(const braid_node_desc *node, size_t index);
+bool braid_launch_has_output(const braid_node_desc *node, size_t index);
 /* All operands are float32 (those left out aside); says which is not. */
-bool braid_cl_match_float(const braid_node_desc *node, char *why, size_t why_bytes);
+bool braid_launch_match_float(const braid_node_desc *node, char *why, size_t why_bytes);
 /* Do 32 bits count the elements of every operand, with room for rounding up? */
-bool braid_cl_is_narrow(const braid_node_desc *node);
+bool braid_launch_is_narrow(const braid_node_desc *node);
 /* Writes the reason and returns false. */
-bool braid_cl_refuse(char *why, size_t why_bytes, const char *format, ...) BRAID_PRINTF(3, 4);
+bool braid_launch_refuse(char *why, size_t why_bytes, const char *format, ...) BRAID_PRINTF(3, 4);
 
 /* The C type of an element, NULL for types that no kernel computes in (16-bit and 64-bit floating point). */
-const char *braid_cl_type(braid_dtype dtype);
-static inline int64_t braid_cl_ceil_div(int64_t a, int64_t b) { /* a >= 0, b > 0 */
+const char *braid_launch_type(braid_dtype dtype);
+static inline int64_t braid_launch_ceil_div(int64_t a, int64_t b) { /* a >= 0, b > 0 */
   return a / b + (a % b != 0);
 }
 /* Work-items of a group: the knob if it is set, else what suits the kind of device, as far as the device takes it. */
-size_t braid_cl_group(const braid_cl_traits *traits);
+size_t braid_launch_group(const braid_launch_traits *traits);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/try.h"
 
 /* A mistake in a recipe is its family's, or the manifest's. */
-static braid_status mistake_of(const braid_cl_launch *launch) {
+static braid_status mistake_of(const braid_launch *launch) {
   return launch->module ? BRAID_INVALID_FILE : BRAID_INTERNAL;
 }
 
@@ -69,25 +69,25 @@ static bool ask(const braid_cl_device *device, cl_kernel kernel, cl_uint index, 
 
 /* --- kinds ---------------------------------------------------------------------------------------------------------
  */
-static const char *given_name(const braid_cl_argument *argument) {
+static const char *given_name(const braid_launch_argument *argument) {
   switch (argument->kind) {
-  case BRAID_CL_OPERAND:
-  case BRAID_CL_WORKSPACE:
+  case BRAID_LAUNCH_OPERAND:
+  case BRAID_LAUNCH_WORKSPACE:
     return argument->element != BRAID_NONE ? braid_dtype_name(argument->element) : "workspace";
-  case BRAID_CL_INT:
+  case BRAID_LAUNCH_INT:
     return "int";
-  case BRAID_CL_LONG:
+  case BRAID_LAUNCH_LONG:
     return "long";
-  case BRAID_CL_FLOAT:
+  case BRAID_LAUNCH_FLOAT:
     return "float";
-  case BRAID_CL_LOCAL:
+  case BRAID_LAUNCH_LOCAL:
     break;
   }
   return "local memory";
 }
 
-static bool is_memory(const braid_cl_argument *argument) {
-  return argument->kind == BRAID_CL_OPERAND || argument->kind == BRAID_CL_WORKSPACE;
+static bool is_memory(const braid_launch_argument *argument) {
+  return argument->kind == BRAID_LAUNCH_OPERAND || argument->kind == BRAID_LAUNCH_WORKSPACE;
 }
 
 /* Elements of the same size, and whole numbers or not on both sides. Without a name in OpenCL C for them, 16 bits of
@@ -99,18 +99,19 @@ static bool fits_element(braid_dtype dtype, const scalar_type *type) {
   return bytes == type->bytes && (as_bits || braid_dtype_is_float(dtype) == type->is_float);
 }
 
-static bool fits_number(const braid_cl_argument *argument, const parameter *takes) {
+static bool fits_number(const braid_launch_argument *argument, const parameter *takes) {
   if (takes->pointer || takes->space != CL_KERNEL_ARG_ADDRESS_PRIVATE || takes->vector) return false;
   if (!takes->element) return true; /* the driver knows its size */
-  if (argument->kind == BRAID_CL_FLOAT) return takes->element->is_float && takes->element->bytes == sizeof(cl_float);
-  size_t bytes = argument->kind == BRAID_CL_INT ? sizeof(cl_int) : sizeof(cl_long);
+  if (argument->kind == BRAID_LAUNCH_FLOAT)
+    return takes->element->is_float && takes->element->bytes == sizeof(cl_float);
+  size_t bytes = argument->kind == BRAID_LAUNCH_INT ? sizeof(cl_int) : sizeof(cl_long);
   return !takes->element->is_float && takes->element->bytes == bytes;
 }
 
-static bool fits(const braid_cl_argument *argument, const parameter *takes) {
+static bool fits(const braid_launch_argument *argument, const parameter *takes) {
   bool global = takes->space == CL_KERNEL_ARG_ADDRESS_GLOBAL || takes->space == CL_KERNEL_ARG_ADDRESS_CONSTANT;
   if (is_memory(argument)) return takes->pointer && global && fits_element(argument->element, takes->element);
-  if (argument->kind == BRAID_CL_LOCAL) return takes->pointer && takes->space == CL_KERNEL_ARG_ADDRESS_LOCAL;
+  if (argument->kind == BRAID_LAUNCH_LOCAL) return takes->pointer && takes->space == CL_KERNEL_ARG_ADDRESS_LOCAL;
   return fits_number(argument, takes);
 }
 
@@ -129,17 +130,17 @@ static const char *space_name(cl_kernel_arg_address_qualifier space) {
 
 /* No memory object at all is a value for memory, and for a number none. Memory that is not there yet is tried so here,
  * and numbers, before a driver that looks at sizes alone takes one for a memory object. */
-static braid_status check_kind(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel,
+static braid_status check_kind(const braid_cl_device *device, const braid_launch *launch, cl_kernel kernel,
                                cl_uint index) {
-  const braid_cl_argument *argument = &launch->arguments[index];
-  if (argument->kind == BRAID_CL_LOCAL) return BRAID_OK; /* given by its size alone: setting it says the same */
+  const braid_launch_argument *argument = &launch->arguments[index];
+  if (argument->kind == BRAID_LAUNCH_LOCAL) return BRAID_OK; /* given by its size alone: setting it says the same */
   cl_int code = device->cl->SetKernelArg(kernel, index, sizeof(cl_mem), NULL);
   if ((code == CL_SUCCESS) == is_memory(argument)) return BRAID_OK;
   return braid_fail(mistake_of(launch), "%s, argument %u: the manifest gives %s, the kernel takes %s", launch->function,
                     index, given_name(argument), is_memory(argument) ? "no memory" : "memory");
 }
 
-braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
+braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid_launch *launch, cl_kernel kernel) {
   cl_uint count = 0;
   (void)device->cl->GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL);
   if (count != launch->argument_count)
@@ -159,7 +160,7 @@ braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid
 /* --- sizes ---------------------------------------------------------------------------------------------------------
  */
 /* Of one dimension: whole groups, as large as the device takes them and the kernel was compiled for. */
-static braid_status check_dimension(const braid_cl_device *device, const braid_cl_launch *launch, uint32_t i,
+static braid_status check_dimension(const braid_cl_device *device, const braid_launch *launch, uint32_t i,
                                     size_t compiled) {
   size_t local = launch->local[i], most = device->traits.max_item[i];
   if (!local || launch->global[i] % local)
@@ -176,19 +177,19 @@ static braid_status check_dimension(const braid_cl_device *device, const braid_c
 }
 
 /* Some drivers count what arguments ask for among the kernel's own local memory, others (NVIDIA's) do not. */
-static braid_status check_local_memory(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
+static braid_status check_local_memory(const braid_cl_device *device, const braid_launch *launch, cl_kernel kernel) {
   cl_ulong needed = 0, asked = 0;
   size_t there = device->traits.local_bytes;
   (void)device->cl->GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_LOCAL_MEM_SIZE, sizeof needed, &needed, NULL);
   for (size_t i = 0; i < launch->argument_count; i++)
-    if (launch->arguments[i].kind == BRAID_CL_LOCAL) asked += launch->arguments[i].bytes;
+    if (launch->arguments[i].kind == BRAID_LAUNCH_LOCAL) asked += launch->arguments[i].bytes;
   if (asked > needed) needed = asked;
   if (!there || needed <= there) return BRAID_OK;
   return braid_fail(BRAID_UNSUPPORTED, "%s: %llu bytes of local memory per group, the device has %zu", launch->function,
                     (unsigned long long)needed, there);
 }
 
-braid_status braid_cl_sizes_check(const braid_cl_device *device, const braid_cl_launch *launch, cl_kernel kernel) {
+braid_status braid_cl_sizes_check(const braid_cl_device *device, const braid_launch *launch, cl_kernel kernel) {
   const braid_cl_api *cl = device->cl;
   size_t most = 0, compiled[3] = {0}, group = 1, all = 1;
   (void)cl->GetKernelWorkGroupInfo(kernel, device->id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, NULL);

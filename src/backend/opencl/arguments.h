@@ -8,10 +8,10 @@
 
 /* Count, kinds and types of the arguments. Where the driver tells no types (bitstreams without them), whether it is a
  * number or memory is found by its answers to clSetKernelArg. */
-BRAID_MUST_CHECK braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid_cl_launch *launch,
+BRAID_MUST_CHECK braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid_launch *launch,
                                                        cl_kernel kernel);
 /* Work-items, groups and local memory, once the arguments are set. */
-BRAID_MUST_CHECK braid_status braid_cl_sizes_check(const braid_cl_device *device, const braid_cl_launch *launch,
+BRAID_MUST_CHECK braid_status braid_cl_sizes_check(const braid_cl_device *device, const braid_launch *launch,
                                                    cl_kernel kernel);
 
 #endif

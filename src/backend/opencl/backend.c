@@ -49,7 +49,7 @@ static void describe_part(braid_cl_device *device, const braid_cl_options *optio
   info->compute_units = device->traits.compute_units;
 }
 
-static void set_knobs(braid_cl_traits *traits, const braid_cl_options *options) {
+static void set_knobs(braid_launch_traits *traits, const braid_cl_options *options) {
   if (options->as_cpu || options->as_gpu || options->as_fpga) {
     traits->cpu = options->as_cpu;
     traits->gpu = options->as_gpu;
@@ -84,8 +84,8 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   if (options->bitstream[0]) status = braid_cl_bitstream_load(device, options->bitstream);
   if (status == BRAID_OK && options->manifest[0]) status = braid_cl_manifest_load(device, options->manifest);
   if (status != BRAID_OK) return status;
-  braid_cl_family own = braid_cl_manifest_family(device->manifest);
-  return braid_cl_list_kernels(device->allocator, &own, &device->kernels, &device->kernel_count);
+  braid_launch_family own = braid_cl_manifest_family(device->manifest);
+  return braid_launch_list_kernels(device->allocator, &own, &device->kernels, &device->kernel_count);
 }
 
 static braid_status open_device(const braid_allocator *allocator, size_t index, const char *text, void **out) {

@@ -95,17 +95,18 @@ void braid_cl_describe(cl_device_id device, size_t index, braid_device_info *inf
   snprintf(info->software, sizeof info->software, "%s, driver %s", version, driver);
 }
 
-void braid_cl_read_traits(cl_device_id device, braid_cl_traits *traits) {
+void braid_cl_read_traits(cl_device_id device, braid_launch_traits *traits) {
   uint64_t type = braid_cl_query(device, CL_DEVICE_TYPE);
-  *traits = (braid_cl_traits){.cpu = type & CL_DEVICE_TYPE_CPU,
-                              .gpu = type & CL_DEVICE_TYPE_GPU,
-                              .fpga = !(type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)),
-                              .compute_units = (uint32_t)braid_cl_query(device, CL_DEVICE_MAX_COMPUTE_UNITS),
-                              .local_bytes = (size_t)braid_cl_query(device, CL_DEVICE_LOCAL_MEM_SIZE),
-                              .local_is_real = braid_cl_query(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL,
-                              .max_group = (size_t)braid_cl_query(device, CL_DEVICE_MAX_WORK_GROUP_SIZE),
-                              .max_item = {1, 1, 1},
-                              .vector_width = (uint32_t)braid_cl_query(device, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT)};
+  *traits =
+      (braid_launch_traits){.cpu = type & CL_DEVICE_TYPE_CPU,
+                            .gpu = type & CL_DEVICE_TYPE_GPU,
+                            .fpga = !(type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU)),
+                            .compute_units = (uint32_t)braid_cl_query(device, CL_DEVICE_MAX_COMPUTE_UNITS),
+                            .local_bytes = (size_t)braid_cl_query(device, CL_DEVICE_LOCAL_MEM_SIZE),
+                            .local_is_real = braid_cl_query(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL,
+                            .max_group = (size_t)braid_cl_query(device, CL_DEVICE_MAX_WORK_GROUP_SIZE),
+                            .max_item = {1, 1, 1},
+                            .vector_width = (uint32_t)braid_cl_query(device, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT)};
   size_t items[16] = {1, 1, 1}, bytes = 0;
   if (braid_cl_load()->GetDeviceInfo(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, &bytes) == CL_SUCCESS)
     memcpy(traits->max_item, items, sizeof traits->max_item);

@@ -66,7 +66,7 @@ void braid_cl_describe(cl_device_id device, size_t index, braid_device_info *inf
 /* The value of a query of known size; 0 if the driver does not answer. */
 uint64_t braid_cl_query(cl_device_id device, cl_device_info what);
 void braid_cl_query_text(cl_device_id device, cl_device_info what, char *out, size_t bytes);
-void braid_cl_read_traits(cl_device_id device, braid_cl_traits *traits);
+void braid_cl_read_traits(cl_device_id device, braid_launch_traits *traits);
 
 BRAID_MUST_CHECK braid_status braid_cl_context_acquire(const braid_cl_share *share, braid_cl_context **out);
 /* The last user's release frees it, unless a hung device may still come back to it: then a later call does. */

@@ -16,7 +16,7 @@ typedef struct braid_cl_device {
   cl_device_id id; /* the device itself or the part */
   uint32_t part;
   braid_device_info info;
-  braid_cl_traits traits;
+  braid_launch_traits traits;
   const braid_kernel **kernels;
   size_t kernel_count;
   int64_t deadline_ns;           /* of a task; 0: none */
@@ -36,7 +36,8 @@ static inline bool braid_cl_device_is_lost(const braid_cl_device *device) {
 }
 
 /* Puts `first`, then the kernels of all families in one list, which the caller frees (families.c). */
-BRAID_MUST_CHECK braid_status braid_cl_list_kernels(const braid_allocator *allocator, const braid_cl_family *first,
-                                                    const braid_kernel ***out, size_t *count);
+BRAID_MUST_CHECK braid_status braid_launch_list_kernels(const braid_allocator *allocator,
+                                                        const braid_launch_family *first, const braid_kernel ***out,
+                                                        size_t *count);
 
 #endif

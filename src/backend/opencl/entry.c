@@ -18,10 +18,10 @@ static bool match_types(const braid_cl_entry *entry, const braid_node_desc *node
     const braid_operand *operand = input ? &node->inputs[i] : &node->outputs[i - node->input_count];
     const char *wanted = !entry->types_count ? "float32" : i < entry->types_count ? entry->types[i] : NULL;
     if (!operand->present) continue;
-    if (!wanted) return braid_cl_refuse(why, why_bytes, "more than %u operands", entry->types_count);
+    if (!wanted) return braid_launch_refuse(why, why_bytes, "more than %u operands", entry->types_count);
     if (strcmp(wanted, braid_dtype_name(operand->desc.dtype)) != 0)
-      return braid_cl_refuse(why, why_bytes, "operand %zu is %s, not %s", i, braid_dtype_name(operand->desc.dtype),
-                             wanted);
+      return braid_launch_refuse(why, why_bytes, "operand %zu is %s, not %s", i, braid_dtype_name(operand->desc.dtype),
+                                 wanted);
   }
   return true;
 }
@@ -39,7 +39,7 @@ bool braid_cl_entry_gives(const braid_cl_entry *entry, size_t output) {
 static bool match_outputs(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < node->output_count; i++)
     if (node->outputs[i].present && !braid_cl_entry_gives(entry, i))
-      return braid_cl_refuse(why, why_bytes, "no launch takes out: %zu, which the node has", i);
+      return braid_launch_refuse(why, why_bytes, "no launch takes out: %zu, which the node has", i);
   return true;
 }
 
@@ -47,9 +47,9 @@ bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_node_desc *no
   if (!match_types(entry, node, why, why_bytes) || !match_outputs(entry, node, why, why_bytes)) return false;
   for (unsigned i = 0; i < entry->when_count; i++) {
     int64_t holds;
-    if (braid_cl_formula(entry->when[i], node, &holds) != BRAID_OK)
-      return braid_cl_refuse(why, why_bytes, "%.150s", braid_error_detail());
-    if (!holds) return braid_cl_refuse(why, why_bytes, "not %.100s", entry->when[i]);
+    if (braid_launch_formula(entry->when[i], node, &holds) != BRAID_OK)
+      return braid_launch_refuse(why, why_bytes, "%.150s", braid_error_detail());
+    if (!holds) return braid_launch_refuse(why, why_bytes, "not %.100s", entry->when[i]);
   }
   return true;
 }
@@ -64,20 +64,20 @@ typedef struct staged {
   size_t index;
   int rank;
   int64_t order[BRAID_MAX_RANK], shape[BRAID_MAX_RANK]; /* position to the operand's axis, and its size */
-  braid_cl_piece piece;
+  braid_launch_piece piece;
 } staged;
 
 /* A piece of the workspace that launches share by its name; as large as the largest that they ask for. */
 typedef struct shared_piece {
   const char *name;
   int64_t bytes;
-  braid_cl_piece piece;
+  braid_launch_piece piece;
 } shared_piece;
 
 typedef struct planning {
   const braid_cl_entry *entry;
   const braid_node_desc *node;
-  braid_cl_planner planner;
+  braid_launch_planner planner;
   staged staged[kStaged];
   size_t staged_count;
   shared_piece shared[kWorkspaces];
@@ -92,7 +92,7 @@ static const braid_operand *operand_of(const planning *p, const braid_cl_entry_a
 }
 
 static braid_status evaluate(const planning *p, const char *formula, int64_t least, int64_t most, int64_t *out) {
-  BRAID_TRY(braid_cl_formula(formula, p->node, out));
+  BRAID_TRY(braid_launch_formula(formula, p->node, out));
   if (*out >= least && *out <= most) return BRAID_OK;
   return braid_fail(BRAID_OUT_OF_RANGE, "\"%.100s\" is %lld, expected %lld to %lld", formula, (long long)*out,
                     (long long)least, (long long)most);
@@ -141,7 +141,7 @@ static braid_status stage(planning *p, const braid_cl_entry_argument *a, const s
     count *= wanted.shape[i];
   }
   const braid_operand *operand = operand_of(p, a);
-  wanted.piece = braid_cl_reserve(&p->planner, count, 1, braid_dtype_size(operand->desc.dtype));
+  wanted.piece = braid_launch_reserve(&p->planner, count, 1, braid_dtype_size(operand->desc.dtype));
   p->staged[p->staged_count] = wanted;
   *out = &p->staged[p->staged_count++];
   return BRAID_OK;
@@ -150,7 +150,7 @@ static braid_status stage(planning *p, const braid_cl_entry_argument *a, const s
 /* The operand's own axes as a nest: operand 0 as it lies, operand 1 in the piece. */
 static void move(planning *p, const staged *s) {
   const braid_desc *desc = &(s->input ? p->node->inputs : p->node->outputs)[s->index].desc;
-  braid_cl_nest nest = {.rank = s->rank};
+  braid_launch_nest nest = {.rank = s->rank};
   int64_t inside = 1, outside = 1;
   for (int i = s->rank - 1; i >= 0; i--) {
     nest.dims[i] = desc->dims[i];
@@ -160,8 +160,8 @@ static void move(planning *p, const staged *s) {
     inside *= s->shape[i];
   }
   if (inside > INT32_MAX / 2) p->planner.wide = true;
-  braid_cl_add_staging(&p->planner, &nest, s->input, s->index, s->piece, inside > outside,
-                       braid_dtype_size(desc->dtype));
+  braid_launch_add_staging(&p->planner, &nest, s->input, s->index, s->piece, inside > outside,
+                           braid_dtype_size(desc->dtype));
 }
 
 /* --- workspace ------------------------------------------------------------------------------------------------------
@@ -210,8 +210,8 @@ static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
   if (is_staged(a)) {
     const staged *s;
     BRAID_TRY(stage(p, a, &s));
-    braid_cl_workspace(&p->planner, s->piece);
-    braid_cl_element(&p->planner, operand_of(p, a)->desc.dtype);
+    braid_launch_workspace(&p->planner, s->piece);
+    braid_launch_element(&p->planner, operand_of(p, a)->desc.dtype);
     return BRAID_OK;
   }
   if (!operand_of(p, a))
@@ -219,10 +219,10 @@ static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
                       (long long)(a->in ? *a->in : *a->out), a->in ? "in" : "out",
                       (long long)(a->in ? *a->in : *a->out));
   if (a->in)
-    braid_cl_input(&p->planner, (size_t)*a->in);
+    braid_launch_input(&p->planner, (size_t)*a->in);
   else
-    braid_cl_output(&p->planner, (size_t)*a->out);
-  braid_cl_element(&p->planner, operand_of(p, a)->desc.dtype);
+    braid_launch_output(&p->planner, (size_t)*a->out);
+  braid_launch_element(&p->planner, operand_of(p, a)->desc.dtype);
   return BRAID_OK;
 }
 
@@ -232,18 +232,18 @@ static braid_status add_argument(planning *p, const braid_cl_entry_argument *a) 
   if (a->in || a->out) return add_operand(p, a);
   if (a->integer) {
     BRAID_TRY(evaluate(p, a->integer, INT32_MIN, INT32_MAX, &value));
-    braid_cl_int(&p->planner, value);
+    braid_launch_int(&p->planner, value);
   } else if (a->wide) {
     BRAID_TRY(evaluate(p, a->wide, INT64_MIN, INT64_MAX, &value));
-    braid_cl_long(&p->planner, value);
+    braid_launch_long(&p->planner, value);
   } else if (a->real) {
     BRAID_TRY(braid_cl_real(a->real, p->node->attrs, &real));
-    braid_cl_float(&p->planner, real);
+    braid_launch_float(&p->planner, real);
   } else if (a->local) {
     BRAID_TRY(evaluate(p, a->local, 1, INT32_MAX, &value));
-    braid_cl_local(&p->planner, (size_t)value);
+    braid_launch_local(&p->planner, (size_t)value);
   } else {
-    braid_cl_workspace(&p->planner, find_shared(p, a)->piece);
+    braid_launch_workspace(&p->planner, find_shared(p, a)->piece);
   }
   return BRAID_OK;
 }
@@ -256,10 +256,10 @@ static int64_t least_items(const braid_node_desc *node) {
 }
 
 static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
-  braid_cl_planner *planner = &p->planner;
-  braid_cl_add_foreign(planner, p->entry->module, from->function);
-  if (p->entry->common_options) braid_cl_option(planner, "%s", p->entry->common_options);
-  if (from->options) braid_cl_option(planner, "%s", from->options);
+  braid_launch_planner *planner = &p->planner;
+  braid_launch_begin_foreign(planner, p->entry->module, from->function);
+  if (p->entry->common_options) braid_launch_option(planner, "%s", p->entry->common_options);
+  if (from->options) braid_launch_option(planner, "%s", from->options);
   for (unsigned i = 0; i < from->arguments_count; i++) {
     braid_status status = add_argument(p, &from->arguments[i]);
     if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", from->function, i);
@@ -273,7 +273,7 @@ static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
     BRAID_TRY(evaluate(p, from->local[i], 1, INT32_MAX, &value));
     local[i] = (size_t)value;
   }
-  braid_cl_sizes(planner, from->global_count, global, local);
+  braid_launch_sizes(planner, from->global_count, global, local);
   return BRAID_OK;
 }
 
@@ -290,19 +290,19 @@ static braid_status reserve_all(planning *p) {
     }
   }
   for (size_t i = 0; i < p->shared_count; i++)
-    p->shared[i].piece = braid_cl_reserve(&p->planner, p->shared[i].bytes, 1, 1);
+    p->shared[i].piece = braid_launch_reserve(&p->planner, p->shared[i].bytes, 1, 1);
   return BRAID_OK;
 }
 
-braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_cl_traits *traits,
-                                 const braid_node_desc *node, braid_cl_recipe *recipe) {
+braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_launch_traits *traits,
+                                 const braid_node_desc *node, braid_launch_recipe *recipe) {
   planning p = {.entry = entry, .node = node};
-  braid_cl_plan(&p.planner, traits, node, recipe);
+  braid_launch_plan_begin(&p.planner, traits, node, recipe);
   BRAID_TRY(reserve_all(&p));
   for (size_t i = 0; i < p.staged_count; i++)
     if (p.staged[i].input) move(&p, &p.staged[i]);
   for (unsigned i = 0; i < entry->launches_count; i++) BRAID_TRY(add_launch(&p, &entry->launches[i]));
   for (size_t i = 0; i < p.staged_count; i++)
     if (!p.staged[i].input) move(&p, &p.staged[i]);
-  return braid_cl_planned(&p.planner);
+  return braid_launch_plan_end(&p.planner);
 }

@@ -36,19 +36,19 @@ struct braid_cl_prepared {
   const braid_allocator *allocator;
   const char *name; /* the node's */
   size_t launch_count, ref_count, argument_count;
-  own_launch launches[BRAID_CL_LAUNCHES];
+  own_launch launches[BRAID_LAUNCHES];
   memory_ref *refs;
   memory_argument *arguments;
 };
 
 /* --- preparing -----------------------------------------------------------------------------------------------------
  */
-static bool is_memory(const braid_cl_argument *argument) {
-  return argument->kind == BRAID_CL_OPERAND || argument->kind == BRAID_CL_WORKSPACE;
+static bool is_memory(const braid_launch_argument *argument) {
+  return argument->kind == BRAID_LAUNCH_OPERAND || argument->kind == BRAID_LAUNCH_WORKSPACE;
 }
 
-static uint32_t ref_of(braid_cl_prepared *own, const braid_cl_argument *argument) {
-  memory_ref ref = {.workspace = argument->kind == BRAID_CL_WORKSPACE};
+static uint32_t ref_of(braid_cl_prepared *own, const braid_launch_argument *argument) {
+  memory_ref ref = {.workspace = argument->kind == BRAID_LAUNCH_WORKSPACE};
   if (ref.workspace) {
     ref.offset = argument->offset;
     ref.bytes = argument->bytes;
@@ -66,26 +66,26 @@ static uint32_t ref_of(braid_cl_prepared *own, const braid_cl_argument *argument
 }
 
 static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint position,
-                         const braid_cl_argument *argument) {
+                         const braid_launch_argument *argument) {
   const braid_cl_api *cl = own->cl;
   switch (argument->kind) {
-  case BRAID_CL_INT:
+  case BRAID_LAUNCH_INT:
     return cl->SetKernelArg(kernel, position, sizeof(cl_int), &(cl_int){(cl_int)argument->integer});
-  case BRAID_CL_LONG:
+  case BRAID_LAUNCH_LONG:
     return cl->SetKernelArg(kernel, position, sizeof(cl_long), &(cl_long){argument->integer});
-  case BRAID_CL_FLOAT:
+  case BRAID_LAUNCH_FLOAT:
     return cl->SetKernelArg(kernel, position, sizeof(cl_float), &(cl_float){(cl_float)argument->real});
-  case BRAID_CL_LOCAL:
+  case BRAID_LAUNCH_LOCAL:
     return cl->SetKernelArg(kernel, position, argument->bytes, NULL);
-  case BRAID_CL_OPERAND:
-  case BRAID_CL_WORKSPACE:
+  case BRAID_LAUNCH_OPERAND:
+  case BRAID_LAUNCH_WORKSPACE:
     break;
   }
   return CL_INVALID_ARG_VALUE;
 }
 
 /* No kernel of that name, or the driver's reason. */
-static braid_status create_failure(const braid_cl_device *device, const braid_cl_launch *launch, cl_program program,
+static braid_status create_failure(const braid_cl_device *device, const braid_launch *launch, cl_program program,
                                    cl_int code) {
   char *names = code == CL_INVALID_KERNEL_NAME ? braid_cl_program_kernels(device, program) : NULL;
   if (names)
@@ -98,10 +98,10 @@ static braid_status create_failure(const braid_cl_device *device, const braid_cl
 }
 
 /* Numbers are set once; memory is remembered and set when a task brings it. */
-static braid_status set_arguments(braid_cl_prepared *own, const braid_cl_launch *launch, uint32_t number,
+static braid_status set_arguments(braid_cl_prepared *own, const braid_launch *launch, uint32_t number,
                                   cl_kernel kernel) {
   for (cl_uint i = 0; i < launch->argument_count; i++) {
-    const braid_cl_argument *argument = &launch->arguments[i];
+    const braid_launch_argument *argument = &launch->arguments[i];
     if (is_memory(argument)) {
       own->arguments[own->argument_count++] = (memory_argument){number, i, ref_of(own, argument)};
       continue;
@@ -115,7 +115,7 @@ static braid_status set_arguments(braid_cl_prepared *own, const braid_cl_launch 
   return BRAID_OK;
 }
 
-static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_launch *launch) {
+static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared *own, const braid_launch *launch) {
   cl_program program;
   BRAID_TRY(braid_cl_program_get(device, launch, &program));
   cl_int code;
@@ -131,11 +131,11 @@ static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared
   return braid_cl_sizes_check(device, launch, kernel);
 }
 
-static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *own, const braid_cl_recipe *recipe) {
+static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *own, const braid_launch_recipe *recipe) {
   size_t count = 0;
-  if (recipe->launch_count > BRAID_CL_LAUNCHES) return braid_fail(BRAID_INTERNAL, "a recipe of too many launches");
+  if (recipe->launch_count > BRAID_LAUNCHES) return braid_fail(BRAID_INTERNAL, "a recipe of too many launches");
   for (size_t i = 0; i < recipe->launch_count; i++) {
-    if (recipe->launches[i].argument_count > BRAID_CL_ARGUMENTS)
+    if (recipe->launches[i].argument_count > BRAID_LAUNCH_ARGUMENTS)
       return braid_fail(BRAID_INTERNAL, "a launch of too many arguments");
     for (size_t j = 0; j < recipe->launches[i].argument_count; j++)
       count += is_memory(&recipe->launches[i].arguments[j]);
@@ -144,7 +144,7 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   own->arguments = braid_zalloc_array(own->allocator, count, sizeof *own->arguments);
   braid_status status = own->refs && own->arguments ? BRAID_OK : BRAID_NO_MEMORY;
   for (size_t i = 0; status == BRAID_OK && i < recipe->launch_count; i++) {
-    const braid_cl_launch *launch = &recipe->launches[i];
+    const braid_launch *launch = &recipe->launches[i];
     bool empty = false;
     if (launch->dimensions < 1 || launch->dimensions > 3)
       status = braid_fail(BRAID_INTERNAL, "%s in %u dimensions", launch->function, launch->dimensions);
@@ -154,8 +154,8 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   return status;
 }
 
-static braid_status plan(const braid_cl_device *device, const braid_cl_kernel *family, const braid_node_desc *node,
-                         braid_cl_recipe *recipe) {
+static braid_status plan(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
+                         braid_launch_recipe *recipe) {
   if (family->entry) return braid_cl_entry_plan(family->entry, &device->traits, node, recipe);
   return family->plan(&device->traits, node, recipe);
 }
@@ -163,10 +163,10 @@ static braid_status plan(const braid_cl_device *device, const braid_cl_kernel *f
 braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
                               braid_prepared_info *info) {
   braid_cl_device *device = self;
-  const braid_cl_kernel *family = kernel->implementation;
+  const braid_launch_kernel *family = kernel->implementation;
   *prepared = NULL;
   *info = (braid_prepared_info){0};
-  braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
   braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
   braid_status status = recipe && own ? BRAID_OK : BRAID_NO_MEMORY;
   if (own) *own = (braid_cl_prepared){.cl = device->cl, .allocator = device->allocator, .name = node->name};
@@ -212,9 +212,9 @@ void braid_cl_discard(void *self, void *prepared) {
 }
 
 /* Kernels of a bitstream or a manifest are there or not: that is known only with the recipe. */
-static bool is_there(const braid_cl_device *device, const braid_cl_kernel *family, const braid_node_desc *node,
+static bool is_there(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
                      char *why, size_t why_bytes) {
-  braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
   bool possible = recipe && plan(device, family, node, recipe) == BRAID_OK;
   if (!possible) snprintf(why, why_bytes, "%s", recipe ? braid_error_detail() : "out of memory");
   for (size_t i = 0; possible && i < recipe->launch_count; i++)
@@ -225,7 +225,7 @@ static bool is_there(const braid_cl_device *device, const braid_cl_kernel *famil
 
 bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_cl_device *device = self;
-  const braid_cl_kernel *family = kernel->implementation;
+  const braid_launch_kernel *family = kernel->implementation;
   if (family->match && !family->match(&device->traits, node, why, why_bytes)) return false;
   if (family->entry && !braid_cl_entry_match(family->entry, node, why, why_bytes)) return false;
   return (!device->bitstream && !family->entry) || is_there(device, family, node, why, why_bytes);

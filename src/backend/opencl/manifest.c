@@ -43,7 +43,7 @@ static const cyaml_schema_field_t kLaunchFields[] = {
     CYAML_FIELD_STRING_PTR("function", CYAML_FLAG_POINTER, braid_cl_entry_launch, function, 1, kNameBytes - 1),
     OPTIONAL_TEXT("options", braid_cl_entry_launch, options),
     CYAML_FIELD_SEQUENCE("arguments", CYAML_FLAG_POINTER, braid_cl_entry_launch, arguments, &kArgument, 1,
-                         BRAID_CL_ARGUMENTS),
+                         BRAID_LAUNCH_ARGUMENTS),
     CYAML_FIELD_SEQUENCE("global", CYAML_FLAG_POINTER, braid_cl_entry_launch, global, &kText, 1, 3),
     OPTIONAL_TEXTS("local", braid_cl_entry_launch, local, 3),
     CYAML_FIELD_END,
@@ -74,7 +74,7 @@ static const cyaml_schema_value_t kFile = {CYAML_VALUE_MAPPING(CYAML_FLAG_POINTE
 /* --- what the form cannot say --------------------------------------------------------------------------------------
  */
 static braid_status check_formulas(char *const *texts, unsigned count) {
-  for (unsigned i = 0; i < count; i++) BRAID_TRY(braid_cl_formula_check(texts[i]));
+  for (unsigned i = 0; i < count; i++) BRAID_TRY(braid_launch_formula_check(texts[i]));
   return BRAID_OK;
 }
 
@@ -98,7 +98,7 @@ static braid_status check_argument(const braid_cl_entry_argument *a) {
   int kinds = (a->in != NULL) + (a->out != NULL) + (a->real != NULL);
   for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
     kinds += formulas[i] != NULL;
-    if (formulas[i]) BRAID_TRY(braid_cl_formula_check(formulas[i]));
+    if (formulas[i]) BRAID_TRY(braid_launch_formula_check(formulas[i]));
   }
   if (kinds != 1)
     return braid_fail(BRAID_INVALID_FILE,
@@ -183,7 +183,7 @@ void braid_cl_manifest_free(braid_cl_manifest_file *file) {
 struct braid_cl_manifest {
   braid_cl_manifest_file *file;
   braid_cl_module *module;
-  braid_cl_kernel *own; /* per kernel */
+  braid_launch_kernel *own; /* per kernel */
   braid_kernel *kernels;
 };
 
@@ -242,7 +242,7 @@ void braid_cl_manifest_release(braid_cl_device *device) {
   device->manifest = NULL;
 }
 
-braid_cl_family braid_cl_manifest_family(const braid_cl_manifest *manifest) {
-  if (!manifest) return (braid_cl_family){NULL, 0};
-  return (braid_cl_family){manifest->kernels, manifest->file->kernels_count};
+braid_launch_family braid_cl_manifest_family(const braid_cl_manifest *manifest) {
+  if (!manifest) return (braid_launch_family){NULL, 0};
+  return (braid_launch_family){manifest->kernels, manifest->file->kernels_count};
 }

@@ -59,14 +59,14 @@ void braid_cl_manifest_free(braid_cl_manifest_file *file); /* NULL is allowed */
 /* Reads the manifest that the device's options name, and opens what it refers to, beside it. */
 BRAID_MUST_CHECK braid_status braid_cl_manifest_load(braid_cl_device *device, const char *path);
 void braid_cl_manifest_release(braid_cl_device *device);
-braid_cl_family braid_cl_manifest_family(const braid_cl_manifest *manifest); /* NULL is allowed: none */
+braid_launch_family braid_cl_manifest_family(const braid_cl_manifest *manifest); /* NULL is allowed: none */
 
 /* --- for one node (entry.c) --- */
 /* The text of `real`: a number, or attr(NAME, NUMBER) of these attributes (NULL: only reads). INVALID_FILE. */
 BRAID_MUST_CHECK braid_status braid_cl_real(const char *text, const braid_attrs *attrs, double *out);
 bool braid_cl_entry_gives(const braid_cl_entry *entry, size_t output); /* is it an argument of a launch? */
 bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes);
-BRAID_MUST_CHECK braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_cl_traits *traits,
-                                                  const braid_node_desc *node, braid_cl_recipe *recipe);
+BRAID_MUST_CHECK braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_launch_traits *traits,
+                                                  const braid_node_desc *node, braid_launch_recipe *recipe);
 
 #endif

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (!text) return 0;
   if (bytes) memcpy(text, data, bytes);
   text[bytes] = '\0';
-  (void)!braid_cl_formula_check(text);
+  (void)!braid_launch_formula_check(text);
   free(text);
   return 0;
 }

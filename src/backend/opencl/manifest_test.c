@@ -158,8 +158,8 @@ static void test_bitstream(void **state) {
   OK(braid_device_open(registry, "opencl0:cache=off", &device));
   braid_cl_module *module;
   OK(braid_cl_module_open(braid_device_self(device), BRAID_TEST_DATA "/manifest/gemm.cl", false, &module));
-  static braid_cl_launch launch;
-  launch = (braid_cl_launch){.module = module, .function = "leaky", .options = "-DTS=8"};
+  static braid_launch launch;
+  launch = (braid_launch){.module = module, .function = "leaky", .options = "-DTS=8"};
   cl_program program;
   OK(braid_cl_program_get(braid_device_self(device), &launch, &program));
   size_t bytes;

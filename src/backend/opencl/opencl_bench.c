@@ -44,20 +44,20 @@ typedef struct bench {
 
 /* --- setting up ----------------------------------------------------------------------------------------------------
  */
-static cl_int bare_argument(bare_program *bare, cl_uint position, const braid_cl_argument *argument) {
+static cl_int bare_argument(bare_program *bare, cl_uint position, const braid_launch_argument *argument) {
   const braid_cl_api *cl = bare->cl;
   switch (argument->kind) {
-  case BRAID_CL_OPERAND:
+  case BRAID_LAUNCH_OPERAND:
     return cl->SetKernelArg(bare->kernel, position, sizeof(cl_mem), &bare->memory[argument->index]);
-  case BRAID_CL_INT:
+  case BRAID_LAUNCH_INT:
     return cl->SetKernelArg(bare->kernel, position, sizeof(cl_int), &(cl_int){(cl_int)argument->integer});
-  case BRAID_CL_LONG:
+  case BRAID_LAUNCH_LONG:
     return cl->SetKernelArg(bare->kernel, position, sizeof(cl_long), &(cl_long){argument->integer});
-  case BRAID_CL_FLOAT:
+  case BRAID_LAUNCH_FLOAT:
     return cl->SetKernelArg(bare->kernel, position, sizeof(cl_float), &(cl_float){(cl_float)argument->real});
-  case BRAID_CL_LOCAL:
+  case BRAID_LAUNCH_LOCAL:
     return cl->SetKernelArg(bare->kernel, position, argument->bytes, NULL);
-  case BRAID_CL_WORKSPACE:
+  case BRAID_LAUNCH_WORKSPACE:
     break;
   }
   return CL_INVALID_ARG_VALUE;
@@ -65,11 +65,11 @@ static cl_int bare_argument(bare_program *bare, cl_uint position, const braid_cl
 
 static braid_status bare_open(bare_program *bare, const test_node *node, int64_t count) {
   const braid_cl_device *device = node->self;
-  const braid_cl_kernel *family = node->kernel->implementation;
+  const braid_launch_kernel *family = node->kernel->implementation;
   const braid_cl_api *cl = device->cl;
-  static braid_cl_recipe recipe;
-  braid_cl_launch *launch = &recipe.launches[0];
-  recipe = (braid_cl_recipe){.launch_count = 0};
+  static braid_launch_recipe recipe;
+  braid_launch *launch = &recipe.launches[0];
+  recipe = (braid_launch_recipe){.launch_count = 0};
   *bare = (bare_program){.cl = cl, .bytes = (size_t)count * sizeof(float)};
   cl_program program;
   cl_int code = CL_SUCCESS;

@@ -29,21 +29,22 @@ static const char kSpin[] = "__kernel void spin(__global uint *y, long steps) {\
                             "}\n";
 static int64_t spin_steps = 1000;
 
-static braid_status plan_spin(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_spin(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
   (void)traits, (void)node;
   recipe->launch_count = 1;
-  recipe->launches[0] = (braid_cl_launch){
+  recipe->launches[0] = (braid_launch){
       .source = "spin",
       .function = "spin",
       .dimensions = 1,
       .global = {1},
       .local = {1},
       .argument_count = 2,
-      .arguments = {{.kind = BRAID_CL_OPERAND, .index = 1}, {.kind = BRAID_CL_LONG, .integer = spin_steps}}};
+      .arguments = {{.kind = BRAID_LAUNCH_OPERAND, .index = 1}, {.kind = BRAID_LAUNCH_LONG, .integer = spin_steps}}};
   return BRAID_OK;
 }
 
-static const braid_cl_kernel kSpinPlan = {.plan = plan_spin};
+static const braid_launch_kernel kSpinPlan = {.plan = plan_spin};
 static const braid_kernel kSpinKernel = {.op = "Relu", .name = "spin", .implementation = &kSpinPlan};
 
 /* The kernel's program as a bitstream: the way by which foreign kernels come. */
@@ -327,15 +328,16 @@ static void test_refused_tasks(void **state) {
   test_node_close(&node);
 }
 
-static braid_cl_recipe wrong;
+static braid_launch_recipe wrong;
 
-static braid_status plan_wrong(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_wrong(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
   (void)traits, (void)node;
   *recipe = wrong;
   return BRAID_OK;
 }
 
-static const braid_cl_kernel kWrongPlan = {.plan = plan_wrong};
+static const braid_launch_kernel kWrongPlan = {.plan = plan_wrong};
 static const braid_kernel kWrongKernel = {.op = "Relu", .name = "wrong_kernel", .implementation = &kWrongPlan};
 
 static void check_wrong(test_node *node, braid_status expected, const char *says) {
@@ -356,7 +358,7 @@ static void test_wrong_recipes(void **state) {
   spin_steps = 10;
   open_spin(&node, ":");
   assert_int_equal(plan_spin(NULL, NULL, &wrong), BRAID_OK);
-  braid_cl_launch *launch = &wrong.launches[0];
+  braid_launch *launch = &wrong.launches[0];
   launch->argument_count = 1;
   check_wrong(&node, BRAID_INTERNAL, "spin takes 2 arguments");
   launch->argument_count = 2;
@@ -372,7 +374,7 @@ static void test_wrong_recipes(void **state) {
   launch->function = "no_such_kernel";
   check_wrong(&node, BRAID_NOT_FOUND, "no_such_kernel");
   launch->function = "spin";
-  launch->arguments[1].kind = BRAID_CL_INT;
+  launch->arguments[1].kind = BRAID_LAUNCH_INT;
   check_wrong(&node, BRAID_INTERNAL, "argument 1 of spin");
   test_node_close(&node);
 }

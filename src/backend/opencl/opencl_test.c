@@ -230,8 +230,8 @@ static void test_cache_entries(void **state) {
   make_folder();
   const uint8_t binary[] = {1, 2, 3, 0, 255};
   size_t bytes;
-  braid_cl_cache_store(folder, "key", 3, binary, sizeof binary);
-  uint8_t *loaded = braid_cl_cache_load(folder, "key", 3, &bytes);
+  braid_launch_cache_store(folder, "key", 3, binary, sizeof binary);
+  uint8_t *loaded = braid_launch_cache_load(folder, "key", 3, &bytes);
   assert_non_null(loaded);
   assert_int_equal(bytes, sizeof binary);
   assert_memory_equal(loaded, binary, bytes);
@@ -239,10 +239,10 @@ static void test_cache_entries(void **state) {
   for (spoil_at = 0; spoil_at < 40; spoil_at++) {
     spoil_cuts = false;
     assert_int_equal(for_files(spoil_file), 1);
-    assert_null(braid_cl_cache_load(folder, "key", 3, &bytes));
+    assert_null(braid_launch_cache_load(folder, "key", 3, &bytes));
     for_files(spoil_file); /* back */
   }
-  loaded = braid_cl_cache_load(folder, "key", 3, &bytes);
+  loaded = braid_launch_cache_load(folder, "key", 3, &bytes);
   assert_non_null(loaded);
   braid_free(NULL, loaded);
   remove_folder();
@@ -255,9 +255,9 @@ static void write_bitstream(const char *path, const char *op) {
   if (test_node_open(&node, registry, "opencl0:cache=off", op, kCount) != BRAID_OK)
     fail_msg("%s", braid_error_detail());
   const braid_cl_device *device = node.self;
-  braid_cl_recipe recipe = {.launch_count = 0};
-  assert_int_equal(((const braid_cl_kernel *)node.kernel->implementation)->plan(&device->traits, &node.desc, &recipe),
-                   BRAID_OK);
+  braid_launch_recipe recipe = {.launch_count = 0};
+  assert_int_equal(
+      ((const braid_launch_kernel *)node.kernel->implementation)->plan(&device->traits, &node.desc, &recipe), BRAID_OK);
   cl_program program;
   size_t bytes;
   if (braid_cl_program_get(device, &recipe.launches[0], &program) != BRAID_OK) fail_msg("%s", braid_error_detail());
@@ -278,7 +278,7 @@ static void test_bitstream(void **state) {
   snprintf(spec, sizeof spec, "opencl0:bitstream=%s", path);
   check_relu(spec);
   braid_device *device = open_device(spec);
-  braid_cl_launch launch = {.source = "elementwise", .function = "elemen"};
+  braid_launch launch = {.source = "elementwise", .function = "elemen"};
   char why[256];
   assert_false(braid_cl_program_is_possible(braid_device_self(device), &launch, why, sizeof why));
   assert_non_null(strstr(why, "relu.aocx has no kernel elemen, it has "));
@@ -297,7 +297,7 @@ static void test_bitstream(void **state) {
 static void test_build_failure(void **state) {
   (void)state;
   braid_device *opened = open_device("opencl0:cache=off");
-  braid_cl_launch launch = {.source = "elementwise", .function = "elementwise", .options = "-DNONSENSE=1"};
+  braid_launch launch = {.source = "elementwise", .function = "elementwise", .options = "-DNONSENSE=1"};
   cl_program program;
   assert_int_equal(braid_cl_program_get(braid_device_self(opened), &launch, &program), BRAID_INVALID_FILE);
   assert_non_null(strstr(braid_error_detail(), "elementwise.cl"));

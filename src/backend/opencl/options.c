@@ -67,7 +67,7 @@ static bool is_work(uint32_t work) {
 }
 
 /* Work-items of a group load equally many elements, each of one column or of several whole ones. */
-static bool is_tile(const braid_cl_tile_sides *t) {
+static bool is_tile(const braid_launch_tile_sides *t) {
   if (!is_work(t->work_rows) || !is_work(t->work_columns) || t->rows % t->work_rows || t->columns % t->work_columns)
     return false;
   uint32_t group = t->rows / t->work_rows * (t->columns / t->work_columns);
@@ -76,7 +76,7 @@ static bool is_tile(const braid_cl_tile_sides *t) {
 }
 
 static braid_status parse_tile(const char *value, braid_cl_options *out) {
-  braid_cl_tile_sides *t = &out->tile;
+  braid_launch_tile_sides *t = &out->tile;
   uint32_t *const sides[] = {&t->rows, &t->columns, &t->depth, &t->work_rows, &t->work_columns};
   const char *at = value;
   for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
@@ -136,7 +136,7 @@ static braid_status parse_option(char *option, braid_cl_options *out) {
 
 braid_status braid_cl_parse_options(const char *text, braid_cl_options *out) {
   *out = (braid_cl_options){.part = UINT32_MAX};
-  if (!braid_cl_cache_default(out->cache, sizeof out->cache)) out->cache[0] = '\0';
+  if (!braid_launch_cache_default(out->cache, sizeof out->cache)) out->cache[0] = '\0';
   while (text && *text) {
     size_t length = strcspn(text, ",");
     char option[512];

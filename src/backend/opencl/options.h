@@ -11,7 +11,7 @@ typedef struct braid_cl_options {
   uint32_t deadline_ms;                /* of a task; 0: none */
   uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
   uint32_t slices;                     /* slices=: of the inner dimension of products; 0: the kernels' own choice */
-  braid_cl_tile_sides tile;            /* tile=; 0: the same */
+  braid_launch_tile_sides tile;        /* tile=; 0: the same */
   bool as_cpu, as_gpu, as_fpga;        /* as=: the kernels of such a device; none: as the device says */
   bool wide;                           /* index_bits=64: for all tensors, not only for large ones */
   char cache[256];                     /* cache=DIR: built programs; "": cache=off */

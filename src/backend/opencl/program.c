@@ -57,7 +57,8 @@ static bool write_key(const braid_cl_device *device, const braid_cl_source *sour
   }
   braid_text_printf(key, "%s\n", options);
   braid_text_add_bytes(key, source->text, source->bytes);
-  bool known = !source->folder || braid_cl_includes_collect(source->folder, options, source->text, source->bytes, key);
+  bool known =
+      !source->folder || braid_launch_includes_collect(source->folder, options, source->text, source->bytes, key);
   return known && !key->failed;
 }
 
@@ -129,7 +130,7 @@ static braid_status compile_and_keep(const braid_cl_device *device, const braid_
   bool same = write_key(device, source, options, &now) && now.length == key->length &&
               memcmp(now.data, key->data, now.length) == 0;
   uint8_t *binary = same ? braid_cl_program_binary(device, *out, &bytes) : NULL;
-  if (binary) braid_cl_cache_store(device->cache, key->data, key->length, binary, bytes);
+  if (binary) braid_launch_cache_store(device->cache, key->data, key->length, binary, bytes);
   braid_free(NULL, binary);
   braid_text_deinit(&now);
   return BRAID_OK;
@@ -145,7 +146,7 @@ static braid_status build(const braid_cl_device *device, const braid_cl_source *
   bool known = write_key(device, source, options, &key);
   size_t bytes = 0;
   cl_int code;
-  uint8_t *binary = known ? braid_cl_cache_load(device->cache, key.data, key.length, &bytes) : NULL;
+  uint8_t *binary = known ? braid_launch_cache_load(device->cache, key.data, key.length, &bytes) : NULL;
   if (binary) *out = load_binary(device, binary, bytes, &code);
   braid_free(NULL, binary);
   braid_status status = BRAID_OK;
@@ -198,11 +199,11 @@ struct braid_cl_module {
   braid_cl_program *programs;    /* of the text; guarded by the context's lock */
 };
 
-static const braid_cl_bitstream *bitstream_of(const braid_cl_device *device, const braid_cl_launch *launch) {
+static const braid_cl_bitstream *bitstream_of(const braid_cl_device *device, const braid_launch *launch) {
   return launch->module ? launch->module->bitstream : device->bitstream;
 }
 
-bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_launch *launch, char *why,
+bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_launch *launch, char *why,
                                   size_t why_bytes) {
   const braid_cl_bitstream *bitstream = bitstream_of(device, launch);
   if (bitstream) {
@@ -345,7 +346,7 @@ void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *modul
  */
 /* For the compiler: the launch's own, and for text of somebody else where it includes from. Names of arguments' types
  * are kept, so that they can be compared with what is given (arguments.c). */
-static void write_options(const braid_cl_source *source, const braid_cl_launch *launch, braid_text *out) {
+static void write_options(const braid_cl_source *source, const braid_launch *launch, braid_text *out) {
   braid_text_add(out, kStandard);
   if (source->folder) braid_text_add(out, " -cl-kernel-arg-info");
   if (source->folder && !strpbrk(source->folder, kBlanks)) braid_text_printf(out, " -I %s", source->folder);
@@ -365,7 +366,7 @@ static braid_status find_or_build(const braid_cl_device *device, const braid_cl_
   return status;
 }
 
-braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch, cl_program *out) {
+braid_status braid_cl_program_get(const braid_cl_device *device, const braid_launch *launch, cl_program *out) {
   *out = NULL;
   char why[256];
   if (!braid_cl_program_is_possible(device, launch, why, sizeof why)) return braid_fail(BRAID_NOT_FOUND, "%s", why);

@@ -27,12 +27,12 @@ const char *braid_cl_module_path(const braid_cl_module *module);
 
 /* The program that holds the launch's function; it stays the context's. When it does not compile, the detail holds the
  * compiler's log with file, options and device. */
-BRAID_MUST_CHECK braid_status braid_cl_program_get(const braid_cl_device *device, const braid_cl_launch *launch,
+BRAID_MUST_CHECK braid_status braid_cl_program_get(const braid_cl_device *device, const braid_launch *launch,
                                                    cl_program *out);
 /* The kernels of a program, "a;b;c", which the caller frees; NULL: the driver does not say. */
 char *braid_cl_program_kernels(const braid_cl_device *device, cl_program program);
 /* Is there a program for the launch, or text and a compiler to make one? If not, says why. */
-bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_cl_launch *launch, char *why,
+bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_launch *launch, char *why,
                                   size_t why_bytes);
 void braid_cl_programs_release(braid_cl_context *context); /* with the context */
 

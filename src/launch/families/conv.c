@@ -4,9 +4,9 @@
 #include "launch/families.h"
 
 typedef enum way {
-  WAY_LARGE = BRAID_CL_TILES_LARGE,
-  WAY_MEDIUM = BRAID_CL_TILES_MEDIUM,
-  WAY_SMALL = BRAID_CL_TILES_SMALL,
+  WAY_LARGE = BRAID_LAUNCH_TILES_LARGE,
+  WAY_MEDIUM = BRAID_LAUNCH_TILES_MEDIUM,
+  WAY_SMALL = BRAID_LAUNCH_TILES_SMALL,
   WAY_STRIPS,
   WAY_FLAT,
   WAY_DIRECT,
@@ -14,7 +14,7 @@ typedef enum way {
 
 typedef struct variant {
   way way;
-  braid_cl_taps taps;
+  braid_launch_taps taps;
   bool depthwise;
 } variant;
 
@@ -45,213 +45,217 @@ static bool is_the_image(const braid_window *w) {
 }
 
 /* Rows are output channels of a group, columns outputs of the batch. */
-static braid_cl_tiling tiling_of(const braid_convolution *conv) {
+static braid_launch_tiling tiling_of(const braid_convolution *conv) {
   const braid_window *w = &conv->window;
   int64_t outputs = braid_window_outputs(w), inner = conv->inputs / conv->groups * braid_window_volume(w);
-  return (braid_cl_tiling){.rows = conv->outputs / conv->groups,
-                           .columns = conv->batch * outputs,
-                           .inner = inner,
-                           .batches = conv->groups,
-                           .left_fours = inner % 4 == 0,
-                           .right_fours = outputs % 4 == 0 && is_the_image(w),
-                           .windows = !is_the_image(w)};
+  return (braid_launch_tiling){.rows = conv->outputs / conv->groups,
+                               .columns = conv->batch * outputs,
+                               .inner = inner,
+                               .batches = conv->groups,
+                               .left_fours = inner % 4 == 0,
+                               .right_fours = outputs % 4 == 0 && is_the_image(w),
+                               .windows = !is_the_image(w)};
 }
 
 /* --- matching ------------------------------------------------------------------------------------------------------
  */
 static bool allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_convolution conv;
-  if (!braid_cl_match_float(node, why, why_bytes) || !braid_cl_match_activation(node, why, why_bytes)) return false;
-  if (!read_node(node, &conv)) return braid_cl_refuse(why, why_bytes, "geometry");
+  if (!braid_launch_match_float(node, why, why_bytes) || !braid_launch_match_activation(node, why, why_bytes))
+    return false;
+  if (!read_node(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   if (v.depthwise && conv.inputs != conv.groups)
-    return braid_cl_refuse(why, why_bytes, "%lld input channels in a group, not one",
-                           (long long)(conv.inputs / conv.groups));
-  if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_CL_MOST_TAPS)
-    return braid_cl_refuse(why, why_bytes, "a window of more than %d taps", BRAID_CL_MOST_TAPS);
+    return braid_launch_refuse(why, why_bytes, "%lld input channels in a group, not one",
+                               (long long)(conv.inputs / conv.groups));
+  if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_LAUNCH_MOST_TAPS)
+    return braid_launch_refuse(why, why_bytes, "a window of more than %d taps", BRAID_LAUNCH_MOST_TAPS);
   int64_t line;
   if (v.way == WAY_STRIPS && (conv.window.kernel[0] != 1 || conv.window.input[0] != 1 || conv.window.output[0] != 1 ||
                               braid_window_outputs(&conv.window) == 0))
-    return braid_cl_refuse(why, why_bytes, "images of three dimensions, or of nothing");
+    return braid_launch_refuse(why, why_bytes, "images of three dimensions, or of nothing");
   if (v.way == WAY_STRIPS && strip_of(&conv, &line) == 0)
-    return braid_cl_refuse(why, why_bytes, "a line of outputs looks at more than %d bytes", kStripBytes);
-  return braid_cl_match_taps(&conv.window, v.taps, why, why_bytes) && braid_cl_match_sizes(&conv, why, why_bytes);
+    return braid_launch_refuse(why, why_bytes, "a line of outputs looks at more than %d bytes", kStripBytes);
+  return braid_launch_match_taps(&conv.window, v.taps, why, why_bytes) &&
+         braid_launch_match_sizes(&conv, why, why_bytes);
 }
 
 /* Flat images do not pay where a group has too few output channels to fill a panel, unless that is all there is. */
-static bool suits(variant v, const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool suits(variant v, const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                  size_t why_bytes) {
   braid_convolution conv;
-  if (!read_node(node, &conv)) return braid_cl_refuse(why, why_bytes, "geometry");
+  if (!read_node(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   int64_t per_out = conv.outputs / conv.groups;
   bool depthwise = conv.inputs == conv.groups && per_out <= kDepthwiseRows;
-  if (v.way == WAY_STRIPS && !traits->cpu) return braid_cl_refuse(why, why_bytes, "strips are for CPUs");
-  if (v.way == WAY_FLAT && !traits->cpu) return braid_cl_refuse(why, why_bytes, "flat images are for CPUs");
+  if (v.way == WAY_STRIPS && !traits->cpu) return braid_launch_refuse(why, why_bytes, "strips are for CPUs");
+  if (v.way == WAY_FLAT && !traits->cpu) return braid_launch_refuse(why, why_bytes, "flat images are for CPUs");
   if (v.way == WAY_FLAT && v.depthwise && per_out > kDepthwiseRows)
-    return braid_cl_refuse(why, why_bytes, "%lld output channels in a group fill panels", (long long)per_out);
+    return braid_launch_refuse(why, why_bytes, "%lld output channels in a group fill panels", (long long)per_out);
   if (v.way == WAY_DIRECT && v.depthwise && traits->cpu)
-    return braid_cl_refuse(why, why_bytes, "flat images are faster on a CPU");
+    return braid_launch_refuse(why, why_bytes, "flat images are faster on a CPU");
   if (v.way >= WAY_STRIPS) return true;
-  if (depthwise) return braid_cl_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
-  braid_cl_tiling tiling = tiling_of(&conv);
-  return braid_cl_tiles_fit(traits, (braid_cl_way)v.way, &tiling, why, why_bytes);
+  if (depthwise) return braid_launch_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
+  braid_launch_tiling tiling = tiling_of(&conv);
+  return braid_launch_tiles_fit(traits, (braid_launch_way)v.way, &tiling, why, why_bytes);
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------
  */
-static void add_options(braid_cl_planner *p) {
-  if (braid_cl_has_input(p->node, 2)) braid_cl_option(p, "-DBIAS");
-  if (braid_cl_has_input(p->node, 3)) braid_cl_option(p, "-DADDED");
-  braid_cl_add_activation(p, p->node->attrs);
+static void add_options(braid_launch_planner *p) {
+  if (braid_launch_has_input(p->node, 2)) braid_launch_option(p, "-DBIAS");
+  if (braid_launch_has_input(p->node, 3)) braid_launch_option(p, "-DADDED");
+  braid_launch_add_activation(p, p->node->attrs);
 }
 
-static void add_operands(braid_cl_planner *p) {
-  braid_cl_input(p, 2);
-  braid_cl_input(p, 3);
-  braid_cl_output(p, 0);
+static void add_operands(braid_launch_planner *p) {
+  braid_launch_input(p, 2);
+  braid_launch_input(p, 3);
+  braid_launch_output(p, 0);
 }
 
-static void add_numbers(braid_cl_planner *p) {
+static void add_numbers(braid_launch_planner *p) {
   double first, second;
-  braid_cl_activation_numbers(p->node->attrs, &first, &second);
-  braid_cl_float(p, first);
-  braid_cl_float(p, second);
+  braid_launch_activation_numbers(p->node->attrs, &first, &second);
+  braid_launch_float(p, first);
+  braid_launch_float(p, second);
 }
 
-static void begin(braid_cl_planner *p, variant v, const char *function) {
-  braid_cl_add_launch(p, "conv", function);
-  braid_cl_add_taps(p, v.taps);
-  if (v.depthwise) braid_cl_option(p, "-DDEPTHWISE");
+static void begin(braid_launch_planner *p, variant v, const char *function) {
+  braid_launch_begin(p, "conv", function);
+  braid_launch_add_taps(p, v.taps);
+  if (v.depthwise) braid_launch_option(p, "-DDEPTHWISE");
 }
 
-static void add_tap_counts(braid_cl_planner *p, const braid_window *w) {
-  braid_cl_option(p, "-DTAP_COUNT_0=%lld -DTAP_COUNT_1=%lld -DTAP_COUNT_2=%lld", (long long)w->kernel[0],
-                  (long long)w->kernel[1], (long long)w->kernel[2]);
+static void add_tap_counts(braid_launch_planner *p, const braid_window *w) {
+  braid_launch_option(p, "-DTAP_COUNT_0=%lld -DTAP_COUNT_1=%lld -DTAP_COUNT_2=%lld", (long long)w->kernel[0],
+                      (long long)w->kernel[1], (long long)w->kernel[2]);
 }
 
-static void add_flat(braid_cl_planner *p, variant v, const braid_convolution *conv) {
-  braid_cl_panel panel = braid_cl_panel_of(p->traits);
+static void add_flat(braid_launch_planner *p, variant v, const braid_convolution *conv) {
+  braid_launch_panel panel = braid_launch_panel_of(p->traits);
   if (v.depthwise) panel.rows = 1, panel.vectors = kDepthwiseVectors;
   int64_t width = panel.vectors * panel.width;
-  braid_cl_flat flat = braid_cl_flat_of(conv, 0, width);
-  braid_cl_add_flat(p, conv, v.taps, &flat);
-  braid_cl_place weights = {.kind = BRAID_CL_INPUT, .index = 1};
+  braid_launch_flat flat = braid_launch_flat_of(conv, 0, width);
+  braid_launch_add_flat(p, conv, v.taps, &flat);
+  braid_launch_place weights = {.kind = BRAID_LAUNCH_INPUT, .index = 1};
   if (panel.rows > 1)
-    weights = (braid_cl_place){.kind = BRAID_CL_PIECE, .piece = braid_cl_pack_weights(p, conv, 1, &panel)};
+    weights = (braid_launch_place){.kind = BRAID_LAUNCH_PIECE, .piece = braid_launch_pack_weights(p, conv, 1, &panel)};
   int64_t panels = (conv->outputs / conv->groups + panel.rows - 1) / panel.rows, images = conv->batch * conv->groups;
-  int64_t runs = (flat.runs + width - 1) / width, chunk = braid_cl_chunk(p->traits, panels, runs * images);
+  int64_t runs = (flat.runs + width - 1) / width, chunk = braid_launch_chunk(p->traits, panels, runs * images);
   begin(p, v, "flat");
-  braid_cl_add_panel(p, &panel);
+  braid_launch_add_panel(p, &panel);
   add_options(p);
-  braid_cl_add_place(p, &flat.place);
-  braid_cl_add_place(p, &weights);
+  braid_launch_add_place(p, &flat.place);
+  braid_launch_add_place(p, &weights);
   add_operands(p);
-  braid_cl_add_sizes(p, conv);
-  braid_cl_add_lines(p, &flat);
-  braid_cl_index(p, chunk);
-  braid_cl_index(p, flat.total);
+  braid_launch_add_sizes(p, conv);
+  braid_launch_add_lines(p, &flat);
+  braid_launch_index(p, chunk);
+  braid_launch_index(p, flat.total);
   add_numbers(p);
-  braid_cl_groups(p, (panels + chunk - 1) / chunk, runs, images, 1);
+  braid_launch_groups(p, (panels + chunk - 1) / chunk, runs, images, 1);
 }
 
-static void add_strips(braid_cl_planner *p, variant v, const braid_convolution *conv) {
+static void add_strips(braid_launch_planner *p, variant v, const braid_convolution *conv) {
   const braid_window *w = &conv->window;
   int64_t line, strip = strip_of(conv, &line), lanes = p->traits->vector_width >= 16 ? 16 : 8;
   while (lanes > w->output[2]) lanes /= 2;
   begin(p, v, "depthwise_strips");
-  braid_cl_option(p, "-DSTRIP_BYTES=%d -DLANES=%lld -DSTRIDE=%lld -DDILATION=%lld", kStripBytes, (long long)lanes,
-                  (long long)w->stride[2], (long long)w->dilation[2]);
+  braid_launch_option(p, "-DSTRIP_BYTES=%d -DLANES=%lld -DSTRIDE=%lld -DDILATION=%lld", kStripBytes, (long long)lanes,
+                      (long long)w->stride[2], (long long)w->dilation[2]);
   add_tap_counts(p, w);
   add_options(p);
-  braid_cl_input(p, 0);
-  braid_cl_input(p, 1);
+  braid_launch_input(p, 0);
+  braid_launch_input(p, 1);
   add_operands(p);
-  braid_cl_add_sizes(p, conv);
-  braid_cl_index(p, strip);
-  braid_cl_index(p, line);
+  braid_launch_add_sizes(p, conv);
+  braid_launch_index(p, strip);
+  braid_launch_index(p, line);
   add_numbers(p);
-  braid_cl_groups(p, (w->output[1] + strip - 1) / strip, conv->outputs, conv->batch, 1);
+  braid_launch_groups(p, (w->output[1] + strip - 1) / strip, conv->outputs, conv->batch, 1);
 }
 
-static void add_tile_options(braid_cl_planner *p, const braid_convolution *conv, const braid_cl_tile *tile,
-                             const braid_cl_tiling *tiling) {
+static void add_tile_options(braid_launch_planner *p, const braid_convolution *conv, const braid_launch_tile *tile,
+                             const braid_launch_tiling *tiling) {
   const braid_window *w = &conv->window;
-  braid_cl_add_tile(p, tile);
+  braid_launch_add_tile(p, tile);
   add_tap_counts(p, w);
-  braid_cl_option(p, "-DLEFT_ALONG_K");
-  if (tiling->left_fours && braid_cl_loads_fours(tile, tile->rows)) braid_cl_option(p, "-DLEFT_FOUR");
-  if (tiling->right_fours && braid_cl_loads_fours(tile, tile->columns) && tile->group * 4 % (size_t)tile->columns == 0)
-    braid_cl_option(p, "-DRIGHT_FOUR");
-  if (tile->work_columns >= 4 && braid_window_outputs(w) % 4 == 0) braid_cl_option(p, "-DOUT_FOUR");
+  braid_launch_option(p, "-DLEFT_ALONG_K");
+  if (tiling->left_fours && braid_launch_loads_fours(tile, tile->rows)) braid_launch_option(p, "-DLEFT_FOUR");
+  if (tiling->right_fours && braid_launch_loads_fours(tile, tile->columns) &&
+      tile->group * 4 % (size_t)tile->columns == 0)
+    braid_launch_option(p, "-DRIGHT_FOUR");
+  if (tile->work_columns >= 4 && braid_window_outputs(w) % 4 == 0) braid_launch_option(p, "-DOUT_FOUR");
 }
 
-static void add_join(braid_cl_planner *p, const braid_convolution *conv, braid_cl_piece parts, int64_t slices) {
+static void add_join(braid_launch_planner *p, const braid_convolution *conv, braid_launch_piece parts, int64_t slices) {
   int64_t total = braid_desc_count(&p->node->outputs[0].desc);
-  braid_cl_add_launch(p, "conv", "join_slices");
+  braid_launch_begin(p, "conv", "join_slices");
   add_options(p);
-  braid_cl_workspace(p, parts);
+  braid_launch_workspace(p, parts);
   add_operands(p);
-  braid_cl_index(p, total);
-  braid_cl_index(p, braid_window_outputs(&conv->window));
-  braid_cl_index(p, conv->outputs);
-  braid_cl_index(p, slices);
+  braid_launch_index(p, total);
+  braid_launch_index(p, braid_window_outputs(&conv->window));
+  braid_launch_index(p, conv->outputs);
+  braid_launch_index(p, slices);
   add_numbers(p);
-  braid_cl_range(p, total);
+  braid_launch_range(p, total);
 }
 
-static void add_tiles(braid_cl_planner *p, variant v, const braid_convolution *conv) {
-  braid_cl_tiling tiling = tiling_of(conv);
-  braid_cl_tile tile = braid_cl_tile_of(p->traits, (braid_cl_way)v.way, tiling.windows);
+static void add_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
+  braid_launch_tiling tiling = tiling_of(conv);
+  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, tiling.windows);
   int64_t across = (tiling.columns + tile.columns - 1) / tile.columns, down = (tiling.rows + tile.rows - 1) / tile.rows;
-  int64_t slice, slices = braid_cl_slices(p->traits, &tile, &tiling, &slice);
-  braid_cl_piece parts = {0};
+  int64_t slice, slices = braid_launch_slices(p->traits, &tile, &tiling, &slice);
+  braid_launch_piece parts = {0};
   if (slices > 1) {
     int64_t total = braid_desc_count(&p->node->outputs[0].desc);
-    parts = braid_cl_reserve(p, slices, total, sizeof(float));
+    parts = braid_launch_reserve(p, slices, total, sizeof(float));
     p->wide |= total > INT32_MAX / 2 / slices;
   }
   begin(p, v, "tiles");
   add_tile_options(p, conv, &tile, &tiling);
   if (slices > 1)
-    braid_cl_option(p, "-DSLICED");
+    braid_launch_option(p, "-DSLICED");
   else
     add_options(p);
-  braid_cl_input(p, 0);
-  braid_cl_input(p, 1);
-  braid_cl_input(p, 2);
-  braid_cl_input(p, 3);
+  braid_launch_input(p, 0);
+  braid_launch_input(p, 1);
+  braid_launch_input(p, 2);
+  braid_launch_input(p, 3);
   if (slices > 1)
-    braid_cl_workspace(p, parts);
+    braid_launch_workspace(p, parts);
   else
-    braid_cl_output(p, 0);
-  braid_cl_add_sizes(p, conv);
-  braid_cl_index(p, slices);
-  braid_cl_index(p, slice);
+    braid_launch_output(p, 0);
+  braid_launch_add_sizes(p, conv);
+  braid_launch_index(p, slices);
+  braid_launch_index(p, slice);
   add_numbers(p);
-  braid_cl_groups(p, across, down, conv->groups * slices, tile.group);
+  braid_launch_groups(p, across, down, conv->groups * slices, tile.group);
   if (slices > 1) add_join(p, conv, parts, slices);
 }
 
-static void add_direct(braid_cl_planner *p, variant v, const braid_convolution *conv) {
+static void add_direct(braid_launch_planner *p, variant v, const braid_convolution *conv) {
   begin(p, v, "direct");
   add_options(p);
-  braid_cl_input(p, 0);
-  braid_cl_input(p, 1);
+  braid_launch_input(p, 0);
+  braid_launch_input(p, 1);
   add_operands(p);
-  braid_cl_add_sizes(p, conv);
+  braid_launch_add_sizes(p, conv);
   add_numbers(p);
-  braid_cl_range(p, braid_desc_count(&p->node->outputs[0].desc));
+  braid_launch_range(p, braid_desc_count(&p->node->outputs[0].desc));
 }
 
 /* Padding enlarges images. */
 static bool is_wide(const braid_convolution *conv) {
-  return braid_cl_flat_of(conv, 0, 0).total > INT32_MAX / 2;
+  return braid_launch_flat_of(conv, 0, 0).total > INT32_MAX / 2;
 }
 
-static braid_status plan(variant v, const braid_cl_traits *traits, const braid_node_desc *node,
-                         braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan(variant v, const braid_launch_traits *traits, const braid_node_desc *node,
+                         braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   braid_convolution conv;
   if (!read_node(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   p.wide |= is_wide(&conv);
   if (v.way == WAY_STRIPS)
     add_strips(&p, v, &conv);
@@ -261,27 +265,27 @@ static braid_status plan(variant v, const braid_cl_traits *traits, const braid_n
     add_direct(&p, v, &conv);
   else
     add_tiles(&p, v, &conv);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-BRAID_CL_VARIANT(strips_depthwise, WAY_STRIPS, BRAID_CL_TAPS_ANY, true)
-BRAID_CL_VARIANT(flat_depthwise, WAY_FLAT, BRAID_CL_TAPS_ANY, true)
-BRAID_CL_VARIANT(flat_1x1, WAY_FLAT, BRAID_CL_TAPS_1X1, false)
-BRAID_CL_VARIANT(flat_3x3, WAY_FLAT, BRAID_CL_TAPS_3X3, false)
-BRAID_CL_VARIANT(flat, WAY_FLAT, BRAID_CL_TAPS_ANY, false)
-BRAID_CL_VARIANT(depthwise, WAY_DIRECT, BRAID_CL_TAPS_ANY, true)
-BRAID_CL_VARIANT(large_1x1, WAY_LARGE, BRAID_CL_TAPS_1X1, false)
-BRAID_CL_VARIANT(medium_1x1, WAY_MEDIUM, BRAID_CL_TAPS_1X1, false)
-BRAID_CL_VARIANT(small_1x1, WAY_SMALL, BRAID_CL_TAPS_1X1, false)
-BRAID_CL_VARIANT(large_3x3, WAY_LARGE, BRAID_CL_TAPS_3X3, false)
-BRAID_CL_VARIANT(medium_3x3, WAY_MEDIUM, BRAID_CL_TAPS_3X3, false)
-BRAID_CL_VARIANT(small_3x3, WAY_SMALL, BRAID_CL_TAPS_3X3, false)
-BRAID_CL_VARIANT(large, WAY_LARGE, BRAID_CL_TAPS_ANY, false)
-BRAID_CL_VARIANT(medium, WAY_MEDIUM, BRAID_CL_TAPS_ANY, false)
-BRAID_CL_VARIANT(small, WAY_SMALL, BRAID_CL_TAPS_ANY, false)
-BRAID_CL_VARIANT(direct, WAY_DIRECT, BRAID_CL_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(strips_depthwise, WAY_STRIPS, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(flat_depthwise, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(flat_1x1, WAY_FLAT, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(flat_3x3, WAY_FLAT, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(flat, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(depthwise, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(large_1x1, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(medium_1x1, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(small_1x1, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(large_3x3, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(medium_3x3, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(small_3x3, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(large, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(medium, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(small, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(direct, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, false)
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
@@ -298,4 +302,4 @@ BRAID_CL_VARIANT(direct, WAY_DIRECT, BRAID_CL_TAPS_ANY, false)
 
 static const braid_kernel kKernels[] = {KERNELS("Conv"), KERNELS("FusedConv")};
 
-const braid_cl_family braid_cl_conv = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_conv = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -89,7 +89,7 @@ static bool is_chain(const braid_node_desc *node) {
 }
 
 static void choose_clip(const braid_node_desc *node, elementwise *e) {
-  bool low = braid_cl_has_input(node, 1), high = braid_cl_has_input(node, 2);
+  bool low = braid_launch_has_input(node, 1), high = braid_launch_has_input(node, 2);
   e->expression = &kForms[low && high ? FORM_BOTH : low ? FORM_LOW : high ? FORM_HIGH : FORM_COPY];
   e->count = 1;
   if (low) e->inputs[e->count++] = 1;
@@ -163,22 +163,22 @@ static bool is_cast(const braid_node_desc *node) {
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const elementwise e = describe(node);
   const braid_dtype to = node->outputs[0].desc.dtype;
-  if (!braid_cl_type(e.computed) || !braid_cl_type(to))
-    return braid_cl_refuse(why, why_bytes, "%s is not computed in",
-                           braid_dtype_name(braid_cl_type(to) ? e.computed : to));
+  if (!braid_launch_type(e.computed) || !braid_launch_type(to))
+    return braid_launch_refuse(why, why_bytes, "%s is not computed in",
+                               braid_dtype_name(braid_launch_type(to) ? e.computed : to));
   if (e.computed != BRAID_F32 && !is_for_integers(node->op))
-    return braid_cl_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(e.computed));
+    return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(e.computed));
   if (is_cast(node) && e.computed == BRAID_F32 && to != BRAID_F32 && to != BRAID_BOOL)
-    return braid_cl_refuse(why, why_bytes, "casts from float32 to an integer saturate, which OpenCL leaves open");
+    return braid_launch_refuse(why, why_bytes, "casts from float32 to an integer saturate, which OpenCL leaves open");
   for (size_t i = 0; i < e.count; i++) {
     const braid_operand *input = &node->inputs[e.inputs[i]];
-    if (!input->present) return braid_cl_refuse(why, why_bytes, "input %zu is left out", e.inputs[i]);
+    if (!input->present) return braid_launch_refuse(why, why_bytes, "input %zu is left out", e.inputs[i]);
     bool condition = is(node, "Where") && i == 0;
     if (!condition && input->desc.dtype != e.computed)
-      return braid_cl_refuse(why, why_bytes, "operands of different types");
+      return braid_launch_refuse(why, why_bytes, "operands of different types");
   }
-  if (is_chain(node) && node->input_count > BRAID_CL_LAUNCHES + 1)
-    return braid_cl_refuse(why, why_bytes, "%zu operands, at most %d", node->input_count, BRAID_CL_LAUNCHES + 1);
+  if (is_chain(node) && node->input_count > BRAID_LAUNCHES + 1)
+    return braid_launch_refuse(why, why_bytes, "%zu operands, at most %d", node->input_count, BRAID_LAUNCHES + 1);
   return true;
 }
 
@@ -197,13 +197,13 @@ static bool is_flat_step(const braid_node_desc *node, const elementwise *e, int 
   return true;
 }
 
-static braid_cl_nest nest_of(const braid_node_desc *node, const elementwise *e, int first) {
+static braid_launch_nest nest_of(const braid_node_desc *node, const elementwise *e, int first) {
   const braid_desc *out = &node->outputs[0].desc;
-  braid_cl_nest nest = {.rank = out->rank};
+  braid_launch_nest nest = {.rank = out->rank};
   memcpy(nest.dims, out->dims, sizeof nest.dims);
   for (size_t i = 0; i < e->count; i++)
-    braid_cl_broadcast_steps(operand_desc(node, e, first, i), out->rank, nest.steps[i]);
-  braid_cl_nest_merge(&nest);
+    braid_launch_broadcast_steps(operand_desc(node, e, first, i), out->rank, nest.steps[i]);
+  braid_launch_nest_merge(&nest);
   return nest;
 }
 
@@ -215,7 +215,7 @@ static int widest(const braid_node_desc *node) {
     int first = step ? kSoFar : 0;
     if (step) e.inputs[1] = step + 1;
     if (is_flat_step(node, &e, first)) continue;
-    braid_cl_nest nest = nest_of(node, &e, first);
+    braid_launch_nest nest = nest_of(node, &e, first);
     if (nest.rank > most) most = nest.rank;
   }
   return most;
@@ -224,88 +224,91 @@ static int widest(const braid_node_desc *node) {
 static bool match_flat(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (!match(node, why, why_bytes)) return false;
   if (widest(node) == 0) return true;
-  return braid_cl_refuse(why, why_bytes, "operands are broadcast");
+  return braid_launch_refuse(why, why_bytes, "operands are broadcast");
 }
 
 static bool match_three(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (!match(node, why, why_bytes)) return false;
   int rank = widest(node);
   if (rank <= 3) return true;
-  return braid_cl_refuse(why, why_bytes, "operands are broadcast over %d dimensions, more than 3", rank);
+  return braid_launch_refuse(why, why_bytes, "operands are broadcast over %d dimensions, more than 3", rank);
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------
  */
 /* Expressions go to the compiler as an option, which a space would end. */
-static void add_expression(braid_cl_planner *p, const char *text) {
+static void add_expression(braid_launch_planner *p, const char *text) {
   char packed[512];
   size_t length = 0;
   for (; *text && length + 1 < sizeof packed; text++)
     if (*text != ' ') packed[length++] = *text;
   packed[length] = 0;
-  braid_cl_option(p, "-DEXPRESSION=%s", packed);
+  braid_launch_option(p, "-DEXPRESSION=%s", packed);
 }
 
-static void add_operand(braid_cl_planner *p, const elementwise *e, int first, size_t i) {
+static void add_operand(braid_launch_planner *p, const elementwise *e, int first, size_t i) {
   if (i == 0 && first == kSoFar)
-    braid_cl_output(p, 0);
+    braid_launch_output(p, 0);
   else
-    braid_cl_input(p, e->inputs[i]);
+    braid_launch_input(p, e->inputs[i]);
 }
 
 /* width: dimensions of the loop; 0: flat. */
-static void plan_step(braid_cl_planner *p, const elementwise *e, int first, int width) {
+static void plan_step(braid_launch_planner *p, const elementwise *e, int first, int width) {
   const braid_node_desc *node = p->node;
   const braid_desc *out = &node->outputs[0].desc;
   int64_t count = braid_desc_count(out);
-  braid_cl_add_launch(p, "elementwise", width == 0 ? "flat" : width == 3 ? "broadcast3" : "broadcast8");
-  braid_cl_option(p, "-cl-single-precision-constant -DARITY=%zu -DT=%s -DTO=%s", e->count, braid_cl_type(e->computed),
-                  braid_cl_type(out->dtype));
+  braid_launch_begin(p, "elementwise", width == 0 ? "flat" : width == 3 ? "broadcast3" : "broadcast8");
+  braid_launch_option(p, "-cl-single-precision-constant -DARITY=%zu -DT=%s -DTO=%s", e->count,
+                      braid_launch_type(e->computed), braid_launch_type(out->dtype));
   for (size_t i = 0; i < e->count; i++) {
     const braid_desc *desc = operand_desc(node, e, first, i);
-    braid_cl_option(p, "-DT%zu=%s -DV%zu=%s -DE%zu=%d", i, braid_cl_type(desc->dtype), i, e->expression->names[i], i,
-                    braid_desc_count(desc) == 1 && width == 0 ? 0 : 1);
+    braid_launch_option(p, "-DT%zu=%s -DV%zu=%s -DE%zu=%d", i, braid_launch_type(desc->dtype), i,
+                        e->expression->names[i], i, braid_desc_count(desc) == 1 && width == 0 ? 0 : 1);
     add_operand(p, e, first, i);
   }
   add_expression(p, e->expression->text);
-  braid_cl_output(p, 0);
-  braid_cl_float(p, e->p);
-  braid_cl_float(p, e->q);
-  braid_cl_index(p, count);
+  braid_launch_output(p, 0);
+  braid_launch_float(p, e->p);
+  braid_launch_float(p, e->q);
+  braid_launch_index(p, count);
   if (width) {
-    braid_cl_nest nest = nest_of(node, e, first);
-    braid_cl_nest_sizes(p, &nest, width);
-    for (size_t i = 0; i < e->count; i++) braid_cl_nest_steps(p, &nest, (int)i, width);
+    braid_launch_nest nest = nest_of(node, e, first);
+    braid_launch_nest_sizes(p, &nest, width);
+    for (size_t i = 0; i < e->count; i++) braid_launch_nest_steps(p, &nest, (int)i, width);
   }
-  braid_cl_range(p, count);
+  braid_launch_range(p, count);
 }
 
 /* Chains: x0 op x1, then that op x2, and so on. A mean is scaled with the last step. */
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe,
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
                          int width) {
-  braid_cl_planner p;
+  braid_launch_planner p;
   elementwise e = describe(node);
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   size_t steps = is_chain(node) && node->input_count > 1 ? node->input_count - 1 : 1;
   for (size_t step = 0; step < steps; step++) {
     if (step) e.inputs[1] = step + 1;
     e.p = is(node, "Mean") && e.count > 1 ? (step + 1 == steps ? 1.0 / (double)node->input_count : 1) : e.p;
     plan_step(&p, &e, step ? kSoFar : 0, width);
   }
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_flat(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_flat(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, 0);
 }
-static braid_status plan_three(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_three(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, 3);
 }
-static braid_status plan_any(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, BRAID_MAX_RANK);
 }
 
-static const braid_cl_kernel kFlat = {.plan = plan_flat}, kThree = {.plan = plan_three}, kAny = {.plan = plan_any};
+static const braid_launch_kernel kFlat = {.plan = plan_flat}, kThree = {.plan = plan_three}, kAny = {.plan = plan_any};
 
 /* An operand whose elements are the output's memory is read at the place that is written. */
 #define KERNELS(op_name)                                                                                               \
@@ -364,4 +367,4 @@ static const braid_kernel kKernels[] = {
     CHAINS("Min"),
 };
 
-const braid_cl_family braid_cl_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_elementwise = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -5,43 +5,45 @@
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
   if (dtype == BRAID_F32) return true;
-  return braid_cl_refuse(why, why_bytes, "%s has no NaN that could stand for an index out of range",
-                         braid_dtype_name(dtype));
+  return braid_launch_refuse(why, why_bytes, "%s has no NaN that could stand for an index out of range",
+                             braid_dtype_name(dtype));
 }
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe,
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
                          const char *function, const braid_desc *x) {
-  braid_cl_planner p;
+  braid_launch_planner p;
   const braid_desc *indices = &node->inputs[1].desc;
   int64_t given = braid_attr_int(node->attrs, "axis", 0), total = braid_desc_count(&node->outputs[0].desc), inner = 1;
   int axis = (int)(given < 0 ? given + x->rank : given);
   for (int i = axis + 1; i < x->rank; i++) inner *= x->dims[i];
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "movement", function);
-  braid_cl_option(&p, "-DT=uint -DINDEX=%s", braid_cl_type(indices->dtype));
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, total);
-  braid_cl_index(&p, braid_desc_count(indices));
-  braid_cl_index(&p, x->dims[axis]);
-  braid_cl_index(&p, inner);
-  braid_cl_range(&p, total);
-  return braid_cl_planned(&p);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "movement", function);
+  braid_launch_option(&p, "-DT=uint -DINDEX=%s", braid_launch_type(indices->dtype));
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, total);
+  braid_launch_index(&p, braid_desc_count(indices));
+  braid_launch_index(&p, x->dims[axis]);
+  braid_launch_index(&p, inner);
+  braid_launch_range(&p, total);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_gather(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_gather(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, "gather", &node->inputs[0].desc);
 }
-static braid_status plan_gradient(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_gradient(const braid_launch_traits *traits, const braid_node_desc *node,
+                                  braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, "gather_grad", &node->outputs[0].desc);
 }
 
-static const braid_cl_kernel kGather = {.plan = plan_gather}, kGradient = {.plan = plan_gradient};
+static const braid_launch_kernel kGather = {.plan = plan_gather}, kGradient = {.plan = plan_gradient};
 
 static const braid_kernel kKernels[] = {
     {.op = "Gather", .name = "cl_gather", .match = match, .implementation = &kGather},
     {.op = "GatherGrad", .name = "cl_gather_grad", .match = match, .implementation = &kGradient},
 };
 
-const braid_cl_family braid_cl_gather = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_gather = {kKernels, sizeof kKernels / sizeof *kKernels};

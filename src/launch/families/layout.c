@@ -28,7 +28,7 @@ static const char *type_of(size_t bytes) {
   return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
 }
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
   (void)traits;
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   size_t element = braid_dtype_size(to->dtype);
@@ -45,26 +45,26 @@ static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *n
   braid_strides out = braid_layout_strides(moves ? to->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
   int64_t numbers[9] = {channels, in.b, in.block, in.c, in.s, out.b, out.block, out.c, out.s};
   order_of(moves ? to->layout : BRAID_LAYOUT_PLAIN, &c, &s, &b);
-  braid_cl_launch *launch = &recipe->launches[recipe->launch_count++];
-  *launch =
-      (braid_cl_launch){.source = "layout",
-                        .function = "layout_convert",
-                        .dimensions = 3,
-                        .argument_count = 11,
-                        .arguments = {{.kind = BRAID_CL_OPERAND, .index = 0}, {.kind = BRAID_CL_OPERAND, .index = 1}}};
+  braid_launch *launch = &recipe->launches[recipe->launch_count++];
+  *launch = (braid_launch){
+      .source = "layout",
+      .function = "layout_convert",
+      .dimensions = 3,
+      .argument_count = 11,
+      .arguments = {{.kind = BRAID_LAUNCH_OPERAND, .index = 0}, {.kind = BRAID_LAUNCH_OPERAND, .index = 1}}};
   snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d", type_of(element), c, s,
            b);
   launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
   launch->global[s] = (size_t)places;
   launch->global[b] = (size_t)batch;
   for (int i = 0; i < 9; i++)
-    launch->arguments[i + 2] = (braid_cl_argument){.kind = BRAID_CL_LONG, .integer = numbers[i]};
+    launch->arguments[i + 2] = (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = numbers[i]};
   return BRAID_OK;
 }
 
-static const braid_cl_kernel kPlan = {.plan = plan};
+static const braid_launch_kernel kPlan = {.plan = plan};
 static const braid_kernel kKernels[] = {
     {.op = "LayoutConvert", .name = "cl_layout", .match = match, .implementation = &kPlan},
 };
 
-const braid_cl_family braid_cl_layout = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_layout = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -38,103 +38,104 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < node->input_count; i++) {
     braid_dtype dtype = node->inputs[i].desc.dtype;
     bool fits = !node->inputs[i].present || dtype == BRAID_F32 || dtype == BRAID_I32 || dtype == BRAID_I64;
-    if (!fits) return braid_cl_refuse(why, why_bytes, "input %zu is %s", i, braid_dtype_name(dtype));
+    if (!fits) return braid_launch_refuse(why, why_bytes, "input %zu is %s", i, braid_dtype_name(dtype));
   }
   return true;
 }
 
-static void begin(braid_cl_planner *p, const char *function, const loss *l, size_t labels) {
-  braid_cl_add_launch(p, "loss", function);
-  if (l->labelled) braid_cl_option(p, "-DLABEL=%s", braid_cl_type(p->node->inputs[labels].desc.dtype));
-  if (l->likelihood) braid_cl_option(p, "-DLIKELIHOOD");
-  if (l->reduction == REDUCE_NONE) braid_cl_option(p, "-DNONE");
-  if (l->reduction == REDUCE_MEAN) braid_cl_option(p, "-DMEAN");
-  if (braid_attr_has(p->node->attrs, "ignore_index")) braid_cl_option(p, "-DIGNORES");
-  if (braid_cl_has_input(p->node, labels + 1) && strncmp(p->node->op, "Squared", 7) != 0)
-    braid_cl_option(p, "-DWEIGHTED");
+static void begin(braid_launch_planner *p, const char *function, const loss *l, size_t labels) {
+  braid_launch_begin(p, "loss", function);
+  if (l->labelled) braid_launch_option(p, "-DLABEL=%s", braid_launch_type(p->node->inputs[labels].desc.dtype));
+  if (l->likelihood) braid_launch_option(p, "-DLIKELIHOOD");
+  if (l->reduction == REDUCE_NONE) braid_launch_option(p, "-DNONE");
+  if (l->reduction == REDUCE_MEAN) braid_launch_option(p, "-DMEAN");
+  if (braid_attr_has(p->node->attrs, "ignore_index")) braid_launch_option(p, "-DIGNORES");
+  if (braid_launch_has_input(p->node, labels + 1) && strncmp(p->node->op, "Squared", 7) != 0)
+    braid_launch_option(p, "-DWEIGHTED");
 }
 
-static void add_ignored(braid_cl_planner *p) {
-  braid_cl_long(p, braid_attr_int(p->node->attrs, "ignore_index", 0));
+static void add_ignored(braid_launch_planner *p) {
+  braid_launch_long(p, braid_attr_int(p->node->attrs, "ignore_index", 0));
 }
 
-static void add_class_numbers(braid_cl_planner *p, const loss *l) {
-  braid_cl_index(p, l->samples);
-  braid_cl_index(p, l->classes);
-  braid_cl_index(p, l->places);
-  braid_cl_float(p, l->kept);
-  braid_cl_float(p, l->spread);
+static void add_class_numbers(braid_launch_planner *p, const loss *l) {
+  braid_launch_index(p, l->samples);
+  braid_launch_index(p, l->classes);
+  braid_launch_index(p, l->places);
+  braid_launch_float(p, l->kept);
+  braid_launch_float(p, l->spread);
   add_ignored(p);
-  braid_cl_range(p, l->samples);
+  braid_launch_range(p, l->samples);
 }
 
 /* The sum of a piece times scale, or that divided by the sum of another, into `out` or, NULL, output 0. */
-static void add_sum(braid_cl_planner *p, braid_cl_piece a, const braid_cl_piece *b, const braid_cl_piece *out,
-                    int64_t count, double scale) {
-  braid_cl_add_launch(p, "loss", "sum_all");
-  if (b) braid_cl_option(p, "-DDIVIDED");
-  braid_cl_workspace(p, a);
-  braid_cl_workspace(p, b ? *b : a);
+static void add_sum(braid_launch_planner *p, braid_launch_piece a, const braid_launch_piece *b,
+                    const braid_launch_piece *out, int64_t count, double scale) {
+  braid_launch_begin(p, "loss", "sum_all");
+  if (b) braid_launch_option(p, "-DDIVIDED");
+  braid_launch_workspace(p, a);
+  braid_launch_workspace(p, b ? *b : a);
   if (out)
-    braid_cl_workspace(p, *out);
+    braid_launch_workspace(p, *out);
   else
-    braid_cl_output(p, 0);
-  braid_cl_index(p, count);
-  braid_cl_float(p, scale);
-  braid_cl_groups(p, 1, 1, 1, braid_cl_group(p->traits));
+    braid_launch_output(p, 0);
+  braid_launch_index(p, count);
+  braid_launch_float(p, scale);
+  braid_launch_groups(p, 1, 1, 1, braid_launch_group(p->traits));
 }
 
-static braid_status plan_class(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_class(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   loss l = read_loss(node, 0);
   bool none = l.reduction == REDUCE_NONE;
-  braid_cl_piece losses = {0}, counts = {0};
-  braid_cl_plan(&p, traits, node, recipe);
-  if (!none) losses = braid_cl_reserve(&p, l.samples, 1, sizeof(float));
-  if (!none) counts = braid_cl_reserve(&p, l.samples, 1, sizeof(float));
+  braid_launch_piece losses = {0}, counts = {0};
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  if (!none) losses = braid_launch_reserve(&p, l.samples, 1, sizeof(float));
+  if (!none) counts = braid_launch_reserve(&p, l.samples, 1, sizeof(float));
   begin(&p, "class_loss", &l, 1);
-  if (braid_cl_has_output(node, 1)) braid_cl_option(&p, "-DLOG_PROB");
-  for (size_t i = 0; i < 3; i++) braid_cl_input(&p, i);
+  if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DLOG_PROB");
+  for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
   for (size_t i = 0; i < 2; i++)
     if (none)
-      braid_cl_output(&p, 0);
+      braid_launch_output(&p, 0);
     else
-      braid_cl_workspace(&p, i ? counts : losses);
-  braid_cl_output(&p, 1);
+      braid_launch_workspace(&p, i ? counts : losses);
+  braid_launch_output(&p, 1);
   add_class_numbers(&p, &l);
   if (!none) add_sum(&p, losses, l.reduction == REDUCE_MEAN ? &counts : NULL, NULL, l.samples, 1);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
 /* (dloss, scores, labels, weights) */
-static braid_status plan_class_grad(const braid_cl_traits *traits, const braid_node_desc *node,
-                                    braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_class_grad(const braid_launch_traits *traits, const braid_node_desc *node,
+                                    braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   loss l = read_loss(node, 1);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_piece counts, counted;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_piece counts, counted;
   if (l.reduction == REDUCE_MEAN) {
-    counts = braid_cl_reserve(&p, l.samples, 1, sizeof(float));
-    counted = braid_cl_reserve(&p, 1, 1, sizeof(float));
+    counts = braid_launch_reserve(&p, l.samples, 1, sizeof(float));
+    counted = braid_launch_reserve(&p, 1, 1, sizeof(float));
     begin(&p, "label_counts", &l, 2);
-    braid_cl_input(&p, 2);
-    braid_cl_input(&p, 3);
-    braid_cl_workspace(&p, counts);
-    braid_cl_index(&p, l.samples);
-    braid_cl_index(&p, l.classes);
+    braid_launch_input(&p, 2);
+    braid_launch_input(&p, 3);
+    braid_launch_workspace(&p, counts);
+    braid_launch_index(&p, l.samples);
+    braid_launch_index(&p, l.classes);
     add_ignored(&p);
-    braid_cl_range(&p, l.samples);
+    braid_launch_range(&p, l.samples);
     add_sum(&p, counts, NULL, &counted, l.samples, 1);
   }
   begin(&p, "class_loss_grad", &l, 2);
-  for (size_t i = 0; i < 4; i++) braid_cl_input(&p, i);
+  for (size_t i = 0; i < 4; i++) braid_launch_input(&p, i);
   if (l.reduction == REDUCE_MEAN)
-    braid_cl_workspace(&p, counted);
+    braid_launch_workspace(&p, counted);
   else
-    braid_cl_input(&p, 0);
-  braid_cl_output(&p, 0);
+    braid_launch_input(&p, 0);
+  braid_launch_output(&p, 0);
   add_class_numbers(&p, &l);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
 /* --- squared error -------------------------------------------------------------------------------------------------
@@ -144,51 +145,52 @@ static double error_scale(const loss *l) {
   return l->reduction == REDUCE_HALF ? 1 / (2 * (double)l->batch) : 1;
 }
 
-static braid_status plan_squared(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_squared(const braid_launch_traits *traits, const braid_node_desc *node,
+                                 braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   loss l = read_loss(node, 0);
   bool none = l.reduction == REDUCE_NONE;
   int64_t run = none ? 1 : kRun, parts = (l.count + run - 1) / run;
-  braid_cl_piece sums = {0};
-  braid_cl_plan(&p, traits, node, recipe);
-  if (!none) sums = braid_cl_reserve(&p, parts, 1, sizeof(float));
+  braid_launch_piece sums = {0};
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  if (!none) sums = braid_launch_reserve(&p, parts, 1, sizeof(float));
   begin(&p, "squared_error", &l, 1);
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
   if (none)
-    braid_cl_output(&p, 0);
+    braid_launch_output(&p, 0);
   else
-    braid_cl_workspace(&p, sums);
-  braid_cl_index(&p, l.count);
-  braid_cl_index(&p, run);
-  braid_cl_index(&p, l.classes);
-  braid_cl_index(&p, l.places);
+    braid_launch_workspace(&p, sums);
+  braid_launch_index(&p, l.count);
+  braid_launch_index(&p, run);
+  braid_launch_index(&p, l.classes);
+  braid_launch_index(&p, l.places);
   add_ignored(&p);
-  braid_cl_range(&p, parts);
+  braid_launch_range(&p, parts);
   if (!none) add_sum(&p, sums, NULL, NULL, parts, error_scale(&l));
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
 /* (dloss, values, targets) */
-static braid_status plan_squared_grad(const braid_cl_traits *traits, const braid_node_desc *node,
-                                      braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_squared_grad(const braid_launch_traits *traits, const braid_node_desc *node,
+                                      braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   loss l = read_loss(node, 1);
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   begin(&p, "squared_error_grad", &l, 2);
-  for (size_t i = 0; i < 3; i++) braid_cl_input(&p, i);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, l.count);
-  braid_cl_float(&p, 2 * error_scale(&l));
-  braid_cl_index(&p, l.classes);
-  braid_cl_index(&p, l.places);
+  for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, l.count);
+  braid_launch_float(&p, 2 * error_scale(&l));
+  braid_launch_index(&p, l.classes);
+  braid_launch_index(&p, l.places);
   add_ignored(&p);
-  braid_cl_range(&p, l.count);
-  return braid_cl_planned(&p);
+  braid_launch_range(&p, l.count);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kClass = {.plan = plan_class}, kClassGrad = {.plan = plan_class_grad};
-static const braid_cl_kernel kSquared = {.plan = plan_squared}, kSquaredGrad = {.plan = plan_squared_grad};
+static const braid_launch_kernel kClass = {.plan = plan_class}, kClassGrad = {.plan = plan_class_grad};
+static const braid_launch_kernel kSquared = {.plan = plan_squared}, kSquaredGrad = {.plan = plan_squared_grad};
 
 #define KERNEL(op_name, kernel, cl)                                                                                    \
   { .op = op_name, .name = kernel, .match = match, .implementation = &cl }
@@ -203,4 +205,4 @@ static const braid_kernel kKernels[] = {
     KERNEL("SquaredErrorLossGrad", "cl_squared_error_grad", kSquaredGrad),
 };
 
-const braid_cl_family braid_cl_loss = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_loss = {kKernels, sizeof kKernels / sizeof *kKernels};

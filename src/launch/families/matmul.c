@@ -10,31 +10,31 @@ static bool flag(const braid_node_desc *node, const char *name) {
 }
 
 /* Steps of a matrix of `columns` columns; line_is_row: its lines are the product's rows. */
-static void set_steps(braid_cl_matrix *matrix, int64_t columns, bool line_is_row) {
+static void set_steps(braid_launch_matrix *matrix, int64_t columns, bool line_is_row) {
   matrix->line = line_is_row ? columns : 1;
   matrix->k = line_is_row ? 1 : columns;
 }
 
-static braid_cl_product read_gemm(const braid_node_desc *node) {
+static braid_launch_product read_gemm(const braid_node_desc *node) {
   const braid_desc *a = &node->inputs[0].desc, *b = &node->inputs[1].desc, *y = &node->outputs[0].desc;
   bool ta = flag(node, "transA"), tb = flag(node, "transB");
-  braid_cl_product m = {.rows = y->dims[0],
-                        .columns = y->dims[1],
-                        .inner = a->dims[ta ? 0 : 1],
-                        .batches = 1,
-                        .batch_inner = 1,
-                        .out = {.kind = BRAID_CL_OUTPUT},
-                        .out_row = y->dims[1],
-                        .alpha = braid_attr_float(node->attrs, "alpha", 1),
-                        .beta = braid_attr_float(node->attrs, "beta", 1),
-                        .attrs = strcmp(node->op, "FusedGemm") == 0 ? node->attrs : NULL};
+  braid_launch_product m = {.rows = y->dims[0],
+                            .columns = y->dims[1],
+                            .inner = a->dims[ta ? 0 : 1],
+                            .batches = 1,
+                            .batch_inner = 1,
+                            .out = {.kind = BRAID_LAUNCH_OUTPUT},
+                            .out_row = y->dims[1],
+                            .alpha = braid_attr_float(node->attrs, "alpha", 1),
+                            .beta = braid_attr_float(node->attrs, "beta", 1),
+                            .attrs = strcmp(node->op, "FusedGemm") == 0 ? node->attrs : NULL};
   set_steps(&m.left, a->dims[1], !ta);
   set_steps(&m.right, b->dims[1], tb);
   m.right.place.index = 1;
-  m.has_added = braid_cl_has_input(node, 2);
+  m.has_added = braid_launch_has_input(node, 2);
   if (m.has_added) {
     int64_t steps[BRAID_MAX_RANK];
-    braid_cl_broadcast_steps(&node->inputs[2].desc, 2, steps);
+    braid_launch_broadcast_steps(&node->inputs[2].desc, 2, steps);
     m.added.index = 2;
     m.added_row = steps[0];
     m.added_column = steps[1];
@@ -43,36 +43,36 @@ static braid_cl_product read_gemm(const braid_node_desc *node) {
 }
 
 /* The leading dimensions of a product, with the steps of both operands over them in matrices. */
-static braid_cl_nest lead_nest(const braid_node_desc *node) {
+static braid_launch_nest lead_nest(const braid_node_desc *node) {
   braid_desc a = node->inputs[0].desc, b = node->inputs[1].desc;
   const braid_desc *y = &node->outputs[0].desc;
   bool vector_a = a.rank == 1, vector_b = b.rank == 1;
-  braid_cl_nest nest = {.rank = y->rank - (vector_a ? 0 : 1) - (vector_b ? 0 : 1)};
+  braid_launch_nest nest = {.rank = y->rank - (vector_a ? 0 : 1) - (vector_b ? 0 : 1)};
   a.rank = vector_a ? 0 : a.rank - 2;
   b.rank = vector_b ? 0 : b.rank - 2;
   memcpy(nest.dims, y->dims, sizeof nest.dims);
-  braid_cl_broadcast_steps(&a, nest.rank, nest.steps[0]);
-  braid_cl_broadcast_steps(&b, nest.rank, nest.steps[1]);
+  braid_launch_broadcast_steps(&a, nest.rank, nest.steps[0]);
+  braid_launch_broadcast_steps(&b, nest.rank, nest.steps[1]);
   int64_t step = 1; /* of the result: keeps apart what may not merge */
   for (int i = nest.rank; i-- > 0; step *= nest.dims[i]) nest.steps[2][i] = step;
   return nest;
 }
 
 /* Without the batch's steps. */
-static braid_cl_product read_matrices(const braid_node_desc *node) {
+static braid_launch_product read_matrices(const braid_node_desc *node) {
   const braid_desc *a = &node->inputs[0].desc, *b = &node->inputs[1].desc, *y = &node->outputs[0].desc;
   bool vector_a = a->rank == 1, vector_b = b->rank == 1;
   bool ta = !vector_a && flag(node, "transA"), tb = !vector_b && flag(node, "transB");
   int64_t rows_a = vector_a ? 1 : a->dims[a->rank - 2], columns_a = a->dims[a->rank - 1];
   int64_t columns_b = vector_b ? 1 : b->dims[b->rank - 1];
-  braid_cl_product m = {.rows = ta ? columns_a : rows_a,
-                        .inner = ta ? rows_a : columns_a,
-                        .columns = vector_b ? 1
-                                   : tb     ? b->dims[b->rank - 2]
-                                            : columns_b,
-                        .batch_inner = 1,
-                        .out = {.kind = BRAID_CL_OUTPUT},
-                        .alpha = 1};
+  braid_launch_product m = {.rows = ta ? columns_a : rows_a,
+                            .inner = ta ? rows_a : columns_a,
+                            .columns = vector_b ? 1
+                                       : tb     ? b->dims[b->rank - 2]
+                                                : columns_b,
+                            .batch_inner = 1,
+                            .out = {.kind = BRAID_LAUNCH_OUTPUT},
+                            .alpha = 1};
   set_steps(&m.left, columns_a, !ta);
   set_steps(&m.right, columns_b, tb);
   m.right.place.index = 1;
@@ -86,13 +86,13 @@ static int64_t matrix_size(const braid_desc *desc) {
   return desc->rank == 1 ? desc->dims[0] : desc->dims[desc->rank - 1] * desc->dims[desc->rank - 2];
 }
 
-static braid_cl_product read_matmul(const braid_node_desc *node, int *lead_rank) {
-  braid_cl_product m = read_matrices(node);
-  braid_cl_nest nest = lead_nest(node);
-  braid_cl_nest_merge(&nest);
+static braid_launch_product read_matmul(const braid_node_desc *node, int *lead_rank) {
+  braid_launch_product m = read_matrices(node);
+  braid_launch_nest nest = lead_nest(node);
+  braid_launch_nest_merge(&nest);
   *lead_rank = nest.rank;
   int64_t sizes[2] = {matrix_size(&node->inputs[0].desc), matrix_size(&node->inputs[1].desc)};
-  braid_cl_matrix *matrices[2] = {&m.left, &m.right};
+  braid_launch_matrix *matrices[2] = {&m.left, &m.right};
   int last = nest.rank - 1;
   m.batch_inner = nest.dims[last];
   for (int i = 0; i < 2; i++) {
@@ -108,69 +108,71 @@ static braid_cl_product read_matmul(const braid_node_desc *node, int *lead_rank)
   return m;
 }
 
-static braid_cl_product read_product(const braid_node_desc *node, int *lead_rank) {
+static braid_launch_product read_product(const braid_node_desc *node, int *lead_rank) {
   *lead_rank = 1;
   return strcmp(node->op, "MatMul") == 0 ? read_matmul(node, lead_rank) : read_gemm(node);
 }
 
-static bool match(const braid_node_desc *node, braid_cl_way way, char *why, size_t why_bytes) {
+static bool match(const braid_node_desc *node, braid_launch_way way, char *why, size_t why_bytes) {
   int lead_rank;
-  if (!braid_cl_match_float(node, why, why_bytes) || !braid_cl_match_activation(node, why, why_bytes)) return false;
-  braid_cl_product m = read_product(node, &lead_rank);
-  if (lead_rank > 2) return braid_cl_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
-  return braid_cl_product_allows(way, &m, why, why_bytes);
+  if (!braid_launch_match_float(node, why, why_bytes) || !braid_launch_match_activation(node, why, why_bytes))
+    return false;
+  braid_launch_product m = read_product(node, &lead_rank);
+  if (lead_rank > 2) return braid_launch_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
+  return braid_launch_product_allows(way, &m, why, why_bytes);
 }
 
-static bool fits(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_way way, char *why,
+static bool fits(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_way way, char *why,
                  size_t why_bytes) {
   int lead_rank;
-  braid_cl_product m = read_product(node, &lead_rank);
-  return braid_cl_product_fits(traits, way, &m, why, why_bytes);
+  braid_launch_product m = read_product(node, &lead_rank);
+  return braid_launch_product_fits(traits, way, &m, why, why_bytes);
 }
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe,
-                         braid_cl_way way) {
-  braid_cl_planner p;
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
+                         braid_launch_way way) {
+  braid_launch_planner p;
   int lead_rank;
-  braid_cl_product m = read_product(node, &lead_rank);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_product(&p, way, &m);
-  return braid_cl_planned(&p);
+  braid_launch_product m = read_product(node, &lead_rank);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_add_product(&p, way, &m);
+  return braid_launch_plan_end(&p);
 }
 
 #define WAY(stem, way)                                                                                                 \
   static bool allows_##stem(const braid_node_desc *node, char *why, size_t bytes) {                                    \
     return match(node, way, why, bytes);                                                                               \
   }                                                                                                                    \
-  static bool match_##stem(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t bytes) {      \
+  static bool match_##stem(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t bytes) {  \
     return fits(traits, node, way, why, bytes);                                                                        \
   }                                                                                                                    \
-  static braid_status plan_##stem(const braid_cl_traits *traits, const braid_node_desc *node,                          \
-                                  braid_cl_recipe *recipe) {                                                           \
+  static braid_status plan_##stem(const braid_launch_traits *traits, const braid_node_desc *node,                      \
+                                  braid_launch_recipe *recipe) {                                                       \
     return plan(traits, node, recipe, way);                                                                            \
   }                                                                                                                    \
-  static const braid_cl_kernel k_##stem = {.plan = plan_##stem, .match = match_##stem};
-WAY(vectors, BRAID_CL_VECTORS)
-WAY(large, BRAID_CL_TILES_LARGE)
-WAY(medium, BRAID_CL_TILES_MEDIUM)
-WAY(small, BRAID_CL_TILES_SMALL)
-WAY(panels, BRAID_CL_PANELS)
-WAY(rows, BRAID_CL_ROWS)
-WAY(thin_k, BRAID_CL_THIN_K)
-WAY(thin_columns, BRAID_CL_THIN_COLUMNS)
-WAY(plain, BRAID_CL_PLAIN)
+  static const braid_launch_kernel k_##stem = {.plan = plan_##stem, .match = match_##stem};
+WAY(vectors, BRAID_LAUNCH_VECTORS)
+WAY(large, BRAID_LAUNCH_TILES_LARGE)
+WAY(medium, BRAID_LAUNCH_TILES_MEDIUM)
+WAY(small, BRAID_LAUNCH_TILES_SMALL)
+WAY(panels, BRAID_LAUNCH_PANELS)
+WAY(rows, BRAID_LAUNCH_ROWS)
+WAY(thin_k, BRAID_LAUNCH_THIN_K)
+WAY(thin_columns, BRAID_LAUNCH_THIN_COLUMNS)
+WAY(plain, BRAID_LAUNCH_PLAIN)
 
 /* Leading dimensions that broadcast in any way: a work-item for each result. */
-static braid_status plan_any(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
-  braid_cl_product m = read_matrices(node);
-  braid_cl_nest nest = lead_nest(node);
+static braid_status plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_launch_product m = read_matrices(node);
+  braid_launch_nest nest = lead_nest(node);
   int64_t size_a = matrix_size(&node->inputs[0].desc), size_b = matrix_size(&node->inputs[1].desc);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "matmul", "any_batches");
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
-  braid_cl_output(&p, 0);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "matmul", "any_batches");
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_output(&p, 0);
   const int64_t numbers[] = {braid_desc_count(&node->outputs[0].desc),
                              m.rows,
                              m.columns,
@@ -181,14 +183,14 @@ static braid_status plan_any(const braid_cl_traits *traits, const braid_node_des
                              m.right.line,
                              size_a,
                              size_b};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_index(&p, numbers[i]);
-  braid_cl_nest_sizes(&p, &nest, BRAID_MAX_RANK);
-  braid_cl_nest_steps(&p, &nest, 0, BRAID_MAX_RANK);
-  braid_cl_nest_steps(&p, &nest, 1, BRAID_MAX_RANK);
-  braid_cl_range(&p, braid_desc_count(&node->outputs[0].desc));
-  return braid_cl_planned(&p);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(&p, numbers[i]);
+  braid_launch_nest_sizes(&p, &nest, BRAID_MAX_RANK);
+  braid_launch_nest_steps(&p, &nest, 0, BRAID_MAX_RANK);
+  braid_launch_nest_steps(&p, &nest, 1, BRAID_MAX_RANK);
+  braid_launch_range(&p, braid_desc_count(&node->outputs[0].desc));
+  return braid_launch_plan_end(&p);
 }
-static const braid_cl_kernel k_any = {.plan = plan_any};
+static const braid_launch_kernel k_any = {.plan = plan_any};
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
@@ -203,7 +205,7 @@ static const braid_kernel kKernels[] = {
     KERNELS("Gemm"),
     KERNELS("FusedGemm"),
     KERNELS("MatMul"),
-    {.op = "MatMul", .name = "cl_matmul_any", .match = braid_cl_match_float, .implementation = &k_any},
+    {.op = "MatMul", .name = "cl_matmul_any", .match = braid_launch_match_float, .implementation = &k_any},
 };
 
-const braid_cl_family braid_cl_matmul = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_matmul = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -20,12 +20,12 @@ static int axis_of(const braid_node_desc *node, int rank) {
 /* --- transpose -----------------------------------------------------------------------------------------------------
  */
 /* The loop over the output's dimensions. */
-static braid_cl_nest transpose_nest(const braid_node_desc *node) {
+static braid_launch_nest transpose_nest(const braid_node_desc *node) {
   const braid_desc *x = &node->inputs[0].desc, *y = &node->outputs[0].desc;
   size_t count;
   const int64_t *perm = braid_attr_ints(node->attrs, "perm", &count);
   int64_t steps[BRAID_MAX_RANK];
-  braid_cl_nest nest = {.rank = y->rank};
+  braid_launch_nest nest = {.rank = y->rank};
   row_major(x, steps);
   row_major(y, nest.steps[1]);
   for (int i = 0; i < y->rank; i++) {
@@ -33,53 +33,54 @@ static braid_cl_nest transpose_nest(const braid_node_desc *node) {
     nest.dims[i] = y->dims[i];
     nest.steps[0][i] = steps[from < 0 ? from + y->rank : from];
   }
-  braid_cl_nest_merge(&nest);
+  braid_launch_nest_merge(&nest);
   return nest;
 }
 
 /* [planes] [columns, rows] of the output, after merging. */
 static bool match_tiles(const braid_node_desc *node, char *why, size_t why_bytes) {
-  braid_cl_nest nest = transpose_nest(node);
+  braid_launch_nest nest = transpose_nest(node);
   int last = nest.rank - 1;
   bool planes = nest.rank == 3 && nest.steps[0][0] == nest.dims[1] * nest.dims[2];
   if ((nest.rank == 2 || planes) && nest.steps[0][last - 1] == 1 && nest.steps[0][last] == nest.dims[last - 1])
     return true;
-  return braid_cl_refuse(why, why_bytes, "more changes places than the last two dimensions");
+  return braid_launch_refuse(why, why_bytes, "more changes places than the last two dimensions");
 }
 
-static braid_status plan_tiles(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
-  braid_cl_nest nest = transpose_nest(node);
+static braid_status plan_tiles(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_launch_nest nest = transpose_nest(node);
   int last = nest.rank - 1;
   int64_t rows = nest.dims[last], columns = nest.dims[last - 1];
   size_t tile = traits->cpu ? kTileCpu : kTileOther;
-  if (tile > braid_cl_group(traits)) tile = braid_cl_group(traits);
+  if (tile > braid_launch_group(traits)) tile = braid_launch_group(traits);
   int64_t across = (columns + (int64_t)tile - 1) / (int64_t)tile, down = (rows + (int64_t)tile - 1) / (int64_t)tile;
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "transpose", "transpose");
-  braid_cl_option(&p, "-DT=%s", braid_cl_move_type(node->outputs[0].desc.dtype));
-  braid_cl_input(&p, 0);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, rows);
-  braid_cl_index(&p, columns);
-  braid_cl_index(&p, across);
-  braid_cl_groups(&p, across * down, nest.rank == 3 ? nest.dims[0] : 1, 1, tile);
-  return braid_cl_planned(&p);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "transpose", "transpose");
+  braid_launch_option(&p, "-DT=%s", braid_launch_move_type(node->outputs[0].desc.dtype));
+  braid_launch_input(&p, 0);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, rows);
+  braid_launch_index(&p, columns);
+  braid_launch_index(&p, across);
+  braid_launch_groups(&p, across * down, nest.rank == 3 ? nest.dims[0] : 1, 1, tile);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_transpose(const braid_cl_traits *traits, const braid_node_desc *node,
-                                   braid_cl_recipe *recipe) {
-  braid_cl_planner p;
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_move(&p, &(braid_cl_move){.nest = transpose_nest(node)});
-  return braid_cl_planned(&p);
+static braid_status plan_transpose(const braid_launch_traits *traits, const braid_node_desc *node,
+                                   braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_add_move(&p, &(braid_launch_move){.nest = transpose_nest(node)});
+  return braid_launch_plan_end(&p);
 }
 
 /* --- concat, split -------------------------------------------------------------------------------------------------
  */
 /* All of `part`, which lies in `whole` from `offset` of `axis` on; operand `whole_operand` of the nest is the whole. */
-static braid_cl_nest part_nest(const braid_desc *part, const braid_desc *whole, int whole_operand) {
-  braid_cl_nest nest = {.rank = part->rank};
+static braid_launch_nest part_nest(const braid_desc *part, const braid_desc *whole, int whole_operand) {
+  braid_launch_nest nest = {.rank = part->rank};
   memcpy(nest.dims, part->dims, sizeof nest.dims);
   row_major(part, nest.steps[1 - whole_operand]);
   row_major(whole, nest.steps[whole_operand]);
@@ -93,35 +94,36 @@ static int64_t step_of(const braid_desc *desc, int axis) {
 }
 
 static bool match_concat(const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (node->input_count <= BRAID_CL_LAUNCHES) return true;
-  return braid_cl_refuse(why, why_bytes, "%zu operands, at most %d", node->input_count, BRAID_CL_LAUNCHES);
+  if (node->input_count <= BRAID_LAUNCHES) return true;
+  return braid_launch_refuse(why, why_bytes, "%zu operands, at most %d", node->input_count, BRAID_LAUNCHES);
 }
 
-static braid_status plan_concat(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_concat(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   const braid_desc *whole = &node->outputs[0].desc;
   int axis = axis_of(node, whole->rank);
   int64_t at = 0;
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   for (size_t i = 0; i < node->input_count; at += node->inputs[i++].desc.dims[axis])
-    braid_cl_add_move(&p, &(braid_cl_move){.input = i,
-                                           .to = at * step_of(whole, axis),
-                                           .nest = part_nest(&node->inputs[i].desc, whole, 1)});
-  return braid_cl_planned(&p);
+    braid_launch_add_move(&p, &(braid_launch_move){.input = i,
+                                                   .to = at * step_of(whole, axis),
+                                                   .nest = part_nest(&node->inputs[i].desc, whole, 1)});
+  return braid_launch_plan_end(&p);
 }
 
 static bool match_split(const braid_node_desc *node, char *why, size_t why_bytes) {
   size_t there = 0;
   for (size_t i = 0; i < node->output_count; i++) there += node->outputs[i].present;
-  bool known = !braid_cl_has_input(node, 1) || node->inputs[1].constant;
-  if (!known) return braid_cl_refuse(why, why_bytes, "sizes that are not known before the run");
-  if (there <= BRAID_CL_LAUNCHES) return true;
-  return braid_cl_refuse(why, why_bytes, "%zu results, at most %d", there, BRAID_CL_LAUNCHES);
+  bool known = !braid_launch_has_input(node, 1) || node->inputs[1].constant;
+  if (!known) return braid_launch_refuse(why, why_bytes, "sizes that are not known before the run");
+  if (there <= BRAID_LAUNCHES) return true;
+  return braid_launch_refuse(why, why_bytes, "%zu results, at most %d", there, BRAID_LAUNCHES);
 }
 
 static int64_t split_size(const braid_node_desc *node, size_t index, int axis) {
   if (node->outputs[index].present) return node->outputs[index].desc.dims[axis];
-  if (!braid_cl_has_input(node, 1)) {
+  if (!braid_launch_has_input(node, 1)) {
     int64_t count = (int64_t)node->output_count;
     return (node->inputs[0].desc.dims[axis] + count - 1) / count;
   }
@@ -129,18 +131,19 @@ static int64_t split_size(const braid_node_desc *node, size_t index, int axis) {
   return node->inputs[1].desc.dtype == BRAID_I32 ? ((const int32_t *)sizes)[index] : ((const int64_t *)sizes)[index];
 }
 
-static braid_status plan_split(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_split(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   const braid_desc *whole = &node->inputs[0].desc;
   int axis = axis_of(node, whole->rank);
   int64_t at = 0;
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   for (size_t i = 0; i < node->output_count; at += split_size(node, i++, axis))
     if (node->outputs[i].present)
-      braid_cl_add_move(&p, &(braid_cl_move){.output = i,
-                                             .from = at * step_of(whole, axis),
-                                             .nest = part_nest(&node->outputs[i].desc, whole, 0)});
-  return braid_cl_planned(&p);
+      braid_launch_add_move(&p, &(braid_launch_move){.output = i,
+                                                     .from = at * step_of(whole, axis),
+                                                     .nest = part_nest(&node->outputs[i].desc, whole, 0)});
+  return braid_launch_plan_end(&p);
 }
 
 /* --- slice, and its gradient ---------------------------------------------------------------------------------------
@@ -161,7 +164,7 @@ static bool read_slice(const braid_node_desc *node, const braid_desc *x, braid_s
   size_t counts[4];
   bool there[4];
   for (size_t i = 0; i < 4; i++) {
-    there[i] = braid_cl_has_input(node, 1 + i);
+    there[i] = braid_launch_has_input(node, 1 + i);
     if (there[i] && !read_list(node, 1 + i, lists[i], &counts[i])) return false;
   }
   return there[0] && there[1] &&
@@ -180,15 +183,16 @@ static const braid_desc *sliced_desc(const braid_node_desc *node) {
 static bool match_slice(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_slice slice;
   return read_slice(node, sliced_desc(node), &slice) ||
-         braid_cl_refuse(why, why_bytes, "bounds that are not known before the run");
+         braid_launch_refuse(why, why_bytes, "bounds that are not known before the run");
 }
 
-static braid_status plan_slice(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_slice(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   braid_slice slice;
   const braid_desc *x = sliced_desc(node);
   const int whole = is_gradient(node) ? 1 : 0;
-  braid_cl_move move = {.nest.rank = x->rank};
+  braid_launch_move move = {.nest.rank = x->rank};
   int64_t steps[BRAID_MAX_RANK], offset = 0;
   if (!read_slice(node, x, &slice)) return braid_fail(BRAID_INTERNAL, "a slice that was not matched");
   row_major(x, steps);
@@ -199,29 +203,30 @@ static braid_status plan_slice(const braid_cl_traits *traits, const braid_node_d
   }
   row_major(is_gradient(node) ? &node->inputs[0].desc : &node->outputs[0].desc, move.nest.steps[1 - whole]);
   *(whole ? &move.to : &move.from) = offset;
-  braid_cl_plan(&p, traits, node, recipe);
-  if (whole) braid_cl_add_zeros(&p);
-  braid_cl_add_move(&p, &move);
-  return braid_cl_planned(&p);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  if (whole) braid_launch_add_zeros(&p);
+  braid_launch_add_move(&p, &move);
+  return braid_launch_plan_end(&p);
 }
 
 /* --- expand --------------------------------------------------------------------------------------------------------
  */
-static braid_status plan_expand(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_expand(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   const braid_desc *y = &node->outputs[0].desc;
-  braid_cl_move move = {.nest.rank = y->rank};
+  braid_launch_move move = {.nest.rank = y->rank};
   memcpy(move.nest.dims, y->dims, sizeof move.nest.dims);
-  braid_cl_broadcast_steps(&node->inputs[0].desc, y->rank, move.nest.steps[0]);
+  braid_launch_broadcast_steps(&node->inputs[0].desc, y->rank, move.nest.steps[0]);
   row_major(y, move.nest.steps[1]);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_move(&p, &move);
-  return braid_cl_planned(&p);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_add_move(&p, &move);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kTiles = {.plan = plan_tiles}, kTranspose = {.plan = plan_transpose};
-static const braid_cl_kernel kConcat = {.plan = plan_concat}, kSplit = {.plan = plan_split};
-static const braid_cl_kernel kSlice = {.plan = plan_slice}, kExpand = {.plan = plan_expand};
+static const braid_launch_kernel kTiles = {.plan = plan_tiles}, kTranspose = {.plan = plan_transpose};
+static const braid_launch_kernel kConcat = {.plan = plan_concat}, kSplit = {.plan = plan_split};
+static const braid_launch_kernel kSlice = {.plan = plan_slice}, kExpand = {.plan = plan_expand};
 
 static const braid_kernel kKernels[] = {
     {.op = "Transpose", .name = "cl_transpose_tiles", .match = match_tiles, .implementation = &kTiles},
@@ -233,4 +238,4 @@ static const braid_kernel kKernels[] = {
     {.op = "Expand", .name = "cl_expand", .implementation = &kExpand},
 };
 
-const braid_cl_family braid_cl_movement = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_movement = {kKernels, sizeof kKernels / sizeof *kKernels};

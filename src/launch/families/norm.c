@@ -24,214 +24,218 @@ static shape shape_of(const braid_desc *x) {
   return s;
 }
 
-static void add_shape(braid_cl_planner *p, const shape *s) {
-  braid_cl_index(p, s->batch);
-  braid_cl_index(p, s->channels);
-  braid_cl_index(p, s->plane);
+static void add_shape(braid_launch_planner *p, const shape *s) {
+  braid_launch_index(p, s->batch);
+  braid_launch_index(p, s->channels);
+  braid_launch_index(p, s->plane);
 }
 
-static size_t tree_group(const braid_cl_traits *traits) {
+static size_t tree_group(const braid_launch_traits *traits) {
   size_t group = 1;
-  while (!traits->cpu && 2 * group <= braid_cl_group(traits)) group *= 2;
+  while (!traits->cpu && 2 * group <= braid_launch_group(traits)) group *= 2;
   return group;
 }
 
 /* --- batch normalization -------------------------------------------------------------------------------------------
  */
 /* kind: MEAN, SPREAD or GRADIENT. Inputs u, v, and `center`, a piece of the workspace or, NULL, input 3. */
-static void add_sums(braid_cl_planner *p, const char *kind, const shape *s, size_t u, size_t v,
-                     const braid_cl_piece *center, braid_cl_piece sums, braid_cl_piece more) {
-  braid_cl_add_launch(p, "norm", "channel_sums");
-  braid_cl_option(p, "-D%s", kind);
-  braid_cl_input(p, u);
-  braid_cl_input(p, v);
+static void add_sums(braid_launch_planner *p, const char *kind, const shape *s, size_t u, size_t v,
+                     const braid_launch_piece *center, braid_launch_piece sums, braid_launch_piece more) {
+  braid_launch_begin(p, "norm", "channel_sums");
+  braid_launch_option(p, "-D%s", kind);
+  braid_launch_input(p, u);
+  braid_launch_input(p, v);
   if (center)
-    braid_cl_workspace(p, *center);
+    braid_launch_workspace(p, *center);
   else
-    braid_cl_input(p, 3);
-  braid_cl_workspace(p, sums);
-  braid_cl_workspace(p, more);
+    braid_launch_input(p, 3);
+  braid_launch_workspace(p, sums);
+  braid_launch_workspace(p, more);
   add_shape(p, s);
-  braid_cl_index(p, s->slice);
-  braid_cl_groups(p, s->channels, s->slices, 1, tree_group(p->traits));
+  braid_launch_index(p, s->slice);
+  braid_launch_groups(p, s->channels, s->slices, 1, tree_group(p->traits));
 }
 
-static void add_spread(braid_cl_planner *p, const shape *s, braid_cl_piece sums, braid_cl_piece mean,
-                       braid_cl_piece factor) {
+static void add_spread(braid_launch_planner *p, const shape *s, braid_launch_piece sums, braid_launch_piece mean,
+                       braid_launch_piece factor) {
   static const char *const kWanted[] = {"NEW_MEAN", "NEW_VARIANCE", "SAVED_MEAN", "SAVED_INVERSE"};
   const double keep = braid_attr_float(p->node->attrs, "momentum", 0.9);
-  braid_cl_add_launch(p, "norm", "finish_spread");
+  braid_launch_begin(p, "norm", "finish_spread");
   for (size_t i = 0; i < 4; i++)
-    if (braid_cl_has_output(p->node, 1 + i)) braid_cl_option(p, "-D%s", kWanted[i]);
-  braid_cl_workspace(p, sums);
-  braid_cl_workspace(p, mean);
-  braid_cl_input(p, 1);
-  braid_cl_input(p, 3);
-  braid_cl_input(p, 4);
-  braid_cl_workspace(p, factor);
-  for (size_t i = 1; i < 5; i++) braid_cl_output(p, i);
+    if (braid_launch_has_output(p->node, 1 + i)) braid_launch_option(p, "-D%s", kWanted[i]);
+  braid_launch_workspace(p, sums);
+  braid_launch_workspace(p, mean);
+  braid_launch_input(p, 1);
+  braid_launch_input(p, 3);
+  braid_launch_input(p, 4);
+  braid_launch_workspace(p, factor);
+  for (size_t i = 1; i < 5; i++) braid_launch_output(p, i);
   add_shape(p, s);
-  braid_cl_index(p, s->slices);
-  braid_cl_float(p, braid_attr_float(p->node->attrs, "epsilon", 1e-5));
-  braid_cl_float(p, keep);
-  braid_cl_float(p, 1 - keep);
-  braid_cl_range(p, s->channels);
+  braid_launch_index(p, s->slices);
+  braid_launch_float(p, braid_attr_float(p->node->attrs, "epsilon", 1e-5));
+  braid_launch_float(p, keep);
+  braid_launch_float(p, 1 - keep);
+  braid_launch_range(p, s->channels);
 }
 
-static void add_statistics(braid_cl_planner *p, const shape *s, braid_cl_piece mean, braid_cl_piece factor) {
-  braid_cl_piece sums = braid_cl_reserve(p, s->slices, s->channels, sizeof(float));
+static void add_statistics(braid_launch_planner *p, const shape *s, braid_launch_piece mean,
+                           braid_launch_piece factor) {
+  braid_launch_piece sums = braid_launch_reserve(p, s->slices, s->channels, sizeof(float));
   add_sums(p, "MEAN", s, 0, 0, &mean, sums, sums);
-  braid_cl_add_launch(p, "norm", "finish_mean");
-  braid_cl_workspace(p, sums);
-  braid_cl_workspace(p, mean);
+  braid_launch_begin(p, "norm", "finish_mean");
+  braid_launch_workspace(p, sums);
+  braid_launch_workspace(p, mean);
   add_shape(p, s);
-  braid_cl_index(p, s->slices);
-  braid_cl_range(p, s->channels);
+  braid_launch_index(p, s->slices);
+  braid_launch_range(p, s->channels);
   add_sums(p, "SPREAD", s, 0, 0, &mean, sums, sums);
   add_spread(p, s, sums, mean, factor);
 }
 
-static void add_given(braid_cl_planner *p, const shape *s, braid_cl_piece factor) {
-  braid_cl_add_launch(p, "norm", "given");
-  braid_cl_input(p, 1);
-  braid_cl_input(p, 4);
-  braid_cl_workspace(p, factor);
-  braid_cl_index(p, s->channels);
-  braid_cl_float(p, braid_attr_float(p->node->attrs, "epsilon", 1e-5));
-  braid_cl_range(p, s->channels);
+static void add_given(braid_launch_planner *p, const shape *s, braid_launch_piece factor) {
+  braid_launch_begin(p, "norm", "given");
+  braid_launch_input(p, 1);
+  braid_launch_input(p, 4);
+  braid_launch_workspace(p, factor);
+  braid_launch_index(p, s->channels);
+  braid_launch_float(p, braid_attr_float(p->node->attrs, "epsilon", 1e-5));
+  braid_launch_range(p, s->channels);
 }
 
-static braid_status plan_batch(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_batch(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   shape s = shape_of(&node->inputs[0].desc);
   bool training = braid_attr_int(node->attrs, "training_mode", 0) != 0;
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_piece factor = braid_cl_reserve(&p, s.channels, 1, sizeof(float));
-  braid_cl_piece mean = training ? braid_cl_reserve(&p, s.channels, 1, sizeof(float)) : factor;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_piece factor = braid_launch_reserve(&p, s.channels, 1, sizeof(float));
+  braid_launch_piece mean = training ? braid_launch_reserve(&p, s.channels, 1, sizeof(float)) : factor;
   if (training)
     add_statistics(&p, &s, mean, factor);
   else
     add_given(&p, &s, factor);
-  braid_cl_add_launch(&p, "norm", "apply");
-  braid_cl_input(&p, 0);
-  braid_cl_workspace(&p, factor);
+  braid_launch_begin(&p, "norm", "apply");
+  braid_launch_input(&p, 0);
+  braid_launch_workspace(&p, factor);
   if (training)
-    braid_cl_workspace(&p, mean);
+    braid_launch_workspace(&p, mean);
   else
-    braid_cl_input(&p, 3);
-  braid_cl_input(&p, 2);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, s.total);
-  braid_cl_index(&p, s.channels);
-  braid_cl_index(&p, s.plane);
-  braid_cl_range(&p, s.total);
-  return braid_cl_planned(&p);
+    braid_launch_input(&p, 3);
+  braid_launch_input(&p, 2);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, s.total);
+  braid_launch_index(&p, s.channels);
+  braid_launch_index(&p, s.plane);
+  braid_launch_range(&p, s.total);
+  return braid_launch_plan_end(&p);
 }
 
 /* (dy, x, scale, mean, spread) */
-static braid_status plan_batch_grad(const braid_cl_traits *traits, const braid_node_desc *node,
-                                    braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_batch_grad(const braid_launch_traits *traits, const braid_node_desc *node,
+                                    braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   shape s = shape_of(&node->inputs[1].desc);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_piece products = braid_cl_reserve(&p, s.slices, s.channels, sizeof(float));
-  braid_cl_piece sums = braid_cl_reserve(&p, s.slices, s.channels, sizeof(float));
-  braid_cl_piece coefficients = braid_cl_reserve(&p, s.channels, 3, sizeof(float));
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_piece products = braid_launch_reserve(&p, s.slices, s.channels, sizeof(float));
+  braid_launch_piece sums = braid_launch_reserve(&p, s.slices, s.channels, sizeof(float));
+  braid_launch_piece coefficients = braid_launch_reserve(&p, s.channels, 3, sizeof(float));
   add_sums(&p, "GRADIENT", &s, 1, 0, NULL, products, sums);
-  braid_cl_add_launch(&p, "norm", "finish_gradient");
-  if (braid_attr_int(node->attrs, "training_mode", 0)) braid_cl_option(&p, "-DTRAINING");
-  if (braid_cl_has_output(node, 1)) braid_cl_option(&p, "-DDSCALE");
-  if (braid_cl_has_output(node, 2)) braid_cl_option(&p, "-DDBIAS");
-  braid_cl_workspace(&p, products);
-  braid_cl_workspace(&p, sums);
-  braid_cl_input(&p, 2);
-  braid_cl_input(&p, 4);
-  braid_cl_workspace(&p, coefficients);
-  braid_cl_output(&p, 1);
-  braid_cl_output(&p, 2);
+  braid_launch_begin(&p, "norm", "finish_gradient");
+  if (braid_attr_int(node->attrs, "training_mode", 0)) braid_launch_option(&p, "-DTRAINING");
+  if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DDSCALE");
+  if (braid_launch_has_output(node, 2)) braid_launch_option(&p, "-DDBIAS");
+  braid_launch_workspace(&p, products);
+  braid_launch_workspace(&p, sums);
+  braid_launch_input(&p, 2);
+  braid_launch_input(&p, 4);
+  braid_launch_workspace(&p, coefficients);
+  braid_launch_output(&p, 1);
+  braid_launch_output(&p, 2);
   add_shape(&p, &s);
-  braid_cl_index(&p, s.slices);
-  braid_cl_float(&p, braid_attr_float(node->attrs, "epsilon", 1e-5));
-  braid_cl_range(&p, s.channels);
-  if (!braid_cl_has_output(node, 0)) return braid_cl_planned(&p);
-  braid_cl_add_launch(&p, "norm", "gradient");
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
-  braid_cl_input(&p, 3);
-  braid_cl_workspace(&p, coefficients);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, s.total);
-  braid_cl_index(&p, s.channels);
-  braid_cl_index(&p, s.plane);
-  braid_cl_range(&p, s.total);
-  return braid_cl_planned(&p);
+  braid_launch_index(&p, s.slices);
+  braid_launch_float(&p, braid_attr_float(node->attrs, "epsilon", 1e-5));
+  braid_launch_range(&p, s.channels);
+  if (!braid_launch_has_output(node, 0)) return braid_launch_plan_end(&p);
+  braid_launch_begin(&p, "norm", "gradient");
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_input(&p, 3);
+  braid_launch_workspace(&p, coefficients);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, s.total);
+  braid_launch_index(&p, s.channels);
+  braid_launch_index(&p, s.plane);
+  braid_launch_range(&p, s.total);
+  return braid_launch_plan_end(&p);
 }
 
 /* --- LRN -----------------------------------------------------------------------------------------------------------
  */
-static void add_lrn(braid_cl_planner *p, const shape *s, bool bias) {
+static void add_lrn(braid_launch_planner *p, const shape *s, bool bias) {
   const braid_attrs *attrs = p->node->attrs;
   int64_t size = braid_attr_int(attrs, "size", 1);
-  braid_cl_index(p, s->total);
-  braid_cl_index(p, s->channels);
-  braid_cl_index(p, s->plane);
-  braid_cl_index(p, size);
-  braid_cl_float(p, braid_attr_float(attrs, "alpha", 0.0001) / (double)size);
-  braid_cl_float(p, braid_attr_float(attrs, "beta", 0.75));
-  if (bias) braid_cl_float(p, braid_attr_float(attrs, "bias", 1.0));
-  braid_cl_range(p, s->total);
+  braid_launch_index(p, s->total);
+  braid_launch_index(p, s->channels);
+  braid_launch_index(p, s->plane);
+  braid_launch_index(p, size);
+  braid_launch_float(p, braid_attr_float(attrs, "alpha", 0.0001) / (double)size);
+  braid_launch_float(p, braid_attr_float(attrs, "beta", 0.75));
+  if (bias) braid_launch_float(p, braid_attr_float(attrs, "bias", 1.0));
+  braid_launch_range(p, s->total);
 }
 
-static braid_status plan_lrn(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_lrn(const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   shape s = shape_of(&node->inputs[0].desc);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "norm", "lrn");
-  braid_cl_input(&p, 0);
-  braid_cl_output(&p, 0);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "norm", "lrn");
+  braid_launch_input(&p, 0);
+  braid_launch_output(&p, 0);
   add_lrn(&p, &s, true);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_lrn_grad(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_lrn_grad(const braid_launch_traits *traits, const braid_node_desc *node,
+                                  braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   shape s = shape_of(&node->inputs[0].desc);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_piece powers = braid_cl_reserve(&p, s.total, 1, sizeof(float));
-  braid_cl_piece terms = braid_cl_reserve(&p, s.total, 1, sizeof(float));
-  braid_cl_add_launch(&p, "norm", "lrn_terms");
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
-  braid_cl_workspace(&p, powers);
-  braid_cl_workspace(&p, terms);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_piece powers = braid_launch_reserve(&p, s.total, 1, sizeof(float));
+  braid_launch_piece terms = braid_launch_reserve(&p, s.total, 1, sizeof(float));
+  braid_launch_begin(&p, "norm", "lrn_terms");
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_workspace(&p, powers);
+  braid_launch_workspace(&p, terms);
   add_lrn(&p, &s, true);
-  braid_cl_add_launch(&p, "norm", "lrn_grad");
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
-  braid_cl_workspace(&p, powers);
-  braid_cl_workspace(&p, terms);
-  braid_cl_output(&p, 0);
+  braid_launch_begin(&p, "norm", "lrn_grad");
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_workspace(&p, powers);
+  braid_launch_workspace(&p, terms);
+  braid_launch_output(&p, 0);
   add_lrn(&p, &s, false);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kBatch = {.plan = plan_batch}, kBatchGrad = {.plan = plan_batch_grad};
-static const braid_cl_kernel kLrn = {.plan = plan_lrn}, kLrnGrad = {.plan = plan_lrn_grad};
+static const braid_launch_kernel kBatch = {.plan = plan_batch}, kBatchGrad = {.plan = plan_batch_grad};
+static const braid_launch_kernel kLrn = {.plan = plan_lrn}, kLrnGrad = {.plan = plan_lrn_grad};
 
 static const braid_kernel kKernels[] = {
     {.op = "BatchNormalization",
      .name = "cl_batch_norm",
-     .match = braid_cl_match_float,
+     .match = braid_launch_match_float,
      .in_place = 1 << 0,
      .in_place_more = {1 << 3, 1 << 4},
      .implementation = &kBatch},
     {.op = "BatchNormalizationGrad",
      .name = "cl_batch_norm_grad",
-     .match = braid_cl_match_float,
+     .match = braid_launch_match_float,
      .in_place = 1 << 0 | 1 << 1,
      .implementation = &kBatchGrad},
-    {.op = "LRN", .name = "cl_lrn", .match = braid_cl_match_float, .implementation = &kLrn},
-    {.op = "LRNGrad", .name = "cl_lrn_grad", .match = braid_cl_match_float, .implementation = &kLrnGrad},
+    {.op = "LRN", .name = "cl_lrn", .match = braid_launch_match_float, .implementation = &kLrn},
+    {.op = "LRNGrad", .name = "cl_lrn_grad", .match = braid_launch_match_float, .implementation = &kLrnGrad},
 };
 
-const braid_cl_family braid_cl_norm = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_norm = {kKernels, sizeof kKernels / sizeof *kKernels};

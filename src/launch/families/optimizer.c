@@ -12,55 +12,57 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
     bool number = i >= 2 && braid_desc_count(&node->inputs[i].desc) == 1;
     bool fits = dtype == BRAID_F32 || (number && (dtype == BRAID_I32 || dtype == BRAID_I64));
     if (node->inputs[i].present && !fits)
-      return braid_cl_refuse(why, why_bytes, "input %zu is %s", i, braid_dtype_name(dtype));
+      return braid_launch_refuse(why, why_bytes, "input %zu is %s", i, braid_dtype_name(dtype));
   }
   return true;
 }
 
 static const char *type_of(const braid_node_desc *node, size_t index) {
-  return braid_cl_has_input(node, index) ? braid_cl_type(node->inputs[index].desc.dtype) : "float";
+  return braid_launch_has_input(node, index) ? braid_launch_type(node->inputs[index].desc.dtype) : "float";
 }
 
-static void add_guard(braid_cl_planner *p, size_t index) {
-  braid_cl_option(p, "-DGUARD=%s -DRATE=%s", type_of(p->node, index), type_of(p->node, 2));
-  if (braid_cl_has_input(p->node, index)) braid_cl_option(p, "-DGUARDED");
+static void add_guard(braid_launch_planner *p, size_t index) {
+  braid_launch_option(p, "-DGUARD=%s -DRATE=%s", type_of(p->node, index), type_of(p->node, 2));
+  if (braid_launch_has_input(p->node, index)) braid_launch_option(p, "-DGUARDED");
 }
 
-static braid_status plan_sgd(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_sgd(const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   int64_t count = braid_desc_count(&node->inputs[0].desc);
   double momentum = braid_attr_float(node->attrs, "momentum", 0);
   bool nesterov = braid_attr_int(node->attrs, "nesterov", 0) != 0;
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "optimizer", "sgd");
-  braid_cl_option(&p, "-DSGD%s", braid_cl_has_input(node, 3) ? " -DMOMENTUM" : "");
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "optimizer", "sgd");
+  braid_launch_option(&p, "-DSGD%s", braid_launch_has_input(node, 3) ? " -DMOMENTUM" : "");
   add_guard(&p, 4);
-  for (size_t i = 0; i < 5; i++) braid_cl_input(&p, i);
-  braid_cl_output(&p, 0);
-  braid_cl_output(&p, 1);
-  braid_cl_index(&p, count);
-  braid_cl_float(&p, momentum);
-  braid_cl_float(&p, braid_attr_float(node->attrs, "weight_decay", 0));
-  braid_cl_float(&p, nesterov ? 1 : 0);
-  braid_cl_float(&p, nesterov ? momentum : 1);
-  braid_cl_range(&p, count);
-  return braid_cl_planned(&p);
+  for (size_t i = 0; i < 5; i++) braid_launch_input(&p, i);
+  braid_launch_output(&p, 0);
+  braid_launch_output(&p, 1);
+  braid_launch_index(&p, count);
+  braid_launch_float(&p, momentum);
+  braid_launch_float(&p, braid_attr_float(node->attrs, "weight_decay", 0));
+  braid_launch_float(&p, nesterov ? 1 : 0);
+  braid_launch_float(&p, nesterov ? momentum : 1);
+  braid_launch_range(&p, count);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_adam(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_adam(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   int64_t count = braid_desc_count(&node->inputs[0].desc);
   const double beta1 = braid_attr_float(node->attrs, "beta1", 0.9),
                beta2 = braid_attr_float(node->attrs, "beta2", 0.999);
   const double decay = braid_attr_float(node->attrs, "weight_decay", 0);
   const bool decoupled = braid_attr_int(node->attrs, "decoupled", 0) != 0;
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "optimizer", "adam");
-  braid_cl_option(&p, "-DADAM -DSTEP=%s", type_of(node, 5));
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "optimizer", "adam");
+  braid_launch_option(&p, "-DADAM -DSTEP=%s", type_of(node, 5));
   add_guard(&p, 6);
-  for (size_t i = 0; i < 7; i++) braid_cl_input(&p, i);
-  for (size_t i = 0; i < 3; i++) braid_cl_output(&p, i);
-  braid_cl_index(&p, count);
+  for (size_t i = 0; i < 7; i++) braid_launch_input(&p, i);
+  for (size_t i = 0; i < 3; i++) braid_launch_output(&p, i);
+  braid_launch_index(&p, count);
   const double numbers[] = {1 - beta1,
                             1 - beta2,
                             log(beta1),
@@ -68,12 +70,12 @@ static braid_status plan_adam(const braid_cl_traits *traits, const braid_node_de
                             braid_attr_float(node->attrs, "epsilon", 1e-8),
                             decoupled ? 0 : decay,
                             decoupled ? decay : 0};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_cl_float(&p, numbers[i]);
-  braid_cl_range(&p, count);
-  return braid_cl_planned(&p);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_float(&p, numbers[i]);
+  braid_launch_range(&p, count);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kSgd = {.plan = plan_sgd}, kAdam = {.plan = plan_adam};
+static const braid_launch_kernel kSgd = {.plan = plan_sgd}, kAdam = {.plan = plan_adam};
 
 static const braid_kernel kKernels[] = {
     {.op = "SgdUpdate",
@@ -90,4 +92,4 @@ static const braid_kernel kKernels[] = {
      .implementation = &kAdam},
 };
 
-const braid_cl_family braid_cl_optimizer = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_optimizer = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -22,83 +22,84 @@ static braid_status read_window(const braid_node_desc *node, braid_window *windo
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
   if (dtype == BRAID_F32) return true;
-  return braid_cl_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(dtype));
+  return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(dtype));
 }
 
-static void add_window(braid_cl_planner *p, const braid_window *w) {
+static void add_window(braid_launch_planner *p, const braid_window *w) {
   const int64_t *const numbers[] = {w->input, w->output, w->kernel, w->stride, w->dilation, w->begin, w->end};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    for (int d = 0; d < BRAID_WINDOW_RANK; d++) braid_cl_index(p, numbers[i][d]);
+    for (int d = 0; d < BRAID_WINDOW_RANK; d++) braid_launch_index(p, numbers[i][d]);
 }
 
 static const char *place_type(const braid_window *window) {
   return braid_window_volume(window) <= 256 ? "uchar" : "int";
 }
 
-static void add_max_pool(braid_cl_planner *p, const braid_window *window) {
-  bool indices = braid_cl_has_output(p->node, 1), places = braid_cl_has_output(p->node, 2);
-  braid_cl_add_launch(p, "pool", "max_pool");
-  braid_cl_option(p, "-DPLACE=%s%s%s", place_type(window), indices ? " -DWITH_INDICES" : "",
-                  places ? " -DWITH_WINDOW" : "");
-  if (braid_attr_int(p->node->attrs, "storage_order", 0)) braid_cl_option(p, "-DCOLUMN_MAJOR");
-  braid_cl_input(p, 0);
-  braid_cl_output(p, 0);
-  braid_cl_output(p, 1);
-  braid_cl_output(p, 2);
+static void add_max_pool(braid_launch_planner *p, const braid_window *window) {
+  bool indices = braid_launch_has_output(p->node, 1), places = braid_launch_has_output(p->node, 2);
+  braid_launch_begin(p, "pool", "max_pool");
+  braid_launch_option(p, "-DPLACE=%s%s%s", place_type(window), indices ? " -DWITH_INDICES" : "",
+                      places ? " -DWITH_WINDOW" : "");
+  if (braid_attr_int(p->node->attrs, "storage_order", 0)) braid_launch_option(p, "-DCOLUMN_MAJOR");
+  braid_launch_input(p, 0);
+  braid_launch_output(p, 0);
+  braid_launch_output(p, 1);
+  braid_launch_output(p, 2);
 }
 
-static void add_average(braid_cl_planner *p, const char *function) {
-  braid_cl_add_launch(p, "pool", function);
-  if (braid_attr_int(p->node->attrs, "count_include_pad", 0)) braid_cl_option(p, "-DINCLUDE_PAD");
-  braid_cl_input(p, 0);
-  braid_cl_output(p, 0);
+static void add_average(braid_launch_planner *p, const char *function) {
+  braid_launch_begin(p, "pool", function);
+  if (braid_attr_int(p->node->attrs, "count_include_pad", 0)) braid_launch_option(p, "-DINCLUDE_PAD");
+  braid_launch_input(p, 0);
+  braid_launch_output(p, 0);
 }
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   braid_window window;
   braid_status status = read_window(node, &window);
   if (status != BRAID_OK) return status;
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   if (is(node, "MaxPool")) {
     add_max_pool(&p, &window);
   } else if (is(node, "MaxPoolGrad")) {
-    braid_cl_add_launch(&p, "pool", "max_pool_grad");
-    braid_cl_option(&p, "-DPLACE=%s", place_type(&window));
-    braid_cl_input(&p, 0);
-    braid_cl_input(&p, 1);
-    braid_cl_output(&p, 0);
+    braid_launch_begin(&p, "pool", "max_pool_grad");
+    braid_launch_option(&p, "-DPLACE=%s", place_type(&window));
+    braid_launch_input(&p, 0);
+    braid_launch_input(&p, 1);
+    braid_launch_output(&p, 0);
   } else {
     add_average(&p, is_gradient(node) ? "average_pool_grad" : "average_pool");
   }
   int64_t total = braid_desc_count(&node->outputs[0].desc);
   add_window(&p, &window);
-  braid_cl_index(&p, total);
-  braid_cl_range(&p, total);
-  return braid_cl_planned(&p);
+  braid_launch_index(&p, total);
+  braid_launch_range(&p, total);
+  return braid_launch_plan_end(&p);
 }
 
 /* One window over everything: a work-item for each plane, or for each element where the planes' order is free. */
-static braid_status plan_global(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_global(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   bool gradient = is(node, "GlobalAveragePoolGrad") || is(node, "GlobalMaxPoolGrad");
   bool each = is(node, "GlobalAveragePoolGrad");
   const braid_desc *whole = gradient ? &node->outputs[0].desc : &node->inputs[0].desc;
   int64_t planes = whole->dims[0] * whole->dims[1], size = 1;
   for (int i = 2; i < whole->rank; i++) size *= whole->dims[i];
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "pool", each ? "global_average_grad" : gradient ? "global_max_grad" : "global_pool");
-  if (is(node, "GlobalMaxPool")) braid_cl_option(&p, "-DLARGEST");
-  braid_cl_input(&p, 0);
-  if (is(node, "GlobalMaxPoolGrad")) braid_cl_input(&p, 1);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, each ? planes * size : planes);
-  braid_cl_index(&p, size);
-  braid_cl_range(&p, each ? planes * size : planes);
-  return braid_cl_planned(&p);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "pool", each ? "global_average_grad" : gradient ? "global_max_grad" : "global_pool");
+  if (is(node, "GlobalMaxPool")) braid_launch_option(&p, "-DLARGEST");
+  braid_launch_input(&p, 0);
+  if (is(node, "GlobalMaxPoolGrad")) braid_launch_input(&p, 1);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, each ? planes * size : planes);
+  braid_launch_index(&p, size);
+  braid_launch_range(&p, each ? planes * size : planes);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kPool = {.plan = plan}, kGlobal = {.plan = plan_global};
+static const braid_launch_kernel kPool = {.plan = plan}, kGlobal = {.plan = plan_global};
 
 #define KERNEL(op_name, kernel, cl)                                                                                    \
   { .op = op_name, .name = kernel, .match = match, .implementation = &cl }
@@ -114,4 +115,4 @@ static const braid_kernel kKernels[] = {
     KERNEL("GlobalAveragePoolGrad", "cl_global_average_pool_grad", kGlobal),
 };
 
-const braid_cl_family braid_cl_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_pool = {kKernels, sizeof kKernels / sizeof *kKernels};

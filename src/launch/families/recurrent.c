@@ -40,9 +40,9 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   size_t lengths = strcmp(node->op, "LSTMGrad") == 0 ? GRAD_LENGTHS : IN_LENGTHS;
   for (size_t i = 0; i < node->input_count; i++)
     if (node->inputs[i].present && i != lengths && node->inputs[i].desc.dtype != BRAID_F32)
-      return braid_cl_refuse(why, why_bytes, "input %zu is %s, not float32", i,
-                             braid_dtype_name(node->inputs[i].desc.dtype));
-  return read_layer(node, &l) || braid_cl_refuse(why, why_bytes, "attributes");
+      return braid_launch_refuse(why, why_bytes, "input %zu is %s, not float32", i,
+                                 braid_dtype_name(node->inputs[i].desc.dtype));
+  return read_layer(node, &l) || braid_launch_refuse(why, why_bytes, "attributes");
 }
 
 /* --- launches ------------------------------------------------------------------------------------------------------
@@ -51,63 +51,64 @@ static const braid_unit *units_of(const layer *l, int direction) {
   return l->r.units[direction];
 }
 
-static void begin(braid_cl_planner *p, const char *function, const layer *l, int direction) {
+static void begin(braid_launch_planner *p, const char *function, const layer *l, int direction) {
   static const char *const kKinds[] = {
 #define BRAID_UNIT_NAME(id, name, alpha, beta) #id,
       BRAID_UNIT_MAP(BRAID_UNIT_NAME)
 #undef BRAID_UNIT_NAME
   };
   const braid_unit *units = units_of(l, direction);
-  braid_cl_add_launch(p, "recurrent", function);
-  for (size_t i = 0; i < sizeof kKinds / sizeof *kKinds; i++) braid_cl_option(p, "-D%s=%zu", kKinds[i], i);
-  braid_cl_option(p, "-DUNIT_F=%d -DUNIT_G=%d -DUNIT_H=%d", (int)units[0].kind, (int)units[1].kind, (int)units[2].kind);
-  braid_cl_option(p, "-DWIDTH=%u -DSEQUENCES=%d", p->traits->cpu ? (p->traits->vector_width >= 16 ? 16 : 8) : 1,
-                  kSequences);
-  if (l->r.backwards || direction == 1) braid_cl_option(p, "-DBACKWARDS");
-  if (l->r.input_forget) braid_cl_option(p, "-DINPUT_FORGET");
+  braid_launch_begin(p, "recurrent", function);
+  for (size_t i = 0; i < sizeof kKinds / sizeof *kKinds; i++) braid_launch_option(p, "-D%s=%zu", kKinds[i], i);
+  braid_launch_option(p, "-DUNIT_F=%d -DUNIT_G=%d -DUNIT_H=%d", (int)units[0].kind, (int)units[1].kind,
+                      (int)units[2].kind);
+  braid_launch_option(p, "-DWIDTH=%u -DSEQUENCES=%d", p->traits->cpu ? (p->traits->vector_width >= 16 ? 16 : 8) : 1,
+                      kSequences);
+  if (l->r.backwards || direction == 1) braid_launch_option(p, "-DBACKWARDS");
+  if (l->r.input_forget) braid_launch_option(p, "-DINPUT_FORGET");
 }
 
 /* Adds input `index`, and the option that it is there. */
-static void optional_input(braid_cl_planner *p, const char *name, size_t index) {
-  if (braid_cl_has_input(p->node, index)) braid_cl_option(p, "-D%s", name);
-  braid_cl_input(p, index);
+static void optional_input(braid_launch_planner *p, const char *name, size_t index) {
+  if (braid_launch_has_input(p->node, index)) braid_launch_option(p, "-D%s", name);
+  braid_launch_input(p, index);
 }
 
-static void optional_output(braid_cl_planner *p, const char *name, size_t index) {
-  if (braid_cl_has_output(p->node, index)) braid_cl_option(p, "-D%s", name);
-  braid_cl_output(p, index);
+static void optional_output(braid_launch_planner *p, const char *name, size_t index) {
+  if (braid_launch_has_output(p->node, index)) braid_launch_option(p, "-D%s", name);
+  braid_launch_output(p, index);
 }
 
-static void add_unit(braid_cl_planner *p, const braid_unit *unit) {
-  braid_cl_float(p, unit->alpha);
-  braid_cl_float(p, unit->beta);
-  braid_cl_float(p, unit->clip);
+static void add_unit(braid_launch_planner *p, const braid_unit *unit) {
+  braid_launch_float(p, unit->alpha);
+  braid_launch_float(p, unit->beta);
+  braid_launch_float(p, unit->clip);
 }
 
-static void add_indices(braid_cl_planner *p, const int64_t *values, size_t count) {
-  for (size_t i = 0; i < count; i++) braid_cl_index(p, values[i]);
+static void add_indices(braid_launch_planner *p, const int64_t *values, size_t count) {
+  for (size_t i = 0; i < count; i++) braid_launch_index(p, values[i]);
 }
 
 /* A group for kSequences sequences. */
-static void add_groups(braid_cl_planner *p, const layer *l) {
-  size_t group = p->traits->cpu ? 1 : braid_cl_group(p->traits);
+static void add_groups(braid_launch_planner *p, const layer *l) {
+  size_t group = p->traits->cpu ? 1 : braid_launch_group(p->traits);
   if (group > kMostGroup) group = kMostGroup;
-  braid_cl_groups(p, (l->r.batch + kSequences - 1) / kSequences, 1, 1, group);
+  braid_launch_groups(p, (l->r.batch + kSequences - 1) / kSequences, 1, 1, group);
 }
 
-static void add_best(braid_cl_planner *p, const braid_cl_product *m) {
-  braid_cl_add_product(p, braid_cl_product_best(p->traits, m), m);
+static void add_best(braid_launch_planner *p, const braid_launch_product *m) {
+  braid_launch_add_product(p, braid_launch_product_best(p->traits, m), m);
 }
 
 /* --- forward -------------------------------------------------------------------------------------------------------
  */
-static void add_forward(braid_cl_planner *p, const layer *l, int d, const braid_cl_place *gates, braid_cl_piece h,
-                        braid_cl_piece c) {
+static void add_forward(braid_launch_planner *p, const layer *l, int d, const braid_launch_place *gates,
+                        braid_launch_piece h, braid_launch_piece c) {
   const int64_t n = l->n;
   begin(p, "lstm_forward", l, d);
-  braid_cl_option(p, "-DFORWARD");
-  braid_cl_add_place(p, gates);
-  braid_cl_input(p, IN_R);
+  braid_launch_option(p, "-DFORWARD");
+  braid_launch_add_place(p, gates);
+  braid_launch_input(p, IN_R);
   optional_input(p, "BIAS", IN_B);
   optional_input(p, "PEEPHOLE", IN_P);
   optional_input(p, "H0", IN_H);
@@ -116,8 +117,8 @@ static void add_forward(braid_cl_planner *p, const layer *l, int d, const braid_
   optional_output(p, "Y", 0);
   optional_output(p, "Y_H", 1);
   optional_output(p, "Y_C", 2);
-  braid_cl_workspace(p, h);
-  braid_cl_workspace(p, c);
+  braid_launch_workspace(p, h);
+  braid_launch_workspace(p, c);
   const int64_t numbers[] = {
       n,         l->r.batch,         l->r.steps, gates->at, d * 4 * n * n,          d * 8 * n,
       d * 3 * n, d * l->y_direction, l->y_step,  l->y_row,  d * l->state_direction, l->state_row};
@@ -126,71 +127,73 @@ static void add_forward(braid_cl_planner *p, const layer *l, int d, const braid_
   add_groups(p, l);
 }
 
-static braid_status plan_forward(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_forward(const braid_launch_traits *traits, const braid_node_desc *node,
+                                 braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   layer l;
   if (!read_layer(node, &l)) return braid_fail(BRAID_INTERNAL, "an LSTM that was not matched");
   const int64_t n = l.n, inputs = l.r.inputs, batch = l.r.batch, steps = l.r.steps;
-  bool first = l.r.batch_first, saved = braid_cl_has_output(node, 3);
-  braid_cl_plan(&p, traits, node, recipe);
+  bool first = l.r.batch_first, saved = braid_launch_has_output(node, 3);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   p.wide |= l.rows * 5 * n * l.r.directions > INT32_MAX / 2;
-  braid_cl_place gates = {.kind = BRAID_CL_OUTPUT, .index = 3};
+  braid_launch_place gates = {.kind = BRAID_LAUNCH_OUTPUT, .index = 3};
   if (!saved)
-    gates = (braid_cl_place){.kind = BRAID_CL_PIECE, .piece = braid_cl_reserve(&p, l.rows, 5 * n, sizeof(float))};
-  braid_cl_piece h = braid_cl_reserve(&p, 2 * batch, n, sizeof(float));
-  braid_cl_piece c = braid_cl_reserve(&p, batch, n, sizeof(float));
+    gates = (braid_launch_place){.kind = BRAID_LAUNCH_PIECE,
+                                 .piece = braid_launch_reserve(&p, l.rows, 5 * n, sizeof(float))};
+  braid_launch_piece h = braid_launch_reserve(&p, 2 * batch, n, sizeof(float));
+  braid_launch_piece c = braid_launch_reserve(&p, batch, n, sizeof(float));
   for (int d = 0; d < l.r.directions; d++) {
     gates.at = saved ? d * l.rows * 5 * n : 0;
-    braid_cl_product m = {.rows = first ? batch : l.rows,
-                          .columns = 4 * n,
-                          .inner = inputs,
-                          .batches = first ? steps : 1,
-                          .batch_inner = first && steps ? steps : 1,
-                          .left = {.line = first ? steps * inputs : inputs, .k = 1, .batch = {0, inputs}},
-                          .right = {.place = {.index = IN_W, .at = d * 4 * n * inputs}, .line = inputs, .k = 1},
-                          .out = gates,
-                          .out_row = 5 * n,
-                          .out_batch = batch * 5 * n,
-                          .alpha = 1};
+    braid_launch_product m = {.rows = first ? batch : l.rows,
+                              .columns = 4 * n,
+                              .inner = inputs,
+                              .batches = first ? steps : 1,
+                              .batch_inner = first && steps ? steps : 1,
+                              .left = {.line = first ? steps * inputs : inputs, .k = 1, .batch = {0, inputs}},
+                              .right = {.place = {.index = IN_W, .at = d * 4 * n * inputs}, .line = inputs, .k = 1},
+                              .out = gates,
+                              .out_row = 5 * n,
+                              .out_batch = batch * 5 * n,
+                              .alpha = 1};
     add_best(&p, &m);
     add_forward(&p, &l, d, &gates, h, c);
   }
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
 /* --- backward ------------------------------------------------------------------------------------------------------
  */
 typedef struct pieces {
-  braid_cl_piece gradients, states, dh, dc;
+  braid_launch_piece gradients, states, dh, dc;
 } pieces;
 
-static void add_states(braid_cl_planner *p, const layer *l, int d, const pieces *w) {
+static void add_states(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
   begin(p, "lstm_states", l, d);
-  braid_cl_input(p, GRAD_SAVED);
+  braid_launch_input(p, GRAD_SAVED);
   optional_input(p, "H0", GRAD_H);
   optional_input(p, "LENGTHS", GRAD_LENGTHS);
-  braid_cl_workspace(p, w->states);
+  braid_launch_workspace(p, w->states);
   const int64_t numbers[] = {l->n,         l->r.batch,  l->r.steps, d * l->rows * 5 * l->n, d * l->state_direction,
                              l->state_row, l->row_step, l->row_row};
   add_indices(p, numbers, sizeof numbers / sizeof *numbers);
   add_unit(p, &units_of(l, d)[2]);
-  braid_cl_range(p, l->rows * l->n);
+  braid_launch_range(p, l->rows * l->n);
 }
 
-static void add_backward(braid_cl_planner *p, const layer *l, int d, const pieces *w) {
+static void add_backward(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
   const int64_t n = l->n;
   begin(p, "lstm_backward", l, d);
-  braid_cl_input(p, GRAD_SAVED);
-  braid_cl_input(p, IN_R);
+  braid_launch_input(p, GRAD_SAVED);
+  braid_launch_input(p, IN_R);
   optional_input(p, "PEEPHOLE", GRAD_P);
   optional_input(p, "C0", GRAD_C);
   optional_input(p, "LENGTHS", GRAD_LENGTHS);
   optional_input(p, "DY", GRAD_DY);
   optional_input(p, "DY_H", GRAD_DH);
   optional_input(p, "DY_C", GRAD_DC);
-  braid_cl_workspace(p, w->gradients);
-  braid_cl_workspace(p, w->dh);
-  braid_cl_workspace(p, w->dc);
+  braid_launch_workspace(p, w->gradients);
+  braid_launch_workspace(p, w->dh);
+  braid_launch_workspace(p, w->dc);
   optional_output(p, "DH0", OUT_H);
   optional_output(p, "DC0", OUT_C);
   const int64_t numbers[] = {n,
@@ -211,90 +214,93 @@ static void add_backward(braid_cl_planner *p, const layer *l, int d, const piece
   add_groups(p, l);
 }
 
-static void add_bias_sums(braid_cl_planner *p, const layer *l, int d, const pieces *w) {
+static void add_bias_sums(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
   begin(p, "lstm_bias", l, d);
-  braid_cl_workspace(p, w->gradients);
-  braid_cl_output(p, OUT_B);
+  braid_launch_workspace(p, w->gradients);
+  braid_launch_output(p, OUT_B);
   const int64_t numbers[] = {4 * l->n, l->rows, d * 8 * l->n};
   add_indices(p, numbers, sizeof numbers / sizeof *numbers);
-  braid_cl_range(p, 4 * l->n);
+  braid_launch_range(p, 4 * l->n);
 }
 
-static void add_peephole_sums(braid_cl_planner *p, const layer *l, int d, const pieces *w) {
+static void add_peephole_sums(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
   begin(p, "lstm_peephole", l, d);
-  braid_cl_input(p, GRAD_SAVED);
+  braid_launch_input(p, GRAD_SAVED);
   optional_input(p, "C0", GRAD_C);
   optional_input(p, "LENGTHS", GRAD_LENGTHS);
-  braid_cl_workspace(p, w->gradients);
-  braid_cl_output(p, OUT_P);
+  braid_launch_workspace(p, w->gradients);
+  braid_launch_output(p, OUT_P);
   const int64_t numbers[] = {
       l->n,        l->r.batch, l->r.steps,  d * l->rows * 5 * l->n, d * l->state_direction, l->state_row,
       l->row_step, l->row_row, d * 3 * l->n};
   add_indices(p, numbers, sizeof numbers / sizeof *numbers);
-  braid_cl_range(p, l->n);
+  braid_launch_range(p, l->n);
 }
 
 /* Gradients transposed times `right`, which has a row for each row of them, into output `index`. */
-static void add_weights(braid_cl_planner *p, const layer *l, int d, const pieces *w, braid_cl_place right,
+static void add_weights(braid_launch_planner *p, const layer *l, int d, const pieces *w, braid_launch_place right,
                         int64_t columns, size_t index) {
-  if (!braid_cl_has_output(p->node, index)) return;
-  braid_cl_product m = {.rows = 4 * l->n,
-                        .columns = columns,
-                        .inner = l->rows,
-                        .batches = 1,
-                        .batch_inner = 1,
-                        .left = {.place = {.kind = BRAID_CL_PIECE, .piece = w->gradients}, .line = 1, .k = 4 * l->n},
-                        .right = {.place = right, .line = 1, .k = columns},
-                        .out = {.kind = BRAID_CL_OUTPUT, .index = index, .at = d * 4 * l->n * columns},
-                        .out_row = columns,
-                        .alpha = 1};
+  if (!braid_launch_has_output(p->node, index)) return;
+  braid_launch_product m = {
+      .rows = 4 * l->n,
+      .columns = columns,
+      .inner = l->rows,
+      .batches = 1,
+      .batch_inner = 1,
+      .left = {.place = {.kind = BRAID_LAUNCH_PIECE, .piece = w->gradients}, .line = 1, .k = 4 * l->n},
+      .right = {.place = right, .line = 1, .k = columns},
+      .out = {.kind = BRAID_LAUNCH_OUTPUT, .index = index, .at = d * 4 * l->n * columns},
+      .out_row = columns,
+      .alpha = 1};
   add_best(p, &m);
 }
 
-static void add_inputs(braid_cl_planner *p, const layer *l, int d, const pieces *w) {
+static void add_inputs(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
   const int64_t inputs = l->r.inputs;
-  if (!braid_cl_has_output(p->node, OUT_X)) return;
-  braid_cl_product m = {.rows = l->rows,
-                        .columns = inputs,
-                        .inner = 4 * l->n,
-                        .batches = 1,
-                        .batch_inner = 1,
-                        .left = {.place = {.kind = BRAID_CL_PIECE, .piece = w->gradients}, .line = 4 * l->n, .k = 1},
-                        .right = {.place = {.index = IN_W, .at = d * 4 * l->n * inputs}, .line = 1, .k = inputs},
-                        .out = {.kind = BRAID_CL_OUTPUT, .index = OUT_X},
-                        .out_row = inputs,
-                        .accumulate = d > 0,
-                        .alpha = 1};
+  if (!braid_launch_has_output(p->node, OUT_X)) return;
+  braid_launch_product m = {
+      .rows = l->rows,
+      .columns = inputs,
+      .inner = 4 * l->n,
+      .batches = 1,
+      .batch_inner = 1,
+      .left = {.place = {.kind = BRAID_LAUNCH_PIECE, .piece = w->gradients}, .line = 4 * l->n, .k = 1},
+      .right = {.place = {.index = IN_W, .at = d * 4 * l->n * inputs}, .line = 1, .k = inputs},
+      .out = {.kind = BRAID_LAUNCH_OUTPUT, .index = OUT_X},
+      .out_row = inputs,
+      .accumulate = d > 0,
+      .alpha = 1};
   add_best(p, &m);
 }
 
-static braid_status plan_backward(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_backward(const braid_launch_traits *traits, const braid_node_desc *node,
+                                  braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   layer l;
   if (!read_layer(node, &l)) return braid_fail(BRAID_INTERNAL, "an LSTM that was not matched");
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_plan_begin(&p, traits, node, recipe);
   p.wide |= l.rows * 5 * l.n * l.r.directions > INT32_MAX / 2;
-  pieces w = {.gradients = braid_cl_reserve(&p, l.rows, 4 * l.n, sizeof(float)),
-              .states = braid_cl_reserve(&p, l.rows, l.n, sizeof(float)),
-              .dh = braid_cl_reserve(&p, l.r.batch, l.n, sizeof(float)),
-              .dc = braid_cl_reserve(&p, l.r.batch, l.n, sizeof(float))};
+  pieces w = {.gradients = braid_launch_reserve(&p, l.rows, 4 * l.n, sizeof(float)),
+              .states = braid_launch_reserve(&p, l.rows, l.n, sizeof(float)),
+              .dh = braid_launch_reserve(&p, l.r.batch, l.n, sizeof(float)),
+              .dc = braid_launch_reserve(&p, l.r.batch, l.n, sizeof(float))};
   for (int d = 0; d < l.r.directions; d++) {
     add_backward(&p, &l, d, &w);
-    if (braid_cl_has_output(node, OUT_R)) add_states(&p, &l, d, &w);
+    if (braid_launch_has_output(node, OUT_R)) add_states(&p, &l, d, &w);
     add_inputs(&p, &l, d, &w);
-    add_weights(&p, &l, d, &w, (braid_cl_place){.index = IN_X}, l.r.inputs, OUT_W);
-    add_weights(&p, &l, d, &w, (braid_cl_place){.kind = BRAID_CL_PIECE, .piece = w.states}, l.n, OUT_R);
-    if (braid_cl_has_output(node, OUT_B)) add_bias_sums(&p, &l, d, &w);
-    if (braid_cl_has_output(node, OUT_P)) add_peephole_sums(&p, &l, d, &w);
+    add_weights(&p, &l, d, &w, (braid_launch_place){.index = IN_X}, l.r.inputs, OUT_W);
+    add_weights(&p, &l, d, &w, (braid_launch_place){.kind = BRAID_LAUNCH_PIECE, .piece = w.states}, l.n, OUT_R);
+    if (braid_launch_has_output(node, OUT_B)) add_bias_sums(&p, &l, d, &w);
+    if (braid_launch_has_output(node, OUT_P)) add_peephole_sums(&p, &l, d, &w);
   }
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kForward = {.plan = plan_forward}, kBackward = {.plan = plan_backward};
+static const braid_launch_kernel kForward = {.plan = plan_forward}, kBackward = {.plan = plan_backward};
 
 static const braid_kernel kKernels[] = {
     {.op = "LSTM", .name = "cl_lstm", .match = match, .implementation = &kForward},
     {.op = "LSTMGrad", .name = "cl_lstm_grad", .match = match, .implementation = &kBackward},
 };
 
-const braid_cl_family braid_cl_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -39,7 +39,7 @@ static const kind *find_kind(const char *op) {
 /* --- what is reduced -----------------------------------------------------------------------------------------------
  * Kept and reduced dimensions of the input with their steps, merged among themselves. */
 typedef struct reduction {
-  braid_cl_nest kept, reduced;
+  braid_launch_nest kept, reduced;
   int64_t results, elements;
 } reduction;
 
@@ -49,13 +49,13 @@ static bool reduced_dims(const braid_node_desc *node, bool *reduced) {
     for (int i = 0; i < x->rank; i++) reduced[i] = i != 1;
     return true;
   }
-  bool given = braid_cl_has_input(node, 1);
+  bool given = braid_launch_has_input(node, 1);
   const int64_t *axes = given ? node->inputs[1].constant : NULL;
   return (!given || axes || braid_desc_count(&node->inputs[1].desc) == 0) &&
          braid_reduce_dims(node->attrs, x->rank, axes, given ? braid_desc_count(&node->inputs[1].desc) : 0, reduced);
 }
 
-static void put(braid_cl_nest *nest, int64_t size, int64_t step) {
+static void put(braid_launch_nest *nest, int64_t size, int64_t step) {
   nest->dims[nest->rank] = size;
   nest->steps[0][nest->rank++] = step;
 }
@@ -71,24 +71,24 @@ static reduction read_reduction(const braid_node_desc *node) {
     *(reduced[i] ? &r.elements : &r.results) *= x->dims[i];
     put(reduced[i] ? &r.reduced : &r.kept, x->dims[i], steps[i]);
   }
-  braid_cl_nest_merge(&r.kept);
-  braid_cl_nest_merge(&r.reduced);
+  braid_launch_nest_merge(&r.kept);
+  braid_launch_nest_merge(&r.reduced);
   return r;
 }
 
 static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   bool reduced[BRAID_MAX_RANK];
   if (node->inputs[0].desc.dtype != BRAID_F32)
-    return braid_cl_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(node->inputs[0].desc.dtype));
-  return reduced_dims(node, reduced) || braid_cl_refuse(why, why_bytes, "axes that are not known before the run");
+    return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(node->inputs[0].desc.dtype));
+  return reduced_dims(node, reduced) || braid_launch_refuse(why, why_bytes, "axes that are not known before the run");
 }
 
 static bool match_two(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (!match(node, why, why_bytes)) return false;
   reduction r = read_reduction(node);
   if (r.kept.rank <= 2 && r.reduced.rank <= 2) return true;
-  return braid_cl_refuse(why, why_bytes, "%d kept and %d reduced dimensions, at most 2 and 2", r.kept.rank,
-                         r.reduced.rank);
+  return braid_launch_refuse(why, why_bytes, "%d kept and %d reduced dimensions, at most 2 and 2", r.kept.rank,
+                             r.reduced.rank);
 }
 
 static bool has_rows(const reduction *r) {
@@ -98,73 +98,73 @@ static bool has_rows(const reduction *r) {
 static bool match_rows(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (!match_two(node, why, why_bytes)) return false;
   reduction r = read_reduction(node);
-  return has_rows(&r) || braid_cl_refuse(why, why_bytes, "reduced elements do not lie side by side");
+  return has_rows(&r) || braid_launch_refuse(why, why_bytes, "reduced elements do not lie side by side");
 }
 
 /* Trees of work-items pay where local memory is one and there are elements for all. */
-static bool match_groups(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool match_groups(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
   reduction r = read_reduction(node);
-  if (traits->cpu) return braid_cl_refuse(why, why_bytes, "a work-item reduces faster than a group on a CPU");
-  if (r.elements < (int64_t)braid_cl_group(traits))
-    return braid_cl_refuse(why, why_bytes, "%lld elements are too few for a group", (long long)r.elements);
+  if (traits->cpu) return braid_launch_refuse(why, why_bytes, "a work-item reduces faster than a group on a CPU");
+  if (r.elements < (int64_t)braid_launch_group(traits))
+    return braid_launch_refuse(why, why_bytes, "%lld elements are too few for a group", (long long)r.elements);
   return true;
 }
 
-static bool match_lanes(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool match_lanes(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
   (void)node;
-  return traits->cpu || braid_cl_refuse(why, why_bytes, "lanes of a work-item are for CPUs");
+  return traits->cpu || braid_launch_refuse(why, why_bytes, "lanes of a work-item are for CPUs");
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------
  */
 /* Where a fold reads and writes. */
 typedef struct places {
-  const braid_cl_piece *in, *shift, *out; /* NULL: input 0, none, output 0 */
-  double scale;                           /* of a mean */
+  const braid_launch_piece *in, *shift, *out; /* NULL: input 0, none, output 0 */
+  double scale;                               /* of a mean */
 } places;
 
-static void add_places(braid_cl_planner *p, const kind *k, const places *at) {
-  braid_cl_option(p, "-DMAP(x)=%s -DFINISH(x)=%s -DNEUTRAL=%s", k->map, k->finish, k->neutral);
-  braid_cl_option(p, "-DFOLD(a,b)=%s", k->fold ? k->fold : "((a)+(b))");
-  if (!k->fold) braid_cl_option(p, "-DSUM");
-  if (at->shift) braid_cl_option(p, "-DSHIFTED");
+static void add_places(braid_launch_planner *p, const kind *k, const places *at) {
+  braid_launch_option(p, "-DMAP(x)=%s -DFINISH(x)=%s -DNEUTRAL=%s", k->map, k->finish, k->neutral);
+  braid_launch_option(p, "-DFOLD(a,b)=%s", k->fold ? k->fold : "((a)+(b))");
+  if (!k->fold) braid_launch_option(p, "-DSUM");
+  if (at->shift) braid_launch_option(p, "-DSHIFTED");
   if (at->in)
-    braid_cl_workspace(p, *at->in);
+    braid_launch_workspace(p, *at->in);
   else
-    braid_cl_input(p, 0);
+    braid_launch_input(p, 0);
   if (at->shift)
-    braid_cl_workspace(p, *at->shift);
+    braid_launch_workspace(p, *at->shift);
   else
-    braid_cl_input(p, 0);
+    braid_launch_input(p, 0);
   if (at->out)
-    braid_cl_workspace(p, *at->out);
+    braid_launch_workspace(p, *at->out);
   else
-    braid_cl_output(p, 0);
+    braid_launch_output(p, 0);
 }
 
-static void add_fold(braid_cl_planner *p, const char *function, const kind *k, const places *at, const reduction *r,
+static void add_fold(braid_launch_planner *p, const char *function, const kind *k, const places *at, const reduction *r,
                      int64_t slice, int64_t slices) {
   int kept = r->kept.rank, reduced = r->reduced.rank;
-  braid_cl_add_launch(p, "reduce", function);
+  braid_launch_begin(p, "reduce", function);
   add_places(p, k, at);
-  braid_cl_index(p, r->results);
-  braid_cl_index(p, r->kept.dims[kept - 1]);
-  braid_cl_index(p, kept > 1 ? r->kept.steps[0][0] : 0);
-  braid_cl_index(p, r->kept.steps[0][kept - 1]);
-  braid_cl_index(p, r->elements);
-  braid_cl_index(p, r->reduced.dims[reduced - 1]);
-  braid_cl_index(p, reduced > 1 ? r->reduced.steps[0][0] : 0);
-  braid_cl_index(p, r->reduced.steps[0][reduced - 1]);
-  braid_cl_index(p, slice);
-  braid_cl_index(p, slices);
-  braid_cl_float(p, at->scale);
+  braid_launch_index(p, r->results);
+  braid_launch_index(p, r->kept.dims[kept - 1]);
+  braid_launch_index(p, kept > 1 ? r->kept.steps[0][0] : 0);
+  braid_launch_index(p, r->kept.steps[0][kept - 1]);
+  braid_launch_index(p, r->elements);
+  braid_launch_index(p, r->reduced.dims[reduced - 1]);
+  braid_launch_index(p, reduced > 1 ? r->reduced.steps[0][0] : 0);
+  braid_launch_index(p, r->reduced.steps[0][reduced - 1]);
+  braid_launch_index(p, slice);
+  braid_launch_index(p, slices);
+  braid_launch_float(p, at->scale);
   if (strcmp(function, "fold_groups") != 0) {
-    braid_cl_range(p, r->results * slices);
+    braid_launch_range(p, r->results * slices);
     return;
   }
   size_t group = 1; /* a power of two, for the tree */
-  while (2 * group <= braid_cl_group(p->traits)) group *= 2;
-  braid_cl_groups(p, r->results * slices, 1, 1, group);
+  while (2 * group <= braid_launch_group(p->traits)) group *= 2;
+  braid_launch_groups(p, r->results * slices, 1, 1, group);
 }
 
 /* As many slices as keep a device busy, decided by the shape alone. */
@@ -176,13 +176,13 @@ static int64_t slices_of(const reduction *r) {
   return slices < kMostSlices ? slices : kMostSlices;
 }
 
-static void plan_fold(braid_cl_planner *p, const char *function, const kind *k, const reduction *r, places at) {
+static void plan_fold(braid_launch_planner *p, const char *function, const kind *k, const reduction *r, places at) {
   int64_t slices = slices_of(r), slice = (r->elements + slices - 1) / slices;
   if (slices == 1) {
     add_fold(p, function, k, &at, r, r->elements, 1);
     return;
   }
-  braid_cl_piece parts = braid_cl_reserve(p, slices, r->results, sizeof(float));
+  braid_launch_piece parts = braid_launch_reserve(p, slices, r->results, sizeof(float));
   reduction rest = {.kept = {.rank = 1, .dims = {r->results}, .steps = {{1}}},
                     .reduced = {.rank = 1, .dims = {slices}, .steps = {{r->results}}},
                     .results = r->results,
@@ -193,64 +193,68 @@ static void plan_fold(braid_cl_planner *p, const char *function, const kind *k, 
   add_fold(p, "fold_items", &merge, &(places){&parts, at.shift, at.out, at.scale}, &rest, slices, 1);
 }
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe,
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
                          const char *function) {
-  braid_cl_planner p;
+  braid_launch_planner p;
   const kind *k = find_kind(node->op);
   reduction r = read_reduction(node);
   places at = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
-  braid_cl_piece most;
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_piece most;
+  braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
-    most = braid_cl_reserve(&p, r.results, 1, sizeof(float));
+    most = braid_launch_reserve(&p, r.results, 1, sizeof(float));
     plan_fold(&p, function, &kMost, &r, (places){NULL, NULL, &most, 1});
     at.shift = &most;
   }
   plan_fold(&p, function, k, &r, at);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_groups(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_groups(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, "fold_groups");
 }
-static braid_status plan_rows(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_rows(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, "fold_rows");
 }
-static braid_status plan_items(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_items(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, "fold_items");
 }
 
-static void add_any(braid_cl_planner *p, const kind *k, const places *at, const reduction *r) {
-  braid_cl_add_launch(p, "reduce", "fold_any");
+static void add_any(braid_launch_planner *p, const kind *k, const places *at, const reduction *r) {
+  braid_launch_begin(p, "reduce", "fold_any");
   add_places(p, k, at);
-  braid_cl_index(p, r->results);
-  braid_cl_index(p, r->elements);
-  braid_cl_float(p, at->scale);
-  braid_cl_nest_sizes(p, &r->kept, BRAID_MAX_RANK);
-  braid_cl_nest_steps(p, &r->kept, 0, BRAID_MAX_RANK);
-  braid_cl_nest_sizes(p, &r->reduced, BRAID_MAX_RANK);
-  braid_cl_nest_steps(p, &r->reduced, 0, BRAID_MAX_RANK);
-  braid_cl_range(p, r->results);
+  braid_launch_index(p, r->results);
+  braid_launch_index(p, r->elements);
+  braid_launch_float(p, at->scale);
+  braid_launch_nest_sizes(p, &r->kept, BRAID_MAX_RANK);
+  braid_launch_nest_steps(p, &r->kept, 0, BRAID_MAX_RANK);
+  braid_launch_nest_sizes(p, &r->reduced, BRAID_MAX_RANK);
+  braid_launch_nest_steps(p, &r->reduced, 0, BRAID_MAX_RANK);
+  braid_launch_range(p, r->results);
 }
 
-static braid_status plan_any(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
+static braid_status plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
+                             braid_launch_recipe *recipe) {
+  braid_launch_planner p;
   reduction r = read_reduction(node);
   places at = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
-  braid_cl_piece most;
-  braid_cl_plan(&p, traits, node, recipe);
+  braid_launch_piece most;
+  braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
-    most = braid_cl_reserve(&p, r.results, 1, sizeof(float));
+    most = braid_launch_reserve(&p, r.results, 1, sizeof(float));
     add_any(&p, &kMost, &(places){NULL, NULL, &most, 1}, &r);
     at.shift = &most;
   }
   add_any(&p, find_kind(node->op), &at, &r);
-  return braid_cl_planned(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kGroups = {.plan = plan_groups, .match = match_groups};
-static const braid_cl_kernel kRows = {.plan = plan_rows, .match = match_lanes};
-static const braid_cl_kernel kItems = {.plan = plan_items}, kAny = {.plan = plan_any};
+static const braid_launch_kernel kGroups = {.plan = plan_groups, .match = match_groups};
+static const braid_launch_kernel kRows = {.plan = plan_rows, .match = match_lanes};
+static const braid_launch_kernel kItems = {.plan = plan_items}, kAny = {.plan = plan_any};
 
 #define KERNELS(op_name)                                                                                               \
   {.op = op_name, .name = "cl_reduce_groups", .match = match_two, .implementation = &kGroups},                         \
@@ -265,4 +269,4 @@ static const braid_kernel kKernels[] = {
     KERNELS("BiasGrad"),   KERNELS("ReduceLogSumExp"), KERNELS("ReduceSumSquare"),
 };
 
-const braid_cl_family braid_cl_reduce = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_reduce = {kKernels, sizeof kKernels / sizeof *kKernels};

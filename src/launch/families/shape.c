@@ -2,14 +2,14 @@
 #include "launch/families.h"
 #include "launch/move.h"
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
-  braid_cl_planner p;
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_copy(&p);
-  return braid_cl_planned(&p);
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_add_copy(&p);
+  return braid_launch_plan_end(&p);
 }
 
-static const braid_cl_kernel kCopy = {.plan = plan};
+static const braid_launch_kernel kCopy = {.plan = plan};
 
 #define KERNEL(op_name)                                                                                                \
   { .op = op_name, .name = "cl_copy", .in_place = 1, .implementation = &kCopy }
@@ -17,4 +17,4 @@ static const braid_cl_kernel kCopy = {.plan = plan};
 static const braid_kernel kKernels[] = {KERNEL("Flatten"), KERNEL("Identity"), KERNEL("Reshape"), KERNEL("Squeeze"),
                                         KERNEL("Unsqueeze")};
 
-const braid_cl_family braid_cl_shape = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_shape = {kKernels, sizeof kKernels / sizeof *kKernels};

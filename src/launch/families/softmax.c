@@ -23,11 +23,11 @@ static axis axis_of(const braid_node_desc *node) {
   return a;
 }
 
-static bool suits_groups(const braid_cl_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool suits_groups(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
   axis a = axis_of(node);
-  if (traits->cpu) return braid_cl_refuse(why, why_bytes, "a work-item sums faster than a group on a CPU");
-  if (a.inner > 1) return braid_cl_refuse(why, why_bytes, "neighbouring lines lie side by side");
-  return a.size >= 32 || braid_cl_refuse(why, why_bytes, "lines of %lld are too short", (long long)a.size);
+  if (traits->cpu) return braid_launch_refuse(why, why_bytes, "a work-item sums faster than a group on a CPU");
+  if (a.inner > 1) return braid_launch_refuse(why, why_bytes, "neighbouring lines lie side by side");
+  return a.size >= 32 || braid_launch_refuse(why, why_bytes, "lines of %lld are too short", (long long)a.size);
 }
 
 static int function_of(const braid_node_desc *node) {
@@ -37,48 +37,50 @@ static int function_of(const braid_node_desc *node) {
   return i;
 }
 
-static braid_status plan(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe,
+static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
                          bool groups) {
-  braid_cl_planner p;
+  braid_launch_planner p;
   axis a = axis_of(node);
-  braid_cl_plan(&p, traits, node, recipe);
-  braid_cl_add_launch(&p, "softmax", groups ? "groups" : "lines");
-  braid_cl_option(&p, "-DFUNCTION=%d", function_of(node));
-  braid_cl_input(&p, 0);
-  braid_cl_input(&p, 1);
-  braid_cl_output(&p, 0);
-  braid_cl_index(&p, a.lines);
-  braid_cl_index(&p, a.size);
-  braid_cl_index(&p, a.inner);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_begin(&p, "softmax", groups ? "groups" : "lines");
+  braid_launch_option(&p, "-DFUNCTION=%d", function_of(node));
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_output(&p, 0);
+  braid_launch_index(&p, a.lines);
+  braid_launch_index(&p, a.size);
+  braid_launch_index(&p, a.inner);
   size_t group = 1; /* a power of two, for the tree */
-  while (2 * group <= braid_cl_group(traits) && group < 256) group *= 2;
+  while (2 * group <= braid_launch_group(traits) && group < 256) group *= 2;
   if (groups)
-    braid_cl_groups(&p, a.lines, 1, 1, group);
+    braid_launch_groups(&p, a.lines, 1, 1, group);
   else
-    braid_cl_range(&p, a.lines);
-  return braid_cl_planned(&p);
+    braid_launch_range(&p, a.lines);
+  return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_groups(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_groups(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, true);
 }
-static braid_status plan_lines(const braid_cl_traits *traits, const braid_node_desc *node, braid_cl_recipe *recipe) {
+static braid_status plan_lines(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
   return plan(traits, node, recipe, false);
 }
 
-static const braid_cl_kernel kGroups = {.plan = plan_groups, .match = suits_groups}, kLines = {.plan = plan_lines};
+static const braid_launch_kernel kGroups = {.plan = plan_groups, .match = suits_groups}, kLines = {.plan = plan_lines};
 
 #define KERNELS(op_name)                                                                                               \
   {.op = op_name,                                                                                                      \
    .name = "cl_softmax_groups",                                                                                        \
-   .match = braid_cl_match_float,                                                                                      \
+   .match = braid_launch_match_float,                                                                                  \
    .in_place = 1,                                                                                                      \
    .implementation = &kGroups},                                                                                        \
   {                                                                                                                    \
-    .op = op_name, .name = "cl_softmax", .match = braid_cl_match_float, .in_place = 1, .implementation = &kLines       \
+    .op = op_name, .name = "cl_softmax", .match = braid_launch_match_float, .in_place = 1, .implementation = &kLines   \
   }
 
 static const braid_kernel kKernels[] = {KERNELS("Softmax"), KERNELS("LogSoftmax"), KERNELS("SoftmaxGrad"),
                                         KERNELS("LogSoftmaxGrad")};
 
-const braid_cl_family braid_cl_softmax = {kKernels, sizeof kKernels / sizeof *kKernels};
+const braid_launch_family braid_launch_family_softmax = {kKernels, sizeof kKernels / sizeof *kKernels};
