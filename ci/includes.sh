@@ -24,6 +24,7 @@ tensor="$base|tensor/|braid/tensor\.h"
 graph="$tensor|graph/|braid/(graph|custom)\.h"
 model="$graph|model/|braid/model\.h"
 device="$graph|device/|braid/(device|host_queue|plugin)\.h"
+launch="$device|launch/"
 profile="$device|profile/|braid/profile\.h"
 schedule="$profile|schedule/"
 runtime="$schedule|model/|backend/|runtime/|braid/(model|session|conformance)\.h"
@@ -34,13 +35,14 @@ upper="$runtime|braid/(data|train)\.h"
   check "$(sources src/graph)" "$graph"
   check "$(sources src/model)" "$model"
   check "$(sources src/device)" "$device"
+  check "$(sources src/launch)" "$launch"
   check "$(sources src/profile)" "$profile"
   check "$(sources src/schedule)" "$schedule"
   check "$(sources src/runtime)" "$runtime"
   for room in train explore serve; do check "$(sources src/$room)" "$upper|$room/"; done
   for backend in src/backend/*/; do
     name=$(basename "$backend")
-    check "$(sources "src/backend/$name")" "$device|backend/$name/"
+    check "$(sources "src/backend/$name")" "$launch|backend/$name/"
   done
   check "$(sources cli) $(sources examples)" 'braid/'
 } >"${TMPDIR:-/tmp}/braid-includes.$$"

@@ -17,7 +17,7 @@ typedef struct entry_header {
   uint64_t key_bytes, binary_bytes, checksum;
 } entry_header;
 
-static const char kMagic[8] = "BRAIDCL1";
+static const char kMagic[8] = "BRAIDPR1";
 
 /* FNV-1a. */
 static uint64_t hash(uint64_t state, const void *data, size_t bytes) {
@@ -28,18 +28,18 @@ static uint64_t hash(uint64_t state, const void *data, size_t bytes) {
 
 static const uint64_t kSeed = 0xcbf29ce484222325u;
 
-bool braid_launch_cache_default(char *folder, size_t bytes) {
+bool braid_launch_cache_default(const char *backend, char *folder, size_t bytes) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int length = -1;
   if (cache && cache[0] == '/')
-    length = snprintf(folder, bytes, "%s/braid/opencl", cache);
+    length = snprintf(folder, bytes, "%s/braid/%s", cache, backend);
   else if (home && home[0] == '/')
-    length = snprintf(folder, bytes, "%s/.cache/braid/opencl", home);
+    length = snprintf(folder, bytes, "%s/.cache/braid/%s", home, backend);
   return length > 0 && (size_t)length < bytes;
 }
 
 static bool entry_path(const char *folder, const char *key, size_t key_bytes, char *path) {
-  int length = snprintf(path, kPathBytes, "%s/%016" PRIx64 ".clbin", folder, hash(kSeed, key, key_bytes));
+  int length = snprintf(path, kPathBytes, "%s/%016" PRIx64 ".program", folder, hash(kSeed, key, key_bytes));
   return length > 0 && length < kPathBytes;
 }
 

@@ -9,8 +9,8 @@
 
 #include "braid/allocator.h"
 
-/* $XDG_CACHE_HOME/braid/opencl or ~/.cache/braid/opencl; false if neither is set or it does not fit. */
-bool braid_launch_cache_default(char *folder, size_t bytes);
+/* $XDG_CACHE_HOME/braid/BACKEND or ~/.cache/braid/BACKEND; false if neither is set or it does not fit. */
+bool braid_launch_cache_default(const char *backend, char *folder, size_t bytes);
 /* The entry of `key`, which the caller frees (the C library's heap); NULL: there is none to be trusted. */
 uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes);
 /* Written whole or not at all. A folder that cannot be written is a message to the log: a cache may be missing. */

@@ -1,7 +1,7 @@
-/* The kernel families of this backend, one line each. */
+/* The kernel families, one line each. */
 #include "launch/families.h"
 
-#include "backend/opencl/device.h"
+#include <string.h>
 
 /* clang-format off */
 static const braid_launch_family *const kFamilies[] = {
@@ -23,16 +23,30 @@ static const braid_launch_family *const kFamilies[] = {
     &braid_launch_family_recurrent,
 };
 /* clang-format on */
+enum { kFamilyCount = sizeof kFamilies / sizeof *kFamilies };
 
-braid_status braid_launch_list_kernels(const braid_allocator *allocator, const braid_launch_family *first,
-                                       const braid_kernel ***out, size_t *count) {
-  size_t families = sizeof kFamilies / sizeof *kFamilies;
-  *count = first->count;
-  for (size_t i = 0; i < families; i++) *count += kFamilies[i]->count;
-  const braid_kernel **kernels = *out = braid_zalloc_array(allocator, *count, sizeof *kernels);
-  if (!kernels) return BRAID_NO_MEMORY;
-  for (size_t j = 0; j < first->count; j++) *kernels++ = &first->kernels[j];
-  for (size_t i = 0; i < families; i++)
-    for (size_t j = 0; j < kFamilies[i]->count; j++) *kernels++ = &kFamilies[i]->kernels[j];
+braid_status braid_launch_list_kernels(const braid_allocator *allocator, const char *prefix,
+                                       const braid_launch_family *first, const braid_kernel ***out, size_t *count) {
+  size_t ours = 0, text = 0, bytes;
+  *out = NULL;
+  for (size_t i = 0; i < kFamilyCount; i++)
+    for (size_t j = 0; j < kFamilies[i]->count; j++, ours++)
+      text += strlen(prefix) + strlen(kFamilies[i]->kernels[j].name) + 1;
+  *count = first->count + ours;
+  /* One block: the list, our kernels under their full names, the text of those. */
+  bytes = *count * sizeof(braid_kernel *) + ours * sizeof(braid_kernel) + text;
+  const braid_kernel **list = *out = braid_zalloc(allocator, bytes);
+  if (!list) return BRAID_NO_MEMORY;
+  braid_kernel *own = (braid_kernel *)(list + *count);
+  char *name = (char *)(own + ours);
+  for (size_t j = 0; j < first->count; j++) *list++ = &first->kernels[j];
+  for (size_t i = 0; i < kFamilyCount; i++)
+    for (size_t j = 0; j < kFamilies[i]->count; j++, own++) {
+      *own = kFamilies[i]->kernels[j];
+      char *end = stpcpy(stpcpy(name, prefix), own->name);
+      own->name = name;
+      name = end + 1;
+      *list++ = own;
+    }
   return BRAID_OK;
 }

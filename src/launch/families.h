@@ -1,4 +1,5 @@
-/* Tables of kernels: cl_NAME.c defines braid_cl_NAME, families.c lists them. */
+/* Tables of kernels: families/NAME.c defines braid_launch_family_NAME, families.c lists them. A family writes recipes
+ * for whatever device compiles the kernel text of that name. */
 #ifndef BRAID_LAUNCH_FAMILIES_H
 #define BRAID_LAUNCH_FAMILIES_H
 
@@ -9,5 +10,11 @@ extern const braid_launch_family braid_launch_family_elementwise, braid_launch_f
     braid_launch_family_conv, braid_launch_family_pool, braid_launch_family_norm, braid_launch_family_softmax,
     braid_launch_family_loss, braid_launch_family_optimizer, braid_launch_family_dropout, braid_launch_family_layout,
     braid_launch_family_conv_grad, braid_launch_family_recurrent;
+
+/* Puts `first`, then the kernels of all families in one list, which the caller frees; the families' names are given a
+ * prefix ("cl_"), so that plans and traces tell one backend's from another's. */
+BRAID_MUST_CHECK braid_status braid_launch_list_kernels(const braid_allocator *allocator, const char *prefix,
+                                                        const braid_launch_family *first, const braid_kernel ***out,
+                                                        size_t *count);
 
 #endif

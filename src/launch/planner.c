@@ -4,18 +4,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/opencl/program.h"
 #include "base/checked.h"
 
 /* Sub-buffers begin at multiples of a device's alignment: at most 4096 bits are asked for by the drivers there are. */
-enum { kPieceAlignment = 4096, kNarrow = 1 << 30, kGroupCpu = 64, kGroupOther = 256 };
+enum { kPieceAlignment = 4096, kNarrow = 1 << 30 };
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
 void braid_launch_plan_begin(braid_launch_planner *p, const braid_launch_traits *traits, const braid_node_desc *node,
                              braid_launch_recipe *recipe) {
   *p = (braid_launch_planner){
-      .traits = traits, .node = node, .recipe = recipe, .wide = traits->wide || !braid_launch_is_narrow(node)};
+      .traits = traits, .node = node, .recipe = recipe, .wide = traits->knobs.wide || !braid_launch_is_narrow(node)};
 }
 
 static void complain(braid_launch_planner *p, const char *problem) {
@@ -31,17 +30,17 @@ void braid_launch_begin(braid_launch_planner *p, const char *source, const char 
   *p->launch = (braid_launch){.source = source, .function = function};
   if (p->wide) braid_launch_option(p, "-DWIDE");
   if (p->traits->fpga) braid_launch_option(p, "-DFPGA");
-  if (p->traits->fpga && p->traits->knob_units) braid_launch_option(p, "-DUNITS=%u", p->traits->knob_units);
-  if (p->traits->fpga && p->traits->knob_simd) braid_launch_option(p, "-DSIMD=%u", p->traits->knob_simd);
+  if (p->traits->fpga && p->traits->knobs.units) braid_launch_option(p, "-DUNITS=%u", p->traits->knobs.units);
+  if (p->traits->fpga && p->traits->knobs.simd) braid_launch_option(p, "-DSIMD=%u", p->traits->knobs.simd);
 }
 
-void braid_launch_begin_foreign(braid_launch_planner *p, struct braid_cl_module *module, const char *function) {
+void braid_launch_begin_foreign(braid_launch_planner *p, void *module, const char *path, const char *function) {
   if (p->recipe->launch_count == BRAID_LAUNCHES) {
     complain(p, "more launches than a recipe takes");
     return;
   }
   p->launch = &p->recipe->launches[p->recipe->launch_count++];
-  *p->launch = (braid_launch){.source = braid_cl_module_path(module), .module = module, .function = function};
+  *p->launch = (braid_launch){.source = path, .module = module, .function = function};
 }
 
 void braid_launch_option(braid_launch_planner *p, const char *format, ...) {
@@ -132,7 +131,7 @@ void braid_launch_element(braid_launch_planner *p, braid_dtype dtype) {
 size_t braid_launch_group(const braid_launch_traits *traits) {
   size_t most = traits->max_group ? traits->max_group : 1;
   if (traits->max_item[0] && traits->max_item[0] < most) most = traits->max_item[0];
-  size_t group = traits->knob_group ? traits->knob_group : traits->cpu ? kGroupCpu : kGroupOther;
+  size_t group = traits->knobs.group ? traits->knobs.group : traits->tuning->group;
   return group < most ? group : most;
 }
 

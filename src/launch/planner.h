@@ -17,10 +17,11 @@ typedef struct braid_launch_planner {
 /* wide: kernels count in 64 bits; follows from the operands' sizes, and can be set by families that count further. */
 void braid_launch_plan_begin(braid_launch_planner *p, const braid_launch_traits *traits, const braid_node_desc *node,
                              braid_launch_recipe *recipe);
-/* Begins the next launch, of `function` in kernels/opencl/`source`.cl. */
+/* Begins the next launch, of `function` in the file `source` of the backend's kernel text. */
 void braid_launch_begin(braid_launch_planner *p, const char *source, const char *function);
-/* The same for a function that is not the library's; only the options added are given to the compiler. */
-void braid_launch_begin_foreign(braid_launch_planner *p, struct braid_cl_module *module, const char *function);
+/* The same for a function of a module that is not the library's, known to the user by its path; only the options added
+ * are given to the compiler. */
+void braid_launch_begin_foreign(braid_launch_planner *p, void *module, const char *path, const char *function);
 /* Adds an option for the compiler, a space before it; printf's format. */
 void braid_launch_option(braid_launch_planner *p, const char *format, ...) BRAID_PRINTF(2, 3);
 

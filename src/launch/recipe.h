@@ -1,39 +1,44 @@
-/* A recipe: what runs one node on an OpenCL device, as launches of kernels in order with their arguments and sizes. A
- * kernel family's plan fills it from the node and the device's traits (recipes from data, a manifest, are filled from
- * that); program.c turns it into cl_kernel objects once, at prepare, and queue.c enqueues them. */
+/* A recipe: what runs one node on a device that launches kernels, as launches in order with their arguments and sizes.
+ * A family's plan fills it from the node and the device's traits; the backend turns it into the driver's objects once,
+ * at prepare, and enqueues those. Nothing here knows whose driver that is. */
 #ifndef BRAID_LAUNCH_RECIPE_H
 #define BRAID_LAUNCH_RECIPE_H
 
-#include "braid/device.h"
+#include "launch/tuning.h"
 
 enum { BRAID_LAUNCHES = 32, BRAID_LAUNCH_ARGUMENTS = 40, BRAID_LAUNCH_OPTION_BYTES = 1024 };
 
-/* Sides of a tile and of what one work-item makes of it. */
-typedef struct braid_launch_tile_sides {
-  uint32_t rows, columns, depth, work_rows, work_columns;
-} braid_launch_tile_sides;
+/* The user's choices in place of a family's own, each 0: the family's. */
+typedef struct braid_launch_knobs {
+  bool as_cpu, as_gpu, as_fpga;        /* as=: the kernels of such a device; none: as the device says */
+  bool wide;                           /* index_bits=64: for all tensors, not only for large ones */
+  uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll= */
+  uint32_t slices;                     /* slices=: of the inner dimension of products */
+  braid_launch_tile_sides tile;        /* tile= */
+} braid_launch_knobs;
 
-/* What kernels are parameterized by: facts of the device, and the knobs (0: the family's own choice). */
+/* What kernels are parameterized by: facts of the device, what is tuned for such devices, and the knobs. */
 typedef struct braid_launch_traits {
   bool cpu, gpu, fpga;
   uint32_t compute_units;
-  size_t local_bytes;                                      /* of local memory per work-group */
-  bool local_is_real;                                      /* dedicated memory, not cached global memory */
-  size_t max_group, max_item[3];                           /* work-items per work-group, and per dimension */
-  uint32_t vector_width;                                   /* preferred, of float */
-  bool wide;                                               /* places of 64 bits whatever the tensors' sizes */
-  bool aligned;                                            /* memory objects begin where vectors may */
-  uint32_t knob_units, knob_simd, knob_group, knob_unroll; /* open's cu=, simd=, group=, unroll= */
-  braid_launch_tile_sides knob_tile;                       /* tile= */
-  uint32_t knob_slices;                                    /* slices= */
+  size_t local_bytes;            /* of local memory per work-group */
+  bool local_is_real;            /* dedicated memory, not cached global memory */
+  size_t max_group, max_item[3]; /* work-items per work-group, and per dimension */
+  uint32_t vector_width;         /* preferred, of float */
+  bool aligned;                  /* memory objects begin where vectors may */
+  const braid_launch_tuning *tuning;
+  braid_launch_knobs knobs;
 } braid_launch_traits;
+
+/* Once the facts are known: puts the knobs in place, and the tuning for such a device. */
+void braid_launch_tune(braid_launch_traits *traits, const braid_launch_knobs *knobs);
 
 typedef enum braid_launch_argument_kind {
   BRAID_LAUNCH_OPERAND,   /* operand `index` of the node, inputs first; an absent one is a null pointer */
   BRAID_LAUNCH_WORKSPACE, /* `bytes` from `offset` of the workspace */
-  BRAID_LAUNCH_INT,       /* `integer` as a cl_int */
-  BRAID_LAUNCH_LONG,      /* `integer` as a cl_long */
-  BRAID_LAUNCH_FLOAT,     /* `real` as a cl_float */
+  BRAID_LAUNCH_INT,       /* `integer` in 32 bits */
+  BRAID_LAUNCH_LONG,      /* `integer` in 64 bits */
+  BRAID_LAUNCH_FLOAT,     /* `real` in 32 bits */
   BRAID_LAUNCH_LOCAL,     /* `bytes` of local memory */
 } braid_launch_argument_kind;
 
@@ -47,8 +52,8 @@ typedef struct braid_launch_argument {
 } braid_launch_argument;
 
 typedef struct braid_launch {
-  const char *source;                      /* a file of kernels/opencl without its ending: "conv" */
-  struct braid_cl_module *module;          /* instead: text or a bitstream of somebody else; NULL: none */
+  const char *source; /* a file of the backend's kernel text without its ending: "conv" */
+  void *module;       /* instead: text or a binary of somebody else, the backend's own object; NULL: none */
   char options[BRAID_LAUNCH_OPTION_BYTES]; /* for the compiler: "-DTILE_M=32 ..." */
   const char *function;
   uint32_t dimensions;
@@ -63,14 +68,14 @@ typedef struct braid_launch_recipe {
   size_t workspace_bytes;
 } braid_launch_recipe;
 
-/* braid_kernel.implementation of this backend. */
+/* braid_kernel.implementation of backends that launch kernels. */
 typedef struct braid_launch_kernel {
   /* The recipe is zeroed before. Optional inputs and shapes are read from `node`; its operands are PLAIN unless
    * braid_kernel.layouts asked for others. */
   braid_status (*plan)(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe);
   /* As braid_kernel.match, where the device matters (size classes, local memory). NULL: no objection. */
   bool (*match)(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes);
-  const struct braid_cl_entry *entry; /* of a manifest, which matches and plans instead; NULL: none */
+  const void *foreign; /* of no family: what the backend matches and plans it by instead; NULL: none */
 } braid_launch_kernel;
 
 /* A family's kernels, best first for each op; families are listed in families.c, one line each. */

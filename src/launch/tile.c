@@ -2,20 +2,6 @@
 
 #include <math.h>
 
-enum { kMostSlices = 16, kFewerSteps = 8 };
-
-/* What a GPU's time is reckoned from, in cycles of a compute unit. Fitted to an NVIDIA H200, where over the shapes of
- * cl_kernels_bench --sweep the choice reaches 0.96 of the best tile and slices, and never less than 0.91; of other
- * GPUs' figures only the relations matter. */
-static const double kLanes = 128;       /* work-items that multiply at once */
-static const double kResident = 1024;   /* work-items whose waiting overlaps */
-static const double kStepWait = 600;    /* for the elements of a step to arrive, and for the group to meet */
-static const double kReadOfFour = 1;    /* from local memory, beside a multiplication's 1 */
-static const double kLoadInFours = 10;  /* of an element, with its share of the traffic */
-static const double kLoadAlone = 24;    /* with finding it: by counts of instructions, not fitted */
-static const double kJoin = 12000;      /* a launch that waits for another */
-static const double kJoinElement = 0.5; /* of a slice, or of the result */
-
 static double units_of(const braid_launch_traits *traits) {
   return traits->compute_units ? traits->compute_units : 1;
 }
@@ -34,7 +20,6 @@ static braid_launch_tile tile_of_sides(const braid_launch_tile_sides *s) {
 /* Squares of as many sums for each work-item as it has registers for, with a work-item or more for each column. */
 static braid_launch_tile tile_of_group(const braid_launch_traits *traits, braid_launch_way way) {
   size_t wanted = braid_launch_group(traits), group = 16;
-  if (traits->cpu && !traits->knob_group) wanted = 64;
   while (2 * group <= wanted && group < 256) group *= 2;
   int64_t across = group >= 128 ? 16 : 8, down = (int64_t)group / across;
   int64_t work = way == BRAID_LAUNCH_TILES_LARGE ? 8 : way == BRAID_LAUNCH_TILES_MEDIUM ? 4 : 2;
@@ -51,25 +36,21 @@ static size_t local_bytes_of(const braid_launch_tile *tile) {
   return 2 * (size_t)(tile->depth * (tile->rows + tile->columns + 8)) * sizeof(float);
 }
 
-/* Large tiles have 64 sums for a work-item. Beside so many there are no registers for twice eight elements on their way
- * that are looked up one by one; and some devices have no local memory for them. */
-static braid_launch_tile tile_for_gpu(const braid_launch_traits *traits, braid_launch_way way, bool windows) {
-  static const braid_launch_tile_sides kLarge = {128, 128, 16, 8, 8}, kMedium = {64, 64, 16, 4, 4},
-                                       kSmall = {32, 32, 16, 4, 4};
-  braid_launch_tile tile = tile_of_sides(way == BRAID_LAUNCH_TILES_LARGE    ? &kLarge
-                                         : way == BRAID_LAUNCH_TILES_MEDIUM ? &kMedium
-                                                                            : &kSmall);
+/* Large tiles become flatter over windows, and where local memory is too small for them. */
+static braid_launch_tile tile_of_tuning(const braid_launch_traits *traits, braid_launch_way way, bool windows) {
+  const braid_launch_tuning *tuning = traits->tuning;
+  braid_launch_tile tile = tile_of_sides(&tuning->tiles[way - BRAID_LAUNCH_TILES_LARGE]);
   bool tight = traits->local_bytes && local_bytes_of(&tile) > traits->local_bytes;
-  if (way == BRAID_LAUNCH_TILES_LARGE && (windows || tight)) tile.depth = kFewerSteps;
+  if (way == BRAID_LAUNCH_TILES_LARGE && (windows || tight)) tile.depth = tuning->window_depth;
   return tile;
 }
 
 braid_launch_tile braid_launch_tile_of(const braid_launch_traits *traits, braid_launch_way way, bool windows) {
   braid_launch_tile tile;
-  if (traits->knob_tile.rows)
-    tile = tile_of_sides(&traits->knob_tile);
-  else if (traits->gpu && !traits->knob_group)
-    tile = tile_for_gpu(traits, way, windows);
+  if (traits->knobs.tile.rows)
+    tile = tile_of_sides(&traits->knobs.tile);
+  else if (traits->tuning->tiles[0].rows && !traits->knobs.group)
+    tile = tile_of_tuning(traits, way, windows);
   else
     tile = tile_of_group(traits, way);
   tile.local_bytes = local_bytes_of(&tile);
@@ -77,7 +58,9 @@ braid_launch_tile braid_launch_tile_of(const braid_launch_traits *traits, braid_
 }
 
 void braid_launch_add_tile(braid_launch_planner *p, const braid_launch_tile *tile) {
-  uint32_t unroll = p->traits->knob_unroll ? p->traits->knob_unroll : p->traits->gpu ? (uint32_t)tile->depth : 0;
+  uint32_t unroll = p->traits->knobs.unroll      ? p->traits->knobs.unroll
+                    : p->traits->tuning->unrolls ? (uint32_t)tile->depth
+                                                 : 0;
   braid_launch_option(p, "-DTILE_M=%lld -DTILE_N=%lld -DTILE_K=%lld -DWORK_M=%lld -DWORK_N=%lld", (long long)tile->rows,
                       (long long)tile->columns, (long long)tile->depth, (long long)tile->work_rows,
                       (long long)tile->work_columns);
@@ -100,12 +83,13 @@ static int64_t slice_of(const braid_launch_tile *tile, int64_t inner, int64_t sl
 }
 
 /* Multiplications, reads of local memory and loads of a work-item, for one step. */
-static double work_of_item(const braid_launch_tile *tile, const braid_launch_tiling *t) {
-  double depth = (double)tile->depth, left = kLoadAlone, right = kLoadAlone;
-  if (t->left_fours && braid_launch_loads_fours(tile, tile->rows)) left = kLoadInFours;
-  if (t->right_fours && braid_launch_loads_fours(tile, tile->columns)) right = kLoadInFours;
+static double work_of_item(const braid_launch_tile_model *model, const braid_launch_tile *tile,
+                           const braid_launch_tiling *t) {
+  double depth = (double)tile->depth, left = model->load_alone, right = model->load_alone;
+  if (t->left_fours && braid_launch_loads_fours(tile, tile->rows)) left = model->load_in_fours;
+  if (t->right_fours && braid_launch_loads_fours(tile, tile->columns)) right = model->load_in_fours;
   double sums = (double)(tile->work_rows * tile->work_columns);
-  double reads = (double)(tile->work_rows + tile->work_columns) / 4 * kReadOfFour;
+  double reads = (double)(tile->work_rows + tile->work_columns) / 4 * model->read_of_four;
   double loads = ((double)tile->rows * left + (double)tile->columns * right) / (double)tile->group;
   return depth * (sums + reads + loads);
 }
@@ -114,27 +98,24 @@ static double work_of_item(const braid_launch_tile *tile, const braid_launch_til
  * a group begins with, is shared by those that are there together. Adding up slices is a launch of its own. */
 static double cost_of(const braid_launch_traits *traits, const braid_launch_tile *tile, const braid_launch_tiling *t,
                       int64_t slices) {
+  const braid_launch_tile_model *model = traits->tuning->model;
   int64_t count, slice = slice_of(tile, t->inner, slices, &count);
   double results = (double)t->rows * (double)t->columns * (double)t->batches, units = units_of(traits);
   double tiles =
       (double)braid_launch_ceil_div(t->rows, tile->rows) * (double)braid_launch_ceil_div(t->columns, tile->columns);
   double groups = ceil(tiles * (double)t->batches * (double)count / units);
-  double items = groups * (double)tile->group, waits = items > kResident ? items / kResident : 1;
-  double step = work_of_item(tile, t) * items / kLanes + kStepWait * waits;
+  double items = groups * (double)tile->group, waits = items > model->resident ? items / model->resident : 1;
+  double step = work_of_item(model, tile, t) * items / model->lanes + model->step_wait * waits;
   double cost = (double)(slice / tile->depth) * step;
-  return count > 1 ? cost + kJoin + kJoinElement * (double)(count + 1) * results / units : cost;
+  return count > 1 ? cost + model->join + model->join_element * (double)(count + 1) * results / units : cost;
 }
 
+/* The knob's slices, or those that cost least. */
 static int64_t best_slices(const braid_launch_traits *traits, const braid_launch_tile *tile,
                            const braid_launch_tiling *t, double *cost) {
-  if (traits->knob_slices || !traits->gpu) {
-    int64_t slices = traits->knob_slices ? traits->knob_slices : 1;
-    *cost = cost_of(traits, tile, t, slices);
-    return slices;
-  }
-  int64_t best = 1;
-  *cost = cost_of(traits, tile, t, 1);
-  for (int64_t slices = 2; slices <= kMostSlices; slices *= 2) {
+  int64_t best = traits->knobs.slices ? traits->knobs.slices : 1;
+  *cost = cost_of(traits, tile, t, best);
+  for (int64_t slices = 2; !traits->knobs.slices && slices <= traits->tuning->model->most_slices; slices *= 2) {
     double other = cost_of(traits, tile, t, slices);
     if (other < *cost) *cost = other, best = slices;
   }
@@ -144,8 +125,9 @@ static int64_t best_slices(const braid_launch_traits *traits, const braid_launch
 int64_t braid_launch_slices(const braid_launch_traits *traits, const braid_launch_tile *tile,
                             const braid_launch_tiling *tiling, int64_t *slice) {
   double cost;
-  int64_t count;
-  *slice = slice_of(tile, tiling->inner, best_slices(traits, tile, tiling, &cost), &count);
+  int64_t count, slices = traits->knobs.slices ? traits->knobs.slices : 1;
+  if (traits->tuning->model) slices = best_slices(traits, tile, tiling, &cost);
+  *slice = slice_of(tile, tiling->inner, slices, &count);
   return count;
 }
 
@@ -168,7 +150,7 @@ bool braid_launch_tiles_fill(const braid_launch_traits *traits, braid_launch_way
   braid_launch_tile tile = braid_launch_tile_of(traits, way, true);
   int64_t tiles = braid_launch_ceil_div(rows, tile.rows) * braid_launch_ceil_div(columns, tile.columns) * batches;
   if (!takes(traits, &tile, why, why_bytes)) return false;
-  if (way == BRAID_LAUNCH_TILES_SMALL || traits->knob_tile.rows) return true;
+  if (way == BRAID_LAUNCH_TILES_SMALL || traits->knobs.tile.rows) return true;
   if (tiles < (int64_t)traits->compute_units)
     return braid_launch_refuse(why, why_bytes, "%lld tiles of %lld x %lld leave some of %u compute units idle",
                                (long long)tiles, (long long)tile.rows, (long long)tile.columns, traits->compute_units);
@@ -180,12 +162,13 @@ bool braid_launch_tiles_fill(const braid_launch_traits *traits, braid_launch_way
 
 bool braid_launch_tiles_fit(const braid_launch_traits *traits, braid_launch_way way, const braid_launch_tiling *t,
                             char *why, size_t why_bytes) {
-  if (!traits->gpu) return braid_launch_tiles_fill(traits, way, t->rows, t->columns, t->batches, why, why_bytes);
+  if (!traits->tuning->model)
+    return braid_launch_tiles_fill(traits, way, t->rows, t->columns, t->batches, why, why_bytes);
   char unused[128];
   double own, cost;
   braid_launch_tile tile = braid_launch_tile_of(traits, way, t->windows);
   if (!takes(traits, &tile, why, why_bytes)) return false;
-  if (traits->knob_tile.rows) return true;
+  if (traits->knobs.tile.rows) return true;
   (void)best_slices(traits, &tile, t, &own);
   for (braid_launch_way other = BRAID_LAUNCH_TILES_LARGE; other <= BRAID_LAUNCH_TILES_SMALL; other++) {
     tile = braid_launch_tile_of(traits, other, t->windows);

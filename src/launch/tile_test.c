@@ -12,6 +12,12 @@
 
 static const braid_launch_traits kGpu = {.gpu = true, .compute_units = 132, .local_bytes = 49152, .max_group = 1024};
 
+static braid_launch_traits gpu(braid_launch_knobs knobs) {
+  braid_launch_traits traits = kGpu;
+  braid_launch_tune(&traits, &knobs);
+  return traits;
+}
+
 static braid_launch_tiling product(int64_t rows, int64_t inner, int64_t columns) {
   return (braid_launch_tiling){rows, columns, inner, 1, true, true, false};
 }
@@ -54,7 +60,7 @@ static void test_choice(void **state) {
       {1, 1, 1, 132, BRAID_LAUNCH_TILES_SMALL, 1, 1},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_launch_traits traits = kGpu;
+    braid_launch_traits traits = gpu((braid_launch_knobs){0});
     traits.compute_units = (uint32_t)cases[i].units;
     braid_launch_tiling tiling = product(cases[i].rows, cases[i].inner, cases[i].columns);
     int64_t slices = 0;
@@ -68,7 +74,7 @@ static void test_always_one(void **state) {
   (void)state;
   srand(20261121);
   for (int i = 0; i < 20000; i++) {
-    braid_launch_traits traits = kGpu;
+    braid_launch_traits traits = gpu((braid_launch_knobs){0});
     traits.compute_units = (uint32_t)(rand() % 200);
     braid_launch_tiling tiling =
         product(rand() % (1 << rand() % 20), rand() % (1 << rand() % 16), rand() % (1 << rand() % 20));
@@ -85,7 +91,7 @@ static void test_limits(void **state) {
   (void)state;
   braid_launch_tiling tiling = product(2048, 2048, 2048);
   int64_t slices;
-  braid_launch_traits traits = kGpu;
+  braid_launch_traits traits = gpu((braid_launch_knobs){0});
   assert_int_equal(braid_launch_tile_of(&traits, BRAID_LAUNCH_TILES_LARGE, false).depth, 16);
   assert_int_equal(braid_launch_tile_of(&traits, BRAID_LAUNCH_TILES_LARGE, true).depth, 8);
   traits.local_bytes = 32768;
@@ -97,12 +103,11 @@ static void test_limits(void **state) {
   assert_int_equal(choose(&traits, &tiling, &slices), BRAID_LAUNCH_TILES_SMALL);
   traits.max_group = 32;
   assert_int_equal(choose(&traits, &tiling, &slices), BRAID_LAUNCH_PLAIN);
-  traits = kGpu;
-  traits.knob_slices = 3;
+  traits = gpu((braid_launch_knobs){.slices = 3});
   tile = braid_launch_tile_of(&traits, BRAID_LAUNCH_TILES_LARGE, false);
   int64_t slice;
   assert_int_equal(braid_launch_slices(&traits, &tile, &tiling, &slice), 3);
-  traits.cpu = true, traits.gpu = false;
+  traits = gpu((braid_launch_knobs){.as_cpu = true});
   assert_int_equal(choose(&traits, &tiling, &slices), BRAID_LAUNCH_PLAIN);
 }
 

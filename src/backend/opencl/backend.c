@@ -2,12 +2,11 @@
  *
  *   api        the library, loaded when the program runs       memory   buffers, arena, operands
  *   context    a physical device and what its users share      program  kernel text, built
- *   options    what may follow a device's name                 cache    built programs in files
+ *   options    what may follow a device's name                 kernel   a node's recipe as the driver's kernels
  *   queue      taking tasks to the driver                      slot     a task in flight
- *   complete   ending them, giving up hung ones                kernel   a node's recipe as the driver's kernels
- *   families   the kernels: cl_*.c here, their text in kernels/opencl
- *   recipe     between the driver's side and the kernels
- *   manifest   kernels of somebody else, bound by a file; formula: their sizes and conditions */
+ *   complete   ending them, giving up hung ones                manifest kernels of somebody else, bound by a file
+ *
+ * The kernels that stand behind it are those of src/launch, their text in kernels/opencl. */
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +17,7 @@
 #include "backend/opencl/pin.h"
 #include "backend/opencl/program.h"
 #include "backend/opencl/queue.h"
+#include "launch/families.h"
 
 static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   *count = braid_cl_count();
@@ -49,21 +49,6 @@ static void describe_part(braid_cl_device *device, const braid_cl_options *optio
   info->compute_units = device->traits.compute_units;
 }
 
-static void set_knobs(braid_launch_traits *traits, const braid_cl_options *options) {
-  if (options->as_cpu || options->as_gpu || options->as_fpga) {
-    traits->cpu = options->as_cpu;
-    traits->gpu = options->as_gpu;
-    traits->fpga = options->as_fpga;
-  }
-  traits->wide = options->wide;
-  traits->knob_units = options->units;
-  traits->knob_simd = options->simd;
-  traits->knob_group = options->group;
-  traits->knob_unroll = options->unroll;
-  traits->knob_tile = options->tile;
-  traits->knob_slices = options->slices;
-}
-
 static braid_status init(braid_cl_device *device, size_t index, const braid_cl_options *options) {
   braid_cl_share share = {
       .index = index, .parts = options->parts ? options->parts : 1, .arena_bytes = options->arena_bytes};
@@ -74,7 +59,7 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   device->deadline_ns = (int64_t)options->deadline_ms * 1000000;
   braid_cl_describe(device->shared->device, index, &device->info);
   braid_cl_read_traits(device->id, &device->traits);
-  set_knobs(&device->traits, options);
+  braid_launch_tune(&device->traits, &options->knobs);
   describe_part(device, options);
   bool shares = !options->separate && !options->arena_bytes && braid_cl_shares_host_memory(device);
   device->traits.aligned = !shares;
@@ -85,7 +70,7 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   if (status == BRAID_OK && options->manifest[0]) status = braid_cl_manifest_load(device, options->manifest);
   if (status != BRAID_OK) return status;
   braid_launch_family own = braid_cl_manifest_family(device->manifest);
-  return braid_launch_list_kernels(device->allocator, &own, &device->kernels, &device->kernel_count);
+  return braid_launch_list_kernels(device->allocator, "cl_", &own, &device->kernels, &device->kernel_count);
 }
 
 static braid_status open_device(const braid_allocator *allocator, size_t index, const char *text, void **out) {

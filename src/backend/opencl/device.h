@@ -35,9 +35,4 @@ static inline bool braid_cl_device_is_lost(const braid_cl_device *device) {
   return __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Puts `first`, then the kernels of all families in one list, which the caller frees (families.c). */
-BRAID_MUST_CHECK braid_status braid_launch_list_kernels(const braid_allocator *allocator,
-                                                        const braid_launch_family *first, const braid_kernel ***out,
-                                                        size_t *count);
-
 #endif

@@ -257,7 +257,7 @@ static int64_t least_items(const braid_node_desc *node) {
 
 static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
   braid_launch_planner *planner = &p->planner;
-  braid_launch_begin_foreign(planner, p->entry->module, from->function);
+  braid_launch_begin_foreign(planner, p->entry->module, braid_cl_module_path(p->entry->module), from->function);
   if (p->entry->common_options) braid_launch_option(planner, "%s", p->entry->common_options);
   if (from->options) braid_launch_option(planner, "%s", from->options);
   for (unsigned i = 0; i < from->arguments_count; i++) {

@@ -90,7 +90,7 @@ static int kept_programs(void) {
   int count = 0;
   snprintf(path, sizeof path, "%s/cache", folder);
   DIR *cache = opendir(path);
-  for (struct dirent *entry; cache && (entry = readdir(cache));) count += strstr(entry->d_name, ".clbin") != NULL;
+  for (struct dirent *entry; cache && (entry = readdir(cache));) count += strstr(entry->d_name, ".program") != NULL;
   if (cache) closedir(cache);
   return count;
 }

@@ -156,7 +156,7 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
 
 static braid_status plan(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
                          braid_launch_recipe *recipe) {
-  if (family->entry) return braid_cl_entry_plan(family->entry, &device->traits, node, recipe);
+  if (family->foreign) return braid_cl_entry_plan(family->foreign, &device->traits, node, recipe);
   return family->plan(&device->traits, node, recipe);
 }
 
@@ -227,8 +227,8 @@ bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_des
   const braid_cl_device *device = self;
   const braid_launch_kernel *family = kernel->implementation;
   if (family->match && !family->match(&device->traits, node, why, why_bytes)) return false;
-  if (family->entry && !braid_cl_entry_match(family->entry, node, why, why_bytes)) return false;
-  return (!device->bitstream && !family->entry) || is_there(device, family, node, why, why_bytes);
+  if (family->foreign && !braid_cl_entry_match(family->foreign, node, why, why_bytes)) return false;
+  return (!device->bitstream && !family->foreign) || is_there(device, family, node, why, why_bytes);
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------

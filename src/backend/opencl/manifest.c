@@ -225,7 +225,7 @@ braid_status braid_cl_manifest_load(braid_cl_device *device, const char *path) {
     braid_cl_entry *entry = &manifest->file->kernels[i];
     entry->module = manifest->module;
     entry->common_options = manifest->file->options;
-    manifest->own[i].entry = entry;
+    manifest->own[i].foreign = entry;
     manifest->kernels[i] = (braid_kernel){.op = entry->op, .name = entry->name, .implementation = &manifest->own[i]};
   }
   return BRAID_OK;

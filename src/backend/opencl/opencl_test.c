@@ -102,11 +102,12 @@ static void test_options(void **state) {
                              &options),
       BRAID_OK);
   assert_true(options.separate && options.part == 1 && options.parts == 2 && options.arena_bytes == 8192);
-  assert_true(options.deadline_ms == 5 && options.units == 2 && options.simd == 4 && options.group == 64);
-  assert_true(options.unroll == 8 && !options.cache[0] && strcmp(options.bitstream, "x.aocx") == 0);
-  assert_true(options.as_gpu && !options.as_cpu && options.slices == 4);
-  assert_true(options.tile.rows == 128 && options.tile.columns == 64 && options.tile.depth == 16);
-  assert_true(options.tile.work_rows == 8 && options.tile.work_columns == 8);
+  assert_true(options.deadline_ms == 5 && options.knobs.units == 2 && options.knobs.simd == 4 &&
+              options.knobs.group == 64);
+  assert_true(options.knobs.unroll == 8 && !options.cache[0] && strcmp(options.bitstream, "x.aocx") == 0);
+  assert_true(options.knobs.as_gpu && !options.knobs.as_cpu && options.knobs.slices == 4);
+  assert_true(options.knobs.tile.rows == 128 && options.knobs.tile.columns == 64 && options.knobs.tile.depth == 16);
+  assert_true(options.knobs.tile.work_rows == 8 && options.knobs.tile.work_columns == 8);
   const char *before = getenv("XDG_CACHE_HOME");
   char kept[512] = "";
   if (before) snprintf(kept, sizeof kept, "%s", before);

@@ -5,18 +5,14 @@
 #include "launch/recipe.h"
 
 typedef struct braid_cl_options {
-  bool separate;                       /* memory=separate: copies even where memory is the host's */
-  uint64_t arena_bytes;                /* arena=BYTES: the device's memory to use, all of it; 0: as it has */
-  uint32_t part, parts;                /* part=I,parts=N: one of N shares; parts 0: whole */
-  uint32_t deadline_ms;                /* of a task; 0: none */
-  uint32_t units, simd, group, unroll; /* cu=, simd=, group=, unroll=: 0: the kernels' own choice */
-  uint32_t slices;                     /* slices=: of the inner dimension of products; 0: the kernels' own choice */
-  braid_launch_tile_sides tile;        /* tile=; 0: the same */
-  bool as_cpu, as_gpu, as_fpga;        /* as=: the kernels of such a device; none: as the device says */
-  bool wide;                           /* index_bits=64: for all tensors, not only for large ones */
-  char cache[256];                     /* cache=DIR: built programs; "": cache=off */
-  char bitstream[256];                 /* bitstream=FILE: a program built before; "": none */
-  char manifest[256];                  /* manifest=FILE: kernels of somebody else; "": none */
+  bool separate;            /* memory=separate: copies even where memory is the host's */
+  uint64_t arena_bytes;     /* arena=BYTES: the device's memory to use, all of it; 0: as it has */
+  uint32_t part, parts;     /* part=I,parts=N: one of N shares; parts 0: whole */
+  uint32_t deadline_ms;     /* of a task; 0: none */
+  char cache[256];          /* cache=DIR: built programs; "": cache=off */
+  char bitstream[256];      /* bitstream=FILE: a program built before; "": none */
+  char manifest[256];       /* manifest=FILE: kernels of somebody else; "": none */
+  braid_launch_knobs knobs; /* of the kernels */
 } braid_cl_options;
 
 /* `text`: "key=value,..." or NULL. INVALID_ARGUMENT names the option and what was expected. */

@@ -199,8 +199,12 @@ struct braid_cl_module {
   braid_cl_program *programs;    /* of the text; guarded by the context's lock */
 };
 
+static braid_cl_module *module_of(const braid_launch *launch) {
+  return launch->module;
+}
+
 static const braid_cl_bitstream *bitstream_of(const braid_cl_device *device, const braid_launch *launch) {
-  return launch->module ? launch->module->bitstream : device->bitstream;
+  return launch->module ? module_of(launch)->bitstream : device->bitstream;
 }
 
 bool braid_cl_program_is_possible(const braid_cl_device *device, const braid_launch *launch, char *why,
@@ -375,8 +379,8 @@ braid_status braid_cl_program_get(const braid_cl_device *device, const braid_lau
     *out = bitstream->program;
     return BRAID_OK;
   }
-  const braid_cl_source *source = launch->module ? &launch->module->source : find_source(launch->source);
-  braid_cl_program **list = launch->module ? &launch->module->programs : &device->shared->programs;
+  const braid_cl_source *source = launch->module ? &module_of(launch)->source : find_source(launch->source);
+  braid_cl_program **list = launch->module ? &module_of(launch)->programs : &device->shared->programs;
   braid_text options;
   braid_text_init(&options, NULL);
   write_options(source, launch, &options);

@@ -290,15 +290,14 @@ BRAID_LAUNCH_VARIANT(direct, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, false)
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
 #define KERNELS(op_name)                                                                                               \
-  KERNEL(op_name, "cl_conv_depthwise_strips", strips_depthwise),                                                       \
-      KERNEL(op_name, "cl_conv_depthwise_flat", flat_depthwise), KERNEL(op_name, "cl_conv_1x1_flat", flat_1x1),        \
-      KERNEL(op_name, "cl_conv_3x3_flat", flat_3x3), KERNEL(op_name, "cl_conv_flat", flat),                            \
-      KERNEL(op_name, "cl_conv_depthwise", depthwise), KERNEL(op_name, "cl_conv_1x1_tiles_large", large_1x1),          \
-      KERNEL(op_name, "cl_conv_1x1_tiles_medium", medium_1x1), KERNEL(op_name, "cl_conv_1x1_tiles_small", small_1x1),  \
-      KERNEL(op_name, "cl_conv_3x3_tiles_large", large_3x3), KERNEL(op_name, "cl_conv_3x3_tiles_medium", medium_3x3),  \
-      KERNEL(op_name, "cl_conv_3x3_tiles_small", small_3x3), KERNEL(op_name, "cl_conv_tiles_large", large),            \
-      KERNEL(op_name, "cl_conv_tiles_medium", medium), KERNEL(op_name, "cl_conv_tiles_small", small),                  \
-      KERNEL(op_name, "cl_conv", direct)
+  KERNEL(op_name, "conv_depthwise_strips", strips_depthwise), KERNEL(op_name, "conv_depthwise_flat", flat_depthwise),  \
+      KERNEL(op_name, "conv_1x1_flat", flat_1x1), KERNEL(op_name, "conv_3x3_flat", flat_3x3),                          \
+      KERNEL(op_name, "conv_flat", flat), KERNEL(op_name, "conv_depthwise", depthwise),                                \
+      KERNEL(op_name, "conv_1x1_tiles_large", large_1x1), KERNEL(op_name, "conv_1x1_tiles_medium", medium_1x1),        \
+      KERNEL(op_name, "conv_1x1_tiles_small", small_1x1), KERNEL(op_name, "conv_3x3_tiles_large", large_3x3),          \
+      KERNEL(op_name, "conv_3x3_tiles_medium", medium_3x3), KERNEL(op_name, "conv_3x3_tiles_small", small_3x3),        \
+      KERNEL(op_name, "conv_tiles_large", large), KERNEL(op_name, "conv_tiles_medium", medium),                        \
+      KERNEL(op_name, "conv_tiles_small", small), KERNEL(op_name, "conv", direct)
 
 static const braid_kernel kKernels[] = {KERNELS("Conv"), KERNELS("FusedConv")};
 

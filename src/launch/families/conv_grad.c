@@ -308,7 +308,7 @@ WAYS(filter, false)
       KERNEL(op_name, kernel "_tiles_large", stem##_large), KERNEL(op_name, kernel "_tiles_medium", stem##_medium),    \
       KERNEL(op_name, kernel "_tiles_small", stem##_small), KERNEL(op_name, kernel, stem##_direct)
 
-static const braid_kernel kKernels[] = {KERNELS("ConvGradInput", "cl_conv_grad_input", input),
-                                        KERNELS("ConvGradFilter", "cl_conv_grad_filter", filter)};
+static const braid_kernel kKernels[] = {KERNELS("ConvGradInput", "conv_grad_input", input),
+                                        KERNELS("ConvGradFilter", "conv_grad_filter", filter)};
 
 const braid_launch_family braid_launch_family_conv_grad = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -56,8 +56,8 @@ static braid_status plan_grad(const braid_launch_traits *traits, const braid_nod
 static const braid_launch_kernel kDropout = {.plan = plan}, kGradient = {.plan = plan_grad};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Dropout", .name = "cl_dropout", .match = match, .in_place = 1, .implementation = &kDropout},
-    {.op = "DropoutGrad", .name = "cl_dropout_grad", .match = match_grad, .in_place = 1, .implementation = &kGradient},
+    {.op = "Dropout", .name = "dropout", .match = match, .in_place = 1, .implementation = &kDropout},
+    {.op = "DropoutGrad", .name = "dropout_grad", .match = match_grad, .in_place = 1, .implementation = &kGradient},
 };
 
 const braid_launch_family braid_launch_family_dropout = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -312,20 +312,20 @@ static const braid_launch_kernel kFlat = {.plan = plan_flat}, kThree = {.plan = 
 
 /* An operand whose elements are the output's memory is read at the place that is written. */
 #define KERNELS(op_name)                                                                                               \
-  {.op = op_name, .name = "cl_flat", .match = match_flat, .in_place = 7, .implementation = &kFlat},                    \
-      {.op = op_name, .name = "cl_broadcast3", .match = match_three, .in_place = 7, .implementation = &kThree}, {      \
-    .op = op_name, .name = "cl_broadcast", .match = match, .in_place = 7, .implementation = &kAny                      \
+  {.op = op_name, .name = "flat", .match = match_flat, .in_place = 7, .implementation = &kFlat},                       \
+      {.op = op_name, .name = "broadcast3", .match = match_three, .in_place = 7, .implementation = &kThree}, {         \
+    .op = op_name, .name = "broadcast", .match = match, .in_place = 7, .implementation = &kAny                         \
   }
 /* The result is of another size than the operand, whatever its type. */
 #define KERNELS_APART(op_name)                                                                                         \
-  {.op = op_name, .name = "cl_flat", .match = match_flat, .implementation = &kFlat},                                   \
-      {.op = op_name, .name = "cl_broadcast3", .match = match_three, .implementation = &kThree}, {                     \
-    .op = op_name, .name = "cl_broadcast", .match = match, .implementation = &kAny                                     \
+  {.op = op_name, .name = "flat", .match = match_flat, .implementation = &kFlat},                                      \
+      {.op = op_name, .name = "broadcast3", .match = match_three, .implementation = &kThree}, {                        \
+    .op = op_name, .name = "broadcast", .match = match, .implementation = &kAny                                        \
   }
 #define CHAINS(op_name)                                                                                                \
-  {.op = op_name, .name = "cl_flat", .match = match_flat, .in_place = 1, .implementation = &kFlat},                    \
-      {.op = op_name, .name = "cl_broadcast3", .match = match_three, .in_place = 1, .implementation = &kThree}, {      \
-    .op = op_name, .name = "cl_broadcast", .match = match, .in_place = 1, .implementation = &kAny                      \
+  {.op = op_name, .name = "flat", .match = match_flat, .in_place = 1, .implementation = &kFlat},                       \
+      {.op = op_name, .name = "broadcast3", .match = match_three, .in_place = 1, .implementation = &kThree}, {         \
+    .op = op_name, .name = "broadcast", .match = match, .in_place = 1, .implementation = &kAny                         \
   }
 
 static const braid_kernel kKernels[] = {

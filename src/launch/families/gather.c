@@ -42,8 +42,8 @@ static braid_status plan_gradient(const braid_launch_traits *traits, const braid
 static const braid_launch_kernel kGather = {.plan = plan_gather}, kGradient = {.plan = plan_gradient};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Gather", .name = "cl_gather", .match = match, .implementation = &kGather},
-    {.op = "GatherGrad", .name = "cl_gather_grad", .match = match, .implementation = &kGradient},
+    {.op = "Gather", .name = "gather", .match = match, .implementation = &kGather},
+    {.op = "GatherGrad", .name = "gather_grad", .match = match, .implementation = &kGradient},
 };
 
 const braid_launch_family braid_launch_family_gather = {kKernels, sizeof kKernels / sizeof *kKernels};

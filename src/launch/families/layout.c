@@ -64,7 +64,7 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
 
 static const braid_launch_kernel kPlan = {.plan = plan};
 static const braid_kernel kKernels[] = {
-    {.op = "LayoutConvert", .name = "cl_layout", .match = match, .implementation = &kPlan},
+    {.op = "LayoutConvert", .name = "layout", .match = match, .implementation = &kPlan},
 };
 
 const braid_launch_family braid_launch_family_layout = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -196,13 +196,13 @@ static const braid_launch_kernel kSquared = {.plan = plan_squared}, kSquaredGrad
   { .op = op_name, .name = kernel, .match = match, .implementation = &cl }
 
 static const braid_kernel kKernels[] = {
-    KERNEL("SoftmaxCrossEntropyLoss", "cl_cross_entropy", kClass),
-    KERNEL("CrossEntropyLoss", "cl_cross_entropy", kClass),
-    KERNEL("SoftmaxCrossEntropyLossGrad", "cl_cross_entropy_grad", kClassGrad),
-    KERNEL("NegativeLogLikelihoodLoss", "cl_likelihood", kClass),
-    KERNEL("NegativeLogLikelihoodLossGrad", "cl_likelihood_grad", kClassGrad),
-    KERNEL("SquaredErrorLoss", "cl_squared_error", kSquared),
-    KERNEL("SquaredErrorLossGrad", "cl_squared_error_grad", kSquaredGrad),
+    KERNEL("SoftmaxCrossEntropyLoss", "cross_entropy", kClass),
+    KERNEL("CrossEntropyLoss", "cross_entropy", kClass),
+    KERNEL("SoftmaxCrossEntropyLossGrad", "cross_entropy_grad", kClassGrad),
+    KERNEL("NegativeLogLikelihoodLoss", "likelihood", kClass),
+    KERNEL("NegativeLogLikelihoodLossGrad", "likelihood_grad", kClassGrad),
+    KERNEL("SquaredErrorLoss", "squared_error", kSquared),
+    KERNEL("SquaredErrorLossGrad", "squared_error_grad", kSquaredGrad),
 };
 
 const braid_launch_family braid_launch_family_loss = {kKernels, sizeof kKernels / sizeof *kKernels};

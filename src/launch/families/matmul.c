@@ -195,17 +195,17 @@ static const braid_launch_kernel k_any = {.plan = plan_any};
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
 #define KERNELS(op_name)                                                                                               \
-  KERNEL(op_name, "cl_matmul_vectors", vectors), KERNEL(op_name, "cl_matmul_tiles_large", large),                      \
-      KERNEL(op_name, "cl_matmul_tiles_medium", medium), KERNEL(op_name, "cl_matmul_tiles_small", small),              \
-      KERNEL(op_name, "cl_matmul_panels", panels), KERNEL(op_name, "cl_matmul_rows", rows),                            \
-      KERNEL(op_name, "cl_matmul_thin_rows", thin_k), KERNEL(op_name, "cl_matmul_thin", thin_columns),                 \
-      KERNEL(op_name, "cl_matmul", plain)
+  KERNEL(op_name, "matmul_vectors", vectors), KERNEL(op_name, "matmul_tiles_large", large),                            \
+      KERNEL(op_name, "matmul_tiles_medium", medium), KERNEL(op_name, "matmul_tiles_small", small),                    \
+      KERNEL(op_name, "matmul_panels", panels), KERNEL(op_name, "matmul_rows", rows),                                  \
+      KERNEL(op_name, "matmul_thin_rows", thin_k), KERNEL(op_name, "matmul_thin", thin_columns),                       \
+      KERNEL(op_name, "matmul", plain)
 
 static const braid_kernel kKernels[] = {
     KERNELS("Gemm"),
     KERNELS("FusedGemm"),
     KERNELS("MatMul"),
-    {.op = "MatMul", .name = "cl_matmul_any", .match = braid_launch_match_float, .implementation = &k_any},
+    {.op = "MatMul", .name = "matmul_any", .match = braid_launch_match_float, .implementation = &k_any},
 };
 
 const braid_launch_family braid_launch_family_matmul = {kKernels, sizeof kKernels / sizeof *kKernels};

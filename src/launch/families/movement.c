@@ -229,13 +229,13 @@ static const braid_launch_kernel kConcat = {.plan = plan_concat}, kSplit = {.pla
 static const braid_launch_kernel kSlice = {.plan = plan_slice}, kExpand = {.plan = plan_expand};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Transpose", .name = "cl_transpose_tiles", .match = match_tiles, .implementation = &kTiles},
-    {.op = "Transpose", .name = "cl_transpose", .implementation = &kTranspose},
-    {.op = "Concat", .name = "cl_concat", .match = match_concat, .implementation = &kConcat},
-    {.op = "Split", .name = "cl_split", .match = match_split, .implementation = &kSplit},
-    {.op = "Slice", .name = "cl_slice", .match = match_slice, .implementation = &kSlice},
-    {.op = "SliceGrad", .name = "cl_slice_grad", .match = match_slice, .implementation = &kSlice},
-    {.op = "Expand", .name = "cl_expand", .implementation = &kExpand},
+    {.op = "Transpose", .name = "transpose_tiles", .match = match_tiles, .implementation = &kTiles},
+    {.op = "Transpose", .name = "transpose", .implementation = &kTranspose},
+    {.op = "Concat", .name = "concat", .match = match_concat, .implementation = &kConcat},
+    {.op = "Split", .name = "split", .match = match_split, .implementation = &kSplit},
+    {.op = "Slice", .name = "slice", .match = match_slice, .implementation = &kSlice},
+    {.op = "SliceGrad", .name = "slice_grad", .match = match_slice, .implementation = &kSlice},
+    {.op = "Expand", .name = "expand", .implementation = &kExpand},
 };
 
 const braid_launch_family braid_launch_family_movement = {kKernels, sizeof kKernels / sizeof *kKernels};

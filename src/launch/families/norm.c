@@ -224,18 +224,18 @@ static const braid_launch_kernel kLrn = {.plan = plan_lrn}, kLrnGrad = {.plan = 
 
 static const braid_kernel kKernels[] = {
     {.op = "BatchNormalization",
-     .name = "cl_batch_norm",
+     .name = "batch_norm",
      .match = braid_launch_match_float,
      .in_place = 1 << 0,
      .in_place_more = {1 << 3, 1 << 4},
      .implementation = &kBatch},
     {.op = "BatchNormalizationGrad",
-     .name = "cl_batch_norm_grad",
+     .name = "batch_norm_grad",
      .match = braid_launch_match_float,
      .in_place = 1 << 0 | 1 << 1,
      .implementation = &kBatchGrad},
-    {.op = "LRN", .name = "cl_lrn", .match = braid_launch_match_float, .implementation = &kLrn},
-    {.op = "LRNGrad", .name = "cl_lrn_grad", .match = braid_launch_match_float, .implementation = &kLrnGrad},
+    {.op = "LRN", .name = "lrn", .match = braid_launch_match_float, .implementation = &kLrn},
+    {.op = "LRNGrad", .name = "lrn_grad", .match = braid_launch_match_float, .implementation = &kLrnGrad},
 };
 
 const braid_launch_family braid_launch_family_norm = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -79,13 +79,13 @@ static const braid_launch_kernel kSgd = {.plan = plan_sgd}, kAdam = {.plan = pla
 
 static const braid_kernel kKernels[] = {
     {.op = "SgdUpdate",
-     .name = "cl_sgd",
+     .name = "sgd",
      .match = match,
      .in_place = 1u << 0,
      .in_place_more = {1u << 3},
      .implementation = &kSgd},
     {.op = "AdamUpdate",
-     .name = "cl_adam",
+     .name = "adam",
      .match = match,
      .in_place = 1u << 0,
      .in_place_more = {1u << 3, 1u << 4},

@@ -105,14 +105,14 @@ static const braid_launch_kernel kPool = {.plan = plan}, kGlobal = {.plan = plan
   { .op = op_name, .name = kernel, .match = match, .implementation = &cl }
 
 static const braid_kernel kKernels[] = {
-    KERNEL("MaxPool", "cl_max_pool", kPool),
-    KERNEL("AveragePool", "cl_average_pool", kPool),
-    KERNEL("MaxPoolGrad", "cl_max_pool_grad", kPool),
-    KERNEL("AveragePoolGrad", "cl_average_pool_grad", kPool),
-    KERNEL("GlobalMaxPool", "cl_global_max_pool", kGlobal),
-    KERNEL("GlobalAveragePool", "cl_global_average_pool", kGlobal),
-    KERNEL("GlobalMaxPoolGrad", "cl_global_max_pool_grad", kGlobal),
-    KERNEL("GlobalAveragePoolGrad", "cl_global_average_pool_grad", kGlobal),
+    KERNEL("MaxPool", "max_pool", kPool),
+    KERNEL("AveragePool", "average_pool", kPool),
+    KERNEL("MaxPoolGrad", "max_pool_grad", kPool),
+    KERNEL("AveragePoolGrad", "average_pool_grad", kPool),
+    KERNEL("GlobalMaxPool", "global_max_pool", kGlobal),
+    KERNEL("GlobalAveragePool", "global_average_pool", kGlobal),
+    KERNEL("GlobalMaxPoolGrad", "global_max_pool_grad", kGlobal),
+    KERNEL("GlobalAveragePoolGrad", "global_average_pool_grad", kGlobal),
 };
 
 const braid_launch_family braid_launch_family_pool = {kKernels, sizeof kKernels / sizeof *kKernels};

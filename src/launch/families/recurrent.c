@@ -299,8 +299,8 @@ static braid_status plan_backward(const braid_launch_traits *traits, const braid
 static const braid_launch_kernel kForward = {.plan = plan_forward}, kBackward = {.plan = plan_backward};
 
 static const braid_kernel kKernels[] = {
-    {.op = "LSTM", .name = "cl_lstm", .match = match, .implementation = &kForward},
-    {.op = "LSTMGrad", .name = "cl_lstm_grad", .match = match, .implementation = &kBackward},
+    {.op = "LSTM", .name = "lstm", .match = match, .implementation = &kForward},
+    {.op = "LSTMGrad", .name = "lstm_grad", .match = match, .implementation = &kBackward},
 };
 
 const braid_launch_family braid_launch_family_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels};

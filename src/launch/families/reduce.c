@@ -257,10 +257,10 @@ static const braid_launch_kernel kRows = {.plan = plan_rows, .match = match_lane
 static const braid_launch_kernel kItems = {.plan = plan_items}, kAny = {.plan = plan_any};
 
 #define KERNELS(op_name)                                                                                               \
-  {.op = op_name, .name = "cl_reduce_groups", .match = match_two, .implementation = &kGroups},                         \
-      {.op = op_name, .name = "cl_reduce_rows", .match = match_rows, .implementation = &kRows},                        \
-      {.op = op_name, .name = "cl_reduce_items", .match = match_two, .implementation = &kItems}, {                     \
-    .op = op_name, .name = "cl_reduce", .match = match, .implementation = &kAny                                        \
+  {.op = op_name, .name = "reduce_groups", .match = match_two, .implementation = &kGroups},                            \
+      {.op = op_name, .name = "reduce_rows", .match = match_rows, .implementation = &kRows},                           \
+      {.op = op_name, .name = "reduce_items", .match = match_two, .implementation = &kItems}, {                        \
+    .op = op_name, .name = "reduce", .match = match, .implementation = &kAny                                           \
   }
 
 static const braid_kernel kKernels[] = {

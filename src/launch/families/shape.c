@@ -12,7 +12,7 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
 static const braid_launch_kernel kCopy = {.plan = plan};
 
 #define KERNEL(op_name)                                                                                                \
-  { .op = op_name, .name = "cl_copy", .in_place = 1, .implementation = &kCopy }
+  { .op = op_name, .name = "copy", .in_place = 1, .implementation = &kCopy }
 
 static const braid_kernel kKernels[] = {KERNEL("Flatten"), KERNEL("Identity"), KERNEL("Reshape"), KERNEL("Squeeze"),
                                         KERNEL("Unsqueeze")};

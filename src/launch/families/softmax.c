@@ -72,12 +72,12 @@ static const braid_launch_kernel kGroups = {.plan = plan_groups, .match = suits_
 
 #define KERNELS(op_name)                                                                                               \
   {.op = op_name,                                                                                                      \
-   .name = "cl_softmax_groups",                                                                                        \
+   .name = "softmax_groups",                                                                                           \
    .match = braid_launch_match_float,                                                                                  \
    .in_place = 1,                                                                                                      \
    .implementation = &kGroups},                                                                                        \
   {                                                                                                                    \
-    .op = op_name, .name = "cl_softmax", .match = braid_launch_match_float, .in_place = 1, .implementation = &kLines   \
+    .op = op_name, .name = "softmax", .match = braid_launch_match_float, .in_place = 1, .implementation = &kLines      \
   }
 
 static const braid_kernel kKernels[] = {KERNELS("Softmax"), KERNELS("LogSoftmax"), KERNELS("SoftmaxGrad"),
