@@ -189,7 +189,7 @@ braid_status braid_cl_query_kernel(void *self, const braid_kernel *kernel, const
                                    braid_query *out) {
   const braid_cl_device *device = self;
   *out = (braid_query){0};
-  braid_cl_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
   if (!recipe) return BRAID_NO_MEMORY;
   braid_status status = plan(device, kernel->implementation, node, recipe);
   out->workspace_bytes = recipe->workspace_bytes;
