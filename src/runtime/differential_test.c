@@ -142,7 +142,11 @@ static braid_value_id normalize(maker *m, braid_value_id x) {
   braid_value_id inputs[5] = {
       x, keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.5f, 1), keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.5f, 0),
       keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.1f, 0), keep(m, BRAID_VALUE_CONSTANT, 1, &channels, 0.2f, 1)};
-  return add_node(m, "BatchNormalization", 5, inputs, NULL);
+  braid_node_id node;
+  braid_value_id y = add_node(m, "BatchNormalization", 5, inputs, &node);
+  /* so large that every result depends on it; sometimes ONNX's default */
+  if (draw(m, 4)) OK(braid_graph_set_float(m->graph, node, "epsilon", 0.05f * (float)(1 + draw(m, 8))));
+  return y;
 }
 
 static braid_value_id binary(maker *m, const char *op) {

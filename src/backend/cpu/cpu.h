@@ -11,7 +11,7 @@
 typedef struct braid_cpu_args {
   const void *const *inputs; /* NULL: left out, or folded into the prepared kernel */
   void *const *outputs;      /* NULL: left out */
-  void *workspace;           /* 64-byte aligned; NULL if none was asked for */
+  void *workspace;           /* 64-byte aligned; there is an address even if none was asked for */
 } braid_cpu_args;
 
 /* `state` from create is kept by the backend from prepare to discard. */

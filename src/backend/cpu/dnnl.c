@@ -418,23 +418,18 @@ static void run_sum(const step *s, float *first) {
   }
 }
 
-/* No memory has no places in it. */
-static void *place_in(const void *base, size_t offset) {
-  return base ? (char *)base + offset : NULL;
-}
-
 static void *address_of(const memory *m, const braid_cpu_args *args) {
   switch (m->place) {
   case BRAID_DNNL_INPUT:
-    return place_in(args->inputs[m->index], m->offset);
+    return (char *)args->inputs[m->index] + m->offset;
   case BRAID_DNNL_OUTPUT:
-    return place_in(args->outputs[m->index], m->offset);
+    return (char *)args->outputs[m->index] + m->offset;
   case BRAID_DNNL_WORKSPACE:
-    return place_in(args->workspace, m->index + m->offset);
+    return (char *)args->workspace + m->index + m->offset;
   case BRAID_DNNL_PACKED:
     break;
   }
-  return place_in(args->inputs[m->index], m->offset);
+  return (char *)args->inputs[m->index] + m->offset;
 }
 
 /* Blocks of channels are padded with zeros, which have to stay zeros: those of image `image`. */
@@ -503,7 +498,7 @@ static dnnl_status_t execute(const braid_dnnl *program, step *s, const braid_cpu
 /* The steps from `first` to `end`, one thread each. Which thread takes which changes no result. */
 static dnnl_status_t run_group(const braid_dnnl *program, size_t first, size_t end, const braid_cpu_args *args) {
   int64_t failed = 0, count = (int64_t)(end - first);
-  char *scratch = place_in(args->workspace, program->workspace);
+  char *scratch = (char *)args->workspace + program->workspace;
   int most = omp_get_max_threads(), threads = most < program->threads ? most : program->threads;
 #pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(max : failed)
   for (int64_t i = 0; i < count; i++) {

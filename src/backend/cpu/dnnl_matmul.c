@@ -266,7 +266,7 @@ static braid_status start(const braid_node_desc *node, const product *p, builder
   return BRAID_OK;
 }
 
-/* Whole operands, for their addresses. */
+/* Whole operands, for their addresses; packed weights have their own. */
 static braid_status bind_operands(builder *b) {
   const product *p = &b->p;
   const braid_dnnl_place kPlaces[] = {BRAID_DNNL_INPUT, BRAID_DNNL_INPUT, BRAID_DNNL_INPUT, BRAID_DNNL_OUTPUT};
@@ -274,8 +274,9 @@ static braid_status bind_operands(builder *b) {
   for (int i = 0; i < OPERANDS; i++) {
     const matrix *m = &b->matrices[i];
     dnnl_memory_desc_t desc;
+    if ((i == BIAS && !p->bias) || (i == B && packs(b->node, p))) continue;
     part_desc(m, (span){0, m->batch}, (span){0, m->rows}, (span){0, m->columns}, &desc);
-    if (i != BIAS || p->bias) BRAID_TRY(braid_dnnl_memory(b->program, &desc, kPlaces[i], kIndices[i], &b->whole[i]));
+    BRAID_TRY(braid_dnnl_memory(b->program, &desc, kPlaces[i], kIndices[i], &b->whole[i]));
   }
   return BRAID_OK;
 }

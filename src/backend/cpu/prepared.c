@@ -75,9 +75,21 @@ void braid_cpu_discard(braid_cpu_prepared *prepared) {
   braid_free(prepared->allocator, prepared);
 }
 
+/* Where what has no bytes lies, since kernels form addresses in all that they are given. */
+static _Alignas(64) char nothing[64];
+
+static void *place_of(const braid_operand *operand, const void *given) {
+  bool empty = !given && operand->present && braid_desc_count(&operand->desc) == 0;
+  return empty ? nothing : (void *)given;
+}
+
 braid_status braid_cpu_run(braid_cpu_prepared *prepared, void *workspace) {
+  const braid_node_desc *node = prepared->node;
   for (uint32_t i = 0; i < prepared->query.packing_count; i++)
     if (prepared->folded[i]) prepared->inputs[prepared->query.packings[i].input] = prepared->folded[i];
-  braid_cpu_args args = {prepared->inputs, prepared->outputs, workspace};
-  return prepared->kernel->run(prepared->node, prepared->state, &args);
+  for (size_t i = 0; i < node->input_count; i++) prepared->inputs[i] = place_of(&node->inputs[i], prepared->inputs[i]);
+  for (size_t i = 0; i < node->output_count; i++)
+    prepared->outputs[i] = place_of(&node->outputs[i], prepared->outputs[i]);
+  braid_cpu_args args = {prepared->inputs, prepared->outputs, workspace ? workspace : nothing};
+  return prepared->kernel->run(node, prepared->state, &args);
 }

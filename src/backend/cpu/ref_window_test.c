@@ -128,6 +128,22 @@ static void check_pool(const char *op, int rank, bool ceil_mode, int64_t option)
   gradcheck_end(&g, &y, 1, 1e-6);
 }
 
+/* Windows of more than 256 elements, whose places do not fit into bytes. */
+static void wide_pool_gradients(void **state) {
+  (void)state;
+  const int64_t sizes[2][3] = {{19, 18}, {8, 8, 7}}, kernels[2][3] = {{17, 16}, {7, 7, 6}};
+  for (int i = 0; i < 2; i++) {
+    gradcheck g;
+    int rank = 2 + i;
+    braid_value_id y = 0;
+    gradcheck_begin(&g, "MaxPool");
+    braid_value_id x = image(&g, 1, 2, rank, sizes[i]);
+    braid_node_id node = gradcheck_node(&g, "MaxPool", &x, 1, &y, 1);
+    set_ints(&g, node, "kernel_shape", kernels[i], rank);
+    gradcheck_end(&g, &y, 1, 1e-6);
+  }
+}
+
 static void pool_gradients(void **state) {
   (void)state;
   for (int rank = 1; rank <= 3; rank++)
@@ -179,7 +195,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(conv_gradients),  cmocka_unit_test(conv_transpose_gradients),
       cmocka_unit_test(pool_gradients),  cmocka_unit_test(global_pool_gradients),
-      cmocka_unit_test(unpool_gradient),
+      cmocka_unit_test(unpool_gradient), cmocka_unit_test(wide_pool_gradients),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
