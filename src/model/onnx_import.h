@@ -83,6 +83,10 @@ typedef struct braid_onnx_call {
   bool done;
 } braid_onnx_call;
 
+/* INVALID_FILE where an attribute is none that ONNX (or com.microsoft) gives the op in this opset. Ops of other domains
+ * and those that are not carried are not looked at. */
+BRAID_MUST_CHECK braid_status braid_onnx_check_attrs(const braid_onnx_call *call, const Onnx__NodeProto *node);
+
 /* Converts and checks the attributes of a node; graphs are skipped. References to a function's attributes are replaced
  * by what the call gave. */
 BRAID_MUST_CHECK braid_status braid_onnx_call_attrs(braid_onnx_call *call, const braid_onnx_scope *scope,

@@ -147,6 +147,39 @@ static void test_attribute_types(void **state) {
   refused(&build, BRAID_INVALID_FILE, "given twice");
 }
 
+/* What an op does not have in the file's opset is refused, not passed over. */
+static void test_unknown_attributes(void **state) {
+  (void)state;
+  static const struct {
+    int opset;
+    const char *domain, *op, *attr, *says;
+  } cases[] = {
+      {17, "", "MaxPool", "pad", "node y (MaxPool): has no attribute pad in opset 17; there are auto_pad ceil_mode"},
+      {17, "ai.onnx", "Relu", "axis", "node y (Relu): has no attribute axis in opset 17; there are none"},
+      {13, "", "Squeeze", "axes", "has no attribute axes in opset 13; there are none"},
+      {17, "", "Upsample", "height_scale", "has no attribute height_scale in opset 17; there are mode"},
+      {17, "", "Softmax", "Axis", "has no attribute Axis in opset 17; there are axis"},
+      {17, "", "Constant", "values", "has no attribute values in opset 17; there are sparse_value value"},
+      {17, "", "If", "when", "has no attribute when in opset 17; there are else_branch then_branch"},
+      {17, "com.microsoft", "QLinearAdd", "axis", "node y (QLinearAdd): has no attribute axis; there are none"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    onnx_build build;
+    begin(&build, cases[i].opset);
+    Onnx__NodeProto *node = build_node(&build, &build.graph, cases[i].op, "x", "y");
+    node->domain = build_text(&build, cases[i].domain);
+    build_int(&build, node, cases[i].attr, 1);
+    build_output(&build, &build.graph, "y");
+    refused(&build, BRAID_INVALID_FILE, cases[i].says);
+  }
+  onnx_build build;
+  begin(&build, 12);
+  build_ints(&build, build_node(&build, &build.graph, "Unsqueeze", "x", "u"), "axes", (int64_t[]){0}, 1);
+  build_int(&build, build_node(&build, &build.graph, "Relu", "u", "y"), "__note", 1);
+  build_output(&build, &build.graph, "y");
+  braid_graph_destroy(imported(&build));
+}
+
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 static void test_weights_outlive_the_file(void **state) {
   (void)state;
@@ -491,6 +524,7 @@ int main(void) {
       cmocka_unit_test(test_malformed_structure),
       cmocka_unit_test(test_unsupported),
       cmocka_unit_test(test_attribute_types),
+      cmocka_unit_test(test_unknown_attributes),
       cmocka_unit_test(test_weights_outlive_the_file),
       cmocka_unit_test(test_typed_fields),
       cmocka_unit_test(test_external_data_stays_in_its_folder),

@@ -298,6 +298,7 @@ static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *s
   const Onnx__FunctionProto *function;
   BRAID_TRY(find_function(importer, node, &function));
   if (function) return import_function(importer, scope, function, node, call);
+  BRAID_TRY(braid_onnx_check_attrs(call, node));
   if (node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0) {
     bool known = false;
     BRAID_TRY(braid_onnx_call_attrs(call, scope, node));
