@@ -443,5 +443,24 @@ def add_layers():
         layer(name, lambda function=function: function)
 
 
+# --- one parameter in several places ---------------------------------------------------------------------------------
+@net("tied", "tied_plain_and_transposed", 5, 12)
+def tied_plain_and_transposed():
+    return Function(lambda m, x: m.head(torch.relu(F.linear(torch.relu(F.linear(x, m.w)) @ m.w, m.w)).mean(1)),
+                    w=parameter(8, 12), head=nn.Linear(8, CLASSES))
+
+
+@net("tied", "tied_gamma_of_the_network", 12)
+def tied_gamma_of_the_network():
+    return Function(lambda m, x: m.head(m.gamma * torch.relu(m.middle(m.gamma * x))),
+                    gamma=nn.Parameter(torch.ones(12)), middle=nn.Linear(12, 12), head=nn.Linear(12, CLASSES))
+
+
+@net("tied", "tied_slope", 12)
+def tied_slope():
+    return Function(lambda m, x: m.head(F.prelu(m.middle(F.prelu(x, m.slope)), m.slope)),
+                    slope=nn.Parameter(torch.full((12,), 0.25)), middle=nn.Linear(12, 12), head=nn.Linear(12, CLASSES))
+
+
 add_torchvision()
 add_layers()

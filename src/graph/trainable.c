@@ -189,7 +189,7 @@ static braid_status promote(braid_graph *graph, bool *marks) {
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];
     if (!is_float_constant(value)) continue;
-    if (!decided[i]) value->fixed = "no output depends on it";
+    if (!decided[i] && !value->fixed) value->fixed = "no output depends on it";
     if (value->fixed) continue;
     value->kind = BRAID_VALUE_PARAMETER;
     promoted++;
@@ -270,6 +270,7 @@ static braid_status train_dropout(braid_graph *graph, braid_node_id id) {
 braid_status braid_graph_prepare_training(braid_graph *graph) {
   BRAID_TRY(leave_training(graph));
   adopt_literals(graph);
+  BRAID_TRY(braid_graph_tie(graph));
   return braid_graph_untie(graph);
 }
 

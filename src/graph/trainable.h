@@ -15,4 +15,8 @@ const char *braid_value_never_trains(const braid_value *value);
 /* Gives each parameter and running statistic a constant of its own where a file stores equal ones once; the rule stands
  * in untie.c. Nodes are in topological order. */
 BRAID_MUST_CHECK braid_status braid_graph_untie(braid_graph *graph);
+/* Constants that hold a parameter's numbers transposed or in another shape become computed from it. */
+BRAID_MUST_CHECK braid_status braid_graph_tie(braid_graph *graph);
+/* Did the two calls (braid_node.call) take the same parameter, as which `root` is stored? */
+bool braid_calls_share(const braid_value *root, const char *one, const char *other);
 #endif

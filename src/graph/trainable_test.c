@@ -362,13 +362,79 @@ static void test_training_mode(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* --- parameters in another order -----------------------------------------------------------------------------------
+ */
+/* `of` transposed, under a name as exporters make it up. */
+static braid_value_id transposed(braid_graph *graph, braid_value_id of, const char *name) {
+  const braid_desc *desc = &graph->values[of].desc;
+  braid_value_id id = constant(graph, name, ZEROS, 2, (int64_t[]){desc->dims[1], desc->dims[0]});
+  for (int64_t i = 0; i < desc->dims[0]; i++)
+    for (int64_t j = 0; j < desc->dims[1]; j++)
+      braid_tensor_set_f64(graph->values[id].tensor, j * desc->dims[0] + i,
+                           braid_tensor_get_f64(graph->values[of].tensor, i * desc->dims[1] + j));
+  return id;
+}
+
+/* x w, then the result times the transpose: one parameter where the numbers, or the calls, say so. */
+static void test_tied_transposed(void **state) {
+  (void)state;
+  static const struct {
+    filling fill;
+    const char *copy, *first, *second; /* the copy's name; the two places */
+    bool tied;
+  } cases[] = {
+      {NUMBERS, "onnx::MatMul_7", NULL, NULL, true}, {NUMBERS, "onnx::MatMul_7", "/a", "/b", true},
+      {NUMBERS, "decoder", NULL, NULL, false}, /* another parameter that began like it */
+      {ONES, "onnx::MatMul_7", NULL, NULL, false},   {ONES, "val_7", " p_w ", " p_w ", true},
+      {NUMBERS, "val_7", " p_w ", " p_v ", false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_value_id x;
+    braid_graph *graph = begin(&x);
+    braid_value_id w = constant(graph, "w", cases[i].fill, 2, (int64_t[]){4, 3});
+    graph->values[w].symbol = "p_w";
+    braid_value_id copy = transposed(graph, w, cases[i].copy);
+    end(graph, NODE(cases[i].second, "MatMul", NODE(cases[i].first, "MatMul", x, w), copy));
+    trains(graph, "w");
+    if (cases[i].tied)
+      stays(graph, cases[i].copy, "another tensor in another order");
+    else
+      trains(graph, cases[i].copy);
+    assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), cases[i].tied ? 1 : 2);
+    braid_graph_destroy(graph);
+  }
+}
+
+/* In another shape; what takes it has that shape still. */
+static void test_tied_in_another_shape(void **state) {
+  (void)state;
+  braid_value_id x;
+  braid_graph *graph = begin(&x);
+  braid_value_id plain = vector(graph, "g", NUMBERS),
+                 wide = constant(graph, "onnx::Mul_3", NUMBERS, 2, (int64_t[]){4, 1});
+  end(graph, NODE(NULL, "Mul", NODE(NULL, "Mul", x, plain), wide));
+  trains(graph, "g");
+  stays(graph, "onnx::Mul_3", "another tensor in another order");
+  const braid_node *last = &graph->nodes[graph->node_count - 1];
+  assert_string_equal(graph->nodes[graph->values[last->inputs[1]].producer].op->name, "Reshape");
+  assert_int_equal(graph->values[last->inputs[1]].desc.dims[0], 4);
+  assert_int_equal(graph->values[last->inputs[1]].desc.dims[1], 1);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_roles),           cmocka_unit_test(test_literal_weights),
-      cmocka_unit_test(test_identities),      cmocka_unit_test(test_merged),
-      cmocka_unit_test(test_copied_layers),   cmocka_unit_test(test_tied),
-      cmocka_unit_test(test_copied_and_tied), cmocka_unit_test(test_tied_by_calls),
+      cmocka_unit_test(test_roles),
+      cmocka_unit_test(test_literal_weights),
+      cmocka_unit_test(test_identities),
+      cmocka_unit_test(test_merged),
+      cmocka_unit_test(test_copied_layers),
+      cmocka_unit_test(test_tied),
+      cmocka_unit_test(test_copied_and_tied),
+      cmocka_unit_test(test_tied_by_calls),
       cmocka_unit_test(test_training_mode),
+      cmocka_unit_test(test_tied_transposed),
+      cmocka_unit_test(test_tied_in_another_shape),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

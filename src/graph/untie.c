@@ -81,7 +81,7 @@ static bool call_takes(const char *call, const char *name, size_t length) {
 }
 
 /* Did the two calls take the same parameter, as which `root` is stored? */
-static bool calls_share(const braid_value *root, const char *one, const char *other) {
+bool braid_calls_share(const braid_value *root, const char *one, const char *other) {
   const char *symbol = root->symbol ? root->symbol : "";
   bool first = call_takes(one, symbol, strlen(symbol)), second = call_takes(other, symbol, strlen(symbol));
   if (first || second) return first && second;
@@ -95,7 +95,7 @@ static bool is_tied(const untie *u, const tensor_use *a, const tensor_use *b) {
   bool uniform = !differs_within(u, a->root), same = same_role(u, a, b);
   if (is_statistic(u, a) != is_statistic(u, b) || (is_statistic(u, a) && !same)) return false;
   if (a->via != b->via) return !uniform && !same;
-  if (one->call && other->call) return calls_share(&u->graph->values[a->root], one->call, other->call);
+  if (one->call && other->call) return braid_calls_share(&u->graph->values[a->root], one->call, other->call);
   if (share_weight(u, a, b)) return true;
   return (one->module && other->module && strcmp(one->module, other->module) == 0) || !uniform;
 }

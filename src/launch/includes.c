@@ -114,12 +114,14 @@ static void read_line(collection *c, const char *own, size_t own_bytes, const ch
     c->known = false;
 }
 
-/* Line by line, those that end with a backslash being continued by the next. */
+/* Line by line, those that end with a backslash being continued by the next. A carriage return alone ends a line for
+ * some compilers and is a blank for others. */
 static void read_text(collection *c, const char *own, size_t own_bytes, const char *text, size_t bytes) {
   char line[kLineBytes];
   size_t length = 0;
   for (size_t i = 0; i <= bytes; i++) {
     char byte = i < bytes ? text[i] : '\n';
+    c->known &= byte != '\r' || (i + 1 < bytes && text[i + 1] == '\n');
     if (byte == '\\' && i + 1 < bytes && text[i + 1] == '\n') {
       i++;
     } else if (byte == '\\' && i + 2 < bytes && text[i + 1] == '\r' && text[i + 2] == '\n') {

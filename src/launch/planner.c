@@ -158,7 +158,7 @@ void braid_launch_range(braid_launch_planner *p, int64_t count) {
 
 braid_status braid_launch_plan_end(const braid_launch_planner *p) {
   if (!p->problem) return BRAID_OK;
-  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s) needs %s", p->node->name, p->node->op, p->problem);
+  return braid_fail(BRAID_OUT_OF_RANGE, "needs %s", p->problem);
 }
 
 /* --- for match functions -------------------------------------------------------------------------------------------

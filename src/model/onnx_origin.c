@@ -112,10 +112,12 @@ static braid_status read_call(braid_graph *graph, const char *text, const char *
   return BRAID_OK;
 }
 
-/* TorchScript's: "/layer1/bn_1/BatchNormalization", of which "_1" numbers the second call of the module. */
+/* TorchScript's: "/layer1/bn_1/BatchNormalization", of which "_1" numbers the second call of the module; "/Mul" is of
+ * the network itself, whose path is "/". */
 static size_t path_length(const char *name) {
   const char *end = strrchr(name, '/');
-  if (name[0] != '/' || !end || end == name) return 0;
+  if (name[0] != '/' || !end) return 0;
+  if (end == name) return 1;
   const char *digits = end;
   while (digits[-1] >= '0' && digits[-1] <= '9') digits--;
   return (size_t)((digits < end && digits[-1] == '_' ? digits - 1 : end) - name);

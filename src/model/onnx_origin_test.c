@@ -154,7 +154,7 @@ static void test_modules_and_calls(void **state) {
       {"node_gelu", "%gelu : ...(args = (%linear,), kwargs = {})", NULL, NULL},
       {"/layer1/bn/BatchNormalization", NULL, "/layer1/bn", NULL},
       {"/layer1/bn_1/BatchNormalization", NULL, "/layer1/bn", NULL},
-      {"/Add", NULL, NULL, NULL},
+      {"/Add", NULL, "/", NULL},
       {"/1/Add", "torn %p_", "/1", " p_ "},
       {"plain", "%", NULL, NULL},
       {"", NULL, NULL, NULL},

@@ -45,8 +45,7 @@ static braid_status run(const braid_node_desc *node, void *context, const braid_
   for (size_t i = 0; i < node->input_count; i++) s->arrays[i].data = (void *)(uintptr_t)args->inputs[i];
   for (size_t i = 0; i < node->output_count; i++) outputs[i].data = args->outputs[i];
   braid_clear_detail();
-  braid_status status = s->op->compute(node->attrs, s->arrays, node->input_count, outputs, node->output_count);
-  return status == BRAID_OK ? status : braid_fail_prefix(status, "node %.120s (%s)", node->name, node->op);
+  return s->op->compute(node->attrs, s->arrays, node->input_count, outputs, node->output_count);
 }
 
 static const braid_cpu_kernel kCustom = {.create = create, .run = run};

@@ -380,10 +380,10 @@ static braid_status product_prepare(const braid_allocator *allocator, integer_pr
     for (int64_t lane = 0; lane < p->lanes; lane++) place(info, kColumns, p->padded, sizeof(int16_t), &fits);
     p->lane_bytes = (info->workspace_bytes - p->lane_at) / (size_t)p->lanes;
   }
-  if (!fits) return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+  if (!fits) return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
   size_t unused;
   if (p->packed && !braid_mul_size((size_t)p->weight_rows * sizeof(int16_t), (size_t)p->padded, &unused))
-    return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its weights overflow", node->name, node->op);
+    return braid_fail(BRAID_OUT_OF_RANGE, "its weights overflow");
   if (!p->packed || !zeros) return BRAID_OK;
   size_t bytes = braid_desc_bytes(&node->inputs[p->at.right_zero].desc);
   p->zeros = braid_alloc(allocator, bytes);

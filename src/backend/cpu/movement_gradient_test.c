@@ -289,6 +289,18 @@ static void test_differences(void **state) {
   }
 }
 
+/* The check itself: a quotient that is not finite agrees with nothing. */
+static void test_not_finite(void **state) {
+  (void)state;
+  assert_true(gradcheck_agree(2, 2 + 1e-9, 1e-7));
+  assert_false(gradcheck_agree(2, 2.1, 1e-7));
+  assert_false(gradcheck_agree(2, INFINITY, 1e-7));
+  assert_false(gradcheck_agree(INFINITY, INFINITY, 1e-7));
+  assert_false(gradcheck_agree(INFINITY, 2, 1e-7));
+  assert_false(gradcheck_agree(NAN, 2, 1e-7));
+  assert_false(gradcheck_agree(2, NAN, 1e-7));
+}
+
 static void test_torch(void **state) {
   (void)state;
   torchcheck t;
@@ -304,6 +316,7 @@ static void test_torch(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_torch)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_not_finite),
+                                     cmocka_unit_test(test_torch)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static braid_status init(const braid_node_desc *node, batch_state *state, const 
   state->epsilon = braid_attr_float(node->attrs, "epsilon", 1e-5);
   state->momentum = braid_attr_float(node->attrs, "momentum", 0.9);
   if (!braid_mul_size((size_t)state->channels, vectors * sizeof(double), &state->base.scratch_bytes))
-    return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+    return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
   return BRAID_OK;
 }
 

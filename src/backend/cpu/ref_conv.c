@@ -96,7 +96,7 @@ static braid_status init_fused(const braid_node_desc *node, void *self) {
       for (size_t p = 0; p < 2; p++) state->params[p] = p < given ? params[p] : kActivations[i].params[p];
     }
   if (name && state->activation == ACTIVATION_NONE)
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (FusedConv): activation %.40s is not known", node->name, name);
+    return braid_fail(BRAID_UNSUPPORTED, "activation %.40s is not known", name);
   return init_conv(node, self);
 }
 

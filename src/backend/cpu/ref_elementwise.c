@@ -112,7 +112,7 @@ static void take_input(const braid_node_desc *node, size_t index, braid_pass_ope
 
 static braid_status finish(const braid_node_desc *node, braid_pass *pass) {
   if (braid_pass_init(pass, &node->outputs[0].desc)) return BRAID_OK;
-  return braid_fail(BRAID_INTERNAL, "node %.120s (%s): its operands' layouts do not go together", node->name, node->op);
+  return braid_fail(BRAID_INTERNAL, "its operands' layouts do not go together");
 }
 
 static bool is_present(const braid_node_desc *node, size_t index) {

@@ -62,7 +62,7 @@ braid_status braid_ref_create(const braid_allocator *allocator, const braid_node
                               void **state, braid_prepared_info *info) {
   *state = NULL;
   if (node->input_count > BRAID_REF_OPERANDS || node->output_count > BRAID_REF_OPERANDS)
-    return braid_fail(BRAID_INTERNAL, "node %.120s (%s): too many operands for its kernel", node->name, node->op);
+    return braid_fail(BRAID_INTERNAL, "too many operands for its kernel");
   braid_ref_float *base = braid_zalloc(allocator, op->state_bytes);
   if (!base) return BRAID_NO_MEMORY;
   base->compute = in_double(node) ? op->f64 : op->f32;
@@ -72,8 +72,7 @@ braid_status braid_ref_create(const braid_allocator *allocator, const braid_node
   total &= ~(size_t)63;
   fits = fits && reserve(node, node->inputs, node->input_count, base->inputs_at, &total) &&
          reserve(node, node->outputs, node->output_count, base->outputs_at, &total);
-  if (status == BRAID_OK && !fits)
-    status = braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+  if (status == BRAID_OK && !fits) status = braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
   if (status != BRAID_OK) {
     braid_free(allocator, base);
     return status;

@@ -16,8 +16,8 @@ static int64_t wrapped(int64_t index, int64_t size) {
   return index >= 0 && index < size ? index : -1;
 }
 
-static braid_status out_of_range(const braid_node_desc *node) {
-  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): an index is out of range", node->name, node->op);
+static braid_status out_of_range(void) {
+  return braid_fail(BRAID_OUT_OF_RANGE, "an index is out of range");
 }
 
 static int axis_of(const braid_node_desc *node, int64_t otherwise, int rank) {
@@ -49,7 +49,7 @@ static braid_status run_gather(const braid_node_desc *node, void *state, const b
     else
       memcpy(to + i * inner, from + (i / count * size + place) * inner, (size_t)inner);
   }
-  return atomic_load(&bad) ? out_of_range(node) : BRAID_OK;
+  return atomic_load(&bad) ? out_of_range() : BRAID_OK;
 }
 
 static void add_row(void *to, const void *from, int64_t count, braid_dtype dtype) {
@@ -83,7 +83,7 @@ static braid_status run_gather_grad(const braid_node_desc *node, void *state, co
   int64_t count = braid_desc_count(&node->inputs[1].desc), bytes = (int64_t)braid_dtype_size(dx->dtype);
   int64_t blocks = (inner + COLUMNS - 1) / COLUMNS;
   for (int64_t i = 0; i < count; i++)
-    if (wrapped(index_at(&node->inputs[1], args->inputs[1], i), size) < 0) return out_of_range(node);
+    if (wrapped(index_at(&node->inputs[1], args->inputs[1], i), size) < 0) return out_of_range();
   if (braid_desc_bytes(dx)) memset(args->outputs[0], 0, braid_desc_bytes(dx));
 #pragma omp parallel for schedule(static) if (outer * count * inner > 1 << 14)
   for (int64_t task = 0; task < outer * blocks; task++) {
@@ -213,7 +213,7 @@ static braid_status run_gather_elements(const braid_node_desc *node, void *state
     else
       put(args->outputs[0], i, args->inputs[0], element_place(strides, small, i, axis, index), x->dtype, REPLACE);
   }
-  return atomic_load(&bad) ? out_of_range(node) : BRAID_OK;
+  return atomic_load(&bad) ? out_of_range() : BRAID_OK;
 }
 
 static void start_from_data(const braid_node_desc *node, const braid_cpu_args *args) {
@@ -232,7 +232,7 @@ static braid_status run_scatter_elements(const braid_node_desc *node, void *stat
   start_from_data(node, args);
   for (int64_t i = 0; i < count; i++) {
     int64_t index = wrapped(index_at(&node->inputs[1], args->inputs[1], i), x->dims[axis]);
-    if (index < 0) return out_of_range(node);
+    if (index < 0) return out_of_range();
     put(args->outputs[0], element_place(strides, small, i, axis, index), args->inputs[2], i, x->dtype, how);
   }
   return BRAID_OK;
@@ -262,7 +262,7 @@ static braid_status run_gather_nd(const braid_node_desc *node, void *state, cons
   int64_t bytes = (int64_t)braid_dtype_size(x->dtype);
   for (int64_t i = 0; i < tuples; i++) {
     int64_t place = tuple_place(node, args->inputs[1], i, batch);
-    if (place < 0) return out_of_range(node);
+    if (place < 0) return out_of_range();
     memcpy((char *)args->outputs[0] + i * row * bytes,
            (const char *)args->inputs[0] + (i / each * whole + place) * bytes, (size_t)(row * bytes));
   }
@@ -278,7 +278,7 @@ static braid_status run_scatter_nd(const braid_node_desc *node, void *state, con
   start_from_data(node, args);
   for (int64_t i = 0; i < tuples; i++) {
     int64_t place = tuple_place(node, args->inputs[1], i, 0);
-    if (place < 0) return out_of_range(node);
+    if (place < 0) return out_of_range();
     for (int64_t k = 0; k < row; k++) put(args->outputs[0], place + k, args->inputs[2], i * row + k, x->dtype, how);
   }
   return BRAID_OK;
@@ -362,7 +362,7 @@ static braid_status run_reverse_sequence(const braid_node_desc *node, void *stat
   int64_t row = product(x->dims, 2, x->rank) * (int64_t)braid_dtype_size(x->dtype);
   const int64_t *lengths = args->inputs[1];
   for (int64_t b = 0; b < batch; b++) {
-    if (lengths[b] < 0 || lengths[b] > times) return out_of_range(node);
+    if (lengths[b] < 0 || lengths[b] > times) return out_of_range();
     for (int64_t t = 0; t < times; t++) {
       int64_t from = t < lengths[b] ? lengths[b] - 1 - t : t;
       int64_t to_row = time_first ? t * batch + b : b * times + t;

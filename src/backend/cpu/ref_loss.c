@@ -69,16 +69,16 @@ static void read_operands(const braid_node_desc *node, size_t at, loss_state *s)
   if (s->likelihood) s->smoothing = 0;
 }
 
-static braid_status reserve(const braid_node_desc *node, int64_t count, loss_state *s) {
+static braid_status reserve(int64_t count, loss_state *s) {
   if (braid_mul_size((size_t)count, sizeof(double), &s->base.scratch_bytes)) return BRAID_OK;
-  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+  return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
 }
 
 static braid_status init_class_loss(const braid_node_desc *node, void *self) {
   loss_state *s = self;
   read_operands(node, 0, s);
   s->reduction = read_reduction(node, REDUCE_MEAN);
-  return s->reduction == REDUCE_NONE ? BRAID_OK : reserve(node, s->batch * s->places, s);
+  return s->reduction == REDUCE_NONE ? BRAID_OK : reserve(s->batch * s->places, s);
 }
 
 static braid_status init_class_loss_grad(const braid_node_desc *node, void *self) {
@@ -92,7 +92,7 @@ static braid_status init_squared_error(const braid_node_desc *node, void *self) 
   loss_state *s = self;
   read_operands(node, 0, s);
   s->reduction = read_reduction(node, REDUCE_HALF);
-  return reserve(node, s->count / kBlock + 1, s);
+  return reserve(s->count / kBlock + 1, s);
 }
 
 static braid_status init_squared_error_grad(const braid_node_desc *node, void *self) {

@@ -97,7 +97,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   if (plan_workspace(m, &info->workspace_bytes)) return BRAID_OK;
   braid_free(allocator, m);
   *state = NULL;
-  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+  return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
 }
 
 /* --- what follows a product ----------------------------------------------------------------------------------------

@@ -78,8 +78,8 @@ static void lrn_window(const lrn_state *s, int64_t c, bool reversed, int64_t *fi
 
 /* --- preparation ---------------------------------------------------------------------------------------------------
  */
-static braid_status overflow(const braid_node_desc *node) {
-  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+static braid_status overflow(void) {
+  return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
 }
 
 static int64_t product(const braid_desc *desc, int first, int last) {
@@ -119,19 +119,18 @@ static braid_status init_groups(const braid_node_desc *node, void *self) {
   return BRAID_OK;
 }
 
-static braid_status reserve_statistics(const braid_node_desc *node, row_state *state) {
-  return braid_mul_size((size_t)state->rows, 2 * sizeof(double), &state->base.scratch_bytes) ? BRAID_OK
-                                                                                             : overflow(node);
+static braid_status reserve_statistics(row_state *state) {
+  return braid_mul_size((size_t)state->rows, 2 * sizeof(double), &state->base.scratch_bytes) ? BRAID_OK : overflow();
 }
 
 static braid_status init_trailing_grad(const braid_node_desc *node, void *self) {
   trailing_rows(node, &node->inputs[1].desc, self);
-  return reserve_statistics(node, self);
+  return reserve_statistics(self);
 }
 
 static braid_status init_groups_grad(const braid_node_desc *node, void *self) {
   group_rows(node, &node->inputs[1].desc, self);
-  return reserve_statistics(node, self);
+  return reserve_statistics(self);
 }
 
 static void split_axes(const braid_desc *x, uint32_t reduce, axes_state *state) {
@@ -192,7 +191,7 @@ static braid_status init_lrn(const braid_node_desc *node, void *self) {
 static braid_status init_lrn_grad(const braid_node_desc *node, void *self) {
   lrn_state *state = self;
   size_t count = (size_t)braid_desc_count(&node->inputs[0].desc);
-  if (!braid_mul_size(count, 2 * sizeof(double), &state->base.scratch_bytes)) return overflow(node);
+  if (!braid_mul_size(count, 2 * sizeof(double), &state->base.scratch_bytes)) return overflow();
   return init_lrn(node, self);
 }
 

@@ -204,7 +204,7 @@ static braid_status init_max_pool(const braid_node_desc *node, void *self) {
   state->places = is_there(node, 1) || is_there(node, 2);
   size_t outputs = (size_t)braid_desc_count(&node->outputs[0].desc);
   if (state->places && !braid_mul_size(outputs, sizeof(int32_t), &state->base.scratch_bytes))
-    return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (MaxPool): its workspace overflows", node->name);
+    return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
   return BRAID_OK;
 }
 

@@ -238,7 +238,7 @@ static braid_status create_matmul(const braid_allocator *allocator, const braid_
   size_t row, all;
   if (!braid_mul_size((size_t)s.columns, sizeof(int32_t), &row) ||
       !braid_mul_size(row, (size_t)(s.rows * s.products), &all))
-    return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+    return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
   info->workspace_bytes = all + 64;
   return BRAID_OK;
 }

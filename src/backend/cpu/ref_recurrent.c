@@ -57,9 +57,9 @@ size_t braid_ref_recurrent_place_packed(const braid_node_desc *node, recurrent_s
   return place(s, bytes, fits);
 }
 
-braid_status braid_ref_recurrent_check(const braid_node_desc *node, bool fits) {
+braid_status braid_ref_recurrent_check(bool fits) {
   if (fits) return BRAID_OK;
-  return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its workspace overflows", node->name, node->op);
+  return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
 }
 
 /* --- forward -------------------------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ static braid_status init(const braid_node_desc *node, void *self) {
     s->direction_bytes = s->base.scratch_bytes - shared;
     fits = fits && braid_add_size(s->base.scratch_bytes, s->direction_bytes, &s->base.scratch_bytes);
   }
-  return braid_ref_recurrent_check(node, fits);
+  return braid_ref_recurrent_check(fits);
 }
 
 BRAID_REF_KERNEL(kForward, forward, recurrent_state, init)

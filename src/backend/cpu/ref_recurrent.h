@@ -29,7 +29,7 @@ size_t braid_ref_recurrent_place(const braid_node_desc *node, recurrent_state *s
 /* The same for a packed right matrix. */
 size_t braid_ref_recurrent_place_packed(const braid_node_desc *node, recurrent_state *s, int64_t inner, int64_t columns,
                                         bool *fits);
-BRAID_MUST_CHECK braid_status braid_ref_recurrent_check(const braid_node_desc *node, bool fits);
+BRAID_MUST_CHECK braid_status braid_ref_recurrent_check(bool fits);
 
 /* Has sequence `b` a step `t`? */
 static inline bool braid_ref_recurrent_active(const int32_t *lengths, int64_t t, int64_t b) {

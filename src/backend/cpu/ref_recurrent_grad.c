@@ -51,7 +51,7 @@ static braid_status init(const braid_node_desc *node, void *self) {
   s->at.h = braid_ref_recurrent_place(node, s, batch, n, &fits);
   s->at.c = braid_ref_recurrent_place(node, s, batch, n, &fits);
   s->at.part = braid_ref_recurrent_place(node, s, batch, n, &fits);
-  return braid_ref_recurrent_check(node, fits);
+  return braid_ref_recurrent_check(fits);
 }
 
 BRAID_REF_KERNEL(kGradient, gradient, recurrent_state, init)

@@ -198,7 +198,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   bool reduced[BRAID_MAX_RANK];
   if (!braid_reduce_dims(node->attrs, node->inputs[0].desc.rank, axes ? axes->constant : NULL,
                          axes ? braid_desc_count(&axes->desc) : 0, reduced))
-    return braid_fail(BRAID_INTERNAL, "node %.120s (%s): axes that were not checked", node->name, node->op);
+    return braid_fail(BRAID_INTERNAL, "axes that were not checked");
   reduce *r = braid_zalloc(allocator, sizeof *r);
   if (!r) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < sizeof kKinds / sizeof *kKinds; i++)

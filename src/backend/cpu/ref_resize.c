@@ -53,7 +53,7 @@ static braid_status plan(const braid_node_desc *node, const braid_desc *x, braid
   const char *wrong = NULL;
   if (status == BRAID_OK) wrong = braid_resize_init(resize, node->attrs, x, lists[0], lists[1], lists[2]);
   for (size_t i = 0; i < 3; i++) braid_tensor_release(lists[i]);
-  return wrong ? braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): %s", node->name, node->op, wrong) : status;
+  return wrong ? braid_fail(BRAID_INVALID_GRAPH, "%s", wrong) : status;
 }
 
 static braid_status add_pass(resize_state *state, const braid_node_desc *node, int axis) {

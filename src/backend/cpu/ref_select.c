@@ -243,8 +243,7 @@ static braid_status run_top_gradient(const braid_node_desc *node, void *state, c
   for (int64_t i = 0; i < from.outer * from.size * from.inner; i++) {
     int64_t column = i % from.inner, o = i / from.inner / from.size, index = indices[i];
     if (index < 0 || index >= to.size)
-      return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): index %lld is outside [0, %lld)", node->name, node->op,
-                        (long long)index, (long long)to.size);
+      return braid_fail(BRAID_OUT_OF_RANGE, "index %lld is outside [0, %lld)", (long long)index, (long long)to.size);
     memcpy(dx + ((o * to.size + index) * to.inner + column) * (int64_t)bytes, dy + i * (int64_t)bytes, bytes);
   }
   return BRAID_OK;
@@ -332,8 +331,7 @@ static braid_status lines_at_run(const braid_node_desc *node, const braid_cpu_ar
   const void *held = args->inputs[index];
   int64_t axis = node->inputs[index].desc.dtype == BRAID_I32 ? *(const int32_t *)held : *(const int64_t *)held;
   if (axis < -desc->rank || axis >= desc->rank)
-    return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): axis %lld is outside [%d, %d)", node->name, node->op,
-                      (long long)axis, -desc->rank, desc->rank);
+    return braid_fail(BRAID_OUT_OF_RANGE, "axis %lld is outside [%d, %d)", (long long)axis, -desc->rank, desc->rank);
   *out = lines_of(desc, axis);
   return BRAID_OK;
 }

@@ -146,7 +146,9 @@ static void test_unknown_includes_are_not_kept(void **state) {
   static const char kAsked[] = "#if __has_include(\"absent.clh\")\n#include \"absent.clh\"\n#else\n"
                                "#include \"named.clh\"\n#endif\n";
   static const char kInactive[] = "#if 0\n#include \"absent.clh\"\n#endif\n#include \"named.clh\"\n";
-  static const char *const kHeaders[] = {kMacro, kAsked, kInactive};
+  /* a carriage return alone: one line or two, as the compiler likes */
+  static const char kReturn[] = "#include \"named.clh\"\r#include \"named.clh\"\n";
+  static const char *const kHeaders[] = {kMacro, kAsked, kInactive, kReturn};
   char path[256];
   int before = kept_programs();
   for (size_t i = 0; i < sizeof kHeaders / sizeof *kHeaders; i++)

@@ -176,8 +176,6 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
     info->workspace_bytes = recipe->workspace_bytes;
     *prepared = own;
   } else {
-    if (status != BRAID_NO_MEMORY)
-      status = braid_fail_prefix(status, "node %.120s (%s), kernel %s", node->name, node->op, kernel->name);
     braid_cl_discard(device, own);
   }
   braid_free(device->allocator, recipe);
