@@ -10,7 +10,7 @@
  * one thread at a time, except prepare where the backend allows it.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
- * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
+ * docs/new-device.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
 #ifndef BRAID_DEVICE_H
 #define BRAID_DEVICE_H
 
@@ -166,7 +166,7 @@ typedef struct braid_device_info {
   braid_memory_kind memory;
   uint32_t max_queues;    /* queues that run side by side */
   uint32_t compute_units; /* cores, multiprocessors, kernel instances; 0: unknown */
-  uint64_t memory_bytes;  /* 0: unknown */
+  uint64_t memory_bytes;  /* 0: unknown. What there is, not a promise that buffers end there: drivers make room late */
   size_t alignment;       /* of buffers and of offsets in bindings; a power of two */
   size_t host_alignment;  /* of binding.host (unified memory), 1: that of its elements; a power of two <= alignment */
   bool measures_time;     /* events carry timings */
@@ -201,8 +201,8 @@ typedef struct braid_backend {
   void (*buffer_destroy)(void *device, void *buffer);
   braid_status (*queue_create)(void *device, void **queue);
   void (*queue_destroy)(void *device, void *queue); /* waits for what was submitted */
-  /* Takes the task and returns at once. A failure to take it is returned (and the event left pending); a failure while
-   * running goes to the event. */
+  /* Takes the task and returns at once, whatever the task waits for and however long it takes. A failure to take it is
+   * returned (and the event left pending); a failure while running goes to the event. */
   braid_status (*submit)(void *queue, braid_task *task);
 
   /* --- optional; NULL: the default in brackets --- */

@@ -117,6 +117,17 @@ static bool compare_whole(const braid_tensor *expected, const braid_tensor *got,
                 (const uint8_t *)braid_tensor_const_data(got) + at, size) == 0;
 }
 
+/* ONNX leaves it open what becomes of a floating-point number that an integer type cannot hold. */
+static bool is_undefined(const braid_trial *trial, braid_dtype to, uint32_t data, int64_t i) {
+  bool casts = strcmp(trial->node.op, "Cast") == 0 || strcmp(trial->node.op, "CastLike") == 0;
+  const braid_tensor *input = casts ? trial->data[data][0] : NULL;
+  if (!input || !braid_dtype_is_float(braid_tensor_desc(input)->dtype) || braid_dtype_is_float(to) || to == BRAID_BOOL)
+    return false;
+  bool is_signed = to == BRAID_I8 || to == BRAID_I16 || to == BRAID_I32 || to == BRAID_I64;
+  double x = trunc(braid_tensor_get_f64(input, i)), end = ldexp(1, (int)braid_dtype_size(to) * 8 - is_signed);
+  return !(x < end && x >= (is_signed ? -end : 0));
+}
+
 bool braid_trial_compare(const braid_trial *trial, const braid_desc *desc, size_t output, uint32_t data,
                          const void *packed, char *detail) {
   const braid_tensor *expected = trial->data[data][trial->node.input_count + output];
@@ -127,6 +138,7 @@ bool braid_trial_compare(const braid_trial *trial, const braid_desc *desc, size_
   if (!padded) braid_suite_fail(detail, "the padding of output %zu is not zero", output);
   bound b = bound_of(trial, expected);
   for (int64_t i = 0; passed && i < braid_desc_count(desc); i++) {
+    if (is_undefined(trial, desc->dtype, data, i)) continue;
     double x = braid_tensor_get_f64(expected, i), y = braid_tensor_get_f64(got, i);
     passed = exact ? compare_whole(expected, got, i) : is_near(&b, x, y);
     if (!passed) braid_suite_fail(detail, "element %lld of output %zu is %.9g, not %.9g", (long long)i, output, y, x);

@@ -1,7 +1,10 @@
-/* Conformance: how tasks end: once, with a status and a sentence, in time. */
+/* Conformance: how submit returns, and how tasks end: once, with a status and a sentence, in time; what
+ * calls keep of the host's memory. */
+#include <malloc.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/thread.h"
 #include "device/conformance.h"
 
 static const int64_t kPatience = 2000000000; /* ns for a cancelled task to end */
@@ -33,7 +36,130 @@ static bool case_once(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_once);
 }
 
+/* --- submit returns ------------------------------------------------------------------------------------------------
+ * Comes first of all: whoever submits a task that waits for something else must not be held up by it. From a thread of
+ * its own, because it may be. */
+enum { kLarge = 64 << 20, kTellingBytes = 4 << 20, kTries = 8 };
+
+typedef struct submission {
+  braid_load *load;
+  braid_event *returned;
+  char detail[kSuiteDetail];
+  bool passed;
+} submission;
+
+static void *submit_gated(void *context) {
+  submission *s = context;
+  s->passed = braid_load_submit(s->load, s->load->suite->queue, &s->load->tasks[0], s->detail);
+  braid_event_complete(s->returned, BRAID_OK, NULL);
+  return NULL;
+}
+
+static bool run_gated(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  submission s = {.load = load};
+  braid_thread thread;
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  SUITE_CHECK(braid_event_create(NULL, &s.returned) == BRAID_OK, "no memory for the case");
+  braid_status status = braid_thread_start(&thread, "conformance", submit_gated, &s);
+  bool returned = false;
+  if (status == BRAID_OK) {
+    returned = braid_event_wait(s.returned, suite->patience_ns) == BRAID_OK;
+    braid_event_complete(load->gate, BRAID_OK, NULL);
+    braid_thread_join(&thread);
+  }
+  braid_event_destroy(s.returned);
+  SUITE_CHECK(status == BRAID_OK, "no thread for the case: %s", braid_error_detail());
+  if (!s.passed) return braid_suite_fail(detail, "%s", s.detail);
+  SUITE_CHECK(braid_suite_wait(suite, load->events[0]) == BRAID_OK, "task: %s", braid_error_detail());
+  if (returned) return true;
+  suite->stopped = true; /* the next wait would be for ever */
+  return braid_suite_fail(detail, "submit returns only when what the task waits for is done");
+}
+
+/* A task that takes its time is not done when submit returns, at least not every time. */
+static bool run_taken(braid_suite *suite, void *buffer, const uint8_t *host, size_t bytes, char *detail) {
+  bool early = true;
+  for (int i = 0; i < kTries && early; i++) {
+    braid_event *event;
+    SUITE_CHECK(braid_event_create(NULL, &event) == BRAID_OK, "no memory for the case");
+    braid_task task = {.kind = BRAID_TASK_WRITE,
+                       .label = "conformance",
+                       .target = {.buffer = buffer, .bytes = bytes},
+                       .host = (void *)(uintptr_t)host,
+                       .done = event};
+    braid_status status = suite->backend->submit(suite->queue, &task);
+    early = braid_event_done(event);
+    if (status == BRAID_OK && suite->backend->flush) suite->backend->flush(suite->queue);
+    if (status == BRAID_OK) status = braid_event_wait(event, -1);
+    braid_event_destroy(event);
+    SUITE_CHECK(status == BRAID_OK, "a write of %zu bytes: %s", bytes, braid_error_detail());
+  }
+  SUITE_CHECK(!early, "submit returns only when the task is done: %d writes of %zu bytes", kTries, bytes);
+  return true;
+}
+
+static bool check_taken(braid_suite *suite, char *detail) {
+  size_t bytes = braid_suite_at_most(suite, kLarge);
+  if (suite->info->modelled || bytes < kTellingBytes) return true; /* nothing takes long */
+  void *buffer = NULL;
+  uint8_t *host = braid_zalloc(NULL, bytes);
+  bool passed = host && suite->backend->buffer_create(suite->self, bytes, &buffer) == BRAID_OK;
+  if (passed)
+    passed = run_taken(suite, buffer, host, bytes, detail);
+  else
+    braid_suite_fail(detail, "no memory for the case: %s", braid_error_detail());
+  if (buffer) suite->backend->buffer_destroy(suite->self, buffer);
+  braid_free(NULL, host);
+  return passed;
+}
+
+static bool case_submit(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_gated) && check_taken(suite, detail);
+}
+
+/* --- the host's memory ---------------------------------------------------------------------------------------------
+ * What calls keep of it for ever adds up. Where malloc does not count (under sanitizers) nothing is found. */
+enum { kRounds = 1024, kMostKept = 8 /* bytes per round */ };
+
+static size_t host_memory(void) {
+  struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+static bool run_rounds(braid_suite *suite, char *detail) {
+  uint64_t value = 1;
+  for (int i = 0; i < kRounds; i++) {
+    void *buffer;
+    SUITE_CHECK(suite->backend->buffer_create(suite->self, suite->info->alignment + sizeof value, &buffer) == BRAID_OK,
+                "buffer: %s", braid_error_detail());
+    bool passed = braid_suite_write(suite, buffer, 0, &value, sizeof value) == BRAID_OK &&
+                  braid_suite_read(suite, buffer, 0, &value, sizeof value) == BRAID_OK;
+    if (!suite->stopped) suite->backend->buffer_destroy(suite->self, buffer);
+    SUITE_CHECK(passed, "write and read: %s", braid_error_detail());
+  }
+  return true;
+}
+
+/* The first rounds fill what is kept for use again; of the others the one that keeps the least counts, for others
+ * use memory too. */
+static bool case_host_memory(braid_suite *suite, char *detail) {
+  size_t least = SIZE_MAX;
+  if (!run_rounds(suite, detail)) return false;
+  for (int i = 0; i < 3 && least > kRounds * kMostKept; i++) {
+    size_t before = host_memory();
+    if (!run_rounds(suite, detail)) return false;
+    size_t after = host_memory(), kept = after > before ? after - before : 0;
+    if (kept < least) least = kept;
+  }
+  SUITE_CHECK(least <= kRounds * kMostKept, "%d rounds of a buffer, a write and a read keep %zu bytes of host memory",
+              (int)kRounds, least);
+  return true;
+}
+
 void braid_suite_once(braid_suite *suite) {
+  braid_suite_case(suite, "submit returns", case_submit);
   braid_suite_case(suite, "tasks end once", case_once);
 }
 
@@ -179,6 +305,7 @@ static bool case_destroy(braid_suite *suite, char *detail) {
 }
 
 void braid_suite_ends(braid_suite *suite) {
+  braid_suite_case(suite, "host memory", case_host_memory);
   braid_suite_case(suite, "a failed wait", case_failed_wait);
   braid_suite_case(suite, "a failed task", case_failure);
   braid_suite_case(suite, "cancel", case_cancel);

@@ -233,13 +233,14 @@ static void place_operands(const braid_suite *suite, const braid_trial_run *run,
       *binding = c->bindings[over >= 0 ? (size_t)over : twin];
       continue;
     }
-    size_t alignment = suite->info->alignment, step = alignment;
-    if (c->form == HOST_ALONE && i < operands && !packed) {
-      size_t element = braid_dtype_size(run->operands[i].desc.dtype);
-      step = element > suite->info->host_alignment ? element : suite->info->host_alignment;
-      alignment = step;
+    size_t alignment = suite->info->alignment;
+    if (c->form == HOST_ALONE && i < operands && !packed) { /* no better aligned than it must be */
+      size_t element = braid_dtype_size(run->operands[i].desc.dtype), host = suite->info->host_alignment;
+      size_t step = element > host ? element : host;
+      binding->offset = braid_suite_align(end, 2 * step) + step;
+    } else {
+      binding->offset = braid_suite_align(end, alignment) + alignment * ((run->calls + i) % 3);
     }
-    binding->offset = braid_suite_align(end, alignment) + step * ((run->calls + i) % 3);
     end = binding->offset + binding->bytes + kGuard;
   }
   c->bytes = end;
@@ -270,9 +271,10 @@ static bool fill_image(const braid_trial_run *run, call *c, char *detail) {
 static bool place_image(braid_suite *suite, const braid_trial_run *run, call *c, char *detail) {
   uint8_t *base = NULL;
   if (c->form == HOST_ALONE) {
-    c->host_base = braid_alloc(NULL, c->bytes + 2 * suite->info->alignment);
+    size_t alignment = suite->info->alignment > kGuard ? suite->info->alignment : kGuard; /* offsets mean it, too */
+    c->host_base = braid_alloc(NULL, c->bytes + 2 * alignment);
     SUITE_CHECK(c->host_base, "no memory for %zu bytes", c->bytes);
-    c->host = c->host_base + (-(uintptr_t)c->host_base & (suite->info->alignment - 1));
+    c->host = c->host_base + (-(uintptr_t)c->host_base & (alignment - 1));
     memcpy(base = c->host, c->image, c->bytes);
   } else {
     SUITE_CHECK(suite->backend->buffer_create(suite->self, c->bytes, &c->buffer) == BRAID_OK, "buffer: %s",
