@@ -1,10 +1,12 @@
 /* A manifest's kernel for one node: does it fit, and what to launch. Operands that it wants in another order or size
  * are copied into the workspace before its launches, and out of it behind them. */
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "backend/opencl/manifest.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "launch/formula.h"
@@ -43,11 +45,21 @@ static bool match_outputs(const braid_cl_entry *entry, const braid_node_desc *no
   return true;
 }
 
+/* A formula without a value is likelier a mistake than a condition, and the kernel is passed over: said once. */
+static braid_status value_of(const braid_cl_entry *entry, const braid_node_desc *node, const char *formula,
+                             int64_t *out) {
+  braid_status status = braid_launch_formula(formula, node, out);
+  if (status == BRAID_OUT_OF_RANGE && !atomic_exchange(entry->warned, true))
+    braid_log_write(BRAID_LOG_WARNING, "the manifest's kernel %s is passed over for node %.120s: %s", entry->name,
+                    node->name ? node->name : node->op, braid_error_detail());
+  return status;
+}
+
 bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_node_desc *node, char *why, size_t why_bytes) {
   if (!match_types(entry, node, why, why_bytes) || !match_outputs(entry, node, why, why_bytes)) return false;
   for (unsigned i = 0; i < entry->when_count; i++) {
     int64_t holds;
-    if (braid_launch_formula(entry->when[i], node, &holds) != BRAID_OK)
+    if (value_of(entry, node, entry->when[i], &holds) != BRAID_OK)
       return braid_launch_refuse(why, why_bytes, "%.150s", braid_error_detail());
     if (!holds) return braid_launch_refuse(why, why_bytes, "not %.100s", entry->when[i]);
   }
@@ -92,7 +104,7 @@ static const braid_operand *operand_of(const planning *p, const braid_cl_entry_a
 }
 
 static braid_status evaluate(const planning *p, const char *formula, int64_t least, int64_t most, int64_t *out) {
-  BRAID_TRY(braid_launch_formula(formula, p->node, out));
+  BRAID_TRY(value_of(p->entry, p->node, formula, out));
   if (*out >= least && *out <= most) return BRAID_OK;
   return braid_fail(BRAID_OUT_OF_RANGE, "\"%.100s\" is %lld, expected %lld to %lld", formula, (long long)*out,
                     (long long)least, (long long)most);

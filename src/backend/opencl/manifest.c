@@ -185,6 +185,7 @@ struct braid_cl_manifest {
   braid_cl_module *module;
   braid_launch_kernel *own; /* per kernel */
   braid_kernel *kernels;
+  atomic_bool *warned; /* per kernel */
 };
 
 /* A path in the manifest starts from the manifest's folder. */
@@ -220,11 +221,13 @@ braid_status braid_cl_manifest_load(braid_cl_device *device, const char *path) {
   size_t count = manifest->file->kernels_count;
   manifest->own = braid_zalloc_array(device->allocator, count, sizeof *manifest->own);
   manifest->kernels = braid_zalloc_array(device->allocator, count, sizeof *manifest->kernels);
-  if (!manifest->own || !manifest->kernels) return BRAID_NO_MEMORY;
+  manifest->warned = braid_zalloc_array(device->allocator, count, sizeof *manifest->warned);
+  if (!manifest->own || !manifest->kernels || !manifest->warned) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < count; i++) {
     braid_cl_entry *entry = &manifest->file->kernels[i];
     entry->module = manifest->module;
     entry->common_options = manifest->file->options;
+    entry->warned = &manifest->warned[i];
     manifest->own[i].foreign = entry;
     manifest->kernels[i] = (braid_kernel){.op = entry->op, .name = entry->name, .implementation = &manifest->own[i]};
   }
@@ -238,6 +241,7 @@ void braid_cl_manifest_release(braid_cl_device *device) {
   braid_cl_manifest_free(manifest->file);
   braid_free(device->allocator, manifest->own);
   braid_free(device->allocator, manifest->kernels);
+  braid_free(device->allocator, manifest->warned);
   braid_free(device->allocator, manifest);
   device->manifest = NULL;
 }

@@ -3,6 +3,8 @@
 #ifndef BRAID_BACKEND_OPENCL_MANIFEST_H
 #define BRAID_BACKEND_OPENCL_MANIFEST_H
 
+#include <stdatomic.h>
+
 #include "backend/opencl/program.h"
 
 enum { BRAID_CL_ENTRY_LAUNCHES = 4, BRAID_CL_ENTRY_AXES = BRAID_MAX_RANK };
@@ -42,6 +44,7 @@ typedef struct braid_cl_entry {
   /* Not of the entry itself, but of its file: where its functions are, and options for all. */
   braid_cl_module *module;
   const char *common_options; /* NULL: none */
+  atomic_bool *warned;        /* of a formula without a value */
 } braid_cl_entry;
 
 /* What the file says. */

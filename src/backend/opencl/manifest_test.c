@@ -1,5 +1,6 @@
 /* Manifests: kernels that are not ours in form, against the CPU; from text and from a bitstream; and everything that a
  * file can get wrong. */
+#include "base/log.h"
 #include "manifest_check.h"
 
 static const char kManifest[] = BRAID_TEST_DATA "/manifest/gemm.yaml";
@@ -274,11 +275,58 @@ static void test_refused_later(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* --- formulas without a value --------------------------------------------------------------------------------------
+ */
+static int warnings;
+static char warning[512];
+
+static void hear(void *context, braid_log_level level, const char *message) {
+  (void)context;
+  if (level != BRAID_LOG_WARNING || !strstr(message, "manifest")) return;
+  warnings++;
+  snprintf(warning, sizeof warning, "%s", message);
+}
+
+/* In a condition and in a size, for two nodes: one warning for each kernel. */
+static void test_without_value(void **state) {
+  (void)state;
+  need_device();
+  static const char kText[] = "__kernel void f(__global const float *x, __global float *y) { y[0] = x[0]; }\n";
+  static const char *const manifests[] = {
+      ENTRY("    when: ['in0[5] == 1']\n    launches:\n      - {function: f, arguments: [in: 0, out: 0], global: "
+            "['1']}\n"),
+      ENTRY("    launches:\n      - {function: f, arguments: [in: 0, out: 0], global: ['in0[5]']}\n"),
+      ENTRY("    when: ['rank(in0) == 5']\n    launches:\n      - {function: f, arguments: [in: 0, out: 0], global: "
+            "['in0[5]']}\n"),
+  };
+  char text[256], path[256], spec[300];
+  put("a.cl", kText, sizeof kText - 1, text);
+  braid_graph *graph = unary("Relu", 4);
+  braid_value_id y, x = braid_graph_output(graph, 0);
+  OK(braid_graph_add_node(graph, "Relu", "second", &x, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  braid_log_set_sink(hear, NULL);
+  for (size_t i = 0; i < sizeof manifests / sizeof *manifests; i++) {
+    put("m.yaml", manifests[i], strlen(manifests[i]), path);
+    snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+    braid_session *session;
+    warnings = 0;
+    OK(braid_session_create(graph, &(braid_session_options){.devices = spec}, &session));
+    assert_int_equal(warnings, i < 2 ? 1 : 0); /* a condition that does not hold is none */
+    if (warnings && (!strstr(warning, "kernel k is passed over") || !strstr(warning, "in0[5]")))
+      fail_msg("%s", warning);
+    braid_session_destroy(session);
+  }
+  braid_log_set_sink(NULL, NULL);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_padded_product), cmocka_unit_test(test_other_layout), cmocka_unit_test(test_conditions),
       cmocka_unit_test(test_attribute),      cmocka_unit_test(test_bitstream),    cmocka_unit_test(test_refused),
       cmocka_unit_test(test_refused_later),  cmocka_unit_test(test_numbers),      cmocka_unit_test(test_outputs),
+      cmocka_unit_test(test_without_value),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }
