@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs the tests of a build tree, `ci/test.sh BUILD [ctest's options]`, and lists what was skipped and why: programs of
-# which nothing ran (ctest's "Skipped"), and cases of others, which ctest knows nothing of.
+# which nothing ran (ctest's "Skipped"), and cases of others, which ctest knows nothing of; then the packages that were
+# missing.
 set -eu
 build=$1
 shift
@@ -20,4 +21,5 @@ awk '/^[0-9]+\/[0-9]+ Test: / { test = $3 }
       for (i = 1; i <= many; i++) print "    " names[i] ": " count[reason, names[i]]
     }
   }' "$build/Testing/Temporary/LastTest.log"
+"$(dirname "$0")/deps.sh" skipped
 exit $status
