@@ -243,13 +243,13 @@ static void pool(const mine *kernel, const float *const *in, float *out, float *
   }
 }
 
-/* As C does, where the number fits; else the nearest number that there is, which ONNX leaves to us. */
+/* As C does, where the number fits; else what processors give, which ONNX leaves to us. */
 static void cast(const mine *kernel, const float *const *in, float *out, float *workspace) {
   (void)workspace;
   int32_t *to = (int32_t *)(void *)out;
   for (int64_t i = 0; i < elements(kernel); i++) {
     float x = is("cast_range") ? roundf(in[0][i]) : truncf(in[0][i]);
-    to[i] = isnan(x) ? 0 : x >= 0x1p31f ? INT32_MAX : x < -0x1p31f ? INT32_MIN : (int32_t)x;
+    to[i] = x >= -0x1p31f && x < 0x1p31f ? (int32_t)x : INT32_MIN;
   }
 }
 
