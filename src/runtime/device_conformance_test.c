@@ -13,8 +13,9 @@ static void report(void *context, const char *name, braid_case_result result, co
     print_message("%s: %s %s: %s\n", (const char *)context, kWords[result], name, detail);
 }
 
-/* ThreadSanitizer looks at queues. Under it all the arithmetic would take a quarter of an hour. */
-#ifdef __SANITIZE_THREAD__
+/* ThreadSanitizer looks at queues; under it, and on an emulated processor, all the arithmetic would take a quarter of
+ * an hour. There differential_test judges the kernels. */
+#if defined(__SANITIZE_THREAD__) || defined(BRAID_EMULATED)
 static const char *const kCases[] = {"task",   "buffer", "memory",  "transfers", "order", "waits",
                                      "queues", "done",   "threads", "cancel",    "Add by"};
 #else
