@@ -4,6 +4,7 @@
 set -eu
 build=${1:-build}
 here=$(cd "$(dirname "$0")" && pwd)
+# Measurements of the library alone, src/**/*_bench.c; frame_bench says what must hold.
 for program in "$build"/bench/*; do
   [ -x "$program" ] && [ -f "$program" ] && "$program"
 done

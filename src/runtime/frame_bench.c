@@ -1,0 +1,593 @@
+/* What the frame costs beside the kernels: a node, a run, a plan, weights of several plans, several callers. Rows of
+ * what, value, unit, must and whether it holds; what the library cannot do yet is no row but is named with the reason.
+ *
+ *   frame_bench [--json] [--turns N] [CASE]...   cases: slope run weights callers plan failure; none: all
+ *
+ * Every case runs in a process of its own. Times are medians of runs, and of the medians of several turns the least,
+ * since the machine may have other work; a ratio is that of the best turns of both sides, measured in turn. */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "braid/custom.h"
+#include "braid/host_queue.h"
+#include "braid/session.h"
+#include "runtime/bench_nets.h"
+
+enum { kMostRows = 32, kTurns = 7, kMostRuns = 2000 };
+
+/* --- rows ----------------------------------------------------------------------------------------------------------
+ */
+typedef enum bound { NONE, AT_MOST, AT_LEAST } bound;
+
+typedef struct row {
+  char what[96], unit[16];
+  double value, must;
+  bound limit;
+} row;
+
+/* In memory that the cases' processes share with the first. */
+static struct results {
+  row rows[kMostRows];
+  size_t count;
+} * results;
+
+static int turns = kTurns;
+
+static void add_row(const char *what, double value, const char *unit, bound limit, double must) {
+  if (results->count == kMostRows) return;
+  row *r = &results->rows[results->count++];
+  *r = (row){.value = value, .must = must, .limit = limit};
+  snprintf(r->what, sizeof r->what, "%s", what);
+  snprintf(r->unit, sizeof r->unit, "%s", unit);
+}
+
+static bool holds(const row *r) {
+  return r->limit == AT_MOST ? r->value <= r->must : r->value >= r->must;
+}
+
+static const struct missing {
+  const char *what, *why;
+} kMissing[] = {
+    {"slope per node of a replayed run", "no record and replay: the slopes here are of runs that submit every task"},
+    {"8 executions in flight from 4 threads",
+     "no submit and wait: 8 sessions are run by 4 threads instead, 4 at a time"},
+    {"loading a saved plan", "plans cannot be saved"},
+    {"changing between two plans over the same weights", "every session has weights of its own"},
+    {"cancel of a run", "no call cancels a run: a failing first node stands for it"},
+    {"conversions of weights in a training step", "a plan does not say which conversions are of weights"},
+};
+
+static double median(double *values, int count) {
+  for (int i = 1; i < count; i++)
+    for (int k = i; k > 0 && values[k] < values[k - 1]; k--) {
+      double value = values[k];
+      values[k] = values[k - 1];
+      values[k - 1] = value;
+    }
+  return values[count / 2];
+}
+
+/* --- a node that does next to nothing ------------------------------------------------------------------------------
+ */
+static int64_t failed_at; /* by the clock; the node fails when it is -1 */
+
+static braid_status infer(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
+                          braid_desc *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  outputs[0] = *inputs[0];
+  return BRAID_OK;
+}
+
+static braid_status compute(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                            const braid_custom_array *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  *(float *)outputs[0].data = *(const float *)inputs[0].data;
+  if (failed_at >= 0) return BRAID_OK;
+  failed_at = braid_now_ns();
+  return BRAID_INTERNAL;
+}
+
+static const braid_custom_op kTrivial = {
+    .name = "bench.Trivial", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer, .compute = compute};
+
+/* --- a device whose kernels do nothing at all ----------------------------------------------------------------------
+ */
+static const braid_device_info kIdle = {.name = "idle",
+                                        .kind = "null",
+                                        .description = "kernels that do nothing",
+                                        .memory = BRAID_MEMORY_UNIFIED,
+                                        .max_queues = 1,
+                                        .alignment = 64,
+                                        .host_alignment = 1};
+static const braid_kernel kIdleKernel = {.op = "bench.Trivial", .name = "idle"};
+
+static braid_status idle_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  if (capacity) *infos = kIdle;
+  *count = 1;
+  return BRAID_OK;
+}
+
+static braid_status idle_open(const braid_allocator *allocator, size_t index, const char *options, void **device) {
+  (void)allocator, (void)index, (void)options;
+  *device = (void *)&kIdle;
+  return BRAID_OK;
+}
+
+static void idle_close(void *device) {
+  (void)device;
+}
+
+static void idle_info(void *device, braid_device_info *info) {
+  *info = *(const braid_device_info *)device;
+}
+
+static const braid_kernel *const *idle_kernels(void *device, size_t *count) {
+  static const braid_kernel *const kKernels[] = {&kIdleKernel};
+  (void)device;
+  *count = 1;
+  return kKernels;
+}
+
+static braid_status idle_prepare(void *device, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
+                                 braid_prepared_info *info) {
+  (void)device, (void)kernel;
+  *prepared = (void *)node;
+  *info = (braid_prepared_info){0};
+  return BRAID_OK;
+}
+
+static void idle_discard(void *device, void *prepared) {
+  (void)device, (void)prepared;
+}
+
+static braid_status idle_buffer_create(void *device, size_t bytes, void **buffer) {
+  (void)device;
+  *buffer = braid_alloc(NULL, bytes);
+  return *buffer ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static void idle_buffer_destroy(void *device, void *buffer) {
+  (void)device;
+  braid_free(NULL, buffer);
+}
+
+static void *idle_buffer_map(void *device, void *buffer) {
+  (void)device;
+  return buffer;
+}
+
+static braid_status idle_run(void *context, const braid_task *task) {
+  (void)context, (void)task;
+  return BRAID_OK;
+}
+
+static braid_status idle_queue_create(void *device, void **queue) {
+  static const braid_host_queue_ops kOps = {.run = idle_run};
+  return braid_host_queue_create(NULL, "idle", &kOps, device, (braid_host_queue **)queue);
+}
+
+static void idle_queue_destroy(void *device, void *queue) {
+  (void)device;
+  braid_host_queue_destroy(queue);
+}
+
+static braid_status idle_submit(void *queue, braid_task *task) {
+  return braid_host_queue_submit(queue, task);
+}
+
+static const braid_backend kIdleBackend = {.abi = BRAID_DEVICE_ABI,
+                                           .size = sizeof(braid_backend),
+                                           .name = "idle",
+                                           .enumerate = idle_enumerate,
+                                           .open = idle_open,
+                                           .close = idle_close,
+                                           .info = idle_info,
+                                           .kernels = idle_kernels,
+                                           .prepare = idle_prepare,
+                                           .discard = idle_discard,
+                                           .buffer_create = idle_buffer_create,
+                                           .buffer_destroy = idle_buffer_destroy,
+                                           .buffer_map = idle_buffer_map,
+                                           .queue_create = idle_queue_create,
+                                           .queue_destroy = idle_queue_destroy,
+                                           .submit = idle_submit};
+
+/* --- chains --------------------------------------------------------------------------------------------------------
+ */
+static braid_registry *registry; /* with the idle device */
+
+/* A chain of `nodes` nodes over one number. */
+static braid_status make_chain(const char *device, int nodes, braid_session **out) {
+  braid_graph *graph;
+  braid_value_id at = -1;
+  braid_desc desc;
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 1, &(int64_t){1}));
+  BRAID_TRY(braid_graph_create(NULL, "chain", &graph));
+  braid_status status = braid_graph_add_input(graph, "x", &desc, &at);
+  for (int i = 0; status == BRAID_OK && i < nodes; i++)
+    status = braid_graph_add_node(graph, "bench.Trivial", NULL, &at, 1, &at, 1, NULL);
+  if (status == BRAID_OK) status = braid_graph_add_output(graph, at);
+  braid_session_options options = {.devices = device, .threads = 1, .registry = registry};
+  if (status == BRAID_OK) status = braid_session_create(graph, &options, out);
+  braid_graph_destroy(graph);
+  return status;
+}
+
+static braid_status run_chain(braid_session *session, int64_t *ns) {
+  float input = 1, output;
+  int64_t start = braid_now_ns();
+  braid_status status = braid_session_run(session, (const void *[]){&input}, (void *[]){&output});
+  *ns = braid_now_ns() - start;
+  return status;
+}
+
+/* The median of `count` runs, each after a pause. */
+static braid_status time_chain(braid_session *session, int count, int64_t pause_ns, double *us) {
+  static double times[kMostRuns];
+  for (int i = -count / 10 - 1; i < count; i++) {
+    int64_t ns;
+    if (pause_ns) nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
+    BRAID_TRY(run_chain(session, &ns));
+    if (i >= 0) times[i] = (double)ns / 1e3;
+  }
+  *us = median(times, count);
+  return BRAID_OK;
+}
+
+/* --- slope ---------------------------------------------------------------------------------------------------------
+ */
+static braid_status measure_slope(const char *device, double must) {
+  static const int kNodes[] = {1, 101, 10001};
+  enum { kSizes = sizeof kNodes / sizeof *kNodes };
+  braid_session *sessions[kSizes] = {NULL};
+  double best[kSizes] = {0};
+  char what[96];
+  braid_status status = BRAID_OK;
+  for (int i = 0; status == BRAID_OK && i < kSizes; i++) status = make_chain(device, kNodes[i], &sessions[i]);
+  for (int turn = 0; turn < turns; turn++) {
+    double us[kSizes];
+    for (int i = 0; status == BRAID_OK && i < kSizes; i++)
+      status = time_chain(sessions[i], kNodes[i] > 1000 ? 21 : 201, 0, &us[i]);
+    for (int i = 1; status == BRAID_OK && i < kSizes; i++) {
+      double slope = (us[i] - us[0]) / (kNodes[i] - kNodes[0]);
+      if (turn == 0 || slope < best[i]) best[i] = slope;
+    }
+  }
+  for (int i = 1; status == BRAID_OK && i < kSizes; i++) {
+    snprintf(what, sizeof what, "slope per node, 1 to %d nodes, %s", kNodes[i],
+             strcmp(device, "cpu") == 0 ? device : "a device that does nothing");
+    add_row(what, best[i], "us", AT_MOST, must);
+  }
+  for (int i = 0; i < kSizes; i++) braid_session_destroy(sessions[i]);
+  return status;
+}
+
+static braid_status case_slope(void) {
+  BRAID_TRY(measure_slope("idle", 0.05));
+  return measure_slope("cpu", 0.3);
+}
+
+/* --- a run of one node ---------------------------------------------------------------------------------------------
+ */
+static braid_status case_run(void) {
+  enum { kSessions = 10 };
+  static const char *const kWhat[] = {"a run of one node, hot", "the same after a pause of 1 ms",
+                                      "the same hot, ten sessions alive", "the same after 1 ms, ten sessions alive"};
+  braid_session *sessions[kSessions] = {NULL};
+  double best[4] = {0};
+  braid_status status = make_chain("cpu", 1, &sessions[0]);
+  for (int state = 0; state < 2; state++) {
+    for (int turn = 0; turn < turns; turn++)
+      for (int pause = 0; status == BRAID_OK && pause < 2; pause++) {
+        double us = 0;
+        status = time_chain(sessions[0], pause ? 200 : kMostRuns, pause ? 1000000 : 0, &us);
+        double *least = &best[2 * state + pause];
+        if (turn == 0 || us < *least) *least = us;
+      }
+    for (int i = 1; state == 0 && status == BRAID_OK && i < kSessions; i++) {
+      int64_t ns;
+      status = make_chain("cpu", 1, &sessions[i]);
+      if (status == BRAID_OK) status = run_chain(sessions[i], &ns);
+    }
+  }
+  for (int i = 0; status == BRAID_OK && i < 4; i++) add_row(kWhat[i], best[i], "us", AT_MOST, i % 2 ? 4 : 1.5);
+  for (int i = 0; i < kSessions; i++) braid_session_destroy(sessions[i]);
+  return status;
+}
+
+/* --- a run that fails ----------------------------------------------------------------------------------------------
+ */
+static braid_status case_failure(void) {
+  braid_session *session = NULL;
+  double times[kTurns * 4];
+  int count = turns < kTurns ? turns * 4 : kTurns * 4;
+  braid_status status = make_chain("cpu", 1000, &session);
+  for (int i = 0; status == BRAID_OK && i < count; i++) {
+    int64_t ns;
+    status = run_chain(session, &ns); /* warm */
+    if (status != BRAID_OK) break;
+    failed_at = -1;
+    if (run_chain(session, &ns) != BRAID_INTERNAL) status = braid_fail(BRAID_INTERNAL, "a failing run passes");
+    times[i] = (double)(braid_now_ns() - failed_at) / 1e3;
+  }
+  if (status == BRAID_OK)
+    add_row("1,000 nodes whose first fails, until the run returns", median(times, count), "us", AT_MOST, 100);
+  braid_session_destroy(session);
+  return status;
+}
+
+/* --- weights -------------------------------------------------------------------------------------------------------
+ * Counted: what the library asks its allocator for. */
+static uint64_t live_bytes; /* atomic */
+
+static void *count_allocate(void *context, size_t bytes, size_t alignment) {
+  (void)context;
+  void *memory = NULL;
+  if (posix_memalign(&memory, alignment, bytes)) return NULL;
+  __atomic_add_fetch(&live_bytes, malloc_usable_size(memory), __ATOMIC_RELAXED);
+  return memory;
+}
+
+static void count_release(void *context, void *memory) {
+  (void)context;
+  if (memory) __atomic_sub_fetch(&live_bytes, malloc_usable_size(memory), __ATOMIC_RELAXED);
+  free(memory);
+}
+
+static const braid_allocator kCounting = {.allocate = count_allocate, .release = count_release};
+
+/* Bytes beside the arenas once sessions of these batch sizes exist and the graph is gone. */
+static braid_status weigh(const int64_t *batches, size_t count, double *megabytes) {
+  braid_graph *graph, *copy;
+  braid_session *sessions[8] = {NULL};
+  uint64_t before = live_bytes, arenas = 0;
+  BRAID_TRY(bench_net_create(&kCounting, false, &graph));
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < count; i++) {
+    status = braid_graph_clone(graph, &copy);
+    if (status != BRAID_OK) break;
+    status = braid_graph_set_input_shape(copy, braid_graph_input(copy, 0), 4, (int64_t[]){batches[i], 3, 224, 224});
+    if (status == BRAID_OK) status = braid_session_create(copy, NULL, &sessions[i]);
+    braid_graph_destroy(copy);
+    if (status == BRAID_OK) arenas += braid_session_get_stats(sessions[i]).arena_bytes;
+  }
+  braid_graph_destroy(graph);
+  *megabytes = ((double)live_bytes - (double)before - (double)arenas) / 1e6;
+  for (size_t i = 0; i < count; i++) braid_session_destroy(sessions[i]);
+  return status;
+}
+
+static braid_status case_weights(void) {
+  static const int64_t kBatches[] = {1, 2, 4, 8, 16, 32};
+  enum { kCount = sizeof kBatches / sizeof *kBatches };
+  double all, one, largest = 0;
+  for (size_t i = 0; i < kCount; i++) {
+    BRAID_TRY(weigh(&kBatches[i], 1, &one));
+    if (one > largest) largest = one;
+  }
+  BRAID_TRY(weigh(kBatches, kCount, &all));
+  add_row("ResNet-50, the largest of batches 1 to 32, beside the arena", largest, "MB", NONE, 0);
+  add_row("ResNet-50, six batch sizes beside the largest, arenas apart", all / largest, "times", AT_MOST, 1.1);
+  return BRAID_OK;
+}
+
+/* --- callers -------------------------------------------------------------------------------------------------------
+ */
+enum { kCallers = 4, kCallerSessions = 2, kCallerRuns = 64, kPixels = 3 * 224 * 224 };
+
+typedef struct caller {
+  braid_session *sessions[kCallerSessions];
+  int session_count, runs;
+  double ms[kCallerRuns];
+  braid_status status;
+} caller;
+
+static void *call_repeatedly(void *context) {
+  static float image[kPixels];
+  caller *own = context;
+  float scores[1000];
+  for (int i = 0; own->status == BRAID_OK && i < own->runs; i++) {
+    int64_t start = braid_now_ns();
+    own->status = braid_session_run(own->sessions[i % own->session_count], (const void *[]){image}, (void *[]){scores});
+    own->ms[i] = (double)(braid_now_ns() - start) / 1e6;
+  }
+  return NULL;
+}
+
+/* Pictures per second of `count` callers at the same time. */
+static braid_status call_all(caller *callers, int count, double *rate) {
+  pthread_t threads[kCallers];
+  int64_t start = braid_now_ns(), pictures = 0;
+  int started = 0;
+  while (started < count && !pthread_create(&threads[started], NULL, call_repeatedly, &callers[started])) started++;
+  for (int i = 0; i < started; i++) {
+    pthread_join(threads[i], NULL);
+    pictures += callers[i].runs;
+    BRAID_TRY(callers[i].status);
+  }
+  *rate = (double)pictures / ((double)(braid_now_ns() - start) / 1e9);
+  return started == count ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static braid_status make_callers(caller *callers, int count, int sessions, int runs) {
+  braid_graph *graph;
+  BRAID_TRY(bench_net_create(NULL, true, &graph));
+  braid_status status = BRAID_OK;
+  for (int i = 0; i < count; i++) {
+    callers[i] = (caller){.session_count = sessions, .runs = runs};
+    for (int k = 0; status == BRAID_OK && k < sessions; k++)
+      status = braid_session_create(graph, NULL, &callers[i].sessions[k]);
+  }
+  braid_graph_destroy(graph);
+  return status;
+}
+
+static void free_callers(caller *callers, int count) {
+  for (int i = 0; i < count; i++)
+    for (int k = 0; k < callers[i].session_count; k++) braid_session_destroy(callers[i].sessions[k]);
+}
+
+static braid_status case_callers(void) {
+  static caller one[1], many[kCallers];
+  static double latencies[kCallers * kCallerRuns];
+  double alone = 0, beside = 0, late = 0, rate;
+  braid_status status = make_callers(one, 1, 1, kCallerRuns);
+  if (status == BRAID_OK) status = make_callers(many, kCallers, kCallerSessions, kCallerRuns / kCallers);
+  for (int turn = -1; status == BRAID_OK && turn < turns; turn++) { /* the first warms */
+    double together = 0;
+    status = call_all(one, 1, &rate);
+    if (status == BRAID_OK) status = call_all(many, kCallers, &together);
+    if (status != BRAID_OK || turn < 0) continue;
+    if (rate > alone) alone = rate;
+    if (together > beside) beside = together;
+    int count = 0;
+    for (int i = 0; i < kCallers; i++)
+      for (int k = 0; k < many[i].runs; k++) latencies[count++] = many[i].ms[k];
+    (void)median(latencies, count); /* sorts */
+    double p99 = latencies[count * 99 / 100];
+    if (turn == 0 || p99 < late) late = p99;
+  }
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  if (status == BRAID_OK) {
+    add_row("MobileNet v2, one caller", alone, "pictures/s", NONE, 0);
+    add_row("8 sessions, 4 threads, beside one caller", beside / alone, "times", AT_LEAST, 0.97);
+    add_row("... 99th percentile", late, "ms", NONE, 0);
+    add_row("... peak memory of all 9 sessions", (double)usage.ru_maxrss / 1e3, "MB", NONE, 0);
+  }
+  free_callers(one, 1);
+  free_callers(many, kCallers);
+  return status;
+}
+
+/* --- a cold plan ---------------------------------------------------------------------------------------------------
+ */
+static braid_status case_plan(void) {
+  braid_graph *graph;
+  braid_session *session;
+  BRAID_TRY(bench_net_create(NULL, false, &graph));
+  int64_t start = braid_now_ns();
+  braid_status status = braid_session_create(graph, NULL, &session);
+  double ms = (double)(braid_now_ns() - start) / 1e6;
+  if (status == BRAID_OK) {
+    add_row("ResNet-50, cold, from graph to plan and prepared session", ms, "ms", AT_MOST, 20);
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+  return status;
+}
+
+/* --- processes -----------------------------------------------------------------------------------------------------
+ */
+static const struct bench_case {
+  const char *name;
+  braid_status (*measure)(void);
+  bool cold; /* a process per turn, of which the best counts */
+} kCases[] = {{"slope", case_slope, false},     {"run", case_run, false},  {"weights", case_weights, false},
+              {"callers", case_callers, false}, {"plan", case_plan, true}, {"failure", case_failure, false}};
+enum { kCaseCount = sizeof kCases / sizeof *kCases };
+
+static bool run_process(const struct bench_case *c) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    braid_status status = braid_custom_op_register(&kTrivial);
+    if (status == BRAID_OK) status = braid_registry_create(NULL, &registry);
+    if (status == BRAID_OK) status = braid_registry_add(registry, &kIdleBackend);
+    if (status == BRAID_OK) status = c->measure();
+    if (status != BRAID_OK)
+      (void)fprintf(stderr, "%s: %s: %s\n", c->name, braid_status_text(status), braid_error_detail());
+    _exit(status != BRAID_OK);
+  }
+  int code = 1;
+  return child > 0 && waitpid(child, &code, 0) == child && code == 0;
+}
+
+static bool run_case(const struct bench_case *c) {
+  size_t first = results->count;
+  bool done = run_process(c);
+  for (int turn = 1; c->cold && done && turn < turns; turn++) {
+    double best = results->rows[first].value;
+    results->count = first;
+    done = run_process(c);
+    if (results->rows[first].value > best) results->rows[first].value = best;
+  }
+  return done;
+}
+
+/* --- output --------------------------------------------------------------------------------------------------------
+ */
+static void format_must(const row *r, char *text, size_t bytes) {
+  snprintf(text, bytes, "%s%g", r->limit == AT_MOST ? "<= " : ">= ", r->must);
+}
+
+static void print_text(void) {
+  char must[32];
+  for (size_t i = 0; i < results->count; i++) {
+    const row *r = &results->rows[i];
+    format_must(r, must, sizeof must);
+    printf("%-62s %10.3f %-10s", r->what, r->value, r->unit);
+    if (r->limit != NONE) printf(" must be %-8s %s", must, holds(r) ? "ok" : "NOT YET");
+    printf("\n");
+  }
+  for (size_t i = 0; i < sizeof kMissing / sizeof *kMissing; i++)
+    printf("missing: %s: %s\n", kMissing[i].what, kMissing[i].why);
+}
+
+static void print_json(void) {
+  char must[32];
+  printf("{\"rows\": [");
+  for (size_t i = 0; i < results->count; i++) {
+    const row *r = &results->rows[i];
+    format_must(r, must, sizeof must);
+    printf("%s\n  {\"what\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", ", i ? "," : "", r->what, r->value, r->unit);
+    if (r->limit == NONE)
+      printf("\"must\": null, \"ok\": null}");
+    else
+      printf("\"must\": \"%s\", \"ok\": %s}", must, holds(r) ? "true" : "false");
+  }
+  printf("\n],\n\"missing\": [");
+  for (size_t i = 0; i < sizeof kMissing / sizeof *kMissing; i++)
+    printf("%s\n  {\"what\": \"%s\", \"why\": \"%s\"}", i ? "," : "", kMissing[i].what, kMissing[i].why);
+  printf("\n]}\n");
+}
+
+static int usage(void) {
+  (void)fprintf(stderr, "frame_bench [--json] [--turns 1..99] [slope|run|weights|callers|plan|failure]...\n");
+  return 2;
+}
+
+int main(int argc, char **argv) {
+  bool json = false, wanted[kCaseCount] = {false}, any = false, done = true;
+  for (int i = 1; i < argc; i++) {
+    size_t c = 0;
+    if (strcmp(argv[i], "--json") == 0) {
+      json = true;
+    } else if (strcmp(argv[i], "--turns") == 0) {
+      turns = i + 1 < argc ? atoi(argv[++i]) : 0;
+      if (turns < 1 || turns > 99) return usage();
+    } else {
+      while (c < kCaseCount && strcmp(argv[i], kCases[c].name) != 0) c++;
+      if (c == kCaseCount) return usage();
+      wanted[c] = any = true;
+    }
+  }
+  results = mmap(NULL, sizeof *results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (results == MAP_FAILED) return 1;
+  for (size_t c = 0; c < kCaseCount; c++)
+    if (!any || wanted[c]) done &= run_case(&kCases[c]);
+  if (json)
+    print_json();
+  else
+    print_text();
+  return !done;
+}
