@@ -495,20 +495,25 @@ static dnnl_status_t execute(const braid_dnnl *program, step *s, const braid_cpu
   return status;
 }
 
-/* The steps from `first` to `end`, one thread each. Which thread takes which changes no result. */
+/* The steps from `first` to `end`, one thread each. Which thread takes which changes no result. The limit within is for
+ * teams of one thread, which OpenMP may give whatever was asked for (OMP_DYNAMIC, OMP_THREAD_LIMIT): oneDNN takes them
+ * for none, and would divide what was made for one thread among as many as there might be. */
 static dnnl_status_t run_group(const braid_dnnl *program, size_t first, size_t end, const braid_cpu_args *args) {
   int64_t failed = 0, count = (int64_t)(end - first);
   char *scratch = (char *)args->workspace + program->workspace;
   int most = omp_get_max_threads(), threads = most < program->threads ? most : program->threads;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) reduction(max : failed)
-  for (int64_t i = 0; i < count; i++) {
-    step *s = &program->steps[first + (size_t)i];
-    dnnl_status_t status = dnnl_success;
-    if (s->scratch)
-      status =
-          DNNL(memory_set_data_handle)(s->scratch, scratch + (size_t)omp_get_thread_num() * program->scratch_bytes);
-    if (status == dnnl_success) status = execute(program, s, args, false);
-    if ((int64_t)status > failed) failed = (int64_t)status;
+#pragma omp parallel num_threads(threads) reduction(max : failed)
+  {
+    omp_set_num_threads(1);
+    char *own = scratch + (size_t)omp_get_thread_num() * program->scratch_bytes;
+#pragma omp for schedule(dynamic)
+    for (int64_t i = 0; i < count; i++) {
+      step *s = &program->steps[first + (size_t)i];
+      dnnl_status_t status = dnnl_success;
+      if (s->scratch) status = DNNL(memory_set_data_handle)(s->scratch, own);
+      if (status == dnnl_success) status = execute(program, s, args, false);
+      if ((int64_t)status > failed) failed = (int64_t)status;
+    }
   }
   return (dnnl_status_t)failed;
 }

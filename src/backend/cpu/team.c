@@ -54,6 +54,7 @@ void braid_cpu_team_lead(int threads) {
   if (t->threads != threads) {
     *t = (team){.threads = threads, .home = -1};
     omp_set_num_threads(threads);
+    omp_set_dynamic(0);
     bool all = threads > 1 && omp_get_proc_bind() == omp_proc_bind_false &&
                sched_getaffinity(0, sizeof t->allowed, &t->allowed) == 0 && CPU_COUNT(&t->allowed) == threads;
     if (all) bind_team(t);

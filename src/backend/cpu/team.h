@@ -4,9 +4,10 @@
 #ifndef BRAID_BACKEND_CPU_TEAM_H
 #define BRAID_BACKEND_CPU_TEAM_H
 
-/* For the thread of a queue, before every kernel: its parallel regions have `threads` threads from now on. If that is
- * every CPU the process may use, each is kept on one of its own, since a woken thread may otherwise share its waker's
- * CPU for milliseconds. If it is fewer (an option, a quota), or OMP_PROC_BIND places threads, all stay as they are. */
+/* For the thread of a queue, before every kernel: its parallel regions have `threads` threads from now on,
+ * whatever the load of the machine (OMP_DYNAMIC). If that is every CPU the process may use, each is kept on one of its
+ * own, since a woken thread may otherwise share its waker's CPU for milliseconds. If it is fewer (an option, a quota),
+ * or OMP_PROC_BIND places threads, all stay as they are. */
 void braid_cpu_team_lead(int threads);
 /* For any other thread, when no more work that may have parallel regions is near. */
 void braid_cpu_team_leave(void);

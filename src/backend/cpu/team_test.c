@@ -90,7 +90,9 @@ static void ask_members(trial *t) {
 static void *lead(void *context) {
   trial *t = context;
   allow(&t->machine);
+  omp_set_dynamic(1); /* as OMP_DYNAMIC has it */
   braid_cpu_team_lead(t->threads);
+  assert_false(omp_get_dynamic());
   ask_members(t);
   if (t->shrunk) {
     int members = 0;
