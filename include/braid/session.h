@@ -1,7 +1,8 @@
 /* Sessions: a graph made ready to run on devices, and its runs.
  *
  * Creating a session resolves and optimizes a copy of the graph, places its nodes, chooses kernels and layouts, plans
- * memory and prepares everything; a run then only submits tasks.
+ * memory and prepares everything; a run then only submits tasks. A session is the easy call over a machine, a plan,
+ * weights and an execution (braid/machine.h), all its own unless machine or weights are given.
  *
  * A session is used by one thread at a time, which need not always be the same one. A run, a read, a write, pinning,
  * unpinning or saving the trace while one of these is under way in another thread is refused with BUSY, which names the
@@ -10,7 +11,7 @@
 #ifndef BRAID_SESSION_H
 #define BRAID_SESSION_H
 
-#include "braid/device.h"
+#include "braid/machine.h"
 
 /* Fixes every shape and folds everything that does not depend on inputs, using the CPU kernels. Inputs whose dimensions
  * are still open: a first (batch) dimension becomes 1; any other is an INVALID_ARGUMENT that names it. Called by
@@ -39,6 +40,8 @@ typedef struct braid_session_options {
    * are copied, so that a task that comes back late touches nothing of the caller's. */
   int64_t timeout_ms;
   braid_registry *registry; /* where devices are looked up, must outlive the session; NULL: the backends built in */
+  braid_machine *machine;   /* shared with others; devices, threads and registry are then its. NULL: its own */
+  braid_weights *weights;   /* of that machine, shared with others; NULL: its own */
 } braid_session_options;
 
 /* options may be NULL. The graph is not changed and may be destroyed. */
@@ -85,12 +88,7 @@ typedef struct braid_session_stats {
 } braid_session_stats;
 BRAID_API braid_session_stats braid_session_get_stats(const braid_session *session);
 
-/* One line per node of the plan, in order: for --explain. Strings are owned by the session. */
-typedef struct braid_plan_line {
-  const char *node, *op, *device, *kernel;
-  const char *why;  /* the candidates passed over and their reasons, or "" */
-  double median_us; /* measured over some of the runs so far; < 0: not measured */
-} braid_plan_line;
+/* One line per node of the plan, in order, with what some of the runs so far took: for --explain. */
 BRAID_API size_t braid_session_plan_count(const braid_session *session);
 BRAID_API braid_plan_line braid_session_plan(const braid_session *session, size_t index);
 

@@ -14,8 +14,15 @@ braid_status braid_plan_add_storage(braid_plan *plan, braid_storage_kind kind, i
   *out = -1;
   if (!storages) return BRAID_NO_MEMORY;
   plan->storages = storages;
-  storages[plan->storage_count] = (braid_storage){
-      .kind = kind, .space = space, .bytes = bytes, .first = -1, .last = -1, .same_as = -1, .index = -1, .value = -1};
+  storages[plan->storage_count] = (braid_storage){.kind = kind,
+                                                  .space = space,
+                                                  .bytes = bytes,
+                                                  .first = -1,
+                                                  .last = -1,
+                                                  .same_as = -1,
+                                                  .index = -1,
+                                                  .value = -1,
+                                                  .packer = -1};
   *out = (braid_storage_id)plan->storage_count++;
   return BRAID_OK;
 }
@@ -92,6 +99,8 @@ static braid_status convert(braid_plan *plan, braid_instance_id from, braid_layo
   bool setup = braid_plan_is_constant(plan, instance.value);
   BRAID_TRY(braid_plan_new_instance(plan, instance.value, instance.space, layout,
                                     setup ? BRAID_STORAGE_PERSISTENT : BRAID_STORAGE_ARENA, true, out));
+  braid_storage *storage = &plan->storages[plan->instances[*out].storage];
+  if (setup) storage->value = instance.value, storage->layout = layout, storage->converted = true;
   return braid_plan_add_conversion(plan, device_of(plan, instance.space, preferred), from, *out, setup);
 }
 
@@ -104,7 +113,7 @@ static braid_status transfer(braid_plan *plan, braid_instance_id from, int space
   } else if (instance.space == kHostSpace) {
     kind = BRAID_STEP_WRITE;
   } else {
-    const braid_plan_device *to = &plan->devices[target_device], *other = &plan->devices[source_device];
+    const braid_machine_device *to = &plan->devices[target_device], *other = &plan->devices[source_device];
     bool peers = to->backend == other->backend && to->backend->peer && to->backend->peer(to->self, other->self);
     if (!peers) {
       braid_instance_id hop;

@@ -1,17 +1,9 @@
-/* Where storages lie: arenas packed by lifetime, persistent regions one after another, per space. */
+/* Where storages lie: arenas packed by lifetime, per space. What persists lies in the weights; here is how much. */
 #include "base/checked.h"
 #include "base/try.h"
 #include "runtime/plan.h"
 
 enum { kAhead = 6 }; /* steps */
-
-static size_t alignment_of(const braid_plan *plan, int space) {
-  size_t alignment = 64;
-  for (size_t i = 0; i < plan->device_count; i++)
-    if (plan->devices[i].space == space && plan->devices[i].info->alignment > alignment)
-      alignment = plan->devices[i].info->alignment;
-  return alignment;
-}
 
 /* At least one unit, so that an empty operand still has an address. */
 static bool round_up(size_t bytes, size_t alignment, size_t *out) {
@@ -45,7 +37,7 @@ static braid_block life_of(const braid_plan *plan, const braid_storage *storage)
 }
 
 static braid_status plan_arena(braid_plan *plan, int space) {
-  size_t alignment = alignment_of(plan, space), count = 0;
+  size_t alignment = braid_machine_alignment(plan->machine, space), count = 0;
   braid_block *blocks = braid_zalloc_array(plan->allocator, plan->storage_count, sizeof *blocks);
   if (!blocks) return BRAID_NO_MEMORY;
   braid_status status = BRAID_OK;
@@ -65,11 +57,10 @@ static braid_status plan_arena(braid_plan *plan, int space) {
 }
 
 static braid_status plan_persistent(braid_plan *plan, int space) {
-  size_t alignment = alignment_of(plan, space), end = 0;
+  size_t alignment = braid_machine_alignment(plan->machine, space), end = 0;
   for (size_t i = 0; i < plan->storage_count; i++) {
     if (!is_in(plan, i, BRAID_STORAGE_PERSISTENT, space)) continue;
     size_t bytes;
-    plan->storages[i].offset = end;
     if (!round_up(plan->storages[i].bytes, alignment, &bytes) || !braid_add_size(end, bytes, &end)) return too_large();
   }
   plan->persistent_bytes[space] = end;

@@ -84,7 +84,7 @@ static braid_status place_all(placing *p) {
   return p->patterns.balanced ? braid_plan_balance(p->plan, (const braid_kernel *const *)p->candidates) : BRAID_OK;
 }
 
-braid_status braid_plan_place(braid_plan *plan, const braid_graph *given, const braid_session_options *options) {
+braid_status braid_plan_place(braid_plan *plan, const braid_graph *given, const braid_plan_options *options) {
   const braid_graph *graph = plan->graph;
   size_t most = 1, cells;
   for (size_t i = 0; i < graph->node_count; i++) {

@@ -2,7 +2,9 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/try.h"
+#include "braid/session.h"
 #include "runtime/steps.h"
 
 /* --- questions -----------------------------------------------------------------------------------------------------
@@ -63,7 +65,7 @@ static braid_layout followed(const braid_plan *plan, const braid_node *node, con
  * one case: an element-by-element kernel sees PLAIN operands, since any order of the elements is as good. */
 static void choose_layouts(const braid_plan *plan, const braid_node *node, const braid_placement *place,
                            braid_node_desc *desc, braid_operand *operands, braid_layout *layouts) {
-  const braid_plan_device *device = &plan->devices[place->device];
+  const braid_machine_device *device = &plan->devices[place->device];
   size_t inputs = node->input_count, count = inputs + node->output_count;
   for (size_t i = 0; i < count; i++) {
     layouts[i] =
@@ -152,21 +154,50 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
   return braid_plan_append(plan, false, &step);
 }
 
-/* What is known once the kernels are ready: which constants they have taken over, and the workspaces. */
-static braid_status place_constants(braid_plan *plan, braid_step *step) {
+/* The packed form of a constant: one for all steps of a device that ask for the same. */
+static braid_status place_packed(braid_plan *plan, braid_step_id id, const braid_packing *packing) {
+  braid_step *step = &plan->steps.items[id];
+  braid_value_id value = plan->graph->nodes[step->node].inputs[packing->input];
+  braid_instance_id *link = &plan->first_packed[value], *out = &step->instances[packing->input];
+  int space = plan->devices[step->device].space;
+  for (; *link >= 0; link = &plan->instances[*link].next) {
+    const braid_storage *storage = &plan->storages[plan->instances[*link].storage];
+    bool same = storage->packing.key == packing->key && storage->packing.bytes == packing->bytes;
+    if (!same || plan->steps.items[storage->packer].device != step->device) continue;
+    *out = *link;
+    return BRAID_OK;
+  }
+  braid_storage_id storage;
+  BRAID_TRY(braid_plan_add_storage(plan, BRAID_STORAGE_PERSISTENT, space, packing->bytes, &storage));
+  plan->storages[storage].value = value;
+  plan->storages[storage].packer = id;
+  plan->storages[storage].packing = *packing;
+  braid_instance_id last = -1;
+  for (braid_instance_id i = plan->first_packed[value]; i >= 0; i = plan->instances[i].next) last = i;
+  BRAID_TRY(braid_plan_add_instance(plan, value, space, BRAID_LAYOUT_PLAIN, storage, false, out));
+  *(last < 0 ? &plan->first_packed[value] : &plan->instances[last].next) = *out;
+  return BRAID_OK;
+}
+
+/* What is known once the kernels were asked: which constants they take over or want packed, and the workspaces. */
+static braid_status place_constants(braid_plan *plan, braid_step_id id) {
+  braid_step *step = &plan->steps.items[id];
   const braid_node *node = &plan->graph->nodes[step->node];
   int space = plan->devices[step->device].space;
   for (size_t i = 0; i < node->input_count; i++) {
     if (node->inputs[i] < 0 || !braid_plan_is_constant(plan, node->inputs[i])) continue;
-    bool folded = i < 32 && (step->info.constants_folded >> i & 1);
-    if (folded)
+    const braid_packing *packing = NULL;
+    for (uint32_t k = 0; k < step->query.packing_count; k++)
+      if (step->query.packings[k].input == i) packing = &step->query.packings[k];
+    if (packing)
+      BRAID_TRY(place_packed(plan, id, packing));
+    else if (i < 32 && (step->folded >> i & 1))
       plan->folded_bytes += braid_desc_bytes(&plan->graph->values[node->inputs[i]].desc);
     else
       BRAID_TRY(braid_plan_get(plan, node->inputs[i], space, step->layouts[i], step->device, &step->instances[i]));
-    step->operands[i].constant = NULL; /* from here on only what is bound may be read */
   }
-  if (!step->info.workspace_bytes) return BRAID_OK;
-  return braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, space, step->info.workspace_bytes, &step->workspace);
+  if (!step->query.workspace_bytes) return BRAID_OK;
+  return braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, space, step->query.workspace_bytes, &step->workspace);
 }
 
 /* A view is its input under another name. Unless the shape stays, the memory must be plain for that. */
@@ -264,9 +295,9 @@ static braid_status build(braid_plan *plan) {
     braid_node_id id = plan->order[i];
     BRAID_TRY(plan->places[id].device < 0 ? build_view(plan, &graph->nodes[id]) : build_node(plan, id));
   }
-  BRAID_TRY(braid_plan_prepare(plan));
+  BRAID_TRY(braid_plan_query(plan));
   for (size_t i = 0; i < plan->steps.count; i++)
-    if (plan->steps.items[i].node >= 0) BRAID_TRY(place_constants(plan, &plan->steps.items[i]));
+    if (plan->steps.items[i].node >= 0) BRAID_TRY(place_constants(plan, (braid_step_id)i));
   return build_after(plan);
 }
 
@@ -319,18 +350,7 @@ bool braid_plan_host_aligned(const braid_plan *plan, braid_dtype dtype, const vo
   return ((uintptr_t)address & (plan->host_alignment - 1)) == 0 && (uintptr_t)address % element == 0;
 }
 
-static void find_spaces(braid_plan *plan) {
-  plan->host_device = -1;
-  plan->space_count = 1;
-  plan->host_alignment = 1;
-  for (size_t i = 0; i < plan->device_count; i++) {
-    braid_plan_device *device = &plan->devices[i];
-    bool unified = device->info->memory == BRAID_MEMORY_UNIFIED;
-    device->space = unified ? kHostSpace : plan->space_count++;
-    if (!unified) continue;
-    if (plan->host_device < 0) plan->host_device = (int)i;
-    if (device->info->host_alignment > plan->host_alignment) plan->host_alignment = device->info->host_alignment;
-  }
+static void find_queues(braid_plan *plan) {
   for (size_t i = 0; i < plan->queue_count; i++)
     plan->queues[i] =
         (braid_plan_queue){.device = (int)(i / BRAID_QUEUE_ROLES), .role = (braid_queue_role)(i % BRAID_QUEUE_ROLES)};
@@ -344,27 +364,32 @@ static braid_status allocate(braid_plan *plan) {
   plan->views = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->views);
   plan->roots = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->roots);
   plan->first_instance = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->first_instance);
+  plan->first_packed = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->first_packed);
   plan->updates = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->updates);
   plan->homes = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->homes);
+  plan->kept = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->kept);
   plan->queues = braid_arena_alloc(plan->arena, plan->queue_count * sizeof *plan->queues);
   plan->arena_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->arena_bytes);
   plan->persistent_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->persistent_bytes);
-  if (!plan->places || !plan->order || !plan->views || !plan->roots || !plan->first_instance || !plan->updates ||
-      !plan->homes || !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
+  if (!plan->places || !plan->order || !plan->views || !plan->roots || !plan->first_instance || !plan->first_packed ||
+      !plan->updates || !plan->homes || !plan->kept || !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
     return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < values; i++) plan->first_instance[i] = plan->updates[i] = -1;
+  for (size_t i = 0; i < values; i++) plan->first_instance[i] = plan->first_packed[i] = plan->updates[i] = -1;
   return BRAID_OK;
 }
 
-braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, const braid_graph *given, braid_plan_device *devices,
-                             size_t device_count, const braid_session_options *options) {
-  *plan = (braid_plan){.allocator = graph->allocator,
-                       .graph = graph,
-                       .training = options->training,
-                       .no_reuse = options->no_reuse,
-                       .devices = devices,
-                       .device_count = device_count,
-                       .queue_count = BRAID_QUEUE_ROLES * device_count};
+/* Which of the weights runs touch that others may touch too: parameters and states that are not constant. */
+static void find_weights(braid_plan *plan) {
+  for (size_t i = 0; i < plan->storage_count; i++) {
+    const braid_storage *storage = &plan->storages[i];
+    if (storage->same_as >= 0 || storage->kind != BRAID_STORAGE_PERSISTENT) continue;
+    plan->reads_weights |= is_mutable(plan, storage->value);
+  }
+  for (size_t i = 0; i < plan->graph->value_count; i++) plan->writes_weights |= plan->updates[i] >= 0;
+}
+
+static braid_status plan_init(braid_plan *plan, const braid_graph *given, const braid_plan_options *options) {
+  const braid_graph *graph = plan->graph;
   BRAID_TRY(braid_arena_create(plan->allocator, &plan->arena));
   BRAID_TRY(allocate(plan));
   bool *shown = braid_arena_alloc(plan->arena, graph->value_count + 1);
@@ -372,7 +397,7 @@ braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, const braid_g
   for (size_t i = 0; i < graph->output_count; i++) shown[graph->outputs[i]] = true;
   for (size_t i = 0; i < graph->value_count; i++)
     if (graph->values[i].next >= 0) shown[graph->values[i].next] = true;
-  find_spaces(plan);
+  find_queues(plan);
   find_views(plan, shown);
   BRAID_TRY(braid_plan_place(plan, given, options));
   BRAID_TRY(braid_plan_order(plan));
@@ -380,28 +405,69 @@ braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, const braid_g
   BRAID_TRY(build(plan));
   BRAID_TRY(braid_plan_share(plan));
   BRAID_TRY(braid_plan_memory(plan));
+  find_weights(plan);
   return braid_plan_hazards(plan);
 }
 
-static void discard_list(const braid_plan *plan, const braid_step_list *list) {
-  for (size_t i = 0; i < list->count; i++) {
-    const braid_plan_device *device = &plan->devices[list->items[i].device];
-    if (list->items[i].prepared) device->backend->discard(device->self, list->items[i].prepared);
-    list->items[i].prepared = NULL;
-  }
-}
-
-void braid_plan_discard(const braid_plan *plan) {
-  discard_list(plan, &plan->setup);
-  discard_list(plan, &plan->steps);
-}
-
-void braid_plan_deinit(braid_plan *plan) {
-  braid_plan_discard(plan);
+static void plan_destroy(braid_plan *plan) {
   braid_free(plan->allocator, plan->setup.items);
   braid_free(plan->allocator, plan->steps.items);
   braid_free(plan->allocator, plan->instances);
   braid_free(plan->allocator, plan->storages);
+  braid_free(plan->allocator, plan->digests);
   braid_arena_destroy(plan->arena);
-  *plan = (braid_plan){.allocator = plan->allocator};
+  braid_graph_destroy(plan->graph);
+  braid_machine_release(plan->machine);
+  pthread_mutex_destroy(&plan->lock);
+  braid_free(plan->allocator, plan);
+}
+
+/* Resolves and optimizes a copy of the graph and plans that. */
+static braid_status plan_make(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
+                              braid_plan **out) {
+  const braid_allocator *allocator = graph->allocator;
+  braid_plan *plan = braid_zalloc(allocator, sizeof *plan);
+  *out = NULL;
+  if (!plan) return BRAID_NO_MEMORY;
+  *plan = (braid_plan){.allocator = allocator,
+                       .references = 1,
+                       .machine = braid_machine_retain(machine),
+                       .training = options->training,
+                       .no_reuse = options->no_reuse,
+                       .devices = machine->devices,
+                       .device_count = machine->device_count,
+                       .space_count = machine->space_count,
+                       .host_device = machine->host_device,
+                       .host_alignment = machine->host_alignment,
+                       .queue_count = BRAID_QUEUE_ROLES * machine->device_count};
+  pthread_mutex_init(&plan->lock, NULL);
+  braid_status status = braid_graph_clone(graph, &plan->graph);
+  if (status == BRAID_OK) status = braid_resolve(plan->graph);
+  if (status == BRAID_OK && !options->no_fusion) status = braid_graph_fuse(plan->graph);
+  if (status == BRAID_OK) status = plan_init(plan, graph, options);
+  if (status == BRAID_OK)
+    *out = plan;
+  else
+    plan_destroy(plan);
+  return status;
+}
+
+/* Fusion knows no devices: where one lacks the fused kernels, the graph runs as it was given. */
+braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
+                               braid_plan **out) {
+  braid_plan_options own = options ? *options : (braid_plan_options){0};
+  braid_status status = plan_make(machine, graph, &own, out);
+  if (status != BRAID_UNSUPPORTED || own.no_fusion) return status;
+  braid_log_write(BRAID_LOG_INFO, "without fusion, because: %s", braid_error_detail());
+  own.no_fusion = true;
+  return plan_make(machine, graph, &own, out);
+}
+
+braid_plan *braid_plan_retain(braid_plan *plan) {
+  __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+  return plan;
+}
+
+void braid_plan_release(braid_plan *plan) {
+  if (plan && __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) == 0) plan_destroy(plan);
 }

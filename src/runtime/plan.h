@@ -1,30 +1,26 @@
-/* Plans: a graph placed on devices, in order, with its conversions, transfers and memory. Internal to the runtime.
+/* Plans inside: a graph placed on devices, in order, with its conversions, transfers and memory. Made without preparing
+ * anything; nothing of a plan changes once it is made.
  *
  * A value has an instance per place and layout in which some step needs it; an instance lies in a storage, which it may
  * share with others (views, results computed in place, a state and its update). Steps are what queues execute. A plan
  * is made in stages, each in a file: place.c (device and kernel of every node;
  * patterns.c those by hand), order.c (the order of nodes), plan.c,
- * instance.c and steps.c (steps and instances), prepare.c (kernels made ready), share.c (storages in common), memory.c
- * (offsets), hazard.c (waits across queues).
- *
- * Memory comes in spaces: space 0 is the host's, which all devices of unified memory share; every device of separate
- * memory has a space of its own. */
+ * instance.c and steps.c (steps and instances), prepare.c (kernels asked), share.c (storages in common), memory.c
+ * (offsets), hazard.c (waits across queues). */
 #ifndef BRAID_RUNTIME_PLAN_H
 #define BRAID_RUNTIME_PLAN_H
 
 #include "base/arena.h"
-#include "braid/session.h"
 #include "graph/graph.h"
+#include "runtime/machine.h"
 
 typedef int32_t braid_instance_id; /* -1: absent */
 typedef int32_t braid_storage_id;
 typedef int32_t braid_step_id;
 
-enum { kHostSpace = 0 };
-
 typedef enum braid_storage_kind {
   BRAID_STORAGE_ARENA,      /* shared over time with others */
-  BRAID_STORAGE_PERSISTENT, /* the session's own from run to run: parameters, states, converted or uploaded constants */
+  BRAID_STORAGE_PERSISTENT, /* of the weights: parameters and states, constants uploaded, converted or packed */
   BRAID_STORAGE_TENSOR,     /* the memory of a constant's tensor (host) */
   BRAID_STORAGE_INPUT,      /* the caller's (host) */
   BRAID_STORAGE_OUTPUT,
@@ -34,11 +30,16 @@ typedef struct braid_storage {
   braid_storage_kind kind;
   int space;
   size_t bytes;
-  size_t offset;             /* in its arena or persistent region */
+  size_t offset;             /* in its arena */
   braid_step_id first, last; /* the steps that touch it first and last; -1: none */
   braid_storage_id same_as;  /* merged into another (share.c); -1: not */
   int index;                 /* INPUT, OUTPUT: which */
-  braid_value_id value;      /* PERSISTENT, TENSOR: whose tensor is the contents at the start; -1: a setup step's */
+  braid_value_id value;      /* PERSISTENT, TENSOR: whose tensor is the contents, or what they are made of */
+  /* PERSISTENT: how its contents come from the value's tensor */
+  braid_layout layout;
+  bool converted;       /* by a setup step */
+  braid_step_id packer; /* by the kernel of this step; -1: not */
+  braid_packing packing;
 } braid_storage;
 
 typedef struct braid_instance {
@@ -57,8 +58,8 @@ typedef struct braid_step {
   braid_node_id node; /* -1: added by us */
   const char *label, *op, *why;
   const braid_kernel *kernel;
-  void *prepared;
-  braid_prepared_info info;
+  braid_query query;                /* KERNEL: what the kernel asks for */
+  uint32_t folded;                  /* constants that it takes over when it is prepared */
   braid_node_desc *desc;            /* KERNEL */
   braid_operand *operands;          /* a node's: what desc shows */
   braid_instance_id *instances;     /* inputs, then outputs; -1: absent or folded */
@@ -74,33 +75,15 @@ typedef struct braid_step_list {
   size_t count, capacity;
 } braid_step_list;
 
-typedef struct braid_plan_device {
-  braid_device *device;
-  const braid_backend *backend;
-  void *self;
-  const braid_device_info *info;
-  const char *label; /* the name, with a number if opened twice */
-  int space;
-} braid_plan_device;
-
-/* A device's queues: one for its kernels, on separate memory others for what comes and what goes, so that all run side
- * by side and data that comes does not stand behind results that are not there yet. */
-typedef enum braid_queue_role {
-  BRAID_QUEUE_KERNELS,
-  BRAID_QUEUE_WRITES,
-  BRAID_QUEUE_READS,
-  BRAID_QUEUE_ROLES
-} braid_queue_role;
-
 typedef struct braid_plan_queue {
   int device;
   braid_queue_role role;
   bool used;
 } braid_plan_queue;
 
-static inline int braid_queue_index(int device, braid_queue_role role) {
-  return BRAID_QUEUE_ROLES * device + (int)role;
-}
+typedef struct braid_digest {
+  uint64_t words[2];
+} braid_digest;
 
 typedef struct braid_placement {
   int device; /* -1: a view, no step */
@@ -108,14 +91,17 @@ typedef struct braid_placement {
   const char *why;
 } braid_placement;
 
-typedef struct braid_plan {
+struct braid_plan {
   const braid_allocator *allocator;
+  uint32_t references; /* atomic */
+  braid_machine *machine;
   braid_arena *arena; /* of all that lives as long as the plan and is not an array below */
-  braid_graph *graph;
+  braid_graph *graph; /* its own, made from the caller's */
   bool training, no_reuse;
-  int host_device;       /* the first of unified memory; -1: none */
-  size_t host_alignment; /* what kernels expect of any host memory beyond its element type */
-  braid_plan_device *devices;
+  bool reads_weights, writes_weights; /* such as others may write, or read */
+  int host_device;                    /* the first of unified memory; -1: none */
+  size_t host_alignment;              /* what kernels expect of any host memory beyond its element type */
+  const braid_machine_device *devices;
   size_t device_count;
   int space_count;
   braid_plan_queue *queues; /* as braid_queue_index says */
@@ -126,34 +112,40 @@ typedef struct braid_plan {
   bool *views;                       /* per node: renames memory, no step */
   braid_value_id *roots;             /* per value: the value whose memory it is a view of, itself if none */
   braid_instance_id *first_instance; /* per value; -1: none yet */
+  braid_instance_id *first_packed;   /* per value: its packed forms; -1: none */
   braid_instance_id *updates;        /* per state: the instance of its next value at its home; -1: none */
   int *homes;                        /* per value: space of parameters and states */
   braid_instance *instances;
   size_t instance_count, instance_capacity;
   braid_storage *storages;
   size_t storage_count, storage_capacity;
-  braid_step_list setup, steps; /* setup runs once, when the session is made */
+  braid_step_list setup, steps; /* setup converts constants, once */
 
   size_t *arena_bytes, *persistent_bytes; /* per space */
   size_t unshared_bytes, folded_bytes;
-} braid_plan;
+  pthread_mutex_t lock; /* of what follows, and of the contents of constants; held while an execution is made */
+  /* Of the contents of constants, per value, for weights that several plans share: made when they are bound first. */
+  braid_digest *digests; /* NULL: not made yet */
+  bool *kept;            /* per value, for braid_plan_drop, which must not need memory */
+  bool dropped;          /* constants that are not read where they are have lost their contents */
+};
 
-/* `graph` is what is run, made from `given`, the caller's. */
-BRAID_MUST_CHECK braid_status braid_plan_init(braid_plan *plan, braid_graph *graph, const braid_graph *given,
-                                              braid_plan_device *devices, size_t device_count,
-                                              const braid_session_options *options);
-/* Discards what was prepared; the queues must be gone, the memory that kernels were bound to must not. */
-void braid_plan_discard(const braid_plan *plan);
-void braid_plan_deinit(braid_plan *plan);
+/* Lets go of the contents of constants that no execution reads where they are. `all`: of those too that another
+ * execution would need to be prepared. */
+void braid_plan_drop(braid_plan *plan, bool all);
+/* Fills plan->digests. */
+BRAID_MUST_CHECK braid_status braid_plan_digest(braid_plan *plan);
 
 /* --- stages --- */
 BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const braid_graph *given,
-                                               const braid_session_options *options);
+                                               const braid_plan_options *options);
 /* Places every node where it ends soonest; `candidates`: per node and device its kernel there, NULL: none. */
 BRAID_MUST_CHECK braid_status braid_plan_balance(braid_plan *plan, const braid_kernel *const *candidates);
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
-/* Prepares the kernels of all nodes. */
-BRAID_MUST_CHECK braid_status braid_plan_prepare(braid_plan *plan);
+/* Asks the kernels of all nodes what they need. */
+BRAID_MUST_CHECK braid_status braid_plan_query(braid_plan *plan);
+/* Prepares them; prepared[i] belongs to step i, NULL: it has no kernel. */
+BRAID_MUST_CHECK braid_status braid_plan_prepare(const braid_plan *plan, void **prepared);
 BRAID_MUST_CHECK braid_status braid_plan_share(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_memory(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_hazards(braid_plan *plan);

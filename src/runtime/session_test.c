@@ -213,8 +213,8 @@ static void test_inputs_come_ahead(void **state) {
   }
   braid_session *session = open_session(graph, &(braid_session_options){.devices = "cpu:memory=separate"});
   size_t waiting = 0, writes = 0;
-  for (size_t i = 0; i < session->plan.steps.count; i++) {
-    const braid_step *step = &session->plan.steps.items[i];
+  for (size_t i = 0; i < session->plan->steps.count; i++) {
+    const braid_step *step = &session->plan->steps.items[i];
     if (step->kind != BRAID_STEP_WRITE) continue;
     writes++;
     waiting += step->wait_count > 0;

@@ -3,22 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/detail.h"
 #include "base/try.h"
 #include "base/vector.h"
-
-static void discard(const braid_plan *plan, const braid_step *step) {
-  const braid_plan_device *device = &plan->devices[step->device];
-  if (step->prepared) device->backend->discard(device->self, step->prepared);
-}
 
 braid_status braid_plan_append(braid_plan *plan, bool setup, braid_step *step) {
   braid_step_list *list = setup ? &plan->setup : &plan->steps;
   braid_step *items = braid_grow(plan->allocator, list->items, list->count, &list->capacity, sizeof *items);
-  if (!items) {
-    discard(plan, step);
-    return BRAID_NO_MEMORY;
-  }
+  if (!items) return BRAID_NO_MEMORY;
   list->items = items;
   items[list->count++] = *step;
   return BRAID_OK;
@@ -103,20 +94,14 @@ braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_insta
                                  .training = plan->training};
   char why[256];
   step.kernel = find_converter(plan, &step, why, sizeof why);
-  const braid_plan_device *where = &plan->devices[step.device];
+  const braid_machine_device *where = &plan->devices[step.device];
   if (!step.kernel)
     return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step.label,
                       braid_layout_name(operands[0].desc.layout), braid_layout_name(operands[1].desc.layout), why);
-  braid_clear_detail();
-  BRAID_TRY(where->backend->prepare(where->self, step.kernel, step.desc, &step.prepared, &step.info));
-  if (step.info.workspace_bytes) {
-    braid_status status =
-        braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, where->space, step.info.workspace_bytes, &step.workspace);
-    if (status != BRAID_OK) {
-      discard(plan, &step);
-      return status;
-    }
-  }
+  BRAID_TRY(braid_machine_query(plan->machine, step.device, step.kernel, step.desc, &step.query, &step.folded));
+  if (step.query.workspace_bytes)
+    BRAID_TRY(
+        braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, where->space, step.query.workspace_bytes, &step.workspace));
   return braid_plan_append(plan, setup, &step);
 }
 

@@ -13,7 +13,6 @@ BRAID_MUST_CHECK braid_status braid_plan_new_instance(braid_plan *plan, braid_va
                                                       braid_layout layout, braid_storage_kind kind, bool listed,
                                                       braid_instance_id *out);
 
-/* Appends a step; the plan owns step->prepared from then on, on failure it is discarded. */
 BRAID_MUST_CHECK braid_status braid_plan_append(braid_plan *plan, bool setup, braid_step *step);
 BRAID_MUST_CHECK braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_instance_id from,
                                                         braid_instance_id to, bool setup);

@@ -69,7 +69,7 @@ void braid_trace_add(braid_trace *trace, braid_step_id step, int64_t start_ns, i
 static void add_names(const braid_trace *trace, braid_text *text) {
   const braid_plan *plan = trace->plan;
   for (size_t i = 0; i < plan->device_count; i++) {
-    const braid_plan_device *device = &plan->devices[i];
+    const braid_machine_device *device = &plan->devices[i];
     braid_text_printf(text, "{\"ph\":\"M\",\"pid\":%zu,\"name\":\"process_name\",\"args\":{\"name\":", i);
     braid_text_add_json(text, device->label);
     braid_text_add(text, device->info->modelled ? ",\"time\":\"modelled\"}},\n" : ",\"time\":\"measured\"}},\n");

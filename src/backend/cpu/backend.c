@@ -230,7 +230,11 @@ static braid_status cpu_query(void *self, const braid_kernel *kernel, const brai
 static braid_status cpu_pack(void *self, void *prepared, uint32_t input, const void *plain, void *packed) {
   (void)self;
   const braid_cpu_prepared *own = prepared;
-  if (own->kernel->pack) return own->kernel->pack(own->node, own->state, input, plain, packed);
+  if (own->kernel->pack) {
+    braid_status status = own->kernel->pack(own->node, own->state, input, plain, packed);
+    braid_cpu_team_leave(); /* large constants are packed by a team, which only queues may keep */
+    return status;
+  }
   return braid_fail(BRAID_INVALID_ARGUMENT, "node %.120s (%s) packs nothing", own->node->name, own->node->op);
 }
 

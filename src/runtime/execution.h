@@ -1,0 +1,86 @@
+/* Executions inside: the memory and tasks of one run of a plan. bind.c makes them, execution.c runs them. */
+#ifndef BRAID_RUNTIME_EXECUTION_H
+#define BRAID_RUNTIME_EXECUTION_H
+
+#include "runtime/address.h"
+#include "runtime/trace.h"
+
+/* Memory that the caller gives at each run: one input or output. */
+typedef struct braid_port {
+  const braid_desc *desc;
+  const char *name;
+  braid_storage_id storage; /* -1: an input that nothing reads */
+  const braid_slot *slots;
+  size_t slot_count, bytes;
+  void *bound; /* what the slots hold */
+  void *spare; /* our own memory, made when the caller's cannot be used (unaligned, or none given) */
+  void *given; /* outputs: the caller's; NULL: not wanted */
+} braid_port;
+
+typedef struct braid_pin {
+  void *host;
+  struct braid_pin *next;
+} braid_pin;
+
+enum { kSamples = 16 };
+
+/* What executing a step takes. */
+typedef struct braid_action {
+  braid_status (*submit)(void *queue, braid_task *task);
+  void *queue;
+} braid_action;
+
+typedef enum braid_run_state { BRAID_RUN_NONE, BRAID_RUN_IN_FLIGHT, BRAID_RUN_ENDED } braid_run_state;
+
+struct braid_execution {
+  const braid_allocator *allocator;
+  braid_plan *plan;
+  braid_machine *machine; /* the plan's */
+  braid_weights *weights;
+  braid_memory *arenas; /* per space */
+  braid_weight **found; /* per storage; NULL: it does not persist */
+  braid_pin *pins;      /* memory that devices have been told of */
+  void **queues;        /* per plan queue; NULL: unused */
+  size_t queues_used;
+
+  /* per step */
+  void **prepared;
+  braid_task *tasks;
+  braid_event *events;
+  braid_event **waits; /* of all steps, one after the other */
+  braid_binding *bindings;
+  braid_action *actions;
+  int32_t *samples; /* kSamples durations each, in ns; -1: none yet */
+  braid_step_id *last_of_queue;
+
+  braid_port *inputs, *outputs;
+  braid_slots slots;
+  uint64_t runs;
+  int64_t timeout_ns; /* of a run that is waited for at once; < 0: none */
+  bool lost;          /* nothing runs any more */
+  bool left;          /* tasks of the last run have not ended: they may still come back to their memory */
+  braid_trace *trace; /* of the session that it belongs to; NULL: none */
+
+  /* the run in flight */
+  uint32_t cancel;
+  uint32_t state;   /* braid_run_state; atomic, a futex */
+  uint32_t pending; /* queues that have not ended their part, and the submitter while it submits; atomic */
+  bool holds;       /* the weights are entered */
+  void (*on_done)(void *context, braid_status status);
+  void *context;
+  braid_status verdict;
+  char detail[512];
+};
+
+/* `timeout_ns`, < 0: none, is for braid_execution_run. */
+BRAID_MUST_CHECK braid_status braid_execution_make(braid_plan *plan, braid_weights *weights, int64_t timeout_ns,
+                                                   braid_execution **out);
+/* bind.c: memory, kernels, weights and tasks; undone by unbind, also after a failure. */
+BRAID_MUST_CHECK braid_status braid_execution_bind(braid_execution *execution);
+void braid_execution_unbind(braid_execution *execution);
+
+/* pin.c: as braid_session_pin and unpin. */
+BRAID_MUST_CHECK braid_status braid_execution_pin(braid_execution *execution, void *host, size_t bytes);
+void braid_execution_unpin(braid_execution *execution, void *host);
+
+#endif

@@ -1,0 +1,576 @@
+/* Machines, plans, weights and executions: what is shared is there once and gives what a session of its own gives;
+ * several executions are in flight, from several threads; they are waited for, called back and cancelled. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "braid/custom.h"
+#include "braid/session.h"
+#include "graph/graph.h"
+#include "oom.h"
+
+#define OK(expression)                                                                                                 \
+  do {                                                                                                                 \
+    braid_status ok_status_ = (expression);                                                                            \
+    if (ok_status_ != BRAID_OK) fail_msg("%s: %s", braid_status_text(ok_status_), braid_error_detail());               \
+  } while (0)
+
+enum { kChannels = 16, kSide = 8, kFilters = 32, kImage = kChannels * kSide * kSide, kClasses = 10 };
+
+/* --- an op that can be held ----------------------------------------------------------------------------------------
+ */
+static atomic_int held, inside, ran; /* read on queues' threads */
+
+static braid_status infer_same(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
+                               braid_desc *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  outputs[0] = *inputs[0];
+  return BRAID_OK;
+}
+
+static void pause_a_little(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+}
+
+static braid_status hold(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                         const braid_custom_array *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  atomic_fetch_add(&inside, 1);
+  atomic_fetch_add(&ran, 1);
+  while (held) pause_a_little();
+  memcpy(outputs[0].data, inputs[0].data, (size_t)braid_desc_bytes(inputs[0].desc));
+  atomic_fetch_sub(&inside, 1);
+  return BRAID_OK;
+}
+
+static const braid_custom_op kHold = {"test.Hold", 1, 1, 1, infer_same, hold};
+
+/* --- graphs --------------------------------------------------------------------------------------------------------
+ */
+static braid_value_id add_tensor(braid_graph *graph, const char *name, braid_value_kind kind, int rank,
+                                 const int64_t *dims, float scale) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  float *data = braid_tensor_data(tensor);
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) data[i] = scale * (float)((i * 37 + 11) % 23 - 11);
+  OK(braid_graph_add_tensor(graph, name, kind, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+static braid_value_id node(braid_graph *graph, const char *op, const braid_value_id *inputs, size_t count) {
+  braid_value_id out = 0;
+  OK(braid_graph_add_node(graph, op, NULL, inputs, count, &out, 1, NULL));
+  return out;
+}
+
+/* Convolution, batch normalization, Relu, mean, product: constants that are folded, packed and taken as they are. */
+static braid_graph *conv_graph(int64_t batch) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "net", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){batch, kChannels, kSide, kSide}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  braid_value_id w = add_tensor(graph, "w", BRAID_VALUE_PARAMETER, 4, (int64_t[]){kFilters, kChannels, 3, 3}, 0.01f);
+  braid_value_id f = add_tensor(graph, "f", BRAID_VALUE_PARAMETER, 2, (int64_t[]){kFilters, kClasses}, 0.02f);
+  braid_value_id norm[5] = {node(graph, "Conv", (braid_value_id[]){x, w}, 2)};
+  static const char *const kNorm[] = {"scale", "shift", "mean", "variance"};
+  for (int i = 0; i < 4; i++)
+    norm[1 + i] = add_tensor(graph, kNorm[i], BRAID_VALUE_PARAMETER, 1, (int64_t[]){kFilters}, i == 3 ? 0 : 0.1f);
+  braid_value_id y = node(graph, "BatchNormalization", norm, 5);
+  y = node(graph, "Relu", &y, 1);
+  y = node(graph, "GlobalAveragePool", &y, 1);
+  y = node(graph, "Flatten", &y, 1);
+  OK(braid_graph_add_output(graph, node(graph, "MatMul", (braid_value_id[]){y, f}, 2)));
+  return graph;
+}
+
+static void fill(float *x, size_t count, int seed) {
+  for (size_t i = 0; i < count; i++) x[i] = (float)((int)(i * 7 + (size_t)seed * 13) % 31 - 15) / 8;
+}
+
+static braid_machine *open_machine(const char *devices) {
+  braid_machine *machine;
+  OK(braid_machine_create(NULL, &(braid_machine_options){.devices = devices}, &machine));
+  return machine;
+}
+
+static braid_plan *make_plan(braid_machine *machine, braid_graph *graph, bool training) {
+  braid_plan *plan;
+  OK(braid_plan_create(machine, graph, &(braid_plan_options){.training = training}, &plan));
+  braid_graph_destroy(graph);
+  return plan;
+}
+
+/* --- shared weights ------------------------------------------------------------------------------------------------
+ */
+enum { kBatches = 4 };
+
+static void check_against_session(const char *devices, int64_t batch, const float *x, const float *y) {
+  float expected[kBatches * kClasses];
+  braid_session *session;
+  braid_graph *graph = conv_graph(batch);
+  OK(braid_session_create(graph, &(braid_session_options){.devices = devices}, &session));
+  OK(braid_session_run(session, (const void *[]){x}, (void *[]){expected}));
+  assert_memory_equal(y, expected, (size_t)batch * kClasses * sizeof(float));
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* Plans of several batch sizes: what is packed, folded or uploaded is there once, and each gives what a session does.
+ */
+static void test_batches_share_weights(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate"};
+  for (int d = 0; d < 2; d++) {
+    braid_machine *machine = open_machine(kDevices[d]);
+    braid_weights *weights;
+    OK(braid_weights_create(machine, &weights));
+    braid_execution *executions[kBatches];
+    size_t first = 0;
+    for (int b = 0; b < kBatches; b++) {
+      braid_plan *plan = make_plan(machine, conv_graph(b + 1), false);
+      OK(braid_execution_create(plan, weights, &executions[b]));
+      if (b == 0) first = braid_weights_bytes(weights);
+      braid_plan_release(plan);
+    }
+    assert_true(first >= kFilters * kChannels * 9 * sizeof(float));
+    assert_true(braid_weights_bytes(weights) <= first + first / 10);
+    braid_weights_release(weights);
+    braid_machine_release(machine); /* the executions keep what they stand on */
+    for (int b = 0; b < kBatches; b++) {
+      float x[kBatches * kImage], y[kBatches * kClasses];
+      fill(x, (size_t)(b + 1) * kImage, b);
+      OK(braid_execution_run(executions[b], (const void *[]){x}, (void *[]){y}));
+      check_against_session(kDevices[d], b + 1, x, y);
+      braid_execution_destroy(executions[b]);
+    }
+  }
+}
+
+/* Equal keys mean equal bytes: other contents of the same shape are other weights. */
+static void test_other_contents(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  braid_weights *weights;
+  OK(braid_weights_create(machine, &weights));
+  size_t bytes[2];
+  for (int i = 0; i < 2; i++) {
+    braid_graph *graph = conv_graph(1);
+    float *data = braid_tensor_data(graph->values[braid_graph_find_value(graph, "w")].tensor);
+    data[5] += (float)i;
+    braid_execution *execution;
+    braid_plan *plan = make_plan(machine, graph, false);
+    OK(braid_execution_create(plan, weights, &execution));
+    braid_plan_release(plan);
+    braid_execution_destroy(execution);
+    bytes[i] = braid_weights_bytes(weights);
+  }
+  assert_true(bytes[1] - bytes[0] >= kFilters * kChannels * 9 * sizeof(float));
+  braid_weights_release(weights);
+  braid_machine_release(machine);
+}
+
+/* After its data was dropped a plan still runs with weights that have it, and says why not with others. */
+static void test_dropped_data(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  braid_weights *weights, *others;
+  braid_execution *execution, *second;
+  braid_plan *plan = make_plan(machine, conv_graph(2), false);
+  OK(braid_weights_create(machine, &weights));
+  OK(braid_weights_create(machine, &others));
+  OK(braid_execution_create(plan, weights, &execution));
+  braid_plan_drop_data(plan);
+  OK(braid_execution_create(plan, weights, &second));
+  assert_int_equal(braid_execution_create(plan, others, &execution), BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "dropped"));
+  float x[2 * kImage], y[2 * kClasses];
+  fill(x, 2 * kImage, 3);
+  OK(braid_execution_run(second, (const void *[]){x}, (void *[]){y}));
+  check_against_session("cpu", 2, x, y);
+  braid_execution_destroy(second);
+  braid_plan_release(plan);
+  braid_weights_release(weights);
+  braid_weights_release(others);
+  braid_machine_release(machine);
+}
+
+/* --- training and evaluation ---------------------------------------------------------------------------------------
+ */
+/* y = x * p; training: p <- p + x as well. */
+static braid_graph *line_graph(bool trains, bool slow) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  int64_t count = 4;
+  OK(braid_graph_create(NULL, "line", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  braid_value_id p = add_tensor(graph, "p", BRAID_VALUE_PARAMETER, 1, &count, 0);
+  braid_value_id read = x;
+  if (slow) read = node(graph, "test.Hold", &x, 1);
+  OK(braid_graph_add_output(graph, node(graph, "Mul", (braid_value_id[]){read, p}, 2)));
+  if (trains) OK(braid_graph_update_state(graph, p, node(graph, "Add", (braid_value_id[]){p, x}, 2)));
+  return graph;
+}
+
+static void test_training_and_evaluation(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate"};
+  for (int d = 0; d < 2; d++) {
+    braid_machine *machine = open_machine(kDevices[d]);
+    braid_weights *weights;
+    braid_execution *train, *evaluate;
+    OK(braid_weights_create(machine, &weights));
+    braid_plan *plans[] = {make_plan(machine, line_graph(true, false), true),
+                           make_plan(machine, line_graph(false, false), true)};
+    OK(braid_execution_create(plans[0], weights, &train));
+    OK(braid_execution_create(plans[1], weights, &evaluate));
+    float x[4] = {1, 2, 3, 4}, y[4];
+    for (int step = 1; step < 4; step++) {
+      OK(braid_execution_run(train, (const void *[]){x}, (void *[]){y}));
+      OK(braid_execution_run(evaluate, (const void *[]){x}, (void *[]){y}));
+      for (int i = 0; i < 4; i++) assert_true(y[i] == x[i] * x[i] * (float)step);
+    }
+    braid_tensor *tensor;
+    braid_desc desc;
+    OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){4}));
+    OK(braid_tensor_create(NULL, &desc, &tensor));
+    OK(braid_weights_read(weights, "p", tensor));
+    assert_true(((float *)braid_tensor_data(tensor))[3] == 12);
+    ((float *)braid_tensor_data(tensor))[3] = 100;
+    OK(braid_weights_write(weights, "p", tensor));
+    OK(braid_execution_run(evaluate, (const void *[]){x}, (void *[]){y}));
+    assert_true(y[3] == 400);
+    assert_int_equal(braid_weights_read(weights, "q", tensor), BRAID_NOT_FOUND);
+    braid_tensor_release(tensor);
+    braid_execution_destroy(train);
+    braid_execution_destroy(evaluate);
+    braid_plan_release(plans[0]);
+    braid_plan_release(plans[1]);
+    braid_weights_release(weights);
+    braid_machine_release(machine);
+  }
+}
+
+/* --- in flight -----------------------------------------------------------------------------------------------------
+ */
+static atomic_int called;
+static _Atomic braid_status told;
+
+static void count_call(void *context, braid_status status) {
+  atomic_store(&told, status);
+  atomic_fetch_add((atomic_int *)context, 1);
+}
+
+static void wait_inside(int count) {
+  while (inside < count) pause_a_little();
+}
+
+static void test_submit_and_wait(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu:memory=separate");
+  braid_plan *plan = make_plan(machine, line_graph(false, true), false);
+  braid_execution *execution;
+  float x[4] = {1, 2, 3, 4}, y[4] = {9, 9, 9, 9};
+  OK(braid_execution_create(plan, NULL, &execution));
+  assert_int_equal(braid_execution_wait(execution, 0), BRAID_INVALID_ARGUMENT);
+  for (int round = 0; round < 3; round++) {
+    called = 0;
+    held = 1;
+    OK(braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, count_call, &called));
+    assert_int_equal(braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, NULL, NULL), BRAID_BUSY);
+    assert_int_equal(braid_execution_wait(execution, 2000000), BRAID_TIMEOUT);
+    assert_int_equal(called, 0);
+    held = 0;
+    OK(braid_execution_wait(execution, -1));
+    assert_int_equal(called, 1);
+    assert_int_equal(told, BRAID_OK);
+    for (int i = 0; i < 4; i++) assert_true(y[i] == 0);
+  }
+  OK(braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, NULL, NULL));
+  braid_execution_destroy(execution); /* in flight */
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+}
+
+static void test_cancel(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu:threads=1", "cpu:memory=separate", "cpu cpu:memory=separate"};
+  for (int d = 0; d < 3; d++) {
+    braid_graph *graph;
+    braid_desc desc;
+    braid_value_id y;
+    OK(braid_graph_create(NULL, "chain", &graph));
+    OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){4}));
+    OK(braid_graph_add_input(graph, "x", &desc, &y));
+    for (int i = 0; i < 50; i++) y = node(graph, "test.Hold", &y, 1);
+    OK(braid_graph_add_output(graph, y));
+    braid_machine *machine = open_machine(kDevices[d]);
+    braid_plan *plan;
+    braid_plan_options options = {.place = d == 2 ? "*1=1 *3=1 *=0" : NULL, .loose_place = true};
+    OK(braid_plan_create(machine, graph, &options, &plan));
+    braid_graph_destroy(graph);
+    braid_execution *execution;
+    OK(braid_execution_create(plan, NULL, &execution));
+    float x[4] = {1, 2, 3, 4}, out[4];
+    held = 1;
+    ran = called = 0;
+    OK(braid_execution_submit(execution, (const void *[]){x}, (void *[]){out}, count_call, &called));
+    wait_inside(1);
+    braid_execution_cancel(execution);
+    held = 0;
+    int64_t start = braid_now_ns();
+    assert_int_equal(braid_execution_wait(execution, -1), BRAID_CANCELLED);
+    assert_true(braid_now_ns() - start < 1000000000);
+    assert_int_equal(ran, 1); /* the one that ran, and none behind it */
+    assert_int_equal(told, BRAID_CANCELLED);
+    OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){out}));
+    assert_int_equal(ran, 51);
+    assert_memory_equal(out, x, sizeof x);
+    braid_execution_destroy(execution);
+    braid_plan_release(plan);
+    braid_machine_release(machine);
+  }
+}
+
+/* --- several callers -----------------------------------------------------------------------------------------------
+ */
+enum { kCallers = 4, kEach = 2, kRounds = 60 };
+
+typedef struct caller {
+  braid_plan *plan;
+  braid_weights *weights;
+  int number, wrong;
+  pthread_t thread;
+} caller;
+
+/* Two executions of its own, kept in flight by turns. */
+static void *call(void *context) {
+  caller *c = context;
+  braid_execution *executions[kEach];
+  static float expected[kCallers][kEach][kClasses];
+  float x[kEach][kImage], y[kEach][kClasses];
+  for (int e = 0; e < kEach; e++) {
+    fill(x[e], kImage, c->number * kEach + e);
+    if (braid_execution_create(c->plan, c->weights, &executions[e]) != BRAID_OK) return c->wrong = 1, NULL;
+    c->wrong +=
+        braid_execution_run(executions[e], (const void *[]){x[e]}, (void *[]){expected[c->number][e]}) != BRAID_OK;
+  }
+  for (int round = 0; round < kRounds; round++)
+    for (int e = 0; e < kEach; e++) {
+      braid_execution *execution = executions[e];
+      if (round > 0) {
+        braid_status status = braid_execution_wait(execution, -1);
+        bool cancelled = (round - 1) % 8 == 7;
+        c->wrong += status != BRAID_OK && !(cancelled && status == BRAID_CANCELLED);
+        if (status == BRAID_OK) c->wrong += memcmp(y[e], expected[c->number][e], sizeof y[e]) != 0;
+      }
+      memset(y[e], 0, sizeof y[e]);
+      c->wrong += braid_execution_submit(execution, (const void *[]){x[e]}, (void *[]){y[e]}, NULL, NULL) != BRAID_OK;
+      if (round % 8 == 7) braid_execution_cancel(execution);
+    }
+  for (int e = 0; e < kEach; e++) braid_execution_destroy(executions[e]);
+  return NULL;
+}
+
+static void test_several_callers(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate", "cpu:memory=separate cpu"};
+  for (int d = 0; d < 3; d++) {
+    braid_machine *machine = open_machine(kDevices[d]);
+    braid_plan *plan;
+    braid_graph *graph = conv_graph(1);
+    OK(braid_plan_create(
+        machine, graph,
+        &(braid_plan_options){.place = d == 2 ? "Relu*=1 MatMul*=1" : NULL, .loose_place = true, .no_fusion = d == 2},
+        &plan));
+    braid_graph_destroy(graph);
+    braid_weights *weights;
+    OK(braid_weights_create(machine, &weights));
+    caller callers[kCallers];
+    for (int i = 0; i < kCallers; i++) {
+      callers[i] = (caller){.plan = plan, .weights = weights, .number = i};
+      assert_int_equal(pthread_create(&callers[i].thread, NULL, call, &callers[i]), 0);
+    }
+    for (int i = 0; i < kCallers; i++) {
+      assert_int_equal(pthread_join(callers[i].thread, NULL), 0);
+      assert_int_equal(callers[i].wrong, 0);
+    }
+    braid_weights_release(weights);
+    braid_plan_release(plan);
+    braid_machine_release(machine);
+  }
+}
+
+typedef struct trainee {
+  braid_machine *machine;
+  braid_weights *weights;
+  braid_plan *plan;
+  bool trains;
+  int wrong;
+  pthread_t thread;
+} trainee;
+
+/* All elements of p are the same multiple of x at any time that somebody may look. */
+static void *train_or_look(void *context) {
+  trainee *t = context;
+  braid_execution *execution;
+  float x[4] = {1, 1, 1, 1}, y[4];
+  if (braid_execution_create(t->plan, t->weights, &execution) != BRAID_OK) return t->wrong = 1, NULL;
+  for (int round = 0; round < kRounds; round++) {
+    if (round % 2)
+      t->wrong += braid_execution_run(execution, (const void *[]){x}, (void *[]){y}) != BRAID_OK;
+    else
+      t->wrong += braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, NULL, NULL) != BRAID_OK ||
+                  braid_execution_wait(execution, -1) != BRAID_OK;
+    for (int i = 1; i < 4; i++) t->wrong += y[i] != y[0];
+  }
+  braid_execution_destroy(execution);
+  return NULL;
+}
+
+static void test_training_beside_reading(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu:memory=separate");
+  braid_weights *weights;
+  OK(braid_weights_create(machine, &weights));
+  trainee trainees[4];
+  for (int i = 0; i < 4; i++) {
+    trainees[i] = (trainee){.weights = weights, .trains = i < 2};
+    trainees[i].plan = make_plan(machine, line_graph(i < 2, false), true);
+    assert_int_equal(pthread_create(&trainees[i].thread, NULL, train_or_look, &trainees[i]), 0);
+  }
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(pthread_join(trainees[i].thread, NULL), 0);
+    assert_int_equal(trainees[i].wrong, 0);
+    braid_plan_release(trainees[i].plan);
+  }
+  braid_tensor *tensor;
+  braid_desc desc;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){4}));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  OK(braid_weights_read(weights, "p", tensor));
+  assert_true(((float *)braid_tensor_data(tensor))[2] == 2 * kRounds); /* no step of the two is lost */
+  braid_tensor_release(tensor);
+  braid_weights_release(weights);
+  braid_machine_release(machine);
+}
+
+/* --- refusals and memory -------------------------------------------------------------------------------------------
+ */
+static void test_two_machines(void **state) {
+  (void)state;
+  braid_machine *machines[] = {open_machine("cpu"), open_machine("cpu")};
+  braid_weights *weights;
+  braid_execution *execution;
+  braid_plan *plan = make_plan(machines[0], line_graph(false, false), true);
+  OK(braid_weights_create(machines[1], &weights));
+  assert_int_equal(braid_execution_create(plan, weights, &execution), BRAID_INVALID_ARGUMENT);
+  assert_null(execution);
+  braid_weights_release(weights);
+  braid_plan_release(plan);
+  braid_machine_release(machines[0]);
+  braid_machine_release(machines[1]);
+}
+
+/* A parameter that two plans know by one name must be one thing. */
+static void test_same_name(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  braid_weights *weights;
+  braid_execution *executions[2];
+  OK(braid_weights_create(machine, &weights));
+  braid_plan *plan = make_plan(machine, line_graph(true, false), true);
+  OK(braid_execution_create(plan, weights, &executions[0]));
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "other", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){5}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  braid_value_id p = add_tensor(graph, "p", BRAID_VALUE_PARAMETER, 1, (int64_t[]){5}, 1);
+  OK(braid_graph_add_output(graph, node(graph, "Mul", (braid_value_id[]){x, p}, 2)));
+  braid_plan *other = make_plan(machine, graph, true);
+  assert_int_equal(braid_execution_create(other, weights, &executions[1]), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "p is"));
+  braid_execution_destroy(executions[0]);
+  braid_plan_release(plan);
+  braid_plan_release(other);
+  braid_weights_release(weights);
+  braid_machine_release(machine);
+}
+
+static braid_status make_everything(const braid_allocator *allocator, void *context) {
+  braid_graph *graph = NULL;
+  braid_desc desc;
+  braid_value_id x, y;
+  braid_machine *machine = NULL;
+  braid_plan *plan = NULL;
+  braid_weights *weights = NULL;
+  braid_execution *execution = NULL;
+  float in[4] = {0}, out[4];
+  braid_status status = braid_graph_create(allocator, "memory", &graph);
+  if (status == BRAID_OK) status = braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){4});
+  if (status == BRAID_OK) status = braid_graph_add_input(graph, "x", &desc, &x);
+  if (status == BRAID_OK) status = braid_graph_add_node(graph, "Relu", NULL, &x, 1, &y, 1, NULL);
+  if (status == BRAID_OK) status = braid_graph_add_output(graph, y);
+  if (status == BRAID_OK)
+    status = braid_machine_create(allocator, &(braid_machine_options){.devices = context, .threads = 1}, &machine);
+  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plan);
+  if (status == BRAID_OK) status = braid_weights_create(machine, &weights);
+  if (status == BRAID_OK) status = braid_execution_create(plan, weights, &execution);
+  if (status == BRAID_OK) status = braid_execution_run(execution, (const void *[]){in}, (void *[]){out});
+  braid_execution_destroy(execution);
+  braid_weights_release(weights);
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+  braid_graph_destroy(graph);
+  return status;
+}
+
+/* With a constant that is packed, and shared. */
+static braid_status bind_weights(const braid_allocator *allocator, void *context) {
+  braid_machine *machine = NULL;
+  braid_plan *plan = NULL;
+  braid_weights *weights = NULL;
+  braid_execution *executions[2] = {NULL, NULL};
+  braid_status status = braid_machine_create(allocator, &(braid_machine_options){.threads = 1}, &machine);
+  if (status == BRAID_OK) status = braid_plan_create(machine, context, NULL, &plan);
+  if (status == BRAID_OK) status = braid_weights_create(machine, &weights);
+  for (int i = 0; i < 2 && status == BRAID_OK; i++) status = braid_execution_create(plan, weights, &executions[i]);
+  for (int i = 0; i < 2; i++) braid_execution_destroy(executions[i]);
+  braid_weights_release(weights);
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  assert_true(oom_sweep(make_everything, "cpu") > 20);
+  assert_true(oom_sweep(make_everything, "cpu:memory=separate") > 20);
+  braid_graph *graph = conv_graph(1);
+  assert_true(oom_sweep(bind_weights, graph) > 5);
+  braid_graph_destroy(graph);
+}
+
+int main(void) {
+  if (braid_custom_op_register(&kHold) != BRAID_OK) return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_batches_share_weights), cmocka_unit_test(test_other_contents),
+      cmocka_unit_test(test_dropped_data),          cmocka_unit_test(test_training_and_evaluation),
+      cmocka_unit_test(test_submit_and_wait),       cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_several_callers),       cmocka_unit_test(test_training_beside_reading),
+      cmocka_unit_test(test_two_machines),          cmocka_unit_test(test_same_name),
+      cmocka_unit_test(test_out_of_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,81 @@
+/* Machines inside: the opened devices of a program and the queues that all who use them share. */
+#ifndef BRAID_RUNTIME_MACHINE_H
+#define BRAID_RUNTIME_MACHINE_H
+
+#include <pthread.h>
+
+#include "braid/machine.h"
+
+enum { kHostSpace = 0 };
+
+/* Memory comes in spaces: space 0 is the host's, which all devices of unified memory share; every device of separate
+ * memory has a space of its own. */
+typedef struct braid_machine_device {
+  braid_device *device;
+  const braid_backend *backend;
+  void *self;
+  const braid_device_info *info;
+  char label[48]; /* the name, with a number if opened twice */
+  int space;
+} braid_machine_device;
+
+/* A device's queues: one for its kernels, on separate memory others for what comes and what goes, so that all run side
+ * by side and data that comes does not stand behind results that are not there yet. */
+typedef enum braid_queue_role {
+  BRAID_QUEUE_KERNELS,
+  BRAID_QUEUE_WRITES,
+  BRAID_QUEUE_READS,
+  BRAID_QUEUE_ROLES
+} braid_queue_role;
+
+static inline int braid_queue_index(int device, braid_queue_role role) {
+  return BRAID_QUEUE_ROLES * device + (int)role;
+}
+
+struct braid_machine {
+  const braid_allocator *allocator;
+  uint32_t references; /* atomic */
+  braid_registry *own_registry;
+  braid_machine_device *devices;
+  size_t device_count;
+  int space_count;
+  int host_device;       /* the first of unified memory; -1: none */
+  size_t host_alignment; /* what kernels expect of any host memory beyond its element type */
+  pthread_mutex_t lock;  /* of what a backend does for one thread at a time, and of `queues` */
+  /* Executions over several queues are submitted one after another: otherwise two could wait for each other, each first
+   * in one queue and second in the other. */
+  pthread_mutex_t submitting;
+  void **queues; /* as braid_queue_index says; NULL: not made yet */
+};
+
+/* The queue, made when it is asked for first. */
+BRAID_MUST_CHECK braid_status braid_machine_queue(braid_machine *machine, int index, void **out);
+bool braid_machine_lost_a_device(const braid_machine *machine);
+/* Waits until the event is done; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if a device is gone and the task does
+ * not end soon after. Whether the task failed is the event's to say. */
+BRAID_MUST_CHECK braid_status braid_machine_await(const braid_machine *machine, braid_event *event,
+                                                  int64_t deadline_ns);
+enum { kGraceNs = 500000000 }; /* for tasks of a lost device to end */
+
+/* A piece of memory of a space: a buffer of the first device that works there, else (host memory without a unified
+ * device) the allocator's. */
+typedef struct braid_memory {
+  const braid_machine_device *owner; /* NULL: none */
+  void *buffer;                      /* of the owner, or the memory itself; NULL: nothing is allocated */
+  uint8_t *host;                     /* NULL: not the host's */
+} braid_memory;
+BRAID_MUST_CHECK braid_status braid_machine_allocate(braid_machine *machine, int space, size_t bytes,
+                                                     braid_memory *out);
+void braid_machine_free(braid_machine *machine, braid_memory *memory);
+size_t braid_machine_alignment(const braid_machine *machine, int space);
+
+/* Prepares a kernel, and undoes that. */
+BRAID_MUST_CHECK braid_status braid_machine_prepare(braid_machine *machine, int device, const braid_kernel *kernel,
+                                                    const braid_node_desc *node, void **prepared,
+                                                    braid_prepared_info *info);
+void braid_machine_discard(braid_machine *machine, int device, void *prepared); /* NULL is allowed */
+/* What prepare would say; *folded: constants that it takes over. */
+BRAID_MUST_CHECK braid_status braid_machine_query(braid_machine *machine, int device, const braid_kernel *kernel,
+                                                  const braid_node_desc *node, braid_query *out, uint32_t *folded);
+
+#endif

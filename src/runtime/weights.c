@@ -1,0 +1,416 @@
+#include "runtime/weights.h"
+
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "base/detail.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "runtime/address.h"
+
+/* --- the object ----------------------------------------------------------------------------------------------------
+ */
+static void weights_destroy(braid_weights *weights) {
+  if (weights->errand.left && braid_machine_await(weights->machine, &weights->errand.event, -1) != BRAID_OK) {
+    braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
+    return;
+  }
+  for (size_t i = 0; i < weights->count; i++) {
+    braid_free(weights->allocator, (char *)weights->items[i]->name);
+    braid_free(weights->allocator, weights->items[i]);
+  }
+  braid_free(weights->allocator, weights->items);
+  while (weights->regions) {
+    braid_weight_region *region = weights->regions;
+    weights->regions = region->next;
+    braid_machine_free(weights->machine, &region->memory);
+    braid_free(weights->allocator, region);
+  }
+  braid_event_deinit(&weights->errand.event);
+  braid_free(weights->allocator, weights->errand.staging);
+  braid_machine_release(weights->machine);
+  pthread_mutex_destroy(&weights->lock);
+  pthread_cond_destroy(&weights->ended);
+  braid_free(weights->allocator, weights);
+}
+
+braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeout_ns, braid_weights **out) {
+  *out = NULL;
+  braid_weights *weights = braid_zalloc(machine->allocator, sizeof *weights);
+  if (!weights) return BRAID_NO_MEMORY;
+  *weights = (braid_weights){.allocator = machine->allocator,
+                             .references = 1,
+                             .machine = braid_machine_retain(machine),
+                             .own = own,
+                             .timeout_ns = timeout_ns};
+  pthread_mutex_init(&weights->lock, NULL);
+  pthread_cond_init(&weights->ended, NULL);
+  braid_event_init(&weights->errand.event, weights->allocator);
+  *out = weights;
+  return BRAID_OK;
+}
+
+braid_status braid_weights_create(braid_machine *machine, braid_weights **out) {
+  return braid_weights_make(machine, false, -1, out);
+}
+
+braid_weights *braid_weights_retain(braid_weights *weights) {
+  __atomic_add_fetch(&weights->references, 1, __ATOMIC_RELAXED);
+  return weights;
+}
+
+void braid_weights_release(braid_weights *weights) {
+  if (weights && __atomic_sub_fetch(&weights->references, 1, __ATOMIC_ACQ_REL) == 0) weights_destroy(weights);
+}
+
+size_t braid_weights_bytes(const braid_weights *weights) {
+  size_t bytes = 0;
+  pthread_mutex_lock((pthread_mutex_t *)&weights->lock);
+  for (size_t i = 0; i < weights->count; i++) bytes += weights->items[i]->bytes;
+  pthread_mutex_unlock((pthread_mutex_t *)&weights->lock);
+  return bytes;
+}
+
+/* --- readers and writers -------------------------------------------------------------------------------------------
+ */
+void braid_weights_enter(braid_weights *weights, bool writes) {
+  pthread_mutex_lock(&weights->lock);
+  while (weights->writer || (writes && weights->readers)) pthread_cond_wait(&weights->ended, &weights->lock);
+  if (writes)
+    weights->writer = true;
+  else
+    weights->readers++;
+  pthread_mutex_unlock(&weights->lock);
+}
+
+void braid_weights_leave(braid_weights *weights, bool writes) {
+  pthread_mutex_lock(&weights->lock);
+  if (writes)
+    weights->writer = false;
+  else
+    weights->readers--;
+  pthread_cond_broadcast(&weights->ended);
+  pthread_mutex_unlock(&weights->lock);
+}
+
+/* --- errands -------------------------------------------------------------------------------------------------------
+ */
+/* Submits the errand and waits for its end. If that does not come, none is run any more. With the lock held. */
+static braid_status run_errand(braid_weights *weights, int device, int queue_index) {
+  braid_errand *errand = &weights->errand;
+  const braid_backend *backend = weights->machine->devices[device].backend;
+  void *queue;
+  BRAID_TRY(braid_machine_queue(weights->machine, queue_index, &queue));
+  braid_event_reset(&errand->event);
+  errand->task.done = &errand->event;
+  braid_clear_detail();
+  BRAID_TRY(backend->submit(queue, &errand->task));
+  if (backend->flush) backend->flush(queue);
+  int64_t deadline = weights->timeout_ns < 0 ? -1 : braid_now_ns() + weights->timeout_ns;
+  braid_status status = braid_machine_await(weights->machine, &errand->event, deadline);
+  if (status == BRAID_OK) return braid_event_wait(&errand->event, 0);
+  errand->left = true;
+  return status;
+}
+
+static braid_status check_errands(const braid_weights *weights) {
+  if (!weights->errand.left) return BRAID_OK;
+  return braid_fail(BRAID_DEVICE_LOST, "an earlier transfer hung or lost its device");
+}
+
+braid_binding braid_weight_binding(const braid_weight *weight) {
+  const braid_memory *memory = &weight->region->memory;
+  return (braid_binding){.buffer = memory->buffer,
+                         .host = memory->host ? memory->host + weight->offset : NULL,
+                         .offset = weight->offset,
+                         .bytes = weight->bytes};
+}
+
+/* `host` must live as long as the weights: a transfer that is left behind may still touch it. */
+static braid_status transfer(braid_weights *weights, const braid_weight *weight, void *host, bool write) {
+  braid_binding binding = braid_weight_binding(weight);
+  if (!weight->bytes) return BRAID_OK;
+  if (binding.host) {
+    memcpy(write ? binding.host : host, write ? host : binding.host, weight->bytes);
+    return BRAID_OK;
+  }
+  BRAID_TRY(check_errands(weights));
+  int device = (int)(weight->region->memory.owner - weights->machine->devices);
+  weights->errand.task = (braid_task){.kind = write ? BRAID_TASK_WRITE : BRAID_TASK_READ,
+                                      .label = "transfer",
+                                      .source = binding,
+                                      .target = binding,
+                                      .host = host};
+  return run_errand(weights, device, braid_queue_index(device, BRAID_QUEUE_KERNELS));
+}
+
+/* By way of memory of the weights', for that reason. */
+static braid_status transfer_staged(braid_weights *weights, const braid_weight *weight, void *host, bool write) {
+  braid_errand *errand = &weights->errand;
+  if (!weight->bytes || weight->region->memory.host) return transfer(weights, weight, host, write);
+  BRAID_TRY(check_errands(weights));
+  errand->staging = braid_alloc(weights->allocator, weight->bytes);
+  if (!errand->staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
+  if (write) memcpy(errand->staging, host, weight->bytes);
+  braid_status status = transfer(weights, weight, errand->staging, write);
+  if (errand->left) return status;
+  if (status == BRAID_OK && !write) memcpy(host, errand->staging, weight->bytes);
+  braid_free(weights->allocator, errand->staging);
+  errand->staging = NULL;
+  return status;
+}
+
+braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host) {
+  pthread_mutex_lock(&weights->lock);
+  braid_status status = transfer_staged(weights, weight, host, false);
+  pthread_mutex_unlock(&weights->lock);
+  return status;
+}
+
+braid_status braid_weights_put(braid_weights *weights, const braid_weight *weight, const void *host) {
+  pthread_mutex_lock(&weights->lock);
+  braid_status status = transfer_staged(weights, weight, (void *)host, true);
+  pthread_mutex_unlock(&weights->lock);
+  return status;
+}
+
+/* --- binding a plan ------------------------------------------------------------------------------------------------
+ */
+typedef struct binder {
+  braid_weights *weights;
+  braid_plan *plan;
+  void *const *prepared;
+  const braid_memory *arenas;
+  braid_weight **found;
+  size_t before; /* weights that were there: those behind are new, and not filled yet */
+  size_t *ends;  /* per space: bytes of what is new */
+} binder;
+
+static bool persists(const braid_plan *plan, size_t i) {
+  return plan->storages[i].same_as < 0 && plan->storages[i].kind == BRAID_STORAGE_PERSISTENT;
+}
+
+/* What a storage is, to be compared with what there is. */
+static braid_weight describe(const binder *b, const braid_storage *storage) {
+  const braid_value *value = &b->plan->graph->values[storage->value];
+  bool constant = braid_plan_is_constant(b->plan, storage->value);
+  braid_weight weight = {.name = constant ? NULL : value->name,
+                         .desc = value->desc,
+                         .device = -1,
+                         .space = storage->space,
+                         .bytes = storage->bytes};
+  weight.desc.layout = storage->layout;
+  if (constant && !b->weights->own) weight.digest = b->plan->digests[storage->value];
+  if (storage->packer >= 0) {
+    weight.device = b->plan->steps.items[storage->packer].device;
+    weight.packing = storage->packing.key;
+  }
+  return weight;
+}
+
+static bool is_same(const braid_weight *a, const braid_weight *b) {
+  return memcmp(&a->digest, &b->digest, sizeof a->digest) == 0 && a->device == b->device && a->packing == b->packing &&
+         a->space == b->space && a->bytes == b->bytes && a->desc.layout == b->desc.layout &&
+         a->desc.dtype == b->desc.dtype && braid_desc_same_shape(&a->desc, &b->desc);
+}
+
+static braid_weight *find_named(const braid_weights *weights, const char *name) {
+  for (size_t i = 0; i < weights->count; i++)
+    if (weights->items[i]->name && strcmp(weights->items[i]->name, name) == 0) return weights->items[i];
+  return NULL;
+}
+
+/* NULL: there is none. One of the name that is not the same is a failure. */
+static braid_status find(const braid_weights *weights, const braid_weight *wanted, braid_weight **out) {
+  *out = NULL;
+  if (weights->own) return BRAID_OK;
+  if (!wanted->name) {
+    for (size_t i = 0; i < weights->count && !*out; i++)
+      if (!weights->items[i]->name && is_same(weights->items[i], wanted)) *out = weights->items[i];
+    return BRAID_OK;
+  }
+  *out = find_named(weights, wanted->name);
+  if (!*out || is_same(*out, wanted)) return BRAID_OK;
+  char there[96], here[96];
+  return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s is %s for one plan and %s for another%s", wanted->name,
+                    braid_desc_format(&(*out)->desc, there, sizeof there),
+                    braid_desc_format(&wanted->desc, here, sizeof here),
+                    (*out)->space != wanted->space ? ", on another device" : "");
+}
+
+static braid_status add(binder *b, const braid_weight *wanted, braid_weight **out) {
+  braid_weights *weights = b->weights;
+  size_t alignment = braid_machine_alignment(weights->machine, wanted->space), *end = &b->ends[wanted->space], bytes;
+  braid_weight **items =
+      braid_grow(weights->allocator, weights->items, weights->count, &weights->capacity, sizeof *items);
+  if (!items) return BRAID_NO_MEMORY;
+  weights->items = items;
+  braid_weight *weight = braid_alloc(weights->allocator, sizeof *weight);
+  if (!weight) return BRAID_NO_MEMORY;
+  *weight = *wanted;
+  weight->offset = *end;
+  if (weight->name) weight->name = braid_strdup(weights->allocator, weight->name);
+  items[weights->count++] = *out = weight;
+  if (wanted->name && !weight->name) return BRAID_NO_MEMORY;
+  if (!braid_add_size(weight->bytes ? weight->bytes : 1, alignment - 1, &bytes) ||
+      !braid_add_size(*end, bytes & ~(alignment - 1), end))
+    return braid_fail(BRAID_OUT_OF_RANGE, "the weights do not fit any memory");
+  return BRAID_OK;
+}
+
+static braid_status find_all(binder *b) {
+  for (size_t i = 0; i < b->plan->storage_count; i++) {
+    if (!persists(b->plan, i)) continue;
+    braid_weight wanted = describe(b, &b->plan->storages[i]);
+    BRAID_TRY(find(b->weights, &wanted, &b->found[i]));
+    if (!b->found[i] && b->plan->dropped)
+      return braid_fail(BRAID_UNSUPPORTED, "the plan's data was dropped, and these weights lack %.120s",
+                        b->plan->graph->values[b->plan->storages[i].value].name);
+    if (!b->found[i]) BRAID_TRY(add(b, &wanted, &b->found[i]));
+  }
+  return BRAID_OK;
+}
+
+static braid_status allocate(binder *b) {
+  braid_weights *weights = b->weights;
+  for (int space = 0; space < b->plan->space_count; space++) {
+    if (!b->ends[space]) continue;
+    braid_weight_region *region = braid_zalloc(weights->allocator, sizeof *region);
+    if (!region) return BRAID_NO_MEMORY;
+    region->space = space;
+    region->next = weights->regions;
+    weights->regions = region;
+    braid_status status = braid_machine_allocate(weights->machine, space, b->ends[space], &region->memory);
+    if (status != BRAID_OK)
+      return braid_plan_no_memory(b->plan, status, space, BRAID_STORAGE_PERSISTENT, b->ends[space]);
+    for (size_t i = b->before; i < weights->count; i++)
+      if (weights->items[i]->space == space) weights->items[i]->region = region;
+  }
+  return BRAID_OK;
+}
+
+/* --- contents ------------------------------------------------------------------------------------------------------
+ */
+static braid_status pack(binder *b, const braid_storage *storage, const braid_weight *weight) {
+  const braid_step *step = &b->plan->steps.items[storage->packer];
+  const braid_machine_device *device = &b->plan->devices[step->device];
+  const void *plain = braid_tensor_const_data(b->plan->graph->values[storage->value].tensor);
+  void *prepared = b->prepared[storage->packer];
+  uint8_t *host = weight->region->memory.host;
+  braid_clear_detail();
+  if (host) return device->backend->pack(device->self, prepared, storage->packing.input, plain, host + weight->offset);
+  void *staging = braid_alloc(b->weights->allocator, weight->bytes);
+  if (!staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
+  braid_status status = device->backend->pack(device->self, prepared, storage->packing.input, plain, staging);
+  if (status == BRAID_OK) status = transfer_staged(b->weights, weight, staging, true);
+  braid_free(b->weights->allocator, staging);
+  return status;
+}
+
+static braid_status fill_one(binder *b, const braid_storage *storage, const braid_weight *weight) {
+  const braid_value *value = &b->plan->graph->values[storage->value];
+  braid_status status =
+      storage->packer >= 0
+          ? pack(b, storage, weight)
+          : transfer(b->weights, weight, (void *)braid_tensor_const_data(value->tensor), true); /* the plan keeps it */
+  if (status == BRAID_OK) return status;
+  return braid_fail_prefix(status, "%s %.120s", storage->packer >= 0 ? "packing" : "uploading", value->name);
+}
+
+/* Converts a constant to the layout a kernel wants. */
+static braid_status convert(binder *b, const braid_step *step) {
+  braid_errand *errand = &b->weights->errand;
+  void *prepared;
+  braid_prepared_info info;
+  BRAID_TRY(check_errands(b->weights));
+  BRAID_TRY(braid_machine_prepare(b->weights->machine, step->device, step->kernel, step->desc, &prepared, &info));
+  const braid_addresses addresses = {b->plan, b->arenas, b->found};
+  memset(errand->bindings, 0, sizeof errand->bindings);
+  errand->task = (braid_task){.label = step->label};
+  braid_bind_kernel(&addresses, step, prepared, &errand->task, errand->bindings, NULL);
+  braid_status status = run_errand(b->weights, step->device, step->queue);
+  if (!errand->left) braid_machine_discard(b->weights->machine, step->device, prepared);
+  return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "%s", step->label);
+}
+
+static braid_status fill(binder *b) {
+  const braid_plan *plan = b->plan;
+  for (size_t i = 0; i < plan->storage_count; i++) {
+    const braid_storage *storage = &plan->storages[i];
+    if (!persists(plan, i) || storage->converted || b->found[i]->filled) continue;
+    BRAID_TRY(fill_one(b, storage, b->found[i]));
+  }
+  for (size_t i = 0; i < plan->setup.count; i++) {
+    const braid_step *step = &plan->setup.items[i];
+    braid_storage_id to = braid_plan_find(plan, plan->instances[step->instances[1]].storage);
+    if (!b->found[to]->filled) BRAID_TRY(convert(b, step));
+  }
+  for (size_t i = b->before; i < b->weights->count; i++) b->weights->items[i]->filled = true;
+  return BRAID_OK;
+}
+
+/* What was added and not filled must not be found by the next plan. Its memory stays until the weights go. */
+static void undo(binder *b) {
+  braid_weights *weights = b->weights;
+  while (weights->count > b->before) {
+    braid_weight *weight = weights->items[--weights->count];
+    braid_free(weights->allocator, (char *)weight->name);
+    braid_free(weights->allocator, weight);
+  }
+}
+
+braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
+                                const braid_memory *arenas, braid_weight **found) {
+  binder b = {.weights = weights, .plan = plan, .prepared = prepared, .arenas = arenas, .found = found};
+  if (!weights->own) BRAID_TRY(braid_plan_digest(plan));
+  pthread_mutex_lock(&weights->lock);
+  b.before = weights->count;
+  b.ends = braid_zalloc_array(weights->allocator, (size_t)plan->space_count, sizeof *b.ends);
+  braid_status status = b.ends ? find_all(&b) : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = allocate(&b);
+  if (status == BRAID_OK) status = fill(&b);
+  if (status != BRAID_OK) undo(&b);
+  braid_free(weights->allocator, b.ends);
+  pthread_mutex_unlock(&weights->lock);
+  return status;
+}
+
+/* --- by name -------------------------------------------------------------------------------------------------------
+ */
+static braid_status find_kept(braid_weights *weights, const char *name, const braid_tensor *tensor,
+                              const braid_weight **out) {
+  const braid_desc *given = braid_tensor_desc(tensor);
+  pthread_mutex_lock(&weights->lock);
+  const braid_weight *weight = *out = find_named(weights, name);
+  pthread_mutex_unlock(&weights->lock);
+  if (!weight) return braid_fail(BRAID_NOT_FOUND, "the weights have no parameter or state %.120s", name);
+  if (given->dtype == weight->desc.dtype && given->layout == BRAID_LAYOUT_PLAIN &&
+      braid_desc_same_shape(given, &weight->desc))
+    return BRAID_OK;
+  char is[96], expected[96];
+  return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s is %s, the tensor given is %s%s", name,
+                    braid_desc_format(&weight->desc, expected, sizeof expected),
+                    braid_desc_format(given, is, sizeof is),
+                    given->layout == BRAID_LAYOUT_PLAIN ? "" : " and not plain");
+}
+
+braid_status braid_weights_read(braid_weights *weights, const char *name, braid_tensor *tensor) {
+  const braid_weight *weight;
+  BRAID_TRY(find_kept(weights, name, tensor, &weight));
+  braid_weights_enter(weights, false);
+  braid_status status = braid_weights_fetch(weights, weight, braid_tensor_data(tensor));
+  braid_weights_leave(weights, false);
+  return status;
+}
+
+braid_status braid_weights_write(braid_weights *weights, const char *name, const braid_tensor *tensor) {
+  const braid_weight *weight;
+  BRAID_TRY(find_kept(weights, name, tensor, &weight));
+  braid_weights_enter(weights, true);
+  braid_status status = braid_weights_put(weights, weight, braid_tensor_const_data(tensor));
+  braid_weights_leave(weights, true);
+  return status;
+}

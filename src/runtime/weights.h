@@ -1,0 +1,69 @@
+/* Weights inside: the memory of what persists, and which contents it has. */
+#ifndef BRAID_RUNTIME_WEIGHTS_H
+#define BRAID_RUNTIME_WEIGHTS_H
+
+#include "device/event.h"
+#include "runtime/plan.h"
+
+/* Memory for what one execution was the first to need, of one space. */
+typedef struct braid_weight_region {
+  struct braid_weight_region *next;
+  braid_memory memory;
+  int space;
+} braid_weight_region;
+
+/* A parameter or state, or one form of a constant. */
+typedef struct braid_weight {
+  const char *name;    /* of a parameter or state; NULL: a constant */
+  braid_digest digest; /* of the constant's contents; 0, 0 in weights of one plan */
+  braid_desc desc;     /* PLAIN, or of the constant's form */
+  int device;          /* of a packed form; -1: any of the space */
+  uint64_t packing;
+  int space;
+  size_t bytes, offset;
+  const braid_weight_region *region;
+  bool filled;
+} braid_weight;
+
+/* A task outside of runs. It belongs to the weights and not to the call that waits for it, because on a device that is
+ * lost it may be left behind. */
+typedef struct braid_errand {
+  braid_task task;
+  braid_event event;
+  braid_binding bindings[3];
+  void *staging; /* in place of the caller's memory; NULL: none */
+  bool left;     /* it has not ended */
+} braid_errand;
+
+struct braid_weights {
+  const braid_allocator *allocator;
+  uint32_t references; /* atomic */
+  braid_machine *machine;
+  bool own;             /* of one execution: nothing is looked up */
+  pthread_mutex_t lock; /* of all that follows */
+  pthread_cond_t ended;
+  size_t readers; /* executions in flight that read what others write */
+  bool writer;
+  braid_weight **items;
+  size_t count, capacity;
+  braid_weight_region *regions;
+  braid_errand errand;
+  int64_t timeout_ns; /* for errands; < 0: none */
+};
+
+BRAID_MUST_CHECK braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeout_ns,
+                                                 braid_weights **out);
+/* Finds the weights of a plan's storages, adds those that are not there, and fills them: `found` gets one per storage,
+ * NULL where it does not persist. prepared: as from braid_plan_prepare. arena: per space, for setup steps. */
+BRAID_MUST_CHECK braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
+                                                 const braid_memory *arenas, braid_weight **found);
+braid_binding braid_weight_binding(const braid_weight *weight);
+/* Copies out or in, at once, inside of enter and leave. Touches `host` only while the call lasts. */
+BRAID_MUST_CHECK braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host);
+BRAID_MUST_CHECK braid_status braid_weights_put(braid_weights *weights, const braid_weight *weight, const void *host);
+
+/* Around what reads, or writes, parameters and states. */
+void braid_weights_enter(braid_weights *weights, bool writes);
+void braid_weights_leave(braid_weights *weights, bool writes);
+
+#endif
