@@ -385,6 +385,7 @@ def add_layers():
     layer("layer_norm_2", lambda: nn.LayerNorm([10, 10]))
     layer("layer_norm_no_affine", lambda: nn.LayerNorm(10, elementwise_affine=False))
     layer("group_norm", lambda: nn.GroupNorm(2, 4))
+    layer("group_norm_pooled", lambda: nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.GroupNorm(2, 4)))
     layer("instance_norm", lambda: nn.InstanceNorm2d(4, affine=True))
     layer("rms_norm", lambda: nn.RMSNorm(10))
     layer("rms_norm_own", lambda: RMSNorm(10))

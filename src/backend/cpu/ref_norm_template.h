@@ -35,13 +35,14 @@ static void NAME(row_forward)(const void *self, const void *const *inputs, void 
     if (means) means[row] = (T)mean;
     if (inverses) inverses[row] = (T)inverse;
     T center = (T)mean, factor = (T)inverse;
+    int64_t first = row % s->period * s->chunks;
+    const T *own = scale + first, *add = bias ? bias + first : NULL;
     if (s->chunk == 1) {
-      for (int64_t i = 0; i < s->length; i++) y[i] = (x[i] - center) * factor * scale[i] + (bias ? bias[i] : 0);
+      for (int64_t i = 0; i < s->length; i++) y[i] = (x[i] - center) * factor * own[i] + (add ? add[i] : 0);
       continue;
     }
     for (int64_t k = 0; k < s->chunks; k++) {
-      int64_t c = row % s->period * s->chunks + k;
-      T slope = factor * scale[c], shift = bias ? bias[c] : 0;
+      T slope = factor * own[k], shift = add ? add[k] : 0;
       for (int64_t i = k * s->chunk; i < (k + 1) * s->chunk; i++) y[i] = (x[i] - center) * slope + shift;
     }
   }

@@ -71,10 +71,11 @@ static void layer_gradients(void **state) {
     }
 }
 
-static void check_channels(const char *op, int rank, int64_t groups) {
+static void check_channels(const char *op, int rank, int64_t groups, bool pooled) {
   gradcheck g;
   int64_t dims[5];
   draw_dims(rank, dims);
+  for (int i = 2; i < rank && pooled; i++) dims[i] = 1;
   if (groups) dims[1] = groups * draw(1, 3);
   braid_value_id y = 0;
   gradcheck_begin(&g, op);
@@ -88,10 +89,11 @@ static void check_channels(const char *op, int rank, int64_t groups) {
 
 static void channel_gradients(void **state) {
   (void)state;
-  for (int rank = 3; rank <= 5; rank++) {
-    check_channels("InstanceNormalization", rank, 0);
-    for (int64_t groups = 1; groups <= 3; groups++) check_channels("GroupNormalization", rank, groups);
-  }
+  for (int rank = 2; rank <= 5; rank++)
+    for (int pooled = 0; pooled < 2; pooled++) {
+      if (rank > 2) check_channels("InstanceNormalization", rank, 0, pooled);
+      for (int64_t groups = 1; groups <= 3; groups++) check_channels("GroupNormalization", rank, groups, pooled);
+    }
 }
 
 /* --- the others ----------------------------------------------------------------------------------------------------

@@ -113,6 +113,11 @@ static const torch_case kCases[] = {
      3,
      {IMAGE(3, 6, 4, 3), VECTOR(6, 0.5, 2), VECTOR(6, -1, 1)},
      {{"num_groups", 0, {3}}}},
+    {"GroupNormalization", /* what was pooled: one pixel a channel */
+     "(F.group_norm(x0, 3, x1, x2),)",
+     3,
+     {IMAGE(3, 6, 1, 1), VECTOR(6, 0.5, 2), VECTOR(6, -1, 1)},
+     {{"num_groups", 0, {3}}}},
     {"LayerNormalization",
      "(F.layer_norm(x0, (7, 70), x1, x2),)",
      3,
