@@ -58,12 +58,23 @@ static int is_failed(const char *output, const char *name) {
   return strstr(output, line) != NULL;
 }
 
+/* Sanitizers bring a malloc that does not count. */
+static int is_countable(const mutant *m) {
+#ifdef BRAID_SANITIZED
+  return strcmp(m->found, "host memory") != 0;
+#else
+  (void)m;
+  return 1;
+#endif
+}
+
 static void test_mutants(void **state) {
   (void)state;
   static char output[kOutput];
   size_t missed = 0;
   for (size_t i = 0; i < sizeof kMutants / sizeof *kMutants; i++) {
     const mutant *m = &kMutants[i];
+    if (!is_countable(m)) continue;
     char options[256];
     int rest = strcmp(m->found, "all other cases") == 0; /* told wherever the suite had to stop */
     (void)snprintf(options, sizeof options, "--patience %d%s%s%s", kPatience, rest ? "" : " --case '",

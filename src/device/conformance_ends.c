@@ -120,7 +120,7 @@ static bool case_submit(braid_suite *suite, char *detail) {
 }
 
 /* --- the host's memory ---------------------------------------------------------------------------------------------
- * What calls keep of it for ever adds up. Where malloc does not count (under sanitizers) nothing is found. */
+ * What calls keep of it for ever adds up. */
 enum { kRounds = 1024, kMostKept = 8 /* bytes per round */ };
 
 static size_t host_memory(void) {
@@ -147,6 +147,7 @@ static bool run_rounds(braid_suite *suite, char *detail) {
 static bool case_host_memory(braid_suite *suite, char *detail) {
   size_t least = SIZE_MAX;
   if (!run_rounds(suite, detail)) return false;
+  if (!host_memory()) return braid_suite_pass_over(suite, detail, "this program's malloc does not count");
   for (int i = 0; i < 3 && least > kRounds * kMostKept; i++) {
     size_t before = host_memory();
     if (!run_rounds(suite, detail)) return false;

@@ -344,7 +344,7 @@ static void check_wrong(test_node *node, braid_status expected, const char *says
   void *prepared;
   braid_prepared_info info;
   braid_status status = node->backend->prepare(node->self, &kWrongKernel, &node->desc, &prepared, &info);
-  if (status != expected || !strstr(braid_error_detail(), says) || !strstr(braid_error_detail(), "wrong_kernel"))
+  if (status != expected || !strstr(braid_error_detail(), says))
     fail_msg("expected %s about \"%s\", got %s: %s", braid_status_text(expected), says, braid_status_text(status),
              braid_error_detail());
   assert_null(prepared);
