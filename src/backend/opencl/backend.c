@@ -3,10 +3,10 @@
  *   api        the library, loaded when the program runs       memory   buffers, arena, operands
  *   context    a physical device and what its users share      program  kernel text, built
  *   options    what may follow a device's name                 kernel   a node's recipe as the driver's kernels
- *   queue      taking tasks to the driver                      slot     a task in flight
- *   complete   ending them, giving up hung ones                manifest kernels of somebody else, bound by a file
+ *   queue      tasks as the driver's commands                  manifest kernels of somebody else, bound by a file
  *
- * The kernels that stand behind it are those of src/launch, their text in kernels/opencl. */
+ * The kernels that stand behind it are those of src/launch, their text in kernels/opencl; the order and the ending of
+ * tasks are launch/queue's. */
 #include <stdio.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 
 #include "backend/opencl/memory.h"
 #include "backend/opencl/program.h"
-#include "backend/opencl/slot.h"
+#include "backend/opencl/queue.h"
 
 enum { kMaxPlatforms = 32, kMinAlignment = 64 };
 
@@ -163,7 +163,7 @@ static void destroy(braid_cl_context *context) {
   release_left(context);
   braid_cl_programs_release(context);
   braid_cl_memory_release(context);
-  braid_cl_slots_release(context);
+  braid_cl_queues_release(context);
   if (context->context) cl->ReleaseContext(context->context);
   for (cl_uint i = 0; i < context->part_count; i++) cl->ReleaseDevice(context->parts[i]);
   braid_free(NULL, context->parts);

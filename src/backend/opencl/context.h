@@ -13,7 +13,7 @@
 #include "launch/recipe.h"
 
 typedef struct braid_cl_program braid_cl_program;
-typedef struct braid_cl_slot braid_cl_slot;
+typedef struct braid_cl_queue braid_cl_queue;
 typedef struct braid_cl_part braid_cl_part;
 typedef struct braid_cl_buffer braid_cl_buffer;
 typedef struct braid_cl_left braid_cl_left;
@@ -50,11 +50,10 @@ typedef struct braid_cl_context {
   braid_cl_buffer *buffers;   /* those in host memory, to find what an address belongs to */
   braid_cl_buffer *graveyard; /* host memory that a hung device may still write to */
   braid_cl_program *programs;
-  braid_cl_slot *slots; /* all of them, linked by `all` */
-  braid_cl_slot *free_slots;
-  uint32_t orphans;     /* commands given up whose callback has not come; atomic */
-  braid_cl_left *left;  /* objects to release at the end; a stack; atomic */
-  uint64_t next_serial; /* of buffers */
+  braid_cl_queue *old_queues; /* destroyed; their memory stays, to be used again */
+  uint32_t orphans;           /* commands given up whose callback has not come; atomic */
+  braid_cl_left *left;        /* objects to release at the end; a stack; atomic */
+  uint64_t next_serial;       /* of buffers */
 } braid_cl_context;
 
 /* Devices of all platforms, in the drivers' order. No library, no platform: 0. */

@@ -4,7 +4,6 @@
 
 #include "backend/opencl/context.h"
 
-typedef struct braid_cl_queue braid_cl_queue;
 typedef struct braid_cl_bitstream braid_cl_bitstream;
 typedef struct braid_cl_manifest braid_cl_manifest;
 typedef struct braid_cl_pin braid_cl_pin;

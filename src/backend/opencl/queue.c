@@ -1,127 +1,47 @@
-/* The way of a task: submit enqueues it at once if what it waits for is done or known to the driver (an event of a task
- * of the same context, which goes into the wait list). Otherwise, and while there are others before it, it joins the
- * backlog, from which the feeder, a thread that sleeps when there is none, takes it once the host's events are done. So
- * submit never blocks, user events of the driver are not needed (a failed one spoils the whole queue on some drivers),
- * and cancelled tasks never reach the driver. The window bounds what is in the driver's hands.
- *
- * Nothing is allocated once a queue has as many slots as tasks were ever in it. */
-#include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <time.h>
+#include "backend/opencl/queue.h"
 
 #include "backend/opencl/kernel.h"
 #include "backend/opencl/memory.h"
-#include "backend/opencl/queue_own.h"
 #include "base/clock.h"
+#include "launch/queue.h"
 
-enum { kWaits = 32, kSlotsAtOnce = 16 };
-static const int64_t kSlice = 20000000;    /* ns between looks at what may end a wait before its event */
-static const int64_t kLongest = 100000000; /* ns between looks at hung tasks */
+static const int64_t kClockAge = 100000000; /* ns after which clocks are compared anew */
 
-/* --- slots ---------------------------------------------------------------------------------------------------------
- */
-static braid_cl_slot *take_slot(braid_cl_queue *queue) {
-  if (!queue->spare) queue->spare = __atomic_exchange_n(&queue->freed, NULL, __ATOMIC_ACQUIRE);
-  if (!queue->spare) queue->spare = braid_cl_slots_take(queue->device->shared, kSlotsAtOnce);
-  braid_cl_slot *slot = queue->spare;
-  if (slot) queue->spare = slot->next;
-  return slot;
-}
+struct braid_cl_queue {
+  braid_launch_queue base; /* first */
+  braid_cl_device *device;
+  const braid_cl_api *cl;
+  /* Drivers of cards take several microseconds to measure a kernel's time (NVIDIA's 7), and measure on all of a queue
+   * or on nothing: so there are two, used in turn. */
+  cl_command_queue measuring, quick;                    /* quick: NULL until a task wants it */
+  cl_command_queue used;                                /* the one of these that commands are in; atomic */
+  int64_t clock_offset_ns, clock_error_ns, clock_at_ns; /* host = device + offset, within error, found at */
+  braid_cl_queue *next;                                 /* of the device; of the context once it is destroyed */
+};
 
-static void occupy(braid_cl_queue *queue, braid_cl_slot *slot, braid_task *task) {
-  pthread_mutex_lock(&slot->lock);
-  slot->owner = task->done;
-  slot->first = slot->last = NULL;
-  slot->finished = slot->orphan = false;
-  slot->result = CL_COMPLETE;
-  slot->queue = queue;
-  pthread_mutex_unlock(&slot->lock);
-  slot->task = task;
-  slot->status = BRAID_OK;
-  slot->failed_wait = NULL;
-  slot->detail[0] = '\0';
-  slot->next = NULL;
-  braid_event_set_native(task->done, queue->device->shared, slot);
-}
-
-/* A command cannot be taken back from the driver: should what is before it hang and be given up, it would still run one
- * day. Where that may happen, tasks that write memory which is not ours go to the driver only when nothing is left that
- * could hang before them. */
-static bool must_be_alone(const braid_cl_queue *queue, const braid_task *task) {
-  if (!queue->device->deadline_ns) return false;
-  return task->kind == BRAID_TASK_READ || queue->device->info.memory == BRAID_MEMORY_UNIFIED;
-}
-
-/* --- waits ---------------------------------------------------------------------------------------------------------
- */
-typedef struct wait_list {
-  cl_event events[kWaits];
-  cl_uint count;
-} wait_list;
-
-static void release_waits(const braid_cl_queue *queue, wait_list *list) {
-  while (list->count > 0) queue->cl->ReleaseEvent(list->events[--list->count]);
-}
-
-/* The driver's event of a task of this context that is not done; *own: of this very queue, whose order is enough. */
-static bool find_native(const braid_cl_queue *queue, const braid_event *event, cl_event *native, bool *own) {
-  braid_cl_slot *slot = braid_event_get_native(event, queue->device->shared);
-  *native = NULL;
-  *own = false;
-  if (!slot) return false;
-  pthread_mutex_lock(&slot->lock);
-  if (slot->owner == event && slot->last) {
-    *own = slot->queue == queue;
-    *native = slot->last;
-    if (!*own) queue->cl->RetainEvent(*native);
-  }
-  pthread_mutex_unlock(&slot->lock);
-  return *native != NULL;
-}
-
-/* Sorts the task's waits: those failed into the slot, those that the driver knows into the list. False if one is left
- * for the host to wait for. */
-static bool collect_waits(const braid_cl_queue *queue, braid_cl_slot *slot, wait_list *list) {
-  const braid_task *task = slot->task;
-  list->count = 0;
-  for (size_t i = 0; i < task->wait_count; i++) {
-    braid_event *event = task->waits[i];
-    cl_event native;
-    bool own;
-    if (braid_event_done(event)) {
-      slot->status = braid_event_wait(event, 0);
-      if (slot->status == BRAID_OK) continue;
-      slot->failed_wait = event;
-      return true;
-    }
-    if (list->count == kWaits || must_be_alone(queue, task) || !find_native(queue, event, &native, &own)) return false;
-    if (!own) list->events[list->count++] = native;
-  }
-  return true;
+static braid_cl_queue *own_queue(braid_launch_queue *queue) {
+  return (braid_cl_queue *)queue;
 }
 
 /* --- enqueueing ----------------------------------------------------------------------------------------------------
  */
 static cl_int enqueue_copy(const braid_cl_queue *queue, const braid_task *task, const braid_cl_place *from,
-                           const braid_cl_place *to, const wait_list *waits, cl_event *done) {
+                           const braid_cl_place *to, const cl_event *waits, cl_uint count, cl_event *done) {
   const braid_cl_api *cl = queue->cl;
-  const cl_event *events = waits->count ? waits->events : NULL;
   if (task->kind == BRAID_TASK_WRITE)
-    return cl->EnqueueWriteBuffer(queue->queue, to->memory, CL_FALSE, to->offset, to->bytes, task->host, waits->count,
-                                  events, done);
+    return cl->EnqueueWriteBuffer(queue->used, to->memory, CL_FALSE, to->offset, to->bytes, task->host, count, waits,
+                                  done);
   if (task->kind == BRAID_TASK_READ)
-    return cl->EnqueueReadBuffer(queue->queue, from->memory, CL_FALSE, from->offset, from->bytes, task->host,
-                                 waits->count, events, done);
+    return cl->EnqueueReadBuffer(queue->used, from->memory, CL_FALSE, from->offset, from->bytes, task->host, count,
+                                 waits, done);
   if (from->memory == to->memory && from->offset == to->offset)
-    return cl->EnqueueMarkerWithWaitList(queue->queue, waits->count, events, done);
-  return cl->EnqueueCopyBuffer(queue->queue, from->memory, to->memory, from->offset, to->offset, from->bytes,
-                               waits->count, events, done);
+    return cl->EnqueueMarkerWithWaitList(queue->used, count, waits, done);
+  return cl->EnqueueCopyBuffer(queue->used, from->memory, to->memory, from->offset, to->offset, from->bytes, count,
+                               waits, done);
 }
 
-static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_task *task, const wait_list *waits,
-                                     cl_event *done) {
+static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_task *task, const cl_event *waits,
+                                     cl_uint count, cl_event *done) {
   bool reads = task->kind != BRAID_TASK_WRITE, writes = task->kind != BRAID_TASK_READ;
   const braid_cl_device *device = queue->device;
   braid_cl_place from = {0}, to = {0};
@@ -136,7 +56,7 @@ static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_ta
   if (status == BRAID_OK && reads && writes && to.bytes < from.bytes)
     status = braid_fail(BRAID_OUT_OF_RANGE, "a copy of %zu bytes into %zu", from.bytes, to.bytes);
   if (status == BRAID_OK) {
-    cl_int code = enqueue_copy(queue, task, &from, &to, waits, done);
+    cl_int code = enqueue_copy(queue, task, &from, &to, waits, count, done);
     if (code != CL_SUCCESS) status = braid_cl_fail(code, "enqueueing a transfer");
   }
   if (from.owned) queue->cl->ReleaseMemObject(from.memory);
@@ -144,38 +64,8 @@ static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_ta
   return status;
 }
 
-static void enqueue(braid_cl_queue *queue, braid_cl_slot *slot, const wait_list *waits) {
-  const braid_cl_api *cl = queue->cl;
-  const braid_task *task = slot->task;
-  cl_event first = NULL, last = NULL;
-  slot->before_ns = braid_now_ns();
-  braid_status status =
-      task->kind == BRAID_TASK_KERNEL
-          ? braid_cl_launch_all(queue->device, task, queue->queue, waits->events, waits->count, &first, &last)
-          : enqueue_transfer(queue, task, waits, &last);
-  slot->after_ns = braid_now_ns();
-  if (status != BRAID_OK) {
-    slot->status = status;
-    snprintf(slot->detail, sizeof slot->detail, "%s", braid_error_detail());
-  }
-  /* A task without commands keeps its place in the order, and one that failed half way ends after what it began. */
-  if (!last && (status == BRAID_OK || first || task->untimed)) {
-    cl_int code = cl->EnqueueMarkerWithWaitList(queue->queue, waits->count, waits->count ? waits->events : NULL, &last);
-    if (code != CL_SUCCESS && status == BRAID_OK) {
-      slot->status = braid_cl_status(code);
-      snprintf(slot->detail, sizeof slot->detail, "enqueueing a marker fails");
-    }
-  }
-  pthread_mutex_lock(&slot->lock);
-  slot->first = first;
-  slot->last = last;
-  pthread_mutex_unlock(&slot->lock);
-}
-
-/* Drivers of cards take several microseconds to measure a kernel's time (NVIDIA's 7), and measure on all of a queue or
- * on nothing: so there are two, used in turn. */
-static cl_command_queue suited(braid_cl_queue *queue, const braid_task *task) {
-  if (!task->untimed || !queue->polls) return queue->measuring;
+static cl_command_queue suited_queue(braid_cl_queue *queue, const braid_task *task) {
+  if (!task->untimed || !queue->base.polls) return queue->measuring;
   cl_int code;
   if (!queue->quick)
     queue->quick = queue->cl->CreateCommandQueue(queue->device->shared->context, queue->device->id, 0, &code);
@@ -183,231 +73,201 @@ static cl_command_queue suited(braid_cl_queue *queue, const braid_task *task) {
   return queue->quick;
 }
 
-static void BRAID_PRINTF(3, 4) refuse(braid_cl_slot *slot, braid_status status, const char *format, ...) {
-  va_list arguments;
-  va_start(arguments, format);
-  slot->status = status;
-  vsnprintf(slot->detail, sizeof slot->detail, format, arguments);
-  va_end(arguments);
+static bool queue_follows(braid_launch_queue *queue, const braid_task *task) {
+  return suited_queue(own_queue(queue), task) == own_queue(queue)->used;
 }
 
-/* Puts the task in line, with the lock held: enqueued, then *last is its event, or refused and finished. False: it has
- * to wait first. */
-static bool issue(braid_cl_queue *queue, braid_cl_slot *slot, cl_event *last) {
-  wait_list waits = {.count = 0};
-  if (braid_cl_device_is_lost(queue->device)) {
-    refuse(slot, BRAID_DEVICE_LOST, "%s is lost", queue->device->info.name);
-  } else if (braid_cl_is_cancelled(slot->task)) {
-    refuse(slot, BRAID_CANCELLED, "an earlier task failed");
-  } else if (!collect_waits(queue, slot, &waits)) {
-    release_waits(queue, &waits);
-    return false;
-  } else if (slot->status == BRAID_OK) {
-    __atomic_store_n(&queue->queue, suited(queue, slot->task), __ATOMIC_RELEASE);
-    braid_cl_inside = queue;
-    enqueue(queue, slot, &waits);
-    braid_cl_inside = NULL;
+static braid_status queue_enqueue(braid_launch_queue *base, const braid_task *task, void *const *waits,
+                                  size_t wait_count, void **first, void **last) {
+  braid_cl_queue *queue = own_queue(base);
+  cl_uint count = (cl_uint)wait_count;
+  const cl_event *events = count ? (const cl_event *)waits : NULL;
+  cl_event begin = NULL, end = NULL;
+  __atomic_store_n(&queue->used, suited_queue(queue, task), __ATOMIC_RELEASE);
+  braid_status status = task->kind == BRAID_TASK_KERNEL
+                            ? braid_cl_launch_all(queue->device, task, queue->used, events, count, &begin, &end)
+                            : enqueue_transfer(queue, task, events, count, &end);
+  /* A task without commands keeps its place in the order, and one that failed half way ends after what it began. */
+  if (!end && (status == BRAID_OK || begin || task->untimed)) {
+    cl_int code = queue->cl->EnqueueMarkerWithWaitList(queue->used, count, events, &end);
+    if (code != CL_SUCCESS && status == BRAID_OK) status = braid_cl_fail(code, "enqueueing a marker");
   }
-  release_waits(queue, &waits);
-  if (slot->status != BRAID_OK && slot->task->cancel) __atomic_store_n(slot->task->cancel, 1, __ATOMIC_RELEASE);
-  pthread_mutex_lock(&slot->lock);
-  *last = slot->last;
-  slot->finished = !*last;
-  pthread_mutex_unlock(&slot->lock);
-  if (*last && !queue->polls) __atomic_add_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback */
-  queue->order[queue->head % BRAID_CL_WINDOW] = slot;
-  __atomic_store_n(&queue->head, queue->head + 1, __ATOMIC_SEQ_CST); /* before the collector is looked at */
-  return true;
+  *first = begin;
+  *last = end;
+  return status;
 }
 
-/* What is left to do once the lock is given back. `last`: the command's event; without it the slot may be somebody
- * else's by now. A driver that cannot call back is waited for. */
-static void follow(braid_cl_queue *queue, braid_cl_slot *slot, cl_event last) {
-  if (queue->polls) {
-    braid_cl_collector_wake(queue);
-    return;
-  }
-  if (last && queue->cl->SetEventCallback(last, CL_COMPLETE, braid_cl_on_finished, slot) != CL_SUCCESS)
-    braid_cl_on_finished(last, queue->cl->Finish(queue->queue), slot);
-  braid_cl_end_tasks(queue);
+static void queue_flush(braid_launch_queue *queue) {
+  (void)own_queue(queue)->cl->Flush(__atomic_load_n(&own_queue(queue)->used, __ATOMIC_ACQUIRE));
 }
 
-static bool has_room(braid_cl_queue *queue, const braid_task *task) {
-  if (must_be_alone(queue, task)) return braid_cl_is_idle(queue);
-  if (suited(queue, task) != queue->queue && !braid_cl_is_idle(queue)) return false;
-  return queue->head - __atomic_load_n(&queue->tail, __ATOMIC_SEQ_CST) < BRAID_CL_WINDOW;
-}
-
-braid_status braid_cl_queue_submit(void *self, braid_task *task) {
-  braid_cl_queue *queue = self;
-  __atomic_add_fetch(&queue->users, 1, __ATOMIC_ACQ_REL);
-  cl_event last = NULL;
-  bool issued = false;
-  pthread_mutex_lock(&queue->lock);
-  braid_cl_slot *slot = take_slot(queue);
-  if (slot) {
-    occupy(queue, slot, task);
-    issued = !queue->backlog && has_room(queue, task) && issue(queue, slot, &last);
-    if (!issued) {
-      *queue->backlog_end = slot;
-      queue->backlog_end = &slot->next;
-      pthread_cond_signal(&queue->wake);
-    }
-  }
-  pthread_mutex_unlock(&queue->lock);
-  if (issued) follow(queue, slot, last);
-  __atomic_sub_fetch(&queue->users, 1, __ATOMIC_ACQ_REL);
-  return slot ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
-void braid_cl_queue_flush(void *self) {
-  braid_cl_queue *queue = self;
-  if (!braid_cl_device_is_lost(queue->device)) (void)queue->cl->Flush(__atomic_load_n(&queue->queue, __ATOMIC_ACQUIRE));
-}
-
-/* --- the feeder ----------------------------------------------------------------------------------------------------
+/* --- ends ----------------------------------------------------------------------------------------------------------
  */
-/* How often to look for hung tasks; -1: never. */
-static int64_t tick_ns(const braid_cl_queue *queue) {
-  int64_t limit = braid_cl_limit_ns(queue), tick = limit / 4 + 1;
-  if (!limit) return -1;
-  return tick < kLongest ? tick : kLongest;
+static void CL_CALLBACK on_finished(cl_event event, cl_int status, void *slot) {
+  braid_launch_queue_finished(slot, event, status);
 }
 
-/* Sleeps, with the lock held, until something may have changed. */
-static void doze(braid_cl_queue *queue) {
-  int64_t tick = tick_ns(queue);
-  if (tick < 0) {
-    pthread_cond_wait(&queue->wake, &queue->lock);
-  } else {
-    int64_t until = braid_now_ns() + tick;
-    struct timespec when = {until / 1000000000, until % 1000000000};
-    (void)pthread_cond_timedwait(&queue->wake, &queue->lock, &when);
+/* A driver that cannot call back is waited for. */
+static void queue_watch(braid_launch_slot *slot, void *event) {
+  const braid_cl_queue *queue = own_queue(slot->queue);
+  if (queue->cl->SetEventCallback(event, CL_COMPLETE, on_finished, slot) != CL_SUCCESS)
+    on_finished(event, queue->cl->Finish(queue->used), slot);
+}
+
+static bool queue_ask(braid_launch_queue *queue, void *event, int32_t *code) {
+  cl_int state = CL_QUEUED;
+  cl_int error =
+      own_queue(queue)->cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+  *code = error != CL_SUCCESS ? error : state;
+  return error != CL_SUCCESS || state <= CL_COMPLETE;
+}
+
+static void queue_retain(braid_launch_queue *queue, void *event) {
+  own_queue(queue)->cl->RetainEvent(event);
+}
+
+static void queue_release(braid_launch_queue *queue, void *event) {
+  own_queue(queue)->cl->ReleaseEvent(event);
+}
+
+static bool queue_is_lost(braid_launch_queue *queue) {
+  return braid_cl_device_is_lost(own_queue(queue)->device);
+}
+
+static void queue_lose(braid_launch_queue *base) {
+  braid_cl_device *device = own_queue(base)->device;
+  if (__atomic_exchange_n(&device->lost, 1, __ATOMIC_ACQ_REL)) return;
+  braid_cl_context_lose(device->shared);
+  pthread_mutex_lock(&device->lock);
+  for (braid_cl_queue *queue = device->queues; queue; queue = queue->next) braid_launch_queue_wake(&queue->base);
+  pthread_mutex_unlock(&device->lock);
+}
+
+/* The driver stamps a command when it is queued, between two looks at the host's clock: the difference of the clocks,
+ * to within half the time between the looks. */
+static int64_t read_stamp(const braid_cl_queue *queue, cl_event event, cl_profiling_info what) {
+  cl_ulong value = 0;
+  if (queue->cl->GetEventProfilingInfo(event, what, sizeof value, &value, NULL) != CL_SUCCESS) return 0;
+  return (int64_t)value;
+}
+
+static void compare_clocks(braid_cl_queue *queue, const braid_launch_slot *slot, cl_event first, int64_t now) {
+  int64_t error = (slot->after_ns - slot->before_ns) / 2;
+  if (queue->clock_at_ns && error >= queue->clock_error_ns && now - queue->clock_at_ns < kClockAge) return;
+  int64_t queued = read_stamp(queue, first, CL_PROFILING_COMMAND_QUEUED);
+  if (!queued) return;
+  queue->clock_offset_ns = slot->before_ns + error - queued;
+  queue->clock_error_ns = error;
+  queue->clock_at_ns = now;
+}
+
+/* When the commands ran, on the host's clock: no earlier than they were enqueued, no later than now. */
+static void measure_task(braid_cl_queue *queue, const braid_launch_slot *slot, braid_timing *timing) {
+  cl_event first = slot->first ? slot->first : slot->last;
+  int64_t now = braid_now_ns();
+  compare_clocks(queue, slot, first, now);
+  int64_t start = read_stamp(queue, first, CL_PROFILING_COMMAND_START);
+  int64_t end = read_stamp(queue, slot->last, CL_PROFILING_COMMAND_END);
+  if (!start || end < start) return;
+  start += queue->clock_offset_ns;
+  end += queue->clock_offset_ns;
+  int64_t shift = end > now ? now - end : 0;
+  if (start + shift < slot->before_ns) shift = slot->before_ns - start;
+  timing->start_ns = start + shift;
+  timing->end_ns = end + shift < now ? end + shift : now;
+}
+
+/* Out of resources is what drivers of graphics cards say of a kernel that went outside of its memory; their context is
+ * of no use after that, so the device counts as lost. */
+static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_slot *slot, braid_timing *timing) {
+  braid_cl_queue *queue = own_queue(base);
+  if (slot->code == CL_COMPLETE) {
+    if (!slot->task->untimed) measure_task(queue, slot, timing);
+    return BRAID_OK;
   }
-  pthread_mutex_unlock(&queue->lock);
-  braid_cl_end_tasks(queue);
-  pthread_mutex_lock(&queue->lock);
+  char scratch[32];
+  braid_status status = slot->code == CL_OUT_OF_RESOURCES ? BRAID_DEVICE_LOST : braid_cl_status(slot->code);
+  if (status == BRAID_DEVICE_LOST) queue_lose(base);
+  return braid_fail(status, "%s: the task ended with %s", queue->device->info.name,
+                    braid_cl_error_name(slot->code, scratch));
 }
 
-/* Waits for the events that the driver does not know, or until there is another reason to go on. */
-static void await(braid_cl_queue *queue, const braid_task *task) {
-  bool flushed = false;
-  for (size_t i = 0; i < task->wait_count; i++) {
-    braid_event *event = task->waits[i];
-    while (!braid_event_done(event) && !braid_cl_is_cancelled(task) && !braid_cl_device_is_lost(queue->device)) {
-      cl_event native;
-      bool own;
-      if (i < kWaits && !must_be_alone(queue, task) && find_native(queue, event, &native, &own)) {
-        if (!own) queue->cl->ReleaseEvent(native);
-        break;
-      }
-      if (!flushed) braid_cl_queue_flush(queue); /* the event may depend on what is before the task */
-      flushed = true;
-      int64_t tick = tick_ns(queue);
-      (void)braid_event_wait(event, tick >= 0 && tick < kSlice ? tick : kSlice);
-      if (tick >= 0) braid_cl_end_tasks(queue);
-    }
-  }
-}
-
-/* Takes the first task of the backlog to the driver, with the lock held but for the waits. */
-static void feed_one(braid_cl_queue *queue) {
-  braid_cl_slot *slot = queue->backlog;
-  pthread_mutex_unlock(&queue->lock);
-  await(queue, slot->task);
-  pthread_mutex_lock(&queue->lock);
-  __atomic_store_n(&queue->waiting, 1, __ATOMIC_SEQ_CST);
-  while (!has_room(queue, slot->task)) doze(queue);
-  __atomic_store_n(&queue->waiting, 0, __ATOMIC_SEQ_CST);
-  cl_event last;
-  braid_cl_slot *next = slot->next; /* once issued, the slot may be somebody else's at any time */
-  if (!issue(queue, slot, &last)) return;
-  queue->backlog = next;
-  if (!queue->backlog) queue->backlog_end = &queue->backlog;
-  pthread_mutex_unlock(&queue->lock);
-  follow(queue, slot, last);
-  braid_cl_queue_flush(queue);
-  pthread_mutex_lock(&queue->lock);
-}
-
-static void *feed(void *context) {
-  braid_cl_queue *queue = context;
-  pthread_mutex_lock(&queue->lock);
-  for (;;) {
-    bool stopping = __atomic_load_n(&queue->stopping, __ATOMIC_ACQUIRE);
-    if (stopping) __atomic_store_n(&queue->waiting, 1, __ATOMIC_SEQ_CST);
-    if (queue->backlog)
-      feed_one(queue);
-    else if (stopping && braid_cl_is_idle(queue))
-      break;
-    else
-      doze(queue);
-  }
-  pthread_mutex_unlock(&queue->lock);
-  return NULL;
-}
+static const braid_launch_driver kDriver = {.enqueue = queue_enqueue,
+                                            .follows = queue_follows,
+                                            .flush = queue_flush,
+                                            .watch = queue_watch,
+                                            .ask = queue_ask,
+                                            .outcome = queue_outcome,
+                                            .retain = queue_retain,
+                                            .release = queue_release,
+                                            .is_lost = queue_is_lost,
+                                            .lose = queue_lose};
 
 /* --- queues --------------------------------------------------------------------------------------------------------
  */
-static braid_status init_locks(braid_cl_queue *queue) {
-  pthread_condattr_t attributes;
-  if (pthread_condattr_init(&attributes)) return BRAID_NO_MEMORY;
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  int error = pthread_cond_init(&queue->wake, &attributes);
-  pthread_condattr_destroy(&attributes);
-  if (error) return BRAID_NO_MEMORY;
-  pthread_mutex_init(&queue->lock, NULL);
-  return BRAID_OK;
+static void release_handles(braid_cl_queue *queue) {
+  if (queue->quick && queue->quick != queue->measuring) queue->cl->ReleaseCommandQueue(queue->quick);
+  if (queue->measuring) queue->cl->ReleaseCommandQueue(queue->measuring);
+  queue->measuring = queue->quick = queue->used = NULL;
 }
 
-static void free_queue(braid_cl_queue *queue) {
-  braid_cl_context *shared = queue->device->shared;
-  braid_cl_slots_give(shared, queue->spare);
-  braid_cl_slots_give(shared, queue->freed);
-  pthread_mutex_destroy(&queue->lock);
-  pthread_cond_destroy(&queue->wake);
-  braid_free(queue->allocator, queue);
+/* Some drivers wait for a command that hangs where its queue is released: then that is put off. */
+static void keep_queue(braid_cl_context *context, braid_cl_queue *queue) {
+  pthread_mutex_lock(&context->lock);
+  if (!__atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE)) release_handles(queue);
+  queue->next = context->old_queues;
+  context->old_queues = queue;
+  pthread_mutex_unlock(&context->lock);
 }
 
-static void stop_threads(braid_cl_queue *queue, bool collects) {
-  pthread_mutex_lock(&queue->lock);
-  __atomic_store_n(&queue->stopping, 1, __ATOMIC_RELEASE);
-  pthread_cond_signal(&queue->wake);
-  pthread_mutex_unlock(&queue->lock);
-  braid_thread_join(&queue->feeder);
-  braid_cl_collector_wake(queue);
-  if (collects) braid_thread_join(&queue->collector);
+/* The memory of a queue that was destroyed, unless something may come back to it, or new memory. */
+static braid_cl_queue *take_queue(braid_cl_context *context) {
+  pthread_mutex_lock(&context->lock);
+  braid_cl_queue *queue = __atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE) ? NULL : context->old_queues;
+  if (queue) context->old_queues = queue->next;
+  pthread_mutex_unlock(&context->lock);
+  if (queue) {
+    release_handles(queue);
+    return queue;
+  }
+  queue = braid_zalloc(NULL, sizeof *queue);
+  if (!queue || braid_launch_queue_init(&queue->base) == BRAID_OK) return queue;
+  braid_free(NULL, queue);
+  return NULL;
 }
 
-static braid_status start_threads(braid_cl_queue *queue) {
-  braid_status status = braid_thread_start(&queue->feeder, "braid opencl", feed, queue);
-  if (status != BRAID_OK || !queue->polls) return status;
-  status = braid_thread_start(&queue->collector, "braid collect", braid_cl_collect, queue);
-  if (status != BRAID_OK) stop_threads(queue, false);
-  return status;
+void braid_cl_queues_release(braid_cl_context *context) {
+  while (context->old_queues) {
+    braid_cl_queue *queue = context->old_queues;
+    context->old_queues = queue->next;
+    release_handles(queue);
+    braid_launch_queue_deinit(&queue->base);
+    braid_free(NULL, queue);
+  }
 }
 
 braid_status braid_cl_queue_create(void *self, void **out) {
   braid_cl_device *device = self;
   *out = NULL;
   if (braid_cl_device_is_lost(device)) return braid_fail(BRAID_DEVICE_LOST, "%s is lost", device->info.name);
-  braid_cl_queue *queue = braid_zalloc(device->allocator, sizeof *queue);
+  braid_cl_queue *queue = take_queue(device->shared);
   if (!queue) return BRAID_NO_MEMORY;
-  *queue = (braid_cl_queue){.device = device, .cl = device->cl, .allocator = device->allocator};
-  queue->backlog_end = &queue->backlog;
-  queue->polls = !device->traits.cpu;
-  braid_status status = init_locks(queue);
-  if (status != BRAID_OK) {
-    braid_free(device->allocator, queue);
-    return status;
-  }
+  queue->device = device;
+  queue->cl = device->cl;
+  queue->clock_at_ns = 0;
+  queue->base.driver = &kDriver;
+  queue->base.context = device->shared;
+  queue->base.orphans = &device->shared->orphans;
+  queue->base.device = device->info.name;
+  queue->base.polls = !device->traits.cpu;
+  queue->base.unified = device->info.memory == BRAID_MEMORY_UNIFIED;
+  queue->base.deadline_ns = device->deadline_ns;
   cl_int code;
-  queue->queue = queue->measuring =
+  queue->used = queue->measuring =
       device->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
-  status = queue->queue ? start_threads(queue) : braid_cl_fail(code, "a queue");
+  braid_status status = queue->used ? braid_launch_queue_start(&queue->base) : braid_cl_fail(code, "a queue");
   if (status != BRAID_OK) {
-    if (queue->queue) device->cl->ReleaseCommandQueue(queue->queue);
-    free_queue(queue);
+    keep_queue(device->shared, queue);
     return status;
   }
   pthread_mutex_lock(&device->lock);
@@ -421,17 +281,20 @@ braid_status braid_cl_queue_create(void *self, void **out) {
 void braid_cl_queue_destroy(void *self, void *which) {
   braid_cl_device *device = self;
   braid_cl_queue *queue = which;
-  braid_cl_queue_flush(queue);
-  stop_threads(queue, queue->polls);
-  while (__atomic_load_n(&queue->users, __ATOMIC_ACQUIRE)) sched_yield(); /* they are on their last instructions */
+  braid_launch_queue_stop(&queue->base);
   pthread_mutex_lock(&device->lock);
   braid_cl_queue **link = &device->queues;
   while (*link != queue) link = &(*link)->next;
   *link = queue->next;
   pthread_mutex_unlock(&device->lock);
-  if (!queue->left_in || !braid_cl_slot_keep_queue(queue->left_in, queue->queue))
-    device->cl->ReleaseCommandQueue(queue->queue);
-  cl_command_queue other = queue->queue == queue->measuring ? queue->quick : queue->measuring;
-  if (other && other != queue->queue) device->cl->ReleaseCommandQueue(other);
-  free_queue(queue);
+  keep_queue(device->shared, queue);
+}
+
+braid_status braid_cl_queue_submit(void *queue, braid_task *task) {
+  braid_launch_queue_submit(queue, task);
+  return BRAID_OK;
+}
+
+void braid_cl_queue_flush(void *queue) {
+  braid_launch_queue_flush(queue);
 }

@@ -1,5 +1,4 @@
-/* Queues: an in-order queue of the driver, fed by whoever submits, or by a thread for tasks that have to wait for what
- * the driver does not know. See queue.c for the way of a task. */
+/* Queues: in front of the driver's, the order and the ending of tasks by launch/queue.h; here what is OpenCL's. */
 #ifndef BRAID_BACKEND_OPENCL_QUEUE_H
 #define BRAID_BACKEND_OPENCL_QUEUE_H
 
@@ -10,5 +9,6 @@ BRAID_MUST_CHECK braid_status braid_cl_queue_create(void *device, void **queue);
 void braid_cl_queue_destroy(void *device, void *queue);
 braid_status braid_cl_queue_submit(void *queue, braid_task *task);
 void braid_cl_queue_flush(void *queue);
+void braid_cl_queues_release(braid_cl_context *context); /* the memory of all, with the context */
 
 #endif

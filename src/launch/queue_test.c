@@ -1,0 +1,331 @@
+/* The order and the ending of tasks over a driver that is a list: its commands end when the test says so, in any order,
+ * or never. Whatever happens, tasks end once, in the order of submission, and every event of the driver is released as
+ * often as it was retained. */
+#include "launch/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { kTasks = 2000, kDone = 0, kBad = -5 };
+static const int64_t kSoon = 10000000000; /* ns */
+
+/* --- a driver ------------------------------------------------------------------------------------------------------
+ */
+typedef struct command {
+  const braid_task *task;
+  braid_launch_slot *slot; /* whose queue is told; NULL: not asked to be */
+  void *wait;              /* the last of what it waits for */
+  int references;          /* atomic */
+  int32_t code;
+  bool over; /* atomic, as what follows */
+} command;
+
+static command commands[2 * kTasks];
+static uint32_t command_count, lost, fail_enqueue; /* atomic */
+static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
+static braid_launch_queue *queues[2];
+static uint32_t orphans;
+
+static braid_status fake_enqueue(braid_launch_queue *queue, const braid_task *task, void *const *waits,
+                                 size_t wait_count, void **first, void **last) {
+  (void)queue, (void)first;
+  if (__atomic_load_n(&fail_enqueue, __ATOMIC_ACQUIRE)) return braid_fail(BRAID_OUT_OF_RANGE, "not enqueued");
+  pthread_mutex_lock(&driver_lock);
+  command *c = &commands[command_count];
+  *c = (command){.task = task, .wait = wait_count ? waits[wait_count - 1] : NULL, .references = 1};
+  __atomic_add_fetch(&command_count, 1, __ATOMIC_RELEASE);
+  pthread_mutex_unlock(&driver_lock);
+  *last = c;
+  return BRAID_OK;
+}
+
+static void fake_flush(braid_launch_queue *queue) {
+  (void)queue;
+}
+
+static void fake_watch(braid_launch_slot *slot, void *event) {
+  command *c = event;
+  pthread_mutex_lock(&driver_lock);
+  bool over = c->over;
+  c->slot = slot;
+  pthread_mutex_unlock(&driver_lock);
+  if (over) braid_launch_queue_finished(slot, c, c->code);
+}
+
+static bool fake_ask(braid_launch_queue *queue, void *event, int32_t *code) {
+  (void)queue;
+  pthread_mutex_lock(&driver_lock);
+  bool over = ((command *)event)->over;
+  *code = ((command *)event)->code;
+  pthread_mutex_unlock(&driver_lock);
+  return over;
+}
+
+static braid_status fake_outcome(braid_launch_queue *queue, const braid_launch_slot *slot, braid_timing *timing) {
+  (void)queue, (void)timing;
+  return slot->code == kDone ? BRAID_OK : braid_fail(BRAID_INTERNAL, "code %d", (int)slot->code);
+}
+
+static void fake_retain(braid_launch_queue *queue, void *event) {
+  (void)queue;
+  __atomic_add_fetch(&((command *)event)->references, 1, __ATOMIC_ACQ_REL);
+}
+
+static void fake_release(braid_launch_queue *queue, void *event) {
+  (void)queue;
+  int left = __atomic_sub_fetch(&((command *)event)->references, 1, __ATOMIC_ACQ_REL);
+  if (left < 0) abort();
+}
+
+static bool fake_is_lost(braid_launch_queue *queue) {
+  (void)queue;
+  return __atomic_load_n(&lost, __ATOMIC_ACQUIRE);
+}
+
+static void fake_lose(braid_launch_queue *queue) {
+  (void)queue;
+  __atomic_store_n(&lost, 1, __ATOMIC_RELEASE);
+  for (int i = 0; i < 2; i++) braid_launch_queue_wake(queues[i]);
+}
+
+static const braid_launch_driver kDriver = {.enqueue = fake_enqueue,
+                                            .flush = fake_flush,
+                                            .watch = fake_watch,
+                                            .ask = fake_ask,
+                                            .outcome = fake_outcome,
+                                            .retain = fake_retain,
+                                            .release = fake_release,
+                                            .is_lost = fake_is_lost,
+                                            .lose = fake_lose};
+
+static uint32_t enqueued(void) {
+  return __atomic_load_n(&command_count, __ATOMIC_ACQUIRE);
+}
+
+/* Waits until the driver has as many commands. */
+static void await_enqueued(uint32_t count) {
+  for (int i = 0; enqueued() < count && i < 10000; i++) nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_int_equal(enqueued(), count);
+}
+
+/* The command ends, and the queue hears of it if it asked to. */
+static void end_command(uint32_t index, int32_t code) {
+  command *c = &commands[index];
+  pthread_mutex_lock(&driver_lock);
+  c->code = code;
+  c->over = true;
+  braid_launch_slot *slot = c->slot;
+  pthread_mutex_unlock(&driver_lock);
+  if (slot) braid_launch_queue_finished(slot, c, code);
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------
+ */
+static braid_task tasks[kTasks];
+static braid_event *events[kTasks];
+static uint32_t order[kTasks], order_count; /* of their ends */
+static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void note_end(void *context, braid_status status) {
+  (void)status;
+  pthread_mutex_lock(&order_lock);
+  order[order_count++] = (uint32_t)((braid_task *)context - tasks);
+  pthread_mutex_unlock(&order_lock);
+}
+
+static void begin(bool polls, int64_t deadline_ns) {
+  command_count = lost = fail_enqueue = orphans = order_count = 0;
+  memset(commands, 0, sizeof commands);
+  for (int i = 0; i < 2; i++) {
+    queues[i]->driver = &kDriver;
+    queues[i]->context = &orphans;
+    queues[i]->device = "list0";
+    queues[i]->polls = polls;
+    queues[i]->deadline_ns = deadline_ns;
+    queues[i]->orphans = &orphans;
+    assert_int_equal(braid_launch_queue_start(queues[i]), BRAID_OK);
+  }
+  for (int i = 0; i < kTasks; i++) {
+    braid_event_reset(events[i]);
+    tasks[i] = (braid_task){.kind = BRAID_TASK_KERNEL, .label = "task", .done = events[i]};
+    braid_event_on_done(events[i], note_end, &tasks[i]);
+  }
+}
+
+/* All ended in order, once each, and nothing of the driver's is held. */
+static void finish(uint32_t count) {
+  for (int i = 0; i < 2; i++) braid_launch_queue_stop(queues[i]);
+  assert_int_equal(order_count, count);
+  for (uint32_t i = 0; i < count; i++) assert_int_equal(order[i], i);
+  for (uint32_t i = 0; i < command_count; i++) assert_int_equal(commands[i].references, 0);
+  assert_int_equal(orphans, 0);
+}
+
+static void check_order(bool polls) {
+  begin(polls, 0);
+  for (int i = 0; i < 100; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  await_enqueued(100);
+  for (uint32_t i = 100; i-- > 0;) end_command(i, i == 50 ? kBad : kDone);
+  for (int i = 0; i < 100; i++)
+    assert_int_equal(braid_event_wait(events[i], kSoon), i == 50 ? BRAID_INTERNAL : BRAID_OK);
+  assert_string_equal(braid_event_detail(events[50]), "code -5");
+  finish(100);
+}
+
+static void test_order(void **state) {
+  (void)state;
+  check_order(false);
+  check_order(true);
+}
+
+/* No more than the window is in the driver's hands; values go on over its end. */
+static void check_window(bool polls) {
+  begin(polls, 0);
+  for (int i = 0; i < kTasks; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  await_enqueued(BRAID_LAUNCH_WINDOW);
+  for (uint32_t i = 0; i < kTasks; i++) {
+    if (i > 0) await_enqueued(i + BRAID_LAUNCH_WINDOW < kTasks ? i + BRAID_LAUNCH_WINDOW : kTasks);
+    assert_ptr_equal(commands[i].task, &tasks[i]);
+    end_command(i, kDone);
+    assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_OK);
+  }
+  finish(kTasks);
+}
+
+static void test_window(void **state) {
+  (void)state;
+  check_window(false);
+  check_window(true);
+}
+
+/* What waits behind a task that fails never reaches the driver. */
+static void test_cancel(void **state) {
+  (void)state;
+  uint32_t cancel = 0;
+  begin(false, 0);
+  for (int i = 0; i < kTasks; i++) {
+    tasks[i].cancel = &cancel;
+    braid_launch_queue_submit(queues[0], &tasks[i]);
+  }
+  await_enqueued(BRAID_LAUNCH_WINDOW);
+  end_command(0, kBad);
+  assert_int_equal(braid_event_wait(events[0], kSoon), BRAID_INTERNAL);
+  for (uint32_t i = 1; i < BRAID_LAUNCH_WINDOW; i++) end_command(i, kDone);
+  for (int i = 1; i < kTasks; i++)
+    assert_int_equal(braid_event_wait(events[i], kSoon), i < BRAID_LAUNCH_WINDOW ? BRAID_OK : BRAID_CANCELLED);
+  assert_int_equal(enqueued(), BRAID_LAUNCH_WINDOW);
+  finish(kTasks);
+}
+
+/* An event of the host is waited for here, one of a queue that shares the context by the driver. */
+static void check_waits(bool polls) {
+  braid_event *host;
+  assert_int_equal(braid_event_create(NULL, &host), BRAID_OK);
+  begin(polls, 0);
+  tasks[1].waits = (braid_event *const[]){host};
+  tasks[1].wait_count = 1;
+  tasks[2].waits = (braid_event *const[]){events[0], events[1]};
+  tasks[2].wait_count = 2;
+  for (int i = 0; i < 2; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  assert_int_equal(enqueued(), 1);
+  braid_event_complete(host, BRAID_OK, NULL);
+  await_enqueued(2);
+  braid_launch_queue_submit(queues[1], &tasks[2]);
+  await_enqueued(3);
+  assert_ptr_equal(commands[2].wait, &commands[1]);
+  for (uint32_t i = 0; i < 3; i++) {
+    end_command(i, kDone);
+    assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_OK);
+  }
+  /* A failed event fails who waits for it, in the same words, and is not handed to the driver. */
+  braid_event_reset(host);
+  tasks[3].waits = tasks[1].waits;
+  tasks[3].wait_count = 1;
+  braid_launch_queue_submit(queues[0], &tasks[3]);
+  braid_event_complete(host, braid_fail(BRAID_NOT_FINITE, "on purpose"), NULL);
+  assert_int_equal(braid_event_wait(events[3], kSoon), BRAID_NOT_FINITE);
+  assert_string_equal(braid_event_detail(events[3]), "on purpose");
+  assert_int_equal(enqueued(), 3);
+  finish(4);
+  braid_event_destroy(host);
+}
+
+static void test_waits(void **state) {
+  (void)state;
+  check_waits(false);
+  check_waits(true);
+}
+
+/* A driver that refuses a task fails it in its turn. */
+static void test_refused(void **state) {
+  (void)state;
+  begin(false, 0);
+  braid_launch_queue_submit(queues[0], &tasks[0]);
+  fail_enqueue = 1;
+  braid_launch_queue_submit(queues[0], &tasks[1]);
+  assert_false(braid_event_done(events[1]));
+  end_command(0, kDone);
+  assert_int_equal(braid_event_wait(events[1], kSoon), BRAID_OUT_OF_RANGE);
+  assert_string_equal(braid_event_detail(events[1]), "not enqueued");
+  finish(2);
+}
+
+/* A command that hangs: everything ends without it, both queues stop, and it may end after all when nobody waits, also
+ * while its slot is used again. */
+static void check_hang(bool polls) {
+  begin(polls, 20000000);
+  for (int i = 0; i < 700; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  for (int i = 0; i < 700; i++) assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_DEVICE_LOST);
+  assert_non_null(strstr(braid_event_detail(events[0]), "list0 does not answer"));
+  assert_non_null(strstr(braid_event_detail(events[699]), "list0 is lost"));
+  for (int i = 700; i < 1400; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  for (int i = 700; i < 1400; i++) assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_DEVICE_LOST);
+  uint32_t held = enqueued();
+  assert_int_equal(held, BRAID_LAUNCH_WINDOW);
+  for (int i = 0; i < 2; i++) braid_launch_queue_stop(queues[i]);
+  assert_int_equal(orphans, held);
+  for (uint32_t i = 0; i < held; i++) end_command(i, kDone);
+  for (int i = 0; i < 2; i++) assert_int_equal(braid_launch_queue_start(queues[i]), BRAID_OK);
+  finish(1400);
+}
+
+static void test_hang(void **state) {
+  (void)state;
+  check_hang(false);
+  check_hang(true);
+}
+
+static int set_up(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    queues[i] = calloc(1, sizeof *queues[i]);
+    if (!queues[i] || braid_launch_queue_init(queues[i]) != BRAID_OK) return 1;
+  }
+  for (int i = 0; i < kTasks; i++)
+    if (braid_event_create(NULL, &events[i]) != BRAID_OK) return 1;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    braid_launch_queue_deinit(queues[i]);
+    free(queues[i]);
+  }
+  for (int i = 0; i < kTasks; i++) braid_event_destroy(events[i]);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),   cmocka_unit_test(test_window),
+                                     cmocka_unit_test(test_cancel),  cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_refused), cmocka_unit_test(test_hang)};
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
