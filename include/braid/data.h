@@ -6,7 +6,8 @@
  *   idx:DIR                     MNIST-format files (train-images-idx3-ubyte ..., t10k-..., .gz too)
  *   images:DIR                  a folder per class of JPEG and PNG files: DIR/train and DIR/test, or DIR alone, where
  *                               every tenth picture of a class is for testing; without size= all take that of the first
- *   npy:IMAGES.npy+LABELS.npy   arrays; images uint8 or float32 of B,C,H,W (or B,H,W), labels integers; no splits
+ *   npy:IMAGES.npy+LABELS.npy   arrays; images uint8 or float32 of B,C,H,W (or B,H,W) with at most 4 channels, labels
+ *                               integers; no splits
  *   builtin:glyphs              32x32 colour images of ten shapes made from a seed: no files
  * Keys, in any order; the last of two counts:
  *   split=train|test            which part (default: by the use)

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "train/dataset.h"
+#include "train/image.h"
 
 typedef struct arrays {
   const braid_allocator *allocator;
@@ -40,10 +41,13 @@ static braid_status check(const arrays *a, const char *path) {
   const braid_desc *images = braid_tensor_desc(a->images), *labels = braid_tensor_desc(a->labels);
   char text[96];
   bool fits = (images->dtype == BRAID_U8 || images->dtype == BRAID_F32) && (images->rank == 3 || images->rank == 4);
-  for (int i = 1; fits && i < images->rank; i++) fits = images->dims[i] >= 1 && images->dims[i] <= 16384;
+  for (int i = 1; fits && i < images->rank; i++) fits = images->dims[i] >= 1 && images->dims[i] <= BRAID_IMAGE_MAX_SIDE;
   if (!fits || (images->rank == 4 && images->dims[1] > BRAID_SPEC_CHANNELS))
-    return braid_fail(BRAID_INVALID_FILE, "%s: images are %s; uint8 or float32 of B,C,H,W or B,H,W are expected", path,
-                      braid_desc_format(images, text, sizeof text));
+    return braid_fail(
+        BRAID_INVALID_FILE,
+        "%s: images are %s; uint8 or float32 of B,C,H,W or B,H,W are expected, with at most %d channels and "
+        "sides of at most %d",
+        path, braid_desc_format(images, text, sizeof text), BRAID_SPEC_CHANNELS, BRAID_IMAGE_MAX_SIDE);
   if (braid_dtype_is_float(labels->dtype) || labels->dtype == BRAID_BOOL || labels->rank != 1)
     return braid_fail(BRAID_INVALID_FILE, "%s: labels are %s; integers of one dimension are expected", path,
                       braid_desc_format(labels, text, sizeof text));

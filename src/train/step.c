@@ -10,6 +10,18 @@
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
  */
+/* Whether `dims` with some neighbours merged are `merged`: every product of leading dimensions of `merged` is one of
+ * `dims`. Both are sizes of as many numbers. */
+static bool merges_to(const int64_t *dims, int rank, const int64_t *merged, int merged_rank) {
+  int64_t have = 1, want = 1;
+  for (int i = 0, at = 0; i < merged_rank; i++) {
+    want *= merged[i];
+    while (have < want && at < rank) have *= dims[at++];
+    if (have != want) return false;
+  }
+  return true;
+}
+
 braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info, int64_t batch) {
   if (braid_graph_input_count(model) != 1)
     return braid_fail(BRAID_INVALID_GRAPH, "the model has %zu inputs; one, the images, is expected",
@@ -31,11 +43,21 @@ braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info
     if (i > 0 && !braid_mul_i64(per_sample, dims[i], &per_sample))
       return braid_fail(BRAID_OUT_OF_RANGE, "input %.80s: its size overflows", value.name);
   }
-  if (rank < 2 || per_sample != (int64_t)info->channels * info->height * info->width)
+  /* A sample is given as it lies in memory: of an image as B,H,W,C the count is right and every pixel at another place.
+   */
+  const int64_t *sample = given + 1;
+  bool fits = rank > 1 && per_sample == sample[0] * sample[1] * sample[2] &&
+              (merges_to(sample, 3, dims + 1, rank - 1) || merges_to(dims + 1, rank - 1, sample, 3));
+  if (!fits) {
+    char text[96];
+    braid_desc wanted = value.desc;
+    memcpy(wanted.dims, dims, (size_t)rank * sizeof *dims);
     return braid_fail(
         BRAID_INVALID_ARGUMENT,
-        "input %.80s takes %lld numbers a sample, the data set gives %d x %d x %d (channels, height, width)",
-        value.name, (long long)per_sample, info->channels, info->height, info->width);
+        "input %.80s is %s, the batch first; samples of %d x %d x %d (channels, height, width) do not have "
+        "this shape, nor become it where neighbouring dimensions are merged or split",
+        value.name, braid_desc_format(&wanted, text, sizeof text), info->channels, info->height, info->width);
+  }
   return braid_graph_set_input_shape(model, input, rank, dims);
 }
 

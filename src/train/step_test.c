@@ -1,6 +1,6 @@
 /* The training graph's random numbers: which elements a Dropout drops depends on the run's seed (or the model's own),
  * the step and the node, and on nothing else. And its loss, whatever stands between the last Softmax and the output;
- * and its running statistics, where one normalization is applied twice. */
+ * and its running statistics, where one normalization is applied twice; and which samples an input takes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -258,9 +258,43 @@ static void test_statistics_of_two_calls(void **state) {
   braid_graph_destroy(model);
 }
 
+/* Samples go into an input as they lie in memory: with other sizes of the same count, pixels would be at other places.
+ */
+static void test_shapes_of_samples(void **state) {
+  (void)state;
+  static const struct {
+    int rank;
+    int64_t dims[5];
+    bool fits;
+  } kInputs[] = {{4, {1, 3, 8, 6}, true},    {2, {-1, 144}, true},       {3, {-1, 3, 48}, true},
+                 {3, {-1, 24, 6}, true},     {5, {1, 3, 2, 4, 6}, true}, {4, {-1, -1, -1, -1}, true},
+                 {5, {1, 1, 3, 8, 6}, true}, {4, {-1, 8, 6, 3}, false},  {4, {-1, 3, 6, 8}, false},
+                 {4, {-1, 6, 8, 3}, false},  {3, {-1, 12, 12}, false},   {2, {-1, 143}, false},
+                 {4, {-1, 3, 4, 12}, false}, {1, {144}, false}};
+  const braid_dataset_info info = {
+      .spec = "made", .samples = 100, .channels = 3, .height = 8, .width = 6, .classes = kClasses};
+  for (size_t i = 0; i < sizeof kInputs / sizeof *kInputs; i++) {
+    braid_graph *model;
+    braid_value_id x, y = 0;
+    braid_desc desc = {.dtype = BRAID_F32, .rank = kInputs[i].rank};
+    memcpy(desc.dims, kInputs[i].dims, sizeof kInputs[i].dims);
+    ok(braid_graph_create(NULL, "shapes", &model));
+    ok(braid_graph_add_input(model, "x", &desc, &x));
+    ok(braid_graph_add_node(model, "Relu", NULL, &x, 1, &y, 1, NULL));
+    ok(braid_graph_add_output(model, y));
+    braid_status status = braid_bind_input(model, &info, 4);
+    if (status != (kInputs[i].fits ? BRAID_OK : BRAID_INVALID_ARGUMENT))
+      fail_msg("input %zu: %s: %s", i, braid_status_text(status), braid_error_detail());
+    braid_graph_destroy(model);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks), cmocka_unit_test(test_own_seed),
-                                     cmocka_unit_test(test_last_softmax), cmocka_unit_test(test_scores_of_integers),
-                                     cmocka_unit_test(test_statistics_of_two_calls)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_masks),
+                                     cmocka_unit_test(test_own_seed),
+                                     cmocka_unit_test(test_last_softmax),
+                                     cmocka_unit_test(test_scores_of_integers),
+                                     cmocka_unit_test(test_statistics_of_two_calls),
+                                     cmocka_unit_test(test_shapes_of_samples)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
