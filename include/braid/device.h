@@ -59,8 +59,9 @@ typedef struct braid_node_desc {
   const braid_attrs *attrs;
   size_t input_count, output_count;
   const braid_operand *inputs, *outputs;
-  bool training; /* part of a training graph: a backward pass may follow */
-  bool packed;   /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
+  bool training;    /* part of a training graph: a backward pass may follow */
+  uint32_t threads; /* of the host that the kernel may use: 1, or as many as the device has (0) */
+  bool packed; /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
 } braid_node_desc;
 
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
@@ -237,6 +238,10 @@ typedef struct braid_backend {
    * bytes that query says. `plain` is the constant, `prepared` was prepared with node.packed. [required with packings]
    */
   braid_status (*pack)(void *device, void *prepared, uint32_t input, const void *plain, void *packed);
+  /* Runs the tasks in the calling thread, in order, as if they had been submitted: their events are done when it
+   * returns. Only tasks without waits, on unified memory, whose kernels were prepared with node.threads 1. BUSY: the
+   * queue has something to do, they are to be submitted; nothing else fails here. [never] */
+  braid_status (*run)(void *queue, braid_task *const *tasks, size_t count);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -21,5 +21,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_host_queue_create(const braid_allo
                                                                 braid_host_queue **out);
 BRAID_API void braid_host_queue_destroy(braid_host_queue *queue); /* runs what was submitted first */
 BRAID_API braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task);
+/* Runs tasks in the calling thread, by `run`, if the queue has nothing to do and nobody else is inside, else BUSY; for
+ * braid_backend.run. What is submitted meanwhile comes after. */
+BRAID_API braid_status braid_host_queue_run(braid_host_queue *queue, braid_task *const *tasks, size_t count,
+                                            braid_status (*run)(void *context, const braid_task *task), void *context);
 
 #endif

@@ -265,6 +265,43 @@ static bool run_cancel_waiting(braid_load *load, char *detail) {
   return true;
 }
 
+/* In the calling thread, where the device can: not before what was submitted, and done on return. */
+static bool run_run(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  const braid_backend *backend = suite->backend;
+  braid_task *const behind[] = {&load->tasks[1], &load->tasks[2]};
+  if (!backend->run) return braid_suite_pass_over(suite, detail, "runs nothing in the calling thread");
+  uint64_t zero = 0, got[2] = {0, 0};
+  for (size_t i = 1; i < 3; i++)
+    SUITE_CHECK(braid_suite_write(suite, load->buffer, i * load->stride, &zero, sizeof zero) == BRAID_OK, "write: %s",
+                braid_error_detail());
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  if (!braid_load_submit(load, suite->queue, &load->tasks[0], detail)) return false;
+  braid_suite_linger();
+  braid_status early = backend->run(suite->queue, behind, 2);
+  braid_event_complete(load->gate, BRAID_OK, NULL);
+  SUITE_CHECK(early == BRAID_BUSY, "tasks are run before one that was submitted: %s", braid_status_text(early));
+  SUITE_CHECK(braid_suite_wait(suite, load->events[0]) == BRAID_OK, "the task before: %s", braid_error_detail());
+  braid_status status = BRAID_BUSY; /* for as long as the queue looks around */
+  for (int i = 0; i < 1000 && status == BRAID_BUSY; i++) {
+    status = backend->run(suite->queue, behind, 2);
+    if (status == BRAID_BUSY) braid_suite_linger();
+  }
+  SUITE_CHECK(status == BRAID_OK, "run on an idle queue: %s", braid_status_text(status));
+  for (size_t i = 1; i < 3; i++) {
+    SUITE_CHECK(braid_event_done(load->events[i]), "a task's event is not done when run returns");
+    SUITE_CHECK(braid_suite_read(suite, load->buffer, i * load->stride, &got[i - 1], sizeof *got) == BRAID_OK,
+                "read: %s", braid_error_detail());
+    SUITE_CHECK(suite->info->modelled || got[i - 1] == i + 1, "task %zu was not run", i);
+  }
+  return true;
+}
+
+static bool case_run(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_run);
+}
+
 static bool case_cancel_waiting(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_cancel_waiting);
 }
@@ -311,6 +348,7 @@ void braid_suite_ends(braid_suite *suite) {
   braid_suite_case(suite, "a failed task", case_failure);
   braid_suite_case(suite, "cancel", case_cancel);
   braid_suite_case(suite, "cancel while waiting", case_cancel_waiting);
+  braid_suite_case(suite, "in the calling thread", case_run);
   braid_suite_case(suite, "timing", case_timing);
   braid_suite_case(suite, "destroying a queue", case_destroy);
 }

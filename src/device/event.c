@@ -96,7 +96,8 @@ void braid_event_complete(braid_event *event, braid_status status, const braid_t
   event->timing = timing ? *timing : (braid_timing){.energy_uj = -1};
   event->status = status;
   if (status != BRAID_OK) {
-    event->detail = braid_strdup(event->allocator, braid_error_detail());
+    const char *detail = braid_error_detail();
+    if (detail[0]) event->detail = braid_strdup(event->allocator, detail);
     braid_clear_detail(); /* the event has it: this thread's next failure may come without one */
   }
   uint32_t nobody = 0;

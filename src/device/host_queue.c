@@ -1,5 +1,6 @@
 /* Submitters push onto a stack with one compare-and-swap; the thread takes the whole stack at once and turns it round.
- * That keeps the order of submission and costs the thread one atomic operation for a batch of tasks. */
+ * That keeps the order of submission and costs the thread one atomic operation for a batch of tasks. Who runs tasks,
+ * the thread or a caller, holds the queue from before he looks at the stack until the last is done. */
 #include "braid/host_queue.h"
 
 #include "base/clock.h"
@@ -14,12 +15,33 @@ struct braid_host_queue {
   _Alignas(64) braid_task *pushed; /* newest first, atomic */
   _Alignas(64) uint32_t asleep;    /* 1: the thread sleeps or is about to; atomic */
   uint32_t stopping;               /* atomic */
+  uint32_t held;                   /* of enum hold; atomic, a futex */
   int idle_spins;
   const braid_host_queue_ops *ops;
   void *context;
   braid_thread thread;
   const braid_allocator *allocator;
 };
+
+enum hold { kFree, kHeld, kAwaited };
+
+static bool try_hold(braid_host_queue *queue) {
+  uint32_t none = kFree;
+  return __atomic_compare_exchange_n(&queue->held, &none, kHeld, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+static void hold(braid_host_queue *queue) {
+  for (int i = 0; i < kShortSpins; i++) {
+    if (try_hold(queue)) return;
+    braid_pause();
+  }
+  while (__atomic_exchange_n(&queue->held, kAwaited, __ATOMIC_ACQUIRE) != kFree)
+    (void)braid_futex_wait(&queue->held, kAwaited, -1);
+}
+
+static void let_go(braid_host_queue *queue) {
+  if (__atomic_exchange_n(&queue->held, kFree, __ATOMIC_RELEASE) == kAwaited) braid_futex_wake_all(&queue->held);
+}
 
 static braid_task *next_of(const braid_task *task) {
   return task->link[0];
@@ -43,10 +65,9 @@ braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task) 
   return BRAID_OK;
 }
 
-/* All that was pushed, oldest first; NULL when stopping and nothing is left. */
-static braid_task *take(braid_host_queue *queue) {
-  braid_task *top;
-  for (int spins = 0; !(top = __atomic_load_n(&queue->pushed, __ATOMIC_RELAXED)); spins++) {
+/* Until something was pushed; false when stopping and nothing was. */
+static bool wait_for_tasks(braid_host_queue *queue) {
+  for (int spins = 0; !__atomic_load_n(&queue->pushed, __ATOMIC_RELAXED); spins++) {
     if (spins < queue->idle_spins) {
       braid_pause();
       continue;
@@ -57,11 +78,15 @@ static braid_task *take(braid_host_queue *queue) {
       __atomic_store_n(&queue->asleep, 0, __ATOMIC_SEQ_CST);
       continue;
     }
-    if (stop) return NULL;
+    if (stop) return false;
     (void)braid_futex_wait(&queue->asleep, 1, -1);
   }
-  top = __atomic_exchange_n(&queue->pushed, NULL, __ATOMIC_ACQUIRE);
-  braid_task *oldest = NULL;
+  return true;
+}
+
+/* All that was pushed, oldest first. */
+static braid_task *take(braid_host_queue *queue) {
+  braid_task *top = __atomic_exchange_n(&queue->pushed, NULL, __ATOMIC_ACQUIRE), *oldest = NULL;
   while (top) {
     braid_task *next = next_of(top);
     set_next(top, oldest);
@@ -87,17 +112,21 @@ static braid_status wait_for_others(const braid_task *task) {
     braid_status status = wait_for(task, task->waits[i]);
     if (status != BRAID_OK) return status;
   }
-  return cancelled(task) ? braid_fail(BRAID_CANCELLED, "cancelled before it ran") : BRAID_OK;
+  if (!cancelled(task)) return BRAID_OK;
+  braid_clear_detail(); /* there may be thousands of them: the status says it all */
+  return BRAID_CANCELLED;
 }
 
-static void serve(braid_host_queue *queue, const braid_task *task) {
+typedef braid_status run_task(void *context, const braid_task *task);
+
+static void serve(const braid_task *task, run_task *run, void *context) {
   braid_timing timing = {.energy_uj = -1};
   braid_status status = wait_for_others(task);
   if (status == BRAID_OK) {
-    timing.start_ns = braid_now_ns();
+    if (!task->untimed) timing.start_ns = braid_now_ns();
     braid_clear_detail();
-    status = queue->ops->run(queue->context, task);
-    timing.end_ns = braid_now_ns();
+    status = run(context, task);
+    if (!task->untimed) timing.end_ns = braid_now_ns();
   }
   if (status != BRAID_OK && task->cancel) __atomic_store_n(task->cancel, 1, __ATOMIC_RELEASE);
   braid_event_complete(task->done, status, &timing);
@@ -106,15 +135,24 @@ static void serve(braid_host_queue *queue, const braid_task *task) {
 static void *thread_main(void *context) {
   braid_host_queue *queue = context;
   if (queue->ops->enter) queue->ops->enter(queue->context);
-  braid_task *task;
-  while ((task = take(queue))) {
-    do {
-      braid_task *next = next_of(task); /* the task is its owner's again once its event is done */
-      serve(queue, task);
-      task = next;
-    } while (task);
+  while (wait_for_tasks(queue)) {
+    hold(queue);
+    for (braid_task *task = take(queue), *next; task; task = next) {
+      next = next_of(task); /* the task is its owner's again once its event is done */
+      serve(task, queue->ops->run, queue->context);
+    }
+    let_go(queue);
   }
   return NULL;
+}
+
+braid_status braid_host_queue_run(braid_host_queue *queue, braid_task *const *tasks, size_t count, run_task *run,
+                                  void *context) {
+  if (__atomic_load_n(&queue->pushed, __ATOMIC_RELAXED) || !try_hold(queue)) return BRAID_BUSY;
+  bool idle = !__atomic_load_n(&queue->pushed, __ATOMIC_SEQ_CST); /* what was submitted before comes before */
+  for (size_t i = 0; idle && i < count; i++) serve(tasks[i], run, context);
+  let_go(queue);
+  return idle ? BRAID_OK : BRAID_BUSY;
 }
 
 braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,

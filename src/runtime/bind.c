@@ -121,6 +121,19 @@ static void make_tasks(braid_execution *execution) {
   for (size_t q = 0; q < plan->queue_count; q++) execution->queues_used += execution->last_of_queue[q] >= 0;
 }
 
+/* With a time limit somebody else must be able to go on when a task hangs. */
+static braid_status prepare_here(braid_execution *execution) {
+  const braid_plan *plan = execution->plan;
+  if (!plan->small || execution->queues_used != 1 || execution->timeout_ns >= 0) return BRAID_OK;
+  execution->here = braid_zalloc_array(execution->allocator, plan->steps.count, sizeof *execution->here);
+  if (!execution->here) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < plan->steps.count; i++) execution->here[i] = &execution->tasks[i];
+  const braid_step *any = &plan->steps.items[0];
+  execution->run_here = plan->devices[any->device].backend->run;
+  execution->queue_here = execution->queues[any->queue];
+  return BRAID_OK;
+}
+
 static braid_status find_queues(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
   for (size_t q = 0; q < plan->queue_count; q++)
@@ -138,7 +151,7 @@ braid_status braid_execution_bind(braid_execution *execution) {
                                execution->found));
   make_tasks(execution);
   bind_ports(execution);
-  return BRAID_OK;
+  return prepare_here(execution);
 }
 
 static void free_ports(const braid_execution *execution, braid_port *ports, size_t count) {
@@ -169,4 +182,5 @@ void braid_execution_unbind(braid_execution *execution) {
   braid_free(allocator, execution->samples);
   braid_free(allocator, execution->slots.items);
   braid_free(allocator, execution->last_of_queue);
+  braid_free(allocator, execution->here);
 }

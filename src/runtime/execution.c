@@ -161,7 +161,7 @@ static braid_status submit_all(braid_execution *execution, bool tell, size_t *su
     braid_event_complete(&execution->events[i], status, NULL);
     while (++i < count) {
       braid_event_reset(&execution->events[i]);
-      braid_event_complete(&execution->events[i], braid_fail(BRAID_CANCELLED, "an earlier task failed"), NULL);
+      braid_event_complete(&execution->events[i], BRAID_CANCELLED, NULL);
     }
   }
   for (size_t q = 0; q < plan->queue_count; q++) {
@@ -240,8 +240,17 @@ static braid_status start(braid_execution *execution, const void *const *inputs,
   return BRAID_OK;
 }
 
+/* In the caller's thread. False: the queue has other work. */
+static bool run_in_place(braid_execution *execution) {
+  size_t count = execution->plan->steps.count;
+  if (!execution->here) return false;
+  for (size_t i = 0; i < count; i++) braid_event_reset(&execution->events[i]);
+  return execution->run_here(execution->queue_here, execution->here, count) == BRAID_OK;
+}
+
 braid_status braid_execution_run(braid_execution *execution, const void *const *inputs, void *const *outputs) {
   BRAID_TRY(start(execution, inputs, outputs));
+  if (run_in_place(execution)) return finish(execution, false);
   size_t submitted;
   braid_status status = submit_all(execution, false, &submitted);
   braid_status waited = wait_all(execution, submitted, execution->timeout_ns);

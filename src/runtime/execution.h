@@ -52,6 +52,10 @@ struct braid_execution {
   braid_action *actions;
   int32_t *samples; /* kSamples durations each, in ns; -1: none yet */
   braid_step_id *last_of_queue;
+  /* For a plan that runs in the caller's thread: its tasks and its queue, by which they run; NULL: it does not. */
+  braid_task **here;
+  braid_status (*run_here)(void *queue, braid_task *const *tasks, size_t count);
+  void *queue_here;
 
   braid_port *inputs, *outputs;
   braid_slots slots;

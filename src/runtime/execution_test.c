@@ -1,5 +1,6 @@
 /* Machines, plans, weights and executions: what is shared is there once and gives what a session of its own gives;
  * several executions are in flight, from several threads; they are waited for, called back and cancelled. */
+#include <omp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -342,6 +343,80 @@ static void test_cancel(void **state) {
   }
 }
 
+/* --- in the caller's thread ----------------------------------------------------------------------------------------
+ */
+static pthread_t ran_in;
+
+static braid_status note_thread(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                                const braid_custom_array *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  ran_in = pthread_self();
+  memcpy(outputs[0].data, inputs[0].data, (size_t)braid_desc_bytes(inputs[0].desc));
+  return BRAID_OK;
+}
+
+static const braid_custom_op kNote = {"test.Note", 1, 1, 1, infer_same, note_thread};
+
+static braid_graph *note_graph(int64_t count) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "note", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_output(graph, node(graph, "test.Note", &x, 1)));
+  return graph;
+}
+
+static bool runs_here(const braid_session_options *options, int64_t count) {
+  braid_graph *graph = note_graph(count);
+  braid_session *session;
+  OK(braid_session_create(graph, options, &session));
+  float *x = calloc((size_t)count, sizeof *x), *y = calloc((size_t)count, sizeof *y);
+  int threads = omp_get_max_threads();
+  OK(braid_session_run(session, (const void *[]){x}, (void *[]){y}));
+  assert_int_equal(omp_get_max_threads(), threads); /* the caller's own setting */
+  free(x);
+  free(y);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  return pthread_equal(ran_in, pthread_self());
+}
+
+/* Small plans do not wake another thread; large ones, those of several queues and those with a time limit do. */
+static void test_callers_thread(void **state) {
+  (void)state;
+  assert_true(runs_here(NULL, 8));
+  assert_true(runs_here(&(braid_session_options){.threads = 1}, 8));
+  assert_false(runs_here(NULL, 1 << 20));
+  assert_false(runs_here(&(braid_session_options){.timeout_ms = 1000}, 8));
+  assert_false(runs_here(&(braid_session_options){.devices = "cpu:memory=separate"}, 8));
+}
+
+/* What was submitted to the queue comes first. */
+static void test_busy_queue(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plans[] = {make_plan(machine, line_graph(false, true), false), make_plan(machine, note_graph(4), false)};
+  braid_execution *executions[2];
+  float x[4] = {1, 2, 3, 4}, y[2][4];
+  for (int i = 0; i < 2; i++) OK(braid_execution_create(plans[i], NULL, &executions[i]));
+  held = 1;
+  OK(braid_execution_submit(executions[0], (const void *[]){x}, (void *[]){y[0]}, NULL, NULL));
+  wait_inside(1);
+  OK(braid_execution_submit(executions[1], (const void *[]){x}, (void *[]){y[1]}, NULL, NULL));
+  assert_int_equal(braid_execution_wait(executions[1], 2000000), BRAID_TIMEOUT);
+  held = 0;
+  OK(braid_execution_wait(executions[1], -1));
+  assert_false(pthread_equal(ran_in, pthread_self()));
+  OK(braid_execution_wait(executions[0], -1));
+  for (int i = 0; i < 2; i++) {
+    braid_execution_destroy(executions[i]);
+    braid_plan_release(plans[i]);
+  }
+  braid_machine_release(machine);
+}
+
 /* --- several callers -----------------------------------------------------------------------------------------------
  */
 enum { kCallers = 4, kEach = 2, kRounds = 60 };
@@ -564,12 +639,13 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-  if (braid_custom_op_register(&kHold) != BRAID_OK) return 1;
+  if (braid_custom_op_register(&kHold) != BRAID_OK || braid_custom_op_register(&kNote) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_batches_share_weights), cmocka_unit_test(test_other_contents),
       cmocka_unit_test(test_dropped_data),          cmocka_unit_test(test_training_and_evaluation),
       cmocka_unit_test(test_submit_and_wait),       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_several_callers),       cmocka_unit_test(test_training_beside_reading),
+      cmocka_unit_test(test_callers_thread),        cmocka_unit_test(test_busy_queue),
       cmocka_unit_test(test_two_machines),          cmocka_unit_test(test_same_name),
       cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);

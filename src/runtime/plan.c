@@ -105,6 +105,7 @@ static braid_operand *describe(const braid_plan *plan, const braid_node *node, b
                             .output_count = node->output_count,
                             .inputs = operands,
                             .outputs = operands + inputs,
+                            .threads = plan->small ? 1 : 0,
                             .training = plan->training};
   return operands;
 }
@@ -378,6 +379,34 @@ static braid_status allocate(braid_plan *plan) {
   return BRAID_OK;
 }
 
+/* Waking another thread takes longer than small plans run, and so does dividing their nodes among threads. What they
+ * take is modelled as in balance.c: only the order of magnitude matters. */
+static const double kMacsPerSecond = 32e9, kBytesPerSecond = 8e9, kSmallSeconds = 20e-6;
+
+static size_t bytes_of(const braid_graph *graph, const braid_value_id *ids, size_t count) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < count; i++) bytes += ids[i] < 0 ? 0 : braid_desc_bytes(&graph->values[ids[i]].desc);
+  return bytes;
+}
+
+static bool is_small(const braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  int device = -1;
+  double seconds = 0;
+  for (size_t i = 0; i < graph->node_count && seconds <= kSmallSeconds; i++) {
+    const braid_node *node = &graph->nodes[i];
+    if (plan->places[i].device < 0) continue;
+    if (device >= 0 && plan->places[i].device != device) return false;
+    device = plan->places[i].device;
+    double bytes = (double)bytes_of(graph, node->inputs, node->input_count) +
+                   (double)bytes_of(graph, node->outputs, node->output_count);
+    double compute = (double)braid_graph_node_macs(graph, (braid_node_id)i) / kMacsPerSecond;
+    seconds += compute > bytes / kBytesPerSecond ? compute : bytes / kBytesPerSecond;
+  }
+  return device >= 0 && plan->devices[device].space == kHostSpace && plan->devices[device].backend->run &&
+         seconds <= kSmallSeconds;
+}
+
 /* Which of the weights runs touch that others may touch too: parameters and states that are not constant. */
 static void find_weights(braid_plan *plan) {
   for (size_t i = 0; i < plan->storage_count; i++) {
@@ -401,6 +430,7 @@ static braid_status plan_init(braid_plan *plan, const braid_graph *given, const 
   find_views(plan, shown);
   BRAID_TRY(braid_plan_place(plan, given, options));
   BRAID_TRY(braid_plan_order(plan));
+  plan->small = is_small(plan);
   find_homes(plan);
   BRAID_TRY(build(plan));
   BRAID_TRY(braid_plan_share(plan));

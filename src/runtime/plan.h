@@ -98,6 +98,7 @@ struct braid_plan {
   braid_arena *arena; /* of all that lives as long as the plan and is not an array below */
   braid_graph *graph; /* its own, made from the caller's */
   bool training, no_reuse;
+  bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
   bool reads_weights, writes_weights; /* such as others may write, or read */
   int host_device;                    /* the first of unified memory; -1: none */
   size_t host_alignment;              /* what kernels expect of any host memory beyond its element type */

@@ -91,6 +91,7 @@ braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_insta
                                  .output_count = 1,
                                  .inputs = operands,
                                  .outputs = operands + 1,
+                                 .threads = plan->small ? 1 : 0,
                                  .training = plan->training};
   char why[256];
   step.kernel = find_converter(plan, &step, why, sizeof why);

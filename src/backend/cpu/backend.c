@@ -201,11 +201,15 @@ static uint8_t *locate(const braid_binding *binding) {
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
  * Kernels that divide their work when they are made must see the number of threads they will run with. */
+static int threads_for(const cpu_device *device, const braid_node_desc *node) {
+  return node->threads == 1 ? 1 : device->threads;
+}
+
 static braid_status cpu_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
                                 braid_prepared_info *info) {
   const cpu_device *device = self;
   int before = omp_get_max_threads();
-  omp_set_num_threads(device->threads);
+  omp_set_num_threads(threads_for(device, node));
   braid_cpu_prepared *own;
   braid_status status = braid_cpu_prepare(device->allocator, kernel, node, &own, info);
   omp_set_num_threads(before);
@@ -221,7 +225,7 @@ static void cpu_discard(void *self, void *prepared) {
 static braid_status cpu_query(void *self, const braid_kernel *kernel, const braid_node_desc *node, braid_query *out) {
   const cpu_device *device = self;
   int before = omp_get_max_threads();
-  omp_set_num_threads(device->threads);
+  omp_set_num_threads(threads_for(device, node));
   braid_status status = braid_cpu_query(device->allocator, kernel, node, out);
   omp_set_num_threads(before);
   return status;
@@ -259,11 +263,12 @@ static braid_status transfer(void *to, const void *from, size_t bytes) {
   return BRAID_OK;
 }
 
-static braid_status cpu_run(void *context, const braid_task *task) {
+/* By as many threads as are set, which for a kernel are those it was prepared for. */
+static braid_status run_here(void *context, const braid_task *task) {
   const braid_binding *source = &task->source, *target = &task->target;
+  (void)context;
   switch (task->kind) {
   case BRAID_TASK_KERNEL:
-    braid_cpu_team_lead(((const cpu_device *)context)->threads);
     return run_kernel(task);
   case BRAID_TASK_WRITE:
     return transfer(locate(target), task->host, target->bytes);
@@ -277,7 +282,19 @@ static braid_status cpu_run(void *context, const braid_task *task) {
   return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
 }
 
-static const braid_host_queue_ops kQueueOps = {.run = cpu_run};
+/* In the queue's thread, which leads the device's team. */
+static braid_status run_queued(void *context, const braid_task *task) {
+  const cpu_device *device = context;
+  if (task->kind != BRAID_TASK_KERNEL) return run_here(context, task);
+  bool alone = device->threads > 1 && ((const braid_cpu_prepared *)task->prepared)->node->threads == 1;
+  braid_cpu_team_lead(device->threads);
+  if (alone) omp_set_num_threads(1);
+  braid_status status = run_here(context, task);
+  if (alone) omp_set_num_threads(device->threads);
+  return status;
+}
+
+static const braid_host_queue_ops kQueueOps = {.run = run_queued};
 
 static braid_status cpu_queue_create(void *self, void **queue) {
   const cpu_device *device = self;
@@ -292,6 +309,14 @@ static void cpu_queue_destroy(void *self, void *queue) {
 
 static braid_status cpu_submit(void *queue, braid_task *task) {
   return braid_host_queue_submit(queue, task);
+}
+
+static braid_status cpu_run(void *queue, braid_task *const *tasks, size_t count) {
+  int before = omp_get_max_threads();
+  omp_set_num_threads(1); /* the caller's own setting, put back below */
+  braid_status status = braid_host_queue_run(queue, tasks, count, run_here, NULL);
+  omp_set_num_threads(before);
+  return status;
 }
 
 static bool cpu_peer(void *self, void *other) {
@@ -320,5 +345,6 @@ const braid_backend braid_backend_cpu = {
     .read_energy = cpu_read_energy,
     .query = cpu_query,
     .pack = cpu_pack,
+    .run = cpu_run,
     .concurrent_prepare = true,
 };
