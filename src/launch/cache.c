@@ -44,7 +44,7 @@ static bool entry_path(const char *folder, const char *key, size_t key_bytes, ch
 }
 
 /* The binary within an entry, or NULL if anything does not agree. */
-static const uint8_t *check(const braid_file_view *file, const char *key, size_t key_bytes, size_t *bytes) {
+static const uint8_t *entry_binary(const braid_file_view *file, const char *key, size_t key_bytes, size_t *bytes) {
   entry_header header;
   if (file->bytes < sizeof header) return NULL;
   memcpy(&header, file->data, sizeof header);
@@ -64,7 +64,7 @@ uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key
   *bytes = 0;
   if (!entry_path(folder, key, key_bytes, path) || braid_file_open(NULL, path, kMostBytes, &file) != BRAID_OK)
     return NULL;
-  const uint8_t *binary = check(&file, key, key_bytes, bytes);
+  const uint8_t *binary = entry_binary(&file, key, key_bytes, bytes);
   uint8_t *copy = binary && *bytes ? braid_alloc(NULL, *bytes) : NULL;
   if (copy) memcpy(copy, binary, *bytes);
   if (!binary) braid_log_write(BRAID_LOG_WARNING, "%s is damaged or of another program: it is built anew", path);

@@ -41,21 +41,21 @@ void braid_launch_add_lines(braid_launch_planner *p, const braid_launch_flat *fl
 braid_launch_piece braid_launch_pack_weights(braid_launch_planner *p, const braid_convolution *conv, size_t input,
                                              const braid_launch_panel *panel);
 
-/* A kernel of a file whose static functions allows, suits and plan take a `variant`: v_STEM, and k_STEM that calls them
- * with it. */
-#define BRAID_LAUNCH_VARIANT(stem, ...)                                                                                \
+/* A kernel of a file whose static functions FAMILY_allows, FAMILY_suits and FAMILY_plan take a `variant`: v_STEM, and
+ * k_STEM that calls them with it. */
+#define BRAID_LAUNCH_VARIANT(family, stem, ...)                                                                        \
   static const variant v_##stem = {__VA_ARGS__};                                                                       \
-  static bool allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                                \
-    return allows(v_##stem, node, why, why_bytes);                                                                     \
+  static bool family##_allows_##stem(const braid_node_desc *node, char *why, size_t why_bytes) {                       \
+    return family##_allows(v_##stem, node, why, why_bytes);                                                            \
   }                                                                                                                    \
-  static bool suits_##stem(const braid_launch_traits *traits, const braid_node_desc *node, char *why,                  \
-                           size_t why_bytes) {                                                                         \
-    return suits(v_##stem, traits, node, why, why_bytes);                                                              \
+  static bool family##_suits_##stem(const braid_launch_traits *traits, const braid_node_desc *node, char *why,         \
+                                    size_t why_bytes) {                                                                \
+    return family##_suits(v_##stem, traits, node, why, why_bytes);                                                     \
   }                                                                                                                    \
-  static braid_status plan_##stem(const braid_launch_traits *traits, const braid_node_desc *node,                      \
-                                  braid_launch_recipe *recipe) {                                                       \
-    return plan(v_##stem, traits, node, recipe);                                                                       \
+  static braid_status family##_plan_##stem(const braid_launch_traits *traits, const braid_node_desc *node,             \
+                                           braid_launch_recipe *recipe) {                                              \
+    return family##_plan(v_##stem, traits, node, recipe);                                                              \
   }                                                                                                                    \
-  static const braid_launch_kernel k_##stem = {.plan = plan_##stem, .match = suits_##stem};
+  static const braid_launch_kernel k_##stem = {.plan = family##_plan_##stem, .match = family##_suits_##stem};
 
 #endif

@@ -32,7 +32,7 @@ static void skip_space(reader *r) {
 }
 
 /* Takes `sign` if it is next. */
-static bool take(reader *r, const char *sign) {
+static bool take_sign(reader *r, const char *sign) {
   skip_space(r);
   size_t length = strlen(sign);
   if (strncmp(r->at, sign, length) != 0) return false;
@@ -40,8 +40,8 @@ static bool take(reader *r, const char *sign) {
   return true;
 }
 
-static braid_status need(reader *r, const char *sign) {
-  if (take(r, sign)) return BRAID_OK;
+static braid_status need_sign(reader *r, const char *sign) {
+  if (take_sign(r, sign)) return BRAID_OK;
   char expected[8] = "\"?\"";
   expected[1] = sign[0];
   return unreadable(r, expected);
@@ -92,7 +92,7 @@ static braid_status read_dimension(reader *r, const char *name, int64_t *out) {
   *out = 1;
   BRAID_TRY(find_operand(r, name, &operand));
   BRAID_TRY(read_either(r, &axis));
-  BRAID_TRY(need(r, "]"));
+  BRAID_TRY(need_sign(r, "]"));
   if (!computes(r)) return BRAID_OK;
   if (!operand) return no_value(r, "the node has no such operand");
   if (axis < 0) axis += operand->desc.rank;
@@ -106,7 +106,7 @@ static braid_status read_operand_fact(reader *r, const char *fact, int64_t *out)
   const braid_operand *operand;
   BRAID_TRY(read_name(r, name));
   BRAID_TRY(find_operand(r, name, &operand));
-  BRAID_TRY(need(r, ")"));
+  BRAID_TRY(need_sign(r, ")"));
   *out = 1;
   if (!computes(r)) return BRAID_OK;
   if (strcmp(fact, "present") == 0) {
@@ -125,11 +125,11 @@ static braid_status read_attribute(reader *r, int64_t *out) {
   char name[kNameBytes];
   int64_t first, otherwise;
   BRAID_TRY(read_name(r, name));
-  BRAID_TRY(need(r, ","));
+  BRAID_TRY(need_sign(r, ","));
   BRAID_TRY(read_either(r, &first));
-  bool list = take(r, ",");
+  bool list = take_sign(r, ",");
   if (list) BRAID_TRY(read_either(r, &otherwise));
-  BRAID_TRY(need(r, ")"));
+  BRAID_TRY(need_sign(r, ")"));
   *out = list ? otherwise : first;
   if (!computes(r) || !braid_attr_has(r->node->attrs, name)) return BRAID_OK;
   if (!list) {
@@ -151,9 +151,9 @@ static braid_status ceil_div(const reader *r, int64_t a, int64_t b, int64_t *out
 static braid_status read_pair(reader *r, const char *name, int64_t *out) {
   int64_t a, b;
   BRAID_TRY(read_either(r, &a));
-  BRAID_TRY(need(r, ","));
+  BRAID_TRY(need_sign(r, ","));
   BRAID_TRY(read_either(r, &b));
-  BRAID_TRY(need(r, ")"));
+  BRAID_TRY(need_sign(r, ")"));
   *out = 1;
   if (!computes(r)) return BRAID_OK;
   if (strcmp(name, "min") == 0) {
@@ -170,8 +170,8 @@ static braid_status read_pair(reader *r, const char *name, int64_t *out) {
 static braid_status read_named(reader *r, int64_t *out) {
   char name[kNameBytes];
   BRAID_TRY(read_name(r, name));
-  if (take(r, "[")) return read_dimension(r, name, out);
-  BRAID_TRY(need(r, "("));
+  if (take_sign(r, "[")) return read_dimension(r, name, out);
+  BRAID_TRY(need_sign(r, "("));
   static const char *const kFacts[] = {"rank", "count", "present"};
   static const char *const kPairs[] = {"min", "max", "ceil_div", "round_up"};
   for (size_t i = 0; i < sizeof kFacts / sizeof *kFacts; i++)
@@ -188,16 +188,16 @@ static braid_status read_unary(reader *r, int64_t *out) {
   if (++r->depth > kDepth) return unreadable(r, "fewer brackets");
   braid_status status;
   skip_space(r);
-  if (take(r, "-")) {
+  if (take_sign(r, "-")) {
     status = read_unary(r, out);
     if (status == BRAID_OK && !braid_sub_i64(0, *out, out)) status = no_value(r, "overflow");
   } else if (*r->at == '!' && r->at[1] != '=') {
     r->at++;
     status = read_unary(r, out);
     *out = !*out;
-  } else if (take(r, "(")) {
+  } else if (take_sign(r, "(")) {
     status = read_either(r, out);
-    if (status == BRAID_OK) status = need(r, ")");
+    if (status == BRAID_OK) status = need_sign(r, ")");
   } else if (isdigit((unsigned char)*r->at)) {
     status = read_number(r, out);
   } else {
@@ -207,7 +207,7 @@ static braid_status read_unary(reader *r, int64_t *out) {
   return status;
 }
 
-static braid_status divide(const reader *r, char sign, int64_t a, int64_t b, int64_t *out) {
+static braid_status divide_numbers(const reader *r, char sign, int64_t a, int64_t b, int64_t *out) {
   if (b == 0) return no_value(r, "division by zero");
   if (a == INT64_MIN && b == -1) return no_value(r, "overflow");
   *out = sign == '/' ? a / b : a % b;
@@ -217,13 +217,13 @@ static braid_status divide(const reader *r, char sign, int64_t a, int64_t b, int
 static braid_status read_product(reader *r, int64_t *out) {
   BRAID_TRY(read_unary(r, out));
   for (;;) {
-    char sign = take(r, "*") ? '*' : take(r, "/") ? '/' : take(r, "%") ? '%' : '\0';
+    char sign = take_sign(r, "*") ? '*' : take_sign(r, "/") ? '/' : take_sign(r, "%") ? '%' : '\0';
     int64_t right;
     if (!sign) return BRAID_OK;
     BRAID_TRY(read_unary(r, &right));
     if (!computes(r)) continue;
     if (sign != '*') {
-      BRAID_TRY(divide(r, sign, *out, right, out));
+      BRAID_TRY(divide_numbers(r, sign, *out, right, out));
     } else if (!braid_mul_i64(*out, right, out)) {
       return no_value(r, "overflow");
     }
@@ -233,7 +233,7 @@ static braid_status read_product(reader *r, int64_t *out) {
 static braid_status read_sum(reader *r, int64_t *out) {
   BRAID_TRY(read_product(r, out));
   for (;;) {
-    char sign = take(r, "+") ? '+' : take(r, "-") ? '-' : '\0';
+    char sign = take_sign(r, "+") ? '+' : take_sign(r, "-") ? '-' : '\0';
     int64_t right;
     if (!sign) return BRAID_OK;
     BRAID_TRY(read_product(r, &right));
@@ -246,7 +246,7 @@ static braid_status read_comparison(reader *r, int64_t *out) {
   static const char *const kSigns[] = {"==", "!=", "<=", ">=", "<", ">"};
   BRAID_TRY(read_sum(r, out));
   for (size_t i = 0; i < sizeof kSigns / sizeof *kSigns; i++) {
-    if (!take(r, kSigns[i])) continue;
+    if (!take_sign(r, kSigns[i])) continue;
     int64_t a = *out, b;
     BRAID_TRY(read_sum(r, &b));
     const bool results[] = {a == b, a != b, a <= b, a >= b, a<b, a> b};
@@ -258,7 +258,7 @@ static braid_status read_comparison(reader *r, int64_t *out) {
 
 static braid_status read_both(reader *r, int64_t *out) {
   BRAID_TRY(read_comparison(r, out));
-  while (take(r, "&&")) {
+  while (take_sign(r, "&&")) {
     bool idle = *out == 0;
     int64_t right;
     r->idle += idle;
@@ -272,7 +272,7 @@ static braid_status read_both(reader *r, int64_t *out) {
 static braid_status read_either(reader *r, int64_t *out) {
   if (++r->depth > kDepth) return unreadable(r, "fewer brackets");
   BRAID_TRY(read_both(r, out));
-  while (take(r, "||")) {
+  while (take_sign(r, "||")) {
     bool idle = *out != 0;
     int64_t right;
     r->idle += idle;

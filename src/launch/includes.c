@@ -116,7 +116,7 @@ static void read_line(collection *c, const char *own, size_t own_bytes, const ch
 
 /* Line by line, those that end with a backslash being continued by the next. A carriage return alone ends a line for
  * some compilers and is a blank for others. */
-static void read_text(collection *c, const char *own, size_t own_bytes, const char *text, size_t bytes) {
+static void read_included_text(collection *c, const char *own, size_t own_bytes, const char *text, size_t bytes) {
   char line[kLineBytes];
   size_t length = 0;
   for (size_t i = 0; i <= bytes; i++) {
@@ -136,7 +136,7 @@ static void read_text(collection *c, const char *own, size_t own_bytes, const ch
   }
 }
 
-static void read_file(collection *c, const char *path) {
+static void read_included(collection *c, const char *path) {
   braid_file_view file;
   if (braid_file_open(NULL, path, kMostBytes, &file) != BRAID_OK) {
     c->known = false;
@@ -146,7 +146,7 @@ static void read_file(collection *c, const char *path) {
   size_t own = slash ? (size_t)(slash - path) + (slash == path) : 0;
   braid_text_printf(c->out, "%s %zu\n", path, file.bytes);
   braid_text_add_bytes(c->out, file.data, file.bytes);
-  read_text(c, path, own, (const char *)file.data, file.bytes);
+  read_included_text(c, path, own, (const char *)file.data, file.bytes);
   c->known &= c->out->length <= kMostBytes;
   braid_file_close(&file);
 }
@@ -156,8 +156,8 @@ bool braid_launch_includes_collect(const char *folder, const char *options, cons
   collection c = {.out = out, .known = true};
   add_folder(&c, folder, strlen(folder));
   read_options(&c, options);
-  read_text(&c, folder, strlen(folder), text, bytes);
-  while (c.known && c.next < c.file_count) read_file(&c, c.files[c.next++]);
+  read_included_text(&c, folder, strlen(folder), text, bytes);
+  while (c.known && c.next < c.file_count) read_included(&c, c.files[c.next++]);
   for (size_t i = 0; i < c.folder_count; i++) braid_free(NULL, c.folders[i]);
   for (size_t i = 0; i < c.file_count; i++) braid_free(NULL, c.files[i]);
   return c.known && !out->failed;

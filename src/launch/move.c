@@ -1,6 +1,6 @@
 #include "launch/move.h"
 
-static const char *type_of(size_t element_bytes) {
+static const char *move_type(size_t element_bytes) {
   switch (element_bytes) {
   case 1:
     return "uchar";
@@ -14,7 +14,7 @@ static const char *type_of(size_t element_bytes) {
 }
 
 const char *braid_launch_move_type(braid_dtype dtype) {
-  return type_of(braid_dtype_size(dtype));
+  return move_type(braid_dtype_size(dtype));
 }
 
 static void add_nest(braid_launch_planner *p, const braid_launch_nest *nest, int width) {
@@ -48,7 +48,7 @@ void braid_launch_add_staging(braid_launch_planner *p, const braid_launch_nest *
   for (int i = 0; i < nest.rank; i++) count *= nest.dims[i];
   if (input && larger) {
     braid_launch_begin(p, "movement", "fill");
-    braid_launch_option(p, "-DT=%s", type_of(element_bytes));
+    braid_launch_option(p, "-DT=%s", move_type(element_bytes));
     braid_launch_workspace(p, piece);
     braid_launch_index(p, all);
     braid_launch_int(p, 0);
@@ -56,7 +56,7 @@ void braid_launch_add_staging(braid_launch_planner *p, const braid_launch_nest *
   }
   int width = nest.rank <= 3 ? 3 : BRAID_MAX_RANK;
   braid_launch_begin(p, "movement", width == 3 ? "move3" : "move8");
-  braid_launch_option(p, "-DT=%s", type_of(element_bytes));
+  braid_launch_option(p, "-DT=%s", move_type(element_bytes));
   if (input) braid_launch_input(p, index);
   braid_launch_workspace(p, piece);
   if (!input) braid_launch_output(p, index);

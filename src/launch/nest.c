@@ -15,7 +15,7 @@ static bool walks_through(const braid_launch_nest *nest, int outer, int inner) {
   return true;
 }
 
-static void take(braid_launch_nest *nest, int to, int from) {
+static void take_dimension(braid_launch_nest *nest, int to, int from) {
   nest->dims[to] = nest->dims[from];
   for (int o = 0; o < BRAID_LAUNCH_NEST_OPERANDS; o++) nest->steps[o][to] = nest->steps[o][from];
 }
@@ -26,10 +26,10 @@ void braid_launch_nest_merge(braid_launch_nest *nest) {
     if (nest->dims[i] == 1) continue;
     if (kept && walks_through(nest, kept - 1, i)) {
       int64_t outer = nest->dims[kept - 1];
-      take(nest, kept - 1, i);
+      take_dimension(nest, kept - 1, i);
       nest->dims[kept - 1] *= outer;
     } else {
-      take(nest, kept++, i);
+      take_dimension(nest, kept++, i);
     }
   }
   nest->rank = kept ? kept : 1;

@@ -56,7 +56,7 @@ void braid_launch_option(braid_launch_planner *p, const char *format, ...) {
 
 /* --- arguments -----------------------------------------------------------------------------------------------------
  */
-static void add(braid_launch_planner *p, braid_launch_argument argument) {
+static void add_argument(braid_launch_planner *p, braid_launch_argument argument) {
   if (p->launch->argument_count == BRAID_LAUNCH_ARGUMENTS)
     complain(p, "more arguments than a launch takes");
   else
@@ -73,35 +73,35 @@ static uint32_t any_operand(const braid_node_desc *node) {
 
 void braid_launch_input(braid_launch_planner *p, size_t index) {
   uint32_t at = braid_launch_has_input(p->node, index) ? (uint32_t)index : any_operand(p->node);
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
 }
 
 void braid_launch_output(braid_launch_planner *p, size_t index) {
   bool there = braid_launch_has_output(p->node, index);
   uint32_t at = there ? (uint32_t)(p->node->input_count + index) : any_operand(p->node);
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
 }
 
 void braid_launch_index(braid_launch_planner *p, int64_t value) {
   if (!p->wide && (value > INT32_MAX || value < INT32_MIN)) complain(p, "a number that 32 bits do not hold");
-  add(p, (braid_launch_argument){.kind = p->wide ? BRAID_LAUNCH_LONG : BRAID_LAUNCH_INT, .integer = value});
+  add_argument(p, (braid_launch_argument){.kind = p->wide ? BRAID_LAUNCH_LONG : BRAID_LAUNCH_INT, .integer = value});
 }
 
 void braid_launch_int(braid_launch_planner *p, int64_t value) {
   if (value > INT32_MAX || value < INT32_MIN) complain(p, "a number that 32 bits do not hold");
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_INT, .integer = value});
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_INT, .integer = value});
 }
 
 void braid_launch_long(braid_launch_planner *p, int64_t value) {
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = value});
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = value});
 }
 
 void braid_launch_local(braid_launch_planner *p, size_t bytes) {
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LOCAL, .bytes = bytes});
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LOCAL, .bytes = bytes});
 }
 
 void braid_launch_float(braid_launch_planner *p, double value) {
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_FLOAT, .real = value});
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_FLOAT, .real = value});
 }
 
 braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, int64_t columns, size_t element_bytes) {
@@ -119,7 +119,8 @@ braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, i
 }
 
 void braid_launch_workspace(braid_launch_planner *p, braid_launch_piece piece) {
-  add(p, (braid_launch_argument){.kind = BRAID_LAUNCH_WORKSPACE, .offset = piece.offset, .bytes = piece.bytes});
+  add_argument(p,
+               (braid_launch_argument){.kind = BRAID_LAUNCH_WORKSPACE, .offset = piece.offset, .bytes = piece.bytes});
 }
 
 void braid_launch_element(braid_launch_planner *p, braid_dtype dtype) {

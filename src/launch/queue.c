@@ -342,7 +342,7 @@ static int64_t tick_ns(const braid_launch_queue *queue) {
 
 /* `seen`: the signals before the worker last looked around; `blocking`: what the first task of the list waits for,
  * which only the worker takes from it. */
-static void rest(braid_launch_queue *queue, uint32_t seen, int64_t waited_ns, braid_event *blocking) {
+static void worker_rest(braid_launch_queue *queue, uint32_t seen, int64_t waited_ns, braid_event *blocking) {
   bool polling = queue->polls && !braid_launch_queue_is_idle(queue);
   int64_t ns = polling ? nap_ns(waited_ns) : tick_ns(queue);
   if (blocking) {
@@ -357,7 +357,7 @@ static void rest(braid_launch_queue *queue, uint32_t seen, int64_t waited_ns, br
   }
 }
 
-static void *work(void *context) {
+static void *worker_main(void *context) {
   braid_launch_queue *queue = context;
   int64_t since = braid_now_ns();
   uint64_t ended = 0;
@@ -373,7 +373,7 @@ static void *work(void *context) {
     int64_t now = braid_now_ns();
     if (issued || idle || now_at != ended) since = now;
     ended = now_at;
-    if (!issued) rest(queue, seen, now - since, blocking);
+    if (!issued) worker_rest(queue, seen, now - since, blocking);
   }
 }
 
@@ -394,7 +394,7 @@ void braid_launch_queue_deinit(braid_launch_queue *queue) {
 
 braid_status braid_launch_queue_start(braid_launch_queue *queue) {
   queue->stopping = 0;
-  return braid_thread_start(&queue->worker, "braid queue", work, queue);
+  return braid_thread_start(&queue->worker, "braid queue", worker_main, queue);
 }
 
 void braid_launch_queue_stop(braid_launch_queue *queue) {

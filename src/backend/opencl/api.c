@@ -11,7 +11,7 @@
 static braid_cl_api functions;
 static const braid_cl_api *loaded;
 
-static void load(void) {
+static void load_library(void) {
   void *library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) library = dlopen("libOpenCL.so", RTLD_NOW | RTLD_LOCAL);
   if (!library) return;
@@ -27,7 +27,7 @@ static void load(void) {
 
 const braid_cl_api *braid_cl_load(void) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, load);
+  pthread_once(&once, load_library);
   return loaded;
 }
 

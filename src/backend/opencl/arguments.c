@@ -54,7 +54,7 @@ static const scalar_type *find_scalar(const char *type, size_t length, bool *vec
 }
 
 /* False: the driver does not say. */
-static bool ask(const braid_cl_device *device, cl_kernel kernel, cl_uint index, parameter *out) {
+static bool ask_argument(const braid_cl_device *device, cl_kernel kernel, cl_uint index, parameter *out) {
   const braid_cl_api *cl = device->cl;
   *out = (parameter){.type = ""};
   if (cl->GetKernelArgInfo(kernel, index, CL_KERNEL_ARG_ADDRESS_QUALIFIER, sizeof out->space, &out->space, NULL) !=
@@ -86,7 +86,7 @@ static const char *given_name(const braid_launch_argument *argument) {
   return "local memory";
 }
 
-static bool is_memory(const braid_launch_argument *argument) {
+static bool is_memory_argument(const braid_launch_argument *argument) {
   return argument->kind == BRAID_LAUNCH_OPERAND || argument->kind == BRAID_LAUNCH_WORKSPACE;
 }
 
@@ -108,9 +108,9 @@ static bool fits_number(const braid_launch_argument *argument, const parameter *
   return !takes->element->is_float && takes->element->bytes == bytes;
 }
 
-static bool fits(const braid_launch_argument *argument, const parameter *takes) {
+static bool argument_fits(const braid_launch_argument *argument, const parameter *takes) {
   bool global = takes->space == CL_KERNEL_ARG_ADDRESS_GLOBAL || takes->space == CL_KERNEL_ARG_ADDRESS_CONSTANT;
-  if (is_memory(argument)) return takes->pointer && global && fits_element(argument->element, takes->element);
+  if (is_memory_argument(argument)) return takes->pointer && global && fits_element(argument->element, takes->element);
   if (argument->kind == BRAID_LAUNCH_LOCAL) return takes->pointer && takes->space == CL_KERNEL_ARG_ADDRESS_LOCAL;
   return fits_number(argument, takes);
 }
@@ -135,9 +135,9 @@ static braid_status check_kind(const braid_cl_device *device, const braid_launch
   const braid_launch_argument *argument = &launch->arguments[index];
   if (argument->kind == BRAID_LAUNCH_LOCAL) return BRAID_OK; /* given by its size alone: setting it says the same */
   cl_int code = device->cl->SetKernelArg(kernel, index, sizeof(cl_mem), NULL);
-  if ((code == CL_SUCCESS) == is_memory(argument)) return BRAID_OK;
+  if ((code == CL_SUCCESS) == is_memory_argument(argument)) return BRAID_OK;
   return braid_fail(mistake_of(launch), "%s, argument %u: the manifest gives %s, the kernel takes %s", launch->function,
-                    index, given_name(argument), is_memory(argument) ? "no memory" : "memory");
+                    index, given_name(argument), is_memory_argument(argument) ? "no memory" : "memory");
 }
 
 braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid_launch *launch, cl_kernel kernel) {
@@ -148,9 +148,9 @@ braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid
                       launch->argument_count);
   for (cl_uint i = 0; launch->module && i < count; i++) {
     parameter takes;
-    if (!ask(device, kernel, i, &takes))
+    if (!ask_argument(device, kernel, i, &takes))
       BRAID_TRY(check_kind(device, launch, kernel, i));
-    else if (!fits(&launch->arguments[i], &takes))
+    else if (!argument_fits(&launch->arguments[i], &takes))
       return braid_fail(mistake_of(launch), "%s, argument %u: the manifest gives %s, the kernel takes %s%s",
                         launch->function, i, given_name(&launch->arguments[i]), space_name(takes.space), takes.type);
   }

@@ -19,7 +19,7 @@
 #include "backend/opencl/queue.h"
 #include "launch/families.h"
 
-static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+static braid_status device_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   *count = braid_cl_count();
   for (size_t i = 0; i < *count && i < capacity; i++) {
     cl_platform_id platform;
@@ -31,7 +31,7 @@ static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t 
   return BRAID_OK;
 }
 
-static void close_device(void *self) {
+static void device_close(void *self) {
   braid_cl_device *device = self;
   braid_cl_manifest_release(device);
   braid_cl_bitstream_release(device);
@@ -49,7 +49,7 @@ static void describe_part(braid_cl_device *device, const braid_cl_options *optio
   info->compute_units = device->traits.compute_units;
 }
 
-static braid_status init(braid_cl_device *device, size_t index, const braid_cl_options *options) {
+static braid_status device_init(braid_cl_device *device, size_t index, const braid_cl_options *options) {
   braid_cl_share share = {
       .index = index, .parts = options->parts ? options->parts : 1, .arena_bytes = options->arena_bytes};
   braid_status status = braid_cl_context_acquire(&share, &device->shared);
@@ -73,7 +73,7 @@ static braid_status init(braid_cl_device *device, size_t index, const braid_cl_o
   return braid_launch_list_kernels(device->allocator, "cl_", &own, &device->kernels, &device->kernel_count);
 }
 
-static braid_status open_device(const braid_allocator *allocator, size_t index, const char *text, void **out) {
+static braid_status device_open(const braid_allocator *allocator, size_t index, const char *text, void **out) {
   *out = NULL;
   braid_cl_options options;
   braid_status status = braid_cl_parse_options(text, &options);
@@ -82,26 +82,26 @@ static braid_status open_device(const braid_allocator *allocator, size_t index, 
   if (!device) return BRAID_NO_MEMORY;
   *device = (braid_cl_device){.allocator = allocator, .cl = braid_cl_load()};
   pthread_mutex_init(&device->lock, NULL);
-  status = init(device, index, &options);
+  status = device_init(device, index, &options);
   if (status == BRAID_OK)
     *out = device;
   else
-    close_device(device);
+    device_close(device);
   return status;
 }
 
-static void info(void *self, braid_device_info *out) {
+static void device_info(void *self, braid_device_info *out) {
   *out = ((braid_cl_device *)self)->info;
 }
 
-static const braid_kernel *const *kernels(void *self, size_t *count) {
+static const braid_kernel *const *device_kernels(void *self, size_t *count) {
   const braid_cl_device *device = self;
   *count = device->kernel_count;
   return device->kernels;
 }
 
 /* Devices of one context reach each other's memory. */
-static bool peer(void *self, void *other) {
+static bool device_peer(void *self, void *other) {
   return ((braid_cl_device *)self)->shared == ((braid_cl_device *)other)->shared;
 }
 
@@ -115,11 +115,11 @@ const braid_backend braid_backend_opencl = {
     .abi = BRAID_DEVICE_ABI,
     .size = sizeof(braid_backend),
     .name = "opencl",
-    .enumerate = enumerate,
-    .open = open_device,
-    .close = close_device,
-    .info = info,
-    .kernels = kernels,
+    .enumerate = device_enumerate,
+    .open = device_open,
+    .close = device_close,
+    .info = device_info,
+    .kernels = device_kernels,
     .match = braid_cl_match,
     .prepare = braid_cl_prepare,
     .discard = braid_cl_discard,
@@ -130,7 +130,7 @@ const braid_backend braid_backend_opencl = {
     .queue_destroy = braid_cl_queue_destroy,
     .submit = braid_cl_queue_submit,
     .flush = braid_cl_queue_flush,
-    .peer = peer,
+    .peer = device_peer,
     .host_register = braid_cl_host_register,
     .host_unregister = braid_cl_host_unregister,
     .read_memory = braid_cl_read_memory,

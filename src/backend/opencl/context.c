@@ -12,7 +12,7 @@ enum { kMaxPlatforms = 32, kMinAlignment = 64 };
 /* --- enumeration ---------------------------------------------------------------------------------------------------
  */
 /* Walks devices in order until the `wanted`-th; returns how many it walked past. */
-static size_t walk(size_t wanted, cl_platform_id *platform, cl_device_id *device) {
+static size_t walk_devices(size_t wanted, cl_platform_id *platform, cl_device_id *device) {
   const braid_cl_api *cl = braid_cl_load();
   cl_platform_id platforms[kMaxPlatforms];
   cl_uint platform_count = 0;
@@ -37,11 +37,11 @@ static size_t walk(size_t wanted, cl_platform_id *platform, cl_device_id *device
 size_t braid_cl_count(void) {
   cl_platform_id platform;
   cl_device_id device;
-  return walk(SIZE_MAX, &platform, &device);
+  return walk_devices(SIZE_MAX, &platform, &device);
 }
 
 braid_status braid_cl_find(size_t index, cl_platform_id *platform, cl_device_id *device) {
-  size_t count = walk(index, platform, device);
+  size_t count = walk_devices(index, platform, device);
   if (*device) return BRAID_OK;
   return braid_fail(BRAID_NOT_FOUND, "OpenCL device %zu, there are %zu", index, count);
 }
@@ -158,7 +158,7 @@ static void release_left(braid_cl_context *context) {
   }
 }
 
-static void destroy(braid_cl_context *context) {
+static void context_destroy(braid_cl_context *context) {
   const braid_cl_api *cl = context->cl;
   release_left(context);
   braid_cl_programs_release(context);
@@ -173,7 +173,7 @@ static void destroy(braid_cl_context *context) {
 
 /* Equal parts of the compute units. A device that cannot be divided is shared whole: its parts have queues and kernels
  * of their own, which is what several kernel instances of one FPGA need. */
-static braid_status divide(braid_cl_context *context) {
+static braid_status context_divide(braid_cl_context *context) {
   cl_uint parts = context->share.parts, units = (cl_uint)braid_cl_query(context->device, CL_DEVICE_MAX_COMPUTE_UNITS);
   cl_uint most = (cl_uint)braid_cl_query(context->device, CL_DEVICE_PARTITION_MAX_SUB_DEVICES);
   if (parts < 2 || most < parts || units < parts) return BRAID_OK;
@@ -190,14 +190,14 @@ static braid_status divide(braid_cl_context *context) {
   return BRAID_OK;
 }
 
-static braid_status create(const braid_cl_share *share, braid_cl_context **out) {
+static braid_status context_create(const braid_cl_share *share, braid_cl_context **out) {
   *out = NULL;
   braid_cl_context *context = braid_zalloc(NULL, sizeof *context);
   if (!context) return BRAID_NO_MEMORY;
   *context = (braid_cl_context){.cl = braid_cl_load(), .share = *share, .users = 1};
   pthread_mutex_init(&context->lock, NULL);
   braid_status status = braid_cl_find(share->index, &context->platform, &context->device);
-  if (status == BRAID_OK) status = divide(context);
+  if (status == BRAID_OK) status = context_divide(context);
   cl_device_id *devices = NULL;
   if (status == BRAID_OK) {
     devices = braid_zalloc_array(NULL, context->part_count + 1, sizeof *devices);
@@ -218,12 +218,12 @@ static braid_status create(const braid_cl_share *share, braid_cl_context **out) 
   if (status == BRAID_OK)
     *out = context;
   else
-    destroy(context);
+    context_destroy(context);
   return status;
 }
 
 /* Frees the contexts that nobody uses and no command comes back to. */
-static void reap(void) {
+static void reap_contexts(void) {
   braid_cl_context **link = &contexts;
   while (*link) {
     braid_cl_context *context = *link;
@@ -231,12 +231,12 @@ static void reap(void) {
       link = &context->next;
     } else {
       *link = context->next;
-      destroy(context);
+      context_destroy(context);
     }
   }
 }
 
-static bool same(const braid_cl_share *a, const braid_cl_share *b) {
+static bool same_share(const braid_cl_share *a, const braid_cl_share *b) {
   return a->index == b->index && a->parts == b->parts && a->arena_bytes == b->arena_bytes;
 }
 
@@ -244,13 +244,13 @@ braid_status braid_cl_context_acquire(const braid_cl_share *share, braid_cl_cont
   *out = NULL;
   braid_status status = BRAID_OK;
   pthread_mutex_lock(&list_lock);
-  reap();
+  reap_contexts();
   for (braid_cl_context *context = contexts; context && !*out; context = context->next)
-    if (!__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) && same(&context->share, share)) *out = context;
+    if (!__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE) && same_share(&context->share, share)) *out = context;
   if (*out) {
     (*out)->users++;
   } else {
-    status = create(share, out);
+    status = context_create(share, out);
     if (*out) {
       (*out)->next = contexts;
       contexts = *out;
@@ -264,7 +264,7 @@ void braid_cl_context_release(braid_cl_context *context) {
   if (!context) return;
   pthread_mutex_lock(&list_lock);
   context->users--;
-  reap();
+  reap_contexts();
   pthread_mutex_unlock(&list_lock);
 }
 

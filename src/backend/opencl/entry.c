@@ -103,7 +103,8 @@ static const braid_operand *operand_of(const planning *p, const braid_cl_entry_a
   return index < count && operands[index].present ? &operands[index] : NULL;
 }
 
-static braid_status evaluate(const planning *p, const char *formula, int64_t least, int64_t most, int64_t *out) {
+static braid_status evaluate_formula(const planning *p, const char *formula, int64_t least, int64_t most,
+                                     int64_t *out) {
   BRAID_TRY(value_of(p->entry, p->node, formula, out));
   if (*out >= least && *out <= most) return BRAID_OK;
   return braid_fail(BRAID_OUT_OF_RANGE, "\"%.100s\" is %lld, expected %lld to %lld", formula, (long long)*out,
@@ -115,7 +116,7 @@ static bool is_staged(const braid_cl_entry_argument *a) {
 }
 
 /* Evaluates order and shape. An axis may grow, never shrink. */
-static braid_status describe(const planning *p, const braid_cl_entry_argument *a, staged *s) {
+static braid_status describe_staged(const planning *p, const braid_cl_entry_argument *a, staged *s) {
   const braid_operand *operand = operand_of(p, a);
   unsigned rank = a->order_count ? a->order_count : a->shape_count;
   *s = (staged){.input = a->in != NULL, .index = (size_t)(a->in ? *a->in : *a->out), .rank = (int)rank};
@@ -126,23 +127,23 @@ static braid_status describe(const planning *p, const braid_cl_entry_argument *a
     s->order[i] = a->order_count ? a->order[i] : i;
     int64_t size = operand->desc.dims[s->order[i]];
     s->shape[i] = size;
-    if (a->shape_count) BRAID_TRY(evaluate(p, a->shape[i], size, INT32_MAX, &s->shape[i]));
+    if (a->shape_count) BRAID_TRY(evaluate_formula(p, a->shape[i], size, INT32_MAX, &s->shape[i]));
   }
   return BRAID_OK;
 }
 
-static bool same(const staged *a, const staged *b) {
+static bool same_staged(const staged *a, const staged *b) {
   return a->input == b->input && a->index == b->index && a->rank == b->rank &&
          memcmp(a->order, b->order, sizeof a->order) == 0 && memcmp(a->shape, b->shape, sizeof a->shape) == 0;
 }
 
 /* The piece for an argument, made once for all arguments that want the same. */
-static braid_status stage(planning *p, const braid_cl_entry_argument *a, const staged **out) {
+static braid_status stage_operand(planning *p, const braid_cl_entry_argument *a, const staged **out) {
   staged wanted;
-  BRAID_TRY(describe(p, a, &wanted));
+  BRAID_TRY(describe_staged(p, a, &wanted));
   for (size_t i = 0; i < p->staged_count; i++) {
     *out = &p->staged[i];
-    if (same(*out, &wanted)) return BRAID_OK;
+    if (same_staged(*out, &wanted)) return BRAID_OK;
   }
   if (p->staged_count == kStaged)
     return braid_fail(BRAID_OUT_OF_RANGE, "more than %d operands in another order or size", kStaged);
@@ -160,7 +161,7 @@ static braid_status stage(planning *p, const braid_cl_entry_argument *a, const s
 }
 
 /* The operand's own axes as a nest: operand 0 as it lies, operand 1 in the piece. */
-static void move(planning *p, const staged *s) {
+static void move_staged(planning *p, const staged *s) {
   const braid_desc *desc = &(s->input ? p->node->inputs : p->node->outputs)[s->index].desc;
   braid_launch_nest nest = {.rank = s->rank};
   int64_t inside = 1, outside = 1;
@@ -186,7 +187,7 @@ static shared_piece *find_shared(planning *p, const braid_cl_entry_argument *a) 
 
 static braid_status size_shared(planning *p, const braid_cl_entry_argument *a) {
   int64_t bytes;
-  BRAID_TRY(evaluate(p, a->workspace, 1, INT64_MAX / 2, &bytes));
+  BRAID_TRY(evaluate_formula(p, a->workspace, 1, INT64_MAX / 2, &bytes));
   shared_piece *shared = find_shared(p, a);
   if (!shared) {
     if (p->shared_count == kWorkspaces)
@@ -201,7 +202,7 @@ static braid_status size_shared(planning *p, const braid_cl_entry_argument *a) {
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
 /* The attribute as a number, whole or not. */
-static double read_number(const braid_attrs *attrs, const char *name, double otherwise) {
+static double read_attribute_number(const braid_attrs *attrs, const char *name, double otherwise) {
   double number = braid_attr_float(attrs, name, otherwise);
   int64_t whole = braid_attr_int(attrs, name, INT64_MIN);
   return whole == INT64_MIN ? number : (double)whole;
@@ -212,16 +213,16 @@ braid_status braid_cl_real(const char *text, const braid_attrs *attrs, double *o
   char name[64];
   int end = 0;
   if (sscanf(text, " attr ( %63[A-Za-z0-9_] , %lf ) %n", name, out, &end) == 2 && end && !text[end]) {
-    if (attrs) *out = read_number(attrs, name, *out);
+    if (attrs) *out = read_attribute_number(attrs, name, *out);
     return BRAID_OK;
   }
   return braid_fail(BRAID_INVALID_FILE, "float \"%.60s\": expected a number or attr(NAME, NUMBER)", text);
 }
 
-static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
+static braid_status add_operand_argument(planning *p, const braid_cl_entry_argument *a) {
   if (is_staged(a)) {
     const staged *s;
-    BRAID_TRY(stage(p, a, &s));
+    BRAID_TRY(stage_operand(p, a, &s));
     braid_launch_workspace(&p->planner, s->piece);
     braid_launch_element(&p->planner, operand_of(p, a)->desc.dtype);
     return BRAID_OK;
@@ -238,21 +239,21 @@ static braid_status add_operand(planning *p, const braid_cl_entry_argument *a) {
   return BRAID_OK;
 }
 
-static braid_status add_argument(planning *p, const braid_cl_entry_argument *a) {
+static braid_status add_entry_argument(planning *p, const braid_cl_entry_argument *a) {
   int64_t value;
   double real;
-  if (a->in || a->out) return add_operand(p, a);
+  if (a->in || a->out) return add_operand_argument(p, a);
   if (a->integer) {
-    BRAID_TRY(evaluate(p, a->integer, INT32_MIN, INT32_MAX, &value));
+    BRAID_TRY(evaluate_formula(p, a->integer, INT32_MIN, INT32_MAX, &value));
     braid_launch_int(&p->planner, value);
   } else if (a->wide) {
-    BRAID_TRY(evaluate(p, a->wide, INT64_MIN, INT64_MAX, &value));
+    BRAID_TRY(evaluate_formula(p, a->wide, INT64_MIN, INT64_MAX, &value));
     braid_launch_long(&p->planner, value);
   } else if (a->real) {
     BRAID_TRY(braid_cl_real(a->real, p->node->attrs, &real));
     braid_launch_float(&p->planner, real);
   } else if (a->local) {
-    BRAID_TRY(evaluate(p, a->local, 1, INT32_MAX, &value));
+    BRAID_TRY(evaluate_formula(p, a->local, 1, INT32_MAX, &value));
     braid_launch_local(&p->planner, (size_t)value);
   } else {
     braid_launch_workspace(&p->planner, find_shared(p, a)->piece);
@@ -273,16 +274,16 @@ static braid_status add_launch(planning *p, const braid_cl_entry_launch *from) {
   if (p->entry->common_options) braid_launch_option(planner, "%s", p->entry->common_options);
   if (from->options) braid_launch_option(planner, "%s", from->options);
   for (unsigned i = 0; i < from->arguments_count; i++) {
-    braid_status status = add_argument(p, &from->arguments[i]);
+    braid_status status = add_entry_argument(p, &from->arguments[i]);
     if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", from->function, i);
   }
   size_t global[3] = {1, 1, 1}, local[3] = {0, 0, 0};
   for (unsigned i = 0; i < from->global_count; i++) {
     int64_t value;
-    BRAID_TRY(evaluate(p, from->global[i], least_items(p->node), INT64_MAX / 2, &value));
+    BRAID_TRY(evaluate_formula(p, from->global[i], least_items(p->node), INT64_MAX / 2, &value));
     global[i] = (size_t)value;
     if (!from->local_count) continue;
-    BRAID_TRY(evaluate(p, from->local[i], 1, INT32_MAX, &value));
+    BRAID_TRY(evaluate_formula(p, from->local[i], 1, INT32_MAX, &value));
     local[i] = (size_t)value;
   }
   braid_launch_sizes(planner, from->global_count, global, local);
@@ -297,7 +298,7 @@ static braid_status reserve_all(planning *p) {
     for (unsigned k = 0; k < launch->arguments_count; k++) {
       const braid_cl_entry_argument *a = &launch->arguments[k];
       const staged *ignored;
-      braid_status status = is_staged(a) ? stage(p, a, &ignored) : a->workspace ? size_shared(p, a) : BRAID_OK;
+      braid_status status = is_staged(a) ? stage_operand(p, a, &ignored) : a->workspace ? size_shared(p, a) : BRAID_OK;
       if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", launch->function, k);
     }
   }
@@ -312,9 +313,9 @@ braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_launch
   braid_launch_plan_begin(&p.planner, traits, node, recipe);
   BRAID_TRY(reserve_all(&p));
   for (size_t i = 0; i < p.staged_count; i++)
-    if (p.staged[i].input) move(&p, &p.staged[i]);
+    if (p.staged[i].input) move_staged(&p, &p.staged[i]);
   for (unsigned i = 0; i < entry->launches_count; i++) BRAID_TRY(add_launch(&p, &entry->launches[i]));
   for (size_t i = 0; i < p.staged_count; i++)
-    if (!p.staged[i].input) move(&p, &p.staged[i]);
+    if (!p.staged[i].input) move_staged(&p, &p.staged[i]);
   return braid_launch_plan_end(&p.planner);
 }

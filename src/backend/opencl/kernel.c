@@ -43,7 +43,7 @@ struct braid_cl_prepared {
 
 /* --- preparing -----------------------------------------------------------------------------------------------------
  */
-static bool is_memory(const braid_launch_argument *argument) {
+static bool is_memory_reference(const braid_launch_argument *argument) {
   return argument->kind == BRAID_LAUNCH_OPERAND || argument->kind == BRAID_LAUNCH_WORKSPACE;
 }
 
@@ -102,7 +102,7 @@ static braid_status set_arguments(braid_cl_prepared *own, const braid_launch *la
                                   cl_kernel kernel) {
   for (cl_uint i = 0; i < launch->argument_count; i++) {
     const braid_launch_argument *argument = &launch->arguments[i];
-    if (is_memory(argument)) {
+    if (is_memory_reference(argument)) {
       own->arguments[own->argument_count++] = (memory_argument){number, i, ref_of(own, argument)};
       continue;
     }
@@ -138,7 +138,7 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
     if (recipe->launches[i].argument_count > BRAID_LAUNCH_ARGUMENTS)
       return braid_fail(BRAID_INTERNAL, "a launch of too many arguments");
     for (size_t j = 0; j < recipe->launches[i].argument_count; j++)
-      count += is_memory(&recipe->launches[i].arguments[j]);
+      count += is_memory_reference(&recipe->launches[i].arguments[j]);
   }
   own->refs = braid_zalloc_array(own->allocator, count, sizeof *own->refs);
   own->arguments = braid_zalloc_array(own->allocator, count, sizeof *own->arguments);
@@ -154,8 +154,8 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   return status;
 }
 
-static braid_status plan(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
-                         braid_launch_recipe *recipe) {
+static braid_status plan_node(const braid_cl_device *device, const braid_launch_kernel *family,
+                              const braid_node_desc *node, braid_launch_recipe *recipe) {
   if (family->foreign) return braid_cl_entry_plan(family->foreign, &device->traits, node, recipe);
   return family->plan(&device->traits, node, recipe);
 }
@@ -170,7 +170,7 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
   braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
   braid_status status = recipe && own ? BRAID_OK : BRAID_NO_MEMORY;
   if (own) *own = (braid_cl_prepared){.cl = device->cl, .allocator = device->allocator, .name = node->name};
-  if (status == BRAID_OK) status = plan(device, family, node, recipe);
+  if (status == BRAID_OK) status = plan_node(device, family, node, recipe);
   if (status == BRAID_OK) status = make_all(device, own, recipe);
   if (status == BRAID_OK) {
     info->workspace_bytes = recipe->workspace_bytes;
@@ -189,7 +189,7 @@ braid_status braid_cl_query_kernel(void *self, const braid_kernel *kernel, const
   *out = (braid_query){0};
   braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
   if (!recipe) return BRAID_NO_MEMORY;
-  braid_status status = plan(device, kernel->implementation, node, recipe);
+  braid_status status = plan_node(device, kernel->implementation, node, recipe);
   out->workspace_bytes = recipe->workspace_bytes;
   braid_free(device->allocator, recipe);
   if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
@@ -213,7 +213,7 @@ void braid_cl_discard(void *self, void *prepared) {
 static bool is_there(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
                      char *why, size_t why_bytes) {
   braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
-  bool possible = recipe && plan(device, family, node, recipe) == BRAID_OK;
+  bool possible = recipe && plan_node(device, family, node, recipe) == BRAID_OK;
   if (!possible) snprintf(why, why_bytes, "%s", recipe ? braid_error_detail() : "out of memory");
   for (size_t i = 0; possible && i < recipe->launch_count; i++)
     possible = braid_cl_program_is_possible(device, &recipe->launches[i], why, why_bytes);
@@ -249,8 +249,8 @@ static bool is_same(const braid_binding *a, const braid_binding *b) {
 }
 
 /* The memory object of another argument with the same binding (an output over its input), or a new one. */
-static braid_status renew(const braid_cl_device *device, braid_cl_prepared *own, memory_ref *ref,
-                          const braid_binding *binding, uint64_t serial) {
+static braid_status renew_memory(const braid_cl_device *device, braid_cl_prepared *own, memory_ref *ref,
+                                 const braid_binding *binding, uint64_t serial) {
   if (ref->memory) own->cl->ReleaseMemObject(ref->memory);
   ref->memory = NULL;
   ref->set = false;
@@ -276,7 +276,7 @@ static braid_status bind_memory(const braid_cl_device *device, braid_cl_prepared
     braid_binding binding = binding_of(ref, task);
     uint64_t serial = !binding.host && binding.buffer ? ((braid_cl_buffer *)binding.buffer)->serial : 0;
     if (ref->set && ref->serial == serial && is_same(&ref->seen, &binding)) continue;
-    braid_status status = renew(device, own, ref, &binding, serial);
+    braid_status status = renew_memory(device, own, ref, &binding, serial);
     if (status != BRAID_OK) return status;
     any = true;
   }

@@ -153,7 +153,7 @@ static braid_status check_entry(const braid_cl_entry *entry) {
   return BRAID_OK;
 }
 
-static braid_status check(const char *name, const braid_cl_manifest_file *file) {
+static braid_status check_manifest(const char *name, const braid_cl_manifest_file *file) {
   if (!file->source == !file->bitstream)
     return braid_fail(BRAID_INVALID_FILE, "%.200s: expected either source or bitstream", name);
   for (unsigned i = 0; i < file->kernels_count; i++) {
@@ -167,7 +167,7 @@ braid_status braid_cl_manifest_parse(const char *name, const void *text, size_t 
   void *document;
   braid_status status = braid_yaml_parse(name, text, bytes, &kFile, &document);
   *out = document;
-  if (status == BRAID_OK) status = check(name, *out);
+  if (status == BRAID_OK) status = check_manifest(name, *out);
   if (status == BRAID_OK) return BRAID_OK;
   braid_cl_manifest_free(*out);
   *out = NULL;
@@ -203,7 +203,7 @@ static braid_status open_module(braid_cl_device *device, const char *path, braid
   return status == BRAID_OK ? status : braid_fail_prefix(status, "%.200s", path);
 }
 
-static braid_status read_file(const braid_cl_device *device, const char *path, braid_cl_manifest_file **out) {
+static braid_status read_manifest(const braid_cl_device *device, const char *path, braid_cl_manifest_file **out) {
   static const size_t kMostBytes = (size_t)1 << 20;
   braid_file_view view;
   *out = NULL;
@@ -216,7 +216,7 @@ static braid_status read_file(const braid_cl_device *device, const char *path, b
 braid_status braid_cl_manifest_load(braid_cl_device *device, const char *path) {
   braid_cl_manifest *manifest = device->manifest = braid_zalloc(device->allocator, sizeof *manifest);
   if (!manifest) return BRAID_NO_MEMORY;
-  BRAID_TRY(read_file(device, path, &manifest->file));
+  BRAID_TRY(read_manifest(device, path, &manifest->file));
   BRAID_TRY(open_module(device, path, manifest));
   size_t count = manifest->file->kernels_count;
   manifest->own = braid_zalloc_array(device->allocator, count, sizeof *manifest->own);

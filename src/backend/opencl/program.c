@@ -102,8 +102,8 @@ static cl_program load_binary(const braid_cl_device *device, const uint8_t *bina
 
 /* --- building ------------------------------------------------------------------------------------------------------
  */
-static braid_status compile(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                            cl_program *out) {
+static braid_status compile_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                                    cl_program *out) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
   cl_program program =
@@ -122,7 +122,7 @@ static braid_status compile(const braid_cl_device *device, const braid_cl_source
 /* Compiled and kept, unless an included file changed meanwhile: the compiler may have read either. */
 static braid_status compile_and_keep(const braid_cl_device *device, const braid_cl_source *source, const char *options,
                                      const braid_text *key, cl_program *out) {
-  braid_status status = compile(device, source, options, out);
+  braid_status status = compile_program(device, source, options, out);
   if (status != BRAID_OK) return status;
   size_t bytes;
   braid_text now;
@@ -137,10 +137,10 @@ static braid_status compile_and_keep(const braid_cl_device *device, const braid_
 }
 
 /* From the cache if it is there and the driver takes it, else compiled and put there. */
-static braid_status build(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                          cl_program *out) {
+static braid_status build_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                                  cl_program *out) {
   *out = NULL;
-  if (!device->cache[0]) return compile(device, source, options, out);
+  if (!device->cache[0]) return compile_program(device, source, options, out);
   braid_text key;
   braid_text_init(&key, NULL);
   bool known = write_key(device, source, options, &key);
@@ -153,18 +153,18 @@ static braid_status build(const braid_cl_device *device, const braid_cl_source *
   if (!*out && known)
     status = compile_and_keep(device, source, options, &key, out);
   else if (!*out)
-    status = compile(device, source, options, out);
+    status = compile_program(device, source, options, out);
   braid_text_deinit(&key);
   return status;
 }
 
-static braid_status add(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                        braid_cl_program **list, braid_cl_program **out) {
+static braid_status add_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                                braid_cl_program **list, braid_cl_program **out) {
   *out = NULL;
   braid_cl_program *own = braid_zalloc(NULL, sizeof *own);
   if (!own) return BRAID_NO_MEMORY;
   *own = (braid_cl_program){.device = device->id, .source = source, .options = braid_strdup(NULL, options)};
-  braid_status status = own->options ? build(device, source, options, &own->program) : BRAID_NO_MEMORY;
+  braid_status status = own->options ? build_program(device, source, options, &own->program) : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     own->next = *list;
     *list = own;
@@ -297,7 +297,7 @@ static char *folder_of(const braid_allocator *allocator, const char *path) {
   return folder;
 }
 
-static braid_status read_text(const braid_cl_device *device, const char *path, braid_cl_source *out) {
+static braid_status read_module_text(const braid_cl_device *device, const char *path, braid_cl_source *out) {
   static const size_t kMostBytes = (size_t)16 << 20;
   braid_file_view file;
   braid_status status = braid_file_open(device->allocator, path, kMostBytes, &file);
@@ -318,7 +318,7 @@ braid_status braid_cl_module_open(braid_cl_device *device, const char *path, boo
   braid_cl_module *module = braid_zalloc(device->allocator, sizeof *module);
   if (!module) return BRAID_NO_MEMORY;
   braid_status status =
-      bitstream ? load_bitstream(device, path, &module->bitstream) : read_text(device, path, &module->source);
+      bitstream ? load_bitstream(device, path, &module->bitstream) : read_module_text(device, path, &module->source);
   if (status == BRAID_OK)
     *out = module;
   else
@@ -364,7 +364,7 @@ static braid_status find_or_build(const braid_cl_device *device, const braid_cl_
   braid_cl_program *found = *list;
   while (found && (found->device != device->id || found->source != source || strcmp(found->options, options) != 0))
     found = found->next;
-  if (!found) status = add(device, source, options, list, &found);
+  if (!found) status = add_program(device, source, options, list, &found);
   if (found) *out = found->program;
   pthread_mutex_unlock(&device->shared->lock);
   return status;

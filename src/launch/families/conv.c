@@ -20,7 +20,7 @@ typedef struct variant {
 
 enum { kDepthwiseRows = 3, kDepthwiseVectors = 4, kStripBytes = 16384 };
 
-static bool read_node(const braid_node_desc *node, braid_convolution *conv) {
+static bool conv_read(const braid_node_desc *node, braid_convolution *conv) {
   return braid_geometry_conv(node->attrs, &node->inputs[0].desc, &node->inputs[1].desc, conv) == BRAID_OK;
 }
 
@@ -45,7 +45,7 @@ static bool is_the_image(const braid_window *w) {
 }
 
 /* Rows are output channels of a group, columns outputs of the batch. */
-static braid_launch_tiling tiling_of(const braid_convolution *conv) {
+static braid_launch_tiling conv_tiling(const braid_convolution *conv) {
   const braid_window *w = &conv->window;
   int64_t outputs = braid_window_outputs(w), inner = conv->inputs / conv->groups * braid_window_volume(w);
   return (braid_launch_tiling){.rows = conv->outputs / conv->groups,
@@ -59,11 +59,11 @@ static braid_launch_tiling tiling_of(const braid_convolution *conv) {
 
 /* --- matching ------------------------------------------------------------------------------------------------------
  */
-static bool allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool conv_allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_convolution conv;
   if (!braid_launch_match_float(node, why, why_bytes) || !braid_launch_match_activation(node, why, why_bytes))
     return false;
-  if (!read_node(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (!conv_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   if (v.depthwise && conv.inputs != conv.groups)
     return braid_launch_refuse(why, why_bytes, "%lld input channels in a group, not one",
                                (long long)(conv.inputs / conv.groups));
@@ -80,10 +80,10 @@ static bool allows(variant v, const braid_node_desc *node, char *why, size_t why
 }
 
 /* Flat images do not pay where a group has too few output channels to fill a panel, unless that is all there is. */
-static bool suits(variant v, const braid_launch_traits *traits, const braid_node_desc *node, char *why,
-                  size_t why_bytes) {
+static bool conv_suits(variant v, const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                       size_t why_bytes) {
   braid_convolution conv;
-  if (!read_node(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (!conv_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   int64_t per_out = conv.outputs / conv.groups;
   bool depthwise = conv.inputs == conv.groups && per_out <= kDepthwiseRows;
   if (v.way == WAY_STRIPS && !traits->cpu) return braid_launch_refuse(why, why_bytes, "strips are for CPUs");
@@ -94,19 +94,19 @@ static bool suits(variant v, const braid_launch_traits *traits, const braid_node
     return braid_launch_refuse(why, why_bytes, "flat images are faster on a CPU");
   if (v.way >= WAY_STRIPS) return true;
   if (depthwise) return braid_launch_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
-  braid_launch_tiling tiling = tiling_of(&conv);
+  braid_launch_tiling tiling = conv_tiling(&conv);
   return braid_launch_tiles_fit(traits, (braid_launch_way)v.way, &tiling, why, why_bytes);
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------
  */
-static void add_options(braid_launch_planner *p) {
+static void conv_add_options(braid_launch_planner *p) {
   if (braid_launch_has_input(p->node, 2)) braid_launch_option(p, "-DBIAS");
   if (braid_launch_has_input(p->node, 3)) braid_launch_option(p, "-DADDED");
   braid_launch_add_activation(p, p->node->attrs);
 }
 
-static void add_operands(braid_launch_planner *p) {
+static void conv_add_operands(braid_launch_planner *p) {
   braid_launch_input(p, 2);
   braid_launch_input(p, 3);
   braid_launch_output(p, 0);
@@ -119,7 +119,7 @@ static void add_numbers(braid_launch_planner *p) {
   braid_launch_float(p, second);
 }
 
-static void begin(braid_launch_planner *p, variant v, const char *function) {
+static void conv_begin(braid_launch_planner *p, variant v, const char *function) {
   braid_launch_begin(p, "conv", function);
   braid_launch_add_taps(p, v.taps);
   if (v.depthwise) braid_launch_option(p, "-DDEPTHWISE");
@@ -141,12 +141,12 @@ static void add_flat(braid_launch_planner *p, variant v, const braid_convolution
     weights = (braid_launch_place){.kind = BRAID_LAUNCH_PIECE, .piece = braid_launch_pack_weights(p, conv, 1, &panel)};
   int64_t panels = (conv->outputs / conv->groups + panel.rows - 1) / panel.rows, images = conv->batch * conv->groups;
   int64_t runs = (flat.runs + width - 1) / width, chunk = braid_launch_chunk(p->traits, panels, runs * images);
-  begin(p, v, "flat");
+  conv_begin(p, v, "flat");
   braid_launch_add_panel(p, &panel);
-  add_options(p);
+  conv_add_options(p);
   braid_launch_add_place(p, &flat.place);
   braid_launch_add_place(p, &weights);
-  add_operands(p);
+  conv_add_operands(p);
   braid_launch_add_sizes(p, conv);
   braid_launch_add_lines(p, &flat);
   braid_launch_index(p, chunk);
@@ -159,14 +159,14 @@ static void add_strips(braid_launch_planner *p, variant v, const braid_convoluti
   const braid_window *w = &conv->window;
   int64_t line, strip = strip_of(conv, &line), lanes = p->traits->vector_width >= 16 ? 16 : 8;
   while (lanes > w->output[2]) lanes /= 2;
-  begin(p, v, "depthwise_strips");
+  conv_begin(p, v, "depthwise_strips");
   braid_launch_option(p, "-DSTRIP_BYTES=%d -DLANES=%lld -DSTRIDE=%lld -DDILATION=%lld", kStripBytes, (long long)lanes,
                       (long long)w->stride[2], (long long)w->dilation[2]);
   add_tap_counts(p, w);
-  add_options(p);
+  conv_add_options(p);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
-  add_operands(p);
+  conv_add_operands(p);
   braid_launch_add_sizes(p, conv);
   braid_launch_index(p, strip);
   braid_launch_index(p, line);
@@ -187,12 +187,13 @@ static void add_tile_options(braid_launch_planner *p, const braid_convolution *c
   if (tile->work_columns >= 4 && braid_window_outputs(w) % 4 == 0) braid_launch_option(p, "-DOUT_FOUR");
 }
 
-static void add_join(braid_launch_planner *p, const braid_convolution *conv, braid_launch_piece parts, int64_t slices) {
+static void conv_add_join(braid_launch_planner *p, const braid_convolution *conv, braid_launch_piece parts,
+                          int64_t slices) {
   int64_t total = braid_desc_count(&p->node->outputs[0].desc);
   braid_launch_begin(p, "conv", "join_slices");
-  add_options(p);
+  conv_add_options(p);
   braid_launch_workspace(p, parts);
-  add_operands(p);
+  conv_add_operands(p);
   braid_launch_index(p, total);
   braid_launch_index(p, braid_window_outputs(&conv->window));
   braid_launch_index(p, conv->outputs);
@@ -201,8 +202,8 @@ static void add_join(braid_launch_planner *p, const braid_convolution *conv, bra
   braid_launch_range(p, total);
 }
 
-static void add_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
-  braid_launch_tiling tiling = tiling_of(conv);
+static void conv_add_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
+  braid_launch_tiling tiling = conv_tiling(conv);
   braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, tiling.windows);
   int64_t across = (tiling.columns + tile.columns - 1) / tile.columns, down = (tiling.rows + tile.rows - 1) / tile.rows;
   int64_t slice, slices = braid_launch_slices(p->traits, &tile, &tiling, &slice);
@@ -212,12 +213,12 @@ static void add_tiles(braid_launch_planner *p, variant v, const braid_convolutio
     parts = braid_launch_reserve(p, slices, total, sizeof(float));
     p->wide |= total > INT32_MAX / 2 / slices;
   }
-  begin(p, v, "tiles");
+  conv_begin(p, v, "tiles");
   add_tile_options(p, conv, &tile, &tiling);
   if (slices > 1)
     braid_launch_option(p, "-DSLICED");
   else
-    add_options(p);
+    conv_add_options(p);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
   braid_launch_input(p, 2);
@@ -231,32 +232,32 @@ static void add_tiles(braid_launch_planner *p, variant v, const braid_convolutio
   braid_launch_index(p, slice);
   add_numbers(p);
   braid_launch_groups(p, across, down, conv->groups * slices, tile.group);
-  if (slices > 1) add_join(p, conv, parts, slices);
+  if (slices > 1) conv_add_join(p, conv, parts, slices);
 }
 
 static void add_direct(braid_launch_planner *p, variant v, const braid_convolution *conv) {
-  begin(p, v, "direct");
-  add_options(p);
+  conv_begin(p, v, "direct");
+  conv_add_options(p);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
-  add_operands(p);
+  conv_add_operands(p);
   braid_launch_add_sizes(p, conv);
   add_numbers(p);
   braid_launch_range(p, braid_desc_count(&p->node->outputs[0].desc));
 }
 
 /* Padding enlarges images. */
-static bool is_wide(const braid_convolution *conv) {
+static bool conv_is_wide(const braid_convolution *conv) {
   return braid_launch_flat_of(conv, 0, 0).total > INT32_MAX / 2;
 }
 
-static braid_status plan(variant v, const braid_launch_traits *traits, const braid_node_desc *node,
-                         braid_launch_recipe *recipe) {
+static braid_status conv_plan(variant v, const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_convolution conv;
-  if (!read_node(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
+  if (!conv_read(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   braid_launch_plan_begin(&p, traits, node, recipe);
-  p.wide |= is_wide(&conv);
+  p.wide |= conv_is_wide(&conv);
   if (v.way == WAY_STRIPS)
     add_strips(&p, v, &conv);
   else if (v.way == WAY_FLAT)
@@ -264,31 +265,31 @@ static braid_status plan(variant v, const braid_launch_traits *traits, const bra
   else if (v.way == WAY_DIRECT)
     add_direct(&p, v, &conv);
   else
-    add_tiles(&p, v, &conv);
+    conv_add_tiles(&p, v, &conv);
   return braid_launch_plan_end(&p);
 }
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-BRAID_LAUNCH_VARIANT(strips_depthwise, WAY_STRIPS, BRAID_LAUNCH_TAPS_ANY, true)
-BRAID_LAUNCH_VARIANT(flat_depthwise, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, true)
-BRAID_LAUNCH_VARIANT(flat_1x1, WAY_FLAT, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(flat_3x3, WAY_FLAT, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(flat, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(depthwise, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, true)
-BRAID_LAUNCH_VARIANT(large_1x1, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(medium_1x1, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(small_1x1, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(large_3x3, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(medium_3x3, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(small_3x3, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(large, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(medium, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(small, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(direct, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, strips_depthwise, WAY_STRIPS, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(conv, flat_depthwise, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(conv, flat_1x1, WAY_FLAT, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, flat_3x3, WAY_FLAT, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, flat, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, depthwise, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(conv, large_1x1, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, medium_1x1, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, small_1x1, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, large_3x3, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, medium_3x3, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, small_3x3, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, large, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, medium, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, small, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, direct, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, false)
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
-  { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
+  { .op = op_name, .name = kernel, .match = conv_allows_##stem, .implementation = &k_##stem }
 #define KERNELS(op_name)                                                                                               \
   KERNEL(op_name, "conv_depthwise_strips", strips_depthwise), KERNEL(op_name, "conv_depthwise_flat", flat_depthwise),  \
       KERNEL(op_name, "conv_1x1_flat", flat_1x1), KERNEL(op_name, "conv_3x3_flat", flat_3x3),                          \

@@ -21,7 +21,7 @@ typedef struct variant {
 
 enum { kSlicesWanted = 512, kLeastSlice = 256, kMostSlices = 64 };
 
-static bool read_node(const braid_node_desc *node, braid_convolution *conv) {
+static bool conv_grad_read(const braid_node_desc *node, braid_convolution *conv) {
   const braid_desc *a = &node->inputs[0].desc, *b = &node->inputs[1].desc;
   bool by_inputs = strcmp(node->op, "ConvGradInput") == 0;
   return (by_inputs ? braid_geometry_conv_grad_input(node->attrs, a, b, conv)
@@ -30,10 +30,10 @@ static bool read_node(const braid_node_desc *node, braid_convolution *conv) {
 
 /* --- matching ------------------------------------------------------------------------------------------------------
  */
-static bool allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool conv_grad_allows(variant v, const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_convolution conv;
   if (!braid_launch_match_float(node, why, why_bytes)) return false;
-  if (!read_node(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (!conv_grad_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_LAUNCH_MOST_TAPS)
     return braid_launch_refuse(why, why_bytes, "a window of more than %d taps", BRAID_LAUNCH_MOST_TAPS);
   return braid_launch_match_taps(&conv.window, v.taps, why, why_bytes) &&
@@ -51,7 +51,7 @@ static int64_t columns_of(const braid_convolution *conv, bool by_inputs) {
 }
 
 /* Slices of the sum over all outputs, so that there is work for all, by the shape alone. */
-static int64_t slices_of(const braid_convolution *conv, const braid_launch_tile *tile) {
+static int64_t conv_grad_slices(const braid_convolution *conv, const braid_launch_tile *tile) {
   int64_t inner = conv->batch * braid_window_outputs(&conv->window);
   int64_t tiles = braid_launch_ceil_div(rows_of(conv, false), tile->rows) *
                   braid_launch_ceil_div(columns_of(conv, false), tile->columns);
@@ -60,23 +60,23 @@ static int64_t slices_of(const braid_convolution *conv, const braid_launch_tile 
   return slices < kMostSlices ? slices : kMostSlices;
 }
 
-static bool suits(variant v, const braid_launch_traits *traits, const braid_node_desc *node, char *why,
-                  size_t why_bytes) {
+static bool conv_grad_suits(variant v, const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                            size_t why_bytes) {
   braid_convolution conv;
-  if (!read_node(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
+  if (!conv_grad_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   if (v.way == WAY_FLAT) return traits->cpu || braid_launch_refuse(why, why_bytes, "flat images are for CPUs");
   if (v.way == WAY_DIRECT) return true;
   if (conv.inputs == conv.groups && conv.outputs == conv.groups)
     return braid_launch_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
   braid_launch_tile tile = braid_launch_tile_of(traits, (braid_launch_way)v.way, true);
-  int64_t slices = v.by_inputs ? 1 : slices_of(&conv, &tile);
+  int64_t slices = v.by_inputs ? 1 : conv_grad_slices(&conv, &tile);
   return braid_launch_tiles_fill(traits, (braid_launch_way)v.way, rows_of(&conv, v.by_inputs),
                                  columns_of(&conv, v.by_inputs), conv.groups * slices, why, why_bytes);
 }
 
 /* --- by inputs -----------------------------------------------------------------------------------------------------
  */
-static void begin(braid_launch_planner *p, variant v, const char *function) {
+static void conv_grad_begin(braid_launch_planner *p, variant v, const char *function) {
   braid_launch_begin(p, "conv_grad", function);
   braid_launch_add_taps(p, v.taps);
   if (v.by_inputs) braid_launch_option(p, "-DBY_INPUTS");
@@ -114,7 +114,7 @@ static void add_input_flat(braid_launch_planner *p, variant v, const braid_convo
   int64_t panels = braid_launch_ceil_div(per_in, panel.rows), per_out = conv->outputs / conv->groups;
   braid_launch_piece packed = braid_launch_reserve(p, conv->groups * panels * panel.rows,
                                                    per_out * braid_window_volume(&conv->window), sizeof(float));
-  begin(p, v, "pack_classes");
+  conv_grad_begin(p, v, "pack_classes");
   braid_launch_add_panel(p, &panel);
   braid_launch_input(p, 1);
   braid_launch_workspace(p, packed);
@@ -124,7 +124,7 @@ static void add_input_flat(braid_launch_planner *p, variant v, const braid_convo
   int64_t others = conv->batch * conv->groups * stride[0] * stride[1] * stride[2],
           runs = braid_launch_ceil_div(classed, width);
   int64_t chunk = braid_launch_chunk(p->traits, panels, runs * others);
-  begin(p, v, "input_flat");
+  conv_grad_begin(p, v, "input_flat");
   braid_launch_add_panel(p, &panel);
   braid_launch_add_place(p, &flat.place);
   braid_launch_workspace(p, packed);
@@ -138,7 +138,7 @@ static void add_input_flat(braid_launch_planner *p, variant v, const braid_convo
 
 static void add_input_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
   braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, true);
-  begin(p, v, "input_tiles");
+  conv_grad_begin(p, v, "input_tiles");
   braid_launch_add_tile(p, &tile);
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
@@ -149,7 +149,7 @@ static void add_input_tiles(braid_launch_planner *p, variant v, const braid_conv
 }
 
 static void add_input_direct(braid_launch_planner *p, variant v, const braid_convolution *conv) {
-  begin(p, v, "input_direct");
+  conv_grad_begin(p, v, "input_direct");
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
   braid_launch_output(p, 0);
@@ -212,7 +212,7 @@ static void add_filter_flat(braid_launch_planner *p, variant v, const braid_conv
   int64_t slice = braid_launch_ceil_div(conv->batch, slices);
   slices = braid_launch_ceil_div(conv->batch, slice);
   braid_launch_place parts = parts_for(p, slices);
-  begin(p, v, "filter_dots");
+  conv_grad_begin(p, v, "filter_dots");
   braid_launch_add_panel(p, &panel);
   braid_launch_option(p, "-DDOT_M=%lld -DDOT_N=%lld", (long long)dot_m, (long long)dot_n);
   braid_launch_add_place(p, &x.place);
@@ -229,10 +229,10 @@ static void add_filter_flat(braid_launch_planner *p, variant v, const braid_conv
 
 static void add_filter_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
   braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, true);
-  int64_t slices = slices_of(conv, &tile), inner = conv->batch * braid_window_outputs(&conv->window);
+  int64_t slices = conv_grad_slices(conv, &tile), inner = conv->batch * braid_window_outputs(&conv->window);
   int64_t slice = braid_launch_ceil_div(inner, slices);
   braid_launch_place parts = parts_for(p, slices);
-  begin(p, v, "filter_tiles");
+  conv_grad_begin(p, v, "filter_tiles");
   braid_launch_add_tile(p, &tile);
   braid_launch_option(p, "-DLEFT_ALONG_K");
   braid_launch_input(p, 0);
@@ -248,7 +248,7 @@ static void add_filter_tiles(braid_launch_planner *p, variant v, const braid_con
 static void add_filter_direct(braid_launch_planner *p, variant v, const braid_convolution *conv) {
   size_t group = 1; /* a power of two, for the tree */
   while (!p->traits->cpu && 2 * group <= braid_launch_group(p->traits)) group *= 2;
-  begin(p, v, "filter_direct");
+  conv_grad_begin(p, v, "filter_direct");
   braid_launch_input(p, 0);
   braid_launch_input(p, 1);
   braid_launch_output(p, 0);
@@ -258,20 +258,20 @@ static void add_filter_direct(braid_launch_planner *p, variant v, const braid_co
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-static bool is_wide(const braid_convolution *conv) {
+static bool conv_grad_is_wide(const braid_convolution *conv) {
   braid_convolution as_input;
   int64_t classed;
   return flat_gradient(conv, 0, &as_input, &classed).total > INT32_MAX / 2 ||
          braid_launch_flat_of(conv, 0, 0).total > INT32_MAX / 2;
 }
 
-static braid_status plan(variant v, const braid_launch_traits *traits, const braid_node_desc *node,
-                         braid_launch_recipe *recipe) {
+static braid_status conv_grad_plan(variant v, const braid_launch_traits *traits, const braid_node_desc *node,
+                                   braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_convolution conv;
-  if (!read_node(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
+  if (!conv_grad_read(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   braid_launch_plan_begin(&p, traits, node, recipe);
-  p.wide |= is_wide(&conv);
+  p.wide |= conv_grad_is_wide(&conv);
   if (v.way == WAY_FLAT)
     (v.by_inputs ? add_input_flat : add_filter_flat)(&p, v, &conv);
   else if (v.way == WAY_DIRECT)
@@ -282,22 +282,22 @@ static braid_status plan(variant v, const braid_launch_traits *traits, const bra
 }
 
 #define WAYS(stem, by_inputs)                                                                                          \
-  BRAID_LAUNCH_VARIANT(stem##_flat, by_inputs, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY)                                        \
-  BRAID_LAUNCH_VARIANT(stem##_large_1x1, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1)                                  \
-  BRAID_LAUNCH_VARIANT(stem##_medium_1x1, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1)                                \
-  BRAID_LAUNCH_VARIANT(stem##_small_1x1, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1)                                  \
-  BRAID_LAUNCH_VARIANT(stem##_large_3x3, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3)                                  \
-  BRAID_LAUNCH_VARIANT(stem##_medium_3x3, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3)                                \
-  BRAID_LAUNCH_VARIANT(stem##_small_3x3, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3)                                  \
-  BRAID_LAUNCH_VARIANT(stem##_large, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY)                                      \
-  BRAID_LAUNCH_VARIANT(stem##_medium, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY)                                    \
-  BRAID_LAUNCH_VARIANT(stem##_small, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY)                                      \
-  BRAID_LAUNCH_VARIANT(stem##_direct, by_inputs, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY)
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_flat, by_inputs, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY)                             \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large_1x1, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1)                       \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium_1x1, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1)                     \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small_1x1, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1)                       \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large_3x3, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3)                       \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium_3x3, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3)                     \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small_3x3, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3)                       \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY)                           \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY)                         \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY)                           \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_direct, by_inputs, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY)
 WAYS(input, true)
 WAYS(filter, false)
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
-  { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }
+  { .op = op_name, .name = kernel, .match = conv_grad_allows_##stem, .implementation = &k_##stem }
 #define KERNELS(op_name, kernel, stem)                                                                                 \
   KERNEL(op_name, kernel "_flat", stem##_flat), KERNEL(op_name, kernel "_1x1_tiles_large", stem##_large_1x1),          \
       KERNEL(op_name, kernel "_1x1_tiles_medium", stem##_medium_1x1),                                                  \

@@ -2,7 +2,7 @@
 #include "launch/families.h"
 #include "launch/planner.h"
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool dropout_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (node->inputs[0].desc.dtype != BRAID_F32)
     return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(node->inputs[0].desc.dtype));
   if (braid_launch_has_input(node, 1) && node->inputs[1].desc.dtype != BRAID_F32 && braid_launch_has_input(node, 2))
@@ -12,12 +12,13 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return true;
 }
 
-static bool match_grad(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool dropout_grad_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
   return dtype == BRAID_F32 || braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(dtype));
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
+static braid_status dropout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                 braid_launch_recipe *recipe) {
   static const char *const kInputs[] = {NULL, "RATIO", "MODE", "NUMBERED"};
   braid_launch_planner p;
   int64_t count = braid_desc_count(&node->inputs[0].desc);
@@ -38,8 +39,8 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
   return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_grad(const braid_launch_traits *traits, const braid_node_desc *node,
-                              braid_launch_recipe *recipe) {
+static braid_status dropout_grad_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                      braid_launch_recipe *recipe) {
   braid_launch_planner p;
   int64_t count = braid_desc_count(&node->inputs[0].desc);
   braid_launch_plan_begin(&p, traits, node, recipe);
@@ -53,11 +54,15 @@ static braid_status plan_grad(const braid_launch_traits *traits, const braid_nod
   return braid_launch_plan_end(&p);
 }
 
-static const braid_launch_kernel kDropout = {.plan = plan}, kGradient = {.plan = plan_grad};
+static const braid_launch_kernel kDropout = {.plan = dropout_plan}, kGradient = {.plan = dropout_grad_plan};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Dropout", .name = "dropout", .match = match, .in_place = 1, .implementation = &kDropout},
-    {.op = "DropoutGrad", .name = "dropout_grad", .match = match_grad, .in_place = 1, .implementation = &kGradient},
+    {.op = "Dropout", .name = "dropout", .match = dropout_match, .in_place = 1, .implementation = &kDropout},
+    {.op = "DropoutGrad",
+     .name = "dropout_grad",
+     .match = dropout_grad_match,
+     .in_place = 1,
+     .implementation = &kGradient},
 };
 
 const braid_launch_family braid_launch_family_dropout = {kKernels, sizeof kKernels / sizeof *kKernels};

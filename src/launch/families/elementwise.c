@@ -65,13 +65,13 @@ static const expression kForms[] = {
     [FORM_TO_BOOL] = {"Cast", "x!=0", {"x"}},
 };
 
-static const expression *find(const char *op) {
+static const expression *elementwise_find(const char *op) {
   for (size_t i = 0; i < sizeof kExpressions / sizeof *kExpressions; i++)
     if (strcmp(kExpressions[i].op, op) == 0) return &kExpressions[i];
   return NULL;
 }
 
-static bool is(const braid_node_desc *node, const char *op) {
+static bool is_op(const braid_node_desc *node, const char *op) {
   return strcmp(node->op, op) == 0;
 }
 
@@ -85,7 +85,7 @@ typedef struct elementwise {
 } elementwise;
 
 static bool is_chain(const braid_node_desc *node) {
-  return is(node, "Sum") || is(node, "Mean") || is(node, "Max") || is(node, "Min");
+  return is_op(node, "Sum") || is_op(node, "Mean") || is_op(node, "Max") || is_op(node, "Min");
 }
 
 static void choose_clip(const braid_node_desc *node, elementwise *e) {
@@ -98,17 +98,18 @@ static void choose_clip(const braid_node_desc *node, elementwise *e) {
 
 static void choose_expression(const braid_node_desc *node, elementwise *e) {
   bool tanh_form = strcmp(braid_attr_string(node->attrs, "approximate", "none"), "tanh") == 0;
-  e->count = is_chain(node) ? 2 : is(node, "CastLike") ? 1 : node->input_count;
+  e->count = is_chain(node) ? 2 : is_op(node, "CastLike") ? 1 : node->input_count;
   for (size_t i = 0; i < 3; i++) e->inputs[i] = i;
-  if (is(node, "Clip")) {
+  if (is_op(node, "Clip")) {
     choose_clip(node, e);
-  } else if (is(node, "Cast") || is(node, "CastLike") || (is_chain(node) && node->input_count == 1)) {
+  } else if (is_op(node, "Cast") || is_op(node, "CastLike") || (is_chain(node) && node->input_count == 1)) {
     e->expression = &kForms[node->outputs[0].desc.dtype == BRAID_BOOL ? FORM_TO_BOOL : FORM_COPY];
     e->count = 1;
-  } else if (is(node, "Gelu") || is(node, "GeluGrad")) {
-    e->expression = tanh_form ? &kForms[is(node, "Gelu") ? FORM_GELU_TANH : FORM_GELU_TANH_GRAD] : find(node->op);
+  } else if (is_op(node, "Gelu") || is_op(node, "GeluGrad")) {
+    e->expression =
+        tanh_form ? &kForms[is_op(node, "Gelu") ? FORM_GELU_TANH : FORM_GELU_TANH_GRAD] : elementwise_find(node->op);
   } else {
-    e->expression = find(node->op);
+    e->expression = elementwise_find(node->op);
   }
 }
 
@@ -125,20 +126,20 @@ static const numbers kNumbers[] = {
 };
 
 static void choose_numbers(const braid_node_desc *node, elementwise *e) {
-  if (is(node, "IsInf")) {
+  if (is_op(node, "IsInf")) {
     e->p = braid_attr_int(node->attrs, "detect_positive", 1) != 0;
     e->q = braid_attr_int(node->attrs, "detect_negative", 1) != 0;
   }
   for (size_t i = 0; i < sizeof kNumbers / sizeof *kNumbers; i++) {
     const numbers *n = &kNumbers[i];
-    if (!is(node, n->op)) continue;
+    if (!is_op(node, n->op)) continue;
     e->p = braid_attr_float(node->attrs, n->p, n->p_default);
     e->q = n->q ? braid_attr_float(node->attrs, n->q, n->q_default) : 0;
   }
 }
 
-static elementwise describe(const braid_node_desc *node) {
-  elementwise e = {.computed = node->inputs[is(node, "Where") ? 1 : 0].desc.dtype};
+static elementwise elementwise_describe(const braid_node_desc *node) {
+  elementwise e = {.computed = node->inputs[is_op(node, "Where") ? 1 : 0].desc.dtype};
   choose_expression(node, &e);
   choose_numbers(node, &e);
   return e;
@@ -157,11 +158,11 @@ static bool is_for_integers(const char *op) {
 }
 
 static bool is_cast(const braid_node_desc *node) {
-  return is(node, "Cast") || is(node, "CastLike");
+  return is_op(node, "Cast") || is_op(node, "CastLike");
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  const elementwise e = describe(node);
+static bool elementwise_match(const braid_node_desc *node, char *why, size_t why_bytes) {
+  const elementwise e = elementwise_describe(node);
   const braid_dtype to = node->outputs[0].desc.dtype;
   if (!braid_launch_type(e.computed) || !braid_launch_type(to))
     return braid_launch_refuse(why, why_bytes, "%s is not computed in",
@@ -173,7 +174,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < e.count; i++) {
     const braid_operand *input = &node->inputs[e.inputs[i]];
     if (!input->present) return braid_launch_refuse(why, why_bytes, "input %zu is left out", e.inputs[i]);
-    bool condition = is(node, "Where") && i == 0;
+    bool condition = is_op(node, "Where") && i == 0;
     if (!condition && input->desc.dtype != e.computed)
       return braid_launch_refuse(why, why_bytes, "operands of different types");
   }
@@ -210,7 +211,7 @@ static braid_launch_nest nest_of(const braid_node_desc *node, const elementwise 
 /* The widest loop that a node needs: 0 flat, else the number of dimensions. */
 static int widest(const braid_node_desc *node) {
   int most = 0;
-  elementwise e = describe(node);
+  elementwise e = elementwise_describe(node);
   for (size_t step = 0; step == 0 || (is_chain(node) && step + 1 < node->input_count); step++) {
     int first = step ? kSoFar : 0;
     if (step) e.inputs[1] = step + 1;
@@ -221,14 +222,14 @@ static int widest(const braid_node_desc *node) {
   return most;
 }
 
-static bool match_flat(const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (!match(node, why, why_bytes)) return false;
+static bool elementwise_match_flat(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!elementwise_match(node, why, why_bytes)) return false;
   if (widest(node) == 0) return true;
   return braid_launch_refuse(why, why_bytes, "operands are broadcast");
 }
 
-static bool match_three(const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (!match(node, why, why_bytes)) return false;
+static bool elementwise_match_three(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!elementwise_match(node, why, why_bytes)) return false;
   int rank = widest(node);
   if (rank <= 3) return true;
   return braid_launch_refuse(why, why_bytes, "operands are broadcast over %d dimensions, more than 3", rank);
@@ -246,7 +247,7 @@ static void add_expression(braid_launch_planner *p, const char *text) {
   braid_launch_option(p, "-DEXPRESSION=%s", packed);
 }
 
-static void add_operand(braid_launch_planner *p, const elementwise *e, int first, size_t i) {
+static void elementwise_add_operand(braid_launch_planner *p, const elementwise *e, int first, size_t i) {
   if (i == 0 && first == kSoFar)
     braid_launch_output(p, 0);
   else
@@ -254,7 +255,7 @@ static void add_operand(braid_launch_planner *p, const elementwise *e, int first
 }
 
 /* width: dimensions of the loop; 0: flat. */
-static void plan_step(braid_launch_planner *p, const elementwise *e, int first, int width) {
+static void elementwise_plan_step(braid_launch_planner *p, const elementwise *e, int first, int width) {
   const braid_node_desc *node = p->node;
   const braid_desc *out = &node->outputs[0].desc;
   int64_t count = braid_desc_count(out);
@@ -265,7 +266,7 @@ static void plan_step(braid_launch_planner *p, const elementwise *e, int first, 
     const braid_desc *desc = operand_desc(node, e, first, i);
     braid_launch_option(p, "-DT%zu=%s -DV%zu=%s -DE%zu=%d", i, braid_launch_type(desc->dtype), i,
                         e->expression->names[i], i, braid_desc_count(desc) == 1 && width == 0 ? 0 : 1);
-    add_operand(p, e, first, i);
+    elementwise_add_operand(p, e, first, i);
   }
   add_expression(p, e->expression->text);
   braid_launch_output(p, 0);
@@ -281,51 +282,62 @@ static void plan_step(braid_launch_planner *p, const elementwise *e, int first, 
 }
 
 /* Chains: x0 op x1, then that op x2, and so on. A mean is scaled with the last step. */
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
-                         int width) {
+static braid_status elementwise_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                     braid_launch_recipe *recipe, int width) {
   braid_launch_planner p;
-  elementwise e = describe(node);
+  elementwise e = elementwise_describe(node);
   braid_launch_plan_begin(&p, traits, node, recipe);
   size_t steps = is_chain(node) && node->input_count > 1 ? node->input_count - 1 : 1;
   for (size_t step = 0; step < steps; step++) {
     if (step) e.inputs[1] = step + 1;
-    e.p = is(node, "Mean") && e.count > 1 ? (step + 1 == steps ? 1.0 / (double)node->input_count : 1) : e.p;
-    plan_step(&p, &e, step ? kSoFar : 0, width);
+    e.p = is_op(node, "Mean") && e.count > 1 ? (step + 1 == steps ? 1.0 / (double)node->input_count : 1) : e.p;
+    elementwise_plan_step(&p, &e, step ? kSoFar : 0, width);
   }
   return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_flat(const braid_launch_traits *traits, const braid_node_desc *node,
-                              braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, 0);
+static braid_status elementwise_plan_flat(const braid_launch_traits *traits, const braid_node_desc *node,
+                                          braid_launch_recipe *recipe) {
+  return elementwise_plan(traits, node, recipe, 0);
 }
-static braid_status plan_three(const braid_launch_traits *traits, const braid_node_desc *node,
-                               braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, 3);
+static braid_status elementwise_plan_three(const braid_launch_traits *traits, const braid_node_desc *node,
+                                           braid_launch_recipe *recipe) {
+  return elementwise_plan(traits, node, recipe, 3);
 }
-static braid_status plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
-                             braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, BRAID_MAX_RANK);
+static braid_status elementwise_plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
+                                         braid_launch_recipe *recipe) {
+  return elementwise_plan(traits, node, recipe, BRAID_MAX_RANK);
 }
 
-static const braid_launch_kernel kFlat = {.plan = plan_flat}, kThree = {.plan = plan_three}, kAny = {.plan = plan_any};
+static const braid_launch_kernel kFlat = {.plan = elementwise_plan_flat}, kThree = {.plan = elementwise_plan_three},
+                                 kAny = {.plan = elementwise_plan_any};
 
 /* An operand whose elements are the output's memory is read at the place that is written. */
 #define KERNELS(op_name)                                                                                               \
-  {.op = op_name, .name = "flat", .match = match_flat, .in_place = 7, .implementation = &kFlat},                       \
-      {.op = op_name, .name = "broadcast3", .match = match_three, .in_place = 7, .implementation = &kThree}, {         \
-    .op = op_name, .name = "broadcast", .match = match, .in_place = 7, .implementation = &kAny                         \
+  {.op = op_name, .name = "flat", .match = elementwise_match_flat, .in_place = 7, .implementation = &kFlat},           \
+      {.op = op_name,                                                                                                  \
+       .name = "broadcast3",                                                                                           \
+       .match = elementwise_match_three,                                                                               \
+       .in_place = 7,                                                                                                  \
+       .implementation = &kThree},                                                                                     \
+  {                                                                                                                    \
+    .op = op_name, .name = "broadcast", .match = elementwise_match, .in_place = 7, .implementation = &kAny             \
   }
 /* The result is of another size than the operand, whatever its type. */
 #define KERNELS_APART(op_name)                                                                                         \
-  {.op = op_name, .name = "flat", .match = match_flat, .implementation = &kFlat},                                      \
-      {.op = op_name, .name = "broadcast3", .match = match_three, .implementation = &kThree}, {                        \
-    .op = op_name, .name = "broadcast", .match = match, .implementation = &kAny                                        \
+  {.op = op_name, .name = "flat", .match = elementwise_match_flat, .implementation = &kFlat},                          \
+      {.op = op_name, .name = "broadcast3", .match = elementwise_match_three, .implementation = &kThree}, {            \
+    .op = op_name, .name = "broadcast", .match = elementwise_match, .implementation = &kAny                            \
   }
 #define CHAINS(op_name)                                                                                                \
-  {.op = op_name, .name = "flat", .match = match_flat, .in_place = 1, .implementation = &kFlat},                       \
-      {.op = op_name, .name = "broadcast3", .match = match_three, .in_place = 1, .implementation = &kThree}, {         \
-    .op = op_name, .name = "broadcast", .match = match, .in_place = 1, .implementation = &kAny                         \
+  {.op = op_name, .name = "flat", .match = elementwise_match_flat, .in_place = 1, .implementation = &kFlat},           \
+      {.op = op_name,                                                                                                  \
+       .name = "broadcast3",                                                                                           \
+       .match = elementwise_match_three,                                                                               \
+       .in_place = 1,                                                                                                  \
+       .implementation = &kThree},                                                                                     \
+  {                                                                                                                    \
+    .op = op_name, .name = "broadcast", .match = elementwise_match, .in_place = 1, .implementation = &kAny             \
   }
 
 static const braid_kernel kKernels[] = {

@@ -2,15 +2,15 @@
 #include "launch/families.h"
 #include "launch/move.h"
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool gather_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
   if (dtype == BRAID_F32) return true;
   return braid_launch_refuse(why, why_bytes, "%s has no NaN that could stand for an index out of range",
                              braid_dtype_name(dtype));
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
-                         const char *function, const braid_desc *x) {
+static braid_status gather_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe, const char *function, const braid_desc *x) {
   braid_launch_planner p;
   const braid_desc *indices = &node->inputs[1].desc;
   int64_t given = braid_attr_int(node->attrs, "axis", 0), total = braid_desc_count(&node->outputs[0].desc), inner = 1;
@@ -30,20 +30,20 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
   return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_gather(const braid_launch_traits *traits, const braid_node_desc *node,
-                                braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, "gather", &node->inputs[0].desc);
+static braid_status gather_plan_forward(const braid_launch_traits *traits, const braid_node_desc *node,
+                                        braid_launch_recipe *recipe) {
+  return gather_plan(traits, node, recipe, "gather", &node->inputs[0].desc);
 }
-static braid_status plan_gradient(const braid_launch_traits *traits, const braid_node_desc *node,
-                                  braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, "gather_grad", &node->outputs[0].desc);
+static braid_status gather_plan_gradient(const braid_launch_traits *traits, const braid_node_desc *node,
+                                         braid_launch_recipe *recipe) {
+  return gather_plan(traits, node, recipe, "gather_grad", &node->outputs[0].desc);
 }
 
-static const braid_launch_kernel kGather = {.plan = plan_gather}, kGradient = {.plan = plan_gradient};
+static const braid_launch_kernel kGather = {.plan = gather_plan_forward}, kGradient = {.plan = gather_plan_gradient};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Gather", .name = "gather", .match = match, .implementation = &kGather},
-    {.op = "GatherGrad", .name = "gather_grad", .match = match, .implementation = &kGradient},
+    {.op = "Gather", .name = "gather", .match = gather_match, .implementation = &kGather},
+    {.op = "GatherGrad", .name = "gather_grad", .match = gather_match, .implementation = &kGradient},
 };
 
 const braid_launch_family braid_launch_family_gather = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -9,7 +9,7 @@
 
 enum { kBlock = BRAID_LAYOUT_BLOCK };
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool layout_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   if (from->dtype == to->dtype && braid_desc_same_shape(from, to)) return true;
   snprintf(why, why_bytes, "type or shape would change");
@@ -24,11 +24,12 @@ static void order_of(braid_layout layout, int *c, int *s, int *b) {
   *s = channels_last || layout == BRAID_LAYOUT_CHWB ? 1 : 0;
 }
 
-static const char *type_of(size_t bytes) {
+static const char *layout_type(size_t bytes) {
   return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
+static braid_status layout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe) {
   (void)traits;
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   size_t element = braid_dtype_size(to->dtype);
@@ -52,8 +53,8 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
       .dimensions = 3,
       .argument_count = 11,
       .arguments = {{.kind = BRAID_LAUNCH_OPERAND, .index = 0}, {.kind = BRAID_LAUNCH_OPERAND, .index = 1}}};
-  snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d", type_of(element), c, s,
-           b);
+  snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d", layout_type(element), c,
+           s, b);
   launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
   launch->global[s] = (size_t)places;
   launch->global[b] = (size_t)batch;
@@ -62,9 +63,9 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
   return BRAID_OK;
 }
 
-static const braid_launch_kernel kPlan = {.plan = plan};
+static const braid_launch_kernel kPlan = {.plan = layout_plan};
 static const braid_kernel kKernels[] = {
-    {.op = "LayoutConvert", .name = "layout", .match = match, .implementation = &kPlan},
+    {.op = "LayoutConvert", .name = "layout", .match = layout_match, .implementation = &kPlan},
 };
 
 const braid_launch_family braid_launch_family_layout = {kKernels, sizeof kKernels / sizeof *kKernels};

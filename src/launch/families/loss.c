@@ -34,7 +34,7 @@ static loss read_loss(const braid_node_desc *node, size_t at) {
   return l;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool loss_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < node->input_count; i++) {
     braid_dtype dtype = node->inputs[i].desc.dtype;
     bool fits = !node->inputs[i].present || dtype == BRAID_F32 || dtype == BRAID_I32 || dtype == BRAID_I64;
@@ -43,7 +43,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return true;
 }
 
-static void begin(braid_launch_planner *p, const char *function, const loss *l, size_t labels) {
+static void loss_begin(braid_launch_planner *p, const char *function, const loss *l, size_t labels) {
   braid_launch_begin(p, "loss", function);
   if (l->labelled) braid_launch_option(p, "-DLABEL=%s", braid_launch_type(p->node->inputs[labels].desc.dtype));
   if (l->likelihood) braid_launch_option(p, "-DLIKELIHOOD");
@@ -93,7 +93,7 @@ static braid_status plan_class(const braid_launch_traits *traits, const braid_no
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (!none) losses = braid_launch_reserve(&p, l.samples, 1, sizeof(float));
   if (!none) counts = braid_launch_reserve(&p, l.samples, 1, sizeof(float));
-  begin(&p, "class_loss", &l, 1);
+  loss_begin(&p, "class_loss", &l, 1);
   if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DLOG_PROB");
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
   for (size_t i = 0; i < 2; i++)
@@ -117,7 +117,7 @@ static braid_status plan_class_grad(const braid_launch_traits *traits, const bra
   if (l.reduction == REDUCE_MEAN) {
     counts = braid_launch_reserve(&p, l.samples, 1, sizeof(float));
     counted = braid_launch_reserve(&p, 1, 1, sizeof(float));
-    begin(&p, "label_counts", &l, 2);
+    loss_begin(&p, "label_counts", &l, 2);
     braid_launch_input(&p, 2);
     braid_launch_input(&p, 3);
     braid_launch_workspace(&p, counts);
@@ -127,7 +127,7 @@ static braid_status plan_class_grad(const braid_launch_traits *traits, const bra
     braid_launch_range(&p, l.samples);
     add_sum(&p, counts, NULL, &counted, l.samples, 1);
   }
-  begin(&p, "class_loss_grad", &l, 2);
+  loss_begin(&p, "class_loss_grad", &l, 2);
   for (size_t i = 0; i < 4; i++) braid_launch_input(&p, i);
   if (l.reduction == REDUCE_MEAN)
     braid_launch_workspace(&p, counted);
@@ -154,7 +154,7 @@ static braid_status plan_squared(const braid_launch_traits *traits, const braid_
   braid_launch_piece sums = {0};
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (!none) sums = braid_launch_reserve(&p, parts, 1, sizeof(float));
-  begin(&p, "squared_error", &l, 1);
+  loss_begin(&p, "squared_error", &l, 1);
   braid_launch_input(&p, 0);
   braid_launch_input(&p, 1);
   if (none)
@@ -177,7 +177,7 @@ static braid_status plan_squared_grad(const braid_launch_traits *traits, const b
   braid_launch_planner p;
   loss l = read_loss(node, 1);
   braid_launch_plan_begin(&p, traits, node, recipe);
-  begin(&p, "squared_error_grad", &l, 2);
+  loss_begin(&p, "squared_error_grad", &l, 2);
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
   braid_launch_output(&p, 0);
   braid_launch_index(&p, l.count);
@@ -193,7 +193,7 @@ static const braid_launch_kernel kClass = {.plan = plan_class}, kClassGrad = {.p
 static const braid_launch_kernel kSquared = {.plan = plan_squared}, kSquaredGrad = {.plan = plan_squared_grad};
 
 #define KERNEL(op_name, kernel, cl)                                                                                    \
-  { .op = op_name, .name = kernel, .match = match, .implementation = &cl }
+  { .op = op_name, .name = kernel, .match = loss_match, .implementation = &cl }
 
 static const braid_kernel kKernels[] = {
     KERNEL("SoftmaxCrossEntropyLoss", "cross_entropy", kClass),

@@ -108,32 +108,32 @@ static braid_launch_product read_matmul(const braid_node_desc *node, int *lead_r
   return m;
 }
 
-static braid_launch_product read_product(const braid_node_desc *node, int *lead_rank) {
+static braid_launch_product matmul_read(const braid_node_desc *node, int *lead_rank) {
   *lead_rank = 1;
   return strcmp(node->op, "MatMul") == 0 ? read_matmul(node, lead_rank) : read_gemm(node);
 }
 
-static bool match(const braid_node_desc *node, braid_launch_way way, char *why, size_t why_bytes) {
+static bool matmul_match(const braid_node_desc *node, braid_launch_way way, char *why, size_t why_bytes) {
   int lead_rank;
   if (!braid_launch_match_float(node, why, why_bytes) || !braid_launch_match_activation(node, why, why_bytes))
     return false;
-  braid_launch_product m = read_product(node, &lead_rank);
+  braid_launch_product m = matmul_read(node, &lead_rank);
   if (lead_rank > 2) return braid_launch_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
   return braid_launch_product_allows(way, &m, why, why_bytes);
 }
 
-static bool fits(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_way way, char *why,
-                 size_t why_bytes) {
+static bool matmul_fits(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_way way, char *why,
+                        size_t why_bytes) {
   int lead_rank;
-  braid_launch_product m = read_product(node, &lead_rank);
+  braid_launch_product m = matmul_read(node, &lead_rank);
   return braid_launch_product_fits(traits, way, &m, why, why_bytes);
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
-                         braid_launch_way way) {
+static braid_status matmul_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe, braid_launch_way way) {
   braid_launch_planner p;
   int lead_rank;
-  braid_launch_product m = read_product(node, &lead_rank);
+  braid_launch_product m = matmul_read(node, &lead_rank);
   braid_launch_plan_begin(&p, traits, node, recipe);
   braid_launch_add_product(&p, way, &m);
   return braid_launch_plan_end(&p);
@@ -141,14 +141,14 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
 
 #define WAY(stem, way)                                                                                                 \
   static bool allows_##stem(const braid_node_desc *node, char *why, size_t bytes) {                                    \
-    return match(node, way, why, bytes);                                                                               \
+    return matmul_match(node, way, why, bytes);                                                                        \
   }                                                                                                                    \
   static bool match_##stem(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t bytes) {  \
-    return fits(traits, node, way, why, bytes);                                                                        \
+    return matmul_fits(traits, node, way, why, bytes);                                                                 \
   }                                                                                                                    \
   static braid_status plan_##stem(const braid_launch_traits *traits, const braid_node_desc *node,                      \
                                   braid_launch_recipe *recipe) {                                                       \
-    return plan(traits, node, recipe, way);                                                                            \
+    return matmul_plan(traits, node, recipe, way);                                                                     \
   }                                                                                                                    \
   static const braid_launch_kernel k_##stem = {.plan = plan_##stem, .match = match_##stem};
 WAY(vectors, BRAID_LAUNCH_VECTORS)
@@ -162,8 +162,8 @@ WAY(thin_columns, BRAID_LAUNCH_THIN_COLUMNS)
 WAY(plain, BRAID_LAUNCH_PLAIN)
 
 /* Leading dimensions that broadcast in any way: a work-item for each result. */
-static braid_status plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
-                             braid_launch_recipe *recipe) {
+static braid_status matmul_plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
+                                    braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_launch_product m = read_matrices(node);
   braid_launch_nest nest = lead_nest(node);
@@ -190,7 +190,7 @@ static braid_status plan_any(const braid_launch_traits *traits, const braid_node
   braid_launch_range(&p, braid_desc_count(&node->outputs[0].desc));
   return braid_launch_plan_end(&p);
 }
-static const braid_launch_kernel k_any = {.plan = plan_any};
+static const braid_launch_kernel k_any = {.plan = matmul_plan_any};
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = allows_##stem, .implementation = &k_##stem }

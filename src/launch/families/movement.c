@@ -12,7 +12,7 @@ static void row_major(const braid_desc *desc, int64_t *steps) {
   for (int i = desc->rank; i-- > 0; step *= desc->dims[i]) steps[i] = step;
 }
 
-static int axis_of(const braid_node_desc *node, int rank) {
+static int movement_axis(const braid_node_desc *node, int rank) {
   int64_t axis = braid_attr_int(node->attrs, "axis", 0);
   return (int)(axis < 0 ? axis + rank : axis);
 }
@@ -102,7 +102,7 @@ static braid_status plan_concat(const braid_launch_traits *traits, const braid_n
                                 braid_launch_recipe *recipe) {
   braid_launch_planner p;
   const braid_desc *whole = &node->outputs[0].desc;
-  int axis = axis_of(node, whole->rank);
+  int axis = movement_axis(node, whole->rank);
   int64_t at = 0;
   braid_launch_plan_begin(&p, traits, node, recipe);
   for (size_t i = 0; i < node->input_count; at += node->inputs[i++].desc.dims[axis])
@@ -135,7 +135,7 @@ static braid_status plan_split(const braid_launch_traits *traits, const braid_no
                                braid_launch_recipe *recipe) {
   braid_launch_planner p;
   const braid_desc *whole = &node->inputs[0].desc;
-  int axis = axis_of(node, whole->rank);
+  int axis = movement_axis(node, whole->rank);
   int64_t at = 0;
   braid_launch_plan_begin(&p, traits, node, recipe);
   for (size_t i = 0; i < node->output_count; at += split_size(node, i++, axis))
@@ -172,12 +172,12 @@ static bool read_slice(const braid_node_desc *node, const braid_desc *x, braid_s
                           slice);
 }
 
-static bool is_gradient(const braid_node_desc *node) {
+static bool movement_is_gradient(const braid_node_desc *node) {
   return strcmp(node->op, "SliceGrad") == 0;
 }
 
 static const braid_desc *sliced_desc(const braid_node_desc *node) {
-  return is_gradient(node) ? &node->outputs[0].desc : &node->inputs[0].desc;
+  return movement_is_gradient(node) ? &node->outputs[0].desc : &node->inputs[0].desc;
 }
 
 static bool match_slice(const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -191,7 +191,7 @@ static braid_status plan_slice(const braid_launch_traits *traits, const braid_no
   braid_launch_planner p;
   braid_slice slice;
   const braid_desc *x = sliced_desc(node);
-  const int whole = is_gradient(node) ? 1 : 0;
+  const int whole = movement_is_gradient(node) ? 1 : 0;
   braid_launch_move move = {.nest.rank = x->rank};
   int64_t steps[BRAID_MAX_RANK], offset = 0;
   if (!read_slice(node, x, &slice)) return braid_fail(BRAID_INTERNAL, "a slice that was not matched");
@@ -201,7 +201,7 @@ static braid_status plan_slice(const braid_launch_traits *traits, const braid_no
     move.nest.steps[whole][i] = steps[i] * slice.step[i];
     offset += steps[i] * slice.start[i];
   }
-  row_major(is_gradient(node) ? &node->inputs[0].desc : &node->outputs[0].desc, move.nest.steps[1 - whole]);
+  row_major(movement_is_gradient(node) ? &node->inputs[0].desc : &node->outputs[0].desc, move.nest.steps[1 - whole]);
   *(whole ? &move.to : &move.from) = offset;
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (whole) braid_launch_add_zeros(&p);

@@ -6,7 +6,7 @@
 #include "launch/planner.h"
 
 /* Tensors are float32; rates, steps and guards one number of float32, int32 or int64. */
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool optimizer_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   for (size_t i = 0; i < node->input_count; i++) {
     braid_dtype dtype = node->inputs[i].desc.dtype;
     bool number = i >= 2 && braid_desc_count(&node->inputs[i].desc) == 1;
@@ -17,12 +17,12 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return true;
 }
 
-static const char *type_of(const braid_node_desc *node, size_t index) {
+static const char *optimizer_type(const braid_node_desc *node, size_t index) {
   return braid_launch_has_input(node, index) ? braid_launch_type(node->inputs[index].desc.dtype) : "float";
 }
 
 static void add_guard(braid_launch_planner *p, size_t index) {
-  braid_launch_option(p, "-DGUARD=%s -DRATE=%s", type_of(p->node, index), type_of(p->node, 2));
+  braid_launch_option(p, "-DGUARD=%s -DRATE=%s", optimizer_type(p->node, index), optimizer_type(p->node, 2));
   if (braid_launch_has_input(p->node, index)) braid_launch_option(p, "-DGUARDED");
 }
 
@@ -58,7 +58,7 @@ static braid_status plan_adam(const braid_launch_traits *traits, const braid_nod
   const bool decoupled = braid_attr_int(node->attrs, "decoupled", 0) != 0;
   braid_launch_plan_begin(&p, traits, node, recipe);
   braid_launch_begin(&p, "optimizer", "adam");
-  braid_launch_option(&p, "-DADAM -DSTEP=%s", type_of(node, 5));
+  braid_launch_option(&p, "-DADAM -DSTEP=%s", optimizer_type(node, 5));
   add_guard(&p, 6);
   for (size_t i = 0; i < 7; i++) braid_launch_input(&p, i);
   for (size_t i = 0; i < 3; i++) braid_launch_output(&p, i);
@@ -80,13 +80,13 @@ static const braid_launch_kernel kSgd = {.plan = plan_sgd}, kAdam = {.plan = pla
 static const braid_kernel kKernels[] = {
     {.op = "SgdUpdate",
      .name = "sgd",
-     .match = match,
+     .match = optimizer_match,
      .in_place = 1u << 0,
      .in_place_more = {1u << 3},
      .implementation = &kSgd},
     {.op = "AdamUpdate",
      .name = "adam",
-     .match = match,
+     .match = optimizer_match,
      .in_place = 1u << 0,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kAdam},

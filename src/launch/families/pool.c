@@ -9,17 +9,17 @@ static bool is(const braid_node_desc *node, const char *op) {
   return strcmp(node->op, op) == 0;
 }
 
-static bool is_gradient(const braid_node_desc *node) {
+static bool pool_is_gradient(const braid_node_desc *node) {
   return is(node, "MaxPoolGrad") || is(node, "AveragePoolGrad");
 }
 
 static braid_status read_window(const braid_node_desc *node, braid_window *window) {
   const braid_desc *first = &node->inputs[0].desc;
-  return is_gradient(node) ? braid_geometry_pool_grad(node->attrs, first, window)
-                           : braid_geometry_pool(node->attrs, first, window);
+  return pool_is_gradient(node) ? braid_geometry_pool_grad(node->attrs, first, window)
+                                : braid_geometry_pool(node->attrs, first, window);
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool pool_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_dtype dtype = node->inputs[0].desc.dtype;
   if (dtype == BRAID_F32) return true;
   return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(dtype));
@@ -54,7 +54,8 @@ static void add_average(braid_launch_planner *p, const char *function) {
   braid_launch_output(p, 0);
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
+static braid_status pool_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_window window;
   braid_status status = read_window(node, &window);
@@ -69,7 +70,7 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
     braid_launch_input(&p, 1);
     braid_launch_output(&p, 0);
   } else {
-    add_average(&p, is_gradient(node) ? "average_pool_grad" : "average_pool");
+    add_average(&p, pool_is_gradient(node) ? "average_pool_grad" : "average_pool");
   }
   int64_t total = braid_desc_count(&node->outputs[0].desc);
   add_window(&p, &window);
@@ -79,8 +80,8 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
 }
 
 /* One window over everything: a work-item for each plane, or for each element where the planes' order is free. */
-static braid_status plan_global(const braid_launch_traits *traits, const braid_node_desc *node,
-                                braid_launch_recipe *recipe) {
+static braid_status pool_plan_global(const braid_launch_traits *traits, const braid_node_desc *node,
+                                     braid_launch_recipe *recipe) {
   braid_launch_planner p;
   bool gradient = is(node, "GlobalAveragePoolGrad") || is(node, "GlobalMaxPoolGrad");
   bool each = is(node, "GlobalAveragePoolGrad");
@@ -99,10 +100,10 @@ static braid_status plan_global(const braid_launch_traits *traits, const braid_n
   return braid_launch_plan_end(&p);
 }
 
-static const braid_launch_kernel kPool = {.plan = plan}, kGlobal = {.plan = plan_global};
+static const braid_launch_kernel kPool = {.plan = pool_plan}, kGlobal = {.plan = pool_plan_global};
 
 #define KERNEL(op_name, kernel, cl)                                                                                    \
-  { .op = op_name, .name = kernel, .match = match, .implementation = &cl }
+  { .op = op_name, .name = kernel, .match = pool_match, .implementation = &cl }
 
 static const braid_kernel kKernels[] = {
     KERNEL("MaxPool", "max_pool", kPool),

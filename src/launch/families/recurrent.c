@@ -35,7 +35,7 @@ static bool read_layer(const braid_node_desc *node, layer *l) {
   return true;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool recurrent_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   layer l;
   size_t lengths = strcmp(node->op, "LSTMGrad") == 0 ? GRAD_LENGTHS : IN_LENGTHS;
   for (size_t i = 0; i < node->input_count; i++)
@@ -47,17 +47,17 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
 
 /* --- launches ------------------------------------------------------------------------------------------------------
  */
-static const braid_unit *units_of(const layer *l, int direction) {
+static const braid_unit *recurrent_units(const layer *l, int direction) {
   return l->r.units[direction];
 }
 
-static void begin(braid_launch_planner *p, const char *function, const layer *l, int direction) {
+static void recurrent_begin(braid_launch_planner *p, const char *function, const layer *l, int direction) {
   static const char *const kKinds[] = {
 #define BRAID_UNIT_NAME(id, name, alpha, beta) #id,
       BRAID_UNIT_MAP(BRAID_UNIT_NAME)
 #undef BRAID_UNIT_NAME
   };
-  const braid_unit *units = units_of(l, direction);
+  const braid_unit *units = recurrent_units(l, direction);
   braid_launch_begin(p, "recurrent", function);
   for (size_t i = 0; i < sizeof kKinds / sizeof *kKinds; i++) braid_launch_option(p, "-D%s=%zu", kKinds[i], i);
   braid_launch_option(p, "-DUNIT_F=%d -DUNIT_G=%d -DUNIT_H=%d", (int)units[0].kind, (int)units[1].kind,
@@ -105,7 +105,7 @@ static void add_best(braid_launch_planner *p, const braid_launch_product *m) {
 static void add_forward(braid_launch_planner *p, const layer *l, int d, const braid_launch_place *gates,
                         braid_launch_piece h, braid_launch_piece c) {
   const int64_t n = l->n;
-  begin(p, "lstm_forward", l, d);
+  recurrent_begin(p, "lstm_forward", l, d);
   braid_launch_option(p, "-DFORWARD");
   braid_launch_add_place(p, gates);
   braid_launch_input(p, IN_R);
@@ -123,12 +123,12 @@ static void add_forward(braid_launch_planner *p, const layer *l, int d, const br
       n,         l->r.batch,         l->r.steps, gates->at, d * 4 * n * n,          d * 8 * n,
       d * 3 * n, d * l->y_direction, l->y_step,  l->y_row,  d * l->state_direction, l->state_row};
   add_indices(p, numbers, sizeof numbers / sizeof *numbers);
-  for (int i = 0; i < BRAID_UNITS; i++) add_unit(p, &units_of(l, d)[i]);
+  for (int i = 0; i < BRAID_UNITS; i++) add_unit(p, &recurrent_units(l, d)[i]);
   add_groups(p, l);
 }
 
-static braid_status plan_forward(const braid_launch_traits *traits, const braid_node_desc *node,
-                                 braid_launch_recipe *recipe) {
+static braid_status recurrent_plan_forward(const braid_launch_traits *traits, const braid_node_desc *node,
+                                           braid_launch_recipe *recipe) {
   braid_launch_planner p;
   layer l;
   if (!read_layer(node, &l)) return braid_fail(BRAID_INTERNAL, "an LSTM that was not matched");
@@ -168,7 +168,7 @@ typedef struct pieces {
 } pieces;
 
 static void add_states(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
-  begin(p, "lstm_states", l, d);
+  recurrent_begin(p, "lstm_states", l, d);
   braid_launch_input(p, GRAD_SAVED);
   optional_input(p, "H0", GRAD_H);
   optional_input(p, "LENGTHS", GRAD_LENGTHS);
@@ -176,13 +176,13 @@ static void add_states(braid_launch_planner *p, const layer *l, int d, const pie
   const int64_t numbers[] = {l->n,         l->r.batch,  l->r.steps, d * l->rows * 5 * l->n, d * l->state_direction,
                              l->state_row, l->row_step, l->row_row};
   add_indices(p, numbers, sizeof numbers / sizeof *numbers);
-  add_unit(p, &units_of(l, d)[2]);
+  add_unit(p, &recurrent_units(l, d)[2]);
   braid_launch_range(p, l->rows * l->n);
 }
 
 static void add_backward(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
   const int64_t n = l->n;
-  begin(p, "lstm_backward", l, d);
+  recurrent_begin(p, "lstm_backward", l, d);
   braid_launch_input(p, GRAD_SAVED);
   braid_launch_input(p, IN_R);
   optional_input(p, "PEEPHOLE", GRAD_P);
@@ -210,12 +210,12 @@ static void add_backward(braid_launch_planner *p, const layer *l, int d, const p
                              l->row_step,
                              l->row_row};
   add_indices(p, numbers, sizeof numbers / sizeof *numbers);
-  for (int i = 0; i < BRAID_UNITS; i++) add_unit(p, &units_of(l, d)[i]);
+  for (int i = 0; i < BRAID_UNITS; i++) add_unit(p, &recurrent_units(l, d)[i]);
   add_groups(p, l);
 }
 
 static void add_bias_sums(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
-  begin(p, "lstm_bias", l, d);
+  recurrent_begin(p, "lstm_bias", l, d);
   braid_launch_workspace(p, w->gradients);
   braid_launch_output(p, OUT_B);
   const int64_t numbers[] = {4 * l->n, l->rows, d * 8 * l->n};
@@ -224,7 +224,7 @@ static void add_bias_sums(braid_launch_planner *p, const layer *l, int d, const 
 }
 
 static void add_peephole_sums(braid_launch_planner *p, const layer *l, int d, const pieces *w) {
-  begin(p, "lstm_peephole", l, d);
+  recurrent_begin(p, "lstm_peephole", l, d);
   braid_launch_input(p, GRAD_SAVED);
   optional_input(p, "C0", GRAD_C);
   optional_input(p, "LENGTHS", GRAD_LENGTHS);
@@ -273,8 +273,8 @@ static void add_inputs(braid_launch_planner *p, const layer *l, int d, const pie
   add_best(p, &m);
 }
 
-static braid_status plan_backward(const braid_launch_traits *traits, const braid_node_desc *node,
-                                  braid_launch_recipe *recipe) {
+static braid_status recurrent_plan_backward(const braid_launch_traits *traits, const braid_node_desc *node,
+                                            braid_launch_recipe *recipe) {
   braid_launch_planner p;
   layer l;
   if (!read_layer(node, &l)) return braid_fail(BRAID_INTERNAL, "an LSTM that was not matched");
@@ -296,11 +296,12 @@ static braid_status plan_backward(const braid_launch_traits *traits, const braid
   return braid_launch_plan_end(&p);
 }
 
-static const braid_launch_kernel kForward = {.plan = plan_forward}, kBackward = {.plan = plan_backward};
+static const braid_launch_kernel kForward = {.plan = recurrent_plan_forward},
+                                 kBackward = {.plan = recurrent_plan_backward};
 
 static const braid_kernel kKernels[] = {
-    {.op = "LSTM", .name = "lstm", .match = match, .implementation = &kForward},
-    {.op = "LSTMGrad", .name = "lstm_grad", .match = match, .implementation = &kBackward},
+    {.op = "LSTM", .name = "lstm", .match = recurrent_match, .implementation = &kForward},
+    {.op = "LSTMGrad", .name = "lstm_grad", .match = recurrent_match, .implementation = &kBackward},
 };
 
 const braid_launch_family braid_launch_family_recurrent = {kKernels, sizeof kKernels / sizeof *kKernels};

@@ -55,7 +55,7 @@ static bool reduced_dims(const braid_node_desc *node, bool *reduced) {
          braid_reduce_dims(node->attrs, x->rank, axes, given ? braid_desc_count(&node->inputs[1].desc) : 0, reduced);
 }
 
-static void put(braid_launch_nest *nest, int64_t size, int64_t step) {
+static void reduce_put(braid_launch_nest *nest, int64_t size, int64_t step) {
   nest->dims[nest->rank] = size;
   nest->steps[0][nest->rank++] = step;
 }
@@ -69,22 +69,22 @@ static reduction read_reduction(const braid_node_desc *node) {
   for (int i = x->rank; i-- > 0; step *= x->dims[i]) steps[i] = step;
   for (int i = 0; i < x->rank; i++) {
     *(reduced[i] ? &r.elements : &r.results) *= x->dims[i];
-    put(reduced[i] ? &r.reduced : &r.kept, x->dims[i], steps[i]);
+    reduce_put(reduced[i] ? &r.reduced : &r.kept, x->dims[i], steps[i]);
   }
   braid_launch_nest_merge(&r.kept);
   braid_launch_nest_merge(&r.reduced);
   return r;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool reduce_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   bool reduced[BRAID_MAX_RANK];
   if (node->inputs[0].desc.dtype != BRAID_F32)
     return braid_launch_refuse(why, why_bytes, "for float32, not for %s", braid_dtype_name(node->inputs[0].desc.dtype));
   return reduced_dims(node, reduced) || braid_launch_refuse(why, why_bytes, "axes that are not known before the run");
 }
 
-static bool match_two(const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (!match(node, why, why_bytes)) return false;
+static bool reduce_match_two(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!reduce_match(node, why, why_bytes)) return false;
   reduction r = read_reduction(node);
   if (r.kept.rank <= 2 && r.reduced.rank <= 2) return true;
   return braid_launch_refuse(why, why_bytes, "%d kept and %d reduced dimensions, at most 2 and 2", r.kept.rank,
@@ -95,14 +95,15 @@ static bool has_rows(const reduction *r) {
   return r->reduced.steps[0][r->reduced.rank - 1] == 1;
 }
 
-static bool match_rows(const braid_node_desc *node, char *why, size_t why_bytes) {
-  if (!match_two(node, why, why_bytes)) return false;
+static bool reduce_match_rows(const braid_node_desc *node, char *why, size_t why_bytes) {
+  if (!reduce_match_two(node, why, why_bytes)) return false;
   reduction r = read_reduction(node);
   return has_rows(&r) || braid_launch_refuse(why, why_bytes, "reduced elements do not lie side by side");
 }
 
 /* Trees of work-items pay where local memory is one and there are elements for all. */
-static bool match_groups(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool reduce_match_groups(const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                                size_t why_bytes) {
   reduction r = read_reduction(node);
   if (traits->cpu) return braid_launch_refuse(why, why_bytes, "a work-item reduces faster than a group on a CPU");
   if (r.elements < (int64_t)braid_launch_group(traits))
@@ -110,7 +111,8 @@ static bool match_groups(const braid_launch_traits *traits, const braid_node_des
   return true;
 }
 
-static bool match_lanes(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool reduce_match_lanes(const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                               size_t why_bytes) {
   (void)node;
   return traits->cpu || braid_launch_refuse(why, why_bytes, "lanes of a work-item are for CPUs");
 }
@@ -168,7 +170,7 @@ static void add_fold(braid_launch_planner *p, const char *function, const kind *
 }
 
 /* As many slices as keep a device busy, decided by the shape alone. */
-static int64_t slices_of(const reduction *r) {
+static int64_t reduce_slices(const reduction *r) {
   int64_t results = r->results > 0 ? r->results : 1;
   if (r->elements * results < kFewest || results >= kTasks) return 1;
   int64_t slices = r->elements / kSlice + 1, wanted = kTasks / results + 1;
@@ -176,8 +178,9 @@ static int64_t slices_of(const reduction *r) {
   return slices < kMostSlices ? slices : kMostSlices;
 }
 
-static void plan_fold(braid_launch_planner *p, const char *function, const kind *k, const reduction *r, places at) {
-  int64_t slices = slices_of(r), slice = (r->elements + slices - 1) / slices;
+static void reduce_plan_fold(braid_launch_planner *p, const char *function, const kind *k, const reduction *r,
+                             places at) {
+  int64_t slices = reduce_slices(r), slice = (r->elements + slices - 1) / slices;
   if (slices == 1) {
     add_fold(p, function, k, &at, r, r->elements, 1);
     return;
@@ -193,8 +196,8 @@ static void plan_fold(braid_launch_planner *p, const char *function, const kind 
   add_fold(p, "fold_items", &merge, &(places){&parts, at.shift, at.out, at.scale}, &rest, slices, 1);
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
-                         const char *function) {
+static braid_status reduce_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                braid_launch_recipe *recipe, const char *function) {
   braid_launch_planner p;
   const kind *k = find_kind(node->op);
   reduction r = read_reduction(node);
@@ -203,24 +206,24 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
     most = braid_launch_reserve(&p, r.results, 1, sizeof(float));
-    plan_fold(&p, function, &kMost, &r, (places){NULL, NULL, &most, 1});
+    reduce_plan_fold(&p, function, &kMost, &r, (places){NULL, NULL, &most, 1});
     at.shift = &most;
   }
-  plan_fold(&p, function, k, &r, at);
+  reduce_plan_fold(&p, function, k, &r, at);
   return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_groups(const braid_launch_traits *traits, const braid_node_desc *node,
-                                braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, "fold_groups");
+static braid_status reduce_plan_groups(const braid_launch_traits *traits, const braid_node_desc *node,
+                                       braid_launch_recipe *recipe) {
+  return reduce_plan(traits, node, recipe, "fold_groups");
 }
-static braid_status plan_rows(const braid_launch_traits *traits, const braid_node_desc *node,
-                              braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, "fold_rows");
+static braid_status reduce_plan_rows(const braid_launch_traits *traits, const braid_node_desc *node,
+                                     braid_launch_recipe *recipe) {
+  return reduce_plan(traits, node, recipe, "fold_rows");
 }
-static braid_status plan_items(const braid_launch_traits *traits, const braid_node_desc *node,
-                               braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, "fold_items");
+static braid_status reduce_plan_items(const braid_launch_traits *traits, const braid_node_desc *node,
+                                      braid_launch_recipe *recipe) {
+  return reduce_plan(traits, node, recipe, "fold_items");
 }
 
 static void add_any(braid_launch_planner *p, const kind *k, const places *at, const reduction *r) {
@@ -236,8 +239,8 @@ static void add_any(braid_launch_planner *p, const kind *k, const places *at, co
   braid_launch_range(p, r->results);
 }
 
-static braid_status plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
-                             braid_launch_recipe *recipe) {
+static braid_status reduce_plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
+                                    braid_launch_recipe *recipe) {
   braid_launch_planner p;
   reduction r = read_reduction(node);
   places at = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
@@ -252,15 +255,15 @@ static braid_status plan_any(const braid_launch_traits *traits, const braid_node
   return braid_launch_plan_end(&p);
 }
 
-static const braid_launch_kernel kGroups = {.plan = plan_groups, .match = match_groups};
-static const braid_launch_kernel kRows = {.plan = plan_rows, .match = match_lanes};
-static const braid_launch_kernel kItems = {.plan = plan_items}, kAny = {.plan = plan_any};
+static const braid_launch_kernel kGroups = {.plan = reduce_plan_groups, .match = reduce_match_groups};
+static const braid_launch_kernel kRows = {.plan = reduce_plan_rows, .match = reduce_match_lanes};
+static const braid_launch_kernel kItems = {.plan = reduce_plan_items}, kAny = {.plan = reduce_plan_any};
 
 #define KERNELS(op_name)                                                                                               \
-  {.op = op_name, .name = "reduce_groups", .match = match_two, .implementation = &kGroups},                            \
-      {.op = op_name, .name = "reduce_rows", .match = match_rows, .implementation = &kRows},                           \
-      {.op = op_name, .name = "reduce_items", .match = match_two, .implementation = &kItems}, {                        \
-    .op = op_name, .name = "reduce", .match = match, .implementation = &kAny                                           \
+  {.op = op_name, .name = "reduce_groups", .match = reduce_match_two, .implementation = &kGroups},                     \
+      {.op = op_name, .name = "reduce_rows", .match = reduce_match_rows, .implementation = &kRows},                    \
+      {.op = op_name, .name = "reduce_items", .match = reduce_match_two, .implementation = &kItems}, {                 \
+    .op = op_name, .name = "reduce", .match = reduce_match, .implementation = &kAny                                    \
   }
 
 static const braid_kernel kKernels[] = {

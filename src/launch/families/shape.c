@@ -2,14 +2,15 @@
 #include "launch/families.h"
 #include "launch/move.h"
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe) {
+static braid_status shape_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                               braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
   braid_launch_add_copy(&p);
   return braid_launch_plan_end(&p);
 }
 
-static const braid_launch_kernel kCopy = {.plan = plan};
+static const braid_launch_kernel kCopy = {.plan = shape_plan};
 
 #define KERNEL(op_name)                                                                                                \
   { .op = op_name, .name = "copy", .in_place = 1, .implementation = &kCopy }

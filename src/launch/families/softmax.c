@@ -8,7 +8,7 @@ typedef struct axis {
   int64_t lines, size, inner;
 } axis;
 
-static axis axis_of(const braid_node_desc *node) {
+static axis softmax_axis(const braid_node_desc *node) {
   const braid_desc *x = &node->inputs[0].desc;
   int64_t at = braid_attr_int(node->attrs, "axis", -1);
   axis a = {1, 1, 1};
@@ -23,8 +23,9 @@ static axis axis_of(const braid_node_desc *node) {
   return a;
 }
 
-static bool suits_groups(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t why_bytes) {
-  axis a = axis_of(node);
+static bool softmax_suits_groups(const braid_launch_traits *traits, const braid_node_desc *node, char *why,
+                                 size_t why_bytes) {
+  axis a = softmax_axis(node);
   if (traits->cpu) return braid_launch_refuse(why, why_bytes, "a work-item sums faster than a group on a CPU");
   if (a.inner > 1) return braid_launch_refuse(why, why_bytes, "neighbouring lines lie side by side");
   return a.size >= 32 || braid_launch_refuse(why, why_bytes, "lines of %lld are too short", (long long)a.size);
@@ -37,10 +38,10 @@ static int function_of(const braid_node_desc *node) {
   return i;
 }
 
-static braid_status plan(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe,
-                         bool groups) {
+static braid_status softmax_plan(const braid_launch_traits *traits, const braid_node_desc *node,
+                                 braid_launch_recipe *recipe, bool groups) {
   braid_launch_planner p;
-  axis a = axis_of(node);
+  axis a = softmax_axis(node);
   braid_launch_plan_begin(&p, traits, node, recipe);
   braid_launch_begin(&p, "softmax", groups ? "groups" : "lines");
   braid_launch_option(&p, "-DFUNCTION=%d", function_of(node));
@@ -59,16 +60,17 @@ static braid_status plan(const braid_launch_traits *traits, const braid_node_des
   return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_groups(const braid_launch_traits *traits, const braid_node_desc *node,
-                                braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, true);
+static braid_status softmax_plan_groups(const braid_launch_traits *traits, const braid_node_desc *node,
+                                        braid_launch_recipe *recipe) {
+  return softmax_plan(traits, node, recipe, true);
 }
-static braid_status plan_lines(const braid_launch_traits *traits, const braid_node_desc *node,
-                               braid_launch_recipe *recipe) {
-  return plan(traits, node, recipe, false);
+static braid_status softmax_plan_lines(const braid_launch_traits *traits, const braid_node_desc *node,
+                                       braid_launch_recipe *recipe) {
+  return softmax_plan(traits, node, recipe, false);
 }
 
-static const braid_launch_kernel kGroups = {.plan = plan_groups, .match = suits_groups}, kLines = {.plan = plan_lines};
+static const braid_launch_kernel kGroups = {.plan = softmax_plan_groups, .match = softmax_suits_groups},
+                                 kLines = {.plan = softmax_plan_lines};
 
 #define KERNELS(op_name)                                                                                               \
   {.op = op_name,                                                                                                      \
