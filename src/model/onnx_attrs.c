@@ -138,14 +138,21 @@ static int type_of(const Onnx__AttributeProto *proto) {
   return ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__UNDEFINED;
 }
 
+/* A byte of value 0 would end the text for us, and not for others. */
+static braid_status convert_text(braid_onnx_call *call, const char *name, ProtobufCBinaryData bytes, const char **out) {
+  if (bytes.len && memchr(bytes.data, 0, bytes.len))
+    return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "attribute %s holds a byte of value 0, text is expected",
+                                name);
+  *out = braid_arena_text(call->importer->arena, (const char *)bytes.data, bytes.len);
+  return *out ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
 static braid_status convert_strings(braid_onnx_call *call, const Onnx__AttributeProto *proto, braid_attr *attr) {
   braid_arena *arena = call->importer->arena;
   const char **strings = braid_arena_alloc(arena, (proto->n_strings + 1) * sizeof *strings);
   if (!strings) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < proto->n_strings; i++) {
-    strings[i] = braid_arena_text(arena, (const char *)proto->strings[i].data, proto->strings[i].len);
-    if (!strings[i]) return BRAID_NO_MEMORY;
-  }
+  for (size_t i = 0; i < proto->n_strings; i++)
+    BRAID_TRY(convert_text(call, attr->name, proto->strings[i], &strings[i]));
   attr->kind = BRAID_ATTR_STRINGS;
   attr->count = proto->n_strings;
   attr->strings = strings;
@@ -164,8 +171,7 @@ static braid_status convert(braid_onnx_call *call, const Onnx__AttributeProto *p
     return BRAID_OK;
   case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING:
     attr->kind = BRAID_ATTR_STRING;
-    attr->s = braid_arena_text(call->importer->arena, (const char *)proto->s.data, proto->s.len);
-    return attr->s ? BRAID_OK : BRAID_NO_MEMORY;
+    return convert_text(call, attr->name, proto->s, &attr->s);
   case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS:
     attr->kind = BRAID_ATTR_FLOATS;
     attr->count = proto->n_floats;

@@ -145,6 +145,24 @@ static void test_attribute_types(void **state) {
   build_int(&build, node, "axis", 1);
   build_output(&build, &build.graph, "y");
   refused(&build, BRAID_INVALID_FILE, "given twice");
+
+  static uint8_t text[] = "SAME_UPPER\0or not";
+  begin(&build, 17);
+  node = build_node(&build, &build.graph, "MaxPool", "x", "y");
+  Onnx__AttributeProto *attr = build_attr(&build, node, "auto_pad", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+  attr->has_s = true;
+  attr->s = (ProtobufCBinaryData){sizeof text - 1, text};
+  build_output(&build, &build.graph, "y");
+  refused(&build, BRAID_INVALID_FILE, "attribute auto_pad holds a byte of value 0");
+
+  begin(&build, 17);
+  attr = build_attr(&build, build_node(&build, &build.graph, "RNN", "x", "y"), "activations",
+                    ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+  attr->n_strings = 1;
+  attr->strings = build_new(&build, sizeof *attr->strings);
+  attr->strings[0] = (ProtobufCBinaryData){sizeof text - 1, text};
+  build_output(&build, &build.graph, "y");
+  refused(&build, BRAID_INVALID_FILE, "attribute activations holds a byte of value 0");
 }
 
 /* What an op does not have in the file's opset is refused, not passed over. */
