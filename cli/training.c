@@ -95,17 +95,9 @@ static void json_each(cli_json *json, const braid_graph *graph, const totals *su
   cli_json_close(json, '}');
 }
 
-static braid_status prepare(const braid_graph *model, braid_graph **out) {
-  braid_status status = braid_graph_clone(model, out);
-  if (status != BRAID_OK) return status;
-  status = braid_graph_make_trainable(*out);
-  if (status != BRAID_OK) braid_graph_destroy(*out);
-  return status;
-}
-
 braid_status training_summarize(const braid_graph *model) {
   braid_graph *graph;
-  braid_status status = prepare(model, &graph);
+  braid_status status = braid_trainable_copy(model, &graph);
   if (status != BRAID_OK) return status;
   totals sum = sum_up(graph);
   print_totals(stderr, &sum);
@@ -115,7 +107,7 @@ braid_status training_summarize(const braid_graph *model) {
 
 braid_status training_list(const braid_graph *model, cli_json *json) {
   braid_graph *graph;
-  braid_status status = prepare(model, &graph);
+  braid_status status = braid_trainable_copy(model, &graph);
   if (status != BRAID_OK) return status;
   totals sum = sum_up(graph);
   if (json) {

@@ -33,6 +33,10 @@ typedef struct braid_train_options {
 /* Batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05, cosine, cross entropy. */
 BRAID_API void braid_train_options_init(braid_train_options *options);
 
+/* A copy of `model` as the trainer makes it trainable (braid_graph_make_trainable). The loss is taken of the first
+ * output: the others are left out, and what they alone depend on stays fixed. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out);
+
 typedef struct braid_train_progress {
   int64_t epoch, epochs, step, steps; /* step within the epoch, 1-based after it ran */
   double loss, accuracy;              /* running over the epoch */

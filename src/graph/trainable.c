@@ -189,7 +189,7 @@ static braid_status promote(braid_graph *graph, bool *marks) {
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];
     if (!is_float_constant(value)) continue;
-    if (!decided[i] && !value->fixed) value->fixed = "no output depends on it";
+    if (!decided[i] && !value->fixed) value->fixed = "no output that trains depends on it";
     if (value->fixed) continue;
     value->kind = BRAID_VALUE_PARAMETER;
     promoted++;

@@ -244,9 +244,23 @@ static braid_status check_output(const braid_graph *graph) {
                     braid_dtype_name(output->desc.dtype));
 }
 
+static braid_status make_trainable(braid_graph *graph) {
+  if (graph->output_count > 1) graph->output_count = 1; /* what the loss does not depend on has no next value */
+  return braid_graph_make_trainable(graph);
+}
+
+braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
+  BRAID_TRY(braid_graph_clone(model, out));
+  braid_status status = make_trainable(*out);
+  if (status == BRAID_OK) return BRAID_OK;
+  braid_graph_destroy(*out);
+  *out = NULL;
+  return status;
+}
+
 static braid_status build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
   BRAID_TRY(braid_bind_input(graph, info, options->batch));
-  BRAID_TRY(braid_graph_make_trainable(graph));
+  BRAID_TRY(make_trainable(graph));
   BRAID_TRY(braid_resolve(graph));
   BRAID_TRY(check_output(graph));
   braid_value_id scores, labels;

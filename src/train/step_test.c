@@ -258,6 +258,47 @@ static void test_statistics_of_two_calls(void **state) {
   braid_graph_destroy(model);
 }
 
+/* --- the model's ends ----------------------------------------------------------------------------------------------
+ */
+/* The loss is of the first output; a second head is not in the step, and its numbers stay what they were. */
+static void test_two_heads(void **state) {
+  (void)state;
+  braid_graph *model, *graph, *copy;
+  braid_value_id x;
+  const int64_t shape[] = {1, kClasses};
+  ok(braid_graph_create(NULL, "heads", &model));
+  ok(braid_graph_add_input(model, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 1, 1, 1}}, &x));
+  x = node(model, "Flatten", &x, 1, NULL);
+  x = node(model, "Mul", (braid_value_id[]){x, constant(model, "both", 2, (int64_t[]){1, 1}, 3)}, 2, NULL);
+  const char *const heads[] = {"first", "second"};
+  for (int i = 0; i < 2; i++) {
+    braid_value_id inputs[] = {x, constant(model, heads[i], 2, shape, 2)};
+    ok(braid_graph_add_output(model, node(model, "MatMul", inputs, 2, NULL)));
+  }
+  ok(braid_trainable_copy(model, &copy));
+  assert_int_equal(copy->values[braid_graph_find_value(copy, "second")].kind, BRAID_VALUE_CONSTANT);
+  braid_train_options options;
+  braid_session *session;
+  braid_train_options_init(&options);
+  options.batch = kBatch;
+  ok(braid_step_graph(model, &kInfo, &options, &graph));
+  ok(braid_session_create(graph, &(braid_session_options){.training = true, .threads = 1}, &session));
+  for (size_t i = 0; i < graph->value_count; i++) { /* what trains here and there, and can be read */
+    const braid_value *value = &graph->values[i];
+    if (value->kind == BRAID_VALUE_PARAMETER)
+      assert_int_equal(copy->values[braid_graph_find_value(copy, value->name)].kind, BRAID_VALUE_PARAMETER);
+    if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE) continue;
+    braid_tensor *tensor;
+    ok(braid_tensor_create(NULL, &value->desc, &tensor));
+    ok(braid_session_read(session, value->name, tensor));
+    braid_tensor_release(tensor);
+  }
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(copy);
+  braid_graph_destroy(model);
+}
+
 /* Samples go into an input as they lie in memory: with other sizes of the same count, pixels would be at other places.
  */
 static void test_shapes_of_samples(void **state) {
@@ -295,6 +336,7 @@ int main(void) {
                                      cmocka_unit_test(test_last_softmax),
                                      cmocka_unit_test(test_scores_of_integers),
                                      cmocka_unit_test(test_statistics_of_two_calls),
-                                     cmocka_unit_test(test_shapes_of_samples)};
+                                     cmocka_unit_test(test_shapes_of_samples),
+                                     cmocka_unit_test(test_two_heads)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
