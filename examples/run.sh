@@ -6,6 +6,7 @@ work=$1
 for kind in "" -static; do
   "$work/training$kind" "$here/../models/glyphs.cfg" "$work/trained.onnx"
   [ "$("$work/inference$kind" "$work/trained.onnx" | wc -l)" -eq 10 ]
+  "$work/several$kind" "$work/trained.onnx"
   "$work/custom_op$kind"
 done
 # Not piped: a failed case must fail this script.

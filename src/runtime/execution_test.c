@@ -459,9 +459,12 @@ static void *call(void *context) {
 
 static void test_several_callers(void **state) {
   (void)state;
-  static const char *const kDevices[] = {"cpu", "cpu:memory=separate", "cpu:memory=separate cpu"};
-  for (int d = 0; d < 3; d++) {
-    braid_machine *machine = open_machine(kDevices[d]);
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate", "cpu:memory=separate cpu", "opencl0"};
+  for (int d = 0; d < 4; d++) {
+    braid_machine *machine;
+    braid_status opened = braid_machine_create(NULL, &(braid_machine_options){.devices = kDevices[d]}, &machine);
+    if (opened == BRAID_NOT_FOUND && d == 3) continue; /* no driver */
+    OK(opened);
     braid_plan *plan;
     braid_graph *graph = conv_graph(1);
     OK(braid_plan_create(
@@ -482,6 +485,56 @@ static void test_several_callers(void **state) {
     }
     braid_weights_release(weights);
     braid_plan_release(plan);
+    braid_machine_release(machine);
+  }
+}
+
+/* Everything made and run by each of several threads, over one machine and one set of weights. */
+typedef struct maker {
+  braid_machine *machine;
+  braid_weights *weights;
+  const braid_graph *graph;
+  int64_t batch;
+  int wrong;
+  pthread_t thread;
+} maker;
+
+static void *make_and_run(void *context) {
+  maker *m = context;
+  for (int round = 0; round < 5; round++) {
+    braid_plan *plan = NULL;
+    braid_execution *execution = NULL;
+    float x[2 * kImage], y[2 * kClasses];
+    fill(x, (size_t)m->batch * kImage, round);
+    m->wrong += braid_plan_create(m->machine, m->graph, NULL, &plan) != BRAID_OK;
+    if (plan) m->wrong += braid_execution_create(plan, m->weights, &execution) != BRAID_OK;
+    if (execution) m->wrong += braid_execution_run(execution, (const void *[]){x}, (void *[]){y}) != BRAID_OK;
+    if (execution && round % 2) braid_plan_drop_data(plan);
+    braid_execution_destroy(execution);
+    braid_plan_release(plan);
+  }
+  return NULL;
+}
+
+static void test_made_by_several_threads(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate cpu"};
+  for (int d = 0; d < 2; d++) {
+    braid_machine *machine = open_machine(kDevices[d]);
+    braid_weights *weights;
+    OK(braid_weights_create(machine, &weights));
+    braid_graph *graphs[2] = {conv_graph(1), conv_graph(2)};
+    maker makers[kCallers];
+    for (int i = 0; i < kCallers; i++) {
+      makers[i] = (maker){.machine = machine, .weights = weights, .graph = graphs[i % 2], .batch = i % 2 + 1};
+      assert_int_equal(pthread_create(&makers[i].thread, NULL, make_and_run, &makers[i]), 0);
+    }
+    for (int i = 0; i < kCallers; i++) {
+      assert_int_equal(pthread_join(makers[i].thread, NULL), 0);
+      assert_int_equal(makers[i].wrong, 0);
+    }
+    for (int i = 0; i < 2; i++) braid_graph_destroy(graphs[i]);
+    braid_weights_release(weights);
     braid_machine_release(machine);
   }
 }
@@ -640,13 +693,19 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   if (braid_custom_op_register(&kHold) != BRAID_OK || braid_custom_op_register(&kNote) != BRAID_OK) return 1;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_batches_share_weights), cmocka_unit_test(test_other_contents),
-      cmocka_unit_test(test_dropped_data),          cmocka_unit_test(test_training_and_evaluation),
-      cmocka_unit_test(test_submit_and_wait),       cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_several_callers),       cmocka_unit_test(test_training_beside_reading),
-      cmocka_unit_test(test_callers_thread),        cmocka_unit_test(test_busy_queue),
-      cmocka_unit_test(test_two_machines),          cmocka_unit_test(test_same_name),
-      cmocka_unit_test(test_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_batches_share_weights),
+                                     cmocka_unit_test(test_other_contents),
+                                     cmocka_unit_test(test_dropped_data),
+                                     cmocka_unit_test(test_training_and_evaluation),
+                                     cmocka_unit_test(test_submit_and_wait),
+                                     cmocka_unit_test(test_cancel),
+                                     cmocka_unit_test(test_several_callers),
+                                     cmocka_unit_test(test_made_by_several_threads),
+                                     cmocka_unit_test(test_training_beside_reading),
+                                     cmocka_unit_test(test_callers_thread),
+                                     cmocka_unit_test(test_busy_queue),
+                                     cmocka_unit_test(test_two_machines),
+                                     cmocka_unit_test(test_same_name),
+                                     cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,24 @@ size_t braid_machine_alignment(const braid_machine *machine, int space) {
 
 /* --- kernels -------------------------------------------------------------------------------------------------------
  */
+const braid_kernel *braid_machine_find_kernel(braid_machine *machine, int device, const braid_node_desc *node,
+                                              char *why, size_t why_bytes) {
+  pthread_mutex_lock(&machine->lock);
+  const braid_kernel *kernel = braid_device_find_kernel(machine->devices[device].device, node, why, why_bytes);
+  pthread_mutex_unlock(&machine->lock);
+  return kernel;
+}
+
+bool braid_machine_layouts(braid_machine *machine, int device, const braid_kernel *kernel, const braid_node_desc *node,
+                           braid_layout *inputs, braid_layout *outputs) {
+  const braid_machine_device *on = &machine->devices[device];
+  pthread_mutex_lock(&machine->lock);
+  if (kernel->layouts) kernel->layouts(node, inputs, outputs);
+  if (on->backend->layouts) on->backend->layouts(on->self, kernel, node, inputs, outputs);
+  pthread_mutex_unlock(&machine->lock);
+  return kernel->layouts || on->backend->layouts;
+}
+
 braid_status braid_machine_prepare(braid_machine *machine, int device, const braid_kernel *kernel,
                                    const braid_node_desc *node, void **prepared, braid_prepared_info *info) {
   const braid_machine_device *on = &machine->devices[device];

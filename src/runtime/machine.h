@@ -69,6 +69,12 @@ BRAID_MUST_CHECK braid_status braid_machine_allocate(braid_machine *machine, int
 void braid_machine_free(braid_machine *machine, braid_memory *memory);
 size_t braid_machine_alignment(const braid_machine *machine, int space);
 
+/* As braid_device_find_kernel. */
+const braid_kernel *braid_machine_find_kernel(braid_machine *machine, int device, const braid_node_desc *node,
+                                              char *why, size_t why_bytes);
+/* Asks the kernel for layouts; false: it wants them plain. */
+bool braid_machine_layouts(braid_machine *machine, int device, const braid_kernel *kernel, const braid_node_desc *node,
+                           braid_layout *inputs, braid_layout *outputs);
 /* Prepares a kernel, and undoes that. */
 BRAID_MUST_CHECK braid_status braid_machine_prepare(braid_machine *machine, int device, const braid_kernel *kernel,
                                                     const braid_node_desc *node, void **prepared,

@@ -27,7 +27,7 @@ static braid_status ask(const braid_plan *plan, const braid_node_desc *desc, int
     candidates[i] = NULL;
     if (by_hand >= 0 && (size_t)by_hand != i) continue;
     char reason[kWhyBytes / 2];
-    candidates[i] = braid_device_find_kernel(plan->devices[i].device, desc, reason, sizeof reason);
+    candidates[i] = braid_machine_find_kernel(plan->machine, (int)i, desc, reason, sizeof reason);
     if (candidates[i]) found++;
     if (reason[0] && used < kWhyBytes) {
       int wrote = plan->device_count > 1 ? snprintf(why + used, kWhyBytes - used, "%s%s: %s", used ? "; " : "",

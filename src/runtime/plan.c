@@ -72,11 +72,7 @@ static void choose_layouts(const braid_plan *plan, const braid_node *node, const
         i < inputs && node->inputs[i] >= 0 ? delivered(plan, node->inputs[i], device->space) : BRAID_LAYOUT_PLAIN;
     operands[i].desc.layout = layouts[i];
   }
-  bool asked = place->kernel->layouts || device->backend->layouts;
-  if (asked) {
-    if (place->kernel->layouts) place->kernel->layouts(desc, layouts, layouts + inputs);
-    if (device->backend->layouts)
-      device->backend->layouts(device->self, place->kernel, desc, layouts, layouts + inputs);
+  if (braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
     for (size_t i = 0; i < count; i++) operands[i].desc.layout = layouts[i];
     return;
   }

@@ -63,11 +63,11 @@ braid_status braid_plan_add_copy(braid_plan *plan, const char *verb, braid_insta
 /* The kernel that converts, on the device preferred or on another of the same memory. */
 static const braid_kernel *find_converter(const braid_plan *plan, braid_step *step, char *why, size_t why_bytes) {
   int space = plan->devices[step->device].space;
-  const braid_kernel *kernel = braid_device_find_kernel(plan->devices[step->device].device, step->desc, why, why_bytes);
+  const braid_kernel *kernel = braid_machine_find_kernel(plan->machine, step->device, step->desc, why, why_bytes);
   for (size_t i = 0; !kernel && i < plan->device_count; i++) {
     char ignored[64];
     if (plan->devices[i].space != space) continue;
-    kernel = braid_device_find_kernel(plan->devices[i].device, step->desc, ignored, sizeof ignored);
+    kernel = braid_machine_find_kernel(plan->machine, (int)i, step->desc, ignored, sizeof ignored);
     if (kernel) step->device = (int)i;
   }
   step->queue = braid_queue_index(step->device, BRAID_QUEUE_KERNELS);
