@@ -102,7 +102,7 @@ BRAID_API void braid_execution_destroy(braid_execution *execution);
  * and one that reads what others write too. BUSY: the last run is in flight. On any failure nothing is.
  *
  * on_done (may be NULL) is called once, when the run has ended and its outputs are there, by a thread of the library:
- * it must be short and must not submit, wait for or destroy this execution. */
+ * it must be short, and must not wait for anything of the library or destroy this execution. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_submit(braid_execution *execution, const void *const *inputs,
                                                                void *const *outputs,
                                                                void (*on_done)(void *context, braid_status status),

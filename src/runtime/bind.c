@@ -117,6 +117,7 @@ static void make_tasks(braid_execution *execution) {
     for (size_t w = 0; w < step->wait_count; w++) *waits++ = &execution->events[step->waits[w]];
     execution->actions[i] = (braid_action){plan->devices[step->device].backend->submit, execution->queues[step->queue]};
     execution->last_of_queue[step->queue] = (braid_step_id)i;
+    execution->devices |= 1u << step->device;
   }
   for (size_t q = 0; q < plan->queue_count; q++) execution->queues_used += execution->last_of_queue[q] >= 0;
 }

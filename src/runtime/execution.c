@@ -82,7 +82,7 @@ static braid_status fail_at(const braid_execution *execution, size_t step, braid
 
 /* The first step that failed by itself. A device that is gone takes the execution with it. */
 static braid_status find_failure(braid_execution *execution) {
-  execution->lost = braid_machine_lost_a_device(execution->machine);
+  execution->lost = braid_machine_lost(execution->machine, execution->devices);
   for (size_t i = 0; i < execution->plan->steps.count; i++) {
     const braid_event *event = &execution->events[i];
     if (event->status != BRAID_OK && event->status != BRAID_CANCELLED)
@@ -188,7 +188,7 @@ static braid_status wait_all(const braid_execution *execution, size_t submitted,
   for (size_t q = 0; q < execution->plan->queue_count; q++) {
     braid_step_id last = last_submitted(execution, q, submitted);
     if (last < 0) continue;
-    BRAID_TRY(braid_machine_await(execution->machine, &execution->events[last], deadline));
+    BRAID_TRY(braid_machine_await(execution->machine, execution->devices, &execution->events[last], deadline));
     failed |= execution->events[last].status != BRAID_OK;
   }
   return failed ? BRAID_CANCELLED : BRAID_OK;
@@ -299,7 +299,7 @@ static braid_status wait_for_end(braid_execution *execution, int64_t timeout_ns)
   while (__atomic_load_n(&execution->state, __ATOMIC_ACQUIRE) == BRAID_RUN_IN_FLIGHT) {
     int64_t now = braid_now_ns(), left = deadline < 0 || deadline - now > kLook ? kLook : deadline - now;
     if (deadline >= 0 && left <= 0) return braid_fail(BRAID_TIMEOUT, "the run is in flight");
-    if (gone_ns < 0 && braid_machine_lost_a_device(execution->machine)) gone_ns = now + kGraceNs;
+    if (gone_ns < 0 && braid_machine_lost(execution->machine, execution->devices)) gone_ns = now + kGraceNs;
     if (gone_ns >= 0 && now >= gone_ns) {
       execution->lost = execution->left = true;
       leave_weights(execution);
@@ -360,7 +360,8 @@ static bool wait_for_left_tasks(braid_execution *execution) {
   bool ran = __atomic_load_n(&execution->state, __ATOMIC_ACQUIRE) != BRAID_RUN_NONE;
   if (ran && wait_for_end(execution, -1) == BRAID_OK) settle(execution);
   for (size_t i = 0; execution->left && i < execution->plan->steps.count; i++)
-    if (braid_machine_await(execution->machine, &execution->events[i], -1) != BRAID_OK) return false;
+    if (braid_machine_await(execution->machine, execution->devices, &execution->events[i], -1) != BRAID_OK)
+      return false;
   return true;
 }
 

@@ -42,6 +42,7 @@ struct braid_execution {
   braid_pin *pins;      /* memory that devices have been told of */
   void **queues;        /* per plan queue; NULL: unused */
   size_t queues_used;
+  uint32_t devices; /* bit i: device i is used */
 
   /* per step */
   void **prepared;

@@ -127,15 +127,17 @@ braid_status braid_machine_queue(braid_machine *machine, int index, void **out) 
   return status;
 }
 
-bool braid_machine_lost_a_device(const braid_machine *machine) {
+bool braid_machine_lost(const braid_machine *machine, uint32_t devices) {
   for (size_t i = 0; i < machine->device_count; i++) {
     const braid_machine_device *device = &machine->devices[i];
-    if (device->backend->status && device->backend->status(device->self) == BRAID_DEVICE_LOST) return true;
+    if ((devices >> i & 1) && device->backend->status && device->backend->status(device->self) == BRAID_DEVICE_LOST)
+      return true;
   }
   return false;
 }
 
-braid_status braid_machine_await(const braid_machine *machine, braid_event *event, int64_t deadline_ns) {
+braid_status braid_machine_await(const braid_machine *machine, uint32_t devices, braid_event *event,
+                                 int64_t deadline_ns) {
   int64_t gone_ns = -1; /* until when tasks may end that a lost device has left */
   for (;;) {
     int64_t slice = kLook;
@@ -146,7 +148,7 @@ braid_status braid_machine_await(const braid_machine *machine, braid_event *even
     (void)braid_event_wait(event, slice);
     if (braid_event_done(event)) return BRAID_OK;
     int64_t now = braid_now_ns();
-    if (gone_ns < 0 && braid_machine_lost_a_device(machine)) gone_ns = now + kGraceNs;
+    if (gone_ns < 0 && braid_machine_lost(machine, devices)) gone_ns = now + kGraceNs;
     if (gone_ns >= 0 && now >= gone_ns) return braid_fail(BRAID_DEVICE_LOST, "the device is lost and does not answer");
     if (deadline_ns >= 0 && now >= deadline_ns) return braid_fail(BRAID_TIMEOUT, "the task is not done");
   }

@@ -50,10 +50,11 @@ struct braid_machine {
 
 /* The queue, made when it is asked for first. */
 BRAID_MUST_CHECK braid_status braid_machine_queue(braid_machine *machine, int index, void **out);
-bool braid_machine_lost_a_device(const braid_machine *machine);
-/* Waits until the event is done; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if a device is gone and the task does
- * not end soon after. Whether the task failed is the event's to say. */
-BRAID_MUST_CHECK braid_status braid_machine_await(const braid_machine *machine, braid_event *event,
+/* Is one of these devices gone? `devices`: bit i for device i. */
+bool braid_machine_lost(const braid_machine *machine, uint32_t devices);
+/* Waits until the event is done; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if one of the devices is gone and the
+ * task does not end soon after. Whether the task failed is the event's to say. */
+BRAID_MUST_CHECK braid_status braid_machine_await(const braid_machine *machine, uint32_t devices, braid_event *event,
                                                   int64_t deadline_ns);
 enum { kGraceNs = 500000000 }; /* for tasks of a lost device to end */
 

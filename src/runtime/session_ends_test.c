@@ -187,6 +187,37 @@ static void test_lost_while_reading(void **state) {
   }
 }
 
+/* A device that is lost takes nothing with it that runs elsewhere, however long that takes. */
+static void test_another_device_is_lost(void **state) {
+  (void)state;
+  braid_registry *registry = open_registry();
+  braid_machine *machine;
+  OK(braid_machine_create(
+      NULL, &(braid_machine_options){.devices = "cpu:threads=1 frail:memory=separate", .registry = registry},
+      &machine));
+  braid_graph *graph;
+  braid_session *session;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "elsewhere", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &(int64_t){kCount}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_node(graph, "test.Slow", "slow", &x, 1, &x, 1, NULL));
+  OK(braid_graph_add_output(graph, x));
+  OK(braid_session_create(graph, &(braid_session_options){.machine = machine, .timeout_ms = 20000}, &session));
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+  float in[kCount] = {4}, out[kCount];
+  lost = true;
+  sleep_ms = 900;
+  OK(braid_session_run(session, (const void *[]){in}, (void *[]){out}));
+  assert_true(out[0] == 4);
+  sleep_ms = 0;
+  lost = false;
+  braid_session_destroy(session);
+  braid_registry_destroy(registry);
+}
+
 /* Without a time limit a run ends too, when the device says that it is lost. */
 static void test_lost_while_running(void **state) {
   (void)state;
@@ -207,6 +238,7 @@ static void test_lost_while_running(void **state) {
 int main(void) {
   if (braid_custom_op_register(&kSlow) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused_submit), cmocka_unit_test(test_lost_while_reading),
+                                     cmocka_unit_test(test_another_device_is_lost),
                                      cmocka_unit_test(test_lost_while_running)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

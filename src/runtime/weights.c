@@ -14,7 +14,8 @@
 /* --- the object ----------------------------------------------------------------------------------------------------
  */
 static void weights_destroy(braid_weights *weights) {
-  if (weights->errand.left && braid_machine_await(weights->machine, &weights->errand.event, -1) != BRAID_OK) {
+  if (weights->errand.left &&
+      braid_machine_await(weights->machine, weights->errand.device, &weights->errand.event, -1) != BRAID_OK) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
@@ -110,9 +111,10 @@ static braid_status run_errand(braid_weights *weights, int device, int queue_ind
   BRAID_TRY(backend->submit(queue, &errand->task));
   if (backend->flush) backend->flush(queue);
   int64_t deadline = weights->timeout_ns < 0 ? -1 : braid_now_ns() + weights->timeout_ns;
-  braid_status status = braid_machine_await(weights->machine, &errand->event, deadline);
+  braid_status status = braid_machine_await(weights->machine, 1u << device, &errand->event, deadline);
   if (status == BRAID_OK) return braid_event_wait(&errand->event, 0);
   errand->left = true;
+  errand->device = 1u << device;
   return status;
 }
 

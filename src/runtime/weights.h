@@ -31,8 +31,9 @@ typedef struct braid_errand {
   braid_task task;
   braid_event event;
   braid_binding bindings[3];
-  void *staging; /* in place of the caller's memory; NULL: none */
-  bool left;     /* it has not ended */
+  void *staging;   /* in place of the caller's memory; NULL: none */
+  bool left;       /* it has not ended, */
+  uint32_t device; /* on this device, as a bit */
 } braid_errand;
 
 struct braid_weights {
