@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/detail.h"
 #include "base/text.h"
 
 enum { kWaits = 32, kNapPart = 16 };
@@ -128,7 +129,7 @@ static bool issue_task(braid_launch_queue *queue, braid_task *task, void **last,
   if (queue->driver->is_lost(queue))
     status = braid_fail(BRAID_DEVICE_LOST, "%s is lost", queue->device);
   else if (is_cancelled(task))
-    status = braid_fail(BRAID_CANCELLED, "an earlier task failed");
+    status = BRAID_CANCELLED; /* which says all there is to say */
   else
     status = collect_waits(queue, task, &waits);
   if (status == BRAID_OK) *blocking = waits.blocking;
@@ -141,7 +142,7 @@ static bool issue_task(braid_launch_queue *queue, braid_task *task, void **last,
     __atomic_store_n(&queue->unflushed, 1, __ATOMIC_SEQ_CST);
   }
   if (status != BRAID_OK) {
-    slot->detail = braid_strdup(NULL, braid_error_detail());
+    if (status != BRAID_CANCELLED) slot->detail = braid_strdup(NULL, braid_error_detail());
     if (task->cancel) __atomic_store_n(task->cancel, 1, __ATOMIC_RELEASE);
   }
   release_waits(queue, &waits);
@@ -202,7 +203,9 @@ static braid_status failure_of_waits(const braid_task *task) {
 
 static braid_status find_outcome(braid_launch_queue *queue, const braid_launch_slot *slot, bool given_up,
                                  braid_timing *timing) {
-  if (slot->status != BRAID_OK) return braid_fail(slot->status, "%s", slot->detail ? slot->detail : "");
+  if (slot->status != BRAID_OK && slot->detail) return braid_fail(slot->status, "%s", slot->detail);
+  braid_clear_detail();
+  if (slot->status != BRAID_OK) return slot->status;
   if (given_up) return braid_fail(BRAID_DEVICE_LOST, "%s does not answer", queue->device);
   braid_status status = failure_of_waits(slot->task);
   return status == BRAID_OK && slot->last ? queue->driver->outcome(queue, slot, timing) : status;

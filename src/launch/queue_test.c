@@ -219,6 +219,7 @@ static void test_cancel(void **state) {
   for (uint32_t i = 1; i < BRAID_LAUNCH_WINDOW; i++) end_command(i, kDone);
   for (int i = 1; i < kTasks; i++)
     assert_int_equal(braid_event_wait(events[i], kSoon), i < BRAID_LAUNCH_WINDOW ? BRAID_OK : BRAID_CANCELLED);
+  assert_string_equal(braid_event_detail(events[kTasks - 1]), "");
   assert_int_equal(enqueued(), BRAID_LAUNCH_WINDOW);
   finish(kTasks);
 }
