@@ -484,10 +484,16 @@ static bool take_invalid(bool together) {
   return found != 0;
 }
 
+/* Alone, a step may run in the caller's thread, whose note of an earlier operation stays. */
 static dnnl_status_t execute(const braid_dnnl *program, step *s, const braid_cpu_args *args, bool together) {
-  if (s->unfused && !together) feclearexcept(FE_INVALID);
+  bool noted = s->unfused && !together && fetestexcept(FE_INVALID) != 0;
+  fexcept_t earlier;
+  if (noted) (void)fegetexceptflag(&earlier, FE_INVALID);
+  if (noted) (void)feclearexcept(FE_INVALID);
   dnnl_status_t status = DNNL(primitive_execute)(s->primitive, program->stream, s->count, s->args);
-  if (status != dnnl_success || s->activated < 0 || (s->unfused && !take_invalid(together))) return status;
+  bool invalid = s->unfused && take_invalid(together);
+  if (noted) (void)fesetexceptflag(&earlier, FE_INVALID);
+  if (status != dnnl_success || s->activated < 0 || (s->unfused && !invalid)) return status;
   if (s->unfused && !s->unfused_primitive) status = make_primitive(s->unfused, s->group != 0, &s->unfused_primitive);
   if (s->unfused && status == dnnl_success)
     status = DNNL(primitive_execute)(s->unfused_primitive, program->stream, s->count, s->args);

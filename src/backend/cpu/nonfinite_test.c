@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fenv.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +86,27 @@ static void test_products(void **state) {
   intruder = 0;
 }
 
+/* What the caller's processor noted before is still noted after: kernels may run in his thread. */
+static void test_note_of_the_caller(void **state) {
+  (void)state;
+  int threads = omp_get_max_threads();
+  omp_set_num_threads(1);
+  for (int noted = 0; noted < 2; noted++) {
+    fixture f = begin();
+    braid_value_id ids[2];
+    add_input(&f, ids, 2, (int64_t[]){64, 70});
+    add_input(&f, ids, 2, (int64_t[]){70, 64});
+    finish(&f, "FusedGemm", ids, 1);
+    set_activation(&f, "Relu");
+    (void)feclearexcept(FE_INVALID);
+    if (noted) (void)feraiseexcept(FE_INVALID);
+    check(&f, 0);
+    assert_int_equal(fetestexcept(FE_INVALID) != 0, noted);
+  }
+  (void)feclearexcept(FE_INVALID);
+  omp_set_num_threads(threads);
+}
+
 /* --- NaN alone -----------------------------------------------------------------------------------------------------
  * Where the reference is the only kernel: which results must be NaN follows from what they depend on. */
 typedef enum reach { REACH_ELEMENT, REACH_ROW, REACH_ALL } reach;
@@ -158,6 +181,7 @@ static void test_pools(void **state) {
 int main(void) {
   printf("seed %d\n", kSeed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions), cmocka_unit_test(test_products),
-                                     cmocka_unit_test(test_nan_is_kept), cmocka_unit_test(test_pools)};
+                                     cmocka_unit_test(test_note_of_the_caller), cmocka_unit_test(test_nan_is_kept),
+                                     cmocka_unit_test(test_pools)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
