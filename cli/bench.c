@@ -167,7 +167,7 @@ int cli_bench(int argc, char **argv) {
       {"nodes", KEY_NODES, "N", 0, "Show the N slowest nodes (default 15)", 0},
       {0}};
   static const struct argp_child children[] = {
-      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+      {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.runs = 20, .nodes = 15};
   cli_parse(&argp, argc, argv, &o);

@@ -50,7 +50,8 @@ typedef struct cli_place {
   bool no_fusion;
   braid_registry *registry; /* between open and close */
 } cli_place;
-extern const struct argp cli_place_argp; /* --device --place --platform --threads --trace --no-fusion */
+extern const struct argp cli_place_argp;     /* --device --place --platform --plugin --threads --trace */
+extern const struct argp cli_inference_argp; /* ... and --no-fusion; training fuses nothing */
 void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
 /* The backends and what the options add to them. */
 braid_status cli_open_registry(cli_place *place);

@@ -226,7 +226,7 @@ int cli_inspect(int argc, char **argv) {
       {"train", KEY_TRAIN, NULL, 0, "List which constants train, and why the others do not", 0},
       {0}};
   static const struct argp_child children[] = {
-      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+      {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.svg = NULL};
   cli_parse(&argp, argc, argv, &o);

@@ -132,9 +132,6 @@ static error_t parse_place(int key, char *argument, struct argp_state *state) {
   case KEY_PLUGIN:
     cli_add_plugin(state, place, argument);
     return 0;
-  case KEY_NO_FUSION:
-    place->no_fusion = true;
-    return 0;
   default:
     return ARGP_ERR_UNKNOWN;
   }
@@ -149,9 +146,28 @@ static const struct argp_option place_options[] = {
     {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 80},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 80},
     {"trace", KEY_TRACE, "FILE", 0, "Write a trace for chrome://tracing or Perfetto", 80},
-    {"no-fusion", KEY_NO_FUSION, NULL, 0, "Run the graph node by node as it is given", 80},
     {0}};
 const struct argp cli_place_argp = {place_options, parse_place, NULL, NULL, NULL, NULL, NULL};
+
+static error_t parse_fusion(int key, char *argument, struct argp_state *state) {
+  cli_place *place = state->input;
+  (void)argument;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = place;
+    return 0;
+  case KEY_NO_FUSION:
+    place->no_fusion = true;
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option fusion_options[] = {
+    {"no-fusion", KEY_NO_FUSION, NULL, 0, "Run the graph node by node as it is given", 80}, {0}};
+static const struct argp_child fusion_children[] = {{&cli_place_argp, 0, NULL, 0}, {0}};
+const struct argp cli_inference_argp = {fusion_options, parse_fusion, NULL, NULL, fusion_children, NULL, NULL};
 
 braid_session_options cli_session_options(const cli_place *place) {
   return (braid_session_options){.devices = place->devices,

@@ -356,7 +356,7 @@ int cli_run(int argc, char **argv) {
       {"explain", KEY_EXPLAIN, NULL, 0, "Print the plan: each node's device and kernel, and why not another", 0},
       {0}};
   static const struct argp_child children[] = {
-      {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+      {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.top = 0};
   cli_parse(&argp, argc, argv, &o);

@@ -174,7 +174,6 @@ static void check_effects(struct argp_state *state, const options *o) {
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (rules[i].without && o->given >> rules[i].key & 1)
       argp_error(state, "%s has no effect %s", rules[i].option, rules[i].why);
-  if (o->place.no_fusion) argp_error(state, "--no-fusion has no effect on training, which fuses nothing");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
