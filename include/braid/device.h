@@ -234,9 +234,9 @@ typedef struct braid_backend {
    * that is to be packed (others, such as axes, may be looked at). Where node.packed is set, prepare folds nothing and
    * looks at no such contents either. Any thread. [prepare, and discard again] */
   braid_status (*query)(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_query *query);
-  /* Writes the packed form of an input that query lists to `packed`: host memory aligned to info.alignment, of the
-   * bytes that query says. `plain` is the constant, `prepared` was prepared with node.packed. [required with packings]
-   */
+  /* Writes the packed form of an input that query lists to `packed`: host memory of the bytes that query says, aligned
+   * to info.alignment or to 64 bytes, whichever is less. `plain` is the constant, `prepared` was prepared with
+   * node.packed. [required with packings] */
   braid_status (*pack)(void *device, void *prepared, uint32_t input, const void *plain, void *packed);
   /* Runs the tasks in the calling thread, in order, as if they had been submitted: their events are done when it
    * returns. Only tasks without waits, on unified memory, whose kernels were prepared with node.threads 1. BUSY: the

@@ -155,7 +155,7 @@ static bool pack_constants(braid_suite *suite, braid_trial_run *run, char *detai
   for (uint32_t i = 0; i < run->query.packing_count; i++) {
     const braid_packing *packing = &run->query.packings[i];
     const void *plain = braid_tensor_const_data(run->trial->data[0][packing->input]);
-    run->packed[i] = braid_alloc(NULL, packing->bytes + suite->info->alignment);
+    run->packed[i] = braid_alloc(NULL, packing->bytes);
     SUITE_CHECK(run->packed[i], "no memory for %zu bytes", packing->bytes);
     spoil(run->packed[i], packing->bytes);
     braid_status status = suite->backend->pack(suite->self, run->prepared, packing->input, plain, run->packed[i]);
