@@ -130,6 +130,9 @@ static braid_status copy_table(const braid_backend *given, braid_backend *out) {
   if (bytes < offsetof(braid_backend, buffer_map))
     return braid_fail(BRAID_INVALID_ARGUMENT, "a backend's table says that it has %zu bytes, required entries take %zu",
                       bytes, offsetof(braid_backend, buffer_map));
+  if (bytes % sizeof(void *) != 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a backend's table says that it has %zu bytes, which end inside an entry",
+                      bytes);
   *out = (braid_backend){0};
   memcpy(out, given, bytes < sizeof *out ? bytes : sizeof *out);
   return BRAID_OK;

@@ -147,6 +147,10 @@ static void test_backends_are_checked(void **state) {
   assert_int_equal(braid_registry_add(registry, &other), BRAID_INVALID_ARGUMENT);
   assert_non_null(strstr(braid_error_detail(), "submit"));
   other.submit = braid_backend_null.submit;
+  other.size = sizeof other - 1;
+  assert_int_equal(braid_registry_add(registry, &other), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "inside"));
+  other.size = sizeof other;
   assert_int_equal(braid_registry_add(registry, &other), BRAID_OK);
   braid_registry_destroy(registry);
 }
