@@ -215,6 +215,9 @@ static braid_status give_up(braid_execution *execution, size_t submitted, braid_
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
  */
+/* The execution whose on_done this thread is in. */
+static _Thread_local const braid_execution *telling;
+
 /* Waits until the events of a run that has ended are their owner's again: the thread that ended the last may be on its
  * last instructions. */
 static void settle(braid_execution *execution) {
@@ -227,16 +230,17 @@ static void settle(braid_execution *execution) {
 /* Before a run: what it works on is the caller's, and the weights are its. */
 static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs) {
   uint32_t state = __atomic_load_n(&execution->state, __ATOMIC_ACQUIRE);
-  if (state == BRAID_RUN_IN_FLIGHT) return braid_fail(BRAID_BUSY, "the execution's last run is in flight");
+  if (state == BRAID_RUN_IN_FLIGHT || telling == execution)
+    return braid_fail(BRAID_BUSY, "the execution's last run is in flight");
   if (execution->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
   if (state == BRAID_RUN_ENDED) settle(execution);
   BRAID_TRY(bind_inputs(execution, inputs));
   BRAID_TRY(bind_outputs(execution, outputs));
   const braid_plan *plan = execution->plan;
   bool holds = !execution->weights->own && (plan->reads_weights || plan->writes_weights);
+  __atomic_store_n(&execution->cancel, 0, __ATOMIC_RELEASE); /* from here on: the weights may keep us waiting */
   if (holds) braid_weights_enter(execution->weights, plan->writes_weights);
   __atomic_store_n(&execution->holds, holds, __ATOMIC_RELEASE);
-  __atomic_store_n(&execution->cancel, 0, __ATOMIC_RELEASE);
   return BRAID_OK;
 }
 
@@ -258,7 +262,8 @@ braid_status braid_execution_run(braid_execution *execution, const void *const *
   return finish(execution, status != BRAID_OK || waited != BRAID_OK);
 }
 
-/* One of those that a run waits for has ended; who is last ends the run. */
+/* One of those that a run waits for has ended; who is last ends the run. It has ended before anybody is told, so that
+ * the next one may be submitted by whom that wakes; what a queue's thread still does here, settle waits for. */
 static void end_part(braid_execution *execution) {
   if (__atomic_sub_fetch(&execution->pending, 1, __ATOMIC_ACQ_REL)) return;
   bool failed = false;
@@ -269,9 +274,16 @@ static void end_part(braid_execution *execution) {
   execution->verdict = finish(execution, failed);
   snprintf(execution->detail, sizeof execution->detail, "%s",
            execution->verdict == BRAID_OK ? "" : braid_error_detail());
-  if (execution->on_done) execution->on_done(execution->context, execution->verdict);
+  void (*on_done)(void *context, braid_status status) = execution->on_done;
+  void *context = execution->context;
+  braid_status verdict = execution->verdict;
   __atomic_store_n(&execution->state, BRAID_RUN_ENDED, __ATOMIC_RELEASE);
   braid_futex_wake_all(&execution->state);
+  if (!on_done) return;
+  const braid_execution *outer = telling;
+  telling = execution;
+  on_done(context, verdict);
+  telling = outer;
 }
 
 braid_status braid_execution_submit(braid_execution *execution, const void *const *inputs, void *const *outputs,

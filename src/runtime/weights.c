@@ -34,7 +34,8 @@ static void weights_destroy(braid_weights *weights) {
   braid_free(weights->allocator, weights->errand.staging);
   braid_machine_release(weights->machine);
   pthread_mutex_destroy(&weights->lock);
-  pthread_cond_destroy(&weights->ended);
+  pthread_mutex_destroy(&weights->turn);
+  pthread_cond_destroy(&weights->turned);
   braid_free(weights->allocator, weights);
 }
 
@@ -48,7 +49,8 @@ braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeou
                              .own = own,
                              .timeout_ns = timeout_ns};
   pthread_mutex_init(&weights->lock, NULL);
-  pthread_cond_init(&weights->ended, NULL);
+  pthread_mutex_init(&weights->turn, NULL);
+  pthread_cond_init(&weights->turned, NULL);
   braid_event_init(&weights->errand.event, weights->allocator);
   *out = weights;
   return BRAID_OK;
@@ -78,23 +80,27 @@ size_t braid_weights_bytes(const braid_weights *weights) {
 /* --- readers and writers -------------------------------------------------------------------------------------------
  */
 void braid_weights_enter(braid_weights *weights, bool writes) {
-  pthread_mutex_lock(&weights->lock);
-  while (weights->writer || (writes && weights->readers)) pthread_cond_wait(&weights->ended, &weights->lock);
+  pthread_mutex_lock(&weights->turn);
+  uint64_t mine = weights->arrived++;
+  while (weights->entered != mine || weights->writer || (writes && weights->readers))
+    pthread_cond_wait(&weights->turned, &weights->turn);
+  weights->entered++;
   if (writes)
     weights->writer = true;
   else
     weights->readers++;
-  pthread_mutex_unlock(&weights->lock);
+  pthread_cond_broadcast(&weights->turned);
+  pthread_mutex_unlock(&weights->turn);
 }
 
 void braid_weights_leave(braid_weights *weights, bool writes) {
-  pthread_mutex_lock(&weights->lock);
+  pthread_mutex_lock(&weights->turn);
   if (writes)
     weights->writer = false;
   else
     weights->readers--;
-  pthread_cond_broadcast(&weights->ended);
-  pthread_mutex_unlock(&weights->lock);
+  pthread_cond_broadcast(&weights->turned);
+  pthread_mutex_unlock(&weights->turn);
 }
 
 /* --- errands -------------------------------------------------------------------------------------------------------

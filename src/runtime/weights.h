@@ -40,11 +40,15 @@ struct braid_weights {
   const braid_allocator *allocator;
   uint32_t references; /* atomic */
   braid_machine *machine;
-  bool own;             /* of one execution: nothing is looked up */
-  pthread_mutex_t lock; /* of all that follows */
-  pthread_cond_t ended;
-  size_t readers; /* executions in flight that read what others write */
+  bool own; /* of one execution: nothing is looked up */
+
+  pthread_mutex_t turn; /* of who reads and writes; held for a few instructions, for runs that end need it */
+  pthread_cond_t turned;
+  uint64_t arrived, entered; /* in the order of arrival, so that nobody is kept out by those behind him */
+  size_t readers;            /* executions in flight that read what others write */
   bool writer;
+
+  pthread_mutex_t lock; /* of all that follows; held while an errand waits behind runs in a queue */
   braid_weight **items;
   size_t count, capacity;
   braid_weight_region *regions;
