@@ -21,7 +21,9 @@ typedef struct braid_custom_op {
    * NULL. Fails with braid_fail and a sentence when the inputs do not fit. */
   braid_status (*infer)(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
                         braid_desc *outputs, size_t output_count);
-  /* Computes all outputs. Called from the device's thread; the same node never runs twice at a time. */
+  /* Computes all outputs. Called from the device's thread, or from the one that runs a small model; a device of a
+   * machine (braid/machine.h) runs one op at a time. So it must not wait for anything else on that machine; a session
+   * with a machine of its own may be run. */
   braid_status (*compute)(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
                           const braid_custom_array *outputs, size_t output_count);
 } braid_custom_op;

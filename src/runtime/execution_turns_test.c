@@ -172,9 +172,44 @@ static void test_submit_when_told(void **state) {
   braid_machine_release(machine);
 }
 
+/* --- a plan that does not get its weights --------------------------------------------------------------------------
+ */
+/* Shared weights outlive who failed to bring what he needs: he takes his memory with him. */
+static void test_failed_binding(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu:threads=1", "cpu:memory=separate,threads=1"};
+  for (int d = 0; d < 2; d++) {
+    oom_allocator oom;
+    oom_init(&oom, -1);
+    braid_machine *machine;
+    braid_weights *weights;
+    braid_execution *execution;
+    OK(braid_machine_create(&oom.allocator, &(braid_machine_options){.devices = kDevices[d]}, &machine));
+    OK(braid_weights_create(machine, &weights));
+    braid_graph *line = line_graph(false, false);
+    braid_plan *first = make_plan(machine, line, true), *plan = make_plan(machine, conv_graph(1), false);
+    OK(braid_execution_create(first, weights, &execution));
+    braid_execution_destroy(execution);
+    int64_t live = oom.live, failures = 0;
+    for (int64_t n = 0;; n++, failures++) {
+      oom.fail_at = oom.requests + n;
+      if (braid_execution_create(plan, weights, &execution) == BRAID_OK) break;
+      assert_null(execution);
+      assert_true(oom.live <= live + 1); /* the list of weights may have grown */
+    }
+    assert_true(failures > 3);
+    braid_execution_destroy(execution);
+    braid_plan_release(first);
+    braid_plan_release(plan);
+    braid_weights_release(weights);
+    braid_machine_release(machine);
+    assert_int_equal(oom.live, 0);
+  }
+}
+
 int main(void) {
   if (braid_custom_op_register(&kHold) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies_behind_a_run), cmocka_unit_test(test_turns),
-                                     cmocka_unit_test(test_submit_when_told)};
+                                     cmocka_unit_test(test_submit_when_told), cmocka_unit_test(test_failed_binding)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

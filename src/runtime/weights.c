@@ -13,6 +13,16 @@
 
 /* --- the object ----------------------------------------------------------------------------------------------------
  */
+/* Those that were added after `until`. */
+static void free_regions(braid_weights *weights, const braid_weight_region *until) {
+  while (weights->regions != until) {
+    braid_weight_region *region = weights->regions;
+    weights->regions = region->next;
+    braid_machine_free(weights->machine, &region->memory);
+    braid_free(weights->allocator, region);
+  }
+}
+
 static void weights_destroy(braid_weights *weights) {
   if (weights->errand.left &&
       braid_machine_await(weights->machine, weights->errand.device, &weights->errand.event, -1) != BRAID_OK) {
@@ -24,12 +34,7 @@ static void weights_destroy(braid_weights *weights) {
     braid_free(weights->allocator, weights->items[i]);
   }
   braid_free(weights->allocator, weights->items);
-  while (weights->regions) {
-    braid_weight_region *region = weights->regions;
-    weights->regions = region->next;
-    braid_machine_free(weights->machine, &region->memory);
-    braid_free(weights->allocator, region);
-  }
+  free_regions(weights, NULL);
   braid_event_deinit(&weights->errand.event);
   braid_free(weights->allocator, weights->errand.staging);
   braid_machine_release(weights->machine);
@@ -193,8 +198,9 @@ typedef struct binder {
   void *const *prepared;
   const braid_memory *arenas;
   braid_weight **found;
-  size_t before; /* weights that were there: those behind are new, and not filled yet */
-  size_t *ends;  /* per space: bytes of what is new */
+  size_t before;                /* weights that were there: those behind are new, and not filled yet */
+  braid_weight_region *regions; /* likewise: those before it are new */
+  size_t *ends;                 /* per space: bytes of what is new */
 } binder;
 
 static bool persists(const braid_plan *plan, size_t i) {
@@ -360,7 +366,7 @@ static braid_status fill(binder *b) {
   return BRAID_OK;
 }
 
-/* What was added and not filled must not be found by the next plan. Its memory stays until the weights go. */
+/* What was added and not filled must not be found by the next plan. Memory that an errand may still touch stays. */
 static void undo(binder *b) {
   braid_weights *weights = b->weights;
   while (weights->count > b->before) {
@@ -368,6 +374,7 @@ static void undo(binder *b) {
     braid_free(weights->allocator, (char *)weight->name);
     braid_free(weights->allocator, weight);
   }
+  if (!weights->errand.left) free_regions(weights, b->regions);
 }
 
 braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
@@ -376,6 +383,7 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *
   if (!weights->own) BRAID_TRY(braid_plan_digest(plan));
   pthread_mutex_lock(&weights->lock);
   b.before = weights->count;
+  b.regions = weights->regions;
   b.ends = braid_zalloc_array(weights->allocator, (size_t)plan->space_count, sizeof *b.ends);
   braid_status status = b.ends ? find_all(&b) : BRAID_NO_MEMORY;
   if (status == BRAID_OK) status = allocate(&b);
