@@ -235,10 +235,65 @@ static void test_lost_while_running(void **state) {
   braid_registry_destroy(registry);
 }
 
+/* --- what a lost device may still read -----------------------------------------------------------------------------
+ */
+static bool released;
+
+static void *allocate_block(void *context, size_t bytes, size_t alignment) {
+  const braid_allocator *heap = context;
+  return heap->allocate(heap->context, bytes, alignment);
+}
+
+static void release_block(void *context, void *pointer) {
+  const braid_allocator *heap = context;
+  released = true;
+  heap->release(heap->context, pointer);
+}
+
+/* A parameter on its way to a device that is lost stays where it is, though graph, plan and execution are gone. */
+static void test_lost_while_binding(void **state) {
+  (void)state;
+  const braid_allocator noting = {(void *)braid_allocator_default(), allocate_block, release_block};
+  braid_registry *registry = open_registry();
+  braid_machine *machine;
+  braid_weights *weights;
+  braid_plan *plan;
+  braid_execution *execution;
+  braid_graph *graph;
+  braid_tensor *tensor;
+  braid_desc desc;
+  braid_value_id x, p;
+  OK(braid_machine_create(
+      NULL, &(braid_machine_options){.devices = "frail:memory=separate,threads=1", .registry = registry}, &machine));
+  OK(braid_graph_create(NULL, "binding", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &(int64_t){kCount}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_tensor_create(&noting, &desc, &tensor));
+  OK(braid_graph_add_tensor(graph, "p", BRAID_VALUE_PARAMETER, tensor, &p));
+  braid_tensor_release(tensor);
+  OK(braid_graph_add_node(graph, "Add", "add", (braid_value_id[]){x, p}, 2, &x, 1, NULL));
+  OK(braid_graph_add_output(graph, x));
+  OK(braid_plan_create(machine, graph, &(braid_plan_options){.training = true}, &plan));
+  OK(braid_weights_create(machine, &weights));
+  braid_graph_destroy(graph);
+  swallow = lost = true;
+  assert_int_equal(braid_execution_create(plan, weights, &execution), BRAID_DEVICE_LOST);
+  braid_plan_release(plan);
+  assert_int_equal(swallowed_count, 1);
+  assert_int_equal(swallowed[0]->kind, BRAID_TASK_WRITE);
+  assert_false(released);
+  come_back();
+  braid_weights_release(weights);
+  assert_true(released);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
+}
+
 int main(void) {
   if (braid_custom_op_register(&kSlow) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused_submit), cmocka_unit_test(test_lost_while_reading),
                                      cmocka_unit_test(test_another_device_is_lost),
-                                     cmocka_unit_test(test_lost_while_running)};
+                                     cmocka_unit_test(test_lost_while_running),
+                                     cmocka_unit_test(test_lost_while_binding)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

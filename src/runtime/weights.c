@@ -35,6 +35,7 @@ static void weights_destroy(braid_weights *weights) {
   }
   braid_free(weights->allocator, weights->items);
   free_regions(weights, NULL);
+  braid_plan_release(weights->errand.plan);
   braid_event_deinit(&weights->errand.event);
   braid_free(weights->allocator, weights->errand.staging);
   braid_machine_release(weights->machine);
@@ -326,10 +327,8 @@ static braid_status pack(binder *b, const braid_storage *storage, const braid_we
 
 static braid_status fill_one(binder *b, const braid_storage *storage, const braid_weight *weight) {
   const braid_value *value = &b->plan->graph->values[storage->value];
-  braid_status status =
-      storage->packer >= 0
-          ? pack(b, storage, weight)
-          : transfer(b->weights, weight, (void *)braid_tensor_const_data(value->tensor), true); /* the plan keeps it */
+  void *plain = (void *)braid_tensor_const_data(value->tensor); /* the plan keeps it, and the errand the plan */
+  braid_status status = storage->packer >= 0 ? pack(b, storage, weight) : transfer(b->weights, weight, plain, true);
   if (status == BRAID_OK) return status;
   return braid_fail_prefix(status, "%s %.120s", storage->packer >= 0 ? "packing" : "uploading", value->name);
 }
@@ -382,6 +381,7 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *
   binder b = {.weights = weights, .plan = plan, .prepared = prepared, .arenas = arenas, .found = found};
   if (!weights->own) BRAID_TRY(braid_plan_digest(plan));
   pthread_mutex_lock(&weights->lock);
+  bool left = weights->errand.left;
   b.before = weights->count;
   b.regions = weights->regions;
   b.ends = braid_zalloc_array(weights->allocator, (size_t)plan->space_count, sizeof *b.ends);
@@ -389,6 +389,7 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *
   if (status == BRAID_OK) status = allocate(&b);
   if (status == BRAID_OK) status = fill(&b);
   if (status != BRAID_OK) undo(&b);
+  if (weights->errand.left && !left) weights->errand.plan = braid_plan_retain(plan);
   braid_free(weights->allocator, b.ends);
   pthread_mutex_unlock(&weights->lock);
   return status;

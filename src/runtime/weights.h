@@ -31,9 +31,10 @@ typedef struct braid_errand {
   braid_task task;
   braid_event event;
   braid_binding bindings[3];
-  void *staging;   /* in place of the caller's memory; NULL: none */
-  bool left;       /* it has not ended, */
-  uint32_t device; /* on this device, as a bit */
+  void *staging;    /* in place of the caller's memory; NULL: none */
+  bool left;        /* it has not ended, */
+  uint32_t device;  /* on this device, as a bit */
+  braid_plan *plan; /* and may still read this one's constants; NULL: none's */
 } braid_errand;
 
 struct braid_weights {
