@@ -1,4 +1,4 @@
-/* Runs a model on zeros and prints its first output: inference MODEL.onnx */
+/* Runs a model on zeros and prints its output: inference MODEL.onnx */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,6 +9,8 @@ int main(int argc, char **argv) {
   braid_session *session = NULL;
   braid_status status = braid_model_load(NULL, argc > 1 ? argv[1] : "model.onnx", NULL, &graph);
   if (status == BRAID_OK) status = braid_session_create(graph, NULL, &session);
+  if (status == BRAID_OK && (braid_session_input_count(session) != 1 || braid_session_output_count(session) != 1))
+    status = braid_fail(BRAID_UNSUPPORTED, "the model has not one input and one output");
   if (status == BRAID_OK) {
     const braid_desc *scores = braid_session_output(session, 0);
     float *input = calloc(1, braid_desc_bytes(braid_session_input(session, 0)));

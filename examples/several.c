@@ -16,6 +16,8 @@ static braid_status make(braid_machine *machine, braid_weights *weights, const b
     status = braid_graph_set_input_shape(graph, braid_graph_input(graph, 0), input.rank, input.dims);
   }
   if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plan);
+  if (status == BRAID_OK && (braid_plan_input_count(plan) != 1 || braid_plan_output_count(plan) != 1))
+    status = braid_fail(BRAID_UNSUPPORTED, "the model has not one input and one output");
   if (status == BRAID_OK) status = braid_execution_create(plan, weights, out);
   if (status == BRAID_OK) *input_bytes = braid_desc_bytes(braid_plan_input(plan, 0));
   if (status == BRAID_OK) *output_bytes = braid_desc_bytes(braid_plan_output(plan, 0));

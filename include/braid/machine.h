@@ -99,8 +99,8 @@ BRAID_API void braid_execution_destroy(braid_execution *execution);
 
 /* Starts a run and returns. `inputs` and `outputs` are as for braid_session_run; what they point at stays the run's
  * until it ends. An execution that writes weights (training) waits here until those before it that use them have ended,
- * and one that reads what others write too, in the order in which they came. BUSY: the last run is in flight. On any
- * failure nothing is.
+ * and one that reads what others write too, in the order in which they came; one whose tasks a lost device never ends
+ * holds them until it is waited for or destroyed. BUSY: the last run is in flight. On any failure nothing is.
  *
  * on_done (may be NULL) is called once, when the run has ended and its outputs are there, by a thread of the library
  * or, when that is before submit returns, perhaps by the caller's: it must be short, and must not submit, wait for or
