@@ -35,7 +35,15 @@ static void *visit(void *context) {
 
 static void send(visitor *v) {
   assert_int_equal(pthread_create(&v->thread, NULL, visit, v), 0);
-  for (int i = 0; i < 100; i++) pause_a_little(); /* long enough to get as far as it can */
+}
+
+/* Until so many have come for the weights, whether they were let in or not. */
+static void wait_for_arrivals(braid_weights *weights, uint64_t count) {
+  for (uint64_t arrived = 0; arrived < count; pause_a_little()) {
+    pthread_mutex_lock(&weights->turn);
+    arrived = weights->arrived;
+    pthread_mutex_unlock(&weights->turn);
+  }
 }
 
 static void *bring_constants(void *context) {
@@ -114,9 +122,12 @@ static void test_turns(void **state) {
   OK(braid_execution_submit(first, (const void *[]){x}, (void *[]){y}, NULL, NULL));
   wait_inside(1);
   send(&cancelled);
+  wait_for_arrivals(weights, 2);
   braid_execution_cancel(cancelled.execution);
   send(&writer);
+  wait_for_arrivals(weights, 3);
   send(&reader);
+  wait_for_arrivals(weights, 4);
   held = 0;
   OK(braid_execution_wait(first, -1));
   assert_int_equal(pthread_join(writer.thread, NULL), 0);
