@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "kernel_fixture.h"
+#include "skip.h"
 
 static const float kIntruders[] = {NAN, INFINITY, -INFINITY};
 static const char *const kActivations[] = {"",          "Relu", "Clip",  "Sigmoid",    "HardSwish",
@@ -89,6 +90,9 @@ static void test_products(void **state) {
 /* What the caller's processor noted before is still noted after: kernels may run in his thread. */
 static void test_note_of_the_caller(void **state) {
   (void)state;
+#ifdef __clang__
+  skip_test("libgomp", "clang's OpenMP clears what is noted when a parallel region ends (KMP_INHERIT_FP_CONTROL)");
+#endif
   int threads = omp_get_max_threads();
   omp_set_num_threads(1);
   for (int noted = 0; noted < 2; noted++) {
@@ -183,5 +187,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions), cmocka_unit_test(test_products),
                                      cmocka_unit_test(test_note_of_the_caller), cmocka_unit_test(test_nan_is_kept),
                                      cmocka_unit_test(test_pools)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return skip_run_group_tests(tests, NULL, NULL);
 }
