@@ -217,14 +217,19 @@ static bool case_failure(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_failure);
 }
 
+/* tasks[0] waits for the gate, tasks[1] stands behind it, and both look at one cancel word. */
+static bool submit_two_at_gate(braid_load *load, uint32_t *cancel, char *detail) {
+  load->tasks[0].waits = &load->gate;
+  load->tasks[0].wait_count = 1;
+  load->tasks[0].cancel = load->tasks[1].cancel = cancel;
+  return braid_load_submit_first(load, load->suite->queue, 2, detail);
+}
+
 /* tasks[0] fails because its event does; that sets the cancel word it shares with tasks[1], which must not run. */
 static bool run_cancel(braid_load *load, char *detail) {
   braid_suite *suite = load->suite;
   uint32_t *cancel = (uint32_t *)&load->results[0];
-  load->tasks[0].waits = &load->gate;
-  load->tasks[0].wait_count = 1;
-  load->tasks[0].cancel = load->tasks[1].cancel = cancel;
-  bool submitted = braid_load_submit_first(load, suite->queue, 2, detail);
+  bool submitted = submit_two_at_gate(load, cancel, detail);
   braid_event_complete(load->gate, braid_fail(BRAID_IO, "on purpose"), NULL);
   if (!submitted) return false;
   braid_status status = braid_suite_wait(suite, load->events[1]);
@@ -246,10 +251,7 @@ static bool case_cancel(braid_suite *suite, char *detail) {
 static bool run_cancel_waiting(braid_load *load, char *detail) {
   braid_suite *suite = load->suite;
   uint32_t *cancel = (uint32_t *)&load->results[0];
-  load->tasks[0].waits = &load->gate;
-  load->tasks[0].wait_count = 1;
-  load->tasks[0].cancel = load->tasks[1].cancel = cancel;
-  bool submitted = braid_load_submit_first(load, suite->queue, 2, detail);
+  bool submitted = submit_two_at_gate(load, cancel, detail);
   braid_suite_linger();
   bool early = braid_event_done(load->events[0]);
   __atomic_store_n(cancel, 1, __ATOMIC_RELEASE);

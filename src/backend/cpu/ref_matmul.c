@@ -229,12 +229,12 @@ static void run_batch(const matmul *m, const addend *c, const braid_cpu_args *ar
 
 static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const matmul *m = state;
-  char *workspace = args->workspace; /* NULL: none is needed */
+  char *workspace = args->workspace;
   addend c = read_addend(node, args);
 #pragma omp parallel for schedule(static) if (m->lanes > 1)
   for (int lane = 0; lane < m->lanes; lane++)
     for (int64_t batch = lane; batch < m->batches; batch += m->lanes)
-      run_batch(m, &c, args, batch, workspace ? workspace + (size_t)lane * m->lane_bytes : NULL);
+      run_batch(m, &c, args, batch, workspace + (size_t)lane * m->lane_bytes);
   return BRAID_OK;
 }
 
