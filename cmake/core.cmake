@@ -8,12 +8,11 @@ foreach(room ${BRAID_CORE_ROOMS})
 endforeach()
 # What stands on other libraries; src/core/without.c says so where it is asked for.
 list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX
-  "_(test|bench|fuzz)\\.c$|/model/onnx_|/backend/cpu/(dnnl|onednn|winograd)|/device/(yaml|platform|plugin)\\.c$|/runtime/conformance")
-set_source_files_properties(src/backend/cpu/gemm.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=fast")
+  "_(test|bench|fuzz)\\.c$|/model/onnx_|/backend/cpu/onednn/|/device/(yaml|platform|plugin)\\.c$|/runtime/conformance")
+set_source_files_properties(src/backend/cpu/products/gemm.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=fast")
 
 set(BRAID_BACKENDS "BRAID_BACKEND(cpu)\nBRAID_BACKEND(null)\n")
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/backends.def CONTENT "${BRAID_BACKENDS}")
-file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/dnnl_tables.def CONTENT "")
 
 add_library(braid_static STATIC ${BRAID_CORE_SOURCES})
 set_target_properties(braid_static PROPERTIES OUTPUT_NAME braid)
@@ -26,10 +25,10 @@ install(DIRECTORY include/braid DESTINATION include)
 # The same test files as everywhere, against tests/core/cmocka.h; the emulator comes from the toolchain file.
 enable_testing()
 set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tensor/half tensor/npy graph/geometry
-  graph/gradient device/event device/pool runtime/device_conformance backend/cpu/gemm backend/cpu/ref_elementwise
-  backend/cpu/ref_float backend/cpu/ref_norm backend/cpu/ref_reduce backend/cpu/ref_select backend/cpu/ref_optimizer
-  backend/cpu/dense_gradient backend/cpu/movement_gradient runtime/pack runtime/place runtime/session
-  runtime/differential)
+  graph/gradient graph/gradients/dense_gradient graph/gradients/movement_gradient graph/gradients/norm_gradient
+  device/event device/pool runtime/device_conformance backend/cpu/loops/elementwise backend/cpu/loops/reduce
+  backend/cpu/plain/float backend/cpu/plain/optimizer backend/cpu/plain/select backend/cpu/products/gemm
+  runtime/pack runtime/place runtime/session runtime/differential)
 foreach(test ${BRAID_CORE_TESTS})
   get_filename_component(name ${test}_test NAME)
   add_executable(${name} src/${test}_test.c)

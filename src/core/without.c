@@ -1,7 +1,10 @@
 /* What a core build (BRAID_CORE) does without, as functions that say so: the parts that stand on other libraries. */
+#include "backend/cpu/tables.h"
 #include "device/platform.h"
 #include "device/plugin.h"
 #include "model/model.h"
+
+const braid_cpu_table *const braid_cpu_onednn_tables[] = {NULL};
 
 static braid_status without(const char *what, const char *path) {
   return braid_fail(BRAID_UNSUPPORTED, "%.200s: this is a core build, without %s", path, what);

@@ -1,6 +1,6 @@
 /* A library that passes for oneDNN by its name. It has all of its functions and says that it is version 9;
  * WITHOUT_FUNCTIONS: it has none but the one that tells the version. */
-#include "backend/cpu/onednn.h"
+#include "backend/cpu/onednn/library.h"
 
 #define VISIBLE __attribute__((visibility("default")))
 

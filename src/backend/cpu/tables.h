@@ -4,6 +4,8 @@
 
 #include "backend/cpu/cpu.h"
 
+/* The tables of kernels by oneDNN, best first, up to NULL (onednn/tables.c; none in a core build). */
+extern const braid_cpu_table *const braid_cpu_onednn_tables[];
 /* All kernels, or the plain references only, best first for each op. The list is freed by the caller (braid_free), the
  * kernels are static. */
 BRAID_MUST_CHECK braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only,

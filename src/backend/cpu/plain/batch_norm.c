@@ -1,0 +1,75 @@
+/* Plain batch normalization and its gradient, any rank, PLAIN or BHWC. */
+#include <math.h>
+
+#include "backend/cpu/plain/float.h"
+#include "base/checked.h"
+
+enum { LANES = 8, BLOCK = 64 /* channels summed by one thread */ };
+
+typedef struct batch_state {
+  braid_ref_float base;
+  int64_t batch, channels, plane;
+  int64_t rows; /* elements of a channel */
+  bool last;    /* channels lie last */
+  bool training;
+  double epsilon, momentum;
+} batch_state;
+
+#define T float
+#define NAME(stem) stem##_f32
+#include "backend/cpu/plain/batch_norm_template.h"
+#undef T
+#undef NAME
+#define T double
+#define NAME(stem) stem##_f64
+#include "backend/cpu/plain/batch_norm_template.h"
+#undef T
+#undef NAME
+
+static braid_status init(const braid_node_desc *node, batch_state *state, const braid_desc *x, size_t vectors) {
+  state->batch = x->dims[0];
+  state->channels = x->rank > 1 ? x->dims[1] : 1;
+  state->plane = 1;
+  for (int i = 2; i < x->rank; i++) state->plane *= x->dims[i];
+  state->rows = state->batch * state->plane;
+  state->last = x->layout == BRAID_LAYOUT_BHWC || state->plane == 1;
+  state->training = braid_attr_int(node->attrs, "training_mode", 0) != 0;
+  state->epsilon = braid_attr_float(node->attrs, "epsilon", 1e-5);
+  state->momentum = braid_attr_float(node->attrs, "momentum", 0.9);
+  if (!braid_mul_size((size_t)state->channels, vectors * sizeof(double), &state->base.scratch_bytes))
+    return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
+  return BRAID_OK;
+}
+
+/* Scratch vectors, one number per channel: mean, inverse, factor, center. */
+static braid_status init_forward(const braid_node_desc *node, void *self) {
+  return init(node, self, &node->inputs[0].desc, 4);
+}
+
+/* mean, dscale, dbias, p, q, center, r. */
+static braid_status init_backward(const braid_node_desc *node, void *self) {
+  return init(node, self, &node->inputs[1].desc, 7);
+}
+
+BRAID_REF_KERNEL(kForward, batch_forward, batch_state, init_forward)
+BRAID_REF_KERNEL(kBackward, batch_backward, batch_state, init_backward)
+
+/* The running statistics may be replaced where they lie. */
+static const braid_kernel kKernels[] = {
+    {.op = "BatchNormalization",
+     .name = "ref_batch_norm",
+     .match = braid_ref_match_float,
+     .layouts = braid_ref_follow_layout,
+     .in_place = 1 << 0,
+     .in_place_more = {1 << 3, 1 << 4},
+     .implementation = &kForward},
+    {.op = "BatchNormalizationGrad",
+     .name = "ref_batch_norm_grad",
+     .match = braid_ref_match_float,
+     .layouts = braid_ref_follow_layout,
+     .in_place = 1 << 0 | 1 << 1,
+     .implementation = &kBackward},
+};
+
+extern const braid_cpu_table braid_cpu_plain_batch_norm;
+const braid_cpu_table braid_cpu_plain_batch_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
