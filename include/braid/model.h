@@ -1,4 +1,4 @@
-/* Models in files: ONNX and Darknet in, ONNX out. */
+/* Models in files and in memory: ONNX and Darknet in, ONNX out. */
 #ifndef BRAID_MODEL_H
 #define BRAID_MODEL_H
 
@@ -16,6 +16,29 @@ typedef struct braid_model_options {
  * meanwhile. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_model_load(const braid_allocator *allocator, const char *path,
                                                          const braid_model_options *options, braid_graph **out);
+
+typedef enum braid_model_format { BRAID_MODEL_ONNX = 0, BRAID_MODEL_DARKNET } braid_model_format;
+
+/* A model in memory. All zero but for `data` and `bytes`: ONNX without external data. Nothing of it is needed once
+ * braid_model_parse has returned. */
+typedef struct braid_model_memory {
+  const void *data; /* the contents of the .onnx or .cfg file */
+  size_t bytes;
+  braid_model_format format;
+  const char *name;    /* stands for the path in messages; NULL: "model" */
+  const void *weights; /* Darknet: the contents of the .weights file; NULL: random weights from `seed` */
+  size_t weights_bytes;
+  uint64_t seed;
+  /* ONNX: gives the contents of a file of external data, which must stay until parse returns. `location` is as the
+   * model says it, relative and without "..", called once per location. A failure ends parsing with its status. NULL:
+   * a model with external data is UNSUPPORTED. */
+  braid_status (*external)(void *context, const char *location, const void **data, size_t *bytes);
+  void *context;
+} braid_model_memory;
+
+/* As braid_model_load, with the same limits and errors, from memory; no file is opened. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_model_parse(const braid_allocator *allocator,
+                                                          const braid_model_memory *memory, braid_graph **out);
 
 /* Writes the graph's forward nodes as ONNX (opset 17, or the first that has what the graph uses), whole or not at all.
  * Values that are PARAMETER or STATE become initializers with their current tensors. Dimensions that the inputs leave

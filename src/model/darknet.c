@@ -322,3 +322,21 @@ braid_status braid_darknet_load(const braid_allocator *allocator, const char *pa
   braid_file_close(&view);
   return status;
 }
+
+braid_status braid_darknet_parse(const braid_allocator *allocator, const braid_model_memory *memory,
+                                 braid_graph **out) {
+  braid_reader *weights = NULL;
+  *out = NULL;
+  if (memory->bytes > BRAID_DARKNET_MAX_CFG_BYTES)
+    return braid_fail(BRAID_OUT_OF_RANGE, "%s: larger than the %d bytes allowed", memory->name,
+                      BRAID_DARKNET_MAX_CFG_BYTES);
+  if (memory->weights && memory->weights_bytes > BRAID_DARKNET_MAX_WEIGHTS_BYTES)
+    return braid_fail(BRAID_OUT_OF_RANGE, "%s: weights larger than the %llu bytes allowed", memory->name,
+                      BRAID_DARKNET_MAX_WEIGHTS_BYTES);
+  if (memory->weights)
+    BRAID_TRY(braid_reader_wrap(allocator, "weights", memory->weights, memory->weights_bytes, &weights));
+  braid_status status =
+      braid_darknet_import(allocator, memory->name, memory->data, memory->bytes, weights, memory->seed, out);
+  braid_reader_close(weights);
+  return status;
+}

@@ -1,6 +1,6 @@
 /* Any text is either a network (with random weights) or a failure with a sentence. */
-#include "model/darknet.h"
 #include "model/fuzz.h"
+#include "model/model.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -9,7 +9,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   fuzz_budget budget;
   fuzz_budget_init(&budget, BUDGET);
   braid_graph *graph;
-  braid_status status = braid_darknet_import(&budget.allocator, "fuzz.cfg", (const char *)data, bytes, NULL, 1, &graph);
+  braid_model_memory model = {
+      .data = data, .bytes = bytes, .format = BRAID_MODEL_DARKNET, .name = "fuzz.cfg", .seed = 1};
+  braid_status status = braid_model_parse(&budget.allocator, &model, &graph);
   fuzz_check(&budget, BUDGET, status, graph);
   return 0;
 }

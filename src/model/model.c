@@ -17,3 +17,19 @@ braid_status braid_model_load(const braid_allocator *allocator, const char *path
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: weights in a separate file belong to a Darknet .cfg", path);
   return braid_onnx_load(allocator, path, out);
 }
+
+braid_status braid_model_parse(const braid_allocator *allocator, const braid_model_memory *memory, braid_graph **out) {
+  braid_model_memory own = *memory;
+  *out = NULL;
+  if (!own.name) own.name = "model";
+  if (!own.data && own.bytes)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %zu bytes and no memory", own.name, own.bytes);
+  bool darknet = own.format == BRAID_MODEL_DARKNET;
+  if (!darknet && own.format != BRAID_MODEL_ONNX)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: format %d, expected ONNX (%d) or Darknet (%d)", own.name,
+                      (int)own.format, (int)BRAID_MODEL_ONNX, (int)BRAID_MODEL_DARKNET);
+  if (!darknet && own.weights)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: weights apart from the model belong to Darknet", own.name);
+  if (darknet && own.external) return braid_fail(BRAID_INVALID_ARGUMENT, "%s: external data belongs to ONNX", own.name);
+  return darknet ? braid_darknet_parse(allocator, &own, out) : braid_onnx_parse(allocator, &own, out);
+}

@@ -184,12 +184,8 @@ static inline uint8_t *build_pack(onnx_build *build, size_t *bytes) {
 
 static inline braid_status build_import_bytes(const braid_allocator *allocator, const uint8_t *data, size_t bytes,
                                               braid_graph **out) {
-  braid_onnx_source source;
-  *out = NULL;
-  braid_status status = braid_onnx_source_wrap(allocator, "built.onnx", data, bytes, &source);
-  if (status == BRAID_OK) status = braid_onnx_import(&source, out);
-  braid_onnx_source_close(&source);
-  return status;
+  const braid_model_memory memory = {.data = data, .bytes = bytes, .name = "built.onnx"};
+  return braid_model_parse(allocator, &memory, out);
 }
 
 /* Packs, imports, and ends the builder. */

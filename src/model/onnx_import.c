@@ -232,6 +232,15 @@ braid_status braid_onnx_load(const braid_allocator *allocator, const char *path,
   return status;
 }
 
+braid_status braid_onnx_parse(const braid_allocator *allocator, const braid_model_memory *memory, braid_graph **out) {
+  *out = NULL;
+  braid_onnx_source source;
+  braid_status status = braid_onnx_source_wrap(allocator, memory, &source);
+  if (status == BRAID_OK) status = braid_onnx_import(&source, out);
+  braid_onnx_source_close(&source);
+  return status;
+}
+
 braid_status braid_onnx_tensor_load(const braid_allocator *allocator, const char *path, braid_tensor **out) {
   *out = NULL;
   braid_onnx_source source;

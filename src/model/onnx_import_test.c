@@ -219,7 +219,8 @@ static void test_weights_outlive_the_file(void **state) {
 
 static braid_status tensor_of(onnx_build *build, const Onnx__TensorProto *proto, braid_tensor **out) {
   braid_onnx_source source;
-  assert_int_equal(braid_onnx_source_wrap(NULL, "built.onnx", (const uint8_t *)"", 0, &source), BRAID_OK);
+  const braid_model_memory none = {.name = "built.onnx"};
+  assert_int_equal(braid_onnx_source_wrap(NULL, &none, &source), BRAID_OK);
   braid_status status = braid_onnx_tensor(&source, proto, out);
   braid_onnx_source_close(&source);
   build_end(build);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/detail.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -18,10 +19,13 @@ braid_status braid_onnx_source_open(const braid_allocator *allocator, const char
   return braid_reader_open(allocator, path, BRAID_ONNX_MAX_FILE_BYTES, &out->file);
 }
 
-braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const char *path, const uint8_t *data,
-                                    size_t bytes, braid_onnx_source *out) {
-  *out = (braid_onnx_source){.allocator = allocator, .path = path};
-  return braid_reader_wrap(allocator, path, data, bytes, &out->file);
+braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const braid_model_memory *memory,
+                                    braid_onnx_source *out) {
+  *out = (braid_onnx_source){.allocator = allocator, .path = memory->name, .memory = memory};
+  if (memory->bytes > BRAID_ONNX_MAX_FILE_BYTES)
+    return braid_fail(BRAID_OUT_OF_RANGE, "%s: larger than the %llu bytes allowed", memory->name,
+                      BRAID_ONNX_MAX_FILE_BYTES);
+  return braid_reader_wrap(allocator, memory->name, memory->data, memory->bytes, &out->file);
 }
 
 braid_status braid_onnx_source_check(const braid_onnx_source *source) {
@@ -64,6 +68,35 @@ static braid_status add_location(const char *location, braid_text *path) {
   return BRAID_OK;
 }
 
+/* The caller is asked for the location in the form that a path would have. */
+static braid_status open_in_memory(const braid_onnx_source *source, const char *location, braid_reader **out) {
+  const braid_model_memory *memory = source->memory;
+  const void *data = NULL;
+  size_t bytes = 0;
+  braid_text name;
+  braid_text_init(&name, source->allocator);
+  braid_status status = add_location(location, &name);
+  if (status == BRAID_OK && !memory->external)
+    status = braid_fail(BRAID_UNSUPPORTED,
+                        "external data at \"%.200s\": a model in memory has no folder, give its data by a callback",
+                        location);
+  if (status == BRAID_OK) {
+    braid_clear_detail();
+    status = memory->external(memory->context, name.data, &data, &bytes);
+    if (status != BRAID_OK && !braid_error_detail()[0])
+      status = braid_fail(status, "external data at \"%.200s\": %s", location, braid_status_text(status));
+  }
+  if (status == BRAID_OK && !data && bytes)
+    status =
+        braid_fail(BRAID_INVALID_ARGUMENT, "external data at \"%.200s\": %zu bytes and no memory", location, bytes);
+  else if (status == BRAID_OK && bytes > BRAID_ONNX_MAX_FILE_BYTES)
+    status = braid_fail(BRAID_OUT_OF_RANGE, "external data at \"%.200s\": larger than the %llu bytes allowed", location,
+                        BRAID_ONNX_MAX_FILE_BYTES);
+  if (status == BRAID_OK) status = braid_reader_wrap(source->allocator, name.data, data, bytes, out);
+  braid_text_deinit(&name);
+  return status;
+}
+
 static braid_status open_beside(const braid_onnx_source *source, const char *model, const char *location,
                                 braid_reader **out) {
   const char *slash = strrchr(model, '/');
@@ -79,6 +112,7 @@ static braid_status open_beside(const braid_onnx_source *source, const char *mod
 /* In the folder of the path that was given, or else in that of the file which this path links to. */
 static braid_status open_location(const braid_onnx_source *source, const char *location, braid_reader **out) {
   char target[PATH_MAX];
+  if (source->memory) return open_in_memory(source, location, out);
   braid_status status = open_beside(source, source->path, location, out);
   if (status == BRAID_NOT_FOUND && realpath(source->path, target)) status = open_beside(source, target, location, out);
   if (status != BRAID_NOT_FOUND) return status;

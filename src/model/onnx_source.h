@@ -1,4 +1,4 @@
-/* Where an ONNX model's bytes come from: its file, and the files of its external data.
+/* Where an ONNX model's bytes come from: its file and the files of its external data, or memory of the caller's.
  *
  * Tensors are read into memory of their own, so that nothing refers to a file once its source is closed. */
 #ifndef BRAID_MODEL_ONNX_SOURCE_H
@@ -6,14 +6,15 @@
 
 #include "base/file.h"
 #include "base/map.h"
-#include "braid/tensor.h"
+#include "braid/model.h"
 #include "onnx.pb-c.h"
 
 #define BRAID_ONNX_MAX_FILE_BYTES (64ull << 30)
 
 typedef struct braid_onnx_source {
   const braid_allocator *allocator;
-  const char *path; /* of the model, borrowed */
+  const char *path;                 /* of the model, borrowed */
+  const braid_model_memory *memory; /* which it comes from in place of a file; NULL: a file */
   braid_reader *file;
   braid_reader **external; /* opened so far; all but `current` parked: some models have a file for each tensor */
   braid_reader *current;
@@ -23,10 +24,9 @@ typedef struct braid_onnx_source {
 
 BRAID_MUST_CHECK braid_status braid_onnx_source_open(const braid_allocator *allocator, const char *path,
                                                      braid_onnx_source *out);
-/* Bytes of the caller's in place of the file; they must outlive the source. `path` is for messages and external data.
- */
-BRAID_MUST_CHECK braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const char *path,
-                                                     const uint8_t *data, size_t bytes, braid_onnx_source *out);
+/* A model in memory in place of its files; it must outlive the source, and its name must not be NULL. */
+BRAID_MUST_CHECK braid_status braid_onnx_source_wrap(const braid_allocator *allocator, const braid_model_memory *memory,
+                                                     braid_onnx_source *out);
 /* IO if one of its files changed since it was opened. */
 BRAID_MUST_CHECK braid_status braid_onnx_source_check(const braid_onnx_source *source);
 void braid_onnx_source_close(braid_onnx_source *source);

@@ -1,8 +1,8 @@
 /* Any bytes are either the weights of this network, all of them read, or a failure with a sentence. */
 #include <string.h>
 
-#include "model/darknet.h"
 #include "model/fuzz.h"
+#include "model/model.h"
 
 static const char kNetwork[] = "[net]\nheight=6\nwidth=6\nchannels=2\n"
                                "[convolutional]\nbatch_normalize=1\nfilters=2\nsize=3\npad=1\nactivation=leaky\n"
@@ -17,11 +17,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   fuzz_budget budget;
   fuzz_budget_init(&budget, BUDGET);
   braid_graph *graph = NULL;
-  braid_reader *weights;
-  braid_status status = braid_reader_wrap(&budget.allocator, "fuzz.weights", data, bytes, &weights);
-  if (status == BRAID_OK)
-    status = braid_darknet_import(&budget.allocator, "fuzz.cfg", kNetwork, strlen(kNetwork), weights, 0, &graph);
-  braid_reader_close(weights);
+  braid_model_memory model = {.data = kNetwork,
+                              .bytes = strlen(kNetwork),
+                              .format = BRAID_MODEL_DARKNET,
+                              .name = "fuzz.cfg",
+                              .weights = data,
+                              .weights_bytes = bytes};
+  braid_status status = braid_model_parse(&budget.allocator, &model, &graph);
   fuzz_check(&budget, BUDGET, status, graph);
   return 0;
 }
