@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/checked.h"
-#include "base/clock.h"
 #include "base/detail.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -24,8 +23,7 @@ static void free_regions(braid_weights *weights, const braid_weight_region *unti
 }
 
 static void weights_destroy(braid_weights *weights) {
-  if (weights->errand.left &&
-      braid_machine_await(weights->machine, weights->errand.device, &weights->errand.event, -1) != BRAID_OK) {
+  if (braid_errand_settle(&weights->errand, -1) != BRAID_OK) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
@@ -35,9 +33,8 @@ static void weights_destroy(braid_weights *weights) {
   }
   braid_free(weights->allocator, weights->items);
   free_regions(weights, NULL);
-  braid_plan_release(weights->errand.plan);
-  braid_event_deinit(&weights->errand.event);
-  braid_free(weights->allocator, weights->errand.staging);
+  braid_plan_release(weights->errand_plan);
+  braid_errand_deinit(&weights->errand);
   braid_machine_release(weights->machine);
   pthread_mutex_destroy(&weights->lock);
   pthread_mutex_destroy(&weights->turn);
@@ -57,7 +54,7 @@ braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeou
   pthread_mutex_init(&weights->lock, NULL);
   pthread_mutex_init(&weights->turn, NULL);
   pthread_cond_init(&weights->turned, NULL);
-  braid_event_init(&weights->errand.event, weights->allocator);
+  braid_errand_init(&weights->errand, machine);
   *out = weights;
   return BRAID_OK;
 }
@@ -111,25 +108,6 @@ void braid_weights_leave(braid_weights *weights, bool writes) {
 
 /* --- errands -------------------------------------------------------------------------------------------------------
  */
-/* Submits the errand and waits for its end. If that does not come, none is run any more. With the lock held. */
-static braid_status run_errand(braid_weights *weights, int device, int queue_index) {
-  braid_errand *errand = &weights->errand;
-  const braid_backend *backend = weights->machine->devices[device].backend;
-  void *queue;
-  BRAID_TRY(braid_machine_queue(weights->machine, queue_index, &queue));
-  braid_event_reset(&errand->event);
-  errand->task.done = &errand->event;
-  braid_clear_detail();
-  BRAID_TRY(backend->submit(queue, &errand->task));
-  if (backend->flush) backend->flush(queue);
-  int64_t deadline = weights->timeout_ns < 0 ? -1 : braid_now_ns() + weights->timeout_ns;
-  braid_status status = braid_machine_await(weights->machine, 1u << device, &errand->event, deadline);
-  if (status == BRAID_OK) return braid_event_wait(&errand->event, 0);
-  errand->left = true;
-  errand->device = 1u << device;
-  return status;
-}
-
 static braid_status check_errands(const braid_weights *weights) {
   if (!weights->errand.left) return BRAID_OK;
   return braid_fail(BRAID_DEVICE_LOST, "an earlier transfer hung or lost its device");
@@ -143,8 +121,9 @@ braid_binding braid_weight_binding(const braid_weight *weight) {
                          .bytes = weight->bytes};
 }
 
-/* `host` must live as long as the weights: a transfer that is left behind may still touch it. */
-static braid_status transfer(braid_weights *weights, const braid_weight *weight, void *host, bool write) {
+/* `staged`: `host` is touched only while the call lasts. Else it must live as long as the weights, since a transfer
+ * that is left behind may still touch it. */
+static braid_status transfer(braid_weights *weights, const braid_weight *weight, void *host, bool write, bool staged) {
   braid_binding binding = braid_weight_binding(weight);
   if (!weight->bytes) return BRAID_OK;
   if (binding.host) {
@@ -153,40 +132,20 @@ static braid_status transfer(braid_weights *weights, const braid_weight *weight,
   }
   BRAID_TRY(check_errands(weights));
   int device = (int)(weight->region->memory.owner - weights->machine->devices);
-  weights->errand.task = (braid_task){.kind = write ? BRAID_TASK_WRITE : BRAID_TASK_READ,
-                                      .label = "transfer",
-                                      .source = binding,
-                                      .target = binding,
-                                      .host = host};
-  return run_errand(weights, device, braid_queue_index(device, BRAID_QUEUE_KERNELS));
-}
-
-/* By way of memory of the weights', for that reason. */
-static braid_status transfer_staged(braid_weights *weights, const braid_weight *weight, void *host, bool write) {
-  braid_errand *errand = &weights->errand;
-  if (!weight->bytes || weight->region->memory.host) return transfer(weights, weight, host, write);
-  BRAID_TRY(check_errands(weights));
-  errand->staging = braid_alloc(weights->allocator, weight->bytes);
-  if (!errand->staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
-  if (write) memcpy(errand->staging, host, weight->bytes);
-  braid_status status = transfer(weights, weight, errand->staging, write);
-  if (errand->left) return status;
-  if (status == BRAID_OK && !write) memcpy(host, errand->staging, weight->bytes);
-  braid_free(weights->allocator, errand->staging);
-  errand->staging = NULL;
-  return status;
+  return staged ? braid_errand_move_staged(&weights->errand, device, &binding, host, write, weights->timeout_ns)
+                : braid_errand_move(&weights->errand, device, &binding, host, write, weights->timeout_ns);
 }
 
 braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host) {
   pthread_mutex_lock(&weights->lock);
-  braid_status status = transfer_staged(weights, weight, host, false);
+  braid_status status = transfer(weights, weight, host, false, true);
   pthread_mutex_unlock(&weights->lock);
   return status;
 }
 
 braid_status braid_weights_put(braid_weights *weights, const braid_weight *weight, const void *host) {
   pthread_mutex_lock(&weights->lock);
-  braid_status status = transfer_staged(weights, weight, (void *)host, true);
+  braid_status status = transfer(weights, weight, (void *)host, true, true);
   pthread_mutex_unlock(&weights->lock);
   return status;
 }
@@ -320,7 +279,7 @@ static braid_status pack(binder *b, const braid_storage *storage, const braid_we
   void *staging = braid_alloc(b->weights->allocator, weight->bytes);
   if (!staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
   braid_status status = device->backend->pack(device->self, prepared, storage->packing.input, plain, staging);
-  if (status == BRAID_OK) status = transfer_staged(b->weights, weight, staging, true);
+  if (status == BRAID_OK) status = transfer(b->weights, weight, staging, true, true);
   braid_free(b->weights->allocator, staging);
   return status;
 }
@@ -328,7 +287,8 @@ static braid_status pack(binder *b, const braid_storage *storage, const braid_we
 static braid_status fill_one(binder *b, const braid_storage *storage, const braid_weight *weight) {
   const braid_value *value = &b->plan->graph->values[storage->value];
   void *plain = (void *)braid_tensor_const_data(value->tensor); /* the plan keeps it, and the errand the plan */
-  braid_status status = storage->packer >= 0 ? pack(b, storage, weight) : transfer(b->weights, weight, plain, true);
+  braid_status status =
+      storage->packer >= 0 ? pack(b, storage, weight) : transfer(b->weights, weight, plain, true, false);
   if (status == BRAID_OK) return status;
   return braid_fail_prefix(status, "%s %.120s", storage->packer >= 0 ? "packing" : "uploading", value->name);
 }
@@ -344,7 +304,7 @@ static braid_status convert(binder *b, const braid_step *step) {
   memset(errand->bindings, 0, sizeof errand->bindings);
   errand->task = (braid_task){.label = step->label};
   braid_bind_kernel(&addresses, step, prepared, &errand->task, errand->bindings, NULL);
-  braid_status status = run_errand(b->weights, step->device, step->queue);
+  braid_status status = braid_errand_run(errand, step->device, step->queue, b->weights->timeout_ns);
   if (!errand->left) braid_machine_discard(b->weights->machine, step->device, prepared);
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "%s", step->label);
 }
@@ -389,7 +349,7 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *
   if (status == BRAID_OK) status = allocate(&b);
   if (status == BRAID_OK) status = fill(&b);
   if (status != BRAID_OK) undo(&b);
-  if (weights->errand.left && !left) weights->errand.plan = braid_plan_retain(plan);
+  if (weights->errand.left && !left) weights->errand_plan = braid_plan_retain(plan);
   braid_free(weights->allocator, b.ends);
   pthread_mutex_unlock(&weights->lock);
   return status;

@@ -2,7 +2,7 @@
 #ifndef BRAID_RUNTIME_WEIGHTS_H
 #define BRAID_RUNTIME_WEIGHTS_H
 
-#include "device/event.h"
+#include "runtime/errand.h"
 #include "runtime/plan.h"
 
 /* Memory for what one execution was the first to need, of one space. */
@@ -25,18 +25,6 @@ typedef struct braid_weight {
   bool filled;
 } braid_weight;
 
-/* A task outside of runs. It belongs to the weights and not to the call that waits for it, because on a device that is
- * lost it may be left behind. */
-typedef struct braid_errand {
-  braid_task task;
-  braid_event event;
-  braid_binding bindings[3];
-  void *staging;    /* in place of the caller's memory; NULL: none */
-  bool left;        /* it has not ended, */
-  uint32_t device;  /* on this device, as a bit */
-  braid_plan *plan; /* and may still read this one's constants; NULL: none's */
-} braid_errand;
-
 struct braid_weights {
   const braid_allocator *allocator;
   uint32_t references; /* atomic */
@@ -54,7 +42,8 @@ struct braid_weights {
   size_t count, capacity;
   braid_weight_region *regions;
   braid_errand errand;
-  int64_t timeout_ns; /* for errands; < 0: none */
+  braid_plan *errand_plan; /* whose constants an errand that was left may still read; NULL: none's */
+  int64_t timeout_ns;      /* for errands; < 0: none */
 };
 
 BRAID_MUST_CHECK braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeout_ns,
