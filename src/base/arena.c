@@ -1,5 +1,7 @@
 #include "base/arena.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -60,4 +62,16 @@ char *braid_arena_text(braid_arena *arena, const char *text, size_t length) {
   char *copy = braid_arena_alloc(arena, length + 1);
   if (copy && length) memcpy(copy, text, length);
   return copy;
+}
+
+char *braid_arena_format(braid_arena *arena, const char *format, ...) {
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int length = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  char *text = length < 0 ? NULL : braid_arena_alloc(arena, (size_t)length + 1);
+  if (text) vsnprintf(text, (size_t)length + 1, format, again);
+  va_end(again);
+  return text;
 }

@@ -157,11 +157,13 @@ static bool is_graph_output(const braid_graph *graph, braid_value_id id) {
 
 /* The name that the Identity gave it, which that hands over; else the constant's with a number. */
 static braid_status name_copy(braid_graph *graph, const tensor_use *use, braid_value_id copy) {
-  char name[512], other[512];
-  snprintf(name, sizeof name, "%.480s", graph->values[use->via].name);
+  const char *name = graph->values[use->via].name;
+  size_t room = strlen(name) + 16;
+  char *other = braid_graph_arena_alloc(graph, room);
+  if (!other) return BRAID_NO_MEMORY;
   bool own = use->via != use->root && !is_graph_output(graph, use->via);
   for (int number = 2;; number++) {
-    snprintf(other, sizeof other, "%.480s~%d", name, number);
+    snprintf(other, room, "%s~%d", name, number);
     if (braid_graph_find_value(graph, other) < 0) break;
   }
   if (!own) return braid_graph_rename_value(graph, copy, other);

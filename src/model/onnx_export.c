@@ -107,9 +107,7 @@ static braid_status export_initializers(onnx_exporter *exporter) {
 /* --- inputs and outputs ------------------------------------------------------------------------------------------- */
 /* Two dimensions of one name would be promised to be equal, so each open one has a name of its own. */
 static char *open_name(onnx_exporter *exporter, const char *value, int dimension) {
-  char name[160];
-  int length = snprintf(name, sizeof name, "%.120s.%d", value, dimension);
-  return braid_arena_text(exporter->arena, name, (size_t)length);
+  return braid_arena_format(exporter->arena, "%s.%d", value, dimension);
 }
 
 static Onnx__TensorShapeProto *shape_proto(onnx_exporter *exporter, const char *name, const braid_desc *desc) {

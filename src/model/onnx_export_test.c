@@ -202,6 +202,37 @@ static void test_open_batch(void **state) {
   expect_any_batch(&build);
 }
 
+/* Open dimensions of one name would be promised to be equal, however long the names are that they are made from. */
+static void test_open_dimensions_of_long_names(void **state) {
+  (void)state;
+  enum { kLength = 300 };
+  braid_graph *graph;
+  braid_value_id ids[2], out = 0;
+  braid_node_id node;
+  char names[2][kLength + 1], symbol[2 * kLength + 16], text[8192];
+  check(braid_graph_create(NULL, "long", &graph));
+  for (int i = 0; i < 2; i++) {
+    memset(names[i], 'n', kLength);
+    names[i][kLength - 1] = (char)('a' + i);
+    names[i][kLength] = '\0';
+    check(
+        braid_graph_add_input(graph, names[i], &(braid_desc){.dtype = BRAID_F32, .rank = 2, .dims = {-1, 2}}, &ids[i]));
+  }
+  check(braid_graph_add_node(graph, "Concat", NULL, ids, 2, &out, 1, &node));
+  check(braid_graph_set_int(graph, node, "axis", 0));
+  check(braid_graph_add_output(graph, out));
+  check(braid_model_save_onnx(graph, in_folder("model.onnx")));
+  FILE *file = fopen(in_folder("model.onnx"), "rb");
+  assert_non_null(file);
+  size_t bytes = fread(text, 1, sizeof text, file);
+  fclose(file);
+  for (int i = 0; i < 2; i++) {
+    snprintf(symbol, sizeof symbol, "%s.0", names[i]);
+    assert_non_null(memmem(text, bytes, symbol, strlen(symbol)));
+  }
+  braid_graph_destroy(graph);
+}
+
 /* One If in another; a branch that gives what lies outside it, and two that give the same value twice; an output that
  * nobody uses; a condition within a branch. */
 static void test_branches(void **state) {
@@ -364,6 +395,7 @@ int main(void) {
       cmocka_unit_test(test_round_trip),
       cmocka_unit_test(test_onnx_runtime_agrees),
       cmocka_unit_test(test_open_batch),
+      cmocka_unit_test(test_open_dimensions_of_long_names),
       cmocka_unit_test(test_branches),
       cmocka_unit_test(test_types_of_later_opsets),
       cmocka_unit_test(test_foreign_op),

@@ -286,8 +286,8 @@ static braid_status import_function(braid_onnx_importer *importer, const braid_o
 /* Ops of other domains, ours and those that the program has registered, are known by "domain.Op". */
 static braid_status find_foreign(const Onnx__NodeProto *node, const char **op) {
   char name[256];
-  snprintf(name, sizeof name, "%s.%s", node->domain, node_op(node));
-  const braid_op *found = braid_op_find(name);
+  int length = snprintf(name, sizeof name, "%s.%s", node->domain, node_op(node));
+  const braid_op *found = length < (int)sizeof name ? braid_op_find(name) : NULL;
   if (!found) return node_fail(node, BRAID_UNSUPPORTED, "ops of the domain ", node->domain);
   *op = found->name;
   return BRAID_OK;

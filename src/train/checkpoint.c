@@ -20,7 +20,6 @@ static const char kMagic[8] = {'B', 'R', 'A', 'I', 'D', 'C', 'K', 'P'};
 enum {
   kVersion = 2,
   kMaxSections = 1 << 20,
-  kMaxName = 4096,
   kHeaderBytes = 16,
   kCrcBytes = 4,
   kCrcStep = 1 << 30, /* zlib counts in unsigned int */
@@ -81,10 +80,18 @@ braid_status braid_checkpoint_create(const braid_allocator *allocator, const cha
   return status;
 }
 
+/* Lengths are 16 bits in the file. */
+braid_status braid_checkpoint_check_name(const char *name) {
+  size_t length = strlen(name);
+  if (length > 0 && length <= UINT16_MAX) return BRAID_OK;
+  return braid_fail(BRAID_OUT_OF_RANGE, "\"%.60s%s\" is a name of %zu characters; checkpoints hold names of 1 to %d",
+                    name, length > 60 ? "..." : "", length, UINT16_MAX);
+}
+
 braid_status braid_checkpoint_put(braid_checkpoint *checkpoint, const char *name, const braid_desc *desc,
                                   const void *data) {
   size_t length = strlen(name);
-  if (length == 0 || length > kMaxName) return braid_fail(BRAID_OUT_OF_RANGE, "a name of %zu characters", length);
+  BRAID_TRY(braid_checkpoint_check_name(name));
   uint8_t type = 0;
   while (type < kTypeCount && kTypes[type] != desc->dtype) type++;
   if (type == 0 || type >= kTypeCount || desc->layout != BRAID_LAYOUT_PLAIN)
@@ -164,17 +171,17 @@ static braid_status take(cursor *c, void *out, size_t bytes, const char *what) {
 }
 
 static braid_status take_name(braid_checkpoint_file *file, cursor *c, const char **out) {
-  char name[kMaxName];
   size_t start = c->at;
   uint16_t length = 0;
   BRAID_TRY(take(c, &length, sizeof length, "the length of a name"));
-  bool allowed = length > 0 && length <= kMaxName;
-  if (allowed) BRAID_TRY(take(c, name, length, "a name"));
-  if (!allowed || memchr(name, 0, length))
-    return braid_fail(BRAID_INVALID_FILE, "%s: byte %zu: a name of %u characters, 1 to %d are allowed", c->path, start,
-                      length, kMaxName);
-  *out = braid_arena_text(file->arena, name, length);
-  return *out ? BRAID_OK : BRAID_NO_MEMORY;
+  BRAID_TRY(can_take(c, length, "a name"));
+  char *name = braid_arena_alloc(file->arena, (size_t)length + 1);
+  if (!name) return BRAID_NO_MEMORY;
+  BRAID_TRY(take(c, name, length, "a name"));
+  if (!length || strlen(name) != length)
+    return braid_fail(BRAID_INVALID_FILE, "%s: byte %zu: a name that is empty or holds a zero", c->path, start);
+  *out = name;
+  return BRAID_OK;
 }
 
 static braid_status take_desc(cursor *c, const char *name, braid_desc *out) {

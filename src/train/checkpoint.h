@@ -15,6 +15,8 @@ typedef struct braid_checkpoint braid_checkpoint;
  * create, put every tensor (names are unique; contents are copied to the file at once), then commit. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_create(const braid_allocator *allocator, const char *path,
                                                       size_t sections, braid_checkpoint **out);
+/* OUT_OF_RANGE: no section can have this name. */
+BRAID_MUST_CHECK braid_status braid_checkpoint_check_name(const char *name);
 BRAID_MUST_CHECK braid_status braid_checkpoint_put(braid_checkpoint *checkpoint, const char *name,
                                                    const braid_desc *desc, const void *data);
 /* Ends the writer, also on failure. Fails if fewer or more sections were put than announced. */

@@ -21,6 +21,19 @@ static bool is_kept(const braid_value *value) {
   return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
 }
 
+braid_status braid_trainer_check_names(const braid_trainer *trainer) {
+  for (size_t i = 0; i < trainer->step->value_count; i++) {
+    const braid_value *value = &trainer->step->values[i];
+    if (!is_kept(value)) continue;
+    BRAID_TRY(braid_checkpoint_check_name(value->name));
+    if (strcmp(value->name, kCountersName) == 0 || strcmp(value->name, kRecordName) == 0 ||
+        strcmp(value->name, kSettingsName) == 0)
+      return braid_fail(BRAID_INVALID_GRAPH, "parameter %s has the name of something else in checkpoints: rename it",
+                        value->name);
+  }
+  return BRAID_OK;
+}
+
 static void read_counters(const braid_trainer *trainer, double counters[kCounters]) {
   counters[kEpoch] = (double)trainer->epoch;
   counters[kEpochStep] = (double)trainer->epoch_step;

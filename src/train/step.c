@@ -1,8 +1,8 @@
 #include "train/step.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/checked.h"
 #include "base/try.h"
 #include "graph/graph.h"
@@ -116,9 +116,17 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
 
 /* --- the optimizer -------------------------------------------------------------------------------------------------
  */
+/* "w/momentum", or "w/momentum~2" if the model has a value of that name. */
+static char *state_name(braid_graph *graph, const char *parameter, const char *suffix) {
+  char *name = braid_arena_format(graph->arena, "%s/%s", parameter, suffix);
+  for (int number = 2; name && braid_graph_find_value(graph, name) >= 0; number++)
+    name = braid_arena_format(graph->arena, "%s/%s~%d", parameter, suffix, number);
+  return name;
+}
+
 static braid_status add_state(braid_graph *graph, braid_value_id parameter, const char *suffix, braid_value_id *out) {
-  char name[512];
-  snprintf(name, sizeof name, "%.400s/%s", graph->values[parameter].name, suffix);
+  const char *name = state_name(graph, graph->values[parameter].name, suffix);
+  if (!name) return BRAID_NO_MEMORY;
   const braid_desc desc = graph->values[parameter].desc;
   braid_tensor *zeros;
   BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &zeros));

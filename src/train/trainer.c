@@ -117,6 +117,7 @@ static braid_status describe(braid_trainer *trainer) {
 /* Before the session is made, which takes longer. */
 static braid_status open_output(braid_trainer *trainer) {
   if (!trainer->options.out_directory) return BRAID_OK;
+  BRAID_TRY(braid_trainer_check_names(trainer));
   BRAID_TRY(check_savable(trainer));
   BRAID_TRY(describe(trainer));
   return braid_output_open(trainer->allocator, trainer->options.out_directory, &trainer->output);

@@ -32,6 +32,8 @@ struct braid_trainer {
 
 /* Where its sessions run. */
 braid_session_options braid_trainer_place(const braid_trainer *trainer);
+/* Can checkpoints hold every parameter and state under its name? */
+BRAID_MUST_CHECK braid_status braid_trainer_check_names(const braid_trainer *trainer);
 /* Writes checkpoint-<step>.braid and drops all but the two newest. */
 BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
 /* Goes on from the newest usable checkpoint; *found: there is one. INVALID_ARGUMENT if it is of another run. */

@@ -176,8 +176,8 @@ static uint64_t bits_of(braid_trainer *trainer) {
   return hash;
 }
 
-static uint64_t train(braid_train_options options, stop_at *stop, braid_status expected) {
-  braid_graph *graph = network();
+static uint64_t train_model(const braid_graph *graph, braid_train_options options, stop_at *stop,
+                            braid_status expected) {
   braid_dataset *data = glyphs("train"), *test = glyphs("test");
   braid_trainer *trainer;
   ok(braid_trainer_create(graph, data, test, &options, &trainer));
@@ -187,6 +187,12 @@ static uint64_t train(braid_train_options options, stop_at *stop, braid_status e
   braid_trainer_destroy(trainer);
   braid_dataset_close(data);
   braid_dataset_close(test);
+  return bits;
+}
+
+static uint64_t train(braid_train_options options, stop_at *stop, braid_status expected) {
+  braid_graph *graph = network();
+  uint64_t bits = train_model(graph, options, stop, expected);
   braid_graph_destroy(graph);
   return bits;
 }
@@ -231,6 +237,56 @@ static void test_other_run(void **state) {
   assert_non_null(strstr(braid_error_detail(), "another run"));
   braid_dataset_close(data);
   braid_graph_destroy(graph);
+}
+
+/* `value` gets a name of `length` characters that ends in its own. */
+static void lengthen_name(braid_graph *graph, const char *value, size_t length) {
+  char *name = malloc(length + 1);
+  assert_non_null(name);
+  memset(name, 'a', length);
+  strcpy(name + length - strlen(value), value);
+  ok(braid_graph_rename_value(graph, braid_graph_find_value(graph, value), name));
+  free(name);
+}
+
+/* Names that differ after 60,000 characters, and one that a momentum would have. */
+static void test_long_names(void **state) {
+  (void)state;
+  braid_graph *graph = network();
+  ok(braid_graph_rename_value(graph, braid_graph_find_value(graph, "scale"), "full/momentum"));
+  lengthen_name(graph, "w", 60000);
+  lengthen_name(graph, "shift", 60000);
+  stop_at never = {.after = -1}, here = {.after = 7};
+  braid_train_options options = options_of("long-whole");
+  uint64_t bits = train_model(graph, options, &never, BRAID_OK);
+  options = options_of("long-parts");
+  options.resume = true;
+  train_model(graph, options, &here, BRAID_CANCELLED);
+  never = (stop_at){.after = -1};
+  assert_true(train_model(graph, options, &never, BRAID_OK) == bits);
+  braid_graph_destroy(graph);
+}
+
+/* What checkpoints cannot hold is said before anything is trained. */
+static void test_names_that_checkpoints_lack(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    braid_graph *graph = network();
+    braid_dataset *data = glyphs("train");
+    braid_trainer *trainer;
+    if (i == 0) lengthen_name(graph, "w", 65530); /* "w/momentum" is too long */
+    if (i == 1) ok(braid_graph_rename_value(graph, braid_graph_find_value(graph, "w"), "trainer/counters"));
+    braid_train_options options = options_of("names");
+    assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer),
+                     i == 0 ? BRAID_OUT_OF_RANGE : BRAID_INVALID_GRAPH);
+    assert_null(trainer);
+    assert_non_null(strstr(braid_error_detail(), i == 0 ? "a name of 65539 characters" : "rename it"));
+    options.out_directory = NULL;
+    ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+    braid_trainer_destroy(trainer);
+    braid_dataset_close(data);
+    braid_graph_destroy(graph);
+  }
 }
 
 /* A rate that drives the weights to infinity: the run ends with the step and a layer, and the checkpoint stays finite.
@@ -504,6 +560,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed_at_the_end),
                                      cmocka_unit_test(test_resume),
                                      cmocka_unit_test(test_other_run),
+                                     cmocka_unit_test(test_long_names),
+                                     cmocka_unit_test(test_names_that_checkpoints_lack),
                                      cmocka_unit_test(test_not_finite),
                                      cmocka_unit_test(test_weights_not_finite),
                                      cmocka_unit_test(test_what_cannot_be_saved),
