@@ -287,10 +287,11 @@ static braid_status run_queued(void *context, const braid_task *task) {
   const cpu_device *device = context;
   if (task->kind != BRAID_TASK_KERNEL) return run_here(context, task);
   bool alone = device->threads > 1 && ((const braid_cpu_prepared *)task->prepared)->node->threads == 1;
-  braid_cpu_team_lead(device->threads);
+  braid_cpu_team_begin(device->threads);
   if (alone) omp_set_num_threads(1);
   braid_status status = run_here(context, task);
   if (alone) omp_set_num_threads(device->threads);
+  braid_cpu_team_end();
   return status;
 }
 

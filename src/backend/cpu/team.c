@@ -4,15 +4,27 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
 
 /* What the thread leads. */
 typedef struct team {
   int threads; /* 0: nothing yet */
-  int home;    /* the leader's CPU; -1: anywhere */
+  bool all;    /* as many as the CPUs of `allowed`, which nobody else places */
+  bool kept;   /* each member on one CPU of its own */
+  int home;    /* the leader's CPU */
   cpu_set_t allowed;
+  int64_t met_ns; /* when another team was last seen at work; 0: never */
 } team;
 
 static _Thread_local team led;
+
+/* Teams that are inside a kernel: of the process, as the CPUs are that they share. */
+static atomic_int working;
+
+/* A team stays free this long after it has met another one. */
+static const int64_t kApart = 100000000;
 
 /* The CPU that stands at `index` in the set. */
 static int cpu_at(const cpu_set_t *set, int index) {
@@ -47,19 +59,35 @@ static void bind_team(team *t) {
     if (member > 0) move_to(cpu_at(&allowed, (first + member) % omp_get_num_threads()));
   }
   t->home = cpu_at(&allowed, first);
+  t->kept = true;
 }
 
-void braid_cpu_team_lead(int threads) {
+static void free_team(team *t) {
+  cpu_set_t allowed = t->allowed;
+#pragma omp parallel num_threads(t->threads)
+  if (omp_get_thread_num() > 0) (void)sched_setaffinity(0, sizeof allowed, &allowed);
+  t->kept = false;
+}
+
+void braid_cpu_team_begin(int threads) {
   team *t = &led;
   if (t->threads != threads) {
-    *t = (team){.threads = threads, .home = -1};
+    *t = (team){.threads = threads};
     omp_set_num_threads(threads);
     omp_set_dynamic(0);
-    bool all = threads > 1 && omp_get_proc_bind() == omp_proc_bind_false &&
-               sched_getaffinity(0, sizeof t->allowed, &t->allowed) == 0 && CPU_COUNT(&t->allowed) == threads;
-    if (all) bind_team(t);
+    t->all = threads > 1 && omp_get_proc_bind() == omp_proc_bind_false &&
+             sched_getaffinity(0, sizeof t->allowed, &t->allowed) == 0 && CPU_COUNT(&t->allowed) == threads;
   }
-  if (t->home >= 0 && sched_getcpu() != t->home) go_home(t);
+  if (!t->all) return;
+  bool alone = atomic_fetch_add(&working, 1) == 0;
+  if (!alone) t->met_ns = braid_now_ns();
+  if (!alone && t->kept) free_team(t);
+  if (alone && !t->kept && (!t->met_ns || braid_now_ns() - t->met_ns > kApart)) bind_team(t);
+  if (t->kept && sched_getcpu() != t->home) go_home(t);
+}
+
+void braid_cpu_team_end(void) {
+  if (led.all) atomic_fetch_sub(&working, 1);
 }
 
 void braid_cpu_team_leave(void) {

@@ -91,7 +91,7 @@ static void *lead(void *context) {
   trial *t = context;
   allow(&t->machine);
   omp_set_dynamic(1); /* as OMP_DYNAMIC has it */
-  braid_cpu_team_lead(t->threads);
+  braid_cpu_team_begin(t->threads);
   assert_false(omp_get_dynamic());
   ask_members(t);
   if (t->shrunk) {
@@ -102,9 +102,11 @@ static void *lead(void *context) {
     usleep(20000); /* the others are gone */
     ask_members(t);
   }
+  braid_cpu_team_end();
   if (t->moved_to >= 0) current = t->moved_to;
-  braid_cpu_team_lead(t->threads);
+  braid_cpu_team_begin(t->threads);
   t->leader_at = current;
+  braid_cpu_team_end();
   return NULL;
 }
 
@@ -190,14 +192,91 @@ static void test_left_alone(void **state) {
   }
 }
 
+/* --- two teams -----------------------------------------------------------------------------------------------------
+ */
+typedef struct pair {
+  trial trials[2];
+  int bound[5]; /* threads kept on CPUs, of the team that was asked then */
+  pthread_barrier_t step;
+} pair;
+
+typedef struct member {
+  pair *pair;
+  int index;
+} member;
+
+static int ask_bound(trial *t) {
+  t->leader_at = current;
+  ask_members(t);
+  return count_bound(t);
+}
+
+/* The second team begins a kernel within one of the first's, which ends and begins the next within that. */
+static void *work_together(void *context) {
+  member *m = context;
+  pair *p = m->pair;
+  trial *t = &p->trials[m->index];
+  allow(&t->machine);
+  if (m->index == 0) {
+    braid_cpu_team_begin(t->threads);
+    p->bound[0] = ask_bound(t);
+    pthread_barrier_wait(&p->step);
+    pthread_barrier_wait(&p->step);
+    braid_cpu_team_end();
+    braid_cpu_team_begin(t->threads);
+    p->bound[2] = ask_bound(t);
+    braid_cpu_team_end();
+    pthread_barrier_wait(&p->step);
+    pthread_barrier_wait(&p->step);
+  } else {
+    pthread_barrier_wait(&p->step);
+    braid_cpu_team_begin(t->threads);
+    p->bound[1] = ask_bound(t);
+    pthread_barrier_wait(&p->step);
+    pthread_barrier_wait(&p->step);
+    braid_cpu_team_end();
+    pthread_barrier_wait(&p->step);
+    return NULL;
+  }
+  braid_cpu_team_begin(t->threads);
+  p->bound[3] = ask_bound(t);
+  braid_cpu_team_end();
+  usleep(150000);
+  braid_cpu_team_begin(t->threads);
+  p->bound[4] = ask_bound(t);
+  braid_cpu_team_end();
+  return NULL;
+}
+
+/* Teams that work at the same time are not kept on CPUs, where they would wait for each other; one that is alone is. */
+static void test_two_at_work(void **state) {
+  (void)state;
+#ifdef __clang__
+  skip_test("libgomp", "clang's OpenMP keeps other teams");
+#endif
+  static const char *const kMachines[] = {"01", "0123", "36"};
+  for (size_t i = 0; i < sizeof kMachines / sizeof *kMachines; i++) {
+    pair p = {.trials = {{.machine = cpus(kMachines[i]), .threads = (int)strlen(kMachines[i])}}};
+    p.trials[1] = p.trials[0];
+    member members[2] = {{&p, 0}, {&p, 1}};
+    pthread_t threads[2];
+    assert_int_equal(pthread_barrier_init(&p.step, NULL, 2), 0);
+    for (int k = 0; k < 2; k++) assert_int_equal(pthread_create(&threads[k], NULL, work_together, &members[k]), 0);
+    for (int k = 0; k < 2; k++) pthread_join(threads[k], NULL);
+    pthread_barrier_destroy(&p.step);
+    assert_int_equal(p.bound[0], p.trials[0].threads - 1);       /* alone */
+    for (int k = 1; k < 4; k++) assert_int_equal(p.bound[k], 0); /* with another, and right after */
+    assert_int_equal(p.bound[4], p.trials[0].threads - 1);       /* alone again */
+  }
+}
+
 int main(void) {
   cpu_set_t all = cpus("01234567");
   allow(&all);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_a_cpu_each),
-      cmocka_unit_test(test_threads_made_anew),
-      cmocka_unit_test(test_leader_returns),
-      cmocka_unit_test(test_left_alone),
+      cmocka_unit_test(test_a_cpu_each),     cmocka_unit_test(test_threads_made_anew),
+      cmocka_unit_test(test_leader_returns), cmocka_unit_test(test_left_alone),
+      cmocka_unit_test(test_two_at_work),
   };
   return skip_run_group_tests(tests, NULL, NULL);
 }
