@@ -49,9 +49,11 @@ BRAID_API void *braid_event_get_native(const braid_event *event, const void *own
 /* --- nodes as a kernel sees them -----------------------------------------------------------------------------------
  */
 typedef struct braid_operand {
-  bool present;         /* false: an optional input or output left out; the rest is then undefined */
-  braid_desc desc;      /* with the layout it will have in memory */
-  const void *constant; /* inputs: the fixed contents in host memory (PLAIN whatever desc.layout says), else NULL */
+  bool present;    /* false: an optional input or output left out; the rest is then undefined */
+  braid_desc desc; /* with the layout it will have in memory */
+  /* Inputs: the fixed contents in host memory (PLAIN whatever desc.layout says), else NULL. Final in prepare; in match
+   * and layouts a convolution's weights may be shown as they were before a normalization was folded into them. */
+  const void *constant;
 } braid_operand;
 
 typedef struct braid_node_desc {

@@ -9,6 +9,7 @@
 
 #include "base/try.h"
 #include "graph/graph.h"
+#include "tensor/deferred.h"
 
 typedef struct fusion {
   braid_graph *graph;
@@ -95,26 +96,60 @@ typedef struct channel_affine {
   double *scale, *shift;
 } channel_affine;
 
+/* Weights times a multiplier per output channel, computed when somebody asks for them: a plan has no need to. */
+typedef struct scaled_weights {
+  const braid_allocator *allocator;
+  int64_t channels, per_channel;
+  double scale[];
+} scaled_weights;
+
+static void scaled_weights_fill(void *context, const void *source, void *data) {
+  const scaled_weights *s = context;
+  const float *from = source;
+  float *to = data;
+  for (int64_t c = 0; c < s->channels; c++)
+    for (int64_t i = c * s->per_channel; i < (c + 1) * s->per_channel; i++) to[i] = (float)(from[i] * s->scale[c]);
+}
+
+static void scaled_weights_release(void *context) {
+  braid_free(((scaled_weights *)context)->allocator, context);
+}
+
+static braid_status new_scaled_weights(fusion *f, braid_tensor *from, const channel_affine *affine,
+                                       braid_value_id *out) {
+  const braid_allocator *allocator = f->graph->allocator;
+  const braid_desc *desc = braid_tensor_desc(from);
+  size_t bytes = (size_t)affine->channels * sizeof *affine->scale;
+  scaled_weights *s = braid_alloc(allocator, sizeof *s + bytes);
+  if (!s) return BRAID_NO_MEMORY;
+  *s = (scaled_weights){allocator, affine->channels, braid_desc_count(desc) / affine->channels};
+  memcpy(s->scale, affine->scale, bytes);
+  braid_deferred deferred = {scaled_weights_fill, scaled_weights_release, s, from};
+  braid_tensor *tensor;
+  braid_status status = braid_tensor_defer(allocator, desc, &deferred, &tensor);
+  if (status != BRAID_OK) {
+    scaled_weights_release(s);
+    return status;
+  }
+  status = braid_graph_add_tensor(f->graph, NULL, BRAID_VALUE_CONSTANT, tensor, out);
+  braid_tensor_release(tensor); /* the graph holds it */
+  return status;
+}
+
 /* Makes node `id`, which applies `affine` to the output of `conv`, a convolution with that worked into its constants.
  */
 static braid_status absorb(fusion *f, braid_node_id id, braid_node_id conv_id, const channel_affine *affine) {
   const braid_node *conv = &f->graph->nodes[conv_id];
   braid_value_id x = conv->inputs[0], w = conv->inputs[1], b = input_of(conv, 2);
-  const braid_desc w_desc = *desc_of(f, w);
   braid_desc b_desc;
   BRAID_TRY(braid_desc_init(&b_desc, BRAID_F32, 1, &affine->channels));
   braid_value_id new_w, new_b;
-  float *w_out, *b_out;
-  BRAID_TRY(new_constant(f, &w_desc, &new_w, &w_out));
+  float *b_out;
+  BRAID_TRY(new_scaled_weights(f, f->graph->values[w].tensor, affine, &new_w));
   BRAID_TRY(new_constant(f, &b_desc, &new_b, &b_out));
-  const float *w_in = braid_tensor_const_data(constant_of(f, w));
   const float *b_in = b >= 0 ? braid_tensor_const_data(constant_of(f, b)) : NULL;
-  int64_t per_channel = braid_desc_count(&w_desc) / affine->channels;
-  for (int64_t c = 0; c < affine->channels; c++) {
-    for (int64_t i = 0; i < per_channel; i++)
-      w_out[c * per_channel + i] = (float)(w_in[c * per_channel + i] * affine->scale[c]);
+  for (int64_t c = 0; c < affine->channels; c++)
     b_out[c] = (float)((b_in ? b_in[c] : 0.0) * affine->scale[c] + affine->shift[c]);
-  }
   return become(f, id, "Conv", (braid_value_id[]){x, new_w, new_b}, 3, conv_id);
 }
 

@@ -6,6 +6,7 @@
 #include "base/vector.h"
 #include "runtime/plan.h"
 #include "runtime/steps.h"
+#include "tensor/deferred.h"
 
 braid_status braid_plan_add_storage(braid_plan *plan, braid_storage_kind kind, int space, size_t bytes,
                                     braid_storage_id *out) {
@@ -67,7 +68,7 @@ static int device_of(const braid_plan *plan, int space, int preferred) {
 /* --- where values come from ----------------------------------------------------------------------------------------
  */
 static bool bindable(const braid_plan *plan, const braid_tensor *tensor) {
-  return braid_plan_host_aligned(plan, braid_tensor_desc(tensor)->dtype, braid_tensor_const_data(tensor));
+  return braid_plan_host_aligned(plan, braid_tensor_desc(tensor)->dtype, braid_tensor_address(tensor));
 }
 
 /* The first instance of a value that no node computes. Constants are had in every space without a transfer at run

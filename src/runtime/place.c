@@ -7,6 +7,7 @@
 #include "base/detail.h"
 #include "base/try.h"
 #include "runtime/patterns.h"
+#include "tensor/deferred.h"
 
 enum { kWhyBytes = 1024 };
 
@@ -14,7 +15,7 @@ static braid_operand operand_of(const braid_plan *plan, braid_value_id id) {
   if (id < 0) return (braid_operand){0};
   const braid_value *value = &plan->graph->values[id];
   bool constant = braid_plan_is_constant(plan, id);
-  return (braid_operand){true, value->desc, constant ? braid_tensor_const_data(value->tensor) : NULL};
+  return (braid_operand){true, value->desc, constant ? braid_tensor_preview(value->tensor) : NULL};
 }
 
 /* Asks the devices in order, the one asked for alone if there is one, and lists each one's kernel in `candidates`; all

@@ -6,6 +6,7 @@
 #include "base/try.h"
 #include "braid/session.h"
 #include "runtime/steps.h"
+#include "tensor/deferred.h"
 
 /* --- questions -----------------------------------------------------------------------------------------------------
  */
@@ -92,7 +93,7 @@ static braid_operand *describe(const braid_plan *plan, const braid_node *node, b
     if (id < 0) continue;
     const braid_value *value = &plan->graph->values[id];
     bool constant = i < inputs && braid_plan_is_constant(plan, id);
-    operands[i] = (braid_operand){true, value->desc, constant ? braid_tensor_const_data(value->tensor) : NULL};
+    operands[i] = (braid_operand){true, value->desc, constant ? braid_tensor_preview(value->tensor) : NULL};
   }
   *desc = (braid_node_desc){.op = node->op->name,
                             .name = node->name,
@@ -285,6 +286,17 @@ static braid_status build_after(braid_plan *plan) {
   return BRAID_OK;
 }
 
+/* Where constants will be once somebody has asked for their numbers: until here kernels were shown a preview. */
+static void show_constants(braid_plan *plan) {
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    const braid_step *step = &plan->steps.items[i];
+    for (size_t k = 0; step->node >= 0 && k < step->input_count; k++)
+      if (step->operands[k].constant)
+        step->operands[k].constant =
+            braid_tensor_address(plan->graph->values[plan->graph->nodes[step->node].inputs[k]].tensor);
+  }
+}
+
 static braid_status build(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   BRAID_TRY(build_before(plan));
@@ -292,6 +304,7 @@ static braid_status build(braid_plan *plan) {
     braid_node_id id = plan->order[i];
     BRAID_TRY(plan->places[id].device < 0 ? build_view(plan, &graph->nodes[id]) : build_node(plan, id));
   }
+  show_constants(plan);
   BRAID_TRY(braid_plan_query(plan));
   for (size_t i = 0; i < plan->steps.count; i++)
     if (plan->steps.items[i].node >= 0) BRAID_TRY(place_constants(plan, (braid_step_id)i));

@@ -41,8 +41,24 @@ static void note_failure(work *w, size_t index, braid_status status) {
   pthread_mutex_unlock(&w->lock);
 }
 
+static bool is_packed(const braid_step *step, size_t input) {
+  for (uint32_t i = 0; i < step->query.packing_count; i++)
+    if (step->query.packings[i].input == input) return true;
+  return false;
+}
+
+/* Has the numbers computed of the constants that prepare may look at: all but those that are packed later. */
+static void fill_constants(const braid_plan *plan, const braid_step *step) {
+  for (size_t i = 0; step->node >= 0 && i < step->input_count; i++) {
+    if (!step->operands[i].constant || is_packed(step, i)) continue;
+    const braid_tensor *tensor = plan->graph->values[plan->graph->nodes[step->node].inputs[i]].tensor;
+    if (tensor) (void)braid_tensor_const_data(tensor);
+  }
+}
+
 static braid_status query_step(work *w, size_t index) {
   braid_step *step = &w->plan->steps.items[index];
+  if (!w->plan->devices[step->device].backend->query) fill_constants(w->plan, step);
   BRAID_TRY(braid_machine_query(w->plan->machine, step->device, step->kernel, step->desc, &step->query, &step->folded));
   step->desc->packed = step->query.packing_count > 0;
   return BRAID_OK;
@@ -51,6 +67,7 @@ static braid_status query_step(work *w, size_t index) {
 static braid_status prepare_step(work *w, size_t index) {
   const braid_step *step = &w->plan->steps.items[index];
   braid_prepared_info info;
+  fill_constants(w->plan, step);
   BRAID_TRY(
       braid_machine_prepare(w->plan->machine, step->device, step->kernel, step->desc, &w->prepared[index], &info));
   if (info.workspace_bytes == step->query.workspace_bytes && info.constants_folded == step->folded) return BRAID_OK;

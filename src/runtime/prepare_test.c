@@ -1,5 +1,6 @@
 /* Kernels of a session prepared by several threads: all of them once, in parallel, and of several failures always the
- * one that comes first in the graph. The device is the null one with a prepare of the test's. */
+ * one that comes first in the graph; what they see of weights that a normalization is folded into. The device is the
+ * null one with a prepare of the test's. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,8 +141,90 @@ static void test_the_first_failure_is_told(void **state) {
   }
 }
 
+/* --- weights that a normalization is folded into -------------------------------------------------------------------
+ */
+static float matched_weight, prepared_weight;
+
+static bool look_at_weight(const braid_node_desc *node, char *why, size_t why_bytes) {
+  (void)why, (void)why_bytes;
+  matched_weight = *(const float *)node->inputs[1].constant;
+  return true;
+}
+
+static braid_status note_weight(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **out,
+                                braid_prepared_info *what) {
+  prepared_weight = *(const float *)node->inputs[1].constant;
+  return braid_backend_null.prepare(self, kernel, node, out, what);
+}
+
+static const braid_kernel *const *conv_kernels(void *self, size_t *count) {
+  static const braid_kernel kConv = {.op = "Conv", .name = "slow_conv", .match = look_at_weight};
+  static const braid_kernel *const kAll[] = {&kConv};
+  (void)self;
+  *count = 1;
+  return kAll;
+}
+
+static braid_value_id constant(braid_graph *graph, int rank, float number) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id value;
+  OK(braid_desc_init(&desc, BRAID_F32, rank, (int64_t[]){1, 1, 1, 1}));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  *(float *)braid_tensor_data(tensor) = number;
+  OK(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, &value));
+  braid_tensor_release(tensor);
+  return value;
+}
+
+/* Conv by 3, then a normalization that multiplies by 7 / sqrt(4 - 0). */
+static braid_graph *normalized_conv(void) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x, y;
+  braid_node_id norm;
+  OK(braid_graph_create(NULL, "folded", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 1, 2, 2}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_node(graph, "Conv", "conv", (braid_value_id[]){x, constant(graph, 4, 3)}, 2, &y, 1, NULL));
+  braid_value_id inputs[] = {y, constant(graph, 1, 7), constant(graph, 1, 0), constant(graph, 1, 0),
+                             constant(graph, 1, 4)};
+  OK(braid_graph_add_node(graph, "BatchNormalization", "norm", inputs, 5, &y, 1, &norm));
+  OK(braid_graph_set_float(graph, norm, "epsilon", 0));
+  OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+/* A plan computes none of the weights; who prepares sees them final, asked beforehand or not. */
+static void test_folded_weights(void **state) {
+  (void)state;
+  for (int asked = 0; asked < 2; asked++) {
+    braid_backend backend = braid_backend_null;
+    backend.name = "slow";
+    backend.enumerate = enumerate;
+    backend.info = info;
+    backend.kernels = conv_kernels;
+    backend.prepare = note_weight;
+    if (!asked) backend.query = NULL;
+    braid_registry *registry;
+    OK(braid_registry_create(NULL, &registry));
+    OK(braid_registry_add(registry, &backend));
+    braid_graph *graph = normalized_conv();
+    braid_session_options options = {.registry = registry, .devices = "slow"};
+    braid_session *session;
+    matched_weight = prepared_weight = 0;
+    OK(braid_session_create(graph, &options, &session));
+    assert_true(matched_weight == 3.0f);
+    assert_true(prepared_weight == 10.5f);
+    braid_session_destroy(session);
+    braid_graph_destroy(graph);
+    braid_registry_destroy(registry);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_are_prepared_once),
-                                     cmocka_unit_test(test_the_first_failure_is_told)};
+                                     cmocka_unit_test(test_the_first_failure_is_told),
+                                     cmocka_unit_test(test_folded_weights)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,17 @@
 #include "braid/tensor.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/try.h"
+#include "tensor/deferred.h"
 #include "tensor/half.h"
+
+typedef struct pending {
+  pthread_mutex_t lock;
+  braid_deferred deferred; /* source NULL: the numbers are there */
+  atomic_bool done;
+} pending;
 
 struct braid_tensor {
   const braid_allocator *allocator;
@@ -12,6 +21,7 @@ struct braid_tensor {
   void (*release)(void *context); /* NULL and own data: data stands behind this struct's own allocation */
   void *context;
   bool owns;
+  pending *pending; /* NULL: not deferred */
 };
 
 static braid_tensor *new_tensor(const braid_allocator *allocator, const braid_desc *desc) {
@@ -48,6 +58,65 @@ braid_status braid_tensor_wrap(const braid_allocator *allocator, const braid_des
   return BRAID_OK;
 }
 
+/* --- deferred ------------------------------------------------------------------------------------------------------
+ */
+static void pending_end(pending *p) {
+  if (p->deferred.release) p->deferred.release(p->deferred.context);
+  braid_tensor_release(p->deferred.source);
+  p->deferred = (braid_deferred){0};
+}
+
+static void pending_destroy(const braid_allocator *allocator, pending *p) {
+  if (!p) return;
+  if (p->deferred.source) pending_end(p);
+  pthread_mutex_destroy(&p->lock);
+  braid_free(allocator, p);
+}
+
+static void *data_of(const braid_tensor *tensor) {
+  pending *p = tensor->pending;
+  if (!p || atomic_load_explicit(&p->done, memory_order_acquire)) return tensor->data;
+  pthread_mutex_lock(&p->lock);
+  if (p->deferred.source) {
+    p->deferred.fill(p->deferred.context, braid_tensor_const_data(p->deferred.source), tensor->data);
+    pending_end(p);
+    atomic_store_explicit(&p->done, true, memory_order_release);
+  }
+  pthread_mutex_unlock(&p->lock);
+  return tensor->data;
+}
+
+braid_status braid_tensor_defer(const braid_allocator *allocator, const braid_desc *desc,
+                                const braid_deferred *deferred, braid_tensor **out) {
+  BRAID_TRY(braid_tensor_create(allocator, desc, out));
+  pending *p = braid_zalloc(allocator, sizeof *p);
+  if (!p) {
+    braid_tensor_release(*out);
+    *out = NULL;
+    return BRAID_NO_MEMORY;
+  }
+  pthread_mutex_init(&p->lock, NULL);
+  p->deferred = *deferred;
+  braid_tensor_retain(p->deferred.source);
+  (*out)->pending = p;
+  return BRAID_OK;
+}
+
+const void *braid_tensor_address(const braid_tensor *tensor) {
+  return tensor->data;
+}
+
+const void *braid_tensor_preview(const braid_tensor *tensor) {
+  pending *p = tensor->pending;
+  if (!p || atomic_load_explicit(&p->done, memory_order_acquire)) return tensor->data;
+  pthread_mutex_lock(&p->lock);
+  const void *data = p->deferred.source ? braid_tensor_preview(p->deferred.source) : tensor->data;
+  pthread_mutex_unlock(&p->lock);
+  return data;
+}
+
+/* --- all -----------------------------------------------------------------------------------------------------------
+ */
 braid_tensor *braid_tensor_retain(braid_tensor *tensor) {
   atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
   return tensor;
@@ -55,6 +124,7 @@ braid_tensor *braid_tensor_retain(braid_tensor *tensor) {
 
 void braid_tensor_release(braid_tensor *tensor) {
   if (!tensor || atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
+  pending_destroy(tensor->allocator, tensor->pending);
   if (tensor->owns)
     braid_free(tensor->allocator, tensor->data);
   else if (tensor->release)
@@ -66,14 +136,14 @@ const braid_desc *braid_tensor_desc(const braid_tensor *tensor) {
   return &tensor->desc;
 }
 void *braid_tensor_data(braid_tensor *tensor) {
-  return tensor->data;
+  return data_of(tensor);
 }
 const void *braid_tensor_const_data(const braid_tensor *tensor) {
-  return tensor->data;
+  return data_of(tensor);
 }
 
 double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index) {
-  const void *data = tensor->data;
+  const void *data = data_of(tensor);
   switch (tensor->desc.dtype) {
   case BRAID_F32:
     return ((const float *)data)[index];
@@ -91,7 +161,7 @@ double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index) {
 }
 
 int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index) {
-  const void *data = tensor->data;
+  const void *data = data_of(tensor);
   switch (tensor->desc.dtype) {
   case BRAID_I8:
     return ((const int8_t *)data)[index];
@@ -119,7 +189,7 @@ int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index) {
 }
 
 void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value) {
-  void *data = tensor->data;
+  void *data = data_of(tensor);
   switch (tensor->desc.dtype) {
   case BRAID_F32:
     ((float *)data)[index] = (float)value;
