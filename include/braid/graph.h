@@ -106,7 +106,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_strings(braid_graph *gra
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_tensor(braid_graph *graph, braid_node_id node, const char *name,
                                                                braid_tensor *tensor);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value);
-/* Fixes the shape of an input that the model left open (or overrides the one it declares). */
+/* Fixes the shape of an input that the model left open (or overrides the one it declares). After braid_resolve too: the
+ * graph then takes back what resolving folded when it is resolved again, given to a session or plan, or made trainable,
+ * and cannot be changed or saved before. INVALID_ARGUMENT if it was changed in another way since it was resolved. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id input, int rank,
                                                                     const int64_t *dims);
 /* Makes an input a CONSTANT: for inputs that shapes follow from (the target of a Reshape). The tensor is retained; its

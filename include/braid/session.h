@@ -15,7 +15,8 @@
 
 /* Fixes every shape and folds everything that does not depend on inputs, using the CPU kernels. Inputs whose dimensions
  * are still open: a first (batch) dimension becomes 1; any other is an INVALID_ARGUMENT that names it. Called by
- * session creation; call it yourself to inspect shapes or before braid_graph_gradients. */
+ * session creation; call it yourself to inspect shapes or before braid_graph_gradients. Inputs may get other shapes
+ * later (braid_graph_set_input_shape). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_resolve(braid_graph *graph);
 
 typedef struct braid_session braid_session;

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/try.h"
 #include "base/vector.h"
 #include "graph/graph.h"
 
@@ -61,6 +62,7 @@ braid_tensor *braid_attr_tensor(const braid_attrs *attrs, const char *name) {
 static braid_status put(braid_graph *graph, braid_node_id id, const char *name, braid_attr attr) {
   if (id < 0 || (size_t)id >= graph->node_count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "node %d does not exist", id);
+  BRAID_TRY(braid_graph_begin_change(graph));
   braid_attrs *attrs = &graph->nodes[id].attrs;
   attr.name = braid_graph_intern(graph, name, strlen(name));
   if (!attr.name) return BRAID_NO_MEMORY;

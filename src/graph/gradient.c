@@ -183,6 +183,7 @@ static braid_status check(const braid_graph *graph, braid_value_id loss, const b
 
 braid_status braid_graph_gradients(braid_graph *graph, braid_value_id loss, const braid_value_id *wrt, size_t count,
                                    braid_value_id *grads) {
+  BRAID_TRY(braid_graph_begin_change(graph));
   BRAID_TRY(check(graph, loss, wrt, count));
   struct braid_gradient_state state = {.value_count = graph->value_count};
   state.of = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.of);

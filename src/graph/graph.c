@@ -41,6 +41,7 @@ void braid_graph_destroy(braid_graph *graph) {
   braid_free(graph->allocator, graph->nodes);
   braid_free(graph->allocator, graph->inputs);
   braid_free(graph->allocator, graph->outputs);
+  braid_unresolved_release(graph->unresolved);
   braid_name_map_destroy(graph->names);
   braid_arena_destroy(graph->arena);
   braid_free(graph->allocator, graph);
@@ -118,6 +119,9 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
   }
   for (size_t i = 0; i < graph->output_count; i++) BRAID_TRY(braid_graph_add_output(clone, graph->outputs[i]));
   clone->unique = graph->unique;
+  clone->resolved = graph->resolved;
+  clone->reshaped = graph->reshaped;
+  clone->unresolved = braid_unresolved_retain(graph->unresolved);
   return BRAID_OK;
 }
 
@@ -204,6 +208,7 @@ static const char *unique_name(braid_graph *graph, const char *name, const char 
 
 braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind, braid_value_id *out) {
   *out = -1;
+  BRAID_TRY(braid_graph_begin_change(graph));
   if (graph->value_count >= INT32_MAX) return braid_fail(BRAID_OUT_OF_RANGE, "more than 2^31 values");
   if (name && *name && braid_graph_find_value(graph, name) >= 0)
     return braid_fail(BRAID_INVALID_GRAPH, "value %.200s is defined twice", name);
@@ -318,6 +323,7 @@ braid_status braid_graph_add_node(braid_graph *graph, const char *op_name, const
 braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id id, const char *name) {
   if (!has_value(graph, id)) return braid_fail(BRAID_INVALID_ARGUMENT, "value %d does not exist", id);
   if (strcmp(graph->values[id].name, name) == 0) return BRAID_OK;
+  BRAID_TRY(braid_graph_begin_change(graph));
   if (braid_graph_find_value(graph, name) >= 0)
     return braid_fail(BRAID_INVALID_GRAPH, "value %.200s is defined twice", name);
   const char *own = braid_graph_intern(graph, name, strlen(name));
@@ -329,6 +335,7 @@ braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id id, con
 }
 
 braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value) {
+  BRAID_TRY(braid_graph_begin_change(graph));
   if (!has_value(graph, value)) return braid_fail(BRAID_INVALID_ARGUMENT, "value %d does not exist", value);
   braid_value_id *outputs =
       braid_grow(graph->allocator, graph->outputs, graph->output_count, &graph->output_capacity, sizeof *outputs);
@@ -338,13 +345,27 @@ braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value) {
   return BRAID_OK;
 }
 
+/* May an input have another shape? Constants of a graph that was resolved and then changed follow from the old one. */
+static braid_status check_foldable(const braid_graph *graph, braid_value_id input) {
+  if (!graph->resolved || graph->unresolved) return BRAID_OK;
+  char shape[128];
+  return braid_fail(
+      BRAID_INVALID_ARGUMENT,
+      "input %.120s was %s when the graph was resolved, which was changed since: its constants follow from "
+      "that shape; give inputs their shapes before",
+      graph->values[input].name, braid_desc_format(&graph->values[input].desc, shape, sizeof shape));
+}
+
 braid_status braid_graph_set_input_shape(braid_graph *graph, braid_value_id input, int rank, const int64_t *dims) {
   if (!has_value(graph, input) || graph->values[input].kind != BRAID_VALUE_INPUT)
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %d is not an input of the graph", input);
   braid_desc desc;
   braid_status status = braid_desc_init(&desc, graph->values[input].desc.dtype, rank, dims);
   if (status != BRAID_OK) return braid_fail_prefix(status, "input %.120s", graph->values[input].name);
+  if (braid_desc_same_shape(&desc, &graph->values[input].desc)) return BRAID_OK;
+  BRAID_TRY(check_foldable(graph, input));
   graph->values[input].desc = desc;
+  graph->reshaped = graph->resolved;
   return BRAID_OK;
 }
 
@@ -356,6 +377,10 @@ braid_status braid_graph_bind_input(braid_graph *graph, braid_value_id input, br
   if (value->desc.dtype != BRAID_NONE && desc->dtype != value->desc.dtype)
     return braid_fail(BRAID_INVALID_ARGUMENT, "input %.120s is %s, the tensor is %s", value->name,
                       braid_dtype_name(value->desc.dtype), braid_dtype_name(desc->dtype));
+  if (!braid_desc_same_shape(desc, &value->desc) && graph->resolved)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "input %.120s: the graph was resolved with another shape of it",
+                      value->name);
+  BRAID_TRY(braid_graph_begin_change(graph));
   value->kind = BRAID_VALUE_CONSTANT;
   value->tensor = braid_tensor_retain(tensor);
   value->desc = *desc;
@@ -373,6 +398,7 @@ braid_status braid_graph_update_state(braid_graph *graph, braid_value_id state, 
   if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE)
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %.120s is neither a parameter nor a state", value->name);
   if (value->next >= 0) return braid_fail(BRAID_INVALID_GRAPH, "value %.120s is updated twice", value->name);
+  BRAID_TRY(braid_graph_begin_change(graph));
   const braid_value *other = &graph->values[next];
   if (other->kind != BRAID_VALUE_RESULT)
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %.120s is not computed by a node", other->name);

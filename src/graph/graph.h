@@ -88,8 +88,11 @@ struct braid_graph {
   braid_value_id *inputs, *outputs;
   size_t value_count, value_capacity, node_count, node_capacity;
   size_t input_count, input_capacity, output_count, output_capacity;
-  struct braid_name_map *names; /* value name -> id */
-  uint64_t unique;              /* for generated names */
+  struct braid_name_map *names;        /* value name -> id */
+  uint64_t unique;                     /* for generated names */
+  bool resolved;                       /* shapes are fixed and folded */
+  bool reshaped;                       /* an input has another shape since */
+  struct braid_unresolved *unresolved; /* what was resolved; NULL: it was not, or the graph was changed since */
 };
 
 /* --- ops table ------------------------------------------------------------------------------------------------------
@@ -178,6 +181,23 @@ BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph);
  * the file has in training mode leave it, and parameters that the file stores once because they start equal get a
  * constant each. What the trained parameters are written back to. */
 BRAID_MUST_CHECK braid_status braid_graph_prepare_training(braid_graph *graph);
+
+/* --- before and after resolving (unresolved.c) ----------------------------------------------------------------------
+ * What resolving folds depends on the shapes of the inputs. So a resolved graph remembers what it was, and one whose
+ * inputs get other shapes becomes that again before it is resolved anew. Once it is changed in another way there is no
+ * way back: then it takes no other shape. */
+/* A graph whose inputs have got other shapes is what it was before it was resolved, with those. Indices change. */
+BRAID_MUST_CHECK braid_status braid_graph_unresolve(braid_graph *graph);
+/* To be called before any change but that of an input's shape. INVALID_ARGUMENT if an input has got another shape. */
+BRAID_MUST_CHECK braid_status braid_graph_begin_change(braid_graph *graph);
+/* Is it to be unresolved? Then INVALID_ARGUMENT. */
+BRAID_MUST_CHECK braid_status braid_graph_check_shapes(const braid_graph *graph);
+/* A reference to what the graph is now, for braid_graph_set_unresolved; of a resolved one, to what it was. */
+BRAID_MUST_CHECK braid_status braid_graph_keep_unresolved(const braid_graph *graph, struct braid_unresolved **out);
+/* The graph has been resolved, from this (the graph's reference from now on; NULL: nothing is kept). */
+void braid_graph_set_resolved(braid_graph *graph, struct braid_unresolved *from);
+struct braid_unresolved *braid_unresolved_retain(struct braid_unresolved *kept); /* NULL is allowed here and below */
+void braid_unresolved_release(struct braid_unresolved *kept);
 
 /* --- internals shared by importers and passes ----------------------------------------------------------------------
  */

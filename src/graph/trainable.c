@@ -268,6 +268,8 @@ static braid_status train_dropout(braid_graph *graph, braid_node_id id) {
 }
 
 braid_status braid_graph_prepare_training(braid_graph *graph) {
+  BRAID_TRY(braid_graph_unresolve(graph));
+  BRAID_TRY(braid_graph_begin_change(graph));
   BRAID_TRY(leave_training(graph));
   adopt_literals(graph);
   BRAID_TRY(braid_graph_tie(graph));

@@ -524,6 +524,7 @@ static braid_status export_graph(onnx_exporter *exporter) {
 
 /* `path` NULL: only finds out whether it can be written. */
 static braid_status save_onnx(const braid_graph *graph, const char *path) {
+  BRAID_TRY(braid_graph_check_shapes(graph));
   Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
   model.producer_name = (char *)"braid";
   onnx_exporter exporter = {.graph = graph, .opset = BRAID_ONNX_OLDEST_OPSET, .model = &model};

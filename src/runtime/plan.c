@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/try.h"
-#include "braid/session.h"
+#include "runtime/resolve.h"
 #include "runtime/steps.h"
 #include "tensor/deferred.h"
 
@@ -481,7 +481,7 @@ static braid_status plan_make(braid_machine *machine, const braid_graph *graph, 
                        .queue_count = BRAID_QUEUE_ROLES * machine->device_count};
   pthread_mutex_init(&plan->lock, NULL);
   braid_status status = braid_graph_clone(graph, &plan->graph);
-  if (status == BRAID_OK) status = braid_resolve(plan->graph);
+  if (status == BRAID_OK) status = braid_resolve_for_good(plan->graph);
   if (status == BRAID_OK && !options->no_fusion) status = braid_graph_fuse(plan->graph);
   if (status == BRAID_OK) status = plan_init(plan, graph, options);
   if (status == BRAID_OK)

@@ -1,7 +1,7 @@
 /* Fixing shapes and folding, with the CPU's reference kernels as evaluator. */
+#include "runtime/resolve.h"
 #include "backend/cpu/evaluate.h"
 #include "base/try.h"
-#include "braid/session.h"
 
 /* A batch that the model leaves open is one; nothing else can be guessed. */
 static braid_status close_shape(braid_graph *graph, braid_value_id input) {
@@ -19,11 +19,30 @@ static braid_status close_shape(braid_graph *graph, braid_value_id input) {
   return BRAID_OK;
 }
 
-braid_status braid_resolve(braid_graph *graph) {
+static braid_status resolve_values(braid_graph *graph) {
   for (size_t i = 0; i < graph->input_count; i++) BRAID_TRY(close_shape(graph, graph->inputs[i]));
   braid_cpu_evaluator evaluator;
   BRAID_TRY(braid_cpu_evaluator_init(&evaluator, graph->allocator));
   braid_status status = braid_graph_infer(graph, &(braid_evaluator){braid_cpu_evaluate, &evaluator});
   braid_cpu_evaluator_deinit(&evaluator);
+  return status;
+}
+
+braid_status braid_resolve_for_good(braid_graph *graph) {
+  BRAID_TRY(braid_graph_unresolve(graph));
+  BRAID_TRY(resolve_values(graph));
+  braid_graph_set_resolved(graph, NULL);
+  return BRAID_OK;
+}
+
+braid_status braid_resolve(braid_graph *graph) {
+  struct braid_unresolved *before;
+  BRAID_TRY(braid_graph_unresolve(graph));
+  BRAID_TRY(braid_graph_keep_unresolved(graph, &before));
+  braid_status status = resolve_values(graph);
+  if (status == BRAID_OK)
+    braid_graph_set_resolved(graph, before);
+  else
+    braid_unresolved_release(before);
   return status;
 }

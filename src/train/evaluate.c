@@ -4,6 +4,7 @@
 
 #include "base/try.h"
 #include "graph/graph.h"
+#include "runtime/resolve.h"
 #include "train/step.h"
 
 enum { kWorst = 24, kTop = 5 };
@@ -76,7 +77,7 @@ static braid_status prepare(evaluation *e, const braid_graph *model, braid_datas
   e->batch = batch < info.samples ? batch : info.samples;
   BRAID_TRY(braid_graph_clone(model, &e->graph));
   BRAID_TRY(braid_bind_input(e->graph, &info, e->batch));
-  BRAID_TRY(braid_resolve(e->graph));
+  BRAID_TRY(braid_resolve_for_good(e->graph));
   braid_value_id scores;
   BRAID_TRY(braid_scores(e->graph, &info, false, &scores, &e->kind));
   e->graph->output_count = 0; /* only the scores are read */

@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "graph/graph.h"
 #include "graph/onnx_dtype.h"
+#include "runtime/resolve.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
  */
@@ -269,7 +270,7 @@ braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
 static braid_status build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
   BRAID_TRY(braid_bind_input(graph, info, options->batch));
   BRAID_TRY(make_trainable(graph));
-  BRAID_TRY(braid_resolve(graph));
+  BRAID_TRY(braid_resolve_for_good(graph));
   BRAID_TRY(check_output(graph));
   braid_value_id scores, labels;
   step_inputs step;

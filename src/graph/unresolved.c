@@ -1,0 +1,76 @@
+#include <string.h>
+
+#include "base/try.h"
+#include "graph/graph.h"
+
+/* A graph as it was before it was resolved; unchanging, shared by its clones. */
+struct braid_unresolved {
+  uint32_t references;
+  braid_graph *graph;
+};
+
+struct braid_unresolved *braid_unresolved_retain(struct braid_unresolved *kept) {
+  if (kept) __atomic_add_fetch(&kept->references, 1, __ATOMIC_RELAXED);
+  return kept;
+}
+
+void braid_unresolved_release(struct braid_unresolved *kept) {
+  if (!kept || __atomic_sub_fetch(&kept->references, 1, __ATOMIC_ACQ_REL) != 0) return;
+  const braid_allocator *allocator = kept->graph->allocator;
+  braid_graph_destroy(kept->graph);
+  braid_free(allocator, kept);
+}
+
+braid_status braid_graph_keep_unresolved(const braid_graph *graph, struct braid_unresolved **out) {
+  *out = braid_unresolved_retain(graph->unresolved);
+  if (*out || graph->resolved) return BRAID_OK;
+  struct braid_unresolved *kept = braid_zalloc(graph->allocator, sizeof *kept);
+  if (!kept) return BRAID_NO_MEMORY;
+  kept->references = 1;
+  braid_status status = braid_graph_clone(graph, &kept->graph);
+  if (status == BRAID_OK)
+    *out = kept;
+  else
+    braid_free(graph->allocator, kept);
+  return status;
+}
+
+void braid_graph_set_resolved(braid_graph *graph, struct braid_unresolved *from) {
+  braid_unresolved_release(graph->unresolved);
+  graph->unresolved = from;
+  graph->resolved = true;
+}
+
+static void copy_input_shapes(const braid_graph *from, braid_graph *to) {
+  for (size_t i = 0; i < from->input_count; i++) {
+    const braid_value *input = &from->values[from->inputs[i]];
+    braid_value_id id = braid_graph_find_value(to, input->name);
+    if (id >= 0) to->values[id].desc = input->desc;
+  }
+}
+
+braid_status braid_graph_unresolve(braid_graph *graph) {
+  if (!graph->reshaped) return BRAID_OK;
+  braid_graph *before;
+  BRAID_TRY(braid_graph_clone(graph->unresolved->graph, &before));
+  copy_input_shapes(graph, before);
+  before->unresolved = braid_unresolved_retain(graph->unresolved);
+  braid_graph resolved = *graph;
+  *graph = *before;
+  *before = resolved;
+  braid_graph_destroy(before);
+  return BRAID_OK;
+}
+
+braid_status braid_graph_check_shapes(const braid_graph *graph) {
+  if (!graph->reshaped) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "an input has another shape since the graph was resolved: resolve it again");
+}
+
+braid_status braid_graph_begin_change(braid_graph *graph) {
+  BRAID_TRY(braid_graph_check_shapes(graph));
+  braid_unresolved_release(graph->unresolved);
+  graph->unresolved = NULL;
+  return BRAID_OK;
+}
