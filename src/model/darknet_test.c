@@ -332,6 +332,30 @@ static void test_our_own_networks(void **state) {
   assert_int_equal(unsupported, 0);
 }
 
+/* Parameters and multiply-accumulates as Caffe's bvlc_alexnet has them, in both forms. */
+static void test_alexnet_has_its_published_size(void **state) {
+  (void)state;
+  static const char *const kForms[] = {"alexnet.cfg", "alexnet-branches.cfg"};
+  for (size_t form = 0; form < sizeof kForms / sizeof *kForms; form++) {
+    char path[512];
+    snprintf(path, sizeof path, "%s/../../models/%s", BRAID_TEST_DATA, kForms[form]);
+    braid_graph *graph;
+    assert_int_equal(braid_model_load(NULL, path, NULL, &graph), BRAID_OK);
+    check_shapes(graph, path);
+    int64_t parameters = 0, macs = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+      const braid_node *node = &graph->nodes[i];
+      macs += braid_graph_node_macs(graph, (braid_node_id)i);
+      if (strcmp(node->op->name, "Conv") != 0 && strcmp(node->op->name, "Gemm") != 0) continue;
+      for (size_t k = 1; k < node->input_count; k++)
+        parameters += braid_desc_count(&graph->values[node->inputs[k]].desc);
+    }
+    assert_int_equal(parameters, 60965224);
+    assert_int_equal(macs, 2 * INT64_C(724406816)); /* of two samples */
+    braid_graph_destroy(graph);
+  }
+}
+
 static void test_darknets_own_networks(void **state) {
   (void)state;
   char folder[512];
@@ -385,6 +409,7 @@ int main(void) {
       cmocka_unit_test(test_weights_in_darknets_order),
       cmocka_unit_test(test_weights_of_the_wrong_length),
       cmocka_unit_test(test_our_own_networks),
+      cmocka_unit_test(test_alexnet_has_its_published_size),
       cmocka_unit_test(test_darknets_own_networks),
       cmocka_unit_test(test_yolo_fastest),
       cmocka_unit_test(test_out_of_memory),
