@@ -1,6 +1,7 @@
 /* Everything of libbraid. */
 #ifndef BRAID_BRAID_H
 #define BRAID_BRAID_H
+#include "braid/buffer.h"
 #include "braid/conformance.h"
 #include "braid/custom.h"
 #include "braid/data.h"

@@ -42,6 +42,9 @@ typedef struct braid_plan_options {
   bool no_fusion, no_reuse;
   const char *place;
   bool loose_place;
+  /* Inputs and outputs lie where they are read first and where they are computed, to be bound to buffers there
+   * (braid/buffer.h); else in host memory. */
+  bool device_io;
 } braid_plan_options;
 
 /* Plans a copy of the graph, which may be destroyed. options may be NULL. */

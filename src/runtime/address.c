@@ -19,17 +19,18 @@ static braid_binding locate(const braid_addresses *addresses, braid_storage_id i
   return binding;
 }
 
-static void add_slot(const braid_addresses *addresses, braid_storage_id id, void **where, braid_slots *slots) {
+static void add_slot(const braid_addresses *addresses, braid_storage_id id, braid_binding *binding, void **host,
+                     braid_slots *slots) {
   braid_storage_id root = braid_plan_find(addresses->plan, id);
   braid_storage_kind kind = addresses->plan->storages[root].kind;
   if (slots && (kind == BRAID_STORAGE_INPUT || kind == BRAID_STORAGE_OUTPUT))
-    slots->items[slots->count++] = (braid_slot){root, where};
+    slots->items[slots->count++] = (braid_slot){root, binding, host};
 }
 
 static void bind_operand(const braid_addresses *addresses, braid_storage_id id, braid_binding *binding,
                          braid_slots *slots) {
   *binding = locate(addresses, id);
-  add_slot(addresses, id, &binding->host, slots);
+  add_slot(addresses, id, binding, NULL, slots);
 }
 
 void braid_bind_move(const braid_addresses *addresses, const braid_step *step, braid_task *task, braid_slots *slots) {
@@ -40,13 +41,13 @@ void braid_bind_move(const braid_addresses *addresses, const braid_step *step, b
   task->kind = kKinds[step->kind];
   if (step->kind == BRAID_STEP_WRITE) {
     task->host = locate(addresses, from->storage).host;
-    add_slot(addresses, from->storage, &task->host, slots);
+    add_slot(addresses, from->storage, NULL, &task->host, slots);
   } else {
     bind_operand(addresses, from->storage, &task->source, slots);
   }
   if (step->kind == BRAID_STEP_READ) {
     task->host = locate(addresses, to->storage).host;
-    add_slot(addresses, to->storage, &task->host, slots);
+    add_slot(addresses, to->storage, NULL, &task->host, slots);
   } else {
     bind_operand(addresses, to->storage, &task->target, slots);
   }

@@ -10,10 +10,11 @@ typedef struct braid_addresses {
   braid_weight *const *weights; /* per storage; NULL: it does not persist */
 } braid_addresses;
 
-/* A place in a task that holds the address of a storage of the caller's. */
+/* A place in a task that says where a storage of the caller's lies: a binding, or the address alone. */
 typedef struct braid_slot {
   braid_storage_id storage;
-  void **where;
+  braid_binding *binding; /* NULL: */
+  void **host;
 } braid_slot;
 
 typedef struct braid_slots {

@@ -86,7 +86,9 @@ static void bind_ports(braid_execution *execution) {
   for (size_t i = 0; i < plan->storage_count; i++) {
     const braid_storage *storage = &plan->storages[i];
     braid_port *port = storage->same_as < 0 ? port_of(execution, storage) : NULL;
-    if (port) port->storage = (braid_storage_id)i;
+    if (!port) continue;
+    port->storage = (braid_storage_id)i;
+    port->space = storage->space;
   }
   for (size_t i = 0; i < slots->count; i++) {
     braid_port *port = port_of(execution, &plan->storages[slots->items[i].storage]);
@@ -155,11 +157,6 @@ braid_status braid_execution_bind(braid_execution *execution) {
   return prepare_here(execution);
 }
 
-static void free_ports(const braid_execution *execution, braid_port *ports, size_t count) {
-  for (size_t i = 0; ports && i < count; i++) braid_free(execution->allocator, ports[i].spare);
-  braid_free(execution->allocator, ports);
-}
-
 void braid_execution_unbind(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
   const braid_allocator *allocator = execution->allocator;
@@ -169,8 +166,7 @@ void braid_execution_unbind(braid_execution *execution) {
   for (int space = 0; execution->arenas && space < plan->space_count; space++)
     braid_machine_free(execution->machine, &execution->arenas[space]);
   for (size_t i = 0; execution->events && i < plan->steps.count; i++) braid_event_deinit(&execution->events[i]);
-  free_ports(execution, execution->inputs, plan->graph->input_count);
-  free_ports(execution, execution->outputs, plan->graph->output_count);
+  braid_ports_deinit(execution);
   braid_free(allocator, execution->prepared);
   braid_free(allocator, execution->found);
   braid_free(allocator, execution->queues);

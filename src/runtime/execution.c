@@ -17,60 +17,6 @@
 
 static const int64_t kLook = 100000000; /* ns between looks at whether a device is lost */
 
-/* --- the caller's memory -------------------------------------------------------------------------------------------
- */
-static void point_at(braid_port *port, void *address) {
-  if (port->bound == address) return;
-  port->bound = address;
-  for (size_t i = 0; i < port->slot_count; i++) *port->slots[i].where = address;
-}
-
-/* Memory in place of the caller's: made once, the first time it is wanted. */
-static braid_status spare_of(const braid_execution *execution, braid_port *port) {
-  if (!port->spare) port->spare = braid_alloc(execution->allocator, port->bytes);
-  return port->spare ? BRAID_OK : braid_fail(BRAID_NO_MEMORY, "%.120s: %zu bytes asked for", port->name, port->bytes);
-}
-
-/* Under a time limit a task may outlive the run that it was part of, and the caller's memory with it. */
-static bool usable(const braid_execution *execution, const braid_port *port, const void *pointer) {
-  return pointer && execution->timeout_ns < 0 && braid_plan_host_aligned(execution->plan, port->desc->dtype, pointer);
-}
-
-static braid_status bind_inputs(braid_execution *execution, const void *const *inputs) {
-  for (size_t i = 0; i < execution->plan->graph->input_count; i++) {
-    braid_port *port = &execution->inputs[i];
-    if (port->storage < 0) continue;
-    if (!inputs || (!inputs[i] && port->bytes))
-      return braid_fail(BRAID_INVALID_ARGUMENT, "no memory given for input %.120s", port->name);
-    if (usable(execution, port, inputs[i])) {
-      point_at(port, (void *)inputs[i]);
-      continue;
-    }
-    BRAID_TRY(spare_of(execution, port));
-    if (port->bytes) memcpy(port->spare, inputs[i], port->bytes);
-    point_at(port, port->spare);
-  }
-  return BRAID_OK;
-}
-
-static braid_status bind_outputs(braid_execution *execution, void *const *outputs) {
-  for (size_t i = 0; i < execution->plan->graph->output_count; i++) {
-    braid_port *port = &execution->outputs[i];
-    port->given = outputs ? outputs[i] : NULL;
-    bool direct = usable(execution, port, port->given);
-    if (!direct) BRAID_TRY(spare_of(execution, port));
-    point_at(port, direct ? port->given : port->spare);
-  }
-  return BRAID_OK;
-}
-
-static void copy_outputs(const braid_execution *execution) {
-  for (size_t i = 0; i < execution->plan->graph->output_count; i++) {
-    const braid_port *port = &execution->outputs[i];
-    if (port->given && port->bound != port->given) memcpy(port->given, port->bound, port->bytes);
-  }
-}
-
 /* --- how a run ended -----------------------------------------------------------------------------------------------
  */
 static braid_status fail_at(const braid_execution *execution, size_t step, braid_status status, const char *detail) {
@@ -122,7 +68,7 @@ static braid_status finish(braid_execution *execution, bool failed) {
     status = find_failure(execution);
   } else {
     record(execution);
-    copy_outputs(execution);
+    status = braid_ports_return(execution, false);
   }
   leave_weights(execution);
   return status;
@@ -227,15 +173,25 @@ static void settle(braid_execution *execution) {
   }
 }
 
-/* Before a run: what it works on is the caller's, and the weights are its. */
-static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs) {
+/* After the end of a run that was not waited for at once. */
+static braid_status settle_run(braid_execution *execution) {
+  settle(execution);
+  __atomic_store_n(&execution->state, BRAID_RUN_NONE, __ATOMIC_RELEASE);
+  if (execution->verdict != BRAID_OK) return BRAID_OK;
+  return braid_ports_return(execution, true);
+}
+
+/* Before a run: what it works on is the caller's, and the weights are its. `told`: somebody is called at its end. */
+static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs, bool told) {
   uint32_t state = __atomic_load_n(&execution->state, __ATOMIC_ACQUIRE);
   if (state == BRAID_RUN_IN_FLIGHT || telling == execution)
     return braid_fail(BRAID_BUSY, "the execution's last run is in flight");
   if (execution->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
-  if (state == BRAID_RUN_ENDED) settle(execution);
-  BRAID_TRY(bind_inputs(execution, inputs));
-  BRAID_TRY(bind_outputs(execution, outputs));
+  if (state == BRAID_RUN_ENDED) BRAID_TRY(settle_run(execution));
+  BRAID_TRY(braid_ports_bind(execution, inputs, outputs));
+  if (told && execution->late_outputs)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "a run with a callback needs its outputs in memory that they are computed in");
   const braid_plan *plan = execution->plan;
   bool holds = !execution->weights->own && (plan->reads_weights || plan->writes_weights);
   __atomic_store_n(&execution->cancel, 0, __ATOMIC_RELEASE); /* from here on: the weights may keep us waiting */
@@ -252,14 +208,19 @@ static bool run_in_place(braid_execution *execution) {
   return execution->run_here(execution->queue_here, execution->here, count) == BRAID_OK;
 }
 
-braid_status braid_execution_run(braid_execution *execution, const void *const *inputs, void *const *outputs) {
-  BRAID_TRY(start(execution, inputs, outputs));
+static braid_status run_and_wait(braid_execution *execution) {
   if (run_in_place(execution)) return finish(execution, false);
   size_t submitted;
   braid_status status = submit_all(execution, false, &submitted);
   braid_status waited = wait_all(execution, submitted, execution->timeout_ns);
   if (waited == BRAID_TIMEOUT || waited == BRAID_DEVICE_LOST) return give_up(execution, submitted, waited);
   return finish(execution, status != BRAID_OK || waited != BRAID_OK);
+}
+
+braid_status braid_execution_run(braid_execution *execution, const void *const *inputs, void *const *outputs) {
+  BRAID_TRY(start(execution, inputs, outputs, false));
+  BRAID_TRY(run_and_wait(execution));
+  return execution->late_outputs ? braid_ports_return(execution, true) : BRAID_OK;
 }
 
 /* One of those that a run waits for has ended; who is last ends the run. It has ended before anybody is told, so that
@@ -288,7 +249,7 @@ static void end_part(braid_execution *execution) {
 
 braid_status braid_execution_submit(braid_execution *execution, const void *const *inputs, void *const *outputs,
                                     void (*on_done)(void *context, braid_status status), void *context) {
-  BRAID_TRY(start(execution, inputs, outputs));
+  BRAID_TRY(start(execution, inputs, outputs, on_done != NULL));
   execution->on_done = on_done;
   execution->context = context;
   __atomic_store_n(&execution->pending, (uint32_t)execution->queues_used + 1, __ATOMIC_RELEASE);
@@ -326,8 +287,7 @@ braid_status braid_execution_wait(braid_execution *execution, int64_t timeout_ns
   if (__atomic_load_n(&execution->state, __ATOMIC_ACQUIRE) == BRAID_RUN_NONE)
     return braid_fail(BRAID_INVALID_ARGUMENT, "nothing was submitted");
   BRAID_TRY(wait_for_end(execution, timeout_ns));
-  settle(execution);
-  __atomic_store_n(&execution->state, BRAID_RUN_NONE, __ATOMIC_RELEASE);
+  BRAID_TRY(settle_run(execution));
   return execution->verdict == BRAID_OK ? BRAID_OK : braid_fail(execution->verdict, "%s", execution->detail);
 }
 
@@ -347,6 +307,7 @@ braid_status braid_execution_make(braid_plan *plan, braid_weights *weights, int6
   execution->plan = braid_plan_retain(plan);
   execution->machine = plan->machine;
   execution->timeout_ns = timeout_ns;
+  braid_errand_init(&execution->errand, plan->machine);
   braid_status status = BRAID_OK;
   if (weights)
     execution->weights = braid_weights_retain(weights);
@@ -374,7 +335,7 @@ static bool wait_for_left_tasks(braid_execution *execution) {
   for (size_t i = 0; execution->left && i < execution->plan->steps.count; i++)
     if (braid_machine_await(execution->machine, execution->devices, &execution->events[i], -1) != BRAID_OK)
       return false;
-  return true;
+  return braid_errand_settle(&execution->errand, -1) == BRAID_OK;
 }
 
 void braid_execution_destroy(braid_execution *execution) {
@@ -384,6 +345,7 @@ void braid_execution_destroy(braid_execution *execution) {
     return;
   }
   braid_execution_unbind(execution);
+  braid_errand_deinit(&execution->errand);
   braid_weights_release(execution->weights);
   braid_plan_release(execution->plan);
   braid_free(execution->allocator, execution);

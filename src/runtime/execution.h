@@ -3,18 +3,22 @@
 #define BRAID_RUNTIME_EXECUTION_H
 
 #include "runtime/address.h"
+#include "runtime/buffer.h"
 #include "runtime/trace.h"
 
-/* Memory that the caller gives at each run: one input or output. */
+/* Memory that the caller gives: one input or output (port.c). */
 typedef struct braid_port {
   const braid_desc *desc;
   const char *name;
   braid_storage_id storage; /* -1: an input that nothing reads */
+  int space;                /* where the plan wants it */
   const braid_slot *slots;
   size_t slot_count, bytes;
-  void *bound; /* what the slots hold */
-  void *spare; /* our own memory, made when the caller's cannot be used (unaligned, or none given) */
-  void *given; /* outputs: the caller's; NULL: not wanted */
+  braid_buffer *buffer; /* bound by the caller; NULL: memory is given at each run */
+  braid_binding bound;  /* what the slots hold */
+  braid_memory spare;   /* our own memory there, made when the caller's cannot be used in place, or none is given */
+  braid_binding given;  /* outputs: the caller's; all NULL: not wanted, or in place */
+  int given_space;
 } braid_port;
 
 typedef struct braid_pin {
@@ -60,6 +64,8 @@ struct braid_execution {
 
   braid_port *inputs, *outputs;
   braid_slots slots;
+  braid_errand errand; /* moves inputs and outputs that are not where the plan wants them */
+  bool late_outputs;   /* some are to be moved when the run has ended, by the caller's thread */
   uint64_t runs;
   int64_t timeout_ns; /* of a run that is waited for at once; < 0: none */
   bool lost;          /* nothing runs any more */
@@ -83,6 +89,13 @@ BRAID_MUST_CHECK braid_status braid_execution_make(braid_plan *plan, braid_weigh
 /* bind.c: memory, kernels, weights and tasks; undone by unbind, also after a failure. */
 BRAID_MUST_CHECK braid_status braid_execution_bind(braid_execution *execution);
 void braid_execution_unbind(braid_execution *execution);
+
+/* port.c: before a run, what inputs and outputs are; after it, what is to be copied to the caller's memory: `late`:
+ * what takes a transfer, else the rest. */
+BRAID_MUST_CHECK braid_status braid_ports_bind(braid_execution *execution, const void *const *inputs,
+                                               void *const *outputs);
+BRAID_MUST_CHECK braid_status braid_ports_return(braid_execution *execution, bool late);
+void braid_ports_deinit(braid_execution *execution);
 
 /* pin.c: as braid_session_pin and unpin. */
 BRAID_MUST_CHECK braid_status braid_execution_pin(braid_execution *execution, void *host, size_t bytes);

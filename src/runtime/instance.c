@@ -76,7 +76,8 @@ static bool bindable(const braid_plan *plan, const braid_tensor *tensor) {
 static braid_status source(braid_plan *plan, braid_value_id id, int space, braid_instance_id *out) {
   const braid_value *value = &plan->graph->values[id];
   if (value->kind == BRAID_VALUE_INPUT) {
-    BRAID_TRY(braid_plan_new_instance(plan, id, kHostSpace, BRAID_LAYOUT_PLAIN, BRAID_STORAGE_INPUT, true, out));
+    BRAID_TRY(braid_plan_new_instance(plan, id, braid_plan_input_space(plan, id), BRAID_LAYOUT_PLAIN,
+                                      BRAID_STORAGE_INPUT, true, out));
     braid_storage *storage = &plan->storages[plan->instances[*out].storage];
     for (size_t i = 0; i < plan->graph->input_count; i++)
       if (plan->graph->inputs[i] == id) storage->index = (int)i;

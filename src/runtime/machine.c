@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/detail.h"
+#include "base/text.h"
 #include "base/try.h"
 
 enum { kMaxDevices = 16, kSpecBytes = 256 };
@@ -125,6 +126,24 @@ braid_status braid_machine_queue(braid_machine *machine, int index, void **out) 
   *out = machine->queues[index];
   pthread_mutex_unlock(&machine->lock);
   return status;
+}
+
+braid_status braid_machine_find(const braid_machine *machine, const char *name, int *out) {
+  int64_t number;
+  if (braid_parse_i64(name, &number) && number >= 0 && (size_t)number < machine->device_count) {
+    *out = (int)number;
+    return BRAID_OK;
+  }
+  char labels[512];
+  size_t used = 0;
+  for (size_t i = 0; i < machine->device_count; i++) {
+    const char *label = machine->devices[i].label;
+    *out = (int)i;
+    if (strcmp(label, name) == 0) return BRAID_OK;
+    if (used < sizeof labels) used += (size_t)snprintf(labels + used, sizeof labels - used, " %s", label);
+  }
+  *out = -1;
+  return braid_fail(BRAID_NOT_FOUND, "%.120s is not among the machine's devices:%s", name, labels);
 }
 
 bool braid_machine_lost(const braid_machine *machine, uint32_t devices) {

@@ -50,6 +50,8 @@ struct braid_machine {
 
 /* The queue, made when it is asked for first. */
 BRAID_MUST_CHECK braid_status braid_machine_queue(braid_machine *machine, int index, void **out);
+/* The device of a label, or of a number. NOT_FOUND lists them. */
+BRAID_MUST_CHECK braid_status braid_machine_find(const braid_machine *machine, const char *name, int *out);
 /* Is one of these devices gone? `devices`: bit i for device i. */
 bool braid_machine_lost(const braid_machine *machine, uint32_t devices);
 /* Waits until the event is done; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if one of the devices is gone and the

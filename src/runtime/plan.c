@@ -17,6 +17,10 @@ bool braid_plan_is_constant(const braid_plan *plan, braid_value_id id) {
   return kept && !plan->training && value->next < 0;
 }
 
+int braid_plan_input_space(const braid_plan *plan, braid_value_id value) {
+  return plan->device_io ? plan->homes[value] : kHostSpace;
+}
+
 braid_storage_id braid_plan_find(const braid_plan *plan, braid_storage_id id) {
   while (plan->storages[id].same_as >= 0) id = plan->storages[id].same_as;
   return id;
@@ -207,7 +211,7 @@ static braid_status build_view(braid_plan *plan, const braid_node *node) {
   if (base < 0 || (!same && plan->instances[base].desc.layout != BRAID_LAYOUT_PLAIN)) {
     const braid_value *value = &graph->values[from];
     int space = base >= 0                          ? plan->instances[base].space
-                : value->kind == BRAID_VALUE_INPUT ? kHostSpace
+                : value->kind == BRAID_VALUE_INPUT ? braid_plan_input_space(plan, from)
                                                    : plan->homes[from];
     BRAID_TRY(braid_plan_get(plan, from, space, BRAID_LAYOUT_PLAIN, -1, &base));
   }
@@ -234,7 +238,10 @@ static braid_status build_output(braid_plan *plan, size_t index) {
   braid_value_id value = plan->graph->outputs[index];
   braid_instance_id from, to;
   if (owns_memory(plan, index)) {
-    BRAID_TRY(braid_plan_get(plan, value, kHostSpace, BRAID_LAYOUT_PLAIN, plan->host_device, &to));
+    braid_node_id producer = plan->graph->values[plan->roots[value]].producer;
+    int device = plan->device_io ? plan->places[producer].device : plan->host_device;
+    int home = plan->device_io ? plan->devices[device].space : kHostSpace;
+    BRAID_TRY(braid_plan_get(plan, value, home, BRAID_LAYOUT_PLAIN, device, &to));
     braid_storage *storage = &plan->storages[plan->instances[to].storage];
     storage->kind = BRAID_STORAGE_OUTPUT;
     storage->index = (int)index;
@@ -473,6 +480,7 @@ static braid_status plan_make(braid_machine *machine, const braid_graph *graph, 
                        .machine = braid_machine_retain(machine),
                        .training = options->training,
                        .no_reuse = options->no_reuse,
+                       .device_io = options->device_io,
                        .devices = machine->devices,
                        .device_count = machine->device_count,
                        .space_count = machine->space_count,

@@ -97,7 +97,7 @@ struct braid_plan {
   braid_machine *machine;
   braid_arena *arena; /* of all that lives as long as the plan and is not an array below */
   braid_graph *graph; /* its own, made from the caller's */
-  bool training, no_reuse;
+  bool training, no_reuse, device_io;
   bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
   bool reads_weights, writes_weights; /* such as others may write, or read */
   int host_device;                    /* the first of unified memory; -1: none */
@@ -115,7 +115,7 @@ struct braid_plan {
   braid_instance_id *first_instance; /* per value; -1: none yet */
   braid_instance_id *first_packed;   /* per value: its packed forms; -1: none */
   braid_instance_id *updates;        /* per state: the instance of its next value at its home; -1: none */
-  int *homes;                        /* per value: space of parameters and states */
+  int *homes;                        /* per value: space of parameters and states, and where others are read first */
   braid_instance *instances;
   size_t instance_count, instance_capacity;
   braid_storage *storages;
@@ -163,6 +163,8 @@ BRAID_MUST_CHECK braid_status braid_plan_add_storage(braid_plan *plan, braid_sto
 /* Adds a step that copies one instance over another of the same space, bytes for bytes. */
 BRAID_MUST_CHECK braid_status braid_plan_add_copy(braid_plan *plan, const char *label, braid_instance_id from,
                                                   braid_instance_id to);
+/* The space of an input's memory. */
+int braid_plan_input_space(const braid_plan *plan, braid_value_id value);
 /* The value's instance at `space` in `layout`, made by conversion and transfer steps if there is none yet. */
 BRAID_MUST_CHECK braid_status braid_plan_get(braid_plan *plan, braid_value_id value, int space, braid_layout layout,
                                              int device, braid_instance_id *out);
