@@ -27,7 +27,7 @@ device="$graph|device/|braid/(device|host_queue|plugin)\.h"
 launch="$device|launch/"
 profile="$device|profile/|braid/profile\.h"
 schedule="$profile|schedule/"
-runtime="$schedule|model/|backend/|runtime/|braid/(model|machine|session|conformance)\.h"
+runtime="$schedule|model/|backend/|runtime/|braid/(model|machine|buffer|op|session|conformance)\.h"
 upper="$runtime|braid/(data|train)\.h"
 {
   check "$(sources src/base)" "$base"
