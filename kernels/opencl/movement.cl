@@ -33,20 +33,24 @@ KERNEL fill(OUT(T) out, index_t count, int value) {
   if (i < count) out[i] = (T)value;
 }
 
-/* Rows picked by indices of type INDEX; an index out of range gives NaN, which is all that a device can say. */
+/* Rows picked by indices of type INDEX. One out of range sets `fault`, which fails the task; what is enqueued behind it
+ * finds NaN, with which a training step changes nothing. */
 #ifdef INDEX
-KERNEL gather(IN(float) in, IN(INDEX) indices, OUT(float) out, index_t total, index_t count, index_t size, index_t inner) {
+KERNEL gather(IN(T) in, IN(INDEX) indices, OUT(T) out, global int *fault, index_t total, index_t count, index_t size,
+              index_t inner) {
   index_t i = get_global_id(0);
   if (i >= total) return;
   index_t column = i % inner, which = i / inner % count, outer = i / inner / count;
   INDEX row = indices[which];
   if (row < 0) row += size;
-  out[i] = row >= 0 && row < size ? in[(outer * size + row) * inner + column] : NAN;
+  bool there = row >= 0 && row < size;
+  out[i] = there ? in[(outer * size + row) * inner + column] : (T)-1;
+  if (!there) *fault = 1;
 }
 
 /* Its gradient: each element of the result adds up, in order, the rows that were picked from its row. */
-KERNEL gather_grad(IN(float) dy, IN(INDEX) indices, OUT(float) dx, index_t total, index_t count, index_t size,
-                   index_t inner) {
+KERNEL gather_grad(IN(float) dy, IN(INDEX) indices, OUT(float) dx, global int *fault, index_t total, index_t count,
+                   index_t size, index_t inner) {
   index_t i = get_global_id(0);
   if (i >= total) return;
   index_t column = i % inner, row = i / inner % size, outer = i / inner / size;
@@ -54,6 +58,7 @@ KERNEL gather_grad(IN(float) dy, IN(INDEX) indices, OUT(float) dx, index_t total
   for (index_t k = 0; k < count; k++) {
     INDEX at = indices[k];
     if (at < 0) at += size;
+    if (at < 0 || at >= size) *fault = 1;
     if (at == row) sum += dy[(outer * count + k) * inner + column];
   }
   dx[i] = sum;

@@ -100,6 +100,10 @@ void braid_launch_local(braid_launch_planner *p, size_t bytes) {
   add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LOCAL, .bytes = bytes});
 }
 
+void braid_launch_fault(braid_launch_planner *p) {
+  add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_FAULT});
+}
+
 void braid_launch_float(braid_launch_planner *p, double value) {
   add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_FLOAT, .real = value});
 }

@@ -34,6 +34,7 @@ void braid_launch_int(braid_launch_planner *p, int64_t value);
 void braid_launch_long(braid_launch_planner *p, int64_t value);
 void braid_launch_float(braid_launch_planner *p, double value);
 void braid_launch_local(braid_launch_planner *p, size_t bytes);
+void braid_launch_fault(braid_launch_planner *p);
 
 /* A piece of the workspace of rows * columns elements. */
 typedef struct braid_launch_piece {

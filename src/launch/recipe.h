@@ -40,6 +40,7 @@ typedef enum braid_launch_argument_kind {
   BRAID_LAUNCH_LONG,      /* `integer` in 64 bits */
   BRAID_LAUNCH_FLOAT,     /* `real` in 32 bits */
   BRAID_LAUNCH_LOCAL,     /* `bytes` of local memory */
+  BRAID_LAUNCH_FAULT,     /* a word of 32 bits: a kernel that meets an index out of range makes it 1, the task fails */
 } braid_launch_argument_kind;
 
 typedef struct braid_launch_argument {

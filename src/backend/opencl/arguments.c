@@ -80,6 +80,8 @@ static const char *given_name(const braid_launch_argument *argument) {
     return "long";
   case BRAID_LAUNCH_FLOAT:
     return "float";
+  case BRAID_LAUNCH_FAULT:
+    return "a word for faults";
   case BRAID_LAUNCH_LOCAL:
     break;
   }

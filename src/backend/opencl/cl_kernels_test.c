@@ -256,6 +256,7 @@ static void test_expand_and_reshape(void **state) {
 
 static void test_gather(void **state) {
   (void)state;
+  static const braid_dtype kTypes[] = {BRAID_F32, BRAID_U8, BRAID_I16, BRAID_I64, BRAID_F64, BRAID_BOOL};
   for (int64_t axis = 0; axis < 3; axis++)
     for (int type = 0; type < 2; type++) {
       check c;
@@ -264,7 +265,7 @@ static void test_gather(void **state) {
       dy[axis] = 4;
       dy[axis + 1] = 3;
       check_begin(&c);
-      braid_value_id inputs[2] = {check_floats(&c, 3, shape),
+      braid_value_id inputs[2] = {check_tensor(&c, kTypes[2 * axis + type], 3, shape, 0, 2),
                                   check_tensor(&c, type ? BRAID_I32 : BRAID_I64, 2, (int64_t[]){4, 3}, -5, 5)};
       check_node(&c, "Gather", inputs, 2);
       CHECK_OK(braid_graph_set_int(c.graph, c.node, "axis", axis));

@@ -134,6 +134,9 @@ static void release_object(const braid_cl_api *cl, braid_cl_object kind, void *o
   case BRAID_CL_OBJECT_PROGRAM:
     cl->ReleaseProgram(object);
     break;
+  case BRAID_CL_OBJECT_HOST:
+    braid_free(NULL, object);
+    break;
   }
 }
 

@@ -75,7 +75,8 @@ void braid_cl_context_release(braid_cl_context *context);
 typedef enum braid_cl_object {
   BRAID_CL_OBJECT_MEMORY,
   BRAID_CL_OBJECT_KERNEL,
-  BRAID_CL_OBJECT_PROGRAM
+  BRAID_CL_OBJECT_PROGRAM,
+  BRAID_CL_OBJECT_HOST /* memory of the C library's that the driver writes to */
 } braid_cl_object;
 void braid_cl_context_drop(braid_cl_context *context, braid_cl_object kind, void *object);
 /* Keeps new users away: the device is gone. */

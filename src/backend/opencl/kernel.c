@@ -39,6 +39,8 @@ struct braid_cl_prepared {
   own_launch launches[BRAID_LAUNCHES];
   memory_ref *refs;
   memory_argument *arguments;
+  cl_mem fault;    /* the word that kernels put a fault into; NULL: none has one */
+  cl_int *faulted; /* what the last run has left in it */
 };
 
 /* --- preparing -----------------------------------------------------------------------------------------------------
@@ -77,6 +79,8 @@ static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint
     return cl->SetKernelArg(kernel, position, sizeof(cl_float), &(cl_float){(cl_float)argument->real});
   case BRAID_LAUNCH_LOCAL:
     return cl->SetKernelArg(kernel, position, argument->bytes, NULL);
+  case BRAID_LAUNCH_FAULT:
+    return cl->SetKernelArg(kernel, position, sizeof own->fault, &own->fault);
   case BRAID_LAUNCH_OPERAND:
   case BRAID_LAUNCH_WORKSPACE:
     break;
@@ -131,6 +135,23 @@ static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared
   return braid_cl_sizes_check(device, launch, kernel);
 }
 
+/* In the C library's heap, since the driver may yet write there when a device hangs. */
+static braid_status make_fault(const braid_cl_device *device, braid_cl_prepared *own) {
+  own->faulted = braid_zalloc(NULL, sizeof *own->faulted);
+  if (!own->faulted) return BRAID_NO_MEMORY;
+  cl_int code;
+  own->fault = own->cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                     sizeof *own->faulted, own->faulted, &code);
+  return own->fault ? BRAID_OK : braid_cl_fail(code, "memory for a fault");
+}
+
+static bool has_fault(const braid_launch_recipe *recipe) {
+  for (size_t i = 0; i < recipe->launch_count; i++)
+    for (size_t j = 0; j < recipe->launches[i].argument_count; j++)
+      if (recipe->launches[i].arguments[j].kind == BRAID_LAUNCH_FAULT) return true;
+  return false;
+}
+
 static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *own, const braid_launch_recipe *recipe) {
   size_t count = 0;
   if (recipe->launch_count > BRAID_LAUNCHES) return braid_fail(BRAID_INTERNAL, "a recipe of too many launches");
@@ -143,6 +164,7 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   own->refs = braid_zalloc_array(own->allocator, count, sizeof *own->refs);
   own->arguments = braid_zalloc_array(own->allocator, count, sizeof *own->arguments);
   braid_status status = own->refs && own->arguments ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK && has_fault(recipe)) status = make_fault(device, own);
   for (size_t i = 0; status == BRAID_OK && i < recipe->launch_count; i++) {
     const braid_launch *launch = &recipe->launches[i];
     bool empty = false;
@@ -204,6 +226,8 @@ void braid_cl_discard(void *self, void *prepared) {
     if (own->refs[i].memory) braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, own->refs[i].memory);
   for (size_t i = 0; i < own->launch_count; i++)
     braid_cl_context_drop(shared, BRAID_CL_OBJECT_KERNEL, own->launches[i].kernel);
+  if (own->fault) braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, own->fault);
+  if (own->faulted) braid_cl_context_drop(shared, BRAID_CL_OBJECT_HOST, own->faulted);
   braid_free(own->allocator, own->refs);
   braid_free(own->allocator, own->arguments);
   braid_free(own->allocator, own);
@@ -295,11 +319,40 @@ static braid_status bind_memory(const braid_cl_device *device, braid_cl_prepared
   return BRAID_OK;
 }
 
+static braid_status clear_fault(braid_cl_prepared *own, cl_command_queue queue) {
+  static const cl_int kNone = 0;
+  if (!own->fault || !*own->faulted) return BRAID_OK;
+  cl_int code = own->cl->EnqueueWriteBuffer(queue, own->fault, CL_FALSE, 0, sizeof kNone, &kNone, 0, NULL, NULL);
+  if (code != CL_SUCCESS) return braid_cl_fail(code, "enqueueing a transfer");
+  *own->faulted = 0;
+  return BRAID_OK;
+}
+
+/* Behind the launches, the last of which is no longer the last command then. */
+static braid_status read_fault(const braid_cl_prepared *own, cl_command_queue queue, cl_event *first, cl_event *last) {
+  cl_event launched = *last;
+  if (!own->fault || !launched) return BRAID_OK;
+  cl_int code =
+      own->cl->EnqueueReadBuffer(queue, own->fault, CL_FALSE, 0, sizeof *own->faulted, own->faulted, 0, NULL, last);
+  if (code != CL_SUCCESS) return braid_cl_fail(code, "enqueueing a transfer");
+  if (!*first)
+    *first = launched;
+  else
+    own->cl->ReleaseEvent(launched);
+  return BRAID_OK;
+}
+
+braid_status braid_cl_find_fault(const braid_task *task) {
+  const braid_cl_prepared *own = task->kind == BRAID_TASK_KERNEL ? task->prepared : NULL;
+  return own && own->fault && *own->faulted ? braid_fail(BRAID_OUT_OF_RANGE, "an index is out of range") : BRAID_OK;
+}
+
 braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task, cl_command_queue queue,
                                  const cl_event *waits, cl_uint wait_count, cl_event *first, cl_event *last) {
   braid_cl_prepared *own = task->prepared;
   *first = *last = NULL;
   braid_status status = bind_memory(device, own, task);
+  if (status == BRAID_OK) status = clear_fault(own, queue);
   for (size_t i = 0; status == BRAID_OK && i < own->launch_count; i++) {
     const own_launch *launch = &own->launches[i];
     cl_uint count = i == 0 ? wait_count : 0;
@@ -309,5 +362,5 @@ braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task
                                       launch->has_local ? launch->local : NULL, count, count ? waits : NULL, event);
     if (code != CL_SUCCESS) status = braid_cl_fail(code, "enqueueing a kernel");
   }
-  return status;
+  return status == BRAID_OK ? read_fault(own, queue, first, last) : status;
 }

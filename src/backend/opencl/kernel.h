@@ -19,5 +19,7 @@ bool braid_cl_match(void *device, const braid_kernel *kernel, const braid_node_d
 BRAID_MUST_CHECK braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task,
                                                   cl_command_queue queue, const cl_event *waits, cl_uint wait_count,
                                                   cl_event *first, cl_event *last);
+/* Of a task whose commands have ended: did a kernel meet an index out of range? Then OUT_OF_RANGE. */
+BRAID_MUST_CHECK braid_status braid_cl_find_fault(const braid_task *task);
 
 #endif

@@ -183,7 +183,7 @@ static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_s
   braid_cl_queue *queue = own_queue(base);
   if (slot->code == CL_COMPLETE) {
     if (!slot->task->untimed) measure_task(queue, slot, timing);
-    return BRAID_OK;
+    return braid_cl_find_fault(slot->task);
   }
   char scratch[32];
   braid_status status = slot->code == CL_OUT_OF_RESOURCES ? BRAID_DEVICE_LOST : braid_cl_status(slot->code);
