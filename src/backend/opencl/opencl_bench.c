@@ -58,6 +58,7 @@ static cl_int bare_argument(bare_program *bare, cl_uint position, const braid_la
   case BRAID_LAUNCH_LOCAL:
     return cl->SetKernelArg(bare->kernel, position, argument->bytes, NULL);
   case BRAID_LAUNCH_WORKSPACE:
+  case BRAID_LAUNCH_FAULT:
     break;
   }
   return CL_INVALID_ARG_VALUE;
