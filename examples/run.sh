@@ -8,6 +8,7 @@ for kind in "" -static; do
   [ "$("$work/inference$kind" "$work/trained.onnx" | wc -l)" -eq 10 ]
   "$work/several$kind" "$work/trained.onnx"
   "$work/custom_op$kind"
+  "$work/ops$kind"
 done
 # Not piped: a failed case must fail this script.
 "$work/usr/bin/braid" devices --plugin "$work/plugin.so" --check tutor >"$work/check.txt" || {

@@ -8,6 +8,7 @@
 #include "braid/device.h"
 #include "braid/log.h"
 #include "braid/model.h"
+#include "braid/op.h"
 #include "braid/session.h"
 #include "braid/train.h"
 #define BRAID_VERSION "0.1.0"

@@ -26,6 +26,32 @@ BRAID_API const float *braid_attr_floats(const braid_attrs *attrs, const char *n
 BRAID_API const char *const *braid_attr_strings(const braid_attrs *attrs, const char *name, size_t *count);
 BRAID_API braid_tensor *braid_attr_tensor(const braid_attrs *attrs, const char *name);
 
+typedef enum braid_attr_kind {
+  BRAID_ATTR_INT,
+  BRAID_ATTR_FLOAT,
+  BRAID_ATTR_STRING,
+  BRAID_ATTR_INTS,
+  BRAID_ATTR_FLOATS,
+  BRAID_ATTR_STRINGS,
+  BRAID_ATTR_TENSOR,
+} braid_attr_kind;
+
+/* One attribute: what braid/op.h takes lists of. */
+typedef struct braid_attr {
+  const char *name;
+  braid_attr_kind kind;
+  size_t count; /* of ints, floats, strings */
+  union {
+    int64_t i;
+    double f;
+    const char *s;
+    const int64_t *ints;
+    const float *floats;
+    const char *const *strings;
+    braid_tensor *tensor;
+  };
+} braid_attr;
+
 typedef enum braid_value_kind {
   BRAID_VALUE_RESULT,    /* computed by a node */
   BRAID_VALUE_INPUT,     /* given by the caller at every run */

@@ -92,3 +92,16 @@ const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, con
   if (i == first && why_bytes) snprintf(why, why_bytes, "%s has no kernel for %s", owner, node->op);
   return NULL;
 }
+
+size_t braid_kernel_index_visit(const braid_kernel_index *index, const braid_backend *backend, void *self,
+                                const braid_node_desc *node,
+                                void (*visit)(void *context, const braid_kernel *kernel, const char *why),
+                                void *context) {
+  size_t first = lower_bound(index, node->op), i = first;
+  for (; i < index->count && strcmp(index->kernels[i]->op, node->op) == 0; i++) {
+    char why[256];
+    bool takes = braid_kernel_takes(backend, self, index->kernels[i], node, why, sizeof why);
+    visit(context, index->kernels[i], takes ? NULL : why);
+  }
+  return i - first;
+}

@@ -22,4 +22,14 @@ const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, con
                                             const char *owner, const braid_node_desc *node, char *why,
                                             size_t why_bytes);
 
+/* Calls visit for every kernel of the node's op, best first; why: its reason not to take the node, NULL if it does.
+ * Returns how many there are. */
+size_t braid_device_visit_kernels(const braid_device *device, const braid_node_desc *node,
+                                  void (*visit)(void *context, const braid_kernel *kernel, const char *why),
+                                  void *context);
+size_t braid_kernel_index_visit(const braid_kernel_index *index, const braid_backend *backend, void *self,
+                                const braid_node_desc *node,
+                                void (*visit)(void *context, const braid_kernel *kernel, const char *why),
+                                void *context);
+
 #endif

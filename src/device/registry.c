@@ -401,3 +401,9 @@ const braid_kernel *braid_device_find_kernel(const braid_device *device, const b
   return braid_kernel_index_find(&device->kernels, device->backend, device->self, device->info.name, node, why,
                                  why_bytes);
 }
+
+size_t braid_device_visit_kernels(const braid_device *device, const braid_node_desc *node,
+                                  void (*visit)(void *context, const braid_kernel *kernel, const char *why),
+                                  void *context) {
+  return braid_kernel_index_visit(&device->kernels, device->backend, device->self, node, visit, context);
+}

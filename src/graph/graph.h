@@ -7,31 +7,7 @@
 
 #include "braid/graph.h"
 
-typedef enum braid_attr_kind {
-  BRAID_ATTR_INT,
-  BRAID_ATTR_FLOAT,
-  BRAID_ATTR_STRING,
-  BRAID_ATTR_INTS,
-  BRAID_ATTR_FLOATS,
-  BRAID_ATTR_STRINGS,
-  BRAID_ATTR_TENSOR,
-} braid_attr_kind;
-
-typedef struct braid_attr {
-  const char *name;
-  braid_attr_kind kind;
-  size_t count; /* of ints, floats, strings */
-  union {
-    int64_t i;
-    double f;
-    const char *s;
-    const int64_t *ints;
-    const float *floats;
-    const char *const *strings;
-    braid_tensor *tensor; /* one reference held */
-  };
-} braid_attr;
-
+/* Of tensors one reference is held. */
 struct braid_attrs {
   braid_attr *items;
   size_t count, capacity;

@@ -95,6 +95,10 @@ void braid_execution_unbind(braid_execution *execution);
 BRAID_MUST_CHECK braid_status braid_ports_bind(braid_execution *execution, const void *const *inputs,
                                                void *const *outputs);
 BRAID_MUST_CHECK braid_status braid_ports_return(braid_execution *execution, bool late);
+/* Binds buffers for one run, without references of its own, and unbinds them; one per input and output. */
+BRAID_MUST_CHECK braid_status braid_ports_lend(braid_execution *execution, braid_buffer *const *inputs,
+                                               braid_buffer *const *outputs);
+void braid_ports_lend_back(braid_execution *execution);
 void braid_ports_deinit(braid_execution *execution);
 
 /* pin.c: as braid_session_pin and unpin. */

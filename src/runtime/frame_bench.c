@@ -2,7 +2,7 @@
  * what, value, unit, must and whether it holds; what the library cannot do yet is no row but is named with the reason.
  *
  *   frame_bench [--json] [--turns N] [CASE]...   cases: slope run weights callers plan failure
- *   change cancel; none: all
+ *   change cancel call; none: all
  *
  * Every case runs in a process of its own. Times are medians of runs, and of the medians of several turns the least,
  * since the machine may have other work; a ratio is that of the best turns of both sides, measured in turn. */
@@ -22,6 +22,7 @@
 #include "braid/session.h"
 #include "runtime/bench_idle.h"
 #include "runtime/bench_nets.h"
+#include "runtime/bench_surface.h"
 
 enum { kMostRows = 32, kTurns = 7, kMostRuns = 2000 };
 
@@ -394,6 +395,21 @@ static braid_status case_callers(void) {
   return status;
 }
 
+/* --- a call of one op ----------------------------------------------------------------------------------------------
+ */
+static braid_status case_call(void) {
+  static double times[kMostRuns];
+  double first = 0, best = 0;
+  for (int turn = 0; turn < turns; turn++) {
+    BRAID_TRY(bench_call(&first, times, kMostRuns));
+    double us = median(times, kMostRuns);
+    if (turn == 0 || us < best) best = us;
+  }
+  add_row("a call of Relu on 16 numbers, prepared before", best, "us", AT_MOST, 1.5);
+  add_row("... the first time", first, "us", NONE, 0);
+  return BRAID_OK;
+}
+
 /* --- two plans over the same weights -------------------------------------------------------------------------------
  */
 /* Of one node, and of two: what a run takes when the one before was of the other plan. */
@@ -490,9 +506,9 @@ static const struct bench_case {
   const char *name;
   braid_status (*measure)(void);
   bool cold; /* a process per turn, of which the best counts */
-} kCases[] = {{"slope", case_slope, false},     {"run", case_run, false},      {"weights", case_weights, false},
-              {"callers", case_callers, false}, {"plan", case_plan, true},     {"failure", case_failure, false},
-              {"change", case_change, false},   {"cancel", case_cancel, false}};
+} kCases[] = {{"slope", case_slope, false},     {"run", case_run, false},       {"weights", case_weights, false},
+              {"callers", case_callers, false}, {"plan", case_plan, true},      {"failure", case_failure, false},
+              {"change", case_change, false},   {"cancel", case_cancel, false}, {"call", case_call, false}};
 enum { kCaseCount = sizeof kCases / sizeof *kCases };
 
 static bool run_process(const struct bench_case *c) {

@@ -7,6 +7,7 @@
 #include "base/detail.h"
 #include "base/text.h"
 #include "base/try.h"
+#include "runtime/call.h"
 
 enum { kMaxDevices = 16, kSpecBytes = 256 };
 static const int64_t kLook = 100000000; /* ns between looks at whether a device is lost */
@@ -52,6 +53,7 @@ static void find_spaces(braid_machine *machine) {
 }
 
 static braid_status machine_init(braid_machine *machine, const braid_machine_options *options) {
+  BRAID_TRY(braid_calls_create(machine->allocator, &machine->calls));
   braid_registry *registry = options->registry;
   if (!registry) {
     BRAID_TRY(braid_registry_create(machine->allocator, &machine->own_registry));
@@ -74,6 +76,8 @@ static braid_status machine_init(braid_machine *machine, const braid_machine_opt
 }
 
 static void machine_destroy(braid_machine *machine) {
+  machine->references = 1; /* while calls that are kept let go of theirs */
+  braid_calls_destroy(machine->calls);
   for (size_t d = 0; d < machine->device_count; d++)
     for (int role = 0; role < BRAID_QUEUE_ROLES; role++) {
       void *queue = machine->queues[braid_queue_index((int)d, (braid_queue_role)role)];

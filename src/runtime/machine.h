@@ -45,7 +45,8 @@ struct braid_machine {
   /* Executions over several queues are submitted one after another: otherwise two could wait for each other, each first
    * in one queue and second in the other. */
   pthread_mutex_t submitting;
-  void **queues; /* as braid_queue_index says; NULL: not made yet */
+  void **queues;             /* as braid_queue_index says; NULL: not made yet */
+  struct braid_calls *calls; /* of single ops (call.h) */
 };
 
 /* The queue, made when it is asked for first. */

@@ -189,22 +189,31 @@ static braid_status check_apart(const braid_port *port, const braid_port *others
   return BRAID_OK;
 }
 
+static braid_status check_output(const braid_execution *execution, const braid_port *port, const braid_buffer *buffer) {
+  const braid_graph *graph = execution->plan->graph;
+  BRAID_TRY(check_buffer(execution, port, buffer));
+  if (buffer->memory->read_only)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: the buffer's memory is read-only, as DLPack gave it",
+                      port->name);
+  BRAID_TRY(check_apart(port, execution->outputs, graph->output_count, buffer));
+  return check_apart(port, execution->inputs, graph->input_count, buffer);
+}
+
+static braid_status check_input(const braid_execution *execution, const braid_port *port, const braid_buffer *buffer) {
+  BRAID_TRY(check_buffer(execution, port, buffer));
+  return check_apart(port, execution->outputs, execution->plan->graph->output_count, buffer);
+}
+
 /* `ports` of which `port` is one, beside the `others`. */
 static braid_status bind_buffer(braid_execution *execution, braid_port *ports, size_t count, const char *what,
                                 size_t index, braid_buffer *buffer) {
-  const braid_graph *graph = execution->plan->graph;
   bool output = ports == execution->outputs;
   if (index >= count) return braid_fail(BRAID_INVALID_ARGUMENT, "%s %zu of a plan that has %zu", what, index, count);
   if (__atomic_load_n(&execution->state, __ATOMIC_ACQUIRE) == BRAID_RUN_IN_FLIGHT)
     return braid_fail(BRAID_BUSY, "the execution's last run is in flight");
   braid_port *port = &ports[index];
   if (buffer) {
-    BRAID_TRY(check_buffer(execution, port, buffer));
-    if (output && buffer->memory->read_only)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: the buffer's memory is read-only, as DLPack gave it",
-                        port->name);
-    BRAID_TRY(check_apart(port, execution->outputs, graph->output_count, buffer));
-    if (output) BRAID_TRY(check_apart(port, execution->inputs, graph->input_count, buffer));
+    BRAID_TRY(output ? check_output(execution, port, buffer) : check_input(execution, port, buffer));
     braid_buffer_retain(buffer);
   }
   braid_buffer_release(port->buffer);
@@ -218,6 +227,26 @@ braid_status braid_execution_bind_input(braid_execution *execution, size_t index
 
 braid_status braid_execution_bind_output(braid_execution *execution, size_t index, braid_buffer *buffer) {
   return bind_buffer(execution, execution->outputs, execution->plan->graph->output_count, "output", index, buffer);
+}
+
+braid_status braid_ports_lend(braid_execution *execution, braid_buffer *const *inputs, braid_buffer *const *outputs) {
+  const braid_graph *graph = execution->plan->graph;
+  for (size_t i = 0; i < graph->input_count; i++) {
+    BRAID_TRY(check_buffer(execution, &execution->inputs[i], inputs[i]));
+    execution->inputs[i].buffer = inputs[i];
+  }
+  for (size_t i = 0; i < graph->output_count; i++) {
+    braid_port *port = &execution->outputs[i];
+    BRAID_TRY(check_output(execution, port, outputs[i]));
+    port->buffer = outputs[i];
+  }
+  return BRAID_OK;
+}
+
+void braid_ports_lend_back(braid_execution *execution) {
+  const braid_graph *graph = execution->plan->graph;
+  for (size_t i = 0; i < graph->input_count; i++) execution->inputs[i].buffer = NULL;
+  for (size_t i = 0; i < graph->output_count; i++) execution->outputs[i].buffer = NULL;
 }
 
 static const char *device_of(const braid_plan *plan, braid_storage_kind kind, size_t index) {
