@@ -8,13 +8,14 @@ targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086
 cmake --build build-ci-fuzz --target $targets
 export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=allocator_may_return_null=1
-for target in $targets; do
-  work=build-ci-fuzz/corpus/$target
+export seconds
+# As many at a time as there are processors; what one prints comes out in one piece.
+# shellcheck disable=SC2016,SC2086
+printf '%s\n' $targets | xargs -P "$(nproc)" -I {} sh -ec '
+  work=build-ci-fuzz/corpus/$1 seeds=tests/data/${1%_fuzz}
   mkdir -p "$work"
-  seeds=tests/data/${target%_fuzz}
   [ -d "$seeds" ] || seeds=
-  echo "--- $target"
-  # shellcheck disable=SC2086
-  build-ci-fuzz/fuzz/"$target" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -verbosity=0 \
-    -print_final_stats=1 -artifact_prefix=build-ci-fuzz/ "$work" $seeds
-done
+  said=$(build-ci-fuzz/fuzz/"$1" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -verbosity=0 \
+    -print_final_stats=1 -artifact_prefix=build-ci-fuzz/ "$work" $seeds 2>&1) && status=0 || status=$?
+  printf -- "--- %s\n%s\n" "$1" "$said"
+  exit $status' sh {}
