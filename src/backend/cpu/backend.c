@@ -119,6 +119,7 @@ static void cpu_close(void *self) {
   braid_cpu_energy_destroy(device->energy);
   braid_free(device->allocator, device->kernels);
   braid_free(device->allocator, device);
+  braid_cpu_leave_libraries();
 }
 
 static braid_status cpu_open(const braid_allocator *allocator, size_t index, const char *options, void **out) {
@@ -126,6 +127,7 @@ static braid_status cpu_open(const braid_allocator *allocator, size_t index, con
   if (index > 0) return braid_fail(BRAID_NOT_FOUND, "there is one CPU device");
   cpu_device *device = braid_zalloc(allocator, sizeof *device);
   if (!device) return BRAID_NO_MEMORY;
+  braid_cpu_enter_libraries();
   *device = (cpu_device){.allocator = allocator, .threads = default_threads(), .memory = BRAID_MEMORY_UNIFIED};
   braid_status status = parse_options(device, options);
   if (status == BRAID_OK) status = braid_cpu_list_kernels(allocator, false, &device->kernels, &device->kernel_count);

@@ -34,6 +34,8 @@ typedef struct braid_cpu_kernel {
 typedef struct braid_cpu_library {
   bool (*load)(void);            /* at the first call; false: it is not there, or not one we can use */
   const char *(*describe)(void); /* after load: its name and version; or why there is none, and what to install */
+  void (*enter)(void);           /* a device is opened: what the library found out is kept */
+  void (*leave)(void);           /* one is closed: with the last, that is let go of */
 } braid_cpu_library;
 
 typedef struct braid_cpu_table {

@@ -69,6 +69,23 @@ void braid_cpu_describe_libraries(braid_device_info *info) {
   }
 }
 
+/* The libraries, each once: tables of one library stand together. */
+static const braid_cpu_library *next_library(const braid_cpu_table *const **table) {
+  const braid_cpu_library *library = **table ? (**table)->library : NULL;
+  while (**table && (**table)->library == library) (*table)++;
+  return library;
+}
+
+void braid_cpu_enter_libraries(void) {
+  const braid_cpu_table *const *table = braid_cpu_onednn_tables;
+  for (const braid_cpu_library *library; (library = next_library(&table));) library->enter();
+}
+
+void braid_cpu_leave_libraries(void) {
+  const braid_cpu_table *const *table = braid_cpu_onednn_tables;
+  for (const braid_cpu_library *library; (library = next_library(&table));) library->leave();
+}
+
 static size_t count_kernels(const braid_cpu_table *const *tables) {
   size_t count = 0;
   for (; *tables; tables++) count += is_available(*tables) ? (*tables)->count : 0;

@@ -10,6 +10,9 @@ extern const braid_cpu_table *const braid_cpu_onednn_tables[];
  * kernels are static. */
 BRAID_MUST_CHECK braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only,
                                                      const braid_kernel ***out, size_t *count);
+/* A device is opened, and closed. */
+void braid_cpu_enter_libraries(void);
+void braid_cpu_leave_libraries(void);
 /* What the kernels stand on (braid_device_info.software), and what was not found (lacks). */
 void braid_cpu_describe_libraries(braid_device_info *info);
 

@@ -90,8 +90,8 @@ static bool suits_winograd(const convolution *c) {
   return c->channels >= kWinogradChannels && c->filters >= kWinogradChannels && c->batch * c->pixels >= kWinogradPixels;
 }
 
-/* Weights as oneDNN wants them: groups are a dimension of their own. */
-static void weight_desc(const convolution *c, bool any, dnnl_memory_desc_t *out) {
+/* Weights as oneDNN sees them: groups are a dimension of their own. */
+static braid_md weight_md(const convolution *c) {
   int64_t dims[3 + kMaxSpatial];
   int rank = 0;
   if (c->groups > 1) {
@@ -101,12 +101,7 @@ static void weight_desc(const convolution *c, bool any, dnnl_memory_desc_t *out)
     dims[rank++] = c->w.dims[0];
   }
   for (int i = 1; i < c->w.rank; i++) dims[rank++] = c->w.dims[i];
-  braid_dnnl_plain(rank, dims, out);
-  if (any) DNNL(memory_desc_init_by_tag)(out, rank, out->dims, dnnl_f32, dnnl_format_tag_any);
-}
-
-static void one_per_filter(const convolution *c, dnnl_memory_desc_t *out) {
-  braid_dnnl_plain(1, &c->w.dims[0], out);
+  return braid_md_plain(rank, dims);
 }
 
 /* --- layouts -------------------------------------------------------------------------------------------------------
@@ -128,59 +123,68 @@ static bool has(const braid_operand *list, size_t count, size_t index) {
   return index < count && list[index].present;
 }
 
+static bool has_residual(const braid_node_desc *node) {
+  return pass_of(node) == FORWARD && has(node->inputs, node->input_count, 3);
+}
+
 /* What oneDNN is asked for: a pass, over images that lie like these. */
 typedef struct problem {
   const convolution *c;
   pass which;
   braid_desc x, y;
-  bool training, bias;
-  dnnl_primitive_attr_t attr; /* NULL: none */
+  bool training, bias, residual;
+  const braid_node_desc *activated; /* its activation is part of the primitive; NULL: none is */
 } problem;
 
 /* How a pass is run: in `parts` of the batch, side by side with one thread each, or one after another with all. */
 typedef struct division {
-  dnnl_primitive_desc_t pd;    /* of one part */
-  dnnl_primitive_desc_t fused; /* the same with the activation in it; NULL: the activation follows */
+  braid_description *one;   /* of one part */
+  braid_description *fused; /* the same with the activation in it; NULL: the activation follows */
   int64_t parts;
   bool side_by_side;
 } division;
 
 /* A description of `batch` images of an operand. */
-static bool images_desc(const braid_desc *all, int64_t batch, dnnl_memory_desc_t *out) {
+static bool images_md(const braid_desc *all, int64_t batch, braid_md *out) {
   braid_desc some = *all;
   some.dims[0] = batch;
-  return braid_dnnl_desc(&some, out);
+  return braid_md_of(&some, out);
 }
 
-/* `single`: for one thread. */
-static braid_status describe(const problem *p, dnnl_alg_kind_t algorithm, int64_t batch, bool single,
-                             dnnl_primitive_desc_t *out, bool *pieces) {
+static braid_status request_of(const problem *p, dnnl_alg_kind_t algorithm, int64_t batch, braid_dnnl_request *out) {
+  static const braid_dnnl_kind kKinds[] = {[FORWARD] = BRAID_DNNL_CONV,
+                                           [GRAD_INPUT] = BRAID_DNNL_CONV_GRAD_INPUT,
+                                           [GRAD_FILTER] = BRAID_DNNL_CONV_GRAD_FILTER};
   const convolution *c = p->c;
-  dnnl_memory_desc_t x, w, b, y;
-  dnnl_convolution_desc_t op;
-  dnnl_status_t made = dnnl_unimplemented;
-  if (!images_desc(&p->x, batch, &x) || !images_desc(&p->y, batch, &y))
+  braid_dnnl_request_of(kKinds[p->which], out);
+  if (!images_md(&p->x, batch, &out->x) || !images_md(&p->y, batch, &out->y))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  weight_desc(c, true, &w);
-  one_per_filter(c, &b);
-  switch (p->which) {
-  case FORWARD:
-    made = DNNL(dilated_convolution_forward_desc_init)(
-        &op, p->training ? dnnl_forward_training : dnnl_forward_inference, algorithm, &x, &w, p->bias ? &b : NULL, &y,
-        c->strides, c->dilations, c->pad_begin, c->pad_end);
-    break;
-  case GRAD_INPUT:
-    made = DNNL(dilated_convolution_backward_data_desc_init)(&op, algorithm, &x, &w, &y, c->strides, c->dilations,
-                                                             c->pad_begin, c->pad_end);
-    break;
-  case GRAD_FILTER:
-    made = DNNL(dilated_convolution_backward_weights_desc_init)(&op, algorithm, &x, &w, NULL, &y, c->strides,
-                                                                c->dilations, c->pad_begin, c->pad_end);
-    break;
-  }
-  if (made != dnnl_success) return braid_fail(BRAID_UNSUPPORTED, "oneDNN has no such convolution");
-  if (single) return braid_dnnl_describe_single(&op, p->attr, NULL, out);
-  return braid_dnnl_describe_whole(&op, p->attr, NULL, out, pieces);
+  braid_md w = weight_md(c);
+  out->w = braid_md_any(&w);
+  if (p->bias) out->b = braid_md_plain(1, &c->w.dims[0]);
+  out->algorithm = algorithm;
+  out->training = p->which == FORWARD && p->training;
+  out->sum = p->residual;
+  memcpy(out->strides, c->strides, sizeof out->strides);
+  memcpy(out->dilations, c->dilations, sizeof out->dilations);
+  memcpy(out->begin, c->pad_begin, sizeof out->begin);
+  memcpy(out->end, c->pad_end, sizeof out->end);
+  if (p->activated) braid_dnnl_fuse(p->activated, out);
+  return BRAID_OK;
+}
+
+static braid_status describe_single(const problem *p, dnnl_alg_kind_t algorithm, int64_t batch,
+                                    braid_description **out) {
+  braid_dnnl_request request;
+  BRAID_TRY(request_of(p, algorithm, batch, &request));
+  return braid_describe_single(&request, out);
+}
+
+static braid_status describe_whole(const problem *p, dnnl_alg_kind_t algorithm, int64_t batch, braid_description **out,
+                                   bool *pieces) {
+  braid_dnnl_request request;
+  BRAID_TRY(request_of(p, algorithm, batch, &request));
+  return braid_describe_whole(&request, out, pieces);
 }
 
 /* So many images at once that their tiles are few enough; parts are equal, since packed weights may depend on it. */
@@ -196,9 +200,9 @@ static int64_t winograd_parts(const problem *p) {
 static braid_status divide_winograd(const problem *p, division *out) {
   bool pieces = false;
   *out = (division){.parts = winograd_parts(p)};
-  BRAID_TRY(describe(p, dnnl_convolution_winograd, p->c->batch / out->parts, false, &out->pd, &pieces));
+  BRAID_TRY(describe_whole(p, dnnl_convolution_winograd, p->c->batch / out->parts, &out->one, &pieces));
   if (!pieces) return BRAID_OK;
-  DNNL(primitive_desc_destroy)(out->pd);
+  braid_description_release(out->one);
   return braid_fail(BRAID_UNSUPPORTED, "no Winograd's algorithm whose results do not depend on the number of threads");
 }
 
@@ -208,18 +212,18 @@ static braid_status divide(const problem *p, division *out) {
   if (status != BRAID_UNSUPPORTED) return status;
   bool pieces = false;
   *out = (division){.parts = 1};
-  BRAID_TRY(describe(p, dnnl_convolution_direct, p->c->batch, false, &out->pd, &pieces));
+  BRAID_TRY(describe_whole(p, dnnl_convolution_direct, p->c->batch, &out->one, &pieces));
   if (!pieces) return BRAID_OK;
-  DNNL(primitive_desc_destroy)(out->pd);
+  braid_description_release(out->one);
   *out = (division){.parts = braid_dnnl_pieces_of(p->c->batch, kMostPieces), .side_by_side = true};
-  return describe(p, dnnl_convolution_direct, p->c->batch / out->parts, true, &out->pd, &pieces);
+  return describe_single(p, dnnl_convolution_direct, p->c->batch / out->parts, &out->one);
 }
 
 /* A filter gradient's pieces, of any number of images. */
-static braid_status describe_piece(const problem *p, int64_t batch, dnnl_primitive_desc_t *out) {
+static braid_status describe_piece(const problem *p, int64_t batch, braid_description **out) {
   braid_status status = BRAID_UNSUPPORTED;
-  if (suits_winograd(p->c)) status = describe(p, dnnl_convolution_winograd, batch, true, out, NULL);
-  if (status == BRAID_UNSUPPORTED) status = describe(p, dnnl_convolution_direct, batch, true, out, NULL);
+  if (suits_winograd(p->c)) status = describe_single(p, dnnl_convolution_winograd, batch, out);
+  if (status == BRAID_UNSUPPORTED) status = describe_single(p, dnnl_convolution_direct, batch, out);
   return status;
 }
 
@@ -237,38 +241,37 @@ static int64_t pieces_of_sum(const problem *p) {
   return pieces;
 }
 
-static braid_status describe_sum(const problem *p, int64_t batch, dnnl_memory_desc_t *out) {
-  dnnl_primitive_desc_t pd;
-  BRAID_TRY(describe_piece(p, batch, &pd));
-  *out = *DNNL(primitive_desc_query_md)(pd, dnnl_query_diff_weights_md, 0);
-  DNNL(primitive_desc_destroy)(pd);
-  return BRAID_OK;
-}
-
-/* How many pieces, and how the sum of each lies in memory. One piece where that would depend on a piece's size. */
-static braid_status plan_sum(const problem *p, int64_t *pieces, dnnl_memory_desc_t *sum) {
-  dnnl_memory_desc_t larger;
+/* How many pieces, and the description of one, which says how the sum of each lies in memory. One piece where that
+ * would depend on a piece's size. */
+static braid_status plan_sum(const problem *p, int64_t *pieces, braid_description **out) {
+  braid_description *larger;
   int64_t batch = p->c->batch;
   *pieces = pieces_of_sum(p);
-  BRAID_TRY(describe_sum(p, batch / *pieces, sum));
+  BRAID_TRY(describe_piece(p, batch / *pieces, out));
   if (batch % *pieces == 0) return BRAID_OK;
-  BRAID_TRY(describe_sum(p, batch / *pieces + 1, &larger));
-  if (DNNL(memory_desc_equal)(sum, &larger)) return BRAID_OK;
+  braid_status status = describe_piece(p, batch / *pieces + 1, &larger);
+  if (status == BRAID_OK) {
+    braid_md a = braid_description_md(*out, dnnl_query_diff_weights_md);
+    braid_md b = braid_description_md(larger, dnnl_query_diff_weights_md);
+    bool equal = braid_md_equal(&a, &b);
+    braid_description_release(larger);
+    if (equal) return BRAID_OK;
+  }
+  braid_description_release(*out);
+  BRAID_TRY(status);
   *pieces = 1;
-  return describe_sum(p, batch, sum);
+  return describe_piece(p, batch, out);
 }
 
 static bool is_possible(const problem *p) {
-  division d = {.pd = NULL};
-  dnnl_memory_desc_t sum;
+  division d = {.one = NULL};
   int64_t pieces;
-  if (p->which == GRAD_FILTER) return plan_sum(p, &pieces, &sum) == BRAID_OK;
-  if (divide(p, &d) != BRAID_OK) return false;
-  DNNL(primitive_desc_destroy)(d.pd);
-  return true;
+  braid_status status = p->which == GRAD_FILTER ? plan_sum(p, &pieces, &d.one) : divide(p, &d);
+  if (status == BRAID_OK) braid_description_release(d.one);
+  return status == BRAID_OK;
 }
 
-static problem problem_of(const braid_node_desc *node, const convolution *c, dnnl_primitive_attr_t attr) {
+static problem problem_of(const braid_node_desc *node, const convolution *c) {
   operands o = operands_of(node, pass_of(node));
   return (problem){.c = c,
                    .which = pass_of(node),
@@ -276,17 +279,14 @@ static problem problem_of(const braid_node_desc *node, const convolution *c, dnn
                    .y = o.y->desc,
                    .training = node->training,
                    .bias = pass_of(node) == FORWARD && has(node->inputs, node->input_count, 2),
-                   .attr = attr};
+                   .residual = has_residual(node)};
 }
 
 /* The layout in which oneDNN has more than its slow reference; false: none. Blocks of channels are best, but some
  * shapes (a pointwise convolution with pads) have a fast kernel only with channels last. */
 static bool best_layout(const braid_node_desc *node, const convolution *c, braid_layout *out) {
   static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
-  dnnl_primitive_attr_t attr;
-  bool residual = pass_of(node) == FORWARD && has(node->inputs, node->input_count, 3);
-  if (braid_dnnl_attributes(NULL, residual, &attr) != BRAID_OK) return false;
-  problem p = problem_of(node, c, attr);
+  problem p = problem_of(node, c);
   bool found = false;
   for (size_t i = 0; i < 2 && !found; i++) {
     p.y.layout = kLayouts[i];
@@ -294,7 +294,6 @@ static bool best_layout(const braid_node_desc *node, const convolution *c, braid
     found = is_possible(&p);
     *out = kLayouts[i];
   }
-  DNNL(primitive_attr_destroy)(attr);
   return found;
 }
 
@@ -325,37 +324,36 @@ static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, b
   if (!read_convolution(node, FORWARD, &c) || !best_layout(node, &c, &layout)) return;
   outputs[0] = layout;
   inputs[0] = image_layout(node, layout);
-  if (has(node->inputs, node->input_count, 3)) inputs[3] = layout;
+  if (has_residual(node)) inputs[3] = layout;
 }
 
-/* The node's weights as memory `*out` in the layout the primitive wants: packed if constant, else converted by a step
- * of each run. */
+/* The node's weights as memory `*out` in the layout that the description wants: packed if constant, else converted by a
+ * step of each run. */
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, size_t input, const convolution *c,
-                                 const dnnl_memory_desc_t *wanted, int *out) {
-  dnnl_memory_desc_t given;
-  weight_desc(c, false, &given);
-  if (node->inputs[input].constant) return braid_dnnl_packed(program, (uint32_t)input, &given, 0, wanted, out);
+                                 const braid_description *description, int *out) {
+  braid_md given = weight_md(c), wanted = braid_description_md(description, dnnl_query_weights_md);
+  if (node->inputs[input].constant) return braid_dnnl_packed(program, (uint32_t)input, &given, 0, description, out);
   int plain_weights;
   BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, input, &plain_weights));
   *out = plain_weights;
-  if (DNNL(memory_desc_equal)(&given, wanted)) return BRAID_OK;
-  BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_WORKSPACE, 0, out));
+  if (braid_md_equal(&given, &wanted)) return BRAID_OK;
+  BRAID_TRY(braid_dnnl_memory(program, &wanted, BRAID_DNNL_WORKSPACE, 0, out));
   return braid_dnnl_reorder(program, plain_weights, *out);
 }
 
 typedef struct parts {
   int memory; /* whole */
-  dnnl_memory_desc_t desc;
+  braid_md desc;
   size_t step_bytes; /* from part to part */
 } parts;
 
 /* An operand of images, to be gone through in parts of `batch`. */
 static braid_status bind_images(braid_dnnl *program, const braid_desc *all, int64_t batch, braid_dnnl_place place,
                                 size_t index, parts *out) {
-  dnnl_memory_desc_t whole;
-  if (!braid_dnnl_desc(all, &whole) || !images_desc(all, batch, &out->desc))
+  braid_md whole;
+  if (!braid_md_of(all, &whole) || !images_md(all, batch, &out->desc))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  out->step_bytes = DNNL(memory_desc_get_size)(&out->desc);
+  out->step_bytes = braid_md_bytes(&out->desc);
   return braid_dnnl_memory(program, &whole, place, index, &out->memory);
 }
 
@@ -372,16 +370,13 @@ static braid_status add_parts(braid_dnnl *program, const braid_node_desc *node, 
   if (d->side_by_side) braid_dnnl_begin_group(program);
   for (int64_t i = 0; i < d->parts && status == BRAID_OK; i++) {
     braid_dnnl_arg args[4];
-    dnnl_primitive_desc_t pd;
     memcpy(args, shared, count * sizeof *args);
     status = bind_part(program, from, i, forward ? DNNL_ARG_SRC : DNNL_ARG_DIFF_DST, &args[count]);
     if (status == BRAID_OK)
       status = bind_part(program, to, i, forward ? DNNL_ARG_DST : DNNL_ARG_DIFF_SRC, &args[count + 1]);
-    if (status == BRAID_OK)
-      status = braid_dnnl_status(DNNL(primitive_desc_clone)(&pd, d->fused ? d->fused : d->pd), "a description");
-    if (status == BRAID_OK) status = braid_dnnl_step(program, pd, args, count + 2);
+    if (status == BRAID_OK) status = braid_dnnl_step(program, d->fused ? d->fused : d->one, args, count + 2);
     if (status == BRAID_OK && forward)
-      status = braid_dnnl_activate(program, node, args[count + 1].memory, d->fused ? d->pd : NULL);
+      status = braid_dnnl_activate(program, node, args[count + 1].memory, d->fused ? d->one : NULL);
   }
   braid_dnnl_end_group(program);
   return status;
@@ -389,18 +384,16 @@ static braid_status add_parts(braid_dnnl *program, const braid_node_desc *node, 
 
 static braid_status build_forward(braid_dnnl *program, const braid_node_desc *node, const problem *p, division *d) {
   parts x, y;
-  dnnl_memory_desc_t b_desc, y_desc;
   braid_dnnl_arg shared[2] = {{.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_BIAS}};
-  const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(d->pd, dnnl_query_weights_md, 0);
+  braid_md bias = braid_md_plain(1, &p->c->w.dims[0]), result;
   int64_t batch = p->c->batch / d->parts;
-  one_per_filter(p->c, &b_desc);
-  BRAID_TRY(bind_weights(program, node, 1, p->c, wanted, &shared[0].memory));
+  BRAID_TRY(bind_weights(program, node, 1, p->c, d->one, &shared[0].memory));
   BRAID_TRY(bind_images(program, &p->x, batch, BRAID_DNNL_INPUT, 0, &x));
   BRAID_TRY(bind_images(program, &p->y, batch, BRAID_DNNL_OUTPUT, 0, &y));
-  if (p->bias) BRAID_TRY(braid_dnnl_memory(program, &b_desc, BRAID_DNNL_INPUT, 2, &shared[1].memory));
-  if (has(node->inputs, node->input_count, 3)) {
-    braid_dnnl_desc(&p->y, &y_desc);
-    BRAID_TRY(braid_dnnl_copy(program, 3, 0, DNNL(memory_desc_get_size)(&y_desc)));
+  if (p->bias) BRAID_TRY(braid_dnnl_memory(program, &bias, BRAID_DNNL_INPUT, 2, &shared[1].memory));
+  if (p->residual) {
+    if (!braid_md_of(&p->y, &result)) return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+    BRAID_TRY(braid_dnnl_copy(program, 3, 0, braid_md_bytes(&result)));
   }
   return add_parts(program, node, d, p, &x, &y, shared, p->bias ? 2 : 1);
 }
@@ -418,20 +411,16 @@ static braid_status finish(const braid_allocator *allocator, braid_dnnl *program
 
 /* The division of a forward pass, with the activation in the primitives where that changes nothing else. */
 static braid_status divide_forward(const braid_node_desc *node, const problem *p, division *out) {
-  bool residual = has(node->inputs, node->input_count, 3);
   problem with = *p;
-  division fused = {.pd = NULL};
+  division fused = {.one = NULL};
   BRAID_TRY(divide(p, out));
-  if (!braid_dnnl_can_fuse(node, residual) || braid_dnnl_attributes(node, residual, &with.attr) != BRAID_OK)
-    return BRAID_OK;
-  if (divide(&with, &fused) == BRAID_OK) {
-    if (fused.parts == out->parts && fused.side_by_side == out->side_by_side &&
-        braid_dnnl_interchangeable(fused.pd, out->pd))
-      out->fused = fused.pd;
-    else
-      DNNL(primitive_desc_destroy)(fused.pd);
-  }
-  DNNL(primitive_attr_destroy)(with.attr);
+  with.activated = node;
+  if (!braid_dnnl_can_fuse(node, p->residual) || divide(&with, &fused) != BRAID_OK) return BRAID_OK;
+  if (fused.parts == out->parts && fused.side_by_side == out->side_by_side &&
+      braid_description_interchangeable(fused.one, out->one))
+    out->fused = fused.one;
+  else
+    braid_description_release(fused.one);
   return BRAID_OK;
 }
 
@@ -441,17 +430,14 @@ static braid_status forward_create(const braid_allocator *allocator, const braid
   convolution c;
   if (!read_convolution(node, FORWARD, &c))
     return braid_fail(BRAID_INTERNAL, "a convolution that was matched cannot be read");
-  dnnl_primitive_attr_t attr;
-  BRAID_TRY(braid_dnnl_attributes(NULL, has(node->inputs, node->input_count, 3), &attr));
-  problem p = problem_of(node, &c, attr);
-  division d = {.pd = NULL};
+  problem p = problem_of(node, &c);
+  division d = {.one = NULL};
   braid_dnnl *program = NULL;
-  braid_status status = divide_forward(node, &p, &d);
-  if (status == BRAID_OK) status = braid_dnnl_create(allocator, &program);
+  BRAID_TRY(divide_forward(node, &p, &d));
+  braid_status status = braid_dnnl_create(allocator, &program);
   if (status == BRAID_OK) status = build_forward(program, node, &p, &d);
-  if (d.pd) DNNL(primitive_desc_destroy)(d.pd);
-  if (d.fused) DNNL(primitive_desc_destroy)(d.fused);
-  DNNL(primitive_attr_destroy)(attr);
+  braid_description_release(d.one);
+  braid_description_release(d.fused);
   return finish(allocator, program, status, state, info);
 }
 
@@ -492,51 +478,61 @@ static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, 
 
 /* One piece of the sum over the batch: of images `from` to `end`, into number `index` of the sums. */
 static braid_status add_piece(braid_dnnl *program, const problem *p, int64_t index, int64_t from, int64_t end,
-                              const int whole[3], const dnnl_memory_desc_t *sum) {
+                              const int whole[3], const braid_md *sum) {
   const int kArgs[] = {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS};
-  dnnl_memory_desc_t x, y, one_x, one_y;
+  braid_md x, y, one_x, one_y;
   braid_dnnl_arg args[3];
-  dnnl_primitive_desc_t pd;
-  images_desc(&p->x, end - from, &x), images_desc(&p->x, 1, &one_x);
-  images_desc(&p->y, end - from, &y), images_desc(&p->y, 1, &one_y);
-  const dnnl_memory_desc_t *descs[] = {&x, &y, sum};
-  const size_t offsets[] = {(size_t)from * DNNL(memory_desc_get_size)(&one_x),
-                            (size_t)from * DNNL(memory_desc_get_size)(&one_y),
-                            (size_t)index * DNNL(memory_desc_get_size)(sum)};
+  braid_description *description;
+  if (!images_md(&p->x, end - from, &x) || !images_md(&p->x, 1, &one_x) || !images_md(&p->y, end - from, &y) ||
+      !images_md(&p->y, 1, &one_y))
+    return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+  const braid_md *descs[] = {&x, &y, sum};
+  const size_t offsets[] = {(size_t)from * braid_md_bytes(&one_x), (size_t)from * braid_md_bytes(&one_y),
+                            (size_t)index * braid_md_bytes(sum)};
   for (int i = 0; i < 3; i++) {
     args[i].arg = kArgs[i];
     BRAID_TRY(braid_dnnl_part(program, whole[i], descs[i], offsets[i], &args[i].memory));
   }
-  BRAID_TRY(describe_piece(p, end - from, &pd));
-  return braid_dnnl_step(program, pd, args, 3);
+  BRAID_TRY(describe_piece(p, end - from, &description));
+  braid_status status = braid_dnnl_step(program, description, args, 3);
+  braid_description_release(description);
+  return status;
 }
 
 /* dw comes out in the primitives' layout and is converted to plain at the end. */
-static braid_status build_filter_gradient(braid_dnnl *program, const problem *p) {
-  dnnl_memory_desc_t x, y, sum, sums, plain_desc;
+static braid_status sum_pieces(braid_dnnl *program, const problem *p, int64_t pieces, const braid_md *sum) {
+  braid_md x, y, plain_md = weight_md(p->c);
   int whole[3], first, result;
-  int64_t batch = p->c->batch, pieces;
-  BRAID_TRY(plan_sum(p, &pieces, &sum));
-  size_t bytes = DNNL(memory_desc_get_size)(&sum);
-  braid_dnnl_plain(1, (int64_t[]){pieces * (int64_t)(bytes / sizeof(float))}, &sums);
-  weight_desc(p->c, false, &plain_desc);
-  if (!braid_dnnl_desc(&p->x, &x) || !braid_dnnl_desc(&p->y, &y))
+  int64_t batch = p->c->batch;
+  size_t bytes = braid_md_bytes(sum);
+  braid_md sums = braid_md_plain(1, (int64_t[]){pieces * (int64_t)(bytes / sizeof(float))});
+  if (!braid_md_of(&p->x, &x) || !braid_md_of(&p->y, &y))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  bool direct = pieces == 1 && DNNL(memory_desc_equal)(&plain_desc, &sum);
+  bool direct = pieces == 1 && braid_md_equal(&plain_md, sum);
   BRAID_TRY(braid_dnnl_memory(program, &x, BRAID_DNNL_INPUT, 0, &whole[0]));
   BRAID_TRY(braid_dnnl_memory(program, &y, BRAID_DNNL_INPUT, 1, &whole[1]));
   BRAID_TRY(braid_dnnl_memory(program, &sums, direct ? BRAID_DNNL_OUTPUT : BRAID_DNNL_WORKSPACE, 0, &whole[2]));
   braid_dnnl_begin_group(program);
   braid_status status = BRAID_OK;
   for (int64_t i = 0; i < pieces && status == BRAID_OK; i++)
-    status = add_piece(program, p, i, i * batch / pieces, (i + 1) * batch / pieces, whole, &sum);
+    status = add_piece(program, p, i, i * batch / pieces, (i + 1) * batch / pieces, whole, sum);
   braid_dnnl_end_group(program);
   BRAID_TRY(status);
   if (direct) return BRAID_OK;
   if (pieces > 1) BRAID_TRY(braid_dnnl_sum(program, whole[2], bytes, (size_t)pieces));
-  BRAID_TRY(braid_dnnl_part(program, whole[2], &sum, 0, &first));
-  BRAID_TRY(braid_dnnl_memory(program, &plain_desc, BRAID_DNNL_OUTPUT, 0, &result));
+  BRAID_TRY(braid_dnnl_part(program, whole[2], sum, 0, &first));
+  BRAID_TRY(braid_dnnl_memory(program, &plain_md, BRAID_DNNL_OUTPUT, 0, &result));
   return braid_dnnl_reorder(program, first, result);
+}
+
+static braid_status build_filter_gradient(braid_dnnl *program, const problem *p) {
+  braid_description *piece;
+  int64_t pieces;
+  BRAID_TRY(plan_sum(p, &pieces, &piece));
+  braid_md sum = braid_description_md(piece, dnnl_query_diff_weights_md);
+  braid_status status = sum_pieces(program, p, pieces, &sum);
+  braid_description_release(piece);
+  return status;
 }
 
 static braid_status build_input_gradient(braid_dnnl *program, const braid_node_desc *node, const problem *p) {
@@ -545,12 +541,11 @@ static braid_status build_input_gradient(braid_dnnl *program, const braid_node_d
   braid_dnnl_arg w = {.arg = DNNL_ARG_WEIGHTS};
   BRAID_TRY(divide(p, &d));
   int64_t batch = p->c->batch / d.parts;
-  braid_status status =
-      bind_weights(program, node, 1, p->c, DNNL(primitive_desc_query_md)(d.pd, dnnl_query_weights_md, 0), &w.memory);
+  braid_status status = bind_weights(program, node, 1, p->c, d.one, &w.memory);
   if (status == BRAID_OK) status = bind_images(program, &p->y, batch, BRAID_DNNL_INPUT, 0, &y);
   if (status == BRAID_OK) status = bind_images(program, &p->x, batch, BRAID_DNNL_OUTPUT, 0, &x);
   if (status == BRAID_OK) status = add_parts(program, node, &d, p, &y, &x, &w, 1);
-  DNNL(primitive_desc_destroy)(d.pd);
+  braid_description_release(d.one);
   return status;
 }
 
@@ -560,7 +555,7 @@ static braid_status gradient_create(const braid_allocator *allocator, const brai
   convolution c;
   if (!read_convolution(node, pass_of(node), &c))
     return braid_fail(BRAID_INTERNAL, "a convolution that was matched cannot be read");
-  problem p = problem_of(node, &c, NULL);
+  problem p = problem_of(node, &c);
   braid_dnnl *program;
   BRAID_TRY(braid_dnnl_create(allocator, &program));
   braid_status status =

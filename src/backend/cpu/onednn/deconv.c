@@ -2,6 +2,7 @@
  *
  * Layouts as in conv.c: blocks of 16 channels where there is a fast kernel for them, else channels last. */
 #include <stdio.h>
+#include <string.h>
 
 #include "backend/cpu/onednn/program.h"
 #include "base/try.h"
@@ -34,8 +35,8 @@ static bool read_deconvolution(const braid_node_desc *node, deconvolution *out) 
 }
 
 /* Weights as ONNX has them, [inputs, outputs / groups, kernel...], seen by oneDNN as [groups,] outputs, inputs, kernel
- * of a group. `any`: the same in the primitive's own layout. */
-static bool weight_desc(const braid_desc *w, const deconvolution *d, bool any, dnnl_memory_desc_t *out) {
+ * of a group. */
+static braid_md weight_md(const braid_desc *w, const deconvolution *d) {
   dnnl_dims_t dims, strides;
   int64_t inputs = w->dims[0] / d->g.groups, outputs = w->dims[1], kernel = 1;
   int rank = 0;
@@ -53,9 +54,7 @@ static bool weight_desc(const braid_desc *w, const deconvolution *d, bool any, d
     dims[rank] = w->dims[2 + i];
     strides[rank++] = kernel;
   }
-  dnnl_status_t status = any ? DNNL(memory_desc_init_by_tag)(out, rank, dims, dnnl_f32, dnnl_format_tag_any)
-                             : DNNL(memory_desc_init_by_strides)(out, rank, dims, dnnl_f32, strides);
-  return status == dnnl_success;
+  return braid_md_strided(rank, dims, strides);
 }
 
 static bool has_bias(const braid_node_desc *node) {
@@ -63,41 +62,42 @@ static bool has_bias(const braid_node_desc *node) {
 }
 
 /* An operand of images, `batch` of them, in `layout`. */
-static bool images_desc(const braid_operand *images, braid_layout layout, int64_t batch, dnnl_memory_desc_t *out) {
+static bool images_md(const braid_operand *images, braid_layout layout, int64_t batch, braid_md *out) {
   braid_desc desc = images->desc;
   desc.layout = layout;
   desc.dims[0] = batch;
-  return braid_dnnl_desc(&desc, out);
+  return braid_md_of(&desc, out);
 }
 
 /* For all threads or, without `pieces`, for one. */
 static braid_status describe(const braid_node_desc *node, const deconvolution *d, braid_layout layout, int64_t batch,
-                             dnnl_primitive_desc_t *out, bool *pieces) {
-  dnnl_memory_desc_t x_desc, w_desc, b_desc, y_desc;
-  if (!images_desc(&node->inputs[0], layout, batch, &x_desc) ||
-      !images_desc(&node->outputs[0], layout, batch, &y_desc) || !weight_desc(&node->inputs[1].desc, d, true, &w_desc))
+                             braid_description **out, bool *pieces) {
+  braid_dnnl_request r;
+  braid_dnnl_request_of(BRAID_DNNL_DECONV, &r);
+  if (!images_md(&node->inputs[0], layout, batch, &r.x) || !images_md(&node->outputs[0], layout, batch, &r.y))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  braid_dnnl_plain(1, &d->g.inputs, &b_desc);
-  dnnl_deconvolution_desc_t op;
-  BRAID_TRY(braid_dnnl_status(DNNL(dilated_deconvolution_forward_desc_init)(
-                                  &op, node->training ? dnnl_forward_training : dnnl_forward_inference,
-                                  dnnl_deconvolution_direct, &x_desc, &w_desc, has_bias(node) ? &b_desc : NULL, &y_desc,
-                                  d->strides, d->dilations, d->pad_begin, d->pad_end),
-                              "a transposed convolution"));
-  if (!pieces) return braid_dnnl_describe_single(&op, NULL, NULL, out);
-  return braid_dnnl_describe_whole(&op, NULL, NULL, out, pieces);
+  braid_md w = weight_md(&node->inputs[1].desc, d);
+  r.w = braid_md_any(&w);
+  if (has_bias(node)) r.b = braid_md_plain(1, &d->g.inputs);
+  r.algorithm = dnnl_deconvolution_direct;
+  r.training = node->training;
+  memcpy(r.strides, d->strides, sizeof r.strides);
+  memcpy(r.dilations, d->dilations, sizeof r.dilations);
+  memcpy(r.begin, d->pad_begin, sizeof r.begin);
+  memcpy(r.end, d->pad_end, sizeof r.end);
+  return pieces ? braid_describe_whole(&r, out, pieces) : braid_describe_single(&r, out);
 }
 
 static bool best_layout(const braid_node_desc *node, const deconvolution *d, braid_layout *out) {
   static const braid_layout kLayouts[] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BHWC};
   bool found = false;
   for (size_t i = 0; i < 2 && !found; i++) {
-    dnnl_primitive_desc_t pd;
+    braid_description *description;
     bool pieces;
-    if (describe(node, d, kLayouts[i], d->g.batch, &pd, &pieces) != BRAID_OK) continue;
+    if (describe(node, d, kLayouts[i], d->g.batch, &description, &pieces) != BRAID_OK) continue;
     found = true;
     *out = kLayouts[i];
-    DNNL(primitive_desc_destroy)(pd);
+    braid_description_release(description);
   }
   return found;
 }
@@ -125,44 +125,39 @@ static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_lay
 
 /* Weights packed if constant, else converted by a step of each run. */
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
-                                 const dnnl_memory_desc_t *wanted, int *out) {
-  dnnl_memory_desc_t given;
+                                 const braid_description *description, int *out) {
+  braid_md given = weight_md(&node->inputs[1].desc, d), wanted;
   int plain;
-  if (!weight_desc(&node->inputs[1].desc, d, false, &given))
-    return braid_fail(BRAID_UNSUPPORTED, "weights oneDNN cannot describe");
-  if (node->inputs[1].constant) return braid_dnnl_packed(program, 1, &given, 0, wanted, out);
-  BRAID_TRY(braid_dnnl_memory(program, wanted, BRAID_DNNL_WORKSPACE, 0, out));
+  if (node->inputs[1].constant) return braid_dnnl_packed(program, 1, &given, 0, description, out);
+  wanted = braid_description_md(description, dnnl_query_weights_md);
+  BRAID_TRY(braid_dnnl_memory(program, &wanted, BRAID_DNNL_WORKSPACE, 0, out));
   BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, 1, &plain));
   return braid_dnnl_reorder(program, plain, *out);
 }
 
 /* In one part for all threads, or in parts of the batch side by side. */
 static braid_status build(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
-                          dnnl_primitive_desc_t pd, int64_t parts, bool side_by_side) {
+                          const braid_description *description, int64_t parts, bool side_by_side) {
   braid_layout layout = node->outputs[0].desc.layout;
   braid_dnnl_arg args[] = {
       {.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_DST}, {.arg = DNNL_ARG_BIAS}};
-  dnnl_memory_desc_t x, b, y, part_x, part_y;
+  braid_md x, y, part_x, part_y, b = braid_md_plain(1, &d->g.inputs);
   int whole_x, whole_y;
-  bool known = images_desc(&node->inputs[0], layout, d->g.batch, &x) &&
-               images_desc(&node->outputs[0], layout, d->g.batch, &y) &&
-               images_desc(&node->inputs[0], layout, d->g.batch / parts, &part_x) &&
-               images_desc(&node->outputs[0], layout, d->g.batch / parts, &part_y);
+  bool known = images_md(&node->inputs[0], layout, d->g.batch, &x) &&
+               images_md(&node->outputs[0], layout, d->g.batch, &y) &&
+               images_md(&node->inputs[0], layout, d->g.batch / parts, &part_x) &&
+               images_md(&node->outputs[0], layout, d->g.batch / parts, &part_y);
   if (!known) return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  braid_dnnl_plain(1, &d->g.inputs, &b);
-  BRAID_TRY(
-      bind_weights(program, node, d, DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0), &args[1].memory));
+  BRAID_TRY(bind_weights(program, node, d, description, &args[1].memory));
   BRAID_TRY(braid_dnnl_memory(program, &x, BRAID_DNNL_INPUT, 0, &whole_x));
   BRAID_TRY(braid_dnnl_memory(program, &y, BRAID_DNNL_OUTPUT, 0, &whole_y));
   if (has_bias(node)) BRAID_TRY(braid_dnnl_memory(program, &b, BRAID_DNNL_INPUT, 2, &args[3].memory));
-  size_t step_x = DNNL(memory_desc_get_size)(&part_x), step_y = DNNL(memory_desc_get_size)(&part_y);
+  size_t step_x = braid_md_bytes(&part_x), step_y = braid_md_bytes(&part_y);
   if (side_by_side) braid_dnnl_begin_group(program);
   for (int64_t i = 0; i < parts; i++) {
-    dnnl_primitive_desc_t own;
     BRAID_TRY(braid_dnnl_part(program, whole_x, &part_x, (size_t)i * step_x, &args[0].memory));
     BRAID_TRY(braid_dnnl_part(program, whole_y, &part_y, (size_t)i * step_y, &args[2].memory));
-    BRAID_TRY(braid_dnnl_status(DNNL(primitive_desc_clone)(&own, pd), "a description"));
-    BRAID_TRY(braid_dnnl_step(program, own, args, has_bias(node) ? 4 : 3));
+    BRAID_TRY(braid_dnnl_step(program, description, args, has_bias(node) ? 4 : 3));
   }
   braid_dnnl_end_group(program);
   return BRAID_OK;
@@ -172,22 +167,22 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
                            braid_prepared_info *info) {
   *state = NULL;
   deconvolution d;
-  dnnl_primitive_desc_t pd;
+  braid_description *description;
   braid_dnnl *program = NULL;
   bool pieces;
   if (!read_deconvolution(node, &d))
     return braid_fail(BRAID_INTERNAL, "a transposed convolution that was matched cannot be read");
   braid_layout layout = node->outputs[0].desc.layout;
   int64_t parts = 1;
-  BRAID_TRY(describe(node, &d, layout, d.g.batch, &pd, &pieces));
+  BRAID_TRY(describe(node, &d, layout, d.g.batch, &description, &pieces));
   if (pieces) {
-    DNNL(primitive_desc_destroy)(pd);
+    braid_description_release(description);
     parts = braid_dnnl_pieces_of(d.g.batch, kMostPieces);
-    BRAID_TRY(describe(node, &d, layout, d.g.batch / parts, &pd, NULL));
+    BRAID_TRY(describe(node, &d, layout, d.g.batch / parts, &description, NULL));
   }
   braid_status status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK) status = build(program, node, &d, pd, parts, pieces);
-  DNNL(primitive_desc_destroy)(pd);
+  if (status == BRAID_OK) status = build(program, node, &d, description, parts, pieces);
+  braid_description_release(description);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
     return status;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "backend/cpu/onednn/describe.h"
 #include "base/library.h"
 
 enum { kLatestMajor = 9 }; /* of those looked for when ours is not there, to say what is */
@@ -94,4 +95,5 @@ static const char *describe(void) {
   return description;
 }
 
-const braid_cpu_library braid_dnnl_library = {braid_dnnl_load, describe};
+const braid_cpu_library braid_dnnl_library = {braid_dnnl_load, describe, braid_descriptions_enter,
+                                              braid_descriptions_leave};

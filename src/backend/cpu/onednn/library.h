@@ -8,7 +8,39 @@
 
 #include "backend/cpu/cpu.h"
 
+/* The functions that we use: of version 2 or 3, whichever the header is of. differences.h has what is not the same. */
+#if DNNL_VERSION_MAJOR == 2
+#define BRAID_DNNL_VERSION_FUNCTIONS(X)                                                                                \
+  X(memory_desc_init_by_tag)                                                                                           \
+  X(memory_desc_init_by_strides)                                                                                       \
+  X(primitive_attr_set_output_scales)                                                                                  \
+  X(primitive_desc_iterator_create)                                                                                    \
+  X(primitive_desc_iterator_fetch)                                                                                     \
+  X(primitive_desc_iterator_next)                                                                                      \
+  X(primitive_desc_iterator_destroy)                                                                                   \
+  X(dilated_convolution_forward_desc_init)                                                                             \
+  X(dilated_convolution_backward_data_desc_init)                                                                       \
+  X(dilated_convolution_backward_weights_desc_init)                                                                    \
+  X(dilated_deconvolution_forward_desc_init)                                                                           \
+  X(matmul_desc_init)
+typedef const dnnl_memory_desc_t *braid_md_ref;
+#else
+#define BRAID_DNNL_VERSION_FUNCTIONS(X)                                                                                \
+  X(memory_desc_create_with_tag)                                                                                       \
+  X(memory_desc_create_with_strides)                                                                                   \
+  X(memory_desc_destroy)                                                                                               \
+  X(memory_desc_query)                                                                                                 \
+  X(primitive_desc_next_impl)                                                                                          \
+  X(convolution_forward_primitive_desc_create)                                                                         \
+  X(convolution_backward_data_primitive_desc_create)                                                                   \
+  X(convolution_backward_weights_primitive_desc_create)                                                                \
+  X(deconvolution_forward_primitive_desc_create)                                                                       \
+  X(matmul_primitive_desc_create)
+typedef const_dnnl_memory_desc_t braid_md_ref;
+#endif
+
 #define BRAID_DNNL_FUNCTIONS(X)                                                                                        \
+  BRAID_DNNL_VERSION_FUNCTIONS(X)                                                                                      \
   X(engine_create)                                                                                                     \
   X(stream_create)                                                                                                     \
   X(stream_wait)                                                                                                       \
@@ -16,25 +48,16 @@
   X(memory_create)                                                                                                     \
   X(memory_destroy)                                                                                                    \
   X(memory_set_data_handle)                                                                                            \
-  X(memory_get_memory_desc)                                                                                            \
-  X(memory_desc_init_by_tag)                                                                                           \
-  X(memory_desc_init_by_strides)                                                                                       \
   X(memory_desc_get_size)                                                                                              \
   X(memory_desc_equal)                                                                                                 \
   X(primitive_attr_create)                                                                                             \
   X(primitive_attr_destroy)                                                                                            \
   X(primitive_attr_set_scratchpad_mode)                                                                                \
   X(primitive_attr_set_post_ops)                                                                                       \
-  X(primitive_attr_set_output_scales)                                                                                  \
   X(post_ops_create)                                                                                                   \
   X(post_ops_destroy)                                                                                                  \
   X(post_ops_append_sum)                                                                                               \
   X(post_ops_append_eltwise)                                                                                           \
-  X(primitive_desc_iterator_create)                                                                                    \
-  X(primitive_desc_iterator_fetch)                                                                                     \
-  X(primitive_desc_iterator_next)                                                                                      \
-  X(primitive_desc_iterator_destroy)                                                                                   \
-  X(primitive_desc_clone)                                                                                              \
   X(primitive_desc_destroy)                                                                                            \
   X(primitive_desc_query)                                                                                              \
   X(primitive_desc_query_md)                                                                                           \
@@ -42,11 +65,6 @@
   X(primitive_create)                                                                                                  \
   X(primitive_destroy)                                                                                                 \
   X(primitive_execute)                                                                                                 \
-  X(dilated_convolution_forward_desc_init)                                                                             \
-  X(dilated_convolution_backward_data_desc_init)                                                                       \
-  X(dilated_convolution_backward_weights_desc_init)                                                                    \
-  X(dilated_deconvolution_forward_desc_init)                                                                           \
-  X(matmul_desc_init)                                                                                                  \
   X(set_jit_profiling_flags)                                                                                           \
   X(version)
 

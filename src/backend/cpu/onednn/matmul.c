@@ -137,12 +137,12 @@ static int64_t stride_across(const matrix *m) {
 }
 
 /* A part of a matrix as it lies, and where it begins, in bytes. A batch of one is a matrix. */
-static size_t part_desc(const matrix *m, span batch, span rows, span columns, dnnl_memory_desc_t *out) {
+static size_t part_md(const matrix *m, span batch, span rows, span columns, braid_md *out) {
   bool one = batch.count == 1;
   int64_t down = stride_down(m), across = stride_across(m), plane = m->rows * m->columns;
   dnnl_dims_t dims = {one ? rows.count : batch.count, one ? columns.count : rows.count, one ? 0 : columns.count};
   dnnl_dims_t strides = {one ? down : plane, one ? across : down, one ? 0 : across};
-  DNNL(memory_desc_init_by_strides)(out, one ? 2 : 3, dims, dnnl_f32, strides);
+  *out = braid_md_strided(one ? 2 : 3, dims, strides);
   return (size_t)(batch.first * plane + rows.first * down + columns.first * across) * sizeof(float);
 }
 
@@ -156,13 +156,13 @@ typedef struct builder {
   product p;
   cuts cuts;
   matrix matrices[OPERANDS];
-  int whole[OPERANDS];               /* memories */
-  dnnl_primitive_attr_t attr, fused; /* without and with the activation; NULL: it is not fused */
+  int whole[OPERANDS]; /* memories */
+  bool fuses;          /* the activation into the primitives */
 } builder;
 
 typedef struct piece {
   span batch, rows, columns;
-  dnnl_memory_desc_t descs[OPERANDS];
+  braid_md descs[OPERANDS];
   size_t offsets[OPERANDS];
 } piece;
 
@@ -173,97 +173,69 @@ static void read_piece(const builder *b, int64_t i, int64_t r, int64_t c, piece 
   out->rows = part_of(p->rows, b->cuts.rows, r, kLeastRows);
   out->columns = part_of(p->columns, b->cuts.columns, c, kLeastColumns);
   const span images = out->batch;
-  out->offsets[A] = part_desc(&b->matrices[A], images, out->rows, inner, &out->descs[A]);
-  out->offsets[B] = part_desc(&b->matrices[B], p->batched_b ? images : one, inner, out->columns, &out->descs[B]);
-  out->offsets[BIAS] = part_desc(&b->matrices[BIAS], one, one, out->columns, &out->descs[BIAS]);
-  if (images.count > 1) braid_dnnl_plain(3, (int64_t[]){1, 1, out->columns.count}, &out->descs[BIAS]);
-  out->offsets[Y] = part_desc(&b->matrices[Y], images, out->rows, out->columns, &out->descs[Y]);
+  out->offsets[A] = part_md(&b->matrices[A], images, out->rows, inner, &out->descs[A]);
+  out->offsets[B] = part_md(&b->matrices[B], p->batched_b ? images : one, inner, out->columns, &out->descs[B]);
+  out->offsets[BIAS] = part_md(&b->matrices[BIAS], one, one, out->columns, &out->descs[BIAS]);
+  if (images.count > 1) out->descs[BIAS] = braid_md_plain(3, (int64_t[]){1, 1, out->columns.count});
+  out->offsets[Y] = part_md(&b->matrices[Y], images, out->rows, out->columns, &out->descs[Y]);
 }
 
-static braid_status describe(const builder *b, const piece *part, dnnl_primitive_attr_t attr,
-                             dnnl_primitive_desc_t *out) {
-  const dnnl_memory_desc_t *descs = part->descs;
-  dnnl_memory_desc_t weights = descs[B];
-  if (packs(b->node, &b->p))
-    BRAID_TRY(braid_dnnl_status(
-        DNNL(memory_desc_init_by_tag)(&weights, weights.ndims, weights.dims, dnnl_f32, dnnl_format_tag_any),
-        "packed weights"));
-  dnnl_matmul_desc_t op;
-  BRAID_TRY(
-      braid_dnnl_status(DNNL(matmul_desc_init)(&op, &descs[A], &weights, b->p.bias ? &descs[BIAS] : NULL, &descs[Y]),
-                        "a matrix product"));
-  return braid_dnnl_describe_single(&op, attr, NULL, out);
+static braid_status describe(const builder *b, const piece *part, bool fused, braid_description **out) {
+  braid_dnnl_request r;
+  braid_dnnl_request_of(BRAID_DNNL_MATMUL, &r);
+  r.x = part->descs[A];
+  r.w = packs(b->node, &b->p) ? braid_md_any(&part->descs[B]) : part->descs[B];
+  if (b->p.bias) r.b = part->descs[BIAS];
+  r.y = part->descs[Y];
+  r.scale = b->p.alpha;
+  if (fused) braid_dnnl_fuse(b->node, &r);
+  return braid_describe_single(&r, out);
 }
 
 /* A piece's part of b: as it lies, or packed. */
-static braid_status bind_weights(builder *b, const piece *part, dnnl_primitive_desc_t pd, int *out) {
-  const dnnl_memory_desc_t *wanted = DNNL(primitive_desc_query_md)(pd, dnnl_query_weights_md, 0);
+static braid_status bind_weights(builder *b, const piece *part, const braid_description *description, int *out) {
   if (!packs(b->node, &b->p)) return braid_dnnl_part(b->program, b->whole[B], &part->descs[B], part->offsets[B], out);
-  return braid_dnnl_packed(b->program, 1, &part->descs[B], part->offsets[B], wanted, out);
+  return braid_dnnl_packed(b->program, 1, &part->descs[B], part->offsets[B], description, out);
 }
 
-/* Takes over `pd`. */
-static braid_status add_step(builder *b, const piece *part, int weights, dnnl_primitive_desc_t pd,
-                             dnnl_primitive_desc_t unfused) {
+static braid_status add_step(builder *b, const piece *part, int weights, const braid_description *description,
+                             const braid_description *unfused) {
   const int kArgs[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST};
   braid_dnnl_arg args[OPERANDS];
   size_t count = 0;
-  braid_status status = BRAID_OK;
-  for (int i = 0; i < OPERANDS && status == BRAID_OK; i++) {
+  for (int i = 0; i < OPERANDS; i++) {
     if (i == BIAS && !b->p.bias) continue;
     args[count] = (braid_dnnl_arg){kArgs[i], weights};
     if (i != B)
-      status = braid_dnnl_part(b->program, b->whole[i], &part->descs[i], part->offsets[i], &args[count].memory);
+      BRAID_TRY(braid_dnnl_part(b->program, b->whole[i], &part->descs[i], part->offsets[i], &args[count].memory));
     count++;
   }
-  if (status != BRAID_OK) {
-    DNNL(primitive_desc_destroy)(pd);
-    return status;
-  }
-  BRAID_TRY(braid_dnnl_step(b->program, pd, args, count));
+  BRAID_TRY(braid_dnnl_step(b->program, description, args, count));
   return braid_dnnl_activate(b->program, b->node, args[count - 1].memory, unfused);
 }
 
 /* `weights`: the memory of this column's part of b; -1: not there yet. */
 static braid_status add_piece(builder *b, const piece *part, int *weights) {
-  dnnl_primitive_desc_t plain = NULL, fused = NULL;
-  BRAID_TRY(describe(b, part, b->attr, &plain));
-  if (b->fused && describe(b, part, b->fused, &fused) == BRAID_OK && !braid_dnnl_interchangeable(plain, fused)) {
-    DNNL(primitive_desc_destroy)(fused);
+  braid_description *plain = NULL, *fused = NULL;
+  BRAID_TRY(describe(b, part, false, &plain));
+  if (b->fuses && describe(b, part, true, &fused) == BRAID_OK && !braid_description_interchangeable(plain, fused)) {
+    braid_description_release(fused);
     fused = NULL;
   }
   braid_status status = BRAID_OK;
   if (*weights < 0) status = bind_weights(b, part, plain, weights);
-  if (status == BRAID_OK && !fused) return add_step(b, part, *weights, plain, NULL);
-  if (status == BRAID_OK)
-    status = add_step(b, part, *weights, fused, plain);
-  else if (fused)
-    DNNL(primitive_desc_destroy)(fused);
-  DNNL(primitive_desc_destroy)(plain);
+  if (status == BRAID_OK) status = add_step(b, part, *weights, fused ? fused : plain, fused ? plain : NULL);
+  braid_description_release(fused);
+  braid_description_release(plain);
   return status;
 }
 
-static void finish(builder *b) {
-  if (b->attr) DNNL(primitive_attr_destroy)(b->attr);
-  if (b->fused) DNNL(primitive_attr_destroy)(b->fused);
-}
-
-static braid_status start(const braid_node_desc *node, const product *p, builder *b) {
-  *b = (builder){.node = node, .p = *p, .cuts = cuts_of(p)};
+static void start(const braid_node_desc *node, const product *p, builder *b) {
+  *b = (builder){.node = node, .p = *p, .cuts = cuts_of(p), .fuses = braid_dnnl_can_fuse(node, false)};
   b->matrices[A] = (matrix){p->batch, p->rows, p->inner, p->transposed_a};
   b->matrices[B] = (matrix){p->batched_b ? p->batch : 1, p->inner, p->columns, p->transposed_b};
   b->matrices[BIAS] = (matrix){1, 1, p->columns, false};
   b->matrices[Y] = (matrix){p->batch, p->rows, p->columns, false};
-  dnnl_primitive_attr_t *attrs[] = {&b->attr, &b->fused};
-  for (size_t i = 0; i < (braid_dnnl_can_fuse(node, false) ? 2 : 1); i++) {
-    braid_status made = braid_dnnl_attributes(i ? node : NULL, false, attrs[i]);
-    if (made == BRAID_OK && p->alpha != 1)
-      made = braid_dnnl_status(DNNL(primitive_attr_set_output_scales)(*attrs[i], 1, 0, &p->alpha), "alpha");
-    if (made == BRAID_OK) continue;
-    finish(b);
-    return made;
-  }
-  return BRAID_OK;
 }
 
 /* Whole operands, for their addresses; packed weights have their own. */
@@ -273,9 +245,9 @@ static braid_status bind_operands(builder *b) {
   const size_t kIndices[] = {0, 1, 2, 0};
   for (int i = 0; i < OPERANDS; i++) {
     const matrix *m = &b->matrices[i];
-    dnnl_memory_desc_t desc;
+    braid_md desc;
     if ((i == BIAS && !p->bias) || (i == B && packs(b->node, p))) continue;
-    part_desc(m, (span){0, m->batch}, (span){0, m->rows}, (span){0, m->columns}, &desc);
+    part_md(m, (span){0, m->batch}, (span){0, m->rows}, (span){0, m->columns}, &desc);
     BRAID_TRY(braid_dnnl_memory(b->program, &desc, kPlaces[i], kIndices[i], &b->whole[i]));
   }
   return BRAID_OK;
@@ -306,10 +278,9 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   if (!read_product(node, &p, why, sizeof why))
     return braid_fail(BRAID_INTERNAL, "a matrix product that was matched cannot be read: %s", why);
   builder b;
-  BRAID_TRY(start(node, &p, &b));
+  start(node, &p, &b);
   braid_status status = braid_dnnl_create(allocator, &b.program);
   if (status == BRAID_OK) status = build(&b);
-  finish(&b);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, b.program);
     return status;
@@ -326,13 +297,12 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   braid_activation activation;
   if (!braid_activation_read(node, &activation)) return refuse(why, why_bytes, "this activation");
   builder b;
-  dnnl_primitive_desc_t pd = NULL;
-  if (start(node, &p, &b) != BRAID_OK) return refuse(why, why_bytes, "oneDNN has no attributes for it");
+  braid_description *description;
   piece first;
+  start(node, &p, &b);
   read_piece(&b, 0, 0, 0, &first);
-  bool fast = describe(&b, &first, b.attr, &pd) == BRAID_OK;
-  if (fast) DNNL(primitive_desc_destroy)(pd);
-  finish(&b);
+  bool fast = describe(&b, &first, false, &description) == BRAID_OK;
+  if (fast) braid_description_release(description);
   return fast || refuse(why, why_bytes, "oneDNN has no fast product of this shape");
 }
 

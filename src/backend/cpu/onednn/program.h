@@ -12,7 +12,7 @@
 #define BRAID_BACKEND_CPU_ONEDNN_PROGRAM_H
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/onednn/library.h"
+#include "backend/cpu/onednn/describe.h"
 #include "backend/cpu/spans/activation.h"
 
 typedef struct braid_dnnl braid_dnnl;
@@ -25,32 +25,29 @@ typedef enum braid_dnnl_place {
   BRAID_DNNL_PACKED /* part of an input's packed form: made by braid_dnnl_packed alone */
 } braid_dnnl_place;
 
-/* The engine of this process; NULL if oneDNN cannot make one. */
-dnnl_engine_t braid_dnnl_engine(void);
-
 BRAID_MUST_CHECK braid_status braid_dnnl_create(const braid_allocator *allocator, braid_dnnl **out);
 /* Fits braid_cpu_kernel.destroy. NULL is allowed. */
 void braid_dnnl_destroy(const braid_allocator *allocator, void *program);
 
 /* Adds a memory; *out is its number. `index` is the operand's for INPUT and OUTPUT. WORKSPACE room is found by the
  * program. */
-BRAID_MUST_CHECK braid_status braid_dnnl_memory(braid_dnnl *program, const dnnl_memory_desc_t *desc,
-                                                braid_dnnl_place place, size_t index, int *out);
-/* Adds a step: takes over `primitive_desc`. args: pairs (DNNL_ARG_..., memory number). The primitive's scratchpad goes
- * to the workspace (the descriptor must have been made with scratchpad mode user). */
+BRAID_MUST_CHECK braid_status braid_dnnl_memory(braid_dnnl *program, const braid_md *desc, braid_dnnl_place place,
+                                                size_t index, int *out);
+/* Adds a step, which retains its description. args: pairs (DNNL_ARG_..., memory number). The primitive's scratchpad
+ * goes to the workspace. */
 typedef struct braid_dnnl_arg {
   int arg, memory;
 } braid_dnnl_arg;
-BRAID_MUST_CHECK braid_status braid_dnnl_step(braid_dnnl *program, dnnl_primitive_desc_t primitive_desc,
+BRAID_MUST_CHECK braid_status braid_dnnl_step(braid_dnnl *program, const braid_description *description,
                                               const braid_dnnl_arg *args, size_t count);
 /* Adds a memory that is part of another (not PACKED), from byte `offset` on. */
-BRAID_MUST_CHECK braid_status braid_dnnl_part(braid_dnnl *program, int whole, const dnnl_memory_desc_t *desc,
-                                              size_t offset, int *out);
+BRAID_MUST_CHECK braid_status braid_dnnl_part(braid_dnnl *program, int whole, const braid_md *desc, size_t offset,
+                                              int *out);
 /* The node's activation, if it has one, goes with the step just added, whose result is memory `result`: it is in the
  * primitive, and `unfused` describes an interchangeable one without it, or (NULL) it follows. */
 BRAID_MUST_CHECK braid_status braid_dnnl_activate(braid_dnnl *program, const braid_node_desc *node, int result,
-                                                  dnnl_primitive_desc_t unfused);
-/* Steps in between run side by side, each on one thread; they were described by braid_dnnl_describe_single. */
+                                                  const braid_description *unfused);
+/* Steps in between run side by side, each on one thread; they were described by braid_describe_single. */
 void braid_dnnl_begin_group(braid_dnnl *program);
 void braid_dnnl_end_group(braid_dnnl *program);
 /* Adds a step that adds `count` float32 parts of `bytes`, which follow one another from memory `parts` on, to the
@@ -59,10 +56,11 @@ BRAID_MUST_CHECK braid_status braid_dnnl_sum(braid_dnnl *program, int parts, siz
 /* Adds a conversion from one memory to another. */
 BRAID_MUST_CHECK braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to);
 /* Adds a memory that holds a part of constant `input`, which is described by `from` and begins at byte `offset`,
- * converted to `wanted`. All such parts, one after another, are the input's packed form; a program has one such input.
+ * converted to the weights that `description`, which is retained, wants. All such parts, one after another, are the
+ * input's packed form; a program has one such input.
  */
-BRAID_MUST_CHECK braid_status braid_dnnl_packed(braid_dnnl *program, uint32_t input, const dnnl_memory_desc_t *from,
-                                                size_t offset, const dnnl_memory_desc_t *wanted, int *out);
+BRAID_MUST_CHECK braid_status braid_dnnl_packed(braid_dnnl *program, uint32_t input, const braid_md *from,
+                                                size_t offset, const braid_description *description, int *out);
 /* Adds a step that copies input `from` to output `to` (same bytes) unless they are the same memory. */
 BRAID_MUST_CHECK braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t bytes);
 size_t braid_dnnl_workspace(const braid_dnnl *program);
@@ -77,41 +75,7 @@ braid_status braid_dnnl_pack(const braid_node_desc *node, void *program, uint32_
                              void *packed);
 braid_status braid_dnnl_run(const braid_node_desc *node, void *program, const braid_cpu_args *args);
 
-/* --- descriptions --------------------------------------------------------------------------------------------------
- */
-/* oneDNN's description of an operand as it lies in memory. False for types, ranks or layouts it does not have. Rank 0
- * becomes one element. */
-bool braid_dnnl_desc(const braid_desc *desc, dnnl_memory_desc_t *out);
-/* The same shape with any format. */
-bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out);
-/* Plain row-major over given dimensions, float32. */
-void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out);
-/* Attributes with user scratchpad; `sum`: onto what stands in the destination; then the activation of `activated`, if
- * not NULL. NULL and a status on failure. */
-BRAID_MUST_CHECK braid_status braid_dnnl_attributes(const braid_node_desc *activated, bool sum,
-                                                    dnnl_primitive_attr_t *out);
-/* May a primitive have the node's activation in it? Not where NaN would be lost for good: it must be possible to tell
- * that there was one, and to compute the result again, which a sum in place is not. */
-bool braid_dnnl_can_fuse(const braid_node_desc *node, bool sum);
-/* Do both take the same memory, by the same implementation? */
-bool braid_dnnl_interchangeable(dnnl_primitive_desc_t a, dnnl_primitive_desc_t b);
-/* Primitive descriptors (describe.c); UNSUPPORTED if oneDNN has no fast implementation: only its reference, or
- * none. attr may be NULL (user scratchpad). */
-/* For one thread, to be run in a group. */
-BRAID_MUST_CHECK braid_status braid_dnnl_describe_single(const void *op_desc, dnnl_primitive_attr_t attr,
-                                                         dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
-/* For all threads, if there is an implementation whose results do not depend on their number. Else *pieces is set, and
- * *out is as from braid_dnnl_describe_single: the work is to be divided by the caller. The choice does not depend on
- * the number of threads. */
-BRAID_MUST_CHECK braid_status braid_dnnl_describe_whole(const void *op_desc, dnnl_primitive_attr_t attr,
-                                                        dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out,
-                                                        bool *pieces);
-/* Pieces of a batch, all of the same size: as many as divide it, up to `most`. */
-int64_t braid_dnnl_pieces_of(int64_t batch, int64_t most);
-/* How many threads a descriptor from braid_dnnl_describe_whole was made for. */
-int braid_dnnl_threads_of(dnnl_primitive_desc_t primitive_desc);
 /* All present operands float32? (why: filled if not) */
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes);
-braid_status braid_dnnl_status(dnnl_status_t status, const char *what);
 
 #endif
