@@ -76,22 +76,9 @@ static inline void in_place_read(void *buffer, void *host, size_t bytes) {
 
 /* The contents in the layout of `desc`; padding is zero. */
 static inline void *in_place_arrange(const braid_tensor *tensor, const braid_desc *desc) {
-  const uint8_t *from = braid_tensor_const_data(tensor);
-  size_t bytes = braid_desc_bytes(desc), element = braid_dtype_size(desc->dtype);
-  uint8_t *to = calloc(bytes + 1, 1);
+  uint8_t *to = calloc(braid_desc_bytes(desc) + 1, 1);
   assert_non_null(to);
-  if (desc->layout == BRAID_LAYOUT_PLAIN) {
-    if (bytes) memcpy(to, from, bytes);
-    return to;
-  }
-  int64_t places = 1, channels = desc->dims[1];
-  for (int i = 2; i < desc->rank; i++) places *= desc->dims[i];
-  braid_strides s = braid_layout_strides(desc->layout, desc->dims[0], channels, places);
-  for (int64_t i = 0; i < desc->dims[0] * channels * places; i++) {
-    int64_t place = i % places, c = i / places % channels, b = i / places / channels;
-    int64_t at = b * s.b + c / BRAID_LAYOUT_BLOCK * s.block + c % BRAID_LAYOUT_BLOCK * s.c + place * s.s;
-    memcpy(to + (size_t)at * element, from + (size_t)i * element, element);
-  }
+  braid_layout_pack(desc, braid_tensor_const_data(tensor), to);
   return to;
 }
 
@@ -219,10 +206,12 @@ static inline void in_place_differ(const in_place_run *r, const int *over, size_
   char text[1024];
   int length = 0;
   for (size_t i = 0; i < r->inputs + r->outputs && length < 900; i++) {
-    char one[96];
-    length += snprintf(text + length, sizeof text - (size_t)length, "%s%s %s", i == r->inputs ? " ->" : "",
-                       r->operands[i].present ? braid_desc_format(&r->operands[i].desc, one, sizeof one) : "-",
-                       braid_layout_name(r->operands[i].desc.layout));
+    char one[96], layout[BRAID_LAYOUT_TEXT];
+    const braid_desc *desc = &r->operands[i].desc;
+    length +=
+        snprintf(text + length, sizeof text - (size_t)length, "%s%s %s", i == r->inputs ? " ->" : "",
+                 r->operands[i].present ? braid_desc_format(desc, one, sizeof one) : "-",
+                 r->operands[i].present ? braid_layout_format(desc->layout, desc->rank, layout, sizeof layout) : "");
   }
   for (size_t o = 0; o < r->outputs && length < 1000; o++)
     if (over[o] >= 0)

@@ -12,6 +12,7 @@
 #include "backend/cpu/tables.h"
 #include "base/philox.h"
 #include "graph/graph.h"
+#include "tensor/layout.h"
 
 enum { kMaxOperands = 10, kSeed = 20240607 };
 
@@ -105,38 +106,6 @@ static inline fixture begin(void) {
   return f;
 }
 
-/* --- layouts -------------------------------------------------------------------------------------------------------
- */
-/* Where logical element (b, c, s) lies. */
-static inline int64_t place(const braid_desc *desc, int64_t b, int64_t c, int64_t s, int64_t spatial) {
-  int64_t channels = desc->dims[1];
-  if (desc->layout == BRAID_LAYOUT_BHWC) return (b * spatial + s) * channels + c;
-  if (desc->layout == BRAID_LAYOUT_BLOCKED16)
-    return ((b * ((channels + 15) / 16) + c / 16) * spatial + s) * 16 + c % 16;
-  return (b * channels + c) * spatial + s;
-}
-
-static inline void convert(const braid_desc *desc, const void *plain, void *there, void *back) {
-  size_t unit = braid_dtype_size(desc->dtype);
-  if (desc->layout == BRAID_LAYOUT_PLAIN) {
-    memcpy(there ? there : back, plain, braid_desc_bytes(desc));
-    return;
-  }
-  int64_t spatial = 1;
-  for (int i = 2; i < desc->rank; i++) spatial *= desc->dims[i];
-  if (there) memset(there, 0, braid_desc_bytes(desc));
-  for (int64_t b = 0; b < desc->dims[0]; b++)
-    for (int64_t c = 0; c < desc->dims[1]; c++)
-      for (int64_t s = 0; s < spatial; s++) {
-        size_t at = (size_t)place(desc, b, c, s, spatial) * unit;
-        size_t from = (size_t)((b * desc->dims[1] + c) * spatial + s) * unit;
-        if (there)
-          memcpy((char *)there + at, (const char *)plain + from, unit);
-        else
-          memcpy((char *)back + from, (const char *)plain + at, unit);
-      }
-}
-
 /* --- running -------------------------------------------------------------------------------------------------------
  */
 static inline braid_node_desc describe(const fixture *f, const braid_operand *operands) {
@@ -158,11 +127,11 @@ static inline void run(const fixture *f, const braid_kernel *kernel, size_t cons
   braid_layout layouts[kMaxOperands] = {BRAID_LAYOUT_PLAIN};
   if (kernel->layouts) kernel->layouts(&node, layouts, layouts + f->inputs);
   void *memory[kMaxOperands] = {NULL};
-  for (size_t i = 0; i < f->inputs + f->outputs; i++) {
+  for (size_t i = 0; i < f->inputs + f->outputs && i < kMaxOperands; i++) {
     if (!operands[i].present) continue;
     operands[i].desc.layout = layouts[i];
     memory[i] = braid_zalloc(NULL, braid_desc_bytes(&operands[i].desc));
-    if (i < f->inputs) convert(&operands[i].desc, f->data[i], memory[i], NULL);
+    if (i < f->inputs) braid_layout_pack(&operands[i].desc, f->data[i], memory[i]);
     if (i < f->inputs && i >= constant_from) operands[i].constant = f->data[i];
   }
   braid_cpu_prepared *prepared;
@@ -178,10 +147,7 @@ static inline void run(const fixture *f, const braid_kernel *kernel, size_t cons
     results[i] = NULL;
     if (!operands[f->inputs + i].present) continue;
     results[i] = calloc((size_t)braid_desc_count(desc), sizeof(float));
-    if (desc->layout == BRAID_LAYOUT_PLAIN)
-      memcpy(results[i], memory[f->inputs + i], braid_desc_bytes(desc));
-    else
-      convert(desc, memory[f->inputs + i], NULL, results[i]);
+    braid_layout_unpack(desc, memory[f->inputs + i], results[i]);
   }
   braid_cpu_discard(prepared);
   braid_free(NULL, workspace);

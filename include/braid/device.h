@@ -79,7 +79,7 @@ typedef struct braid_kernel {
   void (*layouts)(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
   /* Bit i set: the kernel bears it that output 0 is the same memory as input i, whatever other inputs lie there too (if
    * their bits are set). The memory planner decides where; it only ever does so where element i of both is the same
-   * memory: same layout, number of elements and size of an element, though not necessarily the same type. */
+   * memory: the same number and size of elements, though not necessarily the same type. */
   uint32_t in_place;
   uint32_t in_place_more[3];  /* the same for outputs 1, 2 and 3 */
   const void *implementation; /* the backend's own */

@@ -39,22 +39,31 @@ BRAID_API const char *braid_dtype_name(braid_dtype dtype); /* "none" for BRAID_N
 BRAID_API size_t braid_dtype_size(braid_dtype dtype);      /* bytes of one element; 0 for BRAID_NONE */
 BRAID_API bool braid_dtype_is_float(braid_dtype dtype);    /* f16, bf16, f32, f64 */
 
-/* How the elements lie in memory. PLAIN is row-major over the logical dimensions. The others apply to rank >= 3
- * tensors whose first two dimensions are batch and channel. */
-typedef enum braid_layout {
-  BRAID_LAYOUT_PLAIN = 0, /* BCHW */
-  BRAID_LAYOUT_BHWC,      /* channels last */
-  BRAID_LAYOUT_CHWB,      /* batch innermost */
-  BRAID_LAYOUT_BLOCKED16, /* B, ceil(C/16), H, W, 16; the padding channels are zero */
-} braid_layout;
-BRAID_API const char *braid_layout_name(braid_layout layout);
+enum { BRAID_MAX_RANK = 8, BRAID_LAYOUT_BLOCKS = 2 };
 
-enum { BRAID_MAX_RANK = 8 };
+/* How the elements lie in memory, for tensors of any rank: an order of the dimensions, from the outermost to the
+ * innermost, and at most two blocks, parts of a dimension that lie inside of all of them; a dimension that its blocks
+ * do not divide is padded with zeros. Layouts are values: equal ones compare equal with ==. A dimension that a tensor
+ * does not have is in the order as well, behind the one before it, so that one layout serves every rank: BHWC is
+ * channels last for images, series and volumes. */
+typedef uint64_t braid_layout;
+#define BRAID_LAYOUT_PLAIN ((braid_layout)0)                         /* row-major: BCHW */
+#define BRAID_LAYOUT_BHWC ((braid_layout)061317130)                  /* the second dimension innermost: channels last */
+#define BRAID_LAYOUT_CHWB ((braid_layout)071317131)                  /* the first dimension innermost: batch last */
+#define BRAID_LAYOUT_BLOCKED16 ((braid_layout)UINT64_C(0x110000000)) /* "aBcd16b": B, C / 16, H, W, 16 channels */
+
+enum { BRAID_LAYOUT_TEXT = 32 }; /* bytes that hold any layout's text */
+/* "plain", "BHWC", "CHWB", or the notation of oneDNN: dimensions as letters from the outermost to the innermost, in
+ * capitals if they are blocked, then the blocks from the outermost to the innermost ("ABcd16b16a" has filters and
+ * channels in blocks of 16, the filters innermost). Returns `buffer`. */
+BRAID_API char *braid_layout_format(braid_layout layout, int rank, char *buffer, size_t bytes);
+/* The same the other way; INVALID_ARGUMENT says what was expected. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_layout_parse(const char *text, braid_layout *out);
 
 typedef struct braid_desc {
   braid_dtype dtype;
+  int32_t rank; /* 0..BRAID_MAX_RANK; -1: unknown */
   braid_layout layout;
-  int32_t rank;                 /* 0..BRAID_MAX_RANK; -1: unknown */
   int64_t dims[BRAID_MAX_RANK]; /* >= 0; in a model's inputs -1: left open by the model */
 } braid_desc;
 
@@ -62,6 +71,9 @@ typedef struct braid_desc {
  * overflows. `dims` may be NULL for rank 0. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank,
                                                         const int64_t *dims);
+/* The same tensor in another layout. INVALID_ARGUMENT: it is no layout, or blocks a dimension that the tensor does not
+ * have; OUT_OF_RANGE: the byte count overflows. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_desc_set_layout(braid_desc *desc, braid_layout layout);
 /* Number of elements (1 for rank 0). The description must have passed braid_desc_init. */
 BRAID_API int64_t braid_desc_count(const braid_desc *desc);
 /* Bytes in memory, padding of the layout included. */

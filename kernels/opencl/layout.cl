@@ -5,8 +5,46 @@
 /* Where an element lies: channels count in blocks of 16. */
 #define AT(b, c, s, db, dblock, dc, ds) ((b) * (db) + ((c) / 16) * (dblock) + ((c) % 16) * (dc) + (s) * (ds))
 
+#ifdef C_DIM
 __kernel void layout_convert(const __global T *x, __global T *y, long channels, long xb, long xblock, long xc, long xs,
                              long yb, long yblock, long yc, long ys) {
   long b = get_global_id(B_DIM), c = get_global_id(C_DIM), s = get_global_id(S_DIM);
   y[AT(b, c, s, yb, yblock, yc, ys)] = c < channels ? x[AT(b, c, s, xb, xblock, xc, xs)] : 0;
 }
+#endif
+
+#ifdef RANK
+/* Any layouts: a work-item per place of the target. X_ORDER, Y_ORDER: dimensions from the outermost to the innermost;
+ * X_BLOCKS, X_BLOCK_DIMS, X_SIZES and Y's: how many blocks, of which dimensions, how large, outermost first. */
+__kernel void layout_convert_any(const __global T *x, __global T *y, long d0, long d1, long d2, long d3, long d4,
+                                 long d5, long d6, long d7) {
+  const long dims[8] = {d0, d1, d2, d3, d4, d5, d6, d7};
+  const int x_order[RANK] = {X_ORDER}, y_order[RANK] = {Y_ORDER};
+  const int x_dims[2] = {X_BLOCK_DIMS}, y_dims[2] = {Y_BLOCK_DIMS}, x_sizes[2] = {X_SIZES}, y_sizes[2] = {Y_SIZES};
+  long index[8] = {0}, unit[8] = {1, 1, 1, 1, 1, 1, 1, 1}, left = get_global_id(0), place = 0, step = 1;
+  for (int i = Y_BLOCKS; i-- > 0; left /= y_sizes[i]) {
+    index[y_dims[i]] += left % y_sizes[i] * unit[y_dims[i]];
+    unit[y_dims[i]] *= y_sizes[i];
+  }
+  for (int i = RANK; i-- > 0;) {
+    int d = y_order[i];
+    long outer = (dims[d] + unit[d] - 1) / unit[d];
+    index[d] += left % outer * unit[d];
+    left /= outer;
+  }
+  int inside = 1;
+  for (int d = 0; d < RANK; d++) inside &= index[d] < dims[d];
+  for (int d = 0; d < 8; d++) unit[d] = 1;
+  for (int i = X_BLOCKS; i-- > 0; step *= x_sizes[i]) {
+    place += index[x_dims[i]] % x_sizes[i] * step;
+    index[x_dims[i]] /= x_sizes[i];
+    unit[x_dims[i]] *= x_sizes[i];
+  }
+  for (int i = RANK; i-- > 0;) {
+    int d = x_order[i];
+    place += index[d] * step;
+    step *= (dims[d] + unit[d] - 1) / unit[d];
+  }
+  y[get_global_id(0)] = inside ? x[place] : 0;
+}
+#endif

@@ -120,9 +120,7 @@ bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail);
 bool braid_trial_may_share(const braid_trial *trial, size_t output, size_t input);
 
 /* --- contents ------------------------------------------------------------------------------------------------------
- * Between a tensor (PLAIN) and memory in the layout of `desc`. */
-void braid_suite_pack(const braid_desc *desc, const void *plain, void *packed);
-/* False if padding is not zero. */
+ * From memory in the layout of `desc` to plain. False if padding is not zero. */
 bool braid_suite_unpack(const braid_desc *desc, const void *packed, void *plain);
 /* `output` in memory as it should be? */
 bool braid_trial_compare(const braid_trial *trial, const braid_desc *desc, size_t output, uint32_t data,

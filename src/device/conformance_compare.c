@@ -7,50 +7,6 @@
 
 /* --- layouts -------------------------------------------------------------------------------------------------------
  */
-typedef struct walk {
-  braid_strides strides;
-  int64_t batch, channels, places;
-} walk;
-
-static bool is_plain(const braid_desc *desc) {
-  return desc->layout == BRAID_LAYOUT_PLAIN || desc->rank < 3;
-}
-
-static walk walk_of(const braid_desc *desc) {
-  walk w = {.batch = desc->dims[0], .channels = desc->dims[1], .places = 1};
-  for (int i = 2; i < desc->rank; i++) w.places *= desc->dims[i];
-  w.strides = braid_layout_strides(desc->layout, w.batch, w.channels, w.places);
-  return w;
-}
-
-/* Where element (b, c, s) lies, in elements. */
-static int64_t position(const walk *w, int64_t b, int64_t c, int64_t s) {
-  return b * w->strides.b + c / BRAID_LAYOUT_BLOCK * w->strides.block + c % BRAID_LAYOUT_BLOCK * w->strides.c +
-         s * w->strides.s;
-}
-
-static void rearrange(const braid_desc *desc, const uint8_t *from, uint8_t *to, bool pack) {
-  walk w = walk_of(desc);
-  size_t size = braid_dtype_size(desc->dtype);
-  for (int64_t b = 0, i = 0; b < w.batch; b++)
-    for (int64_t c = 0; c < w.channels; c++)
-      for (int64_t s = 0; s < w.places; s++, i++) {
-        size_t plain = (size_t)i * size, packed = (size_t)position(&w, b, c, s) * size;
-        memcpy(to + (pack ? packed : plain), from + (pack ? plain : packed), size);
-      }
-}
-
-void braid_suite_pack(const braid_desc *desc, const void *plain, void *packed) {
-  size_t bytes = braid_desc_bytes(desc);
-  if (!bytes) return;
-  if (is_plain(desc)) {
-    memcpy(packed, plain, bytes);
-    return;
-  }
-  memset(packed, 0, bytes);
-  rearrange(desc, plain, packed, true);
-}
-
 /* Of either sign. */
 static bool is_zero(const braid_desc *desc, const uint8_t *element) {
   size_t size = braid_dtype_size(desc->dtype);
@@ -60,22 +16,21 @@ static bool is_zero(const braid_desc *desc, const uint8_t *element) {
   return (element[size - 1] & ~sign) == 0;
 }
 
+/* All elements of the memory, those of the padding too: indices count on to where the blocks end. */
 bool braid_suite_unpack(const braid_desc *desc, const void *packed, void *plain) {
-  size_t bytes = braid_desc_bytes(desc);
-  if (!bytes) return true;
-  if (is_plain(desc)) {
-    memcpy(plain, packed, bytes);
-    return true;
+  size_t size = braid_dtype_size(desc->dtype), taken = 0;
+  int64_t index[BRAID_MAX_RANK] = {0};
+  braid_places places = braid_places_of(desc);
+  for (int64_t i = 0; i < places.count; i++) {
+    const uint8_t *element = (const uint8_t *)packed + (size_t)braid_places_find(&places, index) * size;
+    bool inside = true;
+    for (int d = 0; d < desc->rank; d++) inside &= index[d] < desc->dims[d];
+    if (inside)
+      memcpy((uint8_t *)plain + taken++ * size, element, size);
+    else if (!is_zero(desc, element))
+      return false;
+    for (int d = desc->rank; d-- > 0 && ++index[d] == places.outer[d] * places.unit[d];) index[d] = 0;
   }
-  rearrange(desc, packed, plain, false);
-  if (desc->layout != BRAID_LAYOUT_BLOCKED16) return true;
-  walk w = walk_of(desc);
-  size_t size = braid_dtype_size(desc->dtype);
-  int64_t padded = (w.channels + BRAID_LAYOUT_BLOCK - 1) / BRAID_LAYOUT_BLOCK * BRAID_LAYOUT_BLOCK;
-  for (int64_t b = 0; b < w.batch; b++)
-    for (int64_t c = w.channels; c < padded; c++)
-      for (int64_t s = 0; s < w.places; s++)
-        if (!is_zero(desc, (const uint8_t *)packed + (size_t)position(&w, b, c, s) * size)) return false;
   return true;
 }
 

@@ -1,13 +1,18 @@
 /* Conformance: every kernel of the device, on every node of the samples that it takes: in all types and sizes, with
  * constants folded or bound, in every layout that it asks for, with results over each input where it says it may, again
  * with other data at other places, and beside a call of the same kernel that was prepared for another node. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/philox.h"
 #include "device/conformance.h"
 
-enum { kHeld = 64 };
+enum { kHeld = 64, kImageLayouts = 4 };
+
+/* Those that activations have. */
+static const braid_layout kLayouts[kImageLayouts] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BHWC, BRAID_LAYOUT_CHWB,
+                                                     BRAID_LAYOUT_BLOCKED16};
 
 typedef struct tally {
   size_t offered, taken;
@@ -156,12 +161,13 @@ static bool try_in_place(braid_suite *suite, const braid_trial *trial, const bra
 
 static bool try_layouts(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail) {
   if (!kernel->layouts && !suite->backend->layouts) return true;
-  for (int layout = BRAID_LAYOUT_BHWC; layout <= BRAID_LAYOUT_BLOCKED16; layout++) {
+  for (size_t i = 1; i < kImageLayouts; i++) {
     braid_trial_way way = kPlainly;
-    way.delivered = (braid_layout)layout;
-    char why[kSuiteDetail] = "";
+    way.delivered = kLayouts[i];
+    char why[kSuiteDetail] = "", layout[BRAID_LAYOUT_TEXT];
     if (!try_way(suite, trial, kernel, &way, why))
-      return braid_suite_fail(detail, "with inputs that come in layout %s: %s", braid_layout_name(way.delivered), why);
+      return braid_suite_fail(detail, "with inputs that come in layout %s: %s",
+                              braid_layout_format(way.delivered, 4, layout, sizeof layout), why);
   }
   return true;
 }
@@ -334,17 +340,17 @@ static void judge_sample(judge *j, uint32_t sample, bool gradients) {
 
 /* --- conversions of layouts, which no graph has --------------------------------------------------------------------
  */
-static void judge_conversion(judge *j, braid_dtype dtype, braid_layout from, braid_layout to) {
+static void judge_conversion(judge *j, const braid_desc *from, const braid_desc *to) {
   static const struct braid_attrs kNone;
   braid_trial *trial = braid_zalloc(NULL, sizeof *trial);
   sheet *s = braid_zalloc(NULL, sizeof *s);
-  const int64_t dims[4] = {3, 20, 5, 7};
   bool made = trial && s;
   j->now = s;
   for (uint32_t data = 0; made && data < BRAID_SAMPLE_DATA; data++) {
-    braid_desc desc;
+    braid_desc desc = *from;
+    desc.layout = BRAID_LAYOUT_PLAIN;
     braid_tensor *tensor = NULL;
-    made = braid_desc_init(&desc, dtype, 4, dims) == BRAID_OK && braid_tensor_create(NULL, &desc, &tensor) == BRAID_OK;
+    made = braid_tensor_create(NULL, &desc, &tensor) == BRAID_OK;
     if (!made) break;
     for (int64_t i = 0; i < braid_desc_count(&desc); i++)
       braid_tensor_set_f64(tensor, i, (double)((i * 37 + data) % 100));
@@ -353,8 +359,8 @@ static void judge_conversion(judge *j, braid_dtype dtype, braid_layout from, bra
   }
   if (made) {
     trial->same[1] = 1;
-    trial->operands[0].desc.layout = from;
-    trial->operands[1].desc.layout = to;
+    trial->operands[0].desc.layout = from->layout;
+    trial->operands[1].desc.layout = to->layout;
     trial->node = (braid_node_desc){.op = "LayoutConvert",
                                     .name = "conformance",
                                     .attrs = &kNone,
@@ -362,10 +368,10 @@ static void judge_conversion(judge *j, braid_dtype dtype, braid_layout from, bra
                                     .output_count = 1,
                                     .inputs = trial->operands,
                                     .outputs = trial->operands + 1};
-    char desc[96];
-    snprintf(trial->text, sizeof trial->text, "(%s) from %s to %s",
-             braid_desc_format(&trial->operands[0].desc, desc, sizeof desc), braid_layout_name(from),
-             braid_layout_name(to));
+    char desc[96], layouts[2][BRAID_LAYOUT_TEXT];
+    snprintf(trial->text, sizeof trial->text, "(%s) from %s to %s", braid_desc_format(from, desc, sizeof desc),
+             braid_layout_format(from->layout, from->rank, layouts[0], sizeof layouts[0]),
+             braid_layout_format(to->layout, to->rank, layouts[1], sizeof layouts[1]));
     for (size_t i = 0; i < j->count && !j->suite->stopped; i++)
       if (strcmp(j->kernels[i]->op, "LayoutConvert") == 0) judge_kernel(j, trial, i);
   }
@@ -375,12 +381,40 @@ static void judge_conversion(judge *j, braid_dtype dtype, braid_layout from, bra
   if (!j->suite->stopped) braid_free(NULL, trial);
 }
 
+static void judge_pair(judge *j, braid_dtype dtype, int rank, braid_layout from, braid_layout to) {
+  const int64_t dims[] = {3, 20, 5, 7, 2};
+  braid_desc descs[2];
+  if (j->suite->stopped || braid_desc_init(&descs[0], dtype, rank, dims) != BRAID_OK) return;
+  descs[1] = descs[0];
+  if (braid_desc_set_layout(&descs[0], from) == BRAID_OK && braid_desc_set_layout(&descs[1], to) == BRAID_OK)
+    judge_conversion(j, &descs[0], &descs[1]);
+}
+
+/* Layouts that weights have, of every rank: from plain, to the next of the list, and to plain. */
+static void judge_other_layouts(judge *j, braid_dtype dtype) {
+  static const char *const kOthers[] = {"ba",     "AB16b16a", "bca",        "ABc8b8a", "Acdb16a",   "ABcd16b16a",
+                                        "aBcd4b", "dcba",     "ABcd16a16b", "Abcd16a", "ABcde8b8a", "Abcde16a"};
+  enum { kOtherCount = sizeof kOthers / sizeof *kOthers };
+  for (size_t i = 0; i < kOtherCount; i++) {
+    braid_layout layout, following;
+    int rank = 0;
+    while (isalpha((unsigned char)kOthers[i][rank])) rank++;
+    if (braid_layout_parse(kOthers[i], &layout) != BRAID_OK ||
+        braid_layout_parse(kOthers[(i + 1) % kOtherCount], &following) != BRAID_OK)
+      continue;
+    judge_pair(j, dtype, rank, BRAID_LAYOUT_PLAIN, layout);
+    judge_pair(j, dtype, rank, layout, following);
+    judge_pair(j, dtype, rank, layout, BRAID_LAYOUT_PLAIN);
+  }
+}
+
 static void judge_conversions(judge *j) {
   if (!has_kernel(j, "LayoutConvert")) return;
-  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++)
-    for (int from = 0; from <= BRAID_LAYOUT_BLOCKED16; from++)
-      for (int to = 0; to <= BRAID_LAYOUT_BLOCKED16; to++)
-        if (!j->suite->stopped) judge_conversion(j, (braid_dtype)dtype, (braid_layout)from, (braid_layout)to);
+  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++) {
+    for (size_t from = 0; from < kImageLayouts; from++)
+      for (size_t to = 0; to < kImageLayouts; to++) judge_pair(j, (braid_dtype)dtype, 4, kLayouts[from], kLayouts[to]);
+    judge_other_layouts(j, (braid_dtype)dtype);
+  }
 }
 
 /* --- what came of it -----------------------------------------------------------------------------------------------

@@ -80,12 +80,8 @@ static bool choose_layouts(braid_suite *suite, braid_trial_run *run, char *detai
   if (backend->layouts) backend->layouts(suite->self, run->kernel, &run->node, layouts, layouts + inputs);
   for (size_t i = 0; i < count; i++) {
     if (!run->operands[i].present) continue;
-    SUITE_CHECK(layouts[i] >= BRAID_LAYOUT_PLAIN && layouts[i] <= BRAID_LAYOUT_BLOCKED16,
-                "asks for layout %d, which there is not", (int)layouts[i]);
-    SUITE_CHECK(layouts[i] == BRAID_LAYOUT_PLAIN || run->operands[i].desc.rank > 2,
-                "asks for layout %s for a tensor of rank %d", braid_layout_name(layouts[i]),
-                (int)run->operands[i].desc.rank);
-    run->operands[i].desc.layout = layouts[i];
+    SUITE_CHECK(braid_desc_set_layout(&run->operands[i].desc, layouts[i]) == BRAID_OK, "asks for a layout: %s",
+                braid_error_detail());
   }
   return true;
 }
@@ -261,9 +257,9 @@ static bool fill_image(const braid_trial_run *run, call *c, char *detail) {
     if (packing_of(run, i) < BRAID_PACKINGS)
       memcpy(c->image + c->bindings[i].offset, run->packed[packing_of(run, i)], bytes_of(run, i));
     else if (is_placed(run, i))
-      braid_suite_pack(&run->operands[i].desc,
-                       braid_tensor_const_data(run->trial->data[run->constants[i] ? 0 : c->data][i]),
-                       c->image + c->bindings[i].offset);
+      braid_layout_pack(&run->operands[i].desc,
+                        braid_tensor_const_data(run->trial->data[run->constants[i] ? 0 : c->data][i]),
+                        c->image + c->bindings[i].offset);
   return true;
 }
 

@@ -93,9 +93,10 @@ static braid_status export_initializers(onnx_exporter *exporter) {
     bool held =
         value->kind == BRAID_VALUE_CONSTANT || value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
     if (!held || !exporter->live_values[i] || !value->tensor) continue;
+    char layout[BRAID_LAYOUT_TEXT];
     if (value->desc.layout != BRAID_LAYOUT_PLAIN)
       return braid_fail(BRAID_UNSUPPORTED, "value %.120s lies in layout %s", value->name,
-                        braid_layout_name(value->desc.layout));
+                        braid_layout_format(value->desc.layout, value->desc.rank, layout, sizeof layout));
     Onnx__TensorProto *proto = tensor_proto(exporter, value->name, value->tensor);
     if (!proto) return BRAID_NO_MEMORY;
     out->initializer[out->n_initializer++] = proto;

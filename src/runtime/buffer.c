@@ -49,8 +49,9 @@ static braid_status check_desc(const braid_desc *desc) {
   braid_desc checked;
   BRAID_TRY(braid_desc_init(&checked, desc->dtype, desc->rank, desc->dims));
   if (desc->layout == BRAID_LAYOUT_PLAIN) return BRAID_OK;
-  return braid_fail(BRAID_UNSUPPORTED, "a buffer in layout %s, expected %s", braid_layout_name(desc->layout),
-                    braid_layout_name(BRAID_LAYOUT_PLAIN));
+  char layout[BRAID_LAYOUT_TEXT];
+  return braid_fail(BRAID_UNSUPPORTED, "a buffer in layout %s, expected plain",
+                    braid_layout_format(desc->layout, desc->rank, layout, sizeof layout));
 }
 
 /* --- buffers -------------------------------------------------------------------------------------------------------

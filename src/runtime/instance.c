@@ -7,6 +7,7 @@
 #include "runtime/plan.h"
 #include "runtime/steps.h"
 #include "tensor/deferred.h"
+#include "tensor/layout.h"
 
 braid_status braid_plan_add_storage(braid_plan *plan, braid_storage_kind kind, int space, size_t bytes,
                                     braid_storage_id *out) {
@@ -95,9 +96,15 @@ static braid_status source(braid_plan *plan, braid_value_id id, int space, braid
 
 /* --- conversions and transfers -------------------------------------------------------------------------------------
  */
+/* Another layout may be the same memory: of one channel, or one pixel. */
 static braid_status convert(braid_plan *plan, braid_instance_id from, braid_layout layout, int preferred,
                             braid_instance_id *out) {
   const braid_instance instance = plan->instances[from];
+  braid_desc wanted = instance.desc;
+  wanted.layout = layout;
+  if (braid_layout_same_places(&instance.desc, &wanted) &&
+      braid_desc_bytes(&instance.desc) == braid_desc_bytes(&wanted))
+    return braid_plan_add_instance(plan, instance.value, instance.space, layout, instance.storage, true, out);
   bool setup = braid_plan_is_constant(plan, instance.value);
   BRAID_TRY(braid_plan_new_instance(plan, instance.value, instance.space, layout,
                                     setup ? BRAID_STORAGE_PERSISTENT : BRAID_STORAGE_ARENA, true, out));

@@ -7,6 +7,7 @@
 #include "runtime/resolve.h"
 #include "runtime/steps.h"
 #include "tensor/deferred.h"
+#include "tensor/layout.h"
 
 /* --- questions -----------------------------------------------------------------------------------------------------
  */
@@ -62,14 +63,15 @@ static braid_layout followed(const braid_plan *plan, const braid_node *node, con
     }
     if (inputs[i] != BRAID_LAYOUT_PLAIN) layout = inputs[i];
   }
-  bool padded = layout == BRAID_LAYOUT_BLOCKED16 && shape->dims[1] % 16 != 0;
-  return padded ? BRAID_LAYOUT_PLAIN : layout;
+  braid_desc desc = *shape;
+  desc.layout = layout;
+  return braid_desc_is_padded(&desc) ? BRAID_LAYOUT_PLAIN : layout;
 }
 
 /* Asks for the layouts of a node's operands: `layouts` gets inputs, then outputs. What the kernel is told differs in
  * one case: an element-by-element kernel sees PLAIN operands, since any order of the elements is as good. */
-static void choose_layouts(const braid_plan *plan, const braid_node *node, const braid_placement *place,
-                           braid_node_desc *desc, braid_operand *operands, braid_layout *layouts) {
+static braid_status choose_layouts(const braid_plan *plan, const braid_node *node, const braid_placement *place,
+                                   braid_node_desc *desc, braid_operand *operands, braid_layout *layouts) {
   const braid_machine_device *device = &plan->devices[place->device];
   size_t inputs = node->input_count, count = inputs + node->output_count;
   for (size_t i = 0; i < count; i++) {
@@ -78,14 +80,20 @@ static void choose_layouts(const braid_plan *plan, const braid_node *node, const
     operands[i].desc.layout = layouts[i];
   }
   if (braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
-    for (size_t i = 0; i < count; i++) operands[i].desc.layout = layouts[i];
-    return;
+    for (size_t i = 0; i < count; i++) {
+      if (operands[i].present && braid_desc_set_layout(&operands[i].desc, layouts[i]) != BRAID_OK)
+        return braid_fail_prefix(BRAID_INTERNAL, "node %.120s (%s): the layout that kernel %s asks for", node->name,
+                                 node->op->name, place->kernel->name);
+      layouts[i] = operands[i].desc.layout;
+    }
+    return BRAID_OK;
   }
   braid_layout common = followed(plan, node, layouts);
   for (size_t i = 0; i < count; i++) {
     layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
     operands[i].desc.layout = BRAID_LAYOUT_PLAIN;
   }
+  return BRAID_OK;
 }
 
 static braid_operand *describe(const braid_plan *plan, const braid_node *node, braid_node_desc *desc) {
@@ -151,7 +159,7 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
   if (!step.desc || !step.instances || !step.layouts) return BRAID_NO_MEMORY;
   step.operands = describe(plan, node, step.desc);
   if (!step.operands) return BRAID_NO_MEMORY;
-  choose_layouts(plan, node, place, step.desc, step.operands, step.layouts);
+  BRAID_TRY(choose_layouts(plan, node, place, step.desc, step.operands, step.layouts));
   BRAID_TRY(place_operands(plan, node, step.layouts, &step));
   return braid_plan_append(plan, false, &step);
 }
@@ -202,13 +210,14 @@ static braid_status place_constants(braid_plan *plan, braid_step_id id) {
   return braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, space, step->query.workspace_bytes, &step->workspace);
 }
 
-/* A view is its input under another name. Unless the shape stays, the memory must be plain for that. */
+/* A view is its input under another name, where there is a layout in which the new shape is the same memory; else its
+ * input made plain. */
 static braid_status build_view(braid_plan *plan, const braid_node *node) {
   const braid_graph *graph = plan->graph;
   braid_value_id from = node->inputs[0], to = node->outputs[0];
   braid_instance_id base = plan->first_instance[from];
-  bool same = braid_desc_same_shape(&graph->values[from].desc, &graph->values[to].desc);
-  if (base < 0 || (!same && plan->instances[base].desc.layout != BRAID_LAYOUT_PLAIN)) {
+  braid_layout layout = BRAID_LAYOUT_PLAIN;
+  if (base < 0 || !braid_layout_view(&plan->instances[base].desc, &graph->values[to].desc, &layout)) {
     const braid_value *value = &graph->values[from];
     int space = base >= 0                          ? plan->instances[base].space
                 : value->kind == BRAID_VALUE_INPUT ? braid_plan_input_space(plan, from)
@@ -217,7 +226,7 @@ static braid_status build_view(braid_plan *plan, const braid_node *node) {
   }
   const braid_instance instance = plan->instances[base];
   braid_instance_id view;
-  return braid_plan_add_instance(plan, to, instance.space, instance.desc.layout, instance.storage, true, &view);
+  return braid_plan_add_instance(plan, to, instance.space, layout, instance.storage, true, &view);
 }
 
 /* --- the graph's outputs and its states' updates -------------------------------------------------------------------

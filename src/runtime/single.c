@@ -23,13 +23,13 @@ static braid_status add_constant(braid_graph *graph, const braid_operand *operan
 }
 
 static braid_status add_operand(braid_graph *graph, const braid_operand *operand, size_t index, braid_value_id *out) {
-  char name[32];
+  char name[32], layout[BRAID_LAYOUT_TEXT];
   braid_desc desc;
   *out = -1;
   if (!operand->present) return BRAID_OK;
   if (operand->desc.layout != BRAID_LAYOUT_PLAIN)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu is in layout %s, expected %s", index,
-                      braid_layout_name(operand->desc.layout), braid_layout_name(BRAID_LAYOUT_PLAIN));
+    return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu is in layout %s, expected plain", index,
+                      braid_layout_format(operand->desc.layout, operand->desc.rank, layout, sizeof layout));
   braid_status status = braid_desc_init(&desc, operand->desc.dtype, operand->desc.rank, operand->desc.dims);
   if (status != BRAID_OK) return braid_fail_prefix(status, "input %zu", index);
   if (operand->constant) return add_constant(graph, operand, out);

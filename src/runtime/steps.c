@@ -93,12 +93,14 @@ braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_insta
                                  .outputs = operands + 1,
                                  .threads = plan->small ? 1 : 0,
                                  .training = plan->training};
-  char why[256];
+  char why[256], from_text[BRAID_LAYOUT_TEXT], to_text[BRAID_LAYOUT_TEXT];
   step.kernel = find_converter(plan, &step, why, sizeof why);
   const braid_machine_device *where = &plan->devices[step.device];
   if (!step.kernel)
     return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step.label,
-                      braid_layout_name(operands[0].desc.layout), braid_layout_name(operands[1].desc.layout), why);
+                      braid_layout_format(operands[0].desc.layout, operands[0].desc.rank, from_text, sizeof from_text),
+                      braid_layout_format(operands[1].desc.layout, operands[1].desc.rank, to_text, sizeof to_text),
+                      why);
   BRAID_TRY(braid_machine_query(plan->machine, step.device, step.kernel, step.desc, &step.query, &step.folded));
   if (step.query.workspace_bytes)
     BRAID_TRY(

@@ -95,10 +95,10 @@ static void add_step(const braid_trace *trace, const braid_trace_entry *entry, b
   braid_text_add_json(text, step->kernel ? step->kernel->name : "transfer");
   braid_instance_id result = step->output_count ? step->instances[step->input_count] : -1;
   if (result >= 0) {
-    char shape[128];
+    char shape[128], layout[BRAID_LAYOUT_TEXT];
     const braid_desc *desc = &trace->plan->instances[result].desc;
     braid_text_printf(text, ",\"output\":\"%s\",\"layout\":\"%s\"", braid_desc_format(desc, shape, sizeof shape),
-                      braid_layout_name(desc->layout));
+                      braid_layout_format(desc->layout, desc->rank, layout, sizeof layout));
   }
   braid_text_add(text, "}}");
 }

@@ -29,20 +29,6 @@ bool braid_dtype_is_float(braid_dtype dtype) {
   return dtype == BRAID_F32 || dtype == BRAID_F64 || dtype == BRAID_F16 || dtype == BRAID_BF16;
 }
 
-const char *braid_layout_name(braid_layout layout) {
-  switch (layout) {
-  case BRAID_LAYOUT_PLAIN:
-    return "BCHW";
-  case BRAID_LAYOUT_BHWC:
-    return "BHWC";
-  case BRAID_LAYOUT_CHWB:
-    return "CHWB";
-  case BRAID_LAYOUT_BLOCKED16:
-    return "BCHW16c";
-  }
-  return "unknown";
-}
-
 braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank, const int64_t *dims) {
   *desc = (braid_desc){.dtype = dtype, .rank = -1};
   if (!is_known(dtype)) return braid_fail(BRAID_INVALID_ARGUMENT, "element type %d is not known", (int)dtype);
@@ -57,7 +43,7 @@ braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank, cons
     else if (fits)
       fits = braid_mul_i64(bytes, dims[i], &bytes);
   }
-  /* the blocked layout may need 16 times as much */
+  /* a layout in blocks may need 16 times as much */
   if (!empty && (!fits || bytes > INT64_MAX / 32))
     return braid_fail(BRAID_OUT_OF_RANGE, "a shape of rank %d whose size in bytes overflows", rank);
   desc->rank = rank;
@@ -72,12 +58,6 @@ int64_t braid_desc_count(const braid_desc *desc) {
   int64_t count = 1;
   for (int i = 0; i < desc->rank; i++) count *= desc->dims[i];
   return count;
-}
-
-size_t braid_desc_bytes(const braid_desc *desc) {
-  size_t bytes = (size_t)braid_desc_count(desc) * braid_dtype_size(desc->dtype);
-  if (desc->layout != BRAID_LAYOUT_BLOCKED16 || desc->rank < 3 || desc->dims[1] == 0) return bytes;
-  return bytes / (size_t)desc->dims[1] * ((size_t)(desc->dims[1] + 15) / 16 * 16);
 }
 
 bool braid_desc_same_shape(const braid_desc *a, const braid_desc *b) {

@@ -308,8 +308,9 @@ static void format_head(braid_text *text, const braid_desc *desc) {
 braid_status braid_npy_save(const char *path, const braid_tensor *tensor) {
   const braid_desc *desc = braid_tensor_desc(tensor);
   if (desc->layout != BRAID_LAYOUT_PLAIN) {
-    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: a tensor in layout %s cannot be saved, convert it to %s first", path,
-                      braid_layout_name(desc->layout), braid_layout_name(BRAID_LAYOUT_PLAIN));
+    char layout[BRAID_LAYOUT_TEXT];
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: a tensor in layout %s cannot be saved, convert it to plain first",
+                      path, braid_layout_format(desc->layout, desc->rank, layout, sizeof layout));
   }
   braid_text head;
   braid_text_init(&head, NULL);

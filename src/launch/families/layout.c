@@ -1,7 +1,6 @@
 /* LayoutConvert, the runtime's own op: a tensor rewritten in another layout, so that what another device made can be
- * taken up here. Every layout is a matter of braid_strides of (batch, channel block, channel within the block of 16,
- * place).
- */
+ * taken up here. The layouts of activations are braid_strides of (batch, channel block, channel within the block of 16,
+ * place); any other is taken apart element by element. */
 #include <stdio.h>
 
 #include "launch/families.h"
@@ -28,38 +27,81 @@ static const char *layout_type(size_t bytes) {
   return bytes == 1 ? "uchar" : bytes == 2 ? "ushort" : bytes == 4 ? "uint" : "ulong";
 }
 
+static braid_launch *add_launch(braid_launch_recipe *recipe, const char *function, uint32_t dimensions) {
+  braid_launch *launch = &recipe->launches[recipe->launch_count++];
+  *launch = (braid_launch){
+      .source = "layout",
+      .function = function,
+      .dimensions = dimensions,
+      .argument_count = 2,
+      .arguments = {{.kind = BRAID_LAUNCH_OPERAND, .index = 0}, {.kind = BRAID_LAUNCH_OPERAND, .index = 1}}};
+  return launch;
+}
+
+static void add_long(braid_launch *launch, int64_t number) {
+  launch->arguments[launch->argument_count++] = (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = number};
+}
+
+static void plan_image(const braid_desc *to, const braid_strides *in, const braid_strides *out, int64_t batch,
+                       int64_t channels, int64_t places, braid_launch_recipe *recipe) {
+  int64_t numbers[9] = {channels, in->b, in->block, in->c, in->s, out->b, out->block, out->c, out->s};
+  bool pads = to->layout == BRAID_LAYOUT_BLOCKED16;
+  int c, s, b;
+  order_of(to->layout, &c, &s, &b);
+  braid_launch *launch = add_launch(recipe, "layout_convert", 3);
+  snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d",
+           layout_type(braid_dtype_size(to->dtype)), c, s, b);
+  launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
+  launch->global[s] = (size_t)places;
+  launch->global[b] = (size_t)batch;
+  for (int i = 0; i < 9; i++) add_long(launch, numbers[i]);
+}
+
+/* A layout's order and blocks as options of one side, X or Y. */
+static size_t add_layout(char *text, size_t bytes, char side, const braid_desc *desc) {
+  braid_layout_parts parts = braid_layout_take_apart(desc->layout, desc->rank);
+  int dims[BRAID_LAYOUT_BLOCKS] = {0}, sizes[BRAID_LAYOUT_BLOCKS] = {1, 1};
+  for (int i = 0; i < parts.block_count; i++) dims[i] = parts.blocks[i].dim, sizes[i] = (int)parts.blocks[i].size;
+  size_t used = (size_t)snprintf(text, bytes, " -D%c_ORDER=", side);
+  for (int i = 0; i < desc->rank; i++)
+    used += (size_t)snprintf(text + used, bytes - used, "%s%d", i ? "," : "", parts.order[i]);
+  return used + (size_t)snprintf(text + used, bytes - used, " -D%c_BLOCKS=%d -D%c_BLOCK_DIMS=%d,%d -D%c_SIZES=%d,%d",
+                                 side, parts.block_count, side, dims[0], dims[1], side, sizes[0], sizes[1]);
+}
+
+static void plan_any(const braid_desc *from, const braid_desc *to, braid_launch_recipe *recipe) {
+  size_t element = braid_dtype_size(to->dtype), used;
+  braid_launch *launch = add_launch(recipe, "layout_convert_any", 1);
+  used = (size_t)snprintf(launch->options, sizeof launch->options, "-DT=%s -DRANK=%d", layout_type(element),
+                          (int)to->rank);
+  used += add_layout(launch->options + used, sizeof launch->options - used, 'X', from);
+  (void)add_layout(launch->options + used, sizeof launch->options - used, 'Y', to);
+  launch->global[0] = braid_desc_bytes(to) / element;
+  for (int d = 0; d < BRAID_MAX_RANK; d++) add_long(launch, d < to->rank ? to->dims[d] : 1);
+}
+
 static braid_status layout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
                                 braid_launch_recipe *recipe) {
   (void)traits;
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
-  size_t element = braid_dtype_size(to->dtype);
-  int64_t batch = 1, channels = 1, places = (int64_t)(braid_desc_bytes(to) / element);
-  int c, s, b;
-  if (from->layout != to->layout && to->rank >= 3) {
-    batch = to->dims[0];
-    channels = to->dims[1];
-    places = 1;
+  int64_t batch = 1, channels = 1, places = (int64_t)(braid_desc_bytes(to) / braid_dtype_size(to->dtype));
+  braid_strides in, out;
+  if (braid_layout_same_places(from, to)) {
+    braid_desc whole = *to; /* as numbers in a row */
+    whole.layout = BRAID_LAYOUT_PLAIN;
+    (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, places, &in);
+    plan_image(&whole, &in, &in, batch, channels, places, recipe);
+    return BRAID_OK;
+  }
+  if (to->rank >= 3) {
+    batch = to->dims[0], channels = to->dims[1], places = 1;
     for (int i = 2; i < to->rank; i++) places *= to->dims[i];
   }
-  bool moves = from->layout != to->layout && to->rank >= 3, pads = moves && to->layout == BRAID_LAYOUT_BLOCKED16;
-  braid_strides in = braid_layout_strides(moves ? from->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
-  braid_strides out = braid_layout_strides(moves ? to->layout : BRAID_LAYOUT_PLAIN, batch, channels, places);
-  int64_t numbers[9] = {channels, in.b, in.block, in.c, in.s, out.b, out.block, out.c, out.s};
-  order_of(moves ? to->layout : BRAID_LAYOUT_PLAIN, &c, &s, &b);
-  braid_launch *launch = &recipe->launches[recipe->launch_count++];
-  *launch = (braid_launch){
-      .source = "layout",
-      .function = "layout_convert",
-      .dimensions = 3,
-      .argument_count = 11,
-      .arguments = {{.kind = BRAID_LAUNCH_OPERAND, .index = 0}, {.kind = BRAID_LAUNCH_OPERAND, .index = 1}}};
-  snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d", layout_type(element), c,
-           s, b);
-  launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
-  launch->global[s] = (size_t)places;
-  launch->global[b] = (size_t)batch;
-  for (int i = 0; i < 9; i++)
-    launch->arguments[i + 2] = (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = numbers[i]};
+  if (to->rank >= 3 && braid_layout_strides(from->layout, batch, channels, places, &in) &&
+      braid_layout_strides(to->layout, batch, channels, places, &out))
+    plan_image(to, &in, &out, batch, channels, places, recipe);
+  else
+    plan_any(from, to, recipe);
   return BRAID_OK;
 }
 

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/spans/pass.h"
+#include "tensor/layout.h"
 
 /* --- the span of a node --------------------------------------------------------------------------------------------
  */
@@ -76,13 +77,15 @@ static bool keeps_zero(const braid_node_desc *node) {
   return value == 0;
 }
 
-static bool can_block(const braid_node_desc *node) {
+static bool can_block(const braid_node_desc *node, braid_layout layout) {
   const braid_desc *out = &node->outputs[0].desc;
+  braid_desc blocked = *out;
   for (size_t i = 0; i < node->input_count; i++) {
     const braid_desc *desc = &node->inputs[i].desc;
     if (node->inputs[i].present && !braid_desc_same_shape(desc, out) && braid_desc_count(desc) != 1) return false;
   }
-  return (out->rank > 1 && out->dims[1] % 16 == 0) || keeps_zero(node);
+  blocked.layout = layout;
+  return !braid_desc_is_padded(&blocked) || keeps_zero(node);
 }
 
 /* Everything of the output's shape lies as the first input does that is not PLAIN. */
@@ -92,12 +95,12 @@ static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_lay
   for (size_t i = node->input_count; i-- > 0;)
     if (node->inputs[i].present && inputs[i] != BRAID_LAYOUT_PLAIN && braid_desc_same_shape(&node->inputs[i].desc, out))
       chosen = inputs[i];
-  if (chosen == BRAID_LAYOUT_BLOCKED16 && !can_block(node)) chosen = BRAID_LAYOUT_PLAIN;
+  if (braid_layout_is_blocked(chosen) && !can_block(node, chosen)) chosen = BRAID_LAYOUT_PLAIN;
   for (size_t i = 0; i < node->input_count; i++) {
     if (!node->inputs[i].present) continue;
     if (braid_desc_same_shape(&node->inputs[i].desc, out))
       inputs[i] = chosen;
-    else if (inputs[i] == BRAID_LAYOUT_BLOCKED16)
+    else if (braid_layout_is_blocked(inputs[i]))
       inputs[i] = BRAID_LAYOUT_PLAIN;
   }
   outputs[0] = chosen;

@@ -16,6 +16,8 @@
 #include "base/philox.h"
 #include "braid/session.h"
 #include "graph/graph.h"
+
+static const braid_layout kLayouts[] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BHWC, BRAID_LAYOUT_CHWB};
 #include "oom.h"
 
 enum { kSeed = 411, kMost = 100000 };
@@ -110,10 +112,9 @@ static void make_shapes(run *r, braid_dtype dtype) {
     r->in[i] = make(in_type(r->op, i, dtype), own, part);
   }
   if (rank < 3) return;
-  r->out.layout = (braid_layout)draw(BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_CHWB);
+  r->out.layout = kLayouts[draw(0, 2)];
   for (int i = 0; i < r->count; i++) /* most often alike */
-    if (r->in[i].rank >= 3)
-      r->in[i].layout = draw(0, 3) ? r->out.layout : (braid_layout)draw(BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_CHWB);
+    if (r->in[i].rank >= 3) r->in[i].layout = draw(0, 3) ? r->out.layout : kLayouts[draw(0, 2)];
 }
 
 static int64_t offset_of(const braid_desc *desc, const braid_desc *shape, const int64_t *at) {

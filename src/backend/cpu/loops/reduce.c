@@ -13,6 +13,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/loops/fold.h"
 #include "backend/cpu/spans/nest.h"
+#include "tensor/layout.h"
 
 enum {
   kTile = BRAID_SPAN_COLUMNS, /* results of one task in columns mode */
@@ -402,7 +403,7 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
  */
 static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   (void)outputs;
-  if (inputs[0] == BRAID_LAYOUT_BLOCKED16) inputs[0] = BRAID_LAYOUT_PLAIN;
+  if (braid_layout_is_blocked(inputs[0])) inputs[0] = BRAID_LAYOUT_PLAIN;
   if (node->input_count > 1) inputs[1] = BRAID_LAYOUT_PLAIN;
 }
 

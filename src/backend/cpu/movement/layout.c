@@ -1,8 +1,8 @@
 /* LayoutConvert: the runtime's own op, a tensor rewritten in another layout (or copied in the same). Not part of
  * models.
  *
- * A tensor is seen as (batch, channel block, channel within the block of 16, place), in which every layout is a matter
- * of strides, the blocked one included. */
+ * The layouts of activations are strides over (batch, channel block, channel within the block of 16, place); any other
+ * is gone through by tables of what each index of each dimension adds to the place. */
 #include <stdio.h>
 #include <string.h>
 
@@ -57,32 +57,135 @@ static void copy(void *to, const void *from, size_t bytes) {
   }
 }
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  (void)state;
-  const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
-  if (from->layout == to->layout || from->rank < 3) {
-    copy(args->outputs[0], args->inputs[0], braid_desc_bytes(to));
-    return BRAID_OK;
+/* --- any layouts ---------------------------------------------------------------------------------------------------
+ */
+/* Rows of the target's innermost dimension; the others, outermost first, count the rows. */
+typedef struct tables {
+  int rank;
+  int order[BRAID_MAX_RANK];
+  int64_t rows, dims[BRAID_MAX_RANK], padded[BRAID_MAX_RANK];
+  int64_t *from[BRAID_MAX_RANK], *to[BRAID_MAX_RANK];
+} tables;
+
+static void destroy(const braid_allocator *allocator, void *state) {
+  braid_free(allocator, state);
+}
+
+static void fill_tables(const braid_desc *from, const braid_desc *to, tables *t, int64_t *room) {
+  braid_places in = braid_places_of(from), out = braid_places_of(to);
+  braid_layout_parts parts = braid_layout_take_apart(to->layout, to->rank);
+  int last = parts.block_count ? parts.blocks[parts.block_count - 1].dim : parts.order[to->rank - 1], count = 0;
+  *t = (tables){.rank = to->rank, .rows = 1};
+  for (int i = 0; i < to->rank; i++)
+    if (parts.order[i] != last) t->order[count++] = parts.order[i];
+  t->order[count] = last;
+  for (int d = 0; d < to->rank; d++) {
+    t->dims[d] = to->dims[d];
+    t->padded[d] = out.outer[d] * out.unit[d];
+    if (d != last) t->rows *= t->padded[d];
+    t->from[d] = room, room += t->padded[d];
+    t->to[d] = room, room += t->padded[d];
+    for (int64_t i = 0; i < t->padded[d]; i++) {
+      t->from[d][i] = i < t->dims[d] ? braid_places_at(&in, d, i) : 0;
+      t->to[d][i] = braid_places_at(&out, d, i);
+    }
   }
+}
+
+/* The state: tables where the layouts need them, NULL where strides do. */
+static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                           braid_prepared_info *info) {
+  const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
+  braid_strides ignored;
+  (void)info;
+  *state = NULL;
+  bool image = to->rank >= 3 && braid_layout_strides(from->layout, 1, 1, 1, &ignored) &&
+               braid_layout_strides(to->layout, 1, 1, 1, &ignored);
+  if (image || braid_layout_same_places(from, to)) return BRAID_OK;
+  braid_places out = braid_places_of(to);
+  size_t count = 0;
+  for (int d = 0; d < out.rank; d++) count += 2 * (size_t)(out.outer[d] * out.unit[d]);
+  tables *t = braid_alloc(allocator, sizeof *t + count * sizeof(int64_t));
+  if (!t) return BRAID_NO_MEMORY;
+  fill_tables(from, to, t, (int64_t *)(t + 1));
+  *state = t;
+  return BRAID_OK;
+}
+
+/* Where a row begins. False: it is padding. */
+static bool find_row(const tables *t, int64_t row, int64_t *from, int64_t *to) {
+  bool inside = true;
+  *from = *to = 0;
+  for (int i = t->rank - 1; i-- > 0;) {
+    int d = t->order[i];
+    int64_t index = row % t->padded[d];
+    row /= t->padded[d];
+    inside &= index < t->dims[d];
+    *from += t->from[d][index];
+    *to += t->to[d][index];
+  }
+  return inside;
+}
+
+#define DEFINE_CONVERT_ROWS(type)                                                                                      \
+  static void convert_rows_##type(const tables *t, const type *from, type *to) {                                       \
+    int last = t->order[t->rank - 1];                                                                                  \
+    const int64_t *in = t->from[last], *out = t->to[last];                                                             \
+    _Pragma("omp parallel for schedule(static)") for (int64_t row = 0; row < t->rows; row++) {                         \
+      int64_t first, target;                                                                                           \
+      int64_t count = find_row(t, row, &first, &target) ? t->dims[last] : 0;                                           \
+      for (int64_t i = 0; i < count; i++) to[target + out[i]] = from[first + in[i]];                                   \
+      for (int64_t i = count; i < t->padded[last]; i++) to[target + out[i]] = 0;                                       \
+    }                                                                                                                  \
+  }
+
+DEFINE_CONVERT_ROWS(uint8_t)
+DEFINE_CONVERT_ROWS(uint16_t)
+DEFINE_CONVERT_ROWS(uint32_t)
+DEFINE_CONVERT_ROWS(uint64_t)
+#undef DEFINE_CONVERT_ROWS
+
+static void convert_any(const tables *t, size_t size, const void *from, void *to) {
+  if (size == 1)
+    convert_rows_uint8_t(t, from, to);
+  else if (size == 2)
+    convert_rows_uint16_t(t, from, to);
+  else if (size == 4)
+    convert_rows_uint32_t(t, from, to);
+  else
+    convert_rows_uint64_t(t, from, to);
+}
+
+static void convert_image(const braid_desc *from, const braid_desc *to, const void *in, void *out) {
   conversion shape = {.batch = from->dims[0], .channels = from->dims[1], .places = 1};
   for (int i = 2; i < from->rank; i++) shape.places *= from->dims[i];
-  shape.from = braid_layout_strides(from->layout, shape.batch, shape.channels, shape.places);
-  shape.to = braid_layout_strides(to->layout, shape.batch, shape.channels, shape.places);
+  (void)braid_layout_strides(from->layout, shape.batch, shape.channels, shape.places, &shape.from);
+  (void)braid_layout_strides(to->layout, shape.batch, shape.channels, shape.places, &shape.to);
   shape.pad = to->layout == BRAID_LAYOUT_BLOCKED16;
   switch (braid_dtype_size(from->dtype)) {
   case 1:
-    convert_uint8_t(&shape, args->inputs[0], args->outputs[0]);
+    convert_uint8_t(&shape, in, out);
     break;
   case 2:
-    convert_uint16_t(&shape, args->inputs[0], args->outputs[0]);
+    convert_uint16_t(&shape, in, out);
     break;
   case 4:
-    convert_uint32_t(&shape, args->inputs[0], args->outputs[0]);
+    convert_uint32_t(&shape, in, out);
     break;
   default:
-    convert_uint64_t(&shape, args->inputs[0], args->outputs[0]);
+    convert_uint64_t(&shape, in, out);
     break;
   }
+}
+
+static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
+  if (state)
+    convert_any(state, braid_dtype_size(to->dtype), args->inputs[0], args->outputs[0]);
+  else if (braid_layout_same_places(from, to))
+    copy(args->outputs[0], args->inputs[0], braid_desc_bytes(to));
+  else
+    convert_image(from, to, args->inputs[0], args->outputs[0]);
   return BRAID_OK;
 }
 
@@ -93,7 +196,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return false;
 }
 
-static const braid_cpu_kernel kConvert = {.run = run};
+static const braid_cpu_kernel kConvert = {.create = create, .run = run, .destroy = destroy};
 static const braid_kernel kKernels[] = {
     {.op = "LayoutConvert", .name = "ref_layout", .match = match, .implementation = &kConvert},
 };

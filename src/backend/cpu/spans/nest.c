@@ -1,16 +1,10 @@
 #include "backend/cpu/spans/nest.h"
 
+#include "tensor/layout.h"
+
 void braid_nest_order(const braid_desc *desc, int *order) {
-  int n = 0, rank = desc->rank;
-  bool last = desc->layout == BRAID_LAYOUT_BHWC, batch_inside = desc->layout == BRAID_LAYOUT_CHWB;
-  if (batch_inside) {
-    for (int i = 1; i < rank; i++) order[n++] = i;
-    order[n] = 0;
-    return;
-  }
-  if (rank) order[n++] = 0;
-  for (int i = last ? 2 : 1; i < rank; i++) order[n++] = i;
-  if (last) order[n] = 1;
+  braid_layout_parts parts = braid_layout_take_apart(desc->layout, desc->rank);
+  for (int i = 0; i < desc->rank; i++) order[i] = parts.order[i];
 }
 
 void braid_nest_strides(const braid_desc *desc, int64_t *strides) {
@@ -67,9 +61,9 @@ bool braid_nest_init(braid_nest *nest, const braid_desc *shape, const braid_desc
     return true;
   }
   int64_t strides[BRAID_NEST_OPERANDS][BRAID_MAX_RANK] = {{0}};
-  if (shape->layout == BRAID_LAYOUT_BLOCKED16) return false;
+  if (braid_layout_is_blocked(shape->layout)) return false;
   for (int i = 0; i < count; i++) {
-    if (operands[i]->layout == BRAID_LAYOUT_BLOCKED16) return false;
+    if (braid_layout_is_blocked(operands[i]->layout)) return false;
     aligned_strides(shape, operands[i], strides[i]);
   }
   int order[BRAID_MAX_RANK];

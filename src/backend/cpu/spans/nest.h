@@ -13,14 +13,14 @@ typedef struct braid_nest {
   int64_t strides[BRAID_NEST_OPERANDS][BRAID_MAX_RANK]; /* in elements; 0 where the operand is broadcast */
 } braid_nest;
 
-/* Strides in elements of the logical dimensions, for every layout but BLOCKED16 (which has none). */
+/* Strides in elements of the logical dimensions, for every layout without blocks (which have none). */
 void braid_nest_strides(const braid_desc *desc, int64_t *strides);
 /* The logical dimensions from the outermost to the innermost in memory. */
 void braid_nest_order(const braid_desc *desc, int *order);
 
 /* Loops over `shape` in the order of its memory; operands broadcast to it (their last dimensions are aligned). Where
- * all have its shape and layout, BLOCKED16 too, or are single elements: one loop over everything in memory, padding
- * included. False: a BLOCKED16 operand among others. */
+ * all have its shape and layout, blocks too, or are single elements: one loop over everything in memory, padding
+ * included. False: an operand in blocks among others. */
 bool braid_nest_init(braid_nest *nest, const braid_desc *shape, const braid_desc *const *operands, int count);
 
 /* Number of runs of the innermost loop. */
