@@ -1,12 +1,12 @@
 #!/bin/sh
 # The tests of what runs on several threads pass under ThreadSanitizer. libgomp is not instrumented, so OpenMP runs on
-# one thread, and threads_test, which asks for more, stays out; the queues, events, executor and loader use POSIX
+# one thread, and threads_test, which asks for more, stays out; the queues, timelines, executions and loader use POSIX
 # threads, which is what is looked at here.
 set -eu
 cd "$(dirname "$0")/.."
 CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
 tests=$(find src/base src/device src/launch src/backend src/runtime src/train tests -name '*_test.c' -exec basename {} .c \; |
-  grep -E '^(event|queue|host_queue|executor|execution|session|loader|device|null|ring|conformance|opencl)' || true)
+  grep -E '^(timeline|queue|host_queue|executor|execution|session|loader|device|null|ring|conformance|opencl)' || true)
 [ -n "$tests" ] || { echo "no threaded tests found" >&2; exit 1; }
 # shellcheck disable=SC2086
 cmake --build build-ci-tsan --target $tests

@@ -229,9 +229,10 @@ static braid_status run_task(void *context, const braid_task *task) {
   return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
 }
 
-static braid_status queue_create(void *device, void **queue) {
+static braid_status queue_create(void *device, braid_timeline *timeline, void **queue) {
   static const braid_host_queue_ops OPS = {.run = run_task};
-  return braid_host_queue_create(((tutor *)device)->allocator, "tutor", &OPS, device, (braid_host_queue **)queue);
+  return braid_host_queue_create(((tutor *)device)->allocator, "tutor", &OPS, device, timeline,
+                                 (braid_host_queue **)queue);
 }
 
 static void queue_destroy(void *device, void *queue) {

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "braid/session.h"
+#include "device/queue.h"
 #include "graph/graph.h"
 #include "in_place_node.h"
 #include "skip.h"
@@ -48,20 +49,18 @@ static struct in_place_device {
   braid_registry *registry;
   braid_device *device;
   const braid_backend *backend;
-  void *self, *queue;
-  braid_event *event;
+  void *self;
+  braid_queue queue;
+  braid_verdict verdict;
 } in_place_on;
 
 /* --- the device ----------------------------------------------------------------------------------------------------
  */
 static inline braid_status in_place_submit(braid_task *task) {
-  braid_event_reset(in_place_on.event);
-  task->done = in_place_on.event;
+  braid_verdict_init(&in_place_on.verdict);
+  task->verdict = &in_place_on.verdict;
   task->label = "in place";
-  braid_status status = in_place_on.backend->submit(in_place_on.queue, task);
-  if (status != BRAID_OK) return status;
-  if (in_place_on.backend->flush) in_place_on.backend->flush(in_place_on.queue);
-  return braid_event_wait(in_place_on.event, 120000000000);
+  return braid_queue_do(&in_place_on.queue, task, 120000000000);
 }
 
 static inline void in_place_write(void *buffer, const void *host, size_t bytes) {
@@ -252,7 +251,7 @@ static inline void in_place_combine(const in_place_run *r, int *over, size_t o, 
     for (size_t k = 0; k < o; k++) any |= over[k] >= 0;
     if (!any) return;
     if (in_place_execute(r, over) != BRAID_OK)
-      fail_msg("%s by %s in place: %s", r->desc.op, r->kernel->name, braid_event_detail(in_place_on.event));
+      fail_msg("%s by %s in place: %s", r->desc.op, r->kernel->name, braid_error_detail());
     in_place_compare(r, over);
     for (size_t k = 0; k < o; k++)
       if (over[k] >= 0) counts->runs[k][over[k]]++;
@@ -491,13 +490,11 @@ static inline void in_place_open(const in_place_options *options) {
   if (braid_device_open(in_place_on.registry, options->device, &in_place_on.device) != BRAID_OK) return;
   in_place_on.backend = braid_device_backend(in_place_on.device);
   in_place_on.self = braid_device_self(in_place_on.device);
-  IN_PLACE_OK(in_place_on.backend->queue_create(in_place_on.self, &in_place_on.queue));
-  IN_PLACE_OK(braid_event_create(NULL, &in_place_on.event));
+  IN_PLACE_OK(braid_queue_open(&in_place_on.queue, NULL, in_place_on.backend, in_place_on.self));
 }
 
 static inline void in_place_close(void) {
-  if (in_place_on.queue) in_place_on.backend->queue_destroy(in_place_on.self, in_place_on.queue);
-  braid_event_destroy(in_place_on.event);
+  braid_queue_close(&in_place_on.queue);
   if (in_place_on.device) braid_device_close(in_place_on.device);
   braid_registry_destroy(in_place_on.registry);
 }

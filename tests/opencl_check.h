@@ -17,6 +17,7 @@
 
 #include "backend/cpu/evaluate.h"
 #include "base/philox.h"
+#include "device/queue.h"
 #include "graph/graph.h"
 #include "launch/recipe.h"
 #include "skip.h"
@@ -41,9 +42,10 @@ static struct check_device {
   braid_registry *registry;
   braid_device *device;
   const braid_backend *backend;
-  void *self, *queue;
+  void *self;
+  braid_queue queue;
+  braid_verdict verdict;
   braid_cpu_evaluator evaluator;
-  braid_event *event;
 } check_on;
 
 static uint32_t check_draws;
@@ -78,16 +80,14 @@ static int check_open(void **state) {
   }
   check_on.backend = braid_device_backend(check_on.device);
   check_on.self = braid_device_self(check_on.device);
-  if (check_on.backend->queue_create(check_on.self, &check_on.queue) != BRAID_OK) return 1;
-  return braid_event_create(NULL, &check_on.event) != BRAID_OK ||
-         braid_cpu_evaluator_init(&check_on.evaluator, NULL) != BRAID_OK;
+  if (braid_queue_open(&check_on.queue, NULL, check_on.backend, check_on.self) != BRAID_OK) return 1;
+  return braid_cpu_evaluator_init(&check_on.evaluator, NULL) != BRAID_OK;
 }
 
 static int check_close(void **state) {
   (void)state;
   if (check_on.device) {
-    check_on.backend->queue_destroy(check_on.self, check_on.queue);
-    braid_event_destroy(check_on.event);
+    braid_queue_close(&check_on.queue);
     braid_cpu_evaluator_deinit(&check_on.evaluator);
     braid_device_close(check_on.device);
   }
@@ -96,13 +96,10 @@ static int check_close(void **state) {
 }
 
 static inline void check_submit(braid_task *task) {
-  braid_event_reset(check_on.event);
-  task->done = check_on.event;
+  braid_verdict_init(&check_on.verdict);
+  task->verdict = &check_on.verdict;
   task->label = "check";
-  CHECK_OK(check_on.backend->submit(check_on.queue, task));
-  if (check_on.backend->flush) check_on.backend->flush(check_on.queue);
-  braid_status status = braid_event_wait(check_on.event, 120000000000);
-  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_event_detail(check_on.event));
+  CHECK_OK(braid_queue_do(&check_on.queue, task, 120000000000));
 }
 
 static inline void check_write(void *buffer, const void *host, size_t bytes) {

@@ -3,11 +3,12 @@
  * A backend is a static const table (braid_backend, at the end). The runtime opens its devices, allocates buffers,
  * asks it to prepare kernels for the nodes placed on it, and submits tasks to its queues. Everything after prepare is
  * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
- * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
- * has failed: once, and not before all that it reads has been read and all that it writes can be read by others. No
- * call of the steady state (submit, event wait, read_power, read_energy) allocates or takes a lock shared by devices.
- * submit, read_energy, status and the event functions may be called from any thread; everything else on one device by
- * one thread at a time, except prepare where the backend allows it.
+ * preempted), a task first waits for the points it names (of any device), and raises its queue's timeline when it is
+ * done, has failed or was cancelled: not before all that it reads has been read and all that it writes can be read by
+ * others. No call of the steady state (submit, run, waits, read_power, read_energy) allocates or takes a lock shared by
+ * devices. flush, read_energy, status and what is said of timelines and verdicts may be called from any thread, submit
+ * by one thread at a time for each queue; everything else on one device by one thread at a time, except prepare where
+ * the backend allows it.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
  * docs/new-device.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
@@ -16,35 +17,68 @@
 
 #include "braid/graph.h"
 
-enum { BRAID_DEVICE_ABI = 3 };
+enum { BRAID_DEVICE_ABI = 4 };
 
-/* --- events --------------------------------------------------------------------------------------------------------
- * An event is created once and used again: reset, handed to submit, completed by the backend, waited for. */
-typedef struct braid_event braid_event;
+/* --- timelines -----------------------------------------------------------------------------------------------------
+ * When: a timeline is a 64-bit count that only grows and is never reset. Every queue has one. A task has a value on the
+ * timeline of its queue and raises it to that value when it has ended, be it done, failed or cancelled; tasks, threads
+ * and calls wait until a timeline has reached a value. Whether what they waited for went well is not a timeline's to
+ * say but a verdict's. Any thread, unless it says otherwise. */
+typedef struct braid_timeline braid_timeline;
 
-typedef struct braid_timing {
-  int64_t start_ns, end_ns; /* the host's monotonic clock, or the device's converted to it; 0, 0: not measured */
-  double energy_uj;         /* < 0: unknown */
-} braid_timing;
+typedef struct braid_point {
+  braid_timeline *timeline;
+  uint64_t value;
+} braid_point;
 
-BRAID_API BRAID_MUST_CHECK braid_status braid_event_create(const braid_allocator *allocator, braid_event **out);
-BRAID_API void braid_event_destroy(braid_event *event);
-/* Makes the event pending again. Nobody may be waiting for it. */
-BRAID_API void braid_event_reset(braid_event *event);
-BRAID_API bool braid_event_done(const braid_event *event);
-/* Blocks until done; returns the status the task ended with, or TIMEOUT after timeout_ns (< 0: no limit). */
-BRAID_API braid_status braid_event_wait(braid_event *event, int64_t timeout_ns);
-BRAID_API braid_timing braid_event_timing(const braid_event *event); /* of a done event */
-BRAID_API const char *braid_event_detail(const braid_event *event);  /* of a failed one */
-/* `call` is called once, by the completing thread just before waiters see the event done, or at once if it is done
- * already. One call per event and use; reset forgets it. */
-BRAID_API void braid_event_on_done(braid_event *event, void (*call)(void *context, braid_status status), void *context);
-/* For backends: ends the event. `timing` may be NULL. On failure takes over the calling thread's error detail. */
-BRAID_API void braid_event_complete(braid_event *event, braid_status status, const braid_timing *timing);
-/* For backends that chain their own native events: a slot that the backend may fill at submit and read when one of its
- * own events is waited for. `owner` is the backend's table; get returns NULL if another owner filled it. */
-BRAID_API void braid_event_set_native(braid_event *event, const void *owner, void *native);
-BRAID_API void *braid_event_get_native(const braid_event *event, const void *owner);
+BRAID_API BRAID_MUST_CHECK braid_status braid_timeline_create(const braid_allocator *allocator,
+                                                              braid_timeline **out); /* at 0 */
+/* Once nobody raises it or waits for it any more: after its queue. NULL is allowed. */
+BRAID_API void braid_timeline_destroy(braid_timeline *timeline);
+BRAID_API uint64_t braid_timeline_value(const braid_timeline *timeline);
+BRAID_API bool braid_timeline_reached(const braid_timeline *timeline, uint64_t value);
+/* Blocks until the value is reached: OK, or TIMEOUT after timeout_ns (< 0: no limit). */
+BRAID_API braid_status braid_timeline_wait(braid_timeline *timeline, uint64_t value, int64_t timeout_ns);
+/* For whom the timeline belongs to, a queue or the host, one thread at a time. A value that is reached changes nothing.
+ * Who sees the value sees what was written before. */
+BRAID_API void braid_timeline_raise(braid_timeline *timeline, uint64_t value);
+
+/* A call when a value is reached, in the memory of who asks for it: nothing is allocated. `call` comes once, from the
+ * thread that raises the timeline or, where the value is reached already, from inside of notify; it must be short. The
+ * notice is left alone from notify until then. */
+typedef struct braid_notice {
+  void (*call)(struct braid_notice *notice);
+  uint64_t value; /* the timeline's own, as what follows */
+  struct braid_notice *next;
+} braid_notice;
+BRAID_API void braid_timeline_notify(braid_timeline *timeline, uint64_t value, braid_notice *notice);
+
+/* For backends that chain their own native events: whose queue the timeline is. Set in queue_create, by the backend
+ * that knows `owner`, and asked when a task waits; get returns NULL for the queue of another owner. */
+BRAID_API void braid_timeline_set_native(braid_timeline *timeline, const void *owner, void *native);
+BRAID_API void *braid_timeline_get_native(const braid_timeline *timeline, const void *owner);
+
+/* --- verdicts ------------------------------------------------------------------------------------------------------
+ * Whether: how a run ended. One for all tasks of the run, on however many queues, in memory of who submits them. */
+enum { BRAID_VERDICT_DETAIL = 512 };
+typedef struct braid_task braid_task;
+
+typedef struct braid_verdict {
+  uint32_t cancel, failures; /* atomic */
+  braid_status status;       /* of the task that failed first; OK: none has */
+  const braid_task *task;
+  char detail[BRAID_VERDICT_DETAIL]; /* its sentence, or "" */
+} braid_verdict;
+
+BRAID_API void braid_verdict_init(braid_verdict *verdict); /* before each run */
+/* Tasks that are not running will not be run, whatever they wait for. Any thread, any time. */
+BRAID_API void braid_verdict_cancel(braid_verdict *verdict);
+BRAID_API bool braid_verdict_cancelled(const braid_verdict *verdict);
+/* For backends: the task has failed. Of several the first counts. Takes over the calling thread's error detail, and
+ * cancels the rest of the run. Comes before the timeline is raised. */
+BRAID_API void braid_verdict_fail(braid_verdict *verdict, const braid_task *task, braid_status status);
+/* Once the tasks have ended: OK, the failure (its sentence is the error detail), or CANCELLED. */
+BRAID_API braid_status braid_verdict_status(const braid_verdict *verdict);
 
 /* --- nodes as a kernel sees them -----------------------------------------------------------------------------------
  */
@@ -132,8 +166,13 @@ typedef enum braid_task_kind {
   BRAID_TASK_COPY,  /* buffer to buffer */
 } braid_task_kind;
 
-/* Owned by the caller and left alone by it from submit until the task's event is done. */
-typedef struct braid_task {
+typedef struct braid_timing {
+  int64_t start_ns, end_ns; /* the host's monotonic clock, or the device's converted to it; 0, 0: not measured */
+  double energy_uj;         /* < 0: unknown */
+} braid_timing;
+
+/* Owned by the caller and left alone by it from submit until its value is reached. */
+struct braid_task {
   braid_task_kind kind;
   const char *label; /* for traces and error details */
   /* KERNEL: inputs, then outputs, then the workspace (absent if none). A prepared kernel runs in one task at a time. */
@@ -145,15 +184,18 @@ typedef struct braid_task {
   braid_binding source, target;
   void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
   void *host;
-  braid_event *const *waits; /* done before the task starts; if one failed, the task fails the same way */
+  /* Reached before the task starts. They are of tasks that were submitted before, or of the host's own timelines. */
+  const braid_point *waits;
   size_t wait_count;
-  /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails, or by the
-   * caller; a task that is not running by then is not run, whatever it still waits for, and ends with CANCELLED. */
-  uint32_t *cancel;
-  bool untimed;      /* nobody asks for its timing: leave it out if measuring costs */
-  braid_event *done; /* completed exactly once, also on failure; never NULL */
-  void *link[2];     /* for the queue while the task is in it */
-} braid_task;
+  /* What its queue's timeline is raised to when it has ended. The first task of a queue has 1, and each one more than
+   * the one submitted before it. */
+  uint64_t value;
+  /* The run's: a task that fails says so there; one that is not running when the run is cancelled, or another task of
+   * it has failed, is not run, whatever it still waits for. Never NULL. */
+  braid_verdict *verdict;
+  braid_timing *timing; /* filled before the timeline is raised; NULL: nobody asks, leave it out if measuring costs */
+  void *link[2];        /* for the queue while the task is in it */
+};
 
 /* --- devices -------------------------------------------------------------------------------------------------------
  */
@@ -172,7 +214,7 @@ typedef struct braid_device_info {
   uint64_t memory_bytes;  /* 0: unknown. What there is, not a promise that buffers end there: drivers make room late */
   size_t alignment;       /* of buffers and of offsets in bindings; a power of two */
   size_t host_alignment;  /* of binding.host (unified memory), 1: that of its elements; a power of two <= alignment */
-  bool measures_time;     /* events carry timings */
+  bool measures_time;     /* fills timings in */
   bool modelled;          /* time and energy are modelled, not measured */
   /* Known once the device is open, empty where there is nothing to say: the library or driver that its kernels stand
    * on, with its version; what it does without, at a price, with the reason and what to install. */
@@ -202,10 +244,11 @@ typedef struct braid_backend {
   braid_status (*buffer_create)(void *device, size_t bytes,
                                 void **buffer); /* contents undefined; NO_MEMORY when full */
   void (*buffer_destroy)(void *device, void *buffer);
-  braid_status (*queue_create)(void *device, void **queue);
+  /* `timeline` is the queue's to raise, and at 0; it is destroyed after the queue. */
+  braid_status (*queue_create)(void *device, braid_timeline *timeline, void **queue);
   void (*queue_destroy)(void *device, void *queue); /* waits for what was submitted */
   /* Takes the task and returns at once, whatever the task waits for and however long it takes. A failure to take it is
-   * returned (and the event left pending); a failure while running goes to the event. */
+   * returned, and its value is the next task's; a failure while running goes to its verdict. */
   braid_status (*submit)(void *queue, braid_task *task);
 
   /* --- optional; NULL: the default in brackets --- */
@@ -240,10 +283,11 @@ typedef struct braid_backend {
    * to info.alignment or to 64 bytes, whichever is less. `plain` is the constant, `prepared` was prepared with
    * node.packed. [required with packings] */
   braid_status (*pack)(void *device, void *prepared, uint32_t input, const void *plain, void *packed);
-  /* Runs the tasks in the calling thread, in order, as if they had been submitted: their events are done when it
-   * returns. Only tasks without waits, on unified memory, whose kernels were prepared with node.threads 1. BUSY: the
-   * queue has something to do, they are to be submitted; nothing else fails here. [never] */
-  braid_status (*run)(void *queue, braid_task *const *tasks, size_t count);
+  /* Runs the tasks in the calling thread, in order, as if they had been submitted: their values are reached when it
+   * returns. Only on a queue whose timeline has reached the value before theirs, tasks without waits, on unified
+   * memory, whose kernels were prepared with node.threads 1. Others may be submitted meanwhile, and run afterwards.
+   * [never] */
+  void (*run)(void *queue, braid_task *tasks, size_t count);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 /* A queue served by one thread of the host: for devices whose work the host does (cpu, null, simulators) or whose
  * driver has no queue of its own.
  *
- * Tasks are taken from any thread without a lock or an allocation and run in order of submission. The queue waits for a
- * task's events, honours its cancel word, measures it and completes its event; `run` only does the work. */
+ * Tasks are taken without a lock or an allocation and run in order of submission. The queue waits for what a task waits
+ * for, honours its verdict, measures it and raises the timeline; `run` only does the work. */
 #ifndef BRAID_HOST_QUEUE_H
 #define BRAID_HOST_QUEUE_H
 
@@ -18,12 +18,11 @@ typedef struct braid_host_queue_ops {
 /* `name` is the thread's (at most 15 characters). `ops` and `context` must outlive the queue. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,
                                                                 const braid_host_queue_ops *ops, void *context,
-                                                                braid_host_queue **out);
+                                                                braid_timeline *timeline, braid_host_queue **out);
 BRAID_API void braid_host_queue_destroy(braid_host_queue *queue); /* runs what was submitted first */
 BRAID_API braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task);
-/* Runs tasks in the calling thread, by `run`, if the queue has nothing to do and nobody else is inside, else BUSY; for
- * braid_backend.run. What is submitted meanwhile comes after. */
-BRAID_API braid_status braid_host_queue_run(braid_host_queue *queue, braid_task *const *tasks, size_t count,
-                                            braid_status (*run)(void *context, const braid_task *task), void *context);
+/* Runs tasks in the calling thread, by `run`: for braid_backend.run. */
+BRAID_API void braid_host_queue_run(braid_host_queue *queue, braid_task *tasks, size_t count,
+                                    braid_status (*run)(void *context, const braid_task *task), void *context);
 
 #endif

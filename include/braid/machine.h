@@ -102,12 +102,15 @@ BRAID_API void braid_execution_destroy(braid_execution *execution);
 
 /* Starts a run and returns. `inputs` and `outputs` are as for braid_session_run; what they point at stays the run's
  * until it ends. An execution that writes weights (training) waits here until those before it that use them have ended,
- * and one that reads what others write too, in the order in which they came; one whose tasks a lost device never ends
- * holds them until it is waited for or destroyed. BUSY: the last run is in flight. On any failure nothing is.
+ * and one that reads what others write too, in the order in which they came; DEVICE_LOST if one before it is on a
+ * device that is lost, which does not end its tasks. BUSY: the last run is in flight. On any failure nothing is. How a
+ * run ended that was not waited for is forgotten when the next one starts.
  *
- * on_done (may be NULL) is called once, when the run has ended and its outputs are there, by a thread of the library
- * or, when that is before submit returns, perhaps by the caller's: it must be short, and must not submit, wait for or
- * destroy anything of the library. Another thread may submit the next run as soon as it is called. */
+ * on_done (may be NULL) is called once for each submit that returns OK, when the run has ended and its outputs are
+ * there, by a thread of the library or, when that is before submit returns, perhaps by the caller's; of a run that a
+ * lost device does not end, by the call that gives it up: wait or destroy. It must be short, and must not submit, wait
+ * for or destroy anything of the library. Another thread may submit the next run, wait or destroy as soon as it is
+ * called: that waits until on_done has returned. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_submit(braid_execution *execution, const void *const *inputs,
                                                                void *const *outputs,
                                                                void (*on_done)(void *context, braid_status status),

@@ -117,34 +117,37 @@ static void test_queue(void **state) {
   (void)state;
   static const braid_host_queue_ops kOps = {.run = run_bare};
   braid_host_queue *queue;
-  braid_event *events[2];
-  OK(braid_host_queue_create(NULL, "test", &kOps, NULL, &queue));
-  braid_task tasks[2] = {{.label = "sentence"}, {.label = NULL}};
+  braid_timeline *timeline;
+  braid_verdict verdicts[2];
+  OK(braid_timeline_create(NULL, &timeline));
+  OK(braid_host_queue_create(NULL, "test", &kOps, NULL, timeline, &queue));
+  braid_task tasks[2] = {{.label = "sentence", .value = 1}, {.label = NULL, .value = 2}};
   for (int i = 0; i < 2; i++) {
-    OK(braid_event_create(NULL, &events[i]));
-    tasks[i].done = events[i];
+    braid_verdict_init(&verdicts[i]);
+    tasks[i].verdict = &verdicts[i];
     OK(braid_host_queue_submit(queue, &tasks[i]));
   }
-  assert_int_equal(braid_event_wait(events[0], -1), BRAID_IO);
+  OK(braid_timeline_wait(timeline, 2, -1));
+  assert_int_equal(braid_verdict_status(&verdicts[0]), BRAID_IO);
   assert_string_equal(braid_error_detail(), "the first failure");
-  assert_int_equal(braid_event_wait(events[1], -1), BRAID_DEVICE_LOST);
+  assert_int_equal(braid_verdict_status(&verdicts[1]), BRAID_DEVICE_LOST);
   assert_string_equal(braid_error_detail(), "");
-  for (int i = 0; i < 2; i++) braid_event_destroy(events[i]);
   braid_host_queue_destroy(queue);
+  braid_timeline_destroy(timeline);
 }
 
-/* A backend's own thread that completes events itself. */
-static void test_event(void **state) {
+/* A backend's own thread that fails tasks itself. */
+static void test_verdict(void **state) {
   (void)state;
-  braid_event *event;
-  OK(braid_event_create(NULL, &event));
+  braid_verdict verdict;
+  const braid_task task = {.label = "task"};
+  braid_verdict_init(&verdict);
   fail_before();
-  braid_event_complete(event, BRAID_IO, NULL);
-  assert_string_equal(braid_event_detail(event), "the first failure");
-  braid_event_reset(event);
-  braid_event_complete(event, BRAID_IO, NULL);
-  assert_string_equal(braid_event_detail(event), "");
-  braid_event_destroy(event);
+  braid_verdict_fail(&verdict, &task, BRAID_IO);
+  assert_string_equal(verdict.detail, "the first failure");
+  braid_verdict_init(&verdict);
+  braid_verdict_fail(&verdict, &task, BRAID_IO);
+  assert_string_equal(verdict.detail, "");
 }
 
 /* --- a backend that says nothing ------------------------------------------------------------------------------------
@@ -180,6 +183,6 @@ static void test_backend(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_memory),    cmocka_unit_test(test_prefix),
                                      cmocka_unit_test(test_custom_op), cmocka_unit_test(test_queue),
-                                     cmocka_unit_test(test_event),     cmocka_unit_test(test_backend)};
+                                     cmocka_unit_test(test_verdict),   cmocka_unit_test(test_backend)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,9 +48,9 @@ void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_su
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
-braid_status braid_suite_wait(braid_suite *suite, braid_event *event) {
-  braid_status status = braid_event_wait(event, suite->patience_ns);
-  if (status != BRAID_TIMEOUT || braid_event_done(event)) return status;
+braid_status braid_suite_wait(braid_suite *suite, const braid_queue *queue, const braid_task *task) {
+  if (braid_timeline_wait(queue->timeline, task->value, suite->patience_ns) == BRAID_OK)
+    return braid_verdict_status(task->verdict);
   suite->stopped = true;
   return braid_fail(BRAID_TIMEOUT, "a task did not end within %.0f s", (double)suite->patience_ns * 1e-9);
 }
@@ -58,22 +58,19 @@ braid_status braid_suite_wait(braid_suite *suite, braid_event *event) {
 /* A hung task may still come back to its memory, which is therefore left to it. */
 typedef struct single_task {
   braid_task task;
-  braid_event *event;
+  braid_verdict verdict;
 } single_task;
 
-braid_status braid_suite_do(braid_suite *suite, void *queue, const braid_task *task) {
+braid_status braid_suite_do(braid_suite *suite, braid_queue *queue, const braid_task *task) {
   single_task *single = braid_zalloc(NULL, sizeof *single);
   if (!single) return BRAID_NO_MEMORY;
   single->task = *task;
-  braid_status status = braid_event_create(NULL, &single->event);
-  single->task.done = single->event;
+  single->task.verdict = &single->verdict;
   if (!single->task.label) single->task.label = "conformance";
-  if (status == BRAID_OK) status = suite->backend->submit(queue, &single->task);
-  if (status == BRAID_OK && suite->backend->flush) suite->backend->flush(queue);
-  if (status == BRAID_OK) status = braid_suite_wait(suite, single->event);
-  if (suite->stopped) return status;
-  if (single->event) braid_event_destroy(single->event);
-  braid_free(NULL, single);
+  braid_status status = braid_queue_submit(queue, &single->task);
+  if (status == BRAID_OK) braid_queue_flush(queue);
+  if (status == BRAID_OK) status = braid_suite_wait(suite, queue, &single->task);
+  if (!suite->stopped) braid_free(NULL, single);
   return status;
 }
 
@@ -187,21 +184,18 @@ static void run_cases(braid_suite *suite) {
 }
 
 braid_status braid_suite_run(braid_suite *suite) {
-  const braid_backend *backend = suite->backend;
-  braid_status status = backend->queue_create(suite->self, &suite->queue);
+  braid_status status = braid_queue_open(&suite->queues[0], NULL, suite->backend, suite->self);
   if (status != BRAID_OK) return braid_fail_prefix(status, "device %s: no queue", suite->info->name);
-  suite->second = suite->queue;
-  if (suite->info->max_queues > 1) status = backend->queue_create(suite->self, &suite->second);
-  if (status == BRAID_OK)
-    run_cases(suite);
-  else
-    suite->second = suite->queue;
+  bool two = suite->info->max_queues > 1;
+  suite->queue = &suite->queues[0];
+  suite->second = &suite->queues[two];
+  if (two) status = braid_queue_open(suite->second, NULL, suite->backend, suite->self);
+  if (status == BRAID_OK) run_cases(suite);
   if (suite->stopped) {
     braid_suite_tell(suite, "all other cases", BRAID_SUITE_FAILED,
                      "not run: what a task may still touch cannot be freed");
     return BRAID_OK;
   }
-  if (suite->second != suite->queue) backend->queue_destroy(suite->self, suite->second);
-  backend->queue_destroy(suite->self, suite->queue);
+  for (int i = 0; i < 2; i++) braid_queue_close(&suite->queues[i]);
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "device %s: no second queue", suite->info->name);
 }

@@ -5,6 +5,7 @@
 
 #include "device/conformance_samples.h"
 #include "device/kernel_index.h"
+#include "device/queue.h"
 
 typedef enum braid_suite_result { BRAID_SUITE_PASSED, BRAID_SUITE_FAILED, BRAID_SUITE_NOT_CLAIMED } braid_suite_result;
 
@@ -20,10 +21,9 @@ typedef struct braid_suite {
   void (*report)(void *context, const char *name, braid_suite_result result, const char *detail);
   void *context;
   /* the suite's own */
-  void *queue, *second; /* the same if the device has one queue */
+  braid_queue queues[2], *queue, *second; /* the same if the device has one queue */
   size_t counts[BRAID_SUITE_NOT_CLAIMED + 1];
-  bool stopped; /* a task did not end, or ended twice: what it may still touch is left to it, and nothing more is tried
-                 */
+  bool stopped; /* a task did not end: what it may still touch is left to it, and nothing more is tried */
   bool passed_over;
 } braid_suite;
 
@@ -45,10 +45,10 @@ bool braid_suite_wants(const braid_suite *suite, const char *name);
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail);
 void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail));
 
-/* Waits for an event for as long as the suite's patience goes. */
-braid_status braid_suite_wait(braid_suite *suite, braid_event *event);
-/* Submits a copy of the task and waits for its end. */
-braid_status braid_suite_do(braid_suite *suite, void *queue, const braid_task *task);
+/* Waits for a task for as long as the suite's patience goes: how its run ended. */
+braid_status braid_suite_wait(braid_suite *suite, const braid_queue *queue, const braid_task *task);
+/* Submits a copy of the task, a run of its own, and waits for its end. */
+braid_status braid_suite_do(braid_suite *suite, braid_queue *queue, const braid_task *task);
 braid_status braid_suite_write(braid_suite *suite, void *buffer, size_t offset, const void *host, size_t bytes);
 braid_status braid_suite_read(braid_suite *suite, void *buffer, size_t offset, void *host, size_t bytes);
 /* The largest buffer to ask for: `bytes`, or an eighth of a small device's memory. */
@@ -56,24 +56,34 @@ size_t braid_suite_at_most(const braid_suite *suite, size_t bytes);
 size_t braid_suite_align(size_t bytes, size_t alignment);
 void braid_suite_fill(uint8_t *bytes, size_t count, uint32_t seed); /* bytes that differ from seed to seed */
 
-/* Many tasks with an event each, and a buffer with a slot per task: writes of 1, 2, 3 ... */
+/* Many tasks, each a run of its own, and a buffer with a slot per task: writes of 1, 2, 3 ... */
 enum { kLoadTasks = 300 };
 typedef struct braid_load {
   braid_suite *suite;
   void *buffer, *other; /* `other` as large */
   size_t stride;
   size_t count;
-  braid_event *events[kLoadTasks], *gate; /* `gate` is the host's to complete */
-  braid_event *several[3];                /* a task's waits */
+  braid_timeline *gate; /* the host's, raised by one when it opens */
+  uint64_t opened;
+  braid_point points[kLoadTasks], several[3]; /* waits: one of a task each, and of one task */
   braid_task tasks[kLoadTasks];
-  bool submitted[kLoadTasks];
+  braid_verdict verdicts[kLoadTasks];
+  braid_queue *in[kLoadTasks]; /* where it was submitted; NULL: it was not */
   uint64_t values[kLoadTasks], results[kLoadTasks];
 } braid_load;
 /* Runs a case that works on a load. */
 bool braid_suite_with_load(braid_suite *suite, char *detail, bool (*run)(braid_load *load, char *detail));
-bool braid_load_submit(braid_load *load, void *queue, braid_task *task, char *detail);
+bool braid_load_submit(braid_load *load, braid_queue *queue, size_t i, char *detail);
 /* Submits tasks[0] to tasks[count - 1]. */
-bool braid_load_submit_first(braid_load *load, void *queue, size_t count, char *detail);
+bool braid_load_submit_first(braid_load *load, braid_queue *queue, size_t count, char *detail);
+/* Task i, that was submitted: its point, whether it has ended, how. */
+braid_point braid_load_point(const braid_load *load, size_t i);
+bool braid_load_ended(const braid_load *load, size_t i);
+braid_status braid_load_wait(braid_load *load, size_t i);
+/* Has task i wait for this point alone; for the gate, before it opens next. */
+void braid_load_await(braid_load *load, size_t i, braid_point point);
+void braid_load_await_gate(braid_load *load, size_t i);
+void braid_load_open(braid_load *load);
 /* Waits a little, for what must not happen. */
 void braid_suite_linger(void);
 
@@ -114,7 +124,7 @@ void braid_trial_discard(braid_suite *suite, braid_trial_run *run);
 bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, uint32_t data, char *detail);
 /* Fails, with a status, if an output reaches beyond its buffer; nothing else happens. */
 bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail);
-/* Does not begin before the event it waits for, of another queue. */
+/* Does not begin before what it waits for, of another queue. */
 bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail);
 /* May output `output` lie over input `input`, whatever the kernel says? */
 bool braid_trial_may_share(const braid_trial *trial, size_t output, size_t input);

@@ -22,8 +22,9 @@ static void spoil(uint8_t *bytes, size_t count) {
 typedef struct call {
   braid_task
       tasks[CALL_TASKS]; /* the image goes there, the kernel works, all is read by another queue, which waits for it */
-  braid_event *events[CALL_TASKS];
-  bool submitted[CALL_TASKS];
+  braid_queue *in[CALL_TASKS]; /* where it was submitted; NULL: it was not */
+  braid_point wait;
+  braid_verdict verdict;
   braid_binding bindings[kTrialOperands + 1];
   uint32_t data;
   address_form form;
@@ -296,23 +297,28 @@ static bool place_image(braid_suite *suite, const braid_trial_run *run, call *c,
 static void call_free(braid_suite *suite, call *c) {
   if (!c || suite->stopped) return;
   if (c->buffer) suite->backend->buffer_destroy(suite->self, c->buffer);
-  for (int i = 0; i < CALL_TASKS; i++) braid_event_destroy(c->events[i]);
   braid_free(NULL, c->host_base);
   braid_free(NULL, c->image);
   braid_free(NULL, c->got);
   braid_free(NULL, c);
 }
 
-static bool submit_one(braid_suite *suite, call *c, int which, void *queue, char *detail) {
-  SUITE_CHECK(braid_event_create(NULL, &c->events[which]) == BRAID_OK, "no memory for the case");
-  c->tasks[which].done = c->events[which];
-  SUITE_CHECK(suite->backend->submit(queue, &c->tasks[which]) == BRAID_OK, "submit: %s", braid_error_detail());
-  c->submitted[which] = true;
-  if (suite->backend->flush) suite->backend->flush(queue);
+static bool submit_one(call *c, int which, braid_queue *queue, char *detail) {
+  c->tasks[which].verdict = &c->verdict;
+  SUITE_CHECK(braid_queue_submit(queue, &c->tasks[which]) == BRAID_OK, "submit: %s", braid_error_detail());
+  c->in[which] = queue;
+  braid_queue_flush(queue);
   return true;
 }
 
-static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, void *queue, char *detail) {
+/* The task waits for one that was submitted. */
+static void await_one(call *c, int which, int other) {
+  c->wait = braid_queue_point(c->in[other], &c->tasks[other]);
+  c->tasks[which].waits = &c->wait;
+  c->tasks[which].wait_count = 1;
+}
+
+static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, braid_queue *queue, char *detail) {
   const braid_binding whole = {.buffer = c->buffer, .bytes = c->bytes};
   c->tasks[CALL_WRITE] =
       (braid_task){.kind = BRAID_TASK_WRITE, .label = "conformance", .target = whole, .host = c->image};
@@ -322,18 +328,15 @@ static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, 
                                        .bindings = c->bindings,
                                        .input_count = run->node.input_count,
                                        .output_count = run->node.output_count};
-  c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ,
-                                     .label = "conformance",
-                                     .source = whole,
-                                     .host = c->got,
-                                     .waits = &c->events[CALL_KERNEL],
-                                     .wait_count = 1};
-  if (c->form == HOST_ALONE) return submit_one(suite, c, CALL_KERNEL, queue, detail);
-  return submit_one(suite, c, CALL_WRITE, queue, detail) && submit_one(suite, c, CALL_KERNEL, queue, detail) &&
-         submit_one(suite, c, CALL_READ, queue == suite->queue ? suite->second : suite->queue, detail);
+  c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ, .label = "conformance", .source = whole, .host = c->got};
+  if (c->form == HOST_ALONE) return submit_one(c, CALL_KERNEL, queue, detail);
+  if (!submit_one(c, CALL_WRITE, queue, detail) || !submit_one(c, CALL_KERNEL, queue, detail)) return false;
+  await_one(c, CALL_READ, CALL_KERNEL);
+  return submit_one(c, CALL_READ, queue == suite->queue ? suite->second : suite->queue, detail);
 }
 
-static bool call_start(braid_suite *suite, braid_trial_run *run, uint32_t data, void *queue, call **out, char *detail) {
+static bool call_start(braid_suite *suite, braid_trial_run *run, uint32_t data, braid_queue *queue, call **out,
+                       char *detail) {
   call *c = *out = braid_zalloc(NULL, sizeof *c);
   SUITE_CHECK(c, "no memory for the case");
   c->data = data;
@@ -346,14 +349,12 @@ static bool call_start(braid_suite *suite, braid_trial_run *run, uint32_t data, 
 /* Waits for what was submitted, all of it. */
 static bool call_wait(braid_suite *suite, call *c, char *detail) {
   static const char *const kNames[CALL_TASKS] = {"write: ", "", "read: "};
-  bool passed = true;
-  for (int i = 0; c && i < CALL_TASKS && !suite->stopped; i++) {
-    if (!c->submitted[i]) continue;
-    braid_status status = braid_suite_wait(suite, c->events[i]);
-    if (passed && status != BRAID_OK)
-      passed = braid_suite_fail(detail, "%s%s: %s", kNames[i], braid_status_text(status), braid_error_detail());
-  }
-  return passed;
+  braid_status status = BRAID_OK;
+  for (int i = 0; c && i < CALL_TASKS && !suite->stopped; i++)
+    if (c->in[i]) status = braid_suite_wait(suite, c->in[i], &c->tasks[i]);
+  if (status == BRAID_OK) return true;
+  const char *name = c->verdict.task ? kNames[c->verdict.task - c->tasks] : "";
+  return braid_suite_fail(detail, "%s%s: %s", name, braid_status_text(status), braid_error_detail());
 }
 
 /* All but the results and the workspace is as it was. */
@@ -441,8 +442,8 @@ bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail)
 /* The image is not there until another queue has brought it, and that waits for the host. */
 bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail) {
   call *c = braid_zalloc(NULL, sizeof *c);
-  braid_event *gate = NULL;
-  SUITE_CHECK(c && braid_event_create(NULL, &gate) == BRAID_OK, "no memory for the case");
+  braid_timeline *gate = NULL;
+  SUITE_CHECK(c && braid_timeline_create(NULL, &gate) == BRAID_OK, "no memory for the case");
   place_operands(suite, run, c);
   bool passed = fill_image(run, c, detail) && place_image(suite, run, c, detail);
   const braid_binding whole = {.buffer = c->buffer, .bytes = c->bytes};
@@ -450,29 +451,27 @@ bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail) {
                                       .label = "conformance",
                                       .target = whole,
                                       .host = c->image,
-                                      .waits = &gate,
+                                      .waits = &(const braid_point){gate, 1},
                                       .wait_count = 1};
   c->tasks[CALL_KERNEL] = (braid_task){.kind = BRAID_TASK_KERNEL,
                                        .label = run->kernel->name,
                                        .prepared = run->prepared,
                                        .bindings = c->bindings,
                                        .input_count = run->node.input_count,
-                                       .output_count = run->node.output_count,
-                                       .waits = &c->events[CALL_WRITE],
-                                       .wait_count = 1};
+                                       .output_count = run->node.output_count};
   c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ, .label = "conformance", .source = whole, .host = c->got};
-  passed = passed && submit_one(suite, c, CALL_WRITE, suite->second, detail) &&
-           submit_one(suite, c, CALL_KERNEL, suite->queue, detail) &&
-           submit_one(suite, c, CALL_READ, suite->queue, detail);
+  passed = passed && submit_one(c, CALL_WRITE, suite->second, detail);
+  if (passed) await_one(c, CALL_KERNEL, CALL_WRITE);
+  passed = passed && submit_one(c, CALL_KERNEL, suite->queue, detail) && submit_one(c, CALL_READ, suite->queue, detail);
   braid_suite_linger();
-  if (passed && braid_event_done(c->events[CALL_KERNEL]))
-    passed = braid_suite_fail(detail, "does not wait for the event it names");
-  braid_event_complete(gate, BRAID_OK, NULL);
+  if (passed && braid_queue_ended(suite->queue, &c->tasks[CALL_KERNEL]))
+    passed = braid_suite_fail(detail, "does not wait for what it names");
+  braid_timeline_raise(gate, 1);
   char unseen[kSuiteDetail];
   passed = call_wait(suite, c, passed ? detail : unseen) && passed;
   if (suite->stopped) return false;
   if (passed) passed = call_check(suite, run, c, detail);
   call_free(suite, c);
-  braid_event_destroy(gate);
+  braid_timeline_destroy(gate);
   return passed;
 }

@@ -126,7 +126,7 @@ static void test_refused(void **state) {
     braid_status status;
     const char *said;
   } cases[] = {
-      {BRAID_PLUGIN_FOLDER "/future.so", BRAID_UNSUPPORTED, "version 4"},
+      {BRAID_PLUGIN_FOLDER "/future.so", BRAID_UNSUPPORTED, "version 5"},
       {BRAID_PLUGIN_FOLDER "/incomplete.so", BRAID_INVALID_ARGUMENT, "enumerate"},
       {BRAID_PLUGIN_FOLDER "/absent.so", BRAID_UNSUPPORTED, "no backend"},
       {BRAID_PLUGIN_FOLDER "/other.so", BRAID_INVALID_FILE, "braid_plugin"},

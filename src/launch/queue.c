@@ -1,15 +1,15 @@
 #include "launch/queue.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "base/detail.h"
-#include "base/text.h"
 
 enum { kWaits = 32, kNapPart = 16 };
-static const int64_t kSlice = 20000000;        /* ns between looks at what may end a wait before its event */
+static const int64_t kSlice = 20000000;        /* ns between looks at what may end a wait before its time */
 static const int64_t kLongestTick = 100000000; /* ns between looks at hung tasks */
 static const int64_t kPatience = 30000000000;  /* of a queue that is stopped with a task that does not end */
 
@@ -19,19 +19,21 @@ static const int64_t kPatience = 30000000000;  /* of a queue that is stopped wit
 static const int64_t kAtOnce = 40000;                           /* ns of asking without a pause */
 static const int64_t kShortestNap = 4000, kLongestNap = 250000; /* ns; a nap is a part of the time waited so far */
 
-/* The queue with whose lock held this thread is in the driver, which may call back in the middle of a call. */
+/* The queue whose lock this thread holds while it is in the driver, which may call back in the middle of a call. */
 static _Thread_local const braid_launch_queue *inside_driver;
-
-static bool is_cancelled(const braid_task *task) {
-  return task->cancel && __atomic_load_n(task->cancel, __ATOMIC_ACQUIRE);
-}
 
 static bool is_stopping(const braid_launch_queue *queue) {
   return __atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST);
 }
 
-static braid_task *first_waiting(const braid_launch_queue *queue) {
+static bool has_backlog(const braid_launch_queue *queue) {
   return __atomic_load_n(&queue->backlog, __ATOMIC_SEQ_CST);
+}
+
+static bool all_reached(const braid_task *task) {
+  for (size_t i = 0; i < task->wait_count; i++)
+    if (!braid_timeline_reached(task->waits[i].timeline, task->waits[i].value)) return false;
+  return true;
 }
 
 /* A command cannot be taken back from the driver: should what is before it hang and be given up, it would still run one
@@ -51,285 +53,216 @@ void braid_launch_queue_flush(braid_launch_queue *queue) {
     queue->driver->flush(queue);
 }
 
-/* --- waits ---------------------------------------------------------------------------------------------------------
+/* --- issuing -------------------------------------------------------------------------------------------------------
  */
 typedef struct wait_list {
   void *events[kWaits]; /* the driver's, retained */
   size_t count;
-  braid_event *blocking; /* one that only the host can wait for; NULL: none */
 } wait_list;
 
-static void release_waits(braid_launch_queue *queue, wait_list *list) {
-  while (list->count > 0) queue->driver->release(queue, list->events[--list->count]);
+/* Lists the driver's event of a task in flight on a queue of this context; on this very queue its order is enough. Only
+ * of the same run: drivers fail what waits for a command that fails. False: the host has to wait. */
+static bool chain_wait(braid_launch_queue *queue, const braid_task *task, const braid_point *point, wait_list *list) {
+  braid_launch_queue *other = braid_timeline_get_native(point->timeline, queue->context);
+  if (other == queue) return true;
+  if (!other || list->count == kWaits) return false;
+  pthread_mutex_lock(&other->look);
+  const braid_launch_slot *slot = &other->slots[point->value % BRAID_LAUNCH_WINDOW];
+  bool ended = point->value <= other->ended;
+  bool chained = !ended && point->value <= other->issued && slot->last && slot->task->verdict == task->verdict;
+  if (chained) queue->driver->retain(queue, list->events[list->count++] = slot->last);
+  pthread_mutex_unlock(&other->look);
+  return ended || chained;
 }
 
-/* The driver's event of a task of this context that is not done; *own: of this very queue, whose order is enough. */
-static bool find_native(braid_launch_queue *queue, const braid_event *event, void **native, bool *own) {
-  braid_launch_slot *slot = braid_event_get_native(event, queue->context);
-  *native = NULL;
-  if (!slot) return false;
-  *own = slot->queue == queue;
-  pthread_mutex_lock(&slot->queue->look);
-  if (slot->owner == event) *native = slot->last;
-  if (*native && !*own) queue->driver->retain(queue, *native);
-  pthread_mutex_unlock(&slot->queue->look);
-  return *native != NULL;
-}
-
-/* Lists what the driver has to wait for, as far as the first event that it does not know. Fails as a wait has failed.
- */
-static braid_status collect_waits(braid_launch_queue *queue, const braid_task *task, wait_list *list) {
-  list->count = 0;
-  list->blocking = NULL;
-  for (size_t i = 0; i < task->wait_count && !list->blocking; i++) {
-    braid_event *event = task->waits[i];
-    void *native;
-    bool own;
-    if (braid_event_done(event)) {
-      braid_status status = braid_event_wait(event, 0);
-      if (status != BRAID_OK) return status;
-    } else if (list->count == kWaits || must_be_alone(queue, task) || !find_native(queue, event, &native, &own)) {
-      list->blocking = event;
-    } else if (!own) {
-      list->events[list->count++] = native;
-    }
+/* The first point that the host has to wait for; NULL: the driver can wait for all. */
+static const braid_point *collect_waits(braid_launch_queue *queue, const braid_task *task, wait_list *list) {
+  for (size_t i = 0; i < task->wait_count; i++) {
+    const braid_point *point = &task->waits[i];
+    if (braid_timeline_reached(point->timeline, point->value)) continue;
+    if (must_be_alone(queue, task) || !chain_wait(queue, task, point, list)) return point;
   }
-  return BRAID_OK;
+  return NULL;
 }
 
-/* --- issuing -------------------------------------------------------------------------------------------------------
- */
 static bool has_room(braid_launch_queue *queue, const braid_task *task) {
-  if (braid_launch_queue_is_idle(queue)) return true;
-  if (must_be_alone(queue, task)) return false;
-  if (queue->driver->follows && !queue->driver->follows(queue, task)) return false;
-  return queue->issued - __atomic_load_n(&queue->ended, __ATOMIC_SEQ_CST) < BRAID_LAUNCH_WINDOW;
-}
-
-/* Publishes the next slot, with the lock held: the task is issued, and without `last` finished. */
-static void publish_slot(braid_launch_queue *queue, braid_launch_slot *slot, void *last) {
   pthread_mutex_lock(&queue->look);
-  slot->owner = slot->task->done;
-  slot->last = last;
-  slot->finished = !last;
+  uint64_t in_flight = queue->issued - queue->ended;
   pthread_mutex_unlock(&queue->look);
-  if (last && !queue->polls) __atomic_add_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback */
-  __atomic_store_n(&queue->issued, queue->issued + 1, __ATOMIC_SEQ_CST);
+  if (!in_flight) return true;
+  if (must_be_alone(queue, task) || in_flight == BRAID_LAUNCH_WINDOW) return false;
+  return !queue->driver->follows || queue->driver->follows(queue, task);
 }
 
-/* Issues the task, with the lock held: handed to the driver, then *last is its event, or refused and finished. False:
- * it has to wait first, for *blocking or, if that is NULL, for room. */
-static bool issue_task(braid_launch_queue *queue, braid_task *task, void **last, braid_event **blocking) {
-  braid_launch_slot *slot = &queue->slots[queue->issued % BRAID_LAUNCH_WINDOW];
+/* Fills the next slot; without an event the task has ended already. */
+static void publish_slot(braid_launch_queue *queue, const braid_launch_slot *filled) {
+  braid_launch_slot *slot = &queue->slots[filled->task->value % BRAID_LAUNCH_WINDOW];
+  pthread_mutex_lock(&queue->look);
+  assert(filled->task->value == queue->issued + 1 && !slot->last);
+  *slot = *filled;
+  slot->finished = !slot->last;
+  queue->issued++;
+  pthread_mutex_unlock(&queue->look);
+  if (filled->last && !queue->polls) queue->driver->watch(slot, filled->last);
+}
+
+/* Hands the task to the driver, or fails it. False: the host has to wait first, for *blocking. */
+static bool enqueue_task(braid_launch_queue *queue, braid_launch_slot *slot, const braid_point **blocking) {
   wait_list waits = {.count = 0};
-  braid_status status;
-  *last = NULL;
-  *blocking = NULL;
-  if (!has_room(queue, task)) return false;
+  braid_status status = BRAID_OK;
   if (queue->driver->is_lost(queue))
     status = braid_fail(BRAID_DEVICE_LOST, "%s is lost", queue->device);
-  else if (is_cancelled(task))
-    status = BRAID_CANCELLED; /* which says all there is to say */
-  else
-    status = collect_waits(queue, task, &waits);
-  if (status == BRAID_OK) *blocking = waits.blocking;
-  if (status == BRAID_OK && !*blocking) {
-    slot->before_ns = braid_now_ns();
-    inside_driver = queue;
-    status = queue->driver->enqueue(queue, task, waits.events, waits.count, &slot->first, last);
-    inside_driver = NULL;
-    slot->after_ns = braid_now_ns();
-    __atomic_store_n(&queue->unflushed, 1, __ATOMIC_SEQ_CST);
-  }
-  if (status != BRAID_OK) {
-    if (status != BRAID_CANCELLED) slot->detail = braid_strdup(NULL, braid_error_detail());
-    if (task->cancel) __atomic_store_n(task->cancel, 1, __ATOMIC_RELEASE);
-  }
-  release_waits(queue, &waits);
-  if (*blocking) return false;
-  slot->task = task;
-  slot->status = status;
-  publish_slot(queue, slot, *last);
+  else if (!(*blocking = collect_waits(queue, slot->task, &waits)))
+    status = queue->driver->enqueue(queue, slot->task, waits.events, waits.count, &slot->first, &slot->last);
+  while (waits.count > 0) queue->driver->release(queue, waits.events[--waits.count]);
+  if (status != BRAID_OK) braid_verdict_fail(slot->task->verdict, slot->task, status);
+  return !*blocking;
+}
+
+/* Issues the first task of the list, with the lock held. False: it has to wait first, for *blocking or, if that is
+ * NULL, for room. */
+static bool issue_task(braid_launch_queue *queue, const braid_point **blocking) {
+  braid_task *task = queue->backlog, *next = task->link[0];
+  braid_launch_slot slot = {.queue = queue, .task = task, .before_ns = braid_now_ns()};
+  *blocking = NULL;
+  if (!has_room(queue, task)) return false;
+  if (!braid_verdict_cancelled(task->verdict) && !enqueue_task(queue, &slot, blocking)) return false;
+  slot.after_ns = braid_now_ns();
+  __atomic_store_n(&queue->backlog, next, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&queue->unflushed, 1, __ATOMIC_SEQ_CST);
+  publish_slot(queue, &slot);
   return true;
+}
+
+/* Issues what can be, with the lock held. How many? */
+static size_t issue_tasks(braid_launch_queue *queue, const braid_point **blocking) {
+  size_t count = 0;
+  *blocking = NULL;
+  inside_driver = queue;
+  while (queue->backlog && issue_task(queue, blocking)) count++;
+  inside_driver = NULL;
+  return count;
 }
 
 static void end_tasks(braid_launch_queue *queue);
 
-/* What is left to do once the lock is given back. `last`: the command's event; without it the slot may be another
- * task's by now. */
-static void follow_task(braid_launch_queue *queue, braid_launch_slot *slot, void *last) {
-  if (queue->polls) {
-    braid_launch_queue_wake(queue);
-  } else {
-    if (last) queue->driver->watch(slot, last);
-    end_tasks(queue);
-  }
-}
-
 void braid_launch_queue_submit(braid_launch_queue *queue, braid_task *task) {
-  void *last;
-  braid_event *blocking;
-  __atomic_add_fetch(&queue->users, 1, __ATOMIC_ACQ_REL);
-  pthread_mutex_lock(&queue->lock);
-  braid_launch_slot *slot = &queue->slots[queue->submitted++ % BRAID_LAUNCH_WINDOW];
-  braid_event_set_native(task->done, queue->context, slot);
+  const braid_point *blocking;
   task->link[0] = NULL;
-  bool issued = !queue->backlog && issue_task(queue, task, &last, &blocking);
-  if (!issued) {
-    if (queue->backlog)
-      queue->newest->link[0] = task;
-    else
-      __atomic_store_n(&queue->backlog, task, __ATOMIC_SEQ_CST);
-    queue->newest = task;
+  pthread_mutex_lock(&queue->lock);
+  if (queue->backlog) {
+    queue->newest->link[0] = task; /* the worker may be waiting for what the first waits for, and issues it */
+  } else {
+    __atomic_store_n(&queue->backlog, task, __ATOMIC_SEQ_CST);
+    (void)issue_tasks(queue, &blocking);
   }
+  queue->newest = task;
+  bool waits = queue->backlog;
   pthread_mutex_unlock(&queue->lock);
-  if (issued)
-    follow_task(queue, slot, last);
-  else
+  if (waits || queue->polls)
     braid_launch_queue_wake(queue);
-  __atomic_sub_fetch(&queue->users, 1, __ATOMIC_ACQ_REL);
+  else
+    end_tasks(queue);
 }
 
 /* --- ending --------------------------------------------------------------------------------------------------------
  */
-static braid_status failure_of_waits(const braid_task *task) {
-  for (size_t i = 0; i < task->wait_count; i++) {
-    if (!braid_event_done(task->waits[i])) continue;
-    braid_status status = braid_event_wait(task->waits[i], 0);
-    if (status != BRAID_OK) return status;
-  }
-  return BRAID_OK;
-}
-
-static braid_status find_outcome(braid_launch_queue *queue, const braid_launch_slot *slot, bool given_up,
-                                 braid_timing *timing) {
-  if (slot->status != BRAID_OK && slot->detail) return braid_fail(slot->status, "%s", slot->detail);
-  braid_clear_detail();
-  if (slot->status != BRAID_OK) return slot->status;
-  if (given_up) return braid_fail(BRAID_DEVICE_LOST, "%s does not answer", queue->device);
-  braid_status status = failure_of_waits(slot->task);
-  return status == BRAID_OK && slot->last ? queue->driver->outcome(queue, slot, timing) : status;
-}
-
-/* Empties the slot. A command that is still with the driver is left to its callback, should it ever come. */
-static void clear_slot(braid_launch_queue *queue, braid_launch_slot *slot) {
-  pthread_mutex_lock(&queue->look);
-  void *first = slot->first, *last = slot->last;
-  bool orphan = !slot->finished;
-  slot->owner = NULL;
-  slot->first = slot->last = NULL;
-  if (orphan) __atomic_add_fetch(queue->orphans, 1, __ATOMIC_ACQ_REL);
-  pthread_mutex_unlock(&queue->look);
-  braid_free(NULL, slot->detail);
-  slot->detail = NULL;
-  if (first) queue->driver->release(queue, first);
-  if (orphan && queue->polls)
-    queue->driver->watch(slot, last);
-  else if (orphan)
-    __atomic_sub_fetch(&queue->users, 1, __ATOMIC_ACQ_REL); /* its callback counts as an orphan now */
-  else if (last)
-    queue->driver->release(queue, last);
-}
-
-/* Ends the first task in flight. `given_up`: without waiting for the driver. */
-static void end_task(braid_launch_queue *queue, braid_launch_slot *slot, bool given_up) {
-  braid_task *task = slot->task;
-  braid_timing timing = {.energy_uj = -1};
-  braid_status status = find_outcome(queue, slot, given_up, &timing);
-  if (status != BRAID_OK && task->cancel) __atomic_store_n(task->cancel, 1, __ATOMIC_RELEASE);
-  clear_slot(queue, slot);
-  __atomic_store_n(&queue->ended, queue->ended + 1, __ATOMIC_SEQ_CST);
-  braid_event_complete(task->done, status, &timing);
-  if (first_waiting(queue) || is_stopping(queue)) braid_launch_queue_wake(queue);
-}
-
-static braid_launch_slot *first_in_flight(braid_launch_queue *queue) {
-  return braid_launch_queue_is_idle(queue) ? NULL : &queue->slots[queue->ended % BRAID_LAUNCH_WINDOW];
-}
-
-static bool is_finished(braid_launch_queue *queue, braid_launch_slot *slot) {
-  pthread_mutex_lock(&queue->look);
-  if (!slot->finished && queue->polls) slot->finished = queue->driver->ask(queue, slot->last, &slot->code);
-  bool finished = slot->finished;
-  pthread_mutex_unlock(&queue->look);
-  return finished;
-}
-
 /* How long a task may run; 0: as long as it likes. */
 static int64_t limit_ns(const braid_launch_queue *queue) {
   return queue->deadline_ns || !is_stopping(queue) ? queue->deadline_ns : kPatience;
 }
 
-static bool waits_are_done(const braid_task *task) {
-  for (size_t i = 0; i < task->wait_count; i++)
-    if (!braid_event_done(task->waits[i])) return false;
-  return true;
-}
-
-/* A task's time counts from when it is first and what it waits for is done. */
+/* A task's time counts from when it is first and what it waits for is reached. */
 static bool is_hung(braid_launch_queue *queue, const braid_launch_slot *slot) {
   int64_t limit = limit_ns(queue), now = braid_now_ns();
   if (!limit) return false;
-  if (queue->watched != queue->ended + 1 || !waits_are_done(slot->task)) {
+  if (queue->watched != queue->ended + 1 || !all_reached(slot->task)) {
     queue->watched = queue->ended + 1;
     queue->watched_ns = now;
   }
   return now - queue->watched_ns >= limit;
 }
 
-/* Ends the tasks in flight that have finished, in order; all of them if the device is lost or the first has been
- * running for longer than it may. Any thread that does not hold the queue's lock; one at a time does the work for all.
- */
+/* The first task in flight, if it is to be ended: it has finished, or is not waited for any more. With `look` held. */
+static braid_launch_slot *next_to_end(braid_launch_queue *queue) {
+  braid_launch_slot *slot = &queue->slots[(queue->ended + 1) % BRAID_LAUNCH_WINDOW];
+  if (queue->issued == queue->ended) return NULL;
+  if (!slot->finished && queue->polls) slot->finished = queue->driver->ask(queue, slot->last, &slot->code);
+  if (slot->finished) return slot;
+  if (is_hung(queue, slot)) queue->driver->lose(queue);
+  return queue->driver->is_lost(queue) ? slot : NULL;
+}
+
+/* Ends the task, with `look` held, which is let go of meanwhile. A command that is still with the driver is left to its
+ * callback, should it ever come. */
+static void end_task(braid_launch_queue *queue, braid_launch_slot *slot) {
+  braid_task *task = slot->task;
+  bool given_up = !slot->finished;
+  pthread_mutex_unlock(&queue->look);
+  braid_timing timing = {.energy_uj = -1};
+  braid_status status = BRAID_OK;
+  if (given_up)
+    status = braid_fail(BRAID_DEVICE_LOST, "%s does not answer", queue->device);
+  else if (slot->last)
+    status = queue->driver->outcome(queue, slot, &timing);
+  if (status != BRAID_OK) braid_verdict_fail(task->verdict, task, status);
+  if (task->timing) *task->timing = timing;
+  pthread_mutex_lock(&queue->look);
+  void *first = slot->first, *last = slot->last;
+  bool orphan = !slot->finished; /* it may have come meanwhile */
+  slot->first = slot->last = NULL;
+  if (orphan) __atomic_add_fetch(queue->orphans, 1, __ATOMIC_ACQ_REL);
+  uint64_t value = ++queue->ended;
+  pthread_mutex_unlock(&queue->look);
+  if (first) queue->driver->release(queue, first);
+  if (orphan && queue->polls)
+    queue->driver->watch(slot, last);
+  else if (!orphan && last)
+    queue->driver->release(queue, last);
+  assert(braid_timeline_value(queue->timeline) == value - 1);
+  braid_timeline_raise(queue->timeline, value);
+  pthread_mutex_lock(&queue->look);
+}
+
+/* Ends what is to be ended, in order. With `look` held. */
+static void end_tasks_locked(braid_launch_queue *queue) {
+  braid_launch_slot *slot;
+  if (queue->ending) return;
+  queue->ending = true;
+  while ((slot = next_to_end(queue))) end_task(queue, slot);
+  queue->ending = false;
+  if (has_backlog(queue) || is_stopping(queue)) braid_launch_queue_wake(queue);
+}
+
+/* By any thread that does not hold the queue's lock. */
 static void end_tasks(braid_launch_queue *queue) {
-  if (__atomic_fetch_add(&queue->enders, 1, __ATOMIC_ACQ_REL)) return;
-  uint32_t asked;
-  do {
-    braid_launch_slot *slot;
-    asked = __atomic_load_n(&queue->enders, __ATOMIC_ACQUIRE);
-    while ((slot = first_in_flight(queue)) && is_finished(queue, slot)) end_task(queue, slot, false);
-    if (slot && is_hung(queue, slot)) queue->driver->lose(queue);
-    while (queue->driver->is_lost(queue) && (slot = first_in_flight(queue)))
-      end_task(queue, slot, !is_finished(queue, slot));
-  } while (!__atomic_compare_exchange_n(&queue->enders, &asked, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+  pthread_mutex_lock(&queue->look);
+  end_tasks_locked(queue);
+  pthread_mutex_unlock(&queue->look);
 }
 
 void braid_launch_queue_finished(braid_launch_slot *slot, void *event, int32_t code) {
   braid_launch_queue *queue = slot->queue;
+  __atomic_add_fetch(&queue->callers, 1, __ATOMIC_ACQ_REL);
   pthread_mutex_lock(&queue->look);
   bool orphan = slot->last != event;
-  if (!orphan) slot->code = code, slot->finished = true;
-  pthread_mutex_unlock(&queue->look);
-  if (orphan) {
-    queue->driver->release(queue, event);
-    __atomic_sub_fetch(queue->orphans, 1, __ATOMIC_ACQ_REL); /* the queue's memory may go now */
-    return;
+  if (!orphan) {
+    slot->code = code;
+    slot->finished = true;
+    if (!inside_driver)
+      end_tasks_locked(queue);
+    else if (inside_driver != queue) /* whose own submitter ends it else */
+      braid_launch_queue_wake(queue);
   }
-  if (!inside_driver)
-    end_tasks(queue);
-  else if (inside_driver != queue) /* whose own submitter ends it else */
-    braid_launch_queue_wake(queue);
-  __atomic_sub_fetch(&queue->users, 1, __ATOMIC_ACQ_REL);
+  pthread_mutex_unlock(&queue->look);
+  uint32_t *orphans = queue->orphans;
+  if (orphan) queue->driver->release(queue, event);
+  __atomic_sub_fetch(&queue->callers, 1, __ATOMIC_ACQ_REL);
+  if (orphan) __atomic_sub_fetch(orphans, 1, __ATOMIC_ACQ_REL); /* the queue's memory may go now */
 }
 
 /* --- the worker ----------------------------------------------------------------------------------------------------
  */
-/* Issues the first task of the list, if there is one and it need not wait; see issue_task. */
-static bool issue_waiting(braid_launch_queue *queue, braid_event **blocking) {
-  void *last;
-  *blocking = NULL;
-  if (!first_waiting(queue)) return false;
-  pthread_mutex_lock(&queue->lock);
-  braid_task *task = queue->backlog, *next = task->link[0]; /* once issued, the task may be gone at any time */
-  braid_launch_slot *slot = &queue->slots[queue->issued % BRAID_LAUNCH_WINDOW];
-  bool issued = issue_task(queue, task, &last, blocking);
-  if (issued) __atomic_store_n(&queue->backlog, next, __ATOMIC_SEQ_CST);
-  pthread_mutex_unlock(&queue->lock);
-  if (!issued) return false;
-  follow_task(queue, slot, last);
-  braid_launch_queue_flush(queue);
-  return true;
-}
-
 /* Between two questions to the driver. `waited_ns`: since something last happened. */
 static int64_t nap_ns(int64_t waited_ns) {
   int64_t nap = waited_ns / kNapPart;
@@ -345,12 +278,12 @@ static int64_t tick_ns(const braid_launch_queue *queue) {
 
 /* `seen`: the signals before the worker last looked around; `blocking`: what the first task of the list waits for,
  * which only the worker takes from it. */
-static void worker_rest(braid_launch_queue *queue, uint32_t seen, int64_t waited_ns, braid_event *blocking) {
-  bool polling = queue->polls && !braid_launch_queue_is_idle(queue);
+static void worker_rest(braid_launch_queue *queue, uint32_t seen, bool polling, int64_t waited_ns,
+                        const braid_point *blocking) {
   int64_t ns = polling ? nap_ns(waited_ns) : tick_ns(queue);
   if (blocking) {
     braid_launch_queue_flush(queue); /* it may depend on what is before the task */
-    (void)braid_event_wait(blocking, ns >= 0 && ns < kSlice ? ns : kSlice);
+    (void)braid_timeline_wait(blocking->timeline, blocking->value, ns >= 0 && ns < kSlice ? ns : kSlice);
   } else if (polling) {
     if (ns) (void)nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
   } else {
@@ -363,20 +296,26 @@ static void worker_rest(braid_launch_queue *queue, uint32_t seen, int64_t waited
 static void *worker_main(void *context) {
   braid_launch_queue *queue = context;
   int64_t since = braid_now_ns();
-  uint64_t ended = 0;
+  uint64_t before = 0;
   (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* short naps are to be short */
   for (;;) {
+    const braid_point *blocking;
     uint32_t seen = __atomic_load_n(&queue->signals, __ATOMIC_SEQ_CST);
-    braid_event *blocking;
-    bool stopping = is_stopping(queue), issued = issue_waiting(queue, &blocking);
-    end_tasks(queue);
-    bool idle = braid_launch_queue_is_idle(queue);
-    if (stopping && idle && !first_waiting(queue)) return NULL;
-    uint64_t now_at = __atomic_load_n(&queue->ended, __ATOMIC_SEQ_CST);
+    bool stopping = is_stopping(queue);
+    pthread_mutex_lock(&queue->lock);
+    size_t issued = issue_tasks(queue, &blocking);
+    pthread_mutex_unlock(&queue->lock);
+    if (issued) braid_launch_queue_flush(queue);
+    pthread_mutex_lock(&queue->look);
+    end_tasks_locked(queue);
+    bool idle = queue->issued == queue->ended && !queue->ending;
+    uint64_t ended = queue->ended;
+    pthread_mutex_unlock(&queue->look);
+    if (stopping && idle && !has_backlog(queue)) return NULL;
     int64_t now = braid_now_ns();
-    if (issued || idle || now_at != ended) since = now;
-    ended = now_at;
-    if (!issued) worker_rest(queue, seen, now - since, blocking);
+    if (issued || idle || ended != before) since = now;
+    before = ended;
+    if (!issued) worker_rest(queue, seen, queue->polls && !idle, now - since, blocking);
   }
 }
 
@@ -395,8 +334,11 @@ void braid_launch_queue_deinit(braid_launch_queue *queue) {
   pthread_mutex_destroy(&queue->look);
 }
 
-braid_status braid_launch_queue_start(braid_launch_queue *queue) {
+braid_status braid_launch_queue_start(braid_launch_queue *queue, braid_timeline *timeline) {
+  queue->timeline = timeline;
+  queue->issued = queue->ended = queue->watched = 0;
   queue->stopping = 0;
+  braid_timeline_set_native(timeline, queue->context, queue);
   return braid_thread_start(&queue->worker, "braid queue", worker_main, queue);
 }
 
@@ -405,5 +347,6 @@ void braid_launch_queue_stop(braid_launch_queue *queue) {
   __atomic_store_n(&queue->stopping, 1, __ATOMIC_SEQ_CST);
   braid_launch_queue_wake(queue);
   braid_thread_join(&queue->worker);
-  while (__atomic_load_n(&queue->users, __ATOMIC_ACQUIRE)) sched_yield(); /* they are on their last instructions */
+  while (__atomic_load_n(&queue->callers, __ATOMIC_ACQUIRE)) sched_yield(); /* they are on their last instructions */
+  braid_timeline_set_native(queue->timeline, NULL, NULL);
 }

@@ -1,22 +1,22 @@
 /* In-order completion: tasks before a driver's queue that runs commands in order but tells of their ends in its own
  * way, late, out of order, or never.
  *
- * One rule holds it together: a task gets the next value when it is submitted, values only grow, and tasks are issued
- * (handed to the driver) and ended in the order of their values:
+ * One rule holds it together: tasks are issued (handed to the driver) and ended in the order of their values:
  *
  *     ended <= issued <= submitted          at most BRAID_LAUNCH_WINDOW issued and not ended
  *
- * What is issued and not ended lies in the slot value % BRAID_LAUNCH_WINDOW; what is submitted and not issued is a list
- * through the tasks themselves. So nothing is allocated in a steady state, and a cancelled task that is still in the
- * list never reaches the driver.
+ * What is issued and not ended lies in the slot value % BRAID_LAUNCH_WINDOW, where queues of the same context find the
+ * driver's event of a task that one of theirs waits for. What is submitted and not issued is a list through the tasks
+ * themselves. So nothing is allocated in a steady state, and a cancelled task that is still in the list never reaches
+ * the driver.
  *
- *   issuing   under `lock`: by the submitter if no task waits before its own, else by the worker alone
+ *   issuing   under `lock`, by the submitter or the worker, as far as the list goes
  *   ending    by one thread at a time, whoever comes: submitters, the driver's callbacks, the worker
- *   worker    a thread that sleeps unless the first task in the list waits for an event that the driver does not know,
- *             or for room; a driver that does not call back must be asked; or a deadline is to be watched
+ *   worker    a thread that sleeps unless the first task in the list waits for what the driver does not know, or for
+ *             room; a driver that does not call back must be asked; or a deadline is to be watched
  *
- * A queue of the same context may look at a slot to learn the driver's event of a task, and a driver may call back for
- * a command that was given up: so the memory of a queue stays, stopped or started again, until its context ends. */
+ * A driver may call back for a command that was given up: so the memory of a queue stays, stopped or started again,
+ * until its context ends. */
 #ifndef BRAID_LAUNCH_QUEUE_H
 #define BRAID_LAUNCH_QUEUE_H
 
@@ -27,19 +27,14 @@ enum { BRAID_LAUNCH_WINDOW = 512 };
 
 typedef struct braid_launch_queue braid_launch_queue;
 
+/* A task in flight. Guarded by the queue's `look`; who ends the task may read it without. */
 typedef struct braid_launch_slot {
   braid_launch_queue *queue;
-  /* Guarded by the queue's `look`. */
-  const braid_event *owner; /* completed by the task in this slot; NULL: none */
-  void *last;               /* the driver's event of the task's last command; NULL: none */
+  braid_task *task;
+  void *first, *last; /* the driver's events of the first command, if it is another (may be NULL), and the last */
+  int64_t before_ns, after_ns; /* the host's time around issuing */
   bool finished;
   int32_t code; /* of the last command once it has finished, the driver's own */
-  /* Of who issues the task, then of who ends it. */
-  braid_task *task;
-  void *first;                 /* the driver's event of the first command, if it is another; may be NULL */
-  int64_t before_ns, after_ns; /* the host's time around issuing */
-  braid_status status;         /* of a task that did not get as far as the driver, or only half way */
-  char *detail;
 } braid_launch_slot;
 
 /* What the driver does. Events are the driver's own. */
@@ -70,23 +65,22 @@ struct braid_launch_queue {
   bool unified;        /* commands write memory that is the host's */
   int64_t deadline_ns; /* of a task; 0: none */
   uint32_t *orphans;   /* commands of the context that were given up and may still end; atomic */
+  braid_timeline *timeline;
 
-  pthread_mutex_t lock; /* guards issuing and the list */
-  braid_task *backlog;  /* first of the list, linked by link[0]; atomic */
-  braid_task *newest;   /* last of the list */
-  uint64_t submitted;
-  uint32_t unflushed; /* atomic */
+  pthread_mutex_t lock;         /* of issuing and of the list */
+  braid_task *backlog, *newest; /* first (atomic) and last of the list, linked by link[0] */
+  uint32_t unflushed;           /* atomic */
 
-  pthread_mutex_t look; /* guards what slots show; held for a few instructions */
+  pthread_mutex_t look; /* of what follows; not held while the driver may wait */
   braid_launch_slot slots[BRAID_LAUNCH_WINDOW];
-  uint64_t issued, ended; /* atomic */
-  uint32_t enders;        /* calls of braid_launch_queue_end that nobody has answered yet; atomic */
+  uint64_t issued, ended; /* values */
+  bool ending;            /* somebody ends tasks, and looks again before he goes */
   uint64_t watched;       /* the value that has been first, with its waits done, since: */
   int64_t watched_ns;
 
   uint32_t signals, sleeping; /* to the worker, which sleeps on the first; atomic */
   uint32_t stopping;          /* atomic */
-  uint32_t users;             /* threads and callbacks that are about to touch the queue; atomic */
+  uint32_t callers;           /* of braid_launch_queue_finished, who are still inside; atomic */
   braid_thread worker;
 };
 
@@ -95,7 +89,7 @@ BRAID_MUST_CHECK braid_status braid_launch_queue_init(braid_launch_queue *queue)
 void braid_launch_queue_deinit(braid_launch_queue *queue);
 /* Between these the queue takes tasks; what the driver and the device say of it (`driver` to `orphans`) is set before.
  * Stopping waits for what was submitted, but not for a lost device; one that makes no progress at all is given up. */
-BRAID_MUST_CHECK braid_status braid_launch_queue_start(braid_launch_queue *queue);
+BRAID_MUST_CHECK braid_status braid_launch_queue_start(braid_launch_queue *queue, braid_timeline *timeline);
 void braid_launch_queue_stop(braid_launch_queue *queue);
 
 void braid_launch_queue_submit(braid_launch_queue *queue, braid_task *task);
@@ -104,8 +98,5 @@ void braid_launch_queue_flush(braid_launch_queue *queue);
 void braid_launch_queue_finished(braid_launch_slot *slot, void *event, int32_t code);
 /* Something changed that the worker has to know. */
 void braid_launch_queue_wake(braid_launch_queue *queue);
-static inline bool braid_launch_queue_is_idle(const braid_launch_queue *queue) {
-  return __atomic_load_n(&queue->issued, __ATOMIC_SEQ_CST) == __atomic_load_n(&queue->ended, __ATOMIC_SEQ_CST);
-}
 
 #endif

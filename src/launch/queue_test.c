@@ -1,6 +1,6 @@
 /* The order and the ending of tasks over a driver that is a list: its commands end when the test says so, in any order,
- * or never. Whatever happens, tasks end once, in the order of submission, and every event of the driver is released as
- * often as it was retained. */
+ * or never. Whatever happens, tasks end in the order of submission, and every event of the driver is released as often
+ * as it was retained. */
 #include "launch/queue.h"
 
 #include <setjmp.h>
@@ -128,19 +128,29 @@ static void end_command(uint32_t index, int32_t code) {
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
 static braid_task tasks[kTasks];
-static braid_event *events[kTasks];
-static uint32_t order[kTasks], order_count; /* of their ends */
-static pthread_mutex_t order_lock = PTHREAD_MUTEX_INITIALIZER;
+static braid_verdict verdicts[kTasks];
+static braid_timeline *timelines[2];
+static uint64_t submitted[2]; /* per queue */
+static int in[kTasks];        /* the queue that it was submitted to */
 
-static void note_end(void *context, braid_status status) {
-  (void)status;
-  pthread_mutex_lock(&order_lock);
-  order[order_count++] = (uint32_t)((braid_task *)context - tasks);
-  pthread_mutex_unlock(&order_lock);
+static void submit(int queue, int i) {
+  tasks[i].value = ++submitted[queue];
+  in[i] = queue;
+  braid_launch_queue_submit(queues[queue], &tasks[i]);
+}
+
+static bool has_ended(int i) {
+  return braid_timeline_reached(timelines[in[i]], tasks[i].value);
+}
+
+/* Waits for the task's end: how its run ended. */
+static braid_status await_end(int i) {
+  assert_int_equal(braid_timeline_wait(timelines[in[i]], tasks[i].value, kSoon), BRAID_OK);
+  return braid_verdict_status(tasks[i].verdict);
 }
 
 static void begin(bool polls, int64_t deadline_ns) {
-  command_count = lost = fail_enqueue = orphans = order_count = 0;
+  command_count = lost = fail_enqueue = orphans = 0;
   memset(commands, 0, sizeof commands);
   for (int i = 0; i < 2; i++) {
     queues[i]->driver = &kDriver;
@@ -149,33 +159,43 @@ static void begin(bool polls, int64_t deadline_ns) {
     queues[i]->polls = polls;
     queues[i]->deadline_ns = deadline_ns;
     queues[i]->orphans = &orphans;
-    assert_int_equal(braid_launch_queue_start(queues[i]), BRAID_OK);
+    submitted[i] = 0;
+    assert_int_equal(braid_timeline_create(NULL, &timelines[i]), BRAID_OK);
+    assert_int_equal(braid_launch_queue_start(queues[i], timelines[i]), BRAID_OK);
   }
   for (int i = 0; i < kTasks; i++) {
-    braid_event_reset(events[i]);
-    tasks[i] = (braid_task){.kind = BRAID_TASK_KERNEL, .label = "task", .done = events[i]};
-    braid_event_on_done(events[i], note_end, &tasks[i]);
+    braid_verdict_init(&verdicts[i]);
+    tasks[i] = (braid_task){.kind = BRAID_TASK_KERNEL, .label = "task", .verdict = &verdicts[i]};
   }
 }
 
-/* All ended in order, once each, and nothing of the driver's is held. */
-static void finish(uint32_t count) {
-  for (int i = 0; i < 2; i++) braid_launch_queue_stop(queues[i]);
-  assert_int_equal(order_count, count);
-  for (uint32_t i = 0; i < count; i++) assert_int_equal(order[i], i);
+/* All have ended, and nothing of the driver's is held. That they end in order, the queue asserts. */
+static void stop(void) {
+  for (int i = 0; i < 2; i++) {
+    braid_launch_queue_stop(queues[i]);
+    assert_true(braid_timeline_value(timelines[i]) == submitted[i]);
+    braid_timeline_destroy(timelines[i]);
+  }
+}
+
+static void finish(void) {
+  stop();
   for (uint32_t i = 0; i < command_count; i++) assert_int_equal(commands[i].references, 0);
   assert_int_equal(orphans, 0);
 }
 
+/* Commands that end in the wrong order: tasks end in theirs. */
 static void check_order(bool polls) {
   begin(polls, 0);
-  for (int i = 0; i < 100; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  for (int i = 0; i < 100; i++) submit(0, i);
   await_enqueued(100);
-  for (uint32_t i = 100; i-- > 0;) end_command(i, i == 50 ? kBad : kDone);
-  for (int i = 0; i < 100; i++)
-    assert_int_equal(braid_event_wait(events[i], kSoon), i == 50 ? BRAID_INTERNAL : BRAID_OK);
-  assert_string_equal(braid_event_detail(events[50]), "code -5");
-  finish(100);
+  for (uint32_t i = 100; i-- > 0;) {
+    if (i == 0) assert_true(braid_timeline_value(timelines[0]) == 0);
+    end_command(i, i == 50 ? kBad : kDone);
+  }
+  for (int i = 0; i < 100; i++) assert_int_equal(await_end(i), i == 50 ? BRAID_INTERNAL : BRAID_OK);
+  assert_string_equal(verdicts[50].detail, "code -5");
+  finish();
 }
 
 static void test_order(void **state) {
@@ -187,15 +207,16 @@ static void test_order(void **state) {
 /* No more than the window is in the driver's hands; values go on over its end. */
 static void check_window(bool polls) {
   begin(polls, 0);
-  for (int i = 0; i < kTasks; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  for (int i = 0; i < kTasks; i++) submit(0, i);
   await_enqueued(BRAID_LAUNCH_WINDOW);
   for (uint32_t i = 0; i < kTasks; i++) {
     if (i > 0) await_enqueued(i + BRAID_LAUNCH_WINDOW < kTasks ? i + BRAID_LAUNCH_WINDOW : kTasks);
     assert_ptr_equal(commands[i].task, &tasks[i]);
+    assert_false(has_ended((int)i));
     end_command(i, kDone);
-    assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_OK);
+    assert_int_equal(await_end((int)i), BRAID_OK);
   }
-  finish(kTasks);
+  finish();
 }
 
 static void test_window(void **state) {
@@ -204,58 +225,56 @@ static void test_window(void **state) {
   check_window(true);
 }
 
-/* What waits behind a task that fails never reaches the driver. */
+/* What waits behind a task of its run that fails never reaches the driver. */
 static void test_cancel(void **state) {
   (void)state;
-  uint32_t cancel = 0;
   begin(false, 0);
   for (int i = 0; i < kTasks; i++) {
-    tasks[i].cancel = &cancel;
-    braid_launch_queue_submit(queues[0], &tasks[i]);
+    tasks[i].verdict = &verdicts[i == kTasks - 1]; /* the last is of another run */
+    submit(0, i);
   }
   await_enqueued(BRAID_LAUNCH_WINDOW);
   end_command(0, kBad);
-  assert_int_equal(braid_event_wait(events[0], kSoon), BRAID_INTERNAL);
+  assert_int_equal(await_end(0), BRAID_INTERNAL);
   for (uint32_t i = 1; i < BRAID_LAUNCH_WINDOW; i++) end_command(i, kDone);
-  for (int i = 1; i < kTasks; i++)
-    assert_int_equal(braid_event_wait(events[i], kSoon), i < BRAID_LAUNCH_WINDOW ? BRAID_OK : BRAID_CANCELLED);
-  assert_string_equal(braid_event_detail(events[kTasks - 1]), "");
-  assert_int_equal(enqueued(), BRAID_LAUNCH_WINDOW);
-  finish(kTasks);
+  await_enqueued(BRAID_LAUNCH_WINDOW + 1);
+  assert_ptr_equal(commands[BRAID_LAUNCH_WINDOW].task, &tasks[kTasks - 1]);
+  end_command(BRAID_LAUNCH_WINDOW, kDone);
+  assert_int_equal(await_end(kTasks - 1), BRAID_OK);
+  assert_ptr_equal(verdicts[0].task, &tasks[0]);
+  finish();
 }
 
-/* An event of the host is waited for here, one of a queue that shares the context by the driver. */
+/* A timeline of the host is waited for here, one of a queue that shares the context by the driver. */
 static void check_waits(bool polls) {
-  braid_event *host;
-  assert_int_equal(braid_event_create(NULL, &host), BRAID_OK);
+  braid_timeline *host;
+  assert_int_equal(braid_timeline_create(NULL, &host), BRAID_OK);
   begin(polls, 0);
-  tasks[1].waits = (braid_event *const[]){host};
+  for (int i = 0; i < 3; i++) tasks[i].verdict = &verdicts[0];
+  const braid_point gate = {host, 7};
+  tasks[1].waits = &gate;
   tasks[1].wait_count = 1;
-  tasks[2].waits = (braid_event *const[]){events[0], events[1]};
-  tasks[2].wait_count = 2;
-  for (int i = 0; i < 2; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
+  submit(0, 0);
+  submit(0, 1);
   nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
   assert_int_equal(enqueued(), 1);
-  braid_event_complete(host, BRAID_OK, NULL);
+  braid_timeline_raise(host, 6);
+  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  assert_int_equal(enqueued(), 1);
+  braid_timeline_raise(host, 8);
   await_enqueued(2);
-  braid_launch_queue_submit(queues[1], &tasks[2]);
+  const braid_point both[] = {{timelines[0], 1}, {timelines[0], 2}};
+  tasks[2].waits = both;
+  tasks[2].wait_count = 2;
+  submit(1, 2);
   await_enqueued(3);
   assert_ptr_equal(commands[2].wait, &commands[1]);
   for (uint32_t i = 0; i < 3; i++) {
     end_command(i, kDone);
-    assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_OK);
+    assert_int_equal(await_end((int)i), BRAID_OK);
   }
-  /* A failed event fails who waits for it, in the same words, and is not handed to the driver. */
-  braid_event_reset(host);
-  tasks[3].waits = tasks[1].waits;
-  tasks[3].wait_count = 1;
-  braid_launch_queue_submit(queues[0], &tasks[3]);
-  braid_event_complete(host, braid_fail(BRAID_NOT_FINITE, "on purpose"), NULL);
-  assert_int_equal(braid_event_wait(events[3], kSoon), BRAID_NOT_FINITE);
-  assert_string_equal(braid_event_detail(events[3]), "on purpose");
-  assert_int_equal(enqueued(), 3);
-  finish(4);
-  braid_event_destroy(host);
+  finish();
+  braid_timeline_destroy(host);
 }
 
 static void test_waits(void **state) {
@@ -264,37 +283,65 @@ static void test_waits(void **state) {
   check_waits(true);
 }
 
-/* A driver that refuses a task fails it in its turn. */
+/* What waits for a task of another run is not handed to the driver before that has ended, and is then run, though it
+ * failed: a driver would fail it too. */
+static void check_other_run(bool polls) {
+  begin(polls, 0);
+  submit(0, 0);
+  const braid_point point = {timelines[0], 1};
+  tasks[1].waits = &point;
+  tasks[1].wait_count = 1;
+  submit(1, 1);
+  nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  assert_int_equal(enqueued(), 1);
+  end_command(0, kBad);
+  await_enqueued(2);
+  assert_null(commands[1].wait);
+  end_command(1, kDone);
+  assert_int_equal(await_end(1), BRAID_OK);
+  assert_int_equal(await_end(0), BRAID_INTERNAL);
+  finish();
+}
+
+static void test_other_run(void **state) {
+  (void)state;
+  check_other_run(false);
+  check_other_run(true);
+}
+
+/* A driver that refuses a task fails its run at once; the task ends in its turn. */
 static void test_refused(void **state) {
   (void)state;
   begin(false, 0);
-  braid_launch_queue_submit(queues[0], &tasks[0]);
+  submit(0, 0);
   fail_enqueue = 1;
-  braid_launch_queue_submit(queues[0], &tasks[1]);
-  assert_false(braid_event_done(events[1]));
+  submit(0, 1);
+  assert_true(braid_verdict_cancelled(&verdicts[1]));
+  assert_false(has_ended(1));
   end_command(0, kDone);
-  assert_int_equal(braid_event_wait(events[1], kSoon), BRAID_OUT_OF_RANGE);
-  assert_string_equal(braid_event_detail(events[1]), "not enqueued");
-  finish(2);
+  assert_int_equal(await_end(1), BRAID_OUT_OF_RANGE);
+  assert_string_equal(verdicts[1].detail, "not enqueued");
+  assert_int_equal(await_end(0), BRAID_OK);
+  finish();
 }
 
 /* A command that hangs: everything ends without it, both queues stop, and it may end after all when nobody waits, also
  * while its slot is used again. */
 static void check_hang(bool polls) {
   begin(polls, 20000000);
-  for (int i = 0; i < 700; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
-  for (int i = 0; i < 700; i++) assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_DEVICE_LOST);
-  assert_non_null(strstr(braid_event_detail(events[0]), "list0 does not answer"));
-  assert_non_null(strstr(braid_event_detail(events[699]), "list0 is lost"));
-  for (int i = 700; i < 1400; i++) braid_launch_queue_submit(queues[0], &tasks[i]);
-  for (int i = 700; i < 1400; i++) assert_int_equal(braid_event_wait(events[i], kSoon), BRAID_DEVICE_LOST);
+  for (int i = 0; i < 700; i++) submit(0, i);
+  for (int i = 0; i < 700; i++) assert_int_equal(await_end(i), BRAID_DEVICE_LOST);
+  assert_non_null(strstr(verdicts[0].detail, "list0 does not answer"));
+  assert_non_null(strstr(verdicts[699].detail, "list0 is lost"));
+  for (int i = 700; i < 1400; i++) submit(0, i);
+  for (int i = 700; i < 1400; i++) assert_int_equal(await_end(i), BRAID_DEVICE_LOST);
   uint32_t held = enqueued();
   assert_int_equal(held, BRAID_LAUNCH_WINDOW);
-  for (int i = 0; i < 2; i++) braid_launch_queue_stop(queues[i]);
+  stop();
   assert_int_equal(orphans, held);
   for (uint32_t i = 0; i < held; i++) end_command(i, kDone);
-  for (int i = 0; i < 2; i++) assert_int_equal(braid_launch_queue_start(queues[i]), BRAID_OK);
-  finish(1400);
+  assert_int_equal(orphans, 0);
+  for (uint32_t i = 0; i < held; i++) assert_int_equal(commands[i].references, 0);
 }
 
 static void test_hang(void **state) {
@@ -309,8 +356,6 @@ static int set_up(void **state) {
     queues[i] = calloc(1, sizeof *queues[i]);
     if (!queues[i] || braid_launch_queue_init(queues[i]) != BRAID_OK) return 1;
   }
-  for (int i = 0; i < kTasks; i++)
-    if (braid_event_create(NULL, &events[i]) != BRAID_OK) return 1;
   return 0;
 }
 
@@ -320,13 +365,13 @@ static int tear_down(void **state) {
     braid_launch_queue_deinit(queues[i]);
     free(queues[i]);
   }
-  for (int i = 0; i < kTasks; i++) braid_event_destroy(events[i]);
   return 0;
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),   cmocka_unit_test(test_window),
-                                     cmocka_unit_test(test_cancel),  cmocka_unit_test(test_waits),
-                                     cmocka_unit_test(test_refused), cmocka_unit_test(test_hang)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),     cmocka_unit_test(test_window),
+                                     cmocka_unit_test(test_cancel),    cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_other_run), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_hang)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -74,9 +74,9 @@ static braid_status idle_run(void *context, const braid_task *task) {
   return BRAID_OK;
 }
 
-static braid_status idle_queue_create(void *device, void **queue) {
+static braid_status idle_queue_create(void *device, braid_timeline *timeline, void **queue) {
   static const braid_host_queue_ops kOps = {.run = idle_run};
-  return braid_host_queue_create(NULL, "idle", &kOps, device, (braid_host_queue **)queue);
+  return braid_host_queue_create(NULL, "idle", &kOps, device, timeline, (braid_host_queue **)queue);
 }
 
 static void idle_queue_destroy(void *device, void *queue) {

@@ -34,20 +34,16 @@ static braid_status allocate_tasks(braid_execution *execution) {
   }
   execution->prepared = braid_zalloc_array(allocator, steps, sizeof *execution->prepared);
   execution->found = braid_zalloc_array(allocator, plan->storage_count, sizeof *execution->found);
-  execution->queues = braid_zalloc_array(allocator, plan->queue_count, sizeof *execution->queues);
+  execution->parts = braid_zalloc_array(allocator, plan->queue_count, sizeof *execution->parts);
   execution->tasks = braid_zalloc_array(allocator, steps, sizeof *execution->tasks);
-  execution->events = braid_zalloc_array(allocator, steps, sizeof *execution->events);
-  execution->actions = braid_zalloc_array(allocator, steps, sizeof *execution->actions);
+  execution->timings = braid_zalloc_array(allocator, steps, sizeof *execution->timings);
   execution->bindings = braid_zalloc_array(allocator, bindings, sizeof *execution->bindings);
   execution->waits = braid_zalloc_array(allocator, waits, sizeof *execution->waits);
   execution->samples = braid_zalloc_array(allocator, steps * kSamples, sizeof *execution->samples);
   execution->slots.items = braid_zalloc_array(allocator, bindings, sizeof *execution->slots.items);
-  execution->last_of_queue = braid_zalloc_array(allocator, plan->queue_count, sizeof *execution->last_of_queue);
-  if (!execution->prepared || !execution->found || !execution->queues || !execution->tasks || !execution->events ||
-      !execution->actions || !execution->bindings || !execution->waits || !execution->samples ||
-      !execution->slots.items || !execution->last_of_queue)
+  if (!execution->prepared || !execution->found || !execution->parts || !execution->tasks || !execution->timings ||
+      !execution->bindings || !execution->waits || !execution->samples || !execution->slots.items)
     return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < steps; i++) braid_event_init(&execution->events[i], allocator);
   memset(execution->samples, -1, steps * kSamples * sizeof *execution->samples);
   return BRAID_OK;
 }
@@ -102,45 +98,39 @@ static void make_tasks(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
   const braid_addresses addresses = {plan, execution->arenas, execution->found};
   braid_binding *bindings = execution->bindings;
-  braid_event **waits = execution->waits;
-  for (size_t q = 0; q < plan->queue_count; q++) execution->last_of_queue[q] = -1;
+  braid_point *waits = execution->waits;
   for (size_t i = 0; i < plan->steps.count; i++) {
     const braid_step *step = &plan->steps.items[i];
     braid_task *task = &execution->tasks[i];
     task->label = step->label;
-    task->cancel = &execution->cancel;
+    task->verdict = &execution->verdict;
+    task->timing = &execution->timings[i];
     if (step->kind == BRAID_STEP_KERNEL)
       bindings = braid_bind_kernel(&addresses, step, execution->prepared[i], task, bindings, &execution->slots);
     else
       braid_bind_move(&addresses, step, task, &execution->slots);
-    task->done = &execution->events[i];
     task->waits = waits;
     task->wait_count = step->wait_count;
-    for (size_t w = 0; w < step->wait_count; w++) *waits++ = &execution->events[step->waits[w]];
-    execution->actions[i] = (braid_action){plan->devices[step->device].backend->submit, execution->queues[step->queue]};
-    execution->last_of_queue[step->queue] = (braid_step_id)i;
+    waits += step->wait_count;
     execution->devices |= 1u << step->device;
   }
-  for (size_t q = 0; q < plan->queue_count; q++) execution->queues_used += execution->last_of_queue[q] >= 0;
 }
 
 /* With a time limit somebody else must be able to go on when a task hangs. */
-static braid_status prepare_here(braid_execution *execution) {
+static void choose_thread(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
-  if (!plan->small || execution->queues_used != 1 || execution->timeout_ns >= 0) return BRAID_OK;
-  execution->here = braid_zalloc_array(execution->allocator, plan->steps.count, sizeof *execution->here);
-  if (!execution->here) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < plan->steps.count; i++) execution->here[i] = &execution->tasks[i];
-  const braid_step *any = &plan->steps.items[0];
-  execution->run_here = plan->devices[any->device].backend->run;
-  execution->queue_here = execution->queues[any->queue];
-  return BRAID_OK;
+  if (plan->small && execution->queues_used == 1 && execution->timeout_ns < 0)
+    execution->here = execution->parts[plan->steps.items[0].queue].queue;
 }
 
 static braid_status find_queues(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
-  for (size_t q = 0; q < plan->queue_count; q++)
-    if (plan->queues[q].used) BRAID_TRY(braid_machine_queue(execution->machine, (int)q, &execution->queues[q]));
+  for (size_t q = 0; q < plan->queue_count; q++) {
+    if (!plan->queues[q].steps) continue;
+    execution->parts[q].execution = execution;
+    execution->queues_used++;
+    BRAID_TRY(braid_machine_queue(execution->machine, (int)q, &execution->parts[q].queue));
+  }
   return BRAID_OK;
 }
 
@@ -154,7 +144,8 @@ braid_status braid_execution_bind(braid_execution *execution) {
                                execution->found));
   make_tasks(execution);
   bind_ports(execution);
-  return prepare_here(execution);
+  choose_thread(execution);
+  return BRAID_OK;
 }
 
 void braid_execution_unbind(braid_execution *execution) {
@@ -165,19 +156,15 @@ void braid_execution_unbind(braid_execution *execution) {
   while (execution->pins) braid_execution_unpin(execution, execution->pins->host);
   for (int space = 0; execution->arenas && space < plan->space_count; space++)
     braid_machine_free(execution->machine, &execution->arenas[space]);
-  for (size_t i = 0; execution->events && i < plan->steps.count; i++) braid_event_deinit(&execution->events[i]);
   braid_ports_deinit(execution);
   braid_free(allocator, execution->prepared);
   braid_free(allocator, execution->found);
-  braid_free(allocator, execution->queues);
+  braid_free(allocator, execution->parts);
   braid_free(allocator, execution->arenas);
   braid_free(allocator, execution->tasks);
-  braid_free(allocator, execution->events);
-  braid_free(allocator, execution->actions);
+  braid_free(allocator, execution->timings);
   braid_free(allocator, execution->bindings);
   braid_free(allocator, execution->waits);
   braid_free(allocator, execution->samples);
   braid_free(allocator, execution->slots.items);
-  braid_free(allocator, execution->last_of_queue);
-  braid_free(allocator, execution->here);
 }

@@ -8,41 +8,52 @@
 
 void braid_errand_init(braid_errand *errand, braid_machine *machine) {
   *errand = (braid_errand){.machine = machine};
-  braid_event_init(&errand->event, machine->allocator);
+}
+
+static void errand_end(braid_errand *errand) {
+  braid_machine_discard(errand->machine, errand->device, errand->prepared);
+  errand->prepared = NULL;
+  errand->lender = NULL;
+  errand->left = false;
+}
+
+static void free_staging(braid_errand *errand) {
+  braid_free(errand->machine->allocator, errand->staging);
+  errand->staging = NULL;
 }
 
 void braid_errand_deinit(braid_errand *errand) {
-  braid_event_deinit(&errand->event);
-  braid_free(errand->machine->allocator, errand->staging);
-}
-
-static int64_t deadline_of(int64_t timeout_ns) {
-  return timeout_ns < 0 ? -1 : braid_now_ns() + timeout_ns;
+  free_staging(errand);
 }
 
 braid_status braid_errand_settle(braid_errand *errand, int64_t timeout_ns) {
   if (!errand->left) return BRAID_OK;
-  braid_status status = braid_machine_await(errand->machine, errand->device, &errand->event, deadline_of(timeout_ns));
+  braid_status status =
+      braid_machine_await(errand->machine, 1u << errand->device, errand->point, braid_deadline_ns(timeout_ns));
   if (status != BRAID_OK) return braid_fail_prefix(status, "an earlier transfer");
-  errand->left = false;
-  braid_free(errand->machine->allocator, errand->staging);
-  errand->staging = NULL;
+  errand_end(errand);
+  free_staging(errand);
   return BRAID_OK;
 }
 
-braid_status braid_errand_run(braid_errand *errand, int device, int queue_index, int64_t timeout_ns) {
-  const braid_backend *backend = errand->machine->devices[device].backend;
-  void *queue;
+static braid_status submit_and_wait(braid_errand *errand, int queue_index, int64_t timeout_ns) {
+  braid_queue *queue;
   BRAID_TRY(braid_machine_queue(errand->machine, queue_index, &queue));
-  braid_event_reset(&errand->event);
-  errand->task.done = &errand->event;
-  braid_clear_detail();
-  BRAID_TRY(backend->submit(queue, &errand->task));
-  if (backend->flush) backend->flush(queue);
-  braid_status status = braid_machine_await(errand->machine, 1u << device, &errand->event, deadline_of(timeout_ns));
-  if (status == BRAID_OK) return braid_event_wait(&errand->event, 0);
-  errand->left = true;
-  errand->device = 1u << device;
+  braid_verdict_init(&errand->verdict);
+  errand->task.verdict = &errand->verdict;
+  BRAID_TRY(braid_queue_submit(queue, &errand->task));
+  braid_queue_flush(queue);
+  errand->point = braid_queue_point(queue, &errand->task);
+  braid_status status =
+      braid_machine_await(errand->machine, 1u << errand->device, errand->point, braid_deadline_ns(timeout_ns));
+  errand->left = status != BRAID_OK;
+  return errand->left ? status : braid_verdict_status(&errand->verdict);
+}
+
+braid_status braid_errand_run(braid_errand *errand, int device, int queue, int64_t timeout_ns) {
+  errand->device = device;
+  braid_status status = submit_and_wait(errand, queue, timeout_ns);
+  if (!errand->left) errand_end(errand);
   return status;
 }
 
@@ -67,7 +78,6 @@ braid_status braid_errand_move_staged(braid_errand *errand, int device, const br
   braid_status status = braid_errand_move(errand, device, place, staging, write, timeout_ns);
   if (errand->left) return status;
   if (status == BRAID_OK && !write) memcpy(host, staging, place->bytes);
-  braid_free(allocator, staging);
-  errand->staging = NULL;
+  free_staging(errand);
   return status;
 }

@@ -4,17 +4,19 @@
 #ifndef BRAID_RUNTIME_ERRAND_H
 #define BRAID_RUNTIME_ERRAND_H
 
-#include "device/event.h"
 #include "runtime/machine.h"
 
 typedef struct braid_errand {
   braid_machine *machine; /* not retained */
   braid_task task;
-  braid_event event;
+  braid_verdict verdict;
   braid_binding bindings[3];
-  void *staging;   /* in place of the caller's memory; NULL: none */
-  bool left;       /* the last one has not ended, */
-  uint32_t device; /* on this device, as a bit */
+  void *staging;      /* in place of the caller's memory; NULL: none */
+  void *prepared;     /* a kernel for this errand alone, discarded when it has ended; NULL: none */
+  const void *lender; /* whose other memory it works with (weights.c); NULL: nobody's */
+  bool left;          /* the last one has not ended, */
+  int device;         /* on this device: */
+  braid_point point;  /* this is not reached */
 } braid_errand;
 
 void braid_errand_init(braid_errand *errand, braid_machine *machine);

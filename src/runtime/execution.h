@@ -28,13 +28,22 @@ typedef struct braid_pin {
 
 enum { kSamples = 16 };
 
-/* What executing a step takes. */
-typedef struct braid_action {
-  braid_status (*submit)(void *queue, braid_task *task);
-  void *queue;
-} braid_action;
+/* What a run submits to one queue. */
+typedef struct braid_part {
+  braid_notice notice; /* first: of its end */
+  braid_execution *execution;
+  braid_queue *queue; /* NULL: the plan does not use it */
+  uint64_t before;    /* the queue's last value before the run: step nth of the queue has before + 1 + nth */
+  uint64_t submitted;
+} braid_part;
 
-typedef enum braid_run_state { BRAID_RUN_NONE, BRAID_RUN_IN_FLIGHT, BRAID_RUN_ENDED } braid_run_state;
+typedef enum braid_run_state {
+  BRAID_RUN_NONE, /* nothing was submitted, or it was waited for */
+  BRAID_RUN_IN_FLIGHT,
+  BRAID_RUN_ENDING, /* somebody is being told */
+  BRAID_RUN_ENDED,
+  BRAID_RUN_LEFT, /* given up on a lost device, with tasks that have not ended */
+} braid_run_state;
 
 struct braid_execution {
   const braid_allocator *allocator;
@@ -44,23 +53,18 @@ struct braid_execution {
   braid_memory *arenas; /* per space */
   braid_weight **found; /* per storage; NULL: it does not persist */
   braid_pin *pins;      /* memory that devices have been told of */
-  void **queues;        /* per plan queue; NULL: unused */
+  braid_part *parts;    /* per plan queue */
   size_t queues_used;
   uint32_t devices; /* bit i: device i is used */
 
   /* per step */
   void **prepared;
   braid_task *tasks;
-  braid_event *events;
-  braid_event **waits; /* of all steps, one after the other */
+  braid_timing *timings;
+  braid_point *waits; /* of all steps, one after the other */
   braid_binding *bindings;
-  braid_action *actions;
-  int32_t *samples; /* kSamples durations each, in ns; -1: none yet */
-  braid_step_id *last_of_queue;
-  /* For a plan that runs in the caller's thread: its tasks and its queue, by which they run; NULL: it does not. */
-  braid_task **here;
-  braid_status (*run_here)(void *queue, braid_task *const *tasks, size_t count);
-  void *queue_here;
+  int32_t *samples;  /* kSamples durations each, in ns; -1: none yet */
+  braid_queue *here; /* of a plan that may run in the caller's thread; NULL: it does not */
 
   braid_port *inputs, *outputs;
   braid_slots slots;
@@ -73,13 +77,13 @@ struct braid_execution {
   braid_trace *trace; /* of the session that it belongs to; NULL: none */
 
   /* the run in flight */
-  uint32_t cancel;
-  uint32_t state;   /* braid_run_state; atomic, a futex */
-  uint32_t pending; /* queues that have not ended their part, and the submitter while it submits; atomic */
-  bool holds;       /* the weights are entered */
+  braid_verdict verdict; /* of its tasks */
+  uint32_t state;        /* braid_run_state; atomic, a futex */
+  uint32_t pending;      /* parts that have not ended, and the submitter while it submits; atomic */
+  bool holds;            /* the weights are entered */
   void (*on_done)(void *context, braid_status status);
   void *context;
-  braid_status verdict;
+  braid_status outcome;
   char detail[512];
 };
 

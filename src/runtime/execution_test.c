@@ -177,6 +177,13 @@ static void test_submit_and_wait(void **state) {
     for (int i = 0; i < 4; i++) assert_true(y[i] == 0);
   }
   OK(braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, NULL, NULL));
+  OK(braid_execution_wait(execution, INT64_MAX)); /* a limit beyond the clock's end is none */
+  /* A run that nobody has waited for is forgotten by the next. */
+  OK(braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, count_call, &called));
+  while (called == 1) pause_a_little();
+  OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
+  assert_int_equal(braid_execution_wait(execution, -1), BRAID_INVALID_ARGUMENT);
+  OK(braid_execution_submit(execution, (const void *[]){x}, (void *[]){y}, NULL, NULL));
   braid_execution_destroy(execution); /* in flight */
   braid_plan_release(plan);
   braid_machine_release(machine);

@@ -72,7 +72,7 @@ static braid_status add_waits(hazard_state *hazards, braid_step *step) {
   for (size_t q = 0; q < queues; q++) {
     braid_step_id other = hazards->needs[q];
     if ((int)q == step->queue || other <= clock[q]) continue;
-    step->waits[step->wait_count++] = other;
+    step->waits[step->wait_count++] = (braid_step_wait){(int)q, hazards->plan->steps.items[other].nth};
     const braid_step_id *theirs = &hazards->clocks[(size_t)other * queues];
     for (size_t r = 0; r < queues; r++)
       if (theirs[r] > clock[r]) clock[r] = theirs[r];
@@ -103,7 +103,11 @@ static braid_step_id *none(const braid_allocator *allocator, size_t rows, size_t
 
 braid_status braid_plan_hazards(braid_plan *plan) {
   size_t used = 0;
-  for (size_t i = 0; i < plan->steps.count; i++) plan->queues[plan->steps.items[i].queue].used = true;
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    braid_step *step = &plan->steps.items[i];
+    plan->queues[step->queue].used = true;
+    step->nth = plan->queues[step->queue].steps++;
+  }
   for (size_t i = 0; i < plan->setup.count; i++) plan->queues[plan->setup.items[i].queue].used = true;
   for (size_t q = 0; q < plan->queue_count; q++) used += plan->queues[q].used;
   if (used < 2) return BRAID_OK;

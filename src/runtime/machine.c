@@ -10,8 +10,6 @@
 #include "runtime/call.h"
 
 enum { kMaxDevices = 16, kSpecBytes = 256 };
-static const int64_t kLook = 100000000; /* ns between looks at whether a device is lost */
-
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
 /* The option for CPU threads goes to every CPU that does not set them itself. */
@@ -78,17 +76,12 @@ static braid_status machine_init(braid_machine *machine, const braid_machine_opt
 static void machine_destroy(braid_machine *machine) {
   machine->references = 1; /* while calls that are kept let go of theirs */
   braid_calls_destroy(machine->calls);
-  for (size_t d = 0; d < machine->device_count; d++)
-    for (int role = 0; role < BRAID_QUEUE_ROLES; role++) {
-      void *queue = machine->queues[braid_queue_index((int)d, (braid_queue_role)role)];
-      if (queue) machine->devices[d].backend->queue_destroy(machine->devices[d].self, queue);
-    }
+  for (size_t i = 0; i < BRAID_QUEUE_ROLES * machine->device_count; i++) braid_queue_close(&machine->queues[i]);
   for (size_t i = 0; i < machine->device_count; i++) braid_device_close(machine->devices[i].device);
   braid_free(machine->allocator, machine->devices);
   braid_free(machine->allocator, machine->queues);
   braid_registry_destroy(machine->own_registry);
   pthread_mutex_destroy(&machine->lock);
-  pthread_mutex_destroy(&machine->submitting);
   braid_free(machine->allocator, machine);
 }
 
@@ -101,7 +94,6 @@ braid_status braid_machine_create(const braid_allocator *allocator, const braid_
   machine->allocator = allocator;
   machine->references = 1;
   pthread_mutex_init(&machine->lock, NULL);
-  pthread_mutex_init(&machine->submitting, NULL);
   braid_status status = machine_init(machine, options ? options : &kDefault);
   if (status == BRAID_OK)
     *out = machine;
@@ -121,13 +113,12 @@ void braid_machine_release(braid_machine *machine) {
 
 /* --- queues --------------------------------------------------------------------------------------------------------
  */
-braid_status braid_machine_queue(braid_machine *machine, int index, void **out) {
+braid_status braid_machine_queue(braid_machine *machine, int index, braid_queue **out) {
   const braid_machine_device *device = &machine->devices[index / BRAID_QUEUE_ROLES];
+  braid_queue *queue = *out = &machine->queues[index];
   braid_status status = BRAID_OK;
   pthread_mutex_lock(&machine->lock);
-  braid_clear_detail();
-  if (!machine->queues[index]) status = device->backend->queue_create(device->self, &machine->queues[index]);
-  *out = machine->queues[index];
+  if (!queue->backend) status = braid_queue_open(queue, machine->allocator, device->backend, device->self);
   pthread_mutex_unlock(&machine->lock);
   return status;
 }
@@ -159,17 +150,16 @@ bool braid_machine_lost(const braid_machine *machine, uint32_t devices) {
   return false;
 }
 
-braid_status braid_machine_await(const braid_machine *machine, uint32_t devices, braid_event *event,
+braid_status braid_machine_await(const braid_machine *machine, uint32_t devices, braid_point point,
                                  int64_t deadline_ns) {
   int64_t gone_ns = -1; /* until when tasks may end that a lost device has left */
   for (;;) {
-    int64_t slice = kLook;
+    int64_t slice = kLookNs;
     if (deadline_ns >= 0) {
       int64_t left = deadline_ns - braid_now_ns();
-      slice = left < 0 ? 0 : left < kLook ? left : kLook;
+      slice = left < 0 ? 0 : left < kLookNs ? left : kLookNs;
     }
-    (void)braid_event_wait(event, slice);
-    if (braid_event_done(event)) return BRAID_OK;
+    if (braid_timeline_wait(point.timeline, point.value, slice) == BRAID_OK) return BRAID_OK;
     int64_t now = braid_now_ns();
     if (gone_ns < 0 && braid_machine_lost(machine, devices)) gone_ns = now + kGraceNs;
     if (gone_ns >= 0 && now >= gone_ns) return braid_fail(BRAID_DEVICE_LOST, "the device is lost and does not answer");

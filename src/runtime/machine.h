@@ -2,9 +2,8 @@
 #ifndef BRAID_RUNTIME_MACHINE_H
 #define BRAID_RUNTIME_MACHINE_H
 
-#include <pthread.h>
-
 #include "braid/machine.h"
+#include "device/queue.h"
 
 enum { kHostSpace = 0 };
 
@@ -39,27 +38,25 @@ struct braid_machine {
   braid_machine_device *devices;
   size_t device_count;
   int space_count;
-  int host_device;       /* the first of unified memory; -1: none */
-  size_t host_alignment; /* what kernels expect of any host memory beyond its element type */
-  pthread_mutex_t lock;  /* of what a backend does for one thread at a time, and of `queues` */
-  /* Executions over several queues are submitted one after another: otherwise two could wait for each other, each first
-   * in one queue and second in the other. */
-  pthread_mutex_t submitting;
-  void **queues;             /* as braid_queue_index says; NULL: not made yet */
+  int host_device;           /* the first of unified memory; -1: none */
+  size_t host_alignment;     /* what kernels expect of any host memory beyond its element type */
+  pthread_mutex_t lock;      /* of what a backend does for one thread at a time, and of `queues` */
+  braid_queue *queues;       /* as braid_queue_index says; opened when they are used first */
   struct braid_calls *calls; /* of single ops (call.h) */
 };
 
 /* The queue, made when it is asked for first. */
-BRAID_MUST_CHECK braid_status braid_machine_queue(braid_machine *machine, int index, void **out);
+BRAID_MUST_CHECK braid_status braid_machine_queue(braid_machine *machine, int index, braid_queue **out);
 /* The device of a label, or of a number. NOT_FOUND lists them. */
 BRAID_MUST_CHECK braid_status braid_machine_find(const braid_machine *machine, const char *name, int *out);
 /* Is one of these devices gone? `devices`: bit i for device i. */
 bool braid_machine_lost(const braid_machine *machine, uint32_t devices);
-/* Waits until the event is done; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if one of the devices is gone and the
- * task does not end soon after. Whether the task failed is the event's to say. */
-BRAID_MUST_CHECK braid_status braid_machine_await(const braid_machine *machine, uint32_t devices, braid_event *event,
+/* Waits until the point is reached; TIMEOUT at the deadline (< 0: none), DEVICE_LOST if one of the devices is gone and
+ * the task does not end soon after. */
+BRAID_MUST_CHECK braid_status braid_machine_await(const braid_machine *machine, uint32_t devices, braid_point point,
                                                   int64_t deadline_ns);
-enum { kGraceNs = 500000000 }; /* for tasks of a lost device to end */
+/* Between looks at whether a device is lost; for the tasks of one to end. */
+enum { kLookNs = 100000000, kGraceNs = 500000000 };
 
 /* A piece of memory of a space: a buffer of the first device that works there, else (host memory without a unified
  * device) the allocator's. */

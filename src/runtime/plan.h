@@ -52,9 +52,15 @@ typedef struct braid_instance {
 
 typedef enum braid_step_kind { BRAID_STEP_KERNEL, BRAID_STEP_WRITE, BRAID_STEP_READ, BRAID_STEP_COPY } braid_step_kind;
 
+/* What a step waits for: the nth step of another queue. */
+typedef struct braid_step_wait {
+  int queue, nth;
+} braid_step_wait;
+
 typedef struct braid_step {
   braid_step_kind kind;
   int device, queue;  /* index of the device, of the queue (plan->queues) */
+  int nth;            /* of the steps of its queue, from 0 */
   braid_node_id node; /* -1: added by us */
   const char *label, *op, *why;
   const braid_kernel *kernel;
@@ -66,7 +72,7 @@ typedef struct braid_step {
   braid_layout *layouts;            /* of a node's operands, in the same order */
   size_t input_count, output_count; /* transfers: 1, 1 */
   braid_storage_id workspace;       /* -1: none */
-  braid_step_id *waits;             /* of other queues */
+  braid_step_wait *waits;           /* at most one per queue */
   size_t wait_count;
 } braid_step;
 
@@ -79,6 +85,7 @@ typedef struct braid_plan_queue {
   int device;
   braid_queue_role role;
   bool used;
+  int steps; /* of a run */
 } braid_plan_queue;
 
 typedef struct braid_digest {

@@ -1,8 +1,10 @@
 #include "runtime/weights.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/detail.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -20,6 +22,14 @@ static void free_regions(braid_weights *weights, const braid_weight_region *unti
     braid_machine_free(weights->machine, &region->memory);
     braid_free(weights->allocator, region);
   }
+}
+
+bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas) {
+  pthread_mutex_lock(&weights->lock);
+  bool lent = arenas && weights->errand.lender == arenas;
+  bool returned = !lent || braid_errand_settle(&weights->errand, -1) == BRAID_OK;
+  pthread_mutex_unlock(&weights->lock);
+  return returned;
 }
 
 static void weights_destroy(braid_weights *weights) {
@@ -53,7 +63,11 @@ braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeou
                              .timeout_ns = timeout_ns};
   pthread_mutex_init(&weights->lock, NULL);
   pthread_mutex_init(&weights->turn, NULL);
-  pthread_cond_init(&weights->turned, NULL);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&weights->turned, &attributes);
+  pthread_condattr_destroy(&attributes);
   braid_errand_init(&weights->errand, machine);
   *out = weights;
   return BRAID_OK;
@@ -82,18 +96,36 @@ size_t braid_weights_bytes(const braid_weights *weights) {
 
 /* --- readers and writers -------------------------------------------------------------------------------------------
  */
-void braid_weights_enter(braid_weights *weights, bool writes) {
+/* Sleeps until somebody leaves or enters, and looks at the holders' devices now and then; false: one is lost, and has
+ * had the time to end its tasks. *gone_ns: when it will have had it, < 0: none is lost. */
+static bool wait_for_turn(braid_weights *weights, int64_t *gone_ns) {
+  int64_t until = braid_deadline_ns(kLookNs);
+  const struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
+  if (!pthread_cond_timedwait(&weights->turned, &weights->turn, &at)) return true;
+  if (!braid_machine_lost(weights->machine, weights->holders))
+    *gone_ns = -1;
+  else if (*gone_ns < 0)
+    *gone_ns = braid_deadline_ns(kGraceNs);
+  return *gone_ns < 0 || braid_now_ns() < *gone_ns;
+}
+
+braid_status braid_weights_enter(braid_weights *weights, bool writes, uint32_t devices) {
+  int64_t gone_ns = -1;
+  bool patient = true;
   pthread_mutex_lock(&weights->turn);
   uint64_t mine = weights->arrived++;
-  while (weights->entered != mine || weights->writer || (writes && weights->readers))
-    pthread_cond_wait(&weights->turned, &weights->turn);
+  while (weights->entered != mine || (patient && (weights->writer || (writes && weights->readers))))
+    patient = wait_for_turn(weights, &gone_ns);
   weights->entered++;
-  if (writes)
-    weights->writer = true;
-  else
-    weights->readers++;
+  if (patient) {
+    weights->writer = writes;
+    weights->readers += !writes;
+    weights->holders |= devices;
+  }
   pthread_cond_broadcast(&weights->turned);
   pthread_mutex_unlock(&weights->turn);
+  if (patient) return BRAID_OK;
+  return braid_fail(BRAID_DEVICE_LOST, "the weights are held by a run on a device that is lost and does not answer");
 }
 
 void braid_weights_leave(braid_weights *weights, bool writes) {
@@ -102,6 +134,7 @@ void braid_weights_leave(braid_weights *weights, bool writes) {
     weights->writer = false;
   else
     weights->readers--;
+  if (!weights->readers) weights->holders = 0;
   pthread_cond_broadcast(&weights->turned);
   pthread_mutex_unlock(&weights->turn);
 }
@@ -304,8 +337,9 @@ static braid_status convert(binder *b, const braid_step *step) {
   memset(errand->bindings, 0, sizeof errand->bindings);
   errand->task = (braid_task){.label = step->label};
   braid_bind_kernel(&addresses, step, prepared, &errand->task, errand->bindings, NULL);
+  errand->prepared = prepared;
+  errand->lender = b->arenas;
   braid_status status = braid_errand_run(errand, step->device, step->queue, b->weights->timeout_ns);
-  if (!errand->left) braid_machine_discard(b->weights->machine, step->device, prepared);
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "%s", step->label);
 }
 
@@ -377,7 +411,7 @@ static braid_status find_kept(braid_weights *weights, const char *name, const br
 braid_status braid_weights_read(braid_weights *weights, const char *name, braid_tensor *tensor) {
   const braid_weight *weight;
   BRAID_TRY(find_kept(weights, name, tensor, &weight));
-  braid_weights_enter(weights, false);
+  BRAID_TRY(braid_weights_enter(weights, false, 0));
   braid_status status = braid_weights_fetch(weights, weight, braid_tensor_data(tensor));
   braid_weights_leave(weights, false);
   return status;
@@ -386,7 +420,7 @@ braid_status braid_weights_read(braid_weights *weights, const char *name, braid_
 braid_status braid_weights_write(braid_weights *weights, const char *name, const braid_tensor *tensor) {
   const braid_weight *weight;
   BRAID_TRY(find_kept(weights, name, tensor, &weight));
-  braid_weights_enter(weights, true);
+  BRAID_TRY(braid_weights_enter(weights, true, 0));
   braid_status status = braid_weights_put(weights, weight, braid_tensor_const_data(tensor));
   braid_weights_leave(weights, true);
   return status;

@@ -36,6 +36,7 @@ struct braid_weights {
   uint64_t arrived, entered; /* in the order of arrival, so that nobody is kept out by those behind him */
   size_t readers;            /* executions in flight that read what others write */
   bool writer;
+  uint32_t holders; /* the devices of those inside, as bits */
 
   pthread_mutex_t lock; /* of all that follows; held while an errand waits behind runs in a queue */
   braid_weight **items;
@@ -57,8 +58,12 @@ braid_binding braid_weight_binding(const braid_weight *weight);
 BRAID_MUST_CHECK braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host);
 BRAID_MUST_CHECK braid_status braid_weights_put(braid_weights *weights, const braid_weight *weight, const void *host);
 
-/* Around what reads, or writes, parameters and states. */
-void braid_weights_enter(braid_weights *weights, bool writes);
+/* False: an errand that a lost device has not ended may still touch the execution's memory. */
+bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas);
+
+/* Around what reads, or writes, parameters and states, on these devices (as bits). DEVICE_LOST: whoever holds them is
+ * on a device that is lost, and does not leave. */
+BRAID_MUST_CHECK braid_status braid_weights_enter(braid_weights *weights, bool writes, uint32_t devices);
 void braid_weights_leave(braid_weights *weights, bool writes);
 
 #endif

@@ -451,34 +451,64 @@ static braid_status run_any(const braid_task *task) {
   return braid_fail(BRAID_UNSUPPORTED, "task kind %d", (int)task->kind);
 }
 
+/* --- queues --- */
+typedef struct made {
+  void *queue;
+  braid_timeline *timeline;
+} made;
+static made queues[64]; /* the newest of an address counts */
+static size_t queue_count;
+
+static braid_timeline *timeline_of(const void *queue) {
+  size_t i = queue_count;
+  while (i-- > 0 && queues[i].queue != queue) continue;
+  return queues[i].timeline;
+}
+
 static braid_status serve(void *context, const braid_task *task) {
-  (void)context;
+  static bool failed;
+  if (is("ahead")) braid_timeline_raise(((made *)context)->timeline, task->value + 1);
+  if (is("spreads") && failed) {
+    failed = false;
+    return braid_fail(BRAID_IO, "the one before has failed");
+  }
   if (late.bytes) memcpy(late.target, late.host, late.bytes);
   late.bytes = 0;
   if (is("host_leak")) keep_some();
-  if (is("twice")) braid_event_complete(task->done, BRAID_OK, NULL);
   braid_status status = run_any(task);
+  failed = status != BRAID_OK;
   return status != BRAID_OK && is("silent") ? braid_fail(status, "%s", "") : status;
 }
 
-static braid_status make_queue(void *device, void **queue) {
+static braid_status make_queue(void *device, braid_timeline *timeline, void **queue) {
   static const braid_host_queue_ops OPS = {.run = serve};
-  return braid_host_queue_create(((tutor *)device)->allocator, "mutant", &OPS, device, (braid_host_queue **)queue);
+  made *own = &queues[queue_count];
+  if (queue_count == sizeof queues / sizeof *queues) return braid_fail(BRAID_INTERNAL, "too many queues for a test");
+  own->timeline = timeline;
+  braid_status status = braid_host_queue_create(((tutor *)device)->allocator, "mutant", &OPS, own, timeline,
+                                                (braid_host_queue **)&own->queue);
+  *queue = own->queue;
+  if (status == BRAID_OK) queue_count++;
+  return status;
 }
 
 static braid_status take(void *queue, braid_task *task) {
   static int taken;
+  static braid_verdict ignored;
+  braid_timeline *timeline = timeline_of(queue);
+  uint64_t value = task->value; /* the task may be gone once it is submitted */
   if (is("waits")) task->wait_count = 0;
   if (is("waits_first") && task->wait_count > 1) task->wait_count = 1;
-  if (is("cancel") || (is("cancel_waiting") && task->wait_count)) task->cancel = NULL;
+  if (is("cancel") || (is("cancel_waiting") && task->wait_count)) task->verdict = &ignored;
   if (is("lost") && ++taken == 400) return BRAID_OK;
   if (is("order") && task->kind == BRAID_TASK_WRITE && !task->wait_count) {
-    braid_event_complete(task->done, write_to(task), NULL);
-    return BRAID_OK;
+    braid_status written = write_to(task);
+    braid_timeline_raise(timeline, value);
+    return written;
   }
   bool inside = is("waits_inside") || (is("works_inside") && !task->wait_count);
   braid_status status = submit(queue, task);
-  if (status == BRAID_OK && inside) (void)!braid_event_wait(task->done, -1);
+  if (status == BRAID_OK && inside) (void)braid_timeline_wait(timeline, value, -1);
   return status;
 }
 
@@ -492,11 +522,13 @@ static braid_status ask(void *device, const braid_kernel *kernel, const braid_no
   return status;
 }
 
-/* Overtakes what was submitted. */
-static braid_status run_now(void *queue, braid_task *const *tasks, size_t count) {
-  (void)queue;
-  for (size_t i = 0; i < count; i++) braid_event_complete(tasks[i]->done, run_any(tasks[i]), NULL);
-  return BRAID_OK;
+/* Goes on after a failure. */
+static void run_on(void *queue, braid_task *tasks, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    braid_status status = run_any(&tasks[i]);
+    if (status != BRAID_OK) braid_verdict_fail(tasks[i].verdict, &tasks[i], status);
+    braid_timeline_raise(timeline_of(queue), tasks[i].value);
+  }
 }
 
 /* --- the device --- */
@@ -545,6 +577,6 @@ const braid_backend *braid_plugin(uint32_t abi) {
   table.queue_create = make_queue;
   table.submit = take;
   if (is("query_workspace")) table.query = ask;
-  if (is("run_now")) table.run = run_now;
+  if (is("run_on")) table.run = run_on;
   return &table;
 }

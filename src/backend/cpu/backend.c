@@ -299,10 +299,11 @@ static braid_status run_queued(void *context, const braid_task *task) {
 
 static const braid_host_queue_ops kQueueOps = {.run = run_queued};
 
-static braid_status cpu_queue_create(void *self, void **queue) {
+static braid_status cpu_queue_create(void *self, braid_timeline *timeline, void **queue) {
   const cpu_device *device = self;
   braid_cpu_team_leave(); /* the one that prepared */
-  return braid_host_queue_create(device->allocator, "braid cpu", &kQueueOps, self, (braid_host_queue **)queue);
+  return braid_host_queue_create(device->allocator, "braid cpu", &kQueueOps, self, timeline,
+                                 (braid_host_queue **)queue);
 }
 
 static void cpu_queue_destroy(void *self, void *queue) {
@@ -314,12 +315,11 @@ static braid_status cpu_submit(void *queue, braid_task *task) {
   return braid_host_queue_submit(queue, task);
 }
 
-static braid_status cpu_run(void *queue, braid_task *const *tasks, size_t count) {
+static void cpu_run(void *queue, braid_task *tasks, size_t count) {
   int before = omp_get_max_threads();
   omp_set_num_threads(1); /* the caller's own setting, put back below */
-  braid_status status = braid_host_queue_run(queue, tasks, count, run_here, NULL);
+  braid_host_queue_run(queue, tasks, count, run_here, NULL);
   omp_set_num_threads(before);
-  return status;
 }
 
 static bool cpu_peer(void *self, void *other) {

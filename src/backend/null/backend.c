@@ -4,8 +4,8 @@
  *
  * It plays a card with memory of its own: an arena that no kernel but ours touches, reached by transfers only. Its one
  * kernel copies, so a graph that needs more falls back to another device. Work is done by a thread per queue
- * (braid/host_queue.h), which also waits for events, honours cancel and measures; a backend over a driver that has
- * queues of its own would hand tasks to the driver instead, and chain native events (braid_event_set_native). */
+ * (braid/host_queue.h), which also waits for timelines, honours verdicts and measures; a backend over a driver that has
+ * queues of its own would hand tasks to the driver instead, and chain native events (braid_timeline_set_native). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -199,9 +199,10 @@ static braid_status null_run(void *context, const braid_task *task) {
 
 static const braid_host_queue_ops kQueueOps = {.run = null_run};
 
-static braid_status null_queue_create(void *self, void **queue) {
+static braid_status null_queue_create(void *self, braid_timeline *timeline, void **queue) {
   null_device *device = self;
-  return braid_host_queue_create(device->allocator, "braid null", &kQueueOps, device, (braid_host_queue **)queue);
+  return braid_host_queue_create(device->allocator, "braid null", &kQueueOps, device, timeline,
+                                 (braid_host_queue **)queue);
 }
 
 static void null_queue_destroy(void *self, void *queue) {

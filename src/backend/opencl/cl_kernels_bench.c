@@ -18,6 +18,7 @@
 #include "backend/opencl/memory.h"
 #include "base/clock.h"
 #include "braid/session.h"
+#include "device/queue.h"
 #include "graph/graph.h"
 
 enum { kLeastRuns = 3, kMostRuns = 2000, kInARow = 8, kOperands = 4 };
@@ -27,8 +28,8 @@ typedef struct setup {
   braid_registry *registry;
   braid_device *device;
   const braid_backend *backend;
-  void *self, *queue;
-  braid_event *done[kInARow];
+  void *self;
+  braid_queue queue;
 } setup;
 
 /* A node over constants, but for input 0. */
@@ -95,39 +96,36 @@ static braid_status best_of(braid_status (*run)(void *context), void *context, i
 }
 
 /* Tasks end in their order; all that were submitted have ended when this returns. */
-static braid_status submit(const setup *s, braid_task *tasks, int count) {
-  int submitted = 0;
+static braid_status submit(setup *s, braid_task *tasks, int count) {
+  braid_verdict verdict;
   braid_status status = BRAID_OK;
+  braid_verdict_init(&verdict);
   for (int i = 0; status == BRAID_OK && i < count; i++) {
-    braid_event_reset(s->done[i]);
-    tasks[i].done = s->done[i];
-    status = s->backend->submit(s->queue, &tasks[i]);
-    if (status == BRAID_OK) submitted++;
+    tasks[i].verdict = &verdict;
+    status = braid_queue_submit(&s->queue, &tasks[i]);
   }
-  if (s->backend->flush) s->backend->flush(s->queue);
-  for (int i = submitted - 1; i >= 0; i--) {
-    braid_status ended = braid_event_wait(s->done[i], -1);
-    if (status == BRAID_OK) status = ended;
-  }
-  return status;
+  braid_queue_flush(&s->queue);
+  braid_status ended = braid_timeline_wait(s->queue.timeline, s->queue.last, -1);
+  if (ended == BRAID_OK) ended = braid_verdict_status(&verdict);
+  return status == BRAID_OK ? ended : status;
 }
 
 typedef struct ours {
-  const setup *setup;
+  setup *setup;
   braid_operand operands[kOperands];
   braid_node_desc desc;
   void *prepared, *buffers[kOperands];
   braid_binding bindings[kOperands];
   braid_task tasks[kInARow]; /* the same run */
-  double device_seconds;     /* the best, as the device counts; 0: it does not */
+  braid_timing timings[kInARow];
+  double device_seconds; /* the best, as the device counts; 0: it does not */
 } ours;
 
 static braid_status run_ours(void *context) {
   ours *o = context;
   braid_status status = submit(o->setup, o->tasks, kInARow);
   for (int i = 0; status == BRAID_OK && i < kInARow; i++) {
-    const braid_timing timing = braid_event_timing(o->setup->done[i]);
-    const double seconds = 1e-9 * (double)(timing.end_ns - timing.start_ns);
+    const double seconds = 1e-9 * (double)(o->timings[i].end_ns - o->timings[i].start_ns);
     if (seconds > 0 && (o->device_seconds == 0 || seconds < o->device_seconds)) o->device_seconds = seconds;
   }
   return status;
@@ -147,7 +145,7 @@ static void describe(const problem *p, ours *o) {
 }
 
 static braid_status make_buffers(ours *o, size_t workspace_bytes) {
-  const setup *s = o->setup;
+  setup *s = o->setup;
   braid_status status = BRAID_OK;
   for (size_t i = 0; status == BRAID_OK && i < kOperands; i++) {
     size_t bytes = i < 3 ? braid_desc_bytes(&o->operands[i].desc) : workspace_bytes;
@@ -166,7 +164,7 @@ static braid_status make_buffers(ours *o, size_t workspace_bytes) {
   return status;
 }
 
-static braid_status open_ours(const setup *s, const problem *p, ours *o, const char **kernel_name) {
+static braid_status open_ours(setup *s, const problem *p, ours *o, const char **kernel_name) {
   char why[1024];
   braid_prepared_info info;
   *o = (ours){.setup = s};
@@ -182,7 +180,8 @@ static braid_status open_ours(const setup *s, const problem *p, ours *o, const c
                                .prepared = o->prepared,
                                .bindings = o->bindings,
                                .input_count = 2,
-                               .output_count = 1};
+                               .output_count = 1,
+                               .timing = &o->timings[i]};
   return status;
 }
 
@@ -324,7 +323,7 @@ static void print_ratio(const char *name, double seconds, const problem *p, doub
   if (seconds > 0) printf("  %s %8.1f GFLOP/s, %5.2fx", name, rate(p, seconds), seconds / own);
 }
 
-static braid_status time_ours(const setup *s, const problem *p, const char **kernel, double *best, double *device) {
+static braid_status time_ours(setup *s, const problem *p, const char **kernel, double *best, double *device) {
   ours o;
   braid_status status = open_ours(s, p, &o, kernel);
   if (status == BRAID_OK) status = best_of(run_ours, &o, kInARow, best);
@@ -333,7 +332,7 @@ static braid_status time_ours(const setup *s, const problem *p, const char **ker
   return status;
 }
 
-static braid_status measure(const setup *s, problem *p, clblast_sgemm *sgemm) {
+static braid_status measure(setup *s, problem *p, clblast_sgemm *sgemm) {
   const char *kernel = "";
   double own = 0, device = 0, clblast = 0, cpu = 0;
   braid_status status = build(p);
@@ -356,8 +355,7 @@ static braid_status measure(const setup *s, problem *p, clblast_sgemm *sgemm) {
 /* --- setting up ----------------------------------------------------------------------------------------------------
  */
 static void close_setup(setup *s) {
-  if (s->queue) s->backend->queue_destroy(s->self, s->queue);
-  for (int i = 0; i < kInARow; i++) braid_event_destroy(s->done[i]);
+  braid_queue_close(&s->queue);
   braid_device_close(s->device);
   braid_registry_destroy(s->registry);
 }
@@ -370,9 +368,7 @@ static braid_status open_setup(const char *spec, setup *s) {
   if (status != BRAID_OK) return status;
   s->backend = braid_device_backend(s->device);
   s->self = braid_device_self(s->device);
-  status = s->backend->queue_create(s->self, &s->queue);
-  for (int i = 0; status == BRAID_OK && i < kInARow; i++) status = braid_event_create(NULL, &s->done[i]);
-  return status;
+  return braid_queue_open(&s->queue, NULL, s->backend, s->self);
 }
 
 static bool is_wanted(const problem *p, const char *part) {
@@ -402,7 +398,7 @@ static const char *const kTiles[] = {"128x128x8x8x8", "128x128x16x8x8", "128x64x
                                      "64x32x16x8x4",  "32x64x16x4x8",   "32x32x16x4x4", "32x32x32x4x4"};
 
 /* One number, or a dash where the device refuses. A tile must not cost another the rest of the sweep. */
-static void print_rate(const setup *s, const problem *p) {
+static void print_rate(setup *s, const problem *p) {
   const char *kernel = "";
   double own = 0, device = 0;
   if (time_ours(s, p, &kernel, &own, &device) == BRAID_OK)

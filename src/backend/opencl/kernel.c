@@ -356,7 +356,7 @@ braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task
   for (size_t i = 0; status == BRAID_OK && i < own->launch_count; i++) {
     const own_launch *launch = &own->launches[i];
     cl_uint count = i == 0 ? wait_count : 0;
-    cl_event *event = i + 1 == own->launch_count ? last : i == 0 && !task->untimed ? first : NULL;
+    cl_event *event = i + 1 == own->launch_count ? last : i == 0 && task->timing ? first : NULL;
     cl_int code =
         own->cl->EnqueueNDRangeKernel(queue, launch->kernel, launch->dimensions, NULL, launch->global,
                                       launch->has_local ? launch->local : NULL, count, count ? waits : NULL, event);

@@ -39,7 +39,7 @@ typedef struct bench {
   bare_program bare;
   float *host;
   braid_task tasks[kTasks];
-  braid_event *events[kTasks];
+  braid_timing timings[kTasks];
 } bench;
 
 /* --- setting up ----------------------------------------------------------------------------------------------------
@@ -101,7 +101,6 @@ static void bare_close(bare_program *bare) {
 }
 
 static void bench_close(bench *own) {
-  for (int i = 0; i < kTasks; i++) braid_event_destroy(own->events[i]);
   bare_close(&own->bare);
   test_node_close(&own->node);
   braid_free(NULL, own->host);
@@ -116,9 +115,7 @@ static braid_status bench_open(braid_registry *registry, const char *spec, int64
   own->host = braid_zalloc_array(NULL, (size_t)count, sizeof *own->host);
   if (status == BRAID_OK && !own->host) status = BRAID_NO_MEMORY;
   for (int i = 0; status == BRAID_OK && i < kTasks; i++) {
-    status = braid_event_create(NULL, &own->events[i]);
     own->tasks[i] = own->node.task;
-    own->tasks[i].done = own->events[i];
   }
   return status;
 }
@@ -127,12 +124,10 @@ static braid_status bench_open(braid_registry *registry, const char *spec, int64
  */
 static bool braid_kernels(bench *own, int count) {
   test_node *node = &own->node;
-  for (int i = 0; i < count; i++) {
-    braid_event_reset(own->events[i]);
-    if (node->backend->submit(node->queue, &own->tasks[i]) != BRAID_OK) return false;
-  }
-  node->backend->flush(node->queue);
-  return braid_event_wait(own->events[count - 1], -1) == BRAID_OK;
+  for (int i = 0; i < count; i++)
+    if (braid_queue_submit(&node->queue, &own->tasks[i]) != BRAID_OK) return false;
+  braid_queue_flush(&node->queue);
+  return braid_queue_wait(&node->queue, &own->tasks[count - 1], -1) == BRAID_OK;
 }
 
 static bool bare_kernels(bench *own, int count) {
@@ -245,7 +240,7 @@ static bool measure_tasks(bench *own) {
     for (int timed = 0; timed < 2; timed++) {
       outcome best;
       int count = kStreams[i].count;
-      for (int k = 0; k < count; k++) own->tasks[k].untimed = !timed;
+      for (int k = 0; k < count; k++) own->tasks[k].timing = timed ? &own->timings[k] : NULL;
       if (!take_turns(own, braid_kernels, bare[timed], count, kRounds, &best)) return false;
       double ours_us = best.ours / count * 1e6, bare_us = best.bare / count * 1e6;
       printf("  a small task %s%s: %.2f us, bare %.2f us: overhead %.2f us\n", kStreams[i].name,
@@ -256,7 +251,7 @@ static bool measure_tasks(bench *own) {
 
 static bool measure_end_to_end(bench *own) {
   outcome whole;
-  for (int k = 0; k < kKernels; k++) own->tasks[k].untimed = true;
+  for (int k = 0; k < kKernels; k++) own->tasks[k].timing = NULL;
   if (!take_turns(own, braid_end_to_end, bare_end_to_end, kKernels, kMostRounds, &whole)) return false;
   printf("  write, %d kernels over %d numbers, read: %.3f ms, directly %.3f ms: %+.2f %% (%+.2f to %+.2f)\n", kKernels,
          kLarge, whole.ours * 1e3, whole.bare * 1e3, whole.share * 100, whole.least * 100, whole.most * 100);

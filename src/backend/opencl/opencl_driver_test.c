@@ -108,10 +108,10 @@ static void open_fronted(test_node *node, const char *spec) {
   front = *real;
   failure = CL_SUCCESS;
   device->cl = &front;
-  node->backend->queue_destroy(node->self, node->queue);
+  braid_queue_close(&node->queue);
   node->backend->discard(node->self, node->prepared);
   node->prepared = NULL;
-  assert_int_equal(node->backend->queue_create(node->self, &node->queue), BRAID_OK);
+  assert_int_equal(braid_queue_open(&node->queue, NULL, node->backend, node->self), BRAID_OK);
   braid_prepared_info info;
   assert_int_equal(node->backend->prepare(node->self, node->kernel, &node->desc, &node->prepared, &info), BRAID_OK);
   node->task.prepared = node->prepared;
@@ -191,8 +191,9 @@ static void test_creating(void **state) {
   open_fronted(&node, "opencl0:memory=separate");
   front.CreateCommandQueue = create_queue;
   fail_with(0, CL_OUT_OF_HOST_MEMORY);
-  check_failed(node.backend->queue_create(node.self, &made), BRAID_NO_MEMORY, "CL_OUT_OF_HOST_MEMORY");
-  assert_null(made);
+  braid_queue refused;
+  check_failed(braid_queue_open(&refused, NULL, node.backend, node.self), BRAID_NO_MEMORY, "CL_OUT_OF_HOST_MEMORY");
+  assert_null(refused.self);
   front = *real;
   braid_cl_context *shared = ((braid_cl_device *)node.self)->shared;
   size_t beside = shared->pool ? braid_pool_get_stats(shared->pool).bytes + 1 : 1024;
@@ -241,14 +242,14 @@ static void test_crash(void **state) {
                 {CL_OUT_OF_RESOURCES, "CL_OUT_OF_RESOURCES"}};
   for (int i = 0; i < 3; i++) {
     test_node node;
-    void *other;
+    braid_queue other;
     open_fronted(&node, "opencl0");
     front.SetEventCallback = change_status;
     fail_with(0, kCases[i].code);
     check_failed(test_node_do(&node, &node.task), BRAID_DEVICE_LOST, kCases[i].says);
     assert_int_equal(node.backend->status(node.self), BRAID_DEVICE_LOST);
     check_failed(test_node_do(&node, &node.task), BRAID_DEVICE_LOST, "is lost");
-    assert_int_equal(node.backend->queue_create(node.self, &other), BRAID_DEVICE_LOST);
+    assert_int_equal(braid_queue_open(&other, NULL, node.backend, node.self), BRAID_DEVICE_LOST);
     test_node_close(&node);
     open_fronted(&node, "opencl0");
     check_works(&node);

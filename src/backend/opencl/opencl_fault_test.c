@@ -78,8 +78,7 @@ static void open_spin(test_node *node, const char *options) {
   braid_prepared_info info;
   if (node->backend->prepare(node->self, &kSpinKernel, &node->desc, &node->prepared, &info) != BRAID_OK)
     fail_msg("%s", braid_error_detail());
-  assert_int_equal(node->backend->queue_create(node->self, &node->queue), BRAID_OK);
-  assert_int_equal(braid_event_create(NULL, &node->done), BRAID_OK);
+  assert_int_equal(braid_queue_open(&node->queue, NULL, node->backend, node->self), BRAID_OK);
   for (int i = 0; i < 2; i++) {
     assert_int_equal(node->backend->buffer_create(node->self, 64, &node->buffers[i]), BRAID_OK);
     node->bindings[i] = (braid_binding){.buffer = node->buffers[i], .bytes = 64};
@@ -90,7 +89,7 @@ static void open_spin(test_node *node, const char *options) {
                             .bindings = node->bindings,
                             .input_count = 1,
                             .output_count = 1,
-                            .done = node->done};
+                            .verdict = &node->verdict};
 }
 
 /* How many steps take about `seconds`. */
@@ -108,47 +107,47 @@ static int64_t steps_of(double seconds) {
 
 /* --- hanging -------------------------------------------------------------------------------------------------------
  */
-static void submit(test_node *node, void *queue, braid_task *task) {
-  assert_int_equal(node->backend->submit(queue, task), BRAID_OK);
-  node->backend->flush(queue);
+static const int64_t kPatience = 20000000000; /* ns */
+
+static void submit(braid_queue *queue, braid_task *task) {
+  assert_int_equal(braid_queue_submit(queue, task), BRAID_OK);
+  braid_queue_flush(queue);
 }
 
-static void check_lost(braid_event *event) {
-  assert_int_equal(braid_event_wait(event, 20000000000), BRAID_DEVICE_LOST);
-  assert_non_null(strstr(braid_event_detail(event), "opencl0"));
+static void check_lost(const braid_queue *queue, const braid_task *task) {
+  assert_int_equal(braid_queue_wait(queue, task, kPatience), BRAID_DEVICE_LOST);
+  assert_non_null(strstr(braid_error_detail(), "opencl0"));
 }
 
 /* The task that hangs, one behind it, one of another queue that waits for it, one submitted later: all end, soon. */
 static void check_hang(test_node *node, int64_t *told) {
-  uint32_t cancel = 0, host[16] = {0};
-  void *other;
-  braid_event *events[3];
-  for (int i = 0; i < 3; i++) assert_int_equal(braid_event_create(NULL, &events[i]), BRAID_OK);
-  assert_int_equal(node->backend->queue_create(node->self, &other), BRAID_OK);
-  braid_task read = {.kind = BRAID_TASK_READ, .label = "read", .source = node->bindings[1], .host = host};
-  braid_task behind = read, elsewhere = read, later = read;
-  node->task.cancel = &cancel;
-  behind.done = events[0];
-  elsewhere.done = events[1];
-  elsewhere.waits = &node->done;
+  uint32_t host[16] = {0};
+  braid_queue other, none;
+  braid_verdict verdicts[2];
+  for (int i = 0; i < 2; i++) braid_verdict_init(&verdicts[i]);
+  assert_int_equal(braid_queue_open(&other, NULL, node->backend, node->self), BRAID_OK);
+  braid_task behind = {
+      .kind = BRAID_TASK_READ, .label = "read", .source = node->bindings[1], .host = host, .verdict = &verdicts[0]};
+  braid_task elsewhere = behind, later = behind;
+  elsewhere.verdict = &node->verdict;
+  later.verdict = &verdicts[1];
+  braid_verdict_init(&node->verdict);
+  submit(&node->queue, &node->task);
+  submit(&node->queue, &behind);
+  const braid_point spins = braid_queue_point(&node->queue, &node->task);
+  elsewhere.waits = &spins;
   elsewhere.wait_count = 1;
-  later.done = events[2];
-  braid_event_reset(node->done);
-  submit(node, node->queue, &node->task);
-  submit(node, node->queue, &behind);
-  submit(node, other, &elsewhere);
-  check_lost(node->done);
-  assert_int_equal(cancel, 1);
-  check_lost(events[0]);
-  check_lost(events[1]);
+  submit(&other, &elsewhere);
+  check_lost(&node->queue, &node->task);
+  assert_true(braid_verdict_cancelled(&node->verdict));
+  check_lost(&node->queue, &behind);
+  check_lost(&other, &elsewhere);
   *told = braid_now_ns();
   assert_int_equal(node->backend->status(node->self), BRAID_DEVICE_LOST);
-  submit(node, node->queue, &later);
-  assert_int_equal(braid_event_wait(events[2], 20000000000), BRAID_DEVICE_LOST);
-  void *none;
-  assert_int_equal(node->backend->queue_create(node->self, &none), BRAID_DEVICE_LOST);
-  node->backend->queue_destroy(node->self, other);
-  for (int i = 0; i < 3; i++) braid_event_destroy(events[i]);
+  submit(&node->queue, &later);
+  check_lost(&node->queue, &later);
+  assert_int_equal(braid_queue_open(&none, NULL, node->backend, node->self), BRAID_DEVICE_LOST);
+  braid_queue_close(&other);
 }
 
 static void check_relu(const char *spec) {
@@ -201,8 +200,8 @@ static void test_other_part_goes_on(void **state) {
   assert_int_equal(test_node_open(&other, registry, "opencl0.1:parts=2", "Relu", 16), BRAID_OK);
   assert_int_equal(test_node_do(&other, &other.task), BRAID_OK);
   int64_t start = braid_now_ns();
-  submit(&hung, hung.queue, &hung.task);
-  check_lost(hung.done);
+  submit(&hung.queue, &hung.task);
+  check_lost(&hung.queue, &hung.task);
   assert_int_equal(test_node_do(&other, &other.task), BRAID_OK);
   int64_t took = (braid_now_ns() - start) / 1000000;
   if (((braid_cl_device *)other.self)->shared->part_count == 2 && took > kHangMs * 3 / 4)
@@ -219,15 +218,15 @@ static void test_parts_side_by_side(void **state) {
   need_device();
   spin_steps = steps_of(0.2);
   test_node parts[2];
-  braid_timing timings[2];
   open_spin(&parts[0], ".0:parts=2,");
   open_spin(&parts[1], ".1:parts=2,");
   bool divided = ((braid_cl_device *)parts[0].self)->shared->part_count == 2;
-  for (int i = 0; i < 2; i++) submit(&parts[i], parts[i].queue, &parts[i].task);
+  braid_timing timings[2];
   for (int i = 0; i < 2; i++) {
-    assert_int_equal(braid_event_wait(parts[i].done, 20000000000), BRAID_OK);
-    timings[i] = braid_event_timing(parts[i].done);
+    parts[i].task.timing = &timings[i];
+    submit(&parts[i].queue, &parts[i].task);
   }
+  for (int i = 0; i < 2; i++) assert_int_equal(braid_queue_wait(&parts[i].queue, &parts[i].task, kPatience), BRAID_OK);
   for (int i = 0; i < 2; i++) test_node_close(&parts[i]);
   if (!divided) skip_test("device", "opencl0 cannot be divided");
   assert_true(timings[0].start_ns < timings[1].end_ns && timings[1].start_ns < timings[0].end_ns);
@@ -239,23 +238,27 @@ static void test_copy_beside_kernel(void **state) {
   need_device();
   spin_steps = steps_of(0.3);
   test_node node;
-  void *other;
-  braid_event *copied;
+  braid_queue other;
+  braid_verdict verdict;
+  braid_timing kernel, copy;
   static uint8_t host[64];
   open_spin(&node, ":memory=separate,");
-  assert_int_equal(node.backend->queue_create(node.self, &other), BRAID_OK);
-  assert_int_equal(braid_event_create(NULL, &copied), BRAID_OK);
-  braid_task write = {
-      .kind = BRAID_TASK_WRITE, .label = "write", .target = node.bindings[0], .host = host, .done = copied};
-  submit(&node, node.queue, &node.task);
+  braid_verdict_init(&verdict);
+  assert_int_equal(braid_queue_open(&other, NULL, node.backend, node.self), BRAID_OK);
+  braid_task write = {.kind = BRAID_TASK_WRITE,
+                      .label = "write",
+                      .target = node.bindings[0],
+                      .host = host,
+                      .verdict = &verdict,
+                      .timing = &copy};
+  node.task.timing = &kernel;
+  submit(&node.queue, &node.task);
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
-  submit(&node, other, &write);
-  assert_int_equal(braid_event_wait(copied, 20000000000), BRAID_OK);
-  assert_int_equal(braid_event_wait(node.done, 20000000000), BRAID_OK);
-  braid_timing kernel = braid_event_timing(node.done), copy = braid_event_timing(copied);
+  submit(&other, &write);
+  assert_int_equal(braid_queue_wait(&other, &write, kPatience), BRAID_OK);
+  assert_int_equal(braid_queue_wait(&node.queue, &node.task, kPatience), BRAID_OK);
   bool one_at_a_time = braid_device_get_info(node.device)->compute_units <= 1;
-  node.backend->queue_destroy(node.self, other);
-  braid_event_destroy(copied);
+  braid_queue_close(&other);
   test_node_close(&node);
   if (one_at_a_time) skip_test("device", "opencl0 does one thing at a time");
   assert_true(copy.end_ns < kernel.end_ns);
@@ -268,26 +271,25 @@ static void test_deadline_of_waiting(void **state) {
   spin_steps = steps_of(0.02);
   test_node node;
   open_spin(&node, ":deadline_ms=800,");
-  braid_event *host, *last;
-  assert_int_equal(braid_event_create(NULL, &host), BRAID_OK);
-  assert_int_equal(braid_event_create(NULL, &last), BRAID_OK);
+  braid_timeline *host;
+  assert_int_equal(braid_timeline_create(NULL, &host), BRAID_OK);
+  const braid_point gate = {host, 1};
   uint32_t word;
   braid_task read = {.kind = BRAID_TASK_READ,
                      .label = "read",
                      .source = {.buffer = node.buffers[1], .bytes = sizeof word},
                      .host = &word,
-                     .done = last,
-                     .waits = &host,
+                     .verdict = &node.verdict,
+                     .waits = &gate,
                      .wait_count = 1};
-  submit(&node, node.queue, &node.task);
-  submit(&node, node.queue, &read);
+  submit(&node.queue, &node.task);
+  submit(&node.queue, &read);
   nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 200000000}, NULL);
-  braid_event_complete(host, BRAID_OK, NULL);
-  assert_int_equal(braid_event_wait(last, 20000000000), BRAID_OK);
+  braid_timeline_raise(host, 1);
+  assert_int_equal(braid_queue_wait(&node.queue, &read, kPatience), BRAID_OK);
   for (int i = 0; i < 10; i++) assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
   assert_int_equal(node.backend->status(node.self), BRAID_OK);
-  braid_event_destroy(host);
-  braid_event_destroy(last);
+  braid_timeline_destroy(host);
   test_node_close(&node);
 }
 
@@ -300,21 +302,17 @@ static void test_refused_tasks(void **state) {
   need_device();
   test_node node;
   assert_int_equal(test_node_open(&node, registry, "opencl0:memory=separate", "Relu", 4096), BRAID_OK);
-  uint32_t cancel = 0;
   braid_task copy = {.kind = BRAID_TASK_COPY,
                      .label = "copy",
                      .source = {.buffer = node.buffers[0], .bytes = 1000},
-                     .target = {.buffer = node.buffers[0], .offset = 500, .bytes = 1000},
-                     .cancel = &cancel};
+                     .target = {.buffer = node.buffers[0], .offset = 500, .bytes = 1000}};
   assert_int_not_equal(test_node_do(&node, &copy), BRAID_OK);
   assert_non_null(strstr(braid_error_detail(), "CL_MEM_COPY_OVERLAP"));
-  assert_int_equal(cancel, 1);
-  cancel = 0;
+  assert_true(braid_verdict_cancelled(&node.verdict));
   copy.target.offset = SIZE_MAX - 10;
   assert_int_equal(test_node_do(&node, &copy), BRAID_OUT_OF_RANGE);
   copy.target.offset = 1000;
   copy.target.bytes = 10;
-  cancel = 0;
   assert_int_equal(test_node_do(&node, &copy), BRAID_OUT_OF_RANGE);
   node.bindings[0].bytes *= 2;
   assert_int_equal(test_node_do(&node, &node.task), BRAID_OUT_OF_RANGE);

@@ -65,7 +65,7 @@ static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_ta
 }
 
 static cl_command_queue suited_queue(braid_cl_queue *queue, const braid_task *task) {
-  if (!task->untimed || !queue->base.polls) return queue->measuring;
+  if (task->timing || !queue->base.polls) return queue->measuring;
   cl_int code;
   if (!queue->quick)
     queue->quick = queue->cl->CreateCommandQueue(queue->device->shared->context, queue->device->id, 0, &code);
@@ -88,7 +88,7 @@ static braid_status queue_enqueue(braid_launch_queue *base, const braid_task *ta
                             ? braid_cl_launch_all(queue->device, task, queue->used, events, count, &begin, &end)
                             : enqueue_transfer(queue, task, events, count, &end);
   /* A task without commands keeps its place in the order, and one that failed half way ends after what it began. */
-  if (!end && (status == BRAID_OK || begin || task->untimed)) {
+  if (!end && (status == BRAID_OK || begin || !task->timing)) {
     cl_int code = queue->cl->EnqueueMarkerWithWaitList(queue->used, count, events, &end);
     if (code != CL_SUCCESS && status == BRAID_OK) status = braid_cl_fail(code, "enqueueing a marker");
   }
@@ -182,7 +182,7 @@ static void measure_task(braid_cl_queue *queue, const braid_launch_slot *slot, b
 static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_slot *slot, braid_timing *timing) {
   braid_cl_queue *queue = own_queue(base);
   if (slot->code == CL_COMPLETE) {
-    if (!slot->task->untimed) measure_task(queue, slot, timing);
+    if (slot->task->timing) measure_task(queue, slot, timing);
     return braid_cl_find_fault(slot->task);
   }
   char scratch[32];
@@ -246,7 +246,7 @@ void braid_cl_queues_release(braid_cl_context *context) {
   }
 }
 
-braid_status braid_cl_queue_create(void *self, void **out) {
+braid_status braid_cl_queue_create(void *self, braid_timeline *timeline, void **out) {
   braid_cl_device *device = self;
   *out = NULL;
   if (braid_cl_device_is_lost(device)) return braid_fail(BRAID_DEVICE_LOST, "%s is lost", device->info.name);
@@ -265,7 +265,7 @@ braid_status braid_cl_queue_create(void *self, void **out) {
   cl_int code;
   queue->used = queue->measuring =
       device->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
-  braid_status status = queue->used ? braid_launch_queue_start(&queue->base) : braid_cl_fail(code, "a queue");
+  braid_status status = queue->used ? braid_launch_queue_start(&queue->base, timeline) : braid_cl_fail(code, "a queue");
   if (status != BRAID_OK) {
     keep_queue(device->shared, queue);
     return status;

@@ -4,7 +4,7 @@
 
 #include "backend/opencl/device.h"
 
-BRAID_MUST_CHECK braid_status braid_cl_queue_create(void *device, void **queue);
+BRAID_MUST_CHECK braid_status braid_cl_queue_create(void *device, braid_timeline *timeline, void **queue);
 /* Waits for what was submitted, but not for a device that is lost; one that makes no progress at all is given up. */
 void braid_cl_queue_destroy(void *device, void *queue);
 braid_status braid_cl_queue_submit(void *queue, braid_task *task);

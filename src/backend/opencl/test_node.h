@@ -6,30 +6,32 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
+#include "device/queue.h"
 #include "graph/graph.h"
 
 /* y = op(a[, b]) of `count` floats, its buffers, and the task that runs it. */
 typedef struct test_node {
   braid_device *device;
   const braid_backend *backend;
-  void *self, *queue;
+  void *self;
+  braid_queue queue;
   braid_operand operands[3];
   braid_node_desc desc;
   const braid_kernel *kernel;
   void *prepared;
   void *buffers[3];
   braid_binding bindings[4];
-  braid_event *done;
+  braid_verdict verdict;
+  braid_timing timing; /* of the task done last */
   braid_task task;
 } test_node;
 
 static inline void test_node_close(test_node *node) {
   if (!node->device) return;
-  if (node->queue) node->backend->queue_destroy(node->self, node->queue);
+  braid_queue_close(&node->queue);
   for (int i = 0; i < 3; i++)
     if (node->buffers[i]) node->backend->buffer_destroy(node->self, node->buffers[i]);
   if (node->prepared) node->backend->discard(node->self, node->prepared);
-  braid_event_destroy(node->done);
   braid_device_close(node->device);
   *node = (test_node){0};
 }
@@ -62,8 +64,7 @@ static inline braid_status test_node_open(test_node *node, braid_registry *regis
   if (!node->kernel) return braid_fail(BRAID_UNSUPPORTED, "%s", why);
   braid_prepared_info info;
   status = node->backend->prepare(node->self, node->kernel, &node->desc, &node->prepared, &info);
-  if (status == BRAID_OK) status = node->backend->queue_create(node->self, &node->queue);
-  if (status == BRAID_OK) status = braid_event_create(NULL, &node->done);
+  if (status == BRAID_OK) status = braid_queue_open(&node->queue, NULL, node->backend, node->self);
   size_t inputs = node->desc.input_count, bytes = (size_t)count * sizeof(float);
   for (size_t i = 0; status == BRAID_OK && i <= inputs; i++) {
     status = node->backend->buffer_create(node->self, bytes, &node->buffers[i]);
@@ -75,18 +76,16 @@ static inline braid_status test_node_open(test_node *node, braid_registry *regis
                             .bindings = node->bindings,
                             .input_count = inputs,
                             .output_count = 1,
-                            .done = node->done};
+                            .verdict = &node->verdict};
   return status;
 }
 
 /* Submits a task and waits for it. */
 static inline braid_status test_node_do(test_node *node, braid_task *task) {
-  braid_event_reset(node->done);
-  task->done = node->done;
-  braid_status status = node->backend->submit(node->queue, task);
-  if (status != BRAID_OK) return status;
-  node->backend->flush(node->queue);
-  return braid_event_wait(node->done, -1);
+  braid_verdict_init(&node->verdict);
+  task->verdict = &node->verdict;
+  task->timing = &node->timing;
+  return braid_queue_do(&node->queue, task, -1);
 }
 
 static inline braid_status test_node_transfer(test_node *node, size_t index, void *host, bool write) {

@@ -5,55 +5,91 @@
  * A backend is a static const table (braid_backend, at the end). The runtime opens its devices, allocates buffers,
  * asks it to prepare kernels for the nodes placed on it, and submits tasks to its queues. Everything after prepare is
  * asynchronous: submit returns at once, tasks of one queue run in the order of submission (first in, first out, not
- * preempted), a task first waits for the events it names (of any device), and signals its own event when it is done or
- * has failed: once, and not before all that it reads has been read and all that it writes can be read by others. No
- * call of the steady state (submit, event wait, read_power, read_energy) allocates or takes a lock shared by devices.
- * submit, read_energy, status and the event functions may be called from any thread; everything else on one device by
- * one thread at a time, except prepare where the backend allows it.
+ * preempted), a task first waits for the points it names (of any device), and raises its queue's timeline when it is
+ * done, has failed or was cancelled: not before all that it reads has been read and all that it writes can be read by
+ * others. No call of the steady state (submit, run, waits, read_power, read_energy) allocates or takes a lock shared by
+ * devices. flush, read_energy, status and what is said of timelines and verdicts may be called from any thread, submit
+ * by one thread at a time for each queue; everything else on one device by one thread at a time, except prepare where
+ * the backend allows it.
  *
  * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
- * docs/devices.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
+ * docs/new-device.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
 #ifndef BRAID_DEVICE_H
 #define BRAID_DEVICE_H
 
 #include "braid/graph.h"
 
-enum { BRAID_DEVICE_ABI = 3 };
+enum { BRAID_DEVICE_ABI = 4 };
 
-/* --- events --------------------------------------------------------------------------------------------------------
- * An event is created once and used again: reset, handed to submit, completed by the backend, waited for. */
-typedef struct braid_event braid_event;
+/* --- timelines -----------------------------------------------------------------------------------------------------
+ * When: a timeline is a 64-bit count that only grows and is never reset. Every queue has one. A task has a value on the
+ * timeline of its queue and raises it to that value when it has ended, be it done, failed or cancelled; tasks, threads
+ * and calls wait until a timeline has reached a value. Whether what they waited for went well is not a timeline's to
+ * say but a verdict's. Any thread, unless it says otherwise. */
+typedef struct braid_timeline braid_timeline;
 
-typedef struct braid_timing {
-  int64_t start_ns, end_ns; /* the host's monotonic clock, or the device's converted to it; 0, 0: not measured */
-  double energy_uj;         /* < 0: unknown */
-} braid_timing;
+typedef struct braid_point {
+  braid_timeline *timeline;
+  uint64_t value;
+} braid_point;
 
-BRAID_API BRAID_MUST_CHECK braid_status braid_event_create(const braid_allocator *allocator, braid_event **out);
-BRAID_API void braid_event_destroy(braid_event *event);
-/* Makes the event pending again. Nobody may be waiting for it. */
-BRAID_API void braid_event_reset(braid_event *event);
-BRAID_API bool braid_event_done(const braid_event *event);
-/* Blocks until done; returns the status the task ended with, or TIMEOUT after timeout_ns (< 0: no limit). */
-BRAID_API braid_status braid_event_wait(braid_event *event, int64_t timeout_ns);
-BRAID_API braid_timing braid_event_timing(const braid_event *event); /* of a done event */
-BRAID_API const char *braid_event_detail(const braid_event *event);  /* of a failed one */
-/* `call` is called once, by the completing thread just before waiters see the event done, or at once if it is done
- * already. One call per event and use; reset forgets it. */
-BRAID_API void braid_event_on_done(braid_event *event, void (*call)(void *context, braid_status status), void *context);
-/* For backends: ends the event. `timing` may be NULL. On failure takes over the calling thread's error detail. */
-BRAID_API void braid_event_complete(braid_event *event, braid_status status, const braid_timing *timing);
-/* For backends that chain their own native events: a slot that the backend may fill at submit and read when one of its
- * own events is waited for. `owner` is the backend's table; get returns NULL if another owner filled it. */
-BRAID_API void braid_event_set_native(braid_event *event, const void *owner, void *native);
-BRAID_API void *braid_event_get_native(const braid_event *event, const void *owner);
+BRAID_API BRAID_MUST_CHECK braid_status braid_timeline_create(const braid_allocator *allocator,
+                                                              braid_timeline **out); /* at 0 */
+/* Once nobody raises it or waits for it any more: after its queue. NULL is allowed. */
+BRAID_API void braid_timeline_destroy(braid_timeline *timeline);
+BRAID_API uint64_t braid_timeline_value(const braid_timeline *timeline);
+BRAID_API bool braid_timeline_reached(const braid_timeline *timeline, uint64_t value);
+/* Blocks until the value is reached: OK, or TIMEOUT after timeout_ns (< 0: no limit). */
+BRAID_API braid_status braid_timeline_wait(braid_timeline *timeline, uint64_t value, int64_t timeout_ns);
+/* For whom the timeline belongs to, a queue or the host, one thread at a time. A value that is reached changes nothing.
+ * Who sees the value sees what was written before. */
+BRAID_API void braid_timeline_raise(braid_timeline *timeline, uint64_t value);
+
+/* A call when a value is reached, in the memory of who asks for it: nothing is allocated. `call` comes once, from the
+ * thread that raises the timeline or, where the value is reached already, from inside of notify; it must be short. The
+ * notice is left alone from notify until then. */
+typedef struct braid_notice {
+  void (*call)(struct braid_notice *notice);
+  uint64_t value; /* the timeline's own, as what follows */
+  struct braid_notice *next;
+} braid_notice;
+BRAID_API void braid_timeline_notify(braid_timeline *timeline, uint64_t value, braid_notice *notice);
+
+/* For backends that chain their own native events: whose queue the timeline is. Set in queue_create, by the backend
+ * that knows `owner`, and asked when a task waits; get returns NULL for the queue of another owner. */
+BRAID_API void braid_timeline_set_native(braid_timeline *timeline, const void *owner, void *native);
+BRAID_API void *braid_timeline_get_native(const braid_timeline *timeline, const void *owner);
+
+/* --- verdicts ------------------------------------------------------------------------------------------------------
+ * Whether: how a run ended. One for all tasks of the run, on however many queues, in memory of who submits them. */
+enum { BRAID_VERDICT_DETAIL = 512 };
+typedef struct braid_task braid_task;
+
+typedef struct braid_verdict {
+  uint32_t cancel, failures; /* atomic */
+  braid_status status;       /* of the task that failed first; OK: none has */
+  const braid_task *task;
+  char detail[BRAID_VERDICT_DETAIL]; /* its sentence, or "" */
+} braid_verdict;
+
+BRAID_API void braid_verdict_init(braid_verdict *verdict); /* before each run */
+/* Tasks that are not running will not be run, whatever they wait for. Any thread, any time. */
+BRAID_API void braid_verdict_cancel(braid_verdict *verdict);
+BRAID_API bool braid_verdict_cancelled(const braid_verdict *verdict);
+/* For backends: the task has failed. Of several the first counts. Takes over the calling thread's error detail, and
+ * cancels the rest of the run. Comes before the timeline is raised. */
+BRAID_API void braid_verdict_fail(braid_verdict *verdict, const braid_task *task, braid_status status);
+/* Once the tasks have ended: OK, the failure (its sentence is the error detail), or CANCELLED. */
+BRAID_API braid_status braid_verdict_status(const braid_verdict *verdict);
 
 /* --- nodes as a kernel sees them -----------------------------------------------------------------------------------
  */
 typedef struct braid_operand {
-  bool present;         /* false: an optional input or output left out; the rest is then undefined */
-  braid_desc desc;      /* with the layout it will have in memory */
-  const void *constant; /* inputs: the fixed contents in host memory (PLAIN whatever desc.layout says), else NULL */
+  bool present;    /* false: an optional input or output left out; the rest is then undefined */
+  braid_desc desc; /* with the layout it will have in memory */
+  /* Inputs: the fixed contents in host memory (PLAIN whatever desc.layout says), else NULL. Final in prepare; in match
+   * and layouts a convolution's weights may be shown as they were before a normalization was folded into them. */
+  const void *constant;
 } braid_operand;
 
 typedef struct braid_node_desc {
@@ -61,7 +97,9 @@ typedef struct braid_node_desc {
   const braid_attrs *attrs;
   size_t input_count, output_count;
   const braid_operand *inputs, *outputs;
-  bool training; /* part of a training graph: a backward pass may follow */
+  bool training;    /* part of a training graph: a backward pass may follow */
+  uint32_t threads; /* of the host that the kernel may use: 1, or as many as the device has (0) */
+  bool packed; /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
 } braid_node_desc;
 
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
@@ -77,7 +115,7 @@ typedef struct braid_kernel {
   void (*layouts)(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
   /* Bit i set: the kernel bears it that output 0 is the same memory as input i, whatever other inputs lie there too (if
    * their bits are set). The memory planner decides where; it only ever does so where element i of both is the same
-   * memory: same layout, number of elements and size of an element, though not necessarily the same type. */
+   * memory: the same number and size of elements, though not necessarily the same type. */
   uint32_t in_place;
   uint32_t in_place_more[3];  /* the same for outputs 1, 2 and 3 */
   const void *implementation; /* the backend's own */
@@ -87,6 +125,22 @@ typedef struct braid_prepared_info {
   size_t workspace_bytes;    /* scratch memory the task needs while it runs, handed over as the last binding */
   uint32_t constants_folded; /* bit i: constant input i was taken over (packed); run gets no binding for it */
 } braid_prepared_info;
+
+/* A constant input that a kernel wants in a form of its own. Packed once, it is shared by all whose packing has the
+ * same key: nodes, plans, executions on one device. */
+enum { BRAID_PACKINGS = 4 };
+typedef struct braid_packing {
+  uint32_t input;
+  size_t bytes; /* of the packed form */
+  uint64_t key; /* what the packed form depends on besides the constant: equal keys, equal bytes */
+} braid_packing;
+
+/* What is known of a kernel for a node before it is prepared. */
+typedef struct braid_query {
+  size_t workspace_bytes; /* as prepare will say */
+  uint32_t packing_count;
+  braid_packing packings[BRAID_PACKINGS];
+} braid_query;
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
@@ -114,8 +168,13 @@ typedef enum braid_task_kind {
   BRAID_TASK_COPY,  /* buffer to buffer */
 } braid_task_kind;
 
-/* Owned by the caller and left alone by it from submit until the task's event is done. */
-typedef struct braid_task {
+typedef struct braid_timing {
+  int64_t start_ns, end_ns; /* the host's monotonic clock, or the device's converted to it; 0, 0: not measured */
+  double energy_uj;         /* < 0: unknown */
+} braid_timing;
+
+/* Owned by the caller and left alone by it from submit until its value is reached. */
+struct braid_task {
   braid_task_kind kind;
   const char *label; /* for traces and error details */
   /* KERNEL: inputs, then outputs, then the workspace (absent if none). A prepared kernel runs in one task at a time. */
@@ -127,15 +186,18 @@ typedef struct braid_task {
   braid_binding source, target;
   void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
   void *host;
-  braid_event *const *waits; /* done before the task starts; if one failed, the task fails the same way */
+  /* Reached before the task starts. They are of tasks that were submitted before, or of the host's own timelines. */
+  const braid_point *waits;
   size_t wait_count;
-  /* Shared by the tasks of a run; may be NULL. Set (to 1, atomically) by the backend when the task fails, or by the
-   * caller; a task that is not running by then is not run, whatever it still waits for, and ends with CANCELLED. */
-  uint32_t *cancel;
-  bool untimed;      /* nobody asks for its timing: leave it out if measuring costs */
-  braid_event *done; /* completed exactly once, also on failure; never NULL */
-  void *link[2];     /* for the queue while the task is in it */
-} braid_task;
+  /* What its queue's timeline is raised to when it has ended. The first task of a queue has 1, and each one more than
+   * the one submitted before it. */
+  uint64_t value;
+  /* The run's: a task that fails says so there; one that is not running when the run is cancelled, or another task of
+   * it has failed, is not run, whatever it still waits for. Never NULL. */
+  braid_verdict *verdict;
+  braid_timing *timing; /* filled before the timeline is raised; NULL: nobody asks, leave it out if measuring costs */
+  void *link[2];        /* for the queue while the task is in it */
+};
 
 /* --- devices -------------------------------------------------------------------------------------------------------
  */
@@ -151,10 +213,10 @@ typedef struct braid_device_info {
   braid_memory_kind memory;
   uint32_t max_queues;    /* queues that run side by side */
   uint32_t compute_units; /* cores, multiprocessors, kernel instances; 0: unknown */
-  uint64_t memory_bytes;  /* 0: unknown */
+  uint64_t memory_bytes;  /* 0: unknown. What there is, not a promise that buffers end there: drivers make room late */
   size_t alignment;       /* of buffers and of offsets in bindings; a power of two */
   size_t host_alignment;  /* of binding.host (unified memory), 1: that of its elements; a power of two <= alignment */
-  bool measures_time;     /* events carry timings */
+  bool measures_time;     /* fills timings in */
   bool modelled;          /* time and energy are modelled, not measured */
   /* Known once the device is open, empty where there is nothing to say: the library or driver that its kernels stand
    * on, with its version; what it does without, at a price, with the reason and what to install. */
@@ -162,8 +224,10 @@ typedef struct braid_device_info {
 } braid_device_info;
 
 typedef struct braid_backend {
-  uint32_t abi;  /* BRAID_DEVICE_ABI; stays first */
-  uint32_t size; /* sizeof(braid_backend) */
+  uint32_t abi; /* BRAID_DEVICE_ABI; stays first */
+  /* sizeof(braid_backend) where the backend was compiled: entries are only ever added at the end, and those behind the
+   * backend's own end are NULL. 0: it ends with read_energy, as tables did before there was a size. */
+  uint32_t size;
   const char *name;
 
   /* --- required --- */
@@ -182,10 +246,11 @@ typedef struct braid_backend {
   braid_status (*buffer_create)(void *device, size_t bytes,
                                 void **buffer); /* contents undefined; NO_MEMORY when full */
   void (*buffer_destroy)(void *device, void *buffer);
-  braid_status (*queue_create)(void *device, void **queue);
+  /* `timeline` is the queue's to raise, and at 0; it is destroyed after the queue. */
+  braid_status (*queue_create)(void *device, braid_timeline *timeline, void **queue);
   void (*queue_destroy)(void *device, void *queue); /* waits for what was submitted */
-  /* Takes the task and returns at once. A failure to take it is returned (and the event left pending); a failure while
-   * running goes to the event. */
+  /* Takes the task and returns at once, whatever the task waits for and however long it takes. A failure to take it is
+   * returned, and its value is the next task's; a failure while running goes to its verdict. */
   braid_status (*submit)(void *queue, braid_task *task);
 
   /* --- optional; NULL: the default in brackets --- */
@@ -222,7 +287,7 @@ typedef struct braid_device braid_device;
 
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_create(const braid_allocator *allocator, braid_registry **out);
 BRAID_API void braid_registry_destroy(braid_registry *registry); /* every device must be closed */
-/* Checks the table (ABI, required entries) and adds it; it must outlive the registry. */
+/* Checks the table (ABI, size, required entries) and adds a copy of it; what it points to must outlive the registry. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend);
 /* Loads a plug-in (braid/plugin.h), a shared object, and adds its backend; it is unloaded with the registry. NOT_FOUND,
  * INVALID_FILE or UNSUPPORTED (another version of the contract) name the file and what was expected. */
@@ -242,8 +307,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_device_open(braid_registry *regist
                                                           braid_device **out);
 BRAID_API void braid_device_close(braid_device *device);
 BRAID_API const braid_device_info *braid_device_get_info(const braid_device *device);
-BRAID_API const braid_backend *braid_device_backend(const braid_device *device);
-BRAID_API void *braid_device_self(const braid_device *device); /* the backend's own device */
+BRAID_API const braid_backend *braid_device_backend(const braid_device *device); /* the registry's copy of the table */
+BRAID_API void *braid_device_self(const braid_device *device);                   /* the backend's own device */
 
 /* The first kernel of the device that matches `node`, or NULL. `why` gets the reason of every candidate passed over
  * ("dnnl_conv: no float64; ..."), "" if there was none, or that the device has no kernel for the op. */
