@@ -28,8 +28,23 @@ typedef struct braid_custom_op {
                           const braid_custom_array *outputs, size_t output_count);
 } braid_custom_op;
 
-/* Registers for the whole process; `op` and its name must stay valid. Register before loading models. INVALID_ARGUMENT
- * if an entry is missing or the name is taken. Safe to call from several threads. */
+/* Registers in the set of the process, where every graph finds ops that has no set of its own; `op` and its name must
+ * stay valid. Register before loading models. INVALID_ARGUMENT if an entry is missing or the name is taken. Any thread.
+ */
 BRAID_API BRAID_MUST_CHECK braid_status braid_custom_op_register(const braid_custom_op *op);
+
+/* --- sets of one's own ---------------------------------------------------------------------------------------------
+ * For libraries that share a process with others: two sets may have different ops of one name. */
+typedef struct braid_custom_ops braid_custom_ops;
+
+BRAID_API BRAID_MUST_CHECK braid_status braid_custom_ops_create(const braid_allocator *allocator,
+                                                                braid_custom_ops **out);
+/* Reference counted, by any thread; graphs, and what is made of them, hold references. NULL is allowed in release. */
+BRAID_API braid_custom_ops *braid_custom_ops_retain(braid_custom_ops *ops);
+BRAID_API void braid_custom_ops_release(braid_custom_ops *ops);
+/* As braid_custom_op_register; `op` must stay valid for as long as the set. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_custom_ops_add(braid_custom_ops *ops, const braid_custom_op *op);
+/* Nodes added from now on find their ops in this set instead of the process's (NULL: in that again). */
+BRAID_API void braid_graph_use_custom_ops(braid_graph *graph, braid_custom_ops *ops);
 
 #endif

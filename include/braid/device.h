@@ -98,6 +98,7 @@ typedef struct braid_node_desc {
   bool training;    /* part of a training graph: a backward pass may follow */
   uint32_t threads; /* of the host that the kernel may use: 1, or as many as the device has (0) */
   bool packed; /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
+  const struct braid_custom_op *custom; /* the program's own op (braid/custom.h); NULL: one that Braid has */
 } braid_node_desc;
 
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches

@@ -2,11 +2,12 @@
 #ifndef BRAID_MODEL_H
 #define BRAID_MODEL_H
 
-#include "braid/graph.h"
+#include "braid/custom.h"
 
 typedef struct braid_model_options {
   const char *weights; /* Darknet: the .weights file; NULL: random weights from `seed` */
   uint64_t seed;
+  braid_custom_ops *custom_ops; /* where the model's other ops are found; NULL: those registered for the process */
 } braid_model_options;
 
 /* Reads a model by its contents and ending (.onnx, .cfg) into a graph; shapes are those the file gives (open dimensions
@@ -34,6 +35,7 @@ typedef struct braid_model_memory {
    * a model with external data is UNSUPPORTED. */
   braid_status (*external)(void *context, const char *location, const void **data, size_t *bytes);
   void *context;
+  braid_custom_ops *custom_ops; /* as in braid_model_options */
 } braid_model_memory;
 
 /* As braid_model_load, with the same limits and errors, from memory; no file is opened. */

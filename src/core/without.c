@@ -10,8 +10,9 @@ static braid_status without(const char *what, const char *path) {
   return braid_fail(BRAID_UNSUPPORTED, "%.200s: this is a core build, without %s", path, what);
 }
 
-braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_graph **out) {
-  (void)allocator;
+braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_custom_ops *ops,
+                             braid_graph **out) {
+  (void)allocator, (void)ops;
   *out = NULL;
   return without("ONNX", path);
 }

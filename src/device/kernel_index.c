@@ -55,6 +55,14 @@ static size_t lower_bound(const braid_kernel_index *index, const char *op) {
   return low;
 }
 
+/* Kernels of one op stand together: under the node's, or, where it is a program's own that the device has none for,
+ * under what stands for all of those. */
+static const char *kernel_key(const braid_kernel_index *index, const braid_node_desc *node) {
+  size_t first = lower_bound(index, node->op);
+  bool has = first < index->count && strcmp(index->kernels[first]->op, node->op) == 0;
+  return node->custom && !has ? BRAID_CUSTOM_KERNEL : node->op;
+}
+
 static bool all_plain(const braid_node_desc *node) {
   for (size_t i = 0; i < node->input_count; i++)
     if (node->inputs[i].present && node->inputs[i].desc.layout != BRAID_LAYOUT_PLAIN) return false;
@@ -79,8 +87,9 @@ const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, con
                                             size_t why_bytes) {
   size_t used = 0;
   if (why_bytes) why[0] = '\0';
-  size_t first = lower_bound(index, node->op), i = first;
-  for (; i < index->count && strcmp(index->kernels[i]->op, node->op) == 0; i++) {
+  const char *key = kernel_key(index, node);
+  size_t first = lower_bound(index, key), i = first;
+  for (; i < index->count && strcmp(index->kernels[i]->op, key) == 0; i++) {
     const braid_kernel *kernel = index->kernels[i];
     char reason[256];
     if (braid_kernel_takes(backend, self, kernel, node, reason, sizeof reason)) return kernel;

@@ -13,6 +13,9 @@ typedef struct braid_kernel_index {
 BRAID_MUST_CHECK braid_status braid_kernel_index_init(braid_kernel_index *index, const braid_allocator *allocator,
                                                       const braid_kernel *const *kernels, size_t count);
 void braid_kernel_index_deinit(braid_kernel_index *index);
+/* The op of kernels that run every op of a program (braid/custom.h) for which the device has no other. */
+#define BRAID_CUSTOM_KERNEL "(custom)"
+
 /* Does the kernel take the node? `backend` may be NULL: the kernel is asked alone. If not, `why` gets its reason. */
 bool braid_kernel_takes(const braid_backend *backend, void *self, const braid_kernel *kernel,
                         const braid_node_desc *node, char *why, size_t why_bytes);

@@ -1,7 +1,6 @@
 #include "graph/custom.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/detail.h"
@@ -9,17 +8,23 @@
 
 enum { kMaxOperands = 64 };
 
-/* Entries are only ever added: readers see the first `count` of them without a lock. */
 typedef struct entry {
   braid_op op; /* first: infer gets back to the entry from it */
   const braid_custom_op *custom;
+  struct entry *next;
 } entry;
 
-static entry entries[BRAID_MAX_CUSTOM_OPS];
-static atomic_size_t count;
-static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+/* Entries are only ever added, in front: readers take no lock. */
+struct braid_custom_ops {
+  const braid_allocator *allocator;
+  uint32_t references;
+  pthread_mutex_t adding;
+  entry *first; /* atomic */
+};
 
-static braid_status infer(const braid_infer *infer) {
+static braid_custom_ops process_ops = {.references = 1, .adding = PTHREAD_MUTEX_INITIALIZER};
+
+static braid_status custom_infer(const braid_infer *infer) {
   const braid_custom_op *custom = ((const entry *)(const void *)infer->node->op)->custom;
   const braid_desc *inputs[kMaxOperands];
   braid_desc outputs[kMaxOperands] = {0};
@@ -33,21 +38,19 @@ static braid_status infer(const braid_infer *infer) {
   return BRAID_OK;
 }
 
-const braid_op *braid_custom_op_find(const char *name) {
-  for (size_t i = 0, n = atomic_load(&count); i < n; i++)
-    if (strcmp(entries[i].op.name, name) == 0) return &entries[i].op;
-  return NULL;
+const braid_op *braid_custom_ops_find(const braid_custom_ops *ops, const char *name) {
+  const entry *e = __atomic_load_n(&(ops ? ops : &process_ops)->first, __ATOMIC_ACQUIRE);
+  while (e && strcmp(e->op.name, name) != 0) e = e->next;
+  return e ? &e->op : NULL;
 }
 
-size_t braid_custom_op_count(void) {
-  return atomic_load(&count);
+const braid_custom_op *braid_custom_op_of(const braid_op *op) {
+  return op->infer == custom_infer ? ((const entry *)(const void *)op)->custom : NULL;
 }
 
-const braid_custom_op *braid_custom_op_at(size_t index) {
-  return entries[index].custom;
-}
-
-static braid_status check(const braid_custom_op *op) {
+/* --- sets ----------------------------------------------------------------------------------------------------------
+ */
+static braid_status custom_check(const braid_custom_op *op) {
   if (!op->name || !*op->name || !op->infer || !op->compute)
     return braid_fail(BRAID_INVALID_ARGUMENT, "a custom op needs a name, infer and compute");
   if (op->min_inputs < 0 || op->max_inputs < op->min_inputs || op->max_inputs > kMaxOperands || op->outputs < 1 ||
@@ -57,28 +60,56 @@ static braid_status check(const braid_custom_op *op) {
   return BRAID_OK;
 }
 
-static braid_status add(const braid_custom_op *op) {
-  size_t at = atomic_load(&count);
-  if (braid_op_find(op->name))
+static braid_status custom_add(braid_custom_ops *ops, const braid_custom_op *op) {
+  if (braid_op_find_built_in(op->name) || braid_custom_ops_find(ops, op->name))
     return braid_fail(BRAID_INVALID_ARGUMENT, "custom op %.80s: there is an op of this name already", op->name);
-  if (at == BRAID_MAX_CUSTOM_OPS)
-    return braid_fail(BRAID_OUT_OF_RANGE, "custom op %.80s: %d are registered already, the most there can be", op->name,
-                      BRAID_MAX_CUSTOM_OPS);
-  entries[at] = (entry){.custom = op,
-                        .op = {.name = op->name,
-                               .min_inputs = (int16_t)op->min_inputs,
-                               .max_inputs = (int16_t)op->max_inputs,
-                               .min_outputs = (int16_t)op->outputs,
-                               .max_outputs = (int16_t)op->outputs,
-                               .infer = infer}};
-  atomic_store(&count, at + 1);
+  entry *added = braid_zalloc(ops->allocator, sizeof *added);
+  if (!added) return BRAID_NO_MEMORY;
+  *added = (entry){.custom = op,
+                   .op = {.name = op->name,
+                          .min_inputs = (int16_t)op->min_inputs,
+                          .max_inputs = (int16_t)op->max_inputs,
+                          .min_outputs = (int16_t)op->outputs,
+                          .max_outputs = (int16_t)op->outputs,
+                          .infer = custom_infer},
+                   .next = ops->first};
+  __atomic_store_n(&ops->first, added, __ATOMIC_RELEASE);
   return BRAID_OK;
 }
 
-braid_status braid_custom_op_register(const braid_custom_op *op) {
-  BRAID_TRY(check(op));
-  pthread_mutex_lock(&adding);
-  braid_status status = add(op);
-  pthread_mutex_unlock(&adding);
+braid_status braid_custom_ops_add(braid_custom_ops *ops, const braid_custom_op *op) {
+  BRAID_TRY(custom_check(op));
+  pthread_mutex_lock(&ops->adding);
+  braid_status status = custom_add(ops, op);
+  pthread_mutex_unlock(&ops->adding);
   return status;
+}
+
+braid_status braid_custom_op_register(const braid_custom_op *op) {
+  return braid_custom_ops_add(&process_ops, op);
+}
+
+braid_status braid_custom_ops_create(const braid_allocator *allocator, braid_custom_ops **out) {
+  *out = braid_zalloc(allocator, sizeof **out);
+  if (!*out) return BRAID_NO_MEMORY;
+  (*out)->allocator = allocator;
+  (*out)->references = 1;
+  pthread_mutex_init(&(*out)->adding, NULL);
+  return BRAID_OK;
+}
+
+braid_custom_ops *braid_custom_ops_retain(braid_custom_ops *ops) {
+  if (ops) __atomic_add_fetch(&ops->references, 1, __ATOMIC_RELAXED);
+  return ops;
+}
+
+void braid_custom_ops_release(braid_custom_ops *ops) {
+  if (!ops || __atomic_sub_fetch(&ops->references, 1, __ATOMIC_ACQ_REL) != 0) return;
+  while (ops->first) {
+    entry *next = ops->first->next;
+    braid_free(ops->allocator, ops->first);
+    ops->first = next;
+  }
+  pthread_mutex_destroy(&ops->adding);
+  braid_free(ops->allocator, ops);
 }

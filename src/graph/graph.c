@@ -8,6 +8,7 @@
 #include "base/map.h"
 #include "base/try.h"
 #include "base/vector.h"
+#include "graph/custom.h"
 
 braid_status braid_graph_create(const braid_allocator *allocator, const char *name, braid_graph **out) {
   *out = NULL;
@@ -42,6 +43,7 @@ void braid_graph_destroy(braid_graph *graph) {
   braid_free(graph->allocator, graph->inputs);
   braid_free(graph->allocator, graph->outputs);
   braid_unresolved_release(graph->unresolved);
+  braid_custom_ops_release(graph->custom_ops);
   braid_name_map_destroy(graph->names);
   braid_arena_destroy(graph->arena);
   braid_free(graph->allocator, graph);
@@ -64,6 +66,17 @@ braid_status braid_graph_add_alias(braid_graph *graph, braid_node_id node, const
   if (!alias->name) return BRAID_NO_MEMORY;
   *end = alias;
   return BRAID_OK;
+}
+
+void braid_graph_use_custom_ops(braid_graph *graph, braid_custom_ops *ops) {
+  braid_custom_ops_retain(ops);
+  braid_custom_ops_release(graph->custom_ops);
+  graph->custom_ops = ops;
+}
+
+const braid_op *braid_graph_find_op(const braid_graph *graph, const char *name) {
+  const braid_op *found = braid_op_find_built_in(name);
+  return found ? found : braid_custom_ops_find(graph->custom_ops, name);
 }
 
 /* --- cloning -------------------------------------------------------------------------------------------------------
@@ -119,6 +132,7 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
   }
   for (size_t i = 0; i < graph->output_count; i++) BRAID_TRY(braid_graph_add_output(clone, graph->outputs[i]));
   clone->unique = graph->unique;
+  clone->custom_ops = braid_custom_ops_retain(graph->custom_ops);
   clone->resolved = graph->resolved;
   clone->reshaped = graph->reshaped;
   clone->unresolved = braid_unresolved_retain(graph->unresolved);
@@ -286,7 +300,7 @@ braid_status braid_graph_add_node(braid_graph *graph, const char *op_name, const
                                   const braid_value_id *inputs, size_t input_count, braid_value_id *outputs,
                                   size_t output_count, braid_node_id *out) {
   if (out) *out = -1;
-  const braid_op *op = braid_op_find(op_name);
+  const braid_op *op = braid_graph_find_op(graph, op_name);
   if (!op) return braid_fail(BRAID_NOT_FOUND, "op %.80s is not known", op_name);
   const char *shown = name && *name ? name : op_name;
   BRAID_TRY(check_arity(op, shown, input_count, output_count));

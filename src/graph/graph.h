@@ -66,6 +66,7 @@ struct braid_graph {
   size_t input_count, input_capacity, output_count, output_capacity;
   struct braid_name_map *names;        /* value name -> id */
   uint64_t unique;                     /* for generated names */
+  struct braid_custom_ops *custom_ops; /* a reference; NULL: the process\'s */
   bool resolved;                       /* shapes are fixed and folded */
   bool reshaped;                       /* an input has another shape since */
   struct braid_unresolved *unresolved; /* what was resolved; NULL: it was not, or the graph was changed since */
@@ -100,7 +101,9 @@ typedef struct braid_op {
   braid_status (*gradient)(braid_gradient_context *context);
 } braid_op;
 
-const braid_op *braid_op_find(const char *name); /* NULL: none; a hash or binary search, never a scan */
+const braid_op *braid_op_find_built_in(const char *name); /* NULL: not in the ops table */
+const braid_op *braid_op_find(const char *name);          /* there, else among those registered for the process */
+const braid_op *braid_graph_find_op(const braid_graph *graph, const char *name); /* there, else in the graph's set */
 size_t braid_op_count(void);
 const braid_op *braid_op_at(size_t index);
 

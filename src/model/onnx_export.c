@@ -325,7 +325,7 @@ static braid_status name_op(onnx_exporter *exporter, const braid_node *node, Onn
   int opset = braid_onnx_opset_of(exporter->graph, node);
   proto->op_type = (char *)op;
   if (opset > exporter->opset) exporter->opset = opset;
-  if (opset || (!dot && braid_custom_op_find(op))) return BRAID_OK;
+  if (opset || (!dot && braid_custom_op_of(node->op))) return BRAID_OK;
   if (!dot) return braid_fail(BRAID_UNSUPPORTED, "node %.120s: ONNX has no op %.60s", node->name, op);
   proto->op_type = (char *)dot + 1;
   proto->domain = braid_arena_text(exporter->arena, op, (size_t)(dot - op));

@@ -193,6 +193,7 @@ static braid_status import_model(braid_onnx_importer *importer) {
   braid_onnx_scope scope = {0};
   BRAID_TRY(model_opset(importer->model, &scope.opset));
   BRAID_TRY(braid_graph_create(importer->allocator, importer->model->graph->name, &importer->graph));
+  braid_graph_use_custom_ops(importer->graph, importer->source->custom_ops);
   braid_status status = braid_arena_create(importer->allocator, &importer->arena);
   if (status == BRAID_OK) status = import_graph(importer, &scope);
   braid_onnx_scope_deinit(&scope);
@@ -223,10 +224,12 @@ braid_status braid_onnx_import(braid_onnx_source *source, braid_graph **out) {
   return braid_fail_prefix(malformed ? BRAID_INVALID_FILE : status, "%s", source->path);
 }
 
-braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_graph **out) {
+braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_custom_ops *ops,
+                             braid_graph **out) {
   *out = NULL;
   braid_onnx_source source;
   braid_status status = braid_onnx_source_open(allocator, path, &source);
+  source.custom_ops = ops;
   if (status == BRAID_OK) status = braid_onnx_import(&source, out);
   braid_onnx_source_close(&source);
   return status;
@@ -236,6 +239,7 @@ braid_status braid_onnx_parse(const braid_allocator *allocator, const braid_mode
   *out = NULL;
   braid_onnx_source source;
   braid_status status = braid_onnx_source_wrap(allocator, memory, &source);
+  source.custom_ops = memory->custom_ops;
   if (status == BRAID_OK) status = braid_onnx_import(&source, out);
   braid_onnx_source_close(&source);
   return status;

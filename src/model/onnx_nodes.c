@@ -284,10 +284,10 @@ static braid_status import_function(braid_onnx_importer *importer, const braid_o
 
 /* --- one node ----------------------------------------------------------------------------------------------------- */
 /* Ops of other domains, ours and those that the program has registered, are known by "domain.Op". */
-static braid_status find_foreign(const Onnx__NodeProto *node, const char **op) {
+static braid_status find_foreign(const braid_onnx_importer *importer, const Onnx__NodeProto *node, const char **op) {
   char name[256];
   int length = snprintf(name, sizeof name, "%s.%s", node->domain, node_op(node));
-  const braid_op *found = length < (int)sizeof name ? braid_op_find(name) : NULL;
+  const braid_op *found = length < (int)sizeof name ? braid_graph_find_op(importer->graph, name) : NULL;
   if (!found) return node_fail(node, BRAID_UNSUPPORTED, "ops of the domain ", node->domain);
   *op = found->name;
   return BRAID_OK;
@@ -303,7 +303,7 @@ static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *s
     bool known = false;
     BRAID_TRY(braid_onnx_call_attrs(call, scope, node));
     if (strcmp(node->domain, "com.microsoft") == 0) BRAID_TRY(braid_onnx_adapt_quantized(call, &known));
-    if (!known) BRAID_TRY(find_foreign(node, &call->op));
+    if (!known) BRAID_TRY(find_foreign(importer, node, &call->op));
     return braid_onnx_call_emit(call);
   }
   if (strcmp(call->op, "Loop") == 0 || strcmp(call->op, "Scan") == 0)

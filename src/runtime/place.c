@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/detail.h"
 #include "base/try.h"
+#include "graph/custom.h"
 #include "runtime/patterns.h"
 #include "tensor/deferred.h"
 
@@ -58,6 +59,7 @@ static braid_status place_node(placing *p, size_t id) {
   for (size_t i = 0; i < node->output_count; i++) results[i] = operand_of(plan, node->outputs[i]);
   braid_node_desc desc = {.op = node->op->name,
                           .name = node->name,
+                          .custom = braid_custom_op_of(node->op),
                           .attrs = &node->attrs,
                           .input_count = node->input_count,
                           .output_count = node->output_count,

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/try.h"
+#include "graph/custom.h"
 #include "runtime/resolve.h"
 #include "runtime/steps.h"
 #include "tensor/deferred.h"
@@ -109,6 +110,7 @@ static braid_operand *describe(const braid_plan *plan, const braid_node *node, b
   }
   *desc = (braid_node_desc){.op = node->op->name,
                             .name = node->name,
+                            .custom = braid_custom_op_of(node->op),
                             .attrs = &node->attrs,
                             .input_count = inputs,
                             .output_count = node->output_count,

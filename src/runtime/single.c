@@ -6,7 +6,7 @@
 #include "base/checked.h"
 #include "base/try.h"
 #include "device/kernel_index.h"
-#include "graph/graph.h"
+#include "graph/custom.h"
 
 enum { kWhyBytes = 1024 };
 
@@ -164,6 +164,7 @@ static braid_status ask_node(braid_machine *machine, const braid_op_use *use, co
     operands[node->input_count + i] = (braid_operand){true, graph->values[node->outputs[i]].desc, NULL};
   braid_node_desc desc = {.op = node->op->name,
                           .name = node->name,
+                          .custom = braid_custom_op_of(node->op),
                           .attrs = &node->attrs,
                           .input_count = node->input_count,
                           .output_count = node->output_count,

@@ -1,11 +1,9 @@
-#include "backend/cpu/custom.h"
-
-#include <pthread.h>
-#include <string.h>
-
+/* The kernel of ops of the program (braid/custom.h). */
+#include "braid/custom.h"
+#include "backend/cpu/cpu.h"
 #include "base/checked.h"
 #include "base/detail.h"
-#include "graph/custom.h"
+#include "device/kernel_index.h"
 
 /* Arrays for the arguments of compute, so that a run allocates nothing. */
 typedef struct state {
@@ -13,14 +11,8 @@ typedef struct state {
   braid_custom_array arrays[]; /* inputs, then outputs */
 } state;
 
-static const braid_custom_op *find(const char *name) {
-  for (size_t i = 0; i < braid_custom_op_count(); i++)
-    if (strcmp(braid_custom_op_at(i)->name, name) == 0) return braid_custom_op_at(i);
-  return NULL;
-}
-
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **out,
-                           braid_prepared_info *info) {
+static braid_status custom_create(const braid_allocator *allocator, const braid_node_desc *node, void **out,
+                                  braid_prepared_info *info) {
   (void)info;
   *out = NULL;
   size_t count = node->input_count + node->output_count, bytes;
@@ -30,7 +22,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   }
   state *made = braid_zalloc(allocator, bytes);
   if (!made) return BRAID_NO_MEMORY;
-  made->op = find(node->op);
+  made->op = node->custom;
   for (size_t i = 0; i < count; i++) {
     const braid_operand *operand = i < node->input_count ? &node->inputs[i] : &node->outputs[i - node->input_count];
     if (operand->present) made->arrays[i].desc = &operand->desc;
@@ -39,7 +31,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static braid_status run(const braid_node_desc *node, void *context, const braid_cpu_args *args) {
+static braid_status custom_run(const braid_node_desc *node, void *context, const braid_cpu_args *args) {
   state *s = context;
   braid_custom_array *outputs = s->arrays + node->input_count;
   for (size_t i = 0; i < node->input_count; i++) s->arrays[i].data = (void *)(uintptr_t)args->inputs[i];
@@ -48,15 +40,9 @@ static braid_status run(const braid_node_desc *node, void *context, const braid_
   return s->op->compute(node->attrs, s->arrays, node->input_count, outputs, node->output_count);
 }
 
-static const braid_cpu_kernel kCustom = {.create = create, .run = run};
+static const braid_cpu_kernel kCustom = {.create = custom_create, .run = custom_run};
 
-const braid_kernel *braid_cpu_custom_kernel(size_t index) {
-  static braid_kernel kernels[BRAID_MAX_CUSTOM_OPS];
-  static pthread_mutex_t filling = PTHREAD_MUTEX_INITIALIZER;
-  pthread_mutex_lock(&filling);
-  braid_kernel *kernel = &kernels[index];
-  if (!kernel->op)
-    *kernel = (braid_kernel){.op = braid_custom_op_at(index)->name, .name = "custom", .implementation = &kCustom};
-  pthread_mutex_unlock(&filling);
-  return kernel;
-}
+static const braid_kernel kKernels[] = {{.op = BRAID_CUSTOM_KERNEL, .name = "custom", .implementation = &kCustom}};
+
+extern const braid_cpu_table braid_cpu_custom;
+const braid_cpu_table braid_cpu_custom = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -1,9 +1,8 @@
-#include "backend/cpu/custom.h"
+#include "braid/custom.h"
 
 #include <string.h>
 
 #include "backend/cpu/evaluate.h"
-#include "graph/custom.h"
 #include "oom.h"
 
 static braid_status infer(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,

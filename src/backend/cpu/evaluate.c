@@ -3,6 +3,7 @@
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
 #include "backend/cpu/team.h"
+#include "graph/custom.h"
 
 braid_status braid_cpu_evaluator_init(braid_cpu_evaluator *evaluator, const braid_allocator *allocator) {
   *evaluator = (braid_cpu_evaluator){.kernels.allocator = allocator};
@@ -29,6 +30,7 @@ static void describe(const braid_graph *graph, const braid_node *node, const bra
     if (node->outputs[i] >= 0) results[i] = (braid_operand){true, graph->values[node->outputs[i]].desc, NULL};
   *out = (braid_node_desc){.op = node->op->name,
                            .name = node->name,
+                           .custom = braid_custom_op_of(node->op),
                            .attrs = &node->attrs,
                            .input_count = node->input_count,
                            .output_count = node->output_count,

@@ -3,9 +3,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "backend/cpu/custom.h"
 #include "base/log.h"
-#include "graph/custom.h"
 
 /* One line per table, `braid_cpu_<folder>_<name>` in <folder>/<name>.c. A kernel earlier in the list is preferred;
  * those of oneDNN stand between the two lists (none in a build without it). The references also fold constants. */
@@ -31,7 +29,8 @@
   X(plain_optimizer)                                                                                                   \
   X(products_matmul)                                                                                                   \
   X(loops_softmax)                                                                                                     \
-  X(plain_dropout)
+  X(plain_dropout)                                                                                                     \
+  X(custom)
 
 #define BRAID_CPU_TABLE(name) extern const braid_cpu_table braid_cpu_##name;
 BRAID_CPU_FAST_TABLES(BRAID_CPU_TABLE)
@@ -101,9 +100,8 @@ static size_t append(const braid_cpu_table *const *tables, const braid_kernel **
 braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool references_only, const braid_kernel ***out,
                                     size_t *count) {
   *count = 0;
-  size_t custom = braid_custom_op_count();
   size_t capacity = (references_only ? 0 : count_kernels(kFast) + count_kernels(braid_cpu_onednn_tables)) +
-                    count_kernels(kReferences) + custom;
+                    count_kernels(kReferences);
   const braid_kernel **list = braid_zalloc_array(allocator, capacity, sizeof *list);
   *out = list;
   if (!list) return BRAID_NO_MEMORY;
@@ -113,6 +111,5 @@ braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool refer
     *count = append(braid_cpu_onednn_tables, list, *count);
   }
   *count = append(kReferences, list, *count);
-  for (size_t i = 0; i < custom; i++) list[(*count)++] = braid_cpu_custom_kernel(i);
   return BRAID_OK;
 }

@@ -55,11 +55,16 @@ static void fill(void) {
     }
 }
 
-const braid_op *braid_op_find(const char *name) {
+const braid_op *braid_op_find_built_in(const char *name) {
   pthread_once(&once, fill);
   for (size_t slot = hash(name); slots[slot]; slot = (slot + 1) & (kSlots - 1))
     if (strcmp(slots[slot]->name, name) == 0) return slots[slot];
-  return braid_custom_op_find(name);
+  return NULL;
+}
+
+const braid_op *braid_op_find(const char *name) {
+  const braid_op *found = braid_op_find_built_in(name);
+  return found ? found : braid_custom_ops_find(NULL, name);
 }
 
 size_t braid_op_count(void) {
