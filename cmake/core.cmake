@@ -9,7 +9,8 @@ endforeach()
 # What stands on other libraries; src/core/without.c says so where it is asked for.
 list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX
   "_(test|bench|fuzz)\\.c$|/model/onnx_|/backend/cpu/onednn/|/device/(yaml|platform|plugin)\\.c$|/runtime/conformance")
-set_source_files_properties(src/backend/cpu/products/gemm.c PROPERTIES COMPILE_OPTIONS "-ffp-contract=fast")
+include(cmake/isa.cmake)
+braid_isa_sources(BRAID_CORE_SOURCES)
 
 set(BRAID_BACKENDS "BRAID_BACKEND(cpu)\nBRAID_BACKEND(null)\n")
 file(GENERATE OUTPUT ${CMAKE_BINARY_DIR}/generated/backends.def CONTENT "${BRAID_BACKENDS}")

@@ -2,22 +2,10 @@
  * the planes of a channel in double, in one order whatever the number of threads. */
 #include <stdio.h>
 
+#include "backend/cpu/blocked/planes_isa.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/vectorized.h"
 
-enum { kLanes = 16, kLeastChannels = 16 };
-
-BRAID_VECTORIZED static void add_plane(const float *dy, int64_t places, double *sums) {
-  float part[4][kLanes] = {{0}};
-  int64_t s = 0;
-  for (; s + 4 <= places; s += 4, dy += 4 * kLanes)
-    for (int p = 0; p < 4; p++)
-#pragma omp simd
-      for (int i = 0; i < kLanes; i++) part[p][i] += dy[p * kLanes + i];
-  for (; s < places; s++, dy += kLanes)
-    for (int i = 0; i < kLanes; i++) part[0][i] += dy[i];
-  for (int i = 0; i < kLanes; i++) sums[i] += (double)(part[0][i] + part[1][i]) + (part[2][i] + part[3][i]);
-}
+enum { kLanes = BRAID_BLOCKED_LANES, kLeastChannels = 16 };
 
 static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
@@ -28,7 +16,8 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
   for (int64_t block = 0; block < blocks; block++) {
     double sums[kLanes] = {0};
     for (int64_t b = 0; b < dy->dims[0]; b++)
-      add_plane((const float *)args->inputs[0] + (b * blocks + block) * places * kLanes, places, sums);
+      BRAID_ISA_CALL(braid_blocked_add_plane, (const float *)args->inputs[0] + (b * blocks + block) * places * kLanes,
+                     places, sums);
     for (int64_t i = 0; i < kLanes && block * kLanes + i < dy->dims[1]; i++)
       ((float *)args->outputs[0])[block * kLanes + i] = (float)sums[i];
   }

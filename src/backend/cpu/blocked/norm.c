@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cpu/blocked/planes_isa.h"
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/vectorized.h"
 
-enum { kLanes = 16, kLeastChannels = 16 };
+enum { kLanes = BRAID_BLOCKED_LANES, kLeastChannels = 16 };
 
 typedef struct norm {
   int64_t batch, channels, blocks, plane; /* plane: places of one channel of one sample */
@@ -33,48 +33,6 @@ static vectors split(const norm *n, void *workspace) {
   return v;
 }
 
-/* --- sums of a plane -----------------------------------------------------------------------------------------------
- */
-/* Of x, or of (x - center)^2. */
-BRAID_VECTORIZED static void sum_plane(const float *x, int64_t plane, const float *center, double *out) {
-  float part[2][kLanes] = {{0}};
-  for (int64_t s = 0; s < plane; s++, x += kLanes) {
-    float *to = part[s & 1];
-#pragma omp simd
-    for (int i = 0; i < kLanes; i++) to[i] += center ? (x[i] - center[i]) * (x[i] - center[i]) : x[i];
-  }
-  for (int i = 0; i < kLanes; i++) out[i] = (double)part[0][i] + part[1][i];
-}
-
-/* Of dy and of dy * (x - center). */
-BRAID_VECTORIZED static void sum_products(const float *dy, const float *x, int64_t plane, const float *center,
-                                          double *sums, double *products) {
-  float part[kLanes] = {0}, product[kLanes] = {0};
-  for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes)
-#pragma omp simd
-    for (int i = 0; i < kLanes; i++) {
-      part[i] += dy[i];
-      product[i] += dy[i] * (x[i] - center[i]);
-    }
-  for (int i = 0; i < kLanes; i++) {
-    sums[i] = part[i];
-    products[i] = product[i];
-  }
-}
-
-BRAID_VECTORIZED static void scale_plane(const float *x, int64_t plane, const float *a, const float *b, float *y) {
-  for (int64_t s = 0; s < plane; s++, x += kLanes, y += kLanes)
-#pragma omp simd
-    for (int i = 0; i < kLanes; i++) y[i] = x[i] * a[i] + b[i];
-}
-
-BRAID_VECTORIZED static void mix_plane(const float *dy, const float *x, int64_t plane, const float *a, const float *b,
-                                       const float *c, float *dx) {
-  for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes, dx += kLanes)
-#pragma omp simd
-    for (int i = 0; i < kLanes; i++) dx[i] = dy[i] * a[i] + x[i] * b[i] + c[i];
-}
-
 /* The total over the batch for channel `c`. */
 static double total(const norm *n, const double *sums, int64_t c) {
   const double *of_block = sums + c / kLanes * n->batch * kLanes + c % kLanes;
@@ -91,8 +49,8 @@ static void sum_all(const norm *n, const float *x, const float *center, double *
 #pragma omp parallel for collapse(2)
   for (int64_t block = 0; block < n->blocks; block++)
     for (int64_t b = 0; b < n->batch; b++)
-      sum_plane(x + plane_at(n, block, b), n->plane, center ? center + block * kLanes : NULL,
-                sums + (block * n->batch + b) * kLanes);
+      BRAID_ISA_CALL(braid_blocked_sum_plane, x + plane_at(n, block, b), n->plane,
+                     center ? center + block * kLanes : NULL, sums + (block * n->batch + b) * kLanes);
 }
 
 /* --- forward -------------------------------------------------------------------------------------------------------
@@ -139,8 +97,8 @@ static braid_status run_forward(const braid_node_desc *node, void *state, const 
 #pragma omp parallel for collapse(2)
   for (int64_t b = 0; b < n->batch; b++)
     for (int64_t block = 0; block < n->blocks; block++)
-      scale_plane(x + plane_at(n, block, b), n->plane, v.a + block * kLanes, v.b + block * kLanes,
-                  y + plane_at(n, block, b));
+      BRAID_ISA_CALL(braid_blocked_scale_plane, x + plane_at(n, block, b), n->plane, v.a + block * kLanes,
+                     v.b + block * kLanes, y + plane_at(n, block, b));
   return BRAID_OK;
 }
 
@@ -158,7 +116,8 @@ static braid_status run_backward(const braid_node_desc *node, void *state, const
   for (int64_t block = 0; block < n->blocks; block++)
     for (int64_t b = 0; b < n->batch; b++) {
       int64_t at = plane_at(n, block, b), to = (block * n->batch + b) * kLanes;
-      sum_products(dy + at, x + at, n->plane, v.c + block * kLanes, v.sums + to, v.more + to);
+      BRAID_ISA_CALL(braid_blocked_sum_products, dy + at, x + at, n->plane, v.c + block * kLanes, v.sums + to,
+                     v.more + to);
     }
   double count = (double)(n->batch * n->plane);
   for (int64_t c = 0; c < n->channels; c++) {
@@ -176,7 +135,7 @@ static braid_status run_backward(const braid_node_desc *node, void *state, const
   for (int64_t b = 0; b < n->batch; b++)
     for (int64_t block = 0; block < n->blocks; block++) {
       int64_t at = plane_at(n, block, b), c = block * kLanes;
-      mix_plane(dy + at, x + at, n->plane, v.a + c, v.b + c, v.c + c, dx + at);
+      BRAID_ISA_CALL(braid_blocked_mix_plane, dy + at, x + at, n->plane, v.a + c, v.b + c, v.c + c, dx + at);
     }
   return BRAID_OK;
 }

@@ -1,4 +1,4 @@
-/* Included by lines.c once for each type T. */
+/* Included by lines_isa.c once for each type T. */
 
 /* Neighbours first, so that the order is that of a tree. */
 static T NAME(sum_lanes)(T *lanes) {
@@ -7,7 +7,7 @@ static T NAME(sum_lanes)(T *lanes) {
   return lanes[0];
 }
 
-BRAID_VECTORIZED void NAME(braid_lines_max)(const T *x, int64_t count, int64_t step, int64_t lines, T *most) {
+void EXPORTED(braid_lines_max)(const T *x, int64_t count, int64_t step, int64_t lines, T *most) {
   if (step == 1 && lines == 1) {
     T lanes[kLanes];
     int64_t k = 0;
@@ -28,8 +28,7 @@ BRAID_VECTORIZED void NAME(braid_lines_max)(const T *x, int64_t count, int64_t s
   }
 }
 
-BRAID_VECTORIZED void NAME(braid_lines_exp)(const T *x, const T *most, int64_t count, int64_t step, int64_t lines, T *y,
-                                            T *sums) {
+void EXPORTED(braid_lines_exp)(const T *x, const T *most, int64_t count, int64_t step, int64_t lines, T *y, T *sums) {
   if (step == 1 && lines == 1) {
     T lanes[kLanes] = {0}, part[kLanes], shift = most[0];
     int64_t whole = count - count % kLanes;
@@ -54,8 +53,7 @@ BRAID_VECTORIZED void NAME(braid_lines_exp)(const T *x, const T *most, int64_t c
   }
 }
 
-BRAID_VECTORIZED void NAME(braid_lines_dot)(const T *a, const T *b, int64_t count, int64_t step, int64_t lines,
-                                            T *sums) {
+void EXPORTED(braid_lines_dot)(const T *a, const T *b, int64_t count, int64_t step, int64_t lines, T *sums) {
   if (step == 1 && lines == 1) {
     T lanes[kLanes] = {0};
     for (int64_t k = 0; k < count; k += kLanes) {

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/cpu/vectorized.h"
 #include "base/try.h"
 #include "base/vector.h"
 #include "tensor/layout.h"
@@ -347,18 +346,19 @@ static void run_copy(const step *s, const braid_cpu_args *args) {
   }
 }
 
-BRAID_VECTORIZED static void add_part(float *restrict sum, const float *restrict part, int64_t count) {
-  for (int64_t i = 0; i < count; i++) sum[i] += part[i];
-}
-
 /* Adds the parts to the first, one after another. */
 static void run_sum(const step *s, float *first) {
+  const braid_span_entry *add = braid_spans_find("Add", BRAID_F32);
   int64_t stride = (int64_t)(s->bytes / sizeof(float)), pieces = (stride + kSumPiece - 1) / kSumPiece;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < pieces; i++) {
     float *sum = first + i * kSumPiece;
     int64_t left = stride - i * kSumPiece;
-    for (size_t p = 1; p < s->parts; p++) add_part(sum, sum + (int64_t)p * stride, left < kSumPiece ? left : kSumPiece);
+    for (size_t p = 1; p < s->parts; p++)
+      add->run(&(braid_span){.in = {sum, sum + (int64_t)p * stride},
+                             .step = {1, 1},
+                             .out = sum,
+                             .count = left < kSumPiece ? left : kSumPiece});
   }
 }
 

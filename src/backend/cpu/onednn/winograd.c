@@ -3,9 +3,9 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/cpu/vectorized.h"
+#include "backend/cpu/onednn/winograd_isa.h"
 
-enum { kTaps = 3, kMaxPoints = 6, kLanes = 16, kRun = 16 };
+enum { kTaps = BRAID_WINOGRAD_TAPS, kLanes = BRAID_WINOGRAD_LANES, kRun = 16 };
 
 static const float kPoints4[4][kTaps] = {{1, 0, 0}, {0.5f, 0.5f, 0.5f}, {0.5f, -0.5f, 0.5f}, {0, 0, 1}};
 static const float kPoints6[6][kTaps] = {{1.13777777777778f, 0, 0},
@@ -24,22 +24,6 @@ typedef struct packing {
   int64_t padded, blocks, piece, big; /* channels and blocks of filters there will be */
   bool points_first;
 } packing;
-
-/* The filters of one block for one channel: 9 taps of up to 16 filters become points x points of 16, `next` apart. */
-BRAID_VECTORIZED static void transform(const float *from, int64_t filter_stride, int64_t filters,
-                                       const float (*matrix)[kTaps], int points, float *out, int64_t next) {
-  float taps[kTaps][kTaps][kLanes] = {{{0}}}, rows[kTaps][kMaxPoints][kLanes];
-  for (int64_t o = 0; o < filters; o++)
-    for (int k = 0; k < kTaps * kTaps; k++) taps[k / kTaps][k % kTaps][o] = from[o * filter_stride + k];
-  for (int y = 0; y < kTaps; y++)
-    for (int j = 0; j < points; j++)
-      for (int o = 0; o < kLanes; o++)
-        rows[y][j][o] = matrix[j][0] * taps[y][0][o] + matrix[j][1] * taps[y][1][o] + matrix[j][2] * taps[y][2][o];
-  for (int i = 0; i < points; i++)
-    for (int j = 0; j < points; j++, out += next)
-      for (int o = 0; o < kLanes; o++)
-        out[o] = matrix[i][0] * rows[0][j][o] + matrix[i][1] * rows[1][j][o] + matrix[i][2] * rows[2][j][o];
-}
 
 /* Where the first point of a block of filters and a channel goes. */
 static int64_t offset_of(const packing *p, int64_t block, int64_t channel) {
@@ -82,8 +66,8 @@ bool braid_winograd_pack(const dnnl_memory_desc_t *to, int64_t filters, int64_t 
       for (int64_t c = run * kRun; c < (run + 1) * kRun && c < p.padded; c++) {
         const float *filter = from + (first * p.channels + c) * kTaps * kTaps;
         int64_t count = c < p.channels ? left : 0;
-        transform(count ? filter : from, p.channels * kTaps * kTaps, count < kLanes ? count : kLanes, p.matrix,
-                  p.points, out + offset_of(&p, block, c), next);
+        BRAID_ISA_CALL(braid_winograd_transform, count ? filter : from, p.channels * kTaps * kTaps,
+                       count < kLanes ? count : kLanes, p.matrix, p.points, out + offset_of(&p, block, c), next);
       }
     }
   return true;

@@ -10,12 +10,12 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/vectorized.h"
+#include "backend/cpu/quantized/bytes_isa.h"
 #include "base/checked.h"
 #include "base/try.h"
 #include "graph/geometry.h"
 
-enum { kUnit = 32, kColumns = 32, kRows = 4 }; /* inner is padded to kUnit; columns of a strip; rows of a tile */
+enum { kUnit = 32, kColumns = BRAID_BYTES_COLUMNS, kRows = BRAID_BYTES_ROWS }; /* inner is padded to kUnit */
 
 /* Which inputs an op has where; 0: none. */
 typedef struct places {
@@ -135,55 +135,8 @@ static void lay_patch(const integer_product *p, const void *x, bool is_signed, i
   memset(row + k, 0, (size_t)(p->padded - k) * sizeof *row);
 }
 
-/* --- products ------------------------------------------------------------------------------------------------------
- */
-/* sums[r][c] = the product of rows a[r] and b[c], for four rows and any number of columns. */
-BRAID_VECTORIZED static void multiply(const int16_t *a, const int16_t *b, int64_t padded, int64_t columns,
-                                      int32_t sums[kRows][kColumns]) {
-  const int16_t *a1 = a + padded, *a2 = a1 + padded, *a3 = a2 + padded;
-  int64_t c = 0;
-  for (; c + 2 <= columns; c += 2) {
-    const int16_t *b0 = b + c * padded, *b1 = b0 + padded;
-    int32_t s[8] = {0};
-    for (int64_t k = 0; k < padded; k++) {
-      s[0] += a[k] * b0[k], s[1] += a1[k] * b0[k], s[2] += a2[k] * b0[k], s[3] += a3[k] * b0[k];
-      s[4] += a[k] * b1[k], s[5] += a1[k] * b1[k], s[6] += a2[k] * b1[k], s[7] += a3[k] * b1[k];
-    }
-    for (int r = 0; r < kRows; r++) sums[r][c] = s[r], sums[r][c + 1] = s[4 + r];
-  }
-  for (; c < columns; c++) {
-    const int16_t *b0 = b + c * padded;
-    int32_t s[4] = {0};
-    for (int64_t k = 0; k < padded; k++)
-      s[0] += a[k] * b0[k], s[1] += a1[k] * b0[k], s[2] += a2[k] * b0[k], s[3] += a3[k] * b0[k];
-    for (int r = 0; r < kRows; r++) sums[r][c] = s[r];
-  }
-}
-
-/* The same for one row. */
-BRAID_VECTORIZED static void multiply_row(const int16_t *a, const int16_t *b, int64_t padded, int64_t columns,
-                                          int32_t *sums) {
-  for (int64_t c = 0; c < columns; c++, b += padded) {
-    int32_t sum = 0;
-    for (int64_t k = 0; k < padded; k++) sum += a[k] * b[k];
-    sums[c] = sum;
-  }
-}
-
 /* --- results -------------------------------------------------------------------------------------------------------
  */
-/* rounded(sums * factors) + zero within [low, high]; NaN becomes the lowest number, as in the reference. */
-BRAID_VECTORIZED static void scale_sums(const int32_t *sums, int64_t count, const double *factors, int64_t step,
-                                        float zero, float low, float high, uint8_t *y) {
-  double each[kColumns];
-  for (int64_t i = 0; i < count; i++) each[i] = factors[i * step];
-#pragma omp simd
-  for (int64_t i = 0; i < count; i++) {
-    float value = (float)rint((double)sums[i] * each[i]) + zero;
-    y[i] = (uint8_t)(int32_t)(value > high ? high : value >= low ? value : low);
-  }
-}
-
 /* `count` sums of one row become output elements; the factor of element i is factors[i * step]. */
 static void put_sums(const braid_node_desc *node, const braid_cpu_args *args, const places *at, const int32_t *sums,
                      int64_t count, const double *factors, int64_t step, int64_t to) {
@@ -194,7 +147,7 @@ static void put_sums(const braid_node_desc *node, const braid_cpu_args *args, co
   bool is_signed = node->outputs[0].desc.dtype == BRAID_I8;
   float zero = (float)zero_at(node, at->y_scale + 1, input_of(node, args, at->y_scale + 1), 0);
   float low = is_signed ? INT8_MIN : 0, high = is_signed ? INT8_MAX : UINT8_MAX;
-  scale_sums(sums, count, factors, step, zero, low, high, (uint8_t *)args->outputs[0] + to);
+  BRAID_ISA_CALL(braid_bytes_scale_sums, sums, count, factors, step, zero, low, high, (uint8_t *)args->outputs[0] + to);
 }
 
 /* left * right / y for each row of weights. */
@@ -215,9 +168,10 @@ static void run_strip(const integer_product *p, const braid_node_desc *node, con
   for (int64_t r = 0; r < p->rows; r += kRows) {
     int64_t some = p->rows - r < kRows ? p->rows - r : kRows;
     if (some == kRows)
-      multiply(a + r * p->padded, b, p->padded, columns, sums);
+      BRAID_ISA_CALL(braid_bytes_multiply_rows, a + r * p->padded, b, p->padded, columns, sums);
     else
-      for (int64_t i = 0; i < some; i++) multiply_row(a + (r + i) * p->padded, b, p->padded, columns, sums[i]);
+      for (int64_t i = 0; i < some; i++)
+        BRAID_ISA_CALL(braid_bytes_multiply_row, a + (r + i) * p->padded, b, p->padded, columns, sums[i]);
     for (int64_t i = 0; i < some; i++) {
       for (int64_t c = 0; bias && c < columns; c++)
         sums[i][c] = (int32_t)((uint32_t)sums[i][c] + (uint32_t)bias[r + i]);
@@ -268,19 +222,6 @@ static void run_conv(const integer_product *p, const braid_node_desc *node, cons
   }
 }
 
-/* sums[i] += weight * (x - zero) at the places from + i * step that lie within a line of `width`. */
-BRAID_VECTORIZED static void add_line(const void *x, bool is_signed, int64_t line, int64_t width, int64_t from,
-                                      int64_t step, int64_t count, int32_t weight, int32_t zero, int32_t *sums) {
-  int64_t first = from < 0 ? (-from + step - 1) / step : 0;
-  int64_t end = from < width ? (width - from + step - 1) / step : 0;
-  if (end > count) end = count;
-  int64_t start = line + from;
-  if (is_signed)
-    for (int64_t i = first; i < end; i++) sums[i] += weight * (((const int8_t *)x)[start + i * step] - zero);
-  else
-    for (int64_t i = first; i < end; i++) sums[i] += weight * (((const uint8_t *)x)[start + i * step] - zero);
-}
-
 /* Up to kColumns outputs of one line, of a filter that looks at one channel. */
 static void sum_line(const integer_product *p, const void *x, bool is_signed, int64_t from, int64_t line, int64_t at,
                      int64_t count, int32_t zero, const int16_t *weights, int32_t *sums) {
@@ -291,9 +232,9 @@ static void sum_line(const integer_product *p, const void *x, bool is_signed, in
     for (int64_t j = 0, y = y0; j < v->kernel[1]; j++, y += v->dilation[1]) {
       if (z < 0 || z >= v->input[0] || y < 0 || y >= v->input[1]) continue;
       for (int64_t l = 0; l < v->kernel[2]; l++)
-        add_line(x, is_signed, from + (z * v->input[1] + y) * v->input[2], v->input[2],
-                 at * v->stride[2] - v->begin[2] + l * v->dilation[2], v->stride[2], count,
-                 weights[(i * v->kernel[1] + j) * v->kernel[2] + l], zero, sums);
+        BRAID_ISA_CALL(braid_bytes_add_line, x, is_signed, from + (z * v->input[1] + y) * v->input[2], v->input[2],
+                       at * v->stride[2] - v->begin[2] + l * v->dilation[2], v->stride[2], count,
+                       weights[(i * v->kernel[1] + j) * v->kernel[2] + l], zero, sums);
     }
 }
 

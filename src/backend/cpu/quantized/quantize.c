@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
-#include "backend/cpu/vectorized.h"
+#include "backend/cpu/quantized/bytes_isa.h"
 
 enum { kPiece = 1 << 14 }; /* elements of a task */
 
@@ -43,27 +43,6 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return !reason;
 }
 
-/* NaN becomes the lowest number, as in the reference. */
-#define DEFINE_QUANTIZE(name, type, low, high)                                                                         \
-  BRAID_VECTORIZED static void name(const float *x, int64_t count, float scale, float zero, type *y) {                 \
-    _Pragma("omp simd") for (int64_t i = 0; i < count; i++) {                                                          \
-      float value = rintf(x[i] / scale) + zero;                                                                        \
-      y[i] = (type)(int32_t)(value > (high) ? (high) : value >= (low) ? value : (low));                                \
-    }                                                                                                                  \
-  }
-DEFINE_QUANTIZE(quantize_u8, uint8_t, 0.0f, 255.0f)
-DEFINE_QUANTIZE(quantize_i8, int8_t, -128.0f, 127.0f)
-#undef DEFINE_QUANTIZE
-
-/* The difference has 9 bits and the scale 24: their product is exact in double, and rounded once here too. */
-#define DEFINE_DEQUANTIZE(name, type)                                                                                  \
-  BRAID_VECTORIZED static void name(const type *x, int64_t count, float scale, int32_t zero, float *y) {               \
-    _Pragma("omp simd") for (int64_t i = 0; i < count; i++) y[i] = (float)(x[i] - zero) * scale;                       \
-  }
-DEFINE_DEQUANTIZE(dequantize_u8, uint8_t)
-DEFINE_DEQUANTIZE(dequantize_i8, int8_t)
-#undef DEFINE_DEQUANTIZE
-
 /* A piece of a line, from element `at` of the tensor on. */
 static void run_piece(const braid_node_desc *node, const braid_cpu_args *args, int64_t place, int64_t at,
                       int64_t count) {
@@ -73,13 +52,17 @@ static void run_piece(const braid_node_desc *node, const braid_cpu_args *args, i
   const void *zeros = node->input_count > 2 && node->inputs[2].present ? args->inputs[2] : NULL;
   int32_t zero = !zeros ? 0 : is_signed ? ((const int8_t *)zeros)[place] : ((const uint8_t *)zeros)[place];
   if (quantizes && is_signed)
-    quantize_i8((const float *)args->inputs[0] + at, count, scale, (float)zero, (int8_t *)args->outputs[0] + at);
+    BRAID_ISA_CALL(braid_quantize_i8, (const float *)args->inputs[0] + at, count, scale, (float)zero,
+                   (int8_t *)args->outputs[0] + at);
   else if (quantizes)
-    quantize_u8((const float *)args->inputs[0] + at, count, scale, (float)zero, (uint8_t *)args->outputs[0] + at);
+    BRAID_ISA_CALL(braid_quantize_u8, (const float *)args->inputs[0] + at, count, scale, (float)zero,
+                   (uint8_t *)args->outputs[0] + at);
   else if (is_signed)
-    dequantize_i8((const int8_t *)args->inputs[0] + at, count, scale, zero, (float *)args->outputs[0] + at);
+    BRAID_ISA_CALL(braid_dequantize_i8, (const int8_t *)args->inputs[0] + at, count, scale, zero,
+                   (float *)args->outputs[0] + at);
   else
-    dequantize_u8((const uint8_t *)args->inputs[0] + at, count, scale, zero, (float *)args->outputs[0] + at);
+    BRAID_ISA_CALL(braid_dequantize_u8, (const uint8_t *)args->inputs[0] + at, count, scale, zero,
+                   (float *)args->outputs[0] + at);
 }
 
 static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
@@ -95,18 +78,6 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
   return BRAID_OK;
 }
 
-/* Widens [low, high] by x; NaN does not count. */
-BRAID_VECTORIZED static void widen(const float *x, int64_t count, float *low, float *high) {
-  float least = *low, most = *high;
-#pragma omp simd reduction(min : least) reduction(max : most)
-  for (int64_t i = 0; i < count; i++) {
-    least = x[i] < least ? x[i] : least;
-    most = x[i] > most ? x[i] : most;
-  }
-  *low = least;
-  *high = most;
-}
-
 static braid_status run_dynamic(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   int64_t count = braid_desc_count(&node->inputs[0].desc), pieces = (count + kPiece - 1) / kPiece;
@@ -115,14 +86,14 @@ static braid_status run_dynamic(const braid_node_desc *node, void *state, const 
   float low = 0, high = 0;
 #pragma omp parallel for schedule(static) reduction(min : low) reduction(max : high) if (pieces > 1)
   for (int64_t i = 0; i < pieces; i++)
-    widen(x + i * kPiece, count - i * kPiece < kPiece ? count - i * kPiece : kPiece, &low, &high);
+    BRAID_ISA_CALL(braid_widen, x + i * kPiece, count - i * kPiece < kPiece ? count - i * kPiece : kPiece, &low, &high);
   float scale = (high - low) / 255, zero = 0;
   if (scale > 0) zero = fminf(fmaxf(rintf(-low / scale), 0), 255);
 #pragma omp parallel for schedule(static) if (pieces > 1)
   for (int64_t i = 0; i < pieces; i++) {
     int64_t some = count - i * kPiece < kPiece ? count - i * kPiece : kPiece;
     if (scale > 0)
-      quantize_u8(x + i * kPiece, some, scale, zero, y + i * kPiece);
+      BRAID_ISA_CALL(braid_quantize_u8, x + i * kPiece, some, scale, zero, y + i * kPiece);
     else
       memset(y + i * kPiece, 0, (size_t)some);
   }

@@ -1,6 +1,6 @@
-/* Included by unit.c once for each type T. */
+/* Included by unit_isa.c once for each type T. */
 
-BRAID_VECTORIZED static void NAME(run)(const braid_unit *unit, T *x, int64_t count) {
+static void NAME(run)(const braid_unit *unit, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, clip = (T)unit->clip;
   if (clip > 0) EACH(x[i] > clip ? clip : x[i] < -clip ? -clip : x[i])
   switch (unit->kind) {
@@ -41,7 +41,7 @@ BRAID_VECTORIZED static void NAME(run)(const braid_unit *unit, T *x, int64_t cou
 }
 
 /* x holds dx here. */
-BRAID_VECTORIZED static void NAME(slope)(const braid_unit *unit, const T *y, T *x, int64_t count) {
+static void NAME(slope)(const braid_unit *unit, const T *y, T *x, int64_t count) {
   const T a = (T)unit->alpha, b = (T)unit->beta, inverse = a != 0 ? 1 / a : 0;
   switch (unit->kind) {
   case BRAID_UNIT_RELU:
@@ -85,10 +85,10 @@ BRAID_VECTORIZED static void NAME(slope)(const braid_unit *unit, const T *y, T *
   }
 }
 
-void NAME(braid_unit_run)(const braid_unit *unit, T *x, int64_t count) {
+void EXPORTED(braid_unit_run)(const braid_unit *unit, T *x, int64_t count) {
   NAME(run)(unit, x, count);
 }
 
-void NAME(braid_unit_slope)(const braid_unit *unit, const T *y, T *dx, int64_t count) {
+void EXPORTED(braid_unit_slope)(const braid_unit *unit, const T *y, T *dx, int64_t count) {
   NAME(slope)(unit, y, dx, count);
 }

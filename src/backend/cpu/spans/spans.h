@@ -1,7 +1,6 @@
 /* Spans: the innermost loops of elementwise ops, over contiguous elements.
  *
- * The loops over float are compiled for several instruction sets (spans_float_base.c, _v3.c, _v4.c) from one text and
- * give the same bits on each; the best that the machine has is taken once. */
+ * The loops over float are compiled for several instruction sets (isa.h) and give the same bits on each. */
 #ifndef BRAID_BACKEND_CPU_SPANS_SPANS_H
 #define BRAID_BACKEND_CPU_SPANS_SPANS_H
 
@@ -36,7 +35,6 @@ typedef struct braid_span_entry {
 typedef enum braid_map_kind { BRAID_MAP_SAME, BRAID_MAP_ABS, BRAID_MAP_SQUARE, BRAID_MAP_EXP } braid_map_kind;
 
 typedef struct braid_span_set {
-  const char *name; /* "x86-64-v4" */
   const braid_span_entry *entries;
   size_t count;
   braid_convert *load_f16, *load_bf16, *store_f16, *store_bf16;

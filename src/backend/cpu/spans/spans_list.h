@@ -2,6 +2,7 @@
 #ifndef BRAID_BACKEND_CPU_SPANS_SPANS_LIST_H
 #define BRAID_BACKEND_CPU_SPANS_SPANS_LIST_H
 
+#include "backend/cpu/isa.h"
 #include "backend/cpu/spans/spans.h"
 
 typedef struct braid_span_list {
@@ -10,9 +11,6 @@ typedef struct braid_span_list {
 } braid_span_list;
 
 extern const braid_span_list braid_spans_double, braid_spans_integer;
-extern const braid_span_set braid_spans_float_base;
-#ifdef __x86_64__
-extern const braid_span_set braid_spans_float_v3, braid_spans_float_v4;
-#endif
+BRAID_ISA_OBJECT(const braid_span_set, braid_spans_float)
 
 #endif

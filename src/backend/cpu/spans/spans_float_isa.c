@@ -1,4 +1,4 @@
-/* Innermost loops over float, compiled once per instruction set: define BRAID_SPANS(name) and BRAID_SPANS_NAME. */
+/* Innermost loops over float. */
 #include "backend/cpu/spans/spans.h"
 #include "backend/cpu/spans/vmath.h"
 
@@ -178,8 +178,7 @@ static void extreme_columns(const float *x, int64_t stride, int64_t rows, int64_
 
 #include "backend/cpu/spans/spans_list.h"
 
-const braid_span_set BRAID_SPANS_SET = {
-    .name = BRAID_SPANS_NAME,
+const braid_span_set BRAID_ISA_NAME(braid_spans_float) = {
     .entries = kEntries,
     .count = sizeof kEntries / sizeof *kEntries,
     .load_f16 = load_f16,

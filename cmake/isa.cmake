@@ -1,0 +1,33 @@
+# Files X_isa.c are compiled once for every instruction set (src/backend/cpu/isa.h): each set gets a file that names it
+# and includes the text.
+set(BRAID_ISA_SETS base)
+set(BRAID_ISA_OPTIONS_base "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  list(APPEND BRAID_ISA_SETS v3 v4)
+  set(BRAID_ISA_OPTIONS_v3 -march=x86-64-v3)
+  set(BRAID_ISA_OPTIONS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
+endif()
+# Matrix products may contract: they run in one order on any number of threads, but not to the same bits on any machine.
+set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=fast)
+set(BRAID_ISA_OPTIONS_spans_float_isa -fno-trapping-math)
+
+# Replaces the files X_isa.c in the list of sources `list`.
+function(braid_isa_sources list)
+  set(sources ${${list}})
+  set(texts ${sources})
+  list(FILTER texts INCLUDE REGEX "_isa\\.c$")
+  list(REMOVE_ITEM sources ${texts})
+  foreach(text ${texts})
+    get_filename_component(name ${text} NAME_WE)
+    file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/src ${text})
+    string(REPLACE "/" "_" file ${path})
+    foreach(isa ${BRAID_ISA_SETS})
+      set(source ${CMAKE_BINARY_DIR}/generated/isa/${isa}_${file})
+      file(CONFIGURE OUTPUT ${source} CONTENT "#define BRAID_ISA_SUFFIX ${isa}\n#include \"${path}\"\n")
+      set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
+        "${BRAID_ISA_OPTIONS_${isa}};${BRAID_ISA_OPTIONS_${name}}")
+      list(APPEND sources ${source})
+    endforeach()
+  endforeach()
+  set(${list} ${sources} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,182 @@
+#include "backend/cpu/blocked/planes_isa.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { kLanes = BRAID_BLOCKED_LANES };
+
+/* Rows or columns of kernel places that lie inside the input for output `o` of dimension `i`. */
+typedef struct span {
+  int64_t origin, first, last;
+} span;
+
+static span span_of(const braid_window *w, int i, int64_t o) {
+  span s = {.origin = o * w->stride[i] - w->begin[i]};
+  for (s.first = 0; s.first < w->kernel[i] && s.origin + s.first * w->dilation[i] < 0;) s.first++;
+  for (s.last = w->kernel[i]; s.last > s.first && s.origin + (s.last - 1) * w->dilation[i] >= w->input[i];) s.last--;
+  return s;
+}
+
+static int64_t source_of(const braid_window *w, const span *rows, const span *columns, int64_t kh, int64_t kw) {
+  return (rows->origin + kh * w->dilation[1]) * w->input[2] + columns->origin + kw * w->dilation[2];
+}
+
+/* --- maxima --------------------------------------------------------------------------------------------------------
+ */
+static inline void take_larger(const float *x, float *y, int32_t *place, int32_t k) {
+#pragma omp simd
+  for (int i = 0; i < kLanes; i++) {
+    bool better = x[i] > y[i] || x[i] != x[i]; /* NaN is larger than any number */
+    y[i] = better ? x[i] : y[i];
+    place[i] = better ? k : place[i];
+  }
+}
+
+/* The last block's padding, lanes from `used` on, stays zero. */
+void BRAID_ISA_NAME(braid_blocked_max_row)(const braid_blocked_pool *p, const float *x, int64_t oh, int64_t used,
+                                           float *y, uint8_t *window) {
+  const braid_window *w = &p->w;
+  span rows = span_of(w, 1, oh);
+  for (int64_t ow = 0; ow < w->output[2]; ow++) {
+    span columns = span_of(w, 2, ow);
+    float best[kLanes];
+    int32_t place[kLanes];
+    for (int i = 0; i < kLanes; i++) best[i] = -INFINITY;
+    for (int i = 0; i < kLanes; i++) place[i] = (int32_t)(rows.first * w->kernel[2] + columns.first);
+    for (int64_t kh = rows.first; kh < rows.last; kh++)
+      for (int64_t kw = columns.first; kw < columns.last; kw++)
+        take_larger(x + source_of(w, &rows, &columns, kh, kw) * kLanes, best, place, (int32_t)(kh * w->kernel[2] + kw));
+    for (int64_t i = used; i < kLanes; i++) best[i] = 0, place[i] = 0;
+    int64_t at = (oh * w->output[2] + ow) * kLanes;
+    memcpy(y + at, best, sizeof best);
+    for (int i = 0; window && i < kLanes; i++) window[at + i] = (uint8_t)place[i];
+  }
+}
+
+/* dx of one plane: at every place of the kernel, dy where the maximum was there. */
+void BRAID_ISA_NAME(braid_blocked_max_grad_plane)(const braid_blocked_pool *p, const float *dy, const uint8_t *window,
+                                                  float *dx) {
+  const braid_window *w = &p->w;
+  memset(dx, 0, (size_t)(braid_window_inputs(w) * kLanes) * sizeof *dx);
+  for (int64_t oh = 0; oh < w->output[1]; oh++) {
+    span rows = span_of(w, 1, oh);
+    for (int64_t ow = 0; ow < w->output[2]; ow++, dy += kLanes, window += kLanes) {
+      span columns = span_of(w, 2, ow);
+      for (int64_t kh = rows.first; kh < rows.last; kh++)
+        for (int64_t kw = columns.first; kw < columns.last; kw++) {
+          float *target = dx + source_of(w, &rows, &columns, kh, kw) * kLanes;
+          const uint8_t k = (uint8_t)(kh * w->kernel[2] + kw);
+#pragma omp simd
+          for (int i = 0; i < kLanes; i++) target[i] += window[i] == k ? dy[i] : 0;
+        }
+    }
+  }
+}
+
+/* --- averages ------------------------------------------------------------------------------------------------------
+ */
+/* What an average divides by; a window that is all padding has the average 0. */
+static float share_of(const braid_blocked_pool *p, const span *rows, const span *columns) {
+  const braid_window *w = &p->w;
+  int64_t count = (rows->last - rows->first) * (columns->last - columns->first);
+  if (p->include_pad) {
+    const span *spans[2] = {rows, columns};
+    count = 1;
+    for (int i = 0; i < 2; i++) {
+      int64_t room = w->input[1 + i] + w->end[1 + i] - spans[i]->origin, dilation = w->dilation[1 + i];
+      int64_t places = (room + dilation - 1) / dilation;
+      count *= places < w->kernel[1 + i] ? places : w->kernel[1 + i];
+    }
+  }
+  return count > 0 ? 1.0f / (float)count : 1.0f;
+}
+
+void BRAID_ISA_NAME(braid_blocked_average_row)(const braid_blocked_pool *p, const float *x, int64_t oh, float *y) {
+  const braid_window *w = &p->w;
+  span rows = span_of(w, 1, oh);
+  for (int64_t ow = 0; ow < w->output[2]; ow++) {
+    span columns = span_of(w, 2, ow);
+    float sum[kLanes] = {0};
+    for (int64_t kh = rows.first; kh < rows.last; kh++)
+      for (int64_t kw = columns.first; kw < columns.last; kw++) {
+        const float *from = x + source_of(w, &rows, &columns, kh, kw) * kLanes;
+#pragma omp simd
+        for (int i = 0; i < kLanes; i++) sum[i] += from[i];
+      }
+    float share = share_of(p, &rows, &columns), *to = y + (oh * w->output[2] + ow) * kLanes;
+    for (int i = 0; i < kLanes; i++) to[i] = sum[i] * share;
+  }
+}
+
+void BRAID_ISA_NAME(braid_blocked_average_grad_plane)(const braid_blocked_pool *p, const float *dy, float *dx) {
+  const braid_window *w = &p->w;
+  memset(dx, 0, (size_t)(braid_window_inputs(w) * kLanes) * sizeof *dx);
+  for (int64_t oh = 0; oh < w->output[1]; oh++) {
+    span rows = span_of(w, 1, oh);
+    for (int64_t ow = 0; ow < w->output[2]; ow++, dy += kLanes) {
+      span columns = span_of(w, 2, ow);
+      float share = share_of(p, &rows, &columns);
+      for (int64_t kh = rows.first; kh < rows.last; kh++)
+        for (int64_t kw = columns.first; kw < columns.last; kw++) {
+          float *target = dx + source_of(w, &rows, &columns, kh, kw) * kLanes;
+#pragma omp simd
+          for (int i = 0; i < kLanes; i++) target[i] += dy[i] * share;
+        }
+    }
+  }
+}
+
+/* --- bias and normalization ----------------------------------------------------------------------------------------
+ */
+void BRAID_ISA_NAME(braid_blocked_add_plane)(const float *dy, int64_t places, double *sums) {
+  float part[4][kLanes] = {{0}};
+  int64_t s = 0;
+  for (; s + 4 <= places; s += 4, dy += 4 * kLanes)
+    for (int p = 0; p < 4; p++)
+#pragma omp simd
+      for (int i = 0; i < kLanes; i++) part[p][i] += dy[p * kLanes + i];
+  for (; s < places; s++, dy += kLanes)
+    for (int i = 0; i < kLanes; i++) part[0][i] += dy[i];
+  for (int i = 0; i < kLanes; i++) sums[i] += (double)(part[0][i] + part[1][i]) + (part[2][i] + part[3][i]);
+}
+
+/* Of x, or of (x - center)^2. */
+void BRAID_ISA_NAME(braid_blocked_sum_plane)(const float *x, int64_t plane, const float *center, double *out) {
+  float part[2][kLanes] = {{0}};
+  for (int64_t s = 0; s < plane; s++, x += kLanes) {
+    float *to = part[s & 1];
+#pragma omp simd
+    for (int i = 0; i < kLanes; i++) to[i] += center ? (x[i] - center[i]) * (x[i] - center[i]) : x[i];
+  }
+  for (int i = 0; i < kLanes; i++) out[i] = (double)part[0][i] + part[1][i];
+}
+
+/* Of dy and of dy * (x - center). */
+void BRAID_ISA_NAME(braid_blocked_sum_products)(const float *dy, const float *x, int64_t plane, const float *center,
+                                                double *sums, double *products) {
+  float part[kLanes] = {0}, product[kLanes] = {0};
+  for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes)
+#pragma omp simd
+    for (int i = 0; i < kLanes; i++) {
+      part[i] += dy[i];
+      product[i] += dy[i] * (x[i] - center[i]);
+    }
+  for (int i = 0; i < kLanes; i++) {
+    sums[i] = part[i];
+    products[i] = product[i];
+  }
+}
+
+void BRAID_ISA_NAME(braid_blocked_scale_plane)(const float *x, int64_t plane, const float *a, const float *b,
+                                               float *y) {
+  for (int64_t s = 0; s < plane; s++, x += kLanes, y += kLanes)
+#pragma omp simd
+    for (int i = 0; i < kLanes; i++) y[i] = x[i] * a[i] + b[i];
+}
+
+void BRAID_ISA_NAME(braid_blocked_mix_plane)(const float *dy, const float *x, int64_t plane, const float *a,
+                                             const float *b, const float *c, float *dx) {
+  for (int64_t s = 0; s < plane; s++, x += kLanes, dy += kLanes, dx += kLanes)
+#pragma omp simd
+    for (int i = 0; i < kLanes; i++) dx[i] = dy[i] * a[i] + x[i] * b[i] + c[i];
+}

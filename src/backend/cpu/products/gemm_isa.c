@@ -1,0 +1,46 @@
+#include "backend/cpu/products/gemm_isa.h"
+
+#include <string.h>
+
+#ifdef __AVX512F__
+enum { kRows = BRAID_GEMM_ROWS };
+#else
+enum { kRows = BRAID_GEMM_ROWS / 2 };
+#endif
+
+/* Sums begin with what is there, so that chunks make one chain. */
+#define DEFINE_TILE(name, type, tile_rows)                                                                             \
+  static void name(const braid_gemm_tile *t) {                                                                         \
+    typedef type vector __attribute__((vector_size(BRAID_GEMM_PANEL_BYTES)));                                          \
+    enum { kWidth = BRAID_GEMM_PANEL_BYTES / sizeof(type) };                                                           \
+    const vector *right = t->right;                                                                                    \
+    const type *left = t->left;                                                                                        \
+    type *out = t->result;                                                                                             \
+    int64_t count = t->count, rows = t->rows;                                                                          \
+    bool whole = t->columns == kWidth;                                                                                 \
+    size_t bytes = (size_t)t->columns * sizeof(type);                                                                  \
+    vector sums[tile_rows] = {{0}};                                                                                    \
+    if (t->accumulate)                                                                                                 \
+      for (int64_t r = 0; r < rows; r++) memcpy(&sums[r], out + r * t->step, whole ? BRAID_GEMM_PANEL_BYTES : bytes);  \
+    for (int64_t k = 0; k < count; k++, left += tile_rows) {                                                           \
+      vector panel_row = right[k];                                                                                     \
+      _Pragma("GCC unroll 12") for (int r = 0; r < tile_rows; r++) sums[r] += left[r] * panel_row;                     \
+    }                                                                                                                  \
+    for (int64_t r = 0; r < rows; r++) memcpy(out + r * t->step, &sums[r], whole ? BRAID_GEMM_PANEL_BYTES : bytes);    \
+  }
+
+/* Rows of 12, 8 and 4, or 6, 4 and 2. */
+#define DEFINE_TILES(name, type)                                                                                       \
+  DEFINE_TILE(name##_3, type, kRows)                                                                                   \
+  DEFINE_TILE(name##_2, type, kRows * 2 / 3)                                                                           \
+  DEFINE_TILE(name##_1, type, kRows / 3)
+
+DEFINE_TILES(f32, float)
+DEFINE_TILES(f64, double)
+DEFINE_TILES(u32, uint32_t)
+DEFINE_TILES(u64, uint64_t)
+
+braid_gemm_tile_list BRAID_ISA_NAME(braid_gemm_tiles) = {{kRows, {f32_1, f32_2, f32_3}},
+                                                         {kRows, {f64_1, f64_2, f64_3}},
+                                                         {kRows, {u32_1, u32_2, u32_3}},
+                                                         {kRows, {u64_1, u64_2, u64_3}}};
