@@ -185,6 +185,8 @@ void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path
 
 braid_status cli_open_registry(cli_place *place) {
   braid_status status = braid_registry_create(NULL, &place->registry);
+  if (status == BRAID_OK) status = braid_registry_load_list(place->registry, getenv("BRAID_PLUGINS"));
+  if (status != BRAID_OK && status != BRAID_NO_MEMORY) status = braid_fail_prefix(status, "BRAID_PLUGINS");
   for (size_t i = 0; status == BRAID_OK && i < place->plugin_count; i++)
     status = braid_registry_load(place->registry, place->plugins[i]);
   if (status == BRAID_OK && place->platform) status = braid_registry_load_platform(place->registry, place->platform);

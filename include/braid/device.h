@@ -292,8 +292,7 @@ typedef struct braid_backend {
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------
- * A registry holds backends and opens devices by name. braid_registry_create registers the backends built in, then the
- * plug-ins that the environment variable BRAID_PLUGINS lists (paths, ':' between them). */
+ * A registry holds backends and opens devices by name. braid_registry_create registers the backends built in. */
 typedef struct braid_registry braid_registry;
 typedef struct braid_device braid_device;
 
@@ -304,6 +303,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *regis
 /* Loads a plug-in (braid/plugin.h), a shared object, and adds its backend; it is unloaded with the registry. NOT_FOUND,
  * INVALID_FILE or UNSUPPORTED (another version of the contract) name the file and what was expected. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load(braid_registry *registry, const char *path);
+/* Loads several, ':' between their paths, as the command does with what BRAID_PLUGINS says. NULL is allowed. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_list(braid_registry *registry, const char *paths);
 /* Reads a platform file (docs/platforms.md): names for devices with options, and devices split into virtual ones, which
  * are then listed and opened like any other. At most one per registry. NOT_FOUND, IO or INVALID_FILE name the file, the
  * line and what was expected. */

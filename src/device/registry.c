@@ -1,7 +1,6 @@
 /* Backends, and the devices opened from them. */
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/detail.h"
@@ -59,16 +58,14 @@ braid_status braid_registry_load(braid_registry *registry, const char *path) {
   return status;
 }
 
-static braid_status load_list(braid_registry *registry, const char *list) {
+braid_status braid_registry_load_list(braid_registry *registry, const char *list) {
   while (list && *list) {
     size_t length = strcspn(list, ":");
     char path[4096];
-    if (length >= sizeof path)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "BRAID_PLUGINS: \"%.60s...\" is too long for a path", list);
+    if (length >= sizeof path) return braid_fail(BRAID_INVALID_ARGUMENT, "\"%.60s...\" is too long for a path", list);
     memcpy(path, list, length);
     path[length] = '\0';
-    braid_status status = length ? braid_registry_load(registry, path) : BRAID_OK;
-    if (status != BRAID_OK) return braid_fail_prefix(status, "BRAID_PLUGINS");
+    if (length) BRAID_TRY(braid_registry_load(registry, path));
     list += length + (list[length] == ':');
   }
   return BRAID_OK;
@@ -84,7 +81,6 @@ braid_status braid_registry_create(const braid_allocator *allocator, braid_regis
   braid_status status = BRAID_OK;
   for (size_t i = 0; status == BRAID_OK && i < sizeof kBuiltIn / sizeof *kBuiltIn; i++)
     status = braid_registry_add(registry, kBuiltIn[i]);
-  if (status == BRAID_OK) status = load_list(registry, getenv("BRAID_PLUGINS"));
   if (status == BRAID_OK)
     *out = registry;
   else
