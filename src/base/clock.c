@@ -2,10 +2,18 @@
 
 #include <time.h>
 
+#include "base/invariant.h"
+
 int64_t braid_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+  int64_t ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+#ifdef BRAID_INVARIANTS
+  static _Thread_local int64_t last;
+  BRAID_ASSERT(ns >= last);
+  last = ns;
+#endif
+  return ns;
 }
 
 int64_t braid_deadline_ns(int64_t timeout_ns) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/detail.h"
+#include "base/invariant.h"
 #include "base/try.h"
 
 enum { kMaxOperands = 64 };
@@ -99,12 +100,12 @@ braid_status braid_custom_ops_create(const braid_allocator *allocator, braid_cus
 }
 
 braid_custom_ops *braid_custom_ops_retain(braid_custom_ops *ops) {
-  if (ops) __atomic_add_fetch(&ops->references, 1, __ATOMIC_RELAXED);
+  if (ops) braid_references_add(&ops->references);
   return ops;
 }
 
 void braid_custom_ops_release(braid_custom_ops *ops) {
-  if (!ops || __atomic_sub_fetch(&ops->references, 1, __ATOMIC_ACQ_REL) != 0) return;
+  if (!ops || !braid_references_drop(&ops->references)) return;
   while (ops->first) {
     entry *next = ops->first->next;
     braid_free(ops->allocator, ops->first);

@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/try.h"
 #include "graph/graph.h"
 
@@ -10,12 +11,12 @@ struct braid_unresolved {
 };
 
 struct braid_unresolved *braid_unresolved_retain(struct braid_unresolved *kept) {
-  if (kept) __atomic_add_fetch(&kept->references, 1, __ATOMIC_RELAXED);
+  if (kept) braid_references_add(&kept->references);
   return kept;
 }
 
 void braid_unresolved_release(struct braid_unresolved *kept) {
-  if (!kept || __atomic_sub_fetch(&kept->references, 1, __ATOMIC_ACQ_REL) != 0) return;
+  if (!kept || !braid_references_drop(&kept->references)) return;
   const braid_allocator *allocator = kept->graph->allocator;
   braid_graph_destroy(kept->graph);
   braid_free(allocator, kept);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/checked.h"
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/try.h"
 
@@ -18,7 +19,7 @@ static braid_status memory_make(braid_machine *machine, int space, braid_buffer_
 }
 
 static void memory_release(braid_buffer_memory *memory) {
-  if (!memory || __atomic_sub_fetch(&memory->references, 1, __ATOMIC_ACQ_REL)) return;
+  if (!memory || !braid_references_drop(&memory->references)) return;
   if (braid_errand_settle(&memory->errand, -1) != BRAID_OK) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
     return;
@@ -106,17 +107,17 @@ braid_status braid_buffer_view(braid_buffer *buffer, size_t offset, const braid_
   if ((buffer->offset + offset) % unit)
     return braid_fail(BRAID_INVALID_ARGUMENT, "a view at offset %zu, expected a multiple of %zu",
                       buffer->offset + offset, unit);
-  __atomic_add_fetch(&buffer->memory->references, 1, __ATOMIC_RELAXED);
+  braid_references_add(&buffer->memory->references);
   return buffer_make(buffer->memory, desc, buffer->offset + offset, out);
 }
 
 braid_buffer *braid_buffer_retain(braid_buffer *buffer) {
-  __atomic_add_fetch(&buffer->references, 1, __ATOMIC_RELAXED);
+  braid_references_add(&buffer->references);
   return buffer;
 }
 
 void braid_buffer_release(braid_buffer *buffer) {
-  if (!buffer || __atomic_sub_fetch(&buffer->references, 1, __ATOMIC_ACQ_REL)) return;
+  if (!buffer || !braid_references_drop(&buffer->references)) return;
   braid_buffer_memory *memory = buffer->memory;
   braid_free(memory->machine->allocator, buffer);
   memory_release(memory);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/detail.h"
+#include "base/invariant.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "runtime/call.h"
@@ -103,12 +104,12 @@ braid_status braid_machine_create(const braid_allocator *allocator, const braid_
 }
 
 braid_machine *braid_machine_retain(braid_machine *machine) {
-  __atomic_add_fetch(&machine->references, 1, __ATOMIC_RELAXED);
+  braid_references_add(&machine->references);
   return machine;
 }
 
 void braid_machine_release(braid_machine *machine) {
-  if (machine && __atomic_sub_fetch(&machine->references, 1, __ATOMIC_ACQ_REL) == 0) machine_destroy(machine);
+  if (machine && braid_references_drop(&machine->references)) machine_destroy(machine);
 }
 
 /* --- queues --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/log.h"
 #include "base/try.h"
 #include "graph/custom.h"
@@ -463,7 +464,9 @@ static braid_status plan_init(braid_plan *plan, const braid_graph *given, const 
   BRAID_TRY(braid_plan_share(plan));
   BRAID_TRY(braid_plan_memory(plan));
   find_weights(plan);
-  return braid_plan_hazards(plan);
+  BRAID_TRY(braid_plan_hazards(plan));
+  if (BRAID_ASSERTED) braid_plan_check(plan);
+  return BRAID_OK;
 }
 
 static void plan_destroy(braid_plan *plan) {
@@ -522,10 +525,10 @@ braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph,
 }
 
 braid_plan *braid_plan_retain(braid_plan *plan) {
-  __atomic_add_fetch(&plan->references, 1, __ATOMIC_RELAXED);
+  braid_references_add(&plan->references);
   return plan;
 }
 
 void braid_plan_release(braid_plan *plan) {
-  if (plan && __atomic_sub_fetch(&plan->references, 1, __ATOMIC_ACQ_REL) == 0) plan_destroy(plan);
+  if (plan && braid_references_drop(&plan->references)) plan_destroy(plan);
 }

@@ -175,6 +175,8 @@ int braid_plan_input_space(const braid_plan *plan, braid_value_id value);
 /* The value's instance at `space` in `layout`, made by conversion and transfer steps if there is none yet. */
 BRAID_MUST_CHECK braid_status braid_plan_get(braid_plan *plan, braid_value_id value, int space, braid_layout layout,
                                              int device, braid_instance_id *out);
+/* Asserts what every plan fulfils, where asserts are compiled in (base/invariant.h). */
+void braid_plan_check(const braid_plan *plan);
 /* Calls visit for the storage of every operand of a step, workspace included. */
 void braid_step_visit(const braid_plan *plan, const braid_step *step,
                       void (*visit)(void *context, braid_storage_id storage, bool writes), void *context);

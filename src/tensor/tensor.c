@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/invariant.h"
 #include "base/try.h"
 #include "tensor/deferred.h"
 #include "tensor/half.h"
@@ -15,7 +16,7 @@ typedef struct pending {
 
 struct braid_tensor {
   const braid_allocator *allocator;
-  atomic_int references;
+  uint32_t references; /* atomic */
   braid_desc desc;
   void *data;
   void (*release)(void *context); /* NULL and own data: data stands behind this struct's own allocation */
@@ -29,7 +30,7 @@ static braid_tensor *new_tensor(const braid_allocator *allocator, const braid_de
   if (!tensor) return NULL;
   tensor->allocator = allocator;
   tensor->desc = *desc;
-  atomic_init(&tensor->references, 1);
+  tensor->references = 1;
   return tensor;
 }
 
@@ -118,12 +119,12 @@ const void *braid_tensor_preview(const braid_tensor *tensor) {
 /* --- all -----------------------------------------------------------------------------------------------------------
  */
 braid_tensor *braid_tensor_retain(braid_tensor *tensor) {
-  atomic_fetch_add_explicit(&tensor->references, 1, memory_order_relaxed);
+  braid_references_add(&tensor->references);
   return tensor;
 }
 
 void braid_tensor_release(braid_tensor *tensor) {
-  if (!tensor || atomic_fetch_sub_explicit(&tensor->references, 1, memory_order_acq_rel) != 1) return;
+  if (!tensor || !braid_references_drop(&tensor->references)) return;
   pending_destroy(tensor->allocator, tensor->pending);
   if (tensor->owns)
     braid_free(tensor->allocator, tensor->data);

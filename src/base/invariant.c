@@ -1,0 +1,9 @@
+#include "base/invariant.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void braid_invariant_broken(const char *file, int line, const char *invariant) {
+  (void)fprintf(stderr, "%s:%d: it does not hold that %s\n", file, line, invariant);
+  abort();
+}
