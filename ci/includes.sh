@@ -19,7 +19,7 @@ check() { # files pattern
 }
 sources() { find "$1" -name '*.[ch]' 2>/dev/null | sort; }
 
-base='base/|braid/(status|allocator|log)\.h'
+base='base/|braid/(status|allocator|log|version)\.h'
 tensor="$base|tensor/|braid/tensor\.h"
 graph="$tensor|graph/|braid/(graph|custom)\.h"
 model="$graph|model/|braid/model\.h"
@@ -27,7 +27,7 @@ device="$graph|device/|braid/(device|host_queue|plugin)\.h"
 launch="$device|launch/"
 profile="$device|profile/|braid/profile\.h"
 schedule="$profile|schedule/"
-runtime="$schedule|model/|backend/|runtime/|braid/(model|machine|buffer|op|session|conformance)\.h"
+runtime="$schedule|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train)\.h"
 {
   check "$(sources src/base)" "$base"

@@ -4,25 +4,29 @@
 
 #include "drawing.h"
 #include "training.h"
+#include "values.h"
 
 static const char doc[] =
     "Lists the nodes of MODEL with their shapes, parameters and multiply-accumulates, and the memory that a run takes. "
-    "--train lists instead what of it `braid train` would train, and why the rest stays fixed; --svg draws the graph."
+    "--train lists instead what of it `braid train` would train, and why the rest stays fixed; --svg draws the graph. "
+    "A plan "
+    "that `braid run --save-plan` has saved is printed, or with --against compared with another."
     "\vExamples:\n"
     "  braid inspect resnet20.onnx\n"
     "  braid inspect resnet50.onnx --shape 1x3x224x224 --svg resnet50.svg\n"
     "  braid inspect vit.onnx --train\n"
-    "  braid inspect vgg-16.cfg --json\n";
+    "  braid inspect vgg-16.cfg --json\n"
+    "  braid inspect today.plan --against yesterday.plan\n";
 
 typedef struct options {
   cli_common common;
   cli_place place;
   cli_source source;
-  const char *svg;
+  const char *svg, *against;
   bool train;
 } options;
 
-enum { KEY_SVG = 1, KEY_TRAIN };
+enum { KEY_SVG = 1, KEY_TRAIN, KEY_AGAINST };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -37,6 +41,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_TRAIN:
     o->train = true;
+    return 0;
+  case KEY_AGAINST:
+    o->against = argument;
     return 0;
   case ARGP_KEY_END:
     if (o->train && o->svg) argp_error(state, "--svg draws what is run: it goes without --train");
@@ -224,12 +231,17 @@ int cli_inspect(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"svg", KEY_SVG, "FILE", 0, "Draw the graph", 0},
       {"train", KEY_TRAIN, NULL, 0, "List which constants train, and why the others do not", 0},
+      {"against", KEY_AGAINST, "PLAN", 0, "MODEL is a saved plan as well: list the first differences", 0},
       {0}};
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.svg = NULL};
   cli_parse(&argp, argc, argv, &o);
+  if (o.against || cli_is_plan(o.source.path)) {
+    braid_status status = cli_inspect_plan(o.source.path, o.against, o.common.json);
+    return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "inspect", status);
+  }
   braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = cli_load(&o.source, &graph);

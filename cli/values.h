@@ -52,4 +52,12 @@ typedef struct cli_guess {
  * Probabilities are by softmax unless the scores are probabilities already. */
 int64_t cli_top(const braid_tensor *scores, int64_t offset, int64_t classes, cli_guess *guesses, int64_t count);
 
+/* --- saved plans (plan.c) --- */
+bool cli_is_plan(const char *path);
+/* Prints a saved plan, or its differences to another. */
+braid_status cli_inspect_plan(const char *path, const char *against, bool json);
+/* A session by a plan that is loaded, or saved once it is made; either path may be NULL. */
+braid_status cli_session_with_plan(const braid_graph *graph, const braid_session_options *options, const char *load,
+                                   const char *save, braid_session **out);
+
 #endif

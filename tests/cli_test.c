@@ -134,6 +134,10 @@ static void test_json(void **state) {
       "inspect " GLYPHS,
       "bench " GLYPHS " --runs 2",
       "run " GLYPHS " --input " PICTURE " --top 3 --explain --bench 2",
+      "run " GLYPHS " --input " PICTURE " --save-plan /tmp/braid-cli-test.plan",
+      "run " GLYPHS " --input " PICTURE " --plan /tmp/braid-cli-test.plan",
+      "inspect /tmp/braid-cli-test.plan",
+      "inspect /tmp/braid-cli-test.plan --against /tmp/braid-cli-test.plan",
       "test " GLYPHS " --data builtin:glyphs,limit=100",
       "train " GLYPHS " --data builtin:glyphs,limit=64 --epochs 1 --batch 32",
   };

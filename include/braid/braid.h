@@ -9,7 +9,8 @@
 #include "braid/log.h"
 #include "braid/model.h"
 #include "braid/op.h"
+#include "braid/plan.h"
 #include "braid/session.h"
 #include "braid/train.h"
-#define BRAID_VERSION "0.1.0"
+#include "braid/version.h"
 #endif

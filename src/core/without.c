@@ -17,6 +17,12 @@ braid_status braid_onnx_load(const braid_allocator *allocator, const char *path,
   return without("ONNX", path);
 }
 
+braid_status braid_onnx_parse(const braid_allocator *allocator, const braid_model_memory *memory, braid_graph **out) {
+  (void)allocator;
+  *out = NULL;
+  return without("ONNX", memory->name);
+}
+
 braid_status braid_model_save_onnx(const braid_graph *graph, const char *path) {
   (void)graph;
   return without("ONNX", path);

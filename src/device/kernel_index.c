@@ -106,11 +106,20 @@ size_t braid_kernel_index_visit(const braid_kernel_index *index, const braid_bac
                                 const braid_node_desc *node,
                                 void (*visit)(void *context, const braid_kernel *kernel, const char *why),
                                 void *context) {
-  size_t first = lower_bound(index, node->op), i = first;
-  for (; i < index->count && strcmp(index->kernels[i]->op, node->op) == 0; i++) {
+  const char *key = kernel_key(index, node);
+  size_t first = lower_bound(index, key), i = first;
+  for (; i < index->count && strcmp(index->kernels[i]->op, key) == 0; i++) {
     char why[256];
     bool takes = braid_kernel_takes(backend, self, index->kernels[i], node, why, sizeof why);
     visit(context, index->kernels[i], takes ? NULL : why);
   }
   return i - first;
+}
+
+const braid_kernel *braid_kernel_index_named(const braid_kernel_index *index, const braid_node_desc *node,
+                                             const char *name) {
+  const char *key = kernel_key(index, node);
+  for (size_t i = lower_bound(index, key); i < index->count && strcmp(index->kernels[i]->op, key) == 0; i++)
+    if (strcmp(index->kernels[i]->name, name) == 0) return index->kernels[i];
+  return NULL;
 }

@@ -25,6 +25,10 @@ const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, con
                                             const char *owner, const braid_node_desc *node, char *why,
                                             size_t why_bytes);
 
+/* The device's kernel of that name for the node's op; NULL: it has none. Of the node op and custom are looked at. */
+const braid_kernel *braid_device_kernel(const braid_device *device, const braid_node_desc *node, const char *name);
+const braid_kernel *braid_kernel_index_named(const braid_kernel_index *index, const braid_node_desc *node,
+                                             const char *name);
 /* Calls visit for every kernel of the node's op, best first; why: its reason not to take the node, NULL if it does.
  * Returns how many there are. */
 size_t braid_device_visit_kernels(const braid_device *device, const braid_node_desc *node,

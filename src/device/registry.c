@@ -403,3 +403,7 @@ size_t braid_device_visit_kernels(const braid_device *device, const braid_node_d
                                   void *context) {
   return braid_kernel_index_visit(&device->kernels, device->backend, device->self, node, visit, context);
 }
+
+const braid_kernel *braid_device_kernel(const braid_device *device, const braid_node_desc *node, const char *name) {
+  return braid_kernel_index_named(&device->kernels, node, name);
+}

@@ -1,10 +1,12 @@
-/* What the surface costs, for frame_bench: a call of one op. */
+/* What the surface costs, for frame_bench: a call of one op, loading a saved plan. */
 #ifndef BRAID_RUNTIME_BENCH_SURFACE_H
 #define BRAID_RUNTIME_BENCH_SURFACE_H
 
 #include "base/clock.h"
 #include "base/try.h"
 #include "braid/op.h"
+#include "braid/plan.h"
+#include "runtime/bench_nets.h"
 
 /* Relu of 16 numbers on the CPU: the first call, which prepares, and `count` more in microseconds each. */
 static inline braid_status bench_call(double *first_us, double *times_us, int count) {
@@ -25,6 +27,30 @@ static inline braid_status bench_call(double *first_us, double *times_us, int co
   braid_buffer_release(in);
   braid_buffer_release(out);
   braid_machine_release(machine);
+  return status;
+}
+
+/* Loading the plan of ResNet-50 on the CPU from memory, `count` times in milliseconds each. */
+static inline braid_status bench_load(double *times_ms, int count, size_t *bytes) {
+  braid_machine *machine = NULL;
+  braid_graph *graph = NULL;
+  braid_plan *plan = NULL;
+  void *data = NULL;
+  BRAID_TRY(bench_net_create(NULL, false, &graph));
+  braid_status status = braid_machine_create(NULL, NULL, &machine);
+  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plan);
+  if (status == BRAID_OK) status = braid_plan_encode(plan, graph, NULL, &data, bytes);
+  for (int i = 0; status == BRAID_OK && i < count; i++) {
+    braid_plan *loaded;
+    int64_t start = braid_now_ns();
+    status = braid_plan_decode(machine, graph, data, *bytes, &loaded);
+    times_ms[i] = (double)(braid_now_ns() - start) / 1e6;
+    braid_plan_release(loaded);
+  }
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+  braid_graph_destroy(graph);
   return status;
 }
 

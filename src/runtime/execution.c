@@ -5,6 +5,7 @@
  * Why no dependency counters: a queue runs its tasks in order, so within a queue the plan's order is enough, and across
  * queues hazard.c has reduced dependencies to the few waits that order does not imply. */
 #include "runtime/execution.h"
+#include "runtime/restore.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -318,6 +319,7 @@ braid_status braid_execution_make(braid_plan *plan, braid_weights *weights, int6
   else
     status = braid_weights_make(plan->machine, true, timeout_ns, &execution->weights);
   pthread_mutex_lock(&plan->lock);
+  if (status == BRAID_OK) status = braid_plan_recover(plan);
   if (status == BRAID_OK) status = braid_execution_bind(execution);
   pthread_mutex_unlock(&plan->lock);
   if (status == BRAID_OK)

@@ -2,7 +2,7 @@
  * what, value, unit, must and whether it holds; what the library cannot do yet is no row but is named with the reason.
  *
  *   frame_bench [--json] [--turns N] [CASE]...   cases: slope run weights callers plan failure
- *   change cancel call; none: all
+ *   change cancel call load; none: all
  *
  * Every case runs in a process of its own. Times are medians of runs, and of the medians of several turns the least,
  * since the machine may have other work; a ratio is that of the best turns of both sides, measured in turn. */
@@ -60,7 +60,6 @@ static const struct missing {
   const char *what, *why;
 } kMissing[] = {
     {"slope per node of a replayed run", "no record and replay: the slopes here are of runs that submit every task"},
-    {"loading a saved plan", "plans cannot be saved"},
     {"conversions of weights in a training step", "a plan does not say which conversions are of weights"},
 };
 
@@ -410,6 +409,16 @@ static braid_status case_call(void) {
   return BRAID_OK;
 }
 
+static braid_status case_load(void) {
+  double times[kTurns * 4];
+  size_t bytes;
+  int count = turns < kTurns ? turns * 4 : kTurns * 4;
+  BRAID_TRY(bench_load(times, count, &bytes));
+  add_row("loading a saved plan of ResNet-50, parsing excluded", median(times, count), "ms", AT_MOST, 2);
+  add_row("... its bytes", (double)bytes / 1e3, "kB", NONE, 0);
+  return BRAID_OK;
+}
+
 /* --- two plans over the same weights -------------------------------------------------------------------------------
  */
 /* Of one node, and of two: what a run takes when the one before was of the other plan. */
@@ -508,7 +517,8 @@ static const struct bench_case {
   bool cold; /* a process per turn, of which the best counts */
 } kCases[] = {{"slope", case_slope, false},     {"run", case_run, false},       {"weights", case_weights, false},
               {"callers", case_callers, false}, {"plan", case_plan, true},      {"failure", case_failure, false},
-              {"change", case_change, false},   {"cancel", case_cancel, false}, {"call", case_call, false}};
+              {"change", case_change, false},   {"cancel", case_cancel, false}, {"call", case_call, false},
+              {"load", case_load, false}};
 enum { kCaseCount = sizeof kCases / sizeof *kCases };
 
 static bool run_process(const struct bench_case *c) {

@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "graph/custom.h"
 #include "runtime/resolve.h"
+#include "runtime/restore.h"
 #include "runtime/steps.h"
 #include "tensor/deferred.h"
 #include "tensor/layout.h"
@@ -76,24 +77,26 @@ static braid_status choose_layouts(const braid_plan *plan, const braid_node *nod
                                    braid_node_desc *desc, braid_operand *operands, braid_layout *layouts) {
   const braid_machine_device *device = &plan->devices[place->device];
   size_t inputs = node->input_count, count = inputs + node->output_count;
+  bool asked = place->kernel->layouts || device->backend->layouts;
   for (size_t i = 0; i < count; i++) {
     layouts[i] =
         i < inputs && node->inputs[i] >= 0 ? delivered(plan, node->inputs[i], device->space) : BRAID_LAYOUT_PLAIN;
     operands[i].desc.layout = layouts[i];
   }
-  if (braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
-    for (size_t i = 0; i < count; i++) {
-      if (operands[i].present && braid_desc_set_layout(&operands[i].desc, layouts[i]) != BRAID_OK)
-        return braid_fail_prefix(BRAID_INTERNAL, "node %.120s (%s): the layout that kernel %s asks for", node->name,
-                                 node->op->name, place->kernel->name);
-      layouts[i] = operands[i].desc.layout;
-    }
-    return BRAID_OK;
+  if (plan->saved) {
+    BRAID_TRY(braid_restore_layouts(plan, (braid_node_id)(node - plan->graph->nodes), desc, layouts));
+  } else if (!braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
+    braid_layout common = followed(plan, node, layouts);
+    for (size_t i = 0; i < count; i++)
+      layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
   }
-  braid_layout common = followed(plan, node, layouts);
   for (size_t i = 0; i < count; i++) {
-    layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
     operands[i].desc.layout = BRAID_LAYOUT_PLAIN;
+    if (!asked || !operands[i].present) continue;
+    if (braid_desc_set_layout(&operands[i].desc, layouts[i]) != BRAID_OK)
+      return braid_fail_prefix(BRAID_INTERNAL, "node %.120s (%s): the layout that kernel %s asks for", node->name,
+                               node->op->name, place->kernel->name);
+    layouts[i] = operands[i].desc.layout;
   }
   return BRAID_OK;
 }
@@ -445,7 +448,7 @@ static void find_weights(braid_plan *plan) {
   for (size_t i = 0; i < plan->graph->value_count; i++) plan->writes_weights |= plan->updates[i] >= 0;
 }
 
-static braid_status plan_init(braid_plan *plan, const braid_graph *given, const braid_plan_options *options) {
+braid_status braid_plan_start(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   BRAID_TRY(braid_arena_create(plan->allocator, &plan->arena));
   BRAID_TRY(allocate(plan));
@@ -456,7 +459,10 @@ static braid_status plan_init(braid_plan *plan, const braid_graph *given, const 
     if (graph->values[i].next >= 0) shown[graph->values[i].next] = true;
   find_queues(plan);
   find_views(plan, shown);
-  BRAID_TRY(braid_plan_place(plan, given, options));
+  return BRAID_OK;
+}
+
+braid_status braid_plan_finish(braid_plan *plan) {
   BRAID_TRY(braid_plan_order(plan));
   plan->small = is_small(plan);
   find_homes(plan);
@@ -477,22 +483,21 @@ static void plan_destroy(braid_plan *plan) {
   braid_free(plan->allocator, plan->digests);
   braid_arena_destroy(plan->arena);
   braid_graph_destroy(plan->graph);
+  braid_graph_destroy(plan->unfolded);
   braid_machine_release(plan->machine);
   pthread_mutex_destroy(&plan->lock);
   braid_free(plan->allocator, plan);
 }
 
-/* Resolves and optimizes a copy of the graph and plans that. */
-static braid_status plan_make(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
-                              braid_plan **out) {
-  const braid_allocator *allocator = graph->allocator;
-  braid_plan *plan = braid_zalloc(allocator, sizeof *plan);
-  *out = NULL;
+braid_status braid_plan_new(braid_machine *machine, const braid_allocator *allocator, const braid_plan_options *options,
+                            braid_plan **out) {
+  braid_plan *plan = *out = braid_zalloc(allocator, sizeof *plan);
   if (!plan) return BRAID_NO_MEMORY;
   *plan = (braid_plan){.allocator = allocator,
                        .references = 1,
                        .machine = braid_machine_retain(machine),
                        .training = options->training,
+                       .no_fusion = options->no_fusion,
                        .no_reuse = options->no_reuse,
                        .device_io = options->device_io,
                        .devices = machine->devices,
@@ -502,10 +507,25 @@ static braid_status plan_make(braid_machine *machine, const braid_graph *graph, 
                        .host_alignment = machine->host_alignment,
                        .queue_count = BRAID_QUEUE_ROLES * machine->device_count};
   pthread_mutex_init(&plan->lock, NULL);
+  return BRAID_OK;
+}
+
+braid_status braid_plan_simplify(braid_graph *graph, bool no_fusion) {
+  BRAID_TRY(braid_resolve_for_good(graph));
+  return no_fusion ? BRAID_OK : braid_graph_fuse(graph);
+}
+
+/* Resolves and optimizes a copy of the graph and plans that. */
+static braid_status plan_make(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
+                              braid_plan **out) {
+  braid_plan *plan;
+  *out = NULL;
+  BRAID_TRY(braid_plan_new(machine, graph->allocator, options, &plan));
   braid_status status = braid_graph_clone(graph, &plan->graph);
-  if (status == BRAID_OK) status = braid_resolve_for_good(plan->graph);
-  if (status == BRAID_OK && !options->no_fusion) status = braid_graph_fuse(plan->graph);
-  if (status == BRAID_OK) status = plan_init(plan, graph, options);
+  if (status == BRAID_OK) status = braid_plan_simplify(plan->graph, options->no_fusion);
+  if (status == BRAID_OK) status = braid_plan_start(plan);
+  if (status == BRAID_OK) status = braid_plan_place(plan, graph, options);
+  if (status == BRAID_OK) status = braid_plan_finish(plan);
   if (status == BRAID_OK)
     *out = plan;
   else

@@ -104,7 +104,7 @@ struct braid_plan {
   braid_machine *machine;
   braid_arena *arena; /* of all that lives as long as the plan and is not an array below */
   braid_graph *graph; /* its own, made from the caller's */
-  bool training, no_reuse, device_io;
+  bool training, no_fusion, no_reuse, device_io;
   bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
   bool reads_weights, writes_weights; /* such as others may write, or read */
   int host_device;                    /* the first of unified memory; -1: none */
@@ -131,9 +131,11 @@ struct braid_plan {
 
   size_t *arena_bytes, *persistent_bytes; /* per space */
   size_t unshared_bytes, folded_bytes;
+  const struct braid_snapshot *saved; /* while it is loaded: what is asked in place of the machine; else NULL */
   pthread_mutex_t lock; /* of what follows, and of the contents of constants; held while an execution is made */
   /* Of the contents of constants, per value, for weights that several plans share: made when they are bound first. */
   braid_digest *digests; /* NULL: not made yet */
+  braid_graph *unfolded; /* of a plan that was loaded: what its constants come from; NULL: they are there (restore.h) */
   bool *kept;            /* per value, for braid_plan_drop, which must not need memory */
   bool dropped;          /* constants that are not read where they are have lost their contents */
 };
@@ -144,7 +146,18 @@ void braid_plan_drop(braid_plan *plan, bool all);
 /* Fills plan->digests. */
 BRAID_MUST_CHECK braid_status braid_plan_digest(braid_plan *plan);
 
+/* 128 bits, not against somebody who looks for two of the same. */
+braid_digest braid_digest_of(const void *data, size_t bytes);
+
 /* --- stages --- */
+/* A plan without a graph. */
+BRAID_MUST_CHECK braid_status braid_plan_new(braid_machine *machine, const braid_allocator *allocator,
+                                             const braid_plan_options *options, braid_plan **out);
+/* Resolves and folds a graph, as far as no device matters. */
+BRAID_MUST_CHECK braid_status braid_plan_simplify(braid_graph *graph, bool no_fusion);
+/* What comes before placing, and all that comes after it. */
+BRAID_MUST_CHECK braid_status braid_plan_start(braid_plan *plan);
+BRAID_MUST_CHECK braid_status braid_plan_finish(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const braid_graph *given,
                                                const braid_plan_options *options);
 /* Places every node where it ends soonest; `candidates`: per node and device its kernel there, NULL: none. */

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/try.h"
-#include "runtime/plan.h"
+#include "runtime/restore.h"
 
 /* --- digests -------------------------------------------------------------------------------------------------------
  */
@@ -11,8 +11,7 @@ static uint64_t rotate(uint64_t word, int bits) {
   return word << bits | word >> (64 - bits);
 }
 
-/* 128 bits, not against somebody who looks for two of the same. */
-static braid_digest digest_of(const void *data, size_t bytes) {
+braid_digest braid_digest_of(const void *data, size_t bytes) {
   braid_digest d = {{0x9e3779b97f4a7c15u ^ bytes, 0xc2b2ae3d27d4eb4fu + bytes}};
   const uint8_t *at = data;
   for (size_t i = 0; i < bytes; i += 16) {
@@ -38,7 +37,7 @@ braid_status braid_plan_digest(braid_plan *plan) {
     const braid_tensor *tensor = plan->graph->values[storage->value].tensor;
     braid_digest *digest = &plan->digests[storage->value];
     if (tensor && !digest->words[0] && !digest->words[1])
-      *digest = digest_of(braid_tensor_const_data(tensor), braid_desc_bytes(braid_tensor_desc(tensor)));
+      *digest = braid_digest_of(braid_tensor_const_data(tensor), braid_desc_bytes(braid_tensor_desc(tensor)));
   }
   return BRAID_OK;
 }
@@ -99,7 +98,8 @@ void braid_plan_drop(braid_plan *plan, bool all) {
 
 void braid_plan_drop_data(braid_plan *plan) {
   pthread_mutex_lock(&plan->lock);
-  if (!plan->dropped && braid_plan_digest(plan) == BRAID_OK) braid_plan_drop(plan, false);
+  if (!plan->dropped && braid_plan_recover(plan) == BRAID_OK && braid_plan_digest(plan) == BRAID_OK)
+    braid_plan_drop(plan, false);
   pthread_mutex_unlock(&plan->lock);
 }
 

@@ -7,7 +7,7 @@
 #include "base/detail.h"
 #include "base/thread.h"
 #include "base/try.h"
-#include "runtime/plan.h"
+#include "runtime/restore.h"
 
 enum { kMaxWorkers = 15, kNodesPerWorker = 4, kDetailBytes = 1024 };
 
@@ -129,7 +129,18 @@ static braid_status call_all(work *w) {
   return w->status == BRAID_OK ? BRAID_OK : braid_fail(w->status, "%s", w->detail);
 }
 
+static braid_status restore_queries(braid_plan *plan) {
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    braid_step *step = &plan->steps.items[i];
+    if (step->node < 0) continue;
+    BRAID_TRY(braid_restore_query(plan, false, i, step));
+    step->desc->packed = step->query.packing_count > 0;
+  }
+  return BRAID_OK;
+}
+
 braid_status braid_plan_query(braid_plan *plan) {
+  if (plan->saved) return restore_queries(plan);
   work w = {.plan = plan, .call = query_step};
   return call_all(&w);
 }

@@ -27,6 +27,12 @@ static void session_leave(braid_session *session) {
  */
 static braid_status make_plan(braid_session *session, const braid_graph *graph, const braid_session_options *options) {
   braid_machine *machine = options->machine;
+  if (options->plan) {
+    if (machine && machine != options->plan->machine)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "the plan is of another machine");
+    session->plan = braid_plan_retain(options->plan);
+    return BRAID_OK;
+  }
   if (machine)
     (void)braid_machine_retain(machine);
   else
@@ -51,7 +57,7 @@ static braid_status make_session(braid_session *session, const braid_graph *grap
   BRAID_TRY(make_plan(session, graph, options));
   BRAID_TRY(braid_execution_make(session->plan, options->weights, limited ? options->timeout_ms * 1000000 : -1,
                                  &session->execution));
-  braid_plan_drop(session->plan, true); /* nobody else runs it */
+  if (!options->plan) braid_plan_drop(session->plan, true); /* nobody else runs it */
   return options->trace ? braid_trace_create(session->plan, options->trace, &session->execution->trace) : BRAID_OK;
 }
 

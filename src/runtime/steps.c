@@ -1,4 +1,5 @@
 #include "runtime/steps.h"
+#include "runtime/restore.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,17 @@ static const braid_kernel *find_converter(const braid_plan *plan, braid_step *st
   return kernel;
 }
 
+static braid_status ask_converter(const braid_plan *plan, braid_step *step) {
+  char why[256], from_text[BRAID_LAYOUT_TEXT], to_text[BRAID_LAYOUT_TEXT];
+  const braid_desc *from = &step->desc->inputs[0].desc, *to = &step->desc->outputs[0].desc;
+  step->kernel = find_converter(plan, step, why, sizeof why);
+  if (!step->kernel)
+    return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step->label,
+                      braid_layout_format(from->layout, from->rank, from_text, sizeof from_text),
+                      braid_layout_format(to->layout, to->rank, to_text, sizeof to_text), why);
+  return braid_machine_query(plan->machine, step->device, step->kernel, step->desc, &step->query, &step->folded);
+}
+
 braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_instance_id from, braid_instance_id to,
                                        bool setup) {
   static const struct braid_attrs kNoAttributes;
@@ -93,15 +105,8 @@ braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_insta
                                  .outputs = operands + 1,
                                  .threads = plan->small ? 1 : 0,
                                  .training = plan->training};
-  char why[256], from_text[BRAID_LAYOUT_TEXT], to_text[BRAID_LAYOUT_TEXT];
-  step.kernel = find_converter(plan, &step, why, sizeof why);
+  BRAID_TRY(plan->saved ? braid_restore_conversion(plan, setup, &step) : ask_converter(plan, &step));
   const braid_machine_device *where = &plan->devices[step.device];
-  if (!step.kernel)
-    return braid_fail(BRAID_UNSUPPORTED, "%s: from %s to %s: %s", step.label,
-                      braid_layout_format(operands[0].desc.layout, operands[0].desc.rank, from_text, sizeof from_text),
-                      braid_layout_format(operands[1].desc.layout, operands[1].desc.rank, to_text, sizeof to_text),
-                      why);
-  BRAID_TRY(braid_machine_query(plan->machine, step.device, step.kernel, step.desc, &step.query, &step.folded));
   if (step.query.workspace_bytes)
     BRAID_TRY(
         braid_plan_add_storage(plan, BRAID_STORAGE_ARENA, where->space, step.query.workspace_bytes, &step.workspace));
