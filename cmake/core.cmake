@@ -27,14 +27,16 @@ install(DIRECTORY include/braid DESTINATION include)
 enable_testing()
 set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tensor/half tensor/npy graph/geometry
   graph/gradient graph/gradients/dense_gradient graph/gradients/movement_gradient graph/gradients/norm_gradient
-  device/event device/pool runtime/device_conformance backend/cpu/loops/elementwise backend/cpu/loops/reduce
+  device/timeline device/pool runtime/device_conformance backend/cpu/loops/elementwise backend/cpu/loops/reduce
   backend/cpu/plain/float backend/cpu/plain/optimizer backend/cpu/plain/select backend/cpu/products/gemm
   runtime/pack runtime/place runtime/session runtime/differential)
 foreach(test ${BRAID_CORE_TESTS})
   get_filename_component(name ${test}_test NAME)
   add_executable(${name} src/${test}_test.c)
   target_include_directories(${name} PRIVATE tests/core src tests ${CMAKE_BINARY_DIR}/generated)
-  target_link_libraries(${name} PRIVATE braid_static)
+  # All of the archive, so that a function which src/core/without.c lacks is found here.
+  target_link_libraries(${name} PRIVATE -Wl,--whole-archive $<TARGET_FILE:braid_static> -Wl,--no-whole-archive
+    braid_static)
   target_link_options(${name} PRIVATE -static)
   if(CMAKE_CROSSCOMPILING)
     target_compile_definitions(${name} PRIVATE BRAID_EMULATED)
