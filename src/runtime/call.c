@@ -283,11 +283,12 @@ static braid_status entry_get(braid_machine *machine, const braid_op_call *call,
   uint64_t hash = key_hash(&key);
   pthread_mutex_lock(&calls->lock);
   *out = entry_find(calls, &key, hash);
-  calls->stats.hits += *out != NULL;
-  calls->stats.misses += *out == NULL;
+  bool found = *out != NULL;
+  calls->stats.hits += found;
+  calls->stats.misses += !found;
   pthread_mutex_unlock(&calls->lock);
-  braid_status status = *out ? BRAID_OK : entry_make(machine, call, &key, hash, out);
-  if (*out && !(*out)->users) *out = entry_publish(calls, *out, &key);
+  braid_status status = found ? BRAID_OK : entry_make(machine, call, &key, hash, out);
+  if (!found && *out) *out = entry_publish(calls, *out, &key);
   key_deinit(&key, machine->allocator);
   return status;
 }

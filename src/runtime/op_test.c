@@ -283,7 +283,7 @@ static void *call_often(void *context) {
 static void test_threads(void **state) {
   (void)state;
   caller callers[kThreads];
-  braid_machine *machine = open_machine("cpu:threads=2");
+  braid_machine *machine = open_machine("cpu:threads=1");
   for (int i = 0; i < kThreads; i++) {
     callers[i] = (caller){.machine = machine, .number = i};
     assert_int_equal(pthread_create(&callers[i].thread, NULL, call_often, &callers[i]), 0);
