@@ -26,8 +26,8 @@ model="$graph|model/|braid/model\.h"
 device="$graph|device/|braid/(device|host_queue|plugin)\.h"
 launch="$device|launch/"
 profile="$device|profile/|braid/profile\.h"
-schedule="$profile|schedule/"
-runtime="$schedule|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
+schedule="$base|schedule/" # numbers only
+runtime="$profile|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train)\.h"
 {
   check "$(sources src/base)" "$base"

@@ -1,0 +1,393 @@
+/* Where it ends soonest: list scheduling by the longest remaining path (Topcuoglu et al., HEFT, 2002) over what each
+ * device would make of the nodes, once with patterns alone and once with each device's regions. The result is played
+ * against each device alone and against first.c, and the best counts: so by the problem's own numbers nothing is slower
+ * than a device that could do it all.
+ *
+ * On one device, numbers of different origin are not compared: a modelled time says little about two kernels for the
+ * same node, so there the device's own order holds, and larger sets come before smaller ones, until all are measured.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "schedule/policy.h"
+
+typedef struct planner {
+  const braid_choosing *choosing;
+  const braid_problem *problem;
+  int32_t *tiles;      /* per device and node: the offer that it would run the node by; -1: it cannot */
+  bool *blocked;       /* per node: in a region that is taken already */
+  braid_choices units; /* what goes to one device whole; offer_of names the set alone */
+  double *path;        /* per task of units: from its start to the end of all */
+  double *finish;      /* per node */
+  double *free_at;     /* per device */
+  double *arrived;     /* per value and space; < 0: not there */
+  double *bus_free;
+} planner;
+
+static int32_t *tile_of(const planner *p, size_t device, int32_t node) {
+  return &p->tiles[device * p->problem->node_count + (size_t)node];
+}
+
+/* --- what each device would do -------------------------------------------------------------------------------------
+ */
+/* What covers the nodes of an offer so far. */
+typedef struct covering {
+  double seconds;
+  braid_number_source least, most; /* the least and most sure of the times */
+  uint32_t rank;
+  bool whole, same; /* all nodes are covered; by one offer for the same nodes */
+} covering;
+
+static covering covering_of(const planner *p, const braid_offer *offer) {
+  covering c = {.least = BRAID_MEASURED, .most = BRAID_UNKNOWN, .whole = true};
+  for (size_t i = 0; i < offer->node_count; i++) {
+    int32_t index = *tile_of(p, (size_t)offer->device, offer->nodes[i]);
+    if (index < 0) {
+      c.whole = false;
+      continue;
+    }
+    const braid_offer *part = &p->problem->offers[index];
+    if (part->nodes[part->node_count - 1] != offer->nodes[i]) continue;
+    c.seconds += part->seconds.value;
+    if (part->seconds.source < c.least) c.least = part->seconds.source;
+    if (part->seconds.source > c.most) c.most = part->seconds.source;
+    c.rank = part->rank;
+    c.same = part->node_count == offer->node_count;
+  }
+  return c;
+}
+
+static bool covers_better(const planner *p, const braid_offer *offer) {
+  covering c = covering_of(p, offer);
+  if (!c.whole) return true;
+  braid_number_source source = offer->seconds.source;
+  if (source == BRAID_UNKNOWN || c.least == BRAID_UNKNOWN) {
+    if (source != c.least) return source != BRAID_UNKNOWN;
+  } else if (source == BRAID_MEASURED && c.least == BRAID_MEASURED) {
+    return offer->seconds.value < c.seconds;
+  }
+  if (c.same) return offer->rank < c.rank;
+  return source != c.most || offer->seconds.value <= c.seconds;
+}
+
+/* The best way of a device to run each node, smaller sets before the larger ones that hold them. */
+static void tile(const planner *p, size_t device, bool regions) {
+  const braid_problem *problem = p->problem;
+  memset(tile_of(p, device, 0), -1, problem->node_count * sizeof *p->tiles);
+  for (size_t i = problem->offer_count; i-- > 0;) {
+    int32_t index = p->choosing->ranks[i];
+    const braid_offer *offer = &problem->offers[index];
+    bool fits = offer->device == (int)device && !p->choosing->refused[index] && (regions || !offer->region);
+    for (size_t k = 0; fits && k < offer->node_count; k++) fits = !p->blocked[offer->nodes[k]];
+    if (!fits || !covers_better(p, offer)) continue;
+    for (size_t k = 0; k < offer->node_count; k++) *tile_of(p, device, offer->nodes[k]) = index;
+  }
+}
+
+/* --- units ---------------------------------------------------------------------------------------------------------
+ */
+/* The largest set that a device would run as one, for each node; sets of patterns are nested or disjoint. */
+static void widen_units(planner *p, size_t device) {
+  for (size_t n = 0; n < p->problem->node_count; n++) {
+    int32_t index = *tile_of(p, device, (int32_t)n), *unit = &p->units.offer_of[n];
+    if (index < 0) continue;
+    if (*unit < 0 || p->problem->offers[index].node_count > p->problem->offers[*unit].node_count) *unit = index;
+  }
+}
+
+static const braid_offer *unit_of(const planner *p, int32_t task) {
+  return &p->problem->offers[p->units.offer_of[task]];
+}
+
+/* What a device takes for a unit; false: it cannot run it. Where no time is known it takes none, and is not `known`. */
+static bool unit_seconds(const planner *p, int32_t task, size_t device, double *out, bool *known) {
+  const braid_offer *unit = unit_of(p, task);
+  *out = 0;
+  *known = true;
+  for (size_t i = 0; i < unit->node_count; i++) {
+    int32_t index = *tile_of(p, device, unit->nodes[i]);
+    if (index < 0) return false;
+    const braid_offer *offer = &p->problem->offers[index];
+    if (offer->nodes[offer->node_count - 1] != unit->nodes[i]) continue;
+    *out += offer->seconds.value;
+    *known &= offer->seconds.source != BRAID_UNKNOWN;
+  }
+  return true;
+}
+
+static void find_paths(planner *p) {
+  const braid_problem *problem = p->problem;
+  memset(p->path, 0, problem->node_count * sizeof *p->path);
+  for (size_t i = p->units.task_count; i-- > 0;) {
+    int32_t task = p->units.order[i];
+    double sum = 0, seconds;
+    size_t able = 0;
+    bool known;
+    for (size_t d = 0; d < problem->device_count; d++)
+      if (unit_seconds(p, task, d, &seconds, &known) && known) sum += seconds, able++;
+    p->path[task] += able ? sum / (double)able : 0;
+    const braid_offer *unit = unit_of(p, task);
+    for (size_t k = 0; k < unit->node_count; k++) {
+      const braid_problem_node *node = &problem->nodes[unit->nodes[k]];
+      for (size_t r = 0; r < node->read_count; r++) {
+        int32_t before = problem->values[problem->reads[node->first_read + r]].producer;
+        if (before < 0) continue;
+        int32_t other = braid_choices_task(problem, &p->units, before);
+        if (other != task && p->path[other] < p->path[task]) p->path[other] = p->path[task];
+      }
+    }
+  }
+}
+
+/* --- list scheduling -----------------------------------------------------------------------------------------------
+ */
+typedef struct ready {
+  double path;
+  size_t position; /* in the order of tasks: breaks ties, and those before come first */
+  int32_t task;
+} ready;
+
+static int by_path(const void *left, const void *right) {
+  const ready *a = left, *b = right;
+  if (a->path != b->path) return a->path > b->path ? -1 : 1;
+  return a->position < b->position ? -1 : a->position > b->position;
+}
+
+static int space_of_value(const planner *p, const braid_choices *choices, int32_t value) {
+  int32_t before = p->problem->values[value].producer;
+  return before < 0 ? 0 : p->problem->devices[p->problem->offers[choices->offer_of[before]].device].space;
+}
+
+/* When what a unit reads is there; `bring`: it is brought. */
+static double inputs_at(planner *p, const braid_choices *choices, int32_t task, size_t device, bool bring) {
+  const braid_problem *problem = p->problem;
+  const braid_offer *unit = unit_of(p, task);
+  int space = problem->devices[device].space;
+  double latest = 0;
+  for (size_t i = 0; i < unit->node_count; i++) {
+    const braid_problem_node *node = &problem->nodes[unit->nodes[i]];
+    for (size_t k = 0; k < node->read_count; k++) {
+      int32_t value = problem->reads[node->first_read + k], before = problem->values[value].producer;
+      if (before >= 0 && braid_choices_task(problem, &p->units, before) == task) continue;
+      double *there = &p->arrived[(size_t)value * (size_t)problem->space_count + (size_t)space];
+      double at = *there;
+      if (at < 0) {
+        int from = space_of_value(p, choices, value);
+        double left = before < 0 ? 0 : p->finish[before];
+        int bus = from == space ? -1 : problem->links[from * problem->space_count + space].bus;
+        double busy = bus < 0 ? 0 : p->bus_free[bus];
+        at = braid_problem_arrival(problem, value, from, space, left, p->bus_free);
+        if (bring)
+          *there = at;
+        else if (bus >= 0)
+          p->bus_free[bus] = busy;
+      }
+      if (at > latest) latest = at;
+    }
+  }
+  return latest;
+}
+
+static braid_status put(planner *p, braid_choices *choices, int32_t task) {
+  const braid_problem *problem = p->problem;
+  const braid_offer *unit = unit_of(p, task);
+  char why[256];
+  size_t used = 0, able = 0;
+  int best = -1;
+  bool best_known = false, known;
+  double best_end = 0, seconds;
+  for (size_t d = 0; d < problem->device_count; d++) {
+    if (!unit_seconds(p, task, d, &seconds, &known)) continue;
+    double there = inputs_at(p, choices, task, d, false);
+    double end = (there > p->free_at[d] ? there : p->free_at[d]) + seconds;
+    able++;
+    if (used < sizeof why)
+      used += (size_t)snprintf(why + used, sizeof why - used, known ? "%s%s: ends at %.3f ms" : "%s%s: time not known",
+                               used ? "; " : "", problem->devices[d].name, end * 1e3);
+    if (best >= 0 && (known == best_known ? end >= best_end : best_known)) continue;
+    best = (int)d;
+    best_end = end;
+    best_known = known;
+  }
+  (void)inputs_at(p, choices, task, (size_t)best, true);
+  p->free_at[best] = best_end;
+  const char *reason = "no other device can";
+  if (able > 1) reason = braid_arena_text(p->choosing->arena, why, used < sizeof why ? used : sizeof why - 1);
+  if (!reason) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < unit->node_count; i++) {
+    int32_t node = unit->nodes[i], index = *tile_of(p, (size_t)best, node);
+    const braid_offer *offer = &problem->offers[index];
+    p->finish[node] = best_end;
+    if (offer->nodes[offer->node_count - 1] == node) braid_choices_take(p->choosing, choices, index, reason);
+  }
+  return BRAID_OK;
+}
+
+static braid_status schedule_units(planner *p, braid_choices *choices) {
+  const braid_problem *problem = p->problem;
+  size_t places = problem->value_count * (size_t)problem->space_count;
+  ready *list = braid_zalloc_array(p->choosing->allocator, p->units.task_count + 1, sizeof *list);
+  if (!list) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < places; i++) p->arrived[i] = -1;
+  memset(p->bus_free, 0, (size_t)problem->bus_count * sizeof *p->bus_free);
+  memset(p->free_at, 0, problem->device_count * sizeof *p->free_at);
+  find_paths(p);
+  for (size_t i = 0; i < p->units.task_count; i++) list[i] = (ready){p->path[p->units.order[i]], i, p->units.order[i]};
+  qsort(list, p->units.task_count, sizeof *list, by_path);
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; status == BRAID_OK && i < p->units.task_count; i++) status = put(p, choices, list[i].task);
+  braid_free(p->choosing->allocator, list);
+  return status;
+}
+
+/* --- solutions -----------------------------------------------------------------------------------------------------
+ */
+static void forget(const planner *p, braid_choices *choices) {
+  memset(choices->offer_of, -1, p->problem->node_count * sizeof *choices->offer_of);
+}
+
+/* The sets that stay whole: regions of one device (-1: of none), and of the rest what any device would run as one.
+ * False: a node is left that nobody runs. */
+static bool find_units(planner *p, int region_device) {
+  const braid_problem *problem = p->problem;
+  memset(p->blocked, 0, problem->node_count * sizeof *p->blocked);
+  forget(p, &p->units);
+  if (region_device >= 0) tile(p, (size_t)region_device, true);
+  for (size_t n = 0; region_device >= 0 && n < problem->node_count; n++) {
+    int32_t index = *tile_of(p, (size_t)region_device, (int32_t)n);
+    if (index < 0 || !problem->offers[index].region) continue;
+    p->units.offer_of[n] = index;
+    p->blocked[n] = true;
+  }
+  for (size_t d = 0; d < problem->device_count; d++) {
+    tile(p, d, false);
+    widen_units(p, d);
+  }
+  for (size_t n = 0; n < problem->node_count; n++) {
+    if (p->blocked[n]) *tile_of(p, (size_t)region_device, (int32_t)n) = p->units.offer_of[n];
+    if (!problem->nodes[n].idle && p->units.offer_of[n] < 0) return false;
+  }
+  return true;
+}
+
+/* Spread over the devices, with the regions of one of them. *found: there is such a solution. */
+static braid_status spread(planner *p, int region_device, braid_choices *choices, bool *found) {
+  int32_t cycle;
+  for (;;) {
+    *found = find_units(p, region_device);
+    if (!*found) return BRAID_OK;
+    BRAID_TRY(braid_choices_sort(p->choosing, &p->units, &cycle));
+    if (cycle < 0) break;
+    p->choosing->refused[cycle] = true; /* it waits for another region of the same device, and that for it */
+  }
+  forget(p, choices);
+  return schedule_units(p, choices);
+}
+
+/* Everything on one device. */
+static bool choose_alone(planner *p, size_t device, braid_choices *choices) {
+  const braid_problem *problem = p->problem;
+  memset(p->blocked, 0, problem->node_count * sizeof *p->blocked);
+  forget(p, choices);
+  tile(p, device, true);
+  for (size_t n = 0; n < problem->node_count; n++) {
+    int32_t index = *tile_of(p, device, (int32_t)n);
+    if (index < 0 && !problem->nodes[n].idle) return false;
+    if (index < 0) continue;
+    const braid_offer *offer = &problem->offers[index];
+    if (offer->nodes[offer->node_count - 1] == (int32_t)n) braid_choices_take(p->choosing, choices, index, NULL);
+  }
+  return true;
+}
+
+static bool is_sooner(const braid_choices *a, const braid_choices *b) {
+  bool known = a->seconds.source != BRAID_UNKNOWN, other = b->seconds.source != BRAID_UNKNOWN;
+  return known == other ? a->seconds.value < b->seconds.value : known;
+}
+
+/* Plays `trial`, and keeps it if it is the first or the best so far. */
+static braid_status judge(const planner *p, braid_choices *trial, braid_choices *best, bool *kept) {
+  int32_t cycle;
+  *kept = false;
+  BRAID_TRY(braid_choices_sort(p->choosing, trial, &cycle));
+  if (cycle >= 0) return BRAID_OK;
+  BRAID_TRY(braid_choices_play(p->choosing, trial));
+  *kept = !best->task_count || is_sooner(trial, best);
+  if (!*kept) return BRAID_OK;
+  braid_choices swap = *best;
+  *best = *trial;
+  *trial = swap;
+  return BRAID_OK;
+}
+
+static braid_status explain_alone(const planner *p, size_t device, double otherwise, braid_choices *best) {
+  char text[128];
+  int length = snprintf(text, sizeof text, "all on %s: done at %.3f ms, spread at %.3f ms",
+                        p->problem->devices[device].name, best->seconds.value * 1e3, otherwise * 1e3);
+  const char *reason = braid_arena_text(p->choosing->arena, text, (size_t)length);
+  if (!reason) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < best->task_count; i++) best->reasons[best->order[i]] = reason;
+  return BRAID_OK;
+}
+
+static bool has_regions(const braid_problem *problem, size_t device) {
+  for (size_t i = 0; i < problem->offer_count; i++)
+    if (problem->offers[i].region && problem->offers[i].device == (int)device) return true;
+  return false;
+}
+
+static braid_status find_best(planner *p, braid_choices *best, braid_choices *trial) {
+  const braid_problem *problem = p->problem;
+  bool found, kept;
+  for (int d = -1; d < (int)problem->device_count; d++) {
+    if (d >= 0 && !has_regions(problem, (size_t)d)) continue;
+    BRAID_TRY(spread(p, d, trial, &found));
+    if (found) BRAID_TRY(judge(p, trial, best, &kept));
+  }
+  double otherwise = best->seconds.value;
+  for (size_t d = 0; problem->device_count > 1 && d < problem->device_count; d++) {
+    if (!choose_alone(p, d, trial)) continue;
+    BRAID_TRY(judge(p, trial, best, &kept));
+    if (kept) BRAID_TRY(explain_alone(p, d, otherwise, best));
+  }
+  forget(p, trial);
+  braid_choose_fixed(p->choosing, trial);
+  BRAID_TRY(braid_choose_first(p->choosing, trial));
+  return braid_choices_check(p->choosing, trial) == BRAID_OK ? judge(p, trial, best, &kept) : BRAID_OK;
+}
+
+static braid_status auto_choose(const braid_choosing *choosing, braid_choices *choices) {
+  const braid_problem *problem = choosing->problem;
+  const braid_allocator *allocator = choosing->allocator;
+  size_t nodes = problem->node_count + 1, places = problem->value_count * (size_t)problem->space_count + 1;
+  planner p = {.choosing = choosing, .problem = problem};
+  braid_choices trial;
+  BRAID_TRY(braid_choices_init(choosing, &trial));
+  BRAID_TRY(braid_choices_init(choosing, &p.units));
+  p.tiles = braid_zalloc_array(allocator, nodes * (problem->device_count + 1), sizeof *p.tiles);
+  p.blocked = braid_zalloc_array(allocator, nodes, sizeof *p.blocked);
+  p.path = braid_zalloc_array(allocator, nodes, sizeof *p.path);
+  p.finish = braid_zalloc_array(allocator, nodes, sizeof *p.finish);
+  p.free_at = braid_zalloc_array(allocator, problem->device_count + 1, sizeof *p.free_at);
+  p.arrived = braid_zalloc_array(allocator, places, sizeof *p.arrived);
+  p.bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *p.bus_free);
+  braid_status status = BRAID_NO_MEMORY;
+  if (p.tiles && p.blocked && p.path && p.finish && p.free_at && p.arrived && p.bus_free)
+    status = find_best(&p, choices, &trial);
+  braid_free(allocator, p.tiles);
+  braid_free(allocator, p.blocked);
+  braid_free(allocator, p.path);
+  braid_free(allocator, p.finish);
+  braid_free(allocator, p.free_at);
+  braid_free(allocator, p.arrived);
+  braid_free(allocator, p.bus_free);
+  return status;
+}
+
+const braid_policy braid_policy_auto = {
+    .name = "auto",
+    .summary = "where it ends soonest, transfers counted; never slower than one device alone, by the same numbers",
+    .choose = auto_choose,
+};

@@ -1,0 +1,28 @@
+/* By hand: what the caller has fixed goes where he said, with what is fused with it there; the rest as in first.c. */
+#include "schedule/policy.h"
+
+static bool has_fixed(const braid_problem *problem, const braid_offer *offer) {
+  for (size_t i = 0; i < offer->node_count; i++)
+    if (problem->nodes[offer->nodes[i]].fixed >= 0) return true;
+  return false;
+}
+
+void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices) {
+  const braid_problem *problem = choosing->problem;
+  for (size_t i = 0; i < problem->offer_count; i++) {
+    int32_t index = choosing->ranks[i];
+    if (has_fixed(problem, &problem->offers[index]) && braid_choices_free(choosing, choices, index))
+      braid_choices_take(choosing, choices, index, "by hand");
+  }
+}
+
+static braid_status hand_choose(const braid_choosing *choosing, braid_choices *choices) {
+  braid_choose_fixed(choosing, choices);
+  return braid_choose_first(choosing, choices);
+}
+
+const braid_policy braid_policy_hand = {
+    .name = "hand",
+    .summary = "what the caller has fixed where he said, the rest on the first device that can run it",
+    .choose = hand_choose,
+};
