@@ -261,31 +261,6 @@ static void print_outputs(const braid_graph *graph, const cli_buffers *buffers, 
   if (json) cli_json_close(json, ']');
 }
 
-static void print_plan(const braid_session *session, FILE *file, cli_json *json) {
-  if (json)
-    cli_json_array(json, "plan");
-  else
-    fprintf(file, "%-32s %-20s %-8s %-20s %10s  %s\n", "node", "op", "device", "kernel", "median us", "why");
-  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
-    braid_plan_line line = braid_session_plan(session, i);
-    if (json) {
-      cli_json_object(json, NULL);
-      cli_json_string(json, "node", line.node);
-      cli_json_string(json, "op", line.op);
-      cli_json_string(json, "device", line.device);
-      cli_json_string(json, "kernel", line.kernel);
-      cli_json_string(json, "why", line.why);
-      cli_json_number(json, "measured_us", line.median_us < 0 ? NAN : line.median_us);
-      cli_json_close(json, '}');
-      continue;
-    }
-    char time[32] = "-";
-    if (line.median_us >= 0) snprintf(time, sizeof time, "%.1f", line.median_us);
-    fprintf(file, "%-32.32s %-20s %-8s %-20s %10s  %s\n", line.node, line.op, line.device, line.kernel, time, line.why);
-  }
-  if (json) cli_json_close(json, ']');
-}
-
 static braid_status print_all(const options *o, const braid_graph *graph, const cli_buffers *buffers,
                               const braid_session *session, const cli_latency *latency, FILE *file, cli_json *json) {
   braid_status status = BRAID_OK;
@@ -293,7 +268,7 @@ static braid_status print_all(const options *o, const braid_graph *graph, const 
   if (o->labels) status = cli_labels_load(o->labels, &labels);
   if (status == BRAID_OK && (json || !o->top)) print_outputs(graph, buffers, file, json);
   if (status == BRAID_OK && o->top) status = print_top(o, buffers->outputs[0], &labels, file, json);
-  if (status == BRAID_OK && o->explain) print_plan(session, file, json);
+  if (status == BRAID_OK && o->explain) cli_print_plan(session, file, json);
   if (status == BRAID_OK && o->bench) {
     if (json)
       cli_json_latency(json, "measured_ms", latency, 1);
@@ -351,6 +326,7 @@ static braid_status run_model(const options *o, braid_graph *graph) {
   if (!tensors) return cli_no_memory();
   braid_session *session = NULL;
   braid_session_options place = cli_session_options(&o->place);
+  place.explain = o->explain;
   braid_status status = check_outputs(o, graph);
   if (status == BRAID_OK) status = read_inputs(o, graph, tensors, count);
   if (status == BRAID_OK) status = cli_blame_model(&o->source, create_session(o, graph, &place, &session));
@@ -370,7 +346,8 @@ int cli_run(int argc, char **argv) {
       {"top", KEY_TOP, "K", 0, "Print the K classes with the highest scores of the first output", 0},
       {"labels", KEY_LABELS, "FILE", 0, "Names of the classes, one per line (with --top, else top 5)", 0},
       {"bench", KEY_BENCH, "N", 0, "Run N times and print the latency", 0},
-      {"explain", KEY_EXPLAIN, NULL, 0, "Print the plan: each node's device and kernel, and why not another", 0},
+      {"explain", KEY_EXPLAIN, NULL, 0,
+       "Print the plan: each node's device and kernel, what every device offered with its time, and what decided", 0},
       {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, which another run loads instead of planning", 0},
       {"plan", KEY_PLAN, "FILE", 0, "Run by a saved plan; refused where model or machine are not those it is for", 0},
       {0}};

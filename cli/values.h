@@ -35,6 +35,9 @@ typedef struct cli_latency {
 braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency);
 void cli_json_latency(cli_json *json, const char *key, const cli_latency *latency, int64_t batch);
 
+/* The plan with its offers (explain.c), as text or, if `json` is given, as its key "plan". */
+void cli_print_plan(const braid_session *session, FILE *file, cli_json *json);
+
 /* Labels, one per line of a file. */
 typedef struct cli_labels {
   char *text;

@@ -289,6 +289,9 @@ typedef struct braid_backend {
    * memory, whose kernels were prepared with node.threads 1. Others may be submitted meanwhile, and run afterwards.
    * [never] */
   void (*run)(void *queue, braid_task *tasks, size_t count);
+  /* Was the kernel brought by the user (a manifest, a bitstream), rather than by the backend? Then it is taken for its
+   * op although a fused kernel of the device could take the node in. [no] */
+  bool (*brought)(void *device, const braid_kernel *kernel);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ typedef struct braid_plan_options {
   /* Inputs and outputs lie where they are read first and where they are computed, to be bound to buffers there
    * (braid/buffer.h); else in host memory. */
   bool device_io;
+  bool explain; /* keep what every device offered, for braid_plan_get_offer */
 } braid_plan_options;
 
 /* Plans a copy of the graph, which may be destroyed. options may be NULL. */
@@ -67,6 +68,20 @@ typedef struct braid_plan_line {
 } braid_plan_line;
 BRAID_API size_t braid_plan_line_count(const braid_plan *plan);
 BRAID_API braid_plan_line braid_plan_get_line(const braid_plan *plan, size_t index);
+/* One way in which a device could have run the task of a line, or why it could not. With braid_plan_options.explain;
+ * else there are none. Strings are owned by the plan. */
+typedef struct braid_plan_offer {
+  const char *device;
+  const char *kernel; /* "": the device has none for the op */
+  const char *op;     /* of a fused node that of what would take the place of several */
+  const char *nodes;  /* what it computes: a node, "conv1 + relu1", or the first and last of more */
+  const char *why;    /* why the kernel does not take the node, or was not taken; what decided, if it was */
+  double us;          /* what it would take, < 0: unknown */
+  bool measured;      /* by earlier executions on this machine; else modelled */
+  bool able, chosen;
+} braid_plan_offer;
+BRAID_API size_t braid_plan_offer_count(const braid_plan *plan, size_t line);
+BRAID_API braid_plan_offer braid_plan_get_offer(const braid_plan *plan, size_t line, size_t index);
 /* Bytes of activations and workspace that each execution allocates. */
 BRAID_API size_t braid_plan_arena_bytes(const braid_plan *plan);
 /* Lets go of the contents of constants that weights hold in another form: call it when no other weights will be used

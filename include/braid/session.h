@@ -30,12 +30,14 @@ typedef struct braid_session_options {
   bool no_reuse;       /* every value keeps its own memory (for debugging and comparison) */
   const char *trace;   /* a Chrome/Perfetto trace of all runs, opened now, written at the end; NULL: none */
   /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ?, the device by its
-   * name or its number in `devices`; the first that matches counts. Nodes that are fused run together and answer to all
-   * their names. A pattern that no node of the graph matches is NOT_FOUND, with names that are near. With "auto" in the
-   * list the other nodes go where they end soonest, so that independent branches run side by side, by a model of the
-   * devices' speed. Without it each goes to the first device that has a kernel for it. */
+   * name or its number in `devices`; the first that matches counts. What is fused with such a node there runs with it;
+   * nodes that are to be apart are not fused. What is folded into weights answers to all its names. A pattern that no
+   * node of the graph matches is NOT_FOUND, with names that are near. With "auto" in the list the other nodes go where
+   * they end soonest, so that independent branches run side by side, by a model of the devices' speed. Without it each
+   * goes to the first device that has a kernel for it. */
   const char *place;
   bool loose_place; /* such patterns are let pass: the graph is a part of the one they were written for */
+  bool explain;     /* keep what every device offered, for braid_session_offer */
   /* A run that takes longer ends with TIMEOUT and the name of the node it hangs at; 0 or less: no limit. If the node
    * then takes as long again the session is lost: further runs end with DEVICE_LOST. With a limit, inputs and outputs
    * are copied, so that a task that comes back late touches nothing of the caller's. */
@@ -95,5 +97,8 @@ BRAID_API braid_session_stats braid_session_get_stats(const braid_session *sessi
 /* One line per node of the plan, in order, with what some of the runs so far took: for --explain. */
 BRAID_API size_t braid_session_plan_count(const braid_session *session);
 BRAID_API braid_plan_line braid_session_plan(const braid_session *session, size_t index);
+/* What was offered for it, as braid_plan_get_offer says; none without options.explain. */
+BRAID_API size_t braid_session_offer_count(const braid_session *session, size_t line);
+BRAID_API braid_plan_offer braid_session_offer(const braid_session *session, size_t line, size_t index);
 
 #endif

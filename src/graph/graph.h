@@ -53,6 +53,7 @@ typedef struct braid_node {
   braid_alias *absorbed;            /* names of the nodes that were fused into it */
   const char *module;               /* the module of the exported program that it belongs to; NULL: not known */
   const char *call;                 /* the parameters that its call there takes, " p_a p_b "; NULL: not known */
+  int32_t tag;                      /* 0; for a pass that must know its nodes again after a sort or a compaction */
 } braid_node;
 
 struct braid_graph {
@@ -152,9 +153,10 @@ BRAID_MUST_CHECK braid_status braid_graph_compact(braid_graph *graph);
 /* Number of uses of a value by nodes, outputs and updates. */
 BRAID_MUST_CHECK braid_status braid_graph_count_uses(const braid_graph *graph, int32_t *uses /* value_count */);
 
-/* Rewrites for speed, same results: fuses Conv + BatchNormalization (constants), bias Adds, activations and residual
- * Adds into FusedConv / FusedGemm, drops Identity and inference Dropout. Removes what it replaces. */
-BRAID_MUST_CHECK braid_status braid_graph_fuse(braid_graph *graph);
+/* Rewrites for speed, same results, right for every device: folds BatchNormalization and affine ops into the weights of
+ * a Conv, bias Adds into Gemm, drops Identity and inference Dropout. Removes what it replaces. What is fused for a
+ * device is found by fusion.h. */
+BRAID_MUST_CHECK braid_status braid_graph_fold(braid_graph *graph);
 
 /* The first step of braid_graph_make_trainable, without a change to what the graph computes for inference: nodes that
  * the file has in training mode leave it, and parameters that the file stores once because they start equal get a

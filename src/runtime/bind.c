@@ -142,6 +142,7 @@ braid_status braid_execution_bind(braid_execution *execution) {
   BRAID_TRY(find_queues(execution));
   BRAID_TRY(braid_weights_bind(execution->weights, execution->plan, execution->prepared, execution->arenas,
                                execution->found));
+  BRAID_TRY(braid_execution_find_times(execution));
   make_tasks(execution);
   bind_ports(execution);
   choose_thread(execution);
@@ -166,5 +167,6 @@ void braid_execution_unbind(braid_execution *execution) {
   braid_free(allocator, execution->bindings);
   braid_free(allocator, execution->waits);
   braid_free(allocator, execution->samples);
+  braid_free(allocator, execution->times);
   braid_free(allocator, execution->slots.items);
 }

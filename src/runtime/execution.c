@@ -49,7 +49,9 @@ static void record(braid_execution *execution) {
                      __ATOMIC_RELAXED); /* the plan may be looked at */
     if (execution->trace) braid_trace_add(execution->trace, (braid_step_id)i, timing->start_ns, timing->end_ns);
   }
-  if (++execution->runs == kSamples && !execution->trace) stop_timing(execution);
+  if (++execution->runs != kSamples) return;
+  braid_execution_keep_times(execution);
+  if (!execution->trace) stop_timing(execution);
 }
 
 static void leave_weights(braid_execution *execution) {
@@ -352,6 +354,7 @@ void braid_execution_destroy(braid_execution *execution) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to tasks: their memory is left to it");
     return;
   }
+  if (execution->runs < kSamples) braid_execution_keep_times(execution);
   braid_execution_unbind(execution);
   braid_errand_deinit(&execution->errand);
   braid_weights_release(execution->weights);

@@ -63,8 +63,9 @@ struct braid_execution {
   braid_timing *timings;
   braid_point *waits; /* of all steps, one after the other */
   braid_binding *bindings;
-  int32_t *samples;  /* kSamples durations each, in ns; -1: none yet */
-  braid_queue *here; /* of a plan that may run in the caller's thread; NULL: it does not */
+  int32_t *samples;   /* kSamples durations each, in ns; -1: none yet */
+  braid_time **times; /* the machine's, per step; NULL: of none */
+  braid_queue *here;  /* of a plan that may run in the caller's thread; NULL: it does not */
 
   braid_port *inputs, *outputs;
   braid_slots slots;
@@ -104,6 +105,12 @@ BRAID_MUST_CHECK braid_status braid_ports_lend(braid_execution *execution, braid
                                                braid_buffer *const *outputs);
 void braid_ports_lend_back(braid_execution *execution);
 void braid_ports_deinit(braid_execution *execution);
+
+/* measure.c. What some of the runs so far took, < 0: not measured; what the machine keeps of it: after the last of the
+ * timed runs and at the end. */
+double braid_execution_median_us(const braid_execution *execution, size_t step);
+BRAID_MUST_CHECK braid_status braid_execution_find_times(braid_execution *execution);
+void braid_execution_keep_times(const braid_execution *execution);
 
 /* pin.c: as braid_session_pin and unpin. */
 BRAID_MUST_CHECK braid_status braid_execution_pin(braid_execution *execution, void *host, size_t bytes);

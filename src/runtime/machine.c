@@ -8,6 +8,7 @@
 #include "base/invariant.h"
 #include "base/text.h"
 #include "base/try.h"
+#include "device/kernel_index.h"
 #include "runtime/call.h"
 
 enum { kMaxDevices = 16, kSpecBytes = 256 };
@@ -82,6 +83,7 @@ static void machine_destroy(braid_machine *machine) {
   braid_free(machine->allocator, machine->devices);
   braid_free(machine->allocator, machine->queues);
   braid_registry_destroy(machine->own_registry);
+  braid_times_deinit(&machine->times);
   pthread_mutex_destroy(&machine->lock);
   braid_free(machine->allocator, machine);
 }
@@ -95,6 +97,7 @@ braid_status braid_machine_create(const braid_allocator *allocator, const braid_
   machine->allocator = allocator;
   machine->references = 1;
   pthread_mutex_init(&machine->lock, NULL);
+  braid_times_init(&machine->times, allocator);
   braid_status status = machine_init(machine, options ? options : &kDefault);
   if (status == BRAID_OK)
     *out = machine;
@@ -217,6 +220,15 @@ const braid_kernel *braid_machine_find_kernel(braid_machine *machine, int device
   const braid_kernel *kernel = braid_device_find_kernel(machine->devices[device].device, node, why, why_bytes);
   pthread_mutex_unlock(&machine->lock);
   return kernel;
+}
+
+size_t braid_machine_visit_kernels(braid_machine *machine, int device, const braid_node_desc *node,
+                                   void (*visit)(void *context, const braid_kernel *kernel, const char *why),
+                                   void *context) {
+  pthread_mutex_lock(&machine->lock);
+  size_t count = braid_device_visit_kernels(machine->devices[device].device, node, visit, context);
+  pthread_mutex_unlock(&machine->lock);
+  return count;
 }
 
 bool braid_machine_layouts(braid_machine *machine, int device, const braid_kernel *kernel, const braid_node_desc *node,

@@ -4,6 +4,7 @@
 
 #include "braid/machine.h"
 #include "device/queue.h"
+#include "runtime/times.h"
 
 enum { kHostSpace = 0 };
 
@@ -43,6 +44,7 @@ struct braid_machine {
   pthread_mutex_t lock;      /* of what a backend does for one thread at a time, and of `queues` */
   braid_queue *queues;       /* as braid_queue_index says; opened when they are used first */
   struct braid_calls *calls; /* of single ops (call.h) */
+  braid_times times;         /* measured by executions, for plans to come */
 };
 
 /* The queue, made when it is asked for first. */
@@ -73,6 +75,10 @@ size_t braid_machine_alignment(const braid_machine *machine, int space);
 /* As braid_device_find_kernel. */
 const braid_kernel *braid_machine_find_kernel(braid_machine *machine, int device, const braid_node_desc *node,
                                               char *why, size_t why_bytes);
+/* As braid_device_visit_kernels. */
+size_t braid_machine_visit_kernels(braid_machine *machine, int device, const braid_node_desc *node,
+                                   void (*visit)(void *context, const braid_kernel *kernel, const char *why),
+                                   void *context);
 /* Asks the kernel for layouts; false: it wants them plain. */
 bool braid_machine_layouts(braid_machine *machine, int device, const braid_kernel *kernel, const braid_node_desc *node,
                            braid_layout *inputs, braid_layout *outputs);

@@ -1,109 +1,82 @@
-/* Where nodes run: the first device that has a kernel, the one asked for by name, or (balance.c) where they end
- * soonest. */
+/* Where and by what nodes run: the graph and what the devices offer become a problem, a policy solves it, and the graph
+ * is rewritten as it was chosen. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/checked.h"
-#include "base/detail.h"
 #include "base/try.h"
-#include "graph/custom.h"
-#include "runtime/patterns.h"
-#include "tensor/deferred.h"
+#include "runtime/placing.h"
 
 enum { kWhyBytes = 1024 };
 
-static braid_operand operand_of(const braid_plan *plan, braid_value_id id) {
-  if (id < 0) return (braid_operand){0};
-  const braid_value *value = &plan->graph->values[id];
-  bool constant = braid_plan_is_constant(plan, id);
-  return (braid_operand){true, value->desc, constant ? braid_tensor_preview(value->tensor) : NULL};
+static const braid_policy *find_policy(const braid_patterns *patterns) {
+  if (patterns->balanced) return &braid_policy_auto;
+  return patterns->count ? &braid_policy_hand : &braid_policy_first;
 }
 
-/* Asks the devices in order, the one asked for alone if there is one, and lists each one's kernel in `candidates`; all
- * of them, or only up to the first that has one. Reasons of those passed over go to `why`. */
-static braid_status ask(const braid_plan *plan, const braid_node_desc *desc, int by_hand, bool all, char *why,
-                        const braid_kernel **candidates) {
-  size_t used = 0, found = 0;
-  why[0] = '\0';
-  for (size_t i = 0; i < plan->device_count && (all || !found); i++) {
-    candidates[i] = NULL;
-    if (by_hand >= 0 && (size_t)by_hand != i) continue;
-    char reason[kWhyBytes / 2];
-    candidates[i] = braid_machine_find_kernel(plan->machine, (int)i, desc, reason, sizeof reason);
-    if (candidates[i]) found++;
-    if (reason[0] && used < kWhyBytes) {
-      int wrote = plan->device_count > 1 ? snprintf(why + used, kWhyBytes - used, "%s%s: %s", used ? "; " : "",
-                                                    plan->devices[i].label, reason)
-                                         : snprintf(why + used, kWhyBytes - used, "%s", reason);
-      if (wrote > 0) used += (size_t)wrote;
-    }
-  }
-  if (found) return BRAID_OK;
-  return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): no device can run it: %.600s", desc->name, desc->op, why);
-}
-
-typedef struct placing {
-  braid_plan *plan;
-  const braid_graph *given;
-  bool loose; /* patterns may match nothing */
-  braid_patterns patterns;
-  braid_operand *operands;         /* for the node with the most */
-  const braid_kernel **candidates; /* node x device */
-} placing;
-
-static braid_status place_node(placing *p, size_t id) {
-  braid_plan *plan = p->plan;
-  const braid_node *node = &plan->graph->nodes[id];
-  for (size_t i = 0; i < node->input_count; i++) p->operands[i] = operand_of(plan, node->inputs[i]);
-  braid_operand *results = p->operands + node->input_count;
-  for (size_t i = 0; i < node->output_count; i++) results[i] = operand_of(plan, node->outputs[i]);
-  braid_node_desc desc = {.op = node->op->name,
-                          .name = node->name,
-                          .custom = braid_custom_op_of(node->op),
-                          .attrs = &node->attrs,
-                          .input_count = node->input_count,
-                          .output_count = node->output_count,
-                          .inputs = p->operands,
-                          .outputs = results,
-                          .training = plan->training};
-  int by_hand = braid_patterns_find(plan, &p->patterns, node);
+/* Why this device and kernel: the candidates passed over on the way to it, else, of a choice between several, what
+ * decided. */
+static const char *explain_choice(const braid_placing *p, int32_t task) {
+  const braid_plan *plan = p->plan;
+  int32_t index = p->choices.offer_of[task];
+  const braid_candidate *candidate = &p->candidates[index];
+  size_t subject =
+      candidate->fusion ? plan->graph->node_count + (size_t)(candidate->fusion - p->fusions.items) : (size_t)task;
   char why[kWhyBytes];
-  const braid_kernel **candidates = p->candidates + id * plan->device_count;
-  BRAID_TRY(ask(plan, &desc, by_hand, p->patterns.balanced, why, candidates));
-  braid_placement *out = &plan->places[id];
-  for (size_t i = 0; i < plan->device_count && out->device < 0; i++)
-    if (candidates[i]) *out = (braid_placement){.device = (int)i, .kernel = candidates[i], .why = ""};
-  if (why[0]) out->why = braid_arena_text(plan->arena, why, strlen(why));
-  return out->why ? BRAID_OK : BRAID_NO_MEMORY;
+  size_t asked = p->patterns.balanced ? plan->device_count : (size_t)p->offers[index].device + 1;
+  braid_placing_passed(p, subject, asked, why, sizeof why);
+  if (why[0]) return braid_arena_text(plan->arena, why, strlen(why));
+  if (!p->patterns.balanced || plan->device_count == 1) return "";
+  return braid_arena_text(plan->arena, p->choices.reasons[task], strlen(p->choices.reasons[task]));
 }
 
-static braid_status place_all(placing *p) {
-  const braid_graph *graph = p->plan->graph;
-  for (size_t i = 0; i < graph->node_count; i++) {
-    p->plan->places[i] = (braid_placement){.device = -1, .why = ""};
-    if (!p->plan->views[i]) BRAID_TRY(place_node(p, i));
+/* Makes one node of what was chosen as one, and finds the placements again once the others are gone. */
+static braid_status apply_choices(braid_placing *p) {
+  braid_plan *plan = p->plan;
+  braid_graph *graph = plan->graph;
+  size_t nodes = graph->node_count;
+  braid_placement *chosen = braid_arena_alloc(p->arena, (nodes + 1) * sizeof *chosen);
+  if (!chosen) return BRAID_NO_MEMORY;
+  for (size_t n = 0; n < nodes; n++) {
+    graph->nodes[n].tag = (int32_t)n;
+    chosen[n] = (braid_placement){.device = -1, .why = ""};
   }
-  if (!p->loose) BRAID_TRY(braid_patterns_check(&p->patterns, p->given));
-  return p->patterns.balanced ? braid_plan_balance(p->plan, (const braid_kernel *const *)p->candidates) : BRAID_OK;
+  if (p->options->explain) BRAID_TRY(braid_placing_explain(p, chosen));
+  bool fused = false;
+  for (size_t i = 0; i < p->choices.task_count; i++) {
+    int32_t task = p->choices.order[i], index = p->choices.offer_of[task];
+    const braid_candidate *candidate = &p->candidates[index];
+    chosen[task].device = p->offers[index].device;
+    chosen[task].kernel = candidate->kernel;
+    chosen[task].why = explain_choice(p, task);
+    if (!chosen[task].why) return BRAID_NO_MEMORY;
+    if (!candidate->fusion) continue;
+    BRAID_TRY(braid_graph_apply_fusion(graph, candidate->fusion));
+    fused = true;
+  }
+  if (fused) BRAID_TRY(braid_graph_compact(graph));
+  for (size_t n = 0; n < graph->node_count; n++) plan->places[n] = chosen[graph->nodes[n].tag];
+  return BRAID_OK;
+}
+
+static braid_status place_all(braid_placing *p) {
+  braid_plan *plan = p->plan;
+  BRAID_TRY(braid_arena_create(plan->allocator, &p->arena));
+  BRAID_TRY(braid_patterns_parse(plan, p->options->place, &p->patterns));
+  if (!p->options->no_fusion) BRAID_TRY(braid_graph_find_fusions(plan->graph, p->arena, &p->fusions));
+  BRAID_TRY(braid_placing_describe(p));
+  BRAID_TRY(braid_placing_ask(p));
+  if (!p->options->loose_place) BRAID_TRY(braid_patterns_check(&p->patterns, p->given));
+  BRAID_TRY(braid_schedule(find_policy(&p->patterns), &p->problem, plan->allocator, p->arena, &p->choices));
+  return apply_choices(p);
 }
 
 braid_status braid_plan_place(braid_plan *plan, const braid_graph *given, const braid_plan_options *options) {
-  const braid_graph *graph = plan->graph;
-  size_t most = 1, cells;
-  for (size_t i = 0; i < graph->node_count; i++) {
-    size_t operands = graph->nodes[i].input_count + graph->nodes[i].output_count;
-    if (operands > most) most = operands;
-  }
-  if (!braid_mul_size(graph->node_count + 1, plan->device_count, &cells)) {
-    (void)braid_refuse_memory(graph->node_count + 1, plan->device_count);
-    return BRAID_NO_MEMORY;
-  }
-  placing p = {.plan = plan, .given = given, .loose = options->loose_place};
-  BRAID_TRY(braid_patterns_parse(plan, options->place, &p.patterns));
-  p.operands = braid_zalloc_array(plan->allocator, most, sizeof *p.operands);
-  p.candidates = braid_zalloc_array(plan->allocator, cells, sizeof *p.candidates);
-  braid_status status = p.operands && p.candidates ? place_all(&p) : BRAID_NO_MEMORY;
-  braid_free(plan->allocator, p.operands);
+  braid_placing p = {.plan = plan, .given = given, .options = options};
+  braid_status status = place_all(&p);
+  braid_free(plan->allocator, p.offers);
   braid_free(plan->allocator, p.candidates);
+  braid_free(plan->allocator, p.refusals);
+  braid_free(plan->allocator, p.fusions.items);
+  braid_arena_destroy(p.arena);
   return status;
 }

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/try.h"
 #include "graph/custom.h"
+#include "runtime/placing.h"
 #include "runtime/resolve.h"
 #include "runtime/restore.h"
 #include "runtime/steps.h"
@@ -337,20 +338,33 @@ static braid_status build(braid_plan *plan) {
  */
 /* A node is a view if its op only renames memory. A name for a state that has to show the old value after the run (an
  * output, another's update) is a computation instead: the state will have changed by then. */
-static void find_views(braid_plan *plan, const bool *shown) {
+static bool is_view(const braid_plan *plan, const braid_node *node, const bool *shown) {
   const braid_graph *graph = plan->graph;
-  for (size_t i = 0; i < graph->value_count; i++) plan->roots[i] = (braid_value_id)i;
+  if (!(node->op->flags & BRAID_OP_VIEW) || node->inputs[0] < 0 || node->outputs[0] < 0) return false;
+  for (size_t j = 1; j < node->output_count; j++)
+    if (node->outputs[j] >= 0) return false;
+  const braid_desc *from = &graph->values[node->inputs[0]].desc, *to = &graph->values[node->outputs[0]].desc;
+  return from->dtype == to->dtype && braid_desc_count(from) == braid_desc_count(to) &&
+         !(shown[node->outputs[0]] && is_mutable(plan, plan->roots[node->inputs[0]]));
+}
+
+static braid_status find_views(braid_plan *plan) {
+  const braid_graph *graph = plan->graph;
+  bool *shown = braid_arena_alloc(plan->arena, graph->value_count + 1);
+  plan->views = braid_arena_alloc(plan->arena, (graph->node_count + 1) * sizeof *plan->views);
+  plan->roots = braid_arena_alloc(plan->arena, (graph->value_count + 1) * sizeof *plan->roots);
+  if (!shown || !plan->views || !plan->roots) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < graph->output_count; i++) shown[graph->outputs[i]] = true;
+  for (size_t i = 0; i < graph->value_count; i++) {
+    if (graph->values[i].next >= 0) shown[graph->values[i].next] = true;
+    plan->roots[i] = (braid_value_id)i;
+  }
   for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];
-    if (!(node->op->flags & BRAID_OP_VIEW) || node->inputs[0] < 0 || node->outputs[0] < 0) continue;
-    bool alone = true;
-    for (size_t j = 1; j < node->output_count; j++) alone &= node->outputs[j] < 0;
-    braid_value_id root = plan->roots[node->inputs[0]];
-    const braid_desc *from = &graph->values[node->inputs[0]].desc, *to = &graph->values[node->outputs[0]].desc;
-    plan->views[i] = alone && from->dtype == to->dtype && braid_desc_count(from) == braid_desc_count(to) &&
-                     !(shown[node->outputs[0]] && is_mutable(plan, root));
-    if (plan->views[i]) plan->roots[node->outputs[0]] = root;
+    plan->views[i] = is_view(plan, node, shown);
+    if (plan->views[i]) plan->roots[node->outputs[0]] = plan->roots[node->inputs[0]];
   }
+  return BRAID_OK;
 }
 
 /* A state lives where its update is computed, else where it is used first. */
@@ -391,10 +405,7 @@ static void find_queues(braid_plan *plan) {
 static braid_status allocate(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   size_t values = graph->value_count, nodes = graph->node_count;
-  plan->places = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->places);
   plan->order = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->order);
-  plan->views = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->views);
-  plan->roots = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->roots);
   plan->first_instance = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->first_instance);
   plan->first_packed = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->first_packed);
   plan->updates = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->updates);
@@ -403,16 +414,16 @@ static braid_status allocate(braid_plan *plan) {
   plan->queues = braid_arena_alloc(plan->arena, plan->queue_count * sizeof *plan->queues);
   plan->arena_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->arena_bytes);
   plan->persistent_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->persistent_bytes);
-  if (!plan->places || !plan->order || !plan->views || !plan->roots || !plan->first_instance || !plan->first_packed ||
-      !plan->updates || !plan->homes || !plan->kept || !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
+  if (!plan->order || !plan->first_instance || !plan->first_packed || !plan->updates || !plan->homes || !plan->kept ||
+      !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
     return BRAID_NO_MEMORY;
   for (size_t i = 0; i < values; i++) plan->first_instance[i] = plan->first_packed[i] = plan->updates[i] = -1;
   return BRAID_OK;
 }
 
-/* Waking another thread takes longer than small plans run, and so does dividing their nodes among threads. What they
- * take is modelled as in balance.c: only the order of magnitude matters. */
-static const double kMacsPerSecond = 32e9, kBytesPerSecond = 8e9, kSmallSeconds = 20e-6;
+/* Waking another thread takes longer than small plans run, and so does dividing their nodes among threads. Only the
+ * order of magnitude matters. */
+static const double kSmallSeconds = 20e-6;
 
 static size_t bytes_of(const braid_graph *graph, const braid_value_id *ids, size_t count) {
   size_t bytes = 0;
@@ -431,8 +442,7 @@ static bool is_small(const braid_plan *plan) {
     device = plan->places[i].device;
     double bytes = (double)bytes_of(graph, node->inputs, node->input_count) +
                    (double)bytes_of(graph, node->outputs, node->output_count);
-    double compute = (double)braid_graph_node_macs(graph, (braid_node_id)i) / kMacsPerSecond;
-    seconds += compute > bytes / kBytesPerSecond ? compute : bytes / kBytesPerSecond;
+    seconds += braid_modelled_seconds(1, (double)braid_graph_node_macs(graph, (braid_node_id)i), bytes);
   }
   return device >= 0 && plan->devices[device].space == kHostSpace && plan->devices[device].backend->run &&
          seconds <= kSmallSeconds;
@@ -449,20 +459,15 @@ static void find_weights(braid_plan *plan) {
 }
 
 braid_status braid_plan_start(braid_plan *plan) {
-  const braid_graph *graph = plan->graph;
   BRAID_TRY(braid_arena_create(plan->allocator, &plan->arena));
-  BRAID_TRY(allocate(plan));
-  bool *shown = braid_arena_alloc(plan->arena, graph->value_count + 1);
-  if (!shown) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < graph->output_count; i++) shown[graph->outputs[i]] = true;
-  for (size_t i = 0; i < graph->value_count; i++)
-    if (graph->values[i].next >= 0) shown[graph->values[i].next] = true;
-  find_queues(plan);
-  find_views(plan, shown);
-  return BRAID_OK;
+  plan->places = braid_arena_alloc(plan->arena, (plan->graph->node_count + 1) * sizeof *plan->places);
+  return plan->places ? find_views(plan) : BRAID_NO_MEMORY;
 }
 
 braid_status braid_plan_finish(braid_plan *plan) {
+  BRAID_TRY(find_views(plan)); /* of what placing has made of the graph */
+  BRAID_TRY(allocate(plan));
+  find_queues(plan);
   BRAID_TRY(braid_plan_order(plan));
   plan->small = is_small(plan);
   find_homes(plan);
@@ -512,12 +517,14 @@ braid_status braid_plan_new(braid_machine *machine, const braid_allocator *alloc
 
 braid_status braid_plan_simplify(braid_graph *graph, bool no_fusion) {
   BRAID_TRY(braid_resolve_for_good(graph));
-  return no_fusion ? BRAID_OK : braid_graph_fuse(graph);
+  return no_fusion ? BRAID_OK : braid_graph_fold(graph);
 }
 
-/* Resolves and optimizes a copy of the graph and plans that. */
-static braid_status plan_make(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
-                              braid_plan **out) {
+/* Plans a copy of the graph. */
+braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
+                               braid_plan **out) {
+  static const braid_plan_options kDefault;
+  if (!options) options = &kDefault;
   braid_plan *plan;
   *out = NULL;
   BRAID_TRY(braid_plan_new(machine, graph->allocator, options, &plan));
@@ -531,17 +538,6 @@ static braid_status plan_make(braid_machine *machine, const braid_graph *graph, 
   else
     plan_destroy(plan);
   return status;
-}
-
-/* Fusion knows no devices: where one lacks the fused kernels, the graph runs as it was given. */
-braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
-                               braid_plan **out) {
-  braid_plan_options own = options ? *options : (braid_plan_options){0};
-  braid_status status = plan_make(machine, graph, &own, out);
-  if (status != BRAID_UNSUPPORTED || own.no_fusion) return status;
-  braid_log_write(BRAID_LOG_INFO, "without fusion, because: %s", braid_error_detail());
-  own.no_fusion = true;
-  return plan_make(machine, graph, &own, out);
 }
 
 braid_plan *braid_plan_retain(braid_plan *plan) {

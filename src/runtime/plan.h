@@ -3,10 +3,9 @@
  *
  * A value has an instance per place and layout in which some step needs it; an instance lies in a storage, which it may
  * share with others (views, results computed in place, a state and its update). Steps are what queues execute. A plan
- * is made in stages, each in a file: place.c (device and kernel of every node;
- * patterns.c those by hand), order.c (the order of nodes), plan.c,
- * instance.c and steps.c (steps and instances), prepare.c (kernels asked), share.c (storages in common), memory.c
- * (offsets), hazard.c (waits across queues). */
+ * is made in stages, each in a file: place.c (device and kernel of every node, and what becomes one; placing.h has its
+ * parts), order.c (the order of nodes), plan.c, instance.c and steps.c (steps and instances), prepare.c (kernels
+ * asked), share.c (storages in common), memory.c (offsets), hazard.c (waits across queues). */
 #ifndef BRAID_RUNTIME_PLAN_H
 #define BRAID_RUNTIME_PLAN_H
 
@@ -96,6 +95,8 @@ typedef struct braid_placement {
   int device; /* -1: a view, no step */
   const braid_kernel *kernel;
   const char *why;
+  const braid_plan_offer *offers; /* kept if braid_plan_options.explain */
+  size_t offer_count;
 } braid_placement;
 
 struct braid_plan {
@@ -158,10 +159,9 @@ BRAID_MUST_CHECK braid_status braid_plan_simplify(braid_graph *graph, bool no_fu
 /* What comes before placing, and all that comes after it. */
 BRAID_MUST_CHECK braid_status braid_plan_start(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_finish(braid_plan *plan);
+/* Fills places, and makes one node of those that are chosen as one. */
 BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const braid_graph *given,
                                                const braid_plan_options *options);
-/* Places every node where it ends soonest; `candidates`: per node and device its kernel there, NULL: none. */
-BRAID_MUST_CHECK braid_status braid_plan_balance(braid_plan *plan, const braid_kernel *const *candidates);
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
 /* Asks the kernels of all nodes what they need. */
 BRAID_MUST_CHECK braid_status braid_plan_query(braid_plan *plan);

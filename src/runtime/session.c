@@ -45,7 +45,8 @@ static braid_status make_plan(braid_session *session, const braid_graph *graph, 
                             .no_fusion = options->no_fusion,
                             .no_reuse = options->no_reuse,
                             .place = options->place,
-                            .loose_place = options->loose_place};
+                            .loose_place = options->loose_place,
+                            .explain = options->explain};
   braid_status status = braid_plan_create(machine, graph, &own, &session->plan);
   braid_machine_release(machine); /* the plan keeps it */
   return status;
@@ -254,25 +255,16 @@ size_t braid_session_plan_count(const braid_session *session) {
   return session->plan->steps.count;
 }
 
-static int compare_samples(const void *a, const void *b) {
-  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-  return (x > y) - (x < y);
-}
-
-static double median_us(const braid_session *session, size_t step) {
-  int32_t samples[kSamples];
-  size_t count = 0;
-  for (size_t i = 0; i < kSamples; i++) {
-    int32_t sample = __atomic_load_n(&session->execution->samples[step * kSamples + i], __ATOMIC_RELAXED);
-    if (sample >= 0) samples[count++] = sample;
-  }
-  if (!count) return -1;
-  qsort(samples, count, sizeof *samples, compare_samples);
-  return (samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;
-}
-
 braid_plan_line braid_session_plan(const braid_session *session, size_t index) {
   braid_plan_line line = braid_plan_get_line(session->plan, index);
-  if (index < session->plan->steps.count) line.median_us = median_us(session, index);
+  if (index < session->plan->steps.count) line.median_us = braid_execution_median_us(session->execution, index);
   return line;
+}
+
+size_t braid_session_offer_count(const braid_session *session, size_t line) {
+  return braid_plan_offer_count(session->plan, line);
+}
+
+braid_plan_offer braid_session_offer(const braid_session *session, size_t line, size_t index) {
+  return braid_plan_get_offer(session->plan, line, index);
 }

@@ -100,6 +100,13 @@ static const braid_kernel *const *device_kernels(void *self, size_t *count) {
   return device->kernels;
 }
 
+static bool device_brought(void *self, const braid_kernel *kernel) {
+  braid_launch_family brought = braid_cl_manifest_family(((braid_cl_device *)self)->manifest);
+  for (size_t i = 0; i < brought.count; i++)
+    if (&brought.kernels[i] == kernel) return true;
+  return false;
+}
+
 /* Devices of one context reach each other's memory. */
 static bool device_peer(void *self, void *other) {
   return ((braid_cl_device *)self)->shared == ((braid_cl_device *)other)->shared;
@@ -136,4 +143,5 @@ const braid_backend braid_backend_opencl = {
     .read_memory = braid_cl_read_memory,
     .status = device_status,
     .query = braid_cl_query_kernel,
+    .brought = device_brought,
 };

@@ -1,0 +1,212 @@
+#include "graph/fusion.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/try.h"
+#include "base/vector.h"
+#include "graph/rewrite.h"
+
+typedef struct finder {
+  braid_rewrite rewrite;
+  braid_arena *arena;
+  braid_fusion_list *list;
+  int32_t *ends; /* per node: one more than the number of the largest fusion that ends there; 0: none does */
+} finder;
+
+/* --- activations ---------------------------------------------------------------------------------------------------
+ */
+typedef struct activation {
+  const char *name;
+  float params[2];
+  size_t count;
+} activation;
+
+/* Bounds of a Clip, which are inputs; a missing one is the type's end. */
+static bool clip_bound(const braid_rewrite *r, braid_value_id id, float otherwise, float *out) {
+  *out = otherwise;
+  if (id < 0) return true;
+  const braid_tensor *tensor = braid_rewrite_constant(r, id);
+  if (!tensor || braid_tensor_desc(tensor)->dtype != BRAID_F32) return false;
+  *out = (float)braid_tensor_get_f64(tensor, 0);
+  return true;
+}
+
+static bool read_activation(const braid_rewrite *r, const braid_node *node, activation *out) {
+  const braid_attrs *attrs = &node->attrs;
+  *out = (activation){.name = node->op->name};
+  if (braid_node_is(node, "Relu") || braid_node_is(node, "Sigmoid") || braid_node_is(node, "Tanh") ||
+      braid_node_is(node, "HardSwish"))
+    return true;
+  if (braid_node_is(node, "Swish")) {
+    out->params[0] = (float)braid_attr_float(attrs, "alpha", 1);
+    out->count = 1;
+    return true;
+  }
+  if (braid_node_is(node, "LeakyRelu")) {
+    out->params[0] = (float)braid_attr_float(attrs, "alpha", 0.01);
+    out->count = 1;
+    return true;
+  }
+  if (braid_node_is(node, "HardSigmoid")) {
+    out->params[0] = (float)braid_attr_float(attrs, "alpha", 0.2);
+    out->params[1] = (float)braid_attr_float(attrs, "beta", 0.5);
+    out->count = 2;
+    return true;
+  }
+  out->count = 2;
+  return braid_node_is(node, "Clip") && clip_bound(r, braid_node_input(node, 1), -INFINITY, &out->params[0]) &&
+         clip_bound(r, braid_node_input(node, 2), INFINITY, &out->params[1]);
+}
+
+/* --- sets ----------------------------------------------------------------------------------------------------------
+ */
+/* The set that `node` ends, as what may be made larger: a fusion found before, or the node alone. */
+static braid_fusion set_of(const finder *f, const braid_node *node) {
+  braid_node_id id = braid_rewrite_index(&f->rewrite, node);
+  if (f->ends[id]) return f->list->items[f->ends[id] - 1];
+  braid_fusion set = {.nodes = {id}, .node_count = 1, .op = node->op->name, .attrs = node->attrs, .source = id};
+  set.input_count = node->input_count < BRAID_FUSION_INPUTS ? node->input_count : BRAID_FUSION_INPUTS;
+  memcpy(set.inputs, node->inputs, set.input_count * sizeof *set.inputs);
+  set.activated = braid_attr_has(&node->attrs, "activation");
+  return set;
+}
+
+static int by_id(const void *left, const void *right) {
+  braid_node_id a = *(const braid_node_id *)left, b = *(const braid_node_id *)right;
+  return (a > b) - (a < b);
+}
+
+static braid_status add_fusion(finder *f, braid_fusion *set) {
+  const braid_allocator *allocator = f->rewrite.graph->allocator;
+  qsort(set->nodes, set->node_count, sizeof *set->nodes, by_id);
+  braid_fusion *items =
+      braid_grow(allocator, f->list->items, f->list->count, &f->list->capacity, sizeof *f->list->items);
+  if (!items) return BRAID_NO_MEMORY;
+  f->list->items = items;
+  items[f->list->count++] = *set;
+  f->ends[set->nodes[set->node_count - 1]] = (int32_t)f->list->count;
+  return BRAID_OK;
+}
+
+/* Attributes of the set's with the activation's behind them. */
+static braid_status add_activation(finder *f, braid_fusion *set, const activation *act) {
+  size_t count = set->attrs.count;
+  braid_attr *items = braid_arena_alloc(f->arena, (count + 2) * sizeof *items);
+  float *params = braid_arena_alloc(f->arena, sizeof act->params);
+  if (!items || !params) return BRAID_NO_MEMORY;
+  if (count) memcpy(items, set->attrs.items, count * sizeof *items);
+  memcpy(params, act->params, sizeof act->params);
+  items[count++] = (braid_attr){.name = "activation", .kind = BRAID_ATTR_STRING, .s = act->name};
+  if (act->count)
+    items[count++] =
+        (braid_attr){.name = "activation_params", .kind = BRAID_ATTR_FLOATS, .count = act->count, .floats = params};
+  set->attrs = (braid_attrs){.items = items, .count = count};
+  set->activated = true;
+  return BRAID_OK;
+}
+
+/* `act` over what `producer` computes; `members` are the nodes of the activation. */
+static braid_status find_activated(finder *f, const braid_node *producer, const activation *act,
+                                   const braid_node_id *members, size_t member_count) {
+  if (!producer) return BRAID_OK;
+  braid_fusion set = set_of(f, producer);
+  bool conv = strcmp(set.op, "Conv") == 0 || strcmp(set.op, "FusedConv") == 0;
+  bool gemm = strcmp(set.op, "Gemm") == 0 || strcmp(set.op, "FusedGemm") == 0;
+  if ((!conv && !gemm) || set.activated) return BRAID_OK;
+  set.op = conv ? "FusedConv" : "FusedGemm";
+  for (size_t i = 0; i < member_count; i++) set.nodes[set.node_count++] = members[i];
+  BRAID_TRY(add_activation(f, &set, act));
+  return add_fusion(f, &set);
+}
+
+/* --- rules: a node that ends a set ---------------------------------------------------------------------------------
+ */
+/* Add(conv(x), z) of equal shapes. Of two convolutions the later one takes the other as z. */
+static braid_status find_residual(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id], *conv = NULL;
+  braid_value_id z = -1;
+  if (!braid_node_is(node, "Add")) return BRAID_OK;
+  if (!braid_desc_same_shape(braid_rewrite_desc(r, node->inputs[0]), braid_rewrite_desc(r, node->inputs[1])))
+    return BRAID_OK;
+  for (size_t i = 0; i < 2; i++) {
+    const braid_node *candidate = braid_rewrite_sole_producer(r, node->inputs[i]);
+    if (!braid_node_is(candidate, "Conv") || (conv && candidate < conv)) continue;
+    conv = candidate;
+    z = node->inputs[1 - i];
+  }
+  if (!conv || braid_rewrite_constant(r, z)) return BRAID_OK;
+  braid_node_id source = braid_rewrite_index(r, conv);
+  braid_fusion set = {
+      .nodes = {source, id}, .node_count = 2, .op = "FusedConv", .attrs = conv->attrs, .source = source};
+  memcpy(set.inputs, (braid_value_id[]){conv->inputs[0], conv->inputs[1], braid_node_input(conv, 2), z},
+         sizeof set.inputs);
+  set.input_count = 4;
+  return add_fusion(f, &set);
+}
+
+static braid_status find_activation(finder *f, braid_node_id id) {
+  const braid_node *node = &f->rewrite.graph->nodes[id];
+  activation act;
+  if (node->input_count < 1 || !read_activation(&f->rewrite, node, &act)) return BRAID_OK;
+  return find_activated(f, braid_rewrite_sole_producer(&f->rewrite, node->inputs[0]), &act, &id, 1);
+}
+
+/* Mul(x, Sigmoid(x)), which exporters write for Swish; and that over what a convolution or product computes. */
+static braid_status find_swish(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  if (!braid_node_is(node, "Mul")) return BRAID_OK;
+  for (size_t i = 0; i < 2; i++) {
+    const braid_node *gate = braid_rewrite_sole_producer(r, node->inputs[i]);
+    braid_value_id x = node->inputs[1 - i];
+    if (!braid_node_is(gate, "Sigmoid") || gate->inputs[0] != x) continue;
+    braid_node_id members[] = {braid_rewrite_index(r, gate), id};
+    braid_fusion set = {.nodes = {members[0], id},
+                        .node_count = 2,
+                        .op = "Swish",
+                        .inputs = {x},
+                        .input_count = 1,
+                        .attrs = node->attrs};
+    set.source = id;
+    BRAID_TRY(add_fusion(f, &set));
+    return find_activated(f, braid_rewrite_producer(r, x, 2), &(activation){"Swish", {1}, 1}, members, 2);
+  }
+  return BRAID_OK;
+}
+
+static braid_status find_at(finder *f, braid_node_id id) {
+  BRAID_TRY(find_residual(f, id));
+  BRAID_TRY(find_activation(f, id));
+  return find_swish(f, id);
+}
+
+braid_status braid_graph_find_fusions(braid_graph *graph, braid_arena *arena, braid_fusion_list *out) {
+  *out = (braid_fusion_list){0};
+  finder f = {.rewrite = {.graph = graph}, .arena = arena, .list = out};
+  f.rewrite.uses = braid_zalloc_array(graph->allocator, graph->value_count + 1, sizeof *f.rewrite.uses);
+  f.ends = braid_zalloc_array(graph->allocator, graph->node_count + 1, sizeof *f.ends);
+  braid_status status = f.rewrite.uses && f.ends ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = braid_graph_count_uses(graph, f.rewrite.uses);
+  for (size_t i = 0; status == BRAID_OK && i < graph->node_count; i++) status = find_at(&f, (braid_node_id)i);
+  braid_free(graph->allocator, f.rewrite.uses);
+  braid_free(graph->allocator, f.ends);
+  if (status == BRAID_OK) return BRAID_OK;
+  braid_free(graph->allocator, out->items);
+  *out = (braid_fusion_list){0};
+  return status;
+}
+
+braid_status braid_graph_apply_fusion(braid_graph *graph, const braid_fusion *fusion) {
+  braid_rewrite r = {.graph = graph};
+  braid_node_id last = fusion->nodes[fusion->node_count - 1];
+  BRAID_TRY(braid_rewrite_node(&r, last, fusion->op, fusion->inputs, fusion->input_count, fusion->source));
+  for (size_t i = 0; i + 1 < fusion->node_count; i++)
+    if (fusion->nodes[i] != fusion->source) BRAID_TRY(braid_rewrite_take_names(&r, last, fusion->nodes[i]));
+  for (size_t i = 0; i < fusion->attrs.count; i++) {
+    const braid_attr *attr = &fusion->attrs.items[i];
+    if (!braid_attr_has(&graph->nodes[last].attrs, attr->name)) BRAID_TRY(braid_attrs_copy(graph, last, attr));
+  }
+  return BRAID_OK;
+}
