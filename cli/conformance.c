@@ -257,7 +257,7 @@ static bool matches(const conformance *run, size_t index) {
   return braid_cases_op(run->cases, index, op) == BRAID_OK && strcmp(op, run->op) == 0;
 }
 
-static bool prepare(conformance *run) {
+static bool cases_prepare(conformance *run) {
   size_t all = braid_cases_count(run->cases);
   run->chosen = calloc(all, sizeof *run->chosen);
   run->reports = calloc(all, sizeof *run->reports);
@@ -306,7 +306,7 @@ int cli_conformance(int argc, char **argv) {
   if (status != BRAID_OK) return cli_fail(&run.common, "conformance", status);
   cli_catch_interrupt();
   int code = CLI_FAILED;
-  if (!prepare(&run)) {
+  if (!cases_prepare(&run)) {
     code = cli_fail_text(&run.common, "conformance", CLI_FAILED, "can't start: %s", strerror(errno));
   } else if (!run.count) {
     code = cli_fail_text(&run.common, "conformance", CLI_USAGE, "%s: no case matches", run.directory);

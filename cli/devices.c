@@ -202,7 +202,7 @@ static void print_counts(suite *s, const braid_check_counts *counts) {
   cli_json_end(&s->json);
 }
 
-static braid_status check(const options *o, braid_registry *registry, braid_check_counts *counts) {
+static braid_status devices_check(const options *o, braid_registry *registry, braid_check_counts *counts) {
   braid_device *device;
   braid_status status = braid_device_open(registry, o->check, &device);
   if (status != BRAID_OK) return status;
@@ -239,7 +239,7 @@ int cli_devices(int argc, char **argv) {
   cli_parse(&argp, argc, argv, &o);
   braid_check_counts counts = {.failed = 0};
   braid_status status = cli_open_registry(&o.place);
-  if (status == BRAID_OK) status = o.check ? check(&o, o.place.registry, &counts) : list(&o, o.place.registry);
+  if (status == BRAID_OK) status = o.check ? devices_check(&o, o.place.registry, &counts) : list(&o, o.place.registry);
   if (!counts.stopped) cli_close_registry(&o.place);
   if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
   return counts.failed ? CLI_FAILED : CLI_OK;

@@ -94,7 +94,7 @@ static int order_blocks(pass *p) {
   return filled;
 }
 
-static void pack(pass *p) {
+static void blocks_pack(pass *p) {
   int blocks = order_blocks(p);
   for (int k = 0; k < blocks; k++) {
     int root = p->queue[k], item = root;
@@ -160,7 +160,7 @@ bool layout_place(const work *w, double gap) {
       p.down = k < 2, p.mirrored = k % 2;
       p.x = x[k] = positions + (size_t)k * items;
       align(&p);
-      pack(&p);
+      blocks_pack(&p);
     }
     combine(w->l, x);
   }

@@ -28,7 +28,7 @@ static const char *what_of(const braid_value_info *value) {
   return value->kind == BRAID_VALUE_STATE ? kStatistics : value->fixed;
 }
 
-static void add(totals *sum, const braid_value_info *value) {
+static void totals_add(totals *sum, const braid_value_info *value) {
   const char *what = what_of(value);
   size_t i = 0;
   while (i < sum->count &&
@@ -44,7 +44,7 @@ static totals sum_up(const braid_graph *graph) {
   totals sum = {.kinds = {{NULL, 0, 0, NULL}, {kStatistics, 0, 0, NULL}}, .count = 2};
   for (size_t i = 0; i < braid_graph_value_count(graph); i++) {
     braid_value_info value = braid_graph_value(graph, (braid_value_id)i);
-    if (is_listed(&value)) add(&sum, &value);
+    if (is_listed(&value)) totals_add(&sum, &value);
   }
   return sum;
 }

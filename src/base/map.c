@@ -66,7 +66,7 @@ static uint64_t hash_name(const char *name) {
 }
 
 /* The entry of `name`, or the free one where it would go. */
-static entry *find(entry *entries, size_t capacity, const char *name, uint64_t hash) {
+static entry *slot_find(entry *entries, size_t capacity, const char *name, uint64_t hash) {
   size_t mask = capacity - 1;
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
     entry *each = &entries[i];
@@ -105,7 +105,7 @@ static braid_status make_room(braid_name_map *map) {
   if (!entries) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < map->capacity; i++) {
     const entry *each = &map->entries[i];
-    if (each->name) *find(entries, capacity, each->name, each->hash) = *each;
+    if (each->name) *slot_find(entries, capacity, each->name, each->hash) = *each;
   }
   braid_free(map->allocator, map->entries);
   map->entries = entries;
@@ -115,7 +115,7 @@ static braid_status make_room(braid_name_map *map) {
 
 braid_status braid_name_map_set(braid_name_map *map, const char *name, int64_t value) {
   uint64_t hash = hash_name(name);
-  entry *place = find(map->entries, map->capacity, name, hash);
+  entry *place = slot_find(map->entries, map->capacity, name, hash);
   if (place->name) {
     place->value = value;
     return BRAID_OK;
@@ -123,20 +123,20 @@ braid_status braid_name_map_set(braid_name_map *map, const char *name, int64_t v
   if (make_room(map) != BRAID_OK) return BRAID_NO_MEMORY;
   char *copy = braid_strdup(map->allocator, name);
   if (!copy) return BRAID_NO_MEMORY;
-  *find(map->entries, map->capacity, name, hash) = (entry){copy, hash, value};
+  *slot_find(map->entries, map->capacity, name, hash) = (entry){copy, hash, value};
   map->count++;
   return BRAID_OK;
 }
 
 bool braid_name_map_get(const braid_name_map *map, const char *name, int64_t *value) {
-  const entry *place = find(map->entries, map->capacity, name, hash_name(name));
+  const entry *place = slot_find(map->entries, map->capacity, name, hash_name(name));
   if (!place->name) return false;
   *value = place->value;
   return true;
 }
 
 bool braid_name_map_remove(braid_name_map *map, const char *name) {
-  entry *hole = find(map->entries, map->capacity, name, hash_name(name));
+  entry *hole = slot_find(map->entries, map->capacity, name, hash_name(name));
   if (!hole->name) return false;
   braid_free(map->allocator, hole->name);
   size_t mask = map->capacity - 1;

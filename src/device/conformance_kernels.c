@@ -89,7 +89,7 @@ static bool fits(const braid_suite *suite, const braid_trial *trial) {
 }
 
 /* NULL: no memory, or the node has too many operands. */
-static braid_trial *describe(const braid_sample_graph *sample, const braid_node *node) {
+static braid_trial *trial_describe(const braid_sample_graph *sample, const braid_node *node) {
   size_t inputs = node->input_count, count = inputs + node->output_count;
   braid_trial *trial = count <= kTrialOperands ? braid_zalloc(NULL, sizeof *trial) : NULL;
   if (!trial) return NULL;
@@ -286,7 +286,7 @@ static bool judge_graph(judge *j, const braid_draw *draw) {
   j->now = s;
   const braid_graph *graph = s->sample.graph;
   for (size_t i = 0; i < graph->node_count && !j->suite->stopped; i++)
-    if (is_judged(j, &s->sample, &graph->nodes[i])) judge_trial(j, describe(&s->sample, &graph->nodes[i]));
+    if (is_judged(j, &s->sample, &graph->nodes[i])) judge_trial(j, trial_describe(&s->sample, &graph->nodes[i]));
   sheet_free(j->suite, j->before);
   j->before = s;
   return typed;

@@ -334,7 +334,7 @@ braid_status braid_sample_compute(braid_sample_graph *sample, const braid_evalua
   return BRAID_OK;
 }
 
-static braid_status make(maker *m) {
+static braid_status sample_make(maker *m) {
   braid_value_id outputs[kOutputs];
   size_t count;
   BRAID_TRY(braid_graph_create(NULL, "sample", &m->out->graph));
@@ -362,7 +362,7 @@ braid_status braid_sample_make(const braid_draw *draw, braid_sample_graph *out) 
     *out = (braid_sample_graph){.draw = *draw};
     for (size_t i = 0; i < 26; i++) m.sizes[i] = -1;
     draw_empty(&m);
-    braid_status status = make(&m);
+    braid_status status = sample_make(&m);
     if (status == BRAID_OK && cost_of(out->graph) <= kMostCost) return BRAID_OK;
     braid_sample_free(out);
     if (status != BRAID_OK) return status;

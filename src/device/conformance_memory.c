@@ -13,7 +13,7 @@ static bool same(const braid_suite *suite, const void *sent, const void *got, si
   return suite->info->modelled || memcmp(sent, got, bytes) == 0;
 }
 
-static bool create(const braid_suite *suite, size_t bytes, void **buffer, char *detail) {
+static bool buffer_create(const braid_suite *suite, size_t bytes, void **buffer, char *detail) {
   braid_status status = suite->backend->buffer_create(suite->self, bytes, buffer);
   if (status != BRAID_OK) *buffer = NULL;
   SUITE_CHECK(status == BRAID_OK, "no buffer of %zu bytes: %s", bytes, braid_error_detail());
@@ -32,7 +32,7 @@ static size_t length(const braid_suite *suite, size_t index) {
 
 static bool fill_buffers(braid_suite *suite, void **buffers, uint8_t *sent, uint8_t *got, char *detail) {
   for (uint32_t i = 0; i < kBuffers; i++) {
-    if (!create(suite, length(suite, i), &buffers[i], detail)) return false;
+    if (!buffer_create(suite, length(suite, i), &buffers[i], detail)) return false;
     braid_suite_fill(sent, length(suite, i), i);
     SUITE_CHECK(braid_suite_write(suite, buffers[i], 0, sent, length(suite, i)) == BRAID_OK, "write: %s",
                 braid_error_detail());
@@ -64,7 +64,7 @@ static bool case_full(braid_suite *suite, char *detail) {
   SUITE_CHECK(status == BRAID_NO_MEMORY, "a buffer of %zu bytes gives \"%s\"", SIZE_MAX / 2, braid_status_text(status));
   SUITE_CHECK(!buffer, "a refused buffer is not NULL");
   SUITE_CHECK(strlen(braid_error_detail()) > 0, "a refusal without a sentence");
-  if (!create(suite, 256, &buffer, detail)) return false;
+  if (!buffer_create(suite, 256, &buffer, detail)) return false;
   suite->backend->buffer_destroy(suite->self, buffer);
   return true;
 }
@@ -78,7 +78,7 @@ static bool case_returned(braid_suite *suite, char *detail) {
   uint64_t cycles = total / block + total / block / 4 + 1;
   for (uint64_t i = 0; i < cycles && i < kMostCycles; i++) {
     void *buffer;
-    if (!create(suite, block, &buffer, detail)) return false;
+    if (!buffer_create(suite, block, &buffer, detail)) return false;
     suite->backend->buffer_destroy(suite->self, buffer);
   }
   return true;
@@ -154,7 +154,7 @@ static bool run_transfers(transfer_check *c, char *detail) {
   c->around = braid_alloc(NULL, c->room);
   c->got = braid_alloc(NULL, c->room + kMargin);
   SUITE_CHECK(c->sent && c->around && c->got, "no memory for the case");
-  return create(suite, c->bytes, &c->from, detail) && create(suite, c->room, &c->to, detail) &&
+  return buffer_create(suite, c->bytes, &c->from, detail) && buffer_create(suite, c->room, &c->to, detail) &&
          check_transfers(c, detail);
 }
 
@@ -208,7 +208,7 @@ static bool run_within(braid_suite *suite, void *buffer, size_t stride, char *de
 static bool case_within(braid_suite *suite, char *detail) {
   size_t stride = braid_suite_align(10007, suite->info->alignment);
   void *buffer;
-  if (!create(suite, 3 * stride, &buffer, detail)) return false;
+  if (!buffer_create(suite, 3 * stride, &buffer, detail)) return false;
   bool passed = run_within(suite, buffer, stride, detail);
   destroy(suite, buffer);
   return passed;
@@ -245,7 +245,7 @@ static bool case_bounds(braid_suite *suite, char *detail) {
   size_t bytes = 4 * suite->info->alignment;
   void *small = NULL, *large = NULL;
   uint8_t *host = braid_zalloc(NULL, bytes);
-  bool passed = host && create(suite, bytes, &small, detail) && create(suite, bytes, &large, detail) &&
+  bool passed = host && buffer_create(suite, bytes, &small, detail) && buffer_create(suite, bytes, &large, detail) &&
                 run_bounds(suite, small, large, host, detail);
   destroy(suite, large);
   destroy(suite, small);
@@ -280,7 +280,7 @@ static bool case_map(braid_suite *suite, char *detail) {
   if (suite->info->memory != BRAID_MEMORY_UNIFIED) return braid_suite_pass_over(suite, detail, "memory of its own");
   size_t stride = braid_suite_align(128, suite->info->alignment);
   void *buffer;
-  if (!create(suite, 2 * stride, &buffer, detail)) return false;
+  if (!buffer_create(suite, 2 * stride, &buffer, detail)) return false;
   bool passed = run_map(suite, buffer, stride, detail);
   destroy(suite, buffer);
   return passed;

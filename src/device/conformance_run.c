@@ -121,7 +121,7 @@ static void spoil_constants(braid_trial_run *run) {
 }
 
 /* What a query says must hold without a look at what will be packed, and be what prepare says. */
-static bool ask(braid_suite *suite, braid_trial_run *run, char *detail) {
+static bool device_ask(braid_suite *suite, braid_trial_run *run, char *detail) {
   const braid_backend *backend = suite->backend;
   braid_query again = {0};
   run->asked = backend->query != NULL;
@@ -183,7 +183,7 @@ bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const bra
   run->node.outputs = run->operands + run->node.input_count;
   if (!copy_constants(run, detail) || !choose_layouts(suite, run, detail)) return false;
   keep_apart(run);
-  if (!ask(suite, run, detail)) return false;
+  if (!device_ask(suite, run, detail)) return false;
   braid_status status = suite->backend->prepare(suite->self, kernel, &run->node, &run->prepared, &run->info);
   if (status != BRAID_OK) run->prepared = NULL;
   SUITE_CHECK(status == BRAID_OK, "prepare refuses what match accepts: %s: %s", braid_status_text(status),

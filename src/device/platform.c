@@ -45,7 +45,7 @@ static bool is_name(const char *text) {
          text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] == '\0';
 }
 
-static braid_status check(const char *file, const braid_platform *platform) {
+static braid_status platform_check(const char *file, const braid_platform *platform) {
   for (unsigned i = 0; i < platform->devices_count; i++) {
     const braid_platform_device *device = &platform->devices[i];
     if (!is_name(device->name))
@@ -67,7 +67,7 @@ static braid_status check(const char *file, const braid_platform *platform) {
 
 static braid_status checked(const char *file, braid_status status, void *document, braid_platform **out) {
   *out = document;
-  if (status == BRAID_OK) status = check(file, *out);
+  if (status == BRAID_OK) status = platform_check(file, *out);
   if (status == BRAID_OK) return BRAID_OK;
   braid_platform_free(*out);
   *out = NULL;

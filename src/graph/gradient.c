@@ -144,7 +144,7 @@ static bool node_has_gradient(const braid_gradient_context *context) {
   return wanted && arrives;
 }
 
-static braid_status run(braid_graph *graph, braid_value_id loss, struct braid_gradient_state *state) {
+static braid_status gradient_run(braid_graph *graph, braid_value_id loss, struct braid_gradient_state *state) {
   braid_gradient_context context = {.graph = graph, .state = state};
   size_t forward = graph->node_count;
   BRAID_TRY(braid_graph_add_scalar(graph, graph->values[loss].desc.dtype, 1.0, &state->of[loss]));
@@ -169,7 +169,8 @@ static braid_status run(braid_graph *graph, braid_value_id loss, struct braid_gr
   return BRAID_OK;
 }
 
-static braid_status check(const braid_graph *graph, braid_value_id loss, const braid_value_id *wrt, size_t count) {
+static braid_status gradient_check(const braid_graph *graph, braid_value_id loss, const braid_value_id *wrt,
+                                   size_t count) {
   if (loss < 0 || (size_t)loss >= graph->value_count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "loss value %d does not exist", loss);
   const braid_value *value = &graph->values[loss];
@@ -184,7 +185,7 @@ static braid_status check(const braid_graph *graph, braid_value_id loss, const b
 braid_status braid_graph_gradients(braid_graph *graph, braid_value_id loss, const braid_value_id *wrt, size_t count,
                                    braid_value_id *grads) {
   BRAID_TRY(braid_graph_begin_change(graph));
-  BRAID_TRY(check(graph, loss, wrt, count));
+  BRAID_TRY(gradient_check(graph, loss, wrt, count));
   struct braid_gradient_state state = {.value_count = graph->value_count};
   state.of = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.of);
   state.depends = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.depends);
@@ -192,7 +193,7 @@ braid_status braid_graph_gradients(braid_graph *graph, braid_value_id loss, cons
   if (status == BRAID_OK) {
     for (size_t i = 0; i < state.value_count; i++) state.of[i] = -1;
     mark_dependent(graph, wrt, count, state.depends);
-    status = run(graph, loss, &state);
+    status = gradient_run(graph, loss, &state);
   }
   for (size_t i = 0; status == BRAID_OK && i < count; i++) grads[i] = state.of[wrt[i]];
   braid_free(graph->allocator, state.of);

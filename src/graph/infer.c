@@ -136,7 +136,7 @@ static bool can_fold(const braid_graph *graph, const braid_node *node) {
 
 enum { kMaxListed = 64 }; /* operands of a node that is worth folding without a heap allocation */
 
-static braid_status evaluate(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
+static braid_status node_evaluate(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
   const braid_tensor *few_inputs[kMaxListed] = {NULL};
   braid_tensor *few_outputs[kMaxListed] = {NULL};
   if (node->output_count > kMaxListed) return BRAID_OK;
@@ -164,7 +164,7 @@ static braid_status fold(braid_graph *graph, const braid_node *node, const braid
   const char *op = node->op->name;
   if (strcmp(op, "Shape") == 0 || strcmp(op, "Size") == 0) return fold_shape(graph, node);
   if (strcmp(op, "Constant") == 0 && braid_attr_has(&node->attrs, "value")) return fold_constant(graph, node);
-  return evaluator && can_fold(graph, node) ? evaluate(graph, node, evaluator) : BRAID_OK;
+  return evaluator && can_fold(graph, node) ? node_evaluate(graph, node, evaluator) : BRAID_OK;
 }
 
 /* --- whole graph ---------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ static void renumber(braid_value_id *ids, size_t count, const braid_value_id *ma
 }
 
 /* Packs nodes and values; `map` gives each value's new index, or -1. */
-static void pack(braid_graph *graph, const bool *need_value, const bool *need_node, braid_value_id *map) {
+static void graph_pack(braid_graph *graph, const bool *need_value, const bool *need_node, braid_value_id *map) {
   size_t nodes = 0, values = 0;
   for (size_t i = 0; i < graph->value_count; i++) {
     map[i] = need_value[i] ? (braid_value_id)values : -1;
@@ -177,7 +177,7 @@ braid_status braid_graph_compact(braid_graph *graph) {
   braid_status status = need_value && need_node && map ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     mark_needed(graph, need_value, need_node);
-    pack(graph, need_value, need_node, map);
+    graph_pack(graph, need_value, need_node, map);
     /* names whose number has changed; the entries exist already, so this cannot run out of memory */
     for (size_t i = 0; status == BRAID_OK && i < graph->value_count; i++)
       status = braid_name_map_set(graph->names, graph->values[i].name, (int64_t)i);

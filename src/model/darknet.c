@@ -268,7 +268,7 @@ static braid_status add_outputs(braid_darknet *net) {
   return BRAID_OK;
 }
 
-static braid_status build(braid_darknet *net) {
+static braid_status network_build(braid_darknet *net) {
   BRAID_TRY(build_input(net));
   BRAID_TRY(braid_darknet_weights_open(net));
   if (net->cfg->count < 2) return braid_darknet_fail(net, BRAID_INVALID_FILE, "is followed by no layers");
@@ -297,7 +297,7 @@ braid_status braid_darknet_import(const braid_allocator *allocator, const char *
   status = braid_graph_create(allocator, slash ? slash + 1 : path, &net.graph);
   net.outputs = braid_zalloc_array(allocator, cfg.count, sizeof *net.outputs);
   if (status == BRAID_OK && !net.outputs) status = BRAID_NO_MEMORY;
-  if (status == BRAID_OK) status = build(&net);
+  if (status == BRAID_OK) status = network_build(&net);
   if (status == BRAID_OK)
     *out = net.graph;
   else

@@ -43,7 +43,7 @@ static braid_status take(braid_darknet *net, const braid_desc *desc, braid_tenso
   return BRAID_OK;
 }
 
-static void fill(const braid_darknet *net, braid_tensor *tensor, braid_darknet_fill kind, double scale) {
+static void tensor_fill(const braid_darknet *net, braid_tensor *tensor, braid_darknet_fill kind, double scale) {
   float *to = braid_tensor_data(tensor);
   int64_t count = braid_desc_count(braid_tensor_desc(tensor));
 #pragma omp parallel for schedule(static) if (count > 1 << 14)
@@ -56,18 +56,18 @@ static void fill(const braid_darknet *net, braid_tensor *tensor, braid_darknet_f
   }
 }
 
-static braid_status add(braid_darknet *net, const char *name, braid_tensor *tensor, braid_value_id *out) {
+static braid_status tensor_add(braid_darknet *net, const char *name, braid_tensor *tensor, braid_value_id *out) {
   char full[128];
   snprintf(full, sizeof full, "%zu_%.40s.%.60s", net->index, net->section->type, name);
   net->tensors++;
   return braid_graph_add_tensor(net->graph, full, BRAID_VALUE_CONSTANT, tensor, out);
 }
 
-static braid_status make(braid_darknet *net, const braid_desc *desc, braid_darknet_fill kind, double scale,
-                         braid_tensor **out) {
+static braid_status tensor_make(braid_darknet *net, const braid_desc *desc, braid_darknet_fill kind, double scale,
+                                braid_tensor **out) {
   if (net->weights) return take(net, desc, out);
   BRAID_TRY(braid_tensor_create(net->allocator, desc, out));
-  fill(net, *out, kind, scale);
+  tensor_fill(net, *out, kind, scale);
   return BRAID_OK;
 }
 
@@ -84,8 +84,8 @@ braid_status braid_darknet_tensor(braid_darknet *net, const char *name, int rank
   braid_desc desc;
   braid_tensor *tensor;
   BRAID_TRY(weights_desc(net, rank, dims, &desc));
-  BRAID_TRY(make(net, &desc, kind, scale, &tensor));
-  braid_status status = add(net, name, tensor, out);
+  BRAID_TRY(tensor_make(net, &desc, kind, scale, &tensor));
+  braid_status status = tensor_add(net, name, tensor, out);
   braid_tensor_release(tensor);
   return status;
 }
@@ -112,9 +112,9 @@ braid_status braid_darknet_matrix(braid_darknet *net, const char *name, int64_t 
   braid_tensor *tensor;
   bool turn = transposed && net->weights;
   BRAID_TRY(weights_desc(net, 2, turn ? (int64_t[]){columns, rows} : (int64_t[]){rows, columns}, &desc));
-  BRAID_TRY(make(net, &desc, BRAID_FILL_UNIFORM, scale, &tensor));
+  BRAID_TRY(tensor_make(net, &desc, BRAID_FILL_UNIFORM, scale, &tensor));
   braid_status status = turn ? transpose(net, &tensor) : BRAID_OK;
-  if (status == BRAID_OK) status = add(net, name, tensor, out);
+  if (status == BRAID_OK) status = tensor_add(net, name, tensor, out);
   braid_tensor_release(tensor);
   return status;
 }

@@ -190,7 +190,7 @@ static braid_status reduce_file(const braid_allocator *allocator, const Protobuf
   return status;
 }
 
-static void *allocate(void *context, size_t bytes) {
+static void *wire_allocate(void *context, size_t bytes) {
   return braid_alloc(context, bytes);
 }
 static void release(void *context, void *pointer) {
@@ -198,7 +198,7 @@ static void release(void *context, void *pointer) {
 }
 
 ProtobufCAllocator braid_onnx_allocator(const braid_allocator *allocator) {
-  return (ProtobufCAllocator){.alloc = allocate, .free = release, .allocator_data = (void *)allocator};
+  return (ProtobufCAllocator){.alloc = wire_allocate, .free = release, .allocator_data = (void *)allocator};
 }
 
 /* protobuf-c gives NULL for a malformed message and for lack of memory alike: this tells them apart. */

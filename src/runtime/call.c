@@ -226,7 +226,7 @@ static call_entry *entry_publish(braid_calls *calls, call_entry *made, const cal
 
 /* --- making --------------------------------------------------------------------------------------------------------
  */
-static void describe(const braid_op_call *call, braid_operand *operands) {
+static void call_describe(const braid_op_call *call, braid_operand *operands) {
   for (size_t i = 0; i < call->input_count; i++) {
     const braid_buffer *input = call->inputs[i];
     if (!input) continue;
@@ -246,7 +246,7 @@ static braid_status plan_make(braid_machine *machine, const braid_op_call *call,
   braid_graph *graph;
   int device;
   char place[32];
-  describe(call, operands);
+  call_describe(call, operands);
   BRAID_TRY(braid_single_device(machine, call->device, &device));
   BRAID_TRY(braid_single_graph(machine->allocator, &use, &graph));
   snprintf(place, sizeof place, "*=%d", device);

@@ -54,7 +54,7 @@ static void find_needs(void *context, braid_storage_id id, bool writes) {
   }
 }
 
-static void record(void *context, braid_storage_id id, bool writes) {
+static void hazard_record(void *context, braid_storage_id id, bool writes) {
   hazard_state *hazards = context;
   int queue = hazards->plan->steps.items[hazards->step].queue;
   hazards->touched[(size_t)id * hazards->queues + (size_t)queue] = hazards->step;
@@ -90,7 +90,7 @@ static braid_status find_waits(hazard_state *hazards) {
     for (size_t q = 0; q < hazards->queues; q++) hazards->needs[q] = -1;
     braid_step_visit(plan, step, find_needs, hazards);
     BRAID_TRY(add_waits(hazards, step));
-    braid_step_visit(plan, step, record, hazards);
+    braid_step_visit(plan, step, hazard_record, hazards);
   }
   return BRAID_OK;
 }

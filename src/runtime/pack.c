@@ -44,7 +44,7 @@ static bool find_offset(braid_block *const *placed, size_t count, const braid_bl
   return *offset <= SIZE_MAX - block->bytes;
 }
 
-static bool pack(braid_block **order, braid_block **placed, size_t count, size_t *arena_bytes) {
+static bool blocks_pack(braid_block **order, braid_block **placed, size_t count, size_t *arena_bytes) {
   *arena_bytes = 0;
   for (size_t i = 0; i < count; i++) {
     braid_block *block = order[i];
@@ -69,10 +69,10 @@ braid_status braid_pack_blocks(const braid_allocator *allocator, braid_block *bl
     size_t largest_first, oldest_first;
     for (size_t i = 0; i < count; i++) order[i] = &blocks[i];
     qsort(order, count, sizeof *order, by_size);
-    bool fits = pack(order, placed, count, &largest_first);
+    bool fits = blocks_pack(order, placed, count, &largest_first);
     for (size_t i = 0; i < count; i++) offsets[i] = blocks[i].offset;
     qsort(order, count, sizeof *order, by_age);
-    fits = pack(order, placed, count, &oldest_first) && fits;
+    fits = blocks_pack(order, placed, count, &oldest_first) && fits;
     if (!fits) status = braid_fail(BRAID_OUT_OF_RANGE, "the values of the graph do not fit any memory");
     *arena_bytes = oldest_first < largest_first ? oldest_first : largest_first;
     for (size_t i = 0; i < count && largest_first <= oldest_first; i++) blocks[i].offset = offsets[i];

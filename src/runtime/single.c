@@ -76,7 +76,7 @@ braid_status braid_single_check(const char *op, const braid_attr *attrs, size_t 
   return BRAID_OK;
 }
 
-static braid_status build(braid_graph *graph, const braid_op_use *use, braid_value_id *values) {
+static braid_status single_build(braid_graph *graph, const braid_op_use *use, braid_value_id *values) {
   size_t outputs = use->output_count ? use->output_count : 1;
   braid_node_id id;
   BRAID_TRY(braid_single_check(use->op, use->attrs, use->attr_count));
@@ -101,7 +101,7 @@ braid_status braid_single_graph(const braid_allocator *allocator, const braid_op
                       use->output_count);
   braid_value_id *values = braid_zalloc_array(allocator, count + 1, sizeof *values);
   braid_status status = values ? braid_graph_create(allocator, use->op, out) : BRAID_NO_MEMORY;
-  if (status == BRAID_OK) status = build(*out, use, values);
+  if (status == BRAID_OK) status = single_build(*out, use, values);
   braid_free(allocator, values);
   if (status == BRAID_OK) return BRAID_OK;
   braid_graph_destroy(*out);
@@ -141,7 +141,7 @@ static void visit(void *context, const braid_kernel *kernel, const char *why) {
   if (a->candidate) a->candidate(a->context, &(braid_op_candidate){a->label, kernel->name, why});
 }
 
-static braid_status ask(braid_machine *machine, int device, const braid_node_desc *desc, asking *a) {
+static braid_status single_ask(braid_machine *machine, int device, const braid_node_desc *desc, asking *a) {
   for (size_t i = 0; i < machine->device_count; i++) {
     if (device >= 0 && (size_t)device != i) continue;
     a->label = machine->devices[i].label;
@@ -170,7 +170,7 @@ static braid_status ask_node(braid_machine *machine, const braid_op_use *use, co
                           .output_count = node->output_count,
                           .inputs = operands,
                           .outputs = operands + node->input_count};
-  braid_status status = ask(machine, device, &desc, a);
+  braid_status status = single_ask(machine, device, &desc, a);
   braid_free(machine->allocator, operands);
   return status;
 }

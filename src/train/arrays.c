@@ -37,7 +37,7 @@ static void close_arrays(void *self) {
   braid_free(a->allocator, a);
 }
 
-static braid_status check(const arrays *a, const char *path) {
+static braid_status arrays_check(const arrays *a, const char *path) {
   const braid_desc *images = braid_tensor_desc(a->images), *labels = braid_tensor_desc(a->labels);
   char text[96];
   bool fits = (images->dtype == BRAID_U8 || images->dtype == BRAID_F32) && (images->rank == 3 || images->rank == 4);
@@ -66,7 +66,7 @@ static braid_status open_arrays(arrays *a, const braid_spec *spec) {
   braid_status status = braid_npy_load(a->allocator, images, &a->images);
   if (status == BRAID_OK) status = braid_npy_load(a->allocator, plus + 1, &a->labels);
   braid_free(a->allocator, images);
-  return status == BRAID_OK ? check(a, spec->path) : status;
+  return status == BRAID_OK ? arrays_check(a, spec->path) : status;
 }
 
 static braid_status count_classes(const arrays *a, const char *path, int *classes) {

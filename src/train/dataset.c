@@ -84,7 +84,7 @@ static void tabulate(braid_dataset *dataset) {
   braid_image_normalize(&dataset->spec, 1.0 / 255, dataset->value[0], dataset->channels, 256);
 }
 
-static braid_status fill(braid_dataset *dataset, const char *spec, const char *default_split) {
+static braid_status dataset_fill(braid_dataset *dataset, const char *spec, const char *default_split) {
   dataset->text = braid_strdup(dataset->allocator, spec);
   if (!dataset->text) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_spec_parse(dataset->allocator, spec, false, default_split, &dataset->spec));
@@ -106,7 +106,7 @@ braid_status braid_dataset_open(const braid_allocator *allocator, const char *sp
   braid_dataset *dataset = braid_zalloc(allocator, sizeof *dataset);
   if (!dataset) return BRAID_NO_MEMORY;
   dataset->allocator = allocator;
-  braid_status status = fill(dataset, spec, default_split);
+  braid_status status = dataset_fill(dataset, spec, default_split);
   if (status == BRAID_OK)
     *out = dataset;
   else

@@ -101,7 +101,7 @@ static braid_status look(braid_trainer *trainer, const braid_graph *graph, const
   return not_finite(trainer, "loss", "", NULL);
 }
 
-static braid_status run(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch) {
+static braid_status step_run(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch) {
   braid_session_options options = braid_trainer_place(trainer);
   options.training = options.no_fusion = true;
   braid_session *session = NULL;
@@ -128,7 +128,7 @@ braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *b
         (long long)trainer->epoch + 1, (long long)trainer->epoch_step + 1, (long long)batch->indices[at / per_sample]);
   braid_graph *graph;
   BRAID_TRY(forward_with_all_outputs(trainer->step, &graph));
-  braid_status status = run(trainer, graph, batch);
+  braid_status status = step_run(trainer, graph, batch);
   braid_graph_destroy(graph);
   return status;
 }

@@ -71,8 +71,8 @@ static void count_sample(evaluation *e, braid_test_result *result, const float *
 
 /* --- set up --------------------------------------------------------------------------------------------------------
  */
-static braid_status prepare(evaluation *e, const braid_graph *model, braid_dataset *dataset, int64_t batch,
-                            const braid_session_options *options) {
+static braid_status evaluation_prepare(evaluation *e, const braid_graph *model, braid_dataset *dataset, int64_t batch,
+                                       const braid_session_options *options) {
   braid_dataset_info info = braid_dataset_get_info(dataset);
   e->batch = batch < info.samples ? batch : info.samples;
   BRAID_TRY(braid_graph_clone(model, &e->graph));
@@ -102,8 +102,8 @@ static braid_status allocate_result(braid_test_result *result, int classes) {
   return all ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
-static braid_status run(evaluation *e, int64_t total, braid_test_callback *callback, void *context,
-                        braid_test_result *result) {
+static braid_status evaluation_run(evaluation *e, int64_t total, braid_test_callback *callback, void *context,
+                                   braid_test_result *result) {
   int64_t steps = braid_loader_steps(e->loader);
   for (int64_t s = 0; s < steps; s++) {
     braid_batch batch;
@@ -130,8 +130,8 @@ braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_
   if (info.samples < 1) return braid_fail(BRAID_INVALID_ARGUMENT, "the data set %s has no samples", info.spec);
   evaluation e = {.allocator = model->allocator};
   braid_status status = allocate_result(result, info.classes);
-  if (status == BRAID_OK) status = prepare(&e, model, dataset, batch, options);
-  if (status == BRAID_OK) status = run(&e, info.samples, callback, context, result);
+  if (status == BRAID_OK) status = evaluation_prepare(&e, model, dataset, batch, options);
+  if (status == BRAID_OK) status = evaluation_run(&e, info.samples, callback, context, result);
   if (status == BRAID_OK) status = braid_session_save_trace(e.session);
   braid_loader_destroy(e.loader);
   braid_session_destroy(e.session);

@@ -80,7 +80,7 @@ static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, in
                             &s->labels[at]);
 }
 
-static void fill(braid_loader *loader, slot *s, int64_t number, float *scratch) {
+static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scratch) {
   int64_t epoch = number / loader->steps, step = number % loader->steps;
   s->status = BRAID_OK;
   for (int64_t at = 0; at < loader->options.batch && s->status == BRAID_OK; at++)
@@ -100,7 +100,7 @@ static void *work(void *context) {
     int64_t number = loader->next_fill++;
     slot *s = &loader->slots[number % loader->options.depth];
     pthread_mutex_unlock(&loader->lock);
-    fill(loader, s, number, scratch);
+    batch_fill(loader, s, number, scratch);
     pthread_mutex_lock(&loader->lock);
     s->number = number;
     pthread_cond_broadcast(&loader->filled);
@@ -111,7 +111,7 @@ static void *work(void *context) {
 
 /* --- creation ------------------------------------------------------------------------------------------------------
  */
-static braid_status check(const braid_loader_options *o, int64_t samples) {
+static braid_status loader_check(const braid_loader_options *o, int64_t samples) {
   if (o->batch < 1 || o->batch > INT32_MAX)
     return braid_fail(BRAID_INVALID_ARGUMENT, "batch of %" PRId64 ", at least 1 is expected", o->batch);
   if (o->threads < 0 || o->threads > kMaxThreads || o->depth < 0 || o->depth > kMaxDepth)
@@ -166,7 +166,7 @@ braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_opti
                                  int64_t first_step, braid_loader **out) {
   *out = NULL;
   braid_dataset_info info = braid_dataset_get_info(dataset);
-  BRAID_TRY(check(options, info.samples));
+  BRAID_TRY(loader_check(options, info.samples));
   int64_t steps = (info.samples + (options->keep_last ? options->batch - 1 : 0)) / options->batch, first;
   BRAID_TRY(check_start(steps, first_epoch, first_step, &first));
   const braid_allocator *allocator = braid_dataset_allocator(dataset);

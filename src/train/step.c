@@ -267,7 +267,7 @@ braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
   return status;
 }
 
-static braid_status build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
+static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
   BRAID_TRY(braid_bind_input(graph, info, options->batch));
   BRAID_TRY(make_trainable(graph));
   BRAID_TRY(braid_resolve_for_good(graph));
@@ -292,7 +292,7 @@ braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info
   *out = NULL;
   braid_graph *graph;
   BRAID_TRY(braid_graph_clone(model, &graph));
-  braid_status status = build(graph, info, options);
+  braid_status status = step_build(graph, info, options);
   if (status == BRAID_OK)
     *out = graph;
   else

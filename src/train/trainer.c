@@ -39,7 +39,7 @@ static bool within(double value, double low, double high) {
   return value >= low && value < high;
 }
 
-static braid_status check(const braid_train_options *o) {
+static braid_status options_check(const braid_train_options *o) {
   const char *wrong = NULL;
   if (o->batch < 1)
     wrong = "the batch must be at least 1";
@@ -102,7 +102,7 @@ static braid_status check_savable(braid_trainer *trainer) {
   return BRAID_OK;
 }
 
-static braid_status describe(braid_trainer *trainer) {
+static braid_status settings_describe(braid_trainer *trainer) {
   braid_text text;
   braid_text_init(&text, trainer->allocator);
   braid_status status = braid_settings_write(trainer, &text);
@@ -119,7 +119,7 @@ static braid_status open_output(braid_trainer *trainer) {
   if (!trainer->options.out_directory) return BRAID_OK;
   BRAID_TRY(braid_trainer_check_names(trainer));
   BRAID_TRY(check_savable(trainer));
-  BRAID_TRY(describe(trainer));
+  BRAID_TRY(settings_describe(trainer));
   return braid_output_open(trainer->allocator, trainer->options.out_directory, &trainer->output);
 }
 
@@ -135,7 +135,7 @@ static braid_status begin_output(braid_trainer *trainer) {
                            trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events);
 }
 
-static braid_status build(braid_trainer *trainer, const braid_graph *model) {
+static braid_status trainer_build(braid_trainer *trainer, const braid_graph *model) {
   const braid_train_options *o = &trainer->options;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
   trainer->steps = info.samples / o->batch;
@@ -180,7 +180,7 @@ static braid_status own_texts(braid_trainer *trainer) {
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
                                   const braid_train_options *options, braid_trainer **out) {
   *out = NULL;
-  BRAID_TRY(check(options));
+  BRAID_TRY(options_check(options));
   braid_trainer *trainer = braid_zalloc(model->allocator, sizeof *trainer);
   if (!trainer) return BRAID_NO_MEMORY;
   trainer->allocator = model->allocator;
@@ -188,7 +188,7 @@ braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train
   trainer->train = train;
   trainer->test = test;
   braid_status status = own_texts(trainer);
-  if (status == BRAID_OK) status = build(trainer, model);
+  if (status == BRAID_OK) status = trainer_build(trainer, model);
   if (status == BRAID_OK)
     *out = trainer;
   else
@@ -272,7 +272,7 @@ static bool on_tested(void *context, int64_t done, int64_t total) {
   return w->callback(w->context, &w->progress);
 }
 
-static braid_status evaluate(braid_trainer *trainer, watcher *w, braid_test_result *result) {
+static braid_status trainer_evaluate(braid_trainer *trainer, watcher *w, braid_test_result *result) {
   braid_graph *model;
   BRAID_TRY(braid_trainer_model(trainer, &model));
   braid_session_options options = braid_trainer_place(trainer);
@@ -366,7 +366,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_train_progress *progress = &w->progress;
   keep(trainer);
   if (trainer->output && trainer->savable) note_trouble(trainer, save_model(trainer), "the model was not written");
-  braid_status tested = trainer->test ? evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
+  braid_status tested = trainer->test ? trainer_evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
   if (tested == BRAID_CANCELLED) return tested;
   progress->tested = progress->to_test = 0;
   progress->epoch_done = true;

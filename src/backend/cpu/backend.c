@@ -66,7 +66,7 @@ static int default_threads(void) {
   return openmp < cpus ? openmp : cpus;
 }
 
-static void describe(braid_device_info *info, int threads, braid_memory_kind memory) {
+static void device_describe(braid_device_info *info, int threads, braid_memory_kind memory) {
   *info = (braid_device_info){.name = "cpu",
                               .kind = "cpu",
                               .description = "CPU",
@@ -82,7 +82,7 @@ static void describe(braid_device_info *info, int threads, braid_memory_kind mem
 
 static braid_status cpu_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   *count = 1;
-  if (capacity) describe(&infos[0], default_threads(), BRAID_MEMORY_UNIFIED);
+  if (capacity) device_describe(&infos[0], default_threads(), BRAID_MEMORY_UNIFIED);
   return BRAID_OK;
 }
 
@@ -141,7 +141,7 @@ static braid_status cpu_open(const braid_allocator *allocator, size_t index, con
 
 static void cpu_info(void *self, braid_device_info *info) {
   const cpu_device *device = self;
-  describe(info, device->threads, device->memory);
+  device_describe(info, device->threads, device->memory);
   braid_cpu_describe_libraries(info);
 }
 

@@ -20,8 +20,8 @@ void braid_cpu_evaluator_deinit(braid_cpu_evaluator *evaluator) {
   braid_cpu_team_leave();
 }
 
-static void describe(const braid_graph *graph, const braid_node *node, const braid_tensor *const *inputs,
-                     braid_operand *operands, braid_node_desc *out) {
+static void node_describe(const braid_graph *graph, const braid_node *node, const braid_tensor *const *inputs,
+                          braid_operand *operands, braid_node_desc *out) {
   for (size_t i = 0; i < node->input_count; i++)
     if (inputs[i])
       operands[i] = (braid_operand){true, *braid_tensor_desc(inputs[i]), braid_tensor_const_data(inputs[i])};
@@ -39,8 +39,9 @@ static void describe(const braid_graph *graph, const braid_node *node, const bra
 }
 
 /* Runs the kernel into new tensors, which the caller gets only if all went well. */
-static braid_status run(const braid_allocator *allocator, braid_cpu_prepared *prepared, const braid_prepared_info *info,
-                        const braid_tensor *const *inputs, braid_tensor **outputs) {
+static braid_status prepared_run(const braid_allocator *allocator, braid_cpu_prepared *prepared,
+                                 const braid_prepared_info *info, const braid_tensor *const *inputs,
+                                 braid_tensor **outputs) {
   const braid_node_desc *node = prepared->node;
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < node->input_count; i++) {
@@ -74,7 +75,7 @@ braid_status braid_cpu_evaluate(void *context, const braid_graph *graph, const b
   braid_operand *operands = braid_zalloc_array(allocator, node->input_count + node->output_count, sizeof *operands);
   if (!operands) return BRAID_NO_MEMORY;
   braid_node_desc desc;
-  describe(graph, node, inputs, operands, &desc);
+  node_describe(graph, node, inputs, operands, &desc);
   char why[512];
   const braid_kernel *kernel =
       braid_kernel_index_find(&evaluator->kernels, NULL, NULL, "the CPU", &desc, why, sizeof why);
@@ -82,7 +83,7 @@ braid_status braid_cpu_evaluate(void *context, const braid_graph *graph, const b
   braid_prepared_info info;
   braid_status status =
       kernel ? braid_cpu_prepare(allocator, kernel, &desc, &prepared, &info) : braid_fail(BRAID_UNSUPPORTED, "%s", why);
-  if (status == BRAID_OK) status = run(allocator, prepared, &info, inputs, outputs);
+  if (status == BRAID_OK) status = prepared_run(allocator, prepared, &info, inputs, outputs);
   braid_cpu_discard(prepared);
   braid_free(allocator, operands);
   return status;

@@ -5,7 +5,7 @@
 static const int kUnknown = -1;
 static atomic_int current = -1;
 
-static braid_isa find(void) {
+static braid_isa isa_find(void) {
 #ifdef __x86_64__
   __builtin_cpu_init();
   bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
@@ -22,7 +22,7 @@ static braid_isa find(void) {
 braid_isa braid_isa_current(void) {
   int isa = atomic_load_explicit(&current, memory_order_relaxed);
   if (isa != kUnknown) return (braid_isa)isa;
-  isa = (int)find();
+  isa = (int)isa_find();
   atomic_store_explicit(&current, isa, memory_order_relaxed);
   return (braid_isa)isa;
 }
@@ -33,7 +33,7 @@ const char *braid_isa_name(braid_isa isa) {
 }
 
 bool braid_isa_limit(braid_isa most) {
-  if (most > find()) return false;
+  if (most > isa_find()) return false;
   atomic_store_explicit(&current, (int)most, memory_order_relaxed);
   return true;
 }

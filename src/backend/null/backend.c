@@ -29,7 +29,7 @@ extern const braid_backend braid_backend_null;
 
 /* --- opening -------------------------------------------------------------------------------------------------------
  * A real backend asks its driver here. Finding no device, or no driver, is OK with a count of 0. */
-static void describe(braid_device_info *info, uint64_t bytes) {
+static void device_describe(braid_device_info *info, uint64_t bytes) {
   *info = (braid_device_info){.name = "null",
                               .kind = "null",
                               .description = "a card that only copies",
@@ -43,7 +43,7 @@ static void describe(braid_device_info *info, uint64_t bytes) {
 
 static braid_status null_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
   *count = 1;
-  if (capacity) describe(&infos[0], kDefaultBytes);
+  if (capacity) device_describe(&infos[0], kDefaultBytes);
   return BRAID_OK;
 }
 
@@ -88,7 +88,7 @@ static braid_status null_open(const braid_allocator *allocator, size_t index, co
 
 static void null_info(void *self, braid_device_info *info) {
   const null_device *device = self;
-  describe(info, device->bytes);
+  device_describe(info, device->bytes);
 }
 
 /* --- memory --------------------------------------------------------------------------------------------------------

@@ -102,8 +102,8 @@ static braid_value_id dy_of(const braid_gradient_context *context) {
   return braid_gradient_of_output(context, 0);
 }
 
-static braid_status make(braid_gradient_context *context, const char *op, braid_value_id a, braid_value_id b,
-                         braid_value_id *out) {
+static braid_status binary_make(braid_gradient_context *context, const char *op, braid_value_id a, braid_value_id b,
+                                braid_value_id *out) {
   return braid_gradient_node(context, op, (braid_value_id[]){a, b}, 2, out, NULL);
 }
 
@@ -127,7 +127,7 @@ static braid_status sum_gradient(braid_gradient_context *context) {
 static braid_status mean_gradient(braid_gradient_context *context) {
   braid_value_id count, share;
   BRAID_TRY(braid_gradient_scalar(context, dtype_of(context, dy_of(context)), (double)input_count(context), &count));
-  BRAID_TRY(make(context, "Div", dy_of(context), count, &share));
+  BRAID_TRY(binary_make(context, "Div", dy_of(context), count, &share));
   for (size_t i = 0; i < input_count(context); i++) BRAID_TRY(braid_gradient_give_reduced(context, i, share));
   return BRAID_OK;
 }
@@ -144,7 +144,7 @@ static braid_status mul_gradient(braid_gradient_context *context) {
   for (size_t i = 0; i < 2; i++) {
     if (!braid_gradient_wanted(context, i)) continue;
     braid_value_id part;
-    BRAID_TRY(make(context, "Mul", dy_of(context), braid_gradient_input(context, 1 - i), &part));
+    BRAID_TRY(binary_make(context, "Mul", dy_of(context), braid_gradient_input(context, 1 - i), &part));
     BRAID_TRY(braid_gradient_give_reduced(context, i, part));
   }
   return BRAID_OK;
@@ -153,10 +153,10 @@ static braid_status mul_gradient(braid_gradient_context *context) {
 /* y = a / b: dy / b and -(dy / b) y. */
 static braid_status div_gradient(braid_gradient_context *context) {
   braid_value_id da, db;
-  BRAID_TRY(make(context, "Div", dy_of(context), braid_gradient_input(context, 1), &da));
+  BRAID_TRY(binary_make(context, "Div", dy_of(context), braid_gradient_input(context, 1), &da));
   BRAID_TRY(braid_gradient_give_reduced(context, 0, da));
   if (!braid_gradient_wanted(context, 1)) return BRAID_OK;
-  BRAID_TRY(make(context, "Mul", da, braid_gradient_output(context, 0), &db));
+  BRAID_TRY(binary_make(context, "Mul", da, braid_gradient_output(context, 0), &db));
   BRAID_TRY(negate(context, &db));
   return braid_gradient_give_reduced(context, 1, db);
 }
@@ -166,10 +166,10 @@ static braid_status mod_gradient(braid_gradient_context *context) {
   BRAID_TRY(braid_gradient_give_reduced(context, 0, dy_of(context)));
   if (!braid_gradient_wanted(context, 1)) return BRAID_OK;
   braid_value_id a = braid_gradient_input(context, 0), b = braid_gradient_input(context, 1), q;
-  BRAID_TRY(make(context, "Sub", a, braid_gradient_output(context, 0), &q));
-  BRAID_TRY(make(context, "Div", q, b, &q));
+  BRAID_TRY(binary_make(context, "Sub", a, braid_gradient_output(context, 0), &q));
+  BRAID_TRY(binary_make(context, "Div", q, b, &q));
   BRAID_TRY(braid_gradient_node(context, "Round", (braid_value_id[]){q}, 1, &q, NULL));
-  BRAID_TRY(make(context, "Mul", dy_of(context), q, &q));
+  BRAID_TRY(binary_make(context, "Mul", dy_of(context), q, &q));
   BRAID_TRY(negate(context, &q));
   return braid_gradient_give_reduced(context, 1, q);
 }
@@ -177,13 +177,13 @@ static braid_status mod_gradient(braid_gradient_context *context) {
 static braid_status pow_gradient(braid_gradient_context *context) {
   static const char *const kOps[] = {"PowGradBase", "PowGradExponent"};
   braid_value_id a = braid_gradient_input(context, 0), b = braid_gradient_input(context, 1);
-  if (dtype_of(context, b) != dtype_of(context, a)) BRAID_TRY(make(context, "CastLike", b, a, &b));
+  if (dtype_of(context, b) != dtype_of(context, a)) BRAID_TRY(binary_make(context, "CastLike", b, a, &b));
   for (size_t i = 0; i < 2; i++) {
     if (!braid_gradient_wanted(context, i)) continue;
     braid_value_id part;
     BRAID_TRY(braid_gradient_node(context, kOps[i], (braid_value_id[]){dy_of(context), a, b}, 3, &part, NULL));
     if (i == 1 && b != braid_gradient_input(context, 1))
-      BRAID_TRY(make(context, "CastLike", part, braid_gradient_input(context, 1), &part));
+      BRAID_TRY(binary_make(context, "CastLike", part, braid_gradient_input(context, 1), &part));
     BRAID_TRY(braid_gradient_give_reduced(context, i, part));
   }
   return BRAID_OK;
@@ -198,17 +198,17 @@ static braid_status extreme_gradient(braid_gradient_context *context) {
     for (size_t i = 0; i < count; i++) {
       if (round && !braid_gradient_wanted(context, i)) continue;
       braid_value_id mask, part;
-      BRAID_TRY(make(context, "Equal", braid_gradient_input(context, i), y, &mask));
-      BRAID_TRY(make(context, "CastLike", mask, y, &mask));
+      BRAID_TRY(binary_make(context, "Equal", braid_gradient_input(context, i), y, &mask));
+      BRAID_TRY(binary_make(context, "CastLike", mask, y, &mask));
       if (round) {
-        BRAID_TRY(make(context, "Mul", dy, mask, &part));
+        BRAID_TRY(binary_make(context, "Mul", dy, mask, &part));
         BRAID_TRY(braid_gradient_give_reduced(context, i, part));
       } else if (ties < 0) {
         ties = mask;
       } else {
-        BRAID_TRY(make(context, "Add", ties, mask, &ties));
+        BRAID_TRY(binary_make(context, "Add", ties, mask, &ties));
       }
-      if (!round && i + 1 == count) BRAID_TRY(make(context, "Div", dy, ties, &dy));
+      if (!round && i + 1 == count) BRAID_TRY(binary_make(context, "Div", dy, ties, &dy));
     }
   return BRAID_OK;
 }
@@ -235,8 +235,8 @@ static braid_status prelu_gradient(braid_gradient_context *context) {
   if (!braid_gradient_wanted(context, 1)) return BRAID_OK;
   braid_value_id zero;
   BRAID_TRY(braid_gradient_scalar(context, dtype_of(context, x), 0, &zero));
-  BRAID_TRY(make(context, "Min", x, zero, &part));
-  BRAID_TRY(make(context, "Mul", dy, part, &part));
+  BRAID_TRY(binary_make(context, "Min", x, zero, &part));
+  BRAID_TRY(binary_make(context, "Mul", dy, part, &part));
   return braid_gradient_give_reduced(context, 1, part);
 }
 

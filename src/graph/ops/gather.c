@@ -218,7 +218,8 @@ typedef struct scattering {
   int64_t axis;
 } scattering;
 
-static braid_status make(scattering *s, const char *op, braid_value_id a, braid_value_id b, braid_value_id *out) {
+static braid_status gather_make(scattering *s, const char *op, braid_value_id a, braid_value_id b,
+                                braid_value_id *out) {
   return braid_gradient_node(s->context, op, (braid_value_id[]){a, b}, 2, out, NULL);
 }
 
@@ -229,8 +230,8 @@ static braid_status choose(scattering *s, braid_value_id condition, braid_value_
 
 /* 1 where a is b, else 0. */
 static braid_status equal(scattering *s, braid_value_id a, braid_value_id b, braid_value_id *out) {
-  BRAID_TRY(make(s, "Equal", a, b, out));
-  return make(s, "CastLike", *out, s->dy, out);
+  BRAID_TRY(gather_make(s, "Equal", a, b, out));
+  return gather_make(s, "CastLike", *out, s->dy, out);
 }
 
 static braid_status number_like(scattering *s, double value, braid_value_id like, braid_value_id *out) {
@@ -238,7 +239,7 @@ static braid_status number_like(scattering *s, double value, braid_value_id like
   braid_value_id shape;
   BRAID_TRY(braid_gradient_scalar(s->context, desc.dtype, value, out));
   BRAID_TRY(braid_gradient_ints(s->context, desc.dims, (size_t)desc.rank, &shape));
-  return make(s, "Expand", *out, shape, out);
+  return gather_make(s, "Expand", *out, shape, out);
 }
 
 static braid_status set_axis(scattering *s, braid_node_id node) {
@@ -284,24 +285,24 @@ static braid_status multiplied_gradient(scattering *s) {
   if (braid_gradient_wanted(s->context, 0)) {
     BRAID_TRY(number_like(s, 1, s->x, &ones));
     BRAID_TRY(scatter(s, ones, s->updates, "mul", &product));
-    BRAID_TRY(make(s, "Mul", s->dy, product, &part));
+    BRAID_TRY(gather_make(s, "Mul", s->dy, product, &part));
     BRAID_TRY(braid_gradient_give(s->context, 0, part));
   }
   if (!braid_gradient_wanted(s->context, 2)) return BRAID_OK;
   braid_dtype dtype = s->context->graph->values[s->dy].desc.dtype;
   BRAID_TRY(braid_gradient_scalar(s->context, dtype, 0, &zero));
   BRAID_TRY(braid_gradient_scalar(s->context, dtype, 1, &one));
-  BRAID_TRY(make(s, "Equal", s->updates, zero, &is_zero));
-  BRAID_TRY(make(s, "CastLike", is_zero, s->dy, &z));
+  BRAID_TRY(gather_make(s, "Equal", s->updates, zero, &is_zero));
+  BRAID_TRY(gather_make(s, "CastLike", is_zero, s->dy, &z));
   BRAID_TRY(number_like(s, 0, s->x, &zeros));
   BRAID_TRY(scatter(s, zeros, z, "add", &zeros));
   BRAID_TRY(gather(s, zeros, &zeros));
   BRAID_TRY(choose(s, is_zero, one, s->updates, &safe));
   BRAID_TRY(scatter(s, s->x, safe, "mul", &product));
-  BRAID_TRY(make(s, "Mul", s->dy, product, &product));
+  BRAID_TRY(gather_make(s, "Mul", s->dy, product, &product));
   BRAID_TRY(gather(s, product, &others));
-  BRAID_TRY(make(s, "Div", others, safe, &others));
-  BRAID_TRY(make(s, "Equal", z, zeros, &part)); /* no zero but its own */
+  BRAID_TRY(gather_make(s, "Div", others, safe, &others));
+  BRAID_TRY(gather_make(s, "Equal", z, zeros, &part)); /* no zero but its own */
   BRAID_TRY(choose(s, part, others, zero, &part));
   return braid_gradient_give(s->context, 2, part);
 }
@@ -313,14 +314,14 @@ static braid_status extreme_gradient(scattering *s) {
   BRAID_TRY(gather(s, s->y, &there));
   BRAID_TRY(equal(s, s->updates, there, &update_mask));
   BRAID_TRY(scatter(s, x_mask, update_mask, "add", &ties));
-  BRAID_TRY(make(s, "Div", s->dy, ties, &share));
+  BRAID_TRY(gather_make(s, "Div", s->dy, ties, &share));
   if (braid_gradient_wanted(s->context, 0)) {
-    BRAID_TRY(make(s, "Mul", share, x_mask, &part));
+    BRAID_TRY(gather_make(s, "Mul", share, x_mask, &part));
     BRAID_TRY(braid_gradient_give(s->context, 0, part));
   }
   if (!braid_gradient_wanted(s->context, 2)) return BRAID_OK;
   BRAID_TRY(gather(s, share, &part));
-  BRAID_TRY(make(s, "Mul", part, update_mask, &part));
+  BRAID_TRY(gather_make(s, "Mul", part, update_mask, &part));
   return braid_gradient_give(s->context, 2, part);
 }
 

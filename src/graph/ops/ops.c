@@ -46,7 +46,7 @@ static size_t hash(const char *name) {
   return h & (kSlots - 1);
 }
 
-static void fill(void) {
+static void ops_fill(void) {
   for (size_t f = 0; kFamilies[f]; f++)
     for (size_t i = 0; i < kFamilies[f]->count; i++) {
       size_t slot = hash(kFamilies[f]->ops[i].name);
@@ -56,7 +56,7 @@ static void fill(void) {
 }
 
 const braid_op *braid_op_find_built_in(const char *name) {
-  pthread_once(&once, fill);
+  pthread_once(&once, ops_fill);
   for (size_t slot = hash(name); slots[slot]; slot = (slot + 1) & (kSlots - 1))
     if (strcmp(slots[slot]->name, name) == 0) return slots[slot];
   return NULL;

@@ -34,7 +34,8 @@ static shapes shapes_of(const braid_recurrent *r) {
                   .saved = {4, {d, t, b, r->saved * n}}};
 }
 
-static braid_status check(const braid_infer *infer, size_t index, const char *what, braid_dtype dtype, shape expected) {
+static braid_status recurrent_check(const braid_infer *infer, size_t index, const char *what, braid_dtype dtype,
+                                    shape expected) {
   const braid_desc *desc = braid_infer_input(infer, index);
   if (!desc) return BRAID_OK;
   braid_desc wanted = {.dtype = dtype, .rank = expected.rank};
@@ -71,11 +72,11 @@ static braid_status infer_forward(const braid_infer *infer) {
   braid_dtype dtype;
   BRAID_TRY(read(infer, &r, &dtype));
   shapes s = shapes_of(&r);
-  BRAID_TRY(check(infer, IN_B, "B", dtype, s.bias));
-  BRAID_TRY(check(infer, IN_LENGTHS, "sequence_lens", BRAID_I32, s.lengths));
-  BRAID_TRY(check(infer, IN_H, "initial_h", dtype, s.state));
-  BRAID_TRY(check(infer, IN_C, "initial_c", dtype, s.state));
-  BRAID_TRY(check(infer, IN_P, "P", dtype, s.peephole));
+  BRAID_TRY(recurrent_check(infer, IN_B, "B", dtype, s.bias));
+  BRAID_TRY(recurrent_check(infer, IN_LENGTHS, "sequence_lens", BRAID_I32, s.lengths));
+  BRAID_TRY(recurrent_check(infer, IN_H, "initial_h", dtype, s.state));
+  BRAID_TRY(recurrent_check(infer, IN_C, "initial_c", dtype, s.state));
+  BRAID_TRY(recurrent_check(infer, IN_P, "P", dtype, s.peephole));
   bool lstm = r.cell == BRAID_CELL_LSTM;
   BRAID_TRY(give(infer, 0, dtype, s.y));
   BRAID_TRY(give(infer, 1, dtype, s.state));
@@ -90,14 +91,14 @@ static braid_status infer_backward(const braid_infer *infer) {
   shapes s = shapes_of(&r);
   const braid_desc *x = braid_infer_input(infer, IN_X);
   if (!braid_infer_input(infer, GRAD_SAVED)) return braid_infer_fail(infer, "the saved gates are missing");
-  BRAID_TRY(check(infer, GRAD_LENGTHS, "sequence_lens", BRAID_I32, s.lengths));
-  BRAID_TRY(check(infer, GRAD_H, "initial_h", dtype, s.state));
-  BRAID_TRY(check(infer, GRAD_C, "initial_c", dtype, s.state));
-  BRAID_TRY(check(infer, GRAD_P, "P", dtype, s.peephole));
-  BRAID_TRY(check(infer, GRAD_SAVED, "saved", saved_type(dtype), s.saved));
-  BRAID_TRY(check(infer, GRAD_DY, "dY", dtype, s.y));
-  BRAID_TRY(check(infer, GRAD_DH, "dY_h", dtype, s.state));
-  BRAID_TRY(check(infer, GRAD_DC, "dY_c", dtype, s.state));
+  BRAID_TRY(recurrent_check(infer, GRAD_LENGTHS, "sequence_lens", BRAID_I32, s.lengths));
+  BRAID_TRY(recurrent_check(infer, GRAD_H, "initial_h", dtype, s.state));
+  BRAID_TRY(recurrent_check(infer, GRAD_C, "initial_c", dtype, s.state));
+  BRAID_TRY(recurrent_check(infer, GRAD_P, "P", dtype, s.peephole));
+  BRAID_TRY(recurrent_check(infer, GRAD_SAVED, "saved", saved_type(dtype), s.saved));
+  BRAID_TRY(recurrent_check(infer, GRAD_DY, "dY", dtype, s.y));
+  BRAID_TRY(recurrent_check(infer, GRAD_DH, "dY_h", dtype, s.state));
+  BRAID_TRY(recurrent_check(infer, GRAD_DC, "dY_c", dtype, s.state));
   BRAID_TRY(braid_infer_output(infer, OUT_X, dtype, 3, x->dims));
   BRAID_TRY(give(infer, OUT_W, dtype, (shape){3, {r.directions, r.gates * r.hidden, r.inputs}}));
   BRAID_TRY(give(infer, OUT_R, dtype, (shape){3, {r.directions, r.gates * r.hidden, r.hidden}}));

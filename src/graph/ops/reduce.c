@@ -93,7 +93,7 @@ static braid_status begin(braid_gradient_context *context, reduction *r) {
   return reshape(r, &r->dy);
 }
 
-static braid_status make(reduction *r, const char *op, braid_value_id a, braid_value_id b, braid_value_id *out) {
+static braid_status reduce_make(reduction *r, const char *op, braid_value_id a, braid_value_id b, braid_value_id *out) {
   return braid_gradient_node(r->context, op, (braid_value_id[]){a, b}, 2, out, NULL);
 }
 
@@ -111,19 +111,19 @@ static braid_status reduce_again(reduction *r, const char *op, braid_value_id va
   *out = value;
   if (!r->axis_count) return BRAID_OK;
   BRAID_TRY(braid_graph_add_int64s(r->context->graph, r->axes, (size_t)r->axis_count, &axes));
-  return make(r, op, value, axes, out);
+  return reduce_make(r, op, value, axes, out);
 }
 
 /* Gives dy * factor, which may be of x's shape or of the reduced one. */
 static braid_status give_product(reduction *r, braid_value_id factor) {
-  BRAID_TRY(make(r, "Mul", factor, r->dy, &factor));
+  BRAID_TRY(reduce_make(r, "Mul", factor, r->dy, &factor));
   return braid_gradient_give(r->context, 0, factor);
 }
 
 static braid_status give_expanded(reduction *r, braid_value_id value) {
   braid_value_id shape;
   BRAID_TRY(braid_graph_add_int64s(r->context->graph, r->desc.dims, (size_t)r->desc.rank, &shape));
-  BRAID_TRY(make(r, "Expand", value, shape, &value));
+  BRAID_TRY(reduce_make(r, "Expand", value, shape, &value));
   return braid_gradient_give(r->context, 0, value);
 }
 
@@ -138,7 +138,7 @@ static braid_status mean_gradient(braid_gradient_context *context) {
   braid_value_id count;
   BRAID_TRY(begin(context, &r));
   BRAID_TRY(scalar(&r, (double)r.elements, &count));
-  BRAID_TRY(make(&r, "Div", r.dy, count, &r.dy));
+  BRAID_TRY(reduce_make(&r, "Div", r.dy, count, &r.dy));
   return give_expanded(&r, r.dy);
 }
 
@@ -160,8 +160,8 @@ static braid_status l2_gradient(braid_gradient_context *context) {
   braid_value_id tiny, norm;
   BRAID_TRY(begin(context, &r));
   BRAID_TRY(scalar(&r, smallest_normal(r.desc.dtype), &tiny));
-  BRAID_TRY(make(&r, "Max", r.y, tiny, &norm));
-  BRAID_TRY(make(&r, "Div", r.x, norm, &norm));
+  BRAID_TRY(reduce_make(&r, "Max", r.y, tiny, &norm));
+  BRAID_TRY(reduce_make(&r, "Div", r.x, norm, &norm));
   return give_product(&r, norm);
 }
 
@@ -170,7 +170,7 @@ static braid_status sum_square_gradient(braid_gradient_context *context) {
   braid_value_id two, twice;
   BRAID_TRY(begin(context, &r));
   BRAID_TRY(scalar(&r, 2, &two));
-  BRAID_TRY(make(&r, "Mul", r.x, two, &twice));
+  BRAID_TRY(reduce_make(&r, "Mul", r.x, two, &twice));
   return give_product(&r, twice);
 }
 
@@ -179,7 +179,7 @@ static braid_status log_sum_gradient(braid_gradient_context *context) {
   braid_value_id sum;
   BRAID_TRY(begin(context, &r));
   BRAID_TRY(apply(&r, "Exp", r.y, &sum));
-  BRAID_TRY(make(&r, "Div", r.dy, sum, &r.dy));
+  BRAID_TRY(reduce_make(&r, "Div", r.dy, sum, &r.dy));
   return give_expanded(&r, r.dy);
 }
 
@@ -187,7 +187,7 @@ static braid_status log_sum_exp_gradient(braid_gradient_context *context) {
   reduction r;
   braid_value_id share;
   BRAID_TRY(begin(context, &r));
-  BRAID_TRY(make(&r, "Sub", r.x, r.y, &share));
+  BRAID_TRY(reduce_make(&r, "Sub", r.x, r.y, &share));
   BRAID_TRY(apply(&r, "Exp", share, &share));
   return give_product(&r, share);
 }
@@ -197,10 +197,10 @@ static braid_status extreme_gradient(braid_gradient_context *context) {
   reduction r;
   braid_value_id mask, ties;
   BRAID_TRY(begin(context, &r));
-  BRAID_TRY(make(&r, "Equal", r.x, r.y, &mask));
-  BRAID_TRY(make(&r, "CastLike", mask, r.x, &mask));
+  BRAID_TRY(reduce_make(&r, "Equal", r.x, r.y, &mask));
+  BRAID_TRY(reduce_make(&r, "CastLike", mask, r.x, &mask));
   BRAID_TRY(reduce_again(&r, "ReduceSum", mask, &ties));
-  BRAID_TRY(make(&r, "Div", r.dy, ties, &r.dy));
+  BRAID_TRY(reduce_make(&r, "Div", r.dy, ties, &r.dy));
   return give_product(&r, mask);
 }
 
@@ -212,13 +212,13 @@ static braid_status prod_gradient(braid_gradient_context *context) {
   BRAID_TRY(begin(context, &r));
   BRAID_TRY(scalar(&r, 0, &zero));
   BRAID_TRY(scalar(&r, 1, &one));
-  BRAID_TRY(make(&r, "Equal", r.x, zero, &is_zero));
-  BRAID_TRY(make(&r, "CastLike", is_zero, r.x, &z));
+  BRAID_TRY(reduce_make(&r, "Equal", r.x, zero, &is_zero));
+  BRAID_TRY(reduce_make(&r, "CastLike", is_zero, r.x, &z));
   BRAID_TRY(reduce_again(&r, "ReduceSum", z, &zeros));
   BRAID_TRY(braid_gradient_node(context, "Where", (braid_value_id[]){is_zero, one, r.x}, 3, &safe, NULL));
   BRAID_TRY(reduce_again(&r, "ReduceProd", safe, &product));
-  BRAID_TRY(make(&r, "Div", product, safe, &others));
-  BRAID_TRY(make(&r, "Equal", z, zeros, &alone));
+  BRAID_TRY(reduce_make(&r, "Div", product, safe, &others));
+  BRAID_TRY(reduce_make(&r, "Equal", z, zeros, &alone));
   BRAID_TRY(braid_gradient_node(context, "Where", (braid_value_id[]){alone, others, zero}, 3, &others, NULL));
   return give_product(&r, others);
 }

@@ -7,7 +7,7 @@
 
 enum { kLanes = BRAID_BLOCKED_LANES, kLeastChannels = 16 };
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+static braid_status bias_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   const braid_desc *dy = &node->inputs[0].desc;
   int64_t blocks = (dy->dims[1] + kLanes - 1) / kLanes, places = 1;
@@ -24,7 +24,7 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
   return BRAID_OK;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool bias_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *dy = &node->inputs[0].desc;
   const char *reason = NULL;
   if (dy->dtype != BRAID_F32)
@@ -35,16 +35,20 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return !reason;
 }
 
-static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+static void bias_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   (void)node;
   inputs[0] = BRAID_LAYOUT_BLOCKED16;
   outputs[0] = BRAID_LAYOUT_PLAIN;
 }
 
-static const braid_cpu_kernel kBias = {.run = run};
+static const braid_cpu_kernel kBias = {.run = bias_run};
 
 static const braid_kernel kKernels[] = {
-    {.op = "BiasGrad", .name = "blocked_bias_grad", .match = match, .layouts = layouts, .implementation = &kBias},
+    {.op = "BiasGrad",
+     .name = "blocked_bias_grad",
+     .match = bias_match,
+     .layouts = bias_layouts,
+     .implementation = &kBias},
 };
 
 const braid_cpu_table braid_cpu_blocked_bias = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

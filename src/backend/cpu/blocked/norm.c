@@ -142,7 +142,7 @@ static braid_status run_backward(const braid_node_desc *node, void *state, const
 
 /* --- preparation ---------------------------------------------------------------------------------------------------
  */
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool norm_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const char *reason = NULL;
   for (size_t i = 0; i < node->input_count; i++)
     if (node->inputs[i].present && node->inputs[i].desc.dtype != BRAID_F32) reason = "float32 only";
@@ -155,7 +155,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return !reason;
 }
 
-static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+static void norm_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   int rank = node->inputs[0].desc.rank;
   for (size_t i = 0; i < node->input_count; i++)
     inputs[i] = node->inputs[i].desc.rank == rank ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
@@ -163,8 +163,8 @@ static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_lay
     outputs[i] = node->outputs[i].desc.rank == rank ? BRAID_LAYOUT_BLOCKED16 : BRAID_LAYOUT_PLAIN;
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status norm_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                braid_prepared_info *info) {
   const braid_desc *x = &node->inputs[0].desc;
   norm *n = *state = braid_zalloc(allocator, sizeof *n);
   if (!n) return BRAID_NO_MEMORY;
@@ -181,22 +181,22 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kForward = {.create = create, .run = run_forward},
-                              kBackward = {.create = create, .run = run_backward};
+static const braid_cpu_kernel kForward = {.create = norm_create, .run = run_forward},
+                              kBackward = {.create = norm_create, .run = run_backward};
 
 /* The running statistics may be replaced where they lie. */
 static const braid_kernel kKernels[] = {
     {.op = "BatchNormalization",
      .name = "blocked_batch_norm",
-     .match = match,
-     .layouts = layouts,
+     .match = norm_match,
+     .layouts = norm_layouts,
      .in_place = 1u << 0,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kForward},
     {.op = "BatchNormalizationGrad",
      .name = "blocked_batch_norm_grad",
-     .match = match,
-     .layouts = layouts,
+     .match = norm_match,
+     .layouts = norm_layouts,
      .in_place = 1u << 0 | 1u << 1,
      .implementation = &kBackward},
 };

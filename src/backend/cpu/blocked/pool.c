@@ -81,7 +81,7 @@ static bool read_pool(const braid_node_desc *node, braid_blocked_pool *p) {
   return braid_geometry_pool(node->attrs, given, &p->w) == BRAID_OK;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool pool_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *x = &node->inputs[0].desc;
   braid_blocked_pool p;
   const char *reason = NULL;
@@ -101,13 +101,13 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return !reason;
 }
 
-static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+static void pool_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_BLOCKED16;
   for (size_t i = 0; i < node->output_count; i++) outputs[i] = BRAID_LAYOUT_BLOCKED16;
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status pool_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                braid_prepared_info *info) {
   (void)info;
   braid_blocked_pool *p = *state = braid_zalloc(allocator, sizeof *p);
   if (!p) return BRAID_NO_MEMORY;
@@ -117,13 +117,13 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return braid_fail(BRAID_INTERNAL, "a pool that was matched cannot be read");
 }
 
-static const braid_cpu_kernel kMax = {.create = create, .run = run_max};
-static const braid_cpu_kernel kMaxGrad = {.create = create, .run = run_max_grad};
-static const braid_cpu_kernel kAverage = {.create = create, .run = run_average};
-static const braid_cpu_kernel kAverageGrad = {.create = create, .run = run_average_grad};
+static const braid_cpu_kernel kMax = {.create = pool_create, .run = run_max};
+static const braid_cpu_kernel kMaxGrad = {.create = pool_create, .run = run_max_grad};
+static const braid_cpu_kernel kAverage = {.create = pool_create, .run = run_average};
+static const braid_cpu_kernel kAverageGrad = {.create = pool_create, .run = run_average_grad};
 
 #define ENTRY(op_name, kernel_name, cpu)                                                                               \
-  { .op = op_name, .name = kernel_name, .match = match, .layouts = layouts, .implementation = &cpu }
+  { .op = op_name, .name = kernel_name, .match = pool_match, .layouts = pool_layouts, .implementation = &cpu }
 
 static const braid_kernel kKernels[] = {
     ENTRY("MaxPool", "blocked_max_pool", kMax),

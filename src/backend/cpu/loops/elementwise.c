@@ -38,7 +38,7 @@ static const braid_span_entry *find_span(const braid_node_desc *node) {
   return entry ? entry : braid_spans_find(name, BRAID_F64);
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool elementwise_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (find_span(node)) return true;
   snprintf(why, why_bytes, "no %s of %s", node->op, braid_dtype_name(node->inputs[0].desc.dtype));
   return false;
@@ -89,7 +89,7 @@ static bool can_block(const braid_node_desc *node, braid_layout layout) {
 }
 
 /* Everything of the output's shape lies as the first input does that is not PLAIN. */
-static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+static void elementwise_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   const braid_desc *out = &node->outputs[0].desc;
   braid_layout chosen = BRAID_LAYOUT_PLAIN;
   for (size_t i = node->input_count; i-- > 0;)
@@ -219,7 +219,7 @@ static braid_status run_chain(const braid_node_desc *node, void *state, const br
 
 /* The result overwrites an operand in place only where every operand is read before: with two of them. */
 static bool match_pair(const braid_node_desc *node, char *why, size_t why_bytes) {
-  return node->input_count <= 2 && match(node, why, why_bytes);
+  return node->input_count <= 2 && elementwise_match(node, why, why_bytes);
 }
 
 /* --- types ---------------------------------------------------------------------------------------------------------
@@ -273,18 +273,19 @@ static const braid_cpu_kernel kCast = {.create = create_cast, .run = run_cast};
 
 #define SINGLE(op_name, places)                                                                                        \
   {                                                                                                                    \
-    .op = op_name, .name = "ref_elementwise", .match = match, .layouts = layouts, .in_place = places,                  \
-    .implementation = &kSingle                                                                                         \
+    .op = op_name, .name = "ref_elementwise", .match = elementwise_match, .layouts = elementwise_layouts,              \
+    .in_place = places, .implementation = &kSingle                                                                     \
   }
 #define CHAIN(op_name)                                                                                                 \
   {.op = op_name,                                                                                                      \
    .name = "ref_pair",                                                                                                 \
    .match = match_pair,                                                                                                \
-   .layouts = layouts,                                                                                                 \
+   .layouts = elementwise_layouts,                                                                                     \
    .in_place = 3,                                                                                                      \
    .implementation = &kChain},                                                                                         \
   {                                                                                                                    \
-    .op = op_name, .name = "ref_variadic", .match = match, .layouts = layouts, .implementation = &kChain               \
+    .op = op_name, .name = "ref_variadic", .match = elementwise_match, .layouts = elementwise_layouts,                 \
+    .implementation = &kChain                                                                                          \
   }
 #define CAST(op_name)                                                                                                  \
   { .op = op_name, .name = "ref_cast", .layouts = cast_layouts, .in_place = 1, .implementation = &kCast }

@@ -193,8 +193,8 @@ static void init_types(reduce *r, braid_dtype dtype) {
   r->neutral = neutral_of(r);
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status reduce_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                  braid_prepared_info *info) {
   const braid_operand *axes = node->input_count > 1 && node->inputs[1].present ? &node->inputs[1] : NULL;
   bool reduced[BRAID_MAX_RANK];
   if (!braid_reduce_dims(node->attrs, node->inputs[0].desc.rank, axes ? axes->constant : NULL,
@@ -216,7 +216,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool reduce_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (node->input_count < 2 || !node->inputs[1].present || node->inputs[1].constant ||
       braid_desc_count(&node->inputs[1].desc) == 0)
     return true;
@@ -389,7 +389,7 @@ static void run_slices(const reduce *r, const char *x, char *y, braid_fold_value
   }
 }
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+static braid_status reduce_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)node;
   const reduce *r = state;
   if (r->slices > 1)
@@ -401,15 +401,18 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+static void reduce_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   (void)outputs;
   if (braid_layout_is_blocked(inputs[0])) inputs[0] = BRAID_LAYOUT_PLAIN;
   if (node->input_count > 1) inputs[1] = BRAID_LAYOUT_PLAIN;
 }
 
-static const braid_cpu_kernel kReduce = {.create = create, .run = run};
+static const braid_cpu_kernel kReduce = {.create = reduce_create, .run = reduce_run};
 #define KERNEL(name_of_op)                                                                                             \
-  { .op = name_of_op, .name = "ref_reduce", .match = match, .layouts = layouts, .implementation = &kReduce }
+  {                                                                                                                    \
+    .op = name_of_op, .name = "ref_reduce", .match = reduce_match, .layouts = reduce_layouts,                          \
+    .implementation = &kReduce                                                                                         \
+  }
 
 static const braid_kernel kKernels[] = {
     KERNEL("ReduceSum"),       KERNEL("ReduceMean"),      KERNEL("ReduceMax"), KERNEL("ReduceMin"),

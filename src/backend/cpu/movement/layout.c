@@ -93,8 +93,8 @@ static void fill_tables(const braid_desc *from, const braid_desc *to, tables *t,
 }
 
 /* The state: tables where the layouts need them, NULL where strides do. */
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status layout_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                  braid_prepared_info *info) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   braid_strides ignored;
   (void)info;
@@ -178,7 +178,7 @@ static void convert_image(const braid_desc *from, const braid_desc *to, const vo
   }
 }
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+static braid_status layout_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   if (state)
     convert_any(state, braid_dtype_size(to->dtype), args->inputs[0], args->outputs[0]);
@@ -189,16 +189,16 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
   return BRAID_OK;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool layout_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
   if (from->dtype == to->dtype && braid_desc_same_shape(from, to)) return true;
   snprintf(why, why_bytes, "type or shape would change");
   return false;
 }
 
-static const braid_cpu_kernel kConvert = {.create = create, .run = run, .destroy = destroy};
+static const braid_cpu_kernel kConvert = {.create = layout_create, .run = layout_run, .destroy = destroy};
 static const braid_kernel kKernels[] = {
-    {.op = "LayoutConvert", .name = "ref_layout", .match = match, .implementation = &kConvert},
+    {.op = "LayoutConvert", .name = "ref_layout", .match = layout_match, .implementation = &kConvert},
 };
 
 extern const braid_cpu_table braid_cpu_movement_layout;

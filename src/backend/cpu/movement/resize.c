@@ -88,7 +88,7 @@ static braid_status make_map(resize_state *state, const braid_node_desc *node) {
   return BRAID_OK;
 }
 
-static braid_status prepare(resize_state *state, const braid_node_desc *node, braid_prepared_info *info) {
+static braid_status resize_prepare(resize_state *state, const braid_node_desc *node, braid_prepared_info *info) {
   bool gradient = strcmp(node->op, "ResizeGrad") == 0;
   bool nearest = strcmp(braid_attr_string(node->attrs, "mode", "nearest"), "nearest") == 0;
   const braid_desc *x = gradient ? &node->outputs[0].desc : &node->inputs[0].desc;
@@ -108,13 +108,13 @@ static braid_status prepare(resize_state *state, const braid_node_desc *node, br
   return BRAID_OK;
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **out,
-                           braid_prepared_info *info) {
+static braid_status resize_create(const braid_allocator *allocator, const braid_node_desc *node, void **out,
+                                  braid_prepared_info *info) {
   *out = NULL;
   resize_state *state = braid_zalloc(allocator, sizeof *state);
   if (!state) return BRAID_NO_MEMORY;
   state->allocator = allocator;
-  braid_status status = prepare(state, node, info);
+  braid_status status = resize_prepare(state, node, info);
   if (status == BRAID_OK)
     *out = state;
   else
@@ -259,8 +259,8 @@ static braid_status run_backward(const braid_node_desc *node, void *opaque, cons
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kForward = {.create = create, .run = run_forward, .destroy = destroy};
-static const braid_cpu_kernel kBackward = {.create = create, .run = run_backward, .destroy = destroy};
+static const braid_cpu_kernel kForward = {.create = resize_create, .run = run_forward, .destroy = destroy};
+static const braid_cpu_kernel kBackward = {.create = resize_create, .run = run_backward, .destroy = destroy};
 static const braid_kernel kKernels[] = {
     {.op = "Resize", .name = "ref_resize", .implementation = &kForward},
     {.op = "ResizeGrad", .name = "ref_resize_grad", .implementation = &kBackward},

@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu.h"
 #include "tensor/half.h"
 
-static void fill(void *to, int64_t count, const void *element, size_t bytes) {
+static void shape_fill(void *to, int64_t count, const void *element, size_t bytes) {
   for (int64_t i = 0; i < count; i++) memcpy((char *)to + i * (int64_t)bytes, element, bytes);
 }
 
@@ -14,8 +14,8 @@ static braid_status run_constant_of_shape(const braid_node_desc *node, void *sta
   (void)state;
   const braid_desc *y = &node->outputs[0].desc;
   braid_tensor *value = braid_attr_tensor(node->attrs, "value");
-  fill(args->outputs[0], braid_desc_count(y), value ? braid_tensor_const_data(value) : &zero,
-       braid_dtype_size(y->dtype));
+  shape_fill(args->outputs[0], braid_desc_count(y), value ? braid_tensor_const_data(value) : &zero,
+             braid_dtype_size(y->dtype));
   return BRAID_OK;
 }
 

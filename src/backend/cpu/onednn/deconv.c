@@ -70,8 +70,8 @@ static bool images_md(const braid_operand *images, braid_layout layout, int64_t 
 }
 
 /* For all threads or, without `pieces`, for one. */
-static braid_status describe(const braid_node_desc *node, const deconvolution *d, braid_layout layout, int64_t batch,
-                             braid_description **out, bool *pieces) {
+static braid_status deconv_describe(const braid_node_desc *node, const deconvolution *d, braid_layout layout,
+                                    int64_t batch, braid_description **out, bool *pieces) {
   braid_dnnl_request r;
   braid_dnnl_request_of(BRAID_DNNL_DECONV, &r);
   if (!images_md(&node->inputs[0], layout, batch, &r.x) || !images_md(&node->outputs[0], layout, batch, &r.y))
@@ -94,7 +94,7 @@ static bool best_layout(const braid_node_desc *node, const deconvolution *d, bra
   for (size_t i = 0; i < 2 && !found; i++) {
     braid_description *description;
     bool pieces;
-    if (describe(node, d, kLayouts[i], d->g.batch, &description, &pieces) != BRAID_OK) continue;
+    if (deconv_describe(node, d, kLayouts[i], d->g.batch, &description, &pieces) != BRAID_OK) continue;
     found = true;
     *out = kLayouts[i];
     braid_description_release(description);
@@ -102,7 +102,7 @@ static bool best_layout(const braid_node_desc *node, const deconvolution *d, bra
   return found;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool deconv_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   deconvolution d;
   braid_layout layout;
   if (!braid_dnnl_all_f32(node, why, why_bytes)) return false;
@@ -115,7 +115,7 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return false;
 }
 
-static void layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+static void deconv_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   deconvolution d;
   braid_layout layout;
   for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_PLAIN;
@@ -136,8 +136,8 @@ static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *nod
 }
 
 /* In one part for all threads, or in parts of the batch side by side. */
-static braid_status build(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
-                          const braid_description *description, int64_t parts, bool side_by_side) {
+static braid_status deconv_build(braid_dnnl *program, const braid_node_desc *node, const deconvolution *d,
+                                 const braid_description *description, int64_t parts, bool side_by_side) {
   braid_layout layout = node->outputs[0].desc.layout;
   braid_dnnl_arg args[] = {
       {.arg = DNNL_ARG_SRC}, {.arg = DNNL_ARG_WEIGHTS}, {.arg = DNNL_ARG_DST}, {.arg = DNNL_ARG_BIAS}};
@@ -163,8 +163,8 @@ static braid_status build(braid_dnnl *program, const braid_node_desc *node, cons
   return BRAID_OK;
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status deconv_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                  braid_prepared_info *info) {
   *state = NULL;
   deconvolution d;
   braid_description *description;
@@ -174,14 +174,14 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
     return braid_fail(BRAID_INTERNAL, "a transposed convolution that was matched cannot be read");
   braid_layout layout = node->outputs[0].desc.layout;
   int64_t parts = 1;
-  BRAID_TRY(describe(node, &d, layout, d.g.batch, &description, &pieces));
+  BRAID_TRY(deconv_describe(node, &d, layout, d.g.batch, &description, &pieces));
   if (pieces) {
     braid_description_release(description);
     parts = braid_dnnl_pieces_of(d.g.batch, kMostPieces);
-    BRAID_TRY(describe(node, &d, layout, d.g.batch / parts, &description, NULL));
+    BRAID_TRY(deconv_describe(node, &d, layout, d.g.batch / parts, &description, NULL));
   }
   braid_status status = braid_dnnl_create(allocator, &program);
-  if (status == BRAID_OK) status = build(program, node, &d, description, parts, pieces);
+  if (status == BRAID_OK) status = deconv_build(program, node, &d, description, parts, pieces);
   braid_description_release(description);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, program);
@@ -192,12 +192,12 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kTransposed = {.create = create, BRAID_DNNL_KERNEL};
+static const braid_cpu_kernel kTransposed = {.create = deconv_create, BRAID_DNNL_KERNEL};
 static const braid_kernel kKernels[] = {
     {.op = "ConvTranspose",
      .name = "dnnl_conv_transpose",
-     .match = match,
-     .layouts = layouts,
+     .match = deconv_match,
+     .layouts = deconv_layouts,
      .implementation = &kTransposed},
 };
 

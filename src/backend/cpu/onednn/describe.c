@@ -303,8 +303,8 @@ static dnnl_status_t search_begin(const braid_dnnl_request *request, search *s) 
 }
 
 /* The first implementation that is accepted, of those there are for so many threads. */
-static dnnl_status_t find(const search *s, int threads, braid_dnnl_accepts *accepts, const void *context,
-                          dnnl_primitive_desc_t *out) {
+static dnnl_status_t description_find(const search *s, int threads, braid_dnnl_accepts *accepts, const void *context,
+                                      dnnl_primitive_desc_t *out) {
   int before = omp_get_max_threads();
   omp_set_num_threads(threads);
   dnnl_status_t status = find_implementation(s->request, s->x.ref, s->w.ref, s->b.ref, s->y.ref, s->attr,
@@ -316,14 +316,14 @@ static dnnl_status_t find(const search *s, int threads, braid_dnnl_accepts *acce
 static dnnl_status_t find_whole(const search *s, dnnl_primitive_desc_t *out, bool *pieces) {
   dnnl_primitive_desc_t single;
   *pieces = false;
-  dnnl_status_t status = find(s, 1, is_whole, NULL, &single);
+  dnnl_status_t status = description_find(s, 1, is_whole, NULL, &single);
   if (status == dnnl_success) {
-    status = find(s, threads_of(single), is_named, name_of(single), out);
+    status = description_find(s, threads_of(single), is_named, name_of(single), out);
     DNNL(primitive_desc_destroy)(single);
   }
   if (status == dnnl_success || status == dnnl_out_of_memory) return status;
   *pieces = true;
-  return find(s, 1, is_fast, NULL, out);
+  return description_find(s, 1, is_fast, NULL, out);
 }
 
 /* --- descriptions --------------------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ static braid_description *description_make(const braid_dnnl_request *request, se
   else if (kind == SEARCH_WHOLE)
     d->status = find_whole(&s, &d->own, &d->pieces);
   else
-    d->status = find(&s, 1, is_fast, NULL, &d->own);
+    d->status = description_find(&s, 1, is_fast, NULL, &d->own);
   if (d->status != dnnl_success) d->own = NULL;
   search_end(&s);
   return d;
@@ -456,8 +456,8 @@ static bool may_keep(const braid_dnnl_request *r) {
   return r->x.kind != BRAID_MD_CHOSEN && r->w.kind != BRAID_MD_CHOSEN && r->y.kind != BRAID_MD_CHOSEN;
 }
 
-static braid_status describe(const braid_dnnl_request *request, search_kind kind, braid_description **out,
-                             bool *pieces) {
+static braid_status description_get(const braid_dnnl_request *request, search_kind kind, braid_description **out,
+                                    bool *pieces) {
   *out = NULL;
   if (!braid_dnnl_engine()) return braid_fail(BRAID_UNSUPPORTED, "oneDNN has no engine for this CPU");
   int threads = kind == SEARCH_SINGLE ? 0 : omp_get_max_threads();
@@ -482,11 +482,11 @@ static braid_status describe(const braid_dnnl_request *request, search_kind kind
 
 braid_status braid_describe_single(const braid_dnnl_request *request, braid_description **out) {
   bool pieces;
-  return describe(request, SEARCH_SINGLE, out, &pieces);
+  return description_get(request, SEARCH_SINGLE, out, &pieces);
 }
 
 braid_status braid_describe_whole(const braid_dnnl_request *request, braid_description **out, bool *pieces) {
-  return describe(request, SEARCH_WHOLE, out, pieces);
+  return description_get(request, SEARCH_WHOLE, out, pieces);
 }
 
 braid_status braid_describe_reorder(const braid_md *from, const braid_md *to, braid_description **out) {
@@ -495,7 +495,7 @@ braid_status braid_describe_reorder(const braid_md *from, const braid_md *to, br
   braid_dnnl_request_of(BRAID_DNNL_REORDER, &request);
   request.x = *from;
   request.y = *to;
-  return describe(&request, SEARCH_REORDER, out, &pieces);
+  return description_get(&request, SEARCH_REORDER, out, &pieces);
 }
 
 braid_md braid_description_md(const braid_description *description, dnnl_query_t which) {

@@ -91,9 +91,9 @@ bool braid_dnnl_load(void) {
   return loaded;
 }
 
-static const char *describe(void) {
+static const char *library_describe(void) {
   return description;
 }
 
-const braid_cpu_library braid_dnnl_library = {braid_dnnl_load, describe, braid_descriptions_enter,
+const braid_cpu_library braid_dnnl_library = {braid_dnnl_load, library_describe, braid_descriptions_enter,
                                               braid_descriptions_leave};

@@ -180,7 +180,7 @@ static void read_piece(const builder *b, int64_t i, int64_t r, int64_t c, piece 
   out->offsets[Y] = part_md(&b->matrices[Y], images, out->rows, out->columns, &out->descs[Y]);
 }
 
-static braid_status describe(const builder *b, const piece *part, bool fused, braid_description **out) {
+static braid_status matmul_describe(const builder *b, const piece *part, bool fused, braid_description **out) {
   braid_dnnl_request r;
   braid_dnnl_request_of(BRAID_DNNL_MATMUL, &r);
   r.x = part->descs[A];
@@ -217,8 +217,9 @@ static braid_status add_step(builder *b, const piece *part, int weights, const b
 /* `weights`: the memory of this column's part of b; -1: not there yet. */
 static braid_status add_piece(builder *b, const piece *part, int *weights) {
   braid_description *plain = NULL, *fused = NULL;
-  BRAID_TRY(describe(b, part, false, &plain));
-  if (b->fuses && describe(b, part, true, &fused) == BRAID_OK && !braid_description_interchangeable(plain, fused)) {
+  BRAID_TRY(matmul_describe(b, part, false, &plain));
+  if (b->fuses && matmul_describe(b, part, true, &fused) == BRAID_OK &&
+      !braid_description_interchangeable(plain, fused)) {
     braid_description_release(fused);
     fused = NULL;
   }
@@ -253,7 +254,7 @@ static braid_status bind_operands(builder *b) {
   return BRAID_OK;
 }
 
-static braid_status build(builder *b) {
+static braid_status matmul_build(builder *b) {
   BRAID_TRY(bind_operands(b));
   braid_dnnl_begin_group(b->program);
   for (int64_t i = 0; i < b->cuts.batch; i++)
@@ -270,8 +271,8 @@ static braid_status build(builder *b) {
   return BRAID_OK;
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status matmul_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                  braid_prepared_info *info) {
   *state = NULL;
   product p;
   char why[64];
@@ -280,7 +281,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   builder b;
   start(node, &p, &b);
   braid_status status = braid_dnnl_create(allocator, &b.program);
-  if (status == BRAID_OK) status = build(&b);
+  if (status == BRAID_OK) status = matmul_build(&b);
   if (status != BRAID_OK) {
     braid_dnnl_destroy(allocator, b.program);
     return status;
@@ -290,7 +291,7 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return BRAID_OK;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool matmul_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   product p;
   if (!braid_dnnl_all_f32(node, why, why_bytes) || !read_product(node, &p, why, why_bytes)) return false;
   if (p.batch * p.rows * p.columns == 0 || p.inner == 0) return refuse(why, why_bytes, "an empty operand");
@@ -301,18 +302,18 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   piece first;
   start(node, &p, &b);
   read_piece(&b, 0, 0, 0, &first);
-  bool fast = describe(&b, &first, false, &description) == BRAID_OK;
+  bool fast = matmul_describe(&b, &first, false, &description) == BRAID_OK;
   if (fast) braid_description_release(description);
   return fast || refuse(why, why_bytes, "oneDNN has no fast product of this shape");
 }
 
-static const braid_cpu_kernel kProduct = {.create = create, BRAID_DNNL_KERNEL};
+static const braid_cpu_kernel kProduct = {.create = matmul_create, BRAID_DNNL_KERNEL};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Gemm", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},
-    {.op = "FusedGemm", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},
-    {.op = "MatMul", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},
-    {.op = "FusedMatMul", .name = "dnnl_matmul", .match = match, .implementation = &kProduct},
+    {.op = "Gemm", .name = "dnnl_matmul", .match = matmul_match, .implementation = &kProduct},
+    {.op = "FusedGemm", .name = "dnnl_matmul", .match = matmul_match, .implementation = &kProduct},
+    {.op = "MatMul", .name = "dnnl_matmul", .match = matmul_match, .implementation = &kProduct},
+    {.op = "FusedMatMul", .name = "dnnl_matmul", .match = matmul_match, .implementation = &kProduct},
 };
 
 const braid_cpu_table braid_cpu_onednn_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, &braid_dnnl_library};

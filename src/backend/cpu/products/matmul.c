@@ -89,8 +89,8 @@ static bool plan_workspace(matmul *m, size_t *bytes) {
   return fits && braid_mul_size(m->lane_bytes, (size_t)m->lanes, bytes);
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status matmul_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                  braid_prepared_info *info) {
   matmul *m = *state = braid_zalloc(allocator, sizeof *m);
   if (!m) return BRAID_NO_MEMORY;
   read_matmul(node, m);
@@ -227,7 +227,7 @@ static void run_batch(const matmul *m, const addend *c, const braid_cpu_args *ar
   if (sums != y) narrow(m->dtype, sums, y, m->rows * m->columns);
 }
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+static braid_status matmul_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const matmul *m = state;
   char *workspace = args->workspace;
   addend c = read_addend(node, args);
@@ -238,7 +238,7 @@ static braid_status run(const braid_node_desc *node, void *state, const braid_cp
   return BRAID_OK;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool matmul_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   static const char *const kActivations[] = {"Relu", "LeakyRelu",   "Clip",      "Sigmoid",
                                              "Tanh", "HardSigmoid", "HardSwish", "Swish"};
   const char *name = braid_attr_string(node->attrs, "activation", NULL);
@@ -249,12 +249,12 @@ static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
   return false;
 }
 
-static const braid_cpu_kernel kMatmul = {.create = create, .run = run};
+static const braid_cpu_kernel kMatmul = {.create = matmul_create, .run = matmul_run};
 
 static const braid_kernel kKernels[] = {
-    {.op = "Gemm", .name = "ref_matmul", .match = match, .implementation = &kMatmul},
-    {.op = "FusedGemm", .name = "ref_matmul", .match = match, .implementation = &kMatmul},
-    {.op = "MatMul", .name = "ref_matmul", .match = match, .implementation = &kMatmul},
+    {.op = "Gemm", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
+    {.op = "FusedGemm", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
+    {.op = "MatMul", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
 };
 
 const braid_cpu_table braid_cpu_products_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -53,7 +53,7 @@ static bool is_list(const braid_node_desc *node, size_t index) {
   return index && given(node, index) && braid_desc_count(&node->inputs[index].desc) > 1;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool product_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   places at = places_of(node);
   const braid_desc *left = &node->inputs[at.left].desc, *right = &node->inputs[at.right].desc;
   bool convolves = strstr(node->op, "Conv") != NULL;
@@ -261,7 +261,7 @@ static void run_depthwise(const integer_product *p, const braid_node_desc *node,
   }
 }
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+static braid_status product_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const integer_product *p = state;
   const int16_t *weights = p->packed ? args->inputs[p->at.right] : NULL;
   double *factors = (double *)((char *)args->workspace + p->factors_at);
@@ -345,7 +345,8 @@ static void list_packings(const void *state, braid_query *query) {
       (braid_packing){(uint32_t)p->at.right, (size_t)p->weight_rows * (size_t)p->padded * sizeof(int16_t), key};
 }
 
-static braid_status pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain, void *packed) {
+static braid_status product_pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain,
+                                 void *packed) {
   const integer_product *p = state;
   (void)input;
   lay_weights(p, node, plain, p->zeros, packed);
@@ -358,8 +359,8 @@ static void destroy(const braid_allocator *allocator, void *state) {
   braid_free(allocator, p);
 }
 
-static braid_status create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
-                           braid_prepared_info *info) {
+static braid_status product_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
+                                   braid_prepared_info *info) {
   *state = NULL;
   integer_product *p = braid_zalloc(allocator, sizeof *p);
   if (!p) return BRAID_NO_MEMORY;
@@ -373,13 +374,16 @@ static braid_status create(const braid_allocator *allocator, const braid_node_de
   return status;
 }
 
-static const braid_cpu_kernel kProduct = {
-    .create = create, .run = run, .destroy = destroy, .list_packings = list_packings, .pack = pack};
+static const braid_cpu_kernel kProduct = {.create = product_create,
+                                          .run = product_run,
+                                          .destroy = destroy,
+                                          .list_packings = list_packings,
+                                          .pack = product_pack};
 static const braid_kernel kKernels[] = {
-    {.op = "ConvInteger", .name = "pairs_conv_integer", .match = match, .implementation = &kProduct},
-    {.op = "MatMulInteger", .name = "pairs_matmul_integer", .match = match, .implementation = &kProduct},
-    {.op = "QLinearConv", .name = "pairs_qlinear_conv", .match = match, .implementation = &kProduct},
-    {.op = "QLinearMatMul", .name = "pairs_qlinear_matmul", .match = match, .implementation = &kProduct},
+    {.op = "ConvInteger", .name = "pairs_conv_integer", .match = product_match, .implementation = &kProduct},
+    {.op = "MatMulInteger", .name = "pairs_matmul_integer", .match = product_match, .implementation = &kProduct},
+    {.op = "QLinearConv", .name = "pairs_qlinear_conv", .match = product_match, .implementation = &kProduct},
+    {.op = "QLinearMatMul", .name = "pairs_qlinear_matmul", .match = product_match, .implementation = &kProduct},
 };
 
 extern const braid_cpu_table braid_cpu_quantized_products;

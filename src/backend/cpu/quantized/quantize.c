@@ -29,7 +29,7 @@ static bool is_byte(braid_dtype dtype) {
   return dtype == BRAID_U8 || dtype == BRAID_I8;
 }
 
-static bool match(const braid_node_desc *node, char *why, size_t why_bytes) {
+static bool quantize_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   bool quantizes = strcmp(node->op, "QuantizeLinear") == 0;
   braid_dtype x = node->inputs[0].desc.dtype, y = node->outputs[0].desc.dtype;
   const char *reason = NULL;
@@ -65,7 +65,7 @@ static void run_piece(const braid_node_desc *node, const braid_cpu_args *args, i
                    (float *)args->outputs[0] + at);
 }
 
-static braid_status run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+static braid_status quantize_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   lines l = lines_of(node);
   int64_t pieces = (l.inner + kPiece - 1) / kPiece;
@@ -109,14 +109,14 @@ static bool match_dynamic(const braid_node_desc *node, char *why, size_t why_byt
 }
 
 static const braid_cpu_kernel kDynamic = {.run = run_dynamic};
-static const braid_cpu_kernel kLines = {.run = run};
+static const braid_cpu_kernel kLines = {.run = quantize_run};
 static const braid_kernel kKernels[] = {
     {.op = "DynamicQuantizeLinear",
      .name = "fast_dynamic_quantize",
      .match = match_dynamic,
      .implementation = &kDynamic},
-    {.op = "QuantizeLinear", .name = "fast_quantize", .match = match, .implementation = &kLines},
-    {.op = "DequantizeLinear", .name = "fast_dequantize", .match = match, .implementation = &kLines},
+    {.op = "QuantizeLinear", .name = "fast_quantize", .match = quantize_match, .implementation = &kLines},
+    {.op = "DequantizeLinear", .name = "fast_dequantize", .match = quantize_match, .implementation = &kLines},
 };
 
 extern const braid_cpu_table braid_cpu_quantized_quantize;
