@@ -16,7 +16,8 @@
 /* Fixes every shape and folds everything that does not depend on inputs, using the CPU kernels. Inputs whose dimensions
  * are still open: a first (batch) dimension becomes 1; any other is an INVALID_ARGUMENT that names it. Called by
  * session creation; call it yourself to inspect shapes or before braid_graph_gradients. Inputs may get other shapes
- * later (braid_graph_set_input_shape). */
+ * later (braid_graph_set_input_shape). On failure the graph is what it was, with those shapes; names and lists that it
+ * has given out are not valid any more. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_resolve(braid_graph *graph);
 
 typedef struct braid_session braid_session;

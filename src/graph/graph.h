@@ -173,10 +173,13 @@ BRAID_MUST_CHECK braid_status braid_graph_unresolve(braid_graph *graph);
 BRAID_MUST_CHECK braid_status braid_graph_begin_change(braid_graph *graph);
 /* Is it to be unresolved? Then INVALID_ARGUMENT. */
 BRAID_MUST_CHECK braid_status braid_graph_check_shapes(const braid_graph *graph);
-/* A reference to what the graph is now, for braid_graph_set_unresolved; of a resolved one, to what it was. */
+/* A reference to what the graph is now, for the two below; of a resolved one, to what it was. */
 BRAID_MUST_CHECK braid_status braid_graph_keep_unresolved(const braid_graph *graph, struct braid_unresolved **out);
 /* The graph has been resolved, from this (the graph's reference from now on; NULL: nothing is kept). */
 void braid_graph_set_resolved(braid_graph *graph, struct braid_unresolved *from);
+/* Or it could not be: half of what resolving does would stay with shapes that it gets later. It is `before` again (as
+ * from keep_unresolved; gives the reference back). */
+void braid_graph_take_back(braid_graph *graph, struct braid_unresolved *before);
 struct braid_unresolved *braid_unresolved_retain(struct braid_unresolved *kept); /* NULL is allowed here and below */
 void braid_unresolved_release(struct braid_unresolved *kept);
 

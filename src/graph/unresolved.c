@@ -23,8 +23,8 @@ void braid_unresolved_release(struct braid_unresolved *kept) {
 }
 
 braid_status braid_graph_keep_unresolved(const braid_graph *graph, struct braid_unresolved **out) {
-  *out = braid_unresolved_retain(graph->unresolved);
-  if (*out || graph->resolved) return BRAID_OK;
+  *out = graph->resolved ? braid_unresolved_retain(graph->unresolved) : NULL;
+  if (graph->resolved) return BRAID_OK;
   struct braid_unresolved *kept = braid_zalloc(graph->allocator, sizeof *kept);
   if (!kept) return BRAID_NO_MEMORY;
   kept->references = 1;
@@ -42,6 +42,17 @@ void braid_graph_set_resolved(braid_graph *graph, struct braid_unresolved *from)
   graph->resolved = true;
 }
 
+static void swap_graphs(braid_graph *a, braid_graph *b) {
+  braid_graph was = *a;
+  *a = *b;
+  *b = was;
+}
+
+void braid_graph_take_back(braid_graph *graph, struct braid_unresolved *before) {
+  if (!graph->resolved) swap_graphs(graph, before->graph);
+  braid_unresolved_release(before);
+}
+
 static void copy_input_shapes(const braid_graph *from, braid_graph *to) {
   for (size_t i = 0; i < from->input_count; i++) {
     const braid_value *input = &from->values[from->inputs[i]];
@@ -55,10 +66,7 @@ braid_status braid_graph_unresolve(braid_graph *graph) {
   braid_graph *before;
   BRAID_TRY(braid_graph_clone(graph->unresolved->graph, &before));
   copy_input_shapes(graph, before);
-  before->unresolved = braid_unresolved_retain(graph->unresolved);
-  braid_graph resolved = *graph;
-  *graph = *before;
-  *before = resolved;
+  swap_graphs(graph, before);
   braid_graph_destroy(before);
   return BRAID_OK;
 }

@@ -43,6 +43,6 @@ braid_status braid_resolve(braid_graph *graph) {
   if (status == BRAID_OK)
     braid_graph_set_resolved(graph, before);
   else
-    braid_unresolved_release(before);
+    braid_graph_take_back(graph, before);
   return status;
 }

@@ -130,6 +130,51 @@ static void test_made_trainable(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* y = If(size(x) = 35, -x, |x|), and x times a [4, 3] matrix, which x fits unless it has 7 columns. */
+static braid_graph *choosing_model(int64_t rows, int64_t columns) {
+  braid_graph *graph;
+  braid_value_id x, many, w;
+  braid_tensor *tensor;
+  ok(braid_graph_create(NULL, "choosing", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 2, .dims = {rows, columns}}, &x));
+  ok(braid_graph_add_int64s(graph, (int64_t[]){35}, 1, &many));
+  ok(braid_tensor_create(NULL, &(braid_desc){.dtype = BRAID_F32, .rank = 2, .dims = {4, 3}}, &tensor));
+  ok(braid_graph_add_tensor(graph, "w", BRAID_VALUE_CONSTANT, tensor, &w));
+  braid_tensor_release(tensor);
+  braid_value_id is = node(graph, "Equal", (braid_value_id[]){node(graph, "Size", &x, 1), many}, 2);
+  braid_value_id neg = node(graph, "Neg", &x, 1), abs = node(graph, "Abs", &x, 1);
+  ok(braid_graph_add_output(graph, node(graph, "If", (braid_value_id[]){is, neg, abs}, 3)));
+  ok(braid_graph_add_output(graph, node(graph, "MatMul", (braid_value_id[]){x, w}, 2)));
+  return graph;
+}
+
+/* The first time and later, resolving that fails leaves nothing behind: no branch, no batch. */
+static void test_failed(void **state) {
+  (void)state;
+  for (int resolved = 0; resolved < 2; resolved++) {
+    braid_graph *graph = choosing_model(resolved ? 2 : 5, resolved ? 4 : 7);
+    braid_session *session;
+    float x[12] = {7}, y[12], product[9];
+    if (resolved) {
+      ok(braid_resolve(graph));
+      ok(braid_graph_set_input_shape(graph, braid_graph_input(graph, 0), 2, (int64_t[]){5, 7}));
+    }
+    assert_int_equal(braid_resolve(graph), BRAID_INVALID_GRAPH);
+    assert_int_equal(braid_graph_node_count(graph), 6);
+    ok(braid_graph_set_input_shape(graph, braid_graph_input(graph, 0), 2, (int64_t[]){3, 4}));
+    ok(braid_resolve(graph));
+    ok(braid_session_create(graph, NULL, &session));
+    ok(braid_session_run(session, (const void *[]){x}, (void *[]){y, product}));
+    assert_true(y[0] == 7);
+    braid_session_destroy(session);
+    braid_graph_destroy(graph);
+  }
+  braid_graph *graph = choosing_model(-1, 7);
+  assert_int_equal(braid_resolve(graph), BRAID_INVALID_GRAPH);
+  assert_int_equal(braid_graph_value(graph, braid_graph_input(graph, 0)).desc.dims[0], -1);
+  braid_graph_destroy(graph);
+}
+
 static braid_status resolve_twice(const braid_allocator *allocator, void *context) {
   const braid_graph *graph = context;
   braid_graph *copy;
@@ -154,6 +199,7 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_another_batch), cmocka_unit_test(test_changed),
-                                     cmocka_unit_test(test_made_trainable), cmocka_unit_test(test_out_of_memory)};
+                                     cmocka_unit_test(test_made_trainable), cmocka_unit_test(test_failed),
+                                     cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
