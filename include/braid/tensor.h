@@ -55,7 +55,8 @@ typedef uint64_t braid_layout;
 enum { BRAID_LAYOUT_TEXT = 32 }; /* bytes that hold any layout's text */
 /* "plain", "BHWC", "CHWB", or the notation of oneDNN: dimensions as letters from the outermost to the innermost, in
  * capitals if they are blocked, then the blocks from the outermost to the innermost ("ABcd16b16a" has filters and
- * channels in blocks of 16, the filters innermost). Returns `buffer`. */
+ * channels in blocks of 16, the filters innermost); a number that is no layout of this rank as "0x...". Returns
+ * `buffer`. */
 BRAID_API char *braid_layout_format(braid_layout layout, int rank, char *buffer, size_t bytes);
 /* The same the other way; INVALID_ARGUMENT says what was expected. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_layout_parse(const char *text, braid_layout *out);

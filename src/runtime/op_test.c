@@ -101,6 +101,11 @@ static void test_not_supported(void **state) {
   const braid_attr wrong[] = {{.name = "axis", .kind = (braid_attr_kind)99}};
   use = (braid_op_use){.op = "Relu", .inputs = inputs, .input_count = 1, .attrs = wrong, .attr_count = 1};
   expect_refusal(braid_machine_supports(machine, &use, NULL, NULL, NULL), BRAID_INVALID_ARGUMENT, "attribute 0");
+  use = (braid_op_use){.op = "Relu", .inputs = inputs, .input_count = 1};
+  inputs[0].desc.layout = ~(braid_layout)0;
+  expect_refusal(braid_machine_supports(machine, &use, NULL, NULL, NULL), BRAID_INVALID_ARGUMENT, "layout 0xffff");
+  inputs[0].desc.rank = 1000;
+  expect_refusal(braid_machine_supports(machine, &use, NULL, NULL, NULL), BRAID_OUT_OF_RANGE, "rank 1000");
   braid_machine_release(machine);
 }
 

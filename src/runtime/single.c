@@ -27,11 +27,11 @@ static braid_status add_operand(braid_graph *graph, const braid_operand *operand
   braid_desc desc;
   *out = -1;
   if (!operand->present) return BRAID_OK;
-  if (operand->desc.layout != BRAID_LAYOUT_PLAIN)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu is in layout %s, expected plain", index,
-                      braid_layout_format(operand->desc.layout, operand->desc.rank, layout, sizeof layout));
   braid_status status = braid_desc_init(&desc, operand->desc.dtype, operand->desc.rank, operand->desc.dims);
   if (status != BRAID_OK) return braid_fail_prefix(status, "input %zu", index);
+  if (operand->desc.layout != BRAID_LAYOUT_PLAIN)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "input %zu is in layout %s, expected plain", index,
+                      braid_layout_format(operand->desc.layout, desc.rank, layout, sizeof layout));
   if (operand->constant) return add_constant(graph, operand, out);
   snprintf(name, sizeof name, "input %zu", index);
   return braid_graph_add_input(graph, name, &desc, out);

@@ -21,7 +21,8 @@ braid_layout_parts braid_layout_take_apart(braid_layout layout, int rank) {
   int count = 0;
   for (int place = 0; place < BRAID_MAX_RANK; place++)
     if (dimension_at(layout, place) < rank) parts.order[count++] = dimension_at(layout, place);
-  for (uint64_t blocks = layout >> kOrderBits; blocks & kMostBlock; blocks >>= kBlockBits)
+  for (uint64_t blocks = layout >> kOrderBits; blocks & kMostBlock && parts.block_count < BRAID_LAYOUT_BLOCKS;
+       blocks >>= kBlockBits)
     parts.blocks[parts.block_count++] =
         (braid_block_of){(int)(blocks >> kSizeBits & 7), (int64_t)(blocks & kMostBlock)};
   return parts;
@@ -55,6 +56,7 @@ braid_layout braid_layout_put_together(const braid_layout_parts *parts, int rank
 /* Each dimension once, blocks of dimensions that there are, nothing in the bits that mean nothing. */
 static bool is_layout(braid_layout layout, int rank) {
   unsigned seen = 0;
+  if (rank < 0 || rank > BRAID_MAX_RANK) return false;
   for (int place = 0; place < BRAID_MAX_RANK; place++) seen |= 1u << dimension_at(layout, place);
   if (seen != (1u << BRAID_MAX_RANK) - 1 || layout >> (kOrderBits + BRAID_LAYOUT_BLOCKS * kBlockBits)) return false;
   braid_layout_parts parts = braid_layout_take_apart(layout, rank);
@@ -84,9 +86,13 @@ char *braid_layout_format(braid_layout layout, int rank, char *buffer, size_t by
       snprintf(buffer, bytes, "%s", kNamed[i].name);
       return buffer;
     }
+  if (!is_layout(layout, rank)) {
+    snprintf(buffer, bytes, "0x%llx", (unsigned long long)layout);
+    return buffer;
+  }
   char text[BRAID_LAYOUT_TEXT];
   size_t used = 0;
-  braid_layout_parts parts = braid_layout_take_apart(layout, rank < 0 ? 0 : rank);
+  braid_layout_parts parts = braid_layout_take_apart(layout, rank);
   for (int i = 0; i < rank; i++)
     text[used++] = (char)((is_blocked_in(&parts, parts.order[i]) ? 'A' : 'a') + parts.order[i]);
   text[used] = '\0';

@@ -71,6 +71,18 @@ static void test_text(void **state) {
   }
 }
 
+/* Numbers that are no layout of the rank, from anywhere: all of their blocks, more of them than there can be. */
+static void test_no_layouts(void **state) {
+  (void)state;
+  char text[BRAID_LAYOUT_TEXT];
+  assert_string_equal(braid_layout_format(~(braid_layout)0, 4, text, sizeof text), "0xffffffffffffffff");
+  assert_string_equal(braid_layout_format(BRAID_LAYOUT_BLOCKED16, 1, text, sizeof text), "0x110000000");
+  assert_string_equal(braid_layout_format(layout_of("aBcd16b"), 1000, text, sizeof text), "0x110000000");
+  assert_int_equal(braid_layout_take_apart(~(braid_layout)0, 4).block_count, BRAID_LAYOUT_BLOCKS);
+  (void)braid_desc_bytes(
+      &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {1, 2, 3, 4}, .layout = ~(braid_layout)0});
+}
+
 static void test_sizes(void **state) {
   (void)state;
   const int64_t dims[] = {20, 3, 5, 7};
@@ -247,9 +259,9 @@ static void test_any_views(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text),      cmocka_unit_test(test_sizes),    cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_places),    cmocka_unit_test(test_contents), cmocka_unit_test(test_known_views),
-      cmocka_unit_test(test_any_views),
+      cmocka_unit_test(test_text),      cmocka_unit_test(test_sizes),      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_places),    cmocka_unit_test(test_contents),   cmocka_unit_test(test_known_views),
+      cmocka_unit_test(test_any_views), cmocka_unit_test(test_no_layouts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
