@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "braid/custom.h"
+#include "braid/op.h"
 #include "braid/session.h"
 #include "graph/graph.h"
 #include "model/model.h"
@@ -119,6 +120,28 @@ static void test_names(void **state) {
   braid_custom_ops_release(ops);
 }
 
+/* A machine answers for the process's ops as it runs them. */
+static void test_single(void **state) {
+  (void)state;
+  braid_machine *machine;
+  braid_desc desc;
+  braid_buffer *x, *y = NULL;
+  ok(braid_machine_create(NULL, NULL, &machine));
+  ok(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){3}));
+  braid_operand input = {.present = true, .desc = desc};
+  ok(braid_machine_supports(machine, &(braid_op_use){.op = "test.sets.Times", .inputs = &input, .input_count = 1}, NULL,
+                            NULL, NULL));
+  ok(braid_buffer_create(machine, NULL, &desc, &x));
+  for (int i = 0; i < 3; i++) ((float *)braid_buffer_host(x))[i] = (float)i;
+  ok(braid_machine_call(
+      machine,
+      &(braid_op_call){.op = "test.sets.Times", .inputs = &x, .input_count = 1, .outputs = &y, .output_count = 1}));
+  for (int i = 0; i < 3; i++) assert_true(((float *)braid_buffer_host(y))[i] == 5 * (float)i);
+  braid_buffer_release(x);
+  braid_buffer_release(y);
+  braid_machine_release(machine);
+}
+
 /* The importer finds ops in the set that it is given. */
 static void test_models(void **state) {
   (void)state;
@@ -160,6 +183,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   if (braid_custom_op_register(&kTimes5) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_sets), cmocka_unit_test(test_names),
-                                     cmocka_unit_test(test_models), cmocka_unit_test(test_out_of_memory)};
+                                     cmocka_unit_test(test_models), cmocka_unit_test(test_single),
+                                     cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
