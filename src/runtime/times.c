@@ -85,7 +85,7 @@ uint64_t braid_time_key(int device, const braid_kernel *kernel, const braid_node
 
 /* --- the table -----------------------------------------------------------------------------------------------------
  */
-static braid_time *find(const braid_times *times, uint64_t key) {
+static braid_time *times_find(const braid_times *times, uint64_t key) {
   braid_time *time = times->chains[key % kTimeChains];
   while (time && time->key != key) time = time->next;
   return time;
@@ -93,7 +93,7 @@ static braid_time *find(const braid_times *times, uint64_t key) {
 
 braid_status braid_times_get(braid_times *times, uint64_t key, braid_time **out) {
   pthread_mutex_lock(&times->lock);
-  braid_time *time = find(times, key);
+  braid_time *time = times_find(times, key);
   bool missing = !time && times->count < kMostTimes;
   if (missing) time = braid_zalloc(times->allocator, sizeof *time);
   if (missing && time) {
@@ -117,7 +117,7 @@ double braid_times_find(braid_times *times, int device, const braid_kernel *kern
   if (!__atomic_load_n(&times->filled, __ATOMIC_RELAXED)) return -1;
   uint64_t key = braid_time_key(device, kernel, node);
   pthread_mutex_lock(&times->lock);
-  const braid_time *time = find(times, key);
+  const braid_time *time = times_find(times, key);
   uint64_t ns = time ? __atomic_load_n(&time->ns, __ATOMIC_RELAXED) : 0;
   pthread_mutex_unlock(&times->lock);
   return ns ? (double)ns * 1e-9 : -1;
