@@ -10,8 +10,10 @@
  * by one thread at a time for each queue; everything else on one device by one thread at a time, except prepare where
  * the backend allows it.
  *
- * Source: the calls of seed 003 (initialize, allocate/free, copy both ways, describe and commit a task, status query);
- * docs/new-device.md maps them one by one. backend/null is the smallest backend that passes the conformance suite. */
+ * Source: the calls of Zhao et al., "On Retargeting the AI Programming Framework to New Hardwares" (NPC 2018,
+ * doi 10.1007/978-3-030-05677-3_4): initialize, allocate/free, copy both ways, describe and commit a task, status
+ * query; docs/new-device.md maps them one by one. backend/null is the smallest backend that passes the conformance
+ * suite. */
 #ifndef BRAID_DEVICE_H
 #define BRAID_DEVICE_H
 

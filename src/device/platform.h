@@ -1,5 +1,5 @@
 /* Platform files: names for devices with their options, and devices split into virtual ones (docs/platforms.md).
- * Source: seed 004, virtual FPGAs made from a configuration. */
+ * Source: fGrain (Guo et al., 2021), virtual FPGAs made from a configuration. */
 #ifndef BRAID_DEVICE_PLATFORM_H
 #define BRAID_DEVICE_PLATFORM_H
 

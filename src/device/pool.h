@@ -1,6 +1,6 @@
 /* Pool: hands out ranges of one arena (a card's memory, a large buffer) without touching it. Best fit: the smallest
- * free range that will do; free neighbours are joined at once. Not guarded by a lock. Source: seed 003, the allocator
- * over the card's memory. */
+ * free range that will do; free neighbours are joined at once. Not guarded by a lock. Source: the allocator over
+ * the card's memory of Zhao et al. (docs/new-device.md). */
 #ifndef BRAID_DEVICE_POOL_H
 #define BRAID_DEVICE_POOL_H
 

@@ -1,6 +1,6 @@
-/* Seed 004, figures 7 and 8: AlexNet, whose grouped convolutions are two branches, on one virtual device, on two with
- * the branches apart, and on two with both branches on one. Parts of the first OpenCL device stand for the virtual
- * FPGAs; without such a device nothing is measured. Weights are random: times do not depend on them. */
+/* fGrain (Guo et al., 2021), figures 7 and 8: AlexNet, whose grouped convolutions are two branches, on one virtual
+ * device, on two with the branches apart, and on two with both branches on one. Parts of the first OpenCL device stand
+ * for the virtual FPGAs; without such a device nothing is measured. Weights are random: times do not depend on them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

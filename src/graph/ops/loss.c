@@ -7,8 +7,8 @@
  *
  * SquaredErrorLoss(values, targets): targets are values of the same shape and type, or labels whose one-hot vectors are
  * meant. reduction: "sum", "mean" (over all elements: PyTorch's mse_loss), "none", or, if there is none, the sum
- * divided by 2 * batch (seed 001's loss, a sum of squared errors, scaled so that the gradient of a value is its error
- * over the batch).
+ * divided by 2 * batch (the sum of squared errors of Luo et al., "Towards efficient deep neural network training by
+ * FPGA-based batch-level parallelism", 2020, scaled so that the gradient of a value is its error over the batch).
  *
  * Gradients: <Op>Grad(dloss, first input, labels or targets, weights?). A label outside the classes that is not
  * ignore_index gives a NaN loss, which stops a training. */
