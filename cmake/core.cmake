@@ -28,7 +28,7 @@ enable_testing()
 set(BRAID_CORE_TESTS base/text base/map base/philox base/file tensor/tensor tensor/half tensor/npy graph/geometry
   graph/gradient graph/gradients/dense_gradient graph/gradients/movement_gradient graph/gradients/norm_gradient
   device/timeline device/pool runtime/device_conformance backend/cpu/loops/elementwise backend/cpu/loops/reduce
-  backend/cpu/plain/float backend/cpu/plain/optimizer backend/cpu/plain/select backend/cpu/products/gemm
+  backend/cpu/plain/float backend/cpu/plain/optimizer backend/cpu/loops/select backend/cpu/products/gemm
   runtime/pack runtime/place runtime/session runtime/differential)
 foreach(test ${BRAID_CORE_TESTS})
   get_filename_component(name ${test}_test NAME)

@@ -12,7 +12,7 @@
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(loops_elementwise)                                                                                                 \
   X(loops_reduce)                                                                                                      \
-  X(plain_select)                                                                                                      \
+  X(loops_select)                                                                                                      \
   X(movement_layout)                                                                                                   \
   X(movement_movement)                                                                                                 \
   X(movement_gather)                                                                                                   \
@@ -21,10 +21,10 @@
   X(recurrent_gradient)                                                                                                \
   X(plain_quantize)                                                                                                    \
   X(movement_shape)                                                                                                    \
-  X(plain_conv)                                                                                                        \
+  X(loops_conv)                                                                                                        \
   X(plain_pool)                                                                                                        \
-  X(plain_batch_norm)                                                                                                  \
-  X(plain_norm)                                                                                                        \
+  X(loops_batch_norm)                                                                                                  \
+  X(loops_norm)                                                                                                        \
   X(loops_loss)                                                                                                        \
   X(plain_optimizer)                                                                                                   \
   X(products_matmul)                                                                                                   \

@@ -1,4 +1,4 @@
-/* Plain normalizations other than batch normalization, and their gradients. */
+/* Normalizations other than batch normalization, and their gradients. */
 #include <math.h>
 #include <string.h>
 
@@ -64,14 +64,14 @@ static void lrn_window(const lrn_state *s, int64_t c, bool reversed, int64_t *fi
 #define T float
 #define NAME(stem) stem##_f32
 #define MATH(function) function##f
-#include "backend/cpu/plain/norm_template.h"
+#include "backend/cpu/loops/norm_template.h"
 #undef T
 #undef NAME
 #undef MATH
 #define T double
 #define NAME(stem) stem##_f64
 #define MATH(function) function
-#include "backend/cpu/plain/norm_template.h"
+#include "backend/cpu/loops/norm_template.h"
 #undef T
 #undef NAME
 #undef MATH
@@ -226,5 +226,5 @@ static const braid_kernel kKernels[] = {
     KERNEL("LRNGrad", "ref_lrn_grad", kLrnGrad),
 };
 
-extern const braid_cpu_table braid_cpu_plain_norm;
-const braid_cpu_table braid_cpu_plain_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
+extern const braid_cpu_table braid_cpu_loops_norm;
+const braid_cpu_table braid_cpu_loops_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -1,4 +1,4 @@
-/* Plain batch normalization and its gradient, any rank, PLAIN or BHWC. */
+/* Batch normalization and its gradient, any rank, PLAIN or BHWC. */
 #include <math.h>
 
 #include "backend/cpu/plain/float.h"
@@ -17,12 +17,12 @@ typedef struct batch_state {
 
 #define T float
 #define NAME(stem) stem##_f32
-#include "backend/cpu/plain/batch_norm_template.h"
+#include "backend/cpu/loops/batch_norm_template.h"
 #undef T
 #undef NAME
 #define T double
 #define NAME(stem) stem##_f64
-#include "backend/cpu/plain/batch_norm_template.h"
+#include "backend/cpu/loops/batch_norm_template.h"
 #undef T
 #undef NAME
 
@@ -71,5 +71,5 @@ static const braid_kernel kKernels[] = {
      .implementation = &kBackward},
 };
 
-extern const braid_cpu_table braid_cpu_plain_batch_norm;
-const braid_cpu_table braid_cpu_plain_batch_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
+extern const braid_cpu_table braid_cpu_loops_batch_norm;
+const braid_cpu_table braid_cpu_loops_batch_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -441,5 +441,5 @@ static const braid_kernel kKernels[] = {
     {.op = "CumProdGrad", .name = "ref_scan_gradient", .implementation = &kScanGradient},
 };
 
-extern const braid_cpu_table braid_cpu_plain_select;
-const braid_cpu_table braid_cpu_plain_select = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
+extern const braid_cpu_table braid_cpu_loops_select;
+const braid_cpu_table braid_cpu_loops_select = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -1,4 +1,4 @@
-/* Plain convolutions: Conv, FusedConv, ConvTranspose, ConvGradInput, ConvGradFilter, BiasGrad. */
+/* Convolutions, row by row: Conv, FusedConv, ConvTranspose, ConvGradInput, ConvGradFilter, BiasGrad. */
 #include <math.h>
 #include <string.h>
 
@@ -51,14 +51,14 @@ static span span_of(const braid_window *window, int i, int64_t k) {
 #define T float
 #define NAME(stem) stem##_f32
 #define MATH(function) function##f
-#include "backend/cpu/plain/conv_template.h"
+#include "backend/cpu/loops/conv_template.h"
 #undef T
 #undef NAME
 #undef MATH
 #define T double
 #define NAME(stem) stem##_f64
 #define MATH(function) function
-#include "backend/cpu/plain/conv_template.h"
+#include "backend/cpu/loops/conv_template.h"
 #undef T
 #undef NAME
 #undef MATH
@@ -144,5 +144,5 @@ static const braid_kernel kKernels[] = {
     KERNEL("BiasGrad", "ref_bias_grad", kGradBias),
 };
 
-extern const braid_cpu_table braid_cpu_plain_conv;
-const braid_cpu_table braid_cpu_plain_conv = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
+extern const braid_cpu_table braid_cpu_loops_conv;
+const braid_cpu_table braid_cpu_loops_conv = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};
