@@ -44,6 +44,8 @@ void braid_graph_destroy(braid_graph *graph) {
   braid_free(graph->allocator, graph->outputs);
   braid_unresolved_release(graph->unresolved);
   braid_custom_ops_release(graph->custom_ops);
+  for (size_t i = 0; i < graph->op_set_count; i++) braid_custom_ops_release(graph->op_sets[i]);
+  braid_free(graph->allocator, graph->op_sets);
   braid_name_map_destroy(graph->names);
   braid_arena_destroy(graph->arena);
   braid_free(graph->allocator, graph);
@@ -77,6 +79,23 @@ void braid_graph_use_custom_ops(braid_graph *graph, braid_custom_ops *ops) {
 const braid_op *braid_graph_find_op(const braid_graph *graph, const char *name) {
   const braid_op *found = braid_op_find_built_in(name);
   return found ? found : braid_custom_ops_find(graph->custom_ops, name);
+}
+
+static braid_status keep_op_set(braid_graph *graph, braid_custom_ops *ops) {
+  for (size_t i = 0; i < graph->op_set_count; i++)
+    if (graph->op_sets[i] == ops) return BRAID_OK;
+  braid_custom_ops **sets =
+      braid_grow(graph->allocator, graph->op_sets, graph->op_set_count, &graph->op_set_capacity, sizeof *sets);
+  if (!sets) return BRAID_NO_MEMORY;
+  graph->op_sets = sets;
+  sets[graph->op_set_count++] = braid_custom_ops_retain(ops);
+  return BRAID_OK;
+}
+
+braid_status braid_graph_take_op(braid_graph *graph, const char *name, const braid_op **out) {
+  *out = braid_graph_find_op(graph, name);
+  bool own = *out && braid_custom_op_of(*out) && graph->custom_ops;
+  return own ? keep_op_set(graph, graph->custom_ops) : BRAID_OK;
 }
 
 /* --- cloning -------------------------------------------------------------------------------------------------------
@@ -133,6 +152,7 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
   for (size_t i = 0; i < graph->output_count; i++) BRAID_TRY(braid_graph_add_output(clone, graph->outputs[i]));
   clone->unique = graph->unique;
   clone->custom_ops = braid_custom_ops_retain(graph->custom_ops);
+  for (size_t i = 0; i < graph->op_set_count; i++) BRAID_TRY(keep_op_set(clone, graph->op_sets[i]));
   clone->resolved = graph->resolved;
   clone->reshaped = graph->reshaped;
   clone->unresolved = braid_unresolved_retain(graph->unresolved);
@@ -300,7 +320,8 @@ braid_status braid_graph_add_node(braid_graph *graph, const char *op_name, const
                                   const braid_value_id *inputs, size_t input_count, braid_value_id *outputs,
                                   size_t output_count, braid_node_id *out) {
   if (out) *out = -1;
-  const braid_op *op = braid_graph_find_op(graph, op_name);
+  const braid_op *op;
+  BRAID_TRY(braid_graph_take_op(graph, op_name, &op));
   if (!op) return braid_fail(BRAID_NOT_FOUND, "op %.80s is not known", op_name);
   const char *shown = name && *name ? name : op_name;
   BRAID_TRY(check_arity(op, shown, input_count, output_count));

@@ -67,7 +67,9 @@ struct braid_graph {
   size_t input_count, input_capacity, output_count, output_capacity;
   struct braid_name_map *names;        /* value name -> id */
   uint64_t unique;                     /* for generated names */
-  struct braid_custom_ops *custom_ops; /* a reference; NULL: the process\'s */
+  struct braid_custom_ops *custom_ops; /* that new nodes' ops are found in; a reference; NULL: the process's */
+  struct braid_custom_ops **op_sets;   /* that ops of the nodes are of; references */
+  size_t op_set_count, op_set_capacity;
   bool resolved;                       /* shapes are fixed and folded */
   bool reshaped;                       /* an input has another shape since */
   struct braid_unresolved *unresolved; /* what was resolved; NULL: it was not, or the graph was changed since */
@@ -105,6 +107,8 @@ typedef struct braid_op {
 const braid_op *braid_op_find_built_in(const char *name); /* NULL: not in the ops table */
 const braid_op *braid_op_find(const char *name);          /* there, else among those registered for the process */
 const braid_op *braid_graph_find_op(const braid_graph *graph, const char *name); /* there, else in the graph's set */
+/* The same for a node that is added: the graph keeps the set that the op is of. *out NULL: there is none. */
+BRAID_MUST_CHECK braid_status braid_graph_take_op(braid_graph *graph, const char *name, const braid_op **out);
 size_t braid_op_count(void);
 const braid_op *braid_op_at(size_t index);
 

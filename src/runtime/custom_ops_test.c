@@ -1,6 +1,7 @@
 /* Sets of custom ops: two in one process, with different ops of one name, beside one of that name for the process. */
 #include "oom.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #include "braid/custom.h"
@@ -120,6 +121,50 @@ static void test_names(void **state) {
   braid_custom_ops_release(ops);
 }
 
+/* Of a set: what was freed is unusable, and what is live is counted. */
+static int live;
+
+static void *poison_allocate(void *context, size_t bytes, size_t alignment) {
+  const braid_allocator *heap = context;
+  live++;
+  return heap->allocate(heap->context, bytes, alignment);
+}
+
+static void poison_release(void *context, void *pointer) {
+  const braid_allocator *heap = context;
+  if (!pointer) return;
+  live--;
+  memset(pointer, 0x5a, malloc_usable_size(pointer));
+  heap->release(heap->context, pointer);
+}
+
+/* Nodes keep the ops that they were added with when the graph uses another set, in clones too. */
+static void test_several_sets(void **state) {
+  (void)state;
+  const braid_allocator poison = {(void *)braid_allocator_default(), poison_allocate, poison_release};
+  braid_custom_ops *two, *three;
+  ok(braid_custom_ops_create(&poison, &two));
+  ok(braid_custom_ops_add(two, &kTimes2));
+  ok(braid_custom_ops_create(&poison, &three));
+  ok(braid_custom_ops_add(three, &kTimes3));
+  braid_graph *graph = times_graph(two, false), *clone;
+  braid_value_id x = braid_graph_output(graph, 0), y = 0;
+  braid_graph_use_custom_ops(graph, three);
+  ok(braid_graph_add_node(graph, "test.sets.Times", NULL, &x, 1, &y, 1, NULL));
+  braid_graph_use_custom_ops(graph, NULL);
+  x = y;
+  ok(braid_graph_add_node(graph, "test.sets.Times", NULL, &x, 1, &y, 1, NULL));
+  graph->outputs[0] = y;
+  braid_custom_ops_release(two);
+  braid_custom_ops_release(three);
+  ok(braid_graph_clone(graph, &clone));
+  expect_factor(graph, NULL, 2 * 3 * 5);
+  braid_graph_destroy(graph);
+  expect_factor(clone, NULL, 2 * 3 * 5);
+  braid_graph_destroy(clone);
+  assert_int_equal(live, 0);
+}
+
 /* A machine answers for the process's ops as it runs them. */
 static void test_single(void **state) {
   (void)state;
@@ -182,8 +227,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   if (braid_custom_op_register(&kTimes5) != BRAID_OK) return 1;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_sets), cmocka_unit_test(test_names),
-                                     cmocka_unit_test(test_models), cmocka_unit_test(test_single),
-                                     cmocka_unit_test(test_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_sets),     cmocka_unit_test(test_names),
+                                     cmocka_unit_test(test_models),       cmocka_unit_test(test_single),
+                                     cmocka_unit_test(test_several_sets), cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,7 +93,8 @@ static braid_status restore_absorbed(braid_graph *graph, braid_node_id id, const
 }
 
 static braid_status restore_node(braid_graph *graph, const braid_node_row *row, size_t index) {
-  const braid_op *op = braid_graph_find_op(graph, row->op);
+  const braid_op *op;
+  BRAID_TRY(braid_graph_take_op(graph, row->op, &op));
   braid_node *nodes =
       braid_grow(graph->allocator, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
   if (!nodes) return BRAID_NO_MEMORY;
