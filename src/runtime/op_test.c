@@ -65,6 +65,36 @@ static void test_supported(void **state) {
   braid_machine_release(machine);
 }
 
+/* Whoever is told of a kernel may use the machine at once. */
+typedef struct trying {
+  braid_machine *machine;
+  size_t ran;
+} trying;
+
+static void try_it(void *context, const braid_op_candidate *candidate) {
+  trying *t = context;
+  braid_desc desc;
+  braid_buffer *in, *out = NULL;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){4}));
+  OK(braid_buffer_create(t->machine, candidate->device, &desc, &in));
+  braid_op_call call = {
+      .op = "Relu", .inputs = &in, .input_count = 1, .outputs = &out, .output_count = 1, .device = candidate->device};
+  OK(braid_machine_call(t->machine, &call));
+  braid_buffer_release(in);
+  braid_buffer_release(out);
+  t->ran++;
+}
+
+static void test_used_while_asked(void **state) {
+  (void)state;
+  trying t = {.machine = open_machine("cpu cpu:memory=separate")};
+  const braid_operand input = operand(BRAID_F32, 1, (int64_t[]){4}, NULL);
+  OK(braid_machine_supports(t.machine, &(braid_op_use){.op = "Relu", .inputs = &input, .input_count = 1}, try_it, &t,
+                            NULL));
+  assert_true(t.ran >= 2);
+  braid_machine_release(t.machine);
+}
+
 static void test_contents(void **state) {
   (void)state;
   braid_machine *machine = open_machine("cpu");
@@ -369,6 +399,7 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_supported),
+      cmocka_unit_test(test_used_while_asked),
       cmocka_unit_test(test_contents),
       cmocka_unit_test(test_not_supported),
       cmocka_unit_test(test_calls),

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/try.h"
+#include "base/vector.h"
 #include "device/kernel_index.h"
 #include "graph/custom.h"
 
@@ -116,11 +117,20 @@ braid_status braid_single_device(const braid_machine *machine, const char *name,
 
 /* --- candidates ----------------------------------------------------------------------------------------------------
  */
+typedef struct answer {
+  const braid_kernel *kernel;
+  bool takes;
+  char why[256];
+} answer;
+
 typedef struct asking {
+  const braid_allocator *allocator;
   const char *label;
   void (*candidate)(void *context, const braid_op_candidate *candidate);
   void *context;
-  bool found;
+  answer *answers; /* of one device */
+  size_t count, capacity;
+  bool found, no_memory;
   char why[kWhyBytes];
   size_t used;
 } asking;
@@ -132,23 +142,41 @@ static void note(asking *a, const char *kernel, const char *why) {
   if (wrote > 0) a->used += (size_t)wrote;
 }
 
-static void visit(void *context, const braid_kernel *kernel, const char *why) {
+static void collect_answer(void *context, const braid_kernel *kernel, const char *why) {
   asking *a = context;
-  if (why)
-    note(a, kernel->name, why[0] ? why : "does not take it");
-  else
-    a->found = true;
-  if (a->candidate) a->candidate(a->context, &(braid_op_candidate){a->label, kernel->name, why});
+  answer *answers = braid_grow(a->allocator, a->answers, a->count, &a->capacity, sizeof *answers);
+  if (!answers) {
+    a->no_memory = true;
+    return;
+  }
+  a->answers = answers;
+  answer *own = &answers[a->count++];
+  *own = (answer){.kernel = kernel, .takes = !why};
+  if (why) snprintf(own->why, sizeof own->why, "%s", why[0] ? why : "does not take it");
 }
 
+static void report_answers(asking *a) {
+  for (size_t i = 0; i < a->count; i++) {
+    const answer *own = &a->answers[i];
+    if (!own->takes) note(a, own->kernel->name, own->why);
+    a->found |= own->takes;
+    if (a->candidate)
+      a->candidate(a->context, &(braid_op_candidate){a->label, own->kernel->name, own->takes ? NULL : own->why});
+  }
+  if (!a->count) note(a, NULL, "no kernel for this op");
+}
+
+/* The kernels are asked with the machine locked; the caller's function may use the machine. */
 static braid_status single_ask(braid_machine *machine, int device, const braid_node_desc *desc, asking *a) {
   for (size_t i = 0; i < machine->device_count; i++) {
     if (device >= 0 && (size_t)device != i) continue;
     a->label = machine->devices[i].label;
+    a->count = 0;
     pthread_mutex_lock(&machine->lock);
-    size_t count = braid_device_visit_kernels(machine->devices[i].device, desc, visit, a);
+    (void)braid_device_visit_kernels(machine->devices[i].device, desc, collect_answer, a);
     pthread_mutex_unlock(&machine->lock);
-    if (!count) note(a, NULL, "no kernel for this op");
+    if (a->no_memory) return BRAID_NO_MEMORY;
+    report_answers(a);
   }
   return a->found ? BRAID_OK : braid_fail(BRAID_UNSUPPORTED, "no device can run %.120s: %.800s", desc->op, a->why);
 }
@@ -180,12 +208,13 @@ braid_status braid_machine_supports(braid_machine *machine, const braid_op_use *
                                     void *context, braid_desc *outputs) {
   int device;
   braid_graph *graph;
-  asking a = {.candidate = candidate, .context = context};
+  asking a = {.allocator = machine->allocator, .candidate = candidate, .context = context};
   BRAID_TRY(braid_single_device(machine, use->device, &device));
   BRAID_TRY(braid_single_graph(machine->allocator, use, &graph));
   const braid_node *node = &graph->nodes[0];
   for (size_t i = 0; outputs && i < node->output_count; i++) outputs[i] = graph->values[node->outputs[i]].desc;
   braid_status status = ask_node(machine, use, graph, device, &a);
+  braid_free(a.allocator, a.answers);
   braid_graph_destroy(graph);
   return status;
 }
