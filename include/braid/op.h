@@ -27,8 +27,8 @@ typedef struct braid_op_candidate {
 /* OK: some device runs it. UNSUPPORTED: none does, for the reasons in the sentence. NOT_FOUND: there is no such op or
  * device; INVALID_GRAPH or another failure of the op's rules: it does not take such attributes,
  * shapes or types, or a shape follows from contents that are not given. `candidate` (may be NULL) is called for
- * every kernel of the op on every device in question, each device's best first; the first that takes the op runs it. It may use the machine.
- * `outputs` (may be NULL) gets what the results are. Nothing is prepared. Any thread. */
+ * every kernel of the op on every device in question, each device's best first; the first that takes the op runs it. It
+ * may use the machine. `outputs` (may be NULL) gets what the results are. Nothing is prepared. Any thread. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_machine_supports(braid_machine *machine, const braid_op_use *use,
                                                                void (*candidate)(void *context,
                                                                                  const braid_op_candidate *candidate),

@@ -48,7 +48,7 @@ static void key_number(call_key *key, int64_t number) {
 }
 
 static void key_text(call_key *key, const char *text) {
-  key_put(key, text ? text : "", text ? strlen(text) + 1 : 1);
+  key_put(key, text, strlen(text) + 1);
 }
 
 static void key_desc(call_key *key, const braid_desc *desc) {
@@ -92,7 +92,8 @@ static void key_attr(call_key *key, const braid_attr *attr) {
 static void key_fill(call_key *key, const braid_op_call *call) {
   key->bytes = 0;
   key_text(key, call->op);
-  key_text(key, call->device);
+  key_number(key, call->device != NULL);
+  if (call->device) key_text(key, call->device);
   key_number(key, (int64_t)(call->output_count << 32 | call->input_count << 16 | call->attr_count));
   for (size_t i = 0; i < call->attr_count; i++) key_attr(key, &call->attrs[i]);
   for (size_t i = 0; i < call->input_count; i++) {

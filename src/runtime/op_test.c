@@ -233,6 +233,32 @@ static void test_what_calls_depend_on(void **state) {
   braid_machine_release(machine);
 }
 
+/* A tensor that was an attribute is the caller's again after the call. */
+static void test_a_tensor_as_attribute(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  braid_desc desc;
+  braid_tensor *value;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){64}));
+  for (int turn = 0; turn < 3; turn++) {
+    braid_buffer *out = NULL;
+    OK(braid_tensor_create(NULL, &desc, &value));
+    for (int i = 0; i < 64; i++) ((float *)braid_tensor_data(value))[i] = 1;
+    const braid_attr attr = {.name = "value", .kind = BRAID_ATTR_TENSOR, .tensor = value};
+    OK(braid_machine_call(
+        machine,
+        &(braid_op_call){.op = "Constant", .attrs = &attr, .attr_count = 1, .outputs = &out, .output_count = 1}));
+    for (int i = 0; i < 64; i++) {
+      assert_true(((float *)braid_buffer_host(out))[i] == 1);
+      ((float *)braid_tensor_data(value))[i] = 2;
+    }
+    braid_tensor_release(value);
+    braid_buffer_release(out);
+  }
+  assert_int_equal(braid_machine_call_stats(machine).kept, 1);
+  braid_machine_release(machine);
+}
+
 static void test_calls_that_are_refused(void **state) {
   (void)state;
   braid_machine *machine = open_machine("cpu"), *other = open_machine("cpu");
@@ -253,6 +279,14 @@ static void test_calls_that_are_refused(void **state) {
   call.op = "Add";
   call.device = "7";
   assert_int_equal(braid_machine_call(machine, &call), BRAID_NOT_FOUND);
+  call.device = "";
+  assert_int_equal(braid_machine_call(machine, &call), BRAID_NOT_FOUND);
+  const braid_attr nothing = {
+      .name = "names", .kind = BRAID_ATTR_STRINGS, .count = 1, .strings = (const char *[]){NULL}};
+  call.attrs = &nothing;
+  call.attr_count = 1;
+  expect_refusal(braid_machine_call(machine, &call), BRAID_INVALID_ARGUMENT, "no string 0");
+  call.attr_count = 0;
   call.output_count = 0;
   expect_refusal(braid_machine_call(machine, &call), BRAID_INVALID_ARGUMENT, "0 outputs");
   assert_null(out);
@@ -405,6 +439,7 @@ int main(void) {
       cmocka_unit_test(test_calls),
       cmocka_unit_test(test_calls_on_opencl),
       cmocka_unit_test(test_what_calls_depend_on),
+      cmocka_unit_test(test_a_tensor_as_attribute),
       cmocka_unit_test(test_calls_that_are_refused),
       cmocka_unit_test(test_the_cache_is_bounded),
       cmocka_unit_test(test_threads),

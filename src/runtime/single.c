@@ -73,8 +73,24 @@ braid_status braid_single_check(const char *op, const braid_attr *attrs, size_t 
     bool pointed = attr->kind == BRAID_ATTR_STRING || attr->kind == BRAID_ATTR_TENSOR;
     if (!attr->name || (unsigned)attr->kind > BRAID_ATTR_TENSOR || ((pointed || (listed && attr->count)) && !attr->s))
       return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: attribute %zu has no name, no known kind or no value", op, i);
+    for (size_t k = 0; attr->kind == BRAID_ATTR_STRINGS && k < attr->count; k++)
+      if (!attr->strings[k])
+        return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: attribute %zu has no string %zu", op, i, k);
   }
   return BRAID_OK;
+}
+
+/* A tensor is the caller's to write again, and the graph may be kept: it has a copy, as of inputs with contents. */
+static braid_status add_attr(braid_graph *graph, braid_node_id node, const braid_attr *attr) {
+  if (attr->kind != BRAID_ATTR_TENSOR) return braid_attrs_copy(graph, node, attr);
+  const braid_desc *desc = braid_tensor_desc(attr->tensor);
+  braid_attr own = *attr;
+  BRAID_TRY(braid_tensor_create(graph->allocator, desc, &own.tensor));
+  if (braid_desc_bytes(desc))
+    memcpy(braid_tensor_data(own.tensor), braid_tensor_const_data(attr->tensor), braid_desc_bytes(desc));
+  braid_status status = braid_attrs_copy(graph, node, &own);
+  braid_tensor_release(own.tensor);
+  return status;
 }
 
 static braid_status single_build(braid_graph *graph, const braid_op_use *use, braid_value_id *values) {
@@ -84,9 +100,7 @@ static braid_status single_build(braid_graph *graph, const braid_op_use *use, br
   for (size_t i = 0; i < use->input_count; i++) BRAID_TRY(add_operand(graph, &use->inputs[i], i, &values[i]));
   BRAID_TRY(
       braid_graph_add_node(graph, use->op, use->op, values, use->input_count, values + use->input_count, outputs, &id));
-  for (size_t i = 0; i < use->attr_count; i++) {
-    BRAID_TRY(braid_attrs_copy(graph, id, &use->attrs[i]));
-  }
+  for (size_t i = 0; i < use->attr_count; i++) BRAID_TRY(add_attr(graph, id, &use->attrs[i]));
   braid_status status = braid_graph_infer_node(graph, id);
   if (status != BRAID_OK) return hint_at_constants(use, status);
   for (size_t i = 0; i < outputs; i++) BRAID_TRY(braid_graph_add_output(graph, values[use->input_count + i]));
