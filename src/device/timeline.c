@@ -162,7 +162,8 @@ void *braid_timeline_get_native(const braid_timeline *timeline, const void *owne
 /* --- verdicts ------------------------------------------------------------------------------------------------------
  */
 void braid_verdict_init(braid_verdict *verdict) {
-  verdict->cancel = verdict->failures = 0;
+  __atomic_store_n(&verdict->cancel, 0, __ATOMIC_RELAXED); /* any thread may cancel at any time */
+  __atomic_store_n(&verdict->failures, 0, __ATOMIC_RELAXED);
   verdict->status = BRAID_OK;
   verdict->task = NULL;
   verdict->detail[0] = '\0';
