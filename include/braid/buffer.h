@@ -45,7 +45,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_write(braid_buffer *buffer,
  * From the next run on an input or output is this buffer, which the execution keeps; NULL: memory given at each run
  * again. A pointer given to a run goes before it. The buffer must be of the plan's machine, and of the type and shape
  * of the input or output, else INVALID_ARGUMENT; so is one that overlaps another that is bound, unless both are
- * inputs. BUSY while a run is in flight.
+ * inputs. BUSY while a run is in flight, and until it is waited for if its outputs are moved then.
  *
  * A buffer that lies where the plan wants the input or output (braid_plan_input_device) is used in place. Any other
  * is moved: an input by submit before the run starts, an output by wait, so that a run with a callback needs outputs in

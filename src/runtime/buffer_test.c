@@ -1,4 +1,5 @@
 /* Buffers: memory of devices that goes from one execution to the next, and to and from other libraries. */
+#include <sched.h>
 #include <stdio.h>
 
 #include "base/try.h"
@@ -6,6 +7,7 @@
 #include "braid/session.h"
 #include "oom.h"
 #include "runtime/dlpack.h"
+#include "runtime/execution.h"
 #include "runtime/execution_fixture.h"
 #include "skip.h"
 
@@ -256,6 +258,30 @@ static void test_what_lies_elsewhere_is_moved(void **state) {
       }
     close_pipe(&p);
   }
+}
+
+/* Until a run is waited for its outputs are on their way to where they were wanted when it was submitted. */
+static void test_bound_between_submit_and_wait(void **state) {
+  (void)state;
+  static float x[kImage];
+  const char *devices = "cpu:memory=separate";
+  float expected[kClasses], y[kClasses];
+  fill(x, kImage, 6);
+  reference(devices, x, expected);
+  piped p = open_pipe(devices, true);
+  braid_execution *execution = p.executions[0];
+  braid_buffer *first = buffer_for(&p, 0, false, NULL), *second = buffer_for(&p, 0, false, NULL);
+  OK(braid_execution_bind_output(execution, 0, first));
+  OK(braid_execution_submit(execution, (const void *[]){x}, NULL, NULL, NULL));
+  while (__atomic_load_n(&execution->state, __ATOMIC_ACQUIRE) != BRAID_RUN_ENDED) sched_yield();
+  expect_refusal(braid_execution_bind_output(execution, 0, second), BRAID_BUSY, "when it is waited for");
+  OK(braid_execution_wait(execution, -1));
+  OK(braid_execution_bind_output(execution, 0, second));
+  OK(braid_buffer_read(first, y, sizeof y, -1));
+  assert_memory_equal(y, expected, sizeof y);
+  braid_buffer_release(first);
+  braid_buffer_release(second);
+  close_pipe(&p);
 }
 
 static void nobody(void *context, braid_status status) {
@@ -521,6 +547,7 @@ int main(void) {
       cmocka_unit_test(test_one_result_is_the_next_input),
       cmocka_unit_test(test_one_result_is_the_next_input_on_opencl),
       cmocka_unit_test(test_what_lies_elsewhere_is_moved),
+      cmocka_unit_test(test_bound_between_submit_and_wait),
       cmocka_unit_test(test_what_does_not_fit_is_refused),
       cmocka_unit_test(test_import),
       cmocka_unit_test(test_imports_that_are_refused),

@@ -189,12 +189,21 @@ static braid_status settle_run(braid_execution *execution) {
   return braid_ports_return(execution, true);
 }
 
-/* Before a run: what it works on is the caller's, and the weights are its. `told`: somebody is called at its end. */
-static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs, bool told) {
+braid_status braid_execution_check_idle(braid_execution *execution) {
   if (load_state(execution) == BRAID_RUN_IN_FLIGHT || telling == execution)
     return braid_fail(BRAID_BUSY, "the execution's last run is in flight");
   while (load_state(execution) == BRAID_RUN_ENDING) (void)braid_futex_wait(&execution->state, BRAID_RUN_ENDING, -1);
   if (execution->lost) return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
+  return BRAID_OK;
+}
+
+bool braid_execution_unsettled(const braid_execution *execution) {
+  return load_state(execution) == BRAID_RUN_ENDED && execution->late_outputs;
+}
+
+/* Before a run: what it works on is the caller's, and the weights are its. `told`: somebody is called at its end. */
+static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs, bool told) {
+  BRAID_TRY(braid_execution_check_idle(execution));
   BRAID_TRY(settle_run(execution));
   BRAID_TRY(braid_ports_bind(execution, inputs, outputs));
   if (told && execution->late_outputs)

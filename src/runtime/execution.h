@@ -91,6 +91,11 @@ struct braid_execution {
 /* `timeout_ns`, < 0: none, is for braid_execution_run. */
 BRAID_MUST_CHECK braid_status braid_execution_make(braid_plan *plan, braid_weights *weights, int64_t timeout_ns,
                                                    braid_execution **out);
+/* May the execution's memory be given up, which its last run works on? BUSY, or DEVICE_LOST: tasks may come back to it.
+ */
+BRAID_MUST_CHECK braid_status braid_execution_check_idle(braid_execution *execution);
+/* The last run has ended, and its outputs are still to be moved to where they are wanted. */
+bool braid_execution_unsettled(const braid_execution *execution);
 /* bind.c: memory, kernels, weights and tasks; undone by unbind, also after a failure. */
 BRAID_MUST_CHECK braid_status braid_execution_bind(braid_execution *execution);
 void braid_execution_unbind(braid_execution *execution);
@@ -100,7 +105,8 @@ void braid_execution_unbind(braid_execution *execution);
 BRAID_MUST_CHECK braid_status braid_ports_bind(braid_execution *execution, const void *const *inputs,
                                                void *const *outputs);
 BRAID_MUST_CHECK braid_status braid_ports_return(braid_execution *execution, bool late);
-/* Binds buffers for one run, without references of its own, and unbinds them; one per input and output. */
+/* Binds buffers for one run, without references of its own, and unbinds them; one per input and output. A lost
+ * execution keeps them. */
 BRAID_MUST_CHECK braid_status braid_ports_lend(braid_execution *execution, braid_buffer *const *inputs,
                                                braid_buffer *const *outputs);
 void braid_ports_lend_back(braid_execution *execution);

@@ -209,8 +209,9 @@ static braid_status bind_buffer(braid_execution *execution, braid_port *ports, s
                                 size_t index, braid_buffer *buffer) {
   bool output = ports == execution->outputs;
   if (index >= count) return braid_fail(BRAID_INVALID_ARGUMENT, "%s %zu of a plan that has %zu", what, index, count);
-  if (__atomic_load_n(&execution->state, __ATOMIC_ACQUIRE) == BRAID_RUN_IN_FLIGHT)
-    return braid_fail(BRAID_BUSY, "the execution's last run is in flight");
+  BRAID_TRY(braid_execution_check_idle(execution));
+  if (braid_execution_unsettled(execution))
+    return braid_fail(BRAID_BUSY, "outputs of the execution's last run are moved when it is waited for");
   braid_port *port = &ports[index];
   if (buffer) {
     BRAID_TRY(output ? check_output(execution, port, buffer) : check_input(execution, port, buffer));
@@ -243,10 +244,17 @@ braid_status braid_ports_lend(braid_execution *execution, braid_buffer *const *i
   return BRAID_OK;
 }
 
+static void lend_back(const braid_execution *execution, braid_port *ports, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (!execution->lost)
+      ports[i].buffer = NULL;
+    else if (ports[i].buffer)
+      braid_buffer_retain(ports[i].buffer); /* tasks may come back to it */
+}
+
 void braid_ports_lend_back(braid_execution *execution) {
-  const braid_graph *graph = execution->plan->graph;
-  for (size_t i = 0; i < graph->input_count; i++) execution->inputs[i].buffer = NULL;
-  for (size_t i = 0; i < graph->output_count; i++) execution->outputs[i].buffer = NULL;
+  lend_back(execution, execution->inputs, execution->plan->graph->input_count);
+  lend_back(execution, execution->outputs, execution->plan->graph->output_count);
 }
 
 static const char *device_of(const braid_plan *plan, braid_storage_kind kind, size_t index) {
