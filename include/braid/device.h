@@ -187,7 +187,8 @@ struct braid_task {
   braid_binding source, target;
   void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
   void *host;
-  /* Reached before the task starts. They are of tasks that were submitted before, or of the host's own timelines. */
+  /* Reached before the task starts. They are of tasks that were submitted before, or of the host's own timelines; in a
+   * replay also of tasks of the same run that are still to be submitted. */
   const braid_point *waits;
   size_t wait_count;
   /* What its queue's timeline is raised to when it has ended. The first task of a queue has 1, and each one more than
@@ -197,7 +198,11 @@ struct braid_task {
    * it has failed, is not run, whatever it still waits for. Never NULL. */
   braid_verdict *verdict;
   braid_timing *timing; /* filled before the timeline is raised; NULL: nobody asks, leave it out if measuring costs */
-  void *link[2];        /* for the queue while the task is in it */
+  /* Of recorded tasks (braid_backend.record): somebody waits for this value before the last; and bit i says that where
+   * binding i lies (of COPY: source 0, target 1) may change from replay to replay, bit 63 for all from 63 on. */
+  bool awaited;
+  uint64_t ports;
+  void *link[2]; /* for the queue while the task is in it */
 };
 
 /* --- devices -------------------------------------------------------------------------------------------------------
@@ -286,14 +291,22 @@ typedef struct braid_backend {
    * to info.alignment or to 64 bytes, whichever is less. `plain` is the constant, `prepared` was prepared with
    * node.packed. [required with packings] */
   braid_status (*pack)(void *device, void *prepared, uint32_t input, const void *plain, void *packed);
-  /* Runs the tasks in the calling thread, in order, as if they had been submitted: their values are reached when it
-   * returns. Only on a queue whose timeline has reached the value before theirs, tasks without waits, on unified
-   * memory, whose kernels were prepared with node.threads 1. Others may be submitted meanwhile, and run afterwards.
-   * [never] */
-  void (*run)(void *queue, braid_task *tasks, size_t count);
+  /* As replay, in the calling thread: the last value is reached when it returns. Only on a queue whose timeline has
+   * reached the value before `first`, tasks without waits, on unified memory, whose kernels were prepared with
+   * node.threads 1. Others may be submitted meanwhile, and run afterwards. [never] */
+  void (*run)(void *queue, void *recording, uint64_t first);
   /* Was the kernel brought by the user (a manifest, a bitstream), rather than by the backend? Then it is taken for its
    * op although a fused kernel of the device could take the node in. [no] */
   bool (*brought)(void *device, const braid_kernel *kernel);
+  /* Takes the tasks of a plan that go to this queue, in order and with one verdict, to be run again and again. Tasks,
+   * and what they point to, stay as they are until erase, but for what a run changes: the verdict, values of waits,
+   * `timing`, `host` of WRITE and READ, and where ports lie. [tasks are submitted one by one, run by run] */
+  braid_status (*record)(void *queue, braid_task *const *tasks, size_t count, void **recording);
+  void (*erase)(void *queue, void *recording); /* not while it runs [required with record] */
+  /* Runs the tasks as if each had been submitted, with the values from `first` on; once one has failed, or the run is
+   * cancelled, no other is begun. The timeline may stand still meanwhile, but for tasks that are awaited: the last
+   * value is reached when all have ended. One replay of a recording at a time. [required with record] */
+  braid_status (*replay)(void *queue, void *recording, uint64_t first);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

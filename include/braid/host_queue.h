@@ -21,8 +21,13 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_host_queue_create(const braid_allo
                                                                 braid_timeline *timeline, braid_host_queue **out);
 BRAID_API void braid_host_queue_destroy(braid_host_queue *queue); /* runs what was submitted first */
 BRAID_API braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task);
-/* Runs tasks in the calling thread, by `run`: for braid_backend.run. */
-BRAID_API void braid_host_queue_run(braid_host_queue *queue, braid_task *tasks, size_t count,
+/* For braid_backend.record, erase, replay and run: the thread is handed all of a recording at once, and goes through it
+ * without looking left or right. `run` does the work in the calling thread. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_host_queue_record(braid_host_queue *queue, braid_task *const *tasks,
+                                                                size_t count, void **recording);
+BRAID_API void braid_host_queue_erase(braid_host_queue *queue, void *recording);
+BRAID_API braid_status braid_host_queue_replay(braid_host_queue *queue, void *recording, uint64_t first);
+BRAID_API void braid_host_queue_run(braid_host_queue *queue, void *recording, uint64_t first,
                                     braid_status (*run)(void *context, const braid_task *task), void *context);
 
 #endif

@@ -180,6 +180,7 @@ static void run_cases(braid_suite *suite) {
   braid_suite_memory(suite);
   braid_suite_queues(suite);
   braid_suite_ends(suite);
+  braid_suite_replays(suite);
   braid_suite_kernels(suite);
 }
 

@@ -91,6 +91,7 @@ void braid_suite_memory(braid_suite *suite);  /* buffers and transfers */
 void braid_suite_queues(braid_suite *suite);  /* order and waits */
 void braid_suite_once(braid_suite *suite);    /* comes first: what could not be trusted afterwards */
 void braid_suite_ends(braid_suite *suite);    /* how tasks end: failures, cancelling, times; memory kept */
+void braid_suite_replays(braid_suite *suite); /* recordings, runs in the calling thread */
 void braid_suite_kernels(braid_suite *suite); /* results */
 
 /* --- a node and what it should give --------------------------------------------------------------------------------

@@ -276,38 +276,6 @@ static bool case_cancel_waiting(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_cancel_waiting);
 }
 
-/* --- in the calling thread -----------------------------------------------------------------------------------------
- */
-static bool run_run(braid_load *load, char *detail) {
-  braid_suite *suite = load->suite;
-  if (!suite->backend->run) return braid_suite_pass_over(suite, detail, "runs nothing in the calling thread");
-  uint64_t zero = 0, got = 0;
-  for (size_t i = 0; i < 4; i++)
-    SUITE_CHECK(braid_suite_write(suite, load->buffer, i * load->stride, &zero, sizeof zero) == BRAID_OK, "write: %s",
-                braid_error_detail());
-  SUITE_CHECK(braid_queue_run(suite->queue, &load->tasks[0], 2), "the queue is not idle");
-  SUITE_CHECK(braid_timeline_value(suite->queue->timeline) == suite->queue->last,
-              "the timeline is not at the last task when run returns");
-  load->tasks[2].target.offset = 2 * kLoadTasks * load->stride;
-  load->tasks[3].verdict = &load->verdicts[2];
-  SUITE_CHECK(braid_queue_run(suite->queue, &load->tasks[2], 2), "the queue is not idle");
-  SUITE_CHECK(braid_timeline_value(suite->queue->timeline) == suite->queue->last,
-              "the timeline is not at the last task when a run that fails returns");
-  for (size_t i = 0; i < 4; i++) {
-    if (i == 2) continue;
-    if (!read_slot(load, i, &got, detail)) return false;
-    SUITE_CHECK(suite->info->modelled || got == (i < 2 ? i + 1 : 0), "a task %s run",
-                i < 2 ? "was not" : "behind a failed one was");
-  }
-  SUITE_CHECK(load->verdicts[2].task == &load->tasks[2] && load->verdicts[2].detail[0],
-              "a task that reaches outside of its buffer does not fail");
-  return true;
-}
-
-static bool case_run(braid_suite *suite, char *detail) {
-  return braid_suite_with_load(suite, detail, run_run);
-}
-
 /* --- times and queues ----------------------------------------------------------------------------------------------
  */
 static bool run_timing(braid_load *load, char *detail) {
@@ -359,7 +327,6 @@ void braid_suite_ends(braid_suite *suite) {
   braid_suite_case(suite, "a failed task", case_failure);
   braid_suite_case(suite, "cancel", case_cancel);
   braid_suite_case(suite, "cancel while waiting", case_cancel_waiting);
-  braid_suite_case(suite, "in the calling thread", case_run);
   braid_suite_case(suite, "timing", case_timing);
   braid_suite_case(suite, "destroying a queue", case_destroy);
 }

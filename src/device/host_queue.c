@@ -12,6 +12,12 @@
 static const int64_t kSlice = 5000000; /* ns between looks at a waiting task's verdict */
 enum { kIdleSpins = 1000 };            /* before the thread sleeps: the next run of a session often follows at once */
 
+typedef struct recording {
+  braid_task *const *tasks;
+  size_t count;
+  braid_verdict *verdict;
+} recording;
+
 struct braid_host_queue {
   _Alignas(64) braid_task *pushed; /* newest first, atomic */
   _Alignas(64) uint32_t asleep;    /* 1: the thread sleeps or is about to; atomic */
@@ -37,12 +43,18 @@ static void wake(braid_host_queue *queue) {
     braid_futex_wake_all(&queue->asleep);
 }
 
-braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task) {
+/* A task, or the first one of a recording, which stands for all. */
+static void push(braid_host_queue *queue, braid_task *task, recording *all) {
   braid_task *top = __atomic_load_n(&queue->pushed, __ATOMIC_RELAXED);
+  task->link[1] = all;
   do {
     set_next(task, top);
   } while (!__atomic_compare_exchange_n(&queue->pushed, &top, task, true, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
   wake(queue);
+}
+
+braid_status braid_host_queue_submit(braid_host_queue *queue, braid_task *task) {
+  push(queue, task, NULL);
   return BRAID_OK;
 }
 
@@ -77,30 +89,43 @@ static braid_task *take(braid_host_queue *queue) {
   return oldest;
 }
 
-/* Who cancels wakes nobody, so a waiting task looks at its verdict now and then: what it waits for may never come.
- * False: the task is not to be run. */
-static bool wait_for_others(const braid_task *task) {
+static bool is_cancelled(const braid_verdict *verdict) {
+  return __atomic_load_n(&verdict->cancel, __ATOMIC_ACQUIRE);
+}
+
+/* Who cancels wakes nobody, so a waiting task looks at its verdict now and then: what it waits for may never come. */
+static void wait_for_others(const braid_task *task) {
   for (size_t i = 0; i < task->wait_count; i++) {
     const braid_point *point = &task->waits[i];
-    while (!braid_timeline_reached(point->timeline, point->value) && !braid_verdict_cancelled(task->verdict))
+    while (!braid_timeline_reached(point->timeline, point->value) && !is_cancelled(task->verdict))
       (void)braid_timeline_wait(point->timeline, point->value, kSlice);
   }
-  return !braid_verdict_cancelled(task->verdict);
 }
 
 typedef braid_status run_task(void *context, const braid_task *task);
 
-static void serve(braid_host_queue *queue, const braid_task *task, run_task *run, void *context) {
-  uint64_t value = task->value;
-  if (wait_for_others(task)) {
-    braid_timing *timing = task->timing;
-    if (timing) *timing = (braid_timing){.start_ns = braid_now_ns(), .energy_uj = -1};
-    braid_clear_detail();
-    braid_status status = run(context, task);
-    if (timing) timing->end_ns = braid_now_ns();
-    if (status != BRAID_OK) braid_verdict_fail(task->verdict, task, status);
+/* Runs the task, unless its run is cancelled by then. */
+static void serve(const braid_task *task, run_task *run, void *context) {
+  if (task->wait_count) wait_for_others(task);
+  if (is_cancelled(task->verdict)) return;
+  braid_timing *timing = task->timing;
+  if (timing) *timing = (braid_timing){.start_ns = braid_now_ns(), .energy_uj = -1};
+  braid_clear_detail();
+  braid_status status = run(context, task);
+  if (timing) timing->end_ns = braid_now_ns();
+  if (status != BRAID_OK) braid_verdict_fail(task->verdict, task, status);
+}
+
+/* Once the last value is reached, and not before, the recording may be gone. */
+static void serve_all(braid_host_queue *queue, const recording *all, uint64_t first, run_task *run, void *context) {
+  uint64_t last = first + all->count - 1;
+  for (uint64_t value = first; value <= last && !is_cancelled(all->verdict); value++) {
+    const braid_task *task = all->tasks[value - first];
+    serve(task, run, context);
+    if (value == last) break;
+    if (task->awaited) braid_timeline_raise(queue->timeline, value);
   }
-  braid_timeline_raise(queue->timeline, value);
+  braid_timeline_raise(queue->timeline, last);
 }
 
 static void *thread_main(void *context) {
@@ -108,18 +133,49 @@ static void *thread_main(void *context) {
   if (queue->ops->enter) queue->ops->enter(queue->context);
   while (wait_for_tasks(queue)) {
     for (braid_task *task = take(queue), *next; task; task = next) {
+      uint64_t value = task->value;
       next = next_of(task); /* the task is its owner's again once its value is reached */
-      (void)braid_timeline_wait(queue->timeline, task->value - 1, -1);
-      serve(queue, task, queue->ops->run, queue->context);
+      (void)braid_timeline_wait(queue->timeline, value - 1, -1);
+      if (task->link[1]) {
+        serve_all(queue, task->link[1], value, queue->ops->run, queue->context);
+      } else {
+        serve(task, queue->ops->run, queue->context);
+        braid_timeline_raise(queue->timeline, value);
+      }
     }
   }
   return NULL;
 }
 
-void braid_host_queue_run(braid_host_queue *queue, braid_task *tasks, size_t count, run_task *run, void *context) {
-  for (size_t i = 0; i < count; i++) serve(queue, &tasks[i], run, context);
+/* --- recordings ----------------------------------------------------------------------------------------------------
+ */
+braid_status braid_host_queue_record(braid_host_queue *queue, braid_task *const *tasks, size_t count, void **out) {
+  *out = NULL;
+  if (!count) return braid_fail(BRAID_INVALID_ARGUMENT, "a recording of no tasks");
+  recording *all = braid_alloc(queue->allocator, sizeof *all);
+  if (!all) return BRAID_NO_MEMORY;
+  *all = (recording){tasks, count, tasks[0]->verdict};
+  *out = all;
+  return BRAID_OK;
 }
 
+void braid_host_queue_erase(braid_host_queue *queue, void *which) {
+  braid_free(queue->allocator, which);
+}
+
+braid_status braid_host_queue_replay(braid_host_queue *queue, void *which, uint64_t first) {
+  recording *all = which;
+  all->tasks[0]->value = first;
+  push(queue, all->tasks[0], all);
+  return BRAID_OK;
+}
+
+void braid_host_queue_run(braid_host_queue *queue, void *which, uint64_t first, run_task *run, void *context) {
+  serve_all(queue, which, first, run, context);
+}
+
+/* --- life ----------------------------------------------------------------------------------------------------------
+ */
 braid_status braid_host_queue_create(const braid_allocator *allocator, const char *name,
                                      const braid_host_queue_ops *ops, void *context, braid_timeline *timeline,
                                      braid_host_queue **out) {

@@ -43,12 +43,29 @@ static braid_status add_one(void *context, const braid_task *task) {
   return BRAID_OK;
 }
 
-static void run_here(void *queue, braid_task *tasks, size_t count) {
-  braid_host_queue_run(queue, tasks, count, is_caller ? add_one : count_run, is_caller ? &is_caller : NULL);
+static void run_here(void *queue, void *recording, uint64_t first) {
+  braid_host_queue_run(queue, recording, first, is_caller ? add_one : count_run, is_caller ? &is_caller : NULL);
 }
 
-static const braid_backend kBackend = {
-    .queue_create = make_queue, .queue_destroy = destroy_queue, .submit = submit, .run = run_here};
+static braid_status record(void *queue, braid_task *const *tasks, size_t count, void **out) {
+  return braid_host_queue_record(queue, tasks, count, out);
+}
+
+static void erase(void *queue, void *recording) {
+  braid_host_queue_erase(queue, recording);
+}
+
+static braid_status replay(void *queue, void *recording, uint64_t first) {
+  return braid_host_queue_replay(queue, recording, first);
+}
+
+static const braid_backend kBackend = {.queue_create = make_queue,
+                                       .queue_destroy = destroy_queue,
+                                       .submit = submit,
+                                       .run = run_here,
+                                       .record = record,
+                                       .erase = erase,
+                                       .replay = replay};
 
 typedef struct waiting {
   braid_queue queue;
@@ -130,17 +147,33 @@ typedef struct adder {
   pthread_t thread;
 } adder;
 
-/* Runs two tasks here, or submits them where the queue is busy. */
+static braid_status replay_two(braid_queue *queue, void *recording) {
+  pthread_mutex_lock(&queue->lock);
+  braid_status status = braid_queue_replay_locked(queue, recording, 2);
+  pthread_mutex_unlock(&queue->lock);
+  return status;
+}
+
+/* Runs two tasks here, or replays or submits them where the queue is busy. */
 static void *add_many(void *context) {
   adder *a = context;
   braid_verdict verdict = {0};
-  braid_task tasks[2] = {{.verdict = &verdict}, {.verdict = &verdict}};
+  braid_task tasks[2] = {{.verdict = &verdict, .awaited = true}, {.verdict = &verdict, .awaited = true}};
+  braid_task *const both[2] = {&tasks[0], &tasks[1]};
   is_caller = true;
   for (int round = 0; round < kRounds; round++) {
-    bool here = round % 4 && braid_queue_run(a->queue, tasks, 2);
+    void *recording; /* gone as soon as its last value is reached */
+    assert_int_equal(record(a->queue->self, both, 2, &recording), BRAID_OK);
+    bool here = round % 4 && braid_queue_run(a->queue, recording, 2);
     a->here += here;
-    for (int i = 0; i < 2 && !here; i++) assert_int_equal(braid_queue_submit(a->queue, &tasks[i]), BRAID_OK);
-    assert_int_equal(braid_queue_wait(a->queue, &tasks[1], here ? 0 : -1), BRAID_OK);
+    if (!here && round % 2 == 0) {
+      assert_int_equal(replay_two(a->queue, recording), BRAID_OK);
+      assert_int_equal(braid_timeline_wait(a->queue->timeline, tasks[0].value + 1, -1), BRAID_OK);
+    }
+    for (int i = 0; i < 2 && !here && round % 2; i++)
+      assert_int_equal(braid_queue_submit(a->queue, &tasks[i]), BRAID_OK);
+    if (!here && round % 2) assert_int_equal(braid_queue_wait(a->queue, &tasks[1], -1), BRAID_OK);
+    erase(a->queue->self, recording);
   }
   return NULL;
 }
@@ -171,12 +204,16 @@ static void test_not_before_others(void **state) {
   waiting w;
   start(&w);
   braid_verdict verdict = {0};
-  braid_task task = {.verdict = &verdict};
-  assert_false(braid_queue_run(&w.queue, &task, 1));
+  braid_task task = {.verdict = &verdict}, *const only = &task;
+  void *recording;
+  assert_int_equal(record(w.queue.self, &only, 0, &recording), BRAID_INVALID_ARGUMENT);
+  assert_int_equal(record(w.queue.self, &only, 1, &recording), BRAID_OK);
+  assert_false(braid_queue_run(&w.queue, recording, 1));
   braid_timeline_raise(w.gate, 1);
   assert_int_equal(braid_queue_wait(&w.queue, &w.tasks[2], kPatience), BRAID_OK);
-  assert_true(braid_queue_run(&w.queue, &task, 1));
-  assert_true(braid_queue_ended(&w.queue, &task));
+  assert_true(braid_queue_run(&w.queue, recording, 1));
+  assert_true(braid_timeline_reached(w.queue.timeline, w.queue.last));
+  erase(w.queue.self, recording);
   assert_int_equal(ran, 4);
   finish(&w);
 }

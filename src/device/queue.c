@@ -47,12 +47,20 @@ void braid_queue_flush(braid_queue *queue) {
   if (queue->backend->flush) queue->backend->flush(queue->self);
 }
 
-bool braid_queue_run(braid_queue *queue, braid_task *tasks, size_t count) {
+braid_status braid_queue_replay_locked(braid_queue *queue, void *recording, size_t count) {
+  braid_clear_detail();
+  BRAID_TRY(queue->backend->replay(queue->self, recording, queue->last + 1));
+  queue->last += count;
+  return BRAID_OK;
+}
+
+bool braid_queue_run(braid_queue *queue, void *recording, size_t count) {
   pthread_mutex_lock(&queue->lock);
+  uint64_t first = queue->last + 1;
   bool idle = braid_timeline_reached(queue->timeline, queue->last);
-  for (size_t i = 0; idle && i < count; i++) tasks[i].value = ++queue->last;
+  if (idle) queue->last += count;
   pthread_mutex_unlock(&queue->lock);
-  if (idle) queue->backend->run(queue->self, tasks, count); /* who submits meanwhile comes after */
+  if (idle) queue->backend->run(queue->self, recording, first); /* who submits meanwhile comes after */
   return idle;
 }
 

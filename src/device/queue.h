@@ -25,9 +25,10 @@ BRAID_MUST_CHECK braid_status braid_queue_submit(braid_queue *queue, braid_task 
 /* The same with the lock held by the caller, who submits several. */
 BRAID_MUST_CHECK braid_status braid_queue_submit_locked(braid_queue *queue, braid_task *task);
 void braid_queue_flush(braid_queue *queue);
-/* Runs the tasks in the calling thread, if the backend can and nothing is in flight; false: they are to be submitted.
- */
-bool braid_queue_run(braid_queue *queue, braid_task *tasks, size_t count);
+/* Replays a recording of `count` tasks, with the lock held: their values follow `last`. */
+BRAID_MUST_CHECK braid_status braid_queue_replay_locked(braid_queue *queue, void *recording, size_t count);
+/* Does so in the calling thread, if nothing is in flight; false: it is to be replayed. Of a backend that can. */
+bool braid_queue_run(braid_queue *queue, void *recording, size_t count);
 
 static inline braid_point braid_queue_point(const braid_queue *queue, const braid_task *task) {
   return (braid_point){queue->timeline, task->value};

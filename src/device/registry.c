@@ -112,6 +112,9 @@ static const char *missing_entry(const braid_backend *backend) {
   if (!backend->queue_create) return "queue_create";
   if (!backend->queue_destroy) return "queue_destroy";
   if (!backend->submit) return "submit";
+  if (backend->record && !backend->erase) return "erase (with record)";
+  if (backend->record && !backend->replay) return "replay (with record)";
+  if (backend->run && !backend->record) return "record (with run)";
   return NULL;
 }
 

@@ -19,18 +19,21 @@ static braid_binding locate(const braid_addresses *addresses, braid_storage_id i
   return binding;
 }
 
-static void add_slot(const braid_addresses *addresses, braid_storage_id id, braid_binding *binding, void **host,
+/* False: the storage is not the caller's. */
+static bool add_slot(const braid_addresses *addresses, braid_storage_id id, braid_binding *binding, void **host,
                      braid_slots *slots) {
   braid_storage_id root = braid_plan_find(addresses->plan, id);
   braid_storage_kind kind = addresses->plan->storages[root].kind;
-  if (slots && (kind == BRAID_STORAGE_INPUT || kind == BRAID_STORAGE_OUTPUT))
-    slots->items[slots->count++] = (braid_slot){root, binding, host};
+  if (!slots || (kind != BRAID_STORAGE_INPUT && kind != BRAID_STORAGE_OUTPUT)) return false;
+  slots->items[slots->count++] = (braid_slot){root, binding, host};
+  return true;
 }
 
-static void bind_operand(const braid_addresses *addresses, braid_storage_id id, braid_binding *binding,
-                         braid_slots *slots) {
+/* `index`: the binding's, as braid_task.ports counts. */
+static void bind_operand(const braid_addresses *addresses, braid_storage_id id, braid_task *task, size_t index,
+                         braid_binding *binding, braid_slots *slots) {
   *binding = locate(addresses, id);
-  add_slot(addresses, id, binding, NULL, slots);
+  if (add_slot(addresses, id, binding, NULL, slots)) task->ports |= (uint64_t)1 << (index < 63 ? index : 63);
 }
 
 void braid_bind_move(const braid_addresses *addresses, const braid_step *step, braid_task *task, braid_slots *slots) {
@@ -41,15 +44,15 @@ void braid_bind_move(const braid_addresses *addresses, const braid_step *step, b
   task->kind = kKinds[step->kind];
   if (step->kind == BRAID_STEP_WRITE) {
     task->host = locate(addresses, from->storage).host;
-    add_slot(addresses, from->storage, NULL, &task->host, slots);
+    (void)add_slot(addresses, from->storage, NULL, &task->host, slots);
   } else {
-    bind_operand(addresses, from->storage, &task->source, slots);
+    bind_operand(addresses, from->storage, task, 0, &task->source, slots);
   }
   if (step->kind == BRAID_STEP_READ) {
     task->host = locate(addresses, to->storage).host;
-    add_slot(addresses, to->storage, NULL, &task->host, slots);
+    (void)add_slot(addresses, to->storage, NULL, &task->host, slots);
   } else {
-    bind_operand(addresses, to->storage, &task->target, slots);
+    bind_operand(addresses, to->storage, task, 1, &task->target, slots);
   }
   if (step->kind == BRAID_STEP_COPY && from->space != to->space)
     task->source_device = addresses->arenas[from->space].owner->self;
@@ -65,8 +68,8 @@ braid_binding *braid_bind_kernel(const braid_addresses *addresses, const braid_s
   task->output_count = step->output_count;
   for (size_t i = 0; i < count; i++, bindings++)
     if (step->instances[i] >= 0)
-      bind_operand(addresses, addresses->plan->instances[step->instances[i]].storage, bindings, slots);
-  if (step->workspace >= 0) bind_operand(addresses, step->workspace, bindings, slots);
+      bind_operand(addresses, addresses->plan->instances[step->instances[i]].storage, task, i, bindings, slots);
+  if (step->workspace >= 0) bind_operand(addresses, step->workspace, task, count, bindings, slots);
   return bindings + 1;
 }
 

@@ -88,6 +88,18 @@ static braid_status idle_submit(void *queue, braid_task *task) {
   return braid_host_queue_submit(queue, task);
 }
 
+static braid_status idle_record(void *queue, braid_task *const *tasks, size_t count, void **recording) {
+  return braid_host_queue_record(queue, tasks, count, recording);
+}
+
+static void idle_erase(void *queue, void *recording) {
+  braid_host_queue_erase(queue, recording);
+}
+
+static braid_status idle_replay(void *queue, void *recording, uint64_t first) {
+  return braid_host_queue_replay(queue, recording, first);
+}
+
 static const braid_backend kIdleBackend = {.abi = BRAID_DEVICE_ABI,
                                            .size = sizeof(braid_backend),
                                            .name = "idle",
@@ -103,6 +115,9 @@ static const braid_backend kIdleBackend = {.abi = BRAID_DEVICE_ABI,
                                            .buffer_map = idle_buffer_map,
                                            .queue_create = idle_queue_create,
                                            .queue_destroy = idle_queue_destroy,
-                                           .submit = idle_submit};
+                                           .submit = idle_submit,
+                                           .record = idle_record,
+                                           .erase = idle_erase,
+                                           .replay = idle_replay};
 
 #endif

@@ -36,13 +36,15 @@ static braid_status allocate_tasks(braid_execution *execution) {
   execution->found = braid_zalloc_array(allocator, plan->storage_count, sizeof *execution->found);
   execution->parts = braid_zalloc_array(allocator, plan->queue_count, sizeof *execution->parts);
   execution->tasks = braid_zalloc_array(allocator, steps, sizeof *execution->tasks);
+  execution->parted = braid_zalloc_array(allocator, steps, sizeof *execution->parted);
   execution->timings = braid_zalloc_array(allocator, steps, sizeof *execution->timings);
   execution->bindings = braid_zalloc_array(allocator, bindings, sizeof *execution->bindings);
   execution->waits = braid_zalloc_array(allocator, waits, sizeof *execution->waits);
   execution->samples = braid_zalloc_array(allocator, steps * kSamples, sizeof *execution->samples);
   execution->slots.items = braid_zalloc_array(allocator, bindings, sizeof *execution->slots.items);
-  if (!execution->prepared || !execution->found || !execution->parts || !execution->tasks || !execution->timings ||
-      !execution->bindings || !execution->waits || !execution->samples || !execution->slots.items)
+  if (!execution->prepared || !execution->found || !execution->parts || !execution->tasks || !execution->parted ||
+      !execution->timings || !execution->bindings || !execution->waits || !execution->samples ||
+      !execution->slots.items)
     return BRAID_NO_MEMORY;
   memset(execution->samples, -1, steps * kSamples * sizeof *execution->samples);
   return BRAID_OK;
@@ -120,7 +122,39 @@ static void make_tasks(braid_execution *execution) {
 static void choose_thread(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
   if (plan->small && execution->queues_used == 1 && execution->timeout_ns < 0)
-    execution->here = execution->parts[plan->steps.items[0].queue].queue;
+    execution->here = &execution->parts[plan->steps.items[0].queue];
+}
+
+/* Tasks by queue, and those that others wait for. Under a time limit all are awaited: which one hung is to be told. */
+static void part_tasks(braid_execution *execution) {
+  const braid_plan *plan = execution->plan;
+  braid_task **next = execution->parted;
+  for (size_t q = 0; q < plan->queue_count; q++) {
+    execution->parts[q].tasks = next;
+    next += plan->queues[q].steps;
+  }
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    const braid_step *step = &plan->steps.items[i];
+    braid_part *part = &execution->parts[step->queue];
+    part->tasks[part->count++] = &execution->tasks[i];
+    execution->tasks[i].awaited = execution->timeout_ns >= 0;
+    for (size_t w = 0; w < step->wait_count; w++)
+      execution->parts[step->waits[w].queue].tasks[step->waits[w].nth]->awaited = true;
+  }
+}
+
+static braid_status record_parts(braid_execution *execution) {
+  for (size_t q = 0; q < execution->plan->queue_count; q++) {
+    braid_part *part = &execution->parts[q];
+    if (!part->queue) continue;
+    if (!part->queue->backend->record) {
+      execution->unrecorded++;
+      continue;
+    }
+    braid_clear_detail();
+    BRAID_TRY(part->queue->backend->record(part->queue->self, part->tasks, part->count, &part->recording));
+  }
+  return BRAID_OK;
 }
 
 static braid_status find_queues(braid_execution *execution) {
@@ -145,8 +179,9 @@ braid_status braid_execution_bind(braid_execution *execution) {
   BRAID_TRY(braid_execution_find_times(execution));
   make_tasks(execution);
   bind_ports(execution);
+  part_tasks(execution);
   choose_thread(execution);
-  return BRAID_OK;
+  return record_parts(execution);
 }
 
 void braid_execution_unbind(braid_execution *execution) {
@@ -154,6 +189,10 @@ void braid_execution_unbind(braid_execution *execution) {
   const braid_allocator *allocator = execution->allocator;
   for (size_t i = 0; execution->prepared && i < plan->steps.count; i++)
     braid_machine_discard(execution->machine, plan->steps.items[i].device, execution->prepared[i]);
+  for (size_t q = 0; execution->parts && q < plan->queue_count; q++) {
+    const braid_part *part = &execution->parts[q];
+    if (part->recording) part->queue->backend->erase(part->queue->self, part->recording);
+  }
   while (execution->pins) braid_execution_unpin(execution, execution->pins->host);
   for (int space = 0; execution->arenas && space < plan->space_count; space++)
     braid_machine_free(execution->machine, &execution->arenas[space]);
@@ -163,6 +202,7 @@ void braid_execution_unbind(braid_execution *execution) {
   braid_free(allocator, execution->parts);
   braid_free(allocator, execution->arenas);
   braid_free(allocator, execution->tasks);
+  braid_free(allocator, execution->parted);
   braid_free(allocator, execution->timings);
   braid_free(allocator, execution->bindings);
   braid_free(allocator, execution->waits);

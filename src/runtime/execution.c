@@ -1,6 +1,6 @@
-/* Running a plan: every step is submitted to its queue in the plan's order, with the points it has to wait for, and the
- * queues do the rest; the caller sleeps until the last step of each queue has ended. In steady state nothing is
- * allocated, and no step waits for the host.
+/* Running a plan: every queue is given its steps in the plan's order, with the points they have to wait for, by one
+ * call where it has recorded them, and the queues do the rest; the caller sleeps until the last step of each queue has
+ * ended. In steady state nothing is allocated, and no step waits for the host.
  *
  * Why no dependency counters: a queue runs its tasks in order, so within a queue the plan's order is enough, and across
  * queues hazard.c has reduced dependencies to the few waits that order does not imply. */
@@ -102,21 +102,44 @@ static void fill_waits(braid_execution *execution) {
   }
 }
 
-/* On failure those before the one that was refused are in flight, and cancelled. */
-static braid_status submit_all(braid_execution *execution) {
+/* The parts that are recorded. What they wait for may still have to be submitted: its values are settled. */
+static braid_status replay_parts(braid_execution *execution) {
+  for (size_t q = 0; q < execution->plan->queue_count; q++) {
+    braid_part *part = &execution->parts[q];
+    if (!part->recording) continue;
+    braid_status status = braid_queue_replay_locked(part->queue, part->recording, part->count);
+    if (status != BRAID_OK) {
+      braid_verdict_fail(&execution->verdict, part->tasks[0], status);
+      return status;
+    }
+    part->submitted = part->count;
+  }
+  return BRAID_OK;
+}
+
+/* The steps of the others, in the plan's order. */
+static braid_status submit_steps(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
-  braid_status status = BRAID_OK;
+  for (size_t i = 0; i < plan->steps.count; i++) {
+    braid_part *part = &execution->parts[plan->steps.items[i].queue];
+    if (part->recording) continue;
+    braid_status status = braid_queue_submit_locked(part->queue, &execution->tasks[i]);
+    if (status != BRAID_OK) {
+      braid_verdict_fail(&execution->verdict, &execution->tasks[i], status);
+      return status;
+    }
+    part->submitted++;
+  }
+  return BRAID_OK;
+}
+
+/* On failure what comes before that which was refused is in flight, and cancelled. */
+static braid_status submit_all(braid_execution *execution) {
   lock_parts(execution);
   fill_waits(execution);
-  for (size_t i = 0; i < plan->steps.count && status == BRAID_OK; i++) {
-    braid_part *part = &execution->parts[plan->steps.items[i].queue];
-    status = braid_queue_submit_locked(part->queue, &execution->tasks[i]);
-    if (status == BRAID_OK)
-      part->submitted++;
-    else
-      braid_verdict_fail(&execution->verdict, &execution->tasks[i], status);
-  }
-  for (size_t q = 0; q < plan->queue_count; q++)
+  braid_status status = replay_parts(execution);
+  if (status == BRAID_OK && execution->unrecorded) status = submit_steps(execution);
+  for (size_t q = 0; q < execution->plan->queue_count; q++)
     if (execution->parts[q].submitted) braid_queue_flush(execution->parts[q].queue);
   unlock_parts(execution);
   return status;
@@ -141,7 +164,9 @@ static size_t find_hung(const braid_execution *execution) {
   for (size_t i = 0; i < execution->plan->steps.count; i++) {
     const braid_step *step = &execution->plan->steps.items[i];
     const braid_part *part = &execution->parts[step->queue];
-    if ((uint64_t)step->nth < part->submitted && !braid_queue_ended(part->queue, &execution->tasks[i])) return i;
+    if ((uint64_t)step->nth < part->submitted &&
+        !braid_timeline_reached(part->queue->timeline, part->before + 1 + (uint64_t)step->nth))
+      return i;
   }
   return 0;
 }
@@ -218,8 +243,8 @@ static braid_status start(braid_execution *execution, const void *const *inputs,
 }
 
 static braid_status run_and_wait(braid_execution *execution) {
-  if (execution->here && braid_queue_run(execution->here, execution->tasks, execution->plan->steps.count))
-    return finish(execution);
+  const braid_part *here = execution->here;
+  if (here && braid_queue_run(here->queue, here->recording, here->count)) return finish(execution);
   (void)submit_all(execution); /* the verdict says so */
   braid_status waited = wait_all(execution, execution->timeout_ns);
   return waited == BRAID_OK ? finish(execution) : give_up(execution, waited);

@@ -33,7 +33,10 @@ typedef struct braid_part {
   braid_notice notice; /* first: of its end */
   braid_execution *execution;
   braid_queue *queue; /* NULL: the plan does not use it */
-  uint64_t before;    /* the queue's last value before the run: step nth of the queue has before + 1 + nth */
+  braid_task **tasks; /* in their order */
+  size_t count;
+  void *recording; /* NULL: the backend does not record */
+  uint64_t before; /* the queue's last value before the run: step nth of the queue has before + 1 + nth */
   uint64_t submitted;
 } braid_part;
 
@@ -54,18 +57,19 @@ struct braid_execution {
   braid_weight **found; /* per storage; NULL: it does not persist */
   braid_pin *pins;      /* memory that devices have been told of */
   braid_part *parts;    /* per plan queue */
-  size_t queues_used;
+  size_t queues_used, unrecorded;
   uint32_t devices; /* bit i: device i is used */
 
   /* per step */
   void **prepared;
   braid_task *tasks;
   braid_timing *timings;
-  braid_point *waits; /* of all steps, one after the other */
+  braid_task **parted; /* the tasks of one part after those of another */
+  braid_point *waits;  /* of all steps, one after the other */
   braid_binding *bindings;
   int32_t *samples;   /* kSamples durations each, in ns; -1: none yet */
   braid_time **times; /* the machine's, per step; NULL: of none */
-  braid_queue *here;  /* of a plan that may run in the caller's thread; NULL: it does not */
+  braid_part *here;   /* of a plan that may run in the caller's thread; NULL: it does not */
 
   braid_port *inputs, *outputs;
   braid_slots slots;

@@ -110,6 +110,7 @@ static braid_registry *open_registry(void) {
   frail.queue_destroy = frail_queue_destroy;
   frail.submit = frail_submit;
   frail.run = NULL;
+  frail.record = NULL;
   frail.status = frail_status;
   OK(braid_registry_create(NULL, &registry));
   OK(braid_registry_add(registry, &frail));

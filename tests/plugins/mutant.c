@@ -522,12 +522,61 @@ static braid_status ask(void *device, const braid_kernel *kernel, const braid_no
   return status;
 }
 
-/* Goes on after a failure. */
-static void run_on(void *queue, braid_task *tasks, size_t count) {
+/* The tasks as they are, or copies: as they were when they were recorded, or of which none is awaited. */
+typedef struct taken {
+  void *recording;
+  braid_task *const *tasks;
+  size_t count;
+  braid_task copies[512], *listed[512];
+} taken;
+
+static void erase(void *queue, void *which) {
+  taken *own = which;
+  braid_host_queue_erase(queue, own->recording);
+  free(own);
+}
+
+static braid_status record(void *queue, braid_task *const *tasks, size_t count, void **out) {
+  taken *own = *out = calloc(1, sizeof *own);
+  if (!own || count > 512) {
+    free(own);
+    return BRAID_NO_MEMORY;
+  }
+  own->tasks = tasks;
+  own->count = count;
   for (size_t i = 0; i < count; i++) {
-    braid_status status = run_any(&tasks[i]);
-    if (status != BRAID_OK) braid_verdict_fail(tasks[i].verdict, &tasks[i], status);
-    braid_timeline_raise(timeline_of(queue), tasks[i].value);
+    own->copies[i] = *tasks[i];
+    own->listed[i] = &own->copies[i];
+  }
+  bool copied = is("replay_stale") || is("replay_awaited");
+  return braid_host_queue_record(queue, copied ? own->listed : tasks, count, &own->recording);
+}
+
+static braid_status replay(void *queue, void *which, uint64_t first) {
+  taken *own = which;
+  for (size_t i = 0; is("replay_awaited") && i < own->count; i++) {
+    own->copies[i] = *own->tasks[i];
+    own->copies[i].awaited = false;
+  }
+  return braid_host_queue_replay(queue, own->recording, first);
+}
+
+static braid_status serve_here(void *context, const braid_task *task) {
+  (void)context;
+  return run_any(task);
+}
+
+/* Goes on after a failure. */
+static void run_here(void *queue, void *which, uint64_t first) {
+  const taken *own = which;
+  if (!is("run_on")) {
+    braid_host_queue_run(queue, own->recording, first, serve_here, NULL);
+    return;
+  }
+  for (size_t i = 0; i < own->count; i++) {
+    braid_status status = run_any(own->tasks[i]);
+    if (status != BRAID_OK) braid_verdict_fail(own->tasks[i]->verdict, own->tasks[i], status);
+    braid_timeline_raise(timeline_of(queue), first + i);
   }
 }
 
@@ -577,6 +626,9 @@ const braid_backend *braid_plugin(uint32_t abi) {
   table.queue_create = make_queue;
   table.submit = take;
   if (is("query_workspace")) table.query = ask;
-  if (is("run_on")) table.run = run_on;
+  table.record = record;
+  table.erase = erase;
+  table.replay = replay;
+  if (is_unified) table.run = run_here;
   return &table;
 }

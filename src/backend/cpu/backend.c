@@ -315,10 +315,22 @@ static braid_status cpu_submit(void *queue, braid_task *task) {
   return braid_host_queue_submit(queue, task);
 }
 
-static void cpu_run(void *queue, braid_task *tasks, size_t count) {
+static braid_status cpu_record(void *queue, braid_task *const *tasks, size_t count, void **recording) {
+  return braid_host_queue_record(queue, tasks, count, recording);
+}
+
+static void cpu_erase(void *queue, void *recording) {
+  braid_host_queue_erase(queue, recording);
+}
+
+static braid_status cpu_replay(void *queue, void *recording, uint64_t first) {
+  return braid_host_queue_replay(queue, recording, first);
+}
+
+static void cpu_run(void *queue, void *recording, uint64_t first) {
   int before = omp_get_max_threads();
   omp_set_num_threads(1); /* the caller's own setting, put back below */
-  braid_host_queue_run(queue, tasks, count, run_here, NULL);
+  braid_host_queue_run(queue, recording, first, run_here, NULL);
   omp_set_num_threads(before);
 }
 
@@ -349,5 +361,8 @@ const braid_backend braid_backend_cpu = {
     .query = cpu_query,
     .pack = cpu_pack,
     .run = cpu_run,
+    .record = cpu_record,
+    .erase = cpu_erase,
+    .replay = cpu_replay,
     .concurrent_prepare = true,
 };

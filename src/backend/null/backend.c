@@ -214,6 +214,19 @@ static braid_status null_submit(void *queue, braid_task *task) {
   return braid_host_queue_submit(queue, task);
 }
 
+/* Optional: the tasks of a plan are taken once and run again by one call. */
+static braid_status null_record(void *queue, braid_task *const *tasks, size_t count, void **recording) {
+  return braid_host_queue_record(queue, tasks, count, recording);
+}
+
+static void null_erase(void *queue, void *recording) {
+  braid_host_queue_erase(queue, recording);
+}
+
+static braid_status null_replay(void *queue, void *recording, uint64_t first) {
+  return braid_host_queue_replay(queue, recording, first);
+}
+
 /* All null devices are memory of this process. */
 static bool null_peer(void *self, void *other) {
   (void)self, (void)other;
@@ -239,4 +252,7 @@ const braid_backend braid_backend_null = {
     .peer = null_peer,
     .read_memory = null_read_memory,
     .query = null_query,
+    .record = null_record,
+    .erase = null_erase,
+    .replay = null_replay,
 };

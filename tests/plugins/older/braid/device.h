@@ -100,6 +100,7 @@ typedef struct braid_node_desc {
   bool training;    /* part of a training graph: a backward pass may follow */
   uint32_t threads; /* of the host that the kernel may use: 1, or as many as the device has (0) */
   bool packed; /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
+  const struct braid_custom_op *custom; /* the program's own op (braid/custom.h); NULL: one that Braid has */
 } braid_node_desc;
 
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
@@ -186,7 +187,8 @@ struct braid_task {
   braid_binding source, target;
   void *source_device; /* COPY: the device that holds the source, if it is another (see peer); else NULL */
   void *host;
-  /* Reached before the task starts. They are of tasks that were submitted before, or of the host's own timelines. */
+  /* Reached before the task starts. They are of tasks that were submitted before, or of the host's own timelines; in a
+   * replay also of tasks of the same run that are still to be submitted. */
   const braid_point *waits;
   size_t wait_count;
   /* What its queue's timeline is raised to when it has ended. The first task of a queue has 1, and each one more than
@@ -196,7 +198,11 @@ struct braid_task {
    * it has failed, is not run, whatever it still waits for. Never NULL. */
   braid_verdict *verdict;
   braid_timing *timing; /* filled before the timeline is raised; NULL: nobody asks, leave it out if measuring costs */
-  void *link[2];        /* for the queue while the task is in it */
+  /* Of recorded tasks (braid_backend.record): somebody waits for this value before the last; and bit i says that where
+   * binding i lies (of COPY: source 0, target 1) may change from replay to replay, bit 63 for all from 63 on. */
+  bool awaited;
+  uint64_t ports;
+  void *link[2]; /* for the queue while the task is in it */
 };
 
 /* --- devices -------------------------------------------------------------------------------------------------------
@@ -280,8 +286,7 @@ typedef struct braid_backend {
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------
- * A registry holds backends and opens devices by name. braid_registry_create registers the backends built in, then the
- * plug-ins that the environment variable BRAID_PLUGINS lists (paths, ':' between them). */
+ * A registry holds backends and opens devices by name. braid_registry_create registers the backends built in. */
 typedef struct braid_registry braid_registry;
 typedef struct braid_device braid_device;
 
@@ -292,6 +297,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *regis
 /* Loads a plug-in (braid/plugin.h), a shared object, and adds its backend; it is unloaded with the registry. NOT_FOUND,
  * INVALID_FILE or UNSUPPORTED (another version of the contract) name the file and what was expected. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load(braid_registry *registry, const char *path);
+/* Loads several, ':' between their paths, as the command does with what BRAID_PLUGINS says. NULL is allowed. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_list(braid_registry *registry, const char *paths);
 /* Reads a platform file (docs/platforms.md): names for devices with options, and devices split into virtual ones, which
  * are then listed and opened like any other. At most one per registry. NOT_FOUND, IO or INVALID_FILE name the file, the
  * line and what was expected. */
