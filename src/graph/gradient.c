@@ -184,8 +184,8 @@ static braid_status gradient_check(const braid_graph *graph, braid_value_id loss
 
 braid_status braid_graph_gradients(braid_graph *graph, braid_value_id loss, const braid_value_id *wrt, size_t count,
                                    braid_value_id *grads) {
-  BRAID_TRY(braid_graph_begin_change(graph));
   BRAID_TRY(gradient_check(graph, loss, wrt, count));
+  BRAID_TRY(braid_graph_begin_change(graph));
   struct braid_gradient_state state = {.value_count = graph->value_count};
   state.of = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.of);
   state.depends = braid_zalloc_array(graph->allocator, graph->value_count, sizeof *state.depends);

@@ -242,10 +242,10 @@ static const char *unique_name(braid_graph *graph, const char *name, const char 
 
 braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind, braid_value_id *out) {
   *out = -1;
-  BRAID_TRY(braid_graph_begin_change(graph));
   if (graph->value_count >= INT32_MAX) return braid_fail(BRAID_OUT_OF_RANGE, "more than 2^31 values");
   if (name && *name && braid_graph_find_value(graph, name) >= 0)
     return braid_fail(BRAID_INVALID_GRAPH, "value %.200s is defined twice", name);
+  BRAID_TRY(braid_graph_begin_change(graph));
   braid_value *values =
       braid_grow(graph->allocator, graph->values, graph->value_count, &graph->value_capacity, sizeof *values);
   if (!values) return BRAID_NO_MEMORY;
@@ -358,9 +358,9 @@ braid_status braid_graph_add_node(braid_graph *graph, const char *op_name, const
 braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id id, const char *name) {
   if (!has_value(graph, id)) return braid_fail(BRAID_INVALID_ARGUMENT, "value %d does not exist", id);
   if (strcmp(graph->values[id].name, name) == 0) return BRAID_OK;
-  BRAID_TRY(braid_graph_begin_change(graph));
   if (braid_graph_find_value(graph, name) >= 0)
     return braid_fail(BRAID_INVALID_GRAPH, "value %.200s is defined twice", name);
+  BRAID_TRY(braid_graph_begin_change(graph));
   const char *own = braid_graph_intern(graph, name, strlen(name));
   if (!own) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_name_map_set(graph->names, own, id));
@@ -370,8 +370,8 @@ braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id id, con
 }
 
 braid_status braid_graph_add_output(braid_graph *graph, braid_value_id value) {
-  BRAID_TRY(braid_graph_begin_change(graph));
   if (!has_value(graph, value)) return braid_fail(BRAID_INVALID_ARGUMENT, "value %d does not exist", value);
+  BRAID_TRY(braid_graph_begin_change(graph));
   braid_value_id *outputs =
       braid_grow(graph->allocator, graph->outputs, graph->output_count, &graph->output_capacity, sizeof *outputs);
   if (!outputs) return BRAID_NO_MEMORY;
@@ -433,13 +433,13 @@ braid_status braid_graph_update_state(braid_graph *graph, braid_value_id state, 
   if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE)
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %.120s is neither a parameter nor a state", value->name);
   if (value->next >= 0) return braid_fail(BRAID_INVALID_GRAPH, "value %.120s is updated twice", value->name);
-  BRAID_TRY(braid_graph_begin_change(graph));
   const braid_value *other = &graph->values[next];
   if (other->kind != BRAID_VALUE_RESULT)
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %.120s is not computed by a node", other->name);
   if (other->desc.rank >= 0 &&
       (other->desc.dtype != value->desc.dtype || !braid_desc_same_shape(&other->desc, &value->desc)))
     return braid_fail(BRAID_INVALID_GRAPH, "value %.120s and its update differ in type or shape", value->name);
+  BRAID_TRY(braid_graph_begin_change(graph));
   value->next = next;
   return BRAID_OK;
 }

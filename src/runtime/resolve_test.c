@@ -119,6 +119,22 @@ static void test_changed(void **state) {
   }
 }
 
+/* A change that is refused is none: the graph takes other shapes. */
+static void test_refused_changes(void **state) {
+  (void)state;
+  braid_graph *graph = model(NULL, 2);
+  ok(braid_resolve(graph));
+  braid_value_id y = braid_graph_output(graph, 0), w = braid_graph_find_value(graph, "w"), other, grad;
+  assert_int_equal(braid_graph_add_output(graph, 12345), BRAID_INVALID_ARGUMENT);
+  assert_int_equal(braid_graph_rename_value(graph, y, "x"), BRAID_INVALID_GRAPH);
+  assert_int_equal(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32}, &other), BRAID_INVALID_GRAPH);
+  assert_int_equal(braid_graph_update_state(graph, w, y), BRAID_INVALID_ARGUMENT);
+  assert_int_equal(braid_graph_gradients(graph, 12345, &y, 1, &grad), BRAID_INVALID_ARGUMENT);
+  ok(reshape(graph, 3));
+  expect_batch(graph, 3);
+  braid_graph_destroy(graph);
+}
+
 /* Training sets the batch of a graph that somebody has resolved. */
 static void test_made_trainable(void **state) {
   (void)state;
@@ -198,8 +214,8 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_another_batch), cmocka_unit_test(test_changed),
-                                     cmocka_unit_test(test_made_trainable), cmocka_unit_test(test_failed),
-                                     cmocka_unit_test(test_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_another_batch),   cmocka_unit_test(test_changed),
+                                     cmocka_unit_test(test_made_trainable),  cmocka_unit_test(test_failed),
+                                     cmocka_unit_test(test_refused_changes), cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
