@@ -56,7 +56,7 @@ static void record(braid_execution *execution) {
 
 static void leave_weights(braid_execution *execution) {
   if (__atomic_exchange_n(&execution->holds, false, __ATOMIC_ACQ_REL))
-    braid_weights_leave(execution->weights, execution->plan->writes_weights);
+    braid_weights_leave(execution->weights, execution->plan->writes_weights, execution->devices);
 }
 
 /* Of a run whose tasks have all ended. */

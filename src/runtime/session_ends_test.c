@@ -1,5 +1,6 @@
 /* How runs end that do not end well: whatever fails, nothing of a run is in flight when the call returns; nothing waits
  * without end for a device that is lost. The device is the CPU with a memory of its own, some of whose calls fail. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "braid/op.h"
 #include "braid/session.h"
 #include "oom.h"
+#include "runtime/weights.h"
 
 #define OK(expression)                                                                                                 \
   do {                                                                                                                 \
@@ -411,6 +413,37 @@ static void test_weights_of_a_lost_run(void **state) {
   close_shared(&s);
 }
 
+static void *leave_later(void *context) {
+  nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 500000000}, NULL);
+  braid_weights_leave(context, false, 1);
+  return NULL;
+}
+
+/* Only the devices of those who hold the weights now count, not those of readers who have left. */
+static void test_weights_after_a_lost_reader(void **state) {
+  (void)state;
+  braid_registry *registry = open_registry();
+  braid_machine *machine;
+  braid_weights *weights;
+  pthread_t thread;
+  OK(braid_machine_create(
+      NULL, &(braid_machine_options){.devices = "cpu:threads=1 frail:memory=separate", .registry = registry},
+      &machine));
+  OK(braid_weights_create(machine, &weights));
+  OK(braid_weights_enter(weights, false, 2));
+  OK(braid_weights_enter(weights, false, 1));
+  braid_weights_leave(weights, false, 2);
+  lost = true;
+  assert_int_equal(pthread_create(&thread, NULL, leave_later, weights), 0);
+  OK(braid_weights_enter(weights, true, 1));
+  pthread_join(thread, NULL);
+  lost = false;
+  braid_weights_leave(weights, true, 1);
+  braid_weights_release(weights);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
+}
+
 static atomic_int told_count;
 static _Atomic braid_status told_status;
 
@@ -552,6 +585,6 @@ int main(void) {
       cmocka_unit_test(test_another_device_is_lost), cmocka_unit_test(test_lost_while_running),
       cmocka_unit_test(test_lost_while_binding),     cmocka_unit_test(test_lost_while_converting),
       cmocka_unit_test(test_weights_of_a_lost_run),  cmocka_unit_test(test_told_of_a_lost_run),
-      cmocka_unit_test(test_buffers_of_a_lost_run)};
+      cmocka_unit_test(test_buffers_of_a_lost_run),  cmocka_unit_test(test_weights_after_a_lost_reader)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

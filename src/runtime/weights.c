@@ -96,13 +96,25 @@ size_t braid_weights_bytes(const braid_weights *weights) {
 
 /* --- readers and writers -------------------------------------------------------------------------------------------
  */
+static void count_holders(braid_weights *weights, uint32_t devices, int step) {
+  for (int i = 0; i < 32; i++)
+    if (devices >> i & 1) weights->holders[i] += (size_t)step;
+}
+
+static uint32_t held_devices(const braid_weights *weights) {
+  uint32_t devices = 0;
+  for (int i = 0; i < 32; i++)
+    if (weights->holders[i]) devices |= 1u << i;
+  return devices;
+}
+
 /* Sleeps until somebody leaves or enters, and looks at the holders' devices now and then; false: one is lost, and has
  * had the time to end its tasks. *gone_ns: when it will have had it, < 0: none is lost. */
 static bool wait_for_turn(braid_weights *weights, int64_t *gone_ns) {
   int64_t until = braid_deadline_ns(kLookNs);
   const struct timespec at = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
   if (!pthread_cond_timedwait(&weights->turned, &weights->turn, &at)) return true;
-  if (!braid_machine_lost(weights->machine, weights->holders))
+  if (!braid_machine_lost(weights->machine, held_devices(weights)))
     *gone_ns = -1;
   else if (*gone_ns < 0)
     *gone_ns = braid_deadline_ns(kGraceNs);
@@ -120,7 +132,7 @@ braid_status braid_weights_enter(braid_weights *weights, bool writes, uint32_t d
   if (patient) {
     weights->writer = writes;
     weights->readers += !writes;
-    weights->holders |= devices;
+    count_holders(weights, devices, 1);
   }
   pthread_cond_broadcast(&weights->turned);
   pthread_mutex_unlock(&weights->turn);
@@ -128,13 +140,13 @@ braid_status braid_weights_enter(braid_weights *weights, bool writes, uint32_t d
   return braid_fail(BRAID_DEVICE_LOST, "the weights are held by a run on a device that is lost and does not answer");
 }
 
-void braid_weights_leave(braid_weights *weights, bool writes) {
+void braid_weights_leave(braid_weights *weights, bool writes, uint32_t devices) {
   pthread_mutex_lock(&weights->turn);
   if (writes)
     weights->writer = false;
   else
     weights->readers--;
-  if (!weights->readers) weights->holders = 0;
+  count_holders(weights, devices, -1);
   pthread_cond_broadcast(&weights->turned);
   pthread_mutex_unlock(&weights->turn);
 }
@@ -413,7 +425,7 @@ braid_status braid_weights_read(braid_weights *weights, const char *name, braid_
   BRAID_TRY(find_kept(weights, name, tensor, &weight));
   BRAID_TRY(braid_weights_enter(weights, false, 0));
   braid_status status = braid_weights_fetch(weights, weight, braid_tensor_data(tensor));
-  braid_weights_leave(weights, false);
+  braid_weights_leave(weights, false, 0);
   return status;
 }
 
@@ -422,6 +434,6 @@ braid_status braid_weights_write(braid_weights *weights, const char *name, const
   BRAID_TRY(find_kept(weights, name, tensor, &weight));
   BRAID_TRY(braid_weights_enter(weights, true, 0));
   braid_status status = braid_weights_put(weights, weight, braid_tensor_const_data(tensor));
-  braid_weights_leave(weights, true);
+  braid_weights_leave(weights, true, 0);
   return status;
 }

@@ -36,7 +36,7 @@ struct braid_weights {
   uint64_t arrived, entered; /* in the order of arrival, so that nobody is kept out by those behind him */
   size_t readers;            /* executions in flight that read what others write */
   bool writer;
-  uint32_t holders; /* the devices of those inside, as bits */
+  size_t holders[32]; /* of those inside, how many are on each device */
 
   pthread_mutex_t lock; /* of all that follows; held while an errand waits behind runs in a queue */
   braid_weight **items;
@@ -64,6 +64,6 @@ bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas);
 /* Around what reads, or writes, parameters and states, on these devices (as bits). DEVICE_LOST: whoever holds them is
  * on a device that is lost, and does not leave. */
 BRAID_MUST_CHECK braid_status braid_weights_enter(braid_weights *weights, bool writes, uint32_t devices);
-void braid_weights_leave(braid_weights *weights, bool writes);
+void braid_weights_leave(braid_weights *weights, bool writes, uint32_t devices); /* as entered */
 
 #endif
