@@ -64,13 +64,22 @@ static bool data_type(braid_dtype dtype, dnnl_data_type_t *out) {
   }
 }
 
-/* dnnl_nchw and the like name a rank too; these are by rank 3, 4, 5. */
+/* What oneDNN has of layouts in blocks, by rank 3, 4, 5. */
 static dnnl_format_tag_t tag_of(braid_layout layout, int rank) {
-  static const dnnl_format_tag_t kChannelsLast[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
-  static const dnnl_format_tag_t kBlocked[] = {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c};
-  if (rank < 3 || rank > 5) return dnnl_format_tag_undef;
-  if (layout == BRAID_LAYOUT_BHWC) return kChannelsLast[rank - 3];
-  if (layout == BRAID_LAYOUT_BLOCKED16) return kBlocked[rank - 3];
+  static const struct {
+    braid_layout layout;
+    dnnl_format_tag_t tags[3];
+  } kTags[] = {
+      {BRAID_LAYOUT_BLOCKED16, {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}},
+      {BRAID_DNNL_16I16O, {dnnl_OIw16i16o, dnnl_OIhw16i16o, dnnl_OIdhw16i16o}},
+      {BRAID_DNNL_16O16I, {dnnl_OIw16o16i, dnnl_OIhw16o16i, dnnl_OIdhw16o16i}},
+      {BRAID_DNNL_8I8O, {dnnl_OIw8i8o, dnnl_OIhw8i8o, dnnl_OIdhw8i8o}},
+      {BRAID_DNNL_8O8I, {dnnl_OIw8o8i, dnnl_OIhw8o8i, dnnl_OIdhw8o8i}},
+      {BRAID_DNNL_I16O, {dnnl_Owi16o, dnnl_Ohwi16o, dnnl_Odhwi16o}},
+      {BRAID_DNNL_I8O, {dnnl_Owi8o, dnnl_Ohwi8o, dnnl_Odhwi8o}},
+  };
+  for (size_t i = 0; rank >= 3 && rank <= 5 && i < sizeof kTags / sizeof *kTags; i++)
+    if (kTags[i].layout == layout) return kTags[i].tags[rank - 3];
   return dnnl_format_tag_undef;
 }
 
@@ -104,6 +113,11 @@ bool braid_md_of(const braid_desc *desc, braid_md *out) {
   if (!data_type(desc->dtype, &type)) return false;
   if (desc->layout == BRAID_LAYOUT_PLAIN) {
     *out = braid_md_plain(desc->rank ? desc->rank : 1, desc->rank ? desc->dims : &one);
+    out->type = type;
+    return true;
+  }
+  if (!braid_layout_is_blocked(desc->layout)) {
+    *out = braid_md_strided(desc->rank, desc->dims, braid_places_of(desc).stride);
     out->type = type;
     return true;
   }

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn/library.h"
+#include "tensor/layout.h"
 
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
@@ -22,6 +23,15 @@ typedef struct braid_md {
   dnnl_dims_t dims, strides;
   braid_md_ref chosen; /* oneDNN's own: lives as long as the description that it is from */
 } braid_md;
+
+/* Layouts in which oneDNN has the weights of convolutions, without groups: filters and channels in blocks, or filters
+ * alone where there are few channels. */
+#define BRAID_DNNL_16I16O (BRAID_LAYOUT_BLOCKED(0, 1, 16) | BRAID_LAYOUT_BLOCKED(1, 0, 16))
+#define BRAID_DNNL_16O16I (BRAID_LAYOUT_BLOCKED(0, 0, 16) | BRAID_LAYOUT_BLOCKED(1, 1, 16))
+#define BRAID_DNNL_8I8O (BRAID_LAYOUT_BLOCKED(0, 1, 8) | BRAID_LAYOUT_BLOCKED(1, 0, 8))
+#define BRAID_DNNL_8O8I (BRAID_LAYOUT_BLOCKED(0, 0, 8) | BRAID_LAYOUT_BLOCKED(1, 1, 8))
+#define BRAID_DNNL_I16O (BRAID_LAYOUT_BHWC | BRAID_LAYOUT_BLOCKED(0, 0, 16))
+#define BRAID_DNNL_I8O (BRAID_LAYOUT_BHWC | BRAID_LAYOUT_BLOCKED(0, 0, 8))
 
 /* An operand as it is. False for types, ranks or layouts that oneDNN does not have. Rank 0 becomes one element. */
 bool braid_md_of(const braid_desc *desc, braid_md *out);

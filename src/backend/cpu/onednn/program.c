@@ -9,7 +9,6 @@
 
 #include "base/try.h"
 #include "base/vector.h"
-#include "tensor/layout.h"
 
 enum { kPiece = 1 << 18, kSumPiece = 1 << 12, kActivated = 1 << 13 };
 static const size_t kAlignment = 64, kTeamBytes = 4 << 20;
@@ -475,91 +474,6 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
     if (status != dnnl_success) return braid_dnnl_status(status, "running a primitive");
   }
   return BRAID_OK;
-}
-
-/* --- descriptions --------------------------------------------------------------------------------------------------
- */
-static bool data_type(braid_dtype dtype, dnnl_data_type_t *out) {
-  switch (dtype) {
-  case BRAID_F32:
-    *out = dnnl_f32;
-    return true;
-  case BRAID_BF16:
-    *out = dnnl_bf16;
-    return true;
-  case BRAID_F16:
-    *out = dnnl_f16;
-    return true;
-  case BRAID_I32:
-    *out = dnnl_s32;
-    return true;
-  case BRAID_I8:
-    *out = dnnl_s8;
-    return true;
-  case BRAID_U8:
-    *out = dnnl_u8;
-    return true;
-  default:
-    return false;
-  }
-}
-
-/* What oneDNN has of layouts in blocks, by rank 3, 4, 5. */
-static dnnl_format_tag_t tag_of(braid_layout layout, int rank) {
-  static const struct {
-    braid_layout layout;
-    dnnl_format_tag_t tags[3];
-  } kTags[] = {
-      {BRAID_LAYOUT_BLOCKED16, {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}},
-      {BRAID_DNNL_16I16O, {dnnl_OIw16i16o, dnnl_OIhw16i16o, dnnl_OIdhw16i16o}},
-      {BRAID_DNNL_16O16I, {dnnl_OIw16o16i, dnnl_OIhw16o16i, dnnl_OIdhw16o16i}},
-      {BRAID_DNNL_8I8O, {dnnl_OIw8i8o, dnnl_OIhw8i8o, dnnl_OIdhw8i8o}},
-      {BRAID_DNNL_8O8I, {dnnl_OIw8o8i, dnnl_OIhw8o8i, dnnl_OIdhw8o8i}},
-      {BRAID_DNNL_I16O, {dnnl_Owi16o, dnnl_Ohwi16o, dnnl_Odhwi16o}},
-      {BRAID_DNNL_I8O, {dnnl_Owi8o, dnnl_Ohwi8o, dnnl_Odhwi8o}},
-  };
-  for (size_t i = 0; rank >= 3 && rank <= 5 && i < sizeof kTags / sizeof *kTags; i++)
-    if (kTags[i].layout == layout) return kTags[i].tags[rank - 3];
-  return dnnl_format_tag_undef;
-}
-
-static void row_major(int rank, const int64_t *dims, dnnl_dims_t out_dims, dnnl_dims_t strides) {
-  int64_t stride = 1;
-  for (int i = rank; i-- > 0;) {
-    out_dims[i] = dims[i];
-    strides[i] = stride;
-    stride *= dims[i] > 0 ? dims[i] : 1;
-  }
-}
-
-bool braid_dnnl_desc(const braid_desc *desc, dnnl_memory_desc_t *out) {
-  dnnl_data_type_t type;
-  if (!data_type(desc->dtype, &type)) return false;
-  int rank = desc->rank ? desc->rank : 1;
-  int64_t one = 1;
-  dnnl_dims_t dims, strides;
-  row_major(rank, desc->rank ? desc->dims : &one, dims, strides);
-  if (braid_layout_is_blocked(desc->layout)) {
-    dnnl_format_tag_t tag = tag_of(desc->layout, rank);
-    return tag != dnnl_format_tag_undef && DNNL(memory_desc_init_by_tag)(out, rank, dims, type, tag) == dnnl_success;
-  }
-  braid_places places = braid_places_of(desc);
-  for (int d = 0; desc->layout != BRAID_LAYOUT_PLAIN && d < places.rank; d++) strides[d] = places.stride[d];
-  return DNNL(memory_desc_init_by_strides)(out, rank, dims, type, strides) == dnnl_success;
-}
-
-bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out) {
-  dnnl_data_type_t type;
-  if (!data_type(desc->dtype, &type) || desc->rank < 1) return false;
-  dnnl_dims_t dims = {0};
-  memcpy(dims, desc->dims, (size_t)desc->rank * sizeof *dims);
-  return DNNL(memory_desc_init_by_tag)(out, desc->rank, dims, type, dnnl_format_tag_any) == dnnl_success;
-}
-
-void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out) {
-  dnnl_dims_t own, strides;
-  row_major(rank, dims, own, strides);
-  if (DNNL(memory_desc_init_by_strides)(out, rank, own, dnnl_f32, strides) != dnnl_success) memset(out, 0, sizeof *out);
 }
 
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes) {

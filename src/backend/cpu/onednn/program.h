@@ -14,7 +14,6 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/onednn/describe.h"
 #include "backend/cpu/spans/activation.h"
-#include "tensor/layout.h"
 
 typedef struct braid_dnnl braid_dnnl;
 enum { BRAID_DNNL_ARGS = 12 };
@@ -76,48 +75,6 @@ braid_status braid_dnnl_pack(const braid_node_desc *node, void *program, uint32_
                              void *packed);
 braid_status braid_dnnl_run(const braid_node_desc *node, void *program, const braid_cpu_args *args);
 
-/* --- descriptions --------------------------------------------------------------------------------------------------
- */
-/* Layouts in which oneDNN has the weights of convolutions, without groups: filters and channels in blocks, or filters
- * alone where there are few channels. */
-#define BRAID_DNNL_16I16O (BRAID_LAYOUT_BLOCKED(0, 1, 16) | BRAID_LAYOUT_BLOCKED(1, 0, 16))
-#define BRAID_DNNL_16O16I (BRAID_LAYOUT_BLOCKED(0, 0, 16) | BRAID_LAYOUT_BLOCKED(1, 1, 16))
-#define BRAID_DNNL_8I8O (BRAID_LAYOUT_BLOCKED(0, 1, 8) | BRAID_LAYOUT_BLOCKED(1, 0, 8))
-#define BRAID_DNNL_8O8I (BRAID_LAYOUT_BLOCKED(0, 0, 8) | BRAID_LAYOUT_BLOCKED(1, 1, 8))
-#define BRAID_DNNL_I16O (BRAID_LAYOUT_BHWC | BRAID_LAYOUT_BLOCKED(0, 0, 16))
-#define BRAID_DNNL_I8O (BRAID_LAYOUT_BHWC | BRAID_LAYOUT_BLOCKED(0, 0, 8))
-
-/* oneDNN's description of an operand as it lies in memory. False for types, ranks or layouts it does not have. Rank 0
- * becomes one element. */
-bool braid_dnnl_desc(const braid_desc *desc, dnnl_memory_desc_t *out);
-/* The same shape with any format. */
-bool braid_dnnl_desc_any(const braid_desc *desc, dnnl_memory_desc_t *out);
-/* Plain row-major over given dimensions, float32. */
-void braid_dnnl_plain(int rank, const int64_t *dims, dnnl_memory_desc_t *out);
-/* Attributes with user scratchpad; `sum`: onto what stands in the destination; then the activation of `activated`, if
- * not NULL. NULL and a status on failure. */
-BRAID_MUST_CHECK braid_status braid_dnnl_attributes(const braid_node_desc *activated, bool sum,
-                                                    dnnl_primitive_attr_t *out);
-/* May a primitive have the node's activation in it? Not where NaN would be lost for good: it must be possible to tell
- * that there was one, and to compute the result again, which a sum in place is not. */
-bool braid_dnnl_can_fuse(const braid_node_desc *node, bool sum);
-/* Do both take the same memory, by the same implementation? */
-bool braid_dnnl_interchangeable(dnnl_primitive_desc_t a, dnnl_primitive_desc_t b);
-/* Primitive descriptors (describe.c); UNSUPPORTED if oneDNN has no fast implementation: only its reference, or
- * none. attr may be NULL (user scratchpad). */
-/* For one thread, to be run in a group. */
-BRAID_MUST_CHECK braid_status braid_dnnl_describe_single(const void *op_desc, dnnl_primitive_attr_t attr,
-                                                         dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out);
-/* For all threads, if there is an implementation whose results do not depend on their number. Else *pieces is set, and
- * *out is as from braid_dnnl_describe_single: the work is to be divided by the caller. The choice does not depend on
- * the number of threads. */
-BRAID_MUST_CHECK braid_status braid_dnnl_describe_whole(const void *op_desc, dnnl_primitive_attr_t attr,
-                                                        dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *out,
-                                                        bool *pieces);
-/* Pieces of a batch, all of the same size: as many as divide it, up to `most`. */
-int64_t braid_dnnl_pieces_of(int64_t batch, int64_t most);
-/* How many threads a descriptor from braid_dnnl_describe_whole was made for. */
-int braid_dnnl_threads_of(dnnl_primitive_desc_t primitive_desc);
 /* All present operands float32? (why: filled if not) */
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes);
 
