@@ -103,6 +103,8 @@ typedef struct braid_node_desc {
   const struct braid_custom_op *custom; /* the program's own op (braid/custom.h); NULL: one that Braid has */
 } braid_node_desc;
 
+#define BRAID_LAYOUT_ANY (~(braid_layout)0) /* no layout: the question which a kernel would like */
+
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
  * is taken, so the best stands first and the plain reference last. */
 typedef struct braid_kernel {
@@ -112,7 +114,11 @@ typedef struct braid_kernel {
    * `layouts` is NULL (then all must be PLAIN unless the kernel accepts others here). */
   bool (*match)(const braid_node_desc *node, char *why, size_t why_bytes);
   /* Optional: the layouts the kernel wants for a node it matches; entries start as the ones the producers deliver
-   * (inputs) and PLAIN (outputs). NULL: everything PLAIN. The runtime converts where producer and consumer differ. */
+   * (inputs) and PLAIN, or what the reader of a gradient would like (outputs). NULL: everything PLAIN. The runtime
+   * converts where producer and consumer differ.
+   * A parameter that is trained can be kept in the layout that its heaviest reader likes best: the runtime asks for
+   * that with BRAID_LAYOUT_ANY in place of what is delivered, and looks at that input's entry of the answer alone; one
+   * that is left as it is means plain. */
   void (*layouts)(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
   /* Bit i set: the kernel bears it that output 0 is the same memory as input i, whatever other inputs lie there too (if
    * their bits are set). The memory planner decides where; it only ever does so where element i of both is the same

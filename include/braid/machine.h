@@ -46,6 +46,9 @@ typedef struct braid_plan_options {
    * (braid/buffer.h); else in host memory. */
   bool device_io;
   bool explain; /* keep what every device offered, for braid_plan_get_offer */
+  /* A plan that trains decides in which layouts parameters and states are kept. If its executions will use weights
+   * that another plan has decided for, these are named here, and are taken as they are. */
+  struct braid_weights *weights;
 } braid_plan_options;
 
 /* Plans a copy of the graph, which may be destroyed. options may be NULL. */

@@ -4,6 +4,7 @@
 #define BRAID_RUNTIME_BENCH_NETS_H
 
 #include <math.h>
+#include <stdio.h>
 
 #include "base/try.h"
 #include "braid/graph.h"
@@ -157,6 +158,92 @@ static inline braid_status bench_net_create(const braid_allocator *allocator, bo
   braid_graph_destroy(net.graph);
   *graph = NULL;
   return status;
+}
+
+/* A parameter "weight..." of numbers in [-scale, scale], its momentum, and at the end its update. */
+typedef struct bench_parameter {
+  braid_value_id weight, momentum;
+} bench_parameter;
+
+static inline braid_status bench_net_parameter(bench_net *net, int number, int rank, const int64_t *dims, double scale,
+                                               bench_parameter *out) {
+  char name[32];
+  braid_desc desc;
+  braid_tensor *tensor = NULL;
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  for (int state = 0; state < 2; state++) {
+    BRAID_TRY(braid_tensor_create(net->allocator, &desc, &tensor));
+    float *data = braid_tensor_data(tensor);
+    for (int64_t i = 0; i < braid_desc_count(&desc); i++) {
+      net->seed = net->seed * 6364136223846793005u + 1442695040888963407u;
+      data[i] = state ? 0 : (float)(scale * ((double)(net->seed >> 40) / 8388608.0 - 1));
+    }
+    snprintf(name, sizeof name, "weight%d%s", number, state ? "/momentum" : "");
+    braid_status status = braid_graph_add_tensor(net->graph, name, state ? BRAID_VALUE_STATE : BRAID_VALUE_PARAMETER,
+                                                 tensor, state ? &out->momentum : &out->weight);
+    braid_tensor_release(tensor);
+    BRAID_TRY(status);
+  }
+  return BRAID_OK;
+}
+
+enum { kBenchVggLayers = 8 };
+
+static inline braid_status bench_net_vgg_layers(bench_net *net, bench_parameter *own) {
+  static const int64_t kFilters[] = {128, 128, 256, 256, 512, 512};
+  braid_node_id node;
+  for (int i = 0; i < 6; i++) {
+    double scale = sqrt(6.0 / (double)(net->channels * 9));
+    BRAID_TRY(bench_net_parameter(net, i, 4, (int64_t[]){kFilters[i], net->channels, 3, 3}, scale, &own[i]));
+    BRAID_TRY(bench_net_node(net, "Conv", (braid_value_id[]){net->at, own[i].weight}, 2, &node));
+    BRAID_TRY(braid_graph_set_ints(net->graph, node, "pads", (int64_t[]){1, 1, 1, 1}, 4));
+    BRAID_TRY(bench_net_relu(net));
+    net->channels = kFilters[i];
+    if (i % 2 == 0) continue;
+    BRAID_TRY(bench_net_node(net, "MaxPool", &net->at, 1, &node));
+    BRAID_TRY(braid_graph_set_ints(net->graph, node, "kernel_shape", (int64_t[]){2, 2}, 2));
+    BRAID_TRY(braid_graph_set_ints(net->graph, node, "strides", (int64_t[]){2, 2}, 2));
+  }
+  BRAID_TRY(bench_net_node(net, "Flatten", &net->at, 1, NULL));
+  for (int i = 6; i < kBenchVggLayers; i++) {
+    int64_t from = i == 6 ? 8192 : 1024, to = i == 6 ? 1024 : 10;
+    BRAID_TRY(bench_net_parameter(net, i, 2, (int64_t[]){from, to}, sqrt(6.0 / (double)from), &own[i]));
+    BRAID_TRY(bench_net_node(net, "MatMul", (braid_value_id[]){net->at, own[i].weight}, 2, NULL));
+    if (i == 6) BRAID_TRY(bench_net_relu(net));
+  }
+  return BRAID_OK;
+}
+
+/* A step of training of the 8-bit literature's VGG-like network (Table 2 of DarkFPGA, in float32) on 128 pictures of
+ * 32 x 32, with momentum; its output is the mean of the squared scores. The graph is the caller's, also after a
+ * failure. */
+static inline braid_status bench_net_vgg(bench_net *net, const braid_allocator *allocator) {
+  bench_parameter own[kBenchVggLayers];
+  braid_value_id wrt[kBenchVggLayers], grads[kBenchVggLayers], next[2], rate, loss;
+  braid_node_id node;
+  braid_desc desc;
+  *net = (bench_net){.allocator = allocator, .channels = 3, .seed = 1};
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){128, 3, 32, 32}));
+  BRAID_TRY(braid_graph_create(allocator, "vgg-like", &net->graph));
+  BRAID_TRY(braid_graph_add_input(net->graph, "image", &desc, &net->at));
+  BRAID_TRY(bench_net_vgg_layers(net, own));
+  BRAID_TRY(bench_net_node(net, "Mul", (braid_value_id[]){net->at, net->at}, 2, NULL));
+  BRAID_TRY(bench_net_node(net, "ReduceMean", &net->at, 1, NULL));
+  loss = net->at;
+  BRAID_TRY(braid_graph_add_output(net->graph, loss));
+  for (int i = 0; i < kBenchVggLayers; i++) wrt[i] = own[i].weight;
+  BRAID_TRY(braid_graph_gradients(net->graph, loss, wrt, kBenchVggLayers, grads));
+  BRAID_TRY(bench_net_constant(net, 0, NULL, 0.001, 0, &rate));
+  for (int i = 0; i < kBenchVggLayers; i++) {
+    next[0] = next[1] = 0;
+    BRAID_TRY(braid_graph_add_node(net->graph, "SgdUpdate", NULL,
+                                   (braid_value_id[]){own[i].weight, grads[i], rate, own[i].momentum}, 4, next, 2,
+                                   &node));
+    BRAID_TRY(braid_graph_set_float(net->graph, node, "momentum", 0.9f));
+    BRAID_TRY(braid_graph_update_state(net->graph, own[i].weight, next[0]));
+    BRAID_TRY(braid_graph_update_state(net->graph, own[i].momentum, next[1]));
+  }
+  return BRAID_OK;
 }
 
 #endif

@@ -88,9 +88,11 @@ static braid_status source(braid_plan *plan, braid_value_id id, int space, braid
   bool constant = braid_plan_is_constant(plan, id);
   if (!constant) space = plan->homes[id];
   bool in_place = constant && space == kHostSpace && bindable(plan, value->tensor);
-  BRAID_TRY(braid_plan_new_instance(plan, id, space, BRAID_LAYOUT_PLAIN,
-                                    in_place ? BRAID_STORAGE_TENSOR : BRAID_STORAGE_PERSISTENT, true, out));
+  braid_layout layout = constant ? BRAID_LAYOUT_PLAIN : plan->layouts[id];
+  BRAID_TRY(braid_plan_new_instance(plan, id, space, layout, in_place ? BRAID_STORAGE_TENSOR : BRAID_STORAGE_PERSISTENT,
+                                    true, out));
   plan->storages[plan->instances[*out].storage].value = id;
+  plan->storages[plan->instances[*out].storage].layout = layout;
   return BRAID_OK;
 }
 

@@ -26,6 +26,11 @@ int braid_plan_input_space(const braid_plan *plan, braid_value_id value) {
   return plan->device_io ? plan->homes[value] : kHostSpace;
 }
 
+bool braid_plan_is_mutable(const braid_plan *plan, braid_value_id id) {
+  braid_value_kind kind = plan->graph->values[id].kind;
+  return (kind == BRAID_VALUE_PARAMETER || kind == BRAID_VALUE_STATE) && !braid_plan_is_constant(plan, id);
+}
+
 braid_storage_id braid_plan_find(const braid_plan *plan, braid_storage_id id) {
   while (plan->storages[id].same_as >= 0) id = plan->storages[id].same_as;
   return id;
@@ -45,7 +50,7 @@ static braid_layout delivered(const braid_plan *plan, braid_value_id value, int 
       found = i;
       break;
     }
-  return found >= 0 ? plan->instances[found].desc.layout : BRAID_LAYOUT_PLAIN;
+  return found >= 0 ? plan->instances[found].desc.layout : plan->layouts[value];
 }
 
 /* An element-by-element op works in any layout that all its operands share: that of the first that has one. Operands of
@@ -80,8 +85,9 @@ static braid_status choose_layouts(const braid_plan *plan, const braid_node *nod
   size_t inputs = node->input_count, count = inputs + node->output_count;
   bool asked = place->kernel->layouts || device->backend->layouts;
   for (size_t i = 0; i < count; i++) {
-    layouts[i] =
-        i < inputs && node->inputs[i] >= 0 ? delivered(plan, node->inputs[i], device->space) : BRAID_LAYOUT_PLAIN;
+    braid_value_id id = i < inputs ? node->inputs[i] : node->outputs[i - inputs];
+    layouts[i] = BRAID_LAYOUT_PLAIN;
+    if (id >= 0) layouts[i] = i < inputs ? delivered(plan, id, device->space) : plan->layouts[id];
     operands[i].desc.layout = layouts[i];
   }
   if (plan->saved) {
@@ -102,7 +108,7 @@ static braid_status choose_layouts(const braid_plan *plan, const braid_node *nod
   return BRAID_OK;
 }
 
-static braid_operand *describe(const braid_plan *plan, const braid_node *node, braid_node_desc *desc) {
+braid_operand *braid_plan_describe(const braid_plan *plan, const braid_node *node, braid_node_desc *desc) {
   size_t inputs = node->input_count, count = inputs + node->output_count;
   braid_operand *operands = braid_arena_alloc(plan->arena, (count + 1) * sizeof *operands);
   if (!operands) return NULL;
@@ -164,7 +170,7 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
   step.instances = braid_arena_alloc(plan->arena, (count + 1) * sizeof *step.instances);
   step.layouts = braid_arena_alloc(plan->arena, (count + 1) * sizeof *step.layouts);
   if (!step.desc || !step.instances || !step.layouts) return BRAID_NO_MEMORY;
-  step.operands = describe(plan, node, step.desc);
+  step.operands = braid_plan_describe(plan, node, step.desc);
   if (!step.operands) return BRAID_NO_MEMORY;
   BRAID_TRY(choose_layouts(plan, node, place, step.desc, step.operands, step.layouts));
   BRAID_TRY(place_operands(plan, node, step.layouts, &step));
@@ -271,23 +277,18 @@ static braid_status build_output(braid_plan *plan, size_t index) {
   return braid_plan_add_transfer(plan, BRAID_STEP_READ, 0, from, to);
 }
 
-static bool is_mutable(const braid_plan *plan, braid_value_id id) {
-  braid_value_kind kind = plan->graph->values[id].kind;
-  return (kind == BRAID_VALUE_PARAMETER || kind == BRAID_VALUE_STATE) && !braid_plan_is_constant(plan, id);
-}
-
 /* Outputs that show what a state was before the run, and updates that take over another state's old value, are copied
  * away first. */
 static braid_status build_before(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   for (size_t i = 0; i < graph->output_count; i++)
-    if (is_mutable(plan, graph->outputs[i])) BRAID_TRY(build_output(plan, i));
+    if (braid_plan_is_mutable(plan, graph->outputs[i])) BRAID_TRY(build_output(plan, i));
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value_id next = graph->values[i].next;
     if (next < 0 || graph->values[next].kind == BRAID_VALUE_RESULT) continue;
     braid_instance_id old;
-    BRAID_TRY(braid_plan_get(plan, next, plan->homes[i], BRAID_LAYOUT_PLAIN, -1, &old));
-    BRAID_TRY(braid_plan_new_instance(plan, next, plan->homes[i], BRAID_LAYOUT_PLAIN, BRAID_STORAGE_ARENA, false,
+    BRAID_TRY(braid_plan_get(plan, next, plan->homes[i], plan->layouts[i], -1, &old));
+    BRAID_TRY(braid_plan_new_instance(plan, next, plan->homes[i], plan->layouts[i], BRAID_STORAGE_ARENA, false,
                                       &plan->updates[i]));
     BRAID_TRY(braid_plan_add_copy(plan, "keep", old, plan->updates[i]));
   }
@@ -297,14 +298,14 @@ static braid_status build_before(braid_plan *plan) {
 static braid_status build_after(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   for (size_t i = 0; i < graph->output_count; i++)
-    if (!is_mutable(plan, graph->outputs[i])) BRAID_TRY(build_output(plan, i));
+    if (!braid_plan_is_mutable(plan, graph->outputs[i])) BRAID_TRY(build_output(plan, i));
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value_id next = graph->values[i].next;
     if (next < 0) continue;
     braid_instance_id state; /* there, though perhaps nobody reads it */
-    BRAID_TRY(braid_plan_get(plan, (braid_value_id)i, plan->homes[i], BRAID_LAYOUT_PLAIN, -1, &state));
+    BRAID_TRY(braid_plan_get(plan, (braid_value_id)i, plan->homes[i], plan->layouts[i], -1, &state));
     if (graph->values[next].kind != BRAID_VALUE_RESULT) continue;
-    BRAID_TRY(braid_plan_get(plan, next, plan->homes[i], BRAID_LAYOUT_PLAIN, -1, &plan->updates[i]));
+    BRAID_TRY(braid_plan_get(plan, next, plan->homes[i], plan->layouts[i], -1, &plan->updates[i]));
   }
   return BRAID_OK;
 }
@@ -345,7 +346,7 @@ static bool is_view(const braid_plan *plan, const braid_node *node, const bool *
     if (node->outputs[j] >= 0) return false;
   const braid_desc *from = &graph->values[node->inputs[0]].desc, *to = &graph->values[node->outputs[0]].desc;
   return from->dtype == to->dtype && braid_desc_count(from) == braid_desc_count(to) &&
-         !(shown[node->outputs[0]] && is_mutable(plan, plan->roots[node->inputs[0]]));
+         !(shown[node->outputs[0]] && braid_plan_is_mutable(plan, plan->roots[node->inputs[0]]));
 }
 
 static braid_status find_views(braid_plan *plan) {
@@ -367,30 +368,6 @@ static braid_status find_views(braid_plan *plan) {
   return BRAID_OK;
 }
 
-/* A state lives where its update is computed, else where it is used first. */
-static void find_homes(braid_plan *plan) {
-  const braid_graph *graph = plan->graph;
-  int fallback = plan->host_device >= 0 ? kHostSpace : plan->devices[0].space;
-  for (size_t i = 0; i < graph->value_count; i++) plan->homes[i] = -1;
-  for (size_t i = 0; i < graph->value_count; i++) {
-    if (graph->values[i].next < 0) continue;
-    const braid_value *next = &graph->values[plan->roots[graph->values[i].next]];
-    if (next->kind == BRAID_VALUE_RESULT) plan->homes[i] = plan->devices[plan->places[next->producer].device].space;
-  }
-  for (size_t i = 0; i < graph->node_count; i++) {
-    if (plan->places[i].device < 0) continue;
-    for (size_t j = 0; j < graph->nodes[i].input_count; j++) {
-      braid_value_id id = graph->nodes[i].inputs[j];
-      if (id < 0) continue;
-      int space = plan->devices[plan->places[i].device].space;
-      if (plan->homes[id] < 0) plan->homes[id] = space;
-      if (plan->homes[plan->roots[id]] < 0) plan->homes[plan->roots[id]] = space;
-    }
-  }
-  for (size_t i = 0; i < graph->value_count; i++)
-    if (plan->homes[i] < 0) plan->homes[i] = fallback;
-}
-
 bool braid_plan_host_aligned(const braid_plan *plan, braid_dtype dtype, const void *address) {
   size_t element = braid_dtype_size(dtype);
   return ((uintptr_t)address & (plan->host_alignment - 1)) == 0 && (uintptr_t)address % element == 0;
@@ -410,12 +387,13 @@ static braid_status allocate(braid_plan *plan) {
   plan->first_packed = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->first_packed);
   plan->updates = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->updates);
   plan->homes = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->homes);
+  plan->layouts = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->layouts);
   plan->kept = braid_arena_alloc(plan->arena, (values + 1) * sizeof *plan->kept);
   plan->queues = braid_arena_alloc(plan->arena, plan->queue_count * sizeof *plan->queues);
   plan->arena_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->arena_bytes);
   plan->persistent_bytes = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *plan->persistent_bytes);
-  if (!plan->order || !plan->first_instance || !plan->first_packed || !plan->updates || !plan->homes || !plan->kept ||
-      !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
+  if (!plan->order || !plan->first_instance || !plan->first_packed || !plan->updates || !plan->homes ||
+      !plan->layouts || !plan->kept || !plan->queues || !plan->arena_bytes || !plan->persistent_bytes)
     return BRAID_NO_MEMORY;
   for (size_t i = 0; i < values; i++) plan->first_instance[i] = plan->first_packed[i] = plan->updates[i] = -1;
   return BRAID_OK;
@@ -453,7 +431,7 @@ static void find_weights(braid_plan *plan) {
   for (size_t i = 0; i < plan->storage_count; i++) {
     const braid_storage *storage = &plan->storages[i];
     if (storage->same_as >= 0 || storage->kind != BRAID_STORAGE_PERSISTENT) continue;
-    plan->reads_weights |= is_mutable(plan, storage->value);
+    plan->reads_weights |= braid_plan_is_mutable(plan, storage->value);
   }
   for (size_t i = 0; i < plan->graph->value_count; i++) plan->writes_weights |= plan->updates[i] >= 0;
 }
@@ -464,13 +442,13 @@ braid_status braid_plan_start(braid_plan *plan) {
   return plan->places ? find_views(plan) : BRAID_NO_MEMORY;
 }
 
-braid_status braid_plan_finish(braid_plan *plan) {
+braid_status braid_plan_finish(braid_plan *plan, braid_weights *weights) {
   BRAID_TRY(find_views(plan)); /* of what placing has made of the graph */
   BRAID_TRY(allocate(plan));
   find_queues(plan);
   BRAID_TRY(braid_plan_order(plan));
   plan->small = is_small(plan);
-  find_homes(plan);
+  BRAID_TRY(braid_plan_find_homes(plan, weights));
   BRAID_TRY(build(plan));
   BRAID_TRY(braid_plan_share(plan));
   BRAID_TRY(braid_plan_memory(plan));
@@ -532,7 +510,7 @@ braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph,
   if (status == BRAID_OK) status = braid_plan_simplify(plan->graph, options->no_fusion);
   if (status == BRAID_OK) status = braid_plan_start(plan);
   if (status == BRAID_OK) status = braid_plan_place(plan, graph, options);
-  if (status == BRAID_OK) status = braid_plan_finish(plan);
+  if (status == BRAID_OK) status = braid_plan_finish(plan, options->weights);
   if (status == BRAID_OK)
     *out = plan;
   else

@@ -4,8 +4,9 @@
  * A value has an instance per place and layout in which some step needs it; an instance lies in a storage, which it may
  * share with others (views, results computed in place, a state and its update). Steps are what queues execute. A plan
  * is made in stages, each in a file: place.c (device and kernel of every node, and what becomes one; placing.h has its
- * parts), order.c (the order of nodes), plan.c, instance.c and steps.c (steps and instances), prepare.c (kernels
- * asked), share.c (storages in common), memory.c (offsets), hazard.c (waits across queues). */
+ * parts), order.c (the order of nodes), home.c (where parameters and states are kept), plan.c, instance.c and steps.c
+ * (steps and instances), prepare.c (kernels asked), share.c (storages in common), memory.c (offsets), hazard.c (waits
+ * across queues). */
 #ifndef BRAID_RUNTIME_PLAN_H
 #define BRAID_RUNTIME_PLAN_H
 
@@ -124,6 +125,9 @@ struct braid_plan {
   braid_instance_id *first_packed;   /* per value: its packed forms; -1: none */
   braid_instance_id *updates;        /* per state: the instance of its next value at its home; -1: none */
   int *homes;                        /* per value: space of parameters and states, and where others are read first */
+  /* Per value: the layout in which a parameter or state is kept; of another value, that in which its reader would like
+   * it, of which its producer is told. Most often plain. */
+  braid_layout *layouts;
   braid_instance *instances;
   size_t instance_count, instance_capacity;
   braid_storage *storages;
@@ -156,13 +160,16 @@ BRAID_MUST_CHECK braid_status braid_plan_new(braid_machine *machine, const braid
                                              const braid_plan_options *options, braid_plan **out);
 /* Resolves and folds a graph, as far as no device matters. */
 BRAID_MUST_CHECK braid_status braid_plan_simplify(braid_graph *graph, bool no_fusion);
-/* What comes before placing, and all that comes after it. */
+/* What comes before placing, and all that comes after it. `weights`: those that say where parameters are kept, or NULL.
+ */
 BRAID_MUST_CHECK braid_status braid_plan_start(braid_plan *plan);
-BRAID_MUST_CHECK braid_status braid_plan_finish(braid_plan *plan);
+BRAID_MUST_CHECK braid_status braid_plan_finish(braid_plan *plan, braid_weights *weights);
 /* Fills places, and makes one node of those that are chosen as one. */
 BRAID_MUST_CHECK braid_status braid_plan_place(braid_plan *plan, const braid_graph *given,
                                                const braid_plan_options *options);
 BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
+/* Finds where parameters and states are kept, and in which layout: as in `weights` (may be NULL) if they are there. */
+BRAID_MUST_CHECK braid_status braid_plan_find_homes(braid_plan *plan, braid_weights *weights);
 /* Asks the kernels of all nodes what they need. */
 BRAID_MUST_CHECK braid_status braid_plan_query(braid_plan *plan);
 /* Prepares them; prepared[i] belongs to step i, NULL: it has no kernel. */
@@ -176,6 +183,10 @@ BRAID_MUST_CHECK braid_status braid_plan_hazards(braid_plan *plan);
 bool braid_plan_host_aligned(const braid_plan *plan, braid_dtype dtype, const void *address);
 /* Is the value the same in every run, so that kernels may keep it? Its tensor is its contents. */
 bool braid_plan_is_constant(const braid_plan *plan, braid_value_id value);
+/* Is it a parameter or state that runs read where the weights keep it? */
+bool braid_plan_is_mutable(const braid_plan *plan, braid_value_id value);
+/* The node as its kernel sees it, inputs and outputs plain; NULL: no memory. */
+braid_operand *braid_plan_describe(const braid_plan *plan, const braid_node *node, braid_node_desc *desc);
 braid_storage *braid_plan_storage(const braid_plan *plan, braid_storage_id id); /* after merging */
 braid_storage_id braid_plan_find(const braid_plan *plan, braid_storage_id id);
 BRAID_MUST_CHECK braid_status braid_plan_add_storage(braid_plan *plan, braid_storage_kind kind, int space, size_t bytes,

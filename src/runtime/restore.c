@@ -260,6 +260,20 @@ braid_status braid_restore_layouts(const braid_plan *plan, braid_node_id node, c
   return BRAID_OK;
 }
 
+braid_status braid_restore_homes(const braid_plan *plan) {
+  const braid_plan_row *row = plan->saved->plan.items;
+  const braid_graph *graph = plan->graph;
+  if (row->homes.count != graph->value_count) return contradiction("plan", 0, "homes");
+  for (size_t i = 0; i < graph->value_count; i++) {
+    braid_desc desc = graph->values[i].desc;
+    braid_layout layout = (braid_layout)row->homes.items[i];
+    if (layout == BRAID_LAYOUT_PLAIN) continue;
+    if (braid_desc_set_layout(&desc, layout) != BRAID_OK) return contradiction("value", i, graph->values[i].name);
+    plan->layouts[i] = desc.layout;
+  }
+  return BRAID_OK;
+}
+
 braid_status braid_restore_query(const braid_plan *plan, bool setup, size_t index, braid_step *step) {
   const braid_step_row *row = row_of(plan, setup, index);
   if (!row || row->workspace < 0 || row->folded < 0 || row->folded > UINT32_MAX || row->packings.count % 3 ||
@@ -326,7 +340,7 @@ static braid_status restore_plan(braid_plan *plan, const braid_graph *given, bra
   BRAID_TRY(restore_graph(plan->graph, saved));
   BRAID_TRY(braid_plan_start(plan));
   BRAID_TRY(restore_places(plan));
-  BRAID_TRY(braid_plan_finish(plan));
+  BRAID_TRY(braid_plan_finish(plan, NULL));
   BRAID_TRY(braid_graph_clone(given, &plan->unfolded));
   BRAID_TRY(braid_snapshot_take(plan, given, arena, &here));
   return refuse_differences(saved, &here, BRAID_SNAPSHOT_TABLE_COUNT - 1, BRAID_INVALID_FILE,

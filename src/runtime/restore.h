@@ -11,6 +11,8 @@ BRAID_MUST_CHECK braid_status braid_restore(braid_machine *machine, const braid_
 
 /* --- what planning asks in place of the machine while plan->saved is set -------------------------------------------
  */
+/* The layouts of parameters and states (plan->layouts). */
+BRAID_MUST_CHECK braid_status braid_restore_homes(const braid_plan *plan);
 /* Layouts of a node's operands. */
 BRAID_MUST_CHECK braid_status braid_restore_layouts(const braid_plan *plan, braid_node_id node,
                                                     const braid_node_desc *desc, braid_layout *layouts);

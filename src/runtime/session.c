@@ -43,6 +43,7 @@ static braid_status make_plan(braid_session *session, const braid_graph *graph, 
                                    &machine));
   braid_plan_options own = {.training = options->training,
                             .no_fusion = options->no_fusion,
+                            .weights = options->weights,
                             .no_reuse = options->no_reuse,
                             .place = options->place,
                             .loose_place = options->loose_place,
@@ -151,7 +152,7 @@ static braid_storage_id kept_in(const braid_session *session, braid_value_id id)
   for (braid_instance_id i = plan->first_instance[id]; i >= 0; i = plan->instances[i].next) {
     braid_storage_id storage = braid_plan_find(plan, plan->instances[i].storage);
     if (plan->storages[storage].kind == BRAID_STORAGE_PERSISTENT && plan->storages[storage].value == id &&
-        plan->instances[i].desc.layout == BRAID_LAYOUT_PLAIN)
+        plan->instances[i].desc.layout == plan->layouts[id])
       return storage;
   }
   return -1;

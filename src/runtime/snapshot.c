@@ -332,6 +332,9 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
   BRAID_TRY(list_of_ids(arena, graph->inputs, graph->input_count, &row->inputs));
   BRAID_TRY(list_of_ids(arena, graph->outputs, graph->output_count, &row->outputs));
   BRAID_TRY(list_of_ids(arena, plan->order, graph->node_count, &row->order));
+  int64_t *homes;
+  BRAID_TRY(list_make(arena, graph->value_count, &homes, &row->homes));
+  for (size_t i = 0; i < graph->value_count; i++) homes[i] = (int64_t)plan->layouts[i];
   BRAID_TRY(list_of_sizes(arena, plan->arena_bytes, spaces, &row->arena_bytes));
   BRAID_TRY(list_of_sizes(arena, plan->persistent_bytes, spaces, &row->weight_bytes));
   BRAID_TRY(take_graph(graph, arena, &out->values, &out->nodes, &out->attributes));

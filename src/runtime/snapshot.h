@@ -24,6 +24,7 @@
   X(LIST, inputs)                                                                                                      \
   X(LIST, outputs)                                                                                                     \
   X(LIST, order)                                                                                                       \
+  X(LIST, homes)                                                                                                       \
   X(LIST, arena_bytes)                                                                                                 \
   X(LIST, weight_bytes)
 #define BRAID_SNAPSHOT_DEVICE(X)                                                                                       \

@@ -11,6 +11,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "runtime/address.h"
+#include "tensor/layout.h"
 
 /* --- the object ----------------------------------------------------------------------------------------------------
  */
@@ -166,11 +167,31 @@ braid_binding braid_weight_binding(const braid_weight *weight) {
                          .bytes = weight->bytes};
 }
 
+/* Between plain memory and a layout of other bytes. `weights` has both; the copy between is this call's. */
+static braid_status transfer_rewritten(braid_weights *weights, const braid_weight *weight, void *host, bool write,
+                                       const braid_binding *binding) {
+  if (binding->host && write) braid_layout_pack(&weight->desc, host, binding->host);
+  if (binding->host && !write) braid_layout_unpack(&weight->desc, binding->host, host);
+  if (binding->host) return BRAID_OK;
+  int device = (int)(weight->region->memory.owner - weights->machine->devices);
+  void *packed = braid_alloc(weights->allocator, weight->bytes);
+  if (!packed) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
+  if (write) braid_layout_pack(&weight->desc, host, packed);
+  braid_status status = braid_errand_move_staged(&weights->errand, device, binding, packed, write, weights->timeout_ns);
+  if (status == BRAID_OK && !write) braid_layout_unpack(&weight->desc, packed, host);
+  braid_free(weights->allocator, packed);
+  return status;
+}
+
 /* `staged`: `host` is touched only while the call lasts. Else it must live as long as the weights, since a transfer
  * that is left behind may still touch it. */
 static braid_status transfer(braid_weights *weights, const braid_weight *weight, void *host, bool write, bool staged) {
   braid_binding binding = braid_weight_binding(weight);
   if (!weight->bytes) return BRAID_OK;
+  if (weight->desc.layout != BRAID_LAYOUT_PLAIN) {
+    if (!binding.host) BRAID_TRY(check_errands(weights));
+    return transfer_rewritten(weights, weight, host, write, &binding);
+  }
   if (binding.host) {
     memcpy(write ? binding.host : host, write ? host : binding.host, weight->bytes);
     return BRAID_OK;
@@ -242,6 +263,15 @@ static braid_weight *find_named(const braid_weights *weights, const char *name) 
   return NULL;
 }
 
+bool braid_weights_find_layout(braid_weights *weights, const char *name, const braid_desc *shape, braid_layout *out) {
+  pthread_mutex_lock(&weights->lock);
+  const braid_weight *weight = find_named(weights, name);
+  bool found = weight && braid_desc_same_shape(&weight->desc, shape);
+  if (found) *out = weight->desc.layout;
+  pthread_mutex_unlock(&weights->lock);
+  return found;
+}
+
 /* NULL: there is none. One of the name that is not the same is a failure. */
 static braid_status find(const braid_weights *weights, const braid_weight *wanted, braid_weight **out) {
   *out = NULL;
@@ -254,6 +284,14 @@ static braid_status find(const braid_weights *weights, const braid_weight *wante
   *out = find_named(weights, wanted->name);
   if (!*out || is_same(*out, wanted)) return BRAID_OK;
   char there[96], here[96];
+  if ((*out)->desc.layout != wanted->desc.layout && (*out)->space == wanted->space &&
+      braid_desc_same_shape(&(*out)->desc, &wanted->desc)) {
+    char kept[BRAID_LAYOUT_TEXT], other[BRAID_LAYOUT_TEXT];
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "%.120s is kept in layout %s and the plan wants it in %s: name the weights when the plan is made",
+                      wanted->name, braid_layout_format((*out)->desc.layout, wanted->desc.rank, kept, sizeof kept),
+                      braid_layout_format(wanted->desc.layout, wanted->desc.rank, other, sizeof other));
+  }
   return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s is %s for one plan and %s for another%s", wanted->name,
                     braid_desc_format(&(*out)->desc, there, sizeof there),
                     braid_desc_format(&wanted->desc, here, sizeof here),

@@ -16,7 +16,7 @@ typedef struct braid_weight_region {
 typedef struct braid_weight {
   const char *name;    /* of a parameter or state; NULL: a constant */
   braid_digest digest; /* of the constant's contents; 0, 0 in weights of one plan */
-  braid_desc desc;     /* PLAIN, or of the constant's form */
+  braid_desc desc;     /* with the layout that it is kept in */
   int device;          /* of a packed form; -1: any of the space */
   uint64_t packing;
   int space;
@@ -53,6 +53,8 @@ BRAID_MUST_CHECK braid_status braid_weights_make(braid_machine *machine, bool ow
  * NULL where it does not persist. prepared: as from braid_plan_prepare. arena: per space, for setup steps. */
 BRAID_MUST_CHECK braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
                                                  const braid_memory *arenas, braid_weight **found);
+/* The layout in which a parameter or state of this shape is kept; false: it is not there. */
+bool braid_weights_find_layout(braid_weights *weights, const char *name, const braid_desc *shape, braid_layout *out);
 braid_binding braid_weight_binding(const braid_weight *weight);
 /* Copies out or in, at once, inside of enter and leave. Touches `host` only while the call lasts. */
 BRAID_MUST_CHECK braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host);

@@ -402,7 +402,7 @@ static braid_status reduce_run(const braid_node_desc *node, void *state, const b
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
 static void reduce_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  (void)outputs;
+  outputs[0] = BRAID_LAYOUT_PLAIN;
   if (braid_layout_is_blocked(inputs[0])) inputs[0] = BRAID_LAYOUT_PLAIN;
   if (node->input_count > 1) inputs[1] = BRAID_LAYOUT_PLAIN;
 }

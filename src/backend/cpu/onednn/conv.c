@@ -3,8 +3,8 @@
  * Layout: channels in blocks of 16 on both sides (an image of up to 4 channels is read as it is), for which oneDNN has
  * its fastest direct kernels and Winograd's algorithm. Winograd F(4x4, 3x3) is taken for 3x3 convolutions of stride 1:
  * about twice as fast, with a relative error near 1e-6 against 2e-7 of the direct kernels, both within float32's
- * working error of a sum that long. Constant weights are packed once; weights that training changes are converted in
- * every run.
+ * working error of a sum that long. Constant weights are packed once; weights that training changes are kept as the
+ * forward pass wants them, and a pass that wants them otherwise converts them in every run.
  *
  * Filter gradients are sums over the batch: of pieces of it, each of one thread (program.h says why). */
 #include <stdio.h>
@@ -90,8 +90,8 @@ static bool suits_winograd(const convolution *c) {
   return c->channels >= kWinogradChannels && c->filters >= kWinogradChannels && c->batch * c->pixels >= kWinogradPixels;
 }
 
-/* Weights as oneDNN sees them: groups are a dimension of their own. */
-static braid_md weight_md(const convolution *c) {
+/* Weights as oneDNN sees them, plain: groups are a dimension of their own. */
+static braid_md plain_md(const convolution *c) {
   int64_t dims[3 + kMaxSpatial];
   int rank = 0;
   if (c->groups > 1) {
@@ -102,6 +102,13 @@ static braid_md weight_md(const convolution *c) {
   }
   for (int i = 1; i < c->w.rank; i++) dims[rank++] = c->w.dims[i];
   return braid_md_plain(rank, dims);
+}
+
+/* As they lie. False: in a layout that oneDNN does not have for them. */
+static bool weight_md(const convolution *c, braid_md *out) {
+  *out = plain_md(c);
+  if (c->w.layout == BRAID_LAYOUT_PLAIN) return true;
+  return c->groups == 1 && braid_md_of(&c->w, out);
 }
 
 /* --- layouts -------------------------------------------------------------------------------------------------------
@@ -159,7 +166,7 @@ static braid_status request_of(const problem *p, dnnl_alg_kind_t algorithm, int6
   braid_dnnl_request_of(kKinds[p->which], out);
   if (!images_md(&p->x, batch, &out->x) || !images_md(&p->y, batch, &out->y))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  braid_md w = weight_md(c);
+  braid_md w = plain_md(c);
   out->w = braid_md_any(&w);
   if (p->bias) out->b = braid_md_plain(1, &c->w.dims[0]);
   out->algorithm = algorithm;
@@ -297,6 +304,42 @@ static bool best_layout(const braid_node_desc *node, const convolution *c, braid
   return found;
 }
 
+/* --- layouts of weights --------------------------------------------------------------------------------------------
+ */
+static bool takes_weights(const convolution *c, braid_layout layout) {
+  convolution with = *c;
+  braid_md md;
+  return braid_desc_set_layout(&with.w, layout) == BRAID_OK && weight_md(&with, &md);
+}
+
+/* The layout of what the description wants; plain if that has no name. */
+static braid_layout name_layout(const convolution *c, const braid_md *wanted) {
+  static const braid_layout kKept[] = {BRAID_DNNL_16I16O, BRAID_DNNL_I16O,   BRAID_DNNL_8I8O,
+                                       BRAID_DNNL_I8O,    BRAID_DNNL_16O16I, BRAID_DNNL_8O8I};
+  convolution with = *c;
+  for (size_t i = 0; c->groups == 1 && i < sizeof kKept / sizeof *kKept; i++) {
+    braid_md md;
+    if (braid_desc_set_layout(&with.w, kKept[i]) == BRAID_OK && weight_md(&with, &md) && braid_md_equal(&md, wanted))
+      return kKept[i];
+  }
+  return BRAID_LAYOUT_PLAIN;
+}
+
+/* What to say of weights that come in layout `given`, where y is in `layout`: as they come, if oneDNN can read them. */
+static braid_layout choose_weights(const braid_node_desc *node, const convolution *c, braid_layout layout,
+                                   braid_layout given) {
+  if (given != BRAID_LAYOUT_ANY) return takes_weights(c, given) ? given : BRAID_LAYOUT_PLAIN;
+  problem p = problem_of(node, c);
+  division d;
+  p.y.layout = layout;
+  p.x.layout = image_layout(node, layout);
+  if (divide(&p, &d) != BRAID_OK) return BRAID_LAYOUT_PLAIN;
+  braid_md wanted = braid_description_md(d.one, dnnl_query_weights_md);
+  given = name_layout(c, &wanted);
+  braid_description_release(d.one);
+  return given;
+}
+
 /* --- forward -------------------------------------------------------------------------------------------------------
  */
 static bool forward_match(const braid_node_desc *node, char *why, size_t why_bytes) {
@@ -319,9 +362,11 @@ static bool forward_match(const braid_node_desc *node, char *why, size_t why_byt
 
 static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   convolution c;
-  braid_layout layout;
+  braid_layout layout, weights = inputs[1];
   plain(inputs, node->input_count);
+  plain(outputs, node->output_count);
   if (!read_convolution(node, FORWARD, &c) || !best_layout(node, &c, &layout)) return;
+  if (!node->inputs[1].constant) inputs[1] = choose_weights(node, &c, layout, weights);
   outputs[0] = layout;
   inputs[0] = image_layout(node, layout);
   if (has_residual(node)) inputs[3] = layout;
@@ -331,14 +376,15 @@ static void forward_layouts(const braid_node_desc *node, braid_layout *inputs, b
  * step of each run. */
 static braid_status bind_weights(braid_dnnl *program, const braid_node_desc *node, size_t input, const convolution *c,
                                  const braid_description *description, int *out) {
-  braid_md given = weight_md(c), wanted = braid_description_md(description, dnnl_query_weights_md);
+  braid_md given = plain_md(c), wanted = braid_description_md(description, dnnl_query_weights_md);
   if (node->inputs[input].constant) return braid_dnnl_packed(program, (uint32_t)input, &given, 0, description, out);
-  int plain_weights;
-  BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, input, &plain_weights));
-  *out = plain_weights;
+  int kept;
+  if (!weight_md(c, &given)) return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
+  BRAID_TRY(braid_dnnl_memory(program, &given, BRAID_DNNL_INPUT, input, &kept));
+  *out = kept;
   if (braid_md_equal(&given, &wanted)) return BRAID_OK;
   BRAID_TRY(braid_dnnl_memory(program, &wanted, BRAID_DNNL_WORKSPACE, 0, out));
-  return braid_dnnl_reorder(program, plain_weights, *out);
+  return braid_dnnl_reorder(program, kept, *out);
 }
 
 typedef struct parts {
@@ -463,11 +509,15 @@ static bool gradient_match(const braid_node_desc *node, char *why, size_t why_by
 
 static void gradient_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   convolution c;
-  braid_layout layout;
+  bool by_filter = pass_of(node) == GRAD_FILTER;
+  braid_layout layout, weights = by_filter ? outputs[0] : inputs[1];
   plain(inputs, node->input_count);
   plain(outputs, node->output_count);
   if (!read_convolution(node, pass_of(node), &c) || !best_layout(node, &c, &layout)) return;
-  bool by_filter = pass_of(node) == GRAD_FILTER;
+  if (by_filter)
+    outputs[0] = takes_weights(&c, weights) ? weights : BRAID_LAYOUT_PLAIN;
+  else if (!node->inputs[1].constant)
+    inputs[1] = choose_weights(node, &c, layout, weights);
   braid_layout of_x = image_layout(node, layout);
   inputs[0] = by_filter ? of_x : layout;
   if (by_filter)
@@ -499,16 +549,16 @@ static braid_status add_piece(braid_dnnl *program, const problem *p, int64_t ind
   return status;
 }
 
-/* dw comes out in the primitives' layout and is converted to plain at the end. */
+/* dw comes out in the primitives' layout, and is converted at the end if another is wanted. */
 static braid_status sum_pieces(braid_dnnl *program, const problem *p, int64_t pieces, const braid_md *sum) {
-  braid_md x, y, plain_md = weight_md(p->c);
+  braid_md x, y, wanted;
   int whole[3], first, result;
   int64_t batch = p->c->batch;
   size_t bytes = braid_md_bytes(sum);
   braid_md sums = braid_md_plain(1, (int64_t[]){pieces * (int64_t)(bytes / sizeof(float))});
-  if (!braid_md_of(&p->x, &x) || !braid_md_of(&p->y, &y))
+  if (!braid_md_of(&p->x, &x) || !braid_md_of(&p->y, &y) || !weight_md(p->c, &wanted))
     return braid_fail(BRAID_UNSUPPORTED, "a layout oneDNN does not have");
-  bool direct = pieces == 1 && braid_md_equal(&plain_md, sum);
+  bool alike = braid_md_equal(&wanted, sum), direct = pieces == 1 && alike;
   BRAID_TRY(braid_dnnl_memory(program, &x, BRAID_DNNL_INPUT, 0, &whole[0]));
   BRAID_TRY(braid_dnnl_memory(program, &y, BRAID_DNNL_INPUT, 1, &whole[1]));
   BRAID_TRY(braid_dnnl_memory(program, &sums, direct ? BRAID_DNNL_OUTPUT : BRAID_DNNL_WORKSPACE, 0, &whole[2]));
@@ -519,9 +569,10 @@ static braid_status sum_pieces(braid_dnnl *program, const problem *p, int64_t pi
   braid_dnnl_end_group(program);
   BRAID_TRY(status);
   if (direct) return BRAID_OK;
-  if (pieces > 1) BRAID_TRY(braid_dnnl_sum(program, whole[2], bytes, (size_t)pieces));
+  BRAID_TRY(braid_dnnl_memory(program, &wanted, BRAID_DNNL_OUTPUT, 0, &result));
+  if (alike) return braid_dnnl_sum(program, whole[2], bytes, (size_t)pieces, result);
+  if (pieces > 1) BRAID_TRY(braid_dnnl_sum(program, whole[2], bytes, (size_t)pieces, whole[2]));
   BRAID_TRY(braid_dnnl_part(program, whole[2], sum, 0, &first));
-  BRAID_TRY(braid_dnnl_memory(program, &plain_md, BRAID_DNNL_OUTPUT, 0, &result));
   return braid_dnnl_reorder(program, first, result);
 }
 

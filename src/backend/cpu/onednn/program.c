@@ -3,10 +3,12 @@
 #include <fenv.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/try.h"
 #include "base/vector.h"
 
@@ -49,6 +51,7 @@ typedef struct step {
   dnnl_memory_t scratch; /* of a step in a group: it lies where the thread's is */
   size_t from, to;       /* copy: operands; sum: `from` is a memory */
   size_t bytes, parts;   /* copy and sum: of one part; sum: how many */
+  bool converts;         /* a conversion between layouts, counted */
   activated activated;
   /* The primitive has the activation in it, and this is the same without: made if it comes to that. */
   braid_description *unfused;
@@ -223,6 +226,7 @@ braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to) {
   braid_status status =
       braid_dnnl_step(program, description, (braid_dnnl_arg[]){{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 2);
   braid_description_release(description);
+  if (status == BRAID_OK) program->steps[program->step_count - 1].converts = true;
   return status;
 }
 
@@ -323,10 +327,10 @@ braid_status braid_dnnl_copy(braid_dnnl *program, size_t from, size_t to, size_t
   return BRAID_OK;
 }
 
-braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count) {
+braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count, int to) {
   step *s = add_step(program);
   if (!s) return BRAID_NO_MEMORY;
-  *s = (step){.kind = STEP_SUM, .from = (size_t)parts, .bytes = bytes, .parts = count};
+  *s = (step){.kind = STEP_SUM, .from = (size_t)parts, .to = (size_t)to, .bytes = bytes, .parts = count};
   program->step_count++;
   return BRAID_OK;
 }
@@ -345,16 +349,17 @@ static void run_copy(const step *s, const braid_cpu_args *args) {
   }
 }
 
-/* Adds the parts to the first, one after another. */
-static void run_sum(const step *s, float *first) {
+/* Adds the parts to the first, one after another; the sum goes to `out`, which may be the first. */
+static void run_sum(const step *s, const float *first, float *out) {
   const braid_span_entry *add = braid_spans_find("Add", BRAID_F32);
   int64_t stride = (int64_t)(s->bytes / sizeof(float)), pieces = (stride + kSumPiece - 1) / kSumPiece;
 #pragma omp parallel for schedule(static)
   for (int64_t i = 0; i < pieces; i++) {
-    float *sum = first + i * kSumPiece;
+    const float *part = first + i * kSumPiece;
+    float *sum = out + i * kSumPiece;
     int64_t left = stride - i * kSumPiece;
     for (size_t p = 1; p < s->parts; p++)
-      add->run(&(braid_span){.in = {sum, sum + (int64_t)p * stride},
+      add->run(&(braid_span){.in = {p == 1 ? part : sum, part + (int64_t)p * stride},
                              .step = {1, 1},
                              .out = sum,
                              .count = left < kSumPiece ? left : kSumPiece});
@@ -449,6 +454,18 @@ static dnnl_status_t run_group(const braid_dnnl *program, size_t first, size_t e
   return (dnnl_status_t)failed;
 }
 
+static _Atomic uint64_t conversions, conversions_ns;
+
+static void count_conversion(int64_t ns) {
+  (void)atomic_fetch_add_explicit(&conversions, 1, memory_order_relaxed);
+  (void)atomic_fetch_add_explicit(&conversions_ns, (uint64_t)ns, memory_order_relaxed);
+}
+
+uint64_t braid_dnnl_conversions(uint64_t *ns) {
+  *ns = atomic_load_explicit(&conversions_ns, memory_order_relaxed);
+  return atomic_load_explicit(&conversions, memory_order_relaxed);
+}
+
 braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const braid_dnnl *program = state;
   (void)node;
@@ -464,12 +481,14 @@ braid_status braid_dnnl_run(const braid_node_desc *node, void *state, const brai
     if (s->kind == STEP_COPY) {
       run_copy(s, args);
     } else if (s->kind == STEP_SUM) {
-      run_sum(s, address_of(&program->memories[s->from], args));
+      run_sum(s, address_of(&program->memories[s->from], args), address_of(&program->memories[s->to], args));
     } else if (s->group) {
       while (end < program->step_count && program->steps[end].group == s->group) end++;
       status = run_group(program, i, end, args);
     } else {
+      int64_t begun_ns = s->converts ? braid_now_ns() : 0;
       status = execute(program, s, args, omp_get_max_threads() > 1);
+      if (s->converts) count_conversion(braid_now_ns() - begun_ns);
     }
     if (status != dnnl_success) return braid_dnnl_status(status, "running a primitive");
   }

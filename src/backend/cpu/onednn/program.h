@@ -50,9 +50,9 @@ BRAID_MUST_CHECK braid_status braid_dnnl_activate(braid_dnnl *program, const bra
 /* Steps in between run side by side, each on one thread; they were described by braid_describe_single. */
 void braid_dnnl_begin_group(braid_dnnl *program);
 void braid_dnnl_end_group(braid_dnnl *program);
-/* Adds a step that adds `count` float32 parts of `bytes`, which follow one another from memory `parts` on, to the
- * first, in order. */
-BRAID_MUST_CHECK braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count);
+/* Adds a step that adds `count` float32 parts of `bytes`, which follow one another from memory `parts` on, in order;
+ * the sum goes to memory `to`, which may be `parts`. */
+BRAID_MUST_CHECK braid_status braid_dnnl_sum(braid_dnnl *program, int parts, size_t bytes, size_t count, int to);
 /* Adds a conversion from one memory to another. */
 BRAID_MUST_CHECK braid_status braid_dnnl_reorder(braid_dnnl *program, int from, int to);
 /* Adds a memory that holds a part of constant `input`, which is described by `from` and begins at byte `offset`,
@@ -75,6 +75,8 @@ braid_status braid_dnnl_pack(const braid_node_desc *node, void *program, uint32_
                              void *packed);
 braid_status braid_dnnl_run(const braid_node_desc *node, void *program, const braid_cpu_args *args);
 
+/* For benchmarks: conversions between layouts that runs of kernels contained so far, and what they took. */
+uint64_t braid_dnnl_conversions(uint64_t *ns);
 /* All present operands float32? (why: filled if not) */
 bool braid_dnnl_all_f32(const braid_node_desc *node, char *why, size_t why_bytes);
 

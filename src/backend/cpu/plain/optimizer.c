@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu.h"
 #include "tensor/half.h"
+#include "tensor/layout.h"
 
 typedef enum step_kind { STEP_SGD, STEP_ADAM, STEP_ONNX_MOMENTUM, STEP_ONNX_ADAGRAD, STEP_ONNX_ADAM } step_kind;
 
@@ -55,7 +56,7 @@ typedef struct step {
 #include "backend/cpu/plain/optimizer_template.h"
 
 static void run_step(const step *s, const braid_desc *desc, const void *const *operands, void *const *results) {
-  int64_t count = braid_desc_count(desc);
+  int64_t count = (int64_t)(braid_desc_bytes(desc) / braid_dtype_size(desc->dtype)); /* padding too */
   switch (desc->dtype) {
   case BRAID_F32:
     run_f32(s, count, operands, results);
@@ -194,6 +195,25 @@ static braid_status run_onnx(const braid_node_desc *node, void *state, const bra
   return BRAID_OK;
 }
 
+/* --- layouts -------------------------------------------------------------------------------------------------------
+ */
+/* Everything of the parameter's shape lies as the parameter does: an update is element by element, and computes zeros
+ * from zeros, so padding stays zero, but for Adam without an epsilon, where 0 is divided by 0. */
+static void optimizer_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  braid_desc parameter = node->inputs[0].desc;
+  bool adam = strcmp(node->op, "AdamUpdate") == 0,
+       divides = adam && braid_attr_float(node->attrs, "epsilon", 1e-8) <= 0;
+  parameter.layout = BRAID_LAYOUT_PLAIN;
+  if (inputs[0] != BRAID_LAYOUT_ANY && braid_desc_set_layout(&parameter, inputs[0]) == BRAID_OK && divides &&
+      braid_desc_is_padded(&parameter))
+    parameter.layout = BRAID_LAYOUT_PLAIN;
+  for (size_t i = 0; i < node->input_count; i++) {
+    bool same = node->inputs[i].present && braid_desc_same_shape(&node->inputs[i].desc, &parameter);
+    inputs[i] = same ? parameter.layout : BRAID_LAYOUT_PLAIN;
+  }
+  for (size_t i = 0; i < node->output_count; i++) outputs[i] = parameter.layout;
+}
+
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
 static const braid_cpu_kernel kSgd = {.run = run_sgd}, kAdam = {.run = run_adam}, kOnnx = {.run = run_onnx};
@@ -201,11 +221,13 @@ static const braid_cpu_kernel kSgd = {.run = run_sgd}, kAdam = {.run = run_adam}
 static const braid_kernel kKernels[] = {
     {.op = "SgdUpdate",
      .name = "ref_sgd",
+     .layouts = optimizer_layouts,
      .in_place = 1u << 0 | 1u << 1,
      .in_place_more = {1u << 3},
      .implementation = &kSgd},
     {.op = "AdamUpdate",
      .name = "ref_adam",
+     .layouts = optimizer_layouts,
      .in_place = 1u << 0 | 1u << 1,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kAdam},
