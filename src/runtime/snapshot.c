@@ -1,5 +1,8 @@
 #include "runtime/snapshot.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -192,13 +195,9 @@ static const char *take_processor(braid_arena *arena) {
   braid_text_init(&text, NULL);
   braid_text_printf(&text, "%lx %lx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) braid_text_add(&text, " avx2");
-  if (__builtin_cpu_supports("fma")) braid_text_add(&text, " fma");
-  if (__builtin_cpu_supports("f16c")) braid_text_add(&text, " f16c");
-  if (__builtin_cpu_supports("avx512f")) braid_text_add(&text, " avx512f");
-  if (__builtin_cpu_supports("avx512bw")) braid_text_add(&text, " avx512bw");
-  if (__builtin_cpu_supports("avx512vnni")) braid_text_add(&text, " avx512vnni");
-  if (__builtin_cpu_supports("avx512bf16")) braid_text_add(&text, " avx512bf16");
+  unsigned a, b, c, d;
+  if (__get_cpuid(1, &a, &b, &c, &d)) braid_text_printf(&text, " %x %x", c, d);
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d)) braid_text_printf(&text, " %x %x %x", b, c, d);
 #endif
   const char *copy = text.failed ? NULL : braid_arena_text(arena, text.data, text.length);
   braid_text_deinit(&text);
