@@ -1,6 +1,6 @@
 # The core library (BRAID_CORE=ON): graphs, gradients, sessions, the CPU and null backends and Darknet models, in plain
 # C and OpenMP with no other library. One static archive, for machines that have nothing else (docs/new-device.md).
-set(BRAID_CORE_ROOMS base tensor graph model device backend/null backend/cpu runtime core)
+set(BRAID_CORE_ROOMS base tensor graph model device backend/null backend/cpu schedule runtime core)
 set(BRAID_CORE_SOURCES "")
 foreach(room ${BRAID_CORE_ROOMS})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.c)
