@@ -92,6 +92,8 @@ typedef struct braid_operand {
   const void *constant;
 } braid_operand;
 
+struct braid_subgraph;
+
 typedef struct braid_node_desc {
   const char *op, *name;
   const braid_attrs *attrs;
@@ -101,9 +103,32 @@ typedef struct braid_node_desc {
   uint32_t threads; /* of the host that the kernel may use: 1, or as many as the device has (0) */
   bool packed; /* constants that braid_backend.query lists are bound in packed form; else prepare takes them over */
   const struct braid_custom_op *custom; /* the program's own op (braid/custom.h); NULL: one that Braid has */
+  /* Of a region, whose op is BRAID_REGION_OP: what is in it; else NULL. */
+  const struct braid_subgraph *region;
 } braid_node_desc;
 
 #define BRAID_LAYOUT_ANY (~(braid_layout)0) /* no layout: the question which a kernel would like */
+
+/* --- regions: sets of nodes that a backend runs whole --------------------------------------------------------------
+ * For devices that compile a part of a graph at once: an overlay, an inference chip whose library has no kernels. The
+ * backend looks at a graph and claims sets of its nodes (braid_backend.claim_regions). A set that is chosen becomes one
+ * node with op "Region" and runs as one task by the kernel that the claim names; query_region, prepare, pack and
+ * discard are asked about it as about any other. Its operands are what crosses its border: inputs, constants among
+ * them, and every value that somebody outside needs. */
+#define BRAID_REGION_OP "Region"
+
+typedef struct braid_subgraph_node {
+  const braid_node_desc *desc;     /* of a region that is prepared, constants are where the region's operands say */
+  const int32_t *inputs, *outputs; /* the value of each operand of desc; -1: left out */
+} braid_subgraph_node;
+
+/* A whole graph, to be claimed from, or a region. Nodes come after those that they read. */
+typedef struct braid_subgraph {
+  const braid_subgraph_node *nodes;
+  size_t node_count, value_count;
+  const int32_t *inputs, *outputs; /* values; of a region, those of its operands */
+  size_t input_count, output_count;
+} braid_subgraph;
 
 /* One implementation of one op for a backend's devices. Tables of kernels are searched in order: the first that matches
  * is taken, so the best stands first and the plain reference last. */
@@ -127,6 +152,12 @@ typedef struct braid_kernel {
   uint32_t in_place_more[3];  /* the same for outputs 1, 2 and 3 */
   const void *implementation; /* the backend's own */
 } braid_kernel;
+
+/* Claims the nodes with these numbers, in any order. They must be convex (no path leaves them and comes back) and not
+ * be in another claim of the device. A new shape for the same memory (Reshape, Flatten ...) between two of them comes
+ * along by itself. INVALID_ARGUMENT for a claim that is none: the plan then ends with its sentence. */
+typedef braid_status (*braid_region_claim)(void *context, const braid_kernel *kernel, const uint32_t *nodes,
+                                           size_t count);
 
 typedef struct braid_prepared_info {
   size_t workspace_bytes;    /* scratch memory the task needs while it runs, handed over as the last binding */
@@ -313,6 +344,13 @@ typedef struct braid_backend {
    * cancelled, no other is begun. The timeline may stand still meanwhile, but for tasks that are awaited: the last
    * value is reached when all have ended. One replay of a recording at a time. [required with record] */
   braid_status (*replay)(void *queue, void *recording, uint64_t first);
+  /* Claims regions of a graph by calling `claim` for each; `kernel` need not be in the list of kernels, its op is
+   * BRAID_REGION_OP, and its layouts and in_place count as ever. The graph is gone when the call returns. [none] */
+  braid_status (*claim_regions)(void *device, const braid_subgraph *graph, braid_region_claim claim, void *context);
+  /* As query, for a region: `packings` has room for one per input, and prepare folds nothing. What is not packed is
+   * bound as it lies. [required with claim_regions] */
+  braid_status (*query_region)(void *device, const braid_kernel *kernel, const braid_node_desc *node,
+                               size_t *workspace_bytes, braid_packing *packings, size_t *packing_count);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -115,6 +115,7 @@ static const char *missing_entry(const braid_backend *backend) {
   if (backend->record && !backend->erase) return "erase (with record)";
   if (backend->record && !backend->replay) return "replay (with record)";
   if (backend->run && !backend->record) return "record (with run)";
+  if (backend->claim_regions && !backend->query_region) return "query_region (with claim_regions)";
   return NULL;
 }
 

@@ -282,3 +282,20 @@ braid_status braid_machine_query(braid_machine *machine, int device, const braid
   *folded = info.constants_folded;
   return BRAID_OK;
 }
+
+braid_status braid_machine_query_region(braid_machine *machine, int device, const braid_kernel *kernel,
+                                        const braid_node_desc *node, braid_query *out, braid_packing *packings) {
+  const braid_machine_device *on = &machine->devices[device];
+  size_t count = 0;
+  *out = (braid_query){0};
+  braid_clear_detail();
+  BRAID_TRY(on->backend->query_region(on->self, kernel, node, &out->workspace_bytes, packings, &count));
+  bool right = count <= node->input_count && (!count || on->backend->pack);
+  for (size_t i = 0; right && i < count; i++)
+    right = packings[i].input < node->input_count && node->inputs[packings[i].input].constant;
+  if (!right)
+    return braid_fail(BRAID_INTERNAL, "device %s: region kernel %s packs what is no constant, or cannot pack",
+                      on->label, kernel->name);
+  out->packing_count = (uint32_t)count;
+  return BRAID_OK;
+}

@@ -91,4 +91,9 @@ void braid_machine_discard(braid_machine *machine, int device, void *prepared); 
 BRAID_MUST_CHECK braid_status braid_machine_query(braid_machine *machine, int device, const braid_kernel *kernel,
                                                   const braid_node_desc *node, braid_query *out, uint32_t *folded);
 
+/* The same for a region; `packings` has room for one per input. */
+BRAID_MUST_CHECK braid_status braid_machine_query_region(braid_machine *machine, int device, const braid_kernel *kernel,
+                                                         const braid_node_desc *node, braid_query *out,
+                                                         braid_packing *packings);
+
 #endif

@@ -18,6 +18,7 @@ typedef struct question {
   size_t subject;
   int device;
   const braid_fusion *fusion; /* NULL: a node alone */
+  const braid_claim *claim;   /* NULL: no region */
   braid_node_desc *desc;
   const int32_t *nodes;
   size_t node_count;
@@ -46,10 +47,11 @@ static braid_status add_offer(question *q, const braid_kernel *kernel) {
   braid_candidate *candidates = braid_grow(allocator, p->candidates, count, &p->candidate_capacity, sizeof *candidates);
   if (!candidates) return BRAID_NO_MEMORY;
   p->candidates = candidates;
-  double measured = braid_times_find(&p->plan->machine->times, q->device, kernel, q->desc);
-  candidates[count] = (braid_candidate){kernel, q->fusion};
+  double measured = q->desc ? braid_times_find(&p->plan->machine->times, q->device, kernel, q->desc) : -1;
+  candidates[count] = (braid_candidate){kernel, q->fusion, q->claim};
   offers[count] = (braid_offer){.device = q->device,
                                 .rank = q->rank++,
+                                .region = q->claim != NULL,
                                 .nodes = q->nodes,
                                 .node_count = q->node_count,
                                 .seconds = measured >= 0 ? (braid_number){measured, BRAID_MEASURED}
@@ -101,6 +103,16 @@ static const braid_kernel *find_brought(const question *q, int32_t *node) {
   return NULL;
 }
 
+/* Parts of a set are in a region of this device, and others are not. */
+static bool crosses_region(const question *q) {
+  const braid_placing *p = q->placing;
+  if (!p->claims.of_node) return false;
+  const int32_t *owners = p->claims.of_node + (size_t)q->device * p->problem.node_count;
+  for (size_t k = 1; k < q->node_count; k++)
+    if (owners[q->nodes[k]] != owners[q->nodes[0]]) return true;
+  return false;
+}
+
 static braid_status ask_device(question *q) {
   braid_placing *p = q->placing;
   size_t cell = q->subject * p->plan->device_count + (size_t)q->device;
@@ -111,6 +123,8 @@ static braid_status ask_device(question *q) {
   if (brought) {
     snprintf(why, sizeof why, "%.80s has %.80s, which was brought for %s", p->nodes[node].name, brought->name,
              brought->op);
+  } else if (crosses_region(q)) {
+    snprintf(why, sizeof why, "part of it belongs to a region");
   } else if (!braid_machine_visit_kernels(p->plan->machine, q->device, q->desc, hear_kernel, q)) {
     snprintf(why, sizeof why, "%s has no kernel for %s", p->plan->devices[q->device].info->name, q->desc->op);
   } else {
@@ -190,6 +204,60 @@ static braid_status ask_about(braid_placing *p, size_t subject, const braid_fusi
   return ask_devices(p, subject, fusion, &desc, bytes);
 }
 
+/* --- regions -------------------------------------------------------------------------------------------------------
+ */
+/* What crosses the border of a region, in bytes; what is read inside of it alone costs nothing. `inside` counts per
+ * value how often members read it, and is all zero before and after. */
+static double border_bytes(const braid_placing *p, const braid_claim *claim, const int32_t *uses, int32_t *inside) {
+  const braid_graph *graph = p->plan->graph;
+  double bytes = 0;
+  for (size_t k = 0; k < claim->node_count; k++) {
+    const braid_node *node = &graph->nodes[claim->nodes[k]];
+    for (size_t i = 0; i < node->input_count; i++) {
+      braid_value_id id = node->inputs[i];
+      if (id < 0 || inside[id]++) continue;
+      bytes += (double)braid_desc_bytes(&graph->values[id].desc);
+    }
+  }
+  for (size_t k = 0; k < claim->node_count; k++) {
+    const braid_node *node = &graph->nodes[claim->nodes[k]];
+    for (size_t i = 0; i < node->output_count; i++) {
+      braid_value_id id = node->outputs[i];
+      if (id < 0) continue;
+      double size = (double)braid_desc_bytes(&graph->values[id].desc);
+      bytes += uses[id] > inside[id] ? size : 0;
+      bytes -= inside[id] ? size : 0; /* it was counted as read from outside */
+    }
+  }
+  for (size_t k = 0; k < claim->node_count; k++) {
+    const braid_node *node = &graph->nodes[claim->nodes[k]];
+    for (size_t i = 0; i < node->input_count; i++)
+      if (node->inputs[i] >= 0) inside[node->inputs[i]] = 0;
+  }
+  return bytes;
+}
+
+static braid_status offer_regions(braid_placing *p) {
+  const braid_graph *graph = p->plan->graph;
+  if (!p->claims.count) return BRAID_OK;
+  int32_t *uses = braid_arena_alloc(p->arena, (graph->value_count + 1) * sizeof *uses);
+  int32_t *inside = braid_arena_alloc(p->arena, (graph->value_count + 1) * sizeof *inside);
+  if (!uses || !inside) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_graph_count_uses(graph, uses));
+  for (size_t i = 0; i < p->claims.count; i++) {
+    const braid_claim *claim = &p->claims.items[i];
+    double macs = 0, bytes = border_bytes(p, claim, uses, inside);
+    for (size_t k = 0; k < claim->node_count; k++) macs += p->macs[claim->nodes[k]];
+    question q = {.placing = p, .device = claim->device, .claim = claim};
+    q.nodes = claim->nodes;
+    q.node_count = claim->node_count;
+    q.modelled =
+        kTaskSeconds + braid_modelled_seconds(p->plan->devices[claim->device].info->compute_units, macs, bytes);
+    BRAID_TRY(add_offer(&q, claim->kernel));
+  }
+  return BRAID_OK;
+}
+
 /* Every node needs an offer, its own or one that has it among others. */
 static braid_status check_covered(const braid_placing *p) {
   const braid_graph *graph = p->plan->graph;
@@ -242,9 +310,11 @@ braid_status braid_placing_ask(braid_placing *placing) {
   braid_operand *operands = braid_arena_alloc(placing->arena, most_operands(graph) * sizeof *operands);
   if (!placing->passed || !placing->first_offer || !operands) return BRAID_NO_MEMORY;
   memset(placing->first_offer, -1, cells * sizeof *placing->first_offer);
+  BRAID_TRY(braid_plan_claim(placing->plan, &placing->problem, placing->arena, &placing->claims));
   for (size_t n = 0; n < graph->node_count; n++)
     if (!placing->nodes[n].idle) BRAID_TRY(ask_about(placing, n, NULL, operands));
   for (size_t i = 0; i < placing->fusions.count; i++)
     BRAID_TRY(ask_about(placing, graph->node_count + i, &placing->fusions.items[i], operands));
+  BRAID_TRY(offer_regions(placing));
   return check_covered(placing);
 }

@@ -29,6 +29,20 @@ static const char *explain_choice(const braid_placing *p, int32_t task) {
   return braid_arena_text(plan->arena, p->choices.reasons[task], strlen(p->choices.reasons[task]));
 }
 
+static braid_status make_regions(braid_placing *p, braid_placement *chosen) {
+  const braid_claim **claims = braid_arena_alloc(p->arena, (p->claims.count + 1) * sizeof *claims);
+  const braid_region **regions = braid_arena_alloc(p->arena, (p->claims.count + 1) * sizeof *regions);
+  size_t count = 0;
+  if (!claims || !regions) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < p->choices.task_count; i++) {
+    const braid_claim *claim = p->candidates[p->choices.offer_of[p->choices.order[i]]].claim;
+    if (claim) claims[count++] = claim;
+  }
+  if (count) BRAID_TRY(braid_plan_make_regions(p->plan, claims, count, regions));
+  for (size_t i = 0; i < count; i++) chosen[claims[i]->nodes[claims[i]->node_count - 1]].region = regions[i];
+  return BRAID_OK;
+}
+
 /* Makes one node of what was chosen as one, and finds the placements again once the others are gone. */
 static braid_status apply_choices(braid_placing *p) {
   braid_plan *plan = p->plan;
@@ -41,7 +55,7 @@ static braid_status apply_choices(braid_placing *p) {
     chosen[n] = (braid_placement){.device = -1, .why = ""};
   }
   if (p->options->explain) BRAID_TRY(braid_placing_explain(p, chosen));
-  bool fused = false;
+  bool rewritten = false;
   for (size_t i = 0; i < p->choices.task_count; i++) {
     int32_t task = p->choices.order[i], index = p->choices.offer_of[task];
     const braid_candidate *candidate = &p->candidates[index];
@@ -49,11 +63,11 @@ static braid_status apply_choices(braid_placing *p) {
     chosen[task].kernel = candidate->kernel;
     chosen[task].why = explain_choice(p, task);
     if (!chosen[task].why) return BRAID_NO_MEMORY;
-    if (!candidate->fusion) continue;
-    BRAID_TRY(braid_graph_apply_fusion(graph, candidate->fusion));
-    fused = true;
+    if (candidate->fusion) BRAID_TRY(braid_graph_apply_fusion(graph, candidate->fusion));
+    rewritten |= candidate->fusion || candidate->claim;
   }
-  if (fused) BRAID_TRY(braid_graph_compact(graph));
+  BRAID_TRY(make_regions(p, chosen));
+  if (rewritten) BRAID_TRY(braid_graph_compact(graph));
   for (size_t n = 0; n < graph->node_count; n++) plan->places[n] = chosen[graph->nodes[n].tag];
   return BRAID_OK;
 }
@@ -77,6 +91,7 @@ braid_status braid_plan_place(braid_plan *plan, const braid_graph *given, const 
   braid_free(plan->allocator, p.candidates);
   braid_free(plan->allocator, p.refusals);
   braid_free(plan->allocator, p.fusions.items);
+  braid_free(plan->allocator, p.claims.items);
   braid_arena_destroy(p.arena);
   return status;
 }

@@ -6,12 +6,14 @@
 
 #include "graph/fusion.h"
 #include "runtime/patterns.h"
+#include "runtime/regions.h"
 #include "schedule/policy.h"
 
 /* What an offer of the problem stands for. */
 typedef struct braid_candidate {
   const braid_kernel *kernel;
   const braid_fusion *fusion; /* NULL: the node alone */
+  const braid_claim *claim;   /* NULL: no region */
 } braid_candidate;
 
 /* A kernel that does not take a node, or a fused one. */
@@ -29,6 +31,7 @@ typedef struct braid_placing {
   braid_patterns patterns;
   braid_arena *arena; /* of all that ends with the placing */
   braid_fusion_list fusions;
+  braid_claim_list claims;
 
   braid_problem problem; /* over the arrays that follow */
   braid_problem_node *nodes;

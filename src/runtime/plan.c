@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "graph/custom.h"
 #include "runtime/placing.h"
+#include "runtime/regions.h"
 #include "runtime/resolve.h"
 #include "runtime/restore.h"
 #include "runtime/steps.h"
@@ -172,6 +173,11 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
   if (!step.desc || !step.instances || !step.layouts) return BRAID_NO_MEMORY;
   step.operands = braid_plan_describe(plan, node, step.desc);
   if (!step.operands) return BRAID_NO_MEMORY;
+  if (place->region) {
+    step.desc->region = &place->region->graph;
+    step.packings = braid_arena_alloc(plan->arena, (node->input_count + 1) * sizeof *step.packings);
+    if (!step.packings) return BRAID_NO_MEMORY;
+  }
   BRAID_TRY(choose_layouts(plan, node, place, step.desc, step.operands, step.layouts));
   BRAID_TRY(place_operands(plan, node, step.layouts, &step));
   return braid_plan_append(plan, false, &step);
@@ -209,9 +215,7 @@ static braid_status place_constants(braid_plan *plan, braid_step_id id) {
   int space = plan->devices[step->device].space;
   for (size_t i = 0; i < node->input_count; i++) {
     if (node->inputs[i] < 0 || !braid_plan_is_constant(plan, node->inputs[i])) continue;
-    const braid_packing *packing = NULL;
-    for (uint32_t k = 0; k < step->query.packing_count; k++)
-      if (step->query.packings[k].input == i) packing = &step->query.packings[k];
+    const braid_packing *packing = braid_step_packing(step, i);
     if (packing)
       BRAID_TRY(place_packed(plan, id, packing));
     else if (i < 32 && (step->folded >> i & 1))
@@ -416,7 +420,7 @@ static bool is_small(const braid_plan *plan) {
   for (size_t i = 0; i < graph->node_count && seconds <= kSmallSeconds; i++) {
     const braid_node *node = &graph->nodes[i];
     if (plan->places[i].device < 0) continue;
-    if (device >= 0 && plan->places[i].device != device) return false;
+    if ((device >= 0 && plan->places[i].device != device) || plan->places[i].region) return false;
     device = plan->places[i].device;
     double bytes = (double)bytes_of(graph, node->inputs, node->input_count) +
                    (double)bytes_of(graph, node->outputs, node->output_count);
@@ -464,6 +468,7 @@ static void plan_destroy(braid_plan *plan) {
   braid_free(plan->allocator, plan->instances);
   braid_free(plan->allocator, plan->storages);
   braid_free(plan->allocator, plan->digests);
+  braid_plan_free_regions(plan);
   braid_arena_destroy(plan->arena);
   braid_graph_destroy(plan->graph);
   braid_graph_destroy(plan->unfolded);

@@ -65,6 +65,7 @@ typedef struct braid_step {
   const char *label, *op, *why;
   const braid_kernel *kernel;
   braid_query query;                /* KERNEL: what the kernel asks for */
+  braid_packing *packings;          /* of a region, in place of the query's; else NULL */
   uint32_t folded;                  /* constants that it takes over when it is prepared */
   braid_node_desc *desc;            /* KERNEL */
   braid_operand *operands;          /* a node's: what desc shows */
@@ -96,7 +97,8 @@ typedef struct braid_placement {
   int device; /* -1: a view, no step */
   const braid_kernel *kernel;
   const char *why;
-  const braid_plan_offer *offers; /* kept if braid_plan_options.explain */
+  const struct braid_region *region; /* what the node is made of; NULL: it is no region */
+  const braid_plan_offer *offers;    /* kept if braid_plan_options.explain */
   size_t offer_count;
 } braid_placement;
 
@@ -117,6 +119,7 @@ struct braid_plan {
   braid_plan_queue *queues; /* as braid_queue_index says */
   size_t queue_count;
 
+  struct braid_region *regions;      /* those chosen (regions.h) */
   braid_placement *places;           /* per node */
   braid_node_id *order;              /* node_count */
   bool *views;                       /* per node: renames memory, no step */
@@ -201,6 +204,8 @@ BRAID_MUST_CHECK braid_status braid_plan_get(braid_plan *plan, braid_value_id va
                                              int device, braid_instance_id *out);
 /* Asserts what every plan fulfils, where asserts are compiled in (base/invariant.h). */
 void braid_plan_check(const braid_plan *plan);
+/* How the step's kernel wants an input packed; NULL: not at all. */
+const braid_packing *braid_step_packing(const braid_step *step, size_t input);
 /* Calls visit for the storage of every operand of a step, workspace included. */
 void braid_step_visit(const braid_plan *plan, const braid_step *step,
                       void (*visit)(void *context, braid_storage_id storage, bool writes), void *context);

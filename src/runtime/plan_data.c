@@ -50,12 +50,6 @@ static bool has_storage(const braid_plan *plan, braid_value_id value, braid_stor
   return false;
 }
 
-static bool is_packed(const braid_step *step, size_t input) {
-  for (uint32_t i = 0; i < step->query.packing_count; i++)
-    if (step->query.packings[i].input == input) return true;
-  return false;
-}
-
 /* What kernels may look at when they are prepared stays: only constants that all steps want packed go. */
 static void keep_looked_at(const braid_plan *plan) {
   for (size_t i = 0; i < plan->steps.count; i++) {
@@ -63,7 +57,7 @@ static void keep_looked_at(const braid_plan *plan) {
     if (step->node < 0) continue;
     const braid_node *node = &plan->graph->nodes[step->node];
     for (size_t k = 0; k < node->input_count; k++)
-      if (node->inputs[k] >= 0 && !is_packed(step, k)) plan->kept[node->inputs[k]] = true;
+      if (node->inputs[k] >= 0 && !braid_step_packing(step, k)) plan->kept[node->inputs[k]] = true;
   }
 }
 

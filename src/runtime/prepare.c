@@ -41,16 +41,10 @@ static void note_failure(work *w, size_t index, braid_status status) {
   pthread_mutex_unlock(&w->lock);
 }
 
-static bool is_packed(const braid_step *step, size_t input) {
-  for (uint32_t i = 0; i < step->query.packing_count; i++)
-    if (step->query.packings[i].input == input) return true;
-  return false;
-}
-
 /* Has the numbers computed of the constants that prepare may look at: all but those that are packed later. */
 static void fill_constants(const braid_plan *plan, const braid_step *step) {
   for (size_t i = 0; step->node >= 0 && i < step->input_count; i++) {
-    if (!step->operands[i].constant || is_packed(step, i)) continue;
+    if (!step->operands[i].constant || braid_step_packing(step, i)) continue;
     const braid_tensor *tensor = plan->graph->values[plan->graph->nodes[step->node].inputs[i]].tensor;
     if (tensor) (void)braid_tensor_const_data(tensor);
   }
@@ -58,8 +52,14 @@ static void fill_constants(const braid_plan *plan, const braid_step *step) {
 
 static braid_status query_step(work *w, size_t index) {
   braid_step *step = &w->plan->steps.items[index];
-  if (!w->plan->devices[step->device].backend->query) fill_constants(w->plan, step);
-  BRAID_TRY(braid_machine_query(w->plan->machine, step->device, step->kernel, step->desc, &step->query, &step->folded));
+  if (step->desc->region) {
+    BRAID_TRY(braid_machine_query_region(w->plan->machine, step->device, step->kernel, step->desc, &step->query,
+                                         step->packings));
+  } else {
+    if (!w->plan->devices[step->device].backend->query) fill_constants(w->plan, step);
+    BRAID_TRY(
+        braid_machine_query(w->plan->machine, step->device, step->kernel, step->desc, &step->query, &step->folded));
+  }
   step->desc->packed = step->query.packing_count > 0;
   return BRAID_OK;
 }

@@ -22,6 +22,9 @@ static braid_status plan_take(braid_plan *plan, const braid_graph *graph, braid_
 static braid_status plan_encode(braid_plan *plan, const braid_graph *graph, braid_text *out) {
   braid_arena *arena;
   braid_snapshot snapshot;
+  if (plan->regions)
+    return braid_fail(BRAID_UNSUPPORTED,
+                      "a plan with regions cannot be saved: what a backend compiles of it is its own");
   BRAID_TRY(braid_arena_create(plan->allocator, &arena));
   braid_status status = plan_take(plan, graph, arena, &snapshot);
   if (status == BRAID_OK) status = braid_snapshot_encode(&snapshot, out);

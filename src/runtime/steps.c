@@ -120,3 +120,10 @@ void braid_step_visit(const braid_plan *plan, const braid_step *step,
       visit(context, braid_plan_find(plan, plan->instances[step->instances[i]].storage), i >= step->input_count);
   if (step->workspace >= 0) visit(context, braid_plan_find(plan, step->workspace), true);
 }
+
+const braid_packing *braid_step_packing(const braid_step *step, size_t input) {
+  const braid_packing *packings = step->packings ? step->packings : step->query.packings;
+  for (uint32_t i = 0; i < step->query.packing_count; i++)
+    if (packings[i].input == input) return &packings[i];
+  return NULL;
+}

@@ -75,12 +75,16 @@ static uint64_t add_operands(uint64_t key, const braid_operand *operands, size_t
   return key;
 }
 
-uint64_t braid_time_key(int device, const braid_kernel *kernel, const braid_node_desc *node) {
-  uint64_t key = add_text(add_word(0x2545f4914f6cdd1du, (uint64_t)device), kernel->name);
-  key = add_word(add_text(key, node->op), node->training);
+static uint64_t add_node(uint64_t key, const braid_node_desc *node) {
   for (size_t i = 0; i < node->attrs->count; i++) key = add_attr(key, &node->attrs->items[i]);
   key = add_operands(key, node->inputs, node->input_count);
   return add_operands(key, node->outputs, node->output_count);
+}
+
+uint64_t braid_time_key(int device, const braid_kernel *kernel, const braid_node_desc *node) {
+  uint64_t key = add_text(add_word(0x2545f4914f6cdd1du, (uint64_t)device), kernel->name);
+  key = add_word(add_text(key, node->op), node->training);
+  return add_node(key, node);
 }
 
 /* --- the table -----------------------------------------------------------------------------------------------------
