@@ -396,6 +396,31 @@ static void test_cycle(void **state) {
   }
 }
 
+/* What ends soonest step by step, and what first.c does, is slow here: n0 is done sooner on a, which cannot run n1, and
+ * bringing it to b takes long. On b alone both are done before that. */
+static void test_never_slower_than_one_device(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices choices;
+  init(&f, 2, 2, 2);
+  read_by(&f, 0, 2), read_by(&f, 1, 0);
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){1e-3, 1e6, -1};
+  f.values[0].bytes = 50000;
+  f.values[2].bytes = 100;
+  offer_for(&f, 0, (int32_t[]){0}, 1)->seconds = (braid_number){9e-3, BRAID_MODELLED};
+  offer_for(&f, 1, (int32_t[]){0}, 1)->seconds = (braid_number){10e-3, BRAID_MODELLED};
+  offer_for(&f, 1, (int32_t[]){1}, 1)->seconds = (braid_number){1e-3, BRAID_MODELLED};
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_schedule(&braid_policy_first, &f.problem, NULL, arena, &choices));
+  assert_true(choices.seconds.value > 60e-3);
+  OK(braid_schedule(&braid_policy_auto, &f.problem, NULL, arena, &choices));
+  assert_int_equal(choices.offer_of[0], 1);
+  assert_true(choices.seconds.value < 13e-3);
+  assert_non_null(strstr(choices.reasons[0], "all on b"));
+  braid_arena_destroy(arena);
+}
+
 /* Numbers that no policy should take for what they are not. */
 static void test_unknown(void **state) {
   (void)state;
@@ -520,9 +545,13 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random),        cmocka_unit_test(test_all_solutions),
-      cmocka_unit_test(test_cycle),         cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_measured),      cmocka_unit_test(test_refused_problems),
+      cmocka_unit_test(test_random),
+      cmocka_unit_test(test_all_solutions),
+      cmocka_unit_test(test_cycle),
+      cmocka_unit_test(test_never_slower_than_one_device),
+      cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_measured),
+      cmocka_unit_test(test_refused_problems),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
