@@ -231,17 +231,14 @@ static void test_offers_are_kept(void **state) {
   braid_graph_destroy(graph);
 }
 
-/* The number of tasks whose chosen kernel had been measured. */
-static size_t count_measured(const braid_plan *plan, size_t *tasks) {
+/* The number of offers that had been measured; which is chosen depends on what they took. */
+static size_t count_measured(const braid_plan *plan) {
   size_t measured = 0;
-  *tasks = 0;
   for (size_t i = 0; i < braid_plan_line_count(plan); i++)
     for (size_t k = 0; k < braid_plan_offer_count(plan, i); k++) {
       braid_plan_offer offer = braid_plan_get_offer(plan, i, k);
-      if (!offer.chosen) continue;
-      ++*tasks;
       measured += offer.measured;
-      if (offer.measured) assert_true(offer.us > 0 && offer.us < 1e6);
+      if (offer.measured) assert_true(offer.us > 0);
     }
   return measured;
 }
@@ -256,21 +253,20 @@ static void test_measured_times_reach_the_next_plan(void **state) {
     braid_execution *execution;
     braid_plan_options options = {.place = "auto", .explain = true};
     float x[100] = {0}, y[3];
-    size_t tasks;
     OK(braid_machine_create(NULL, &(braid_machine_options){.devices = "cpu cpu"}, &machine));
     OK(braid_plan_create(machine, graph, &options, &plan));
-    assert_int_equal(count_measured(plan, &tasks), 0);
+    assert_int_equal(count_measured(plan), 0);
     OK(braid_execution_create(plan, NULL, &execution));
     for (int i = 0; i < kRuns[r]; i++) OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
     braid_plan *next;
     if (kRuns[r] >= 40) { /* while it lives */
       OK(braid_plan_create(machine, graph, &options, &next));
-      assert_true(count_measured(next, &tasks) > 0);
+      assert_true(count_measured(next) > 0);
       braid_plan_release(next);
     }
     braid_execution_destroy(execution);
     OK(braid_plan_create(machine, graph, &options, &next));
-    size_t measured = count_measured(next, &tasks);
+    size_t measured = count_measured(next);
     if (kRuns[r] == 1)
       assert_int_equal(measured, 0); /* one run finds everything cold */
     else

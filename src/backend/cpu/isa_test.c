@@ -141,7 +141,7 @@ static void multiply(braid_dtype dtype, const void *left, const void *right, voi
 }
 
 static void run_integer_products(results *out) {
-  multiply(BRAID_I32, in.shorts[0], in.bytes, out->i);
+  multiply(BRAID_I32, in.d[0], in.d[1], out->i);
   multiply(BRAID_I64, in.d[0], in.d[1], out->d + 1000);
 }
 
