@@ -3,7 +3,8 @@
  * A graph is built by an importer (model.h) or with the functions here, resolved once (shapes fixed, constants
  * folded: braid_resolve in session.h), optionally extended with gradients, and handed to a session. It is not
  * guarded: one thread at a time. Values and nodes are named by index; indices stay valid until the graph is compacted
- * by a pass, which only resolve, gradients and session creation (on its own copy) do. */
+ * by a pass, which only resolve, gradients and session creation (on its own copy) do: what no output needs is dropped,
+ * the rest is numbered anew, and is found again by its name (braid_graph_find_value). */
 #ifndef BRAID_GRAPH_H
 #define BRAID_GRAPH_H
 
@@ -98,7 +99,8 @@ BRAID_API braid_value_id braid_graph_find_value(const braid_graph *graph, const 
 BRAID_API int64_t braid_graph_node_macs(const braid_graph *graph, braid_node_id node);
 
 /* --- building ---
- * Names are copied; a NULL or empty name gets a unique one. Every function gives the new value or node in *out. */
+ * Names are copied; a NULL or empty name gets a unique one. Every function gives the new value or node in *out.
+ * Values are PLAIN: INVALID_ARGUMENT for a description or tensor in another layout. Layouts are chosen by plans. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_input(braid_graph *graph, const char *name,
                                                               const braid_desc *desc, braid_value_id *out);
 /* kind: CONSTANT, PARAMETER or STATE. The tensor is retained. */
@@ -116,6 +118,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_node(braid_graph *graph,
 /* Names are unique: INVALID_GRAPH if another value has it. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_rename_value(braid_graph *graph, braid_value_id value,
                                                                  const char *name);
+/* INVALID_GRAPH: the op is one of ONNX's and has the attribute of another kind in the newest opset. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_int(braid_graph *graph, braid_node_id node, const char *name,
                                                             int64_t value);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_float(braid_graph *graph, braid_node_id node, const char *name,

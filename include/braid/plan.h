@@ -4,16 +4,17 @@
  * which kernel, what the kernels asked for. Loading takes that and asks no policy and no kernel; it is refused, with
  * the first difference as a sentence, where the machine (devices, their kernels, threads, software), the processor, the
  * library or the graph (structure, shapes, attributes, small constants) is not that which the plan was made for.
- * Weights are not compared: a plan serves the same network trained again. A file is not trusted: offsets, waits and
- * shapes are made anew and must be those that it has, and kernels are asked when the first execution is made whether
- * they take the nodes and packed constants in question. */
+ * Weights are not compared: a plan serves the same network trained again. Weights are floating-point constants of more
+ * than 8 elements, and of fewer where nothing but convolutions, matrix products and normalization takes them. A file is
+ * not trusted: offsets, waits and shapes are made anew and must be those that it has, and kernels are asked when the
+ * first execution is made whether they take the nodes and packed constants in question. */
 #ifndef BRAID_PLAN_H
 #define BRAID_PLAN_H
 
 #include "braid/machine.h"
 
-/* `graph` is the one that the plan was made of. The file is written whole or not at all. UNSUPPORTED: the plan's data
- * has been dropped (braid_plan_drop_data, or it is a session's own). */
+/* `graph` is the one that the plan was made of, else INVALID_ARGUMENT. The file is written whole or not at all.
+ * UNSUPPORTED: the plan's data has been dropped (braid_plan_drop_data, or it is a session's own). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_plan_save(braid_plan *plan, const braid_graph *graph, const char *path);
 /* The graph may be destroyed afterwards; its tensors are kept until the first execution is made. UNSUPPORTED: the plan
  * was made for something else. INVALID_FILE: damaged, or no saved plan. */

@@ -46,8 +46,9 @@ typedef struct braid_session_options {
   braid_registry *registry; /* where devices are looked up, must outlive the session; NULL: the backends built in */
   braid_machine *machine;   /* shared with others; devices, threads and registry are then its. NULL: its own */
   braid_weights *weights;   /* of that machine, shared with others; NULL: its own */
-  /* Made from this graph, or loaded for it (braid/plan.h): the machine is the plan's, and so is what makes a plan here
-   * (devices, threads, training, no_fusion, no_reuse, place). NULL: its own. */
+  /* Made from this graph, or loaded for it (braid/plan.h), else INVALID_ARGUMENT: what saved plans compare of a graph
+   * is compared, so weights are the plan's. The machine is the plan's, and so is what makes a plan here (devices,
+   * threads, training, no_fusion, no_reuse, place). NULL: its own. */
   braid_plan *plan;
 } braid_session_options;
 

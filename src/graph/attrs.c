@@ -4,6 +4,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "graph/graph.h"
+#include "graph/known_attrs.h"
 
 const braid_attr *braid_attrs_find(const braid_attrs *attrs, const char *name) {
   for (size_t i = 0; attrs && i < attrs->count; i++)
@@ -62,6 +63,8 @@ braid_tensor *braid_attr_tensor(const braid_attrs *attrs, const char *name) {
 static braid_status put(braid_graph *graph, braid_node_id id, const char *name, braid_attr attr) {
   if (id < 0 || (size_t)id >= graph->node_count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "node %d does not exist", id);
+  attr.name = name;
+  BRAID_TRY(braid_node_check_kind(&graph->nodes[id], &attr));
   BRAID_TRY(braid_graph_begin_change(graph));
   braid_attrs *attrs = &graph->nodes[id].attrs;
   attr.name = braid_graph_intern(graph, name, strlen(name));
@@ -126,6 +129,7 @@ braid_status braid_graph_set_strings(braid_graph *graph, braid_node_id node, con
 }
 
 braid_status braid_graph_set_tensor(braid_graph *graph, braid_node_id node, const char *name, braid_tensor *tensor) {
+  BRAID_TRY(braid_graph_check_plain(name, braid_tensor_desc(tensor)));
   return put(graph, node, name, (braid_attr){.kind = BRAID_ATTR_TENSOR, .tensor = tensor});
 }
 

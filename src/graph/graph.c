@@ -259,8 +259,16 @@ braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_v
   return BRAID_OK;
 }
 
+braid_status braid_graph_check_plain(const char *name, const braid_desc *desc) {
+  char layout[BRAID_LAYOUT_TEXT];
+  if (desc->layout == BRAID_LAYOUT_PLAIN) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s is in layout %s, a graph's values are plain",
+                    name ? name : "the value", braid_layout_format(desc->layout, desc->rank, layout, sizeof layout));
+}
+
 braid_status braid_graph_add_input(braid_graph *graph, const char *name, const braid_desc *desc, braid_value_id *out) {
   *out = -1;
+  BRAID_TRY(braid_graph_check_plain(name, desc));
   braid_value_id *inputs =
       braid_grow(graph->allocator, graph->inputs, graph->input_count, &graph->input_capacity, sizeof *inputs);
   if (!inputs) return BRAID_NO_MEMORY;
@@ -276,6 +284,7 @@ braid_status braid_graph_add_tensor(braid_graph *graph, const char *name, braid_
   *out = -1;
   if (kind != BRAID_VALUE_CONSTANT && kind != BRAID_VALUE_PARAMETER && kind != BRAID_VALUE_STATE)
     return braid_fail(BRAID_INVALID_ARGUMENT, "a tensor is a constant, a parameter or a state");
+  BRAID_TRY(braid_graph_check_plain(name, braid_tensor_desc(tensor)));
   BRAID_TRY(braid_graph_add_value(graph, name, kind, out));
   graph->values[*out].tensor = braid_tensor_retain(tensor);
   graph->values[*out].desc = *braid_tensor_desc(tensor);
@@ -409,6 +418,7 @@ braid_status braid_graph_bind_input(braid_graph *graph, braid_value_id input, br
     return braid_fail(BRAID_INVALID_ARGUMENT, "value %d is not an input of the graph", input);
   braid_value *value = &graph->values[input];
   const braid_desc *desc = braid_tensor_desc(tensor);
+  BRAID_TRY(braid_graph_check_plain(value->name, desc));
   if (value->desc.dtype != BRAID_NONE && desc->dtype != value->desc.dtype)
     return braid_fail(BRAID_INVALID_ARGUMENT, "input %.120s is %s, the tensor is %s", value->name,
                       braid_dtype_name(value->desc.dtype), braid_dtype_name(desc->dtype));

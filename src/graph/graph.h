@@ -196,6 +196,9 @@ const char *braid_graph_intern(braid_graph *graph, const char *text, size_t leng
 /* A new unnamed-or-named value without producer. */
 BRAID_MUST_CHECK braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_value_kind kind,
                                                     braid_value_id *out);
+/* The memory of a graph's inputs and tensors is read as plain: INVALID_ARGUMENT if it is described as something else.
+ * `name` may be NULL. */
+BRAID_MUST_CHECK braid_status braid_graph_check_plain(const char *name, const braid_desc *desc);
 const braid_attr *braid_attrs_find(const braid_attrs *attrs, const char *name);
 /* Gives `node` a copy of an attribute (of this graph or of another). */
 BRAID_MUST_CHECK braid_status braid_attrs_copy(braid_graph *graph, braid_node_id node, const braid_attr *attr);

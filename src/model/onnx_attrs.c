@@ -1,120 +1,29 @@
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/try.h"
+#include "graph/known_attrs.h"
 #include "model/onnx_import.h"
 
-/* The type ONNX gives each attribute, over all its ops. Sorted by name. An attribute that is not here (of an op we do
- * not have) is passed on as it is; one of several types in different ops ("value", "to") is checked by its adapter. */
-static const struct attr_type {
-  const char *name;
-  braid_attr_kind kind;
-} kTypes[] = {
-    {"activation_alpha", BRAID_ATTR_FLOATS},
-    {"activation_beta", BRAID_ATTR_FLOATS},
-    {"activations", BRAID_ATTR_STRINGS},
-    {"align_corners", BRAID_ATTR_INT},
-    {"allowzero", BRAID_ATTR_INT},
-    {"alpha", BRAID_ATTR_FLOAT},
-    {"antialias", BRAID_ATTR_INT},
-    {"approximate", BRAID_ATTR_STRING},
-    {"auto_pad", BRAID_ATTR_STRING},
-    {"axes", BRAID_ATTR_INTS},
-    {"axis", BRAID_ATTR_INT},
-    {"batch_axis", BRAID_ATTR_INT},
-    {"batch_dims", BRAID_ATTR_INT},
-    {"beta", BRAID_ATTR_FLOAT},
-    {"bias", BRAID_ATTR_FLOAT},
-    {"block_size", BRAID_ATTR_INT},
-    {"blocksize", BRAID_ATTR_INT},
-    {"broadcast", BRAID_ATTR_INT},
-    {"ceil_mode", BRAID_ATTR_INT},
-    {"clip", BRAID_ATTR_FLOAT},
-    {"coordinate_transformation_mode", BRAID_ATTR_STRING},
-    {"count_include_pad", BRAID_ATTR_INT},
-    {"cubic_coeff_a", BRAID_ATTR_FLOAT},
-    {"detect_negative", BRAID_ATTR_INT},
-    {"detect_positive", BRAID_ATTR_INT},
-    {"dilations", BRAID_ATTR_INTS},
-    {"direction", BRAID_ATTR_STRING},
-    {"dtype", BRAID_ATTR_INT},
-    {"end", BRAID_ATTR_INT},
-    {"ends", BRAID_ATTR_INTS},
-    {"epsilon", BRAID_ATTR_FLOAT},
-    {"equation", BRAID_ATTR_STRING},
-    {"exclude_outside", BRAID_ATTR_INT},
-    {"exclusive", BRAID_ATTR_INT},
-    {"extrapolation_value", BRAID_ATTR_FLOAT},
-    {"fmod", BRAID_ATTR_INT},
-    {"gamma", BRAID_ATTR_FLOAT},
-    {"group", BRAID_ATTR_INT},
-    {"hidden_size", BRAID_ATTR_INT},
-    {"ignore_index", BRAID_ATTR_INT},
-    {"input_forget", BRAID_ATTR_INT},
-    {"is_test", BRAID_ATTR_INT},
-    {"keep_aspect_ratio_policy", BRAID_ATTR_STRING},
-    {"keepdims", BRAID_ATTR_INT},
-    {"kernel_shape", BRAID_ATTR_INTS},
-    {"lambd", BRAID_ATTR_FLOAT},
-    {"largest", BRAID_ATTR_INT},
-    {"layout", BRAID_ATTR_INT},
-    {"linear_before_reset", BRAID_ATTR_INT},
-    {"max", BRAID_ATTR_FLOAT},
-    {"min", BRAID_ATTR_FLOAT},
-    {"mode", BRAID_ATTR_STRING},
-    {"momentum", BRAID_ATTR_FLOAT},
-    {"nearest_mode", BRAID_ATTR_STRING},
-    {"noop_with_empty_axes", BRAID_ATTR_INT},
-    {"num_groups", BRAID_ATTR_INT},
-    {"num_outputs", BRAID_ATTR_INT},
-    {"output_dtype", BRAID_ATTR_INT},
-    {"output_height", BRAID_ATTR_INT},
-    {"output_padding", BRAID_ATTR_INTS},
-    {"output_shape", BRAID_ATTR_INTS},
-    {"output_width", BRAID_ATTR_INT},
-    {"padding_mode", BRAID_ATTR_STRING},
-    {"pads", BRAID_ATTR_INTS},
-    {"perm", BRAID_ATTR_INTS},
-    {"ratio", BRAID_ATTR_FLOAT},
-    {"reduction", BRAID_ATTR_STRING},
-    {"reverse", BRAID_ATTR_INT},
-    {"round_mode", BRAID_ATTR_STRING},
-    {"sampling_ratio", BRAID_ATTR_INT},
-    {"saturate", BRAID_ATTR_INT},
-    {"select_last_index", BRAID_ATTR_INT},
-    {"size", BRAID_ATTR_INT},
-    {"sorted", BRAID_ATTR_INT},
-    {"spatial", BRAID_ATTR_INT},
-    {"spatial_scale", BRAID_ATTR_FLOAT},
-    {"split", BRAID_ATTR_INTS},
-    {"start", BRAID_ATTR_INT},
-    {"starts", BRAID_ATTR_INTS},
-    {"stash_type", BRAID_ATTR_INT},
-    {"storage_order", BRAID_ATTR_INT},
-    {"strides", BRAID_ATTR_INTS},
-    {"time_axis", BRAID_ATTR_INT},
-    {"training_mode", BRAID_ATTR_INT},
-    {"transA", BRAID_ATTR_INT},
-    {"transB", BRAID_ATTR_INT},
-    {"upper", BRAID_ATTR_INT},
-};
-
-static const char *const kKindNames[] = {
-    [BRAID_ATTR_INT] = "an integer",  [BRAID_ATTR_FLOAT] = "a number", [BRAID_ATTR_STRING] = "a string",
-    [BRAID_ATTR_INTS] = "integers",   [BRAID_ATTR_FLOATS] = "numbers", [BRAID_ATTR_STRINGS] = "strings",
-    [BRAID_ATTR_TENSOR] = "a tensor",
-};
-
-static int compare_type(const void *key, const void *row) {
-  return strcmp(key, ((const struct attr_type *)row)->name);
+static braid_status check_kind(const braid_onnx_call *call, const braid_attr *attr) {
+  const char *given, *expected;
+  if (!braid_known_attr_differs(attr, false, &given, &expected)) return BRAID_OK;
+  return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "attribute %s is %s, expected %s", attr->name, given, expected);
 }
 
-static braid_status check_type(const braid_onnx_call *call, const braid_attr *attr) {
-  const struct attr_type *type =
-      bsearch(attr->name, kTypes, sizeof kTypes / sizeof *kTypes, sizeof *kTypes, compare_type);
-  if (!type || type->kind == attr->kind) return BRAID_OK;
-  return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "attribute %s is %s, expected %s", attr->name,
-                              kKindNames[attr->kind], kKindNames[type->kind]);
+braid_status braid_onnx_check_attrs(const braid_onnx_call *call, const Onnx__NodeProto *node) {
+  bool microsoft = node->domain && strcmp(node->domain, "com.microsoft") == 0;
+  if (!microsoft && node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0) return BRAID_OK;
+  const char *attrs = microsoft ? braid_known_attrs_microsoft(call->op) : braid_known_attrs(call->op, call->opset);
+  for (size_t i = 0; attrs && i < node->n_attribute; i++) {
+    const char *name = node->attribute[i]->name;
+    if (!name || braid_known_attrs_list(attrs, name)) continue;
+    char opset[40] = "";
+    if (!microsoft) snprintf(opset, sizeof opset, " in opset %lld", (long long)call->opset);
+    return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "has no attribute %.60s%s%s%s", name, opset,
+                                *attrs ? "; there are " : "; there are none", attrs);
+  }
+  return BRAID_OK;
 }
 
 const Onnx__AttributeProto *braid_onnx_bound_attr(const braid_onnx_scope *scope, const char *name) {
@@ -213,7 +122,7 @@ braid_status braid_onnx_call_attrs(braid_onnx_call *call, const braid_onnx_scope
     if (braid_onnx_call_attr(call, attr.name))
       return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "attribute %s is given twice", attr.name);
     braid_status status = convert(call, proto, &attr);
-    if (status == BRAID_OK) status = check_type(call, &attr);
+    if (status == BRAID_OK) status = check_kind(call, &attr);
     if (status == BRAID_OK)
       status = braid_onnx_call_put(call, attr);
     else if (attr.kind == BRAID_ATTR_TENSOR)

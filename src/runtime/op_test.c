@@ -233,6 +233,46 @@ static void test_what_calls_depend_on(void **state) {
   braid_machine_release(machine);
 }
 
+/* What an op would pass over is refused. */
+static void test_attributes_it_does_not_have(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  const int64_t kTwo[] = {2, 2};
+  const braid_operand inputs[] = {operand(BRAID_F32, 4, (int64_t[]){1, 16, 8, 8}, NULL),
+                                  operand(BRAID_F32, 4, (int64_t[]){8, 16, 3, 3}, NULL)};
+  const struct {
+    const char *op;
+    size_t inputs;
+    braid_attr attr;
+    const char *sentence;
+  } kWrong[] = {
+      {"Conv", 2, {.name = "strides", .kind = BRAID_ATTR_INT, .i = 2}, "strides is an integer, expected integers"},
+      {"Conv", 2, {.name = "stride", .kind = BRAID_ATTR_INTS, .ints = kTwo, .count = 2}, "has no attribute stride; "},
+      {"LeakyRelu", 1, {.name = "alpha", .kind = BRAID_ATTR_INT, .i = 2}, "alpha is an integer, expected a number"},
+      {"Clip", 1, {.name = "max", .kind = BRAID_ATTR_FLOAT, .f = 2}, "has no attribute max; there are none"},
+      {"Cast", 1, {.name = "to", .kind = BRAID_ATTR_STRING, .s = "DOUBLE"}, "to is a string, expected an integer"},
+  };
+  for (size_t i = 0; i < sizeof kWrong / sizeof *kWrong; i++) {
+    const braid_op_use use = {.op = kWrong[i].op,
+                              .inputs = inputs,
+                              .input_count = kWrong[i].inputs,
+                              .attrs = &kWrong[i].attr,
+                              .attr_count = 1};
+    expect_refusal(braid_machine_supports(machine, &use, NULL, NULL, NULL), BRAID_INVALID_GRAPH, kWrong[i].sentence);
+  }
+  braid_buffer *x = new_buffer(machine, NULL, 1, kTwo, (float[]){-1, 1}), *y = NULL;
+  const braid_op_call call = {.op = "LeakyRelu",
+                              .attrs = &kWrong[2].attr,
+                              .attr_count = 1,
+                              .inputs = &x,
+                              .input_count = 1,
+                              .outputs = &y,
+                              .output_count = 1};
+  expect_refusal(braid_machine_call(machine, &call), BRAID_INVALID_GRAPH, kWrong[2].sentence);
+  braid_buffer_release(x);
+  braid_machine_release(machine);
+}
+
 /* A tensor that was an attribute is the caller's again after the call. */
 static void test_a_tensor_as_attribute(void **state) {
   (void)state;
@@ -439,6 +479,7 @@ int main(void) {
       cmocka_unit_test(test_calls),
       cmocka_unit_test(test_calls_on_opencl),
       cmocka_unit_test(test_what_calls_depend_on),
+      cmocka_unit_test(test_attributes_it_does_not_have),
       cmocka_unit_test(test_a_tensor_as_attribute),
       cmocka_unit_test(test_calls_that_are_refused),
       cmocka_unit_test(test_the_cache_is_bounded),

@@ -511,7 +511,8 @@ braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph,
   braid_plan *plan;
   *out = NULL;
   BRAID_TRY(braid_plan_new(machine, graph->allocator, options, &plan));
-  braid_status status = braid_graph_clone(graph, &plan->graph);
+  braid_status status = braid_snapshot_digest(graph, &plan->given);
+  if (status == BRAID_OK) status = braid_graph_clone(graph, &plan->graph);
   if (status == BRAID_OK) status = braid_plan_simplify(plan->graph, options->no_fusion);
   if (status == BRAID_OK) status = braid_plan_start(plan);
   if (status == BRAID_OK) status = braid_plan_place(plan, graph, options);

@@ -108,6 +108,7 @@ struct braid_plan {
   braid_machine *machine;
   braid_arena *arena; /* of all that lives as long as the plan and is not an array below */
   braid_graph *graph; /* its own, made from the caller's */
+  braid_digest given; /* of the caller's (snapshot.h) */
   bool training, no_fusion, no_reuse, device_io;
   bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
   bool reads_weights, writes_weights; /* such as others may write, or read */

@@ -342,6 +342,7 @@ static braid_status restore_plan(braid_plan *plan, const braid_graph *given, bra
   BRAID_TRY(restore_places(plan));
   BRAID_TRY(braid_plan_finish(plan, NULL));
   BRAID_TRY(braid_graph_clone(given, &plan->unfolded));
+  BRAID_TRY(braid_snapshot_digest(given, &plan->given));
   BRAID_TRY(braid_snapshot_take(plan, given, arena, &here));
   return refuse_differences(saved, &here, BRAID_SNAPSHOT_TABLE_COUNT - 1, BRAID_INVALID_FILE,
                             "what it says does not follow from its choices", "by planning");

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/try.h"
 #include "braid/plan.h"
+#include "braid/session.h"
 #include "oom.h"
 #include "runtime/execution_fixture.h"
 #include "runtime/snapshot.h"
@@ -126,6 +127,84 @@ static void test_other_weights(void **state) {
   braid_plan_release(loaded);
   braid_graph_destroy(first);
   braid_graph_destroy(second);
+  braid_machine_release(machine);
+}
+
+/* A network whose weights are all few numbers. */
+static braid_graph *narrow_graph(float scale) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "narrow", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 1, 4, 4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  const int64_t kFour[] = {4, 1, 1, 1};
+  braid_value_id conv[] = {x, add_tensor(graph, "w", BRAID_VALUE_CONSTANT, 4, kFour, scale),
+                           add_tensor(graph, "b", BRAID_VALUE_CONSTANT, 1, kFour, scale)};
+  braid_value_id norm[5] = {node(graph, "Relu", (braid_value_id[]){node(graph, "Conv", conv, 3)}, 1)};
+  static const char *const kNorm[] = {"scale", "shift", "mean", "variance"};
+  for (int i = 0; i < 4; i++) {
+    norm[1 + i] = add_tensor(graph, kNorm[i], BRAID_VALUE_CONSTANT, 1, kFour, scale);
+    float *data = braid_tensor_data((braid_tensor *)(uintptr_t)braid_graph_value(graph, norm[1 + i]).tensor);
+    for (int k = 0; i == 3 && k < 4; k++) data[k] = 1 + scale * (float)k;
+  }
+  OK(braid_graph_add_output(graph, node(graph, "BatchNormalization", norm, 5)));
+  return graph;
+}
+
+/* Weights are weights however few they are. */
+static void test_few_other_weights(void **state) {
+  (void)state;
+  float x[16], before[64], y[64], expected[64];
+  void *data;
+  size_t bytes;
+  fill(x, 16, 3);
+  braid_graph *first = narrow_graph(0.1f), *second = narrow_graph(0.3f);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, first, NULL), *fresh = plan_of(machine, second, NULL), *loaded;
+  OK(braid_plan_encode(plan, first, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, second, data, bytes, &loaded));
+  run(plan, x, before);
+  run(fresh, x, expected);
+  run(loaded, x, y);
+  assert_memory_equal(y, expected, sizeof y);
+  assert_memory_not_equal(y, before, sizeof y);
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_plan_release(fresh);
+  braid_plan_release(loaded);
+  braid_graph_destroy(first);
+  braid_graph_destroy(second);
+  braid_machine_release(machine);
+}
+
+/* A plan goes with the graph that it was made of, saved or not, and with no other. */
+static void test_the_plan_of_another_graph(void **state) {
+  (void)state;
+  void *data;
+  size_t bytes;
+  braid_session *session;
+  braid_graph *own = conv_graph(1), *other = conv_graph(2), *clone;
+  braid_machine *machine = open_machine("cpu");
+  OK(braid_graph_clone(own, &clone));
+  braid_plan *made = plan_of(machine, own, NULL), *loaded;
+  OK(braid_plan_encode(made, clone, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, own, data, bytes, &loaded));
+  braid_free(NULL, data);
+  braid_plan *const plans[] = {made, loaded};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(braid_session_create(other, &(braid_session_options){.plan = plans[i]}, &session),
+                     BRAID_INVALID_ARGUMENT);
+    assert_non_null(strstr(braid_error_detail(), "the plan was made of another graph than net"));
+    assert_int_equal(braid_plan_encode(plans[i], other, NULL, &data, &bytes), BRAID_INVALID_ARGUMENT);
+    OK(braid_session_create(clone, &(braid_session_options){.plan = plans[i]}, &session));
+    braid_session_destroy(session);
+  }
+  braid_plan_release(made);
+  braid_plan_release(loaded);
+  braid_graph_destroy(own);
+  braid_graph_destroy(other);
+  braid_graph_destroy(clone);
   braid_machine_release(machine);
 }
 
@@ -348,6 +427,8 @@ int main(void) {
       cmocka_unit_test(test_there_and_back),
       cmocka_unit_test(test_states),
       cmocka_unit_test(test_other_weights),
+      cmocka_unit_test(test_few_other_weights),
+      cmocka_unit_test(test_the_plan_of_another_graph),
       cmocka_unit_test(test_an_op_of_the_program),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_differences_between_plans),

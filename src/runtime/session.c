@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/try.h"
+#include "runtime/snapshot.h"
 
 /* --- one call at a time --------------------------------------------------------------------------------------------
  */
@@ -30,6 +31,7 @@ static braid_status make_plan(braid_session *session, const braid_graph *graph, 
   if (options->plan) {
     if (machine && machine != options->plan->machine)
       return braid_fail(BRAID_INVALID_ARGUMENT, "the plan is of another machine");
+    BRAID_TRY(braid_snapshot_check_given(options->plan, graph));
     session->plan = braid_plan_retain(options->plan);
     return BRAID_OK;
   }

@@ -79,21 +79,42 @@ static const char *text_of(const char *text) {
 
 /* --- graphs --------------------------------------------------------------------------------------------------------
  */
-/* Contents that shapes and kernels may depend on: integers and a few numbers. Weights are not among them, so that a
- * plan serves the same network trained again. */
-static bool shows_contents(const braid_desc *desc) {
-  bool integers = desc->dtype == BRAID_I64 || desc->dtype == BRAID_I32 || desc->dtype == BRAID_BOOL;
-  return braid_desc_count(desc) <= (integers ? kContentsIntegers : kContentsFloats);
+/* Ops of which nothing but the results depends on the contents of their inputs. */
+static bool takes_weights(const char *op) {
+  static const char *const kOps[] = {
+      "BatchNormalization", "Conv",   "ConvTranspose",   "Gemm", "GroupNormalization", "InstanceNormalization",
+      "LayerNormalization", "MatMul", "RMSNormalization"};
+  for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++)
+    if (strcmp(op, kOps[i]) == 0) return true;
+  return false;
 }
 
-static braid_status take_value(const braid_value *value, braid_arena *arena, braid_value_row *out) {
+/* Marks values that something else reads than such ops. */
+static void find_looked_at(const braid_graph *graph, bool *looked_at) {
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    for (size_t k = 0; k < node->input_count && !takes_weights(node->op->name); k++)
+      if (node->inputs[k] >= 0) looked_at[node->inputs[k]] = true;
+  }
+  for (size_t i = 0; i < graph->output_count; i++) looked_at[graph->outputs[i]] = true;
+}
+
+/* Contents that shapes and kernels may depend on: integers and a few numbers. Weights are not among them, so that a
+ * plan serves the same network trained again. */
+static bool shows_contents(const braid_desc *desc, bool looked_at) {
+  bool integers = desc->dtype == BRAID_I64 || desc->dtype == BRAID_I32 || desc->dtype == BRAID_BOOL;
+  if (integers) return braid_desc_count(desc) <= kContentsIntegers;
+  return (looked_at || !braid_dtype_is_float(desc->dtype)) && braid_desc_count(desc) <= kContentsFloats;
+}
+
+static braid_status take_value(const braid_value *value, bool looked_at, braid_arena *arena, braid_value_row *out) {
   const braid_desc *desc = &value->desc;
   int64_t *shape;
   *out = (braid_value_row){.name = value->name, .kind = value->kind, .type = desc->dtype, .next = value->next};
   BRAID_TRY(list_make(arena, desc->rank < 0 ? 1 : (size_t)desc->rank, &shape, &out->shape));
   if (desc->rank < 0) shape[0] = INT64_MIN;
   for (int i = 0; i < desc->rank; i++) shape[i] = desc->dims[i];
-  if (value->kind == BRAID_VALUE_CONSTANT && value->tensor && shows_contents(desc))
+  if (value->kind == BRAID_VALUE_CONSTANT && value->tensor && shows_contents(desc, looked_at))
     out->contents = (braid_snapshot_bytes){braid_tensor_const_data(value->tensor), braid_desc_bytes(desc)};
   return BRAID_OK;
 }
@@ -171,9 +192,12 @@ static braid_status take_graph(const braid_graph *graph, braid_arena *arena, bra
   BRAID_TRY(rows_make(arena, graph->value_count, sizeof(braid_value_row), values));
   BRAID_TRY(rows_make(arena, graph->node_count, sizeof(braid_node_row), nodes));
   BRAID_TRY(rows_make(arena, count, sizeof(braid_attribute_row), attributes));
+  bool *looked_at = braid_arena_alloc(arena, graph->value_count + 1);
+  if (!looked_at) return BRAID_NO_MEMORY;
+  find_looked_at(graph, looked_at);
   braid_attribute_row *attribute = attributes->items;
   for (size_t i = 0; i < graph->value_count; i++)
-    BRAID_TRY(take_value(&graph->values[i], arena, (braid_value_row *)values->items + i));
+    BRAID_TRY(take_value(&graph->values[i], looked_at[i], arena, (braid_value_row *)values->items + i));
   for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];
     braid_node_row *row = (braid_node_row *)nodes->items + i;
@@ -340,4 +364,38 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
   BRAID_TRY(take_places(plan, arena, &out->places));
   BRAID_TRY(take_steps(plan, &plan->setup, arena, &out->setup));
   return take_steps(plan, &plan->steps, arena, &out->steps);
+}
+
+/* --- which graph ---------------------------------------------------------------------------------------------------
+ */
+static braid_status digest_given(const braid_graph *given, braid_arena *arena, braid_digest *out) {
+  braid_snapshot snapshot = {0};
+  braid_text text;
+  BRAID_TRY(rows_make(arena, 1, sizeof(braid_plan_row), &snapshot.plan));
+  *(braid_plan_row *)snapshot.plan.items = (braid_plan_row){.library = "", .processor = ""};
+  BRAID_TRY(take_given(given, arena, &snapshot));
+  braid_text_init(&text, given->allocator);
+  braid_status status = braid_snapshot_encode(&snapshot, &text);
+  if (status == BRAID_OK && text.failed) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK) *out = braid_digest_of(text.data, text.length);
+  braid_text_deinit(&text);
+  return status;
+}
+
+braid_status braid_snapshot_digest(const braid_graph *given, braid_digest *out) {
+  braid_arena *arena;
+  BRAID_TRY(braid_arena_create(given->allocator, &arena));
+  braid_status status = digest_given(given, arena, out);
+  braid_arena_destroy(arena);
+  return status;
+}
+
+braid_status braid_snapshot_check_given(const braid_plan *plan, const braid_graph *given) {
+  braid_digest digest;
+  BRAID_TRY(braid_snapshot_digest(given, &digest));
+  if (digest.words[0] == plan->given.words[0] && digest.words[1] == plan->given.words[1]) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "the plan was made of another graph than %.120s, or that was changed since: nodes, shapes, "
+                    "attributes or small constants differ",
+                    given->name[0] ? given->name : "the given one");
 }

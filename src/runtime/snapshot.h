@@ -177,6 +177,11 @@ BRAID_MUST_CHECK braid_status braid_snapshot_take(const braid_plan *plan, const 
 BRAID_MUST_CHECK braid_status braid_snapshot_take_premises(const braid_machine *machine, const braid_graph *given,
                                                            braid_arena *arena, braid_snapshot *out);
 
+/* What saved plans compare of the graph that they are made of, as a digest. */
+BRAID_MUST_CHECK braid_status braid_snapshot_digest(const braid_graph *given, braid_digest *out);
+/* INVALID_ARGUMENT: the plan was not made of this graph. */
+BRAID_MUST_CHECK braid_status braid_snapshot_check_given(const braid_plan *plan, const braid_graph *given);
+
 /* snapshot_file.c. Decoding copies: INVALID_FILE says what is wrong, UNSUPPORTED: another version of the format. */
 BRAID_MUST_CHECK braid_status braid_snapshot_encode(const braid_snapshot *snapshot, braid_text *out);
 BRAID_MUST_CHECK braid_status braid_snapshot_decode(const void *data, size_t bytes, braid_arena *arena,

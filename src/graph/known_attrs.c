@@ -1,9 +1,9 @@
-/* Which attributes ONNX's ops have, in each opset: an attribute that an op does not have (a misspelt one, or one of
- * another opset) would be passed over without a word, and the result would be another. */
-#include <stdio.h>
-#include <string.h>
+/* Which attributes ONNX's ops have, in each opset, and of which kind: an attribute that an op does not have (a misspelt
+ * one, or one of another opset) would be passed over without a word, and the result would be another. */
+#include "graph/known_attrs.h"
 
-#include "model/onnx_import.h"
+#include <stdlib.h>
+#include <string.h>
 
 /* The attributes from opset `since` on; of the rows of an op, the last that is not newer counts. */
 typedef struct known_attrs {
@@ -327,26 +327,157 @@ static const char *find_attrs(const known_attrs *rows, size_t count, const char 
   return attrs;
 }
 
-static bool lists(const char *attrs, const char *name) {
+/* Names that begin with two underscores are a tool's own notes: onnx.checker passes them over, too. */
+bool braid_known_attrs_list(const char *attrs, const char *name) {
+  if (strncmp(name, "__", 2) == 0) return true;
   size_t length = strlen(name);
   for (const char *at = attrs; *at; at += strcspn(at, " ") + (at[strcspn(at, " ")] != 0))
     if (strcspn(at, " ") == length && memcmp(at, name, length) == 0) return true;
   return false;
 }
 
-/* Names that begin with two underscores are a tool's own notes: onnx.checker passes them over, too. */
-braid_status braid_onnx_check_attrs(const braid_onnx_call *call, const Onnx__NodeProto *node) {
-  bool microsoft = node->domain && strcmp(node->domain, "com.microsoft") == 0;
-  if (!microsoft && node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0) return BRAID_OK;
-  const char *attrs = microsoft ? find_attrs(kMicrosoft, sizeof kMicrosoft / sizeof *kMicrosoft, call->op, 1)
-                                : find_attrs(kOnnx, sizeof kOnnx / sizeof *kOnnx, call->op, call->opset);
-  for (size_t i = 0; attrs && i < node->n_attribute; i++) {
-    const char *name = node->attribute[i]->name;
-    if (!name || strncmp(name, "__", 2) == 0 || lists(attrs, name)) continue;
-    char opset[40] = "";
-    if (!microsoft) snprintf(opset, sizeof opset, " in opset %lld", (long long)call->opset);
-    return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "has no attribute %.60s%s%s%s", name, opset,
-                                *attrs ? "; there are " : "; there are none", attrs);
-  }
-  return BRAID_OK;
+const char *braid_known_attrs(const char *op, int64_t opset) {
+  return find_attrs(kOnnx, sizeof kOnnx / sizeof *kOnnx, op, opset);
+}
+
+const char *braid_known_attrs_microsoft(const char *op) {
+  return find_attrs(kMicrosoft, sizeof kMicrosoft / sizeof *kMicrosoft, op, 1);
+}
+
+/* --- kinds ---------------------------------------------------------------------------------------------------------
+ * The kind of each attribute, over all ops. Sorted by name. */
+static const struct attr_kind {
+  const char *name;
+  braid_attr_kind kind;
+} kKinds[] = {
+    {"activation_alpha", BRAID_ATTR_FLOATS},
+    {"activation_beta", BRAID_ATTR_FLOATS},
+    {"activations", BRAID_ATTR_STRINGS},
+    {"align_corners", BRAID_ATTR_INT},
+    {"allowzero", BRAID_ATTR_INT},
+    {"alpha", BRAID_ATTR_FLOAT},
+    {"antialias", BRAID_ATTR_INT},
+    {"approximate", BRAID_ATTR_STRING},
+    {"auto_pad", BRAID_ATTR_STRING},
+    {"axes", BRAID_ATTR_INTS},
+    {"axis", BRAID_ATTR_INT},
+    {"batch_axis", BRAID_ATTR_INT},
+    {"batch_dims", BRAID_ATTR_INT},
+    {"beta", BRAID_ATTR_FLOAT},
+    {"bias", BRAID_ATTR_FLOAT},
+    {"block_size", BRAID_ATTR_INT},
+    {"blocksize", BRAID_ATTR_INT},
+    {"broadcast", BRAID_ATTR_INT},
+    {"ceil_mode", BRAID_ATTR_INT},
+    {"clip", BRAID_ATTR_FLOAT},
+    {"coordinate_transformation_mode", BRAID_ATTR_STRING},
+    {"count_include_pad", BRAID_ATTR_INT},
+    {"cubic_coeff_a", BRAID_ATTR_FLOAT},
+    {"detect_negative", BRAID_ATTR_INT},
+    {"detect_positive", BRAID_ATTR_INT},
+    {"dilations", BRAID_ATTR_INTS},
+    {"direction", BRAID_ATTR_STRING},
+    {"dtype", BRAID_ATTR_INT},
+    {"end", BRAID_ATTR_INT},
+    {"ends", BRAID_ATTR_INTS},
+    {"epsilon", BRAID_ATTR_FLOAT},
+    {"equation", BRAID_ATTR_STRING},
+    {"exclude_outside", BRAID_ATTR_INT},
+    {"exclusive", BRAID_ATTR_INT},
+    {"extrapolation_value", BRAID_ATTR_FLOAT},
+    {"fmod", BRAID_ATTR_INT},
+    {"gamma", BRAID_ATTR_FLOAT},
+    {"group", BRAID_ATTR_INT},
+    {"hidden_size", BRAID_ATTR_INT},
+    {"ignore_index", BRAID_ATTR_INT},
+    {"input_forget", BRAID_ATTR_INT},
+    {"is_test", BRAID_ATTR_INT},
+    {"k", BRAID_ATTR_INT},
+    {"keep_aspect_ratio_policy", BRAID_ATTR_STRING},
+    {"keepdims", BRAID_ATTR_INT},
+    {"kernel_shape", BRAID_ATTR_INTS},
+    {"lambd", BRAID_ATTR_FLOAT},
+    {"largest", BRAID_ATTR_INT},
+    {"layout", BRAID_ATTR_INT},
+    {"linear_before_reset", BRAID_ATTR_INT},
+    {"max", BRAID_ATTR_FLOAT},
+    {"min", BRAID_ATTR_FLOAT},
+    {"mode", BRAID_ATTR_STRING},
+    {"momentum", BRAID_ATTR_FLOAT},
+    {"nearest_mode", BRAID_ATTR_STRING},
+    {"noop_with_empty_axes", BRAID_ATTR_INT},
+    {"num_groups", BRAID_ATTR_INT},
+    {"num_outputs", BRAID_ATTR_INT},
+    {"output_dtype", BRAID_ATTR_INT},
+    {"output_height", BRAID_ATTR_INT},
+    {"output_padding", BRAID_ATTR_INTS},
+    {"output_shape", BRAID_ATTR_INTS},
+    {"output_width", BRAID_ATTR_INT},
+    {"p", BRAID_ATTR_INT},
+    {"padding_mode", BRAID_ATTR_STRING},
+    {"pads", BRAID_ATTR_INTS},
+    {"perm", BRAID_ATTR_INTS},
+    {"ratio", BRAID_ATTR_FLOAT},
+    {"reduction", BRAID_ATTR_STRING},
+    {"reverse", BRAID_ATTR_INT},
+    {"round_mode", BRAID_ATTR_STRING},
+    {"sampling_ratio", BRAID_ATTR_INT},
+    {"saturate", BRAID_ATTR_INT},
+    {"seed", BRAID_ATTR_INT},
+    {"select_last_index", BRAID_ATTR_INT},
+    {"size", BRAID_ATTR_INT},
+    {"sorted", BRAID_ATTR_INT},
+    {"spatial", BRAID_ATTR_INT},
+    {"spatial_scale", BRAID_ATTR_FLOAT},
+    {"split", BRAID_ATTR_INTS},
+    {"start", BRAID_ATTR_INT},
+    {"starts", BRAID_ATTR_INTS},
+    {"stash_type", BRAID_ATTR_INT},
+    {"storage_order", BRAID_ATTR_INT},
+    {"strides", BRAID_ATTR_INTS},
+    {"time_axis", BRAID_ATTR_INT},
+    {"to", BRAID_ATTR_INT},
+    {"training_mode", BRAID_ATTR_INT},
+    {"transA", BRAID_ATTR_INT},
+    {"transB", BRAID_ATTR_INT},
+    {"upper", BRAID_ATTR_INT},
+    {"value", BRAID_ATTR_TENSOR},
+};
+
+/* Of another kind in an older opset, or in an op that is not carried. */
+static const char kVarying[] = "p seed to value";
+
+static const char *const kKindNames[] = {
+    [BRAID_ATTR_INT] = "an integer",  [BRAID_ATTR_FLOAT] = "a number", [BRAID_ATTR_STRING] = "a string",
+    [BRAID_ATTR_INTS] = "integers",   [BRAID_ATTR_FLOATS] = "numbers", [BRAID_ATTR_STRINGS] = "strings",
+    [BRAID_ATTR_TENSOR] = "a tensor",
+};
+
+static int compare_kind(const void *key, const void *row) {
+  return strcmp(key, ((const struct attr_kind *)row)->name);
+}
+
+bool braid_known_attr_differs(const braid_attr *attr, bool newest, const char **given, const char **expected) {
+  const struct attr_kind *known =
+      bsearch(attr->name, kKinds, sizeof kKinds / sizeof *kKinds, sizeof *kKinds, compare_kind);
+  if (!known || known->kind == attr->kind || (!newest && braid_known_attrs_list(kVarying, attr->name))) return false;
+  *given = kKindNames[attr->kind];
+  *expected = kKindNames[known->kind];
+  return true;
+}
+
+/* --- nodes of graphs -----------------------------------------------------------------------------------------------
+ */
+braid_status braid_node_check_kind(const braid_node *node, const braid_attr *attr) {
+  const char *op = node->op->name, *given, *expected;
+  if (!braid_known_attrs(op, INT64_MAX) || !braid_known_attr_differs(attr, true, &given, &expected)) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): attribute %.60s is %s, expected %s", node->name, op,
+                    attr->name, given, expected);
+}
+
+braid_status braid_node_check_name(const braid_node *node, const braid_attr *attr) {
+  const char *op = node->op->name, *attrs = braid_known_attrs(op, INT64_MAX);
+  if (!attrs || braid_known_attrs_list(attrs, attr->name)) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): has no attribute %.60s%s%s", node->name, op, attr->name,
+                    *attrs ? "; there are " : "; there are none", attrs);
 }
