@@ -67,7 +67,7 @@ typedef struct braid_task braid_task;
 
 typedef struct braid_verdict {
   uint32_t cancel, failures; /* atomic */
-  braid_status status;       /* of the task that failed first; OK: none has */
+  braid_status status;       /* atomic; of the task that failed first, written after what follows; OK: none has */
   const braid_task *task;
   char detail[BRAID_VERDICT_DETAIL]; /* its sentence, or "" */
 } braid_verdict;

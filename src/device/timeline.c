@@ -179,16 +179,17 @@ bool braid_verdict_cancelled(const braid_verdict *verdict) {
 
 void braid_verdict_fail(braid_verdict *verdict, const braid_task *task, braid_status status) {
   if (!__atomic_fetch_add(&verdict->failures, 1, __ATOMIC_ACQ_REL)) {
-    verdict->status = status;
     verdict->task = task;
     (void)snprintf(verdict->detail, sizeof verdict->detail, "%s", braid_error_detail());
+    __atomic_store_n(&verdict->status, status, __ATOMIC_RELEASE);
   }
   braid_clear_detail(); /* the verdict has it: this thread's next failure may come without one */
   braid_verdict_cancel(verdict);
 }
 
 braid_status braid_verdict_status(const braid_verdict *verdict) {
-  if (verdict->status != BRAID_OK) return braid_fail(verdict->status, "%s", verdict->detail);
+  braid_status status = __atomic_load_n(&verdict->status, __ATOMIC_ACQUIRE);
+  if (status != BRAID_OK) return braid_fail(status, "%s", verdict->detail);
   if (!braid_verdict_cancelled(verdict)) return BRAID_OK;
   braid_clear_detail();
   return BRAID_CANCELLED;

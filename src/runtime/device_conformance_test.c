@@ -37,8 +37,8 @@ static void check_cases(braid_device *device, const char *spec, const char *only
 }
 
 static void check_device(braid_registry *registry, const char *spec) {
-  static const char *const kContract[] = {"task",   "buffer", "memory",  "transfers", "order", "waits",
-                                          "queues", "done",   "threads", "cancel",    "Add by"};
+  static const char *const kContract[] = {"task", "buffer",  "memory", "transfers", "order",  "waits",   "queues",
+                                          "done", "threads", "cancel", "Add by",    "values", "failure", "replay"};
   braid_device *device;
   if (braid_device_open(registry, spec, &device) != BRAID_OK) fail_msg("%s: %s", spec, braid_error_detail());
   if (judges_all(spec)) {
