@@ -104,8 +104,7 @@ static braid_status convert(braid_plan *plan, braid_instance_id from, braid_layo
   const braid_instance instance = plan->instances[from];
   braid_desc wanted = instance.desc;
   wanted.layout = layout;
-  if (braid_layout_same_places(&instance.desc, &wanted) &&
-      braid_desc_bytes(&instance.desc) == braid_desc_bytes(&wanted))
+  if (braid_layout_same_memory(&instance.desc, &wanted))
     return braid_plan_add_instance(plan, instance.value, instance.space, layout, instance.storage, true, out);
   bool setup = braid_plan_is_constant(plan, instance.value);
   BRAID_TRY(braid_plan_new_instance(plan, instance.value, instance.space, layout,
@@ -151,17 +150,40 @@ static braid_instance_id nearest(const braid_plan *plan, braid_value_id value, i
   return best;
 }
 
+/* Where a value is converted on its way to a space, and the instance this starts from: at the end of the way if a
+ * device there converts, else where the value already lies in the layout or a device can bring it into it, else in any
+ * memory where one can, of the host first. Not every device has a kernel that converts. If none has, a device is left
+ * to say so. */
+static braid_instance_id find_start(const braid_plan *plan, braid_instance_id found, int space, braid_layout layout,
+                                    int *where) {
+  const braid_instance *instances = plan->instances;
+  const braid_desc *desc = &instances[found].desc;
+  braid_instance_id first = plan->first_instance[instances[found].value];
+  *where = space;
+  if (desc->layout == layout || braid_plan_converts(plan, space, desc, layout)) return found;
+  for (braid_instance_id i = first; i >= 0; i = instances[i].next)
+    if (instances[i].desc.layout == layout) return i;
+  for (braid_instance_id i = first; i >= 0; i = instances[i].next) {
+    *where = instances[i].space;
+    if (braid_plan_converts(plan, *where, &instances[i].desc, layout)) return i;
+  }
+  for (*where = kHostSpace; *where < plan->space_count; ++*where)
+    if (braid_plan_converts(plan, *where, desc, layout)) return found;
+  *where = device_of(plan, space, -1) < 0 ? instances[found].space : space;
+  return found;
+}
+
 braid_status braid_plan_get(braid_plan *plan, braid_value_id value, int space, braid_layout layout, int device,
                             braid_instance_id *out) {
+  bool constant = braid_plan_is_constant(plan, value);
   braid_instance_id found = nearest(plan, value, space, layout);
   bool elsewhere = found >= 0 && plan->instances[found].space != space;
-  if (found < 0 || (elsewhere && braid_plan_is_constant(plan, value))) BRAID_TRY(source(plan, value, space, &found));
-  /* Without a device that works on host memory, data from a device is converted there before it comes. */
-  bool convert_first = device_of(plan, space, device) < 0;
-  if (convert_first && plan->instances[found].space != space && plan->instances[found].desc.layout != layout)
-    BRAID_TRY(convert(plan, found, layout, -1, &found));
-  if (plan->instances[found].space != space) BRAID_TRY(transfer(plan, found, space, &found));
+  int where = space;
+  if (found < 0 || (elsewhere && constant)) BRAID_TRY(source(plan, value, space, &found));
+  if (!constant) found = find_start(plan, found, space, layout, &where);
+  if (plan->instances[found].space != where) BRAID_TRY(transfer(plan, found, where, &found));
   if (plan->instances[found].desc.layout != layout) BRAID_TRY(convert(plan, found, layout, device, &found));
+  if (plan->instances[found].space != space) BRAID_TRY(transfer(plan, found, space, &found));
   *out = found;
   return BRAID_OK;
 }

@@ -56,8 +56,8 @@ static braid_layout delivered(const braid_plan *plan, braid_value_id value, int 
 
 /* An element-by-element op works in any layout that all its operands share: that of the first that has one. Operands of
  * one element fit every layout. Padding must stay zero, which only the caller of an op could promise, so a padded
- * layout is not followed. */
-static braid_layout followed(const braid_plan *plan, const braid_node *node, const braid_layout *inputs) {
+ * layout is not followed; nor is one that no device of the space can bring the others into. */
+static braid_layout followed(const braid_plan *plan, const braid_node *node, int space, const braid_layout *inputs) {
   const braid_graph *graph = plan->graph;
   const braid_desc *shape = &graph->values[node->outputs[0]].desc;
   braid_layout layout = BRAID_LAYOUT_PLAIN;
@@ -72,6 +72,13 @@ static braid_layout followed(const braid_plan *plan, const braid_node *node, con
       continue;
     }
     if (inputs[i] != BRAID_LAYOUT_PLAIN) layout = inputs[i];
+  }
+  for (size_t i = 0; i < node->input_count && layout != BRAID_LAYOUT_PLAIN; i++) {
+    if (node->inputs[i] < 0) continue;
+    braid_desc input = graph->values[node->inputs[i]].desc;
+    input.layout = inputs[i];
+    if (braid_desc_same_shape(&input, shape) && !braid_plan_converts(plan, space, &input, layout))
+      layout = BRAID_LAYOUT_PLAIN;
   }
   braid_desc desc = *shape;
   desc.layout = layout;
@@ -94,7 +101,7 @@ static braid_status choose_layouts(const braid_plan *plan, const braid_node *nod
   if (plan->saved) {
     BRAID_TRY(braid_restore_layouts(plan, (braid_node_id)(node - plan->graph->nodes), desc, layouts));
   } else if (!braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
-    braid_layout common = followed(plan, node, layouts);
+    braid_layout common = followed(plan, node, device->space, layouts);
     for (size_t i = 0; i < count; i++)
       layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
   }

@@ -6,6 +6,7 @@
 
 #include "base/try.h"
 #include "base/vector.h"
+#include "tensor/layout.h"
 
 braid_status braid_plan_append(braid_plan *plan, bool setup, braid_step *step) {
   braid_step_list *list = setup ? &plan->setup : &plan->steps;
@@ -61,6 +62,8 @@ braid_status braid_plan_add_copy(braid_plan *plan, const char *verb, braid_insta
   return braid_plan_append(plan, false, &step);
 }
 
+static const char *const kConvert = "LayoutConvert";
+
 /* The kernel that converts, on the device preferred or on another of the same memory. */
 static const braid_kernel *find_converter(const braid_plan *plan, braid_step *step, char *why, size_t why_bytes) {
   int space = plan->devices[step->device].space;
@@ -86,25 +89,42 @@ static braid_status ask_converter(const braid_plan *plan, braid_step *step) {
   return braid_machine_query(plan->machine, step->device, step->kernel, step->desc, &step->query, &step->folded);
 }
 
+static braid_node_desc describe_conversion(const braid_plan *plan, const char *label, braid_operand operands[2]) {
+  static const struct braid_attrs kNoAttributes;
+  return (braid_node_desc){.op = kConvert,
+                           .name = label,
+                           .attrs = &kNoAttributes,
+                           .input_count = 1,
+                           .output_count = 1,
+                           .inputs = operands,
+                           .outputs = operands + 1,
+                           .threads = plan->small ? 1 : 0,
+                           .training = plan->training};
+}
+
+bool braid_plan_converts(const braid_plan *plan, int space, const braid_desc *from, braid_layout layout) {
+  braid_operand operands[2] = {{true, *from, NULL}, {true, *from, NULL}};
+  operands[1].desc.layout = layout;
+  if (from->layout == layout || braid_layout_same_memory(from, &operands[1].desc)) return true;
+  const braid_node_desc desc = describe_conversion(plan, "", operands);
+  char ignored[64];
+  for (size_t i = 0; i < plan->device_count; i++)
+    if (plan->devices[i].space == space &&
+        braid_machine_find_kernel(plan->machine, (int)i, &desc, ignored, sizeof ignored))
+      return true;
+  return false;
+}
+
 braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_instance_id from, braid_instance_id to,
                                        bool setup) {
-  static const struct braid_attrs kNoAttributes;
-  braid_step step = {.kind = BRAID_STEP_KERNEL, .device = device, .op = "LayoutConvert"};
+  braid_step step = {.kind = BRAID_STEP_KERNEL, .device = device, .op = kConvert};
   BRAID_TRY(init_move(plan, &step, "convert", from, to));
   braid_operand *operands = braid_arena_alloc(plan->arena, 2 * sizeof *operands);
   step.desc = braid_arena_alloc(plan->arena, sizeof *step.desc);
   if (!operands || !step.desc) return BRAID_NO_MEMORY;
   operands[0] = (braid_operand){true, plan->instances[from].desc, NULL};
   operands[1] = (braid_operand){true, plan->instances[to].desc, NULL};
-  *step.desc = (braid_node_desc){.op = step.op,
-                                 .name = step.label,
-                                 .attrs = &kNoAttributes,
-                                 .input_count = 1,
-                                 .output_count = 1,
-                                 .inputs = operands,
-                                 .outputs = operands + 1,
-                                 .threads = plan->small ? 1 : 0,
-                                 .training = plan->training};
+  *step.desc = describe_conversion(plan, step.label, operands);
   BRAID_TRY(plan->saved ? braid_restore_conversion(plan, setup, &step) : ask_converter(plan, &step));
   const braid_machine_device *where = &plan->devices[step.device];
   if (step.query.workspace_bytes)

@@ -16,6 +16,8 @@ BRAID_MUST_CHECK braid_status braid_plan_new_instance(braid_plan *plan, braid_va
 BRAID_MUST_CHECK braid_status braid_plan_append(braid_plan *plan, bool setup, braid_step *step);
 BRAID_MUST_CHECK braid_status braid_plan_add_conversion(braid_plan *plan, int device, braid_instance_id from,
                                                         braid_instance_id to, bool setup);
+/* Is the other layout the same memory, or does a device that works in the space have a kernel that converts to it? */
+bool braid_plan_converts(const braid_plan *plan, int space, const braid_desc *from, braid_layout layout);
 BRAID_MUST_CHECK braid_status braid_plan_add_transfer(braid_plan *plan, braid_step_kind kind, int device,
                                                       braid_instance_id from, braid_instance_id to);
 

@@ -62,6 +62,10 @@ bool braid_layout_view(const braid_desc *from, const braid_desc *to, braid_layou
 /* Is element i of both at the same bytes when both begin at the same address? A kernel that has read element i of the
  * one may then write element i of the other there. */
 bool braid_layout_same_places(const braid_desc *a, const braid_desc *b);
+/* And are these bytes all that either needs? Then the one is the other. */
+static inline bool braid_layout_same_memory(const braid_desc *a, const braid_desc *b) {
+  return braid_layout_same_places(a, b) && braid_desc_bytes(a) == braid_desc_bytes(b);
+}
 
 /* --- images: tensors seen as (batch, channels in blocks of 16, places) ---------------------------------------------
  * The layouts that activations have most often are strides in this view, for any rank of 3 and more. */
