@@ -306,18 +306,23 @@ static bool best_layout(const braid_node_desc *node, const convolution *c, braid
 
 /* --- layouts of weights --------------------------------------------------------------------------------------------
  */
+/* Layouts in which weights may stay: oneDNN converts them to every other; not so those with channels last. */
+static const braid_layout kKept[] = {BRAID_DNNL_16I16O, BRAID_DNNL_I16O,   BRAID_DNNL_8I8O,
+                                     BRAID_DNNL_I8O,    BRAID_DNNL_16O16I, BRAID_DNNL_8O8I};
+enum { kKeptCount = sizeof kKept / sizeof *kKept };
+
 static bool takes_weights(const convolution *c, braid_layout layout) {
   convolution with = *c;
   braid_md md;
-  return braid_desc_set_layout(&with.w, layout) == BRAID_OK && weight_md(&with, &md);
+  bool kept = false;
+  for (size_t i = 0; i < kKeptCount; i++) kept |= layout == kKept[i];
+  return kept && braid_desc_set_layout(&with.w, layout) == BRAID_OK && weight_md(&with, &md);
 }
 
 /* The layout of what the description wants; plain if that has no name. */
 static braid_layout name_layout(const convolution *c, const braid_md *wanted) {
-  static const braid_layout kKept[] = {BRAID_DNNL_16I16O, BRAID_DNNL_I16O,   BRAID_DNNL_8I8O,
-                                       BRAID_DNNL_I8O,    BRAID_DNNL_16O16I, BRAID_DNNL_8O8I};
   convolution with = *c;
-  for (size_t i = 0; c->groups == 1 && i < sizeof kKept / sizeof *kKept; i++) {
+  for (size_t i = 0; c->groups == 1 && i < kKeptCount; i++) {
     braid_md md;
     if (braid_desc_set_layout(&with.w, kKept[i]) == BRAID_OK && weight_md(&with, &md) && braid_md_equal(&md, wanted))
       return kKept[i];
