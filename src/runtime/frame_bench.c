@@ -1,8 +1,8 @@
 /* What the frame costs beside the kernels: a node, a run, a plan, weights of several plans, several callers. Rows of
- * what, value, unit, must and whether it holds; what the library cannot do yet is no row but is named with the reason.
+ * what, value, unit, must and whether it holds.
  *
  *   frame_bench [--json] [--turns N] [CASE]...   cases: slope run weights callers plan failure
- *   change cancel call load; none: all
+ *   change cancel call load train; none: all
  *
  * Every case runs in a process of its own. Times are medians of runs, and of the medians of several turns the least,
  * since the machine may have other work; a ratio is that of the best turns of both sides, measured in turn. */
@@ -639,7 +639,9 @@ static void print_json(void) {
 }
 
 static int usage(void) {
-  (void)fprintf(stderr, "frame_bench [--json] [--turns 1..99] [slope|run|weights|callers|plan|failure|train]...\n");
+  (void)fprintf(stderr, "frame_bench [--json] [--turns 1..99] [CASE]...   cases:");
+  for (size_t c = 0; c < kCaseCount; c++) (void)fprintf(stderr, " %s", kCases[c].name);
+  (void)fprintf(stderr, "\n");
   return 2;
 }
 

@@ -1,7 +1,6 @@
 #include "schedule/policy.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/try.h"
 
@@ -13,12 +12,6 @@ size_t braid_policy_count(void) {
 
 const braid_policy *braid_policy_at(size_t index) {
   return kPolicies[index];
-}
-
-const braid_policy *braid_policy_find(const char *name) {
-  for (size_t i = 0; i < braid_policy_count(); i++)
-    if (strcmp(kPolicies[i]->name, name) == 0) return kPolicies[i];
-  return NULL;
 }
 
 static int by_rank(const void *left, const void *right, void *context) {

@@ -35,7 +35,6 @@ typedef struct braid_policy {
   braid_status (*choose)(const braid_choosing *choosing, braid_choices *choices);
 } braid_policy;
 
-const braid_policy *braid_policy_find(const char *name); /* NULL: none */
 size_t braid_policy_count(void);
 const braid_policy *braid_policy_at(size_t index);
 
