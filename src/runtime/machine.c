@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "device/kernel_index.h"
-#include "runtime/call.h"
+#include "runtime/surface/call.h"
 
 enum { kMaxDevices = 16, kSpecBytes = 256 };
 /* --- opening -------------------------------------------------------------------------------------------------------

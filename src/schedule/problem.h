@@ -1,5 +1,5 @@
 /* Where and how the nodes of a graph run, as numbers: all that a policy sees. No device, graph or run is known here; a
- * problem may come from a machine's devices (runtime/place.c), from published figures or from a test.
+ * problem may come from a machine's devices (runtime/plan/place.c), from published figures or from a test.
  *
  *   node     something to be computed; nodes stand in a topological order
  *   value    what a node computes or what is given on the host, with its bytes; which nodes read it

@@ -4,7 +4,7 @@
 
 #include "base/try.h"
 #include "graph/graph.h"
-#include "runtime/resolve.h"
+#include "runtime/plan/resolve.h"
 #include "train/step.h"
 
 enum { kWorst = 24, kTop = 5 };

@@ -7,7 +7,7 @@
 #include "base/try.h"
 #include "graph/graph.h"
 #include "graph/onnx_dtype.h"
-#include "runtime/resolve.h"
+#include "runtime/plan/resolve.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
  */

@@ -1,0 +1,167 @@
+#include "runtime/plan/patterns.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/text.h"
+#include "base/try.h"
+
+static const char kAuto[] = "auto", kSeparators[] = " ,";
+
+/* --- the list ------------------------------------------------------------------------------------------------------
+ */
+/* The device that an entry names by label or number. */
+static braid_status device_named(const braid_plan *plan, const char *name, int *out) {
+  int64_t number;
+  if (braid_parse_i64(name, &number) && number >= 0 && (size_t)number < plan->device_count) {
+    *out = (int)number;
+    return BRAID_OK;
+  }
+  for (size_t i = 0; i < plan->device_count; i++) {
+    if (strcmp(plan->devices[i].label, name) != 0) continue;
+    *out = (int)i;
+    return BRAID_OK;
+  }
+  return braid_fail(BRAID_NOT_FOUND, "place: %.120s is not among the session's devices", name);
+}
+
+static braid_status add_entry(const braid_plan *plan, char *entry, braid_patterns *out) {
+  if (strcmp(entry, kAuto) == 0) {
+    out->balanced = true;
+    return BRAID_OK;
+  }
+  char *equals = strrchr(entry, '=');
+  if (!equals || equals == entry)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.120s\", expected pattern=device or auto", entry);
+  *equals = '\0';
+  braid_pattern *pattern = &out->items[out->count++];
+  pattern->text = entry;
+  return device_named(plan, equals + 1, &pattern->device);
+}
+
+braid_status braid_patterns_parse(const braid_plan *plan, const char *list, braid_patterns *out) {
+  *out = (braid_patterns){0};
+  if (!list) return BRAID_OK;
+  size_t most = 1;
+  for (const char *at = list; *at; at++) most += strchr(kSeparators, *at) != NULL;
+  out->items = braid_arena_alloc(plan->arena, most * sizeof *out->items);
+  if (!out->items) return BRAID_NO_MEMORY;
+  for (;;) {
+    list += strspn(list, kSeparators);
+    size_t length = strcspn(list, kSeparators);
+    if (!length) return BRAID_OK;
+    char *entry = braid_arena_text(plan->arena, list, length);
+    if (!entry) return BRAID_NO_MEMORY;
+    BRAID_TRY(add_entry(plan, entry, out));
+    list += length;
+  }
+}
+
+/* --- nodes ---------------------------------------------------------------------------------------------------------
+ */
+/* '*' stands for any text, '?' for any one byte; nothing else is special, for names hold brackets and backslashes. When
+ * the rest does not fit, only the last '*' needs to take one byte more: what the earlier ones took fits already. */
+static bool pattern_fits(const char *pattern, const char *name) {
+  const char *star = NULL, *taken = NULL;
+  while (*name) {
+    if (*pattern == '*') {
+      star = pattern++;
+      taken = name;
+    } else if (*pattern == '?' || *pattern == *name) {
+      pattern++;
+      name++;
+    } else if (star) {
+      pattern = star + 1;
+      name = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern[strspn(pattern, "*")] == '\0';
+}
+
+/* The first pattern that matches a name; patterns->count: none. */
+static size_t first_match(braid_patterns *patterns, const char *name) {
+  size_t first = patterns->count;
+  for (size_t i = patterns->count; i-- > 0;) {
+    if (!pattern_fits(patterns->items[i].text, name)) continue;
+    patterns->items[i].matched = true;
+    first = i;
+  }
+  return first;
+}
+
+int braid_patterns_find(const braid_plan *plan, braid_patterns *patterns, const braid_node *node) {
+  size_t first = first_match(patterns, node->name);
+  for (const braid_alias *alias = node->absorbed; alias; alias = alias->next) {
+    size_t of_alias = first_match(patterns, alias->name);
+    if (of_alias == patterns->count) continue;
+    if (first < patterns->count && patterns->items[first].device != patterns->items[of_alias].device)
+      braid_log_write(BRAID_LOG_WARNING,
+                      "place: %.120s was fused into %.120s and runs with it, on %s; without fusion they can be apart",
+                      alias->name, node->name,
+                      plan->devices[patterns->items[of_alias < first ? of_alias : first].device].label);
+    if (of_alias < first) first = of_alias;
+  }
+  return first < patterns->count ? patterns->items[first].device : -1;
+}
+
+/* --- patterns that match nothing -----------------------------------------------------------------------------------
+ */
+enum { kNear = 3, kPatternBytes = 128 };
+
+/* The pattern's letters: what a name would have to be like. */
+static void strip(const char *pattern, char out[kPatternBytes]) {
+  size_t length = 0;
+  for (; *pattern && length + 1 < kPatternBytes; pattern++)
+    if (*pattern != '*' && *pattern != '?') out[length++] = *pattern;
+  out[length] = '\0';
+}
+
+/* Edits between the two, none if one holds the other; SIZE_MAX: nothing alike. */
+static size_t distance(const char *letters, const char *name) {
+  if (*letters && (strstr(name, letters) || strstr(letters, name))) return 0;
+  size_t edits = braid_text_distance(letters, name);
+  return edits <= 1 + strlen(letters) / 3 ? edits : SIZE_MAX;
+}
+
+/* "; near are a, b, c", or what the names are like at all. */
+static void describe_near(const braid_graph *graph, const char *pattern, char *out, size_t bytes) {
+  char letters[kPatternBytes];
+  strip(pattern, letters);
+  const char *names[kNear];
+  size_t found = 0;
+  out[0] = '\0';
+  for (size_t edits = 0; edits < kPatternBytes && found < kNear; edits++)
+    for (size_t i = 0; i < graph->node_count && found < kNear; i++)
+      if (distance(letters, graph->nodes[i].name) == edits) names[found++] = graph->nodes[i].name;
+  bool near = found > 0;
+  for (size_t i = 0; !near && i < graph->node_count && found < kNear; i++) names[found++] = graph->nodes[i].name;
+  size_t used = 0;
+  for (size_t i = 0; i < found && used < bytes; i++)
+    used += (size_t)snprintf(out + used, bytes - used, "%s%.120s",
+                             i      ? ", "
+                             : near ? "; near are "
+                                    : "; the first are ",
+                             names[i]);
+}
+
+braid_status braid_patterns_check(const braid_patterns *patterns, const braid_graph *given) {
+  for (size_t i = 0; i < patterns->count; i++) {
+    const braid_pattern *pattern = &patterns->items[i];
+    bool known = pattern->matched;
+    for (size_t j = 0; !known && j < given->node_count; j++) known = pattern_fits(pattern->text, given->nodes[j].name);
+    if (!known) {
+      char near[512];
+      describe_near(given, pattern->text, near, sizeof near);
+      return braid_fail(BRAID_NOT_FOUND, "place: no node matches \"%.120s\"%s", pattern->text, near);
+    }
+    if (!pattern->matched)
+      braid_log_write(BRAID_LOG_WARNING,
+                      "place: \"%.120s\" places nothing: what it matches is computed beforehand, left out or only "
+                      "another shape of the same memory",
+                      pattern->text);
+  }
+  return BRAID_OK;
+}

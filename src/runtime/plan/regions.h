@@ -1,0 +1,41 @@
+/* Regions: what backends claim of a graph (braid_backend.claim_regions), checked, and what becomes of the claims that
+ * are chosen: one node each. */
+#ifndef BRAID_RUNTIME_REGIONS_H
+#define BRAID_RUNTIME_REGIONS_H
+
+#include "runtime/plan/plan.h"
+#include "schedule/problem.h"
+
+/* A claim that holds. */
+typedef struct braid_claim {
+  int device;
+  const braid_kernel *kernel;
+  int32_t *nodes; /* ascending; without those that only rename memory */
+  size_t node_count;
+} braid_claim;
+
+typedef struct braid_claim_list {
+  braid_claim *items;
+  size_t count, capacity;
+  int32_t *of_node; /* per device and node: one more than the number of its claim; 0: none. NULL: nobody claims */
+} braid_claim_list;
+
+/* A chosen region of a plan. */
+typedef struct braid_region {
+  braid_subgraph graph;
+  braid_attrs *attrs; /* per node of it: taken over from the graph's */
+  const braid_allocator *allocator;
+  struct braid_region *next;
+} braid_region;
+
+/* Has the devices claim. The items come from the plan's allocator, the rest from `arena`. INVALID_ARGUMENT says which
+ * claim of which device is broken. */
+BRAID_MUST_CHECK braid_status braid_plan_claim(braid_plan *plan, const braid_problem *problem, braid_arena *arena,
+                                               braid_claim_list *out);
+/* Makes the last node of each claim the region's node; the others stay, dead, until the next compaction. Claims have no
+ * node in common. */
+BRAID_MUST_CHECK braid_status braid_plan_make_regions(braid_plan *plan, const braid_claim *const *claims, size_t count,
+                                                      const braid_region **out);
+void braid_plan_free_regions(braid_plan *plan);
+
+#endif

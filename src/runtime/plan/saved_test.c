@@ -1,0 +1,441 @@
+/* Saved plans: what is loaded computes the same bits, and what does not fit is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/try.h"
+#include "braid/plan.h"
+#include "braid/session.h"
+#include "oom.h"
+#include "runtime/execution/execution_fixture.h"
+#include "runtime/plan/snapshot.h"
+
+static void run(braid_plan *plan, const float *x, float *y) {
+  braid_execution *execution;
+  OK(braid_execution_create(plan, NULL, &execution));
+  OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
+  braid_execution_destroy(execution);
+}
+
+static braid_plan *plan_of(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options) {
+  braid_plan *plan;
+  OK(braid_plan_create(machine, graph, options, &plan));
+  return plan;
+}
+
+static void expect_same(braid_plan *a, braid_plan *b) {
+  char *text;
+  OK(braid_plan_compare(a, b, NULL, &text));
+  if (text[0]) fail_msg("%s", text);
+  braid_free(NULL, text);
+}
+
+/* --- there and back ------------------------------------------------------------------------------------------------
+ */
+static void there_and_back(const char *devices, const braid_plan_options *options) {
+  static float x[kImage];
+  float y[kClasses], z[kClasses];
+  void *data;
+  size_t bytes;
+  braid_graph *graph = conv_graph(1);
+  braid_machine *machine = open_machine(devices), *other = open_machine(devices);
+  braid_plan *plan = plan_of(machine, graph, options), *loaded;
+  fill(x, kImage, 3);
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  run(plan, x, y);
+  OK(braid_plan_decode(other, graph, data, bytes, &loaded));
+  memset(data, 0, bytes);
+  braid_free(NULL, data);
+  expect_same(plan, loaded);
+  braid_graph_destroy(graph); /* neither it nor the bytes are needed any more */
+  for (int turn = 0; turn < 2; turn++) {
+    run(loaded, x, z);
+    assert_memory_equal(y, z, sizeof y);
+  }
+  expect_same(plan, loaded);
+  braid_plan_release(loaded);
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+  braid_machine_release(other);
+}
+
+static void test_there_and_back(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:threads=1", "cpu:memory=separate", "cpu cpu:memory=separate",
+                                         "cpu:memory=separate cpu:memory=separate"};
+  for (size_t d = 0; d < sizeof kDevices / sizeof *kDevices; d++) {
+    there_and_back(kDevices[d], NULL);
+    there_and_back(kDevices[d], &(braid_plan_options){.no_fusion = true, .no_reuse = true});
+    there_and_back(kDevices[d], &(braid_plan_options){.training = true, .device_io = true});
+  }
+  there_and_back("cpu cpu:memory=separate", &(braid_plan_options){.place = "auto"});
+  there_and_back("cpu cpu:memory=separate", &(braid_plan_options){.place = "*=1", .loose_place = true});
+}
+
+static void test_states(void **state) {
+  (void)state;
+  float x[4] = {1, 2, 3, 4}, y[4], expected[4];
+  void *data;
+  size_t bytes;
+  braid_graph *graph = line_graph(true, false);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graph, &(braid_plan_options){.training = true}), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, graph, data, bytes, &loaded));
+  braid_execution *executions[2];
+  OK(braid_execution_create(plan, NULL, &executions[0]));
+  OK(braid_execution_create(loaded, NULL, &executions[1]));
+  for (int step = 0; step < 3; step++) {
+    OK(braid_execution_run(executions[0], (const void *[]){x}, (void *[]){expected}));
+    OK(braid_execution_run(executions[1], (const void *[]){x}, (void *[]){y}));
+    assert_memory_equal(y, expected, sizeof y);
+  }
+  braid_execution_destroy(executions[0]);
+  braid_execution_destroy(executions[1]);
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_plan_release(loaded);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+/* The plan of one network for the same one trained further: its own weights, not those that the plan was made with. */
+static void test_other_weights(void **state) {
+  (void)state;
+  static float x[kImage];
+  float before[kClasses], y[kClasses], expected[kClasses];
+  void *data;
+  size_t bytes;
+  fill(x, kImage, 3);
+  braid_graph *first = conv_graph(1), *second = conv_graph(1);
+  float *filter = braid_tensor_data(
+      (braid_tensor *)(uintptr_t)braid_graph_value(second, braid_graph_find_value(second, "w")).tensor);
+  for (int i = 0; i < kFilters * kChannels * 9; i++) filter[i] *= (float)(i % 5);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, first, NULL), *fresh = plan_of(machine, second, NULL), *loaded;
+  OK(braid_plan_encode(plan, first, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, second, data, bytes, &loaded));
+  run(plan, x, before);
+  run(fresh, x, expected);
+  run(loaded, x, y);
+  assert_memory_equal(y, expected, sizeof y);
+  assert_memory_not_equal(y, before, sizeof y);
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_plan_release(fresh);
+  braid_plan_release(loaded);
+  braid_graph_destroy(first);
+  braid_graph_destroy(second);
+  braid_machine_release(machine);
+}
+
+/* A network whose weights are all few numbers. */
+static braid_graph *narrow_graph(float scale) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "narrow", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 1, 4, 4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  const int64_t kFour[] = {4, 1, 1, 1};
+  braid_value_id conv[] = {x, add_tensor(graph, "w", BRAID_VALUE_CONSTANT, 4, kFour, scale),
+                           add_tensor(graph, "b", BRAID_VALUE_CONSTANT, 1, kFour, scale)};
+  braid_value_id norm[5] = {node(graph, "Relu", (braid_value_id[]){node(graph, "Conv", conv, 3)}, 1)};
+  static const char *const kNorm[] = {"scale", "shift", "mean", "variance"};
+  for (int i = 0; i < 4; i++) {
+    norm[1 + i] = add_tensor(graph, kNorm[i], BRAID_VALUE_CONSTANT, 1, kFour, scale);
+    float *data = braid_tensor_data((braid_tensor *)(uintptr_t)braid_graph_value(graph, norm[1 + i]).tensor);
+    for (int k = 0; i == 3 && k < 4; k++) data[k] = 1 + scale * (float)k;
+  }
+  OK(braid_graph_add_output(graph, node(graph, "BatchNormalization", norm, 5)));
+  return graph;
+}
+
+/* Weights are weights however few they are. */
+static void test_few_other_weights(void **state) {
+  (void)state;
+  float x[16], before[64], y[64], expected[64];
+  void *data;
+  size_t bytes;
+  fill(x, 16, 3);
+  braid_graph *first = narrow_graph(0.1f), *second = narrow_graph(0.3f);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, first, NULL), *fresh = plan_of(machine, second, NULL), *loaded;
+  OK(braid_plan_encode(plan, first, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, second, data, bytes, &loaded));
+  run(plan, x, before);
+  run(fresh, x, expected);
+  run(loaded, x, y);
+  assert_memory_equal(y, expected, sizeof y);
+  assert_memory_not_equal(y, before, sizeof y);
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_plan_release(fresh);
+  braid_plan_release(loaded);
+  braid_graph_destroy(first);
+  braid_graph_destroy(second);
+  braid_machine_release(machine);
+}
+
+/* A plan goes with the graph that it was made of, saved or not, and with no other. */
+static void test_the_plan_of_another_graph(void **state) {
+  (void)state;
+  void *data;
+  size_t bytes;
+  braid_session *session;
+  braid_graph *own = conv_graph(1), *other = conv_graph(2), *clone;
+  braid_machine *machine = open_machine("cpu");
+  OK(braid_graph_clone(own, &clone));
+  braid_plan *made = plan_of(machine, own, NULL), *loaded;
+  OK(braid_plan_encode(made, clone, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, own, data, bytes, &loaded));
+  braid_free(NULL, data);
+  braid_plan *const plans[] = {made, loaded};
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(braid_session_create(other, &(braid_session_options){.plan = plans[i]}, &session),
+                     BRAID_INVALID_ARGUMENT);
+    assert_non_null(strstr(braid_error_detail(), "the plan was made of another graph than net"));
+    assert_int_equal(braid_plan_encode(plans[i], other, NULL, &data, &bytes), BRAID_INVALID_ARGUMENT);
+    OK(braid_session_create(clone, &(braid_session_options){.plan = plans[i]}, &session));
+    braid_session_destroy(session);
+  }
+  braid_plan_release(made);
+  braid_plan_release(loaded);
+  braid_graph_destroy(own);
+  braid_graph_destroy(other);
+  braid_graph_destroy(clone);
+  braid_machine_release(machine);
+}
+
+static void test_an_op_of_the_program(void **state) {
+  (void)state;
+  float x[4] = {1, 2, 3, 4}, y[4], expected[4];
+  void *data;
+  size_t bytes;
+  braid_graph *graph = line_graph(false, true);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, graph, data, bytes, &loaded));
+  run(plan, x, expected);
+  run(loaded, x, y);
+  assert_memory_equal(y, expected, sizeof y);
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_plan_release(loaded);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+static void test_files(void **state) {
+  (void)state;
+  char path[] = "/tmp/braid-plan-test-XXXXXX", *text;
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  braid_graph *graph = conv_graph(1);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
+  OK(braid_plan_save(plan, graph, path));
+  OK(braid_plan_load(machine, graph, path, &loaded));
+  expect_same(plan, loaded);
+  OK(braid_plan_file_print(path, false, NULL, &text));
+  assert_non_null(strstr(text, "device 0: name cpu"));
+  assert_non_null(strstr(text, "kernel "));
+  braid_free(NULL, text);
+  OK(braid_plan_file_print(path, true, NULL, &text));
+  assert_true(text[0] == '{' && strstr(text, "\"step\": ["));
+  braid_free(NULL, text);
+  OK(braid_plan_file_compare(path, path, NULL, &text));
+  assert_string_equal(text, "");
+  braid_free(NULL, text);
+  braid_plan_drop_data(loaded);
+  assert_int_equal(braid_plan_save(loaded, graph, path), BRAID_UNSUPPORTED);
+  braid_plan_release(loaded);
+  unlink(path);
+  assert_int_equal(braid_plan_load(machine, graph, path, &loaded), BRAID_NOT_FOUND);
+  assert_non_null(strstr(braid_error_detail(), path));
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+static void test_differences_between_plans(void **state) {
+  (void)state;
+  char *text;
+  braid_graph *graph = conv_graph(1);
+  braid_machine *machine = open_machine("cpu cpu:memory=separate");
+  braid_plan *a = plan_of(machine, graph, NULL), *b = plan_of(machine, graph, &(braid_plan_options){.place = "*=1"});
+  OK(braid_plan_compare(a, b, NULL, &text));
+  assert_non_null(strstr(text, "device is 0 in the first, 1 in the second"));
+  braid_free(NULL, text);
+  braid_plan_release(a);
+  braid_plan_release(b);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+/* --- refused -------------------------------------------------------------------------------------------------------
+ */
+static void refuse(const char *devices, braid_graph *graph, const void *data, size_t bytes, const char *sentence) {
+  braid_machine *machine = open_machine(devices);
+  braid_plan *plan;
+  braid_status status = braid_plan_decode(machine, graph, data, bytes, &plan);
+  if (status != BRAID_UNSUPPORTED || plan || !strstr(braid_error_detail(), sentence))
+    fail_msg("%s: %s, expected %s", braid_status_text(status), braid_error_detail(), sentence);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+static braid_graph *pooled(int64_t side) {
+  braid_graph *graph = conv_graph(1);
+  braid_node_id node_id = 0; /* the convolution */
+  OK(braid_graph_set_ints(graph, node_id, "strides", (int64_t[]){side, side}, 2));
+  return graph;
+}
+
+static braid_graph *with_scalar(float number) {
+  braid_graph *graph = conv_graph(1);
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, 0, NULL));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  *(float *)braid_tensor_data(tensor) = number;
+  OK(braid_graph_add_tensor(graph, "number", BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  OK(braid_graph_add_output(graph, node(graph, "Mul", (braid_value_id[]){braid_graph_input(graph, 0), id}, 2)));
+  return graph;
+}
+
+static void test_what_does_not_fit(void **state) {
+  (void)state;
+  void *data, *scaled;
+  size_t bytes, scaled_bytes;
+  braid_graph *graph = conv_graph(1), *other = with_scalar(2);
+  braid_machine *machine = open_machine("cpu:threads=2");
+  braid_plan *plan = plan_of(machine, graph, NULL), *scaled_plan = plan_of(machine, other, NULL);
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  OK(braid_plan_encode(scaled_plan, other, NULL, &scaled, &scaled_bytes));
+  const char *kSame = "cpu:threads=2";
+  refuse(kSame, conv_graph(2), data, bytes, "(x): shape is 1,16,8,8 in the file, 2,16,8,8 here");
+  refuse(kSame, pooled(2), data, bytes, "shape is 1,32,6,6 in the file, 1,32,3,3 here; and more differs");
+  refuse(kSame, with_scalar(2), data, bytes, "in the file");
+  refuse(kSame, with_scalar(3), scaled, scaled_bytes, "(number): contents is 00000040 in the file, 00004040 here");
+  refuse("cpu:threads=1", conv_graph(1), data, bytes, "(cpu): threads is 2 in the file, 1 here");
+  refuse("cpu:threads=2 cpu:threads=2", conv_graph(1), data, bytes, "1 rows of device in the file, 2 here");
+  refuse("cpu:threads=2,memory=separate", conv_graph(1), data, bytes, "separate_memory is 0 in the file, 1 here");
+  braid_free(NULL, data);
+  braid_free(NULL, scaled);
+  braid_plan_release(plan);
+  braid_plan_release(scaled_plan);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(other);
+  braid_machine_release(machine);
+}
+
+/* Bytes of a file that is not what was saved; `whole`: with a digest that fits them. */
+static void test_damaged(void **state) {
+  (void)state;
+  enum { kHeader = 40 };
+  static float x[kImage];
+  float y[kClasses];
+  void *saved;
+  size_t bytes;
+  braid_graph *graph = conv_graph(1);
+  braid_machine *machine = open_machine("cpu:threads=1");
+  braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &saved, &bytes));
+  size_t loads = 0;
+  for (size_t at = 0; at < bytes; at += at < kHeader ? 1 : 7) {
+    assert_int_not_equal(braid_plan_decode(machine, graph, saved, at, &loaded), BRAID_OK);
+    for (int whole = 0; whole < 2; whole++) {
+      uint8_t *copy = malloc(bytes);
+      assert_non_null(copy);
+      memcpy(copy, saved, bytes);
+      copy[at] ^= (uint8_t)(1 + at % 255);
+      if (whole) {
+        braid_digest digest = braid_digest_of(copy + kHeader, bytes - kHeader);
+        memcpy(copy + kHeader - sizeof digest, &digest, sizeof digest);
+      }
+      braid_status status = braid_plan_decode(machine, graph, copy, bytes, &loaded);
+      bool allowed = status == BRAID_INVALID_FILE || status == BRAID_UNSUPPORTED || status == BRAID_NO_MEMORY ||
+                     (whole && status == BRAID_OK);
+      if (!allowed) fail_msg("byte %zu: %s: %s", at, braid_status_text(status), braid_error_detail());
+      if (status == BRAID_OK) { /* a reason or a name; or something that kernels do not agree with */
+        braid_execution *execution;
+        loads++;
+        if (braid_execution_create(loaded, NULL, &execution) == BRAID_OK)
+          OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
+        braid_execution_destroy(execution);
+      }
+      braid_plan_release(loaded);
+      free(copy);
+    }
+  }
+  assert_true(loads < bytes / 20);
+  braid_free(NULL, saved);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+/* --- out of memory -------------------------------------------------------------------------------------------------
+ */
+static braid_status attempt(const braid_allocator *allocator, void *context) {
+  braid_machine *machine;
+  braid_graph *graph = NULL;
+  braid_plan *plan = NULL, *loaded = NULL;
+  braid_execution *execution = NULL;
+  braid_value_id at;
+  braid_desc desc;
+  void *data = NULL;
+  size_t bytes;
+  char *text = NULL;
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){2, 6}));
+  BRAID_TRY(braid_machine_create(allocator, &(braid_machine_options){.devices = context, .threads = 1}, &machine));
+  braid_status status = braid_graph_create(allocator, "net", &graph);
+  if (status == BRAID_OK) status = braid_graph_add_input(graph, "x", &desc, &at);
+  if (status == BRAID_OK) status = braid_graph_add_node(graph, "Softmax", NULL, &at, 1, &at, 1, NULL);
+  if (status == BRAID_OK) status = braid_graph_set_int(graph, 0, "axis", 0);
+  if (status == BRAID_OK) status = braid_graph_add_output(graph, at);
+  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plan);
+  if (status == BRAID_OK) status = braid_plan_encode(plan, graph, allocator, &data, &bytes);
+  if (status == BRAID_OK) status = braid_plan_decode(machine, graph, data, bytes, &loaded);
+  if (status == BRAID_OK) status = braid_plan_compare(plan, loaded, allocator, &text);
+  if (status == BRAID_OK) status = braid_execution_create(loaded, NULL, &execution);
+  braid_execution_destroy(execution);
+  braid_free(allocator, data);
+  braid_free(allocator, text);
+  braid_plan_release(plan);
+  braid_plan_release(loaded);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  static char kCard[] = "cpu:memory=separate,threads=1", kHost[] = "cpu:threads=1";
+  oom_sweep(attempt, kCard);
+  oom_sweep(attempt, kHost);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_there_and_back),
+      cmocka_unit_test(test_states),
+      cmocka_unit_test(test_other_weights),
+      cmocka_unit_test(test_few_other_weights),
+      cmocka_unit_test(test_the_plan_of_another_graph),
+      cmocka_unit_test(test_an_op_of_the_program),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_differences_between_plans),
+      cmocka_unit_test(test_what_does_not_fit),
+      cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_out_of_memory),
+  };
+  if (braid_custom_op_register(&kHold) != BRAID_OK) return 1;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,628 @@
+/* Sessions: memory of the caller, states, failures, time limits, several devices, traces. Ops whose behaviour a test
+ * has to control are custom ones. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "braid/custom.h"
+#include "braid/session.h"
+#include "oom.h"
+#include "runtime/surface/session.h"
+
+#define OK(expression)                                                                                                 \
+  do {                                                                                                                 \
+    braid_status ok_status_ = (expression);                                                                            \
+    if (ok_status_ != BRAID_OK) fail_msg("%s: %s", braid_status_text(ok_status_), braid_error_detail());               \
+  } while (0)
+
+enum { kCount = 6 };
+
+/* --- ops of the tests ----------------------------------------------------------------------------------------------
+ */
+static atomic_int fail_now, sleep_ms; /* read on the queue's thread */
+
+static braid_status infer_same(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
+                               braid_desc *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  outputs[0] = *inputs[0];
+  return BRAID_OK;
+}
+
+static braid_status add(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                        const braid_custom_array *outputs, size_t output_count) {
+  (void)output_count;
+  float plus = (float)braid_attr_float(attrs, "plus", 0);
+  for (int64_t i = 0; i < braid_desc_count(outputs[0].desc); i++) {
+    float sum = plus;
+    for (size_t j = 0; j < input_count; j++) sum += ((const float *)inputs[j].data)[i];
+    ((float *)outputs[0].data)[i] = sum;
+  }
+  return BRAID_OK;
+}
+
+static braid_status trouble(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                            const braid_custom_array *outputs, size_t output_count) {
+  if (sleep_ms) nanosleep(&(struct timespec){.tv_nsec = sleep_ms * 1000000L}, NULL);
+  if (fail_now) return braid_fail(BRAID_NOT_FINITE, "broken on purpose");
+  return add(attrs, inputs, input_count, outputs, output_count);
+}
+
+/* Goes on once the last element of `watched` is another than -1: a copy has arrived there meanwhile. */
+static _Atomic float *watched;
+
+/* Looking while it is written is the point here. */
+#ifdef __SANITIZE_THREAD__
+__attribute__((no_sanitize_thread))
+#endif
+static braid_status
+wait_for_copy(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+              const braid_custom_array *outputs, size_t output_count) {
+  int64_t limit = braid_now_ns() + 20000000000;
+  while (atomic_load(&watched[kCount - 1]) == -1) {
+    if (braid_now_ns() > limit) return braid_fail(BRAID_TIMEOUT, "no copy came while this kernel ran");
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  }
+  return add(attrs, inputs, input_count, outputs, output_count);
+}
+
+static const braid_custom_op kWait = {
+    .name = "test.Wait", .min_inputs = 1, .max_inputs = 8, .outputs = 1, .infer = infer_same, .compute = wait_for_copy};
+static const braid_custom_op kAdd = {
+    .name = "test.Add", .min_inputs = 1, .max_inputs = 8, .outputs = 1, .infer = infer_same, .compute = add};
+static const braid_custom_op kTrouble = {
+    .name = "test.Trouble", .min_inputs = 1, .max_inputs = 8, .outputs = 1, .infer = infer_same, .compute = trouble};
+
+/* --- building ------------------------------------------------------------------------------------------------------
+ */
+static braid_graph *new_graph(void) {
+  braid_graph *graph;
+  OK(braid_graph_create(NULL, "test", &graph));
+  return graph;
+}
+
+static braid_desc vector_desc(void) {
+  braid_desc desc;
+  int64_t count = kCount;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  return desc;
+}
+
+static braid_value_id input(braid_graph *graph, const char *name) {
+  braid_value_id id;
+  braid_desc desc = vector_desc();
+  OK(braid_graph_add_input(graph, name, &desc, &id));
+  return id;
+}
+
+static braid_tensor *vector(float first) {
+  braid_tensor *tensor;
+  braid_desc desc = vector_desc();
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  for (int i = 0; i < kCount; i++) ((float *)braid_tensor_data(tensor))[i] = first + (float)i;
+  return tensor;
+}
+
+static braid_value_id kept(braid_graph *graph, const char *name, braid_value_kind kind, float first) {
+  braid_tensor *tensor = vector(first);
+  braid_value_id id;
+  OK(braid_graph_add_tensor(graph, name, kind, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+static braid_value_id node(braid_graph *graph, const char *op, const char *name, braid_value_id a, braid_value_id b) {
+  braid_value_id inputs[2] = {a, b}, output = 0;
+  OK(braid_graph_add_node(graph, op, name, inputs, b < 0 ? 1 : 2, &output, 1, NULL));
+  return output;
+}
+
+static braid_session *open_session(const braid_graph *graph, const braid_session_options *options) {
+  braid_session *session;
+  OK(braid_session_create(graph, options, &session));
+  return session;
+}
+
+static void check(const float *got, float first, float step) {
+  for (int i = 0; i < kCount; i++)
+    if (got[i] != first + step * (float)i) fail_msg("element %d is %g, not %g", i, got[i], first + step * (float)i);
+}
+
+static void check_kept(braid_session *session, const char *name, float first, float step) {
+  braid_tensor *tensor = vector(-1000);
+  OK(braid_session_read(session, name, tensor));
+  check(braid_tensor_data(tensor), first, step);
+  braid_tensor_release(tensor);
+}
+
+static const float kInput[kCount] = {0, 1, 2, 3, 4, 5};
+
+/* --- the caller's memory -------------------------------------------------------------------------------------------
+ */
+static void test_bindings(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id x = input(graph, "x"), unused = input(graph, "unused"), y = node(graph, "test.Add", "y", x, x);
+  braid_value_id one = kept(graph, "one", BRAID_VALUE_CONSTANT, 1);
+  (void)unused;
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_graph_add_output(graph, x));   /* an input as an output */
+  OK(braid_graph_add_output(graph, y));   /* the same twice */
+  OK(braid_graph_add_output(graph, one)); /* a constant */
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate", "cpu cpu:memory=separate"};
+  for (int d = 0; d < 3; d++) {
+    braid_session *session = open_session(graph, &(braid_session_options){.devices = kDevices[d]});
+    float outputs[4][kCount] = {{0}};
+    _Alignas(16) char bytes[2 * sizeof kInput + 1];
+    memcpy(bytes + 1, kInput, sizeof kInput);
+    OK(braid_session_run(session, (const void *[]){kInput, NULL},
+                         (void *[]){outputs[0], outputs[1], outputs[2], outputs[3]}));
+    check(outputs[0], 0, 2);
+    check(outputs[1], 0, 1);
+    check(outputs[2], 0, 2);
+    check(outputs[3], 1, 1);
+    memset(outputs, 0, sizeof outputs);
+    OK(braid_session_run(session, (const void *[]){kInput, NULL}, (void *[]){NULL, NULL, outputs[2], NULL}));
+    check(outputs[2], 0, 2);
+    OK(braid_session_run(session, (const void *[]){kInput, NULL}, NULL));
+    /* addresses that no float may have: copied */
+    void *crooked[4] = {bytes + 1 + sizeof kInput, NULL, NULL, NULL};
+    OK(braid_session_run(session, (const void *[]){bytes + 1, NULL}, crooked));
+    memcpy(outputs[0], crooked[0], sizeof outputs[0]);
+    check(outputs[0], 0, 2);
+    assert_int_equal(braid_session_run(session, (const void *[]){NULL, NULL}, NULL), BRAID_INVALID_ARGUMENT);
+    assert_non_null(strstr(braid_error_detail(), "x"));
+    assert_int_equal(braid_session_run(session, NULL, NULL), BRAID_INVALID_ARGUMENT);
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+/* A result goes back to the host while the next kernel runs: that kernel waits for it. */
+static void test_copies_beside_kernels(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id x = input(graph, "x"), early = node(graph, "test.Add", "early", x, x);
+  OK(braid_graph_add_output(graph, early));
+  OK(braid_graph_add_output(graph, node(graph, "test.Wait", "late", early, -1)));
+  braid_session *session = open_session(graph, &(braid_session_options){.devices = "cpu:memory=separate"});
+  float outputs[2][kCount];
+  for (int i = 0; i < kCount; i++) outputs[0][i] = outputs[1][i] = -1;
+  watched = (_Atomic float *)outputs[0];
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){outputs[0], outputs[1]}));
+  check(outputs[0], 0, 2);
+  check(outputs[1], 0, 2);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* Inputs of the next steps come while the kernels of others run: no write waits for anything. */
+static void test_inputs_come_ahead(void **state) {
+  (void)state;
+  enum { kChains = 3 };
+  braid_graph *graph = new_graph();
+  for (int i = 0; i < kChains; i++) {
+    char name[8];
+    snprintf(name, sizeof name, "x%d", i);
+    braid_value_id x = input(graph, name);
+    OK(braid_graph_add_output(graph, node(graph, "test.Add", NULL, node(graph, "test.Add", NULL, x, -1), x)));
+  }
+  braid_session *session = open_session(graph, &(braid_session_options){.devices = "cpu:memory=separate"});
+  size_t waiting = 0, writes = 0;
+  for (size_t i = 0; i < session->plan->steps.count; i++) {
+    const braid_step *step = &session->plan->steps.items[i];
+    if (step->kind != BRAID_STEP_WRITE) continue;
+    writes++;
+    waiting += step->wait_count > 0;
+  }
+  assert_int_equal(writes, kChains);
+  assert_int_equal(waiting, 0);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* --- states --------------------------------------------------------------------------------------------------------
+ */
+/* a, b <- b, a + x: each takes the other's old value; c <- c + a (the old one), and the old c is an output. */
+static braid_graph *state_graph(void) {
+  braid_graph *graph = new_graph();
+  braid_value_id x = input(graph, "x");
+  braid_value_id a = kept(graph, "a", BRAID_VALUE_STATE, 10), b = kept(graph, "b", BRAID_VALUE_PARAMETER, 20);
+  braid_value_id c = kept(graph, "c", BRAID_VALUE_STATE, 0);
+  OK(braid_graph_update_state(graph, a, node(graph, "test.Add", "next_a", b, -1)));
+  OK(braid_graph_update_state(graph, b, node(graph, "test.Add", "next_b", a, x)));
+  braid_value_id next_c = node(graph, "test.Add", "next_c", c, a);
+  OK(braid_graph_update_state(graph, c, next_c));
+  OK(braid_graph_add_output(graph, c));
+  OK(braid_graph_add_output(graph, next_c));
+  kept(graph, "idle", BRAID_VALUE_STATE, 5);
+  return graph;
+}
+
+static void test_states(void **state) {
+  (void)state;
+  braid_graph *graph = state_graph();
+  static const braid_session_options kOptions[] = {
+      {.training = true},
+      {.training = true, .no_reuse = true},
+      {.devices = "cpu:memory=separate", .training = true},
+      {.devices = "cpu:memory=separate cpu", .training = true, .place = "next_a=0 next_b=cpu#1 *=0"}};
+  for (size_t o = 0; o < sizeof kOptions / sizeof *kOptions; o++) {
+    braid_session *session = open_session(graph, &kOptions[o]);
+    float a = 10, b = 20, c = 0, as = 1, bs = 1, cs = 1, old[kCount], next[kCount];
+    for (int run = 0; run < 4; run++) {
+      OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){old, next}));
+      check(old, c, cs);
+      check(next, c + a, cs + as);
+      c += a, cs += as;
+      float t = a, ts = as;
+      a = b, as = bs;
+      b = t, bs = ts + 1;
+      check_kept(session, "a", a, as);
+      check_kept(session, "b", b, bs);
+      check_kept(session, "c", c, cs);
+    }
+    braid_tensor *tensor = vector(100);
+    OK(braid_session_write(session, "b", tensor));
+    check_kept(session, "b", 100, 1);
+    OK(braid_session_run(session, (const void *[]){kInput}, NULL));
+    check_kept(session, "a", 100, 1);
+    braid_tensor_release(tensor);
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+/* Two states change places through views of each other; a third output shows the old value of one. */
+static void test_swap(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id a = kept(graph, "a", BRAID_VALUE_STATE, 10), b = kept(graph, "b", BRAID_VALUE_STATE, 20);
+  OK(braid_graph_update_state(graph, a, node(graph, "Identity", "to_a", b, -1)));
+  OK(braid_graph_update_state(graph, b, node(graph, "Identity", "to_b", a, -1)));
+  OK(braid_graph_add_output(graph, node(graph, "Identity", "shown", a, -1)));
+  static const braid_session_options kOptions[] = {
+      {.no_fusion = true}, {.no_fusion = false}, {.no_fusion = true, .devices = "cpu:memory=separate"}};
+  for (size_t o = 0; o < sizeof kOptions / sizeof *kOptions; o++) {
+    braid_session *session = open_session(graph, &kOptions[o]);
+    float old[kCount];
+    for (int run = 0; run < 4; run++) {
+      OK(braid_session_run(session, NULL, (void *[]){old}));
+      check(old, run % 2 ? 20 : 10, 1);
+      check_kept(session, "a", run % 2 ? 10 : 20, 1);
+      check_kept(session, "b", run % 2 ? 20 : 10, 1);
+    }
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+/* An optimizer's step writes over its parameter and momentum: no copy, no memory beside them. */
+static void test_update_in_place(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id inputs[4] = {kept(graph, "p", BRAID_VALUE_PARAMETER, 10), input(graph, "g")};
+  braid_tensor *rate;
+  braid_desc scalar;
+  OK(braid_desc_init(&scalar, BRAID_F32, 0, NULL));
+  OK(braid_tensor_create(NULL, &scalar, &rate));
+  *(float *)braid_tensor_data(rate) = 2;
+  OK(braid_graph_add_tensor(graph, "rate", BRAID_VALUE_CONSTANT, rate, &inputs[2]));
+  braid_tensor_release(rate);
+  inputs[3] = kept(graph, "m", BRAID_VALUE_STATE, 0);
+  braid_value_id next[2] = {0, 0}, before = node(graph, "test.Add", "before", inputs[0], inputs[1]);
+  braid_node_id update;
+  OK(braid_graph_add_node(graph, "SgdUpdate", "step", inputs, 4, next, 2, &update));
+  OK(braid_graph_set_float(graph, update, "momentum", 1));
+  OK(braid_graph_update_state(graph, inputs[0], next[0]));
+  OK(braid_graph_update_state(graph, inputs[3], next[1]));
+  OK(braid_graph_add_output(graph, before));
+  braid_session *session = open_session(graph, &(braid_session_options){.training = true});
+  braid_session_stats stats = braid_session_get_stats(session);
+  assert_int_equal(stats.conversions, 0);
+  assert_int_equal(stats.arena_bytes, 0);
+  float sum[kCount];
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){sum}));
+  check(sum, 10, 2);
+  check_kept(session, "m", 0, 2); /* 0 1 2 ... of before, and the gradient */
+  check_kept(session, "p", 10, -3);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+static void test_read_and_write(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_value_id x = input(graph, "x"), p = kept(graph, "p", BRAID_VALUE_PARAMETER, 3);
+  OK(braid_graph_add_output(graph, node(graph, "test.Add", "y", x, p)));
+  braid_session *session = open_session(graph, NULL);
+  check_kept(session, "p", 3, 1);
+  braid_tensor *tensor = vector(7), *wrong;
+  assert_int_equal(braid_session_write(session, "p", tensor), BRAID_UNSUPPORTED); /* a constant, when not training */
+  assert_int_equal(braid_session_read(session, "x", tensor), BRAID_NOT_FOUND);
+  assert_int_equal(braid_session_read(session, "nobody", tensor), BRAID_NOT_FOUND);
+  braid_desc desc;
+  OK(braid_desc_init(&desc, BRAID_F64, 0, NULL));
+  OK(braid_tensor_create(NULL, &desc, &wrong));
+  assert_int_equal(braid_session_read(session, "p", wrong), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "float64"));
+  braid_tensor_release(wrong);
+  braid_session_destroy(session);
+  session = open_session(graph, &(braid_session_options){.training = true});
+  OK(braid_session_write(session, "p", tensor));
+  float y[kCount];
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}));
+  check(y, 7, 2);
+  braid_tensor_release(tensor);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* --- failures ------------------------------------------------------------------------------------------------------
+ */
+static braid_graph *trouble_graph(void) {
+  braid_graph *graph = new_graph();
+  braid_value_id x = input(graph, "x"), y = node(graph, "test.Add", "before", x, -1);
+  y = node(graph, "test.Trouble", "the culprit", y, -1);
+  for (int i = 0; i < 5; i++) y = node(graph, "test.Add", NULL, y, x);
+  OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static void test_failure(void **state) {
+  (void)state;
+  braid_graph *graph = trouble_graph();
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate", "cpu cpu:memory=separate"};
+  for (int d = 0; d < 3; d++) {
+    braid_session_options options = {.devices = kDevices[d], .place = d == 2 ? "the*=1 before=0" : NULL};
+    braid_session *session = open_session(graph, &options);
+    float y[kCount];
+    for (int i = 0; i < 3; i++) {
+      fail_now = 1;
+      assert_int_equal(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}), BRAID_NOT_FINITE);
+      assert_non_null(strstr(braid_error_detail(), "the culprit"));
+      assert_non_null(strstr(braid_error_detail(), "broken on purpose"));
+      fail_now = 0;
+      OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}));
+      check(y, 0, 6);
+    }
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
+static void test_time_limit(void **state) {
+  (void)state;
+  braid_graph *graph = trouble_graph();
+  braid_session *session = open_session(graph, &(braid_session_options){.timeout_ms = 300});
+  float y[kCount];
+  sleep_ms = 400; /* late, but comes back */
+  assert_int_equal(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}), BRAID_TIMEOUT);
+  assert_non_null(strstr(braid_error_detail(), "the culprit"));
+  sleep_ms = 0;
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}));
+  check(y, 0, 6);
+  sleep_ms = 900; /* does not come back in time */
+  assert_int_equal(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}), BRAID_TIMEOUT);
+  sleep_ms = 0;
+  assert_int_equal(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}), BRAID_DEVICE_LOST);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* A task that hangs knows nothing of the caller's memory, which may be gone by the time the task comes back. */
+static void test_hung_task_leaves_the_caller_alone(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"cpu", "cpu:memory=separate"};
+  braid_graph *graph = new_graph();
+  OK(braid_graph_add_output(graph, node(graph, "test.Trouble", "the culprit", input(graph, "x"), -1)));
+  for (int d = 0; d < 2; d++) {
+    braid_session *session = open_session(graph, &(braid_session_options){.devices = kDevices[d], .timeout_ms = 50});
+    float y[kCount];
+    for (int i = 0; i < kCount; i++) y[i] = -7;
+    sleep_ms = 400;
+    assert_int_equal(braid_session_run(session, (const void *[]){kInput}, (void *[]){y}), BRAID_TIMEOUT);
+    assert_non_null(strstr(braid_error_detail(), "the session is lost"));
+    braid_session_destroy(session); /* waits for the task */
+    sleep_ms = 0;
+    for (int i = 0; i < kCount; i++) assert_true(y[i] == -7);
+  }
+  braid_graph_destroy(graph);
+}
+
+static void test_create_errors(void **state) {
+  (void)state;
+  braid_graph *graph = trouble_graph();
+  braid_session *session;
+  const struct {
+    braid_session_options options;
+    braid_status status;
+    const char *says;
+  } cases[] = {
+      {{.devices = "abacus"}, BRAID_NOT_FOUND, "abacus"},
+      {{.devices = "  "}, BRAID_INVALID_ARGUMENT, "no device"},
+      {{.devices = "null"}, BRAID_UNSUPPORTED, "null has no kernel for test.Add"},
+      {{.place = "the*"}, BRAID_INVALID_ARGUMENT, "pattern=device"},
+      {{.place = "the*=gpu"}, BRAID_NOT_FOUND, "gpu"},
+      {{.devices = "cpu null", .place = "*=null"}, BRAID_UNSUPPORTED, "null"},
+      {{.devices = "cpu:threads=x"}, BRAID_INVALID_ARGUMENT, "threads"},
+      {{.threads = -3}, BRAID_INVALID_ARGUMENT, "threads=-3"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(braid_session_create(graph, &cases[i].options, &session), cases[i].status);
+    assert_null(session);
+    if (!strstr(braid_error_detail(), cases[i].says)) fail_msg("case %zu says: %s", i, braid_error_detail());
+  }
+  braid_graph_destroy(graph);
+  graph = new_graph();
+  braid_value_id x;
+  braid_desc open = vector_desc();
+  open.rank = 2;
+  open.dims[1] = -1;
+  OK(braid_graph_add_input(graph, "x", &open, &x));
+  OK(braid_graph_add_output(graph, x));
+  assert_int_equal(braid_session_create(graph, NULL, &session), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "x"));
+  braid_graph_destroy(graph);
+}
+
+/* A card that is too small for the graph says what for. */
+static void test_small_card(void **state) {
+  (void)state;
+  braid_graph *graph = new_graph();
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){1 << 20}));
+  OK(braid_graph_add_input(graph, "picture", &desc, &x));
+  OK(braid_graph_add_output(graph, x));
+  braid_session *session;
+  braid_session_options options = {.devices = "null:memory=65536"};
+  assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NO_MEMORY);
+  assert_non_null(strstr(braid_error_detail(), "picture"));
+  assert_non_null(strstr(braid_error_detail(), "65536 free"));
+  options.devices = "null";
+  session = open_session(graph, &options);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
+/* --- reports -------------------------------------------------------------------------------------------------------
+ */
+static void test_trace_and_plan(void **state) {
+  (void)state;
+  char path[] = "/tmp/braid-trace-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  braid_graph *graph = trouble_graph();
+  braid_session_options options = {.devices = "cpu cpu:memory=separate", .place = "the*=1", .trace = path};
+  braid_session *session = open_session(graph, &options);
+  int64_t began = braid_now_ns();
+  for (int i = 0; i < 3; i++) OK(braid_session_run(session, (const void *[]){kInput}, NULL));
+  double took_us = (double)(braid_now_ns() - began) / 1e3;
+  braid_session_stats stats = braid_session_get_stats(session);
+  assert_int_equal(stats.nodes, braid_session_plan_count(session));
+  assert_int_equal(stats.conversions, 2); /* there and back */
+  assert_true(stats.arena_bytes < stats.unshared_bytes + 64 * stats.nodes);
+  bool found = false;
+  for (size_t i = 0; i < stats.nodes; i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    assert_true(line.median_us >= 0);
+    if (strcmp(line.node, "the culprit") != 0) continue;
+    found = true;
+    assert_string_equal(line.device, "cpu#1");
+    assert_string_equal(line.kernel, "custom");
+  }
+  assert_true(found);
+  braid_session_destroy(session);
+  braid_file_view view;
+  OK(braid_file_open(NULL, path, 0, &view));
+  char *text = braid_zalloc(NULL, view.bytes + 1);
+  memcpy(text, view.data, view.bytes);
+  assert_non_null(strstr(text, "\"name\":\"the culprit\""));
+  assert_non_null(strstr(text, "\"name\":\"cpu#1\""));
+  size_t events = 0;
+  for (const char *at = text; (at = strstr(at, "\"ph\":\"X\"")); at++, events++) {
+    double start_us, duration_us;
+    assert_int_equal(sscanf(strstr(at, "\"ts\":"), "\"ts\":%lf,\"dur\":%lf", &start_us, &duration_us), 2);
+    assert_true(duration_us >= 0 && duration_us <= took_us);
+  }
+  assert_int_equal(events, 3 * stats.nodes);
+  braid_free(NULL, text);
+  braid_file_close(&view);
+  unlink(path);
+  braid_graph_destroy(graph);
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+static braid_status attempt(const braid_allocator *allocator, void *context) {
+  braid_graph *graph;
+  braid_session *session = NULL;
+  braid_value_id x, w, y = 0, next = 0;
+  braid_desc desc;
+  int64_t count = kCount;
+  braid_tensor *tensor = NULL;
+  braid_status status = braid_graph_create(allocator, "test", &graph);
+  if (status != BRAID_OK) return status;
+  status = braid_desc_init(&desc, BRAID_F32, 1, &count);
+  if (status == BRAID_OK) status = braid_tensor_create(allocator, &desc, &tensor);
+  if (status == BRAID_OK) memset(braid_tensor_data(tensor), 0, braid_desc_bytes(&desc));
+  if (status == BRAID_OK) status = braid_graph_add_input(graph, "x", &desc, &x);
+  if (status == BRAID_OK) status = braid_graph_add_tensor(graph, "w", BRAID_VALUE_STATE, tensor, &w);
+  braid_tensor_release(tensor);
+  if (status == BRAID_OK)
+    status = braid_graph_add_node(graph, "test.Add", "y", (braid_value_id[]){x, w}, 2, &y, 1, NULL);
+  if (status == BRAID_OK)
+    status = braid_graph_add_node(graph, "test.Add", "next", (braid_value_id[]){y, w}, 2, &next, 1, NULL);
+  if (status == BRAID_OK) status = braid_graph_update_state(graph, w, next);
+  if (status == BRAID_OK) status = braid_graph_add_output(graph, y);
+  if (status == BRAID_OK) status = braid_session_create(graph, context, &session);
+  float out[kCount];
+  if (status == BRAID_OK) status = braid_session_run(session, (const void *[]){kInput}, (void *[]){out});
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  assert_true(oom_sweep(attempt, &(braid_session_options){.threads = 1}) > 50);
+  braid_session_options two = {.devices = "cpu cpu:memory=separate", .threads = 1, .place = "next=1"};
+  assert_true(oom_sweep(attempt, &two) > 50);
+  two.place = "auto,next=1";
+  assert_true(oom_sweep(attempt, &two) > 50);
+}
+
+/* A steady-state run allocates nothing. */
+static void test_no_allocation(void **state) {
+  (void)state;
+  oom_allocator oom;
+  oom_init(&oom, -1);
+  braid_graph *graph;
+  braid_value_id x, y = 0;
+  braid_desc desc = vector_desc();
+  OK(braid_graph_create(&oom.allocator, "test", &graph));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  for (int i = 0; i < 20; i++, x = y)
+    OK(braid_graph_add_node(graph, "test.Add", NULL, (braid_value_id[]){x}, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  braid_session *session =
+      open_session(graph, &(braid_session_options){.devices = "cpu cpu:memory=separate", .place = "*4=1"});
+  float out[kCount];
+  OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){out}));
+  int64_t before = oom.requests;
+  for (int i = 0; i < 10; i++) OK(braid_session_run(session, (const void *[]){kInput}, (void *[]){out}));
+  assert_int_equal(oom.requests, before);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  assert_int_equal(oom.live, 0);
+}
+
+int main(void) {
+  if (braid_custom_op_register(&kAdd) != BRAID_OK || braid_custom_op_register(&kTrouble) != BRAID_OK ||
+      braid_custom_op_register(&kWait) != BRAID_OK)
+    return 1;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_bindings),
+      cmocka_unit_test(test_copies_beside_kernels),
+      cmocka_unit_test(test_inputs_come_ahead),
+      cmocka_unit_test(test_states),
+      cmocka_unit_test(test_swap),
+      cmocka_unit_test(test_update_in_place),
+      cmocka_unit_test(test_read_and_write),
+      cmocka_unit_test(test_failure),
+      cmocka_unit_test(test_time_limit),
+      cmocka_unit_test(test_hung_task_leaves_the_caller_alone),
+      cmocka_unit_test(test_create_errors),
+      cmocka_unit_test(test_small_card),
+      cmocka_unit_test(test_trace_and_plan),
+      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_no_allocation),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
