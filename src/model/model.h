@@ -1,8 +1,4 @@
-/* Model files: what the rooms of src/model share.
- *
- * onnx_*     ONNX in and out, through protobuf-c from ONNX's own .proto
- * darknet_*  Darknet .cfg and .weights
- * Nothing here computes: a file becomes a graph, and a graph a file. */
+/* Model files: what onnx/ and darknet/ share. ONNX is read and written through protobuf-c, from ONNX's own .proto. */
 #ifndef BRAID_MODEL_MODEL_H
 #define BRAID_MODEL_MODEL_H
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "braid/model.h"
-#include "model/onnx_build.h"
+#include "model/onnx/onnx_build.h"
 #include "oom.h"
 
 enum { COUNT = 5000 };

@@ -16,7 +16,7 @@
 #include "base/philox.h"
 #include "graph/graph.h"
 #include "tensor/npy.h"
-#include "train/report.h"
+#include "train/report/report.h"
 #include "train/trainer.h"
 
 enum { kSamples = 103, kClasses = 9, kTopFive = 5 };

@@ -12,10 +12,10 @@
 #include "braid/model.h"
 #include "graph/trainable.h"
 #include "model/model.h"
+#include "train/checkpoint/settings.h"
 #include "train/diagnose.h"
-#include "train/report.h"
+#include "train/report/report.h"
 #include "train/schedule.h"
-#include "train/settings.h"
 
 void braid_train_options_init(braid_train_options *options) {
   *options = (braid_train_options){.batch = 128,

@@ -3,9 +3,9 @@
 #define BRAID_TRAIN_TRAINER_H
 
 #include "graph/graph.h"
-#include "train/events.h"
-#include "train/output.h"
+#include "train/checkpoint/output.h"
 #include "train/record.h"
+#include "train/report/events.h"
 #include "train/step.h"
 
 struct braid_trainer {

@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
-#include "model/onnx_wire.h"
+#include "model/onnx/onnx_wire.h"
 
 enum { MAX_DEPTH = 4, MAX_CASES = 1 << 16 };
 

@@ -9,7 +9,7 @@
 #include "braid/session.h"
 #include "graph/graph.h"
 #include "model/model.h"
-#include "model/onnx_build.h"
+#include "model/onnx/onnx_build.h"
 
 static void ok(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());

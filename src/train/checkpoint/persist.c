@@ -1,0 +1,187 @@
+/* What a trainer keeps on disk, and finding it again. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/settings.h"
+#include "train/trainer.h"
+
+/* The counters of a run, one section of float64: exact up to 2^53. */
+enum { kEpoch, kEpochStep, kLossSum, kCorrect, kSeen, kSeconds, kCounters };
+static const char kCountersName[] = "trainer/counters", kRecordName[] = "trainer/record",
+                  kSettingsName[] = "trainer/settings";
+enum { kOwnSections = 3 }; /* those, beside one for each value */
+
+static bool is_kept(const braid_value *value) {
+  return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
+}
+
+braid_status braid_trainer_check_names(const braid_trainer *trainer) {
+  for (size_t i = 0; i < trainer->step->value_count; i++) {
+    const braid_value *value = &trainer->step->values[i];
+    if (!is_kept(value)) continue;
+    BRAID_TRY(braid_checkpoint_check_name(value->name));
+    if (strcmp(value->name, kCountersName) == 0 || strcmp(value->name, kRecordName) == 0 ||
+        strcmp(value->name, kSettingsName) == 0)
+      return braid_fail(BRAID_INVALID_GRAPH, "parameter %s has the name of something else in checkpoints: rename it",
+                        value->name);
+  }
+  return BRAID_OK;
+}
+
+static void read_counters(const braid_trainer *trainer, double counters[kCounters]) {
+  counters[kEpoch] = (double)trainer->epoch;
+  counters[kEpochStep] = (double)trainer->epoch_step;
+  counters[kLossSum] = trainer->loss_sum;
+  counters[kCorrect] = (double)trainer->correct;
+  counters[kSeen] = (double)trainer->seen;
+  counters[kSeconds] = trainer->epoch_seconds;
+}
+
+/* --- writing -------------------------------------------------------------------------------------------------------
+ */
+static braid_status put_values(braid_trainer *trainer, braid_checkpoint *checkpoint) {
+  for (size_t i = 0; i < trainer->step->value_count; i++) {
+    const braid_value *value = &trainer->step->values[i];
+    if (!is_kept(value)) continue;
+    braid_tensor *tensor;
+    BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
+    braid_status status = braid_session_read(trainer->session, value->name, tensor);
+    if (status == BRAID_OK)
+      status = braid_checkpoint_put(checkpoint, value->name, &value->desc, braid_tensor_const_data(tensor));
+    braid_tensor_release(tensor);
+    if (status != BRAID_OK) return status;
+  }
+  return BRAID_OK;
+}
+
+static braid_status put_all(braid_trainer *trainer, braid_checkpoint *checkpoint) {
+  double counters[kCounters];
+  read_counters(trainer, counters);
+  braid_desc desc;
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 1, (int64_t[]){kCounters}));
+  BRAID_TRY(braid_checkpoint_put(checkpoint, kCountersName, &desc, counters));
+  BRAID_TRY(braid_desc_init(&desc, BRAID_U8, 1, (int64_t[]){(int64_t)strlen(trainer->settings)}));
+  BRAID_TRY(braid_checkpoint_put(checkpoint, kSettingsName, &desc, trainer->settings));
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F64, 2, (int64_t[]){(int64_t)trainer->record.count, BRAID_RECORD_COLUMNS}));
+  BRAID_TRY(braid_checkpoint_put(checkpoint, kRecordName, &desc, trainer->record.rows));
+  return put_values(trainer, checkpoint);
+}
+
+braid_status braid_trainer_save(braid_trainer *trainer) {
+  size_t sections = kOwnSections;
+  for (size_t i = 0; i < trainer->step->value_count; i++) sections += is_kept(&trainer->step->values[i]);
+  char path[4096];
+  snprintf(path, sizeof path, "%s/checkpoint-%010" PRId64 ".braid", trainer->options.out_directory,
+           trainer->epoch * trainer->steps + trainer->epoch_step);
+  braid_checkpoint *checkpoint;
+  BRAID_TRY(braid_checkpoint_create(trainer->allocator, path, sections, &checkpoint));
+  braid_status status = put_all(trainer, checkpoint);
+  if (status == BRAID_OK) {
+    status = braid_checkpoint_commit(checkpoint);
+  } else {
+    braid_checkpoint_abort(checkpoint);
+  }
+  if (status == BRAID_OK) braid_checkpoint_prune(trainer->allocator, trainer->options.out_directory, 2);
+  return status;
+}
+
+/* --- reading -------------------------------------------------------------------------------------------------------
+ */
+static braid_status other_run(const char *what) {
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "the checkpoint is of another run: its %s differs; resume with what it was, or give another output "
+                    "directory",
+                    what);
+}
+
+static braid_status get_counters(braid_trainer *trainer, const braid_checkpoint_file *file) {
+  double counters[kCounters];
+  braid_desc desc;
+  const void *data = braid_checkpoint_find(file, kCountersName, &desc);
+  if (!data || desc.dtype != BRAID_F64 || braid_desc_count(&desc) != kCounters) return other_run("kind");
+  memcpy(counters, data, sizeof counters);
+  if (!(counters[kEpoch] >= 0 && counters[kEpoch] < 0x1p31) ||
+      !(counters[kEpochStep] >= 0 && counters[kEpochStep] <= (double)trainer->steps))
+    return other_run("position");
+  trainer->epoch = (int64_t)counters[kEpoch];
+  trainer->epoch_step = (int64_t)counters[kEpochStep];
+  trainer->loss_sum = counters[kLossSum];
+  trainer->correct = (int64_t)counters[kCorrect];
+  trainer->seen = (int64_t)counters[kSeen];
+  trainer->epoch_seconds = counters[kSeconds];
+  return BRAID_OK;
+}
+
+static braid_status compare_settings(const braid_trainer *trainer, const braid_checkpoint_file *file) {
+  braid_desc desc;
+  const void *data = braid_checkpoint_find(file, kSettingsName, &desc);
+  if (!data || desc.dtype != BRAID_U8 || desc.rank != 1) return other_run("kind");
+  char *before = braid_zalloc(trainer->allocator, (size_t)desc.dims[0] + 1);
+  if (!before) return BRAID_NO_MEMORY;
+  memcpy(before, data, (size_t)desc.dims[0]);
+  braid_status status = braid_settings_compare(before, trainer->settings);
+  braid_free(trainer->allocator, before);
+  return status;
+}
+
+static braid_status get_record(braid_trainer *trainer, const braid_checkpoint_file *file) {
+  braid_desc desc;
+  const void *data = braid_checkpoint_find(file, kRecordName, &desc);
+  if (!data || desc.dtype != BRAID_F64 || desc.rank != 2 || desc.dims[1] != BRAID_RECORD_COLUMNS)
+    return other_run("record");
+  void *rows = braid_zalloc(trainer->allocator, braid_desc_bytes(&desc));
+  if (!rows) return BRAID_NO_MEMORY;
+  memcpy(rows, data, braid_desc_bytes(&desc));
+  braid_free(trainer->allocator, trainer->record.rows);
+  trainer->record = (braid_record){rows, (size_t)desc.dims[0], (size_t)desc.dims[0]};
+  return BRAID_OK;
+}
+
+static braid_status get_value(braid_trainer *trainer, const braid_checkpoint_file *file, const braid_value *value) {
+  braid_desc desc;
+  const void *data = braid_checkpoint_find(file, value->name, &desc);
+  if (!data || desc.dtype != value->desc.dtype || !braid_desc_same_shape(&desc, &value->desc))
+    return other_run(value->name);
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(trainer->allocator, &desc, &tensor));
+  memcpy(braid_tensor_data(tensor), data, braid_desc_bytes(&desc));
+  braid_status status = braid_session_write(trainer->session, value->name, tensor);
+  braid_tensor_release(tensor);
+  return status;
+}
+
+static braid_status get_all(braid_trainer *trainer, const braid_checkpoint_file *file) {
+  BRAID_TRY(compare_settings(trainer, file));
+  size_t kept = 0;
+  for (size_t i = 0; i < trainer->step->value_count; i++) kept += is_kept(&trainer->step->values[i]);
+  if (braid_checkpoint_count(file) != kept + kOwnSections) return other_run("set of parameters");
+  BRAID_TRY(get_counters(trainer, file));
+  BRAID_TRY(get_record(trainer, file));
+  for (size_t i = 0; i < trainer->step->value_count; i++)
+    if (is_kept(&trainer->step->values[i])) BRAID_TRY(get_value(trainer, file, &trainer->step->values[i]));
+  return BRAID_OK;
+}
+
+braid_status braid_trainer_load(braid_trainer *trainer, bool *found) {
+  braid_checkpoint_file *file;
+  *found = false;
+  BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->options.out_directory, &file));
+  if (!file) {
+    braid_log_write(BRAID_LOG_WARNING, "%s holds no checkpoint: training starts from the beginning",
+                    trainer->options.out_directory);
+    return BRAID_OK;
+  }
+  *found = true;
+  braid_status status = get_all(trainer, file);
+  if (status == BRAID_OK)
+    braid_log_write(BRAID_LOG_INFO, "going on after epoch %lld, step %lld of %lld", (long long)trainer->epoch + 1,
+                    (long long)trainer->epoch_step, (long long)trainer->steps);
+  braid_checkpoint_close(file);
+  return status;
+}

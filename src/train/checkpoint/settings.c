@@ -1,0 +1,279 @@
+#include "train/checkpoint/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/log.h"
+#include "base/try.h"
+#include "graph/graph.h"
+#include "train/data/dataset.h"
+
+/* Not to the same bits, but to a purpose: these may be changed on the way. */
+static const char kEpochs[] = "number of epochs", kRate[] = "learning rate", kSpec[] = "data set";
+static const char *const kMayDiffer[] = {kEpochs, kRate, kSpec};
+
+enum { kMostShown = 4 };
+
+/* --- lines ---------------------------------------------------------------------------------------------------------
+ */
+static void add_text(braid_text *out, const char *name, const char *value) {
+  braid_text_printf(out, "%s: ", name);
+  for (; *value; value++) braid_text_add_bytes(out, (unsigned char)*value < ' ' ? "?" : value, 1);
+  braid_text_add(out, "\n");
+}
+
+static void add_integer(braid_text *out, const char *name, int64_t value) {
+  braid_text_printf(out, "%s: %" PRId64 "\n", name, value);
+}
+
+/* As short as it is still exact. */
+static void add_number(braid_text *out, const char *name, double value) {
+  char text[40];
+  for (int digits = 6; digits <= 17; digits++) {
+    snprintf(text, sizeof text, "%.*g", digits, value);
+    if (strtod(text, NULL) == value) break;
+  }
+  add_text(out, name, text);
+}
+
+static void add_sum(braid_text *out, const char *name, uint32_t sum) {
+  braid_text_printf(out, "%s: %08" PRIx32 "\n", name, sum);
+}
+
+static uint32_t sum_bytes(uint32_t sum, const void *data, size_t bytes) {
+  return (uint32_t)crc32_z(sum, data, bytes);
+}
+
+static uint32_t sum_text(uint32_t sum, const char *text) {
+  return sum_bytes(sum, text, strlen(text) + 1);
+}
+
+/* --- the model -----------------------------------------------------------------------------------------------------
+ */
+static uint32_t sum_desc(uint32_t sum, const braid_desc *desc) {
+  sum = sum_text(sum, braid_dtype_name(desc->dtype));
+  sum = sum_bytes(sum, &desc->rank, sizeof desc->rank);
+  return desc->rank > 0 ? sum_bytes(sum, desc->dims, (size_t)desc->rank * sizeof *desc->dims) : sum;
+}
+
+static uint32_t sum_tensor(uint32_t sum, const braid_tensor *tensor) {
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  return sum_bytes(sum_desc(sum, desc), braid_tensor_const_data(tensor), braid_desc_bytes(desc));
+}
+
+static uint32_t sum_attr(uint32_t sum, const braid_attr *attr) {
+  sum = sum_text(sum, attr->name);
+  switch (attr->kind) {
+  case BRAID_ATTR_INT:
+    return sum_bytes(sum, &attr->i, sizeof attr->i);
+  case BRAID_ATTR_FLOAT:
+    return sum_bytes(sum, &attr->f, sizeof attr->f);
+  case BRAID_ATTR_STRING:
+    return sum_text(sum, attr->s);
+  case BRAID_ATTR_INTS:
+    return sum_bytes(sum, attr->ints, attr->count * sizeof *attr->ints);
+  case BRAID_ATTR_FLOATS:
+    return sum_bytes(sum, attr->floats, attr->count * sizeof *attr->floats);
+  case BRAID_ATTR_STRINGS:
+    for (size_t i = 0; i < attr->count; i++) sum = sum_text(sum, attr->strings[i]);
+    return sum;
+  case BRAID_ATTR_TENSOR:
+    return sum_tensor(sum, attr->tensor);
+  }
+  return sum;
+}
+
+static bool is_trained(const braid_trainer *trainer, const braid_value *value) {
+  braid_value_id id = braid_graph_find_value(trainer->step, value->name);
+  if (id < 0) return false;
+  braid_value_kind kind = trainer->step->values[id].kind;
+  return kind == BRAID_VALUE_PARAMETER || kind == BRAID_VALUE_STATE;
+}
+
+/* The structure, and the numbers that training does not change: those it changes come from the checkpoint. */
+static uint32_t sum_model(const braid_trainer *trainer) {
+  const braid_graph *model = trainer->model;
+  uint32_t sum = 0;
+  for (size_t i = 0; i < model->value_count; i++) {
+    const braid_value *value = &model->values[i];
+    if (value->kind != BRAID_VALUE_RESULT) sum = sum_desc(sum_text(sum, value->name), &value->desc);
+    if (value->kind != BRAID_VALUE_RESULT && value->tensor && !is_trained(trainer, value))
+      sum = sum_tensor(sum, value->tensor);
+  }
+  for (size_t i = 0; i < model->node_count; i++) {
+    const braid_node *node = &model->nodes[i];
+    sum = sum_text(sum, node->op->name);
+    sum = sum_bytes(sum, node->inputs, node->input_count * sizeof *node->inputs);
+    sum = sum_bytes(sum, node->outputs, node->output_count * sizeof *node->outputs);
+    for (size_t a = 0; a < node->attrs.count; a++) sum = sum_attr(sum, &node->attrs.items[a]);
+  }
+  return sum_bytes(sum, model->outputs, model->output_count * sizeof *model->outputs);
+}
+
+/* --- the data ------------------------------------------------------------------------------------------------------
+ */
+static void add_channels(braid_text *out, const char *name, const float *values, int count) {
+  char text[100] = "none";
+  for (int i = 0, used = 0; i < count; i++)
+    used += snprintf(text + used, sizeof text - (size_t)used, "%s%.9g", i ? "/" : "", (double)values[i]);
+  add_text(out, name, text);
+}
+
+static braid_status add_data(const braid_dataset *data, braid_text *out) {
+  braid_dataset_info info = braid_dataset_get_info(data);
+  const braid_spec *spec = braid_dataset_spec(data);
+  uint32_t names = 0, stored;
+  for (int i = 0; i < info.classes; i++) names = sum_text(names, info.class_names[i]);
+  BRAID_TRY(braid_dataset_sum(data, &stored));
+  add_text(out, kSpec, info.spec);
+  add_integer(out, "number of samples", info.samples);
+  add_integer(out, "number of classes", info.classes);
+  braid_text_printf(out, "size of a sample: %dx%dx%d\n", info.channels, info.height, info.width);
+  add_text(out, "order of channels", spec->bgr ? "bgr" : "rgb");
+  add_number(out, "scale", spec->scale);
+  add_channels(out, "mean", spec->mean, spec->means);
+  add_channels(out, "std", spec->std, spec->stds);
+  add_text(out, "augmentation",
+           spec->crop && spec->flip ? "crop+flip"
+           : spec->crop             ? "crop"
+           : spec->flip             ? "flip"
+                                    : "none");
+  if (spec->crop) add_integer(out, "pad", spec->pad);
+  add_sum(out, "names of the classes", names);
+  add_sum(out, "checksum of the data set", stored);
+  return BRAID_OK;
+}
+
+/* --- the optimizer -------------------------------------------------------------------------------------------------
+ */
+static void add_optimizer(const braid_train_options *o, braid_text *out) {
+  static const char *const kOptimizers[] = {"sgd", "adam", "adamw"};
+  add_text(out, "optimizer", kOptimizers[o->optimizer]);
+  add_number(out, kRate, o->learning_rate);
+  if (o->optimizer == BRAID_SGD) {
+    add_number(out, "momentum", o->momentum);
+    add_text(out, "Nesterov's momentum", o->nesterov ? "yes" : "no");
+  } else {
+    add_number(out, "beta1", o->beta1);
+    add_number(out, "beta2", o->beta2);
+    add_number(out, "epsilon", o->epsilon);
+  }
+  add_number(out, "weight decay", o->weight_decay);
+}
+
+static void add_schedule(const braid_train_options *o, braid_text *out) {
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle"};
+  add_text(out, "schedule", kSchedules[o->schedule]);
+  if (o->schedule == BRAID_STEP) {
+    add_integer(out, "epochs between drops", o->step_epochs);
+    add_number(out, "factor of a drop", o->step_gamma);
+  }
+  add_integer(out, "warm-up steps", o->warmup_steps);
+}
+
+braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out) {
+  const braid_train_options *o = &trainer->options;
+  BRAID_TRY(add_data(trainer->train, out));
+  add_integer(out, "batch", o->batch);
+  add_integer(out, kEpochs, o->epochs);
+  braid_text_printf(out, "seed: %" PRIu64 "\n", o->seed);
+  add_text(out, "loss", o->loss == BRAID_CROSS_ENTROPY ? "cross-entropy" : "squared-error");
+  if (o->loss == BRAID_CROSS_ENTROPY) add_number(out, "label smoothing", o->label_smoothing);
+  add_optimizer(o, out);
+  add_schedule(o, out);
+  add_integer(out, "nodes of the model", (int64_t)trainer->model->node_count);
+  add_sum(out, "structure of the model", sum_model(trainer));
+  return out->failed ? BRAID_NO_MEMORY : BRAID_OK;
+}
+
+/* --- comparing -----------------------------------------------------------------------------------------------------
+ */
+typedef struct setting {
+  const char *name, *value; /* not terminated; value NULL: it is not there */
+  int name_length, value_length;
+} setting;
+
+/* The line at *at, which moves on; false at the end. */
+static bool next_setting(const char **at, setting *out) {
+  const char *line = *at, *end = strchr(line, '\n'), *colon = strstr(line, ": ");
+  if (!end || !colon || colon > end) return false;
+  *out = (setting){line, colon + 2, (int)(colon - line), (int)(end - colon - 2)};
+  *at = end + 1;
+  return true;
+}
+
+static setting find_setting(const char *text, const setting *like) {
+  for (setting found; next_setting(&text, &found);)
+    if (found.name_length == like->name_length && memcmp(found.name, like->name, (size_t)like->name_length) == 0)
+      return found;
+  return (setting){like->name, NULL, like->name_length, 0};
+}
+
+static bool is_named(const setting *s, const char *name) {
+  return (size_t)s->name_length == strlen(name) && memcmp(s->name, name, (size_t)s->name_length) == 0;
+}
+
+static bool may_differ(const setting *s) {
+  for (size_t i = 0; i < sizeof kMayDiffer / sizeof *kMayDiffer; i++)
+    if (is_named(s, kMayDiffer[i])) return true;
+  return false;
+}
+
+typedef struct differences {
+  char shown[900];
+  size_t used;
+  int count;   /* those that tell something about the refusal */
+  int refused; /* those that may not be */
+} differences;
+
+static void add_difference(differences *d, const setting *was, const setting *is) {
+  d->refused += !may_differ(was);
+  if ((may_differ(was) && !is_named(was, kSpec)) || d->count++ >= kMostShown) return;
+  setting a = was->value ? *was : (setting){.value = "not set", .value_length = 7};
+  setting b = is->value ? *is : (setting){.value = "not set", .value_length = 7};
+  int most = 100;
+  int length = snprintf(d->shown + d->used, sizeof d->shown - d->used, "%s%.*s was %.*s, is %.*s", d->used ? "; " : "",
+                        was->name_length, was->name, a.value_length < most ? a.value_length : most, a.value,
+                        b.value_length < most ? b.value_length : most, b.value);
+  d->used += (size_t)length < sizeof d->shown - d->used ? (size_t)length : sizeof d->shown - d->used - 1;
+}
+
+static bool differs(const setting *was, const setting *is) {
+  return !was->value || !is->value || was->value_length != is->value_length ||
+         memcmp(was->value, is->value, (size_t)is->value_length) != 0;
+}
+
+static void log_differences(const char *before, const char *now) {
+  for (setting is; next_setting(&now, &is);) {
+    setting was = find_setting(before, &is);
+    if (differs(&was, &is))
+      braid_log_write(BRAID_LOG_WARNING, "resuming with another %.*s: %.*s, it was %.*s", is.name_length, is.name,
+                      is.value_length, is.value, was.value_length, was.value);
+  }
+}
+
+braid_status braid_settings_compare(const char *before, const char *now) {
+  differences d = {.count = 0};
+  const char *at = now;
+  for (setting is; next_setting(&at, &is);) {
+    setting was = find_setting(before, &is);
+    if (differs(&was, &is)) add_difference(&d, &was, &is);
+  }
+  at = before;
+  for (setting was; next_setting(&at, &was);) {
+    setting is = find_setting(now, &was);
+    if (!is.value) add_difference(&d, &was, &is);
+  }
+  if (!d.refused) {
+    log_differences(before, now);
+    return BRAID_OK;
+  }
+  char more[40] = "";
+  if (d.count > kMostShown) snprintf(more, sizeof more, "; and %d more", d.count - kMostShown);
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "the checkpoint is of another run: %s%s; resume with what it was, or give another output directory",
+                    d.shown, more);
+}

@@ -1,0 +1,332 @@
+#include "train/data/dataset.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <zlib.h>
+
+#include "base/philox.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "train/data/image.h"
+
+enum { kMaxClasses = 100000, kAugmentStream = 0xA06, kNumbersPerSample = 4 };
+
+struct braid_dataset {
+  const braid_allocator *allocator;
+  char *text; /* the SPEC as given */
+  braid_spec spec;
+  braid_source source;
+  int64_t samples;
+  int channels, height, width;
+  bool direct;                           /* the stored bytes need neither resizing nor other channels */
+  float value[BRAID_SPEC_CHANNELS][256]; /* direct: what a byte becomes, by channel of the result */
+  char (*numbers)[24];                   /* "0", "1", ...: names where the source has none */
+  const char **class_names;              /* points into numbers, or copies the source's */
+};
+
+static const struct {
+  const char *name;
+  braid_status (*open)(const braid_allocator *allocator, const braid_spec *spec, braid_source *out);
+} kKinds[] = {
+    {"cifar10", braid_source_cifar}, {"cifar100", braid_source_cifar}, {"idx", braid_source_idx},
+    {"images", braid_source_folder}, {"npy", braid_source_npy},        {"builtin", braid_source_glyphs},
+};
+
+static braid_status open_source(braid_dataset *dataset) {
+  for (size_t i = 0; i < sizeof kKinds / sizeof *kKinds; i++)
+    if (strcmp(dataset->spec.kind, kKinds[i].name) == 0)
+      return kKinds[i].open(dataset->allocator, &dataset->spec, &dataset->source);
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "data: unknown kind \"%.16s\"; there are cifar10, cifar100, idx, images, npy and builtin",
+                    dataset->spec.kind);
+}
+
+static braid_status check_source(const braid_dataset *dataset) {
+  const braid_source *source = &dataset->source;
+  if (source->samples < 1) return braid_fail(BRAID_INVALID_FILE, "%s: has no samples", dataset->text);
+  if (source->classes < 1 || source->classes > kMaxClasses)
+    return braid_fail(BRAID_INVALID_FILE, "%s: has %d classes, 1 to %d are expected", dataset->text, source->classes,
+                      kMaxClasses);
+  if (!braid_image_can_convert(source->channels, dataset->channels))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %d channels do not become %d", dataset->text, source->channels,
+                      dataset->channels);
+  return braid_image_check(&dataset->spec, dataset->text, dataset->channels);
+}
+
+static braid_status name_classes(braid_dataset *dataset) {
+  size_t classes = (size_t)dataset->source.classes;
+  dataset->class_names = braid_zalloc_array(dataset->allocator, classes, sizeof *dataset->class_names);
+  if (!dataset->class_names) return BRAID_NO_MEMORY;
+  if (!dataset->source.class_names) {
+    dataset->numbers = braid_zalloc_array(dataset->allocator, classes, sizeof *dataset->numbers);
+    if (!dataset->numbers) return BRAID_NO_MEMORY;
+  }
+  for (size_t i = 0; i < classes; i++) {
+    if (dataset->numbers) snprintf(dataset->numbers[i], sizeof dataset->numbers[i], "%zu", i);
+    dataset->class_names[i] = dataset->numbers ? dataset->numbers[i] : dataset->source.class_names[i];
+  }
+  return BRAID_OK;
+}
+
+static size_t plane_of(int height, int width) {
+  return (size_t)height * (size_t)width;
+}
+
+/* Through the same arithmetic as pictures that take the long way, so that both give the same bits. */
+static void tabulate(braid_dataset *dataset) {
+  const braid_source *source = &dataset->source;
+  dataset->direct = source->find && dataset->channels == source->channels && dataset->height == source->height &&
+                    dataset->width == source->width;
+  if (!dataset->direct) return;
+  for (int c = 0; c < dataset->channels; c++)
+    for (int byte = 0; byte < 256; byte++) dataset->value[c][byte] = (float)byte;
+  braid_image_normalize(&dataset->spec, 1.0 / 255, dataset->value[0], dataset->channels, 256);
+}
+
+static braid_status dataset_fill(braid_dataset *dataset, const char *spec, const char *default_split) {
+  dataset->text = braid_strdup(dataset->allocator, spec);
+  if (!dataset->text) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_spec_parse(dataset->allocator, spec, false, default_split, &dataset->spec));
+  BRAID_TRY(open_source(dataset));
+  const braid_source *source = &dataset->source;
+  dataset->samples = source->samples;
+  if (dataset->spec.limit && dataset->spec.limit < source->samples) dataset->samples = dataset->spec.limit;
+  dataset->channels = dataset->spec.channels ? dataset->spec.channels : source->channels;
+  dataset->height = dataset->spec.height ? dataset->spec.height : source->height;
+  dataset->width = dataset->spec.width ? dataset->spec.width : source->width;
+  BRAID_TRY(check_source(dataset));
+  tabulate(dataset);
+  return name_classes(dataset);
+}
+
+braid_status braid_dataset_open(const braid_allocator *allocator, const char *spec, const char *default_split,
+                                braid_dataset **out) {
+  *out = NULL;
+  braid_dataset *dataset = braid_zalloc(allocator, sizeof *dataset);
+  if (!dataset) return BRAID_NO_MEMORY;
+  dataset->allocator = allocator;
+  braid_status status = dataset_fill(dataset, spec, default_split);
+  if (status == BRAID_OK)
+    *out = dataset;
+  else
+    braid_dataset_close(dataset);
+  return status;
+}
+
+void braid_dataset_close(braid_dataset *dataset) {
+  if (!dataset) return;
+  if (dataset->source.close) dataset->source.close(dataset->source.self);
+  braid_spec_deinit(dataset->allocator, &dataset->spec);
+  braid_free(dataset->allocator, dataset->class_names);
+  braid_free(dataset->allocator, dataset->numbers);
+  braid_free(dataset->allocator, dataset->text);
+  braid_free(dataset->allocator, dataset);
+}
+
+braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset) {
+  return (braid_dataset_info){.spec = dataset->text,
+                              .samples = dataset->samples,
+                              .channels = dataset->channels,
+                              .height = dataset->height,
+                              .width = dataset->width,
+                              .classes = dataset->source.classes,
+                              .class_names = dataset->class_names,
+                              .augments = dataset->spec.crop || dataset->spec.flip,
+                              .one_part = dataset->source.one_part};
+}
+
+const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset) {
+  return dataset->allocator;
+}
+
+const braid_spec *braid_dataset_spec(const braid_dataset *dataset) {
+  return &dataset->spec;
+}
+
+/* Scratch is the sample as stored, then with its channels converted, then what resizing takes; augmentation uses the
+ * same place for the picture before cropping. */
+static size_t stored_floats(const braid_dataset *dataset) {
+  return plane_of(dataset->source.height, dataset->source.width) * (size_t)dataset->source.channels;
+}
+
+static size_t converted_floats(const braid_dataset *dataset) {
+  size_t stored = plane_of(dataset->source.height, dataset->source.width);
+  size_t wanted = plane_of(dataset->height, dataset->width);
+  return (stored > wanted ? stored : wanted) * (size_t)dataset->channels;
+}
+
+size_t braid_dataset_scratch(const braid_dataset *dataset) {
+  return stored_floats(dataset) + converted_floats(dataset) +
+         braid_image_resize_scratch(dataset->channels, dataset->source.height, dataset->source.width, dataset->height,
+                                    dataset->width);
+}
+
+/* What augmentation does to a picture: a window at (top, left), which may reach over the edges into black, mirrored. */
+typedef struct change {
+  int top, left;
+  bool mirrored;
+} change;
+
+static change draw_change(const braid_spec *spec, const braid_augment *how) {
+  change drawn = {0};
+  if (!how) return drawn;
+  uint64_t element = how->position * kNumbersPerSample;
+  if (spec->crop) {
+    uint32_t range = (uint32_t)(2 * spec->pad + 1);
+    drawn.top = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element, range) - spec->pad;
+    drawn.left = (int)braid_random_below(how->seed, how->epoch, kAugmentStream, element + 1, range) - spec->pad;
+  }
+  if (spec->flip) drawn.mirrored = braid_random_below(how->seed, how->epoch, kAugmentStream, element + 2, 2) != 0;
+  return drawn;
+}
+
+/* The part of line `y` of the window that lies in the picture: columns *first to *end of the result. */
+static bool inside(const braid_dataset *dataset, const change *how, int y, int *first, int *end) {
+  int left = how->mirrored ? -how->left : how->left; /* how far the result is moved */
+  *first = left < 0 ? -left : 0;
+  *end = left > 0 ? dataset->width - left : dataset->width;
+  return y + how->top >= 0 && y + how->top < dataset->height && *first < *end;
+}
+
+static void crop(const braid_dataset *dataset, const change *how, const float *source, float *target) {
+  int width = dataset->width, first, end;
+  for (int line = 0; line < dataset->channels * dataset->height; line++, target += width) {
+    memset(target, 0, (size_t)width * sizeof *target);
+    if (!inside(dataset, how, line % dataset->height, &first, &end)) continue;
+    const float *from = source + (ptrdiff_t)(line + how->top) * width + how->left;
+    for (int x = first; x < end; x++) target[x] = from[how->mirrored ? width - 1 - x : x];
+  }
+}
+
+/* Change and normalization of stored bytes in one pass. */
+static void convert_bytes(const braid_dataset *dataset, const change *how, const uint8_t *bytes, float *target) {
+  int width = dataset->width, height = dataset->height, first, end;
+  for (int c = 0; c < dataset->channels; c++) {
+    int stored = dataset->spec.bgr && dataset->channels >= 3 && c < 3 ? 2 - c : c;
+    const float *value = dataset->value[c];
+    for (int y = 0; y < height; y++, target += width) {
+      if (!inside(dataset, how, y, &first, &end)) first = end = width;
+      for (int x = 0; x < first; x++) target[x] = value[0];
+      for (int x = end; x < width; x++) target[x] = value[0];
+      if (first == end) continue;
+      const uint8_t *from = bytes + (ptrdiff_t)(stored * height + y + how->top) * width + how->left;
+      if (how->mirrored)
+        for (int x = first; x < end; x++) target[x] = value[from[width - 1 - x]];
+      else
+        for (int x = first; x < end; x++) target[x] = value[from[x]];
+    }
+  }
+}
+
+static braid_status check_index(const braid_dataset *dataset, int64_t index) {
+  if (index >= 0 && index < dataset->samples) return BRAID_OK;
+  return braid_fail(BRAID_OUT_OF_RANGE, "%s: sample %lld of %lld", dataset->text, (long long)index,
+                    (long long)dataset->samples);
+}
+
+static braid_status check_label(const braid_dataset *dataset, int64_t index, int32_t label) {
+  if (label >= 0 && label < dataset->source.classes) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s: sample %lld has label %d, 0 to %d are expected", dataset->text,
+                    (long long)index, label, dataset->source.classes - 1);
+}
+
+/* The sample in the size and channels of the data set, not normalized. */
+static braid_status load(const braid_dataset *dataset, int64_t index, float *scratch, float *pixels, int32_t *label) {
+  const braid_source *source = &dataset->source;
+  float *converted = scratch + stored_floats(dataset), *rest = converted + converted_floats(dataset);
+  if (source->find) {
+    const uint8_t *bytes = source->find(source->self, index, label);
+    for (size_t i = 0, count = stored_floats(dataset); i < count; i++) scratch[i] = bytes[i];
+  } else
+    BRAID_TRY(source->read(source->self, index, scratch, label));
+  braid_image_convert(scratch, source->channels, converted, dataset->channels, plane_of(source->height, source->width));
+  braid_image_resize(converted, dataset->channels, source->height, source->width, pixels, dataset->height,
+                     dataset->width, rest);
+  return BRAID_OK;
+}
+
+braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, const braid_augment *augment,
+                                float *scratch, float *pixels, int32_t *label) {
+  const braid_source *source = &dataset->source;
+  change how = draw_change(&dataset->spec, augment);
+  BRAID_TRY(check_index(dataset, index));
+  if (dataset->direct) {
+    convert_bytes(dataset, &how, source->find(source->self, index, label), pixels);
+    return check_label(dataset, index, *label);
+  }
+  BRAID_TRY(load(dataset, index, scratch, pixels, label));
+  size_t plane = plane_of(dataset->height, dataset->width);
+  if (how.top || how.left || how.mirrored) {
+    float *before = scratch + stored_floats(dataset);
+    memcpy(before, pixels, plane * (size_t)dataset->channels * sizeof *pixels);
+    crop(dataset, &how, before, pixels);
+  }
+  braid_image_normalize(&dataset->spec, source->is_float ? 1 : 1.0 / 255, pixels, dataset->channels, plane);
+  return check_label(dataset, index, *label);
+}
+
+braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *pixels, int32_t *label) {
+  float *scratch = braid_zalloc_array(dataset->allocator, braid_dataset_scratch(dataset), sizeof *scratch);
+  if (!scratch) return BRAID_NO_MEMORY;
+  braid_status status = braid_dataset_read(dataset, index, NULL, scratch, pixels, label);
+  braid_free(dataset->allocator, scratch);
+  return status;
+}
+
+static uint32_t sum_sample(uint32_t sum, int32_t label, const void *data, size_t bytes) {
+  return (uint32_t)crc32_z(crc32_z(sum, (const uint8_t *)&label, sizeof label), data, bytes);
+}
+
+braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
+  const braid_source *source = &dataset->source;
+  *sum = 0;
+  if (source->sum) return source->sum(source->self, dataset->samples, sum);
+  size_t numbers = stored_floats(dataset);
+  float *room = source->find ? NULL : braid_zalloc_array(dataset->allocator, numbers, sizeof *room);
+  if (!source->find && !room) return BRAID_NO_MEMORY;
+  braid_status status = BRAID_OK;
+  for (int64_t i = 0; status == BRAID_OK && i < dataset->samples; i++) {
+    int32_t label = 0;
+    if (source->find) {
+      const uint8_t *bytes = source->find(source->self, i, &label);
+      *sum = sum_sample(*sum, label, bytes, numbers);
+    } else {
+      status = source->read(source->self, i, room, &label);
+      *sum = sum_sample(*sum, label, room, numbers * sizeof *room);
+    }
+  }
+  braid_free(dataset->allocator, room);
+  return status;
+}
+
+/* Values without a known range are stretched from the least to the highest. */
+static void show(const braid_dataset *dataset, float *pixels, uint8_t *rgb) {
+  size_t plane = plane_of(dataset->height, dataset->width), count = plane * (size_t)dataset->channels;
+  float least = 0, most = 255;
+  if (dataset->source.is_float) {
+    least = most = pixels[0];
+    for (size_t i = 1; i < count; i++) {
+      least = pixels[i] < least ? pixels[i] : least;
+      most = pixels[i] > most ? pixels[i] : most;
+    }
+  }
+  float factor = most > least ? 255 / (most - least) : 0;
+  for (size_t i = 0; i < plane; i++)
+    for (size_t c = 0; c < 3; c++) {
+      float value = (pixels[dataset->channels >= 3 ? c * plane + i : i] - least) * factor + 0.5f;
+      rgb[i * 3 + c] = (uint8_t)(value > 0 ? value < 255 ? value : 255 : 0); /* NaN is black */
+    }
+}
+
+braid_status braid_dataset_picture(braid_dataset *dataset, int64_t index, uint8_t *rgb) {
+  size_t pixels = plane_of(dataset->height, dataset->width) * (size_t)dataset->channels;
+  float *room = braid_zalloc_array(dataset->allocator, braid_dataset_scratch(dataset) + pixels, sizeof *room);
+  if (!room) return BRAID_NO_MEMORY;
+  int32_t label;
+  braid_status status = check_index(dataset, index);
+  if (status == BRAID_OK) status = load(dataset, index, room + pixels, room, &label);
+  if (status == BRAID_OK) show(dataset, room, rgb);
+  braid_free(dataset->allocator, room);
+  return status;
+}

@@ -1,0 +1,238 @@
+/* Threads that make batches ahead of their use, into a ring of slots.
+ *
+ * Batches are numbered from the loader's start. A thread takes the next number and the slot number % depth, waits until
+ * the consumer has given the slot back, and fills it; the consumer takes slots in order. Which sample stands where is a
+ * function of (seed, epoch, position) alone, so neither threads nor the point of start change a bit. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "base/philox.h"
+#include "base/thread.h"
+#include "base/try.h"
+#include "train/data/dataset.h"
+
+enum { kDefaultDepth = 3, kMaxThreads = 64, kMaxDepth = 1024, kRounds = 6, kDetailBytes = 512, kShuffleStream = 0x5AF };
+
+typedef struct slot {
+  float *images;
+  int32_t *labels;
+  int64_t *indices, number; /* number: of the batch that is in it, -1 none */
+  braid_status status;
+  char detail[kDetailBytes];
+} slot;
+
+struct braid_loader {
+  const braid_allocator *allocator;
+  braid_dataset *dataset;
+  braid_loader_options options;
+  int64_t samples, steps;
+  size_t sample_floats, scratch_floats;
+  slot *slots;
+  float **scratch; /* one per thread */
+  braid_thread threads[kMaxThreads];
+  int thread_count, thread_ids;
+  pthread_mutex_t lock;
+  pthread_cond_t filled, freed;
+  int64_t next_fill, next_take; /* batch numbers; what lies before next_take is free */
+  bool held, stopping;          /* held: the consumer still reads batch next_take - 1 */
+};
+
+/* --- order ---------------------------------------------------------------------------------------------------------
+ * A permutation of 0..n-1 without a table: a Feistel network over the next even power of two, walked until it falls
+ * inside. */
+static uint64_t mix(uint64_t seed, uint32_t epoch, int bits, uint64_t value) {
+  uint64_t mask = ((uint64_t)1 << bits) - 1, left = value >> bits, right = value & mask;
+  for (uint64_t round = 0; round < kRounds; round++) {
+    uint64_t next = left ^ (braid_random_u32(seed, epoch, kShuffleStream, (right * kRounds + round) * 4) & mask);
+    left = right;
+    right = next;
+  }
+  return left << bits | right;
+}
+
+static int64_t shuffled(const braid_loader *loader, int64_t epoch, int64_t position) {
+  int bits = 1;
+  while (bits < 31 && (int64_t)1 << (2 * bits) < loader->samples) bits++;
+  uint64_t value = (uint64_t)position;
+  do value = mix(loader->options.seed, (uint32_t)epoch, bits, value);
+  while (value >= (uint64_t)loader->samples);
+  return (int64_t)value;
+}
+
+/* --- filling -------------------------------------------------------------------------------------------------------
+ */
+static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, int64_t step, int64_t at,
+                                float *scratch) {
+  int64_t position = step * loader->options.batch + at;
+  bool padding = position >= loader->samples;
+  float *pixels = s->images + (size_t)at * loader->sample_floats;
+  if (padding) {
+    memcpy(pixels, s->images, loader->sample_floats * sizeof *pixels);
+    s->labels[at] = s->labels[0];
+    s->indices[at] = s->indices[0];
+    return BRAID_OK;
+  }
+  braid_augment how = {loader->options.seed, (uint32_t)epoch, (uint64_t)position};
+  s->indices[at] = loader->options.shuffle ? shuffled(loader, epoch, position) : position;
+  return braid_dataset_read(loader->dataset, s->indices[at], loader->options.augment ? &how : NULL, scratch, pixels,
+                            &s->labels[at]);
+}
+
+static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scratch) {
+  int64_t epoch = number / loader->steps, step = number % loader->steps;
+  s->status = BRAID_OK;
+  for (int64_t at = 0; at < loader->options.batch && s->status == BRAID_OK; at++)
+    s->status = fill_sample(loader, s, epoch, step, at, scratch);
+  if (s->status != BRAID_OK) snprintf(s->detail, sizeof s->detail, "%s", braid_error_detail());
+}
+
+static void *work(void *context) {
+  braid_loader *loader = context;
+  pthread_mutex_lock(&loader->lock);
+  float *scratch = loader->scratch[loader->thread_ids++];
+  for (;;) {
+    /* the slot of the batch that the consumer still reads is not free */
+    while (!loader->stopping && loader->next_fill - (loader->next_take - loader->held) >= loader->options.depth)
+      pthread_cond_wait(&loader->freed, &loader->lock);
+    if (loader->stopping) break;
+    int64_t number = loader->next_fill++;
+    slot *s = &loader->slots[number % loader->options.depth];
+    pthread_mutex_unlock(&loader->lock);
+    batch_fill(loader, s, number, scratch);
+    pthread_mutex_lock(&loader->lock);
+    s->number = number;
+    pthread_cond_broadcast(&loader->filled);
+  }
+  pthread_mutex_unlock(&loader->lock);
+  return NULL;
+}
+
+/* --- creation ------------------------------------------------------------------------------------------------------
+ */
+static braid_status loader_check(const braid_loader_options *o, int64_t samples) {
+  if (o->batch < 1 || o->batch > INT32_MAX)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "batch of %" PRId64 ", at least 1 is expected", o->batch);
+  if (o->threads < 0 || o->threads > kMaxThreads || o->depth < 0 || o->depth > kMaxDepth)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%d loader threads and %d batches ahead, at most %d and %d are expected",
+                      o->threads, o->depth, kMaxThreads, kMaxDepth);
+  if (!o->keep_last && samples < o->batch)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %" PRId64 " samples, fewer than a batch of %" PRId64,
+                      samples, o->batch);
+  return BRAID_OK;
+}
+
+/* Where a loader begins; the number of its first batch. */
+static braid_status check_start(int64_t steps, int64_t epoch, int64_t step, int64_t *number) {
+  if (epoch < 0 || step < 0 || step >= steps)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "a loader cannot begin at epoch %" PRId64 ", step %" PRId64 ": an epoch has %" PRId64 " steps",
+                      epoch, step, steps);
+  if (epoch > UINT32_MAX || !braid_mul_i64(epoch, steps, number) || !braid_add_i64(*number, step, number))
+    return braid_fail(BRAID_OUT_OF_RANGE, "epoch %" PRId64 " is beyond what can be counted", epoch);
+  return BRAID_OK;
+}
+
+static braid_status make_slots(braid_loader *loader) {
+  size_t batch = (size_t)loader->options.batch;
+  loader->slots = braid_zalloc_array(loader->allocator, (size_t)loader->options.depth, sizeof *loader->slots);
+  loader->scratch = braid_zalloc_array(loader->allocator, (size_t)loader->options.threads, sizeof *loader->scratch);
+  if (!loader->slots || !loader->scratch) return BRAID_NO_MEMORY;
+  for (int i = 0; i < loader->options.depth; i++) {
+    slot *s = &loader->slots[i];
+    s->number = -1;
+    s->images = braid_zalloc_array(loader->allocator, batch, loader->sample_floats * sizeof *s->images);
+    s->labels = braid_zalloc_array(loader->allocator, batch, sizeof *s->labels);
+    s->indices = braid_zalloc_array(loader->allocator, batch, sizeof *s->indices);
+    if (!s->images || !s->labels || !s->indices)
+      return braid_fail(BRAID_NO_MEMORY, "no room for %d batches of %zu samples", loader->options.depth, batch);
+  }
+  for (int i = 0; i < loader->options.threads; i++) {
+    loader->scratch[i] = braid_zalloc_array(loader->allocator, loader->scratch_floats, sizeof(float));
+    if (!loader->scratch[i]) return BRAID_NO_MEMORY;
+  }
+  return BRAID_OK;
+}
+
+static braid_status start(braid_loader *loader) {
+  BRAID_TRY(make_slots(loader));
+  for (; loader->thread_count < loader->options.threads; loader->thread_count++)
+    BRAID_TRY(braid_thread_start(&loader->threads[loader->thread_count], "braid loader", work, loader));
+  return BRAID_OK;
+}
+
+braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_options *options, int64_t first_epoch,
+                                 int64_t first_step, braid_loader **out) {
+  *out = NULL;
+  braid_dataset_info info = braid_dataset_get_info(dataset);
+  BRAID_TRY(loader_check(options, info.samples));
+  int64_t steps = (info.samples + (options->keep_last ? options->batch - 1 : 0)) / options->batch, first;
+  BRAID_TRY(check_start(steps, first_epoch, first_step, &first));
+  const braid_allocator *allocator = braid_dataset_allocator(dataset);
+  braid_loader *loader = braid_zalloc(allocator, sizeof *loader);
+  if (!loader) return BRAID_NO_MEMORY;
+  *loader = (braid_loader){.allocator = allocator, .dataset = dataset, .options = *options, .samples = info.samples};
+  if (!loader->options.threads) loader->options.threads = 1;
+  if (!loader->options.depth) loader->options.depth = kDefaultDepth;
+  if (loader->options.depth < 2) loader->options.depth = 2; /* one is read while the next is made */
+  loader->steps = steps;
+  loader->sample_floats = (size_t)info.channels * (size_t)info.height * (size_t)info.width;
+  loader->scratch_floats = braid_dataset_scratch(dataset);
+  loader->next_fill = loader->next_take = first;
+  pthread_mutex_init(&loader->lock, NULL);
+  pthread_cond_init(&loader->filled, NULL);
+  pthread_cond_init(&loader->freed, NULL);
+  braid_status status = start(loader);
+  if (status == BRAID_OK)
+    *out = loader;
+  else
+    braid_loader_destroy(loader);
+  return status;
+}
+
+void braid_loader_destroy(braid_loader *loader) {
+  if (!loader) return;
+  pthread_mutex_lock(&loader->lock);
+  loader->stopping = true;
+  pthread_cond_broadcast(&loader->freed);
+  pthread_mutex_unlock(&loader->lock);
+  for (int i = 0; i < loader->thread_count; i++) braid_thread_join(&loader->threads[i]);
+  for (int i = 0; loader->slots && i < loader->options.depth; i++) {
+    braid_free(loader->allocator, loader->slots[i].images);
+    braid_free(loader->allocator, loader->slots[i].labels);
+    braid_free(loader->allocator, loader->slots[i].indices);
+  }
+  for (int i = 0; loader->scratch && i < loader->options.threads; i++)
+    braid_free(loader->allocator, loader->scratch[i]);
+  braid_free(loader->allocator, loader->slots);
+  braid_free(loader->allocator, loader->scratch);
+  pthread_cond_destroy(&loader->freed);
+  pthread_cond_destroy(&loader->filled);
+  pthread_mutex_destroy(&loader->lock);
+  braid_free(loader->allocator, loader);
+}
+
+int64_t braid_loader_steps(const braid_loader *loader) {
+  return loader->steps;
+}
+
+braid_status braid_loader_next(braid_loader *loader, braid_batch *batch) {
+  pthread_mutex_lock(&loader->lock);
+  int64_t number = loader->next_take++;
+  loader->held = true;
+  pthread_cond_broadcast(&loader->freed); /* the batch before is given back */
+  slot *s = &loader->slots[number % loader->options.depth];
+  while (s->number != number) pthread_cond_wait(&loader->filled, &loader->lock);
+  pthread_mutex_unlock(&loader->lock);
+  if (s->status != BRAID_OK) return braid_fail(s->status, "%s", s->detail);
+  int64_t epoch = number / loader->steps, step = number % loader->steps;
+  int64_t left = loader->samples - step * loader->options.batch;
+  *batch = (braid_batch){.images = s->images,
+                         .labels = s->labels,
+                         .indices = s->indices,
+                         .count = left < loader->options.batch ? left : loader->options.batch,
+                         .epoch = epoch,
+                         .step = step};
+  return BRAID_OK;
+}

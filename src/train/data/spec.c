@@ -1,0 +1,198 @@
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "base/try.h"
+#include "train/data/dataset.h"
+
+enum { kMaxValue = 128, kMaxSide = 16384 };
+
+static braid_status wrong(const char *key, const char *value, const char *expected) {
+  return braid_fail(BRAID_INVALID_ARGUMENT, "data: %.40s=%.80s: %s expected", key, value, expected);
+}
+
+static braid_status set_integer(const char *key, const char *value, int64_t least, int64_t most, int64_t *out) {
+  char expected[80];
+  if (braid_parse_i64(value, out) && *out >= least && *out <= most) return BRAID_OK;
+  snprintf(expected, sizeof expected, "a whole number from %lld to %lld is", (long long)least, (long long)most);
+  return wrong(key, value, expected);
+}
+
+/* "0.5" or "0.5/0.4/0.3" */
+static braid_status set_channels(const char *key, char *value, bool positive, float *out, int *count) {
+  char shown[kMaxValue];
+  snprintf(shown, sizeof shown, "%s", value);
+  *count = 0;
+  for (char *at = value, *next; at; at = next) {
+    next = strchr(at, '/');
+    if (next) *next++ = '\0';
+    double number;
+    if (*count == BRAID_SPEC_CHANNELS || !braid_parse_f64(at, &number) || (positive && !(number > 0)))
+      return wrong(key, shown,
+                   positive ? "one to four numbers above 0 with / between are"
+                            : "one to four numbers with / between are");
+    out[(*count)++] = (float)number;
+  }
+  return BRAID_OK;
+}
+
+static braid_status set_size(const char *value, braid_spec *spec) {
+  int height, width, used = 0;
+  if (sscanf(value, "%5dx%5d%n", &height, &width, &used) == 2 && !value[used] && height > 0 && width > 0 &&
+      height <= kMaxSide && width <= kMaxSide) {
+    spec->height = height;
+    spec->width = width;
+    return BRAID_OK;
+  }
+  return wrong("size", value, "HEIGHTxWIDTH is");
+}
+
+static braid_status set_augment(char *value, braid_spec *spec) {
+  for (char *at = value, *next; at; at = next) {
+    next = strchr(at, '+');
+    if (next) *next++ = '\0';
+    if (strcmp(at, "crop") == 0)
+      spec->crop = true;
+    else if (strcmp(at, "flip") == 0)
+      spec->flip = true;
+    else if (strcmp(at, "none") != 0)
+      return wrong("augment", at, "crop, flip, crop+flip or none is");
+  }
+  return BRAID_OK;
+}
+
+static braid_status set_key(const char *key, char *value, braid_spec *spec) {
+  int64_t number = 0;
+  if (strcmp(key, "mean") == 0) return set_channels(key, value, false, spec->mean, &spec->means);
+  if (strcmp(key, "std") == 0) return set_channels(key, value, true, spec->std, &spec->stds);
+  if (strcmp(key, "size") == 0) return set_size(value, spec);
+  if (strcmp(key, "augment") == 0) return set_augment(value, spec);
+  if (strcmp(key, "scale") == 0)
+    return braid_parse_f64(value, &spec->scale) && spec->scale > 0 ? BRAID_OK
+                                                                   : wrong(key, value, "a number above 0 is");
+  if (strcmp(key, "order") == 0) {
+    spec->bgr = strcmp(value, "bgr") == 0;
+    return spec->bgr || strcmp(value, "rgb") == 0 ? BRAID_OK : wrong(key, value, "rgb or bgr is");
+  }
+  if (strcmp(key, "split") == 0) {
+    if (strcmp(value, "train") != 0 && strcmp(value, "test") != 0) return wrong(key, value, "train or test is");
+    snprintf(spec->split, sizeof spec->split, "%s", value);
+    return BRAID_OK;
+  }
+  if (strcmp(key, "channels") == 0) {
+    BRAID_TRY(set_integer(key, value, 1, BRAID_SPEC_CHANNELS, &number));
+    spec->channels = (int)number;
+    return BRAID_OK;
+  }
+  if (strcmp(key, "pad") == 0) {
+    BRAID_TRY(set_integer(key, value, 0, kMaxSide, &number));
+    spec->pad = (int)number;
+    return BRAID_OK;
+  }
+  if (strcmp(key, "limit") == 0) return set_integer(key, value, 1, INT64_MAX, &spec->limit);
+  if (strcmp(key, "seed") == 0) {
+    BRAID_TRY(set_integer(key, value, 0, INT64_MAX, &number));
+    spec->seed = (uint64_t)number;
+    return BRAID_OK;
+  }
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "data: unknown key \"%.40s\"; there are split, mean, std, scale, order, size, channels, augment, "
+                    "pad, limit and seed",
+                    key);
+}
+
+/* All keys; the first ones say which samples there are, and what training does to them. */
+static const char *const kKeys[] = {"split", "augment", "pad",   "limit", "seed",    "mean",
+                                    "std",   "scale",   "order", "size",  "channels"};
+enum { kOfDataSets = 5, kKeyCount = sizeof kKeys / sizeof *kKeys };
+
+static size_t find_key(const char *key) {
+  size_t i = 0;
+  while (i < kKeyCount && strcmp(key, kKeys[i]) != 0) i++;
+  return i;
+}
+
+static bool is_given(unsigned given, const char *key) {
+  return given >> find_key(key) & 1;
+}
+
+/* `given`: a bit for each of kKeys. */
+static braid_status set_keys(const char *text, bool keys_only, braid_spec *spec, unsigned *given) {
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    char pair[kMaxValue];
+    if (length >= sizeof pair) return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.40s...\" is too long", text);
+    memcpy(pair, text, length);
+    pair[length] = '\0';
+    char *equals = strchr(pair, '=');
+    if (!equals) return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": key=value is expected", pair);
+    *equals = '\0';
+    size_t index = find_key(pair);
+    if (keys_only && index < kOfDataSets)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s=%s is of data sets and has no effect on one picture", pair,
+                        equals + 1);
+    BRAID_TRY(set_key(pair, equals + 1, spec));
+    if (*given >> index & 1) return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s is given twice", pair);
+    *given |= 1u << index;
+    text += length + (text[length] == ',');
+  }
+  return BRAID_OK;
+}
+
+/* Keys begin at the first comma that is followed by a name and "=": a path may have commas. */
+static size_t path_length(const char *path) {
+  for (const char *comma = strchr(path, ','); comma; comma = strchr(comma + 1, ',')) {
+    const char *at = comma + 1;
+    while (islower((unsigned char)*at)) at++;
+    if (at > comma + 1 && *at == '=') return (size_t)(comma - path);
+  }
+  return strlen(path);
+}
+
+/* A key that changes nothing here is a mistake of whoever gave it. */
+static braid_status check_effects(const braid_spec *spec, unsigned given) {
+  if (is_given(given, "seed") && strcmp(spec->kind, "builtin") != 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: seed=%llu is of builtin:glyphs and has no effect on %s",
+                      (unsigned long long)spec->seed, spec->kind);
+  if (is_given(given, "split") && strcmp(spec->kind, "npy") == 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=%s has no effect on npy: its files are one part, not two",
+                      spec->split);
+  if (is_given(given, "pad") && !spec->crop)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: pad=%d is of augment=crop and has no effect without it",
+                      spec->pad);
+  return BRAID_OK;
+}
+
+static braid_status parse(const braid_allocator *allocator, const char *text, bool keys_only, braid_spec *out) {
+  unsigned given = 0;
+  if (keys_only) return set_keys(text ? text : "", true, out, &given);
+  const char *colon = strchr(text, ':');
+  if (!colon || colon == text || (size_t)(colon - text) >= sizeof out->kind)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": KIND:PATH[,key=value...] is expected", text);
+  memcpy(out->kind, text, (size_t)(colon - text));
+  size_t length = path_length(colon + 1);
+  if (length == 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: \"%.80s\": a path is expected after %s:", text, out->kind);
+  out->path = braid_zalloc(allocator, length + 1);
+  if (!out->path) return BRAID_NO_MEMORY;
+  memcpy(out->path, colon + 1, length);
+  BRAID_TRY(set_keys(colon[1 + length] ? colon + 2 + length : "", false, out, &given));
+  return check_effects(out, given);
+}
+
+braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
+                              const char *default_split, braid_spec *out) {
+  *out = (braid_spec){.pad = 4};
+  if (strcmp(default_split, "train") != 0 && strcmp(default_split, "test") != 0)
+    return wrong("split", default_split, "train or test is");
+  snprintf(out->split, sizeof out->split, "%s", default_split);
+  braid_status status = parse(allocator, text, keys_only, out);
+  if (status != BRAID_OK) braid_spec_deinit(allocator, out);
+  return status;
+}
+
+void braid_spec_deinit(const braid_allocator *allocator, braid_spec *spec) {
+  braid_free(allocator, spec->path);
+  spec->path = NULL;
+}

@@ -1,0 +1,191 @@
+#include "train/report/report.h"
+
+#include <math.h>
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "train/report/chart.h"
+
+static const char kStyle[] =
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:#1c2733}"
+    "h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse}"
+    "td,th{padding:2px 9px;text-align:right;border-bottom:1px solid #e3e8ee}th{font-weight:600}"
+    "td:first-child,th:first-child{text-align:left}.charts{display:grid;grid-template-columns:1fr "
+    "1fr;gap:1em;margin-top:2em}"
+    ".grid{stroke:#e3e8ee}.tick{font:11px system-ui,sans-serif;fill:#5b6b7b}.title{font:600 14px system-ui,sans-serif}"
+    ".confusion td{border:0;min-width:26px;text-align:center;font-size:12px}"
+    ".wrong{display:flex;flex-wrap:wrap;gap:12px}.wrong figure{margin:0;width:112px;font-size:12px}"
+    ".wrong img{width:96px;height:96px;image-rendering:pixelated;border:1px solid #cbd4dd}"
+    ".note{color:#5b6b7b}@media(max-width:800px){.charts{grid-template-columns:1fr}}";
+
+/* --- pictures ------------------------------------------------------------------------------------------------------
+ */
+static void add_base64(braid_text *text, const uint8_t *data, size_t bytes) {
+  static const char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (size_t i = 0; i < bytes; i += 3) {
+    uint32_t group =
+        (uint32_t)data[i] << 16 | (i + 1 < bytes ? (uint32_t)data[i + 1] << 8 : 0) | (i + 2 < bytes ? data[i + 2] : 0);
+    char digits[4] = {kDigits[group >> 18], kDigits[group >> 12 & 63], i + 1 < bytes ? kDigits[group >> 6 & 63] : '=',
+                      i + 2 < bytes ? kDigits[group & 63] : '='};
+    braid_text_add_bytes(text, digits, sizeof digits);
+  }
+}
+
+static braid_status add_picture(const braid_allocator *allocator, braid_text *text, braid_dataset *dataset,
+                                const braid_dataset_info *info, int64_t index) {
+  size_t pixels = (size_t)info->height * (size_t)info->width * 3;
+  uint8_t *rgb = braid_alloc(allocator, pixels);
+  if (!rgb) return BRAID_NO_MEMORY;
+  braid_status status = braid_dataset_picture(dataset, index, rgb);
+  png_image image = {.version = PNG_IMAGE_VERSION,
+                     .width = (png_uint_32)info->width,
+                     .height = (png_uint_32)info->height,
+                     .format = PNG_FORMAT_RGB};
+  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+  uint8_t *png = status == BRAID_OK ? braid_alloc(allocator, bytes) : NULL;
+  if (status == BRAID_OK && !png) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK && !png_image_write_to_memory(&image, png, &bytes, 0, rgb, 0, NULL))
+    status = braid_fail(BRAID_INTERNAL, "a picture could not be made: %s", image.message);
+  if (status == BRAID_OK) {
+    braid_text_add(text, "<img alt=\"\" src=\"data:image/png;base64,");
+    add_base64(text, png, bytes);
+    braid_text_add(text, "\">");
+  }
+  braid_free(allocator, png);
+  braid_free(allocator, rgb);
+  return status;
+}
+
+/* --- sections ------------------------------------------------------------------------------------------------------
+ */
+static void add_row(braid_text *text, const char *name, const char *format, double value) {
+  braid_text_printf(text, "<tr><td>%s</td><td>", name);
+  if (isfinite(value))
+    braid_text_printf(text, format, value);
+  else
+    braid_text_add(text, "not measured");
+  braid_text_add(text, "</td></tr>");
+}
+
+static void add_summary(braid_text *text, const braid_report *report) {
+  const braid_record *record = report->record;
+  static const char *const kOptimizers[] = {"SGD", "Adam", "AdamW"};
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle"};
+  const braid_train_options *o = report->options;
+  braid_text_add(text, "<table>");
+  if (report->result) {
+    add_row(text, "test accuracy", "%.2f %%", 100 * report->result->accuracy);
+    add_row(text, "test loss", "%.4f", report->result->loss);
+    add_row(text, "test samples", "%.0f", (double)report->result->samples);
+  }
+  if (record->count) {
+    const double *last = record->rows[record->count - 1];
+    add_row(text, "training accuracy, last epoch", "%.2f %%", 100 * last[BRAID_RECORD_ACCURACY]);
+    add_row(text, "training loss, last epoch", "%.4f", last[BRAID_RECORD_LOSS]);
+    add_row(text, "seconds an epoch (measured, the last)", "%.2f", last[BRAID_RECORD_SECONDS]);
+  }
+  add_row(text, "epochs done", "%.0f", (double)record->count);
+  add_row(text, "parameters", "%.0f", (double)report->parameters);
+  add_row(text, "batch", "%.0f", (double)o->batch);
+  add_row(text, "learning rate", "%g", o->learning_rate);
+  add_row(text, "weight decay", "%g", o->weight_decay);
+  braid_text_printf(text, "<tr><td>optimizer</td><td>%s</td></tr><tr><td>schedule</td><td>%s</td></tr>",
+                    kOptimizers[o->optimizer], kSchedules[o->schedule]);
+  add_row(text, "seed", "%.0f", (double)o->seed);
+  braid_text_add(text, "</table>\n");
+}
+
+static void add_charts(braid_text *text, const braid_record *record) {
+  static const braid_series kLoss[] = {{"training", "#1f77b4", BRAID_RECORD_LOSS},
+                                       {"test", "#d62728", BRAID_RECORD_TEST_LOSS}};
+  static const braid_series kAccuracy[] = {{"training", "#1f77b4", BRAID_RECORD_ACCURACY},
+                                           {"test", "#d62728", BRAID_RECORD_TEST_ACCURACY}};
+  static const braid_series kRate[] = {{"rate", "#2ca02c", BRAID_RECORD_RATE}};
+  static const braid_series kSeconds[] = {{"seconds", "#9467bd", BRAID_RECORD_SECONDS}};
+  braid_text_add(text, "<div class=\"charts\">");
+  braid_chart(text, "Loss", record, kLoss, 2);
+  braid_chart(text, "Accuracy", record, kAccuracy, 2);
+  braid_chart(text, "Learning rate at the end of the epoch", record, kRate, 1);
+  braid_chart(text, "Seconds an epoch (measured)", record, kSeconds, 1);
+  braid_text_add(text, "</div>\n");
+}
+
+enum { kMaxConfusionClasses = 40 };
+
+static void add_confusion(braid_text *text, const braid_dataset_info *info, const braid_test_result *result) {
+  braid_text_add(text, "<h2>Confusion</h2>");
+  if (result->classes > kMaxConfusionClasses) {
+    braid_text_printf(text, "<p class=\"note\">%d classes: the matrix is left out above %d.</p>", result->classes,
+                      kMaxConfusionClasses);
+    return;
+  }
+  braid_text_add(
+      text, "<p class=\"note\">Rows are the truth, columns the guess.</p><table class=\"confusion\"><tr><th></th>");
+  for (int c = 0; c < result->classes; c++) {
+    braid_text_add(text, "<th>");
+    braid_text_add_html(text, info->class_names[c]);
+    braid_text_add(text, "</th>");
+  }
+  braid_text_add(text, "</tr>");
+  for (int r = 0; r < result->classes; r++) {
+    const int64_t *row = result->confusion + (int64_t)r * result->classes;
+    int64_t total = 0;
+    for (int c = 0; c < result->classes; c++) total += row[c];
+    braid_text_add(text, "<tr><th>");
+    braid_text_add_html(text, info->class_names[r]);
+    braid_text_add(text, "</th>");
+    for (int c = 0; c < result->classes; c++) {
+      double share = total ? (double)row[c] / (double)total : 0;
+      const char *hue = c == r ? "31,119,180" : "214,39,40";
+      braid_text_printf(text, "<td style=\"background:rgba(%s,%.3f)\">%lld</td>", hue, sqrt(share), (long long)row[c]);
+    }
+    braid_text_add(text, "</tr>");
+  }
+  braid_text_add(text, "</table>\n");
+}
+
+static braid_status add_worst(const braid_allocator *allocator, braid_text *text, const braid_report *report,
+                              const braid_dataset_info *info) {
+  const braid_test_result *result = report->result;
+  braid_text_add(text, "<h2>Worst classified</h2><div class=\"wrong\">");
+  for (int64_t i = 0; i < result->worst_count; i++) {
+    braid_text_add(text, "<figure>");
+    BRAID_TRY(add_picture(allocator, text, report->test, info, result->worst_index[i]));
+    braid_text_add(text, "<figcaption>is <b>");
+    braid_text_add_html(text, info->class_names[result->worst_label[i]]);
+    braid_text_add(text, "</b><br>taken for ");
+    braid_text_add_html(text, info->class_names[result->worst_guess[i]]);
+    braid_text_printf(text, "<br><span class=\"note\">sample %lld, loss %.2f</span></figcaption></figure>",
+                      (long long)result->worst_index[i], result->worst_loss[i]);
+  }
+  braid_text_add(text, "</div>\n");
+  return BRAID_OK;
+}
+
+braid_status braid_report_write(const braid_allocator *allocator, const char *path, const braid_report *report) {
+  braid_text text;
+  braid_text_init(&text, allocator);
+  braid_text_add(&text, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+                        "content=\"width=device-width\"><title>");
+  braid_text_add_html(&text, report->title);
+  braid_text_printf(&text, "</title><style>%s</style></head><body><h1>", kStyle);
+  braid_text_add_html(&text, report->title);
+  braid_text_add(&text, "</h1>\n");
+  add_summary(&text, report);
+  add_charts(&text, report->record);
+  braid_status status = BRAID_OK;
+  if (report->test && report->result) {
+    braid_dataset_info info = braid_dataset_get_info(report->test);
+    add_confusion(&text, &info, report->result);
+    status = add_worst(allocator, &text, report, &info);
+  }
+  braid_text_add(&text, "</body></html>\n");
+  if (status == BRAID_OK && text.failed) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = braid_file_write(allocator, path, text.data, text.length);
+  braid_text_deinit(&text);
+  return status;
+}
