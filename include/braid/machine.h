@@ -121,8 +121,9 @@ BRAID_API void braid_execution_destroy(braid_execution *execution);
 /* Starts a run and returns. `inputs` and `outputs` are as for braid_session_run; what they point at stays the run's
  * until it ends. An execution that writes weights (training) waits here until those before it that use them have ended,
  * and one that reads what others write too, in the order in which they came; DEVICE_LOST if one before it is on a
- * device that is lost, which does not end its tasks. BUSY: the last run is in flight. On any failure nothing is. How a
- * run ended that was not waited for is forgotten when the next one starts.
+ * device that is lost, which does not end its tasks. BUSY: the last run is in flight, or it has outputs that are moved
+ * when it is waited for (braid/buffer.h). On any failure nothing is in flight. How any other run ended that was not
+ * waited for is forgotten when the next one starts.
  *
  * on_done (may be NULL) is called once for each submit that returns OK, when the run has ended and its outputs are
  * there, by a thread of the library or, when that is before submit returns, perhaps by the caller's; of a run that a
@@ -134,8 +135,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_execution_submit(braid_execution *
                                                                void (*on_done)(void *context, braid_status status),
                                                                void *context);
 /* Waits for the end of the run and says how it ended: the first task that failed, with a sentence that names its node.
- * TIMEOUT after timeout_ns (< 0: no limit): it is still in flight. DEVICE_LOST: a device is gone, with tasks that may
- * never end; the execution cannot be used again. */
+ * TIMEOUT after timeout_ns (< 0: no limit): it is still in flight, or its outputs are on their way. DEVICE_LOST: a
+ * device is gone, with tasks that may never end; the execution cannot be used again. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_wait(braid_execution *execution, int64_t timeout_ns);
 /* Tasks that have not started will not; the running ones finish. The run then ends with CANCELLED, unless it had ended.
  * Any thread. */

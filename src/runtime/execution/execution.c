@@ -66,7 +66,7 @@ static braid_status finish(braid_execution *execution) {
     status = find_failure(execution);
   } else {
     record(execution);
-    status = braid_ports_return(execution, false);
+    status = braid_ports_return(execution);
   }
   leave_weights(execution);
   return status;
@@ -208,10 +208,13 @@ static bool change_state(braid_execution *execution, uint32_t from, uint32_t to)
   return __atomic_compare_exchange_n(&execution->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* After the end of a run that was not waited for at once. */
-static braid_status settle_run(braid_execution *execution) {
-  if (!change_state(execution, BRAID_RUN_ENDED, BRAID_RUN_NONE) || execution->outcome != BRAID_OK) return BRAID_OK;
-  return braid_ports_return(execution, true);
+/* After the end of a run that was not waited for at once. TIMEOUT: outputs are still on their way. */
+static braid_status settle_run(braid_execution *execution, int64_t deadline) {
+  if (load_state(execution) != BRAID_RUN_ENDED) return BRAID_OK;
+  braid_status status = BRAID_OK;
+  if (execution->outcome == BRAID_OK && execution->late_outputs) status = braid_ports_return_late(execution, deadline);
+  if (status != BRAID_TIMEOUT) __atomic_store_n(&execution->state, BRAID_RUN_NONE, __ATOMIC_RELEASE);
+  return status;
 }
 
 braid_status braid_execution_check_idle(braid_execution *execution) {
@@ -222,14 +225,17 @@ braid_status braid_execution_check_idle(braid_execution *execution) {
   return BRAID_OK;
 }
 
-bool braid_execution_unsettled(const braid_execution *execution) {
-  return load_state(execution) == BRAID_RUN_ENDED && execution->late_outputs;
+braid_status braid_execution_check_settled(braid_execution *execution) {
+  BRAID_TRY(braid_execution_check_idle(execution));
+  if (load_state(execution) == BRAID_RUN_ENDED && execution->outcome == BRAID_OK && execution->late_outputs)
+    return braid_fail(BRAID_BUSY, "outputs of the execution's last run are moved when it is waited for");
+  return BRAID_OK;
 }
 
 /* Before a run: what it works on is the caller's, and the weights are its. `told`: somebody is called at its end. */
 static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs, bool told) {
-  BRAID_TRY(braid_execution_check_idle(execution));
-  BRAID_TRY(settle_run(execution));
+  BRAID_TRY(braid_execution_check_settled(execution));
+  __atomic_store_n(&execution->state, BRAID_RUN_NONE, __ATOMIC_RELEASE);
   BRAID_TRY(braid_ports_bind(execution, inputs, outputs));
   if (told && execution->late_outputs)
     return braid_fail(BRAID_INVALID_ARGUMENT,
@@ -253,7 +259,7 @@ static braid_status run_and_wait(braid_execution *execution) {
 braid_status braid_execution_run(braid_execution *execution, const void *const *inputs, void *const *outputs) {
   BRAID_TRY(start(execution, inputs, outputs, false));
   BRAID_TRY(run_and_wait(execution));
-  return execution->late_outputs ? braid_ports_return(execution, true) : BRAID_OK;
+  return execution->late_outputs ? braid_ports_return_late(execution, -1) : BRAID_OK;
 }
 
 /* Whoever has taken the run from IN_FLIGHT tells how it ended. */
@@ -311,8 +317,8 @@ static braid_status leave_run(braid_execution *execution) {
 }
 
 /* With looks at the devices: one that is lost may leave tasks that never end. */
-static braid_status wait_for_end(braid_execution *execution, int64_t timeout_ns) {
-  int64_t deadline = braid_deadline_ns(timeout_ns), gone_ns = -1;
+static braid_status wait_for_end(braid_execution *execution, int64_t deadline) {
+  int64_t gone_ns = -1;
   uint32_t state;
   while ((state = load_state(execution)) == BRAID_RUN_IN_FLIGHT || state == BRAID_RUN_ENDING) {
     int64_t now = braid_now_ns(), left = deadline < 0 || deadline - now > kLookNs ? kLookNs : deadline - now;
@@ -327,8 +333,9 @@ static braid_status wait_for_end(braid_execution *execution, int64_t timeout_ns)
 braid_status braid_execution_wait(braid_execution *execution, int64_t timeout_ns) {
   if (telling == execution) return braid_fail(BRAID_BUSY, "the execution's on_done waits for its own end");
   if (load_state(execution) == BRAID_RUN_NONE) return braid_fail(BRAID_INVALID_ARGUMENT, "nothing was submitted");
-  BRAID_TRY(wait_for_end(execution, timeout_ns));
-  BRAID_TRY(settle_run(execution));
+  int64_t deadline = braid_deadline_ns(timeout_ns);
+  BRAID_TRY(wait_for_end(execution, deadline));
+  BRAID_TRY(settle_run(execution, deadline));
   return execution->outcome == BRAID_OK ? BRAID_OK : braid_fail(execution->outcome, "%s", execution->detail);
 }
 

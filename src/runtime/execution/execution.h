@@ -74,6 +74,8 @@ struct braid_execution {
   braid_port *inputs, *outputs;
   braid_slots slots;
   braid_errand errand; /* moves inputs and outputs that are not where the plan wants them */
+  void *between;       /* of a move from one device to another, by way of the host; NULL: none is under way */
+  int legs;            /* transfers of the move under way that have ended */
   bool late_outputs;   /* some are to be moved when the run has ended, by the caller's thread */
   uint64_t runs;
   int64_t timeout_ns; /* of a run that is waited for at once; < 0: none */
@@ -98,17 +100,18 @@ BRAID_MUST_CHECK braid_status braid_execution_make(braid_plan *plan, braid_weigh
 /* May the execution's memory be given up, which its last run works on? BUSY, or DEVICE_LOST: tasks may come back to it.
  */
 BRAID_MUST_CHECK braid_status braid_execution_check_idle(braid_execution *execution);
-/* The last run has ended, and its outputs are still to be moved to where they are wanted. */
-bool braid_execution_unsettled(const braid_execution *execution);
+/* The same, and are its outputs where they are wanted? Else BUSY: they are moved when it is waited for. */
+BRAID_MUST_CHECK braid_status braid_execution_check_settled(braid_execution *execution);
 /* bind.c: memory, kernels, weights and tasks; undone by unbind, also after a failure. */
 BRAID_MUST_CHECK braid_status braid_execution_bind(braid_execution *execution);
 void braid_execution_unbind(braid_execution *execution);
 
-/* port.c: before a run, what inputs and outputs are; after it, what is to be copied to the caller's memory: `late`:
- * what takes a transfer, else the rest. */
+/* port.c: before a run, what inputs and outputs are; after it, what is to be copied to the caller's memory. Late: what
+ * takes a transfer; TIMEOUT at the deadline (< 0: none): the next call goes on. */
 BRAID_MUST_CHECK braid_status braid_ports_bind(braid_execution *execution, const void *const *inputs,
                                                void *const *outputs);
-BRAID_MUST_CHECK braid_status braid_ports_return(braid_execution *execution, bool late);
+BRAID_MUST_CHECK braid_status braid_ports_return(braid_execution *execution);
+BRAID_MUST_CHECK braid_status braid_ports_return_late(braid_execution *execution, int64_t deadline_ns);
 /* Binds buffers for one run, without references of its own, and unbinds them; one per input and output. A lost
  * execution keeps them. */
 BRAID_MUST_CHECK braid_status braid_ports_lend(braid_execution *execution, braid_buffer *const *inputs,

@@ -1,6 +1,8 @@
 /* Runs in flight over weights that others want, and what they are told: nobody keeps a run from ending or another for
  * ever from beginning, and who is told of an end may start again. */
+#include "base/clock.h"
 #include "oom.h"
+#include "runtime/execution/execution.h"
 #include "runtime/execution/execution_fixture.h"
 #include "runtime/execution/weights.h"
 
@@ -183,6 +185,68 @@ static void test_submit_when_told(void **state) {
   braid_machine_release(machine);
 }
 
+/* y = x + x, slowly or not. */
+static braid_graph *twice(bool slow) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "twice", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  if (slow) x = node(graph, "test.Hold", &x, 1);
+  OK(braid_graph_add_output(graph, node(graph, "Add", (braid_value_id[]){x, x}, 2)));
+  return graph;
+}
+
+/* Outputs that are moved when the run has ended stand in a queue behind whatever it has: a wait keeps its limit all the
+ * same, the run counts as in flight until one has moved them, and no move is made twice. */
+static void test_late_outputs(void **state) {
+  (void)state;
+  enum { kLimit = 20000000 };
+  braid_machine *machine = open_machine("cpu:memory=separate,threads=1 cpu:memory=separate,threads=1");
+  braid_graph *graphs[] = {twice(true), twice(false)};
+  braid_plan *plans[2];
+  braid_execution *slow, *late;
+  float x[4] = {1, 2, 3, 4}, y[4], other[4];
+  for (int i = 0; i < 2; i++) {
+    OK(braid_plan_create(machine, graphs[i], &(braid_plan_options){.device_io = true, .place = "*=0"}, &plans[i]));
+    braid_graph_destroy(graphs[i]);
+  }
+  OK(braid_execution_create(plans[0], NULL, &slow));
+  OK(braid_execution_create(plans[1], NULL, &late));
+  for (int hop = 0; hop < 2; hop++) { /* to the host, to another device by way of the host */
+    braid_buffer *buffer = NULL;
+    if (hop) {
+      OK(braid_buffer_create(machine, "1", braid_plan_output(plans[1], 0), &buffer));
+      OK(braid_execution_bind_output(late, 0, buffer));
+    }
+    memset(y, 0, sizeof y);
+    void *outputs[] = {hop ? NULL : y};
+    OK(braid_execution_submit(late, (const void *[]){x}, outputs, NULL, NULL));
+    while (__atomic_load_n(&late->state, __ATOMIC_ACQUIRE) != BRAID_RUN_ENDED) pause_a_little();
+    held = 1;
+    OK(braid_execution_submit(slow, (const void *[]){x}, (void *[]){other}, NULL, NULL));
+    wait_inside(1);
+    for (int i = 0; i < 3; i++) {
+      int64_t start = braid_now_ns();
+      assert_int_equal(braid_execution_wait(late, i ? kLimit : 0), BRAID_TIMEOUT);
+      assert_true(braid_now_ns() - start < 2000000000);
+      assert_int_equal(braid_execution_submit(late, (const void *[]){x}, outputs, NULL, NULL), BRAID_BUSY);
+    }
+    held = 0;
+    OK(braid_execution_wait(late, -1));
+    OK(braid_execution_wait(slow, -1));
+    assert_int_equal(braid_execution_wait(late, 0), BRAID_INVALID_ARGUMENT);
+    if (hop) OK(braid_buffer_read(buffer, y, sizeof y, -1));
+    for (int i = 0; i < 4; i++) assert_true(y[i] == 2 * x[i] && (hop || other[i] == 2 * x[i]));
+    braid_buffer_release(buffer);
+  }
+  braid_execution_destroy(slow);
+  braid_execution_destroy(late);
+  for (int i = 0; i < 2; i++) braid_plan_release(plans[i]);
+  braid_machine_release(machine);
+}
+
 /* --- a plan that does not get its weights --------------------------------------------------------------------------
  */
 /* Shared weights outlive who failed to bring what he needs: he takes his memory with him. */
@@ -223,6 +287,7 @@ static void test_failed_binding(void **state) {
 int main(void) {
   if (braid_custom_op_register(&kHold) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_copies_behind_a_run), cmocka_unit_test(test_turns),
-                                     cmocka_unit_test(test_submit_when_told), cmocka_unit_test(test_failed_binding)};
+                                     cmocka_unit_test(test_submit_when_told), cmocka_unit_test(test_late_outputs),
+                                     cmocka_unit_test(test_failed_binding)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

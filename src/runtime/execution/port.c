@@ -2,6 +2,7 @@
  * where it cannot. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/try.h"
 #include "runtime/execution/execution.h"
 
@@ -63,41 +64,64 @@ static braid_status spare_of(const braid_execution *execution, braid_port *port,
 
 /* --- moving --------------------------------------------------------------------------------------------------------
  */
-static braid_status transfer(braid_execution *execution, const port_place *device, void *host, bool write,
-                             bool staged) {
+/* Between a device's memory and the host's. A transfer that the limit leaves behind goes on by itself; under the
+ * execution's own time limit it must not touch `host` any more then, and nothing else is run. */
+static braid_status port_transfer(braid_execution *execution, const port_place *device, void *host, bool write,
+                                  int64_t limit_ns) {
   int index = 0;
   while (execution->machine->devices[index].space != device->space) index++;
   braid_errand *errand = &execution->errand;
-  int64_t timeout_ns = execution->timeout_ns;
-  braid_status status = staged || timeout_ns >= 0
-                            ? braid_errand_move_staged(errand, index, &device->binding, host, write, timeout_ns)
-                            : braid_errand_move(errand, index, &device->binding, host, write, timeout_ns);
-  if (errand->left) execution->lost = true;
+  int64_t own_ns = execution->timeout_ns;
+  braid_status status = own_ns >= 0 ? braid_errand_move_staged(errand, index, &device->binding, host, write, own_ns)
+                                    : braid_errand_move(errand, index, &device->binding, host, write, limit_ns);
+  if (errand->left && (own_ns >= 0 || status != BRAID_TIMEOUT)) execution->lost = true;
   return status;
 }
 
-/* Between two devices by way of the host. */
-static braid_status hop(braid_execution *execution, const port_place *from, const port_place *to) {
-  void *between = braid_alloc(execution->allocator, from->binding.bytes);
-  if (!between) return BRAID_NO_MEMORY;
-  braid_status status = transfer(execution, from, between, false, true);
-  if (status == BRAID_OK) status = transfer(execution, to, between, true, true);
-  braid_free(execution->allocator, between);
-  return status;
+/* The one that was left behind: how it ended. */
+static braid_status settle_transfer(braid_execution *execution, int64_t limit_ns) {
+  braid_errand *errand = &execution->errand;
+  BRAID_TRY(braid_errand_settle(errand, limit_ns));
+  return braid_verdict_status(&errand->verdict);
 }
 
-static braid_status move(braid_execution *execution, const braid_port *port, const port_place *from,
-                         const port_place *to) {
+static bool is_host(const port_place *place) {
+  return place->space == kHostSpace;
+}
+
+/* Reads, writes, or both, by way of the host: after a TIMEOUT of the limit the next call goes on where this one left
+ * off. */
+static braid_status port_move_on(braid_execution *execution, const braid_port *port, const port_place *from,
+                                 const port_place *to, int64_t limit_ns) {
+  if (execution->errand.left) {
+    BRAID_TRY(settle_transfer(execution, limit_ns));
+    execution->legs++;
+  }
+  if (!is_host(from) && !is_host(to) && !execution->between)
+    if (!(execution->between = braid_alloc(execution->allocator, port->bytes))) return BRAID_NO_MEMORY;
+  for (int last = !is_host(from) && !is_host(to); execution->legs <= last; execution->legs++) {
+    bool write = is_host(from) || execution->legs == 1;
+    void *host = execution->between ? execution->between : write ? from->binding.host : to->binding.host;
+    BRAID_TRY(port_transfer(execution, write ? to : from, host, write, limit_ns));
+  }
+  return BRAID_OK;
+}
+
+/* `limit_ns` < 0: none. */
+static braid_status port_move(braid_execution *execution, const braid_port *port, const port_place *from,
+                              const port_place *to, int64_t limit_ns) {
   braid_status status = BRAID_OK;
   if (!port->bytes) return BRAID_OK;
-  if (from->space != kHostSpace && to->space != kHostSpace)
-    status = hop(execution, from, to);
-  else if (from->space != kHostSpace)
-    status = transfer(execution, from, to->binding.host, false, false);
-  else if (to->space != kHostSpace)
-    status = transfer(execution, to, from->binding.host, true, false);
-  else
+  if (is_host(from) && is_host(to)) {
     memcpy(to->binding.host, from->binding.host, port->bytes);
+    return BRAID_OK;
+  }
+  status = port_move_on(execution, port, from, to, limit_ns);
+  if (!execution->errand.left) {
+    braid_free(execution->allocator, execution->between);
+    execution->between = NULL;
+    execution->legs = 0;
+  }
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "moving %.120s", port->name);
 }
 
@@ -112,7 +136,7 @@ static braid_status bind_input(braid_execution *execution, braid_port *port, con
     return BRAID_OK;
   }
   BRAID_TRY(spare_of(execution, port, &spare));
-  BRAID_TRY(move(execution, port, &given, &spare));
+  BRAID_TRY(port_move(execution, port, &given, &spare, -1));
   point_at(port, &spare.binding);
   return BRAID_OK;
 }
@@ -145,12 +169,31 @@ braid_status braid_ports_bind(braid_execution *execution, const void *const *inp
   return BRAID_OK;
 }
 
-braid_status braid_ports_return(braid_execution *execution, bool late) {
+static braid_status port_return(braid_execution *execution, const braid_port *port, int64_t limit_ns) {
+  port_place from = {port->space, port->bound}, to = {port->given_space, port->given};
+  from.binding.bytes = to.binding.bytes = port->bytes;
+  return port_move(execution, port, &from, &to, limit_ns);
+}
+
+static bool is_returned(const braid_port *port, bool late) {
+  return (port->given.host || port->given.buffer) && is_late(port) == late;
+}
+
+braid_status braid_ports_return(braid_execution *execution) {
+  for (size_t i = 0; i < execution->plan->graph->output_count; i++) {
+    const braid_port *port = &execution->outputs[i];
+    if (is_returned(port, false)) BRAID_TRY(port_return(execution, port, -1));
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_ports_return_late(braid_execution *execution, int64_t deadline_ns) {
   for (size_t i = 0; i < execution->plan->graph->output_count; i++) {
     braid_port *port = &execution->outputs[i];
-    port_place from = {port->space, port->bound}, to = {port->given_space, port->given};
-    from.binding.bytes = to.binding.bytes = port->bytes;
-    if (is_given(&to) && is_late(port) == late) BRAID_TRY(move(execution, port, &from, &to));
+    if (!is_returned(port, true)) continue;
+    int64_t left = deadline_ns < 0 ? -1 : deadline_ns - braid_now_ns();
+    BRAID_TRY(port_return(execution, port, deadline_ns >= 0 && left < 0 ? 0 : left));
+    port->given = (braid_binding){0};
   }
   return BRAID_OK;
 }
@@ -164,6 +207,7 @@ static void free_ports(const braid_execution *execution, braid_port *ports, size
 }
 
 void braid_ports_deinit(braid_execution *execution) {
+  braid_free(execution->allocator, execution->between);
   free_ports(execution, execution->inputs, execution->plan->graph->input_count);
   free_ports(execution, execution->outputs, execution->plan->graph->output_count);
 }
@@ -209,9 +253,7 @@ static braid_status bind_buffer(braid_execution *execution, braid_port *ports, s
                                 size_t index, braid_buffer *buffer) {
   bool output = ports == execution->outputs;
   if (index >= count) return braid_fail(BRAID_INVALID_ARGUMENT, "%s %zu of a plan that has %zu", what, index, count);
-  BRAID_TRY(braid_execution_check_idle(execution));
-  if (braid_execution_unsettled(execution))
-    return braid_fail(BRAID_BUSY, "outputs of the execution's last run are moved when it is waited for");
+  BRAID_TRY(braid_execution_check_settled(execution));
   braid_port *port = &ports[index];
   if (buffer) {
     BRAID_TRY(output ? check_output(execution, port, buffer) : check_input(execution, port, buffer));
