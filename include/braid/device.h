@@ -371,8 +371,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_list(braid_registry 
  * are then listed and opened like any other. At most one per registry. NOT_FOUND, IO or INVALID_FILE name the file, the
  * line and what was expected. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_load_platform(braid_registry *registry, const char *path);
-/* Descriptions of all devices of all backends, then those of the platform file; call with capacity 0 to learn the
- * count. */
+/* Descriptions of all devices of all backends, then those of the platform file that can be opened, which is tried once
+ * for all calls; call with capacity 0 to learn the count. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos,
                                                                size_t capacity, size_t *count);
 /* Opens "name" or "name:key=value,...". NOT_FOUND lists the names there are. A name that no backend lists but that ends

@@ -30,8 +30,9 @@ typedef struct braid_session_options {
   bool no_fusion;      /* run the graph node by node as given (for debugging and comparison) */
   bool no_reuse;       /* every value keeps its own memory (for debugging and comparison) */
   const char *trace;   /* a Chrome/Perfetto trace of all runs, opened now, written at the end; NULL: none */
-  /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ?, the device by its
-   * name or its number in `devices`; the first that matches counts. What is fused with such a node there runs with it;
+  /* Places nodes by hand: "pattern=device pattern=device ...", patterns of node names with * and ? (in quotes if they
+   * hold spaces or commas: "'conv 1, left'=cpu"), the device by its name or its number in `devices`; the first that
+   * matches counts. What is fused with such a node there runs with it;
    * nodes that are to be apart are not fused. What is folded into weights answers to all its names. A pattern that no
    * node of the graph matches is NOT_FOUND, with names that are near. With "auto" in the list the other nodes go where
    * they end soonest, so that independent branches run side by side, by a model of the devices' speed. Without it each

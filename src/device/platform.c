@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "device/yaml.h"
@@ -45,45 +46,55 @@ static bool is_name(const char *text) {
          text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] == '\0';
 }
 
-static braid_status platform_check(const char *file, const braid_platform *platform) {
+/* What the schema cannot say. `key` of device `index` is what is wrong. */
+static braid_status platform_check(const braid_platform *platform, unsigned *index, const char **key) {
   for (unsigned i = 0; i < platform->devices_count; i++) {
     const braid_platform_device *device = &platform->devices[i];
+    *index = i;
+    *key = "name";
     if (!is_name(device->name))
-      return braid_fail(BRAID_INVALID_FILE,
-                        "%.200s: device name \"%s\": expected a letter, then letters, digits, '_' and '-'", file,
+      return braid_fail(BRAID_INVALID_FILE, "device name \"%s\": expected a letter, then letters, digits, '_' and '-'",
                         device->name);
     for (unsigned k = 0; k < i; k++)
       if (strcmp(platform->devices[k].name, device->name) == 0)
-        return braid_fail(BRAID_INVALID_FILE, "%.200s: there are two devices named %s", file, device->name);
+        return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
+    *key = "parts";
     if (device->parts < 0 || device->parts > BRAID_PLATFORM_PARTS)
-      return braid_fail(BRAID_INVALID_FILE, "%.200s: device %s: %lld parts, expected 0 (whole) to %d", file,
-                        device->name, (long long)device->parts, BRAID_PLATFORM_PARTS);
+      return braid_fail(BRAID_INVALID_FILE, "device %s: %lld parts, expected 0 (whole) to %d", device->name,
+                        (long long)device->parts, BRAID_PLATFORM_PARTS);
+    *key = "part_options";
     if (device->part_options_count > (uint64_t)device->parts)
-      return braid_fail(BRAID_INVALID_FILE, "%.200s: device %s: part_options for %u parts, but it has %lld", file,
-                        device->name, device->part_options_count, (long long)device->parts);
+      return braid_fail(BRAID_INVALID_FILE, "device %s: part_options for %u parts, but it has %lld", device->name,
+                        device->part_options_count, (long long)device->parts);
   }
   return BRAID_OK;
 }
 
-static braid_status checked(const char *file, braid_status status, void *document, braid_platform **out) {
-  *out = document;
-  if (status == BRAID_OK) status = platform_check(file, *out);
-  if (status == BRAID_OK) return BRAID_OK;
-  braid_platform_free(*out);
-  *out = NULL;
-  return status;
-}
-
 braid_status braid_platform_load(const braid_allocator *allocator, const char *path, braid_platform **out) {
-  void *document;
-  braid_status status = braid_yaml_load(allocator, path, &kPlatform, &document);
-  return checked(path, status, document, out);
+  braid_file_view view;
+  *out = NULL;
+  BRAID_TRY(braid_file_open(allocator, path, BRAID_YAML_BYTES, &view));
+  braid_status status = braid_platform_parse(path, view.data, view.bytes, out);
+  braid_file_close(&view);
+  return status;
 }
 
 braid_status braid_platform_parse(const char *name, const void *text, size_t bytes, braid_platform **out) {
   void *document;
-  braid_status status = braid_yaml_parse(name, text, bytes, &kPlatform, &document);
-  return checked(name, status, document, out);
+  unsigned index;
+  const char *key;
+  *out = NULL;
+  BRAID_TRY(braid_yaml_parse(name, text, bytes, &kPlatform, &document));
+  braid_status status = platform_check(document, &index, &key);
+  if (status == BRAID_OK) {
+    *out = document;
+    return BRAID_OK;
+  }
+  char path[64];
+  snprintf(path, sizeof path, "devices/%u/%s", index, key);
+  status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, path));
+  braid_platform_free(document);
+  return status;
 }
 
 void braid_platform_free(braid_platform *platform) {

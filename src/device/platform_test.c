@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "braid/device.h"
+#include "braid/log.h"
 #include "oom.h"
 
 static const char kSplit[] = "devices:\n"
@@ -58,13 +59,13 @@ static void test_refused(void **state) {
       {"devices:\n  - {name: a}\n", "device"},
       {"devices:\n  - {name: a, device: cpu, parst: 2}\n", "parst"},
       {"devices:\n  - {name: a, device: cpu, parts: two}\n", "two"},
-      {"devices:\n  - {name: a, device: cpu, parts: -1}\n", "-1 parts"},
-      {"devices:\n  - {name: a, device: cpu, parts: 65}\n", "65 parts"},
+      {"devices:\n  - {name: a, device: cpu, parts: -1}\n", "line 2: device a: -1 parts"},
+      {"devices:\n  - name: a\n    device: cpu\n    parts: 65\n", "line 4: device a: 65 parts"},
       {"devices:\n  - {name: a, device: cpu, parts: 99999999999999999999}\n", "99999999999999999999"},
-      {"devices:\n  - {name: a.b, device: cpu}\n", "a.b"},
-      {"devices:\n  - {name: 1, device: cpu}\n", "expected a letter"},
-      {"devices:\n  - {name: a, device: cpu}\n  - {name: a, device: cpu}\n", "two devices"},
-      {"devices:\n  - {name: a, device: cpu, part_options: [x=1]}\n", "part_options"},
+      {"devices:\n  - {name: a.b, device: cpu}\n", "line 2: device name \"a.b\""},
+      {"devices:\n  - {name: 1, device: cpu}\n", "line 2: device name"},
+      {"devices:\n  - {name: a, device: cpu}\n  - {name: a, device: cpu}\n", "line 3: there are two devices"},
+      {"devices:\n  - {name: a, device: cpu, part_options: [x=1]}\n", "line 2: device a: part_options"},
       {"devices:\n  - &x {name: a, device: cpu}\n  - *x\n", "line"},
       {"devices: [[[[[[[[[[", "line"},
       {"\x01\xff", "p.yaml"},
@@ -78,6 +79,7 @@ static void test_refused(void **state) {
     assert_null(platform);
     print_message("%s\n", braid_error_detail());
     assert_non_null(strstr(braid_error_detail(), "p.yaml"));
+    assert_true(!cases[i].text[0] || strstr(braid_error_detail(), "line"));
     assert_non_null(strstr(braid_error_detail(), cases[i].said));
   }
 }
@@ -89,11 +91,22 @@ static void write_text(char *path, const char *text) {
   close(file);
 }
 
+static char said[4096];
+
+static void hear_log(void *context, braid_log_level level, const char *message) {
+  (void)context, (void)level;
+  size_t used = strlen(said);
+  snprintf(said + used, sizeof said - used, "%s\n", message);
+}
+
 static void test_registry(void **state) {
   (void)state;
   char path[] = "/tmp/braid-platform-XXXXXX";
   write_text(path, "devices:\n  - {name: card, device: \"null\", options: memory=65536}\n"
-                   "  - {name: gone, device: nothing, parts: 3}\n");
+                   "  - {name: gone, device: nothing, parts: 3}\n"
+                   "  - {name: odd, device: \"null\", options: no_such_option=1}\n"
+                   "  - {name: split, device: \"null\", parts: 2, part_options: [memory=4096, no_such_option=1]}\n");
+  braid_log_set_sink(hear_log, NULL);
   braid_registry *registry;
   assert_int_equal(braid_registry_create(NULL, &registry), BRAID_OK);
   size_t before, after;
@@ -102,11 +115,15 @@ static void test_registry(void **state) {
   assert_int_equal(braid_registry_load_platform(registry, path), BRAID_OK);
   assert_int_equal(braid_registry_load_platform(registry, path), BRAID_INVALID_ARGUMENT);
   unlink(path);
-  braid_device_info *infos = calloc(before + 1, sizeof *infos);
-  assert_int_equal(braid_registry_devices(registry, infos, before + 1, &after), BRAID_OK);
-  assert_int_equal(after, before + 1); /* what is made of nothing is not listed */
+  braid_device_info *infos = calloc(before + 2, sizeof *infos);
+  assert_int_equal(braid_registry_devices(registry, infos, before + 2, &after), BRAID_OK);
+  /* what cannot be opened is not listed: a device of nothing, options that the backend does not know */
+  assert_int_equal(after, before + 2);
   assert_string_equal(infos[before].name, "card");
+  assert_string_equal(infos[before + 1].name, "split");
   free(infos);
+  assert_non_null(strstr(said, "gone.2 is not listed, for it cannot be opened: "));
+  assert_non_null(strstr(said, "no_such_option"));
   braid_device *device;
   assert_int_equal(braid_device_open(registry, "card", &device), BRAID_OK);
   assert_string_equal(braid_device_get_info(device)->name, "card");
@@ -117,6 +134,7 @@ static void test_registry(void **state) {
   assert_int_equal(braid_device_open(registry, "gone.3", &device), BRAID_NOT_FOUND);
   assert_non_null(strstr(braid_error_detail(), "gone.0 to gone.2"));
   braid_registry_destroy(registry);
+  braid_log_set_sink(NULL, NULL);
 }
 
 int main(void) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/detail.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -26,6 +27,8 @@ struct braid_registry {
   braid_backend **backends; /* copies, which stay where they are */
   size_t count, capacity;
   braid_platform *platform;
+  braid_device_info *named; /* what of the platform can be opened; NULL until somebody asks for the list */
+  size_t named_count;
   void **plugins; /* handles */
   size_t plugin_count, plugin_capacity;
 };
@@ -37,6 +40,8 @@ struct braid_device {
   braid_device_info info;
   braid_kernel_index kernels;
 };
+
+enum { kNameBytes = sizeof((braid_device_info *)0)->name, kOptionBytes = 512 };
 
 /* --- plug-ins ------------------------------------------------------------------------------------------------------
  */
@@ -91,6 +96,7 @@ braid_status braid_registry_create(const braid_allocator *allocator, braid_regis
 void braid_registry_destroy(braid_registry *registry) {
   if (!registry) return;
   braid_platform_free(registry->platform);
+  braid_free(registry->allocator, registry->named);
   for (size_t i = 0; i < registry->count; i++) braid_free(registry->allocator, registry->backends[i]);
   braid_free(registry->allocator, registry->backends);
   while (registry->plugin_count > 0) braid_plugin_close(registry->plugins[--registry->plugin_count]);
@@ -183,49 +189,42 @@ static braid_status list_backends(const braid_registry *registry, braid_device_i
   return BRAID_OK;
 }
 
-/* What a named device, or a part of it, looks like before it is opened. */
-static braid_device_info describe_share(const braid_device_info *physical, const braid_platform_device *device,
-                                        int64_t part) {
-  braid_device_info info = *physical;
-  if (part < 0) {
-    snprintf(info.name, sizeof info.name, "%s", device->name);
+/* Opens a device of the platform, or a part of it, to see whether that can be done, and what it is then. */
+static void try_named(braid_registry *registry, const braid_platform_device *from, int64_t part) {
+  char name[kNameBytes];
+  braid_device *device;
+  if (part < 0)
+    snprintf(name, sizeof name, "%s", from->name);
+  else
+    snprintf(name, sizeof name, "%s.%lld", from->name, (long long)part);
+  if (braid_device_open(registry, name, &device) == BRAID_OK) {
+    registry->named[registry->named_count++] = device->info;
+    braid_device_close(device);
   } else {
-    snprintf(info.name, sizeof info.name, "%s.%lld", device->name, (long long)part);
-    info.compute_units /= (uint32_t)device->parts;
+    braid_log_write(BRAID_LOG_WARNING, "platform: %s is not listed, for it cannot be opened: %.600s", name,
+                    braid_error_detail());
   }
-  return info;
 }
 
-/* Adds the platform's devices behind the `count` that they are made of, which leave room for them; those whose device
- * is not there are left out. */
-static size_t list_platform(const braid_platform *platform, braid_device_info *infos, size_t count) {
-  size_t listed = count;
-  for (unsigned i = 0; platform && i < platform->devices_count; i++) {
-    const braid_platform_device *device = &platform->devices[i];
-    const braid_device_info *physical = NULL;
-    for (size_t k = 0; k < listed && !physical; k++)
-      if (strcmp(infos[k].name, device->device) == 0) physical = &infos[k];
-    for (int64_t part = -1; physical && part < device->parts; part++)
-      infos[count++] = describe_share(physical, device, part);
-  }
-  return count;
+static braid_status try_platform(braid_registry *registry) {
+  const braid_platform *platform = registry->platform;
+  size_t most = 0;
+  if (!platform || registry->named) return BRAID_OK;
+  for (unsigned i = 0; i < platform->devices_count; i++) most += (size_t)platform->devices[i].parts + 1;
+  registry->named = braid_zalloc_array(registry->allocator, most + 1, sizeof *registry->named);
+  if (!registry->named) return BRAID_NO_MEMORY;
+  for (unsigned i = 0; i < platform->devices_count; i++)
+    for (int64_t part = -1; part < platform->devices[i].parts; part++) try_named(registry, &platform->devices[i], part);
+  return BRAID_OK;
 }
 
 braid_status braid_registry_devices(braid_registry *registry, braid_device_info *infos, size_t capacity,
                                     size_t *count) {
-  BRAID_TRY(list_backends(registry, NULL, 0, count));
-  size_t listed = *count, named = 0;
-  for (unsigned i = 0; registry->platform && i < registry->platform->devices_count; i++)
-    named += (size_t)registry->platform->devices[i].parts + 1;
-  braid_device_info *all = braid_zalloc_array(registry->allocator, listed + named + 1, sizeof *all);
-  if (!all) return BRAID_NO_MEMORY;
-  size_t room = listed;
-  braid_status status = list_backends(registry, all, room, &listed);
-  if (listed > room) listed = room;
-  if (status == BRAID_OK) *count = list_platform(registry->platform, all, listed);
-  if (status == BRAID_OK && capacity) memcpy(infos, all, (*count < capacity ? *count : capacity) * sizeof *infos);
-  braid_free(registry->allocator, all);
-  return status;
+  BRAID_TRY(try_platform(registry));
+  BRAID_TRY(list_backends(registry, infos, capacity, count));
+  for (size_t i = 0; i < registry->named_count; i++, (*count)++)
+    if (*count < capacity) infos[*count] = registry->named[i];
+  return BRAID_OK;
 }
 
 /* --- looking a name up ---------------------------------------------------------------------------------------------
@@ -256,8 +255,6 @@ static braid_status find_listed(const braid_registry *registry, const char *name
   }
   return BRAID_OK;
 }
-
-enum { kNameBytes = sizeof((braid_device_info *)0)->name, kOptionBytes = 512 };
 
 /* "fpga0.1" with options "parts=4": fpga0 with "part=1,parts=4". False if the name has no such end. */
 static bool split_share(const char *name, const char *options, char *base, char *joined) {

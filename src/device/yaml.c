@@ -5,10 +5,10 @@
 
 #include <yaml.h>
 
-#include "base/file.h"
+#include "base/text.h"
 #include "base/try.h"
 
-enum { kMessageBytes = 512, kMaxBytes = 1 << 20 };
+enum { kMessageBytes = 512 };
 
 /* What libcyaml logs about a failure: its reason first, then where, from the inside out. */
 typedef struct complaint {
@@ -42,16 +42,22 @@ static cyaml_config_t config(complaint *heard) {
       .log_fn = hear, .log_ctx = heard, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR, .flags = CYAML_CFG_NO_ALIAS};
 }
 
-/* A text written with an escape, as in "cpu\\0", may hold a byte of value 0, at which libcyaml cuts it without a word.
- * What is no YAML is left to libcyaml's complaint. */
-static braid_status check_no_zero_bytes(const char *name, const void *text, size_t bytes) {
+/* What is no YAML is said here, since libcyaml does not say where. And a text written with an escape, as in "cpu\\0",
+ * may hold a byte of value 0, at which libcyaml cuts it without a word. */
+static braid_status check_yaml(const char *name, const void *text, size_t bytes) {
   yaml_parser_t parser;
   if (!yaml_parser_initialize(&parser)) return BRAID_NO_MEMORY;
   yaml_parser_set_input_string(&parser, text, bytes);
   braid_status status = BRAID_OK;
   for (bool more = true; more && status == BRAID_OK;) {
     yaml_event_t event;
-    if (!yaml_parser_parse(&parser, &event)) break;
+    if (!yaml_parser_parse(&parser, &event)) {
+      status = parser.error == YAML_MEMORY_ERROR
+                   ? BRAID_NO_MEMORY
+                   : braid_fail(BRAID_INVALID_FILE, "%.200s: this is no YAML: %s, line: %zu", name,
+                                parser.problem ? parser.problem : "unreadable", parser.mark.line + 1);
+      break;
+    }
     if (event.type == YAML_SCALAR_EVENT && memchr(event.data.scalar.value, 0, event.data.scalar.length))
       status = braid_fail(BRAID_INVALID_FILE, "%.200s: a text holds a byte of value 0, line: %zu", name,
                           event.start_mark.line + 1);
@@ -67,7 +73,7 @@ braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes, 
   complaint heard = {"", ""};
   cyaml_config_t how = config(&heard);
   *out = NULL;
-  BRAID_TRY(check_no_zero_bytes(name, text, bytes));
+  BRAID_TRY(check_yaml(name, text, bytes));
   cyaml_err_t error = cyaml_load_data(text, bytes, &how, schema, out, NULL);
   if (error == CYAML_OK && *out) return BRAID_OK;
   *out = NULL;
@@ -77,14 +83,43 @@ braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes, 
                     heard.place);
 }
 
-braid_status braid_yaml_load(const braid_allocator *allocator, const char *path, const cyaml_schema_value_t *schema,
-                             void **out) {
-  *out = NULL;
-  braid_file_view view;
-  BRAID_TRY(braid_file_open(allocator, path, kMaxBytes, &view));
-  braid_status status = braid_yaml_parse(path, view.data, view.bytes, schema, out);
-  braid_file_close(&view);
-  return status;
+/* The value of a key, or the item of a number; NULL: the node has it not. */
+static yaml_node_t *find_child(yaml_document_t *document, const yaml_node_t *node, const char *name, size_t length) {
+  if (node->type == YAML_MAPPING_NODE) {
+    for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+      const yaml_node_t *key = yaml_document_get_node(document, pair->key);
+      if (key && key->type == YAML_SCALAR_NODE && key->data.scalar.length == length &&
+          memcmp(key->data.scalar.value, name, length) == 0)
+        return yaml_document_get_node(document, pair->value);
+    }
+  } else if (node->type == YAML_SEQUENCE_NODE) {
+    char number[24];
+    int64_t index;
+    snprintf(number, sizeof number, "%.*s", (int)length, name);
+    const yaml_node_item_t *items = node->data.sequence.items.start;
+    if (braid_parse_i64(number, &index) && index >= 0 && index < node->data.sequence.items.top - items)
+      return yaml_document_get_node(document, items[index]);
+  }
+  return NULL;
+}
+
+size_t braid_yaml_line(const void *text, size_t bytes, const char *path) {
+  yaml_parser_t parser;
+  yaml_document_t document;
+  size_t line = 0;
+  if (!yaml_parser_initialize(&parser)) return 0;
+  yaml_parser_set_input_string(&parser, text, bytes);
+  if (yaml_parser_load(&parser, &document)) {
+    for (yaml_node_t *node = yaml_document_get_root_node(&document); node;) {
+      line = node->start_mark.line + 1;
+      size_t length = strcspn(path, "/");
+      node = length ? find_child(&document, node, path, length) : NULL;
+      path += length + (path[length] == '/');
+    }
+    yaml_document_delete(&document);
+  }
+  yaml_parser_delete(&parser);
+  return line;
 }
 
 void braid_yaml_free(const cyaml_schema_value_t *schema, void *document) {

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "backend/opencl/test_node.h"
+#include "braid/log.h"
 #include "manifest_check.h"
 
 static const char *const kMemories[] = {"", "memory=separate,"};
@@ -255,6 +256,32 @@ static void test_disagreements_in_text(void **state) {
       fail_msg("case %zu says \"%s\", expected \"%s\"", i, said, cases[i].said);
 }
 
+/* The error detail has the beginning of a compiler's log, the log of the library all of it. */
+static bool heard_last;
+
+static void hear_compiler(void *context, braid_log_level level, const char *message) {
+  (void)context, (void)level;
+  heard_last |= strstr(message, "the_last_of_the_unknown_words") != NULL;
+}
+
+static void test_whole_compiler_log(void **state) {
+  (void)state;
+  need_device();
+  char text[4096], path[256], said[1024];
+  size_t used = (size_t)snprintf(text, sizeof text, "__kernel void f(__global float *x) {\n");
+  for (int i = 0; i < 14; i++)
+    used +=
+        (size_t)snprintf(text + used, sizeof text - used, "  unknown_word_that_is_long_enough_to_fill_it_%d = 0;\n", i);
+  snprintf(text + used, sizeof text - used, "  the_last_of_the_unknown_words = 0;\n}\n");
+  put_text("long.cl", text, path);
+  braid_log_set_sink(hear_compiler, NULL);
+  said_of(MANIFEST("source: long.cl", "f", "", "global: ['1']"), said);
+  braid_log_set_sink(NULL, NULL);
+  assert_non_null(strstr(said, "unknown_word_that_is_long_enough_to_fill_it_0"));
+  assert_null(strstr(said, "the_last_of_the_unknown_words"));
+  assert_true(heard_last);
+}
+
 /* A bitstream's kernels may tell no types: the driver's answers to arguments must do then. */
 static cl_int CL_API_CALL tell_nothing(cl_kernel kernel, cl_uint index, cl_kernel_arg_info what, size_t bytes,
                                        void *value, size_t *needed) {
@@ -323,6 +350,7 @@ int main(void) {
       cmocka_unit_test(test_im2col_and_product),    cmocka_unit_test(test_two_pass_softmax),
       cmocka_unit_test(test_included_text_changes), cmocka_unit_test(test_unknown_includes_are_not_kept),
       cmocka_unit_test(test_disagreements_in_text), cmocka_unit_test(test_disagreements_untold),
+      cmocka_unit_test(test_whole_compiler_log),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

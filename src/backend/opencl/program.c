@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "launch/cache.h"
 #include "launch/includes.h"
@@ -18,12 +19,23 @@ struct braid_cl_program {
   braid_cl_program *next;
 };
 
+enum { kDetailLog = 600 }; /* bytes of a compiler's log in an error detail */
 static const char kStandard[] = "-cl-std=CL1.2", kBlanks[] = " \t";
 
 static const braid_cl_source *find_source(const char *name) {
   for (size_t i = 0; i < braid_cl_source_count; i++)
     if (strcmp(braid_cl_sources[i].name, name) == 0) return &braid_cl_sources[i];
   return NULL;
+}
+
+/* The compiler's log, whole: the error detail has room for its beginning alone. */
+static void write_log(const char *file, const char *log) {
+  enum { kLineBytes = 800 };
+  while (*log) {
+    size_t line = strcspn(log, "\n"), part = line < kLineBytes ? line : kLineBytes;
+    if (part) braid_log_write(BRAID_LOG_WARNING, "%.150s: %.*s", file, (int)part, log);
+    log += part + (part == line && log[line]);
+  }
 }
 
 /* The compiler's log behind what was compiled for what. */
@@ -37,9 +49,11 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
   if (cl->GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) == CL_SUCCESS && bytes)
     log = braid_zalloc(NULL, bytes + 1);
   if (log) (void)cl->GetProgramBuildInfo(program, device->id, CL_PROGRAM_BUILD_LOG, bytes, log, NULL);
-  (void)braid_fail(status, "%s%s does not build for %s (%s) with \"%s\": %s%s%.600s", source->name,
+  (void)braid_fail(status, "%s%s does not build for %s (%s) with \"%s\": %s%s%.*s", source->name,
                    strchr(source->name, '.') ? "" : ".cl", device->info.name, device->info.description, options,
-                   braid_cl_error_name(code, scratch), log && log[0] ? ", the compiler says: " : "", log ? log : "");
+                   braid_cl_error_name(code, scratch), log && log[0] ? ", the compiler says: " : "", kDetailLog,
+                   log ? log : "");
+  if (log) write_log(source->name, log);
   braid_free(NULL, log);
   return status;
 }
@@ -351,7 +365,8 @@ void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *modul
 /* For the compiler: the launch's own, and for text of somebody else where it includes from. Names of arguments' types
  * are kept, so that they can be compared with what is given (arguments.c). */
 static void write_options(const braid_cl_source *source, const braid_launch *launch, braid_text *out) {
-  braid_text_add(out, kStandard);
+  /* A compiler that is given two standards takes either. */
+  if (!strstr(launch->options, "-cl-std")) braid_text_add(out, kStandard);
   if (source->folder) braid_text_add(out, " -cl-kernel-arg-info");
   if (source->folder && !strpbrk(source->folder, kBlanks)) braid_text_printf(out, " -I %s", source->folder);
   if (launch->options[0]) braid_text_printf(out, " %s", launch->options);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "base/try.h"
 
-static const char kAuto[] = "auto", kSeparators[] = " ,";
+static const char kAuto[] = "auto", kSeparators[] = " ,", kQuotes[] = "'\"";
 
 /* --- the list ------------------------------------------------------------------------------------------------------
  */
@@ -26,18 +26,37 @@ static braid_status device_named(const braid_plan *plan, const char *name, int *
   return braid_fail(BRAID_NOT_FOUND, "place: %.120s is not among the session's devices", name);
 }
 
-static braid_status add_entry(const braid_plan *plan, char *entry, braid_patterns *out) {
-  if (strcmp(entry, kAuto) == 0) {
+/* `text` is the entry without the quotes around its pattern, `equals` the sign behind that; NULL: there is none. */
+static braid_status add_entry(const braid_plan *plan, char *text, char *equals, braid_patterns *out) {
+  if (!equals && strcmp(text, kAuto) == 0) {
     out->balanced = true;
     return BRAID_OK;
   }
-  char *equals = strrchr(entry, '=');
-  if (!equals || equals == entry)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.120s\", expected pattern=device or auto", entry);
+  if (!equals || equals == text)
+    return braid_fail(
+        BRAID_INVALID_ARGUMENT,
+        "place: \"%.120s\", expected pattern=device or auto, and quotes around a pattern that holds spaces "
+        "or commas",
+        text);
   *equals = '\0';
   braid_pattern *pattern = &out->items[out->count++];
-  pattern->text = entry;
+  pattern->text = text;
   return device_named(plan, equals + 1, &pattern->device);
+}
+
+/* An entry begins with its pattern in quotes, or ends at the next separator, and its last "=" is behind the pattern. */
+static braid_status read_entry(const braid_plan *plan, const char **list, braid_patterns *out) {
+  const char *at = *list, *end = strchr(kQuotes, *at) ? strchr(at + 1, *at) : NULL;
+  if (strchr(kQuotes, *at) && (!end || end[1] != '='))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.120s\", expected %c=device behind a pattern in quotes", at,
+                      *at);
+  size_t quoted = end ? (size_t)(end - at) - 1 : 0, rest = strcspn(end ? end + 1 : at, kSeparators);
+  char *text = braid_arena_alloc(plan->arena, quoted + rest + 1);
+  if (!text) return BRAID_NO_MEMORY;
+  if (quoted) memcpy(text, at + 1, quoted);
+  memcpy(text + quoted, end ? end + 1 : at, rest);
+  *list = (end ? end + 1 : at) + rest;
+  return add_entry(plan, text, end ? text + quoted : strrchr(text, '='), out);
 }
 
 braid_status braid_patterns_parse(const braid_plan *plan, const char *list, braid_patterns *out) {
@@ -47,15 +66,9 @@ braid_status braid_patterns_parse(const braid_plan *plan, const char *list, brai
   for (const char *at = list; *at; at++) most += strchr(kSeparators, *at) != NULL;
   out->items = braid_arena_alloc(plan->arena, most * sizeof *out->items);
   if (!out->items) return BRAID_NO_MEMORY;
-  for (;;) {
-    list += strspn(list, kSeparators);
-    size_t length = strcspn(list, kSeparators);
-    if (!length) return BRAID_OK;
-    char *entry = braid_arena_text(plan->arena, list, length);
-    if (!entry) return BRAID_NO_MEMORY;
-    BRAID_TRY(add_entry(plan, entry, out));
-    list += length;
-  }
+  for (list += strspn(list, kSeparators); *list; list += strspn(list, kSeparators))
+    BRAID_TRY(read_entry(plan, &list, out));
+  return BRAID_OK;
 }
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 /* The list that places nodes by hand (braid_session_options.place): "pattern=device", of which the first that matches a
- * node counts, and "auto".
+ * node counts, and "auto", with spaces or commas between them. A pattern may stand in quotes, single or double, and
+ * then holds these, too: "'conv 1, left'=cpu".
  *
  * A pattern sees the names of the model. Nodes that were fused are one node, which answers to all their names. A
  * pattern that no name of the model matches is an error; one that only matches names of nodes that run nowhere (folded,

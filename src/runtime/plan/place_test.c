@@ -308,6 +308,49 @@ static void test_special_characters(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Names may hold what separates the entries of a list: their patterns stand in quotes. */
+static void test_quoted_patterns(void **state) {
+  (void)state;
+  static const char *const kNames[] = {"conv 1, left", "conv 1", "it's", "a=b c", "plain"};
+  enum { NAMES = sizeof kNames / sizeof *kNames };
+  static const struct {
+    const char *list, *placed; /* a digit of 1 for each name that it places; or what is said of a list that is none */
+  } cases[] = {
+      {"'conv 1, left'=1", "10000"},
+      {"\"conv 1, *\"=1", "10000"},
+      {"'conv 1*'=1", "11000"},
+      {"'conv 1'=1, plain=1", "01001"},
+      {"  plain=1,\"it's\"=1 ,, 'a=b c'=1  ", "00111"},
+      {"it's=1", "00100"},
+      {"'a=b c'=0 *=1", "11101"},
+      {"'plain'=1 'no such, name'=1", "00001"},
+      {"'conv 1=1", "expected '=device behind"},
+      {"\"conv 1\" plain=1", "expected \"=device behind"},
+      {"'plain'", "expected '=device behind"},
+      {"''=1", "expected pattern=device"},
+      {"conv 1=1", "quotes around a pattern that holds spaces"},
+      {"'auto'=1", "00000"},
+  };
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  OK(braid_graph_create(NULL, "quoted", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){4, 4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  for (size_t k = 0; k < NAMES; k++) x = node(graph, "MatMul", kNames[k], x, x);
+  OK(braid_graph_add_output(graph, x));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_session_options options = {.devices = kTwo, .place = cases[i].list, .loose_place = true};
+    for (size_t k = 0; k < NAMES; k++) {
+      const char *device = placed(graph, &options, kNames[k]);
+      bool as_said = device ? strcmp(device, cases[i].placed[k] == '1' ? "cpu#1" : "cpu") == 0
+                            : strstr(braid_error_detail(), cases[i].placed) != NULL;
+      if (!as_said) fail_msg("%s and %s: %s", cases[i].list, kNames[k], device ? device : braid_error_detail());
+    }
+  }
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   braid_log_set_sink(hear, NULL);
   const struct CMUnitTest tests[] = {
@@ -317,6 +360,7 @@ int main(void) {
       cmocka_unit_test(test_first_counts),
       cmocka_unit_test(test_no_such_node),
       cmocka_unit_test(test_nothing_to_place),
+      cmocka_unit_test(test_quoted_patterns),
       cmocka_unit_test(test_special_characters),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
