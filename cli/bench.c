@@ -11,6 +11,7 @@ static const char doc[] =
     "  braid bench resnet50.onnx\n"
     "  braid bench resnet50.onnx --batch 16 --threads 2 --runs 20\n"
     "  braid bench vgg-16.cfg --nodes 0 --json\n"
+    "  braid bench resnet50.onnx --batch 16 --plan resnet50.plan\n"
     "\nTimes are measured on this machine. The nodes' times come from the devices' own events.\n";
 
 typedef struct options {
@@ -167,7 +168,7 @@ int cli_bench(int argc, char **argv) {
       {"nodes", KEY_NODES, "N", 0, "Show the N slowest nodes (default 15)", 0},
       {0}};
   static const struct argp_child children[] = {
-      {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+      {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.runs = 20, .nodes = 15};
   cli_parse(&argp, argc, argv, &o);

@@ -44,7 +44,7 @@ extern const struct argp cli_common_argp; /* --json --verbose; input: cli_common
 
 enum { CLI_MAX_PLUGINS = 16 };
 typedef struct cli_place {
-  const char *devices, *patterns, *platform, *trace, *plugins[CLI_MAX_PLUGINS];
+  const char *devices, *patterns, *platform, *trace, *plan, *save_plan, *plugins[CLI_MAX_PLUGINS];
   size_t plugin_count;
   int threads;
   bool no_fusion;
@@ -52,6 +52,9 @@ typedef struct cli_place {
 } cli_place;
 extern const struct argp cli_place_argp;     /* --device --place --platform --plugin --threads --trace */
 extern const struct argp cli_inference_argp; /* ... and --no-fusion; training fuses nothing */
+extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan, for commands that run a model */
+/* The first of these options that is given and says where or how to run; NULL: none. */
+const char *cli_place_given(const cli_place *place);
 void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
 /* The backends and what the options add to them. */
 braid_status cli_open_registry(cli_place *place);

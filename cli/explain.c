@@ -81,18 +81,34 @@ static void print_offers(const braid_session *session, size_t line, FILE *file) 
     }
 }
 
-void cli_print_plan(const braid_session *session, FILE *file, cli_json *json) {
+/* Of a plan that was loaded: what was chosen and why is saved with it, what else could have been is not. */
+static void print_loaded(const braid_plan_line *line, FILE *file) {
+  if (line->why[0])
+    fprintf(file, "  * %s %s: %s\n", line->device, line->kernel[0] ? line->kernel : line->op, line->why);
+}
+
+void cli_print_plan(const braid_session *session, const char *loaded, FILE *file, cli_json *json) {
   if (json) {
+    if (loaded) cli_json_string(json, "plan_loaded_from", loaded);
     print_plan_json(session, json);
     return;
   }
-  fprintf(file, "* taken, + could be, - cannot be\n%-32s %-20s %-8s %-20s %10s\n", "node", "op", "device", "kernel",
-          "median us");
+  if (loaded)
+    fprintf(file,
+            "the plan is that of %s: what each node takes and why, as noted when it was made; what else was offered "
+            "then is not saved\n* taken\n",
+            loaded);
+  else
+    fprintf(file, "* taken, + could be, - cannot be\n");
+  fprintf(file, "%-32s %-20s %-8s %-20s %10s\n", "node", "op", "device", "kernel", "median us");
   for (size_t i = 0; i < braid_session_plan_count(session); i++) {
     braid_plan_line line = braid_session_plan(session, i);
     char time[32] = "-";
     if (line.median_us >= 0) snprintf(time, sizeof time, "%.1f", line.median_us);
     fprintf(file, "%-32.32s %-20s %-8s %-20s %10s\n", line.node, line.op, line.device, line.kernel, time);
-    print_offers(session, i, file);
+    if (loaded)
+      print_loaded(&line, file);
+    else
+      print_offers(session, i, file);
   }
 }

@@ -28,6 +28,28 @@ typedef struct options {
 
 enum { KEY_SVG = 1, KEY_TRAIN, KEY_AGAINST };
 
+/* Options that would have no effect are refused. */
+static void check_training_options(const options *o, struct argp_state *state) {
+  if (!o->train) return;
+  if (o->svg) argp_error(state, "--svg draws what is run: it goes without --train");
+  const char *option = cli_place_given(&o->place);
+  if (option) argp_error(state, "--train plans no run: %s has no effect on it", option);
+}
+
+static void check_plan_options(const options *o, struct argp_state *state) {
+  if (!o->source.path || !(o->against || cli_is_plan(o->source.path))) return;
+  const char *option = o->train                    ? "--train"
+                       : o->svg                    ? "--svg"
+                       : o->source.options.weights ? "--weights"
+                       : o->source.shapes.count    ? "--shape"
+                                                   : cli_place_given(&o->place);
+  if (!option) return;
+  if (o->against)
+    argp_error(state, "--against compares two saved plans: %s is for models", option);
+  else
+    argp_error(state, "%s is a saved plan: %s is for models", o->source.path, option);
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
   switch (key) {
@@ -46,8 +68,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     o->against = argument;
     return 0;
   case ARGP_KEY_END:
-    if (o->train && o->svg) argp_error(state, "--svg draws what is run: it goes without --train");
-    if (o->train && o->place.trace) argp_error(state, "--train plans no run that --trace could show");
+    check_training_options(o, state);
+    check_plan_options(o, state);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;

@@ -79,6 +79,8 @@ enum {
   KEY_THREADS,
   KEY_TRACE,
   KEY_NO_FUSION,
+  KEY_PLAN,
+  KEY_SAVE_PLAN,
   KEY_PLACE,
   KEY_PLATFORM,
   KEY_PLUGIN,
@@ -169,12 +171,55 @@ static const struct argp_option fusion_options[] = {
 static const struct argp_child fusion_children[] = {{&cli_place_argp, 0, NULL, 0}, {0}};
 const struct argp cli_inference_argp = {fusion_options, parse_fusion, NULL, NULL, fusion_children, NULL, NULL};
 
+static error_t parse_plan(int key, char *argument, struct argp_state *state) {
+  cli_place *place = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = place;
+    return 0;
+  case KEY_PLAN:
+    place->plan = argument;
+    return 0;
+  case KEY_SAVE_PLAN:
+    place->save_plan = argument;
+    return 0;
+  case ARGP_KEY_END:
+    if (place->plan && (place->patterns || place->no_fusion))
+      argp_error(state, "--plan: where nodes run and what is fused is what the plan says, not --place or --no-fusion");
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static const struct argp_option plan_options[] = {
+    {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, which another run loads instead of planning", 80},
+    {"plan", KEY_PLAN, "FILE", 0, "Run by a saved plan; refused where model or machine are not those it is for", 80},
+    {0}};
+static const struct argp_child plan_children[] = {{&cli_inference_argp, 0, NULL, 0}, {0}};
+const struct argp cli_planned_argp = {plan_options, parse_plan, NULL, NULL, plan_children, NULL, NULL};
+
+const char *cli_place_given(const cli_place *place) {
+  const struct {
+    const char *name;
+    bool given;
+  } options[] = {{"--device", place->devices},           {"--place", place->patterns},
+                 {"--plugin", place->plugin_count != 0}, {"--platform", place->platform},
+                 {"--threads", place->threads != 0},     {"--trace", place->trace},
+                 {"--no-fusion", place->no_fusion}};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    if (options[i].given) return options[i].name;
+  return NULL;
+}
+
 braid_session_options cli_session_options(const cli_place *place) {
   return (braid_session_options){.devices = place->devices,
                                  .place = place->patterns,
                                  .threads = place->threads,
                                  .no_fusion = place->no_fusion,
                                  .trace = place->trace,
+                                 .load_plan = place->plan,
+                                 .save_plan = place->save_plan,
                                  .registry = place->registry};
 }
 

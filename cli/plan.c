@@ -1,4 +1,4 @@
-/* Saved plans at the command line: run with one, look at one, compare two. */
+/* Saved plans at the command line: look at one, compare two. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,24 +46,5 @@ braid_status cli_inspect_plan(const char *path, const char *against, bool json) 
   else if (status == BRAID_OK)
     printf("%s", text);
   braid_free(NULL, text);
-  return status;
-}
-
-braid_status cli_session_with_plan(const braid_graph *graph, const braid_session_options *options, const char *load,
-                                   const char *save, braid_session **out) {
-  braid_machine *machine = NULL;
-  braid_plan *plan = NULL;
-  braid_session_options own = *options;
-  braid_machine_options of = {.devices = own.devices, .threads = own.threads, .registry = own.registry};
-  braid_plan_options choices = {.no_fusion = own.no_fusion, .place = own.place};
-  *out = NULL;
-  braid_status status = braid_machine_create(NULL, &of, &machine);
-  if (status == BRAID_OK)
-    status = load ? braid_plan_load(machine, graph, load, &plan) : braid_plan_create(machine, graph, &choices, &plan);
-  if (status == BRAID_OK && save) status = braid_plan_save(plan, graph, save);
-  own.plan = plan;
-  if (status == BRAID_OK) status = braid_session_create(graph, &own, out);
-  braid_plan_release(plan);
-  braid_machine_release(machine);
   return status;
 }

@@ -27,10 +27,9 @@ typedef struct options {
   int64_t top;
   int bench;
   bool explain;
-  const char *plan, *save_plan;
 } options;
 
-enum { KEY_TOP = 1, KEY_LABELS, KEY_BENCH, KEY_PREPROCESS, KEY_EXPLAIN, KEY_PLAN, KEY_SAVE_PLAN };
+enum { KEY_TOP = 1, KEY_LABELS, KEY_BENCH, KEY_PREPROCESS, KEY_EXPLAIN };
 
 /* The text goes to standard error when an array goes to standard output. */
 static FILE *text_file(const options *o) {
@@ -69,20 +68,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_EXPLAIN:
     o->explain = true;
     return 0;
-  case KEY_PLAN:
-    o->plan = argument;
-    return 0;
-  case KEY_SAVE_PLAN:
-    o->save_plan = argument;
-    return 0;
   case ARGP_KEY_END:
     if (!o->inputs.count) argp_error(state, "an --input is expected");
     if (o->common.json && text_file(o) == stderr) {
       argp_error(state, "--output - and --json both want standard output");
     }
     if (o->labels && !o->top) o->top = 5;
-    if (o->plan && (o->place.patterns || o->place.no_fusion))
-      argp_error(state, "--plan: where nodes run and what is fused is what the plan says, not --place or --no-fusion");
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -268,7 +259,7 @@ static braid_status print_all(const options *o, const braid_graph *graph, const 
   if (o->labels) status = cli_labels_load(o->labels, &labels);
   if (status == BRAID_OK && (json || !o->top)) print_outputs(graph, buffers, file, json);
   if (status == BRAID_OK && o->top) status = print_top(o, buffers->outputs[0], &labels, file, json);
-  if (status == BRAID_OK && o->explain) cli_print_plan(session, file, json);
+  if (status == BRAID_OK && o->explain) cli_print_plan(session, o->place.plan, file, json);
   if (status == BRAID_OK && o->bench) {
     if (json)
       cli_json_latency(json, "measured_ms", latency, 1);
@@ -314,12 +305,6 @@ static braid_status run_session(const options *o, const braid_graph *graph, brai
   return status;
 }
 
-static braid_status create_session(const options *o, const braid_graph *graph, const braid_session_options *place,
-                                   braid_session **out) {
-  if (!o->plan && !o->save_plan) return braid_session_create(graph, place, out);
-  return cli_session_with_plan(graph, place, o->plan, o->save_plan, out);
-}
-
 static braid_status run_model(const options *o, braid_graph *graph) {
   size_t count = braid_graph_input_count(graph);
   braid_tensor **tensors = calloc(count + 1, sizeof *tensors);
@@ -329,7 +314,7 @@ static braid_status run_model(const options *o, braid_graph *graph) {
   place.explain = o->explain;
   braid_status status = check_outputs(o, graph);
   if (status == BRAID_OK) status = read_inputs(o, graph, tensors, count);
-  if (status == BRAID_OK) status = cli_blame_model(&o->source, create_session(o, graph, &place, &session));
+  if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_session_create(graph, &place, &session));
   if (status == BRAID_OK) status = run_session(o, graph, session, tensors);
   if (session) braid_session_destroy(session);
   for (size_t i = 0; i < count; i++) braid_tensor_release(tensors[i]);
@@ -348,11 +333,9 @@ int cli_run(int argc, char **argv) {
       {"bench", KEY_BENCH, "N", 0, "Run N times and print the latency", 0},
       {"explain", KEY_EXPLAIN, NULL, 0,
        "Print the plan: each node's device and kernel, what every device offered with its time, and what decided", 0},
-      {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, which another run loads instead of planning", 0},
-      {"plan", KEY_PLAN, "FILE", 0, "Run by a saved plan; refused where model or machine are not those it is for", 0},
       {0}};
   static const struct argp_child children[] = {
-      {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+      {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.top = 0};
   cli_parse(&argp, argc, argv, &o);

@@ -168,7 +168,7 @@ int cli_test(int argc, char **argv) {
       {"at-least", KEY_AT_LEAST, "X", 0, "End with code 1 if the accuracy is below X (0..1)", 0},
       {0}};
   static const struct argp_child children[] = {
-      {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+      {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.batch = 100, .worst = 5};
   cli_parse(&argp, argc, argv, &o);

@@ -35,8 +35,9 @@ typedef struct cli_latency {
 braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency);
 void cli_json_latency(cli_json *json, const char *key, const cli_latency *latency, int64_t batch);
 
-/* The plan with its offers (explain.c), as text or, if `json` is given, as its key "plan". */
-void cli_print_plan(const braid_session *session, FILE *file, cli_json *json);
+/* The plan with its offers (explain.c), as text or, if `json` is given, as its key "plan". `loaded`: the file that the
+ * plan is from, which has no offers; NULL: it was made here. */
+void cli_print_plan(const braid_session *session, const char *loaded, FILE *file, cli_json *json);
 
 /* Labels, one per line of a file. */
 typedef struct cli_labels {
@@ -59,8 +60,5 @@ int64_t cli_top(const braid_tensor *scores, int64_t offset, int64_t classes, cli
 bool cli_is_plan(const char *path);
 /* Prints a saved plan, or its differences to another. */
 braid_status cli_inspect_plan(const char *path, const char *against, bool json);
-/* A session by a plan that is loaded, or saved once it is made; either path may be NULL. */
-braid_status cli_session_with_plan(const braid_graph *graph, const braid_session_options *options, const char *load,
-                                   const char *save, braid_session **out);
 
 #endif

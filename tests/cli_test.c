@@ -151,6 +151,77 @@ static void test_json(void **state) {
   }
 }
 
+/* --- saved plans ---------------------------------------------------------------------------------------------------
+ */
+static outcome run_well(const char *line) {
+  outcome o = run(line);
+  if (o.code != 0) fail_msg("braid %s: code %d: %s", line, o.code, o.err);
+  return o;
+}
+
+/* Whoever explains a plan and saves it sees the offers, whoever loads it the choices with their reasons. */
+static void test_explained_plans(void **state) {
+  (void)state;
+  outcome o = run_well("run " GLYPHS " --input " PICTURE " --explain --save-plan $/explained.plan");
+  assert_non_null(strstr(o.out, "  + cpu "));
+  assert_non_null(strstr(o.out, "  * cpu "));
+  discard(&o);
+  o = run_well("run " GLYPHS " --input " PICTURE " --explain --plan $/explained.plan");
+  assert_null(strstr(o.out, "  + cpu "));
+  assert_non_null(strstr(o.out, "what else was offered then is not saved"));
+  assert_non_null(strstr(o.out, ": the first device that can"));
+  discard(&o);
+  o = run_well("run " GLYPHS " --input " PICTURE " --explain --json --plan $/explained.plan");
+  assert_true(is_one_document(o.out));
+  assert_non_null(strstr(o.out, "\"plan_loaded_from\""));
+  discard(&o);
+}
+
+/* Every command that runs a model by a plan. A plan is for one batch. */
+static void test_commands_with_plans(void **state) {
+  (void)state;
+  static const char *const lines[] = {"run " GLYPHS " --input " PICTURE, "bench " GLYPHS " --runs 2",
+                                      "bench " GLYPHS " --batch 3 --runs 2",
+                                      "test " GLYPHS " --data builtin:glyphs,limit=100"};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    char line[512];
+    outcome o;
+    snprintf(line, sizeof line, "%s --save-plan $/commands.plan", lines[i]);
+    o = run_well(line);
+    discard(&o);
+    snprintf(line, sizeof line, "%s --plan $/commands.plan", lines[i]);
+    o = run_well(line);
+    discard(&o);
+    expect_failure("bench " GLYPHS " --batch 2 --runs 2 --plan $/commands.plan", 2, "made for something else");
+    snprintf(line, sizeof line, "%s --plan $/commands.plan --no-fusion", lines[i]);
+    expect_failure(line, 2, "is what the plan says");
+    snprintf(line, sizeof line, "%s --plan $/nowhere.plan", lines[i]);
+    expect_failure(line, 2, "nowhere.plan");
+  }
+}
+
+/* No option is without effect and without a word. */
+static void test_inspect_options(void **state) {
+  (void)state;
+  outcome o = run_well("run " GLYPHS " --input " PICTURE " --save-plan $/inspected.plan");
+  discard(&o);
+  static const char *const options[] = {"--svg $/a.svg",    "--place *=cpu",  "--device cpu", "--threads 1",
+                                        "--trace $/a.json", "--platform $/p", "--plugin $/p", "--no-fusion",
+                                        "--train",          "--weights $/w",  "--shape 1x1x1"};
+  for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+    char line[512];
+    snprintf(line, sizeof line, "inspect $/inspected.plan %s", options[i]);
+    expect_failure(line, 2, "is a saved plan: --");
+    snprintf(line, sizeof line, "inspect $/inspected.plan --against $/inspected.plan %s", options[i]);
+    expect_failure(line, 2, "--against compares two saved plans: --");
+    snprintf(line, sizeof line, "inspect " GLYPHS " --train %s", options[i]);
+    if (i < 8) expect_failure(line, 2, i ? "--train plans no run: --" : "without --train");
+  }
+  assert_int_not_equal(access(in_folder("a.svg"), F_OK), 0);
+  expect_failure("inspect " GLYPHS " --against $/inspected.plan", 2, "is no saved plan");
+  expect_failure("inspect $/inspected.plan --model-seed 3", 2, "--model-seed");
+}
+
 /* /dev/full takes nothing, as a full disk does. */
 static void test_full_disk(void **state) {
   (void)state;
@@ -180,6 +251,8 @@ static void test_unwritable(void **state) {
       "run " GLYPHS " --input " PICTURE " --trace ",
       "run " GLYPHS " --input " PICTURE " --output ",
       "test " GLYPHS " --data builtin:glyphs,limit=100 --trace ",
+      "test " GLYPHS " --data builtin:glyphs,limit=100 --save-plan ",
+      "bench " GLYPHS " --runs 2 --save-plan ",
       "train " GLYPHS " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out $/unwritable --trace ",
       "train " GLYPHS " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out ",
   };
@@ -313,11 +386,19 @@ static void test_options_without_effect(void **state) {
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_usage),      cmocka_unit_test(test_bad_input),
-      cmocka_unit_test(test_fifos),      cmocka_unit_test(test_pipes),
-      cmocka_unit_test(test_json),       cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_terminal),   cmocka_unit_test(test_options_without_effect),
-      cmocka_unit_test(test_unwritable), cmocka_unit_test(test_huge),
+      cmocka_unit_test(test_usage),
+      cmocka_unit_test(test_bad_input),
+      cmocka_unit_test(test_fifos),
+      cmocka_unit_test(test_pipes),
+      cmocka_unit_test(test_json),
+      cmocka_unit_test(test_explained_plans),
+      cmocka_unit_test(test_commands_with_plans),
+      cmocka_unit_test(test_inspect_options),
+      cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_terminal),
+      cmocka_unit_test(test_options_without_effect),
+      cmocka_unit_test(test_unwritable),
+      cmocka_unit_test(test_huge),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

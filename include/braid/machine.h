@@ -66,7 +66,7 @@ BRAID_API const braid_desc *braid_plan_output(const braid_plan *plan, size_t ind
 /* One line per task of a run, in order. Strings are owned by the plan. */
 typedef struct braid_plan_line {
   const char *node, *op, *device, *kernel;
-  const char *why;  /* the candidates passed over and their reasons, or "" */
+  const char *why;  /* the candidates passed over and their reasons, else what decided; "" of what the plan adds */
   double median_us; /* of a session's runs (braid_session_plan); < 0: not measured */
 } braid_plan_line;
 BRAID_API size_t braid_plan_line_count(const braid_plan *plan);

@@ -51,6 +51,11 @@ typedef struct braid_session_options {
    * is compared, so weights are the plan's. The machine is the plan's, and so is what makes a plan here (devices,
    * threads, training, no_fusion, no_reuse, place). NULL: its own. */
   braid_plan *plan;
+  /* Files of saved plans (braid/plan.h), for a session that is given no plan. Loads its plan instead of making it, on a
+   * machine as `machine`, or `devices` and `threads`, say; the other options that make a plan are then the file's, and
+   * nothing is explained. NULL: makes it. */
+  const char *load_plan;
+  const char *save_plan; /* saves the plan that it runs by; NULL: does not */
 } braid_session_options;
 
 /* options may be NULL. The graph is not changed and may be destroyed. */

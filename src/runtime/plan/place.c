@@ -13,8 +13,7 @@ static const braid_policy *find_policy(const braid_patterns *patterns) {
   return patterns->count ? &braid_policy_hand : &braid_policy_first;
 }
 
-/* Why this device and kernel: the candidates passed over on the way to it, else, of a choice between several, what
- * decided. */
+/* Why this device and kernel: the candidates passed over on the way to it, else what decided. */
 static const char *explain_choice(const braid_placing *p, int32_t task) {
   const braid_plan *plan = p->plan;
   int32_t index = p->choices.offer_of[task];
@@ -25,7 +24,6 @@ static const char *explain_choice(const braid_placing *p, int32_t task) {
   size_t asked = p->patterns.balanced ? plan->device_count : (size_t)p->offers[index].device + 1;
   braid_placing_passed(p, subject, asked, why, sizeof why);
   if (why[0]) return braid_arena_text(plan->arena, why, strlen(why));
-  if (!p->patterns.balanced || plan->device_count == 1) return "";
   return braid_arena_text(plan->arena, p->choices.reasons[task], strlen(p->choices.reasons[task]));
 }
 

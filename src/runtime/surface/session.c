@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/try.h"
+#include "braid/plan.h"
 #include "runtime/plan/snapshot.h"
 
 /* --- one call at a time --------------------------------------------------------------------------------------------
@@ -26,15 +27,18 @@ static void session_leave(braid_session *session) {
 
 /* --- create --------------------------------------------------------------------------------------------------------
  */
+static braid_status take_plan(braid_session *session, const braid_graph *graph, const braid_session_options *options) {
+  if (options->load_plan || options->save_plan)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a plan and a file to load it from, or to save it to");
+  if (options->machine && options->machine != options->plan->machine)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "the plan is of another machine");
+  BRAID_TRY(braid_snapshot_check_given(options->plan, graph));
+  session->plan = braid_plan_retain(options->plan);
+  return BRAID_OK;
+}
+
 static braid_status make_plan(braid_session *session, const braid_graph *graph, const braid_session_options *options) {
   braid_machine *machine = options->machine;
-  if (options->plan) {
-    if (machine && machine != options->plan->machine)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "the plan is of another machine");
-    BRAID_TRY(braid_snapshot_check_given(options->plan, graph));
-    session->plan = braid_plan_retain(options->plan);
-    return BRAID_OK;
-  }
   if (machine)
     (void)braid_machine_retain(machine);
   else
@@ -50,15 +54,17 @@ static braid_status make_plan(braid_session *session, const braid_graph *graph, 
                             .place = options->place,
                             .loose_place = options->loose_place,
                             .explain = options->explain};
-  braid_status status = braid_plan_create(machine, graph, &own, &session->plan);
+  braid_status status = options->load_plan ? braid_plan_load(machine, graph, options->load_plan, &session->plan)
+                                           : braid_plan_create(machine, graph, &own, &session->plan);
   braid_machine_release(machine); /* the plan keeps it */
-  return status;
+  if (status != BRAID_OK || !options->save_plan) return status;
+  return braid_plan_save(session->plan, graph, options->save_plan);
 }
 
 static braid_status make_session(braid_session *session, const braid_graph *graph,
                                  const braid_session_options *options) {
   bool limited = options->timeout_ms > 0 && options->timeout_ms < INT64_MAX / 1000000;
-  BRAID_TRY(make_plan(session, graph, options));
+  BRAID_TRY(options->plan ? take_plan(session, graph, options) : make_plan(session, graph, options));
   BRAID_TRY(braid_execution_make(session->plan, options->weights, limited ? options->timeout_ms * 1000000 : -1,
                                  &session->execution));
   if (!options->plan) braid_plan_drop(session->plan, true); /* nobody else runs it */
