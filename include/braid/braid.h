@@ -1,4 +1,4 @@
-/* Everything of libbraid. */
+/* All public headers of libbraid except those for backends (braid/host_queue.h, braid/plugin.h). */
 #ifndef BRAID_BRAID_H
 #define BRAID_BRAID_H
 #include "braid/buffer.h"

@@ -1,11 +1,11 @@
-/* Buffers: memory of a machine's devices or of the host, for the inputs and outputs of executions.
+/* Buffers: memory of a device or of the host, for inputs and outputs of executions.
  *
- * What one execution computes on a device another can take there, without a way through the host; and memory of other
- * libraries comes and goes by DLPack. Host pointers (braid_execution_submit) stay the easy way.
+ * The output of one execution can be the input of another without being copied to the host, and tensors are exchanged
+ * with other libraries by DLPack. Programs that need neither pass host pointers to braid_execution_submit.
  *
- * A buffer has a description, PLAIN, and may be used by any thread. It is reference counted: views, executions and
- * exports keep what they use. Its contents are not guarded: whoever reads or writes them waits first for the runs in
- * flight that use them, and so does whoever submits a run that reads what another writes. */
+ * A buffer has a PLAIN descriptor. It is reference counted, and views, executions and exported tensors hold references.
+ * Any thread may use it, but access to its contents is not synchronized: wait for the runs in flight that use a buffer
+ * before reading or writing it, and before submitting a run that reads what another run writes. */
 #ifndef BRAID_BUFFER_H
 #define BRAID_BUFFER_H
 
@@ -13,59 +13,62 @@
 
 typedef struct braid_buffer braid_buffer;
 
-/* Contents undefined. `device`: its name in the machine ("opencl0") or its number there; NULL: host memory, which is
- * what devices that work on it have too. NOT_FOUND lists the machine's devices. */
+/* Contents undefined. `device`: name ("opencl0") or index in the machine; NULL: host memory. Buffers of devices that
+ * use host memory (the CPU) are host memory. NOT_FOUND lists the machine's devices. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_create(braid_machine *machine, const char *device,
                                                             const braid_desc *desc, braid_buffer **out);
-/* Host memory of the caller's; `release(context)` is called once, with the last reference (may be NULL). On failure it
- * is not called. */
+/* A buffer over the caller's host memory, which is not copied. `release(context)` (may be NULL) is called once, when
+ * the last reference is released; not if braid_buffer_wrap fails. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_wrap(braid_machine *machine, const braid_desc *desc, void *data,
                                                           void (*release)(void *context), void *context,
                                                           braid_buffer **out);
-/* A part of a buffer, `offset` bytes from its start, or all of it in another shape or type. OUT_OF_RANGE beyond its
- * end; INVALID_ARGUMENT: an offset that is no multiple of the element size and, on a device, of its alignment. */
+/* A view of a part of a buffer, `offset` bytes from its start, with another shape or type if wanted. OUT_OF_RANGE: it
+ * exceeds the buffer. INVALID_ARGUMENT: the offset is not a multiple of the element size or, in device memory, of the
+ * device's alignment. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_view(braid_buffer *buffer, size_t offset, const braid_desc *desc,
                                                           braid_buffer **out);
 BRAID_API braid_buffer *braid_buffer_retain(braid_buffer *buffer);
 BRAID_API void braid_buffer_release(braid_buffer *buffer); /* NULL is allowed */
 
 BRAID_API const braid_desc *braid_buffer_desc(const braid_buffer *buffer);
-BRAID_API const char *braid_buffer_device(const braid_buffer *buffer); /* its name; "host" for host memory */
-BRAID_API void *braid_buffer_host(const braid_buffer *buffer);         /* its address; NULL: not in host memory */
+BRAID_API const char *braid_buffer_device(const braid_buffer *buffer); /* name of its device; "host" for host memory */
+BRAID_API void *braid_buffer_host(const braid_buffer *buffer); /* its address; NULL if it is not in host memory */
 
-/* Copies the whole contents out or in; `bytes` must be those of the description. TIMEOUT after timeout_ns (< 0: no
- * limit); the transfer may then still take place, before the next one. With a limit `host` is not touched after the
- * call; without one it must stay, after DEVICE_LOST, until the buffer is released. */
+/* Copies the whole contents to or from `host`; `bytes` must be the size of the descriptor. TIMEOUT after timeout_ns (<
+ * 0: no limit); the transfer may then still happen, before the next one. With a limit, `host` is not used after the
+ * call returns. Without one, `host` must stay valid after DEVICE_LOST until the buffer is released. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_read(braid_buffer *buffer, void *host, size_t bytes,
                                                           int64_t timeout_ns);
 BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_write(braid_buffer *buffer, const void *host, size_t bytes,
                                                            int64_t timeout_ns);
 
 /* --- executions ----------------------------------------------------------------------------------------------------
- * From the next run on an input or output is this buffer, which the execution keeps; NULL: memory given at each run
- * again. A pointer given to a run goes before it. The buffer must be of the plan's machine, and of the type and shape
- * of the input or output, else INVALID_ARGUMENT; so is one that overlaps another that is bound, unless both are
- * inputs. BUSY while a run is in flight, and until it is waited for if its outputs are moved then.
+ * Binds a buffer to an input or output for the following runs; the execution holds a reference. NULL unbinds. A host
+ * pointer given to a run takes precedence over the buffer. INVALID_ARGUMENT: the buffer is not of the plan's machine,
+ * has another type or shape, or overlaps another bound buffer (unless both are inputs). BUSY while a run is in flight,
+ * or has outputs that wait has still to copy.
  *
- * A buffer that lies where the plan wants the input or output (braid_plan_input_device) is used in place. Any other
- * is moved: an input by submit before the run starts, an output by wait, so that a run with a callback needs outputs in
- * place. Plans made with braid_plan_options.device_io want them on the devices that use them, other plans in host
- * memory. */
+ * A buffer in the memory where the plan expects the input or output (braid_plan_input_device) is used in place. Others
+ * are copied: an input by submit before the run starts, an output by wait; so a run with a callback needs its outputs
+ * in place. Plans made with braid_plan_options.device_io expect inputs and outputs on the devices that use them, other
+ * plans in host memory. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_bind_input(braid_execution *execution, size_t index,
                                                                    braid_buffer *buffer);
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_bind_output(braid_execution *execution, size_t index,
                                                                     braid_buffer *buffer);
-/* The name of the device, as for braid_buffer_create; NULL: host memory. */
+/* Name of the device on which the plan expects it; NULL: host memory. */
 BRAID_API const char *braid_plan_input_device(const braid_plan *plan, size_t index);
 BRAID_API const char *braid_plan_output_device(const braid_plan *plan, size_t index);
 
 /* --- DLPack --------------------------------------------------------------------------------------------------------
- * The structs are those of dlpack.h (dmlc/dlpack), which this header does not need; "versioned" is version 1.
+ * The structs are those of dlpack.h (https://github.com/dmlc/dlpack), which this header does not include; the functions
+ * named "versioned" are for DLPack version 1.
  *
- * Import: a buffer over the tensor's memory, of host memory, row-major, of a type that has a braid_dtype; anything else
- * is UNSUPPORTED and the tensor stays the caller's. On success the tensor is the buffer's, which calls its deleter with
- * the last reference. Memory that is marked read-only is refused as an output and for writing.
- * Export: a tensor over the buffer's memory, which it keeps until its deleter is called. Host memory only. */
+ * Import: makes a buffer over the tensor's memory. UNSUPPORTED unless it is in host memory, row-major, and of a type
+ * that has a braid_dtype; the tensor then stays the caller's. On success the buffer owns the tensor, and calls its
+ * deleter when the last reference is released. A read-only tensor cannot be bound to an output or written to.
+ * Export: makes a tensor over the buffer's memory. It holds a reference to the buffer until its deleter is called. Host
+ * memory only. */
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 BRAID_API BRAID_MUST_CHECK braid_status braid_buffer_import_dlpack(braid_machine *machine,

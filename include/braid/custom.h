@@ -1,50 +1,52 @@
-/* Ops of your own: for models that use an op which Braid does not have.
+/* Custom ops: for models with ops that Braid does not have.
  *
- * A registered op can be used in graphs (braid_graph_add_node) and is found by the ONNX importer; it runs on the CPU.
- * An op of an ONNX domain of its own is registered as "domain.Op". It has no gradient: training through it fails with a
- * sentence that names it. */
+ * A custom op can be used in graphs (braid_graph_add_node) and in ONNX models; it runs on the CPU. An op of another
+ * ONNX domain is named "domain.Op". Custom ops have no gradient: braid_graph_gradients fails with UNSUPPORTED where the
+ * loss depends on a parameter through one. */
 #ifndef BRAID_CUSTOM_H
 #define BRAID_CUSTOM_H
 
 #include "braid/graph.h"
 
-/* An input or output while the op computes: row-major, host memory. An optional one left out has desc NULL. */
+/* An input or output of `compute`: row-major, in host memory. desc is NULL for an omitted optional one. */
 typedef struct braid_custom_array {
   const braid_desc *desc;
-  void *data; /* an input's is only to be read */
+  void *data; /* read-only for inputs */
 } braid_custom_array;
 
 typedef struct braid_custom_op {
   const char *name;
   int min_inputs, max_inputs, outputs;
-  /* Sets the type and shape of every output (braid_desc_init). All inputs that are present are known; one left out is
-   * NULL. Fails with braid_fail and a sentence when the inputs do not fit. */
+  /* Sets the type and shape of every output with braid_desc_init. `inputs` have known shapes; NULL for an omitted
+   * optional one. Returns braid_fail(...) if the inputs are not valid for the op. */
   braid_status (*infer)(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
                         braid_desc *outputs, size_t output_count);
-  /* Computes all outputs. Called from the device's thread, or from the one that runs a small model; a device of a
-   * machine (braid/machine.h) runs one op at a time. So it must not wait for anything else on that machine; a session
-   * with a machine of its own may be run. */
+  /* Computes all outputs. Called by the queue's thread, or by the caller's thread for small models, one call at a time
+   * per machine (braid/machine.h). It must not wait for other work of that machine, which could not start; running a
+   * session that has a machine of its own is allowed. */
   braid_status (*compute)(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
                           const braid_custom_array *outputs, size_t output_count);
 } braid_custom_op;
 
-/* Registers in the set of the process, where every graph finds ops that has no set of its own; `op` and its name must
- * stay valid. Register before loading models. INVALID_ARGUMENT if an entry is missing or the name is taken. Any thread.
- */
+/* Registers an op for the whole process, for all graphs without a set of their own. `op` and its name are not copied
+ * and must stay valid. Register before loading models. INVALID_ARGUMENT if an entry is missing or the name is taken.
+ * Any thread. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_custom_op_register(const braid_custom_op *op);
 
-/* --- sets of one's own ---------------------------------------------------------------------------------------------
- * For libraries that share a process with others: two sets may have different ops of one name. */
+/* --- sets of custom ops --------------------------------------------------------------------------------------------
+ * For libraries that share a process with others: ops of different sets may have the same name. */
 typedef struct braid_custom_ops braid_custom_ops;
 
 BRAID_API BRAID_MUST_CHECK braid_status braid_custom_ops_create(const braid_allocator *allocator,
                                                                 braid_custom_ops **out);
-/* Reference counted, by any thread; graphs, and what is made of them, hold references. NULL is allowed in release. */
+/* Reference counted, any thread. Graphs, and plans and sessions made from them, hold references. release(NULL) is
+ * allowed. */
 BRAID_API braid_custom_ops *braid_custom_ops_retain(braid_custom_ops *ops);
 BRAID_API void braid_custom_ops_release(braid_custom_ops *ops);
-/* As braid_custom_op_register; `op` must stay valid for as long as the set. */
+/* As braid_custom_op_register, for this set; `op` must outlive the set. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_custom_ops_add(braid_custom_ops *ops, const braid_custom_op *op);
-/* Nodes added from now on find their ops in this set instead of the process's (NULL: in that again). */
+/* Nodes that are added from now on use the ops of this set instead of those registered for the process (NULL: the
+ * latter). */
 BRAID_API void braid_graph_use_custom_ops(braid_graph *graph, braid_custom_ops *ops);
 
 #endif

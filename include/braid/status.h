@@ -1,11 +1,11 @@
 /* Status codes: what every function that can fail returns.
  *
- * One list makes the enum, the names and the texts. A status says what kind of thing went wrong; the detail beside
- * it (which file, line, node, value, what was allowed) is kept per thread and read with braid_error_detail(). */
+ * One list makes the enum, the names and the texts. A status gives the kind of failure; the detail (file, line, node,
+ * value, what was expected) is kept per thread and read with braid_error_detail(). */
 #ifndef BRAID_STATUS_H
 #define BRAID_STATUS_H
 
-/* So that C++ programs link with the library. */
+/* C linkage in C++ programs. */
 #ifdef __cplusplus
 #define BRAID_LINKAGE extern "C"
 #else
@@ -45,20 +45,19 @@ typedef enum braid_status {
 #undef BRAID_STATUS_ENUM
 } braid_status;
 
-/* The text of a status ("out of memory"); never NULL, static storage. */
+/* The text of a status ("out of memory"). Never NULL; static storage. */
 BRAID_API const char *braid_status_text(braid_status status);
 
-/* The detail of the last failure on the calling thread: one sentence naming the place and what was expected. It is that
- * of the status returned last, never an older one's; the empty string if code of others (a backend, a custom op) gave
- * only a status. To be read after a failure, before the next braid call on this thread; after a success it means
- * nothing. */
+/* The detail of the failure that the last call on this thread returned: one sentence that names the place and what was
+ * expected, or "" if a backend or a custom op returned a status without a detail. Valid until the next call of the
+ * library on this thread; undefined after a success. */
 BRAID_API const char *braid_error_detail(void);
 
 /* Records a detail (printf format, cut at 1 KiB) for the calling thread and returns `status`, so that a failing
  * function ends in `return braid_fail(BRAID_INVALID_FILE, "%s:%d: ...", ...)`. Allocates nothing. */
 BRAID_API braid_status braid_fail(braid_status status, const char *format, ...) BRAID_PRINTF(2, 3);
 
-/* Puts `prefix: ` (printf format) before the detail already recorded; returns `status`. */
+/* Puts a prefix (printf format) and ": " before the detail already recorded; returns `status`. */
 BRAID_API braid_status braid_fail_prefix(braid_status status, const char *format, ...) BRAID_PRINTF(2, 3);
 
 #endif

@@ -1,7 +1,7 @@
-/* Tensors: element types, descriptions (type, shape, layout) and reference-counted host tensors.
+/* Tensors: element types, descriptors (type, shape, layout) and reference-counted tensors in host memory.
  *
- * A description's dimensions are always the logical ones in the order of the op's definition (an image batch is
- * B, C, H, W); the layout says only how they lie in memory. bool is one byte, 0 or 1. */
+ * The dimensions of a descriptor are the logical ones, in the order of the op's definition (a batch of images is B, C,
+ * H, W; B is the batch, N in other libraries); the layout gives their order in memory. A bool is one byte, 0 or 1. */
 #ifndef BRAID_TENSOR_H
 #define BRAID_TENSOR_H
 
@@ -41,57 +41,57 @@ BRAID_API bool braid_dtype_is_float(braid_dtype dtype);    /* f16, bf16, f32, f6
 
 enum { BRAID_MAX_RANK = 8, BRAID_LAYOUT_BLOCKS = 2 };
 
-/* How the elements lie in memory, for tensors of any rank: an order of the dimensions, from the outermost to the
- * innermost, and at most two blocks, parts of a dimension that lie inside of all of them; a dimension that its blocks
- * do not divide is padded with zeros. Layouts are values: equal ones compare equal with ==. A dimension that a tensor
- * does not have is in the order as well, behind the one before it, so that one layout serves every rank: BHWC is
- * channels last for images, series and volumes. */
+/* Memory layout of a tensor of any rank: an order of the dimensions from the outermost to the innermost, and at most
+ * two inner blocks (oneDNN's blocked formats). A dimension that its block size does not divide is padded with zeros.
+ * Layouts are plain values: equal layouts compare equal with ==. The order also contains the dimensions that a tensor
+ * does not have, and these are ignored, so one value serves every rank: BHWC is channels last for sequences (B, C, W),
+ * images and volumes. */
 typedef uint64_t braid_layout;
-#define BRAID_LAYOUT_PLAIN ((braid_layout)0)                         /* row-major: BCHW */
-#define BRAID_LAYOUT_BHWC ((braid_layout)061317130)                  /* the second dimension innermost: channels last */
-#define BRAID_LAYOUT_CHWB ((braid_layout)071317131)                  /* the first dimension innermost: batch last */
+#define BRAID_LAYOUT_PLAIN ((braid_layout)0)                         /* row-major: BCHW for images */
+#define BRAID_LAYOUT_BHWC ((braid_layout)061317130)                  /* dimension 1 innermost: channels last */
+#define BRAID_LAYOUT_CHWB ((braid_layout)071317131)                  /* dimension 0 innermost: batch last */
 #define BRAID_LAYOUT_BLOCKED16 ((braid_layout)UINT64_C(0x110000000)) /* "aBcd16b": B, C / 16, H, W, 16 channels */
 
-enum { BRAID_LAYOUT_TEXT = 32 }; /* bytes that hold any layout's text */
-/* "plain", "BHWC", "CHWB", or the notation of oneDNN: dimensions as letters from the outermost to the innermost, in
- * capitals if they are blocked, then the blocks from the outermost to the innermost ("ABcd16b16a" has filters and
- * channels in blocks of 16, the filters innermost); a number that is no layout of this rank as "0x...". Returns
+enum { BRAID_LAYOUT_TEXT = 32 }; /* buffer size for the text of any layout */
+/* Writes "plain", "BHWC", "CHWB", or oneDNN's format tag: dimensions as letters from the outermost to the innermost, in
+ * capitals if they are blocked, then the blocks from the outermost to the innermost ("ABcd16b16a": filters and channels
+ * in blocks of 16, filters innermost). A value that is not a layout of this rank is written as "0x...". Returns
  * `buffer`. */
 BRAID_API char *braid_layout_format(braid_layout layout, int rank, char *buffer, size_t bytes);
-/* The same the other way; INVALID_ARGUMENT says what was expected. */
+/* The inverse of braid_layout_format. INVALID_ARGUMENT if `text` is not a layout. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_layout_parse(const char *text, braid_layout *out);
 
 typedef struct braid_desc {
   braid_dtype dtype;
   int32_t rank; /* 0..BRAID_MAX_RANK; -1: unknown */
   braid_layout layout;
-  int64_t dims[BRAID_MAX_RANK]; /* >= 0; in a model's inputs -1: left open by the model */
+  int64_t dims[BRAID_MAX_RANK]; /* >= 0; -1 in inputs of a model: dynamic */
 } braid_desc;
 
-/* Makes a PLAIN description. Fails with OUT_OF_RANGE if rank or a dimension is out of bounds or the byte count
- * overflows. `dims` may be NULL for rank 0. */
+/* Makes a PLAIN descriptor. OUT_OF_RANGE if the rank or a dimension is out of bounds, or the byte count overflows.
+ * `dims` may be NULL for rank 0. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank,
                                                         const int64_t *dims);
-/* The same tensor in another layout. INVALID_ARGUMENT: it is no layout, or blocks a dimension that the tensor does not
- * have; OUT_OF_RANGE: the byte count overflows. */
+/* Sets the layout. INVALID_ARGUMENT: the value is not a layout, or it blocks a dimension that the tensor does not have.
+ * OUT_OF_RANGE: the padded byte count overflows. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_desc_set_layout(braid_desc *desc, braid_layout layout);
-/* Number of elements (1 for rank 0). The description must have passed braid_desc_init. */
+/* Number of elements (1 for rank 0). The descriptor must come from braid_desc_init. */
 BRAID_API int64_t braid_desc_count(const braid_desc *desc);
-/* Bytes in memory, padding of the layout included. */
+/* Bytes in memory, including the padding of the layout. */
 BRAID_API size_t braid_desc_bytes(const braid_desc *desc);
-/* Same rank and dimensions (type and layout are not looked at). */
+/* Same rank and dimensions; type and layout are ignored. */
 BRAID_API bool braid_desc_same_shape(const braid_desc *a, const braid_desc *b);
-/* Writes "float32[1,3,224,224]" (cut to fit); returns `buffer`. */
+/* Writes "float32[1,3,224,224]" (truncated to fit); returns `buffer`. */
 BRAID_API char *braid_desc_format(const braid_desc *desc, char *buffer, size_t bytes);
 
-/* A tensor in host memory. Reference counted; the count is atomic, the contents are not guarded. */
+/* A tensor in host memory. Reference counted, atomically; access to the contents is not synchronized. */
 typedef struct braid_tensor braid_tensor;
 
 /* Contents undefined. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_tensor_create(const braid_allocator *allocator, const braid_desc *desc,
                                                             braid_tensor **out);
-/* Refers to memory of somebody else; `release(context)` is called once with the last reference (may be NULL). On
- * failure release is not called. */
+/* A tensor over the caller's memory, which is not copied. `release(context)` (may be NULL) is called once, when the
+ * last reference is released; not if braid_tensor_wrap fails. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_tensor_wrap(const braid_allocator *allocator, const braid_desc *desc,
                                                           void *data, void (*release)(void *context), void *context,
                                                           braid_tensor **out);
@@ -100,15 +100,16 @@ BRAID_API void braid_tensor_release(braid_tensor *tensor); /* NULL is allowed */
 BRAID_API const braid_desc *braid_tensor_desc(const braid_tensor *tensor);
 BRAID_API void *braid_tensor_data(braid_tensor *tensor);
 BRAID_API const void *braid_tensor_const_data(const braid_tensor *tensor);
-/* Element `index` (row-major) as double or integer, whatever the type; for reports and shape computations. */
+/* Element `index` (row-major, bounds not checked) of a PLAIN tensor, converted from its type; slow, for reports and
+ * shape computations. */
 BRAID_API double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index);
 BRAID_API int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index);
-/* Sets element `index` to a value that its type can hold. */
+/* Sets element `index`. The value must be in the range of the element type. */
 BRAID_API void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value);
 
-/* NumPy .npy files, versions 1 to 3, C and Fortran order, little and big endian, into and from PLAIN tensors.
- * A malformed file: INVALID_FILE naming the file, the place and what was expected. Files are written whole or not
- * at all. `path` "-" is standard input / output. */
+/* NumPy .npy files, versions 1 to 3, C and Fortran order, little and big endian, as PLAIN tensors. INVALID_FILE for a
+ * malformed file names the place and what was expected. Files are written atomically. `path` "-" is standard input or
+ * output. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_npy_load(const braid_allocator *allocator, const char *path,
                                                        braid_tensor **out);
 BRAID_API BRAID_MUST_CHECK braid_status braid_npy_save(const char *path, const braid_tensor *tensor);
