@@ -64,22 +64,33 @@ static bool data_type(braid_dtype dtype, dnnl_data_type_t *out) {
   }
 }
 
-/* What oneDNN has of layouts in blocks, by rank 3, 4, 5. */
-static dnnl_format_tag_t tag_of(braid_layout layout, int rank) {
+/* What oneDNN has of layouts in blocks, by rank 3, 4, 5; of weights whose groups are a dimension of their own for it,
+ * too. */
+static dnnl_format_tag_t tag_of(braid_layout layout, int rank, bool grouped) {
   static const struct {
     braid_layout layout;
-    dnnl_format_tag_t tags[3];
+    dnnl_format_tag_t tags[3], grouped[3];
   } kTags[] = {
-      {BRAID_LAYOUT_BLOCKED16, {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}},
-      {BRAID_DNNL_16I16O, {dnnl_OIw16i16o, dnnl_OIhw16i16o, dnnl_OIdhw16i16o}},
-      {BRAID_DNNL_16O16I, {dnnl_OIw16o16i, dnnl_OIhw16o16i, dnnl_OIdhw16o16i}},
-      {BRAID_DNNL_8I8O, {dnnl_OIw8i8o, dnnl_OIhw8i8o, dnnl_OIdhw8i8o}},
-      {BRAID_DNNL_8O8I, {dnnl_OIw8o8i, dnnl_OIhw8o8i, dnnl_OIdhw8o8i}},
-      {BRAID_DNNL_I16O, {dnnl_Owi16o, dnnl_Ohwi16o, dnnl_Odhwi16o}},
-      {BRAID_DNNL_I8O, {dnnl_Owi8o, dnnl_Ohwi8o, dnnl_Odhwi8o}},
+      {BRAID_LAYOUT_BLOCKED16, {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c}, {dnnl_format_tag_undef}},
+      {BRAID_DNNL_16I16O,
+       {dnnl_OIw16i16o, dnnl_OIhw16i16o, dnnl_OIdhw16i16o},
+       {dnnl_gOIw16i16o, dnnl_gOIhw16i16o, dnnl_gOIdhw16i16o}},
+      {BRAID_DNNL_16O16I,
+       {dnnl_OIw16o16i, dnnl_OIhw16o16i, dnnl_OIdhw16o16i},
+       {dnnl_gOIw16o16i, dnnl_gOIhw16o16i, dnnl_gOIdhw16o16i}},
+      {BRAID_DNNL_8I8O,
+       {dnnl_OIw8i8o, dnnl_OIhw8i8o, dnnl_OIdhw8i8o},
+       {dnnl_gOIw8i8o, dnnl_gOIhw8i8o, dnnl_gOIdhw8i8o}},
+      {BRAID_DNNL_8O8I,
+       {dnnl_OIw8o8i, dnnl_OIhw8o8i, dnnl_OIdhw8o8i},
+       {dnnl_gOIw8o8i, dnnl_gOIhw8o8i, dnnl_gOIdhw8o8i}},
+      {BRAID_DNNL_I16O, {dnnl_Owi16o, dnnl_Ohwi16o, dnnl_Odhwi16o}, {dnnl_gOwi16o, dnnl_gOhwi16o, dnnl_gOdhwi16o}},
+      {BRAID_DNNL_I8O, {dnnl_Owi8o, dnnl_Ohwi8o, dnnl_Odhwi8o}, {dnnl_gOwi8o, dnnl_gOhwi8o, dnnl_gOdhwi8o}},
+      {BRAID_DNNL_16G, {dnnl_format_tag_undef}, {dnnl_Goiw16g, dnnl_Goihw16g, dnnl_Goidhw16g}},
+      {BRAID_DNNL_8G, {dnnl_format_tag_undef}, {dnnl_Goiw8g, dnnl_Goihw8g, dnnl_format_tag_undef}},
   };
   for (size_t i = 0; rank >= 3 && rank <= 5 && i < sizeof kTags / sizeof *kTags; i++)
-    if (kTags[i].layout == layout) return kTags[i].tags[rank - 3];
+    if (kTags[i].layout == layout) return (grouped ? kTags[i].grouped : kTags[i].tags)[rank - 3];
   return dnnl_format_tag_undef;
 }
 
@@ -122,7 +133,26 @@ bool braid_md_of(const braid_desc *desc, braid_md *out) {
     return true;
   }
   *out = md_cleared(BRAID_MD_TAGGED, desc->rank, desc->dims, type);
-  out->tag = tag_of(desc->layout, desc->rank);
+  out->tag = tag_of(desc->layout, desc->rank, false);
+  return out->tag != dnnl_format_tag_undef;
+}
+
+/* Blocks of filters that end where groups do are the same memory with groups as a dimension of their own, and so are
+ * blocks of groups where each has one filter and one channel. */
+bool braid_md_of_groups(const braid_desc *desc, int64_t groups, braid_md *out) {
+  int64_t dims[BRAID_MAX_RANK + 1] = {groups, desc->dims[0] / groups};
+  memcpy(dims + 2, desc->dims + 1, (size_t)(desc->rank - 1) * sizeof *dims);
+  if (desc->layout == BRAID_LAYOUT_PLAIN) {
+    *out = braid_md_plain(desc->rank + 1, dims);
+    return true;
+  }
+  bool depthwise = dims[1] == 1 && dims[2] == 1;
+  braid_layout_parts parts = braid_layout_take_apart(desc->layout, desc->rank);
+  for (int i = 0; i < parts.block_count; i++)
+    if (parts.blocks[i].dim == 0 && !depthwise && dims[1] % parts.blocks[i].size != 0) return false;
+  bool of_groups = desc->layout == BRAID_DNNL_16G || desc->layout == BRAID_DNNL_8G;
+  *out = md_cleared(BRAID_MD_TAGGED, desc->rank + 1, dims, dnnl_f32);
+  out->tag = of_groups == depthwise ? tag_of(desc->layout, desc->rank, true) : dnnl_format_tag_undef;
   return out->tag != dnnl_format_tag_undef;
 }
 

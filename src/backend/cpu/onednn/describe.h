@@ -24,17 +24,21 @@ typedef struct braid_md {
   braid_md_ref chosen; /* oneDNN's own: lives as long as the description that it is from */
 } braid_md;
 
-/* Layouts in which oneDNN has the weights of convolutions, without groups: filters and channels in blocks, or filters
- * alone where there are few channels. */
+/* Layouts in which oneDNN has the weights of convolutions: filters and channels in blocks, filters alone where there
+ * are few channels, or groups of one filter and one channel. */
 #define BRAID_DNNL_16I16O (BRAID_LAYOUT_BLOCKED(0, 1, 16) | BRAID_LAYOUT_BLOCKED(1, 0, 16))
 #define BRAID_DNNL_16O16I (BRAID_LAYOUT_BLOCKED(0, 0, 16) | BRAID_LAYOUT_BLOCKED(1, 1, 16))
 #define BRAID_DNNL_8I8O (BRAID_LAYOUT_BLOCKED(0, 1, 8) | BRAID_LAYOUT_BLOCKED(1, 0, 8))
 #define BRAID_DNNL_8O8I (BRAID_LAYOUT_BLOCKED(0, 0, 8) | BRAID_LAYOUT_BLOCKED(1, 1, 8))
 #define BRAID_DNNL_I16O (BRAID_LAYOUT_BHWC | BRAID_LAYOUT_BLOCKED(0, 0, 16))
 #define BRAID_DNNL_I8O (BRAID_LAYOUT_BHWC | BRAID_LAYOUT_BLOCKED(0, 0, 8))
+#define BRAID_DNNL_16G BRAID_LAYOUT_BLOCKED(0, 0, 16)
+#define BRAID_DNNL_8G BRAID_LAYOUT_BLOCKED(0, 0, 8)
 
 /* An operand as it is. False for types, ranks or layouts that oneDNN does not have. Rank 0 becomes one element. */
 bool braid_md_of(const braid_desc *desc, braid_md *out);
+/* Float32 weights of `groups` groups, which are a dimension of their own for oneDNN. */
+bool braid_md_of_groups(const braid_desc *desc, int64_t groups, braid_md *out);
 braid_md braid_md_strided(int rank, const int64_t *dims, const int64_t *strides); /* float32 */
 braid_md braid_md_plain(int rank, const int64_t *dims);                           /* row-major float32 */
 /* The same shape as oneDNN likes it best. */
