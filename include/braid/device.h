@@ -358,6 +358,10 @@ typedef struct braid_backend {
    * packed are bound in plain form. [required with claim_regions] */
   braid_status (*query_region)(void *device, const braid_kernel *kernel, const braid_node_desc *node,
                                size_t *workspace_bytes, braid_packing *packings, size_t *packing_count);
+  /* Does a task's timing, where it has one, tell whether the task was run? start_ns is then not 0 once it has begun,
+   * even if it fails, and is left as it was if it never does; a braid_host_queue does that. A run that fails tears
+   * those weights that its tasks had begun to write. [no: whatever was submitted may have begun] */
+  bool marks_begun;
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -101,7 +101,11 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_weights_create(braid_machine *mach
 BRAID_API braid_weights *braid_weights_retain(braid_weights *weights);
 BRAID_API void braid_weights_release(braid_weights *weights);
 /* Copies a parameter or state of training plans from or to a PLAIN tensor of its type and shape. read waits for
- * executions that write the weights; write waits also for those that read them. */
+ * executions that write the weights; write waits also for those that read them.
+ *
+ * TORN: a run or a call that was writing it failed, or was cancelled, before all was written. What its tasks had begun
+ * to write may be of two steps, or half written; neither read nor any run uses it until it has been written again. A
+ * run that ends before its first update begins, or after its last one, leaves the weights intact. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_weights_read(braid_weights *weights, const char *name,
                                                            braid_tensor *tensor);
 BRAID_API BRAID_MUST_CHECK braid_status braid_weights_write(braid_weights *weights, const char *name,
@@ -122,9 +126,9 @@ BRAID_API void braid_execution_destroy(braid_execution *execution);
 /* Starts a run and returns. `inputs` and `outputs` are as for braid_session_run; the library uses the memory they point
  * to until the run ends. Executions over the same weights exclude each other as readers (inference, evaluation) and
  * writers (training), in the order of submission: submit blocks until the earlier runs that conflict have ended;
- * DEVICE_LOST if one of these cannot end because its device is lost. BUSY: the previous run is still in flight, or has
- * outputs that wait has still to copy (braid/buffer.h). After a failure no task has been started. The status of a run
- * that was not waited for is discarded when the next one starts.
+ * DEVICE_LOST if one of these cannot end because its device is lost. TORN: see braid_weights_read. BUSY: the previous
+ * run is still in flight, or has outputs that wait has still to copy (braid/buffer.h). After a failure no task has been
+ * started. The status of a run that was not waited for is discarded when the next one starts.
  *
  * on_done (may be NULL) is called once for each submit that returns OK, after the run has ended and its outputs are
  * complete: by a thread of the library, or by the calling thread before submit returns. If a lost device does not end a

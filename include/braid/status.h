@@ -37,7 +37,8 @@
   X(TIMEOUT, "timed out")                                                                                              \
   X(CANCELLED, "cancelled")                                                                                            \
   X(INTERNAL, "internal error")                                                                                        \
-  X(BUSY, "in use")
+  X(BUSY, "in use")                                                                                                    \
+  X(TORN, "torn weights")
 
 typedef enum braid_status {
 #define BRAID_STATUS_ENUM(name, text) BRAID_##name,

@@ -258,6 +258,8 @@ static bool case_cancel(braid_suite *suite, char *detail) {
 /* Cancelled while it waits for what never comes: the task ends, and so does the one behind it. */
 static bool run_cancel_waiting(braid_load *load, char *detail) {
   braid_suite *suite = load->suite;
+  braid_timing timing = {0};
+  load->tasks[1].timing = &timing;
   bool submitted = submit_two_at_gate(load, detail);
   braid_suite_linger();
   bool early = submitted && braid_load_ended(load, 0);
@@ -268,7 +270,9 @@ static bool run_cancel_waiting(braid_load *load, char *detail) {
   if (!submitted) return false;
   (void)braid_load_wait(load, 1);
   SUITE_CHECK(!early, "a task did not wait for what it names");
+  load->tasks[1].timing = NULL;
   SUITE_CHECK(ended, "a cancelled task goes on waiting");
+  SUITE_CHECK(!suite->backend->marks_begun || !timing.start_ns, "the timing of a task that was not run is filled in");
   return check_not_run(load, detail);
 }
 
@@ -286,6 +290,7 @@ static bool run_timing(braid_load *load, char *detail) {
   load->tasks[0].timing = &timing;
   if (!braid_load_submit(load, suite->queue, 0, detail)) return false;
   SUITE_CHECK(braid_load_wait(load, 0) == BRAID_OK, "task: %s", braid_error_detail());
+  SUITE_CHECK(!suite->backend->marks_begun || timing.start_ns, "a task that was run has no start");
   SUITE_CHECK(timing.end_ns >= timing.start_ns && timing.end_ns > 0, "the task ends before it starts");
   int64_t slack = 1000000; /* clocks of device and host are aligned to about a millisecond */
   SUITE_CHECK(suite->info->modelled || (timing.start_ns >= before - slack && timing.end_ns <= braid_now_ns() + slack),

@@ -365,4 +365,5 @@ const braid_backend braid_backend_cpu = {
     .erase = cpu_erase,
     .replay = cpu_replay,
     .concurrent_prepare = true,
+    .marks_begun = true,
 };

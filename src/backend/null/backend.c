@@ -255,4 +255,5 @@ const braid_backend braid_backend_null = {
     .record = null_record,
     .erase = null_erase,
     .replay = null_replay,
+    .marks_begun = true,
 };

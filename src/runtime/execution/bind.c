@@ -177,6 +177,7 @@ braid_status braid_execution_bind(braid_execution *execution) {
   BRAID_TRY(braid_weights_bind(execution->weights, execution->plan, execution->prepared, execution->arenas,
                                execution->found));
   BRAID_TRY(braid_execution_find_times(execution));
+  BRAID_TRY(braid_execution_find_writers(execution));
   make_tasks(execution);
   bind_ports(execution);
   part_tasks(execution);
@@ -208,5 +209,6 @@ void braid_execution_unbind(braid_execution *execution) {
   braid_free(allocator, execution->waits);
   braid_free(allocator, execution->samples);
   braid_free(allocator, execution->times);
+  braid_free(allocator, execution->writers);
   braid_free(allocator, execution->slots.items);
 }

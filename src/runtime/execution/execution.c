@@ -64,6 +64,7 @@ static braid_status finish(braid_execution *execution) {
   braid_status status = BRAID_OK;
   if (braid_verdict_cancelled(&execution->verdict)) {
     status = find_failure(execution);
+    braid_execution_tear(execution, true);
   } else {
     record(execution);
     status = braid_ports_return(execution);
@@ -137,8 +138,10 @@ static braid_status submit_steps(braid_execution *execution) {
 static braid_status submit_all(braid_execution *execution) {
   lock_parts(execution);
   fill_waits(execution);
-  braid_status status = replay_parts(execution);
-  if (status == BRAID_OK && execution->unrecorded) status = submit_steps(execution);
+  bool early =
+      braid_verdict_cancelled(&execution->verdict); /* nothing is to be run, so nothing is said to have begun */
+  braid_status status = early ? BRAID_OK : replay_parts(execution);
+  if (status == BRAID_OK && !early && execution->unrecorded) status = submit_steps(execution);
   for (size_t q = 0; q < execution->plan->queue_count; q++)
     if (execution->parts[q].submitted) braid_queue_flush(execution->parts[q].queue);
   unlock_parts(execution);
@@ -177,6 +180,7 @@ static braid_status give_up(braid_execution *execution, braid_status why) {
   size_t hung = find_hung(execution);
   braid_verdict_cancel(&execution->verdict);
   execution->left = wait_all(execution, why == BRAID_TIMEOUT ? execution->timeout_ns : kGraceNs) != BRAID_OK;
+  braid_execution_tear(execution, !execution->left);
   leave_weights(execution);
   execution->lost = execution->left || why == BRAID_DEVICE_LOST;
   char detail[96];
@@ -245,12 +249,18 @@ static braid_status start(braid_execution *execution, const void *const *inputs,
   braid_verdict_init(&execution->verdict); /* from here on it can be cancelled: the weights may keep us waiting */
   if (holds) BRAID_TRY(braid_weights_enter(execution->weights, plan->writes_weights, execution->devices));
   __atomic_store_n(&execution->holds, holds, __ATOMIC_RELEASE);
-  return BRAID_OK;
+  braid_execution_watch_writers(execution);
+  braid_status whole = braid_execution_check_whole(execution);
+  if (whole != BRAID_OK) leave_weights(execution);
+  return whole;
 }
 
 static braid_status run_and_wait(braid_execution *execution) {
-  const braid_part *here = execution->here;
-  if (here && braid_queue_run(here->queue, here->recording, here->count)) return finish(execution);
+  braid_part *here = execution->here;
+  if (here && braid_queue_run(here->queue, here->recording, here->count)) {
+    here->submitted = here->count;
+    return finish(execution);
+  }
   (void)submit_all(execution); /* the verdict says so */
   braid_status waited = wait_all(execution, execution->timeout_ns);
   return waited == BRAID_OK ? finish(execution) : give_up(execution, waited);
@@ -310,6 +320,7 @@ static braid_status leave_run(braid_execution *execution) {
   if (!change_state(execution, BRAID_RUN_IN_FLIGHT, BRAID_RUN_LEFT)) return BRAID_OK; /* it has ended after all */
   braid_verdict_cancel(&execution->verdict);
   execution->lost = true;
+  braid_execution_tear(execution, false);
   leave_weights(execution);
   braid_status status = braid_fail(BRAID_DEVICE_LOST, "a device is lost and does not answer");
   tell(execution, status);

@@ -69,7 +69,9 @@ struct braid_execution {
   braid_binding *bindings;
   int32_t *samples;   /* kSamples durations each, in ns; -1: none yet */
   braid_time **times; /* the machine's, per step; NULL: of none */
-  braid_part *here;   /* of a plan that may run in the caller's thread; NULL: it does not */
+  size_t *writers;    /* steps that write weights */
+  size_t writer_count;
+  braid_part *here; /* of a plan that may run in the caller's thread; NULL: it does not */
 
   braid_port *inputs, *outputs;
   braid_slots slots;
@@ -124,6 +126,15 @@ void braid_ports_deinit(braid_execution *execution);
 double braid_execution_median_us(const braid_execution *execution, size_t step);
 BRAID_MUST_CHECK braid_status braid_execution_find_times(braid_execution *execution);
 void braid_execution_keep_times(const braid_execution *execution);
+
+/* torn.c. The steps that write weights, found once, and told apart before each run by whether they begin; of a run that
+ * failed or was cancelled, before the weights are left: marks what it may have left half updated. `ended`: all of its
+ * tasks have. */
+BRAID_MUST_CHECK braid_status braid_execution_find_writers(braid_execution *execution);
+void braid_execution_watch_writers(braid_execution *execution);
+void braid_execution_tear(braid_execution *execution, bool ended);
+/* TORN: the plan touches weights that an earlier run left so. */
+BRAID_MUST_CHECK braid_status braid_execution_check_whole(const braid_execution *execution);
 
 /* pin.c: as braid_session_pin and unpin. */
 BRAID_MUST_CHECK braid_status braid_execution_pin(braid_execution *execution, void *host, size_t bytes);

@@ -203,15 +203,21 @@ static braid_status transfer(braid_weights *weights, const braid_weight *weight,
 }
 
 braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host) {
+  BRAID_TRY(braid_weight_check(weight));
   pthread_mutex_lock(&weights->lock);
   braid_status status = transfer(weights, weight, host, false, true);
   pthread_mutex_unlock(&weights->lock);
   return status;
 }
 
-braid_status braid_weights_put(braid_weights *weights, const braid_weight *weight, const void *host) {
+braid_status braid_weights_put(braid_weights *weights, braid_weight *weight, const void *host) {
   pthread_mutex_lock(&weights->lock);
+  bool begins = weight->region->memory.host || !weights->errand.left;
   braid_status status = transfer(weights, weight, (void *)host, true, true);
+  if (status == BRAID_OK)
+    braid_weights_mend(weights, weight);
+  else if (begins && status != BRAID_NO_MEMORY)
+    braid_weights_tear(weights, weight);
   pthread_mutex_unlock(&weights->lock);
   return status;
 }
@@ -442,10 +448,10 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *
 /* --- by name -------------------------------------------------------------------------------------------------------
  */
 static braid_status find_kept(braid_weights *weights, const char *name, const braid_tensor *tensor,
-                              const braid_weight **out) {
+                              braid_weight **out) {
   const braid_desc *given = braid_tensor_desc(tensor);
   pthread_mutex_lock(&weights->lock);
-  const braid_weight *weight = *out = find_named(weights, name);
+  braid_weight *weight = *out = find_named(weights, name);
   pthread_mutex_unlock(&weights->lock);
   if (!weight) return braid_fail(BRAID_NOT_FOUND, "the weights have no parameter or state %.120s", name);
   if (given->dtype == weight->desc.dtype && given->layout == BRAID_LAYOUT_PLAIN &&
@@ -459,7 +465,7 @@ static braid_status find_kept(braid_weights *weights, const char *name, const br
 }
 
 braid_status braid_weights_read(braid_weights *weights, const char *name, braid_tensor *tensor) {
-  const braid_weight *weight;
+  braid_weight *weight;
   BRAID_TRY(find_kept(weights, name, tensor, &weight));
   BRAID_TRY(braid_weights_enter(weights, false, 0));
   braid_status status = braid_weights_fetch(weights, weight, braid_tensor_data(tensor));
@@ -468,7 +474,7 @@ braid_status braid_weights_read(braid_weights *weights, const char *name, braid_
 }
 
 braid_status braid_weights_write(braid_weights *weights, const char *name, const braid_tensor *tensor) {
-  const braid_weight *weight;
+  braid_weight *weight;
   BRAID_TRY(find_kept(weights, name, tensor, &weight));
   BRAID_TRY(braid_weights_enter(weights, true, 0));
   braid_status status = braid_weights_put(weights, weight, braid_tensor_const_data(tensor));

@@ -23,6 +23,7 @@ typedef struct braid_weight {
   size_t bytes, offset;
   const braid_weight_region *region;
   bool filled;
+  bool torn; /* torn.c; guarded by who is inside (enter) */
 } braid_weight;
 
 struct braid_weights {
@@ -37,6 +38,7 @@ struct braid_weights {
   size_t readers;            /* executions in flight that read what others write */
   bool writer;
   size_t holders[32]; /* of those inside, how many are on each device */
+  uint32_t torn;      /* how many of the items are; atomic */
 
   pthread_mutex_t lock; /* of all that follows; held while an errand waits behind runs in a queue */
   braid_weight **items;
@@ -58,7 +60,11 @@ bool braid_weights_find_layout(braid_weights *weights, const char *name, const b
 braid_binding braid_weight_binding(const braid_weight *weight);
 /* Copies out or in, at once, inside of enter and leave. Touches `host` only while the call lasts. */
 BRAID_MUST_CHECK braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host);
-BRAID_MUST_CHECK braid_status braid_weights_put(braid_weights *weights, const braid_weight *weight, const void *host);
+BRAID_MUST_CHECK braid_status braid_weights_put(braid_weights *weights, braid_weight *weight, const void *host);
+/* torn.c, inside of enter and leave: contents that are not whole are not read; check says TORN. */
+void braid_weights_tear(braid_weights *weights, braid_weight *weight);
+void braid_weights_mend(braid_weights *weights, braid_weight *weight);
+BRAID_MUST_CHECK braid_status braid_weight_check(const braid_weight *weight);
 
 /* False: an errand that a lost device has not ended may still touch the execution's memory. */
 bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas);

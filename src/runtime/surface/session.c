@@ -173,7 +173,7 @@ static braid_status packed(const char *name) {
 
 static braid_status copy_kept(braid_session *session, braid_storage_id storage, void *host, bool write) {
   braid_weights *weights = session->execution->weights;
-  const braid_weight *weight = session->execution->found[storage];
+  braid_weight *weight = session->execution->found[storage];
   if (session->execution->lost && !weight->region->memory.host)
     return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
   BRAID_TRY(braid_weights_enter(weights, write, 0));
