@@ -3,13 +3,14 @@
  * A saved plan holds the decisions made for a graph on a machine: which nodes were fused, the device and kernel of
  * every node, layouts, workspace and packed constants. Loading reuses them without asking a policy or a kernel. A plan
  * is refused, and the detail names the first difference, if the machine (devices, their kernels, threads, software),
- * the processor, the version of the library or the graph (structure, shapes, attributes, small constants) differs from
- * what the plan was made for. Weights are not compared, so a plan also fits the same network with other weights.
- * Weights are floating-point constants of more than 8 elements, and smaller ones that only convolutions, matrix
- * products and normalizations read.
+ * the processor, the version of the library or the graph (structure, shapes, attributes) differs from what the plan was
+ * made for. Of constants, only the contents that were read while planning are compared: by shape inference (the target
+ * shape of a Reshape, and the constants it was folded from) and by fusion (the bounds of a Clip). All others are
+ * weights, so a plan also fits the same network trained again.
  *
  * Files are not trusted: shapes, memory offsets and waits are computed again and must equal those in the file, and when
- * the first execution is created, kernels are asked whether they accept the nodes and packed constants. */
+ * the first execution is created, kernels are asked whether they accept the nodes and packed constants; if not,
+ * creating it fails with UNSUPPORTED. */
 #ifndef BRAID_PLAN_H
 #define BRAID_PLAN_H
 

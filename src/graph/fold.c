@@ -184,7 +184,9 @@ static bool is_nothing(const braid_rewrite *f, const braid_node *node) {
   braid_value_id mode = braid_node_input(node, 2);
   if (mode < 0) return true;
   const braid_tensor *tensor = braid_rewrite_constant(f, mode);
-  return tensor && braid_tensor_get_i64(tensor, 0) == 0;
+  if (!tensor || braid_tensor_get_i64(tensor, 0) != 0) return false;
+  braid_value_note_read(&f->graph->values[mode]);
+  return true;
 }
 
 /* Readers of such a node's output read its input instead. Outputs of the graph and updates of states keep their node.

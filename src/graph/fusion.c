@@ -198,9 +198,19 @@ braid_status braid_graph_find_fusions(braid_graph *graph, braid_arena *arena, br
   return status;
 }
 
+/* The bounds of a Clip become an attribute. */
+static void note_bounds(const braid_graph *graph, const braid_fusion *fusion) {
+  for (size_t i = 0; i < fusion->node_count; i++) {
+    const braid_node *node = &graph->nodes[fusion->nodes[i]];
+    for (size_t k = 1; k < node->input_count && braid_node_is(node, "Clip"); k++)
+      if (node->inputs[k] >= 0) braid_value_note_read(&graph->values[node->inputs[k]]);
+  }
+}
+
 braid_status braid_graph_apply_fusion(braid_graph *graph, const braid_fusion *fusion) {
   braid_rewrite r = {.graph = graph};
   braid_node_id last = fusion->nodes[fusion->node_count - 1];
+  note_bounds(graph, fusion);
   BRAID_TRY(braid_rewrite_node(&r, last, fusion->op, fusion->inputs, fusion->input_count, fusion->source));
   for (size_t i = 0; i + 1 < fusion->node_count; i++)
     if (fusion->nodes[i] != fusion->source) BRAID_TRY(braid_rewrite_take_names(&r, last, fusion->nodes[i]));

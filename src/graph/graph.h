@@ -33,7 +33,8 @@ typedef struct braid_value {
   braid_value_id next;    /* PARAMETER, STATE: what it becomes after a run; -1: stays */
   braid_origin origin;    /* CONSTANT */
   const char *symbol;     /* CONSTANT: what the exported program calls it; NULL: not known */
-  const char *fixed;      /* after make_trainable, floating-point CONSTANT: why it does not train; a literal */
+  struct braid_lineage *lineage; /* CONSTANT, or folded RESULT (reads.c); NULL: nobody may have read it */
+  const char *fixed;             /* after make_trainable, floating-point CONSTANT: why it does not train; a literal */
 } braid_value;
 
 /* A name of a node that another has taken in. */
@@ -72,6 +73,7 @@ struct braid_graph {
   size_t op_set_count, op_set_capacity;
   bool resolved;                       /* shapes are fixed and folded */
   bool reshaped;                       /* an input has another shape since */
+  struct braid_lineage *lineages;      /* newest first; in the arena */
   struct braid_unresolved *unresolved; /* what was resolved; NULL: it was not, or the graph was changed since */
 };
 
@@ -186,6 +188,21 @@ void braid_graph_set_resolved(braid_graph *graph, struct braid_unresolved *from)
 void braid_graph_take_back(braid_graph *graph, struct braid_unresolved *before);
 struct braid_unresolved *braid_unresolved_retain(struct braid_unresolved *kept); /* NULL is allowed here and below */
 void braid_unresolved_release(struct braid_unresolved *kept);
+/* What the graph will be unresolved to, but for its inputs' shapes; itself, if it will not. */
+const braid_graph *braid_graph_source(const braid_graph *graph);
+
+/* --- what the graph depends on (reads.c) ----------------------------------------------------------------------------
+ * Of the numbers in constants only some decide what becomes of a graph: those that shape inference reads, and passes
+ * that decide by numbers. They are noted as they are read; a clone begins anew. */
+/* Before the contents of a value, or of a node's inputs, may be read. */
+BRAID_MUST_CHECK braid_status braid_graph_track_value(braid_graph *graph, braid_value_id value);
+BRAID_MUST_CHECK braid_status braid_graph_track_inputs(braid_graph *graph, const braid_node *node);
+/* The node has been computed: who reads its results has read its inputs. */
+BRAID_MUST_CHECK braid_status braid_graph_track_results(braid_graph *graph, const braid_node *node);
+void braid_value_note_read(const braid_value *value);
+bool braid_value_was_read(const braid_value *value);
+/* The constants that were read, by the names that they had then. */
+void braid_graph_visit_read(const braid_graph *graph, void (*visit)(void *context, const char *name), void *context);
 
 /* --- internals shared by importers and passes ----------------------------------------------------------------------
  */

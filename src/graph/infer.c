@@ -28,6 +28,7 @@ const braid_desc *braid_infer_input(const braid_infer *infer, size_t index) {
 const braid_tensor *braid_infer_constant(const braid_infer *infer, size_t index) {
   const braid_value *value = input_value(infer, index);
   if (!value || value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE) return NULL;
+  if (value->tensor) braid_value_note_read(value);
   return value->tensor;
 }
 
@@ -89,6 +90,7 @@ static const braid_value *first_unknown_input(const braid_graph *graph, const br
 braid_status braid_graph_infer_node(braid_graph *graph, braid_node_id id) {
   braid_node *node = &graph->nodes[id];
   if (first_unknown_input(graph, node)) return BRAID_OK;
+  BRAID_TRY(braid_graph_track_inputs(graph, node));
   return node->op->infer(&(braid_infer){graph, node});
 }
 
@@ -157,7 +159,7 @@ static braid_status node_evaluate(braid_graph *graph, const braid_node *node, co
     else
       braid_tensor_release(few_outputs[i]);
   }
-  return BRAID_OK;
+  return braid_graph_track_results(graph, node);
 }
 
 static braid_status fold(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
@@ -197,6 +199,7 @@ static braid_status infer_and_fold(braid_graph *graph, braid_node_id id, const b
   if (unknown)
     return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): type or shape of input %.120s is not known", node->name,
                       node->op->name, unknown->name);
+  BRAID_TRY(braid_graph_track_inputs(graph, node));
   BRAID_TRY(node->op->infer(&(braid_infer){graph, node}));
   node = &graph->nodes[id];
   for (size_t i = 0; i < node->output_count; i++)

@@ -53,6 +53,10 @@ void braid_graph_take_back(braid_graph *graph, struct braid_unresolved *before) 
   braid_unresolved_release(before);
 }
 
+const braid_graph *braid_graph_source(const braid_graph *graph) {
+  return graph->reshaped ? graph->unresolved->graph : graph;
+}
+
 static void copy_input_shapes(const braid_graph *from, braid_graph *to) {
   for (size_t i = 0; i < from->input_count; i++) {
     const braid_value *input = &from->values[from->inputs[i]];

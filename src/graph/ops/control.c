@@ -27,7 +27,7 @@ static void kill_outputs(const braid_node *node, bool *dead) {
     if (node->outputs[i] >= 0) dead[node->outputs[i]] = true;
 }
 
-static braid_status decide(const braid_graph *graph, const braid_node *node, bool *truth) {
+static braid_status decide(braid_graph *graph, const braid_node *node, bool *truth) {
   const braid_value *condition = &graph->values[node->inputs[0]];
   if (!condition->tensor || condition->kind == BRAID_VALUE_PARAMETER || condition->kind == BRAID_VALUE_STATE)
     return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): its condition %.120s is computed from the inputs' data, %s",
@@ -35,6 +35,8 @@ static braid_status decide(const braid_graph *graph, const braid_node *node, boo
   if (condition->desc.dtype != BRAID_BOOL || braid_desc_count(&condition->desc) != 1)
     return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): its condition %.120s is not one bool", node->name,
                       node->op->name, condition->name);
+  BRAID_TRY(braid_graph_track_inputs(graph, node));
+  braid_value_note_read(condition);
   *truth = braid_tensor_get_i64(condition->tensor, 0) != 0;
   return BRAID_OK;
 }

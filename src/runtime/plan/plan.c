@@ -510,6 +510,26 @@ braid_status braid_plan_simplify(braid_graph *graph, bool no_fusion) {
   return no_fusion ? BRAID_OK : braid_graph_fold(graph);
 }
 
+typedef struct finding {
+  const braid_graph *source;
+  braid_read_set *read;
+} finding;
+
+static void find_constant(void *context, const char *name) {
+  const finding *f = context;
+  braid_value_id id = braid_graph_find_value(f->source, name);
+  if (id >= 0 && f->source->values[id].kind == BRAID_VALUE_CONSTANT) f->read->items[id] = true;
+}
+
+/* Which of the given graph's constants the plan depends on, and its digest with these. */
+static braid_status find_read(braid_plan *plan, const braid_graph *given) {
+  const braid_graph *source = braid_graph_source(given);
+  plan->read = (braid_read_set){braid_arena_alloc(plan->arena, source->value_count + 1), source->value_count};
+  if (!plan->read.items) return BRAID_NO_MEMORY;
+  braid_graph_visit_read(plan->graph, find_constant, &(finding){source, &plan->read});
+  return braid_snapshot_digest(given, &plan->read, &plan->given);
+}
+
 /* Plans a copy of the graph. */
 braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options,
                                braid_plan **out) {
@@ -518,12 +538,12 @@ braid_status braid_plan_create(braid_machine *machine, const braid_graph *graph,
   braid_plan *plan;
   *out = NULL;
   BRAID_TRY(braid_plan_new(machine, graph->allocator, options, &plan));
-  braid_status status = braid_snapshot_digest(graph, &plan->given);
-  if (status == BRAID_OK) status = braid_graph_clone(graph, &plan->graph);
+  braid_status status = braid_graph_clone(graph, &plan->graph);
   if (status == BRAID_OK) status = braid_plan_simplify(plan->graph, options->no_fusion);
   if (status == BRAID_OK) status = braid_plan_start(plan);
   if (status == BRAID_OK) status = braid_plan_place(plan, graph, options);
   if (status == BRAID_OK) status = braid_plan_finish(plan, options->weights);
+  if (status == BRAID_OK) status = find_read(plan, graph);
   if (status == BRAID_OK)
     *out = plan;
   else

@@ -93,6 +93,12 @@ typedef struct braid_digest {
   uint64_t words[2];
 } braid_digest;
 
+/* Per value of a graph that a plan is made of: was its contents read on the way, so that the plan is for these? */
+typedef struct braid_read_set {
+  bool *items;
+  size_t count;
+} braid_read_set;
+
 typedef struct braid_placement {
   int device; /* -1: a view, no step */
   const braid_kernel *kernel;
@@ -106,9 +112,10 @@ struct braid_plan {
   const braid_allocator *allocator;
   uint32_t references; /* atomic */
   braid_machine *machine;
-  braid_arena *arena; /* of all that lives as long as the plan and is not an array below */
-  braid_graph *graph; /* its own, made from the caller's */
-  braid_digest given; /* of the caller's (snapshot.h) */
+  braid_arena *arena;  /* of all that lives as long as the plan and is not an array below */
+  braid_graph *graph;  /* its own, made from the caller's */
+  braid_digest given;  /* of the caller's (snapshot.h) */
+  braid_read_set read; /* of the caller's as well */
   bool training, no_fusion, no_reuse, device_io;
   bool small;                         /* its kernels are for one thread of the host's, the caller's if it may */
   bool reads_weights, writes_weights; /* such as others may write, or read */

@@ -20,7 +20,7 @@ static bool desc_of_row(const braid_value_row *row, braid_desc *out) {
          braid_desc_init(out, (braid_dtype)row->type, (int)row->shape.count, row->shape.items) == BRAID_OK;
 }
 
-/* Small constants come with their contents, of others there is the room alone. */
+/* Constants that were read come with their contents, of others there is the room alone. */
 static braid_status restore_value(braid_graph *graph, const braid_value_row *row, size_t index, size_t count) {
   braid_desc desc;
   braid_value_id id;
@@ -35,7 +35,10 @@ static braid_status restore_value(braid_graph *graph, const braid_value_row *row
   if (row->contents.count && row->contents.count != braid_desc_bytes(&desc))
     return contradiction("value", index, row->name);
   BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &value->tensor));
-  if (row->contents.count) memcpy(braid_tensor_data(value->tensor), row->contents.items, row->contents.count);
+  if (!row->contents.count) return BRAID_OK;
+  memcpy(braid_tensor_data(value->tensor), row->contents.items, row->contents.count);
+  BRAID_TRY(braid_graph_track_value(graph, id));
+  braid_value_note_read(&graph->values[id]);
   return BRAID_OK;
 }
 
@@ -321,7 +324,9 @@ static braid_status refuse_differences(const braid_snapshot *saved, const braid_
 static braid_status check_premises(const braid_machine *machine, const braid_graph *given, braid_arena *arena,
                                    const braid_snapshot *saved) {
   braid_snapshot here;
-  BRAID_TRY(braid_snapshot_take_premises(machine, given, arena, &here));
+  braid_read_set read;
+  BRAID_TRY(braid_snapshot_find_read(saved, arena, &read));
+  BRAID_TRY(braid_snapshot_take_premises(machine, given, &read, arena, &here));
   braid_plan_row *row = here.plan.items, mixed = *(const braid_plan_row *)saved->plan.items;
   mixed.library = row->library;
   mixed.processor = row->processor;
@@ -342,7 +347,8 @@ static braid_status restore_plan(braid_plan *plan, const braid_graph *given, bra
   BRAID_TRY(restore_places(plan));
   BRAID_TRY(braid_plan_finish(plan, NULL));
   BRAID_TRY(braid_graph_clone(given, &plan->unfolded));
-  BRAID_TRY(braid_snapshot_digest(given, &plan->given));
+  BRAID_TRY(braid_snapshot_find_read(saved, plan->arena, &plan->read));
+  BRAID_TRY(braid_snapshot_digest(given, &plan->read, &plan->given));
   BRAID_TRY(braid_snapshot_take(plan, given, arena, &here));
   return refuse_differences(saved, &here, BRAID_SNAPSHOT_TABLE_COUNT - 1, BRAID_INVALID_FILE,
                             "what it says does not follow from its choices", "by planning");
@@ -399,6 +405,9 @@ static braid_status recover_values(braid_plan *plan) {
     if (!found || !found->tensor || found->desc.dtype != value->desc.dtype ||
         !braid_desc_same_shape(&found->desc, &value->desc))
       return braid_fail(BRAID_INVALID_FILE, "the graph of the saved plan gives no constant %.120s", value->name);
+    if (braid_value_was_read(value) && memcmp(braid_tensor_const_data(value->tensor),
+                                              braid_tensor_const_data(found->tensor), braid_desc_bytes(&value->desc)))
+      return braid_fail(BRAID_UNSUPPORTED, "the saved plan is for other contents of constant %.120s", value->name);
     braid_tensor *tensor;
     BRAID_TRY(aligned_tensor(plan, found->tensor, &tensor));
     braid_tensor_release(value->tensor);
@@ -436,15 +445,16 @@ static braid_status check_step(const braid_plan *plan, const braid_step *step) {
   bool takes = braid_kernel_takes(device->backend, device->self, step->kernel, &desc, why, sizeof why);
   pthread_mutex_unlock(&plan->machine->lock);
   if (!takes)
-    return braid_fail(BRAID_INVALID_FILE, "the saved plan: kernel %s does not take %.120s: %.200s", step->kernel->name,
-                      step->label, why);
+    return braid_fail(BRAID_UNSUPPORTED, "the saved plan is for something else: kernel %s does not take %.120s: %.200s",
+                      step->kernel->name, step->label, why);
   if (!device->backend->query && !step->query.packing_count) return BRAID_OK; /* preparing tells */
   braid_query query = {0};
   uint32_t folded = 0;
   if (device->backend->query)
     BRAID_TRY(braid_machine_query(plan->machine, step->device, step->kernel, &desc, &query, &folded));
   if (same_query(&query, &step->query) && folded == step->folded) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_FILE, "the saved plan: kernel %s asks for something else for %.120s",
+  return braid_fail(BRAID_UNSUPPORTED,
+                    "the saved plan is for something else: kernel %s wants other memory or packing for %.120s",
                     step->kernel->name, step->label);
 }
 

@@ -130,45 +130,68 @@ static void test_other_weights(void **state) {
   braid_machine_release(machine);
 }
 
-/* A network whose weights are all few numbers. */
-static braid_graph *narrow_graph(float scale) {
+/* A network in which every constant is few numbers. `scale`: of those that training changes. `bound`, `rows`: of those
+ * that decide what is run: the end of a Clip that a convolution takes in, and numbers from which a shape is computed.
+ */
+static braid_graph *narrow_graph(float scale, float bound, int64_t rows) {
   braid_graph *graph;
   braid_desc desc;
-  braid_value_id x;
+  braid_value_id x, low, high, parts[2], minus;
   OK(braid_graph_create(NULL, "narrow", &graph));
   OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 1, 4, 4}));
   OK(braid_graph_add_input(graph, "x", &desc, &x));
-  const int64_t kFour[] = {4, 1, 1, 1};
+  const int64_t kFour[] = {4, 1, 1, 1}, kOne[] = {1};
   braid_value_id conv[] = {x, add_tensor(graph, "w", BRAID_VALUE_CONSTANT, 4, kFour, scale),
                            add_tensor(graph, "b", BRAID_VALUE_CONSTANT, 1, kFour, scale)};
-  braid_value_id norm[5] = {node(graph, "Relu", (braid_value_id[]){node(graph, "Conv", conv, 3)}, 1)};
+  OK(braid_graph_add_scalar(graph, BRAID_F32, 0, &low));
+  OK(braid_graph_add_scalar(graph, BRAID_F32, bound, &high));
+  braid_value_id norm[5] = {node(graph, "Clip", (braid_value_id[]){node(graph, "Conv", conv, 3), low, high}, 3)};
   static const char *const kNorm[] = {"scale", "shift", "mean", "variance"};
   for (int i = 0; i < 4; i++) {
     norm[1 + i] = add_tensor(graph, kNorm[i], BRAID_VALUE_CONSTANT, 1, kFour, scale);
     float *data = braid_tensor_data((braid_tensor *)(uintptr_t)braid_graph_value(graph, norm[1 + i]).tensor);
     for (int k = 0; i == 3 && k < 4; k++) data[k] = 1 + scale * (float)k;
   }
-  OK(braid_graph_add_output(graph, node(graph, "BatchNormalization", norm, 5)));
+  braid_value_id y = node(graph, "BatchNormalization", norm, 5);
+  y = node(graph, "PRelu", (braid_value_id[]){y, add_tensor(graph, "slope", BRAID_VALUE_CONSTANT, 1, kOne, scale)}, 2);
+  y = node(graph, "Mul", (braid_value_id[]){y, add_tensor(graph, "gain", BRAID_VALUE_CONSTANT, 1, kOne, scale)}, 2);
+  OK(braid_graph_add_int64s(graph, &rows, 1, &parts[0]));
+  OK(braid_graph_add_int64s(graph, (int64_t[]){-1}, 1, &minus));
+  parts[0] = node(graph, "Mul", (braid_value_id[]){parts[0], parts[0]}, 2); /* folded: read as what it came from */
+  parts[1] = minus;
+  braid_value_id shape = 0;
+  braid_node_id concat;
+  OK(braid_graph_add_node(graph, "Concat", NULL, parts, 2, &shape, 1, &concat));
+  OK(braid_graph_set_int(graph, concat, "axis", 0));
+  y = node(graph, "Reshape", (braid_value_id[]){y, shape}, 2);
+  int64_t columns = 64 / (rows * rows);
+  braid_value_id shift = add_tensor(graph, "apart", BRAID_VALUE_CONSTANT, 1, &columns, scale);
+  OK(braid_graph_add_output(graph, node(graph, "Add", (braid_value_id[]){y, shift}, 2)));
   return graph;
 }
 
-/* Weights are weights however few they are. */
-static void test_few_other_weights(void **state) {
-  (void)state;
+/* The network trained again is served, with its own numbers. */
+static void serve_trained_again(const char *devices, bool no_fusion) {
   float x[16], before[64], y[64], expected[64];
   void *data;
   size_t bytes;
   fill(x, 16, 3);
-  braid_graph *first = narrow_graph(0.1f), *second = narrow_graph(0.3f);
-  braid_machine *machine = open_machine("cpu");
-  braid_plan *plan = plan_of(machine, first, NULL), *fresh = plan_of(machine, second, NULL), *loaded;
+  braid_plan_options options = {.no_fusion = no_fusion};
+  braid_graph *first = narrow_graph(0.1f, 6, 4), *second = narrow_graph(0.3f, 6, 4);
+  braid_machine *machine = open_machine(devices);
+  braid_plan *plan = plan_of(machine, first, &options), *fresh = plan_of(machine, second, &options), *loaded;
   OK(braid_plan_encode(plan, first, NULL, &data, &bytes));
   OK(braid_plan_decode(machine, second, data, bytes, &loaded));
+  expect_same(plan, loaded);
   run(plan, x, before);
   run(fresh, x, expected);
   run(loaded, x, y);
   assert_memory_equal(y, expected, sizeof y);
   assert_memory_not_equal(y, before, sizeof y);
+  braid_free(NULL, data);
+  OK(braid_plan_encode(loaded, second, NULL, &data, &bytes)); /* and is a plan of both */
+  braid_free(NULL, data);
+  OK(braid_plan_encode(plan, second, NULL, &data, &bytes));
   braid_free(NULL, data);
   braid_plan_release(plan);
   braid_plan_release(fresh);
@@ -176,6 +199,14 @@ static void test_few_other_weights(void **state) {
   braid_graph_destroy(first);
   braid_graph_destroy(second);
   braid_machine_release(machine);
+}
+
+/* Weights are weights however few they are, and whatever takes them. */
+static void test_few_other_weights(void **state) {
+  (void)state;
+  serve_trained_again("cpu", false);
+  serve_trained_again("cpu", true);
+  serve_trained_again("cpu:memory=separate", false);
 }
 
 /* A plan goes with the graph that it was made of, saved or not, and with no other. */
@@ -295,6 +326,7 @@ static braid_graph *pooled(int64_t side) {
   return graph;
 }
 
+/* An output beside the others. */
 static braid_graph *with_scalar(float number) {
   braid_graph *graph = conv_graph(1);
   braid_desc desc;
@@ -313,16 +345,17 @@ static void test_what_does_not_fit(void **state) {
   (void)state;
   void *data, *scaled;
   size_t bytes, scaled_bytes;
-  braid_graph *graph = conv_graph(1), *other = with_scalar(2);
+  braid_graph *graph = conv_graph(1), *other = with_scalar(2), *tripled = with_scalar(3);
   braid_machine *machine = open_machine("cpu:threads=2");
-  braid_plan *plan = plan_of(machine, graph, NULL), *scaled_plan = plan_of(machine, other, NULL);
+  braid_plan *plan = plan_of(machine, graph, NULL), *scaled_plan = plan_of(machine, other, NULL), *loaded;
   OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
   OK(braid_plan_encode(scaled_plan, other, NULL, &scaled, &scaled_bytes));
   const char *kSame = "cpu:threads=2";
   refuse(kSame, conv_graph(2), data, bytes, "(x): shape is 1,16,8,8 in the file, 2,16,8,8 here");
   refuse(kSame, pooled(2), data, bytes, "shape is 1,32,6,6 in the file, 1,32,3,3 here; and more differs");
   refuse(kSame, with_scalar(2), data, bytes, "in the file");
-  refuse(kSame, with_scalar(3), scaled, scaled_bytes, "(number): contents is 00000040 in the file, 00004040 here");
+  OK(braid_plan_decode(machine, tripled, scaled, scaled_bytes, &loaded)); /* a factor decides nothing */
+  braid_plan_release(loaded);
   refuse("cpu:threads=1", conv_graph(1), data, bytes, "(cpu): threads is 2 in the file, 1 here");
   refuse("cpu:threads=2 cpu:threads=2", conv_graph(1), data, bytes, "1 rows of device in the file, 2 here");
   refuse("cpu:threads=2,memory=separate", conv_graph(1), data, bytes, "separate_memory is 0 in the file, 1 here");
@@ -332,6 +365,61 @@ static void test_what_does_not_fit(void **state) {
   braid_plan_release(scaled_plan);
   braid_graph_destroy(graph);
   braid_graph_destroy(other);
+  braid_graph_destroy(tripled);
+  braid_machine_release(machine);
+}
+
+/* Constants that a shape or a choice came from are the plan's, few or many, folded or not. */
+static void test_constants_that_decide(void **state) {
+  (void)state;
+  void *data;
+  size_t bytes;
+  braid_graph *graph = narrow_graph(0.1f, 6, 4);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graph, NULL);
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  refuse("cpu", narrow_graph(0.1f, 5, 4), data, bytes, "contents is");
+  refuse("cpu", narrow_graph(0.1f, 6, 2), data, bytes, "in the file");
+  /* with nothing else that differs: as many numbers, of which only the product is read */
+  braid_graph *turned = narrow_graph(0.1f, 6, 4);
+  for (size_t i = 0; i < braid_graph_value_count(turned); i++) {
+    braid_value_info value = braid_graph_value(turned, (braid_value_id)i);
+    if (value.kind == BRAID_VALUE_CONSTANT && value.desc.dtype == BRAID_I64)
+      if (braid_tensor_get_i64(value.tensor, 0) == 4)
+        *(int64_t *)braid_tensor_data((braid_tensor *)(uintptr_t)value.tensor) = -4; /* the same square */
+  }
+  refuse("cpu", turned, data, bytes, "contents is");
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+/* A graph that has been resolved, and whose input has got a shape since, has the constants that it had before. */
+static void test_a_graph_with_another_shape(void **state) {
+  (void)state;
+  void *data;
+  size_t bytes;
+  braid_graph *const graphs[] = {narrow_graph(0.1f, 6, 4), narrow_graph(0.3f, 6, 4), narrow_graph(0.1f, 5, 4),
+                                 narrow_graph(0.2f, 6, 4)},
+                     *fresh = graphs[3];
+  for (int i = 0; i < 4; i++) {
+    if (i < 3) OK(braid_resolve(graphs[i]));
+    OK(braid_graph_set_input_shape(graphs[i], braid_graph_input(graphs[i], 0), 4, (int64_t[]){1, 1, 2, 8}));
+  }
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graphs[0], NULL), *loaded;
+  OK(braid_plan_encode(plan, graphs[0], NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, graphs[1], data, bytes, &loaded));
+  braid_plan_release(loaded);
+  OK(braid_plan_decode(machine, fresh, data, bytes, &loaded));
+  braid_plan_release(loaded);
+  refuse("cpu", graphs[2], data, bytes, "contents is");
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_graph_destroy(graphs[0]);
+  braid_graph_destroy(graphs[1]);
+  braid_graph_destroy(fresh);
   braid_machine_release(machine);
 }
 
@@ -433,6 +521,8 @@ int main(void) {
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_differences_between_plans),
       cmocka_unit_test(test_what_does_not_fit),
+      cmocka_unit_test(test_constants_that_decide),
+      cmocka_unit_test(test_a_graph_with_another_shape),
       cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_out_of_memory),
   };

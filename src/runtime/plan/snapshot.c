@@ -9,8 +9,6 @@
 #include "base/try.h"
 #include "braid/version.h"
 
-enum { kContentsFloats = 8, kContentsIntegers = 1024 };
-
 /* --- tables --------------------------------------------------------------------------------------------------------
  */
 #define FIELD(field_type, name) {#name, BRAID_FIELD_##field_type, offsetof(ROW, name)},
@@ -79,42 +77,14 @@ static const char *text_of(const char *text) {
 
 /* --- graphs --------------------------------------------------------------------------------------------------------
  */
-/* Ops of which nothing but the results depends on the contents of their inputs. */
-static bool takes_weights(const char *op) {
-  static const char *const kOps[] = {
-      "BatchNormalization", "Conv",   "ConvTranspose",   "Gemm", "GroupNormalization", "InstanceNormalization",
-      "LayerNormalization", "MatMul", "RMSNormalization"};
-  for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++)
-    if (strcmp(op, kOps[i]) == 0) return true;
-  return false;
-}
-
-/* Marks values that something else reads than such ops. */
-static void find_looked_at(const braid_graph *graph, bool *looked_at) {
-  for (size_t i = 0; i < graph->node_count; i++) {
-    const braid_node *node = &graph->nodes[i];
-    for (size_t k = 0; k < node->input_count && !takes_weights(node->op->name); k++)
-      if (node->inputs[k] >= 0) looked_at[node->inputs[k]] = true;
-  }
-  for (size_t i = 0; i < graph->output_count; i++) looked_at[graph->outputs[i]] = true;
-}
-
-/* Contents that shapes and kernels may depend on: integers and a few numbers. Weights are not among them, so that a
- * plan serves the same network trained again. */
-static bool shows_contents(const braid_desc *desc, bool looked_at) {
-  bool integers = desc->dtype == BRAID_I64 || desc->dtype == BRAID_I32 || desc->dtype == BRAID_BOOL;
-  if (integers) return braid_desc_count(desc) <= kContentsIntegers;
-  return (looked_at || !braid_dtype_is_float(desc->dtype)) && braid_desc_count(desc) <= kContentsFloats;
-}
-
-static braid_status take_value(const braid_value *value, bool looked_at, braid_arena *arena, braid_value_row *out) {
+static braid_status take_value(const braid_value *value, bool read, braid_arena *arena, braid_value_row *out) {
   const braid_desc *desc = &value->desc;
   int64_t *shape;
   *out = (braid_value_row){.name = value->name, .kind = value->kind, .type = desc->dtype, .next = value->next};
   BRAID_TRY(list_make(arena, desc->rank < 0 ? 1 : (size_t)desc->rank, &shape, &out->shape));
   if (desc->rank < 0) shape[0] = INT64_MIN;
   for (int i = 0; i < desc->rank; i++) shape[i] = desc->dims[i];
-  if (value->kind == BRAID_VALUE_CONSTANT && value->tensor && shows_contents(desc, looked_at))
+  if (value->kind == BRAID_VALUE_CONSTANT && value->tensor && read)
     out->contents = (braid_snapshot_bytes){braid_tensor_const_data(value->tensor), braid_desc_bytes(desc)};
   return BRAID_OK;
 }
@@ -185,19 +155,19 @@ static braid_status take_attribute(size_t node, const braid_attr *attr, braid_ar
   return BRAID_OK;
 }
 
-static braid_status take_graph(const braid_graph *graph, braid_arena *arena, braid_rows *values, braid_rows *nodes,
-                               braid_rows *attributes) {
+/* With the contents of the constants in `read`; NULL: of those that the graph has noted itself. */
+static braid_status take_graph(const braid_graph *graph, const braid_read_set *read, braid_arena *arena,
+                               braid_rows *values, braid_rows *nodes, braid_rows *attributes) {
   size_t count = 0;
   for (size_t i = 0; i < graph->node_count; i++) count += graph->nodes[i].attrs.count;
   BRAID_TRY(rows_make(arena, graph->value_count, sizeof(braid_value_row), values));
   BRAID_TRY(rows_make(arena, graph->node_count, sizeof(braid_node_row), nodes));
   BRAID_TRY(rows_make(arena, count, sizeof(braid_attribute_row), attributes));
-  bool *looked_at = braid_arena_alloc(arena, graph->value_count + 1);
-  if (!looked_at) return BRAID_NO_MEMORY;
-  find_looked_at(graph, looked_at);
   braid_attribute_row *attribute = attributes->items;
-  for (size_t i = 0; i < graph->value_count; i++)
-    BRAID_TRY(take_value(&graph->values[i], looked_at[i], arena, (braid_value_row *)values->items + i));
+  for (size_t i = 0; i < graph->value_count; i++) {
+    bool known = read ? i < read->count && read->items[i] : braid_value_was_read(&graph->values[i]);
+    BRAID_TRY(take_value(&graph->values[i], known, arena, (braid_value_row *)values->items + i));
+  }
   for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];
     braid_node_row *row = (braid_node_row *)nodes->items + i;
@@ -322,22 +292,39 @@ static braid_status take_steps(const braid_plan *plan, const braid_step_list *li
   return BRAID_OK;
 }
 
-static braid_status take_given(const braid_graph *given, braid_arena *arena, braid_snapshot *out) {
+/* A graph whose inputs have got other shapes since it was resolved counts as what it was, with those. */
+static braid_status take_given(const braid_graph *given, const braid_read_set *read, braid_arena *arena,
+                               braid_snapshot *out) {
   braid_plan_row *row = out->plan.items;
-  BRAID_TRY(list_of_ids(arena, given->inputs, given->input_count, &row->given_inputs));
-  BRAID_TRY(list_of_ids(arena, given->outputs, given->output_count, &row->given_outputs));
-  return take_graph(given, arena, &out->given_values, &out->given_nodes, &out->given_attributes);
+  const braid_graph *source = braid_graph_source(given);
+  BRAID_TRY(list_of_ids(arena, source->inputs, source->input_count, &row->given_inputs));
+  BRAID_TRY(list_of_ids(arena, source->outputs, source->output_count, &row->given_outputs));
+  BRAID_TRY(take_graph(source, read, arena, &out->given_values, &out->given_nodes, &out->given_attributes));
+  for (size_t i = 0; source != given && i < given->input_count; i++) {
+    const braid_value *input = &given->values[given->inputs[i]];
+    braid_value_id id = braid_graph_find_value(source, input->name);
+    if (id >= 0) BRAID_TRY(take_value(input, false, arena, (braid_value_row *)out->given_values.items + id));
+  }
+  return BRAID_OK;
 }
 
-braid_status braid_snapshot_take_premises(const braid_machine *machine, const braid_graph *given, braid_arena *arena,
-                                          braid_snapshot *out) {
+braid_status braid_snapshot_find_read(const braid_snapshot *snapshot, braid_arena *arena, braid_read_set *out) {
+  const braid_rows *rows = &snapshot->given_values;
+  *out = (braid_read_set){braid_arena_alloc(arena, rows->count + 1), rows->count};
+  if (!out->items) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < rows->count; i++) out->items[i] = ((const braid_value_row *)rows->items)[i].contents.count > 0;
+  return BRAID_OK;
+}
+
+braid_status braid_snapshot_take_premises(const braid_machine *machine, const braid_graph *given,
+                                          const braid_read_set *read, braid_arena *arena, braid_snapshot *out) {
   *out = (braid_snapshot){0};
   BRAID_TRY(rows_make(arena, 1, sizeof(braid_plan_row), &out->plan));
   braid_plan_row *row = out->plan.items;
   row->library = BRAID_VERSION;
   row->processor = take_processor(arena);
   if (!row->processor) return BRAID_NO_MEMORY;
-  if (given) BRAID_TRY(take_given(given, arena, out));
+  if (given) BRAID_TRY(take_given(given, read, arena, out));
   return take_machine(machine, arena, &out->devices);
 }
 
@@ -345,7 +332,7 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
                                  braid_snapshot *out) {
   const braid_graph *graph = plan->graph;
   size_t spaces = (size_t)plan->space_count;
-  BRAID_TRY(braid_snapshot_take_premises(plan->machine, given, arena, out));
+  BRAID_TRY(braid_snapshot_take_premises(plan->machine, given, &plan->read, arena, out));
   braid_plan_row *row = out->plan.items;
   row->training = plan->training;
   row->no_fusion = plan->no_fusion;
@@ -360,7 +347,7 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
   for (size_t i = 0; i < graph->value_count; i++) homes[i] = (int64_t)plan->layouts[i];
   BRAID_TRY(list_of_sizes(arena, plan->arena_bytes, spaces, &row->arena_bytes));
   BRAID_TRY(list_of_sizes(arena, plan->persistent_bytes, spaces, &row->weight_bytes));
-  BRAID_TRY(take_graph(graph, arena, &out->values, &out->nodes, &out->attributes));
+  BRAID_TRY(take_graph(graph, NULL, arena, &out->values, &out->nodes, &out->attributes));
   BRAID_TRY(take_places(plan, arena, &out->places));
   BRAID_TRY(take_steps(plan, &plan->setup, arena, &out->setup));
   return take_steps(plan, &plan->steps, arena, &out->steps);
@@ -368,12 +355,13 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
 
 /* --- which graph ---------------------------------------------------------------------------------------------------
  */
-static braid_status digest_given(const braid_graph *given, braid_arena *arena, braid_digest *out) {
+static braid_status digest_given(const braid_graph *given, const braid_read_set *read, braid_arena *arena,
+                                 braid_digest *out) {
   braid_snapshot snapshot = {0};
   braid_text text;
   BRAID_TRY(rows_make(arena, 1, sizeof(braid_plan_row), &snapshot.plan));
   *(braid_plan_row *)snapshot.plan.items = (braid_plan_row){.library = "", .processor = ""};
-  BRAID_TRY(take_given(given, arena, &snapshot));
+  BRAID_TRY(take_given(given, read, arena, &snapshot));
   braid_text_init(&text, given->allocator);
   braid_status status = braid_snapshot_encode(&snapshot, &text);
   if (status == BRAID_OK && text.failed) status = BRAID_NO_MEMORY;
@@ -382,20 +370,20 @@ static braid_status digest_given(const braid_graph *given, braid_arena *arena, b
   return status;
 }
 
-braid_status braid_snapshot_digest(const braid_graph *given, braid_digest *out) {
+braid_status braid_snapshot_digest(const braid_graph *given, const braid_read_set *read, braid_digest *out) {
   braid_arena *arena;
   BRAID_TRY(braid_arena_create(given->allocator, &arena));
-  braid_status status = digest_given(given, arena, out);
+  braid_status status = digest_given(given, read, arena, out);
   braid_arena_destroy(arena);
   return status;
 }
 
 braid_status braid_snapshot_check_given(const braid_plan *plan, const braid_graph *given) {
   braid_digest digest;
-  BRAID_TRY(braid_snapshot_digest(given, &digest));
+  BRAID_TRY(braid_snapshot_digest(given, &plan->read, &digest));
   if (digest.words[0] == plan->given.words[0] && digest.words[1] == plan->given.words[1]) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "the plan was made of another graph than %.120s, or that was changed since: nodes, shapes, "
-                    "attributes or small constants differ",
+                    "attributes or constants that it depends on differ",
                     given->name[0] ? given->name : "the given one");
 }

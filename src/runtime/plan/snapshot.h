@@ -173,12 +173,17 @@ static inline braid_rows *braid_snapshot_rows(const braid_snapshot *snapshot, si
  * was made of; NULL: left out. */
 BRAID_MUST_CHECK braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *given, braid_arena *arena,
                                                   braid_snapshot *out);
-/* Only what the plan was made for: machine and graph. */
+/* Only what the plan was made for: machine and graph, with the contents of constants in `read`. */
 BRAID_MUST_CHECK braid_status braid_snapshot_take_premises(const braid_machine *machine, const braid_graph *given,
-                                                           braid_arena *arena, braid_snapshot *out);
+                                                           const braid_read_set *read, braid_arena *arena,
+                                                           braid_snapshot *out);
+/* The values of the given graph that the snapshot has contents of. */
+BRAID_MUST_CHECK braid_status braid_snapshot_find_read(const braid_snapshot *snapshot, braid_arena *arena,
+                                                       braid_read_set *out);
 
 /* What saved plans compare of the graph that they are made of, as a digest. */
-BRAID_MUST_CHECK braid_status braid_snapshot_digest(const braid_graph *given, braid_digest *out);
+BRAID_MUST_CHECK braid_status braid_snapshot_digest(const braid_graph *given, const braid_read_set *read,
+                                                    braid_digest *out);
 /* INVALID_ARGUMENT: the plan was not made of this graph. */
 BRAID_MUST_CHECK braid_status braid_snapshot_check_given(const braid_plan *plan, const braid_graph *given);
 
