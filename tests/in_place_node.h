@@ -14,6 +14,7 @@
 #include "base/philox.h"
 #include "braid/custom.h"
 #include "graph/graph.h"
+#include "graph/known_attrs.h"
 
 enum {
   IN_PLACE_SEED = 8209,
@@ -149,22 +150,33 @@ static inline braid_value_id in_place_input(in_place_node *n, const in_place_sty
   return fresh;
 }
 
-/* Attributes that ops know; an op overlooks those it does not. */
+/* Of the attributes those that the op has. */
+static inline void in_place_attribute(in_place_node *n, braid_attr attr) {
+  if (braid_node_check_attr(&n->graph->nodes[n->id], &attr) == BRAID_OK)
+    IN_PLACE_OK(braid_attrs_copy(n->graph, n->id, &attr));
+}
+
 static inline void in_place_attributes(in_place_node *n, const braid_desc *base) {
   static const char *const kFlags[] = {"fmod", "training_mode", "exclusive", "reverse", "upper"};
   static const char *const kFactors[] = {"alpha", "scale", "momentum"};
   static const char *const kReductions[] = {"none", "add", "mul", "max"};
   const int64_t ones[2] = {1, 1};
   for (size_t i = 0; i < 5; i++)
-    if (in_place_draw(2)) IN_PLACE_OK(braid_graph_set_int(n->graph, n->id, kFlags[i], in_place_draw(2)));
+    if (in_place_draw(2))
+      in_place_attribute(n, (braid_attr){.name = kFlags[i], .kind = BRAID_ATTR_INT, .i = in_place_draw(2)});
   for (size_t i = 0; i < 3; i++)
-    if (in_place_draw(2)) IN_PLACE_OK(braid_graph_set_float(n->graph, n->id, kFactors[i], 0.75));
-  if (base->rank) IN_PLACE_OK(braid_graph_set_int(n->graph, n->id, "axis", in_place_draw((uint32_t)base->rank)));
-  IN_PLACE_OK(braid_graph_set_int(n->graph, n->id, "to", 1 + in_place_draw(16)));
-  IN_PLACE_OK(braid_graph_set_string(n->graph, n->id, "direction", in_place_draw(2) ? "LEFT" : "RIGHT"));
-  IN_PLACE_OK(braid_graph_set_string(n->graph, n->id, "approximate", in_place_draw(2) ? "tanh" : "none"));
-  IN_PLACE_OK(braid_graph_set_string(n->graph, n->id, "reduction", kReductions[in_place_draw(4)]));
-  IN_PLACE_OK(braid_graph_set_ints(n->graph, n->id, "strides", ones, 2));
+    if (in_place_draw(2)) in_place_attribute(n, (braid_attr){.name = kFactors[i], .kind = BRAID_ATTR_FLOAT, .f = 0.75});
+  if (base->rank)
+    in_place_attribute(n,
+                       (braid_attr){.name = "axis", .kind = BRAID_ATTR_INT, .i = in_place_draw((uint32_t)base->rank)});
+  in_place_attribute(n, (braid_attr){.name = "to", .kind = BRAID_ATTR_INT, .i = 1 + in_place_draw(16)});
+  in_place_attribute(
+      n, (braid_attr){.name = "direction", .kind = BRAID_ATTR_STRING, .s = in_place_draw(2) ? "LEFT" : "RIGHT"});
+  in_place_attribute(
+      n, (braid_attr){.name = "approximate", .kind = BRAID_ATTR_STRING, .s = in_place_draw(2) ? "tanh" : "none"});
+  in_place_attribute(n,
+                     (braid_attr){.name = "reduction", .kind = BRAID_ATTR_STRING, .s = kReductions[in_place_draw(4)]});
+  in_place_attribute(n, (braid_attr){.name = "strides", .kind = BRAID_ATTR_INTS, .count = 2, .ints = ones});
 }
 
 /* Does the op take the inputs? Then they get their contents. */

@@ -2,7 +2,8 @@
  *
  * A custom op can be used in graphs (braid_graph_add_node) and in ONNX models; it runs on the CPU. An op of another
  * ONNX domain is named "domain.Op". Custom ops have no gradient: braid_graph_gradients fails with UNSUPPORTED where the
- * loss depends on a parameter through one. */
+ * loss depends on a parameter through one. Their nodes take attributes of any name and type: `infer` refuses what it
+ * does not know. */
 #ifndef BRAID_CUSTOM_H
 #define BRAID_CUSTOM_H
 

@@ -64,7 +64,7 @@ static braid_status put(braid_graph *graph, braid_node_id id, const char *name, 
   if (id < 0 || (size_t)id >= graph->node_count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "node %d does not exist", id);
   attr.name = name;
-  BRAID_TRY(braid_node_check_kind(&graph->nodes[id], &attr));
+  BRAID_TRY(braid_node_check_attr(&graph->nodes[id], &attr));
   BRAID_TRY(braid_graph_begin_change(graph));
   braid_attrs *attrs = &graph->nodes[id].attrs;
   attr.name = braid_graph_intern(graph, name, strlen(name));

@@ -1,5 +1,6 @@
 /* What the builder refuses, so that nothing is read as something else. */
 #include "graph/graph.h"
+#include "graph/known_attrs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,12 +63,78 @@ static void test_attributes(void **state) {
   ok(braid_graph_set_string(graph, node, "__note", "a tool's"));
   refused(braid_graph_set_int(graph, node, "kernel_shape", 2), BRAID_INVALID_GRAPH,
           "node pool (MaxPool): attribute kernel_shape is an integer, expected integers");
+  refused(braid_graph_set_ints(graph, node, "stride", kTwo, 2), BRAID_INVALID_GRAPH,
+          "node pool (MaxPool): has no attribute stride (did you mean strides?); there are auto_pad ceil_mode ");
+  refused(braid_graph_set_int(graph, node, "count_include_pad", 1), BRAID_INVALID_GRAPH, "(MaxPool): has no attribute");
+  assert_int_equal(graph->nodes[node].attrs.count, 2);
   size_t count;
   assert_non_null(braid_attr_ints(braid_graph_node(graph, node).attrs, "kernel_shape", &count));
   braid_graph_destroy(graph);
 }
 
+/* What ops of our own have, and what a gradient has of its forward op. */
+static void test_own_attributes(void **state) {
+  (void)state;
+  static const struct {
+    const char *op, *attr;
+    braid_attr_kind kind;
+    const char *sentence; /* NULL: it has it */
+  } kCases[] = {
+      {"MatMul", "transB", BRAID_ATTR_INT, NULL},
+      {"MatMul", "transB", BRAID_ATTR_FLOAT, "attribute transB is a number, expected an integer"},
+      {"MatMul", "beta", BRAID_ATTR_FLOAT, "has no attribute beta; there are alpha transA transB"},
+      {"SoftmaxCrossEntropyLoss", "label_smoothing", BRAID_ATTR_FLOAT, NULL},
+      {"SoftmaxCrossEntropyLossGrad", "label_smoothing", BRAID_ATTR_FLOAT, NULL},
+      {"SoftmaxCrossEntropyLossGrad", "ignore_index", BRAID_ATTR_INT, NULL},
+      {"NegativeLogLikelihoodLoss", "label_smoothing", BRAID_ATTR_FLOAT, "there are ignore_index reduction"},
+      {"FusedConv", "activation", BRAID_ATTR_STRING, NULL},
+      {"FusedConv", "strides", BRAID_ATTR_INTS, NULL},
+      {"FusedConv", "stride", BRAID_ATTR_INTS, "there are activation activation_params auto_pad"},
+      {"ConvGradInput", "input_shape", BRAID_ATTR_FLOATS, "attribute input_shape is numbers, expected integers"},
+      {"LeakyReluGrad", "alpha", BRAID_ATTR_FLOAT, NULL},
+      {"ReluGrad", "alpha", BRAID_ATTR_FLOAT, "has no attribute alpha; there are none"},
+      {"AdamUpdate", "beta", BRAID_ATTR_FLOAT, "has no attribute beta (did you mean beta1?); there are beta1 beta2"},
+      {"SgdUpdate", "beta1", BRAID_ATTR_FLOAT, "there are momentum nesterov weight_decay"},
+      {"ai.onnx.preview.training.Adam", "norm_coefficient_post", BRAID_ATTR_FLOAT, NULL},
+  };
+  const int64_t one = 1;
+  const float number = 1;
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    const braid_node node = {.name = "n", .op = braid_op_find(kCases[i].op)};
+    braid_attr attr = {.name = kCases[i].attr, .kind = kCases[i].kind};
+    if (attr.kind == BRAID_ATTR_STRING) attr.s = "x";
+    if (attr.kind == BRAID_ATTR_INTS || attr.kind == BRAID_ATTR_FLOATS) attr.count = 1;
+    if (attr.kind == BRAID_ATTR_INTS) attr.ints = &one;
+    if (attr.kind == BRAID_ATTR_FLOATS) attr.floats = &number;
+    braid_status status = braid_node_check_attr(&node, &attr);
+    if (kCases[i].sentence)
+      refused(status, BRAID_INVALID_GRAPH, kCases[i].sentence);
+    else
+      ok(status);
+  }
+}
+
+/* Something says of every op what it has, and every name has a kind: that of a wrong one would not be seen. */
+static void test_attributes_of_all_ops(void **state) {
+  (void)state;
+  char names[512], *rest;
+  for (size_t i = 0; i < braid_op_count(); i++) {
+    const braid_op *op = braid_op_at(i);
+    const braid_node node = {.name = "n", .op = op};
+    if (!braid_op_attrs(op->name, names, sizeof names)) fail_msg("nothing says which attributes %s has", op->name);
+    assert_true(strlen(names) < sizeof names - 1);
+    for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
+      size_t taken = 0;
+      for (int kind = BRAID_ATTR_INT; kind <= BRAID_ATTR_TENSOR; kind++)
+        taken += braid_node_check_attr(&node, &(braid_attr){.name = name, .kind = (braid_attr_kind)kind}) == BRAID_OK;
+      if (taken != 1) fail_msg("%s: attribute %s is taken as %zu kinds", op->name, name, taken);
+    }
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_attributes)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_attributes),
+                                     cmocka_unit_test(test_own_attributes),
+                                     cmocka_unit_test(test_attributes_of_all_ops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

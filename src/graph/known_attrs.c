@@ -2,8 +2,11 @@
  * one, or one of another opset) would be passed over without a word, and the result would be another. */
 #include "graph/known_attrs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/text.h"
 
 /* The attributes from opset `since` on; of the rows of an op, the last that is not newer counts. */
 typedef struct known_attrs {
@@ -320,19 +323,31 @@ static const known_attrs kMicrosoft[] = {
 };
 /* clang-format on */
 
+/* The rows are sorted by op, and those of an op by opset. */
 static const char *find_attrs(const known_attrs *rows, size_t count, const char *op, int64_t opset) {
-  const char *attrs = NULL;
-  for (size_t i = 0; i < count; i++)
-    if (rows[i].since <= opset && strcmp(rows[i].op, op) == 0) attrs = rows[i].attrs;
-  return attrs;
+  size_t low = 0, high = count; /* the first row behind those of the op */
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if (strcmp(rows[middle].op, op) <= 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  while (low && strcmp(rows[low - 1].op, op) == 0)
+    if (rows[--low].since <= opset) return rows[low].attrs;
+  return NULL;
+}
+
+static size_t first_word(const char *attrs) {
+  return strcspn(attrs, " ");
 }
 
 /* Names that begin with two underscores are a tool's own notes: onnx.checker passes them over, too. */
 bool braid_known_attrs_list(const char *attrs, const char *name) {
   if (strncmp(name, "__", 2) == 0) return true;
   size_t length = strlen(name);
-  for (const char *at = attrs; *at; at += strcspn(at, " ") + (at[strcspn(at, " ")] != 0))
-    if (strcspn(at, " ") == length && memcmp(at, name, length) == 0) return true;
+  for (const char *at = attrs; *at; at += first_word(at) + (at[first_word(at)] != 0))
+    if (first_word(at) == length && memcmp(at, name, length) == 0) return true;
   return false;
 }
 
@@ -344,14 +359,30 @@ const char *braid_known_attrs_microsoft(const char *op) {
   return find_attrs(kMicrosoft, sizeof kMicrosoft / sizeof *kMicrosoft, op, 1);
 }
 
+const char *braid_known_attrs_nearest(const char *attrs, const char *name, char *out, size_t bytes) {
+  size_t least = strlen(name) < 4 ? strlen(name) : 4;
+  out[0] = 0;
+  for (const char *at = attrs; *at; at += first_word(at) + (at[first_word(at)] != 0)) {
+    char word[64];
+    (void)snprintf(word, sizeof word, "%.*s", (int)first_word(at), at);
+    size_t distance = braid_text_distance(name, word);
+    if (distance >= least) continue;
+    least = distance;
+    (void)snprintf(out, bytes, " (did you mean %s?)", word);
+  }
+  return out;
+}
+
 /* --- kinds ---------------------------------------------------------------------------------------------------------
  * The kind of each attribute, over all ops. Sorted by name. */
 static const struct attr_kind {
   const char *name;
   braid_attr_kind kind;
 } kKinds[] = {
+    {"activation", BRAID_ATTR_STRING},
     {"activation_alpha", BRAID_ATTR_FLOATS},
     {"activation_beta", BRAID_ATTR_FLOATS},
+    {"activation_params", BRAID_ATTR_FLOATS},
     {"activations", BRAID_ATTR_STRINGS},
     {"align_corners", BRAID_ATTR_INT},
     {"allowzero", BRAID_ATTR_INT},
@@ -364,15 +395,20 @@ static const struct attr_kind {
     {"batch_axis", BRAID_ATTR_INT},
     {"batch_dims", BRAID_ATTR_INT},
     {"beta", BRAID_ATTR_FLOAT},
+    {"beta1", BRAID_ATTR_FLOAT},
+    {"beta2", BRAID_ATTR_FLOAT},
     {"bias", BRAID_ATTR_FLOAT},
     {"block_size", BRAID_ATTR_INT},
     {"blocksize", BRAID_ATTR_INT},
+    {"branch", BRAID_ATTR_INT},
     {"broadcast", BRAID_ATTR_INT},
     {"ceil_mode", BRAID_ATTR_INT},
     {"clip", BRAID_ATTR_FLOAT},
     {"coordinate_transformation_mode", BRAID_ATTR_STRING},
     {"count_include_pad", BRAID_ATTR_INT},
     {"cubic_coeff_a", BRAID_ATTR_FLOAT},
+    {"decay_factor", BRAID_ATTR_FLOAT},
+    {"decoupled", BRAID_ATTR_INT},
     {"detect_negative", BRAID_ATTR_INT},
     {"detect_positive", BRAID_ATTR_INT},
     {"dilations", BRAID_ATTR_INTS},
@@ -391,11 +427,13 @@ static const struct attr_kind {
     {"hidden_size", BRAID_ATTR_INT},
     {"ignore_index", BRAID_ATTR_INT},
     {"input_forget", BRAID_ATTR_INT},
+    {"input_shape", BRAID_ATTR_INTS},
     {"is_test", BRAID_ATTR_INT},
     {"k", BRAID_ATTR_INT},
     {"keep_aspect_ratio_policy", BRAID_ATTR_STRING},
     {"keepdims", BRAID_ATTR_INT},
     {"kernel_shape", BRAID_ATTR_INTS},
+    {"label_smoothing", BRAID_ATTR_FLOAT},
     {"lambd", BRAID_ATTR_FLOAT},
     {"largest", BRAID_ATTR_INT},
     {"layout", BRAID_ATTR_INT},
@@ -405,7 +443,10 @@ static const struct attr_kind {
     {"mode", BRAID_ATTR_STRING},
     {"momentum", BRAID_ATTR_FLOAT},
     {"nearest_mode", BRAID_ATTR_STRING},
+    {"nesterov", BRAID_ATTR_INT},
     {"noop_with_empty_axes", BRAID_ATTR_INT},
+    {"norm_coefficient", BRAID_ATTR_FLOAT},
+    {"norm_coefficient_post", BRAID_ATTR_FLOAT},
     {"num_groups", BRAID_ATTR_INT},
     {"num_outputs", BRAID_ATTR_INT},
     {"output_dtype", BRAID_ATTR_INT},
@@ -417,12 +458,14 @@ static const struct attr_kind {
     {"padding_mode", BRAID_ATTR_STRING},
     {"pads", BRAID_ATTR_INTS},
     {"perm", BRAID_ATTR_INTS},
+    {"precision", BRAID_ATTR_INT},
     {"ratio", BRAID_ATTR_FLOAT},
     {"reduction", BRAID_ATTR_STRING},
     {"reverse", BRAID_ATTR_INT},
     {"round_mode", BRAID_ATTR_STRING},
     {"sampling_ratio", BRAID_ATTR_INT},
     {"saturate", BRAID_ATTR_INT},
+    {"scale", BRAID_ATTR_FLOAT},
     {"seed", BRAID_ATTR_INT},
     {"select_last_index", BRAID_ATTR_INT},
     {"size", BRAID_ATTR_INT},
@@ -434,6 +477,7 @@ static const struct attr_kind {
     {"starts", BRAID_ATTR_INTS},
     {"stash_type", BRAID_ATTR_INT},
     {"storage_order", BRAID_ATTR_INT},
+    {"stream", BRAID_ATTR_INT},
     {"strides", BRAID_ATTR_INTS},
     {"time_axis", BRAID_ATTR_INT},
     {"to", BRAID_ATTR_INT},
@@ -442,6 +486,7 @@ static const struct attr_kind {
     {"transB", BRAID_ATTR_INT},
     {"upper", BRAID_ATTR_INT},
     {"value", BRAID_ATTR_TENSOR},
+    {"weight_decay", BRAID_ATTR_FLOAT},
 };
 
 /* Of another kind in an older opset, or in an op that is not carried. */
@@ -464,20 +509,4 @@ bool braid_known_attr_differs(const braid_attr *attr, bool newest, const char **
   *given = kKindNames[attr->kind];
   *expected = kKindNames[known->kind];
   return true;
-}
-
-/* --- nodes of graphs -----------------------------------------------------------------------------------------------
- */
-braid_status braid_node_check_kind(const braid_node *node, const braid_attr *attr) {
-  const char *op = node->op->name, *given, *expected;
-  if (!braid_known_attrs(op, INT64_MAX) || !braid_known_attr_differs(attr, true, &given, &expected)) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): attribute %.60s is %s, expected %s", node->name, op,
-                    attr->name, given, expected);
-}
-
-braid_status braid_node_check_name(const braid_node *node, const braid_attr *attr) {
-  const char *op = node->op->name, *attrs = braid_known_attrs(op, INT64_MAX);
-  if (!attrs || braid_known_attrs_list(attrs, attr->name)) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): has no attribute %.60s%s%s", node->name, op, attr->name,
-                    *attrs ? "; there are " : "; there are none", attrs);
 }

@@ -24,7 +24,7 @@ static void set_attributes(check *c, const size *s, uint32_t form) {
   CHECK_OK(braid_graph_set_int(c->graph, c->node, "hidden_size", s->hidden));
   CHECK_OK(braid_graph_set_string(c->graph, c->node, "direction", direction));
   CHECK_OK(braid_graph_set_int(c->graph, c->node, "layout", (form & BATCH_FIRST) != 0));
-  CHECK_OK(braid_graph_set_int(c->graph, c->node, "input_forget", (form & FORGET) != 0));
+  if (form & FORGET) CHECK_OK(braid_graph_set_int(c->graph, c->node, "input_forget", 1));
   if (!(form & UNITS)) return;
   CHECK_OK(braid_graph_set_strings(c->graph, c->node, "activations", kUnits, 3 * (size_t)directions));
   CHECK_OK(braid_graph_set_floats(c->graph, c->node, "activation_alpha", kNumbers, 3));

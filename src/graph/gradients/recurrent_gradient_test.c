@@ -138,8 +138,8 @@ static void set_attrs(gradcheck *g, const variant *v, braid_node_id node) {
   if (v->direction) gradcheck_ok(g, braid_graph_set_string(g->graph, node, "direction", v->direction));
   gradcheck_ok(g, braid_graph_set_int(g->graph, node, "hidden_size", kHidden));
   gradcheck_ok(g, braid_graph_set_int(g->graph, node, "layout", v->batch_first));
-  gradcheck_ok(g, braid_graph_set_int(g->graph, node, "linear_before_reset", v->linear_before_reset));
-  gradcheck_ok(g, braid_graph_set_int(g->graph, node, "input_forget", v->input_forget));
+  if (v->linear_before_reset) gradcheck_ok(g, braid_graph_set_int(g->graph, node, "linear_before_reset", 1));
+  if (v->input_forget) gradcheck_ok(g, braid_graph_set_int(g->graph, node, "input_forget", 1));
   if (v->clip > 0) gradcheck_ok(g, braid_graph_set_float(g->graph, node, "clip", v->clip));
   if (!names) return;
   gradcheck_ok(g, braid_graph_set_strings(g->graph, node, "activations", v->activations, names));

@@ -120,7 +120,10 @@ static void check_pool(const char *op, int rank, bool ceil_mode, int64_t option)
   gradcheck_begin(&g, op);
   braid_value_id x = image(&g, 2, 2, rank, s.size);
   braid_node_id node = gradcheck_node(&g, op, &x, 1, &y, 1);
-  gradcheck_ok(&g, braid_graph_set_int(g.graph, node, strcmp(op, "LpPool") == 0 ? "p" : "count_include_pad", option));
+  const char *own = strcmp(op, "LpPool") == 0    ? "p"
+                    : strcmp(op, "MaxPool") == 0 ? "storage_order"
+                                                 : "count_include_pad";
+  gradcheck_ok(&g, braid_graph_set_int(g.graph, node, own, option));
   gradcheck_ok(&g, braid_graph_set_int(g.graph, node, "ceil_mode", ceil_mode));
   set_ints(&g, node, "kernel_shape", s.kernel, rank);
   set_ints(&g, node, "pads", s.pads, 2 * rank);

@@ -18,9 +18,10 @@ braid_status braid_onnx_check_attrs(const braid_onnx_call *call, const Onnx__Nod
   for (size_t i = 0; attrs && i < node->n_attribute; i++) {
     const char *name = node->attribute[i]->name;
     if (!name || braid_known_attrs_list(attrs, name)) continue;
-    char opset[40] = "";
+    char opset[40] = "", nearest[128];
     if (!microsoft) snprintf(opset, sizeof opset, " in opset %lld", (long long)call->opset);
-    return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "has no attribute %.60s%s%s%s", name, opset,
+    return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "has no attribute %.60s%s%s%s%s", name,
+                                braid_known_attrs_nearest(attrs, name, nearest, sizeof nearest), opset,
                                 *attrs ? "; there are " : "; there are none", attrs);
   }
   return BRAID_OK;

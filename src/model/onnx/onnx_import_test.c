@@ -172,12 +172,14 @@ static void test_unknown_attributes(void **state) {
     int opset;
     const char *domain, *op, *attr, *says;
   } cases[] = {
-      {17, "", "MaxPool", "pad", "node y (MaxPool): has no attribute pad in opset 17; there are auto_pad ceil_mode"},
+      {17, "", "MaxPool", "pad",
+       "node y (MaxPool): has no attribute pad (did you mean pads?) in opset 17; there are auto_pad ceil_mode"},
       {17, "ai.onnx", "Relu", "axis", "node y (Relu): has no attribute axis in opset 17; there are none"},
       {13, "", "Squeeze", "axes", "has no attribute axes in opset 13; there are none"},
       {17, "", "Upsample", "height_scale", "has no attribute height_scale in opset 17; there are mode"},
-      {17, "", "Softmax", "Axis", "has no attribute Axis in opset 17; there are axis"},
-      {17, "", "Constant", "values", "has no attribute values in opset 17; there are sparse_value value"},
+      {17, "", "Softmax", "Axis", "has no attribute Axis (did you mean axis?) in opset 17; there are axis"},
+      {17, "", "Constant", "values",
+       "has no attribute values (did you mean value?) in opset 17; there are sparse_value value"},
       {17, "", "If", "when", "has no attribute when in opset 17; there are else_branch then_branch"},
       {17, "com.microsoft", "QLinearAdd", "axis", "node y (QLinearAdd): has no attribute axis; there are none"},
   };

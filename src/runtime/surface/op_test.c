@@ -247,7 +247,10 @@ static void test_attributes_it_does_not_have(void **state) {
     const char *sentence;
   } kWrong[] = {
       {"Conv", 2, {.name = "strides", .kind = BRAID_ATTR_INT, .i = 2}, "strides is an integer, expected integers"},
-      {"Conv", 2, {.name = "stride", .kind = BRAID_ATTR_INTS, .ints = kTwo, .count = 2}, "has no attribute stride; "},
+      {"Conv",
+       2,
+       {.name = "stride", .kind = BRAID_ATTR_INTS, .ints = kTwo, .count = 2},
+       "has no attribute stride (did you mean strides?); there are auto_pad "},
       {"LeakyRelu", 1, {.name = "alpha", .kind = BRAID_ATTR_INT, .i = 2}, "alpha is an integer, expected a number"},
       {"Clip", 1, {.name = "max", .kind = BRAID_ATTR_FLOAT, .f = 2}, "has no attribute max; there are none"},
       {"Cast", 1, {.name = "to", .kind = BRAID_ATTR_STRING, .s = "DOUBLE"}, "to is a string, expected an integer"},

@@ -8,7 +8,6 @@
 #include "base/vector.h"
 #include "device/kernel_index.h"
 #include "graph/custom.h"
-#include "graph/known_attrs.h"
 
 enum { kWhyBytes = 1024 };
 
@@ -83,7 +82,6 @@ braid_status braid_single_check(const char *op, const braid_attr *attrs, size_t 
 
 /* A tensor is the caller's to write again, and the graph may be kept: it has a copy, as of inputs with contents. */
 static braid_status add_attr(braid_graph *graph, braid_node_id node, const braid_attr *attr) {
-  BRAID_TRY(braid_node_check_name(&graph->nodes[node], attr));
   if (attr->kind != BRAID_ATTR_TENSOR) return braid_attrs_copy(graph, node, attr);
   const braid_desc *desc = braid_tensor_desc(attr->tensor);
   braid_attr own = *attr;

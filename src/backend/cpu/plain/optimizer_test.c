@@ -35,11 +35,14 @@ static braid_value_id constant(gradcheck *g, int rank, double value) {
 }
 
 static void set_attrs(gradcheck *g, const recipe *r, braid_node_id node) {
-  gradcheck_ok(g, braid_graph_set_float(g->graph, node, "momentum", r->momentum));
   gradcheck_ok(g, braid_graph_set_float(g->graph, node, "weight_decay", r->decay));
-  gradcheck_ok(g, braid_graph_set_float(g->graph, node, "epsilon", r->epsilon));
-  gradcheck_ok(g, braid_graph_set_int(g->graph, node, "nesterov", r->nesterov));
-  gradcheck_ok(g, braid_graph_set_int(g->graph, node, "decoupled", r->decoupled));
+  if (strcmp(r->op, "AdamUpdate") == 0) {
+    gradcheck_ok(g, braid_graph_set_float(g->graph, node, "epsilon", r->epsilon));
+    gradcheck_ok(g, braid_graph_set_int(g->graph, node, "decoupled", r->decoupled));
+  } else {
+    gradcheck_ok(g, braid_graph_set_float(g->graph, node, "momentum", r->momentum));
+    gradcheck_ok(g, braid_graph_set_int(g->graph, node, "nesterov", r->nesterov));
+  }
 }
 
 /* kSteps steps of one parameter; outputs[0] is what it becomes. The tensors are the graph's first inputs: the
@@ -160,9 +163,8 @@ static void run_once(const char *op, braid_dtype dtype, bool in_place, double gu
   for (size_t i = 0; i < inputs; i++)
     assert_int_equal(braid_graph_add_input(graph, NULL, &operands[i].desc, &ids[i]), BRAID_OK);
   assert_int_equal(braid_graph_add_node(graph, op, "n", ids, inputs, results, outputs, &node), BRAID_OK);
-  assert_int_equal(braid_graph_set_float(graph, node, "momentum", 0.5), BRAID_OK);
   assert_int_equal(braid_graph_set_float(graph, node, "weight_decay", 0.25), BRAID_OK);
-  assert_int_equal(braid_graph_set_float(graph, node, "epsilon", 0.5), BRAID_OK);
+  assert_int_equal(braid_graph_set_float(graph, node, adam ? "epsilon" : "momentum", 0.5), BRAID_OK);
   braid_node_desc desc = {.op = op,
                           .name = "n",
                           .attrs = braid_graph_node(graph, node).attrs,
