@@ -29,9 +29,9 @@ typedef struct braid_model_memory {
   const void *weights; /* Darknet: the contents of the .weights file; NULL: random weights from `seed` */
   size_t weights_bytes;
   uint64_t seed;
-  /* ONNX: returns the contents of a file of external data, valid until braid_model_parse returns. `location` is the
-   * model's relative path, without ".."; called once per location. If it fails, parsing fails with its status. NULL:
-   * models with external data are UNSUPPORTED. */
+  /* ONNX: returns the contents of a file of external data, valid until braid_model_parse returns. `location` is a
+   * relative path without "." and "..", however the model writes it; called once per location. If it fails, parsing
+   * fails with its status. NULL: models with external data are UNSUPPORTED. */
   braid_status (*external)(void *context, const char *location, const void **data, size_t *bytes);
   void *context;
   braid_custom_ops *custom_ops; /* as in braid_model_options */

@@ -7,6 +7,19 @@
 
 enum { COUNT = 5000 };
 
+static Onnx__TensorProto *outside_tensor(onnx_build *build, const char *name, const char *location) {
+  Onnx__TensorProto *w = build_tensor(build, name, 1, COUNT, NULL, COUNT * sizeof(float));
+  Onnx__StringStringEntryProto *entry = build_new(build, sizeof *entry);
+  onnx__string_string_entry_proto__init(entry);
+  entry->key = build_text(build, "location");
+  entry->value = build_text(build, location);
+  w->has_data_location = true;
+  w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+  w->external_data = build_new(build, sizeof(void *));
+  w->external_data[w->n_external_data++] = entry;
+  return w;
+}
+
 /* y = x + w, the weights inside or, with a location, elsewhere. */
 static uint8_t *make_model(const char *location, size_t *bytes) {
   static float data[COUNT];
@@ -14,17 +27,8 @@ static uint8_t *make_model(const char *location, size_t *bytes) {
   for (int i = 0; i < COUNT; i++) data[i] = (float)i - 7;
   build_begin(&build, 17);
   build_input(&build, "x", 1, (int64_t[]){COUNT});
-  Onnx__TensorProto *w = build_tensor(&build, "w", 1, COUNT, location ? NULL : data, sizeof data);
-  if (location) {
-    Onnx__StringStringEntryProto *entry = build_new(&build, sizeof *entry);
-    onnx__string_string_entry_proto__init(entry);
-    entry->key = build_text(&build, "location");
-    entry->value = build_text(&build, location);
-    w->has_data_location = true;
-    w->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
-    w->external_data = build_new(&build, sizeof(void *));
-    w->external_data[w->n_external_data++] = entry;
-  }
+  Onnx__TensorProto *w =
+      location ? outside_tensor(&build, "w", location) : build_tensor(&build, "w", 1, COUNT, data, sizeof data);
   build.graph.initializer[build.graph.n_initializer++] = w;
   build_node(&build, &build.graph, "Add", "x w", "y");
   build_output(&build, &build.graph, "y");
@@ -111,6 +115,36 @@ static void test_external_data_by_a_callback(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* One file under several names is asked for once. */
+static void test_external_data_by_several_names(void **state) {
+  (void)state;
+  static const char *const kNames[] = {"a/b.bin", "./a/b.bin", "a//b.bin", "a/./b.bin", "a/x/../b.bin"};
+  enum { kCount = sizeof kNames / sizeof *kNames };
+  onnx_build build;
+  build_begin(&build, 17);
+  build_input(&build, "x", 1, (int64_t[]){COUNT});
+  for (size_t i = 0; i < kCount; i++) {
+    char name[2][8], inputs[32];
+    for (size_t k = 0; k < 2; k++) (void)snprintf(name[k], sizeof name[k], "%c%zu", "yw"[k], i);
+    build.graph.initializer[build.graph.n_initializer++] = outside_tensor(&build, name[1], kNames[i]);
+    (void)snprintf(inputs, sizeof inputs, i ? "y%zu w%zu" : "x w0", i - 1, i);
+    build_node(&build, &build.graph, "Add", inputs, name[0]);
+    if (i + 1 == kCount) build_output(&build, &build.graph, name[0]);
+  }
+  size_t bytes;
+  uint8_t *model = build_pack(&build, &bytes);
+  build_end(&build);
+  beside own = {"a/b.bin", sizeof outside, 0, BRAID_OK};
+  braid_graph *graph;
+  assert_int_equal(
+      braid_model_parse(NULL, &(braid_model_memory){.data = model, .bytes = bytes, .external = give, .context = &own},
+                        &graph),
+      BRAID_OK);
+  assert_int_equal(own.calls, 1);
+  braid_graph_destroy(graph);
+  free(model);
+}
+
 static void test_external_data_that_is_refused(void **state) {
   (void)state;
   braid_graph *graph;
@@ -119,6 +153,9 @@ static void test_external_data_that_is_refused(void **state) {
   beside own = {"data.bin", sizeof outside, 0, BRAID_OK};
   assert_int_equal(parse_external("../data.bin", &own, &graph), BRAID_INVALID_FILE);
   assert_int_equal(parse_external("/etc/passwd", &own, &graph), BRAID_INVALID_FILE);
+  static const char *const kFolders[] = {".", "./", "a/..", "a/b/../..", ""};
+  for (size_t i = 0; i < sizeof kFolders / sizeof *kFolders; i++)
+    assert_int_equal(parse_external(kFolders[i], &own, &graph), BRAID_INVALID_FILE);
   assert_int_equal(own.calls, 0);
   own.bytes--;
   assert_int_equal(parse_external("data.bin", &own, &graph), BRAID_INVALID_FILE);
@@ -206,6 +243,7 @@ int main(void) {
       cmocka_unit_test(test_the_memory_is_not_needed_afterwards),
       cmocka_unit_test(test_what_is_cut),
       cmocka_unit_test(test_external_data_by_a_callback),
+      cmocka_unit_test(test_external_data_by_several_names),
       cmocka_unit_test(test_external_data_that_is_refused),
       cmocka_unit_test(test_darknet),
       cmocka_unit_test(test_what_does_not_fit),

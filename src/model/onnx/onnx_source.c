@@ -42,59 +42,54 @@ void braid_onnx_source_close(braid_onnx_source *source) {
 }
 
 /* --- external data ------------------------------------------------------------------------------------------------ */
-/* Adds `location` without its "." and "NAME/..". It is relative to the model's folder and must not lead out of it;
- * where a symbolic link inside leads is the business of whoever made it, as for the model itself. */
-static braid_status add_location(const char *location, braid_text *path) {
-  size_t folder = path->length;
+/* `location` without its "." and "NAME/..", as one file is to have one name. It is relative to the model's folder and
+ * must not lead out of it; where a symbolic link inside leads is the business of whoever made it, as for the model
+ * itself. */
+static braid_status normalize_location(const char *location, braid_text *path) {
   if (!*location || *location == '/')
     return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\": expected a path relative to the model",
                       location);
   for (const char *part = location; *part;) {
     size_t length = strcspn(part, "/");
     if (length == 2 && memcmp(part, "..", 2) == 0) {
-      if (path->length == folder)
+      if (path->length == 0)
         return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" leaves the model's folder", location);
       do path->length--;
-      while (path->length > folder && path->data[path->length - 1] != '/');
-      if (path->length > folder) path->length--;
+      while (path->length > 0 && path->data[path->length - 1] != '/');
+      if (path->length > 0) path->length--;
       path->data[path->length] = '\0';
     } else if (length && !(length == 1 && *part == '.')) {
-      if (path->length > folder) braid_text_add(path, "/");
+      if (path->length > 0) braid_text_add(path, "/");
       braid_text_add_bytes(path, part, length);
       if (path->failed) return BRAID_NO_MEMORY;
     }
     part += length + (part[length] == '/');
   }
+  if (!path->length)
+    return braid_fail(BRAID_INVALID_FILE, "external data at \"%.200s\" is a folder, expected a file beside the model",
+                      location);
   return BRAID_OK;
 }
 
-/* The caller is asked for the location in the form that a path would have. */
 static braid_status open_in_memory(const braid_onnx_source *source, const char *location, braid_reader **out) {
   const braid_model_memory *memory = source->memory;
   const void *data = NULL;
   size_t bytes = 0;
-  braid_text name;
-  braid_text_init(&name, source->allocator);
-  braid_status status = add_location(location, &name);
-  if (status == BRAID_OK && !memory->external)
-    status = braid_fail(BRAID_UNSUPPORTED,
-                        "external data at \"%.200s\": a model in memory has no folder, give its data by a callback",
-                        location);
-  if (status == BRAID_OK) {
-    braid_clear_detail();
-    status = memory->external(memory->context, name.data, &data, &bytes);
-    if (status != BRAID_OK && !braid_error_detail()[0])
-      status = braid_fail(status, "external data at \"%.200s\": %s", location, braid_status_text(status));
-  }
-  if (status == BRAID_OK && !data && bytes)
-    status =
-        braid_fail(BRAID_INVALID_ARGUMENT, "external data at \"%.200s\": %zu bytes and no memory", location, bytes);
-  else if (status == BRAID_OK && bytes > BRAID_ONNX_MAX_FILE_BYTES)
-    status = braid_fail(BRAID_OUT_OF_RANGE, "external data at \"%.200s\": larger than the %llu bytes allowed", location,
-                        BRAID_ONNX_MAX_FILE_BYTES);
-  if (status == BRAID_OK) status = braid_reader_wrap(source->allocator, name.data, data, bytes, out);
-  braid_text_deinit(&name);
-  return status;
+  if (!memory->external)
+    return braid_fail(BRAID_UNSUPPORTED,
+                      "external data at \"%.200s\": a model in memory has no folder, give its data by a callback",
+                      location);
+  braid_clear_detail();
+  braid_status status = memory->external(memory->context, location, &data, &bytes);
+  if (status != BRAID_OK && !braid_error_detail()[0])
+    return braid_fail(status, "external data at \"%.200s\": %s", location, braid_status_text(status));
+  BRAID_TRY(status);
+  if (!data && bytes)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "external data at \"%.200s\": %zu bytes and no memory", location, bytes);
+  if (bytes > BRAID_ONNX_MAX_FILE_BYTES)
+    return braid_fail(BRAID_OUT_OF_RANGE, "external data at \"%.200s\": larger than the %llu bytes allowed", location,
+                      BRAID_ONNX_MAX_FILE_BYTES);
+  return braid_reader_wrap(source->allocator, location, data, bytes, out);
 }
 
 static braid_status open_beside(const braid_onnx_source *source, const char *model, const char *location,
@@ -103,7 +98,8 @@ static braid_status open_beside(const braid_onnx_source *source, const char *mod
   braid_text path;
   braid_text_init(&path, source->allocator);
   braid_text_add_bytes(&path, model, slash ? (size_t)(slash - model) + 1 : 0);
-  braid_status status = path.failed ? BRAID_NO_MEMORY : add_location(location, &path);
+  braid_text_add(&path, location);
+  braid_status status = path.failed ? BRAID_NO_MEMORY : BRAID_OK;
   if (status == BRAID_OK) status = braid_reader_open(source->allocator, path.data, BRAID_ONNX_MAX_FILE_BYTES, out);
   braid_text_deinit(&path);
   return status;
@@ -119,6 +115,7 @@ static braid_status open_location(const braid_onnx_source *source, const char *l
   return braid_fail(BRAID_NOT_FOUND, "external data at \"%.200s\": no such file beside the model", location);
 }
 
+/* `location` is normalized. */
 static braid_status open_external(braid_onnx_source *source, const char *location, braid_reader **out) {
   int64_t index;
   if (!source->external_names) BRAID_TRY(braid_name_map_create(source->allocator, &source->external_names));
@@ -178,7 +175,12 @@ static braid_status from_external(braid_onnx_source *source, const Onnx__TensorP
   }
   if (!location) return braid_fail(BRAID_INVALID_FILE, "external data without a location");
   braid_reader *file;
-  BRAID_TRY(open_external(source, location, &file));
+  braid_text name;
+  braid_text_init(&name, source->allocator);
+  braid_status status = normalize_location(location, &name);
+  if (status == BRAID_OK) status = open_external(source, name.data, &file);
+  braid_text_deinit(&name);
+  BRAID_TRY(status);
   size_t bytes = braid_reader_bytes(file);
   size_t left = (uint64_t)offset <= bytes ? bytes - (size_t)offset : 0;
   size_t take = length < 0 ? braid_desc_bytes(desc) : (size_t)length;
