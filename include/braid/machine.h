@@ -110,7 +110,8 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_weights_read(braid_weights *weight
                                                            braid_tensor *tensor);
 BRAID_API BRAID_MUST_CHECK braid_status braid_weights_write(braid_weights *weights, const char *name,
                                                             const braid_tensor *tensor);
-BRAID_API size_t braid_weights_bytes(const braid_weights *weights); /* allocated on all devices */
+/* On all devices, with the constants that kernels read where the graph has them. */
+BRAID_API size_t braid_weights_bytes(const braid_weights *weights);
 
 /* --- execution -----------------------------------------------------------------------------------------------------
  */

@@ -6,11 +6,9 @@
 static braid_binding locate(const braid_addresses *addresses, braid_storage_id id) {
   braid_storage_id root = braid_plan_find(addresses->plan, id);
   const braid_storage *storage = &addresses->plan->storages[root];
-  if (storage->kind == BRAID_STORAGE_PERSISTENT) return braid_weight_binding(addresses->weights[root]);
+  if (addresses->weights[root]) return braid_weight_binding(addresses->weights[root]);
   braid_binding binding = {.bytes = storage->bytes};
-  if (storage->kind == BRAID_STORAGE_TENSOR) {
-    binding.host = (void *)braid_tensor_const_data(addresses->plan->graph->values[storage->value].tensor);
-  } else if (storage->kind == BRAID_STORAGE_ARENA) {
+  if (storage->kind == BRAID_STORAGE_ARENA) {
     const braid_memory *arena = &addresses->arenas[storage->space];
     binding.buffer = arena->buffer;
     binding.offset = storage->offset;

@@ -7,7 +7,7 @@
 typedef struct braid_addresses {
   const braid_plan *plan;
   const braid_memory *arenas;   /* per space */
-  braid_weight *const *weights; /* per storage; NULL: it does not persist */
+  braid_weight *const *weights; /* per storage; NULL: it is none of the weights */
 } braid_addresses;
 
 /* A place in a task that says where a storage of the caller's lies: a binding, or the address alone. */

@@ -54,7 +54,7 @@ struct braid_execution {
   braid_machine *machine; /* the plan's */
   braid_weights *weights;
   braid_memory *arenas; /* per space */
-  braid_weight **found; /* per storage; NULL: it does not persist */
+  braid_weight **found; /* per storage; NULL: it is none of the weights */
   braid_pin *pins;      /* memory that devices have been told of */
   braid_part *parts;    /* per plan queue */
   size_t queues_used, unrecorded;

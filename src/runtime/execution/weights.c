@@ -33,15 +33,18 @@ bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas) 
   return returned;
 }
 
+static void weight_free(const braid_weights *weights, braid_weight *weight) {
+  braid_free(weights->allocator, (char *)weight->name);
+  braid_tensor_release(weight->tensor);
+  braid_free(weights->allocator, weight);
+}
+
 static void weights_destroy(braid_weights *weights) {
   if (braid_errand_settle(&weights->errand, -1) != BRAID_OK) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
-  for (size_t i = 0; i < weights->count; i++) {
-    braid_free(weights->allocator, (char *)weights->items[i]->name);
-    braid_free(weights->allocator, weights->items[i]);
-  }
+  for (size_t i = 0; i < weights->count; i++) weight_free(weights, weights->items[i]);
   braid_free(weights->allocator, weights->items);
   free_regions(weights, NULL);
   braid_plan_release(weights->errand_plan);
@@ -160,6 +163,8 @@ static braid_status check_errands(const braid_weights *weights) {
 }
 
 braid_binding braid_weight_binding(const braid_weight *weight) {
+  if (weight->tensor)
+    return (braid_binding){.host = (void *)braid_tensor_const_data(weight->tensor), .bytes = weight->bytes};
   const braid_memory *memory = &weight->region->memory;
   return (braid_binding){.buffer = memory->buffer,
                          .host = memory->host ? memory->host + weight->offset : NULL,
@@ -212,7 +217,7 @@ braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *wei
 
 braid_status braid_weights_put(braid_weights *weights, braid_weight *weight, const void *host) {
   pthread_mutex_lock(&weights->lock);
-  bool begins = weight->region->memory.host || !weights->errand.left;
+  bool begins = braid_weight_binding(weight).host || !weights->errand.left;
   braid_status status = transfer(weights, weight, (void *)host, true, true);
   if (status == BRAID_OK)
     braid_weights_mend(weights, weight);
@@ -235,12 +240,13 @@ typedef struct binder {
   size_t *ends;                 /* per space: bytes of what is new */
 } binder;
 
-static bool persists(const braid_plan *plan, size_t i) {
-  return plan->storages[i].same_as < 0 && plan->storages[i].kind == BRAID_STORAGE_PERSISTENT;
+static bool is_kept(const braid_plan *plan, size_t i) {
+  const braid_storage *storage = &plan->storages[i];
+  return storage->same_as < 0 && (storage->kind == BRAID_STORAGE_PERSISTENT || storage->kind == BRAID_STORAGE_TENSOR);
 }
 
 /* What a storage is, to be compared with what there is. */
-static braid_weight describe(const binder *b, const braid_storage *storage) {
+static braid_weight weight_describe(const binder *b, const braid_storage *storage) {
   const braid_value *value = &b->plan->graph->values[storage->value];
   bool constant = braid_plan_is_constant(b->plan, storage->value);
   braid_weight weight = {.name = constant ? NULL : value->name,
@@ -249,6 +255,7 @@ static braid_weight describe(const binder *b, const braid_storage *storage) {
                          .space = storage->space,
                          .bytes = storage->bytes};
   weight.desc.layout = storage->layout;
+  if (storage->kind == BRAID_STORAGE_TENSOR) weight.tensor = value->tensor;
   if (constant && !b->weights->own) weight.digest = b->plan->digests[storage->value];
   if (storage->packer >= 0) {
     weight.device = b->plan->steps.items[storage->packer].device;
@@ -279,7 +286,7 @@ bool braid_weights_find_layout(braid_weights *weights, const char *name, const b
 }
 
 /* NULL: there is none. One of the name that is not the same is a failure. */
-static braid_status find(const braid_weights *weights, const braid_weight *wanted, braid_weight **out) {
+static braid_status weight_find(const braid_weights *weights, const braid_weight *wanted, braid_weight **out) {
   *out = NULL;
   if (weights->own) return BRAID_OK;
   if (!wanted->name) {
@@ -304,7 +311,7 @@ static braid_status find(const braid_weights *weights, const braid_weight *wante
                     (*out)->space != wanted->space ? ", on another device" : "");
 }
 
-static braid_status add(binder *b, const braid_weight *wanted, braid_weight **out) {
+static braid_status weight_add(binder *b, const braid_weight *wanted, braid_weight **out) {
   braid_weights *weights = b->weights;
   size_t alignment = braid_machine_alignment(weights->machine, wanted->space), *end = &b->ends[wanted->space], bytes;
   braid_weight **items =
@@ -314,10 +321,12 @@ static braid_status add(binder *b, const braid_weight *wanted, braid_weight **ou
   braid_weight *weight = braid_alloc(weights->allocator, sizeof *weight);
   if (!weight) return BRAID_NO_MEMORY;
   *weight = *wanted;
+  if (weight->tensor) (void)braid_tensor_retain(weight->tensor);
   weight->offset = *end;
   if (weight->name) weight->name = braid_strdup(weights->allocator, weight->name);
   items[weights->count++] = *out = weight;
   if (wanted->name && !weight->name) return BRAID_NO_MEMORY;
+  if (weight->tensor) return BRAID_OK;
   if (!braid_add_size(weight->bytes ? weight->bytes : 1, alignment - 1, &bytes) ||
       !braid_add_size(*end, bytes & ~(alignment - 1), end))
     return braid_fail(BRAID_OUT_OF_RANGE, "the weights do not fit any memory");
@@ -326,18 +335,18 @@ static braid_status add(binder *b, const braid_weight *wanted, braid_weight **ou
 
 static braid_status find_all(binder *b) {
   for (size_t i = 0; i < b->plan->storage_count; i++) {
-    if (!persists(b->plan, i)) continue;
-    braid_weight wanted = describe(b, &b->plan->storages[i]);
-    BRAID_TRY(find(b->weights, &wanted, &b->found[i]));
-    if (!b->found[i] && b->plan->dropped)
+    if (!is_kept(b->plan, i)) continue;
+    braid_weight wanted = weight_describe(b, &b->plan->storages[i]);
+    BRAID_TRY(weight_find(b->weights, &wanted, &b->found[i]));
+    if (!b->found[i] && b->plan->dropped && !wanted.tensor)
       return braid_fail(BRAID_UNSUPPORTED, "the plan's data was dropped, and these weights lack %.120s",
                         b->plan->graph->values[b->plan->storages[i].value].name);
-    if (!b->found[i]) BRAID_TRY(add(b, &wanted, &b->found[i]));
+    if (!b->found[i]) BRAID_TRY(weight_add(b, &wanted, &b->found[i]));
   }
   return BRAID_OK;
 }
 
-static braid_status allocate(binder *b) {
+static braid_status regions_allocate(binder *b) {
   braid_weights *weights = b->weights;
   for (int space = 0; space < b->plan->space_count; space++) {
     if (!b->ends[space]) continue;
@@ -350,14 +359,14 @@ static braid_status allocate(binder *b) {
     if (status != BRAID_OK)
       return braid_plan_no_memory(b->plan, status, space, BRAID_STORAGE_PERSISTENT, b->ends[space]);
     for (size_t i = b->before; i < weights->count; i++)
-      if (weights->items[i]->space == space) weights->items[i]->region = region;
+      if (weights->items[i]->space == space && !weights->items[i]->tensor) weights->items[i]->region = region;
   }
   return BRAID_OK;
 }
 
 /* --- contents ------------------------------------------------------------------------------------------------------
  */
-static braid_status pack(binder *b, const braid_storage *storage, const braid_weight *weight) {
+static braid_status weight_pack(binder *b, const braid_storage *storage, const braid_weight *weight) {
   const braid_step *step = &b->plan->steps.items[storage->packer];
   const braid_machine_device *device = &b->plan->devices[step->device];
   const void *plain = braid_tensor_const_data(b->plan->graph->values[storage->value].tensor);
@@ -377,7 +386,7 @@ static braid_status fill_one(binder *b, const braid_storage *storage, const brai
   const braid_value *value = &b->plan->graph->values[storage->value];
   void *plain = (void *)braid_tensor_const_data(value->tensor); /* the plan keeps it, and the errand the plan */
   braid_status status =
-      storage->packer >= 0 ? pack(b, storage, weight) : transfer(b->weights, weight, plain, true, false);
+      storage->packer >= 0 ? weight_pack(b, storage, weight) : transfer(b->weights, weight, plain, true, false);
   if (status == BRAID_OK) return status;
   return braid_fail_prefix(status, "%s %.120s", storage->packer >= 0 ? "packing" : "uploading", value->name);
 }
@@ -399,11 +408,11 @@ static braid_status convert(binder *b, const braid_step *step) {
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "%s", step->label);
 }
 
-static braid_status fill(binder *b) {
+static braid_status weights_fill(binder *b) {
   const braid_plan *plan = b->plan;
   for (size_t i = 0; i < plan->storage_count; i++) {
     const braid_storage *storage = &plan->storages[i];
-    if (!persists(plan, i) || storage->converted || b->found[i]->filled) continue;
+    if (!is_kept(plan, i) || storage->converted || b->found[i]->filled || b->found[i]->tensor) continue;
     BRAID_TRY(fill_one(b, storage, b->found[i]));
   }
   for (size_t i = 0; i < plan->setup.count; i++) {
@@ -418,11 +427,7 @@ static braid_status fill(binder *b) {
 /* What was added and not filled must not be found by the next plan. Memory that an errand may still touch stays. */
 static void undo(binder *b) {
   braid_weights *weights = b->weights;
-  while (weights->count > b->before) {
-    braid_weight *weight = weights->items[--weights->count];
-    braid_free(weights->allocator, (char *)weight->name);
-    braid_free(weights->allocator, weight);
-  }
+  while (weights->count > b->before) weight_free(weights, weights->items[--weights->count]);
   if (!weights->errand.left) free_regions(weights, b->regions);
 }
 
@@ -436,8 +441,8 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *
   b.regions = weights->regions;
   b.ends = braid_zalloc_array(weights->allocator, (size_t)plan->space_count, sizeof *b.ends);
   braid_status status = b.ends ? find_all(&b) : BRAID_NO_MEMORY;
-  if (status == BRAID_OK) status = allocate(&b);
-  if (status == BRAID_OK) status = fill(&b);
+  if (status == BRAID_OK) status = regions_allocate(&b);
+  if (status == BRAID_OK) status = weights_fill(&b);
   if (status != BRAID_OK) undo(&b);
   if (weights->errand.left && !left) weights->errand_plan = braid_plan_retain(plan);
   braid_free(weights->allocator, b.ends);

@@ -12,7 +12,8 @@ typedef struct braid_weight_region {
   int space;
 } braid_weight_region;
 
-/* A parameter or state, or one form of a constant. */
+/* A parameter or state, or one form of a constant: in memory of the weights, or of a tensor that kernels read as it
+ * lies. */
 typedef struct braid_weight {
   const char *name;    /* of a parameter or state; NULL: a constant */
   braid_digest digest; /* of the constant's contents; 0, 0 in weights of one plan */
@@ -21,7 +22,8 @@ typedef struct braid_weight {
   uint64_t packing;
   int space;
   size_t bytes, offset;
-  const braid_weight_region *region;
+  const braid_weight_region *region; /* NULL: it is the tensor's memory */
+  braid_tensor *tensor;              /* retained; NULL: it is the region's */
   bool filled;
   bool torn; /* torn.c; guarded by who is inside (enter) */
 } braid_weight;
@@ -52,7 +54,7 @@ struct braid_weights {
 BRAID_MUST_CHECK braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeout_ns,
                                                  braid_weights **out);
 /* Finds the weights of a plan's storages, adds those that are not there, and fills them: `found` gets one per storage,
- * NULL where it does not persist. prepared: as from braid_plan_prepare. arena: per space, for setup steps. */
+ * NULL where it is none of them. prepared: as from braid_plan_prepare. arena: per space, for setup steps. */
 BRAID_MUST_CHECK braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
                                                  const braid_memory *arenas, braid_weight **found);
 /* The layout in which a parameter or state of this shape is kept; false: it is not there. */

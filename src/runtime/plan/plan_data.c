@@ -33,7 +33,8 @@ braid_status braid_plan_digest(braid_plan *plan) {
   if (!plan->digests) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < plan->storage_count; i++) {
     const braid_storage *storage = &plan->storages[i];
-    if (storage->kind != BRAID_STORAGE_PERSISTENT || !braid_plan_is_constant(plan, storage->value)) continue;
+    bool kept = storage->kind == BRAID_STORAGE_PERSISTENT || storage->kind == BRAID_STORAGE_TENSOR;
+    if (!kept || !braid_plan_is_constant(plan, storage->value)) continue;
     const braid_tensor *tensor = plan->graph->values[storage->value].tensor;
     braid_digest *digest = &plan->digests[storage->value];
     if (tensor && !digest->words[0] && !digest->words[1])

@@ -9,6 +9,7 @@
 #include "runtime/execution/execution_fixture.h"
 #include "runtime/machine.h"
 #include "skip.h"
+#include "tensor/deferred.h"
 
 static braid_operand operand(braid_dtype dtype, int rank, const int64_t *dims, const void *constant) {
   braid_operand made = {.present = true, .constant = constant};
@@ -302,6 +303,36 @@ static void test_a_tensor_as_attribute(void **state) {
   braid_machine_release(machine);
 }
 
+static void fill_with(void *context, const void *source, void *data) {
+  for (int i = 0; i < 64; i++) ((float *)data)[i] = *(const float *)context + ((const float *)source)[i];
+}
+
+/* Calls are told apart by the numbers that a tensor will have, not by where they come from. */
+static void test_a_deferred_tensor_as_attribute(void **state) {
+  (void)state;
+  static float added[] = {1, 2, 1};
+  braid_machine *machine = open_machine("cpu");
+  braid_desc desc;
+  braid_tensor *source, *value;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){64}));
+  OK(braid_tensor_create(NULL, &desc, &source));
+  memset(braid_tensor_data(source), 0, 64 * sizeof(float));
+  for (int turn = 0; turn < 3; turn++) {
+    braid_buffer *out = NULL;
+    OK(braid_tensor_defer(NULL, &desc, &(braid_deferred){fill_with, NULL, &added[turn], source}, &value));
+    const braid_attr attr = {.name = "value", .kind = BRAID_ATTR_TENSOR, .tensor = value};
+    OK(braid_machine_call(
+        machine,
+        &(braid_op_call){.op = "Constant", .attrs = &attr, .attr_count = 1, .outputs = &out, .output_count = 1}));
+    assert_true(*(float *)braid_buffer_host(out) == added[turn]);
+    braid_tensor_release(value);
+    braid_buffer_release(out);
+  }
+  assert_int_equal(braid_machine_call_stats(machine).kept, 2);
+  braid_tensor_release(source);
+  braid_machine_release(machine);
+}
+
 static void test_calls_that_are_refused(void **state) {
   (void)state;
   braid_machine *machine = open_machine("cpu"), *other = open_machine("cpu");
@@ -484,6 +515,7 @@ int main(void) {
       cmocka_unit_test(test_what_calls_depend_on),
       cmocka_unit_test(test_attributes_it_does_not_have),
       cmocka_unit_test(test_a_tensor_as_attribute),
+      cmocka_unit_test(test_a_deferred_tensor_as_attribute),
       cmocka_unit_test(test_calls_that_are_refused),
       cmocka_unit_test(test_the_cache_is_bounded),
       cmocka_unit_test(test_threads),

@@ -174,7 +174,7 @@ static braid_status packed(const char *name) {
 static braid_status copy_kept(braid_session *session, braid_storage_id storage, void *host, bool write) {
   braid_weights *weights = session->execution->weights;
   braid_weight *weight = session->execution->found[storage];
-  if (session->execution->lost && !weight->region->memory.host)
+  if (session->execution->lost && !braid_weight_binding(weight).host)
     return braid_fail(BRAID_DEVICE_LOST, "an earlier run hung or lost its device");
   BRAID_TRY(braid_weights_enter(weights, write, 0));
   braid_status status = write ? braid_weights_put(weights, weight, host) : braid_weights_fetch(weights, weight, host);
