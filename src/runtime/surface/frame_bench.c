@@ -5,136 +5,25 @@
  *   change cancel call load train; none: all
  *
  * Every case runs in a process of its own. Times are medians of runs, and of the medians of several turns the least,
- * since the machine may have other work; a ratio is that of the best turns of both sides, measured in turn. */
+ * since the machine may have other work; a ratio is the median of the turns, in each of which both sides are measured.
+ */
 #include <malloc.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend/cpu/onednn/program.h"
 #include "base/clock.h"
 #include "braid/custom.h"
 #include "braid/session.h"
+#include "runtime/surface/bench_callers.h"
+#include "runtime/surface/bench_chain.h"
 #include "runtime/surface/bench_idle.h"
 #include "runtime/surface/bench_nets.h"
 #include "runtime/surface/bench_surface.h"
-
-enum { kMostRows = 32, kTurns = 7, kMostRuns = 2000, kTimedRuns = 17 };
-
-/* --- rows ----------------------------------------------------------------------------------------------------------
- */
-typedef enum bound { NONE, AT_MOST, AT_LEAST } bound;
-
-typedef struct row {
-  char what[96], unit[16];
-  double value, must;
-  bound limit;
-} row;
-
-/* In memory that the cases' processes share with the first. */
-static struct results {
-  row rows[kMostRows];
-  size_t count;
-} * results;
-
-static int turns = kTurns;
-
-static void add_row(const char *what, double value, const char *unit, bound limit, double must) {
-  if (results->count == kMostRows) return;
-  row *r = &results->rows[results->count++];
-  *r = (row){.value = value, .must = must, .limit = limit};
-  snprintf(r->what, sizeof r->what, "%s", what);
-  snprintf(r->unit, sizeof r->unit, "%s", unit);
-}
-
-static bool holds(const row *r) {
-  return r->limit == AT_MOST ? r->value <= r->must : r->value >= r->must;
-}
-
-static double median(double *values, int count) {
-  for (int i = 1; i < count; i++)
-    for (int k = i; k > 0 && values[k] < values[k - 1]; k--) {
-      double value = values[k];
-      values[k] = values[k - 1];
-      values[k - 1] = value;
-    }
-  return values[count / 2];
-}
-
-/* --- a node that does next to nothing ------------------------------------------------------------------------------
- */
-static int64_t failed_at; /* by the clock; the node fails when it is -1 */
-
-static braid_status infer(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
-                          braid_desc *outputs, size_t output_count) {
-  (void)attrs, (void)input_count, (void)output_count;
-  outputs[0] = *inputs[0];
-  return BRAID_OK;
-}
-
-static braid_status compute(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
-                            const braid_custom_array *outputs, size_t output_count) {
-  (void)attrs, (void)input_count, (void)output_count;
-  *(float *)outputs[0].data = *(const float *)inputs[0].data;
-  if (failed_at >= 0) return BRAID_OK;
-  failed_at = braid_now_ns();
-  return BRAID_INTERNAL;
-}
-
-static const braid_custom_op kTrivial = {
-    .name = "bench.Trivial", .min_inputs = 1, .max_inputs = 1, .outputs = 1, .infer = infer, .compute = compute};
-
-/* --- chains --------------------------------------------------------------------------------------------------------
- */
-static braid_registry *registry; /* with the idle device */
-
-/* A chain of `nodes` nodes over one number. *out is NULL or to be destroyed, also on failure. */
-static braid_status make_graph(int nodes, braid_graph **out) {
-  braid_value_id at = -1;
-  braid_desc desc;
-  *out = NULL;
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 1, &(int64_t){1}));
-  BRAID_TRY(braid_graph_create(NULL, "chain", out));
-  BRAID_TRY(braid_graph_add_input(*out, "x", &desc, &at));
-  for (int i = 0; i < nodes; i++) BRAID_TRY(braid_graph_add_node(*out, "bench.Trivial", NULL, &at, 1, &at, 1, NULL));
-  return braid_graph_add_output(*out, at);
-}
-
-static braid_status make_chain(const char *device, int nodes, braid_session **out) {
-  braid_graph *graph;
-  braid_status status = make_graph(nodes, &graph);
-  braid_session_options options = {.devices = device, .threads = 1, .registry = registry};
-  if (status == BRAID_OK) status = braid_session_create(graph, &options, out);
-  braid_graph_destroy(graph);
-  return status;
-}
-
-static braid_status run_chain(braid_session *session, int64_t *ns) {
-  float input = 1, output;
-  int64_t start = braid_now_ns();
-  braid_status status = braid_session_run(session, (const void *[]){&input}, (void *[]){&output});
-  *ns = braid_now_ns() - start;
-  return status;
-}
-
-/* The median of `count` runs, each after a pause. The first are timed by the device, and do not count. */
-static braid_status time_chain(braid_session *session, int count, int64_t pause_ns, double *us) {
-  static double times[kMostRuns];
-  for (int i = -count / 10 - kTimedRuns; i < count; i++) {
-    int64_t ns;
-    if (pause_ns) nanosleep(&(struct timespec){.tv_nsec = pause_ns}, NULL);
-    BRAID_TRY(run_chain(session, &ns));
-    if (i >= 0) times[i] = (double)ns / 1e3;
-  }
-  *us = median(times, count);
-  return BRAID_OK;
-}
 
 /* --- slope ---------------------------------------------------------------------------------------------------------
  */
@@ -283,111 +172,6 @@ static braid_status case_weights(void) {
   return BRAID_OK;
 }
 
-/* --- callers -------------------------------------------------------------------------------------------------------
- */
-enum { kCallers = 4, kInFlight = 2, kCallerRuns = 64, kPixels = 3 * 224 * 224 };
-
-typedef struct caller {
-  braid_execution *executions[kInFlight];
-  int in_flight, runs;
-  double ms[kCallerRuns];
-  braid_status status;
-} caller;
-
-/* Keeps its executions in flight by turns. */
-static void *call_repeatedly(void *context) {
-  static float image[kPixels];
-  caller *own = context;
-  float scores[kInFlight][1000];
-  int64_t started[kInFlight];
-  for (int i = 0; own->status == BRAID_OK && i < own->runs + own->in_flight; i++) {
-    int which = i % own->in_flight;
-    braid_execution *execution = own->executions[which];
-    if (i >= own->in_flight) {
-      own->status = braid_execution_wait(execution, -1);
-      own->ms[i - own->in_flight] = (double)(braid_now_ns() - started[which]) / 1e6;
-    }
-    if (i >= own->runs || own->status != BRAID_OK) continue;
-    started[which] = braid_now_ns();
-    own->status = braid_execution_submit(execution, (const void *[]){image}, (void *[]){scores[which]}, NULL, NULL);
-  }
-  return NULL;
-}
-
-/* Pictures per second of `count` callers at the same time. */
-static braid_status call_all(caller *callers, int count, double *rate) {
-  pthread_t threads[kCallers];
-  int64_t start = braid_now_ns(), pictures = 0;
-  int started = 0;
-  while (started < count && !pthread_create(&threads[started], NULL, call_repeatedly, &callers[started])) started++;
-  for (int i = 0; i < started; i++) {
-    pthread_join(threads[i], NULL);
-    pictures += callers[i].runs;
-    BRAID_TRY(callers[i].status);
-  }
-  *rate = (double)pictures / ((double)(braid_now_ns() - start) / 1e9);
-  return started == count ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
-static braid_status make_callers(caller *callers, int count, int in_flight, int runs) {
-  braid_graph *graph;
-  braid_machine *machine = NULL;
-  braid_plan *plan = NULL;
-  braid_weights *weights = NULL;
-  BRAID_TRY(bench_net_create(NULL, true, &graph));
-  braid_status status = braid_machine_create(NULL, NULL, &machine);
-  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plan);
-  if (status == BRAID_OK) status = braid_weights_create(machine, &weights);
-  for (int i = 0; i < count; i++) {
-    callers[i] = (caller){.in_flight = in_flight, .runs = runs};
-    for (int k = 0; status == BRAID_OK && k < in_flight; k++)
-      status = braid_execution_create(plan, weights, &callers[i].executions[k]);
-  }
-  braid_weights_release(weights);
-  braid_plan_release(plan);
-  braid_machine_release(machine);
-  braid_graph_destroy(graph);
-  return status;
-}
-
-static void free_callers(caller *callers, int count) {
-  for (int i = 0; i < count; i++)
-    for (int k = 0; k < callers[i].in_flight; k++) braid_execution_destroy(callers[i].executions[k]);
-}
-
-static braid_status case_callers(void) {
-  static caller one[1], many[kCallers];
-  static double latencies[kCallers * kCallerRuns];
-  double alone = 0, beside = 0, late = 0, rate;
-  braid_status status = make_callers(one, 1, 1, kCallerRuns);
-  if (status == BRAID_OK) status = make_callers(many, kCallers, kInFlight, kCallerRuns / kCallers);
-  for (int turn = -1; status == BRAID_OK && turn < turns; turn++) { /* the first warms */
-    double together = 0;
-    status = call_all(one, 1, &rate);
-    if (status == BRAID_OK) status = call_all(many, kCallers, &together);
-    if (status != BRAID_OK || turn < 0) continue;
-    if (rate > alone) alone = rate;
-    if (together > beside) beside = together;
-    int count = 0;
-    for (int i = 0; i < kCallers; i++)
-      for (int k = 0; k < many[i].runs; k++) latencies[count++] = many[i].ms[k];
-    (void)median(latencies, count); /* sorts */
-    double p99 = latencies[count * 99 / 100];
-    if (turn == 0 || p99 < late) late = p99;
-  }
-  struct rusage usage;
-  getrusage(RUSAGE_SELF, &usage);
-  if (status == BRAID_OK) {
-    add_row("MobileNet v2, one caller", alone, "pictures/s", NONE, 0);
-    add_row("8 executions in flight, 4 threads, beside one caller", beside / alone, "times", AT_LEAST, 0.97);
-    add_row("... 99th percentile", late, "ms", NONE, 0);
-    add_row("... peak memory of all 9 executions", (double)usage.ru_maxrss / 1e3, "MB", NONE, 0);
-  }
-  free_callers(one, 1);
-  free_callers(many, kCallers);
-  return status;
-}
-
 /* --- a call of one op ----------------------------------------------------------------------------------------------
  */
 static braid_status case_call(void) {
@@ -483,21 +267,33 @@ static braid_status case_cancel(void) {
 static braid_status case_plan(void) {
   braid_graph *graph;
   braid_machine *machine = NULL;
-  braid_plan *plan = NULL;
-  braid_execution *execution = NULL;
+  braid_weights *weights = NULL;
+  braid_plan *plans[2] = {NULL, NULL};
+  braid_execution *executions[3] = {NULL, NULL, NULL};
+  int64_t ns[6];
   BRAID_TRY(bench_net_create(NULL, false, &graph));
   braid_status status = braid_machine_create(NULL, NULL, &machine);
-  int64_t start = braid_now_ns();
-  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plan);
-  int64_t planned = braid_now_ns();
-  if (status == BRAID_OK) status = braid_execution_create(plan, NULL, &execution);
-  int64_t ready = braid_now_ns();
-  if (status == BRAID_OK) {
-    add_row("ResNet-50, cold, from graph to plan", (double)(planned - start) / 1e6, "ms", AT_MOST, 20);
-    add_row("ResNet-50, cold, from graph to prepared execution", (double)(ready - start) / 1e6, "ms", NONE, 0);
+  if (status == BRAID_OK) status = braid_weights_create(machine, &weights);
+  ns[0] = braid_now_ns();
+  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plans[0]);
+  for (int i = 0; i < 2; i++) {
+    ns[1 + i] = braid_now_ns();
+    if (status == BRAID_OK) status = braid_execution_create(plans[0], weights, &executions[i]);
   }
-  braid_execution_destroy(execution);
-  braid_plan_release(plan);
+  ns[3] = braid_now_ns();
+  if (status == BRAID_OK) status = braid_plan_create(machine, graph, NULL, &plans[1]);
+  ns[4] = braid_now_ns();
+  if (status == BRAID_OK) status = braid_execution_create(plans[1], weights, &executions[2]);
+  ns[5] = braid_now_ns();
+  if (status == BRAID_OK) {
+    add_row("ResNet-50, cold, from graph to plan", (double)(ns[1] - ns[0]) / 1e6, "ms", AT_MOST, 20);
+    add_row("ResNet-50, cold, from graph to prepared execution", (double)(ns[2] - ns[0]) / 1e6, "ms", NONE, 0);
+    add_row("... a second execution of the plan", (double)(ns[3] - ns[2]) / 1e6, "ms", NONE, 0);
+    add_row("... the first of another plan of the same graph", (double)(ns[5] - ns[4]) / 1e6, "ms", NONE, 0);
+  }
+  for (int i = 0; i < 3; i++) braid_execution_destroy(executions[i]);
+  for (int i = 0; i < 2; i++) braid_plan_release(plans[i]);
+  braid_weights_release(weights);
   braid_machine_release(machine);
   braid_graph_destroy(graph);
   return status;
@@ -606,38 +402,6 @@ static bool run_case(const struct bench_case *c) {
   return done;
 }
 
-/* --- output --------------------------------------------------------------------------------------------------------
- */
-static void format_must(const row *r, char *text, size_t bytes) {
-  snprintf(text, bytes, "%s%g", r->limit == AT_MOST ? "<= " : ">= ", r->must);
-}
-
-static void print_text(void) {
-  char must[32];
-  for (size_t i = 0; i < results->count; i++) {
-    const row *r = &results->rows[i];
-    format_must(r, must, sizeof must);
-    printf("%-62s %10.3f %-10s", r->what, r->value, r->unit);
-    if (r->limit != NONE) printf(" must be %-8s %s", must, holds(r) ? "ok" : "NOT YET");
-    printf("\n");
-  }
-}
-
-static void print_json(void) {
-  char must[32];
-  printf("{\"rows\": [");
-  for (size_t i = 0; i < results->count; i++) {
-    const row *r = &results->rows[i];
-    format_must(r, must, sizeof must);
-    printf("%s\n  {\"what\": \"%s\", \"value\": %.6g, \"unit\": \"%s\", ", i ? "," : "", r->what, r->value, r->unit);
-    if (r->limit == NONE)
-      printf("\"must\": null, \"ok\": null}");
-    else
-      printf("\"must\": \"%s\", \"ok\": %s}", must, holds(r) ? "true" : "false");
-  }
-  printf("\n]}\n");
-}
-
 static int usage(void) {
   (void)fprintf(stderr, "frame_bench [--json] [--turns 1..99] [CASE]...   cases:");
   for (size_t c = 0; c < kCaseCount; c++) (void)fprintf(stderr, " %s", kCases[c].name);
@@ -653,7 +417,7 @@ int main(int argc, char **argv) {
       json = true;
     } else if (strcmp(argv[i], "--turns") == 0) {
       turns = i + 1 < argc ? atoi(argv[++i]) : 0;
-      if (turns < 1 || turns > 99) return usage();
+      if (turns < 1 || turns > kMostTurns) return usage();
     } else {
       while (c < kCaseCount && strcmp(argv[i], kCases[c].name) != 0) c++;
       if (c == kCaseCount) return usage();
