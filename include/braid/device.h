@@ -219,7 +219,7 @@ struct braid_task {
   braid_task_kind kind;
   const char *label; /* for traces and error details */
   /* KERNEL: bindings of inputs, then outputs, then the workspace (both NULL if none). A prepared kernel is used by one
-   * running task at a time. */
+   * running task at a time (see shares_prepared). */
   void *prepared;
   const braid_binding *bindings;
   size_t input_count, output_count;
@@ -291,7 +291,8 @@ typedef struct braid_backend {
    * `node` and what it points to stay valid until discard, except the contents of constants. */
   braid_status (*prepare)(void *device, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
                           braid_prepared_info *info);
-  void (*discard)(void *device, void *prepared); /* before the buffers that it was bound to are destroyed */
+  void (*discard)(void *device, void *prepared); /* before the buffers of its tasks are destroyed (shares_prepared: any
+                                                    time after its tasks) */
   braid_status (*buffer_create)(void *device, size_t bytes, void **buffer); /* contents undefined */
   void (*buffer_destroy)(void *device, void *buffer);
   /* The queue raises `timeline`, which starts at 0 and is destroyed after the queue. */
@@ -362,6 +363,11 @@ typedef struct braid_backend {
    * even if it fails, and is left as it was if it never does; a braid_host_queue does that. A run that fails tears
    * those weights that its tasks had begun to write. [no: whatever was submitted may have begun] */
   bool marks_begun;
+  /* Whether a prepared kernel keeps no state of a task between submit and the task's start, nor from task to task. The
+   * runtime then shares one among equal nodes and among executions: several of its tasks may be in one queue, buffers
+   * that it was bound to may be destroyed before it, and pack may be called at any time. node.name is the op's name.
+   * [one prepared kernel for each node of each execution] */
+  bool shares_prepared;
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ typedef struct braid_plan_offer {
 } braid_plan_offer;
 BRAID_API size_t braid_plan_offer_count(const braid_plan *plan, size_t line);
 BRAID_API braid_plan_offer braid_plan_get_offer(const braid_plan *plan, size_t line, size_t index);
-/* Bytes of activations and workspace that each execution allocates. */
+/* Bytes of activations and workspace. Executions of a plan share this memory if all tasks are in one queue, as on one
+ * CPU; otherwise each allocates it. */
 BRAID_API size_t braid_plan_arena_bytes(const braid_plan *plan);
 /* Frees the contents of constants that exist packed in the weights. Call it when no other weights will be used with the
  * plan: executions with weights that do not have these constants are UNSUPPORTED from then on. */
@@ -117,8 +118,8 @@ BRAID_API size_t braid_weights_bytes(const braid_weights *weights);
  */
 typedef struct braid_execution braid_execution;
 
-/* Prepares the plan's kernels, and adds to the weights what the plan needs and they do not have. weights may be NULL:
- * the execution then has its own. */
+/* Prepares the plan's kernels that the machine's executions do not have yet, and adds to the weights what the plan
+ * needs and they do not have. weights may be NULL: the execution then has its own. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_create(braid_plan *plan, braid_weights *weights,
                                                                braid_execution **out);
 /* Cancels a run in flight and waits for its end. NULL is allowed. */

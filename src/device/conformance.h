@@ -123,6 +123,8 @@ void braid_trial_discard(braid_suite *suite, braid_trial_run *run);
 /* Runs it, with bindings that change from call to call, and looks at all memory around. `other` (may be NULL) runs at
  * the same time. */
 bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, uint32_t data, char *detail);
+/* Two tasks of it are in the queue at once, with other data in other memory: of a backend that shares_prepared. */
+bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail);
 /* Fails, with a status, if an output reaches beyond its buffer; nothing else happens. */
 bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail);
 /* Does not begin before what it waits for, of another queue. */

@@ -195,6 +195,7 @@ static bool try_plainly(judge *j, const braid_trial *trial, const braid_kernel *
   bool passed = braid_trial_prepare(j->suite, trial, kernel, &kPlainly, &run, detail);
   for (uint32_t data = 0; passed && data < BRAID_SAMPLE_DATA; data++)
     passed = braid_trial_execute(j->suite, run, data ? earlier : NULL, data, detail);
+  if (passed && first && j->suite->backend->shares_prepared) passed = braid_trial_share(j->suite, run, detail);
   if (passed && first) passed = braid_trial_await(j->suite, run, detail) && braid_trial_overrun(j->suite, run, detail);
   if (passed && j->now->held_count < kHeld && !find_held(j->now, kernel))
     j->now->held[j->now->held_count++] = (struct held){kernel, run};

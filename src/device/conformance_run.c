@@ -417,6 +417,23 @@ bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_r
   return passed;
 }
 
+bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail) {
+  call *calls[BRAID_SAMPLE_DATA] = {NULL};
+  char unseen[kSuiteDetail];
+  bool passed = true;
+  for (uint32_t i = 0; passed && i < BRAID_SAMPLE_DATA; i++)
+    passed = call_start(suite, run, i, suite->queue, &calls[i], detail);
+  for (uint32_t i = 0; i < BRAID_SAMPLE_DATA; i++)
+    passed = call_wait(suite, calls[i], passed ? detail : unseen) && passed;
+  if (suite->stopped) return false;
+  for (uint32_t i = 0; passed && i < BRAID_SAMPLE_DATA; i++) {
+    passed = call_check(suite, run, calls[i], unseen);
+    if (!passed) (void)braid_suite_fail(detail, "shared by two tasks, goes wrong: %.500s", unseen);
+  }
+  for (uint32_t i = 0; i < BRAID_SAMPLE_DATA; i++) call_free(suite, calls[i]);
+  return passed;
+}
+
 /* --- what it must refuse, and wait for -----------------------------------------------------------------------------
  */
 bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail) {

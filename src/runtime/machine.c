@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "device/kernel_index.h"
+#include "runtime/plan/prepared.h"
 #include "runtime/surface/call.h"
 
 enum { kMaxDevices = 16, kSpecBytes = 256 };
@@ -54,6 +55,7 @@ static void find_spaces(braid_machine *machine) {
 
 static braid_status machine_init(braid_machine *machine, const braid_machine_options *options) {
   BRAID_TRY(braid_calls_create(machine->allocator, &machine->calls));
+  BRAID_TRY(braid_prepared_cache_create(machine->allocator, &machine->prepared));
   braid_registry *registry = options->registry;
   if (!registry) {
     BRAID_TRY(braid_registry_create(machine->allocator, &machine->own_registry));
@@ -78,6 +80,7 @@ static braid_status machine_init(braid_machine *machine, const braid_machine_opt
 static void machine_destroy(braid_machine *machine) {
   machine->references = 1; /* while calls that are kept let go of theirs */
   braid_calls_destroy(machine->calls);
+  braid_prepared_cache_destroy(machine->prepared);
   for (size_t i = 0; i < BRAID_QUEUE_ROLES * machine->device_count; i++) braid_queue_close(&machine->queues[i]);
   for (size_t i = 0; i < machine->device_count; i++) braid_device_close(machine->devices[i].device);
   braid_free(machine->allocator, machine->devices);

@@ -39,12 +39,13 @@ struct braid_machine {
   braid_machine_device *devices;
   size_t device_count;
   int space_count;
-  int host_device;           /* the first of unified memory; -1: none */
-  size_t host_alignment;     /* what kernels expect of any host memory beyond its element type */
-  pthread_mutex_t lock;      /* of what a backend does for one thread at a time, and of `queues` */
-  braid_queue *queues;       /* as braid_queue_index says; opened when they are used first */
-  struct braid_calls *calls; /* of single ops (call.h) */
-  braid_times times;         /* measured by executions, for plans to come */
+  int host_device;                       /* the first of unified memory; -1: none */
+  size_t host_alignment;                 /* what kernels expect of any host memory beyond its element type */
+  pthread_mutex_t lock;                  /* of what a backend does for one thread at a time, and of `queues` */
+  braid_queue *queues;                   /* as braid_queue_index says; opened when they are used first */
+  struct braid_calls *calls;             /* of single ops (call.h) */
+  struct braid_prepared_cache *prepared; /* kernels in use (plan/prepared.h) */
+  braid_times times;                     /* measured by executions, for plans to come */
 };
 
 /* The queue, made when it is asked for first. */

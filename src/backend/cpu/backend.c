@@ -366,4 +366,5 @@ const braid_backend braid_backend_cpu = {
     .replay = cpu_replay,
     .concurrent_prepare = true,
     .marks_begun = true,
+    .shares_prepared = true,
 };

@@ -9,18 +9,12 @@
 
 /* --- memory --------------------------------------------------------------------------------------------------------
  */
-static braid_status allocate_arenas(braid_execution *execution) {
+/* The host's arena is what transfers go through; where there is one queue there are none. */
+static braid_status take_arenas(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
-  execution->arenas = braid_zalloc_array(execution->allocator, (size_t)plan->space_count, sizeof *execution->arenas);
-  if (!execution->arenas) return BRAID_NO_MEMORY;
-  for (int space = 0; space < plan->space_count; space++) {
-    braid_status status =
-        braid_machine_allocate(execution->machine, space, plan->arena_bytes[space], &execution->arenas[space]);
-    if (status != BRAID_OK)
-      return braid_plan_no_memory(plan, status, space, BRAID_STORAGE_ARENA, plan->arena_bytes[space]);
-  }
-  /* The host's arena is what transfers go through. */
-  return braid_execution_pin(execution, execution->arenas[kHostSpace].host, plan->arena_bytes[kHostSpace]);
+  BRAID_TRY(braid_arenas_take(execution->plan, &execution->arenas));
+  if (execution->arenas->shared) return BRAID_OK;
+  return braid_execution_pin(execution, execution->arenas->memory[kHostSpace].host, plan->arena_bytes[kHostSpace]);
 }
 
 static braid_status allocate_tasks(braid_execution *execution) {
@@ -98,7 +92,7 @@ static void bind_ports(braid_execution *execution) {
  */
 static void make_tasks(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
-  const braid_addresses addresses = {plan, execution->arenas, execution->found};
+  const braid_addresses addresses = {plan, execution->arenas->memory, execution->found};
   braid_binding *bindings = execution->bindings;
   braid_point *waits = execution->waits;
   for (size_t i = 0; i < plan->steps.count; i++) {
@@ -108,7 +102,7 @@ static void make_tasks(braid_execution *execution) {
     task->verdict = &execution->verdict;
     task->timing = &execution->timings[i];
     if (step->kind == BRAID_STEP_KERNEL)
-      bindings = braid_bind_kernel(&addresses, step, execution->prepared[i], task, bindings, &execution->slots);
+      bindings = braid_bind_kernel(&addresses, step, execution->prepared[i]->self, task, bindings, &execution->slots);
     else
       braid_bind_move(&addresses, step, task, &execution->slots);
     task->waits = waits;
@@ -172,9 +166,9 @@ braid_status braid_execution_bind(braid_execution *execution) {
   BRAID_TRY(make_ports(execution));
   BRAID_TRY(allocate_tasks(execution));
   BRAID_TRY(braid_plan_prepare(execution->plan, execution->prepared));
-  BRAID_TRY(allocate_arenas(execution));
+  BRAID_TRY(take_arenas(execution));
   BRAID_TRY(find_queues(execution));
-  BRAID_TRY(braid_weights_bind(execution->weights, execution->plan, execution->prepared, execution->arenas,
+  BRAID_TRY(braid_weights_bind(execution->weights, execution->plan, execution->prepared, execution->arenas->memory,
                                execution->found));
   BRAID_TRY(braid_execution_find_times(execution));
   BRAID_TRY(braid_execution_find_writers(execution));
@@ -188,20 +182,17 @@ braid_status braid_execution_bind(braid_execution *execution) {
 void braid_execution_unbind(braid_execution *execution) {
   const braid_plan *plan = execution->plan;
   const braid_allocator *allocator = execution->allocator;
-  for (size_t i = 0; execution->prepared && i < plan->steps.count; i++)
-    braid_machine_discard(execution->machine, plan->steps.items[i].device, execution->prepared[i]);
+  for (size_t i = 0; execution->prepared && i < plan->steps.count; i++) braid_prepared_release(execution->prepared[i]);
   for (size_t q = 0; execution->parts && q < plan->queue_count; q++) {
     const braid_part *part = &execution->parts[q];
     if (part->recording) part->queue->backend->erase(part->queue->self, part->recording);
   }
   while (execution->pins) braid_execution_unpin(execution, execution->pins->host);
-  for (int space = 0; execution->arenas && space < plan->space_count; space++)
-    braid_machine_free(execution->machine, &execution->arenas[space]);
+  braid_arenas_release(execution->plan, execution->arenas);
   braid_ports_deinit(execution);
   braid_free(allocator, execution->prepared);
   braid_free(allocator, execution->found);
   braid_free(allocator, execution->parts);
-  braid_free(allocator, execution->arenas);
   braid_free(allocator, execution->tasks);
   braid_free(allocator, execution->parted);
   braid_free(allocator, execution->timings);

@@ -397,7 +397,8 @@ static bool wait_for_left_tasks(braid_execution *execution) {
   if (load_state(execution) == BRAID_RUN_LEFT) return false;
   if (execution->left && wait_all(execution, -1) != BRAID_OK) return false;
   if (braid_errand_settle(&execution->errand, -1) != BRAID_OK) return false;
-  return !execution->weights || braid_weights_returned(execution->weights, execution->arenas);
+  return !execution->weights ||
+         braid_weights_returned(execution->weights, execution->arenas ? execution->arenas->memory : NULL);
 }
 
 void braid_execution_destroy(braid_execution *execution) {

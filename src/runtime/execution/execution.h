@@ -3,7 +3,9 @@
 #define BRAID_RUNTIME_EXECUTION_H
 
 #include "runtime/execution/address.h"
+#include "runtime/execution/arenas.h"
 #include "runtime/execution/trace.h"
+#include "runtime/plan/prepared.h"
 #include "runtime/surface/buffer.h"
 
 /* Memory that the caller gives: one input or output (port.c). */
@@ -53,7 +55,7 @@ struct braid_execution {
   braid_plan *plan;
   braid_machine *machine; /* the plan's */
   braid_weights *weights;
-  braid_memory *arenas; /* per space */
+  braid_arenas *arenas;
   braid_weight **found; /* per storage; NULL: it is none of the weights */
   braid_pin *pins;      /* memory that devices have been told of */
   braid_part *parts;    /* per plan queue */
@@ -61,7 +63,7 @@ struct braid_execution {
   uint32_t devices; /* bit i: device i is used */
 
   /* per step */
-  void **prepared;
+  braid_prepared **prepared;
   braid_task *tasks;
   braid_timing *timings;
   braid_task **parted; /* the tasks of one part after those of another */

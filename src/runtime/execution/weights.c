@@ -11,6 +11,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "runtime/execution/address.h"
+#include "runtime/plan/prepared.h"
 #include "tensor/layout.h"
 
 /* --- the object ----------------------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ braid_status braid_weights_put(braid_weights *weights, braid_weight *weight, con
 typedef struct binder {
   braid_weights *weights;
   braid_plan *plan;
-  void *const *prepared;
+  braid_prepared *const *prepared;
   const braid_memory *arenas;
   braid_weight **found;
   size_t before;                /* weights that were there: those behind are new, and not filled yet */
@@ -370,7 +371,7 @@ static braid_status weight_pack(binder *b, const braid_storage *storage, const b
   const braid_step *step = &b->plan->steps.items[storage->packer];
   const braid_machine_device *device = &b->plan->devices[step->device];
   const void *plain = braid_tensor_const_data(b->plan->graph->values[storage->value].tensor);
-  void *prepared = b->prepared[storage->packer];
+  void *prepared = b->prepared[storage->packer]->self;
   uint8_t *host = weight->region->memory.host;
   braid_clear_detail();
   if (host) return device->backend->pack(device->self, prepared, storage->packing.input, plain, host + weight->offset);
@@ -431,7 +432,7 @@ static void undo(binder *b) {
   if (!weights->errand.left) free_regions(weights, b->regions);
 }
 
-braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
+braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, braid_prepared *const *prepared,
                                 const braid_memory *arenas, braid_weight **found) {
   binder b = {.weights = weights, .plan = plan, .prepared = prepared, .arenas = arenas, .found = found};
   if (!weights->own) BRAID_TRY(braid_plan_digest(plan));

@@ -55,8 +55,9 @@ BRAID_MUST_CHECK braid_status braid_weights_make(braid_machine *machine, bool ow
                                                  braid_weights **out);
 /* Finds the weights of a plan's storages, adds those that are not there, and fills them: `found` gets one per storage,
  * NULL where it is none of them. prepared: as from braid_plan_prepare. arena: per space, for setup steps. */
-BRAID_MUST_CHECK braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, void *const *prepared,
-                                                 const braid_memory *arenas, braid_weight **found);
+BRAID_MUST_CHECK braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan,
+                                                 struct braid_prepared *const *prepared, const braid_memory *arenas,
+                                                 braid_weight **found);
 /* The layout in which a parameter or state of this shape is kept; false: it is not there. */
 bool braid_weights_find_layout(braid_weights *weights, const char *name, const braid_desc *shape, braid_layout *out);
 braid_binding braid_weight_binding(const braid_weight *weight);

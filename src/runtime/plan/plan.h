@@ -148,7 +148,8 @@ struct braid_plan {
   size_t *arena_bytes, *persistent_bytes; /* per space */
   size_t unshared_bytes, folded_bytes;
   const struct braid_snapshot *saved; /* while it is loaded: what is asked in place of the machine; else NULL */
-  pthread_mutex_t lock; /* of what follows, and of the contents of constants; held while an execution is made */
+  pthread_mutex_t lock;        /* of what follows, and of the contents of constants; held while an execution is made */
+  struct braid_arenas *arenas; /* of executions whose tasks never overlap (execution/arenas.h); NULL: none is alive */
   /* Of the contents of constants, per value, for weights that several plans share: made when they are bound first. */
   braid_digest *digests; /* NULL: not made yet */
   braid_graph *unfolded; /* of a plan that was loaded: what its constants come from; NULL: they are there (restore.h) */
@@ -183,8 +184,9 @@ BRAID_MUST_CHECK braid_status braid_plan_order(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_find_homes(braid_plan *plan, braid_weights *weights);
 /* Asks the kernels of all nodes what they need. */
 BRAID_MUST_CHECK braid_status braid_plan_query(braid_plan *plan);
-/* Prepares them; prepared[i] belongs to step i, NULL: it has no kernel. */
-BRAID_MUST_CHECK braid_status braid_plan_prepare(const braid_plan *plan, void **prepared);
+/* Prepares them (prepared.h); prepared[i] belongs to step i, NULL: it has no kernel. */
+struct braid_prepared;
+BRAID_MUST_CHECK braid_status braid_plan_prepare(const braid_plan *plan, struct braid_prepared **prepared);
 BRAID_MUST_CHECK braid_status braid_plan_share(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_memory(braid_plan *plan);
 BRAID_MUST_CHECK braid_status braid_plan_hazards(braid_plan *plan);

@@ -7,6 +7,7 @@
 #include "base/detail.h"
 #include "base/thread.h"
 #include "base/try.h"
+#include "runtime/plan/prepared.h"
 #include "runtime/plan/restore.h"
 
 enum { kMaxWorkers = 15, kNodesPerWorker = 4, kDetailBytes = 1024 };
@@ -14,7 +15,7 @@ enum { kMaxWorkers = 15, kNodesPerWorker = 4, kDetailBytes = 1024 };
 typedef struct work work;
 struct work {
   const braid_plan *plan;
-  void **prepared;
+  braid_prepared **prepared;
   braid_status (*call)(work *w, size_t index);
   atomic_size_t next;   /* the step to look at next */
   atomic_size_t failed; /* the first step that failed; SIZE_MAX: none. None after it is begun */
@@ -66,10 +67,9 @@ static braid_status query_step(work *w, size_t index) {
 
 static braid_status prepare_step(work *w, size_t index) {
   const braid_step *step = &w->plan->steps.items[index];
-  braid_prepared_info info;
   fill_constants(w->plan, step);
-  BRAID_TRY(
-      braid_machine_prepare(w->plan->machine, step->device, step->kernel, step->desc, &w->prepared[index], &info));
+  BRAID_TRY(braid_prepared_get(w->plan, step, &w->prepared[index]));
+  const braid_prepared_info info = w->prepared[index]->info;
   if (info.workspace_bytes == step->query.workspace_bytes && info.constants_folded == step->folded) return BRAID_OK;
   return braid_fail(BRAID_INTERNAL,
                     "asks for another workspace (%zu bytes, not %zu) or folds other constants than it said",
@@ -145,7 +145,7 @@ braid_status braid_plan_query(braid_plan *plan) {
   return call_all(&w);
 }
 
-braid_status braid_plan_prepare(const braid_plan *plan, void **prepared) {
+braid_status braid_plan_prepare(const braid_plan *plan, braid_prepared **prepared) {
   work w = {.plan = plan, .call = prepare_step, .prepared = prepared};
   return call_all(&w);
 }

@@ -1,6 +1,7 @@
 /* Kernels of a session prepared by several threads: all of them once, in parallel, and of several failures always the
  * one that comes first in the graph; what they see of weights that a normalization is folded into. The device is the
  * null one with a prepare of the test's. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static braid_status prepare(void *self, const braid_kernel *kernel, const braid_
   /* later ones fail sooner */
   nanosleep(&(struct timespec){.tv_nsec = number == kFirstBad ? 2000000 : 100000}, NULL);
   atomic_fetch_sub(&inside, 1);
-  if (atomic_load(&failing) && number >= kFirstBad) return braid_fail(BRAID_UNSUPPORTED, "number %d", number);
+  if (atomic_load(&failing) && (number >= kFirstBad || strcmp(node->op, "Add") == 0))
+    return braid_fail(BRAID_UNSUPPORTED, "number %d", number);
   atomic_fetch_add(&prepared, 1);
   return braid_backend_null.prepare(self, kernel, node, out, info);
 }
@@ -68,10 +70,10 @@ static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t 
 }
 
 static const braid_kernel *const *kernels(void *self, size_t *count) {
-  static const braid_kernel kCopy = {.op = "Relu", .name = "slow_copy"};
-  static const braid_kernel *const kAll[] = {&kCopy};
+  static const braid_kernel kCopy = {.op = "Relu", .name = "slow_copy"}, kAdd = {.op = "Add", .name = "slow_add"};
+  static const braid_kernel *const kAll[] = {&kCopy, &kAdd};
   (void)self;
-  *count = 1;
+  *count = 2;
   return kAll;
 }
 
@@ -91,7 +93,7 @@ static braid_graph *chain(const braid_allocator *allocator) {
   return graph;
 }
 
-static braid_status attempt(bool concurrent) {
+static braid_backend slow_backend(void) {
   braid_backend backend = braid_backend_null;
   backend.name = "slow";
   backend.enumerate = enumerate;
@@ -99,6 +101,11 @@ static braid_status attempt(bool concurrent) {
   backend.kernels = kernels;
   backend.prepare = prepare;
   backend.discard = discard;
+  return backend;
+}
+
+static braid_status attempt(bool concurrent) {
+  braid_backend backend = slow_backend();
   backend.concurrent_prepare = concurrent;
   braid_registry *registry;
   OK(braid_registry_create(NULL, &registry));
@@ -139,6 +146,116 @@ static void test_the_first_failure_is_told(void **state) {
     assert_int_equal(atomic_load(&prepared), kFirstBad);
     assert_int_equal(atomic_load(&discarded), kFirstBad);
   }
+}
+
+/* --- kernels that executions share ---------------------------------------------------------------------------------
+ */
+static braid_graph *sum_graph(int64_t count, float added) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id values[2], sum;
+  braid_tensor *tensor;
+  OK(braid_graph_create(NULL, "sum", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  for (int64_t i = 0; i < count; i++) ((float *)braid_tensor_data(tensor))[i] = added;
+  OK(braid_graph_add_input(graph, "x", &desc, &values[0]));
+  OK(braid_graph_add_tensor(graph, "c", BRAID_VALUE_CONSTANT, tensor, &values[1]));
+  OK(braid_graph_add_node(graph, "Add", NULL, values, 2, &sum, 1, NULL));
+  OK(braid_graph_add_output(graph, sum));
+  braid_tensor_release(tensor);
+  return graph;
+}
+
+typedef struct maker {
+  braid_machine *machine;
+  braid_graph *graph;
+  braid_execution *execution;
+  braid_status status;
+  pthread_t thread;
+} maker;
+
+/* An execution of a plan of its own. */
+static void *make_execution(void *context) {
+  maker *m = context;
+  braid_plan *plan;
+  m->status = braid_plan_create(m->machine, m->graph, &(braid_plan_options){.no_fusion = true}, &plan);
+  if (m->status != BRAID_OK) return NULL;
+  m->status = braid_execution_create(plan, NULL, &m->execution);
+  braid_plan_release(plan);
+  return NULL;
+}
+
+/* Nodes that are alike have one kernel between them, in one plan and in several, made at the same time; those that
+ * differ in shape, or in what prepare may look at, do not. It goes with its last user. A backend that does not allow it
+ * is asked for each. */
+static void test_alike_nodes_share(void **state) {
+  (void)state;
+  enum { kMakers = 8, kAlike = 4 };
+  atomic_store(&failing, false);
+  for (int shares = 0; shares < 2; shares++) {
+    braid_backend backend = slow_backend();
+    backend.concurrent_prepare = true;
+    backend.shares_prepared = shares;
+    braid_registry *registry;
+    braid_machine *machine;
+    OK(braid_registry_create(NULL, &registry));
+    OK(braid_registry_add(registry, &backend));
+    OK(braid_machine_create(NULL, &(braid_machine_options){.registry = registry, .devices = "slow"}, &machine));
+    braid_graph *graphs[kMakers] = {chain(NULL),     chain(NULL),     chain(NULL),     chain(NULL),
+                                    sum_graph(8, 1), sum_graph(8, 1), sum_graph(8, 2), sum_graph(16, 1)};
+    atomic_store(&prepared, 0), atomic_store(&discarded, 0);
+    maker makers[kMakers];
+    for (int i = 0; i < kMakers; i++) {
+      makers[i] = (maker){.machine = machine, .graph = graphs[i]};
+      assert_int_equal(pthread_create(&makers[i].thread, NULL, make_execution, &makers[i]), 0);
+    }
+    for (int i = 0; i < kMakers; i++) {
+      assert_int_equal(pthread_join(makers[i].thread, NULL), 0);
+      assert_int_equal(makers[i].status, BRAID_OK);
+    }
+    int all = shares ? 1 + 3 : kAlike * kNodes + 4;
+    assert_int_equal(atomic_load(&prepared), all);
+    for (int i = 1; i < kMakers; i++) braid_execution_destroy(makers[i].execution);
+    assert_int_equal(atomic_load(&discarded), shares ? 3 : all - kNodes);
+    braid_execution_destroy(makers[0].execution);
+    assert_int_equal(atomic_load(&discarded), all);
+    for (int i = 0; i < kMakers; i++) braid_graph_destroy(graphs[i]);
+    braid_machine_release(machine);
+    braid_registry_destroy(registry);
+  }
+}
+
+/* Whoever waits for a kernel that another thread prepares is told when that fails. */
+static void test_failures_are_not_shared(void **state) {
+  (void)state;
+  enum { kMakers = 4 };
+  braid_backend backend = slow_backend();
+  backend.concurrent_prepare = backend.shares_prepared = true;
+  braid_registry *registry;
+  braid_machine *machine;
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_registry_add(registry, &backend));
+  OK(braid_machine_create(NULL, &(braid_machine_options){.registry = registry, .devices = "slow"}, &machine));
+  braid_graph *graph = sum_graph(8, 1);
+  atomic_store(&prepared, 0), atomic_store(&discarded, 0);
+  for (int round = 0; round < 2; round++) {
+    atomic_store(&failing, round == 0);
+    maker makers[kMakers];
+    for (int i = 0; i < kMakers; i++) {
+      makers[i] = (maker){.machine = machine, .graph = graph};
+      assert_int_equal(pthread_create(&makers[i].thread, NULL, make_execution, &makers[i]), 0);
+    }
+    for (int i = 0; i < kMakers; i++) {
+      assert_int_equal(pthread_join(makers[i].thread, NULL), 0);
+      assert_int_equal(makers[i].status, round ? BRAID_OK : BRAID_UNSUPPORTED);
+      braid_execution_destroy(makers[i].execution);
+    }
+    assert_true(atomic_load(&prepared) >= round && atomic_load(&prepared) == atomic_load(&discarded));
+  }
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
 }
 
 /* --- weights that a normalization is folded into -------------------------------------------------------------------
@@ -223,8 +340,9 @@ static void test_folded_weights(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_are_prepared_once),
-                                     cmocka_unit_test(test_the_first_failure_is_told),
-                                     cmocka_unit_test(test_folded_weights)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_all_are_prepared_once), cmocka_unit_test(test_the_first_failure_is_told),
+      cmocka_unit_test(test_alike_nodes_share), cmocka_unit_test(test_failures_are_not_shared),
+      cmocka_unit_test(test_folded_weights)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

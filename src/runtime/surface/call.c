@@ -7,9 +7,10 @@
 
 #include "base/try.h"
 #include "runtime/execution/execution.h"
+#include "runtime/key.h"
 #include "runtime/surface/single.h"
 
-enum { kKept = 256, kBuckets = 512, kIdle = 16, kSmallKey = 512, kMostConstantBytes = 64 << 10, kMostOperands = 32 };
+enum { kKept = 256, kBuckets = 512, kIdle = 16, kMostConstantBytes = 64 << 10, kMostOperands = 32 };
 
 typedef struct call_entry {
   struct call_entry *next;          /* in its bucket */
@@ -31,106 +32,22 @@ struct braid_calls {
 };
 
 /* --- keys ----------------------------------------------------------------------------------------------------------
- * Everything that a prepared call depends on, byte after byte. What goes beyond the room is only counted. */
-typedef struct call_key {
-  uint8_t *data;
-  size_t bytes, room;
-  uint8_t small[kSmallKey];
-} call_key;
-
-static void key_put(call_key *key, const void *data, size_t bytes) {
-  if (key->bytes + bytes <= key->room && bytes) memcpy(key->data + key->bytes, data, bytes);
-  key->bytes += bytes;
-}
-
-static void key_number(call_key *key, int64_t number) {
-  key_put(key, &number, sizeof number);
-}
-
-static void key_text(call_key *key, const char *text) {
-  key_put(key, text, strlen(text) + 1);
-}
-
-static void key_desc(call_key *key, const braid_desc *desc) {
-  int32_t head[2] = {desc->dtype, desc->rank};
-  key_put(key, head, sizeof head);
-  key_put(key, desc->dims, (size_t)desc->rank * sizeof *desc->dims);
-}
-
-static void key_attr(call_key *key, const braid_attr *attr) {
-  key_text(key, attr->name);
-  key_number(key, attr->kind);
-  switch (attr->kind) {
-  case BRAID_ATTR_INT:
-    key_number(key, attr->i);
-    break;
-  case BRAID_ATTR_FLOAT:
-    key_put(key, &attr->f, sizeof attr->f);
-    break;
-  case BRAID_ATTR_STRING:
-    key_text(key, attr->s);
-    break;
-  case BRAID_ATTR_INTS:
-    key_number(key, (int64_t)attr->count);
-    key_put(key, attr->ints, attr->count * sizeof *attr->ints);
-    break;
-  case BRAID_ATTR_FLOATS:
-    key_number(key, (int64_t)attr->count);
-    key_put(key, attr->floats, attr->count * sizeof *attr->floats);
-    break;
-  case BRAID_ATTR_STRINGS:
-    key_number(key, (int64_t)attr->count);
-    for (size_t i = 0; i < attr->count; i++) key_text(key, attr->strings[i]);
-    break;
-  case BRAID_ATTR_TENSOR:
-    key_desc(key, braid_tensor_desc(attr->tensor));
-    key_put(key, braid_tensor_const_data(attr->tensor), braid_desc_bytes(braid_tensor_desc(attr->tensor)));
-    break;
-  }
-}
-
-static void key_fill(call_key *key, const braid_op_call *call) {
-  key->bytes = 0;
-  key_text(key, call->op);
-  key_number(key, call->device != NULL);
-  if (call->device) key_text(key, call->device);
-  key_number(key, (int64_t)(call->output_count << 32 | call->input_count << 16 | call->attr_count));
-  for (size_t i = 0; i < call->attr_count; i++) key_attr(key, &call->attrs[i]);
+ */
+static void call_key_fill(braid_key *key, const void *context) {
+  const braid_op_call *call = context;
+  braid_key_text(key, call->op);
+  braid_key_number(key, call->device != NULL);
+  if (call->device) braid_key_text(key, call->device);
+  braid_key_number(key, (int64_t)(call->output_count << 32 | call->input_count << 16 | call->attr_count));
+  for (size_t i = 0; i < call->attr_count; i++) braid_key_attr(key, &call->attrs[i]);
   for (size_t i = 0; i < call->input_count; i++) {
     const braid_buffer *input = call->inputs[i];
     bool constant = call->constants >> i & 1;
     uint8_t what = input ? constant ? 2 : 1 : 0;
-    key_put(key, &what, 1);
-    if (input) key_desc(key, &input->desc);
-    if (input && constant) key_put(key, braid_buffer_host(input), input->bytes);
+    braid_key_put(key, &what, 1);
+    if (input) braid_key_desc(key, &input->desc);
+    if (input && constant) braid_key_put(key, braid_buffer_host(input), input->bytes);
   }
-}
-
-static braid_status key_init(call_key *key, const braid_allocator *allocator, const braid_op_call *call) {
-  key->data = key->small;
-  key->room = sizeof key->small;
-  key_fill(key, call);
-  if (key->bytes <= key->room) return BRAID_OK;
-  key->room = key->bytes;
-  key->data = braid_alloc(allocator, key->bytes);
-  if (!key->data) return BRAID_NO_MEMORY;
-  key_fill(key, call);
-  return BRAID_OK;
-}
-
-static void key_deinit(call_key *key, const braid_allocator *allocator) {
-  if (key->data != key->small) braid_free(allocator, key->data);
-}
-
-static uint64_t key_hash(const call_key *key) {
-  uint64_t hash = key->bytes;
-  for (size_t i = 0; i < key->bytes; i += 8) {
-    uint64_t word = 0;
-    memcpy(&word, key->data + i, key->bytes - i < 8 ? key->bytes - i : 8);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 29;
-  }
-  return hash;
 }
 
 /* --- entries -------------------------------------------------------------------------------------------------------
@@ -175,7 +92,7 @@ static void link_newest(braid_calls *calls, call_entry *entry) {
 }
 
 /* All of these with the lock held. */
-static call_entry *entry_find(braid_calls *calls, const call_key *key, uint64_t hash) {
+static call_entry *entry_find(braid_calls *calls, const braid_key *key, uint64_t hash) {
   for (call_entry *entry = calls->buckets[hash % kBuckets]; entry; entry = entry->next) {
     if (entry->hash != hash || entry->key_bytes != key->bytes || memcmp(entry->key, key->data, key->bytes) != 0)
       continue;
@@ -212,7 +129,7 @@ static call_entry *entry_add(braid_calls *calls, call_entry *entry) {
 }
 
 /* The entry is made without the lock; who comes second takes the first one's. */
-static call_entry *entry_publish(braid_calls *calls, call_entry *made, const call_key *key) {
+static call_entry *entry_publish(braid_calls *calls, call_entry *made, const braid_key *key) {
   call_entry *unused = NULL;
   pthread_mutex_lock(&calls->lock);
   call_entry *entry = entry_find(calls, key, made->hash);
@@ -257,7 +174,7 @@ static braid_status plan_make(braid_machine *machine, const braid_op_call *call,
   return status;
 }
 
-static braid_status entry_make(braid_machine *machine, const braid_op_call *call, const call_key *key, uint64_t hash,
+static braid_status entry_make(braid_machine *machine, const braid_op_call *call, const braid_key *key, uint64_t hash,
                                call_entry **out) {
   const braid_allocator *allocator = machine->allocator;
   braid_plan *plan;
@@ -279,9 +196,9 @@ static braid_status entry_make(braid_machine *machine, const braid_op_call *call
 
 static braid_status entry_get(braid_machine *machine, const braid_op_call *call, call_entry **out) {
   braid_calls *calls = machine->calls;
-  call_key key;
-  BRAID_TRY(key_init(&key, machine->allocator, call));
-  uint64_t hash = key_hash(&key);
+  braid_key key;
+  BRAID_TRY(braid_key_init(&key, machine->allocator, call_key_fill, call));
+  uint64_t hash = braid_key_hash(&key);
   pthread_mutex_lock(&calls->lock);
   *out = entry_find(calls, &key, hash);
   bool found = *out != NULL;
@@ -290,7 +207,7 @@ static braid_status entry_get(braid_machine *machine, const braid_op_call *call,
   pthread_mutex_unlock(&calls->lock);
   braid_status status = found ? BRAID_OK : entry_make(machine, call, &key, hash, out);
   if (!found && *out) *out = entry_publish(calls, *out, &key);
-  key_deinit(&key, machine->allocator);
+  braid_key_deinit(&key);
   return status;
 }
 
