@@ -352,7 +352,7 @@ braid_status braid_graph_add_node(braid_graph *graph, const char *op_name, const
   if (input_count) memcpy(node.inputs, inputs, input_count * sizeof *inputs);
   for (size_t i = 0; i < output_count; i++) {
     node.outputs[i] = -1;
-    if (outputs[i] == -1 && i >= (size_t)op->min_outputs) continue;
+    if (i >= (size_t)op->min_outputs && outputs[i] == -1) continue; /* required ones may be unset before */
     BRAID_TRY(braid_graph_add_value(graph, NULL, BRAID_VALUE_RESULT, &node.outputs[i]));
     graph->values[node.outputs[i]].producer = (braid_node_id)graph->node_count;
   }
