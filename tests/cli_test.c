@@ -177,6 +177,28 @@ static void test_explained_plans(void **state) {
   discard(&o);
 }
 
+/* Lines end where the terminal does, between words, and say the same. */
+static void test_columns(void **state) {
+  (void)state;
+  outcome o = run_well("run " GLYPHS " --input " PICTURE " --save-plan $/columns.plan"), wide, narrow;
+  discard(&o);
+  wide = run_well("inspect $/columns.plan");
+  assert_int_equal(setenv("COLUMNS", "40", 1), 0);
+  narrow = run_well("inspect $/columns.plan");
+  assert_int_equal(unsetenv("COLUMNS"), 0);
+  assert_true(strlen(wide.out) > 1000);
+  for (const char *at = narrow.out; *at; at += strcspn(at, "\n") + 1) assert_true(strcspn(at, "\n") <= 40);
+  const char *a = wide.out, *b = narrow.out;
+  for (; *a || *b; a++, b++) {
+    a += strspn(a, " \n");
+    b += strspn(b, " \n");
+    assert_int_equal(*a, *b);
+    if (!*a) break;
+  }
+  discard(&wide);
+  discard(&narrow);
+}
+
 /* Every command that runs a model by a plan. A plan is for one batch. */
 static void test_commands_with_plans(void **state) {
   (void)state;
@@ -393,6 +415,7 @@ int main(void) {
       cmocka_unit_test(test_json),
       cmocka_unit_test(test_explained_plans),
       cmocka_unit_test(test_commands_with_plans),
+      cmocka_unit_test(test_columns),
       cmocka_unit_test(test_inspect_options),
       cmocka_unit_test(test_full_disk),
       cmocka_unit_test(test_terminal),

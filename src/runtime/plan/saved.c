@@ -91,6 +91,13 @@ braid_status braid_plan_load(braid_machine *machine, const braid_graph *graph, c
 
 /* --- text ----------------------------------------------------------------------------------------------------------
  */
+static void snapshot_print(const braid_snapshot *snapshot, bool json, braid_text *out) {
+  if (json)
+    braid_snapshot_print_json(snapshot, out);
+  else
+    braid_snapshot_print_text(snapshot, out);
+}
+
 braid_status braid_plan_print(braid_plan *plan, bool json, const braid_allocator *allocator, char **text) {
   braid_arena *arena;
   braid_snapshot snapshot;
@@ -100,7 +107,7 @@ braid_status braid_plan_print(braid_plan *plan, bool json, const braid_allocator
   BRAID_TRY(braid_arena_create(plan->allocator, &arena));
   braid_text_init(&out, plan->allocator);
   braid_status status = plan_take(plan, NULL, arena, &snapshot);
-  if (status == BRAID_OK) braid_snapshot_print(&snapshot, json, &out);
+  if (status == BRAID_OK) snapshot_print(&snapshot, json, &out);
   status = text_give(status, &out, allocator, (void **)text, &bytes);
   braid_arena_destroy(arena);
   return status;
@@ -147,7 +154,7 @@ braid_status braid_plan_file_print(const char *path, bool json, const braid_allo
   BRAID_TRY(braid_arena_create(allocator, &arena));
   braid_text_init(&out, allocator);
   braid_status status = file_decode(path, arena, &snapshot);
-  if (status == BRAID_OK) braid_snapshot_print(&snapshot, json, &out);
+  if (status == BRAID_OK) snapshot_print(&snapshot, json, &out);
   status = text_give(status, &out, allocator, (void **)text, &bytes);
   braid_arena_destroy(arena);
   return status;

@@ -272,11 +272,16 @@ static void test_files(void **state) {
   OK(braid_plan_load(machine, graph, path, &loaded));
   expect_same(plan, loaded);
   OK(braid_plan_file_print(path, false, NULL, &text));
-  assert_non_null(strstr(text, "device 0: name cpu"));
-  assert_non_null(strstr(text, "kernel "));
+  assert_non_null(strstr(text, "  device   cpu: "));
+  assert_non_null(strstr(text, "  runs     on cpu, kernel "));
+  assert_non_null(strstr(text, "  why      the first device that can\n"));
+  assert_non_null(strstr(text, "  reads    x float32[1,16,8,8] plain, the caller's memory\n"));
+  assert_non_null(strstr(text, "  op       Flatten, which takes no task: "));
   braid_free(NULL, text);
   OK(braid_plan_file_print(path, true, NULL, &text));
   assert_true(text[0] == '{' && strstr(text, "\"step\": ["));
+  assert_non_null(strstr(text, "\"kind\": \"input\", \"type\": \"float32\", \"shape\": [1,16,8,8]"));
+  assert_non_null(strstr(text, "\"layouts\": [\"plain\","));
   braid_free(NULL, text);
   OK(braid_plan_file_compare(path, path, NULL, &text));
   assert_string_equal(text, "");
@@ -299,7 +304,7 @@ static void test_differences_between_plans(void **state) {
   braid_machine *machine = open_machine("cpu cpu:memory=separate");
   braid_plan *a = plan_of(machine, graph, NULL), *b = plan_of(machine, graph, &(braid_plan_options){.place = "*=1"});
   OK(braid_plan_compare(a, b, NULL, &text));
-  assert_non_null(strstr(text, "device is 0 in the first, 1 in the second"));
+  assert_non_null(strstr(text, "device is cpu in the first, cpu#1 in the second"));
   braid_free(NULL, text);
   braid_plan_release(a);
   braid_plan_release(b);
@@ -351,14 +356,14 @@ static void test_what_does_not_fit(void **state) {
   OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
   OK(braid_plan_encode(scaled_plan, other, NULL, &scaled, &scaled_bytes));
   const char *kSame = "cpu:threads=2";
-  refuse(kSame, conv_graph(2), data, bytes, "(x): shape is 1,16,8,8 in the file, 2,16,8,8 here");
-  refuse(kSame, pooled(2), data, bytes, "shape is 1,32,6,6 in the file, 1,32,3,3 here; and more differs");
+  refuse(kSame, conv_graph(2), data, bytes, "value x of the model: shape is [1,16,8,8] in the file, [2,16,8,8] here");
+  refuse(kSame, pooled(2), data, bytes, "shape is [1,32,6,6] in the file, [1,32,3,3] here; and more differs");
   refuse(kSame, with_scalar(2), data, bytes, "in the file");
   OK(braid_plan_decode(machine, tripled, scaled, scaled_bytes, &loaded)); /* a factor decides nothing */
   braid_plan_release(loaded);
-  refuse("cpu:threads=1", conv_graph(1), data, bytes, "(cpu): threads is 2 in the file, 1 here");
-  refuse("cpu:threads=2 cpu:threads=2", conv_graph(1), data, bytes, "1 rows of device in the file, 2 here");
-  refuse("cpu:threads=2,memory=separate", conv_graph(1), data, bytes, "separate_memory is 0 in the file, 1 here");
+  refuse("cpu:threads=1", conv_graph(1), data, bytes, "device cpu: threads is 2 in the file, 1 here");
+  refuse("cpu:threads=2 cpu:threads=2", conv_graph(1), data, bytes, "1 devices in the file, 2 here");
+  refuse("cpu:threads=2,memory=separate", conv_graph(1), data, bytes, "separate_memory is no in the file, yes here");
   braid_free(NULL, data);
   braid_free(NULL, scaled);
   braid_plan_release(plan);
@@ -378,7 +383,7 @@ static void test_constants_that_decide(void **state) {
   braid_machine *machine = open_machine("cpu");
   braid_plan *plan = plan_of(machine, graph, NULL);
   OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
-  refuse("cpu", narrow_graph(0.1f, 5, 4), data, bytes, "contents is");
+  refuse("cpu", narrow_graph(0.1f, 5, 4), data, bytes, "contents is [6] in the file, [5] here");
   refuse("cpu", narrow_graph(0.1f, 6, 2), data, bytes, "in the file");
   /* with nothing else that differs: as many numbers, of which only the product is read */
   braid_graph *turned = narrow_graph(0.1f, 6, 4);
@@ -388,7 +393,7 @@ static void test_constants_that_decide(void **state) {
       if (braid_tensor_get_i64(value.tensor, 0) == 4)
         *(int64_t *)braid_tensor_data((braid_tensor *)(uintptr_t)value.tensor) = -4; /* the same square */
   }
-  refuse("cpu", turned, data, bytes, "contents is");
+  refuse("cpu", turned, data, bytes, "contents is [4] in the file, [-4] here");
   braid_free(NULL, data);
   braid_plan_release(plan);
   braid_graph_destroy(graph);
@@ -423,6 +428,23 @@ static void test_a_graph_with_another_shape(void **state) {
   braid_machine_release(machine);
 }
 
+/* Rows that do not fit together are shown too. */
+static void show_rows(const void *data, size_t bytes) {
+  braid_arena *arena;
+  braid_snapshot snapshot;
+  OK(braid_arena_create(NULL, &arena));
+  if (braid_snapshot_decode(data, bytes, arena, &snapshot) == BRAID_OK) {
+    braid_text text;
+    braid_text_init(&text, NULL);
+    braid_snapshot_print_text(&snapshot, &text);
+    braid_snapshot_print_json(&snapshot, &text);
+    (void)braid_snapshot_compare(&snapshot, &snapshot, 0, BRAID_SNAPSHOT_TABLE_COUNT - 1, 1, "", "", &text);
+    assert_false(text.failed);
+    braid_text_deinit(&text);
+  }
+  braid_arena_destroy(arena);
+}
+
 /* Bytes of a file that is not what was saved; `whole`: with a digest that fits them. */
 static void test_damaged(void **state) {
   (void)state;
@@ -447,6 +469,7 @@ static void test_damaged(void **state) {
         braid_digest digest = braid_digest_of(copy + kHeader, bytes - kHeader);
         memcpy(copy + kHeader - sizeof digest, &digest, sizeof digest);
       }
+      show_rows(copy, bytes);
       braid_status status = braid_plan_decode(machine, graph, copy, bytes, &loaded);
       bool allowed = status == BRAID_INVALID_FILE || status == BRAID_UNSUPPORTED || status == BRAID_NO_MEMORY ||
                      (whole && status == BRAID_OK);

@@ -33,6 +33,9 @@ static const braid_field kPLACE[] = {BRAID_SNAPSHOT_PLACE(FIELD)};
 #define ROW braid_step_row
 static const braid_field kSTEP[] = {BRAID_SNAPSHOT_STEP(FIELD)};
 #undef ROW
+#define ROW braid_storage_row
+static const braid_field kSTORAGE[] = {BRAID_SNAPSHOT_STORAGE(FIELD)};
+#undef ROW
 typedef braid_plan_row row_PLAN;
 typedef braid_device_row row_DEVICE;
 typedef braid_value_row row_VALUE;
@@ -40,8 +43,14 @@ typedef braid_node_row row_NODE;
 typedef braid_attribute_row row_ATTRIBUTE;
 typedef braid_place_row row_PLACE;
 typedef braid_step_row row_STEP;
+typedef braid_storage_row row_STORAGE;
 #define TABLE(table, row, member)                                                                                      \
-  {#row, sizeof(row_##table), offsetof(braid_snapshot, member), k##table, sizeof k##table / sizeof *k##table},
+  {#row,                                                                                                               \
+   BRAID_ROW_##table,                                                                                                  \
+   sizeof(row_##table),                                                                                                \
+   offsetof(braid_snapshot, member),                                                                                   \
+   k##table,                                                                                                           \
+   sizeof k##table / sizeof *k##table},
 const braid_table braid_snapshot_tables[] = {BRAID_SNAPSHOT_TABLES(TABLE)};
 
 /* --- rows ----------------------------------------------------------------------------------------------------------
@@ -245,18 +254,31 @@ static braid_status take_places(const braid_plan *plan, braid_arena *arena, brai
 static braid_status take_operands(const braid_plan *plan, const braid_step *step, braid_arena *arena,
                                   braid_step_row *out) {
   size_t count = step->input_count + step->output_count;
-  int64_t *storages, *offsets, *layouts;
+  int64_t *storages, *layouts;
   BRAID_TRY(list_make(arena, count + 1, &storages, &out->storages));
-  BRAID_TRY(list_make(arena, count + 1, &offsets, &out->offsets));
-  BRAID_TRY(list_make(arena, step->layouts ? count : 0, &layouts, &out->layouts));
+  BRAID_TRY(list_make(arena, count, &layouts, &out->layouts));
   for (size_t i = 0; i <= count; i++) { /* the workspace last */
     braid_storage_id id = i == count                ? step->workspace
                           : step->instances[i] >= 0 ? plan->instances[step->instances[i]].storage
                                                     : -1;
     storages[i] = id < 0 ? -1 : braid_plan_find(plan, id);
-    offsets[i] = id < 0 ? -1 : (int64_t)braid_plan_storage(plan, id)->offset;
   }
-  for (size_t i = 0; i < out->layouts.count; i++) layouts[i] = (int64_t)step->layouts[i];
+  for (size_t i = 0; i < count; i++)
+    layouts[i] = (int64_t)(step->layouts ? step->layouts[i] : plan->instances[step->instances[i]].desc.layout);
+  out->value = step->layouts ? -1 : plan->instances[step->instances[0]].value;
+  return BRAID_OK;
+}
+
+static braid_status take_storages(const braid_plan *plan, braid_arena *arena, braid_rows *out) {
+  BRAID_TRY(rows_make(arena, plan->storage_count, sizeof(braid_storage_row), out));
+  for (size_t i = 0; i < out->count; i++) {
+    const braid_storage *storage = &plan->storages[i];
+    ((braid_storage_row *)out->items)[i] = (braid_storage_row){.kind = storage->kind,
+                                                               .space = storage->space,
+                                                               .bytes = (int64_t)storage->bytes,
+                                                               .offset = (int64_t)storage->offset,
+                                                               .part_of = storage->same_as};
+  }
   return BRAID_OK;
 }
 
@@ -350,7 +372,8 @@ braid_status braid_snapshot_take(const braid_plan *plan, const braid_graph *give
   BRAID_TRY(take_graph(graph, NULL, arena, &out->values, &out->nodes, &out->attributes));
   BRAID_TRY(take_places(plan, arena, &out->places));
   BRAID_TRY(take_steps(plan, &plan->setup, arena, &out->setup));
-  return take_steps(plan, &plan->steps, arena, &out->steps);
+  BRAID_TRY(take_steps(plan, &plan->steps, arena, &out->steps));
+  return take_storages(plan, arena, &out->storages);
 }
 
 /* --- which graph ---------------------------------------------------------------------------------------------------

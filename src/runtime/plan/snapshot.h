@@ -10,21 +10,21 @@
 #include "base/text.h"
 #include "runtime/plan/plan.h"
 
-/* X(type, name): NUMBER, TEXT, LIST of numbers, BYTES. */
+/* X(type, name): NUMBER, TEXT, LIST of numbers, BYTES; the others are stored as one of these and shown in their way. */
 #define BRAID_SNAPSHOT_PLAN(X)                                                                                         \
   X(TEXT, library)                                                                                                     \
   X(TEXT, processor)                                                                                                   \
-  X(NUMBER, training)                                                                                                  \
-  X(NUMBER, no_fusion)                                                                                                 \
-  X(NUMBER, no_reuse)                                                                                                  \
-  X(NUMBER, device_io)                                                                                                 \
-  X(NUMBER, callers_thread)                                                                                            \
+  X(FLAG, training)                                                                                                    \
+  X(FLAG, no_fusion)                                                                                                   \
+  X(FLAG, no_reuse)                                                                                                    \
+  X(FLAG, device_io)                                                                                                   \
+  X(FLAG, callers_thread)                                                                                              \
   X(LIST, given_inputs)                                                                                                \
   X(LIST, given_outputs)                                                                                               \
   X(LIST, inputs)                                                                                                      \
   X(LIST, outputs)                                                                                                     \
   X(LIST, order)                                                                                                       \
-  X(LIST, homes)                                                                                                       \
+  X(LAYOUTS, homes)                                                                                                    \
   X(LIST, arena_bytes)                                                                                                 \
   X(LIST, weight_bytes)
 #define BRAID_SNAPSHOT_DEVICE(X)                                                                                       \
@@ -34,16 +34,16 @@
   X(TEXT, description)                                                                                                 \
   X(TEXT, software)                                                                                                    \
   X(NUMBER, threads)                                                                                                   \
-  X(NUMBER, separate_memory)                                                                                           \
+  X(FLAG, separate_memory)                                                                                             \
   X(NUMBER, queues)                                                                                                    \
   X(NUMBER, alignment)                                                                                                 \
   X(NUMBER, host_alignment)                                                                                            \
-  X(NUMBER, kernels)
+  X(HASH, kernels)
 #define BRAID_SNAPSHOT_VALUE(X)                                                                                        \
   X(TEXT, name)                                                                                                        \
-  X(NUMBER, kind)                                                                                                      \
-  X(NUMBER, type)                                                                                                      \
-  X(LIST, shape)                                                                                                       \
+  X(VALUE_KIND, kind)                                                                                                  \
+  X(TYPE, type)                                                                                                        \
+  X(SHAPE, shape)                                                                                                      \
   X(NUMBER, next)                                                                                                      \
   X(BYTES, contents)
 #define BRAID_SNAPSHOT_NODE(X)                                                                                         \
@@ -51,34 +51,40 @@
   X(TEXT, op)                                                                                                          \
   X(LIST, inputs)                                                                                                      \
   X(LIST, outputs)                                                                                                     \
-  X(NUMBER, backward)                                                                                                  \
-  X(TEXT, absorbed)
+  X(FLAG, backward)                                                                                                    \
+  X(NAMES, absorbed)
 #define BRAID_SNAPSHOT_ATTRIBUTE(X)                                                                                    \
   X(NUMBER, node)                                                                                                      \
   X(TEXT, name)                                                                                                        \
-  X(NUMBER, kind)                                                                                                      \
+  X(ATTRIBUTE_KIND, kind)                                                                                              \
   X(NUMBER, number)                                                                                                    \
   X(TEXT, text)                                                                                                        \
   X(LIST, list)                                                                                                        \
   X(BYTES, contents)
 #define BRAID_SNAPSHOT_PLACE(X)                                                                                        \
-  X(NUMBER, device)                                                                                                    \
+  X(DEVICE, device)                                                                                                    \
   X(TEXT, kernel)                                                                                                      \
   X(TEXT, why)
 #define BRAID_SNAPSHOT_STEP(X)                                                                                         \
   X(TEXT, label)                                                                                                       \
   X(TEXT, op)                                                                                                          \
-  X(NUMBER, device)                                                                                                    \
+  X(DEVICE, device)                                                                                                    \
   X(NUMBER, queue)                                                                                                     \
   X(NUMBER, node)                                                                                                      \
+  X(NUMBER, value)                                                                                                     \
   X(TEXT, kernel)                                                                                                      \
-  X(LIST, layouts)                                                                                                     \
+  X(LAYOUTS, layouts)                                                                                                  \
   X(NUMBER, workspace)                                                                                                 \
   X(NUMBER, folded)                                                                                                    \
   X(LIST, packings)                                                                                                    \
   X(LIST, storages)                                                                                                    \
-  X(LIST, offsets)                                                                                                     \
   X(LIST, waits)
+#define BRAID_SNAPSHOT_STORAGE(X)                                                                                      \
+  X(STORAGE_KIND, kind)                                                                                                \
+  X(NUMBER, space)                                                                                                     \
+  X(NUMBER, bytes)                                                                                                     \
+  X(NUMBER, offset)                                                                                                    \
+  X(NUMBER, part_of)
 
 /* Y(TABLE, row's name, member): one list per kind of row, in the order of the file. */
 #define BRAID_SNAPSHOT_TABLES(Y)                                                                                       \
@@ -92,7 +98,8 @@
   Y(ATTRIBUTE, attribute, attributes)                                                                                  \
   Y(PLACE, place, places)                                                                                              \
   Y(STEP, setup_step, setup)                                                                                           \
-  Y(STEP, step, steps)
+  Y(STEP, step, steps)                                                                                                 \
+  Y(STORAGE, storage, storages)
 
 typedef struct braid_snapshot_list {
   const int64_t *items;
@@ -108,6 +115,16 @@ typedef struct braid_snapshot_bytes {
 #define BRAID_SNAPSHOT_TYPE_TEXT const char *
 #define BRAID_SNAPSHOT_TYPE_LIST braid_snapshot_list
 #define BRAID_SNAPSHOT_TYPE_BYTES braid_snapshot_bytes
+#define BRAID_SNAPSHOT_TYPE_FLAG int64_t
+#define BRAID_SNAPSHOT_TYPE_HASH int64_t
+#define BRAID_SNAPSHOT_TYPE_DEVICE int64_t
+#define BRAID_SNAPSHOT_TYPE_TYPE int64_t
+#define BRAID_SNAPSHOT_TYPE_VALUE_KIND int64_t
+#define BRAID_SNAPSHOT_TYPE_ATTRIBUTE_KIND int64_t
+#define BRAID_SNAPSHOT_TYPE_STORAGE_KIND int64_t
+#define BRAID_SNAPSHOT_TYPE_NAMES const char *
+#define BRAID_SNAPSHOT_TYPE_SHAPE braid_snapshot_list
+#define BRAID_SNAPSHOT_TYPE_LAYOUTS braid_snapshot_list
 #define BRAID_SNAPSHOT_MEMBER(type, name) BRAID_SNAPSHOT_TYPE_##type name;
 typedef struct braid_plan_row {
   BRAID_SNAPSHOT_PLAN(BRAID_SNAPSHOT_MEMBER)
@@ -130,13 +147,44 @@ typedef struct braid_place_row {
 typedef struct braid_step_row {
   BRAID_SNAPSHOT_STEP(BRAID_SNAPSHOT_MEMBER)
 } braid_step_row;
+typedef struct braid_storage_row {
+  BRAID_SNAPSHOT_STORAGE(BRAID_SNAPSHOT_MEMBER)
+} braid_storage_row;
 
 typedef enum braid_field_type {
   BRAID_FIELD_NUMBER,
   BRAID_FIELD_TEXT,
   BRAID_FIELD_LIST,
-  BRAID_FIELD_BYTES
+  BRAID_FIELD_BYTES,
+  BRAID_FIELD_FLAG, /* from here on numbers */
+  BRAID_FIELD_HASH,
+  BRAID_FIELD_DEVICE, /* -1: none */
+  BRAID_FIELD_TYPE,   /* of elements */
+  BRAID_FIELD_VALUE_KIND,
+  BRAID_FIELD_ATTRIBUTE_KIND,
+  BRAID_FIELD_STORAGE_KIND,
+  BRAID_FIELD_NAMES,  /* a text: names with a newline behind each */
+  BRAID_FIELD_SHAPE,  /* a list; INT64_MIN alone: not known */
+  BRAID_FIELD_LAYOUTS /* a list */
 } braid_field_type;
+
+/* NUMBER, TEXT, LIST or BYTES. */
+static inline braid_field_type braid_field_stored(braid_field_type type) {
+  if (type == BRAID_FIELD_NAMES) return BRAID_FIELD_TEXT;
+  if (type == BRAID_FIELD_SHAPE || type == BRAID_FIELD_LAYOUTS) return BRAID_FIELD_LIST;
+  return type > BRAID_FIELD_BYTES ? BRAID_FIELD_NUMBER : type;
+}
+
+typedef enum braid_row_kind {
+  BRAID_ROW_PLAN,
+  BRAID_ROW_DEVICE,
+  BRAID_ROW_VALUE,
+  BRAID_ROW_NODE,
+  BRAID_ROW_ATTRIBUTE,
+  BRAID_ROW_PLACE,
+  BRAID_ROW_STEP,
+  BRAID_ROW_STORAGE
+} braid_row_kind;
 
 typedef struct braid_field {
   const char *name;
@@ -150,7 +198,8 @@ typedef struct braid_rows {
 } braid_rows;
 
 typedef struct braid_table {
-  const char *name;              /* of a row */
+  const char *name; /* of a row */
+  braid_row_kind kind;
   size_t row_bytes, rows_offset; /* in the snapshot */
   const braid_field *fields;
   size_t field_count;
@@ -161,8 +210,8 @@ typedef struct braid_snapshot {
   BRAID_SNAPSHOT_TABLES(BRAID_SNAPSHOT_ROWS)
 } braid_snapshot;
 
-#define BRAID_SNAPSHOT_COUNT(table, row, member) +1
-enum { BRAID_SNAPSHOT_TABLE_COUNT = 0 BRAID_SNAPSHOT_TABLES(BRAID_SNAPSHOT_COUNT) };
+#define BRAID_SNAPSHOT_INDEX(table, row, member) BRAID_TABLE_##row,
+enum { BRAID_SNAPSHOT_TABLES(BRAID_SNAPSHOT_INDEX) BRAID_SNAPSHOT_TABLE_COUNT };
 extern const braid_table braid_snapshot_tables[BRAID_SNAPSHOT_TABLE_COUNT];
 
 static inline braid_rows *braid_snapshot_rows(const braid_snapshot *snapshot, size_t table) {
@@ -193,11 +242,20 @@ BRAID_MUST_CHECK braid_status braid_snapshot_decode(const void *data, size_t byt
                                                     braid_snapshot *out);
 
 /* snapshot_text.c */
-void braid_snapshot_print(const braid_snapshot *snapshot, bool json, braid_text *out);
+void braid_snapshot_print_json(const braid_snapshot *snapshot, braid_text *out);
 /* Adds a line for each of the first `most` differences; returns how many there are. `first` and `last`: the tables that
  * are looked at. */
 size_t braid_snapshot_compare(const braid_snapshot *a, const braid_snapshot *b, size_t first, size_t last, size_t most,
                               const char *a_name, const char *b_name, braid_text *out);
-enum { BRAID_SNAPSHOT_PREMISES_FIRST = 1, BRAID_SNAPSHOT_PREMISES_LAST = 4 }; /* devices to given_attributes */
+enum { BRAID_SNAPSHOT_PREMISES_LAST = BRAID_TABLE_given_attribute };
+/* Of snapshots that were read nothing need fit together: */
+const char *braid_snapshot_device_name(const braid_snapshot *snapshot, int64_t device); /* "none" */
+/* The value that operand `operand` of a step is, inputs before outputs; NULL: none. */
+const braid_value_row *braid_snapshot_operand(const braid_snapshot *snapshot, const braid_step_row *step,
+                                              size_t operand);
+const char *braid_snapshot_layout_text(int64_t layout, const braid_value_row *value, char *buffer, size_t bytes);
+
+/* snapshot_view.c: what a reader looks for. */
+void braid_snapshot_print_text(const braid_snapshot *snapshot, braid_text *out);
 
 #endif

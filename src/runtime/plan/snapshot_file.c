@@ -5,7 +5,7 @@
 #include "base/try.h"
 #include "runtime/plan/snapshot.h"
 
-enum { kVersion = 1, kMostRows = 1 << 22 };
+enum { kVersion = 2, kMostRows = 1 << 22 };
 static const char kMagic[8] = "braidpln";
 
 typedef struct snapshot_header {
@@ -29,10 +29,7 @@ static void put_field(braid_text *out, const braid_field *field, const void *row
   const char *text;
   const braid_snapshot_list *list;
   const braid_snapshot_bytes *bytes;
-  switch (field->type) {
-  case BRAID_FIELD_NUMBER:
-    put_number(out, *(const int64_t *)member);
-    break;
+  switch (braid_field_stored(field->type)) {
   case BRAID_FIELD_TEXT:
     text = *(const char *const *)member;
     put_number(out, (int64_t)strlen(text));
@@ -48,6 +45,8 @@ static void put_field(braid_text *out, const braid_field *field, const void *row
     put_number(out, (int64_t)bytes->count);
     braid_text_add_bytes(out, bytes->items, bytes->count);
     break;
+  default:
+    put_number(out, *(const int64_t *)member);
   }
 }
 
@@ -109,13 +108,14 @@ static braid_status get_bytes(decoder *d, size_t bytes, void **out) {
 
 static braid_status get_field(decoder *d, const braid_field *field, void *row) {
   void *member = field_of(field, row), *copy;
-  size_t count, size = field->type == BRAID_FIELD_LIST ? sizeof(int64_t) : 1;
-  if (field->type == BRAID_FIELD_NUMBER) return get_number(d, member);
+  braid_field_type stored = braid_field_stored(field->type);
+  size_t count, size = stored == BRAID_FIELD_LIST ? sizeof(int64_t) : 1;
+  if (stored == BRAID_FIELD_NUMBER) return get_number(d, member);
   BRAID_TRY(get_count(d, size, &count));
   BRAID_TRY(get_bytes(d, count * size, &copy));
-  if (field->type == BRAID_FIELD_LIST) {
+  if (stored == BRAID_FIELD_LIST) {
     *(braid_snapshot_list *)member = (braid_snapshot_list){copy, count};
-  } else if (field->type == BRAID_FIELD_BYTES) {
+  } else if (stored == BRAID_FIELD_BYTES) {
     *(braid_snapshot_bytes *)member = (braid_snapshot_bytes){copy, count};
   } else {
     if (memchr(copy, '\0', count)) return decode_fail(d, "a text with a byte of value 0");
