@@ -156,9 +156,10 @@ typedef struct braid_kernel {
   const void *implementation; /* for the backend */
 } braid_kernel;
 
-/* Claims the nodes with these indices, in any order. The set must be convex (no path leaves it and returns) and
- * disjoint from other claims of the device. Nodes between them that only change the shape (Reshape, Flatten ...) are
- * included automatically. INVALID_ARGUMENT for an invalid claim; planning then fails with its detail. */
+/* Claims the nodes with these indices, in any order. The set must be convex (no path leaves it and returns), and nested
+ * in or disjoint from every other claim of the device; of claims for the same nodes the first is preferred. Nodes
+ * between them that only change the shape (Reshape, Flatten ...) are included automatically. INVALID_ARGUMENT for an
+ * invalid claim; planning then fails with its detail. */
 typedef braid_status (*braid_region_claim)(void *context, const braid_kernel *kernel, const uint32_t *nodes,
                                            size_t count);
 

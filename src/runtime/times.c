@@ -87,6 +87,31 @@ uint64_t braid_time_key(int device, const braid_kernel *kernel, const braid_node
   return add_node(key, node);
 }
 
+uint64_t braid_time_region_key(int device, const braid_kernel *kernel, const braid_subgraph *graph,
+                               const int32_t *nodes, size_t count, const int32_t *names, int32_t *numbers) {
+  uint64_t key = add_text(add_word(0x9fb21c651e98df25u, (uint64_t)device), kernel->name);
+  int32_t used = 0;
+  for (size_t n = 0; n < count; n++) {
+    const braid_subgraph_node *node = &graph->nodes[nodes[n]];
+    key = add_node(add_word(add_text(key, node->desc->op), node->desc->training), node->desc);
+    for (size_t i = 0; i < node->desc->input_count + node->desc->output_count; i++) {
+      bool input = i < node->desc->input_count;
+      int32_t id = input ? node->inputs[i] : node->outputs[i - node->desc->input_count];
+      if (id >= 0 && !numbers[names[id]]) numbers[names[id]] = ++used;
+      key = add_word(key, id < 0 ? 0 : (uint64_t)numbers[names[id]]);
+    }
+  }
+  for (size_t n = 0; n < count; n++) {
+    const braid_subgraph_node *node = &graph->nodes[nodes[n]];
+    for (size_t i = 0; i < node->desc->input_count + node->desc->output_count; i++) {
+      bool input = i < node->desc->input_count;
+      int32_t id = input ? node->inputs[i] : node->outputs[i - node->desc->input_count];
+      if (id >= 0) numbers[names[id]] = 0;
+    }
+  }
+  return key;
+}
+
 /* --- the table -----------------------------------------------------------------------------------------------------
  */
 static braid_time *times_find(const braid_times *times, uint64_t key) {
@@ -117,9 +142,11 @@ void braid_time_set(braid_times *times, braid_time *time, int64_t ns) {
   __atomic_store_n(&times->filled, true, __ATOMIC_RELAXED);
 }
 
-double braid_times_find(braid_times *times, int device, const braid_kernel *kernel, const braid_node_desc *node) {
-  if (!__atomic_load_n(&times->filled, __ATOMIC_RELAXED)) return -1;
-  uint64_t key = braid_time_key(device, kernel, node);
+bool braid_times_filled(const braid_times *times) {
+  return __atomic_load_n(&times->filled, __ATOMIC_RELAXED);
+}
+
+double braid_times_find(braid_times *times, uint64_t key) {
   pthread_mutex_lock(&times->lock);
   const braid_time *time = times_find(times, key);
   uint64_t ns = time ? __atomic_load_n(&time->ns, __ATOMIC_RELAXED) : 0;

@@ -1,6 +1,7 @@
 /* The example's device as an inference chip: no kernels for single nodes, but it compiles whole regions of sums,
  * products and rectifiers. BRAID_REGIONS says what it claims: "" everything that it knows, one region for each piece of
- * the graph; "cross" two regions that wait for each other; or a claim that is broken in one way. */
+ * the graph; "nested" these and both halves of each; "cross" two regions that wait for each other; or a claim that is
+ * broken in one way. */
 #include <braid/plugin.h>
 #undef BRAID_PLUGIN
 #define BRAID_PLUGIN(backend)
@@ -53,20 +54,37 @@ static braid_status claim_named(const braid_subgraph *graph, braid_region_claim 
   claim_named(graph, claim, context, (const char *const[]){__VA_ARGS__},                                               \
               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
+/* A part of a run, unless nothing in it computes. */
+static braid_status claim_part(const braid_subgraph *graph, braid_region_claim claim, void *context,
+                               const uint32_t *nodes, size_t count) {
+  bool known = false;
+  for (size_t i = 0; i < count; i++) known |= !is_shape(graph->nodes[nodes[i]].desc);
+  return known ? claim(context, &REGION, nodes, count) : BRAID_OK;
+}
+
+/* The larger one stands between those that it holds. */
+static braid_status claim_run(const braid_subgraph *graph, braid_region_claim claim, void *context,
+                              const uint32_t *nodes, size_t count) {
+  size_t half = is("nested") ? count / 2 : 0;
+  braid_status status = claim_part(graph, claim, context, nodes, half);
+  if (status == BRAID_OK) status = claim_part(graph, claim, context, nodes, count);
+  if (status == BRAID_OK && half) status = claim_part(graph, claim, context, nodes + half, count - half);
+  return status;
+}
+
 /* Runs of nodes that it knows, cut by those that it does not: an interval of an order is convex. */
 static braid_status claim_runs(const braid_subgraph *graph, braid_region_claim claim, void *context) {
   uint32_t *run = calloc(graph->node_count + 1, sizeof *run);
-  size_t count = 0, known = 0;
+  size_t count = 0;
   braid_status status = run ? BRAID_OK : BRAID_NO_MEMORY;
   for (uint32_t n = 0; n <= graph->node_count && status == BRAID_OK; n++) {
     bool shape = n < graph->node_count && is_shape(graph->nodes[n].desc);
     if (n < graph->node_count && (shape || kernel_for(graph->nodes[n].desc))) {
       run[count++] = n;
-      known += !shape;
       continue;
     }
-    if (known) status = claim(context, &REGION, run, count);
-    count = known = 0;
+    status = claim_run(graph, claim, context, run, count);
+    count = 0;
   }
   free(run);
   return status;

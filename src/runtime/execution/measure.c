@@ -3,6 +3,7 @@
 
 #include "base/try.h"
 #include "runtime/execution/execution.h"
+#include "runtime/plan/regions.h"
 
 enum { kEnough = 3 }; /* runs: the first finds everything cold */
 
@@ -30,8 +31,9 @@ braid_status braid_execution_find_times(braid_execution *execution) {
   if (!execution->times) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < plan->steps.count; i++) {
     const braid_step *step = &plan->steps.items[i];
-    if (step->node < 0 || !step->kernel || step->desc->region) continue;
-    uint64_t key = braid_time_key(step->device, step->kernel, step->desc);
+    if (step->node < 0 || !step->kernel) continue;
+    const braid_region *region = plan->places[step->node].region;
+    uint64_t key = region ? region->time_key : braid_time_key(step->device, step->kernel, step->desc);
     BRAID_TRY(braid_times_get(&execution->machine->times, key, &execution->times[i]));
   }
   return BRAID_OK;

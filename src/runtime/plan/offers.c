@@ -47,7 +47,10 @@ static braid_status add_offer(question *q, const braid_kernel *kernel) {
   braid_candidate *candidates = braid_grow(allocator, p->candidates, count, &p->candidate_capacity, sizeof *candidates);
   if (!candidates) return BRAID_NO_MEMORY;
   p->candidates = candidates;
-  double measured = q->desc ? braid_times_find(&p->plan->machine->times, q->device, kernel, q->desc) : -1;
+  braid_times *times = &p->plan->machine->times;
+  double measured = -1;
+  if (braid_times_filled(times))
+    measured = braid_times_find(times, q->claim ? q->claim->time_key : braid_time_key(q->device, kernel, q->desc));
   candidates[count] = (braid_candidate){kernel, q->fusion, q->claim};
   offers[count] = (braid_offer){.device = q->device,
                                 .rank = q->rank++,
@@ -103,14 +106,12 @@ static const braid_kernel *find_brought(const question *q, int32_t *node) {
   return NULL;
 }
 
-/* Parts of a set are in a region of this device, and others are not. */
+/* A set is nested in or disjoint from every region of this device, or it is no offer. */
 static bool crosses_region(const question *q) {
   const braid_placing *p = q->placing;
-  if (!p->claims.of_node) return false;
+  if (!p->claims.of_node || q->node_count == 1) return false;
   const int32_t *owners = p->claims.of_node + (size_t)q->device * p->problem.node_count;
-  for (size_t k = 1; k < q->node_count; k++)
-    if (owners[q->nodes[k]] != owners[q->nodes[0]]) return true;
-  return false;
+  return braid_claims_crossed(&p->claims, owners, q->nodes, q->node_count) >= 0;
 }
 
 static braid_status ask_device(question *q) {
@@ -124,7 +125,7 @@ static braid_status ask_device(question *q) {
     snprintf(why, sizeof why, "%.80s has %.80s, which was brought for %s", p->nodes[node].name, brought->name,
              brought->op);
   } else if (crosses_region(q)) {
-    snprintf(why, sizeof why, "part of it belongs to a region");
+    snprintf(why, sizeof why, "parts of it belong to a region that has other nodes too");
   } else if (!braid_machine_visit_kernels(p->plan->machine, q->device, q->desc, hear_kernel, q)) {
     snprintf(why, sizeof why, "%s has no kernel for %s", p->plan->devices[q->device].info->name, q->desc->op);
   } else {
@@ -248,7 +249,7 @@ static braid_status offer_regions(braid_placing *p) {
     const braid_claim *claim = &p->claims.items[i];
     double macs = 0, bytes = border_bytes(p, claim, uses, inside);
     for (size_t k = 0; k < claim->node_count; k++) macs += p->macs[claim->nodes[k]];
-    question q = {.placing = p, .device = claim->device, .claim = claim};
+    question q = {.placing = p, .device = claim->device, .claim = claim, .rank = claim->rank};
     q.nodes = claim->nodes;
     q.node_count = claim->node_count;
     q.modelled =

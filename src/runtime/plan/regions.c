@@ -70,8 +70,10 @@ typedef struct claiming {
   const braid_problem *problem;
   braid_arena *arena;
   braid_claim_list *list;
+  const braid_subgraph *view;
   int device;
   bool *in_set, *taint; /* per node */
+  int32_t *numbers;     /* per value */
   braid_status status;  /* of the first claim that is broken, whatever the backend makes of it */
 } claiming;
 
@@ -99,14 +101,59 @@ static braid_status read_claim(claiming *c, const uint32_t *nodes, size_t count,
   return BRAID_OK;
 }
 
+/* Counts what the set has of each claim, or takes that back. The claims of a node, from the smallest on, hold each
+ * other. */
+static void count_shared(const braid_claim_list *claims, const int32_t *owners, const int32_t *nodes, size_t count,
+                         bool back) {
+  for (size_t i = 0; i < count; i++)
+    for (int32_t at = owners[nodes[i]] - 1; at >= 0; at = claims->items[at].outer) {
+      braid_claim *claim = &claims->items[at];
+      claim->shared = back ? 0 : claim->shared + 1;
+    }
+}
+
+int32_t braid_claims_crossed(const braid_claim_list *claims, const int32_t *owners, const int32_t *nodes,
+                             size_t count) {
+  int32_t crossed = -1;
+  count_shared(claims, owners, nodes, count, false);
+  for (size_t i = 0; i < count && crossed < 0; i++)
+    for (int32_t at = owners[nodes[i]] - 1; at >= 0; at = claims->items[at].outer) {
+      const braid_claim *claim = &claims->items[at];
+      if (claim->shared != count && claim->shared != claim->node_count) crossed = nodes[i];
+    }
+  count_shared(claims, owners, nodes, count, true);
+  return crossed;
+}
+
+/* Among the device's claims so far, which it crosses not: those that hold it, and those that it holds. */
+static void nest_claim(claiming *c, int32_t number) {
+  braid_claim_list *list = c->list;
+  braid_claim *claim = &list->items[number];
+  int32_t *owners = list->of_node + (size_t)c->device * c->problem->node_count;
+  count_shared(list, owners, claim->nodes, claim->node_count, false);
+  for (int32_t at = owners[claim->nodes[0]] - 1; at >= 0 && claim->outer < 0; at = list->items[at].outer)
+    if (list->items[at].shared == claim->node_count) claim->outer = at;
+  for (int32_t at = claim->outer; at >= 0; at = list->items[at].outer)
+    claim->rank += list->items[at].node_count == claim->node_count;
+  for (size_t i = 0; i < claim->node_count; i++) {
+    int32_t *at = &owners[claim->nodes[i]], inner = *at - 1;
+    if (inner == claim->outer) *at = number + 1;
+    if (inner == claim->outer) continue;
+    while (list->items[inner].outer != claim->outer && list->items[inner].outer != number)
+      inner = list->items[inner].outer;
+    list->items[inner].outer = number;
+  }
+  count_shared(list, owners, claim->nodes, claim->node_count, true);
+}
+
 static braid_status check_claim(claiming *c, const braid_claim *claim) {
   const int32_t *owners = c->list->of_node + (size_t)c->device * c->problem->node_count;
   for (size_t i = 0; i < claim->node_count; i++) {
     int32_t node = claim->nodes[i];
     if (i && node == claim->nodes[i - 1]) return broken(c, claim->kernel, "has a node twice: ", node);
-    if (owners[node]) return broken(c, claim->kernel, "has a node that another has: ", node);
   }
-  int32_t outside;
+  int32_t outside, crossed = braid_claims_crossed(c->list, owners, claim->nodes, claim->node_count);
+  if (crossed >= 0) return broken(c, claim->kernel, "has a part of the nodes of another region: ", crossed);
   for (size_t i = 0; i < claim->node_count; i++) c->in_set[claim->nodes[i]] = true;
   bool convex = braid_problem_is_convex(c->problem, claim->nodes, claim->node_count, c->in_set, c->taint, &outside);
   for (size_t i = 0; i < claim->node_count; i++) c->in_set[claim->nodes[i]] = false;
@@ -115,7 +162,7 @@ static braid_status check_claim(claiming *c, const braid_claim *claim) {
 }
 
 static braid_status add_claim(claiming *c, const braid_kernel *kernel, const uint32_t *nodes, size_t count) {
-  braid_claim claim = {.device = c->device, .kernel = kernel};
+  braid_claim claim = {.device = c->device, .kernel = kernel, .outer = -1};
   if (!kernel || !kernel->op || !kernel->name || strcmp(kernel->op, BRAID_REGION_OP) != 0)
     return broken(c, kernel, "names none for the op " BRAID_REGION_OP, -1);
   BRAID_TRY(read_claim(c, nodes, count, &claim));
@@ -124,9 +171,10 @@ static braid_status add_claim(claiming *c, const braid_kernel *kernel, const uin
       braid_grow(c->plan->allocator, c->list->items, c->list->count, &c->list->capacity, sizeof *items);
   if (!items) return BRAID_NO_MEMORY;
   c->list->items = items;
+  claim.time_key =
+      braid_time_region_key(c->device, kernel, c->view, claim.nodes, claim.node_count, c->plan->roots, c->numbers);
   items[c->list->count++] = claim;
-  int32_t *owners = c->list->of_node + (size_t)c->device * c->problem->node_count;
-  for (size_t i = 0; i < claim.node_count; i++) owners[claim.nodes[i]] = (int32_t)c->list->count;
+  nest_claim(c, (int32_t)c->list->count - 1);
   return BRAID_OK;
 }
 
@@ -136,10 +184,10 @@ static braid_status hear_claim(void *context, const braid_kernel *kernel, const 
   return c->status;
 }
 
-static braid_status ask_claims(claiming *c, const braid_subgraph *view) {
+static braid_status ask_claims(claiming *c) {
   const braid_machine_device *device = &c->plan->devices[c->device];
   pthread_mutex_lock(&c->plan->machine->lock);
-  braid_status status = device->backend->claim_regions(device->self, view, hear_claim, c);
+  braid_status status = device->backend->claim_regions(device->self, c->view, hear_claim, c);
   pthread_mutex_unlock(&c->plan->machine->lock);
   if (c->status != BRAID_OK) return c->status;
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "device %s, claiming regions", device->label);
@@ -157,10 +205,12 @@ braid_status braid_plan_claim(braid_plan *plan, const braid_problem *problem, br
   c.in_set = braid_arena_alloc(arena, problem->node_count + 1);
   c.taint = braid_arena_alloc(arena, problem->node_count + 1);
   out->of_node = braid_arena_alloc(arena, (problem->node_count + 1) * plan->device_count * sizeof *out->of_node);
-  if (!c.in_set || !c.taint || !out->of_node) return BRAID_NO_MEMORY;
+  c.numbers = braid_arena_alloc(arena, (view.value_count + 1) * sizeof *c.numbers);
+  c.view = &view;
+  if (!c.in_set || !c.taint || !c.numbers || !out->of_node) return BRAID_NO_MEMORY;
   for (size_t d = 0; d < plan->device_count; d++) {
     c.device = (int)d;
-    if (plan->devices[d].backend->claim_regions) BRAID_TRY(ask_claims(&c, &view));
+    if (plan->devices[d].backend->claim_regions) BRAID_TRY(ask_claims(&c));
   }
   return BRAID_OK;
 }
@@ -301,6 +351,7 @@ static braid_status make_region(maker *m, const braid_claim *claim, const braid_
   *out = region;
   if (!region) return BRAID_NO_MEMORY;
   region->allocator = m->plan->graph->allocator;
+  region->time_key = claim->time_key;
   find_members(m, claim);
   number_values(m);
   BRAID_TRY(fill_region(m, region));

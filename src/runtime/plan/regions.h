@@ -12,17 +12,27 @@ typedef struct braid_claim {
   const braid_kernel *kernel;
   int32_t *nodes; /* ascending; without those that only rename memory */
   size_t node_count;
+  int32_t outer;     /* the smallest claim of the device that it is nested in; -1: none */
+  uint32_t rank;     /* among the device's claims for the same nodes */
+  uint64_t time_key; /* of what it takes (times.h) */
+  uint32_t shared;   /* while sets are compared: nodes that both have; else 0 */
 } braid_claim;
 
 typedef struct braid_claim_list {
   braid_claim *items;
   size_t count, capacity;
-  int32_t *of_node; /* per device and node: one more than the number of its claim; 0: none. NULL: nobody claims */
+  int32_t *of_node; /* per device and node: one more than the number of its smallest claim; 0: none. NULL: nobody claims
+                     */
 } braid_claim_list;
+
+/* Is the set nested in or disjoint from each claim of a device, whose part of of_node `owners` is? The node of a claim
+ * that has other nodes too, as the set has; -1: it is. */
+int32_t braid_claims_crossed(const braid_claim_list *claims, const int32_t *owners, const int32_t *nodes, size_t count);
 
 /* A chosen region of a plan. */
 typedef struct braid_region {
   braid_subgraph graph;
+  uint64_t time_key;  /* the claim's */
   braid_attrs *attrs; /* per node of it: taken over from the graph's */
   const braid_allocator *allocator;
   struct braid_region *next;

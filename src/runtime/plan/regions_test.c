@@ -152,10 +152,12 @@ static const struct {
   bool training;
   size_t regions;
 } kCases[] = {
-    {"", whole_graph, false, 2},                                     /* Sigmoid between them is the CPU's */
-    {"cross", cross_graph, false, 1},                                /* the later one is taken apart */
-    {"", cross_graph, false, 1},                                     /* all of it at once */
-    {"none", whole_graph, false, 0},  {"", training_graph, true, 0}, /* as many as there are, at least one */
+    {"", whole_graph, false, 2},       /* Sigmoid between them is the CPU's */
+    {"cross", cross_graph, false, 1},  /* the later one is taken apart */
+    {"", cross_graph, false, 1},       /* all of it at once */
+    {"nested", whole_graph, false, 2}, /* the largest */
+    {"nested", cross_graph, false, 1}, {"nested", training_graph, true, 0},
+    {"none", whole_graph, false, 0},   {"", training_graph, true, 0}, /* as many as there are, at least one */
 };
 
 static void test_regions_run(void **state) {
@@ -180,7 +182,8 @@ static void test_regions_run(void **state) {
     }
 }
 
-/* Nobody else has to be there, and what is fixed elsewhere is in no region. */
+/* Nobody else has to be there, and what is fixed elsewhere is in no region; one nested in a region that has it may be
+ * taken. */
 static void test_alone_and_by_hand(void **state) {
   (void)state;
   braid_graph *graph = cross_graph();
@@ -194,7 +197,62 @@ static void test_alone_and_by_hand(void **state) {
   assert_int_equal(here.regions, 0);
   check_same(&here, &expected);
   braid_registry_destroy(registry);
+  registry = open_registry("nested");
+  run_graph(graph, &(braid_session_options){.devices = "chip cpu", .registry = registry, .place = "q=cpu"}, &here);
+  assert_int_equal(here.regions, 1);
+  check_same(&here, &expected);
+  braid_registry_destroy(registry);
   braid_graph_destroy(graph);
+}
+
+/* The offers of regions of a graph: all, and those whose time is measured. */
+static size_t count_regions(braid_machine *machine, const braid_graph *graph, size_t *measured) {
+  braid_plan *plan;
+  size_t regions = 0;
+  *measured = 0;
+  OK(braid_plan_create(machine, graph, &(braid_plan_options){.explain = true}, &plan));
+  for (size_t i = 0; i < braid_plan_line_count(plan); i++)
+    for (size_t k = 0; k < braid_plan_offer_count(plan, i); k++) {
+      braid_plan_offer offer = braid_plan_get_offer(plan, i, k);
+      regions += strcmp(offer.op, "Region") == 0;
+      *measured += strcmp(offer.op, "Region") == 0 && offer.measured;
+      if (offer.measured) assert_true(offer.us > 0);
+    }
+  braid_plan_release(plan);
+  return regions;
+}
+
+/* What a region takes is known to later plans: where it stands in another graph, too, but not of other regions. */
+static void test_times(void **state) {
+  (void)state;
+  braid_registry *registry = open_registry("");
+  braid_graph *graph = whole_graph(), *other = cross_graph(), *longer = whole_graph();
+  OK(braid_graph_add_output(longer, add(longer, "Sigmoid", "more", 0, -1)));
+  braid_machine *machine;
+  braid_plan *plan;
+  braid_execution *execution;
+  float x[kCount] = {1, 2, 3}, y[kCount] = {4}, outputs[3][kCount];
+  size_t measured;
+  OK(braid_machine_create(NULL, &(braid_machine_options){.devices = "chip cpu", .registry = registry}, &machine));
+  assert_int_equal(count_regions(machine, graph, &measured), 2);
+  assert_int_equal(measured, 0);
+  OK(braid_plan_create(machine, graph, NULL, &plan));
+  OK(braid_execution_create(plan, NULL, &execution));
+  for (int i = 0; i < 8; i++)
+    OK(braid_execution_run(execution, (const void *[]){x, y}, (void *[]){outputs[0], outputs[1], outputs[2]}));
+  braid_execution_destroy(execution);
+  braid_plan_release(plan);
+  assert_int_equal(count_regions(machine, graph, &measured), 2);
+  assert_int_equal(measured, 2);
+  assert_int_equal(count_regions(machine, longer, &measured), 2);
+  assert_int_equal(measured, 2);
+  assert_int_equal(count_regions(machine, other, &measured), 1);
+  assert_int_equal(measured, 0);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(other);
+  braid_graph_destroy(longer);
 }
 
 /* Two plans over the same weights: packed constants are found again. */
@@ -251,8 +309,8 @@ static void test_broken_claims(void **state) {
     braid_status status;
   } cases[] = {
       {"twice", "kernel chip_region has a node twice: a", BRAID_INVALID_ARGUMENT},
-      {"overlap", "has a node that another has: b", BRAID_INVALID_ARGUMENT},
-      {"overlap, and quiet", "has a node that another has: b", BRAID_INVALID_ARGUMENT},
+      {"overlap", "has a part of the nodes of another region: b", BRAID_INVALID_ARGUMENT},
+      {"overlap, and quiet", "has a part of the nodes of another region: b", BRAID_INVALID_ARGUMENT},
       {"convex", "is not convex, between its nodes is one that it has not: c", BRAID_INVALID_ARGUMENT},
       {"nobody", "has a node that the graph has not", BRAID_INVALID_ARGUMENT},
       {"empty", "has no node that runs", BRAID_INVALID_ARGUMENT},
@@ -312,9 +370,9 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_regions_run),    cmocka_unit_test(test_alone_and_by_hand),
-      cmocka_unit_test(test_shared_weights), cmocka_unit_test(test_broken_claims),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_regions_run),   cmocka_unit_test(test_alone_and_by_hand),
+      cmocka_unit_test(test_times),         cmocka_unit_test(test_shared_weights),
+      cmocka_unit_test(test_broken_claims), cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
