@@ -39,14 +39,58 @@ static const char *name_nodes(const braid_placing *p, const int32_t *nodes, size
   return braid_arena_text(p->plan->arena, text, used);
 }
 
-/* Why an offer that could have been taken was not, in its task. */
+static bool holds(const braid_offer *offer, int32_t node) {
+  for (size_t i = 0; i < offer->node_count; i++)
+    if (offer->nodes[i] == node) return true;
+  return false;
+}
+
+static const braid_offer *taken_for(const braid_placing *p, int32_t node) {
+  return &p->offers[p->choices.offer_of[node]];
+}
+
+/* The node that runs on another device than the offer's: of the task if it does, else the first; -1: none. */
+static int32_t runs_elsewhere(const braid_placing *p, const braid_offer *offer, const braid_offer *task) {
+  int32_t found = -1;
+  for (size_t i = 0; i < offer->node_count; i++) {
+    const braid_offer *taken = taken_for(p, offer->nodes[i]);
+    if (taken->device != offer->device && (found < 0 || taken == task)) found = offer->nodes[i];
+    if (found >= 0 && taken == task) break;
+  }
+  return found;
+}
+
+/* Why an offer for more than the task was not taken. */
+static const char *why_not_larger(const braid_placing *p, const braid_offer *offer, const braid_offer *task) {
+  int32_t elsewhere = runs_elsewhere(p, offer, task);
+  if (elsewhere >= 0) {
+    char text[256];
+    int length = snprintf(text, sizeof text, "%.110s runs on %.110s", p->nodes[elsewhere].name,
+                          p->plan->devices[taken_for(p, elsewhere)->device].label);
+    return braid_arena_text(p->plan->arena, text, (size_t)length);
+  }
+  if (!p->patterns.balanced) return "would wait for another region that waits for it"; /* else the largest is taken */
+  double seconds = 0;
+  bool known = true;
+  for (size_t i = 0; i < offer->node_count; i++) {
+    const braid_offer *taken = taken_for(p, offer->nodes[i]);
+    known &= taken->seconds.source != BRAID_UNKNOWN;
+    if (taken->nodes[taken->node_count - 1] == offer->nodes[i]) seconds += taken->seconds.value;
+  }
+  if (known && offer->seconds.source == BRAID_UNKNOWN) return "what it takes is not known, other than of its parts";
+  return known && offer->seconds.value > seconds ? "takes longer than its parts" : "does not end sooner";
+}
+
+/* Why an offer that could have been taken was not, in its task; NULL: no memory. */
 static const char *why_not(const braid_placing *p, int32_t index, int32_t task) {
-  const braid_offer *offer = &p->offers[index], *taken = &p->offers[p->choices.offer_of[task]];
-  bool same = offer->node_count == taken->node_count &&
-              memcmp(offer->nodes, taken->nodes, offer->node_count * sizeof *offer->nodes) == 0;
-  if (offer->device != taken->device) return p->patterns.balanced ? "does not end sooner" : "an earlier device can";
+  const braid_offer *offer = &p->offers[index], *taken = taken_for(p, task);
+  for (size_t i = 0; i < offer->node_count; i++)
+    if (!holds(taken, offer->nodes[i])) return why_not_larger(p, offer, taken);
+  if (offer->device != taken->device) {
+    if (p->patterns.balanced) return "does not end sooner";
+    return taken->device < offer->device ? "an earlier device can" : "leaves a node that no device runs alone";
+  }
   if (offer->node_count < taken->node_count) return "part of what was taken";
-  if (!same) return "takes longer than its parts";
   bool measured = offer->seconds.source == BRAID_MEASURED && taken->seconds.source == BRAID_MEASURED;
   return measured && p->patterns.balanced ? "takes longer" : "after it in the device's order";
 }

@@ -231,6 +231,47 @@ static void test_offers_are_kept(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Why the device's offer of this op was not taken, in the task of `node`. */
+static const char *reason_of(const braid_session *session, const char *node, const char *device, const char *op) {
+  for (size_t i = 0; i < braid_session_plan_count(session); i++) {
+    braid_plan_line line = braid_session_plan(session, i);
+    for (size_t k = 0; strcmp(line.node, node) == 0 && k < braid_session_offer_count(session, i); k++) {
+      braid_plan_offer offer = braid_session_offer(session, i, k);
+      if (strcmp(offer.device, device) == 0 && strcmp(offer.op, op) == 0) return offer.able ? offer.why : "unable";
+    }
+  }
+  return "not offered";
+}
+
+/* The reason is what decided: a fused node falls with the part that an earlier device takes, whatever it would take. */
+static void test_reasons(void **state) {
+  (void)state;
+  static const struct {
+    const char *ops, *devices, *node, *device, *op, *why;
+  } cases[] = {
+      {" Conv Relu Gemm LayoutConvert ", "limited cpu", "conv", "cpu", "Conv", "an earlier device can"},
+      {" Conv Relu Gemm LayoutConvert ", "limited cpu", "conv", "cpu", "FusedConv", "conv runs on limited"},
+      {" Conv Relu Gemm LayoutConvert ", "limited cpu", "sum", "cpu", "FusedConv", "conv runs on limited"},
+      {" Conv Relu Gemm LayoutConvert ", "limited cpu", "relu", "cpu", "FusedConv", "relu runs on limited"},
+      {" Conv Relu Gemm LayoutConvert ", "limited cpu", "sigmoid", "cpu", "FusedGemm", "gemm runs on limited"},
+      {" Gemm LayoutConvert ", "limited cpu", "sigmoid", "cpu", "FusedGemm", "gemm runs on limited"},
+      {" Gemm LayoutConvert ", "limited cpu", "relu", "cpu", "Conv", "part of what was taken"},
+      {" Gemm LayoutConvert ", "cpu limited", "sigmoid", "limited", "Gemm", "an earlier device can"},
+      {" Conv LayoutConvert ", "limited cpu", "sigmoid", "limited", "Gemm", "unable"},
+  };
+  braid_graph *graph = make_graph();
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_registry *registry = open_registry(cases[i].ops, "");
+    braid_session *session;
+    braid_session_options options = {.devices = cases[i].devices, .registry = registry, .explain = true};
+    OK(braid_session_create(graph, &options, &session));
+    assert_string_equal(reason_of(session, cases[i].node, cases[i].device, cases[i].op), cases[i].why);
+    braid_session_destroy(session);
+    braid_registry_destroy(registry);
+  }
+  braid_graph_destroy(graph);
+}
+
 /* The number of offers that had been measured; which is chosen depends on what they took. */
 static size_t count_measured(const braid_plan *plan) {
   size_t measured = 0;
@@ -283,6 +324,7 @@ int main(void) {
       cmocka_unit_test(test_fusion_knows_the_device),
       cmocka_unit_test(test_nobody_can),
       cmocka_unit_test(test_offers_are_kept),
+      cmocka_unit_test(test_reasons),
       cmocka_unit_test(test_measured_times_reach_the_next_plan),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
