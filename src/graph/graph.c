@@ -98,6 +98,12 @@ braid_status braid_graph_take_op(braid_graph *graph, const char *name, const bra
   return own ? keep_op_set(graph, graph->custom_ops) : BRAID_OK;
 }
 
+braid_status braid_graph_share_ops(braid_graph *graph, const braid_graph *with) {
+  braid_graph_use_custom_ops(graph, with->custom_ops);
+  for (size_t i = 0; i < with->op_set_count; i++) BRAID_TRY(keep_op_set(graph, with->op_sets[i]));
+  return BRAID_OK;
+}
+
 /* --- cloning -------------------------------------------------------------------------------------------------------
  */
 static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
@@ -151,8 +157,7 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
   }
   for (size_t i = 0; i < graph->output_count; i++) BRAID_TRY(braid_graph_add_output(clone, graph->outputs[i]));
   clone->unique = graph->unique;
-  clone->custom_ops = braid_custom_ops_retain(graph->custom_ops);
-  for (size_t i = 0; i < graph->op_set_count; i++) BRAID_TRY(keep_op_set(clone, graph->op_sets[i]));
+  BRAID_TRY(braid_graph_share_ops(clone, graph));
   clone->resolved = graph->resolved;
   clone->reshaped = graph->reshaped;
   clone->unresolved = braid_unresolved_retain(graph->unresolved);

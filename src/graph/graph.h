@@ -111,6 +111,8 @@ const braid_op *braid_op_find(const char *name);          /* there, else among t
 const braid_op *braid_graph_find_op(const braid_graph *graph, const char *name); /* there, else in the graph's set */
 /* The same for a node that is added: the graph keeps the set that the op is of. *out NULL: there is none. */
 BRAID_MUST_CHECK braid_status braid_graph_take_op(braid_graph *graph, const char *name, const braid_op **out);
+/* The sets of another graph's ops are the graph's as well. */
+BRAID_MUST_CHECK braid_status braid_graph_share_ops(braid_graph *graph, const braid_graph *with);
 size_t braid_op_count(void);
 const braid_op *braid_op_at(size_t index);
 

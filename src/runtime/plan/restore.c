@@ -95,9 +95,21 @@ static braid_status restore_absorbed(braid_graph *graph, braid_node_id id, const
   return BRAID_OK;
 }
 
-static braid_status restore_node(braid_graph *graph, const braid_node_row *row, size_t index) {
-  const braid_op *op;
-  BRAID_TRY(braid_graph_take_op(graph, row->op, &op));
+/* Sets of custom ops may have different ops of one name: the node's is that of its namesake in the given graph, else
+ * any there. No rewrite makes nodes of custom ops. */
+static const braid_op *find_op(const braid_graph *given, const braid_node_row *row) {
+  const braid_op *found = braid_op_find_built_in(row->op);
+  for (size_t i = 0; !found && i < given->node_count; i++)
+    if (strcmp(given->nodes[i].op->name, row->op) == 0 && strcmp(given->nodes[i].name, row->name) == 0)
+      found = given->nodes[i].op;
+  for (size_t i = 0; !found && i < given->node_count; i++)
+    if (strcmp(given->nodes[i].op->name, row->op) == 0) found = given->nodes[i].op;
+  return found;
+}
+
+static braid_status restore_node(braid_graph *graph, const braid_graph *given, const braid_node_row *row,
+                                 size_t index) {
+  const braid_op *op = find_op(given, row);
   braid_node *nodes =
       braid_grow(graph->allocator, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
   if (!nodes) return BRAID_NO_MEMORY;
@@ -200,12 +212,12 @@ static braid_status restore_ends(braid_graph *graph, const braid_snapshot_list *
   return BRAID_OK;
 }
 
-static braid_status restore_graph(braid_graph *graph, const braid_snapshot *saved) {
+static braid_status restore_graph(braid_graph *graph, const braid_graph *given, const braid_snapshot *saved) {
   const braid_plan_row *plan = saved->plan.items;
   for (size_t i = 0; i < saved->values.count; i++)
     BRAID_TRY(restore_value(graph, (const braid_value_row *)saved->values.items + i, i, saved->values.count));
   for (size_t i = 0; i < saved->nodes.count; i++)
-    BRAID_TRY(restore_node(graph, (const braid_node_row *)saved->nodes.items + i, i));
+    BRAID_TRY(restore_node(graph, given, (const braid_node_row *)saved->nodes.items + i, i));
   for (size_t i = 0; i < saved->attributes.count; i++)
     BRAID_TRY(restore_attribute(graph, (const braid_attribute_row *)saved->attributes.items + i, i));
   BRAID_TRY(restore_ends(graph, &plan->inputs, true, &graph->inputs, &graph->input_count, &graph->input_capacity));
@@ -341,8 +353,8 @@ static braid_status restore_plan(braid_plan *plan, const braid_graph *given, bra
   braid_snapshot here;
   const braid_snapshot *saved = plan->saved;
   BRAID_TRY(braid_graph_create(plan->allocator, given->name, &plan->graph));
-  braid_graph_use_custom_ops(plan->graph, given->custom_ops);
-  BRAID_TRY(restore_graph(plan->graph, saved));
+  BRAID_TRY(braid_graph_share_ops(plan->graph, given));
+  BRAID_TRY(restore_graph(plan->graph, braid_graph_source(given), saved));
   BRAID_TRY(braid_plan_start(plan));
   BRAID_TRY(restore_places(plan));
   BRAID_TRY(braid_plan_finish(plan, NULL));

@@ -259,6 +259,65 @@ static void test_an_op_of_the_program(void **state) {
   braid_machine_release(machine);
 }
 
+static braid_status scale_by(float factor, const braid_custom_array *inputs, const braid_custom_array *outputs) {
+  for (int64_t i = 0; i < braid_desc_count(outputs[0].desc); i++)
+    ((float *)outputs[0].data)[i] = ((const float *)inputs[0].data)[i] * factor;
+  return BRAID_OK;
+}
+
+static braid_status compute_twice(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                                  const braid_custom_array *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  return scale_by(2, inputs, outputs);
+}
+
+static braid_status compute_thrice(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                                   const braid_custom_array *outputs, size_t output_count) {
+  (void)attrs, (void)input_count, (void)output_count;
+  return scale_by(3, inputs, outputs);
+}
+
+/* Nodes of two sets of ops, with one name in both; a third set, in use since, has it too. */
+static void test_ops_of_several_sets(void **state) {
+  (void)state;
+  static const braid_custom_op kOps[] = {{"test.Times", 1, 1, 1, infer_same, compute_twice},
+                                         {"test.Times", 1, 1, 1, infer_same, compute_thrice},
+                                         {"test.Times", 1, 1, 1, infer_same, compute_twice},
+                                         {"test.Other", 1, 1, 1, infer_same, compute_twice}};
+  float x[4] = {1, 2, 3, 4}, y[4];
+  void *data;
+  size_t bytes;
+  int64_t count = 4;
+  braid_custom_ops *sets[3];
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id value;
+  OK(braid_graph_create(NULL, "sets", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_graph_add_input(graph, "x", &desc, &value));
+  for (int i = 0; i < 3; i++) {
+    OK(braid_custom_ops_create(NULL, &sets[i]));
+    OK(braid_custom_ops_add(sets[i], &kOps[i]));
+    if (i == 0) OK(braid_custom_ops_add(sets[i], &kOps[3]));
+    braid_graph_use_custom_ops(graph, sets[i]);
+    braid_custom_ops_release(sets[i]); /* the graph has it */
+    if (i == 0) value = node(graph, "test.Other", &value, 1);
+    if (i < 2) value = node(graph, "test.Times", &value, 1);
+  }
+  OK(braid_graph_add_output(graph, value));
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  braid_plan_release(plan);
+  OK(braid_plan_decode(machine, graph, data, bytes, &loaded));
+  braid_graph_destroy(graph); /* the plan keeps the sets */
+  run(loaded, x, y);
+  for (int i = 0; i < 4; i++) assert_float_equal(y[i], x[i] * 12, 0);
+  braid_free(NULL, data);
+  braid_plan_release(loaded);
+  braid_machine_release(machine);
+}
+
 static void test_files(void **state) {
   (void)state;
   char path[] = "/tmp/braid-plan-test-XXXXXX", *text;
@@ -541,6 +600,7 @@ int main(void) {
       cmocka_unit_test(test_few_other_weights),
       cmocka_unit_test(test_the_plan_of_another_graph),
       cmocka_unit_test(test_an_op_of_the_program),
+      cmocka_unit_test(test_ops_of_several_sets),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_differences_between_plans),
       cmocka_unit_test(test_what_does_not_fit),
