@@ -15,8 +15,9 @@
 /* Infers every shape, and folds what does not depend on inputs into constants (computed on the CPU). A dynamic first
  * (batch) dimension of an input becomes 1; INVALID_ARGUMENT names any other dynamic dimension. Sessions and plans do
  * this themselves; call it to inspect shapes, or before braid_graph_gradients. Input shapes can still be changed
- * afterwards (braid_graph_set_input_shape). On failure the graph is unchanged, but pointers obtained from it are
- * invalid. */
+ * afterwards (braid_graph_set_input_shape). Ids of values and nodes from before are invalid, also where they are still
+ * in range: what no output depends on is removed and the rest renumbered; names stay (braid_graph_find_value). On
+ * failure the graph is unchanged, but pointers obtained from it are invalid. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_resolve(braid_graph *graph);
 
 typedef struct braid_session braid_session;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/invariant.h"
 #include "base/try.h"
 #include "runtime/plan/placing.h"
 
@@ -70,6 +71,14 @@ static braid_status apply_choices(braid_placing *p) {
   return BRAID_OK;
 }
 
+/* What devices answer is checked as it comes in: a problem that is none is our own fault. */
+static braid_status assert_problem(const braid_placing *p) {
+  if (!BRAID_ASSERTED) return BRAID_OK;
+  braid_status status = braid_problem_check(&p->problem, p->plan->allocator);
+  BRAID_ASSERT(status == BRAID_OK || status == BRAID_NO_MEMORY);
+  return status;
+}
+
 static braid_status place_all(braid_placing *p) {
   braid_plan *plan = p->plan;
   BRAID_TRY(braid_arena_create(plan->allocator, &p->arena));
@@ -78,6 +87,7 @@ static braid_status place_all(braid_placing *p) {
   BRAID_TRY(braid_placing_describe(p));
   BRAID_TRY(braid_placing_ask(p));
   if (!p->options->loose_place) BRAID_TRY(braid_patterns_check(&p->patterns, p->given));
+  BRAID_TRY(assert_problem(p));
   BRAID_TRY(braid_schedule(find_policy(&p->patterns), &p->problem, plan->allocator, p->arena, &p->choices));
   return apply_choices(p);
 }

@@ -239,6 +239,27 @@ static void test_the_plan_of_another_graph(void **state) {
   braid_machine_release(machine);
 }
 
+/* A session that trains is not run by the plan of the network that does not, and the other way round. */
+static void test_plans_with_and_without_training(void **state) {
+  (void)state;
+  braid_session *session;
+  braid_graph *const graphs[] = {line_graph(false, false), line_graph(true, false)};
+  braid_machine *machine = open_machine("cpu");
+  for (int i = 0; i < 2; i++) {
+    braid_plan *plan = plan_of(machine, graphs[i], &(braid_plan_options){.training = i == 1});
+    braid_session_options options = {.training = i == 0, .plan = plan};
+    assert_int_equal(braid_session_create(graphs[1 - i], &options, &session), BRAID_INVALID_ARGUMENT);
+    assert_null(session);
+    assert_non_null(strstr(braid_error_detail(), "made of another graph"));
+    OK(braid_session_create(graphs[i], &options, &session));
+    braid_session_destroy(session);
+    braid_plan_release(plan);
+  }
+  braid_graph_destroy(graphs[0]);
+  braid_graph_destroy(graphs[1]);
+  braid_machine_release(machine);
+}
+
 static void test_an_op_of_the_program(void **state) {
   (void)state;
   float x[4] = {1, 2, 3, 4}, y[4], expected[4];
@@ -599,6 +620,7 @@ int main(void) {
       cmocka_unit_test(test_other_weights),
       cmocka_unit_test(test_few_other_weights),
       cmocka_unit_test(test_the_plan_of_another_graph),
+      cmocka_unit_test(test_plans_with_and_without_training),
       cmocka_unit_test(test_an_op_of_the_program),
       cmocka_unit_test(test_ops_of_several_sets),
       cmocka_unit_test(test_files),
