@@ -49,9 +49,12 @@ void braid_free(const braid_allocator *allocator, void *pointer) {
   allocator->release(allocator->context, pointer);
 }
 
+enum { kLargeItem = 64 };
+
 void *braid_grow(const braid_allocator *allocator, void *items, size_t count, size_t *capacity, size_t item_bytes) {
   if (items && count < *capacity) return items;
-  size_t wanted = *capacity < 8 ? 8 : *capacity * 2;
+  size_t least = item_bytes > kLargeItem ? 2 : 8; /* programs of kernels have one or two large ones, by the hundred */
+  size_t wanted = *capacity < least ? least : *capacity * 2;
   if (wanted < *capacity) return braid_refuse_memory(*capacity, item_bytes);
   void *grown = braid_zalloc_array(allocator, wanted, item_bytes);
   if (!grown) return NULL;
