@@ -18,7 +18,8 @@
 
 /* --- how a run ended -----------------------------------------------------------------------------------------------
  */
-static braid_status fail_at(const braid_execution *execution, size_t step, braid_status status, const char *detail) {
+static braid_status fail_at_step(const braid_execution *execution, size_t step, braid_status status,
+                                 const char *detail) {
   const braid_step *at = &execution->plan->steps.items[step];
   return braid_fail(status, "node %.120s (%s) on %s%s%s: %s", at->label, at->op,
                     execution->machine->devices[at->device].label, at->kernel ? ", kernel " : "",
@@ -26,11 +27,11 @@ static braid_status fail_at(const braid_execution *execution, size_t step, braid
 }
 
 /* How the run failed, or that it was cancelled. A device that is gone takes the execution with it. */
-static braid_status find_failure(braid_execution *execution) {
+static braid_status run_failure(braid_execution *execution) {
   const braid_verdict *verdict = &execution->verdict;
   execution->lost = braid_machine_lost(execution->machine, execution->devices);
   if (verdict->status == BRAID_OK) return braid_fail(BRAID_CANCELLED, "the run was cancelled");
-  return fail_at(execution, (size_t)(verdict->task - execution->tasks), verdict->status, verdict->detail);
+  return fail_at_step(execution, (size_t)(verdict->task - execution->tasks), verdict->status, verdict->detail);
 }
 
 /* Timings are for the plan's lines and the trace: without one, the first runs are enough. */
@@ -38,7 +39,7 @@ static void stop_timing(braid_execution *execution) {
   for (size_t i = 0; i < execution->plan->steps.count; i++) execution->tasks[i].timing = NULL;
 }
 
-static void record(braid_execution *execution) {
+static void record_times(braid_execution *execution) {
   if (!execution->trace && execution->runs >= kSamples) return;
   for (size_t i = 0; i < execution->plan->steps.count; i++) {
     const braid_timing *timing = &execution->timings[i];
@@ -60,13 +61,13 @@ static void leave_weights(braid_execution *execution) {
 }
 
 /* Of a run whose tasks have all ended. */
-static braid_status finish(braid_execution *execution) {
+static braid_status finish_run(braid_execution *execution) {
   braid_status status = BRAID_OK;
   if (braid_verdict_cancelled(&execution->verdict)) {
-    status = find_failure(execution);
+    status = run_failure(execution);
     braid_execution_tear(execution, true);
   } else {
-    record(execution);
+    record_times(execution);
     status = braid_ports_return(execution);
   }
   leave_weights(execution);
@@ -135,7 +136,7 @@ static braid_status submit_steps(braid_execution *execution) {
 }
 
 /* On failure what comes before that which was refused is in flight, and cancelled. */
-static braid_status submit_all(braid_execution *execution) {
+static braid_status submit_parts(braid_execution *execution) {
   lock_parts(execution);
   fill_waits(execution);
   bool early =
@@ -148,22 +149,23 @@ static braid_status submit_all(braid_execution *execution) {
   return status;
 }
 
-static braid_point end_of(const braid_part *part) {
+static braid_point end_of_part(const braid_part *part) {
   return (braid_point){part->queue->timeline, part->before + part->submitted};
 }
 
 /* Waits for the last step of every queue that was submitted. */
-static braid_status wait_all(const braid_execution *execution, int64_t timeout_ns) {
+static braid_status wait_for_parts(const braid_execution *execution, int64_t timeout_ns) {
   int64_t deadline = braid_deadline_ns(timeout_ns);
   for (size_t q = 0; q < execution->plan->queue_count; q++) {
     const braid_part *part = &execution->parts[q];
-    if (part->submitted) BRAID_TRY(braid_machine_await(execution->machine, execution->devices, end_of(part), deadline));
+    if (part->submitted)
+      BRAID_TRY(braid_machine_await(execution->machine, execution->devices, end_of_part(part), deadline));
   }
   return BRAID_OK;
 }
 
 /* The first step in the plan's order that was submitted and has not ended; if there is none, the first. */
-static size_t find_hung(const braid_execution *execution) {
+static size_t find_hung_step(const braid_execution *execution) {
   for (size_t i = 0; i < execution->plan->steps.count; i++) {
     const braid_step *step = &execution->plan->steps.items[i];
     const braid_part *part = &execution->parts[step->queue];
@@ -176,10 +178,10 @@ static size_t find_hung(const braid_execution *execution) {
 
 /* Cancels the tasks that have not started and lets the running one finish within the same time again (on a lost device,
  * within kGraceNs). `why`: TIMEOUT or DEVICE_LOST. */
-static braid_status give_up(braid_execution *execution, braid_status why) {
-  size_t hung = find_hung(execution);
+static braid_status give_up_run(braid_execution *execution, braid_status why) {
+  size_t hung = find_hung_step(execution);
   braid_verdict_cancel(&execution->verdict);
-  execution->left = wait_all(execution, why == BRAID_TIMEOUT ? execution->timeout_ns : kGraceNs) != BRAID_OK;
+  execution->left = wait_for_parts(execution, why == BRAID_TIMEOUT ? execution->timeout_ns : kGraceNs) != BRAID_OK;
   braid_execution_tear(execution, !execution->left);
   leave_weights(execution);
   execution->lost = execution->left || why == BRAID_DEVICE_LOST;
@@ -189,7 +191,7 @@ static braid_status give_up(braid_execution *execution, braid_status why) {
              execution->lost ? "; the session is lost" : "");
   else
     snprintf(detail, sizeof detail, "the device is lost and does not answer; the session is lost");
-  return fail_at(execution, hung, why, detail);
+  return fail_at_step(execution, hung, why, detail);
 }
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
@@ -237,7 +239,7 @@ braid_status braid_execution_check_settled(braid_execution *execution) {
 }
 
 /* Before a run: what it works on is the caller's, and the weights are its. `told`: somebody is called at its end. */
-static braid_status start(braid_execution *execution, const void *const *inputs, void *const *outputs, bool told) {
+static braid_status start_run(braid_execution *execution, const void *const *inputs, void *const *outputs, bool told) {
   BRAID_TRY(braid_execution_check_settled(execution));
   __atomic_store_n(&execution->state, BRAID_RUN_NONE, __ATOMIC_RELEASE);
   BRAID_TRY(braid_ports_bind(execution, inputs, outputs));
@@ -259,21 +261,21 @@ static braid_status run_and_wait(braid_execution *execution) {
   braid_part *here = execution->here;
   if (here && braid_queue_run(here->queue, here->recording, here->count)) {
     here->submitted = here->count;
-    return finish(execution);
+    return finish_run(execution);
   }
-  (void)submit_all(execution); /* the verdict says so */
-  braid_status waited = wait_all(execution, execution->timeout_ns);
-  return waited == BRAID_OK ? finish(execution) : give_up(execution, waited);
+  (void)submit_parts(execution); /* the verdict says so */
+  braid_status waited = wait_for_parts(execution, execution->timeout_ns);
+  return waited == BRAID_OK ? finish_run(execution) : give_up_run(execution, waited);
 }
 
 braid_status braid_execution_run(braid_execution *execution, const void *const *inputs, void *const *outputs) {
-  BRAID_TRY(start(execution, inputs, outputs, false));
+  BRAID_TRY(start_run(execution, inputs, outputs, false));
   BRAID_TRY(run_and_wait(execution));
   return execution->late_outputs ? braid_ports_return_late(execution, -1) : BRAID_OK;
 }
 
 /* Whoever has taken the run from IN_FLIGHT tells how it ended. */
-static void tell(braid_execution *execution, braid_status outcome) {
+static void tell_end(braid_execution *execution, braid_status outcome) {
   execution->outcome = outcome;
   snprintf(execution->detail, sizeof execution->detail, "%s", outcome == BRAID_OK ? "" : braid_error_detail());
   if (!execution->on_done) return;
@@ -286,7 +288,7 @@ static void tell(braid_execution *execution, braid_status outcome) {
 /* One of those that a run waits for has ended; who is last ends the run, unless it was given up. */
 static void end_part(braid_execution *execution) {
   if (__atomic_sub_fetch(&execution->pending, 1, __ATOMIC_ACQ_REL)) return;
-  if (change_state(execution, BRAID_RUN_IN_FLIGHT, BRAID_RUN_ENDING)) tell(execution, finish(execution));
+  if (change_state(execution, BRAID_RUN_IN_FLIGHT, BRAID_RUN_ENDING)) tell_end(execution, finish_run(execution));
   set_state(execution, BRAID_RUN_ENDED);
 }
 
@@ -296,10 +298,10 @@ static void on_last(braid_notice *notice) {
 
 braid_status braid_execution_submit(braid_execution *execution, const void *const *inputs, void *const *outputs,
                                     void (*on_done)(void *context, braid_status status), void *context) {
-  BRAID_TRY(start(execution, inputs, outputs, on_done != NULL));
-  if (submit_all(execution) != BRAID_OK) {
-    braid_status waited = wait_all(execution, -1);
-    return waited == BRAID_OK ? finish(execution) : give_up(execution, waited);
+  BRAID_TRY(start_run(execution, inputs, outputs, on_done != NULL));
+  if (submit_parts(execution) != BRAID_OK) {
+    braid_status waited = wait_for_parts(execution, -1);
+    return waited == BRAID_OK ? finish_run(execution) : give_up_run(execution, waited);
   }
   execution->on_done = on_done;
   execution->context = context;
@@ -309,7 +311,7 @@ braid_status braid_execution_submit(braid_execution *execution, const void *cons
     braid_part *part = &execution->parts[q];
     if (!part->queue) continue;
     part->notice.call = on_last;
-    braid_timeline_notify(part->queue->timeline, end_of(part).value, &part->notice);
+    braid_timeline_notify(part->queue->timeline, end_of_part(part).value, &part->notice);
   }
   end_part(execution);
   return BRAID_OK;
@@ -323,7 +325,7 @@ static braid_status leave_run(braid_execution *execution) {
   braid_execution_tear(execution, false);
   leave_weights(execution);
   braid_status status = braid_fail(BRAID_DEVICE_LOST, "a device is lost and does not answer");
-  tell(execution, status);
+  tell_end(execution, status);
   return status;
 }
 
@@ -395,7 +397,7 @@ static bool wait_for_left_tasks(braid_execution *execution) {
   while (load_state(execution) == BRAID_RUN_LEFT && (now = braid_now_ns()) < deadline)
     (void)braid_futex_wait(&execution->state, BRAID_RUN_LEFT, deadline - now);
   if (load_state(execution) == BRAID_RUN_LEFT) return false;
-  if (execution->left && wait_all(execution, -1) != BRAID_OK) return false;
+  if (execution->left && wait_for_parts(execution, -1) != BRAID_OK) return false;
   if (braid_errand_settle(&execution->errand, -1) != BRAID_OK) return false;
   return !execution->weights ||
          braid_weights_returned(execution->weights, execution->arenas ? execution->arenas->memory : NULL);

@@ -44,7 +44,7 @@ braid_storage *braid_plan_storage(const braid_plan *plan, braid_storage_id id) {
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */
 /* The layout in which an operand is at hand for a device: that of its instance there, else of the first one. */
-static braid_layout delivered(const braid_plan *plan, braid_value_id value, int space) {
+static braid_layout layout_delivered(const braid_plan *plan, braid_value_id value, int space) {
   braid_instance_id found = plan->first_instance[value];
   for (braid_instance_id i = found; i >= 0; i = plan->instances[i].next)
     if (plan->instances[i].space == space) {
@@ -57,7 +57,8 @@ static braid_layout delivered(const braid_plan *plan, braid_value_id value, int 
 /* An element-by-element op works in any layout that all its operands share: that of the first that has one. Operands of
  * one element fit every layout. Padding must stay zero, which only the caller of an op could promise, so a padded
  * layout is not followed; nor is one that no device of the space can bring the others into. */
-static braid_layout followed(const braid_plan *plan, const braid_node *node, int space, const braid_layout *inputs) {
+static braid_layout layout_followed(const braid_plan *plan, const braid_node *node, int space,
+                                    const braid_layout *inputs) {
   const braid_graph *graph = plan->graph;
   const braid_desc *shape = &graph->values[node->outputs[0]].desc;
   braid_layout layout = BRAID_LAYOUT_PLAIN;
@@ -95,13 +96,13 @@ static braid_status choose_layouts(const braid_plan *plan, const braid_node *nod
   for (size_t i = 0; i < count; i++) {
     braid_value_id id = i < inputs ? node->inputs[i] : node->outputs[i - inputs];
     layouts[i] = BRAID_LAYOUT_PLAIN;
-    if (id >= 0) layouts[i] = i < inputs ? delivered(plan, id, device->space) : plan->layouts[id];
+    if (id >= 0) layouts[i] = i < inputs ? layout_delivered(plan, id, device->space) : plan->layouts[id];
     operands[i].desc.layout = layouts[i];
   }
   if (plan->saved) {
     BRAID_TRY(braid_restore_layouts(plan, (braid_node_id)(node - plan->graph->nodes), desc, layouts));
   } else if (!braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
-    braid_layout common = followed(plan, node, device->space, layouts);
+    braid_layout common = layout_followed(plan, node, device->space, layouts);
     for (size_t i = 0; i < count; i++)
       layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
   }
@@ -332,7 +333,7 @@ static void show_constants(braid_plan *plan) {
   }
 }
 
-static braid_status build(braid_plan *plan) {
+static braid_status build_steps(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   BRAID_TRY(build_before(plan));
   for (size_t i = 0; i < graph->node_count; i++) {
@@ -390,7 +391,7 @@ static void find_queues(braid_plan *plan) {
         (braid_plan_queue){.device = (int)(i / BRAID_QUEUE_ROLES), .role = (braid_queue_role)(i % BRAID_QUEUE_ROLES)};
 }
 
-static braid_status allocate(braid_plan *plan) {
+static braid_status plan_allocate(braid_plan *plan) {
   const braid_graph *graph = plan->graph;
   size_t values = graph->value_count, nodes = graph->node_count;
   plan->order = braid_arena_alloc(plan->arena, (nodes + 1) * sizeof *plan->order);
@@ -455,12 +456,12 @@ braid_status braid_plan_start(braid_plan *plan) {
 
 braid_status braid_plan_finish(braid_plan *plan, braid_weights *weights) {
   BRAID_TRY(find_views(plan)); /* of what placing has made of the graph */
-  BRAID_TRY(allocate(plan));
+  BRAID_TRY(plan_allocate(plan));
   find_queues(plan);
   BRAID_TRY(braid_plan_order(plan));
   plan->small = is_small(plan);
   BRAID_TRY(braid_plan_find_homes(plan, weights));
-  BRAID_TRY(build(plan));
+  BRAID_TRY(build_steps(plan));
   BRAID_TRY(braid_plan_share(plan));
   BRAID_TRY(braid_plan_memory(plan));
   find_weights(plan);
