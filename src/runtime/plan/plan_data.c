@@ -11,14 +11,24 @@ static uint64_t rotate(uint64_t word, int bits) {
   return word << bits | word >> (64 - bits);
 }
 
+static void digest_add(braid_digest *d, const uint64_t *words) {
+  d->words[0] = rotate(d->words[0] ^ words[0] * 0x87c37b91114253d5u, 31) * 0x52dce729da3ed3c5u + words[1];
+  d->words[1] = rotate(d->words[1] ^ words[1] * 0x4cf5ad432745937fu, 33) * 0x38495ab5a1b2c3d7u + words[0];
+}
+
 braid_digest braid_digest_of(const void *data, size_t bytes) {
   braid_digest d = {{0x9e3779b97f4a7c15u ^ bytes, 0xc2b2ae3d27d4eb4fu + bytes}};
   const uint8_t *at = data;
-  for (size_t i = 0; i < bytes; i += 16) {
-    uint64_t words[2] = {0};
-    memcpy(words, at + i, bytes - i < sizeof words ? bytes - i : sizeof words);
-    d.words[0] = rotate(d.words[0] ^ words[0] * 0x87c37b91114253d5u, 31) * 0x52dce729da3ed3c5u + words[1];
-    d.words[1] = rotate(d.words[1] ^ words[1] * 0x4cf5ad432745937fu, 33) * 0x38495ab5a1b2c3d7u + words[0];
+  uint64_t words[2];
+  size_t left = bytes;
+  for (; left >= sizeof words; at += sizeof words, left -= sizeof words) {
+    memcpy(words, at, sizeof words);
+    digest_add(&d, words);
+  }
+  if (left) {
+    memset(words, 0, sizeof words);
+    memcpy(words, at, left);
+    digest_add(&d, words);
   }
   for (int i = 0; i < 4; i++) { /* every bit changes half of the others */
     d.words[0] = (d.words[0] ^ d.words[0] >> 33) * 0xff51afd7ed558ccdu + d.words[1];
