@@ -1,35 +1,12 @@
-/* Saved plans: what is loaded computes the same bits, and what does not fit is refused. */
+/* Saved plans: what is loaded computes the same bits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/try.h"
-#include "braid/plan.h"
 #include "braid/session.h"
 #include "oom.h"
-#include "runtime/execution/execution_fixture.h"
-#include "runtime/plan/snapshot.h"
-
-static void run(braid_plan *plan, const float *x, float *y) {
-  braid_execution *execution;
-  OK(braid_execution_create(plan, NULL, &execution));
-  OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
-  braid_execution_destroy(execution);
-}
-
-static braid_plan *plan_of(braid_machine *machine, const braid_graph *graph, const braid_plan_options *options) {
-  braid_plan *plan;
-  OK(braid_plan_create(machine, graph, options, &plan));
-  return plan;
-}
-
-static void expect_same(braid_plan *a, braid_plan *b) {
-  char *text;
-  OK(braid_plan_compare(a, b, NULL, &text));
-  if (text[0]) fail_msg("%s", text);
-  braid_free(NULL, text);
-}
+#include "runtime/plan/saved_fixture.h"
 
 /* --- there and back ------------------------------------------------------------------------------------------------
  */
@@ -128,46 +105,6 @@ static void test_other_weights(void **state) {
   braid_graph_destroy(first);
   braid_graph_destroy(second);
   braid_machine_release(machine);
-}
-
-/* A network in which every constant is few numbers. `scale`: of those that training changes. `bound`, `rows`: of those
- * that decide what is run: the end of a Clip that a convolution takes in, and numbers from which a shape is computed.
- */
-static braid_graph *narrow_graph(float scale, float bound, int64_t rows) {
-  braid_graph *graph;
-  braid_desc desc;
-  braid_value_id x, low, high, parts[2], minus;
-  OK(braid_graph_create(NULL, "narrow", &graph));
-  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 1, 4, 4}));
-  OK(braid_graph_add_input(graph, "x", &desc, &x));
-  const int64_t kFour[] = {4, 1, 1, 1}, kOne[] = {1};
-  braid_value_id conv[] = {x, add_tensor(graph, "w", BRAID_VALUE_CONSTANT, 4, kFour, scale),
-                           add_tensor(graph, "b", BRAID_VALUE_CONSTANT, 1, kFour, scale)};
-  OK(braid_graph_add_scalar(graph, BRAID_F32, 0, &low));
-  OK(braid_graph_add_scalar(graph, BRAID_F32, bound, &high));
-  braid_value_id norm[5] = {node(graph, "Clip", (braid_value_id[]){node(graph, "Conv", conv, 3), low, high}, 3)};
-  static const char *const kNorm[] = {"scale", "shift", "mean", "variance"};
-  for (int i = 0; i < 4; i++) {
-    norm[1 + i] = add_tensor(graph, kNorm[i], BRAID_VALUE_CONSTANT, 1, kFour, scale);
-    float *data = braid_tensor_data((braid_tensor *)(uintptr_t)braid_graph_value(graph, norm[1 + i]).tensor);
-    for (int k = 0; i == 3 && k < 4; k++) data[k] = 1 + scale * (float)k;
-  }
-  braid_value_id y = node(graph, "BatchNormalization", norm, 5);
-  y = node(graph, "PRelu", (braid_value_id[]){y, add_tensor(graph, "slope", BRAID_VALUE_CONSTANT, 1, kOne, scale)}, 2);
-  y = node(graph, "Mul", (braid_value_id[]){y, add_tensor(graph, "gain", BRAID_VALUE_CONSTANT, 1, kOne, scale)}, 2);
-  OK(braid_graph_add_int64s(graph, &rows, 1, &parts[0]));
-  OK(braid_graph_add_int64s(graph, (int64_t[]){-1}, 1, &minus));
-  parts[0] = node(graph, "Mul", (braid_value_id[]){parts[0], parts[0]}, 2); /* folded: read as what it came from */
-  parts[1] = minus;
-  braid_value_id shape = 0;
-  braid_node_id concat;
-  OK(braid_graph_add_node(graph, "Concat", NULL, parts, 2, &shape, 1, &concat));
-  OK(braid_graph_set_int(graph, concat, "axis", 0));
-  y = node(graph, "Reshape", (braid_value_id[]){y, shape}, 2);
-  int64_t columns = 64 / (rows * rows);
-  braid_value_id shift = add_tensor(graph, "apart", BRAID_VALUE_CONSTANT, 1, &columns, scale);
-  OK(braid_graph_add_output(graph, node(graph, "Add", (braid_value_id[]){y, shift}, 2)));
-  return graph;
 }
 
 /* The network trained again is served, with its own numbers. */
@@ -392,186 +329,6 @@ static void test_differences_between_plans(void **state) {
   braid_machine_release(machine);
 }
 
-/* --- refused -------------------------------------------------------------------------------------------------------
- */
-static void refuse(const char *devices, braid_graph *graph, const void *data, size_t bytes, const char *sentence) {
-  braid_machine *machine = open_machine(devices);
-  braid_plan *plan;
-  braid_status status = braid_plan_decode(machine, graph, data, bytes, &plan);
-  if (status != BRAID_UNSUPPORTED || plan || !strstr(braid_error_detail(), sentence))
-    fail_msg("%s: %s, expected %s", braid_status_text(status), braid_error_detail(), sentence);
-  braid_graph_destroy(graph);
-  braid_machine_release(machine);
-}
-
-static braid_graph *pooled(int64_t side) {
-  braid_graph *graph = conv_graph(1);
-  braid_node_id node_id = 0; /* the convolution */
-  OK(braid_graph_set_ints(graph, node_id, "strides", (int64_t[]){side, side}, 2));
-  return graph;
-}
-
-/* An output beside the others. */
-static braid_graph *with_scalar(float number) {
-  braid_graph *graph = conv_graph(1);
-  braid_desc desc;
-  braid_tensor *tensor;
-  braid_value_id id;
-  OK(braid_desc_init(&desc, BRAID_F32, 0, NULL));
-  OK(braid_tensor_create(NULL, &desc, &tensor));
-  *(float *)braid_tensor_data(tensor) = number;
-  OK(braid_graph_add_tensor(graph, "number", BRAID_VALUE_CONSTANT, tensor, &id));
-  braid_tensor_release(tensor);
-  OK(braid_graph_add_output(graph, node(graph, "Mul", (braid_value_id[]){braid_graph_input(graph, 0), id}, 2)));
-  return graph;
-}
-
-static void test_what_does_not_fit(void **state) {
-  (void)state;
-  void *data, *scaled;
-  size_t bytes, scaled_bytes;
-  braid_graph *graph = conv_graph(1), *other = with_scalar(2), *tripled = with_scalar(3);
-  braid_machine *machine = open_machine("cpu:threads=2");
-  braid_plan *plan = plan_of(machine, graph, NULL), *scaled_plan = plan_of(machine, other, NULL), *loaded;
-  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
-  OK(braid_plan_encode(scaled_plan, other, NULL, &scaled, &scaled_bytes));
-  const char *kSame = "cpu:threads=2";
-  refuse(kSame, conv_graph(2), data, bytes, "value x of the model: shape is [1,16,8,8] in the file, [2,16,8,8] here");
-  refuse(kSame, pooled(2), data, bytes, "shape is [1,32,6,6] in the file, [1,32,3,3] here; and more differs");
-  refuse(kSame, with_scalar(2), data, bytes, "in the file");
-  OK(braid_plan_decode(machine, tripled, scaled, scaled_bytes, &loaded)); /* a factor decides nothing */
-  braid_plan_release(loaded);
-  refuse("cpu:threads=1", conv_graph(1), data, bytes, "device cpu: threads is 2 in the file, 1 here");
-  refuse("cpu:threads=2 cpu:threads=2", conv_graph(1), data, bytes, "1 devices in the file, 2 here");
-  refuse("cpu:threads=2,memory=separate", conv_graph(1), data, bytes, "separate_memory is no in the file, yes here");
-  braid_free(NULL, data);
-  braid_free(NULL, scaled);
-  braid_plan_release(plan);
-  braid_plan_release(scaled_plan);
-  braid_graph_destroy(graph);
-  braid_graph_destroy(other);
-  braid_graph_destroy(tripled);
-  braid_machine_release(machine);
-}
-
-/* Constants that a shape or a choice came from are the plan's, few or many, folded or not. */
-static void test_constants_that_decide(void **state) {
-  (void)state;
-  void *data;
-  size_t bytes;
-  braid_graph *graph = narrow_graph(0.1f, 6, 4);
-  braid_machine *machine = open_machine("cpu");
-  braid_plan *plan = plan_of(machine, graph, NULL);
-  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
-  refuse("cpu", narrow_graph(0.1f, 5, 4), data, bytes, "contents is [6] in the file, [5] here");
-  refuse("cpu", narrow_graph(0.1f, 6, 2), data, bytes, "in the file");
-  /* with nothing else that differs: as many numbers, of which only the product is read */
-  braid_graph *turned = narrow_graph(0.1f, 6, 4);
-  for (size_t i = 0; i < braid_graph_value_count(turned); i++) {
-    braid_value_info value = braid_graph_value(turned, (braid_value_id)i);
-    if (value.kind == BRAID_VALUE_CONSTANT && value.desc.dtype == BRAID_I64)
-      if (braid_tensor_get_i64(value.tensor, 0) == 4)
-        *(int64_t *)braid_tensor_data((braid_tensor *)(uintptr_t)value.tensor) = -4; /* the same square */
-  }
-  refuse("cpu", turned, data, bytes, "contents is [4] in the file, [-4] here");
-  braid_free(NULL, data);
-  braid_plan_release(plan);
-  braid_graph_destroy(graph);
-  braid_machine_release(machine);
-}
-
-/* A graph that has been resolved, and whose input has got a shape since, has the constants that it had before. */
-static void test_a_graph_with_another_shape(void **state) {
-  (void)state;
-  void *data;
-  size_t bytes;
-  braid_graph *const graphs[] = {narrow_graph(0.1f, 6, 4), narrow_graph(0.3f, 6, 4), narrow_graph(0.1f, 5, 4),
-                                 narrow_graph(0.2f, 6, 4)},
-                     *fresh = graphs[3];
-  for (int i = 0; i < 4; i++) {
-    if (i < 3) OK(braid_resolve(graphs[i]));
-    OK(braid_graph_set_input_shape(graphs[i], braid_graph_input(graphs[i], 0), 4, (int64_t[]){1, 1, 2, 8}));
-  }
-  braid_machine *machine = open_machine("cpu");
-  braid_plan *plan = plan_of(machine, graphs[0], NULL), *loaded;
-  OK(braid_plan_encode(plan, graphs[0], NULL, &data, &bytes));
-  OK(braid_plan_decode(machine, graphs[1], data, bytes, &loaded));
-  braid_plan_release(loaded);
-  OK(braid_plan_decode(machine, fresh, data, bytes, &loaded));
-  braid_plan_release(loaded);
-  refuse("cpu", graphs[2], data, bytes, "contents is");
-  braid_free(NULL, data);
-  braid_plan_release(plan);
-  braid_graph_destroy(graphs[0]);
-  braid_graph_destroy(graphs[1]);
-  braid_graph_destroy(fresh);
-  braid_machine_release(machine);
-}
-
-/* Rows that do not fit together are shown too. */
-static void show_rows(const void *data, size_t bytes) {
-  braid_arena *arena;
-  braid_snapshot snapshot;
-  OK(braid_arena_create(NULL, &arena));
-  if (braid_snapshot_decode(data, bytes, arena, &snapshot) == BRAID_OK) {
-    braid_text text;
-    braid_text_init(&text, NULL);
-    braid_snapshot_print_text(&snapshot, &text);
-    braid_snapshot_print_json(&snapshot, &text);
-    (void)braid_snapshot_compare(&snapshot, &snapshot, 0, BRAID_SNAPSHOT_TABLE_COUNT - 1, 1, "", "", &text);
-    assert_false(text.failed);
-    braid_text_deinit(&text);
-  }
-  braid_arena_destroy(arena);
-}
-
-/* Bytes of a file that is not what was saved; `whole`: with a digest that fits them. */
-static void test_damaged(void **state) {
-  (void)state;
-  enum { kHeader = 40 };
-  static float x[kImage];
-  float y[kClasses];
-  void *saved;
-  size_t bytes;
-  braid_graph *graph = conv_graph(1);
-  braid_machine *machine = open_machine("cpu:threads=1");
-  braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
-  OK(braid_plan_encode(plan, graph, NULL, &saved, &bytes));
-  size_t loads = 0;
-  for (size_t at = 0; at < bytes; at += at < kHeader ? 1 : 7) {
-    assert_int_not_equal(braid_plan_decode(machine, graph, saved, at, &loaded), BRAID_OK);
-    for (int whole = 0; whole < 2; whole++) {
-      uint8_t *copy = malloc(bytes);
-      assert_non_null(copy);
-      memcpy(copy, saved, bytes);
-      copy[at] ^= (uint8_t)(1 + at % 255);
-      if (whole) {
-        braid_digest digest = braid_digest_of(copy + kHeader, bytes - kHeader);
-        memcpy(copy + kHeader - sizeof digest, &digest, sizeof digest);
-      }
-      show_rows(copy, bytes);
-      braid_status status = braid_plan_decode(machine, graph, copy, bytes, &loaded);
-      bool allowed = status == BRAID_INVALID_FILE || status == BRAID_UNSUPPORTED || status == BRAID_NO_MEMORY ||
-                     (whole && status == BRAID_OK);
-      if (!allowed) fail_msg("byte %zu: %s: %s", at, braid_status_text(status), braid_error_detail());
-      if (status == BRAID_OK) { /* a reason or a name; or something that kernels do not agree with */
-        braid_execution *execution;
-        loads++;
-        if (braid_execution_create(loaded, NULL, &execution) == BRAID_OK)
-          OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
-        braid_execution_destroy(execution);
-      }
-      braid_plan_release(loaded);
-      free(copy);
-    }
-  }
-  assert_true(loads < bytes / 20);
-  braid_free(NULL, saved);
-  braid_plan_release(plan);
-  braid_graph_destroy(graph);
-  braid_machine_release(machine);
-}
-
 /* --- out of memory -------------------------------------------------------------------------------------------------
  */
 static braid_status attempt(const braid_allocator *allocator, void *context) {
@@ -625,10 +382,6 @@ int main(void) {
       cmocka_unit_test(test_ops_of_several_sets),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_differences_between_plans),
-      cmocka_unit_test(test_what_does_not_fit),
-      cmocka_unit_test(test_constants_that_decide),
-      cmocka_unit_test(test_a_graph_with_another_shape),
-      cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_out_of_memory),
   };
   if (braid_custom_op_register(&kHold) != BRAID_OK) return 1;

@@ -1,0 +1,196 @@
+/* Saved plans that are refused: for another machine, another graph, other constants that decided; damaged files. */
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "braid/session.h"
+#include "oom.h"
+#include "runtime/plan/saved_fixture.h"
+#include "runtime/plan/snapshot.h"
+
+static void refuse(const char *devices, braid_graph *graph, const void *data, size_t bytes, const char *sentence) {
+  braid_machine *machine = open_machine(devices);
+  braid_plan *plan;
+  braid_status status = braid_plan_decode(machine, graph, data, bytes, &plan);
+  if (status != BRAID_UNSUPPORTED || plan || !strstr(braid_error_detail(), sentence))
+    fail_msg("%s: %s, expected %s", braid_status_text(status), braid_error_detail(), sentence);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+static braid_graph *pooled(int64_t side) {
+  braid_graph *graph = conv_graph(1);
+  braid_node_id node_id = 0; /* the convolution */
+  OK(braid_graph_set_ints(graph, node_id, "strides", (int64_t[]){side, side}, 2));
+  return graph;
+}
+
+/* An output beside the others. */
+static braid_graph *with_scalar(float number) {
+  braid_graph *graph = conv_graph(1);
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, 0, NULL));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  *(float *)braid_tensor_data(tensor) = number;
+  OK(braid_graph_add_tensor(graph, "number", BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  OK(braid_graph_add_output(graph, node(graph, "Mul", (braid_value_id[]){braid_graph_input(graph, 0), id}, 2)));
+  return graph;
+}
+
+static void test_what_does_not_fit(void **state) {
+  (void)state;
+  void *data, *scaled;
+  size_t bytes, scaled_bytes;
+  braid_graph *graph = conv_graph(1), *other = with_scalar(2), *tripled = with_scalar(3);
+  braid_machine *machine = open_machine("cpu:threads=2");
+  braid_plan *plan = plan_of(machine, graph, NULL), *scaled_plan = plan_of(machine, other, NULL), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  OK(braid_plan_encode(scaled_plan, other, NULL, &scaled, &scaled_bytes));
+  const char *kSame = "cpu:threads=2";
+  refuse(kSame, conv_graph(2), data, bytes, "value x of the model: shape is [1,16,8,8] in the file, [2,16,8,8] here");
+  refuse(kSame, pooled(2), data, bytes, "shape is [1,32,6,6] in the file, [1,32,3,3] here; and more differs");
+  refuse(kSame, with_scalar(2), data, bytes, "in the file");
+  OK(braid_plan_decode(machine, tripled, scaled, scaled_bytes, &loaded)); /* a factor decides nothing */
+  braid_plan_release(loaded);
+  refuse("cpu:threads=1", conv_graph(1), data, bytes, "device cpu: threads is 2 in the file, 1 here");
+  refuse("cpu:threads=2 cpu:threads=2", conv_graph(1), data, bytes, "1 devices in the file, 2 here");
+  refuse("cpu:threads=2,memory=separate", conv_graph(1), data, bytes, "separate_memory is no in the file, yes here");
+  braid_free(NULL, data);
+  braid_free(NULL, scaled);
+  braid_plan_release(plan);
+  braid_plan_release(scaled_plan);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(other);
+  braid_graph_destroy(tripled);
+  braid_machine_release(machine);
+}
+
+/* Constants that a shape or a choice came from are the plan's, few or many, folded or not. */
+static void test_constants_that_decide(void **state) {
+  (void)state;
+  void *data;
+  size_t bytes;
+  braid_graph *graph = narrow_graph(0.1f, 6, 4);
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graph, NULL);
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  refuse("cpu", narrow_graph(0.1f, 5, 4), data, bytes, "contents is [6] in the file, [5] here");
+  refuse("cpu", narrow_graph(0.1f, 6, 2), data, bytes, "in the file");
+  /* with nothing else that differs: as many numbers, of which only the product is read */
+  braid_graph *turned = narrow_graph(0.1f, 6, 4);
+  for (size_t i = 0; i < braid_graph_value_count(turned); i++) {
+    braid_value_info value = braid_graph_value(turned, (braid_value_id)i);
+    if (value.kind == BRAID_VALUE_CONSTANT && value.desc.dtype == BRAID_I64)
+      if (braid_tensor_get_i64(value.tensor, 0) == 4)
+        *(int64_t *)braid_tensor_data((braid_tensor *)(uintptr_t)value.tensor) = -4; /* the same square */
+  }
+  refuse("cpu", turned, data, bytes, "contents is [4] in the file, [-4] here");
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+/* A graph that has been resolved, and whose input has got a shape since, has the constants that it had before. */
+static void test_a_graph_with_another_shape(void **state) {
+  (void)state;
+  void *data;
+  size_t bytes;
+  braid_graph *const graphs[] = {narrow_graph(0.1f, 6, 4), narrow_graph(0.3f, 6, 4), narrow_graph(0.1f, 5, 4),
+                                 narrow_graph(0.2f, 6, 4)},
+                     *fresh = graphs[3];
+  for (int i = 0; i < 4; i++) {
+    if (i < 3) OK(braid_resolve(graphs[i]));
+    OK(braid_graph_set_input_shape(graphs[i], braid_graph_input(graphs[i], 0), 4, (int64_t[]){1, 1, 2, 8}));
+  }
+  braid_machine *machine = open_machine("cpu");
+  braid_plan *plan = plan_of(machine, graphs[0], NULL), *loaded;
+  OK(braid_plan_encode(plan, graphs[0], NULL, &data, &bytes));
+  OK(braid_plan_decode(machine, graphs[1], data, bytes, &loaded));
+  braid_plan_release(loaded);
+  OK(braid_plan_decode(machine, fresh, data, bytes, &loaded));
+  braid_plan_release(loaded);
+  refuse("cpu", graphs[2], data, bytes, "contents is");
+  braid_free(NULL, data);
+  braid_plan_release(plan);
+  braid_graph_destroy(graphs[0]);
+  braid_graph_destroy(graphs[1]);
+  braid_graph_destroy(fresh);
+  braid_machine_release(machine);
+}
+
+/* Rows that do not fit together are shown too. */
+static void show_rows(const void *data, size_t bytes) {
+  braid_arena *arena;
+  braid_snapshot snapshot;
+  OK(braid_arena_create(NULL, &arena));
+  if (braid_snapshot_decode(data, bytes, arena, &snapshot) == BRAID_OK) {
+    braid_text text;
+    braid_text_init(&text, NULL);
+    braid_snapshot_print_text(&snapshot, &text);
+    braid_snapshot_print_json(&snapshot, &text);
+    (void)braid_snapshot_compare(&snapshot, &snapshot, 0, BRAID_SNAPSHOT_TABLE_COUNT - 1, 1, "", "", &text);
+    assert_false(text.failed);
+    braid_text_deinit(&text);
+  }
+  braid_arena_destroy(arena);
+}
+
+/* Bytes of a file that is not what was saved; `whole`: with a digest that fits them. */
+static void test_damaged(void **state) {
+  (void)state;
+  enum { kHeader = 40 };
+  static float x[kImage];
+  float y[kClasses];
+  void *saved;
+  size_t bytes;
+  braid_graph *graph = conv_graph(1);
+  braid_machine *machine = open_machine("cpu:threads=1");
+  braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &saved, &bytes));
+  size_t loads = 0;
+  for (size_t at = 0; at < bytes; at += at < kHeader ? 1 : 7) {
+    assert_int_not_equal(braid_plan_decode(machine, graph, saved, at, &loaded), BRAID_OK);
+    for (int whole = 0; whole < 2; whole++) {
+      uint8_t *copy = malloc(bytes);
+      assert_non_null(copy);
+      memcpy(copy, saved, bytes);
+      copy[at] ^= (uint8_t)(1 + at % 255);
+      if (whole) {
+        braid_digest digest = braid_digest_of(copy + kHeader, bytes - kHeader);
+        memcpy(copy + kHeader - sizeof digest, &digest, sizeof digest);
+      }
+      show_rows(copy, bytes);
+      braid_status status = braid_plan_decode(machine, graph, copy, bytes, &loaded);
+      bool allowed = status == BRAID_INVALID_FILE || status == BRAID_UNSUPPORTED || status == BRAID_NO_MEMORY ||
+                     (whole && status == BRAID_OK);
+      if (!allowed) fail_msg("byte %zu: %s: %s", at, braid_status_text(status), braid_error_detail());
+      if (status == BRAID_OK) { /* a reason or a name; or something that kernels do not agree with */
+        braid_execution *execution;
+        loads++;
+        if (braid_execution_create(loaded, NULL, &execution) == BRAID_OK)
+          OK(braid_execution_run(execution, (const void *[]){x}, (void *[]){y}));
+        braid_execution_destroy(execution);
+      }
+      braid_plan_release(loaded);
+      free(copy);
+    }
+  }
+  assert_true(loads < bytes / 20);
+  braid_free(NULL, saved);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_what_does_not_fit),
+      cmocka_unit_test(test_constants_that_decide),
+      cmocka_unit_test(test_a_graph_with_another_shape),
+      cmocka_unit_test(test_damaged),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
