@@ -314,6 +314,42 @@ static void test_files(void **state) {
   braid_machine_release(machine);
 }
 
+/* A session saves the plan that it runs by, and loads it: then no option that makes a plan counts. */
+static void test_sessions_with_files(void **state) {
+  (void)state;
+  static float x[kImage];
+  float y[kClasses], z[kClasses];
+  char path[] = "/tmp/braid-plan-test-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  fill(x, kImage, 3);
+  braid_session *session;
+  braid_graph *graph = conv_graph(1), *other = conv_graph(2);
+  braid_machine *machine = open_machine("cpu cpu:memory=separate");
+  braid_plan *plan = plan_of(machine, graph, NULL);
+  braid_session_options saves = {.machine = machine, .place = "Conv*=1", .no_fusion = true, .save_plan = path};
+  OK(braid_session_create(graph, &saves, &session));
+  OK(braid_session_run(session, (const void *[]){x}, (void *[]){y}));
+  size_t tasks = braid_session_plan_count(session);
+  braid_session_destroy(session);
+  braid_session_options loads = {.machine = machine, .load_plan = path};
+  OK(braid_session_create(graph, &loads, &session));
+  OK(braid_session_run(session, (const void *[]){x}, (void *[]){z}));
+  assert_memory_equal(y, z, sizeof y);
+  assert_int_equal(braid_session_plan_count(session), tasks);
+  assert_true(tasks > braid_plan_line_count(plan));
+  braid_session_destroy(session);
+  assert_int_equal(braid_session_create(other, &loads, &session), BRAID_UNSUPPORTED);
+  loads.plan = plan;
+  assert_int_equal(braid_session_create(graph, &loads, &session), BRAID_INVALID_ARGUMENT);
+  unlink(path);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_graph_destroy(other);
+  braid_machine_release(machine);
+}
+
 static void test_differences_between_plans(void **state) {
   (void)state;
   char *text;
@@ -381,6 +417,7 @@ int main(void) {
       cmocka_unit_test(test_an_op_of_the_program),
       cmocka_unit_test(test_ops_of_several_sets),
       cmocka_unit_test(test_files),
+      cmocka_unit_test(test_sessions_with_files),
       cmocka_unit_test(test_differences_between_plans),
       cmocka_unit_test(test_out_of_memory),
   };
