@@ -203,7 +203,69 @@ static void test_networks(void **state) {
   }
 }
 
+/* --- constants -----------------------------------------------------------------------------------------------------
+ */
+enum { kRows = 3, kInner = 5, kColumns = 6, kScores = 4 };
+
+/* Products; the first one's matrix is read by a sum too, which wants it plain. */
+static braid_graph *make_products(void) {
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  ok(braid_graph_create(NULL, "products", &graph));
+  ok(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){kRows, kInner}));
+  ok(braid_graph_add_input(graph, "x", &desc, &x));
+  braid_value_id w = constant(graph, 2, (int64_t[]){kInner, kColumns}),
+                 v = constant(graph, 2, (int64_t[]){kColumns, kScores});
+  braid_value_id y = add(graph, "MatMul", "first", (braid_value_id[]){x, w}, 2);
+  y = add(graph, "Relu", "relu", &y, 1);
+  y = add(graph, "MatMul", "second", (braid_value_id[]){y, v}, 2);
+  ok(braid_graph_add_output(graph, y));
+  y = add(graph, "MatMul", "wide", (braid_value_id[]){x, w}, 2);
+  y = add(graph, "MatMul", "back", (braid_value_id[]){y, v}, 2);
+  ok(braid_graph_add_output(graph, y));
+  y = add(graph, "Add", "sum", (braid_value_id[]){add(graph, "Relu", "matrix", &w, 1), w}, 2);
+  y = add(graph, "MatMul", "late", (braid_value_id[]){x, y}, 2);
+  ok(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static void run_products(const braid_graph *graph, const braid_session_options *options,
+                         float out[3][kRows * kColumns]) {
+  braid_session *session;
+  float x[kRows * kInner];
+  for (int i = 0; i < kRows * kInner; i++) x[i] = (float)(i * 7 % 11 - 5) / 8;
+  ok(braid_session_create(graph, options, &session));
+  for (size_t i = 0; i < braid_session_plan_count(session); i++)
+    assert_string_not_equal(braid_session_plan(session, i).op, "LayoutConvert");
+  for (int i = 0; i < 2; i++)
+    ok(braid_session_run(session, (const void *const[]){x}, (void *const[]){out[0], out[1], out[2]}));
+  braid_session_destroy(session);
+}
+
+/* A device that wants constants in a layout of its own and cannot convert gets them so: they are rewritten on the host
+ * before they are uploaded, whether it is alone, beside a device that reads them plain, or reads them plain itself. */
+static void test_constants(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"columns", "columns cpu", "columns cpu:memory=separate", "cpu columns"};
+  static const char *const kPlaces[] = {NULL, "late=cpu,second=cpu", "first=cpu", "first=columns,back=columns"};
+  braid_graph *graph = make_products();
+  braid_registry *registry;
+  ok(braid_registry_create(NULL, &registry));
+  ok(braid_registry_load(registry, BRAID_PLUGIN_FOLDER "/columns.so"));
+  static float expected[3][kRows * kColumns], out[3][kRows * kColumns];
+  run_products(graph, &(braid_session_options){.devices = "cpu", .registry = registry}, expected);
+  for (size_t i = 0; i < sizeof kDevices / sizeof *kDevices; i++) {
+    braid_session_options options = {.devices = kDevices[i], .place = kPlaces[i], .registry = registry};
+    run_products(graph, &options, out);
+    for (int k = 0; k < 3; k++)
+      for (int e = 0; e < kRows * kColumns; e++) assert_float_equal(out[k][e], expected[k][e], 1e-5f);
+  }
+  braid_registry_destroy(registry);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_networks), cmocka_unit_test(test_constants)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

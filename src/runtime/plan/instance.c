@@ -73,8 +73,10 @@ static bool bindable(const braid_plan *plan, const braid_tensor *tensor) {
 }
 
 /* The first instance of a value that no node computes. Constants are had in every space without a transfer at run
- * time: they are uploaded once. */
-static braid_status source(braid_plan *plan, braid_value_id id, int space, braid_instance_id *out) {
+ * time: they are uploaded once, in `layout` where no device of the space could bring them into it (the weights rewrite
+ * them on the host), else plain. */
+static braid_status source(braid_plan *plan, braid_value_id id, int space, braid_layout layout,
+                           braid_instance_id *out) {
   const braid_value *value = &plan->graph->values[id];
   if (value->kind == BRAID_VALUE_INPUT) {
     BRAID_TRY(braid_plan_new_instance(plan, id, braid_plan_input_space(plan, id), BRAID_LAYOUT_PLAIN,
@@ -86,9 +88,9 @@ static braid_status source(braid_plan *plan, braid_value_id id, int space, braid
   }
   if (!value->tensor) return braid_fail(BRAID_INTERNAL, "value %.120s is read before it is computed", value->name);
   bool constant = braid_plan_is_constant(plan, id);
-  if (!constant) space = plan->homes[id];
-  bool in_place = constant && space == kHostSpace && bindable(plan, value->tensor);
-  braid_layout layout = constant ? BRAID_LAYOUT_PLAIN : plan->layouts[id];
+  if (!constant) space = plan->homes[id], layout = plan->layouts[id];
+  if (constant && braid_plan_converts(plan, space, &value->desc, layout)) layout = BRAID_LAYOUT_PLAIN;
+  bool in_place = constant && space == kHostSpace && layout == BRAID_LAYOUT_PLAIN && bindable(plan, value->tensor);
   BRAID_TRY(braid_plan_new_instance(plan, id, space, layout, in_place ? BRAID_STORAGE_TENSOR : BRAID_STORAGE_PERSISTENT,
                                     true, out));
   plan->storages[plan->instances[*out].storage].value = id;
@@ -173,13 +175,19 @@ static braid_instance_id find_start(const braid_plan *plan, braid_instance_id fo
   return found;
 }
 
+/* Can a constant be had from this instance of it? */
+static bool serves(const braid_plan *plan, braid_instance_id found, int space, braid_layout layout) {
+  const braid_instance *instance = &plan->instances[found];
+  return instance->space == space && braid_plan_converts(plan, space, &instance->desc, layout);
+}
+
 braid_status braid_plan_get(braid_plan *plan, braid_value_id value, int space, braid_layout layout, int device,
                             braid_instance_id *out) {
   bool constant = braid_plan_is_constant(plan, value);
   braid_instance_id found = nearest(plan, value, space, layout);
-  bool elsewhere = found >= 0 && plan->instances[found].space != space;
   int where = space;
-  if (found < 0 || (elsewhere && constant)) BRAID_TRY(source(plan, value, space, &found));
+  if (found < 0 || (constant && !serves(plan, found, space, layout)))
+    BRAID_TRY(source(plan, value, space, layout, &found));
   if (!constant) found = find_start(plan, found, space, layout, &where);
   if (plan->instances[found].space != where) BRAID_TRY(transfer(plan, found, where, &found));
   if (plan->instances[found].desc.layout != layout) BRAID_TRY(convert(plan, found, layout, device, &found));
