@@ -1,4 +1,5 @@
-/* What the tests of executions stand on: an op that can be held, and small graphs. */
+/* What the tests of plans and executions stand on: an op that can be held, a device that a test changes, small graphs.
+ */
 #ifndef BRAID_RUNTIME_EXECUTION_FIXTURE_H
 #define BRAID_RUNTIME_EXECUTION_FIXTURE_H
 
@@ -49,6 +50,38 @@ static const braid_custom_op kHold = {"test.Hold", 1, 1, 1, infer_same, hold};
 
 static inline void wait_inside(int count) {
   while (inside < count) pause_a_little();
+}
+
+/* --- the CPU under another name ------------------------------------------------------------------------------------
+ * One at a time; a test changes the rest of it as it likes. */
+extern const braid_backend braid_backend_cpu;
+static const char *cpu_name;
+
+static inline braid_status renamed_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
+  if (capacity) strcpy(infos[0].name, cpu_name);
+  return status;
+}
+
+static inline void renamed_info(void *self, braid_device_info *out) {
+  braid_backend_cpu.info(self, out);
+  strcpy(out->name, cpu_name);
+}
+
+static inline braid_backend renamed_cpu(const char *name) {
+  braid_backend backend = braid_backend_cpu;
+  backend.name = cpu_name = name;
+  backend.enumerate = renamed_enumerate;
+  backend.info = renamed_info;
+  return backend;
+}
+
+/* With this backend beside those built in. */
+static inline braid_registry *registry_with(const braid_backend *backend) {
+  braid_registry *registry;
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_registry_add(registry, backend));
+  return registry;
 }
 
 /* --- graphs --------------------------------------------------------------------------------------------------------

@@ -12,8 +12,6 @@
 #include "runtime/execution/weights.h"
 #include "tensor/layout.h"
 
-extern const braid_backend braid_backend_cpu;
-
 /* The device "plainly": the CPU, but its updates want plain operands, and so nothing is kept in another layout. */
 static void stay_plain(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_layout *inputs,
                        braid_layout *outputs) {
@@ -23,22 +21,10 @@ static void stay_plain(void *device, const braid_kernel *kernel, const braid_nod
   for (size_t i = 0; i < node->output_count; i++) outputs[i] = BRAID_LAYOUT_PLAIN;
 }
 
-static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
-  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
-  if (capacity) strcpy(infos[0].name, "plainly");
-  return status;
-}
-
 static braid_registry *make_registry(void) {
-  static braid_backend plainly;
-  braid_registry *registry;
-  plainly = braid_backend_cpu;
-  plainly.name = "plainly";
-  plainly.enumerate = enumerate;
+  braid_backend plainly = renamed_cpu("plainly");
   plainly.layouts = stay_plain;
-  OK(braid_registry_create(NULL, &registry));
-  OK(braid_registry_add(registry, &plainly));
-  return registry;
+  return registry_with(&plainly);
 }
 
 enum { kSteps = 3 };

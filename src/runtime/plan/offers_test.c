@@ -12,29 +12,12 @@
 #include <cmocka.h>
 
 #include "braid/session.h"
-
-extern const braid_backend braid_backend_cpu;
-
-#define OK(call)                                                                                                       \
-  do {                                                                                                                 \
-    if ((call) != BRAID_OK) fail_msg("%s: %s", #call, braid_error_detail());                                           \
-  } while (0)
+#include "runtime/execution/execution_fixture.h"
 
 /* --- the device ----------------------------------------------------------------------------------------------------
  */
 static const char *kept;        /* " Conv Relu ": ops that it has kernels for */
 static const char *brought_for; /* the op whose kernels count as brought by the user */
-
-static void limited_info(void *self, braid_device_info *out) {
-  braid_backend_cpu.info(self, out);
-  snprintf(out->name, sizeof out->name, "limited");
-}
-
-static braid_status limited_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
-  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
-  if (capacity) snprintf(infos[0].name, sizeof infos[0].name, "limited");
-  return status;
-}
 
 static const braid_kernel *const *limited_kernels(void *self, size_t *count) {
   static const braid_kernel *kernels[1024];
@@ -55,33 +38,18 @@ static bool limited_brought(void *self, const braid_kernel *kernel) {
 }
 
 static braid_registry *open_registry(const char *ops, const char *brought) {
-  braid_registry *registry;
-  braid_backend limited = braid_backend_cpu;
+  braid_backend limited = renamed_cpu("limited");
   kept = ops;
   brought_for = brought;
-  limited.name = "limited";
-  limited.info = limited_info;
-  limited.enumerate = limited_enumerate;
   limited.kernels = limited_kernels;
   limited.brought = limited_brought;
-  OK(braid_registry_create(NULL, &registry));
-  OK(braid_registry_add(registry, &limited));
-  return registry;
+  return registry_with(&limited);
 }
 
 /* --- the graph -----------------------------------------------------------------------------------------------------
  */
 static braid_value_id constant(braid_graph *graph, int rank, const int64_t *dims) {
-  braid_desc desc;
-  braid_tensor *tensor;
-  braid_value_id id;
-  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
-  OK(braid_tensor_create(NULL, &desc, &tensor));
-  float *data = braid_tensor_data(tensor);
-  for (int64_t i = 0; i < braid_desc_count(&desc); i++) data[i] = (float)(i * 7 % 11 - 5) / 16;
-  OK(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, &id));
-  braid_tensor_release(tensor);
-  return id;
+  return add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, rank, dims, 1.0f / 16);
 }
 
 static braid_value_id add(braid_graph *graph, const char *op, const char *name, const braid_value_id *inputs,

@@ -10,13 +10,8 @@
 #include <string.h>
 
 #include "braid/session.h"
-#include "graph/graph.h"
+#include "runtime/execution/execution_fixture.h"
 
-static void ok(braid_status status) {
-  if (status != BRAID_OK) fail_msg("%s", braid_error_detail());
-}
-
-extern const braid_backend braid_backend_cpu;
 static braid_layout wanted; /* by Relu of the device "choosy", which is the CPU otherwise */
 
 static void choose(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_layout *inputs,
@@ -25,22 +20,10 @@ static void choose(void *device, const braid_kernel *kernel, const braid_node_de
   if (strcmp(node->op, "Relu") == 0) inputs[0] = outputs[0] = wanted;
 }
 
-static braid_status enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
-  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
-  if (capacity) strcpy(infos[0].name, "choosy");
-  return status;
-}
-
 static braid_registry *make_registry(void) {
-  static braid_backend choosy;
-  braid_registry *registry;
-  choosy = braid_backend_cpu;
-  choosy.name = "choosy";
-  choosy.enumerate = enumerate;
+  braid_backend choosy = renamed_cpu("choosy");
   choosy.layouts = choose;
-  ok(braid_registry_create(NULL, &registry));
-  ok(braid_registry_add(registry, &choosy));
-  return registry;
+  return registry_with(&choosy);
 }
 
 static size_t count_conversions(const braid_session *session) {
@@ -58,25 +41,25 @@ static size_t run(const char *layout, const int64_t dims[4], int rank, const int
   braid_tensor *tensor;
   braid_session *session;
   braid_registry *registry = make_registry();
-  ok(braid_layout_parse(layout, &wanted));
-  ok(braid_graph_create(NULL, "views", &graph));
-  ok(braid_desc_init(&desc, BRAID_F32, 4, dims));
-  ok(braid_desc_init(&shape_desc, BRAID_I64, 1, (int64_t[]){rank}));
-  ok(braid_tensor_create(NULL, &shape_desc, &tensor));
+  OK(braid_layout_parse(layout, &wanted));
+  OK(braid_graph_create(NULL, "views", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, dims));
+  OK(braid_desc_init(&shape_desc, BRAID_I64, 1, (int64_t[]){rank}));
+  OK(braid_tensor_create(NULL, &shape_desc, &tensor));
   memcpy(braid_tensor_data(tensor), to, (size_t)rank * sizeof *to);
-  ok(braid_graph_add_input(graph, "x", &desc, &x));
-  ok(braid_graph_add_tensor(graph, "shape", BRAID_VALUE_CONSTANT, tensor, &shape));
-  ok(braid_graph_add_node(graph, "Relu", "relu", &x, 1, &relu, 1, NULL));
-  ok(braid_graph_add_node(graph, "Reshape", "reshape", (braid_value_id[]){relu, shape}, 2, &reshaped, 1, NULL));
-  ok(braid_graph_add_node(graph, "Neg", "neg", &reshaped, 1, &y, 1, NULL));
-  ok(braid_graph_add_output(graph, y));
-  ok(braid_session_create(graph, &(braid_session_options){.devices = "choosy", .no_fusion = true, .registry = registry},
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_tensor(graph, "shape", BRAID_VALUE_CONSTANT, tensor, &shape));
+  OK(braid_graph_add_node(graph, "Relu", "relu", &x, 1, &relu, 1, NULL));
+  OK(braid_graph_add_node(graph, "Reshape", "reshape", (braid_value_id[]){relu, shape}, 2, &reshaped, 1, NULL));
+  OK(braid_graph_add_node(graph, "Neg", "neg", &reshaped, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_session_create(graph, &(braid_session_options){.devices = "choosy", .no_fusion = true, .registry = registry},
                           &session));
   int64_t count = braid_desc_count(&desc);
   float *in = braid_zalloc_array(NULL, (size_t)count, sizeof *in),
         *out = braid_zalloc_array(NULL, (size_t)count, sizeof *out);
   for (int64_t i = 0; i < count; i++) in[i] = (float)(i * 37 % 101) - 50;
-  ok(braid_session_run(session, (const void *const[]){in}, (void *const[]){out}));
+  OK(braid_session_run(session, (const void *const[]){in}, (void *const[]){out}));
   for (int64_t i = 0; i < count; i++)
     if (out[i] != -fmaxf(in[i], 0)) fail_msg("%s: element %lld is %g", layout, (long long)i, (double)out[i]);
   size_t conversions = count_conversions(session);
@@ -125,11 +108,11 @@ static void test_refused(void **state) {
   braid_session *session;
   braid_registry *registry = make_registry();
   wanted = ~(braid_layout)0;
-  ok(braid_graph_create(NULL, "refused", &graph));
-  ok(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 2, 3, 4}));
-  ok(braid_graph_add_input(graph, "x", &desc, &x));
-  ok(braid_graph_add_node(graph, "Relu", "relu", &x, 1, &y, 1, NULL));
-  ok(braid_graph_add_output(graph, y));
+  OK(braid_graph_create(NULL, "refused", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){1, 2, 3, 4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_node(graph, "Relu", "relu", &x, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
   assert_int_equal(
       braid_session_create(graph, &(braid_session_options){.devices = "choosy", .registry = registry}, &session),
       BRAID_INTERNAL);
