@@ -1,6 +1,5 @@
 /* Queues under load: tasks of several queues and devices, of several runs, wait for each other and for timelines of the
  * host; some runs are cancelled. Every task ends, is run unless its run is cancelled, and sees what it waited for. */
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,6 +22,7 @@ typedef struct load {
   braid_queue queues[kQueues];
   void *buffers[kDevices];
   braid_timeline *hosts[kHosts]; /* raised to the round */
+  braid_timeline *submitted;     /* tasks of all rounds */
   braid_verdict runs[kRuns];
   bool cancelled[kRuns];
   braid_task tasks[kTasks];
@@ -55,11 +55,13 @@ static void open_load(load *own, const char *options) {
     assert_int_equal(
         braid_queue_open(&own->queues[i], NULL, own->backend, braid_device_self(own->devices[i % kDevices])), BRAID_OK);
   for (int i = 0; i < kHosts; i++) assert_int_equal(braid_timeline_create(NULL, &own->hosts[i]), BRAID_OK);
+  assert_int_equal(braid_timeline_create(NULL, &own->submitted), BRAID_OK);
 }
 
 static void close_load(load *own) {
   for (int i = 0; i < kQueues; i++) braid_queue_close(&own->queues[i]);
   for (int i = 0; i < kHosts; i++) braid_timeline_destroy(own->hosts[i]);
+  braid_timeline_destroy(own->submitted);
   for (int i = 0; i < kDevices; i++) {
     own->backend->buffer_destroy(braid_device_self(own->devices[i]), own->buffers[i]);
     braid_device_close(own->devices[i]);
@@ -101,11 +103,13 @@ static void make_task(load *own, int i) {
                        .timing = draw(own, 7, (uint64_t)i / 100, 2) ? &own->timings[i] : NULL};
 }
 
-/* Raises the host's timelines in some order, and cancels runs, while tasks are being submitted. */
+/* Raises the host's timelines in some order, and cancels runs, each when so many tasks have been submitted. */
 static void *raise_hosts(void *context) {
   load *own = context;
   for (int i = 0; i < kHosts; i++) {
-    for (uint32_t pause = draw(own, 5, (uint64_t)i, 200); pause > 0; pause--) sched_yield();
+    uint64_t tasks =
+        (own->round - 1) * kTasks + (uint64_t)i * kTasks / kHosts + draw(own, 5, (uint64_t)i, kTasks / kHosts);
+    (void)braid_timeline_wait(own->submitted, tasks, kPatience);
     if (i < kRuns && own->cancelled[i]) braid_verdict_cancel(&own->runs[i]);
     braid_timeline_raise(own->hosts[(i * 37 + (int)own->round) % kHosts], own->round);
   }
@@ -142,6 +146,7 @@ static void run_load(const char *options) {
     for (int i = 0; i < kTasks; i++) {
       make_task(&own, i);
       assert_int_equal(braid_queue_submit(&own.queues[queue_of(i)], &own.tasks[i]), BRAID_OK);
+      braid_timeline_raise(own.submitted, (own.round - 1) * kTasks + (uint64_t)i + 1);
       if (i % 50 == 49) braid_queue_flush(&own.queues[queue_of(i)]);
     }
     for (int q = 0; q < kQueues; q++) braid_queue_flush(&own.queues[q]);
