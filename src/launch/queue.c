@@ -3,27 +3,23 @@
 #include <assert.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/detail.h"
 
-enum { kWaits = 32, kNapPart = 16 };
+enum { kWaits = 32 };
 static const int64_t kSlice = 20000000;        /* ns between looks at what may end a wait before its time */
 static const int64_t kLongestTick = 100000000; /* ns between looks at hung tasks */
 static const int64_t kPatience = 30000000000;  /* of a queue that is stopped with a task that does not end */
 
 /* How a driver that does not call back is asked (NVIDIA's calls come 5 us late for each of a stream of kernels, and up
- * to ten milliseconds after a copy; measured on an H200): without a pause at first, then the less often the longer it
- * takes. The worker never waits in the driver, which may not come back from a device that hangs. */
-static const int64_t kAtOnce = 40000;                           /* ns of asking without a pause */
-static const int64_t kShortestNap = 4000, kLongestNap = 250000; /* ns; a nap is a part of the time waited so far */
+ * to ten milliseconds after a copy; measured on an H200): the less often the longer it takes, at first without a pause.
+ * The worker never waits in the driver, which may not come back from a device that hangs. */
+enum { kNapPart = 16 };                                         /* a nap is this part of the time waited so far */
+static const int64_t kShortestNap = 2500, kLongestNap = 250000; /* ns; a shorter one is none */
 
-/* The queue whose lock this thread holds while it is in the driver, which may call back in the middle of a call. */
-static _Thread_local const braid_launch_queue *inside_driver;
-
-static bool is_stopping(const braid_launch_queue *queue) {
-  return __atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST);
+static bool is_set(const uint32_t *flag) {
+  return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
 }
 
 static bool has_backlog(const braid_launch_queue *queue) {
@@ -36,11 +32,8 @@ static bool all_reached(const braid_task *task) {
   return true;
 }
 
-/* A command cannot be taken back from the driver: should what is before it hang and be given up, it would still run one
- * day. Where that may happen, tasks that write memory which is not ours are issued only when nothing is left that could
- * hang before them. */
-static bool must_be_alone(const braid_launch_queue *queue, const braid_task *task) {
-  return queue->deadline_ns && (task->kind == BRAID_TASK_READ || queue->unified);
+static braid_launch_slot *slot_of(braid_launch_queue *queue, uint64_t value) {
+  return &queue->slots[value % BRAID_LAUNCH_WINDOW];
 }
 
 void braid_launch_queue_wake(braid_launch_queue *queue) {
@@ -49,8 +42,12 @@ void braid_launch_queue_wake(braid_launch_queue *queue) {
 }
 
 void braid_launch_queue_flush(braid_launch_queue *queue) {
-  if (__atomic_exchange_n(&queue->unflushed, 0, __ATOMIC_SEQ_CST) && !queue->driver->is_lost(queue))
-    queue->driver->flush(queue);
+  if (!is_set(queue->lost)) queue->driver->flush(queue);
+}
+
+static bool watch_event(braid_launch_queue *queue, void *event) {
+  __atomic_add_fetch(&queue->pending, 1, __ATOMIC_ACQ_REL);
+  return queue->driver->watch(queue, event);
 }
 
 /* --- issuing -------------------------------------------------------------------------------------------------------
@@ -60,6 +57,13 @@ typedef struct wait_list {
   size_t count;
 } wait_list;
 
+/* A command cannot be taken back from the driver: should what is before it hang and be given up, it would still run one
+ * day. Where that may happen, tasks that write memory which is not ours are issued only when nothing is left that could
+ * hang before them. */
+static bool must_be_alone(const braid_launch_queue *queue, const braid_task *task) {
+  return queue->deadline_ns && (task->kind == BRAID_TASK_READ || queue->unified);
+}
+
 /* Lists the driver's event of a task in flight on a queue of this context; on this very queue its order is enough. Only
  * of the same run: drivers fail what waits for a command that fails. False: the host has to wait. */
 static bool chain_wait(braid_launch_queue *queue, const braid_task *task, const braid_point *point, wait_list *list) {
@@ -67,8 +71,8 @@ static bool chain_wait(braid_launch_queue *queue, const braid_task *task, const 
   if (other == queue) return true;
   if (!other || list->count == kWaits) return false;
   pthread_mutex_lock(&other->look);
-  const braid_launch_slot *slot = &other->slots[point->value % BRAID_LAUNCH_WINDOW];
-  bool ended = point->value <= other->ended;
+  bool ended = braid_timeline_reached(point->timeline, point->value);
+  const braid_launch_slot *slot = slot_of(other, point->value);
   bool chained = !ended && point->value <= other->issued && slot->last && slot->task->verdict == task->verdict;
   if (chained) queue->driver->retain(queue, list->events[list->count++] = slot->last);
   pthread_mutex_unlock(&other->look);
@@ -86,61 +90,54 @@ static const braid_point *collect_waits(braid_launch_queue *queue, const braid_t
 }
 
 static bool has_room(braid_launch_queue *queue, const braid_task *task) {
-  pthread_mutex_lock(&queue->look);
-  uint64_t in_flight = queue->issued - queue->ended;
-  pthread_mutex_unlock(&queue->look);
+  uint64_t in_flight = queue->issued - braid_timeline_value(queue->timeline);
   if (!in_flight) return true;
   if (must_be_alone(queue, task) || in_flight == BRAID_LAUNCH_WINDOW) return false;
   return !queue->driver->follows || queue->driver->follows(queue, task);
-}
-
-/* Fills the next slot; without an event the task has ended already. */
-static void publish_slot(braid_launch_queue *queue, const braid_launch_slot *filled) {
-  braid_launch_slot *slot = &queue->slots[filled->task->value % BRAID_LAUNCH_WINDOW];
-  pthread_mutex_lock(&queue->look);
-  assert(filled->task->value == queue->issued + 1 && !slot->last);
-  *slot = *filled;
-  slot->finished = !slot->last;
-  queue->issued++;
-  pthread_mutex_unlock(&queue->look);
-  if (filled->last && !queue->polls) queue->driver->watch(slot, filled->last);
 }
 
 /* Hands the task to the driver, or fails it. False: the host has to wait first, for *blocking. */
 static bool enqueue_task(braid_launch_queue *queue, braid_launch_slot *slot, const braid_point **blocking) {
   wait_list waits = {.count = 0};
   braid_status status = BRAID_OK;
-  if (queue->driver->is_lost(queue))
+  if (is_set(queue->lost))
     status = braid_fail(BRAID_DEVICE_LOST, "%s is lost", queue->device);
   else if (!(*blocking = collect_waits(queue, slot->task, &waits)))
-    status = queue->driver->enqueue(queue, slot->task, waits.events, waits.count, &slot->first, &slot->last);
+    status = queue->driver->enqueue(queue, slot, waits.events, waits.count);
   while (waits.count > 0) queue->driver->release(queue, waits.events[--waits.count]);
   if (status != BRAID_OK) braid_verdict_fail(slot->task->verdict, slot->task, status);
   return !*blocking;
+}
+
+/* Fills the next slot: from here on the task may end. The driver may call back before, and is asked again after. */
+static void publish_slot(braid_launch_queue *queue, const braid_launch_slot *filled) {
+  if (filled->last && !is_set(&queue->polls) && !watch_event(queue, filled->last)) {
+    __atomic_sub_fetch(&queue->pending, 1, __ATOMIC_ACQ_REL);
+    __atomic_store_n(&queue->polls, 1, __ATOMIC_SEQ_CST);
+  }
+  pthread_mutex_lock(&queue->look);
+  assert(filled->task->value == queue->issued + 1);
+  *slot_of(queue, ++queue->issued) = *filled;
+  pthread_mutex_unlock(&queue->look);
 }
 
 /* Issues the first task of the list, with the lock held. False: it has to wait first, for *blocking or, if that is
  * NULL, for room. */
 static bool issue_task(braid_launch_queue *queue, const braid_point **blocking) {
   braid_task *task = queue->backlog, *next = task->link[0];
-  braid_launch_slot slot = {.queue = queue, .task = task, .before_ns = braid_now_ns()};
-  *blocking = NULL;
+  braid_launch_slot slot = {.task = task, .begun_ns = braid_now_ns()};
   if (!has_room(queue, task)) return false;
   if (!braid_verdict_cancelled(task->verdict) && !enqueue_task(queue, &slot, blocking)) return false;
-  slot.after_ns = braid_now_ns();
   __atomic_store_n(&queue->backlog, next, __ATOMIC_SEQ_CST);
-  __atomic_store_n(&queue->unflushed, 1, __ATOMIC_SEQ_CST);
   publish_slot(queue, &slot);
   return true;
 }
 
-/* Issues what can be, with the lock held. How many? */
+/* Issues what can be, with the lock held. How many? Who issues ends tasks afterwards: some may be over already. */
 static size_t issue_tasks(braid_launch_queue *queue, const braid_point **blocking) {
   size_t count = 0;
   *blocking = NULL;
-  inside_driver = queue;
   while (queue->backlog && issue_task(queue, blocking)) count++;
-  inside_driver = NULL;
   return count;
 }
 
@@ -159,7 +156,7 @@ void braid_launch_queue_submit(braid_launch_queue *queue, braid_task *task) {
   queue->newest = task;
   bool waits = queue->backlog;
   pthread_mutex_unlock(&queue->lock);
-  if (waits || queue->polls)
+  if (waits || is_set(&queue->polls))
     braid_launch_queue_wake(queue);
   else
     end_tasks(queue);
@@ -167,127 +164,98 @@ void braid_launch_queue_submit(braid_launch_queue *queue, braid_task *task) {
 
 /* --- ending --------------------------------------------------------------------------------------------------------
  */
-/* How long a task may run; 0: as long as it likes. */
-static int64_t limit_ns(const braid_launch_queue *queue) {
-  return queue->deadline_ns || !is_stopping(queue) ? queue->deadline_ns : kPatience;
+/* The first task in flight, if it is to be ended: it is over, or not waited for any more. With `look` held. */
+static braid_launch_slot *next_to_end(braid_launch_queue *queue, bool *over) {
+  uint64_t value = braid_timeline_value(queue->timeline);
+  braid_launch_slot *slot = slot_of(queue, value + 1);
+  if (value == queue->issued) return NULL;
+  *over = !slot->last || queue->driver->ask(queue, slot->last, &slot->code);
+  return *over || is_set(queue->lost) ? slot : NULL;
 }
 
-/* A task's time counts from when it is first and what it waits for is reached. */
-static bool is_hung(braid_launch_queue *queue, const braid_launch_slot *slot) {
-  int64_t limit = limit_ns(queue), now = braid_now_ns();
-  if (!limit) return false;
-  if (queue->watched != queue->ended + 1 || !all_reached(slot->task)) {
-    queue->watched = queue->ended + 1;
-    queue->watched_ns = now;
-  }
-  return now - queue->watched_ns >= limit;
-}
-
-/* The first task in flight, if it is to be ended: it has finished, or is not waited for any more. With `look` held. */
-static braid_launch_slot *next_to_end(braid_launch_queue *queue) {
-  braid_launch_slot *slot = &queue->slots[(queue->ended + 1) % BRAID_LAUNCH_WINDOW];
-  if (queue->issued == queue->ended) return NULL;
-  if (!slot->finished && queue->polls) slot->finished = queue->driver->ask(queue, slot->last, &slot->code);
-  if (slot->finished) return slot;
-  if (is_hung(queue, slot)) queue->driver->lose(queue);
-  return queue->driver->is_lost(queue) ? slot : NULL;
-}
-
-/* Ends the task, with `look` held, which is let go of meanwhile. A command that is still with the driver is left to its
- * callback, should it ever come. */
-static void end_task(braid_launch_queue *queue, braid_launch_slot *slot) {
-  braid_task *task = slot->task;
-  bool given_up = !slot->finished;
-  pthread_mutex_unlock(&queue->look);
+static void end_task(braid_launch_queue *queue, braid_launch_slot *slot, bool over) {
+  const braid_task *task = slot->task;
+  void *first = slot->first, *last = slot->last;
   braid_timing timing = {.energy_uj = -1};
   braid_status status = BRAID_OK;
-  if (given_up)
+  if (!over)
     status = braid_fail(BRAID_DEVICE_LOST, "%s does not answer", queue->device);
-  else if (slot->last)
+  else if (last)
     status = queue->driver->outcome(queue, slot, &timing);
   if (status != BRAID_OK) braid_verdict_fail(task->verdict, task, status);
   if (task->timing) *task->timing = timing;
+  if (!over && is_set(&queue->polls)) (void)watch_event(queue, last); /* nobody asks any more */
   pthread_mutex_lock(&queue->look);
-  void *first = slot->first, *last = slot->last;
-  bool orphan = !slot->finished; /* it may have come meanwhile */
-  slot->first = slot->last = NULL;
-  if (orphan) __atomic_add_fetch(queue->orphans, 1, __ATOMIC_ACQ_REL);
-  uint64_t value = ++queue->ended;
+  slot->last = NULL; /* others do not find it any more */
   pthread_mutex_unlock(&queue->look);
   if (first) queue->driver->release(queue, first);
-  if (orphan && queue->polls)
-    queue->driver->watch(slot, last);
-  else if (!orphan && last)
-    queue->driver->release(queue, last);
-  assert(braid_timeline_value(queue->timeline) == value - 1);
-  braid_timeline_raise(queue->timeline, value);
-  pthread_mutex_lock(&queue->look);
+  if (last) queue->driver->release(queue, last);
+  braid_timeline_raise(queue->timeline, task->value);
 }
 
-/* Ends what is to be ended, in order. With `look` held. */
-static void end_tasks_locked(braid_launch_queue *queue) {
-  braid_launch_slot *slot;
-  if (queue->ending) return;
-  queue->ending = true;
-  while ((slot = next_to_end(queue))) end_task(queue, slot);
-  queue->ending = false;
-  if (has_backlog(queue) || is_stopping(queue)) braid_launch_queue_wake(queue);
-}
-
-/* By any thread that does not hold the queue's lock. */
+/* Ends what is to be ended, in order. */
 static void end_tasks(braid_launch_queue *queue) {
+  braid_launch_slot *slot;
+  bool over;
   pthread_mutex_lock(&queue->look);
-  end_tasks_locked(queue);
+  bool mine = !queue->ending;
+  queue->ending = true;
+  while (mine && (slot = next_to_end(queue, &over))) {
+    pthread_mutex_unlock(&queue->look);
+    end_task(queue, slot, over);
+    pthread_mutex_lock(&queue->look);
+  }
+  if (mine) queue->ending = false;
   pthread_mutex_unlock(&queue->look);
 }
 
-void braid_launch_queue_finished(braid_launch_slot *slot, void *event, int32_t code) {
-  braid_launch_queue *queue = slot->queue;
-  __atomic_add_fetch(&queue->callers, 1, __ATOMIC_ACQ_REL);
-  pthread_mutex_lock(&queue->look);
-  bool orphan = slot->last != event;
-  if (!orphan) {
-    slot->code = code;
-    slot->finished = true;
-    if (!inside_driver)
-      end_tasks_locked(queue);
-    else if (inside_driver != queue) /* whose own submitter ends it else */
-      braid_launch_queue_wake(queue);
-  }
-  pthread_mutex_unlock(&queue->look);
-  uint32_t *orphans = queue->orphans;
-  if (orphan) queue->driver->release(queue, event);
-  __atomic_sub_fetch(&queue->callers, 1, __ATOMIC_ACQ_REL);
-  if (orphan) __atomic_sub_fetch(orphans, 1, __ATOMIC_ACQ_REL); /* the queue's memory may go now */
+void braid_launch_queue_called(braid_launch_queue *queue) {
+  end_tasks(queue);
+  if (has_backlog(queue) || is_set(&queue->stopping)) braid_launch_queue_wake(queue);
+  __atomic_sub_fetch(&queue->pending, 1, __ATOMIC_ACQ_REL); /* the queue's memory may go now */
 }
 
 /* --- the worker ----------------------------------------------------------------------------------------------------
  */
-/* Between two questions to the driver. `waited_ns`: since something last happened. */
+typedef enum worker_view { kIdle, kWaiting, kBusy } worker_view; /* what the first task in flight does */
+
+/* `closes`: with nothing in flight, nobody is to end anything any more. A callback may come when the timeline is gone.
+ */
+static worker_view look_around(braid_launch_queue *queue, bool closes) {
+  worker_view view = kWaiting;
+  pthread_mutex_lock(&queue->look);
+  uint64_t ended = braid_timeline_value(queue->timeline);
+  if (!queue->ending) /* else somebody is at it */
+    view = queue->issued == ended ? kIdle : all_reached(slot_of(queue, ended + 1)->task) ? kBusy : kWaiting;
+  if (view == kIdle && closes) queue->ending = true;
+  pthread_mutex_unlock(&queue->look);
+  return view;
+}
+
+/* How long a task may run; 0: as long as it likes. */
+static int64_t limit_ns(const braid_launch_queue *queue) {
+  return queue->deadline_ns || !is_set(&queue->stopping) ? queue->deadline_ns : kPatience;
+}
+
+/* Between two questions to a driver that does not call back. `waited_ns`: since a task last ended. */
 static int64_t nap_ns(int64_t waited_ns) {
   int64_t nap = waited_ns / kNapPart;
-  if (waited_ns <= kAtOnce) return 0;
-  return nap < kShortestNap ? kShortestNap : nap > kLongestNap ? kLongestNap : nap;
+  return nap < kShortestNap ? 0 : nap < kLongestNap ? nap : kLongestNap;
 }
 
 /* Between two looks at hung tasks; -1: there can be none. */
-static int64_t tick_ns(const braid_launch_queue *queue) {
-  int64_t limit = limit_ns(queue), tick = limit / 4 + 1;
-  return !limit ? -1 : tick < kLongestTick ? tick : kLongestTick;
+static int64_t tick_ns(int64_t limit) {
+  return !limit ? -1 : limit / 4 < kLongestTick ? limit / 4 + 1 : kLongestTick;
 }
 
 /* `seen`: the signals before the worker last looked around; `blocking`: what the first task of the list waits for,
- * which only the worker takes from it. */
-static void worker_rest(braid_launch_queue *queue, uint32_t seen, bool polling, int64_t waited_ns,
-                        const braid_point *blocking) {
-  int64_t ns = polling ? nap_ns(waited_ns) : tick_ns(queue);
+ * which only the worker takes from it. A nap is not cut short by submitters, whom that would cost more. */
+static void worker_rest(braid_launch_queue *queue, uint32_t seen, int64_t ns, bool nap, const braid_point *blocking) {
   if (blocking) {
     braid_launch_queue_flush(queue); /* it may depend on what is before the task */
     (void)braid_timeline_wait(blocking->timeline, blocking->value, ns >= 0 && ns < kSlice ? ns : kSlice);
-  } else if (polling) {
-    if (ns) (void)nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
-  } else {
-    __atomic_store_n(&queue->sleeping, 1, __ATOMIC_SEQ_CST);
+  } else if (ns) {
+    __atomic_store_n(&queue->sleeping, !nap, __ATOMIC_SEQ_CST);
     (void)braid_futex_wait(&queue->signals, seen, ns);
     __atomic_store_n(&queue->sleeping, 0, __ATOMIC_SEQ_CST);
   }
@@ -295,51 +263,45 @@ static void worker_rest(braid_launch_queue *queue, uint32_t seen, bool polling, 
 
 static void *worker_main(void *context) {
   braid_launch_queue *queue = context;
-  int64_t since = braid_now_ns();
+  int64_t changed_ns = braid_now_ns(), busy_ns = changed_ns; /* a task's time counts from when its waits are reached */
   uint64_t before = 0;
   (void)prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL); /* short naps are to be short */
   for (;;) {
     const braid_point *blocking;
     uint32_t seen = __atomic_load_n(&queue->signals, __ATOMIC_SEQ_CST);
-    bool stopping = is_stopping(queue);
+    bool closes = is_set(&queue->stopping);
     pthread_mutex_lock(&queue->lock);
     size_t issued = issue_tasks(queue, &blocking);
     pthread_mutex_unlock(&queue->lock);
     if (issued) braid_launch_queue_flush(queue);
-    pthread_mutex_lock(&queue->look);
-    end_tasks_locked(queue);
-    bool idle = queue->issued == queue->ended && !queue->ending;
-    uint64_t ended = queue->ended;
-    pthread_mutex_unlock(&queue->look);
-    if (stopping && idle && !has_backlog(queue)) return NULL;
-    int64_t now = braid_now_ns();
-    if (issued || idle || ended != before) since = now;
+    end_tasks(queue);
+    closes = closes && !has_backlog(queue);
+    worker_view view = look_around(queue, closes);
+    if (closes && view == kIdle) return NULL;
+    uint64_t ended = braid_timeline_value(queue->timeline);
+    int64_t now = braid_now_ns(), limit = limit_ns(queue);
+    bool moved = ended != before, nap = is_set(&queue->polls) && view != kIdle;
     before = ended;
-    if (!issued) worker_rest(queue, seen, queue->polls && !idle, now - since, blocking);
+    if (moved || view == kIdle) changed_ns = now;
+    if (moved || view != kBusy) busy_ns = now;
+    if (limit && now - busy_ns >= limit)
+      queue->driver->lose(queue);
+    else if (!issued && !moved)
+      worker_rest(queue, seen, nap ? nap_ns(now - changed_ns) : tick_ns(limit), nap, blocking);
   }
 }
 
 /* --- life ----------------------------------------------------------------------------------------------------------
  */
-braid_status braid_launch_queue_init(braid_launch_queue *queue) {
-  for (size_t i = 0; i < BRAID_LAUNCH_WINDOW; i++) queue->slots[i].queue = queue;
-  if (pthread_mutex_init(&queue->lock, NULL)) return BRAID_NO_MEMORY;
-  if (!pthread_mutex_init(&queue->look, NULL)) return BRAID_OK;
-  pthread_mutex_destroy(&queue->lock);
-  return BRAID_NO_MEMORY;
-}
-
-void braid_launch_queue_deinit(braid_launch_queue *queue) {
-  pthread_mutex_destroy(&queue->lock);
-  pthread_mutex_destroy(&queue->look);
-}
-
 braid_status braid_launch_queue_start(braid_launch_queue *queue, braid_timeline *timeline) {
   queue->timeline = timeline;
-  queue->issued = queue->ended = queue->watched = 0;
-  queue->stopping = 0;
+  queue->lock = queue->look = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   braid_timeline_set_native(timeline, queue->context, queue);
   return braid_thread_start(&queue->worker, "braid queue", worker_main, queue);
+}
+
+bool braid_launch_queue_quiet(const braid_launch_queue *queue) {
+  return !__atomic_load_n(&queue->pending, __ATOMIC_ACQUIRE);
 }
 
 void braid_launch_queue_stop(braid_launch_queue *queue) {
@@ -347,6 +309,11 @@ void braid_launch_queue_stop(braid_launch_queue *queue) {
   __atomic_store_n(&queue->stopping, 1, __ATOMIC_SEQ_CST);
   braid_launch_queue_wake(queue);
   braid_thread_join(&queue->worker);
-  while (__atomic_load_n(&queue->callers, __ATOMIC_ACQUIRE)) sched_yield(); /* they are on their last instructions */
+  int64_t give_up = braid_now_ns() + kPatience;
+  while (!braid_launch_queue_quiet(queue) && !is_set(queue->lost))
+    if (braid_now_ns() < give_up)
+      (void)sched_yield();
+    else
+      queue->driver->lose(queue); /* its callbacks are late */
   braid_timeline_set_native(queue->timeline, NULL, NULL);
 }

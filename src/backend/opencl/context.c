@@ -134,6 +134,12 @@ static void release_object(const braid_cl_api *cl, braid_cl_object kind, void *o
   case BRAID_CL_OBJECT_PROGRAM:
     cl->ReleaseProgram(object);
     break;
+  case BRAID_CL_OBJECT_BUFFER:
+    braid_cl_buffer_free(object);
+    break;
+  case BRAID_CL_OBJECT_QUEUE:
+    braid_cl_queue_free(object);
+    break;
   case BRAID_CL_OBJECT_HOST:
     braid_free(NULL, object);
     break;
@@ -141,7 +147,7 @@ static void release_object(const braid_cl_api *cl, braid_cl_object kind, void *o
 }
 
 void braid_cl_context_drop(braid_cl_context *context, braid_cl_object kind, void *object) {
-  if (!__atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE)) {
+  if (!__atomic_load_n(&context->lost, __ATOMIC_ACQUIRE)) {
     release_object(context->cl, kind, object);
     return;
   }
@@ -166,7 +172,6 @@ static void context_destroy(braid_cl_context *context) {
   release_left(context);
   braid_cl_programs_release(context);
   braid_cl_memory_release(context);
-  braid_cl_queues_release(context);
   if (context->context) cl->ReleaseContext(context->context);
   for (cl_uint i = 0; i < context->part_count; i++) cl->ReleaseDevice(context->parts[i]);
   braid_free(NULL, context->parts);
@@ -225,12 +230,18 @@ static braid_status context_create(const braid_cl_share *share, braid_cl_context
   return status;
 }
 
+static bool is_quiet(const braid_cl_context *context) {
+  for (const braid_cl_left *left = context->left; left; left = left->next)
+    if (left->kind == BRAID_CL_OBJECT_QUEUE && !braid_cl_queue_is_quiet(left->object)) return false;
+  return true;
+}
+
 /* Frees the contexts that nobody uses and no command comes back to. */
 static void reap_contexts(void) {
   braid_cl_context **link = &contexts;
   while (*link) {
     braid_cl_context *context = *link;
-    if (context->users || __atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE)) {
+    if (context->users || !is_quiet(context)) {
       link = &context->next;
     } else {
       *link = context->next;

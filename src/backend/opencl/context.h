@@ -46,14 +46,11 @@ typedef struct braid_cl_context {
   braid_pool *pool;
   braid_cl_part *parts_of_memory; /* newest first */
   bool arena_tried;
-  uint64_t plain_bytes;       /* of buffers beside the arena */
-  braid_cl_buffer *buffers;   /* those in host memory, to find what an address belongs to */
-  braid_cl_buffer *graveyard; /* host memory that a hung device may still write to */
+  uint64_t plain_bytes;     /* of buffers beside the arena */
+  braid_cl_buffer *buffers; /* those in host memory, to find what an address belongs to */
   braid_cl_program *programs;
-  braid_cl_queue *old_queues; /* destroyed; their memory stays, to be used again */
-  uint32_t orphans;           /* commands given up whose callback has not come; atomic */
-  braid_cl_left *left;        /* objects to release at the end; a stack; atomic */
-  uint64_t next_serial;       /* of buffers */
+  braid_cl_left *left;  /* what was dropped since a device was lost; a stack; atomic */
+  uint64_t next_serial; /* of buffers */
 } braid_cl_context;
 
 /* Devices of all platforms, in the drivers' order. No library, no platform: 0. */
@@ -68,15 +65,17 @@ void braid_cl_query_text(cl_device_id device, cl_device_info what, char *out, si
 void braid_cl_read_traits(cl_device_id device, braid_launch_traits *traits);
 
 BRAID_MUST_CHECK braid_status braid_cl_context_acquire(const braid_cl_share *share, braid_cl_context **out);
-/* The last user's release frees it, unless a hung device may still come back to it: then a later call does. */
+/* The last user's release frees it, unless a lost device may still come back to it: then a later call does. */
 void braid_cl_context_release(braid_cl_context *context);
-/* Releases an object of the driver's. While a command hangs that is put off until the context ends, since some drivers
- * wait for the command in these calls. */
+/* Releases what a command may need. Once a device is lost that is put off until the context ends: what hangs may still
+ * write there, and some drivers wait for it where an object is released. */
 typedef enum braid_cl_object {
   BRAID_CL_OBJECT_MEMORY,
   BRAID_CL_OBJECT_KERNEL,
   BRAID_CL_OBJECT_PROGRAM,
-  BRAID_CL_OBJECT_HOST /* memory of the C library's that the driver writes to */
+  BRAID_CL_OBJECT_BUFFER, /* braid_cl_buffer, with its host memory */
+  BRAID_CL_OBJECT_QUEUE,  /* braid_cl_queue, stopped */
+  BRAID_CL_OBJECT_HOST    /* memory of the C library's that the driver writes to */
 } braid_cl_object;
 void braid_cl_context_drop(braid_cl_context *context, braid_cl_object kind, void *object);
 /* Keeps new users away: the device is gone. */

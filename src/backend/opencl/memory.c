@@ -194,7 +194,7 @@ braid_status braid_cl_buffer_create(void *self, size_t bytes, void **out) {
   return status;
 }
 
-static void free_buffer(braid_cl_buffer *buffer) {
+void braid_cl_buffer_free(braid_cl_buffer *buffer) {
   const braid_allocator *allocator = buffer->allocator;
   braid_free(allocator, buffer->host);
   braid_free(allocator, buffer);
@@ -210,7 +210,6 @@ void braid_cl_buffer_destroy(void *self, void *which) {
   braid_cl_device *device = self;
   braid_cl_context *shared = device->shared;
   braid_cl_buffer *buffer = which;
-  bool keep = buffer->host && __atomic_load_n(&shared->orphans, __ATOMIC_ACQUIRE);
   pthread_mutex_lock(&shared->lock);
   if (buffer->host && buffer->memory) forget_host_buffer(shared, buffer);
   if (buffer->block)
@@ -218,12 +217,11 @@ void braid_cl_buffer_destroy(void *self, void *which) {
   else if (buffer->memory)
     release_memory(shared, buffer->memory);
   if (!buffer->block && !buffer->host) shared->plain_bytes -= buffer->bytes;
-  if (keep) {
-    buffer->next = shared->graveyard;
-    shared->graveyard = buffer;
-  }
   pthread_mutex_unlock(&shared->lock);
-  if (!keep) free_buffer(buffer);
+  if (buffer->host)
+    braid_cl_context_drop(shared, BRAID_CL_OBJECT_BUFFER, buffer);
+  else
+    braid_cl_buffer_free(buffer);
 }
 
 void *braid_cl_buffer_map(void *self, void *buffer) {
@@ -252,11 +250,6 @@ void braid_cl_memory_release(braid_cl_context *context) {
   release_parts(context, context->arena);
   if (context->arena) context->cl->ReleaseMemObject(context->arena);
   braid_pool_destroy(context->pool);
-  while (context->graveyard) {
-    braid_cl_buffer *buffer = context->graveyard;
-    context->graveyard = buffer->next;
-    free_buffer(buffer);
-  }
 }
 
 /* --- operands ------------------------------------------------------------------------------------------------------

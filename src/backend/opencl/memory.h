@@ -39,6 +39,7 @@ BRAID_MUST_CHECK braid_status braid_cl_view(const braid_cl_device *device, const
  * flags of drivers say less. */
 bool braid_cl_shares_host_memory(const braid_cl_device *device);
 
+void braid_cl_buffer_free(braid_cl_buffer *buffer);      /* for the context, of one that was destroyed */
 void braid_cl_memory_release(braid_cl_context *context); /* with the context */
 
 #endif

@@ -3,9 +3,8 @@
 #include "backend/opencl/kernel.h"
 #include "backend/opencl/memory.h"
 #include "base/clock.h"
+#include "base/try.h"
 #include "launch/queue.h"
-
-static const int64_t kClockAge = 100000000; /* ns after which clocks are compared anew */
 
 struct braid_cl_queue {
   braid_launch_queue base; /* first */
@@ -13,10 +12,10 @@ struct braid_cl_queue {
   const braid_cl_api *cl;
   /* Drivers of cards take several microseconds to measure a kernel's time (NVIDIA's 7), and measure on all of a queue
    * or on nothing: so there are two, used in turn. */
-  cl_command_queue measuring, quick;                    /* quick: NULL until a task wants it */
-  cl_command_queue used;                                /* the one of these that commands are in; atomic */
-  int64_t clock_offset_ns, clock_error_ns, clock_at_ns; /* host = device + offset, within error, found at */
-  braid_cl_queue *next;                                 /* of the device; of the context once it is destroyed */
+  cl_command_queue measuring, quick; /* the same where drivers measure without cost */
+  cl_command_queue used;             /* the one of these that commands are in; atomic */
+  int64_t measured_ns;               /* the end of the task that was measured last */
+  braid_cl_queue *next;              /* of the device */
 };
 
 static braid_cl_queue *own_queue(braid_launch_queue *queue) {
@@ -64,36 +63,30 @@ static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_ta
   return status;
 }
 
-static cl_command_queue suited_queue(braid_cl_queue *queue, const braid_task *task) {
-  if (task->timing || !queue->base.polls) return queue->measuring;
-  cl_int code;
-  if (!queue->quick)
-    queue->quick = queue->cl->CreateCommandQueue(queue->device->shared->context, queue->device->id, 0, &code);
-  if (!queue->quick) queue->quick = queue->measuring; /* not asked for again */
-  return queue->quick;
+static cl_command_queue suited_queue(const braid_cl_queue *queue, const braid_task *task) {
+  return task->timing ? queue->measuring : queue->quick;
 }
 
 static bool queue_follows(braid_launch_queue *queue, const braid_task *task) {
   return suited_queue(own_queue(queue), task) == own_queue(queue)->used;
 }
 
-static braid_status queue_enqueue(braid_launch_queue *base, const braid_task *task, void *const *waits,
-                                  size_t wait_count, void **first, void **last) {
+static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *slot, void *const *waits,
+                                  size_t wait_count) {
   braid_cl_queue *queue = own_queue(base);
   cl_uint count = (cl_uint)wait_count;
   const cl_event *events = count ? (const cl_event *)waits : NULL;
-  cl_event begin = NULL, end = NULL;
-  __atomic_store_n(&queue->used, suited_queue(queue, task), __ATOMIC_RELEASE);
-  braid_status status = task->kind == BRAID_TASK_KERNEL
-                            ? braid_cl_launch_all(queue->device, task, queue->used, events, count, &begin, &end)
-                            : enqueue_transfer(queue, task, events, count, &end);
-  /* A task without commands keeps its place in the order, and one that failed half way ends after what it began. */
-  if (!end && (status == BRAID_OK || begin || !task->timing)) {
-    cl_int code = queue->cl->EnqueueMarkerWithWaitList(queue->used, count, events, &end);
+  cl_event first = NULL, last = NULL;
+  __atomic_store_n(&queue->used, suited_queue(queue, slot->task), __ATOMIC_RELEASE);
+  braid_status status = slot->task->kind == BRAID_TASK_KERNEL
+                            ? braid_cl_launch_all(queue->device, slot->task, queue->used, events, count, &first, &last)
+                            : enqueue_transfer(queue, slot->task, events, count, &last);
+  if (!last) { /* a task without commands keeps its place, one that failed half way ends after what it began */
+    cl_int code = queue->cl->EnqueueMarkerWithWaitList(queue->used, count, events, &last);
     if (code != CL_SUCCESS && status == BRAID_OK) status = braid_cl_fail(code, "enqueueing a marker");
   }
-  *first = begin;
-  *last = end;
+  slot->first = first;
+  slot->last = last;
   return status;
 }
 
@@ -103,15 +96,13 @@ static void queue_flush(braid_launch_queue *queue) {
 
 /* --- ends ----------------------------------------------------------------------------------------------------------
  */
-static void CL_CALLBACK on_finished(cl_event event, cl_int status, void *slot) {
-  braid_launch_queue_finished(slot, event, status);
+static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *queue) {
+  (void)event, (void)status;
+  braid_launch_queue_called(queue);
 }
 
-/* A driver that cannot call back is waited for. */
-static void queue_watch(braid_launch_slot *slot, void *event) {
-  const braid_cl_queue *queue = own_queue(slot->queue);
-  if (queue->cl->SetEventCallback(event, CL_COMPLETE, on_finished, slot) != CL_SUCCESS)
-    on_finished(event, queue->cl->Finish(queue->used), slot);
+static bool queue_watch(braid_launch_queue *queue, void *event) {
+  return own_queue(queue)->cl->SetEventCallback(event, CL_COMPLETE, on_complete, queue) == CL_SUCCESS;
 }
 
 static bool queue_ask(braid_launch_queue *queue, void *event, int32_t *code) {
@@ -130,10 +121,6 @@ static void queue_release(braid_launch_queue *queue, void *event) {
   own_queue(queue)->cl->ReleaseEvent(event);
 }
 
-static bool queue_is_lost(braid_launch_queue *queue) {
-  return braid_cl_device_is_lost(own_queue(queue)->device);
-}
-
 static void queue_lose(braid_launch_queue *base) {
   braid_cl_device *device = own_queue(base)->device;
   if (__atomic_exchange_n(&device->lost, 1, __ATOMIC_ACQ_REL)) return;
@@ -143,38 +130,24 @@ static void queue_lose(braid_launch_queue *base) {
   pthread_mutex_unlock(&device->lock);
 }
 
-/* The driver stamps a command when it is queued, between two looks at the host's clock: the difference of the clocks,
- * to within half the time between the looks. */
 static int64_t read_stamp(const braid_cl_queue *queue, cl_event event, cl_profiling_info what) {
   cl_ulong value = 0;
   if (queue->cl->GetEventProfilingInfo(event, what, sizeof value, &value, NULL) != CL_SUCCESS) return 0;
   return (int64_t)value;
 }
 
-static void compare_clocks(braid_cl_queue *queue, const braid_launch_slot *slot, cl_event first, int64_t now) {
-  int64_t error = (slot->after_ns - slot->before_ns) / 2;
-  if (queue->clock_at_ns && error >= queue->clock_error_ns && now - queue->clock_at_ns < kClockAge) return;
-  int64_t queued = read_stamp(queue, first, CL_PROFILING_COMMAND_QUEUED);
-  if (!queued) return;
-  queue->clock_offset_ns = slot->before_ns + error - queued;
-  queue->clock_error_ns = error;
-  queue->clock_at_ns = now;
-}
-
-/* When the commands ran, on the host's clock: no earlier than they were enqueued, no later than now. */
+/* When the commands ran, on the host's clock: the driver stamped the first when it was queued, at `begun_ns` or a
+ * moment later. They began when those before them had ended. */
 static void measure_task(braid_cl_queue *queue, const braid_launch_slot *slot, braid_timing *timing) {
   cl_event first = slot->first ? slot->first : slot->last;
-  int64_t now = braid_now_ns();
-  compare_clocks(queue, slot, first, now);
+  int64_t queued = read_stamp(queue, first, CL_PROFILING_COMMAND_QUEUED), now = braid_now_ns();
   int64_t start = read_stamp(queue, first, CL_PROFILING_COMMAND_START);
   int64_t end = read_stamp(queue, slot->last, CL_PROFILING_COMMAND_END);
-  if (!start || end < start) return;
-  start += queue->clock_offset_ns;
-  end += queue->clock_offset_ns;
-  int64_t shift = end > now ? now - end : 0;
-  if (start + shift < slot->before_ns) shift = slot->before_ns - start;
-  timing->start_ns = start + shift;
-  timing->end_ns = end + shift < now ? end + shift : now;
+  if (!queued || start < queued || end < start) return;
+  timing->start_ns = slot->begun_ns + (start - queued);
+  if (timing->start_ns < queue->measured_ns) timing->start_ns = queue->measured_ns;
+  timing->end_ns = timing->start_ns + (end - start) < now ? timing->start_ns + (end - start) : now;
+  queue->measured_ns = timing->end_ns;
 }
 
 /* Out of resources is what drivers of graphics cards say of a kernel that went outside of its memory; their context is
@@ -200,74 +173,51 @@ static const braid_launch_driver kDriver = {.enqueue = queue_enqueue,
                                             .outcome = queue_outcome,
                                             .retain = queue_retain,
                                             .release = queue_release,
-                                            .is_lost = queue_is_lost,
                                             .lose = queue_lose};
 
 /* --- queues --------------------------------------------------------------------------------------------------------
  */
-static void release_handles(braid_cl_queue *queue) {
-  if (queue->quick && queue->quick != queue->measuring) queue->cl->ReleaseCommandQueue(queue->quick);
+void braid_cl_queue_free(braid_cl_queue *queue) {
   if (queue->measuring) queue->cl->ReleaseCommandQueue(queue->measuring);
-  queue->measuring = queue->quick = queue->used = NULL;
-}
-
-/* Some drivers wait for a command that hangs where its queue is released: then that is put off. */
-static void keep_queue(braid_cl_context *context, braid_cl_queue *queue) {
-  pthread_mutex_lock(&context->lock);
-  if (!__atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE)) release_handles(queue);
-  queue->next = context->old_queues;
-  context->old_queues = queue;
-  pthread_mutex_unlock(&context->lock);
-}
-
-/* The memory of a queue that was destroyed, unless something may come back to it, or new memory. */
-static braid_cl_queue *take_queue(braid_cl_context *context) {
-  pthread_mutex_lock(&context->lock);
-  braid_cl_queue *queue = __atomic_load_n(&context->orphans, __ATOMIC_ACQUIRE) ? NULL : context->old_queues;
-  if (queue) context->old_queues = queue->next;
-  pthread_mutex_unlock(&context->lock);
-  if (queue) {
-    release_handles(queue);
-    return queue;
-  }
-  queue = braid_zalloc(NULL, sizeof *queue);
-  if (!queue || braid_launch_queue_init(&queue->base) == BRAID_OK) return queue;
+  if (queue->quick && queue->quick != queue->measuring) queue->cl->ReleaseCommandQueue(queue->quick);
   braid_free(NULL, queue);
-  return NULL;
 }
 
-void braid_cl_queues_release(braid_cl_context *context) {
-  while (context->old_queues) {
-    braid_cl_queue *queue = context->old_queues;
-    context->old_queues = queue->next;
-    release_handles(queue);
-    braid_launch_queue_deinit(&queue->base);
-    braid_free(NULL, queue);
-  }
+bool braid_cl_queue_is_quiet(const braid_cl_queue *queue) {
+  return braid_launch_queue_quiet(&queue->base);
+}
+
+static braid_status make_driver_queue(const braid_cl_device *device, cl_command_queue_properties properties,
+                                      cl_command_queue *out) {
+  cl_int code;
+  *out = device->cl->CreateCommandQueue(device->shared->context, device->id, properties, &code);
+  return *out ? BRAID_OK : braid_cl_fail(code, "a queue");
+}
+
+static braid_status queue_init(braid_cl_queue *queue, braid_cl_device *device, braid_timeline *timeline) {
+  *queue = (braid_cl_queue){.device = device, .cl = device->cl};
+  queue->base.driver = &kDriver;
+  queue->base.context = device->shared;
+  queue->base.device = device->info.name;
+  queue->base.lost = &device->lost;
+  queue->base.polls = !device->traits.cpu;
+  queue->base.unified = device->info.memory == BRAID_MEMORY_UNIFIED;
+  queue->base.deadline_ns = device->deadline_ns;
+  BRAID_TRY(make_driver_queue(device, CL_QUEUE_PROFILING_ENABLE, &queue->measuring));
+  queue->used = queue->quick = queue->measuring;
+  if (queue->base.polls) BRAID_TRY(make_driver_queue(device, 0, &queue->quick));
+  return braid_launch_queue_start(&queue->base, timeline);
 }
 
 braid_status braid_cl_queue_create(void *self, braid_timeline *timeline, void **out) {
   braid_cl_device *device = self;
   *out = NULL;
   if (braid_cl_device_is_lost(device)) return braid_fail(BRAID_DEVICE_LOST, "%s is lost", device->info.name);
-  braid_cl_queue *queue = take_queue(device->shared);
+  braid_cl_queue *queue = braid_zalloc(NULL, sizeof *queue);
   if (!queue) return BRAID_NO_MEMORY;
-  queue->device = device;
-  queue->cl = device->cl;
-  queue->clock_at_ns = 0;
-  queue->base.driver = &kDriver;
-  queue->base.context = device->shared;
-  queue->base.orphans = &device->shared->orphans;
-  queue->base.device = device->info.name;
-  queue->base.polls = !device->traits.cpu;
-  queue->base.unified = device->info.memory == BRAID_MEMORY_UNIFIED;
-  queue->base.deadline_ns = device->deadline_ns;
-  cl_int code;
-  queue->used = queue->measuring =
-      device->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
-  braid_status status = queue->used ? braid_launch_queue_start(&queue->base, timeline) : braid_cl_fail(code, "a queue");
+  braid_status status = queue_init(queue, device, timeline);
   if (status != BRAID_OK) {
-    keep_queue(device->shared, queue);
+    braid_cl_queue_free(queue);
     return status;
   }
   pthread_mutex_lock(&device->lock);
@@ -287,7 +237,7 @@ void braid_cl_queue_destroy(void *self, void *which) {
   while (*link != queue) link = &(*link)->next;
   *link = queue->next;
   pthread_mutex_unlock(&device->lock);
-  keep_queue(device->shared, queue);
+  braid_cl_context_drop(device->shared, BRAID_CL_OBJECT_QUEUE, queue);
 }
 
 braid_status braid_cl_queue_submit(void *queue, braid_task *task) {

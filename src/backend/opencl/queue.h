@@ -9,6 +9,8 @@ BRAID_MUST_CHECK braid_status braid_cl_queue_create(void *device, braid_timeline
 void braid_cl_queue_destroy(void *device, void *queue);
 braid_status braid_cl_queue_submit(void *queue, braid_task *task);
 void braid_cl_queue_flush(void *queue);
-void braid_cl_queues_release(braid_cl_context *context); /* the memory of all, with the context */
+/* For the context, of one that was destroyed while its device was lost: may it be freed? */
+bool braid_cl_queue_is_quiet(const braid_cl_queue *queue);
+void braid_cl_queue_free(braid_cl_queue *queue);
 
 #endif
