@@ -10,6 +10,7 @@
 
 #include "runtime/execution/execution_fixture.h"
 #include "runtime/execution/weights.h"
+#include "skip.h"
 #include "tensor/layout.h"
 
 /* The device "plainly": the CPU, but its updates want plain operands, and so nothing is kept in another layout. */
@@ -258,8 +259,43 @@ static void test_two_plans(void **state) {
   braid_registry_destroy(registry);
 }
 
+/* OpenCL's kernels take parameters as they come: a step on the device converts nothing, wherever its memory is and
+ * whichever kernels it picks. */
+static void check_opencl(const char *devices, const shapes *net, const char *update) {
+  braid_graph *graph = make_graph(net, 2, update);
+  braid_machine *machine;
+  braid_plan *plan;
+  size_t convolutions = 0;
+  braid_status status = braid_machine_create(NULL, &(braid_machine_options){.devices = devices}, &machine);
+  if (status == BRAID_NOT_FOUND) skip_test("opencl", "there is no OpenCL device");
+  OK(status);
+  OK(braid_plan_create(machine, graph, &(braid_plan_options){.training = true}, &plan));
+  for (size_t i = 0; i < braid_plan_line_count(plan); i++) {
+    braid_plan_line line = braid_plan_get_line(plan, i);
+    if (strcmp(line.op, "LayoutConvert") == 0) fail_msg("%s: %s is converted", devices, line.node);
+    if (strncmp(line.op, "Conv", 4) && strcmp(line.op, update)) continue;
+    if (strncmp(line.device, "opencl0", 7)) fail_msg("%s: %s is on %s", devices, line.node, line.device);
+    convolutions += line.op[0] == 'C';
+  }
+  assert_true(convolutions >= 5); /* two forward, three gradients */
+  braid_plan_release(plan);
+  braid_machine_release(machine);
+  braid_graph_destroy(graph);
+}
+
+static void test_opencl(void **state) {
+  (void)state;
+  static const char *const kDevices[] = {"opencl0 cpu", "opencl0:memory=separate cpu", "opencl0:as=gpu cpu",
+                                         "opencl0:as=fpga cpu"};
+  for (size_t i = 0; i < sizeof kDevices / sizeof *kDevices; i++) {
+    check_opencl(kDevices[i], &kWhole, "SgdUpdate");
+    check_opencl(kDevices[i], &kGrouped, "AdamUpdate");
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_sgd), cmocka_unit_test(test_adam),
-                                     cmocka_unit_test(test_groups), cmocka_unit_test(test_two_plans)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+                                     cmocka_unit_test(test_groups), cmocka_unit_test(test_two_plans),
+                                     cmocka_unit_test(test_opencl)};
+  return skip_run_group_tests(tests, NULL, NULL);
 }
