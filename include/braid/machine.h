@@ -37,7 +37,9 @@ typedef struct braid_plan braid_plan;
 
 /* All zero is the default. The fields have the meaning of those of braid_session_options. */
 typedef struct braid_plan_options {
-  bool training; /* parameters are read from the weights at each run; else they are constants */
+  /* Parameters are read from the weights at each run, so a plan for evaluation gives what they are trained to; else
+   * they are constants with the graph's values, whatever the weights have under their names. */
+  bool training;
   bool no_fusion, no_reuse;
   const char *place;
   bool loose_place;
