@@ -219,8 +219,7 @@ void braid_launch_queue_called(braid_launch_queue *queue) {
  */
 typedef enum worker_view { kIdle, kWaiting, kBusy } worker_view; /* what the first task in flight does */
 
-/* `closes`: with nothing in flight, nobody is to end anything any more. A callback may come when the timeline is gone.
- */
+/* `closes`: once nothing is in flight, nobody ends tasks any more; callbacks may come when the timeline is gone. */
 static worker_view look_around(braid_launch_queue *queue, bool closes) {
   worker_view view = kWaiting;
   pthread_mutex_lock(&queue->look);

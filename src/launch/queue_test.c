@@ -27,7 +27,7 @@ typedef struct command {
 } command;
 
 static command commands[2 * kTasks];
-static uint32_t command_count, lost, fail_enqueue, no_calls; /* atomic */
+static uint32_t command_count, lost, fail_enqueue, no_calls, at_once; /* atomic */
 static pthread_mutex_t driver_lock = PTHREAD_MUTEX_INITIALIZER;
 static braid_launch_queue *queues[2];
 
@@ -38,6 +38,7 @@ static braid_status fake_enqueue(braid_launch_queue *queue, braid_launch_slot *s
   pthread_mutex_lock(&driver_lock);
   command *c = &commands[command_count];
   *c = (command){.task = slot->task, .wait = wait_count ? waits[wait_count - 1] : NULL, .references = 1};
+  c->over = __atomic_load_n(&at_once, __ATOMIC_ACQUIRE);
   __atomic_add_fetch(&command_count, 1, __ATOMIC_RELEASE);
   pthread_mutex_unlock(&driver_lock);
   slot->last = c;
@@ -146,7 +147,7 @@ static braid_status await_end(int i) {
 }
 
 static void begin(bool polls, int64_t deadline_ns) {
-  command_count = lost = fail_enqueue = no_calls = 0;
+  command_count = lost = fail_enqueue = no_calls = at_once = 0;
   memset(commands, 0, sizeof commands);
   for (int i = 0; i < 2; i++) {
     *queues[i] = (braid_launch_queue){.driver = &kDriver,
@@ -321,6 +322,25 @@ static void test_refused(void **state) {
   finish();
 }
 
+/* Commands that are over before the driver has handed out their events: it calls back while the task is being issued.
+ */
+static void check_at_once(bool polls) {
+  begin(polls, 0);
+  at_once = 1;
+  for (int i = 0; i < 50; i++) {
+    submit(0, i);
+    if (!polls) assert_true(has_ended(i));
+    assert_int_equal(await_end(i), BRAID_OK);
+  }
+  finish();
+}
+
+static void test_at_once(void **state) {
+  (void)state;
+  check_at_once(false);
+  check_at_once(true);
+}
+
 /* A driver that can call back only at first: it is asked from then on. */
 static void test_no_calls(void **state) {
   (void)state;
@@ -378,9 +398,9 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),     cmocka_unit_test(test_window),
-                                     cmocka_unit_test(test_cancel),    cmocka_unit_test(test_waits),
-                                     cmocka_unit_test(test_other_run), cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_no_calls),  cmocka_unit_test(test_hang)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_order),   cmocka_unit_test(test_window),    cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_waits),   cmocka_unit_test(test_other_run), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_at_once), cmocka_unit_test(test_no_calls),  cmocka_unit_test(test_hang)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }
