@@ -318,7 +318,9 @@ static void await_one(call *c, int which, int other) {
   c->tasks[which].wait_count = 1;
 }
 
-static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, braid_queue *queue, char *detail) {
+/* `gate`: what the first task waits for; NULL: nothing. */
+static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, braid_queue *queue,
+                       const braid_point *gate, char *detail) {
   const braid_binding whole = {.buffer = c->buffer, .bytes = c->bytes};
   c->tasks[CALL_WRITE] =
       (braid_task){.kind = BRAID_TASK_WRITE, .label = "conformance", .target = whole, .host = c->image};
@@ -329,21 +331,25 @@ static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, 
                                        .input_count = run->node.input_count,
                                        .output_count = run->node.output_count};
   c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ, .label = "conformance", .source = whole, .host = c->got};
+  braid_task *first = &c->tasks[c->form == HOST_ALONE ? CALL_KERNEL : CALL_WRITE];
+  first->waits = gate;
+  first->wait_count = gate != NULL;
   if (c->form == HOST_ALONE) return submit_one(c, CALL_KERNEL, queue, detail);
   if (!submit_one(c, CALL_WRITE, queue, detail) || !submit_one(c, CALL_KERNEL, queue, detail)) return false;
   await_one(c, CALL_READ, CALL_KERNEL);
   return submit_one(c, CALL_READ, queue == suite->queue ? suite->second : suite->queue, detail);
 }
 
-static bool call_start(braid_suite *suite, braid_trial_run *run, uint32_t data, braid_queue *queue, call **out,
-                       char *detail) {
+static bool call_start(braid_suite *suite, braid_trial_run *run, uint32_t data, braid_queue *queue,
+                       const braid_point *gate, call **out, char *detail) {
   call *c = *out = braid_zalloc(NULL, sizeof *c);
   SUITE_CHECK(c, "no memory for the case");
   c->data = data;
   if (suite->info->memory == BRAID_MEMORY_UNIFIED) c->form = (address_form)(run->calls % FORMS);
   run->calls++;
   place_operands(suite, run, c);
-  return fill_image(run, c, detail) && place_image(suite, run, c, detail) && submit_all(suite, run, c, queue, detail);
+  return fill_image(run, c, detail) && place_image(suite, run, c, detail) &&
+         submit_all(suite, run, c, queue, gate, detail);
 }
 
 /* Waits for what was submitted, all of it. */
@@ -403,8 +409,8 @@ bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_r
                          char *detail) {
   call *own = NULL, *beside = NULL;
   char unseen[kSuiteDetail] = "";
-  bool kept = !other || call_start(suite, other, 0, suite->second, &beside, unseen);
-  bool passed = call_start(suite, run, data, suite->queue, &own, detail);
+  bool kept = !other || call_start(suite, other, 0, suite->second, NULL, &beside, unseen);
+  bool passed = call_start(suite, run, data, suite->queue, NULL, &own, detail);
   passed = call_wait(suite, own, passed ? detail : unseen) && passed;
   if (other && !suite->stopped) kept = call_wait(suite, beside, unseen) && kept;
   if (suite->stopped) return false;
@@ -420,9 +426,12 @@ bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_r
 bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail) {
   call *calls[BRAID_SAMPLE_DATA] = {NULL};
   char unseen[kSuiteDetail];
+  braid_point gate = {NULL, 1}; /* nothing begins before all is there */
+  SUITE_CHECK(braid_timeline_create(NULL, &gate.timeline) == BRAID_OK, "no memory for the case");
   bool passed = true;
   for (uint32_t i = 0; passed && i < BRAID_SAMPLE_DATA; i++)
-    passed = call_start(suite, run, i, suite->queue, &calls[i], detail);
+    passed = call_start(suite, run, i, suite->queue, &gate, &calls[i], detail);
+  braid_timeline_raise(gate.timeline, 1);
   for (uint32_t i = 0; i < BRAID_SAMPLE_DATA; i++)
     passed = call_wait(suite, calls[i], passed ? detail : unseen) && passed;
   if (suite->stopped) return false;
@@ -431,6 +440,7 @@ bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail) {
     if (!passed) (void)braid_suite_fail(detail, "shared by two tasks, goes wrong: %.500s", unseen);
   }
   for (uint32_t i = 0; i < BRAID_SAMPLE_DATA; i++) call_free(suite, calls[i]);
+  braid_timeline_destroy(gate.timeline);
   return passed;
 }
 
@@ -447,7 +457,7 @@ bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail)
   if (possible) {
     size_t alignment = suite->info->alignment;
     c->bindings[output].offset = braid_suite_align(c->bytes - c->bindings[output].bytes + 1, alignment);
-    bool submitted = submit_all(suite, run, c, suite->queue, unseen);
+    bool submitted = submit_all(suite, run, c, suite->queue, NULL, unseen);
     bool ended = call_wait(suite, c, unseen);
     if (!suite->stopped && submitted && ended)
       passed = braid_suite_fail(detail, "succeeds although output 0 reaches beyond its buffer");

@@ -155,6 +155,89 @@ static void test_backends_are_checked(void **state) {
   braid_registry_destroy(registry);
 }
 
+/* --- a backend that claims what it does not keep -------------------------------------------------------------------
+ * The CPU, but what was prepared holds the operands of the task submitted last, as a driver's kernel object would. */
+extern const braid_backend braid_backend_cpu;
+
+typedef struct holder {
+  void *inner;
+  braid_timeline *timeline;
+  braid_task *last;
+  const void *prepared; /* of the last */
+  uint64_t value;
+} holder;
+
+static void holder_info(void *device, braid_device_info *out) {
+  braid_backend_cpu.info(device, out);
+  strcpy(out->name, "holder");
+}
+
+static braid_status holder_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
+  if (status == BRAID_OK && capacity) strcpy(infos[0].name, "holder");
+  return status;
+}
+
+static braid_status holder_create(void *device, braid_timeline *timeline, void **queue) {
+  holder *h = braid_zalloc(NULL, sizeof *h);
+  if (!h) return BRAID_NO_MEMORY;
+  h->timeline = timeline;
+  *queue = h;
+  return braid_backend_cpu.queue_create(device, timeline, &h->inner);
+}
+
+static void holder_destroy(void *device, void *queue) {
+  braid_backend_cpu.queue_destroy(device, ((holder *)queue)->inner);
+  braid_free(NULL, queue);
+}
+
+static braid_status holder_submit(void *queue, braid_task *task) {
+  holder *h = queue;
+  if (task->kind == BRAID_TASK_KERNEL) {
+    if (h->prepared == task->prepared && !braid_timeline_reached(h->timeline, h->value))
+      h->last->bindings = task->bindings;
+    h->last = task;
+    h->prepared = task->prepared;
+    h->value = task->value;
+  }
+  return braid_backend_cpu.submit(h->inner, task);
+}
+
+static void note_failure(void *context, const char *name, braid_case_result result, const char *detail) {
+  (void)name;
+  if (result == BRAID_CASE_FAILED && strstr(detail, "shared by two tasks")) ++*(int *)context;
+}
+
+static void test_false_claim_of_sharing(void **state) {
+  (void)state;
+  for (int claims = 0; claims < 2; claims++) {
+    braid_backend backend = braid_backend_cpu;
+    backend.name = "holder";
+    backend.enumerate = holder_enumerate;
+    backend.info = holder_info;
+    backend.queue_create = holder_create;
+    backend.queue_destroy = holder_destroy;
+    backend.submit = holder_submit;
+    backend.record = NULL;
+    backend.run = NULL;
+    backend.shares_prepared = claims;
+    braid_registry *registry;
+    braid_device *device;
+    assert_int_equal(braid_registry_create(NULL, &registry), BRAID_OK);
+    assert_int_equal(braid_registry_add(registry, &backend), BRAID_OK);
+    int found = 0;
+    assert_int_equal(braid_device_open(registry, "holder", &device), BRAID_OK);
+    const braid_check_options options = {.only = "Relu by"};
+    braid_check_counts counts;
+    assert_int_equal(braid_device_conformance(device, &options, note_failure, &found, &counts), BRAID_OK);
+    assert_true(counts.passed + counts.failed > 0);
+    assert_int_equal(counts.failed != 0, claims);
+    assert_int_equal(found != 0, claims);
+    braid_device_close(device);
+    braid_registry_destroy(registry);
+  }
+}
+
 static braid_status attempt(const braid_allocator *allocator, void *context) {
   braid_registry *registry;
   braid_device *device = NULL;
@@ -173,8 +256,11 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_samples),       cmocka_unit_test(test_all_devices),
-      cmocka_unit_test(test_open_errors),   cmocka_unit_test(test_backends_are_checked),
+      cmocka_unit_test(test_false_claim_of_sharing),
+      cmocka_unit_test(test_samples),
+      cmocka_unit_test(test_all_devices),
+      cmocka_unit_test(test_open_errors),
+      cmocka_unit_test(test_backends_are_checked),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
