@@ -217,3 +217,24 @@ size_t braid_text_distance(const char *a, const char *b) {
   }
   return cost[columns];
 }
+
+/* When the rest does not fit, only the last '*' needs to take one byte more: what the earlier ones took fits already.
+ */
+bool braid_text_fits(const char *pattern, const char *name) {
+  const char *star = NULL, *taken = NULL;
+  while (*name) {
+    if (*pattern == '*') {
+      star = pattern++;
+      taken = name;
+    } else if (*pattern == '?' || *pattern == *name) {
+      pattern++;
+      name++;
+    } else if (star) {
+      pattern = star + 1;
+      name = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern[strspn(pattern, "*")] == '\0';
+}

@@ -18,6 +18,9 @@ void braid_text_printf(braid_text *text, const char *format, ...) BRAID_PRINTF(2
 void braid_text_add_json(braid_text *text, const char *string); /* quoted and escaped; invalid UTF-8 replaced */
 void braid_text_add_html(braid_text *text, const char *string); /* escaped */
 char *braid_strdup(const braid_allocator *allocator, const char *string); /* NULL when out of memory */
+/* Is the whole name what the pattern says? '*' stands for any text, '?' for any one byte; nothing else is special, for
+ * names hold brackets and backslashes. */
+bool braid_text_fits(const char *pattern, const char *name);
 /* Edits (insert, remove, replace a byte) that make one string of the other, of the first 127 bytes of each. */
 size_t braid_text_distance(const char *a, const char *b);
 /* Whole-string conversions: false if anything is left over or the value does not fit. */

@@ -1,6 +1,7 @@
 #include "launch/formula.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/checked.h"
@@ -10,7 +11,7 @@ enum { kNameBytes = 64, kDepth = 64 };
 
 typedef struct reader {
   const char *text, *at;
-  const braid_node_desc *node; /* NULL: only reads */
+  const braid_launch_scope *scope;
   int depth;
   int idle; /* > 0: reads on without a value (the side of && or || that does not count) */
 } reader;
@@ -24,7 +25,7 @@ static braid_status no_value(const reader *r, const char *why) {
 }
 
 static bool computes(const reader *r) {
-  return r->node && !r->idle;
+  return r->scope->nodes && !r->idle;
 }
 
 static void skip_space(reader *r) {
@@ -69,28 +70,66 @@ static braid_status read_number(reader *r, int64_t *out) {
 
 static braid_status read_either(reader *r, int64_t *out);
 
+/* --- nodes ---------------------------------------------------------------------------------------------------------
+ */
+enum { kAnyNode = -1 };
+
+/* "node2": its number; kAnyNode for other names. */
+static braid_status read_node(const reader *r, const char *name, int *out) {
+  char rest;
+  int number;
+  *out = kAnyNode;
+  if (sscanf(name, "node%3d%c", &number, &rest) != 1) return BRAID_OK;
+  if (number >= 0 && (size_t)number < r->scope->node_count) {
+    *out = number;
+    return BRAID_OK;
+  }
+  char expected[48];
+  snprintf(expected, sizeof expected, "node0 to node%zu before this", r->scope->node_count - 1);
+  return unreadable(r, expected);
+}
+
+/* Behind "node2": its ".", and the name of what is meant there. */
+static braid_status read_member(reader *r, char name[kNameBytes], int *node) {
+  BRAID_TRY(read_node(r, name, node));
+  if (*node == kAnyNode) return BRAID_OK;
+  BRAID_TRY(need_sign(r, "."));
+  return read_name(r, name);
+}
+
+/* The node that an input or attribute, or an output, is of; NULL: it is not there. */
+static const braid_node_desc *find_node(const reader *r, int node, bool output) {
+  const braid_launch_scope *scope = r->scope;
+  if (!scope->nodes) return NULL;
+  if (node != kAnyNode) return scope->nodes[node];
+  size_t last = scope->node_count;
+  while (last > 1 && !scope->nodes[last - 1]) last--;
+  return scope->nodes[output ? last - 1 : 0];
+}
+
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
 /* "in0", "out1": NULL if the node has it not. */
-static braid_status find_operand(const reader *r, const char *name, const braid_operand **out) {
+static braid_status find_operand(const reader *r, int node, const char *name, const braid_operand **out) {
   bool input = strncmp(name, "in", 2) == 0, output = strncmp(name, "out", 3) == 0;
   const char *digit = name + (output ? 3 : 2);
   *out = NULL;
   if ((!input && !output) || !isdigit((unsigned char)digit[0]) || digit[1])
     return unreadable(r, "an operand (in0 to in9, out0 to out9) before this");
-  if (!r->node) return BRAID_OK;
+  const braid_node_desc *of = find_node(r, node, output);
+  if (!of) return BRAID_OK;
   size_t index = (size_t)(digit[0] - '0');
-  size_t count = output ? r->node->output_count : r->node->input_count;
-  const braid_operand *operands = output ? r->node->outputs : r->node->inputs;
+  size_t count = output ? of->output_count : of->input_count;
+  const braid_operand *operands = output ? of->outputs : of->inputs;
   if (index < count && operands[index].present) *out = &operands[index];
   return BRAID_OK;
 }
 
-static braid_status read_dimension(reader *r, const char *name, int64_t *out) {
+static braid_status read_dimension(reader *r, int node, const char *name, int64_t *out) {
   const braid_operand *operand;
   int64_t axis;
   *out = 1;
-  BRAID_TRY(find_operand(r, name, &operand));
+  BRAID_TRY(find_operand(r, node, name, &operand));
   BRAID_TRY(read_either(r, &axis));
   BRAID_TRY(need_sign(r, "]"));
   if (!computes(r)) return BRAID_OK;
@@ -104,12 +143,20 @@ static braid_status read_dimension(reader *r, const char *name, int64_t *out) {
 static braid_status read_operand_fact(reader *r, const char *fact, int64_t *out) {
   char name[kNameBytes];
   const braid_operand *operand;
-  BRAID_TRY(read_name(r, name));
-  BRAID_TRY(find_operand(r, name, &operand));
-  BRAID_TRY(need_sign(r, ")"));
+  int node;
+  bool asks_presence = strcmp(fact, "present") == 0;
   *out = 1;
+  BRAID_TRY(read_name(r, name));
+  BRAID_TRY(read_node(r, name, &node));
+  if (asks_presence && node != kAnyNode && take_sign(r, ")")) {
+    if (computes(r)) *out = find_node(r, node, false) != NULL;
+    return BRAID_OK;
+  }
+  BRAID_TRY(read_member(r, name, &node));
+  BRAID_TRY(find_operand(r, node, name, &operand));
+  BRAID_TRY(need_sign(r, ")"));
   if (!computes(r)) return BRAID_OK;
-  if (strcmp(fact, "present") == 0) {
+  if (asks_presence) {
     *out = operand != NULL;
     return BRAID_OK;
   }
@@ -124,20 +171,23 @@ static braid_status read_operand_fact(reader *r, const char *fact, int64_t *out)
 static braid_status read_attribute(reader *r, int64_t *out) {
   char name[kNameBytes];
   int64_t first, otherwise;
+  int node;
   BRAID_TRY(read_name(r, name));
+  BRAID_TRY(read_member(r, name, &node));
   BRAID_TRY(need_sign(r, ","));
   BRAID_TRY(read_either(r, &first));
   bool list = take_sign(r, ",");
   if (list) BRAID_TRY(read_either(r, &otherwise));
   BRAID_TRY(need_sign(r, ")"));
   *out = list ? otherwise : first;
-  if (!computes(r) || !braid_attr_has(r->node->attrs, name)) return BRAID_OK;
+  const braid_node_desc *of = find_node(r, node, false);
+  if (!computes(r) || !of || !braid_attr_has(of->attrs, name)) return BRAID_OK;
   if (!list) {
-    *out = braid_attr_int(r->node->attrs, name, first);
+    *out = braid_attr_int(of->attrs, name, first);
     return BRAID_OK;
   }
   size_t count;
-  const int64_t *values = braid_attr_ints(r->node->attrs, name, &count);
+  const int64_t *values = braid_attr_ints(of->attrs, name, &count);
   if (values && first >= 0 && (uint64_t)first < count) *out = values[first];
   return BRAID_OK;
 }
@@ -167,11 +217,25 @@ static braid_status read_pair(reader *r, const char *name, int64_t *out) {
   return BRAID_OK;
 }
 
+static braid_status find_number(const reader *r, const char *name, int64_t *out) {
+  const braid_launch_scope *scope = r->scope;
+  *out = 1;
+  for (size_t i = 0; i < scope->name_count; i++) {
+    if (strcmp(scope->names[i], name) != 0) continue;
+    if (computes(r)) *out = scope->values[i];
+    return BRAID_OK;
+  }
+  return unreadable(r, "the name of a number before this, or a bracket behind that of an operand or function");
+}
+
 static braid_status read_named(reader *r, int64_t *out) {
   char name[kNameBytes];
+  int node;
   BRAID_TRY(read_name(r, name));
-  if (take_sign(r, "[")) return read_dimension(r, name, out);
-  BRAID_TRY(need_sign(r, "("));
+  BRAID_TRY(read_member(r, name, &node));
+  if (take_sign(r, "[")) return read_dimension(r, node, name, out);
+  if (node != kAnyNode) return unreadable(r, "a dimension of an operand, as in node1.in0[2]");
+  if (!take_sign(r, "(")) return find_number(r, name, out);
   static const char *const kFacts[] = {"rank", "count", "present"};
   static const char *const kPairs[] = {"min", "max", "ceil_div", "round_up"};
   for (size_t i = 0; i < sizeof kFacts / sizeof *kFacts; i++)
@@ -291,11 +355,6 @@ static braid_status read_all(reader *r, int64_t *out) {
   return *r->at ? unreadable(r, "its end") : BRAID_OK;
 }
 
-braid_status braid_launch_formula(const char *text, const braid_node_desc *node, int64_t *out) {
-  return read_all(&(reader){.text = text, .at = text, .node = node}, out);
-}
-
-braid_status braid_launch_formula_check(const char *text) {
-  int64_t ignored;
-  return read_all(&(reader){.text = text, .at = text}, &ignored);
+braid_status braid_launch_formula(const char *text, const braid_launch_scope *scope, int64_t *out) {
+  return read_all(&(reader){.text = text, .at = text, .scope = scope}, out);
 }

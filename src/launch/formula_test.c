@@ -21,6 +21,16 @@ static braid_graph *graph;
 static braid_node_desc node = {
     .op = "Test", .name = "test", .input_count = 3, .output_count = 1, .inputs = kInputs, .outputs = &kOutput};
 
+/* The chain of that node, one that is not there, and another; formulas are also read where there are no nodes. */
+static const braid_operand kLast = {.present = true, .desc = {.dtype = BRAID_F32, .rank = 2, .dims = {19, 23}}};
+static const braid_node_desc kOther = {
+    .op = "Other", .name = "other", .input_count = 1, .output_count = 1, .inputs = &kLast, .outputs = &kLast};
+static const braid_node_desc *const kAlone[] = {&node}, *const kChain[] = {&node, NULL, &kOther, NULL};
+static const char *const kNames[] = {"frac_w", "turn"};
+static const int64_t kNumbers[] = {-3, 5};
+static const braid_launch_scope kScope = {kAlone, 1, kNames, kNumbers, 2},
+                                kChainScope = {kChain, 4, kNames, kNumbers, 2}, kRead = {NULL, 4, kNames, NULL, 2};
+
 /* A node of a graph lends its attributes. */
 static int set_up(void **state) {
   (void)state;
@@ -28,7 +38,7 @@ static int set_up(void **state) {
   braid_node_id id;
   braid_desc desc = kInputs[0].desc;
   if (braid_graph_create(NULL, "g", &graph) != BRAID_OK || braid_graph_add_input(graph, "x", &desc, &x) != BRAID_OK ||
-      braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &id) != BRAID_OK ||
+      braid_graph_add_node(graph, "Conv", "n", (braid_value_id[]){x, x}, 2, &y, 1, &id) != BRAID_OK ||
       braid_graph_set_int(graph, id, "group", 4) != BRAID_OK ||
       braid_graph_set_ints(graph, id, "pads", (int64_t[]){1, -2, 3}, 3) != BRAID_OK)
     return -1;
@@ -79,10 +89,36 @@ static void test_values(void **state) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t value;
-    if (braid_launch_formula(cases[i].text, &node, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    if (braid_launch_formula(cases[i].text, &kScope, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
     if (value != cases[i].value) fail_msg("%s is %lld", cases[i].text, (long long)value);
-    if (braid_launch_formula_check(cases[i].text) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    if (braid_launch_formula(cases[i].text, &kRead, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
   }
+}
+
+static void test_chain(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t value;
+  } cases[] = {
+      {"in0[1]", 3},
+      {"out0[1]", 23}, /* of the last that is there */
+      {"node0.out0[0]", 17},
+      {"node2.in0[0] + count(node2.out0)", 19 + 19 * 23},
+      {"attr(node0.group, 1) + attr(node2.group, 8)", 12},
+      {"attr(node1.strides, 0, 1)", 1}, /* of a node that is not there */
+      {"present(node0) + present(node1) * 10 + present(node2) * 100", 101},
+      {"present(node1.in0)", 0},
+      {"frac_w * turn", -15},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int64_t value;
+    if (braid_launch_formula(cases[i].text, &kChainScope, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
+    if (value != cases[i].value) fail_msg("%s is %lld", cases[i].text, (long long)value);
+    if (braid_launch_formula(cases[i].text, &kRead, &value) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  }
+  int64_t value;
+  assert_int_equal(braid_launch_formula("node1.in0[0]", &kChainScope, &value), BRAID_OUT_OF_RANGE);
 }
 
 static void test_failures(void **state) {
@@ -95,7 +131,11 @@ static void test_failures(void **state) {
       {"1 +", "a name", false},
       {"(1", "\")\"", false},
       {"1 2", "its end", false},
-      {"in0", "\"(\"", false},
+      {"in0", "the name of a number", false},
+      {"node4.in0[0]", "node0 to node0", false},
+      {"node0", "\".\"", false},
+      {"node0.frac_w", "a dimension of an operand", false},
+      {"rank(node0)", "\".\"", false},
       {"in0[1", "\"]\"", false},
       {"x0[1]", "an operand", false},
       {"rank(in10)", "an operand", false},
@@ -115,19 +155,22 @@ static void test_failures(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     int64_t value;
     braid_status expected = cases[i].readable ? BRAID_OUT_OF_RANGE : BRAID_INVALID_FILE;
-    assert_int_equal(braid_launch_formula(cases[i].text, &node, &value), expected);
+    assert_int_equal(braid_launch_formula(cases[i].text, &kScope, &value), expected);
     if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].text, braid_error_detail());
-    assert_int_equal(braid_launch_formula_check(cases[i].text), cases[i].readable ? BRAID_OK : BRAID_INVALID_FILE);
+    assert_int_equal(braid_launch_formula(cases[i].text, &kRead, &value),
+                     cases[i].readable ? BRAID_OK : BRAID_INVALID_FILE);
   }
+  int64_t value;
   char deep[2001];
   memset(deep, '(', sizeof deep - 1);
   deep[sizeof deep - 1] = '\0';
-  assert_int_equal(braid_launch_formula_check(deep), BRAID_INVALID_FILE);
+  assert_int_equal(braid_launch_formula(deep, &kRead, &value), BRAID_INVALID_FILE);
   memset(deep, '!', sizeof deep - 1);
-  assert_int_equal(braid_launch_formula_check(deep), BRAID_INVALID_FILE);
+  assert_int_equal(braid_launch_formula(deep, &kRead, &value), BRAID_INVALID_FILE);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_failures)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_chain),
+                                     cmocka_unit_test(test_failures)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,7 +1,7 @@
 #include "launch/move.h"
 
-static const char *move_type(size_t element_bytes) {
-  switch (element_bytes) {
+const char *braid_launch_move_type(braid_dtype dtype) {
+  switch (braid_dtype_size(dtype)) {
   case 1:
     return "uchar";
   case 2:
@@ -11,10 +11,6 @@ static const char *move_type(size_t element_bytes) {
   default:
     return "ulong";
   }
-}
-
-const char *braid_launch_move_type(braid_dtype dtype) {
-  return move_type(braid_dtype_size(dtype));
 }
 
 static void add_nest(braid_launch_planner *p, const braid_launch_nest *nest, int width) {
@@ -36,33 +32,6 @@ void braid_launch_add_move(braid_launch_planner *p, const braid_launch_move *mov
   braid_launch_index(p, count);
   braid_launch_index(p, move->from);
   braid_launch_index(p, move->to);
-  add_nest(p, &nest, width);
-  braid_launch_range(p, count);
-}
-
-void braid_launch_add_staging(braid_launch_planner *p, const braid_launch_nest *from, bool input, size_t index,
-                              braid_launch_piece piece, bool larger, size_t element_bytes) {
-  braid_launch_nest nest = *from;
-  int64_t count = 1, all = (int64_t)(piece.bytes / element_bytes);
-  braid_launch_nest_merge(&nest);
-  for (int i = 0; i < nest.rank; i++) count *= nest.dims[i];
-  if (input && larger) {
-    braid_launch_begin(p, "movement", "fill");
-    braid_launch_option(p, "-DT=%s", move_type(element_bytes));
-    braid_launch_workspace(p, piece);
-    braid_launch_index(p, all);
-    braid_launch_int(p, 0);
-    braid_launch_range(p, all);
-  }
-  int width = nest.rank <= 3 ? 3 : BRAID_MAX_RANK;
-  braid_launch_begin(p, "movement", width == 3 ? "move3" : "move8");
-  braid_launch_option(p, "-DT=%s", move_type(element_bytes));
-  if (input) braid_launch_input(p, index);
-  braid_launch_workspace(p, piece);
-  if (!input) braid_launch_output(p, index);
-  braid_launch_index(p, count);
-  braid_launch_index(p, 0);
-  braid_launch_index(p, 0);
   add_nest(p, &nest, width);
   braid_launch_range(p, count);
 }

@@ -21,13 +21,20 @@ static void complain(braid_launch_planner *p, const char *problem) {
   if (!p->problem) p->problem = problem;
 }
 
+/* The next launch. What does not fit any more is written to the spare one. */
+static braid_launch *next_launch(braid_launch_planner *p) {
+  if (p->recipe->launch_count == BRAID_LAUNCHES) complain(p, "more launches than a recipe takes");
+  p->launch = p->problem || p->no_memory ? NULL : braid_launch_recipe_add(p->recipe);
+  p->no_memory |= !p->problem && !p->launch;
+  if (p->launch) return p->launch;
+  p->spare = (braid_launch){0};
+  return p->launch = &p->spare;
+}
+
 void braid_launch_begin(braid_launch_planner *p, const char *source, const char *function) {
-  if (p->recipe->launch_count == BRAID_LAUNCHES) {
-    complain(p, "more launches than a recipe takes");
-    return;
-  }
-  p->launch = &p->recipe->launches[p->recipe->launch_count++];
-  *p->launch = (braid_launch){.source = source, .function = function};
+  braid_launch *launch = next_launch(p);
+  launch->source = source;
+  launch->function = function;
   if (p->wide) braid_launch_option(p, "-DWIDE");
   if (p->traits->fpga) braid_launch_option(p, "-DFPGA");
   if (p->traits->fpga && p->traits->knobs.units) braid_launch_option(p, "-DUNITS=%u", p->traits->knobs.units);
@@ -35,12 +42,10 @@ void braid_launch_begin(braid_launch_planner *p, const char *source, const char 
 }
 
 void braid_launch_begin_foreign(braid_launch_planner *p, void *module, const char *path, const char *function) {
-  if (p->recipe->launch_count == BRAID_LAUNCHES) {
-    complain(p, "more launches than a recipe takes");
-    return;
-  }
-  p->launch = &p->recipe->launches[p->recipe->launch_count++];
-  *p->launch = (braid_launch){.source = path, .module = module, .function = function};
+  braid_launch *launch = next_launch(p);
+  launch->source = path;
+  launch->module = module;
+  launch->function = function;
 }
 
 void braid_launch_option(braid_launch_planner *p, const char *format, ...) {
@@ -98,6 +103,21 @@ void braid_launch_long(braid_launch_planner *p, int64_t value) {
 
 void braid_launch_local(braid_launch_planner *p, size_t bytes) {
   add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_LOCAL, .bytes = bytes});
+}
+
+void braid_launch_number(braid_launch_planner *p, braid_dtype dtype, uint32_t lanes, const void *bytes) {
+  braid_launch_argument argument = {
+      .kind = lanes > 1 ? BRAID_LAUNCH_VECTOR : BRAID_LAUNCH_NUMBER, .lanes = lanes, .element = dtype};
+  argument.bytes = braid_dtype_size(dtype) * (lanes == 3 ? 4 : lanes); /* three lie in the room of four */
+  if (lanes == 1) {
+    memcpy(&argument.integer, bytes, argument.bytes);
+  } else if (p->launch->vector_count == BRAID_LAUNCH_VECTOR_ARGUMENTS) {
+    complain(p, "more vectors than a launch takes");
+  } else {
+    argument.index = p->launch->vector_count++;
+    memcpy(p->launch->vectors[argument.index], bytes, argument.bytes);
+  }
+  add_argument(p, argument);
 }
 
 void braid_launch_fault(braid_launch_planner *p) {
@@ -162,6 +182,7 @@ void braid_launch_range(braid_launch_planner *p, int64_t count) {
 }
 
 braid_status braid_launch_plan_end(const braid_launch_planner *p) {
+  if (p->no_memory) return BRAID_NO_MEMORY;
   if (!p->problem) return BRAID_OK;
   return braid_fail(BRAID_OUT_OF_RANGE, "needs %s", p->problem);
 }

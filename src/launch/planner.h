@@ -12,6 +12,8 @@ typedef struct braid_launch_planner {
   braid_launch *launch; /* the one that is being described */
   bool wide;            /* index_t of the kernels has 64 bits */
   const char *problem;  /* the first thing that did not fit; NULL: none */
+  bool no_memory;
+  braid_launch spare; /* written to once there is no other any more */
 } braid_launch_planner;
 
 /* wide: kernels count in 64 bits; follows from the operands' sizes, and can be set by families that count further. */
@@ -34,6 +36,8 @@ void braid_launch_int(braid_launch_planner *p, int64_t value);
 void braid_launch_long(braid_launch_planner *p, int64_t value);
 void braid_launch_float(braid_launch_planner *p, double value);
 void braid_launch_local(braid_launch_planner *p, size_t bytes);
+/* Of any type, for kernels that are not the library's; `bytes` as the device reads them. */
+void braid_launch_number(braid_launch_planner *p, braid_dtype dtype, uint32_t lanes, const void *bytes);
 void braid_launch_fault(braid_launch_planner *p);
 
 /* A piece of the workspace of rows * columns elements. */

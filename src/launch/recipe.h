@@ -6,7 +6,8 @@
 
 #include "launch/tuning.h"
 
-enum { BRAID_LAUNCHES = 32, BRAID_LAUNCH_ARGUMENTS = 40, BRAID_LAUNCH_OPTION_BYTES = 1024 };
+enum { BRAID_LAUNCHES = 4096, BRAID_LAUNCH_ARGUMENTS = 40, BRAID_LAUNCH_OPTION_BYTES = 1024 };
+enum { BRAID_LAUNCH_VECTOR_ARGUMENTS = 8, BRAID_LAUNCH_VECTOR_BYTES = 128 }; /* of a launch; of the longest, double16 */
 
 /* The user's choices in place of a family's own, each 0: the family's. */
 typedef struct braid_launch_knobs {
@@ -39,6 +40,8 @@ typedef enum braid_launch_argument_kind {
   BRAID_LAUNCH_INT,       /* `integer` in 32 bits */
   BRAID_LAUNCH_LONG,      /* `integer` in 64 bits */
   BRAID_LAUNCH_FLOAT,     /* `real` in 32 bits */
+  BRAID_LAUNCH_NUMBER,    /* of type `element`: the first bytes of `integer` */
+  BRAID_LAUNCH_VECTOR,    /* `lanes` numbers of type `element`: `bytes` of the launch's vector `index` */
   BRAID_LAUNCH_LOCAL,     /* `bytes` of local memory */
   BRAID_LAUNCH_FAULT,     /* a word of 32 bits: a kernel that meets an index out of range makes it 1, the task fails */
 } braid_launch_argument_kind;
@@ -46,6 +49,7 @@ typedef enum braid_launch_argument_kind {
 typedef struct braid_launch_argument {
   braid_launch_argument_kind kind;
   uint32_t index;
+  uint32_t lanes;
   braid_dtype element;  /* of memory that a kernel of somebody else gets; BRAID_NONE: whatever it takes it for */
   size_t offset, bytes; /* offset: a multiple of the device's alignment */
   int64_t integer;
@@ -59,19 +63,28 @@ typedef struct braid_launch {
   const char *function;
   uint32_t dimensions;
   size_t global[3], local[3]; /* local[0] 0: the driver chooses */
+  bool together;              /* runs at the same time as the launch before it, in a queue of its own */
+  uint32_t vector_count;
+  uint8_t vectors[BRAID_LAUNCH_VECTOR_ARGUMENTS][BRAID_LAUNCH_VECTOR_BYTES];
   size_t argument_count;
   braid_launch_argument arguments[BRAID_LAUNCH_ARGUMENTS];
 } braid_launch;
 
+/* Zeroed, it is an empty recipe in memory of the C library's. */
 typedef struct braid_launch_recipe {
-  size_t launch_count;
-  braid_launch launches[BRAID_LAUNCHES];
+  const braid_allocator *allocator;
+  size_t launch_count, launch_capacity;
+  braid_launch *launches;
   size_t workspace_bytes;
 } braid_launch_recipe;
 
+/* A launch more, zeroed; addresses of the others do not stay. NULL: out of memory. */
+braid_launch *braid_launch_recipe_add(braid_launch_recipe *recipe);
+void braid_launch_recipe_deinit(braid_launch_recipe *recipe);
+
 /* braid_kernel.implementation of backends that launch kernels. */
 typedef struct braid_launch_kernel {
-  /* The recipe is zeroed before. Optional inputs and shapes are read from `node`; its operands are PLAIN unless
+  /* The recipe is empty before. Optional inputs and shapes are read from `node`; its operands are PLAIN unless
    * braid_kernel.layouts asked for others. */
   braid_status (*plan)(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_recipe *recipe);
   /* As braid_kernel.match, where the device matters (size classes, local memory). NULL: no objection. */

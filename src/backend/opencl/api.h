@@ -47,7 +47,8 @@
   X(EnqueueCopyBuffer)                                                                                                 \
   X(EnqueueMigrateMemObjects)                                                                                          \
   X(EnqueueNDRangeKernel)                                                                                              \
-  X(EnqueueMarkerWithWaitList)
+  X(EnqueueMarkerWithWaitList)                                                                                         \
+  X(EnqueueBarrierWithWaitList)
 
 typedef struct braid_cl_api {
 #define BRAID_CL_MEMBER(name) __typeof__(&cl##name) name;

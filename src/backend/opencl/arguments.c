@@ -1,10 +1,13 @@
 #include "backend/opencl/arguments.h"
 
 #include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/checked.h"
 #include "base/try.h"
+#include "launch/planner.h"
 
 /* A mistake in a recipe is its family's, or the manifest's. */
 static braid_status mistake_of(const braid_launch *launch) {
@@ -35,16 +38,16 @@ typedef struct parameter {
   char type[kTypeBytes]; /* "float4*"; of pointers the type that is pointed at is in `element` */
   cl_kernel_arg_address_qualifier space;
   bool pointer;
-  bool vector;
+  uint32_t lanes;             /* of a vector; else 1 */
   const scalar_type *element; /* NULL: a type of the text's own */
 } parameter;
 
 /* The scalar type of "float", "float4", "unsigned int": the first `length` characters of a type. */
-static const scalar_type *find_scalar(const char *type, size_t length, bool *vector) {
+static const scalar_type *find_scalar(const char *type, size_t length, uint32_t *lanes) {
   while (length && type[length - 1] == ' ') length--;
   size_t base = length;
   while (base && isdigit((unsigned char)type[base - 1])) base--;
-  *vector = base < length;
+  *lanes = base < length ? (uint32_t)strtoul(type + base, NULL, 10) : 1;
   for (size_t i = 0; i < sizeof kScalars / sizeof *kScalars; i++)
     for (int other = 0; other < 2; other++) {
       const char *name = other ? kScalars[i].other : kScalars[i].name;
@@ -63,13 +66,15 @@ static bool ask_argument(const braid_cl_device *device, cl_kernel kernel, cl_uin
     return false;
   size_t length = strcspn(out->type, "*");
   out->pointer = out->type[length] == '*';
-  out->element = find_scalar(out->type, length, &out->vector);
+  out->element = find_scalar(out->type, length, &out->lanes);
   return out->type[0] != '\0';
 }
 
 /* --- kinds ---------------------------------------------------------------------------------------------------------
  */
-static const char *given_name(const braid_launch_argument *argument) {
+/* As OpenCL C calls it. */
+static const char *given_name(const braid_launch_argument *argument, char scratch[kTypeBytes]) {
+  const char *number = argument->element == BRAID_F64 ? "double" : braid_launch_type(argument->element);
   switch (argument->kind) {
   case BRAID_LAUNCH_OPERAND:
   case BRAID_LAUNCH_WORKSPACE:
@@ -80,6 +85,11 @@ static const char *given_name(const braid_launch_argument *argument) {
     return "long";
   case BRAID_LAUNCH_FLOAT:
     return "float";
+  case BRAID_LAUNCH_NUMBER:
+    return number;
+  case BRAID_LAUNCH_VECTOR:
+    snprintf(scratch, kTypeBytes, "%s%u", number, argument->lanes);
+    return scratch;
   case BRAID_LAUNCH_FAULT:
     return "a word for faults";
   case BRAID_LAUNCH_LOCAL:
@@ -102,12 +112,10 @@ static bool fits_element(braid_dtype dtype, const scalar_type *type) {
 }
 
 static bool fits_number(const braid_launch_argument *argument, const parameter *takes) {
-  if (takes->pointer || takes->space != CL_KERNEL_ARG_ADDRESS_PRIVATE || takes->vector) return false;
+  if (takes->pointer || takes->space != CL_KERNEL_ARG_ADDRESS_PRIVATE || takes->lanes != argument->lanes) return false;
   if (!takes->element) return true; /* the driver knows its size */
-  if (argument->kind == BRAID_LAUNCH_FLOAT)
-    return takes->element->is_float && takes->element->bytes == sizeof(cl_float);
-  size_t bytes = argument->kind == BRAID_LAUNCH_INT ? sizeof(cl_int) : sizeof(cl_long);
-  return !takes->element->is_float && takes->element->bytes == bytes;
+  return takes->element->is_float == braid_dtype_is_float(argument->element) &&
+         takes->element->bytes == braid_dtype_size(argument->element);
 }
 
 static bool argument_fits(const braid_launch_argument *argument, const parameter *takes) {
@@ -138,12 +146,14 @@ static braid_status check_kind(const braid_cl_device *device, const braid_launch
   if (argument->kind == BRAID_LAUNCH_LOCAL) return BRAID_OK; /* given by its size alone: setting it says the same */
   cl_int code = device->cl->SetKernelArg(kernel, index, sizeof(cl_mem), NULL);
   if ((code == CL_SUCCESS) == is_memory_argument(argument)) return BRAID_OK;
+  char scratch[kTypeBytes];
   return braid_fail(mistake_of(launch), "%s, argument %u: the manifest gives %s, the kernel takes %s", launch->function,
-                    index, given_name(argument), is_memory_argument(argument) ? "no memory" : "memory");
+                    index, given_name(argument, scratch), is_memory_argument(argument) ? "no memory" : "memory");
 }
 
 braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid_launch *launch, cl_kernel kernel) {
   cl_uint count = 0;
+  char scratch[kTypeBytes];
   (void)device->cl->GetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, NULL);
   if (count != launch->argument_count)
     return braid_fail(mistake_of(launch), "%s takes %u arguments, the recipe has %zu", launch->function, count,
@@ -154,7 +164,8 @@ braid_status braid_cl_arguments_check(const braid_cl_device *device, const braid
       BRAID_TRY(check_kind(device, launch, kernel, i));
     else if (!argument_fits(&launch->arguments[i], &takes))
       return braid_fail(mistake_of(launch), "%s, argument %u: the manifest gives %s, the kernel takes %s%s",
-                        launch->function, i, given_name(&launch->arguments[i]), space_name(takes.space), takes.type);
+                        launch->function, i, given_name(&launch->arguments[i], scratch), space_name(takes.space),
+                        takes.type);
   }
   return BRAID_OK;
 }

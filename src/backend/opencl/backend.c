@@ -144,4 +144,6 @@ const braid_backend braid_backend_opencl = {
     .status = device_status,
     .query = braid_cl_query_kernel,
     .brought = device_brought,
+    .claim_regions = braid_cl_claim_chains,
+    .query_region = braid_cl_query_chain,
 };

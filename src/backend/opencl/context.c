@@ -140,6 +140,9 @@ static void release_object(const braid_cl_api *cl, braid_cl_object kind, void *o
   case BRAID_CL_OBJECT_QUEUE:
     braid_cl_queue_free(object);
     break;
+  case BRAID_CL_OBJECT_COMMANDS:
+    cl->ReleaseCommandQueue(object);
+    break;
   case BRAID_CL_OBJECT_HOST:
     braid_free(NULL, object);
     break;

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "backend/opencl/test_node.h"
+#include "base/file.h"
 #include "braid/log.h"
 #include "manifest_check.h"
 
@@ -12,7 +13,8 @@ enum { kMemoryCount = sizeof kMemories / sizeof *kMemories };
 
 /* --- workspaces ----------------------------------------------------------------------------------------------------
  */
-static braid_graph *convolution(int64_t batch, bool activated) {
+/* out NULL: the graph's output; else it is given there. */
+static braid_graph *convolution(int64_t batch, bool activated, braid_value_id *out) {
   braid_graph *graph;
   braid_node_id node;
   OK(braid_graph_create(NULL, "convolution", &graph));
@@ -23,8 +25,23 @@ static braid_graph *convolution(int64_t batch, bool activated) {
   OK(braid_graph_set_ints(graph, node, "strides", (int64_t[]){2, 1}, 2));
   OK(braid_graph_set_ints(graph, node, "pads", (int64_t[]){1, 0, 2, 1}, 4));
   if (activated) OK(braid_graph_add_node(graph, "Relu", "relu", &y, 1, &y, 1, NULL));
-  OK(braid_graph_add_output(graph, y));
+  if (out)
+    *out = y;
+  else
+    OK(braid_graph_add_output(graph, y));
   return graph;
+}
+
+static braid_value_id constant_vector(braid_graph *graph, int64_t count, float value) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  for (int64_t i = 0; i < count; i++) ((float *)braid_tensor_data(tensor))[i] = value;
+  OK(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
 }
 
 static void test_im2col_and_product(void **state) {
@@ -34,12 +51,51 @@ static void test_im2col_and_product(void **state) {
   for (size_t i = 0; i < sizeof kBatches / sizeof *kBatches; i++)
     for (int m = 0; m < kMemoryCount; m++) {
       char device[512];
-      braid_graph *graph = convolution(kBatches[i], i == 1); /* a fused kernel of ours does not take it away */
+      braid_graph *graph = convolution(kBatches[i], i == 1, NULL); /* a fused kernel of ours does not take it away */
       snprintf(device, sizeof device, "opencl0:%smanifest=%s cpu", kMemories[m],
                BRAID_TEST_DATA "/manifest/im2col.yaml");
       compare(graph, device, "im2col_product");
       braid_graph_destroy(graph);
     }
+}
+
+/* A convolution with a normalization and a rectifier behind it: folding leaves a convolution, and fusing does not take
+ * it away from the kernel that was brought for it, wherever it is placed and whatever stands beside it. */
+static void test_convolution_in_a_network(void **state) {
+  (void)state;
+  need_device();
+  static const struct {
+    const char *devices, *place;
+    bool taken;
+  } cases[] = {
+      {"opencl0:%s", NULL, true},
+      {"opencl0:%s cpu", NULL, true},
+      {"opencl0:%s cpu", "relu=cpu", true},
+      {"opencl0:%s", "auto", true},
+      {"cpu opencl0:%s", "n*=opencl0", true},
+      {"cpu opencl0:%s", "n*=opencl0,auto", true},
+      {"cpu opencl0:%s", "n*=cpu", false},
+      {"cpu opencl0:%s", NULL, false},
+  };
+  braid_value_id x, y;
+  braid_graph *graph = convolution(2, false, &x);
+  const braid_value_id operands[5] = {x, constant_vector(graph, 11, 1.5f), constant_vector(graph, 11, 0.25f),
+                                      constant_vector(graph, 11, -0.5f), constant_vector(graph, 11, 2)};
+  OK(braid_graph_add_node(graph, "BatchNormalization", "normal", operands, 5, &y, 1, NULL));
+  OK(braid_graph_add_node(graph, "Relu", "relu", &y, 1, &y, 1, NULL));
+  OK(braid_graph_add_output(graph, y));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char devices[512];
+    braid_session *session;
+    snprintf(devices, sizeof devices, cases[i].devices, "manifest=" BRAID_TEST_DATA "/manifest/im2col.yaml");
+    OK(braid_session_create(graph, &(braid_session_options){.devices = devices, .place = cases[i].place}, &session));
+    bool taken = false;
+    for (size_t k = 0; k < braid_session_plan_count(session); k++)
+      taken |= strcmp(braid_session_plan(session, k).kernel, "im2col_product") == 0;
+    if (taken != cases[i].taken) fail_msg("%s, %s", devices, cases[i].place ? cases[i].place : "");
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
 }
 
 static void test_two_pass_softmax(void **state) {
@@ -63,6 +119,11 @@ static void test_two_pass_softmax(void **state) {
 
 /* --- text in several files -----------------------------------------------------------------------------------------
  */
+#define MANIFEST(file, function, arguments, sizes)                                                                     \
+  file "\nkernels:\n  - name: k\n    op: Relu\n    launches:\n      - {function: " function                            \
+       ", arguments: [in: 0, out: "                                                                                    \
+       "0" arguments "], " sizes "}\n"
+
 static void put_text(const char *name, const char *text, char path[256]) {
   put(name, text, strlen(text), path);
 }
@@ -140,6 +201,29 @@ static void test_included_text_changes(void **state) {
   assert_int_equal(kept_programs(), 5);
 }
 
+/* Beside the manifest, where the text lies elsewhere. */
+static void test_included_beside_the_manifest(void **state) {
+  (void)state;
+  need_device();
+  char path[256], spec[300];
+  make_subfolder("sub");
+  put_text("sub/beside.cl",
+           "#include \"sizes.clh\"\n__kernel void f(__global const float *x, __global float *y) { y[0] = "
+           "SIZE * x[0]; }\n",
+           path);
+  put_text("sizes.clh", "#define SIZE 7\n", path);
+  put_text("beside.yaml", MANIFEST("source: sub/beside.cl", "f", "", "global: ['1']"), path);
+  snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+  braid_graph *graph = unary("Relu", 1);
+  braid_session *session;
+  float x = 1, y = 0;
+  OK(braid_session_create(graph, &(braid_session_options){.devices = spec}, &session));
+  OK(braid_session_run(session, (const void *[]){&x}, (void *[]){&y}));
+  assert_float_equal(y, 7, 0);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+}
+
 /* What only the preprocessor knows is compiled each time and not kept. */
 static void test_unknown_includes_are_not_kept(void **state) {
   (void)state;
@@ -180,10 +264,6 @@ static const char kKernels[] =
     "__kernel __attribute__((reqd_work_group_size(2, 1, 1)))\n"
     "void pairs(__global const float *x, __global float *y) { y[get_global_id(0)] = x[get_global_id(0)]; }\n";
 
-#define MANIFEST(file, function, arguments, sizes)                                                                     \
-  file "\nkernels:\n  - name: k\n    op: Relu\n    launches:\n      - {function: " function                            \
-       ", arguments: [in: 0, out: "                                                                                    \
-       "0" arguments "], " sizes "}\n"
 #define TEXT(function, arguments) MANIFEST("source: a.cl", function, arguments, "global: ['1']")
 #define SIZES(function, sizes) MANIFEST("source: a.cl", function, "", sizes)
 
@@ -345,12 +425,34 @@ static void test_disagreements_untold(void **state) {
   }
 }
 
+/* The page shows manifests that tests run. */
+static void test_documented_manifests(void **state) {
+  (void)state;
+  static const char *const kNames[] = {"im2col", "pipeline"};
+  braid_file_view page, manifest;
+  OK(braid_file_open(NULL, BRAID_TEST_DATA "/../../docs/manifest.md", 1 << 20, &page));
+  for (size_t i = 0; i < sizeof kNames / sizeof *kNames; i++) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/manifest/%s.yaml", BRAID_TEST_DATA, kNames[i]);
+    OK(braid_file_open(NULL, path, 1 << 20, &manifest));
+    if (!memmem(page.data, page.bytes, manifest.data, manifest.bytes)) fail_msg("docs/manifest.md has not %s", path);
+    braid_file_close(&manifest);
+  }
+  braid_file_close(&page);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_im2col_and_product),    cmocka_unit_test(test_two_pass_softmax),
-      cmocka_unit_test(test_included_text_changes), cmocka_unit_test(test_unknown_includes_are_not_kept),
-      cmocka_unit_test(test_disagreements_in_text), cmocka_unit_test(test_disagreements_untold),
+      cmocka_unit_test(test_im2col_and_product),
+      cmocka_unit_test(test_two_pass_softmax),
+      cmocka_unit_test(test_convolution_in_a_network),
+      cmocka_unit_test(test_included_text_changes),
+      cmocka_unit_test(test_unknown_includes_are_not_kept),
+      cmocka_unit_test(test_disagreements_in_text),
+      cmocka_unit_test(test_disagreements_untold),
       cmocka_unit_test(test_whole_compiler_log),
+      cmocka_unit_test(test_documented_manifests),
+      cmocka_unit_test(test_included_beside_the_manifest),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -28,7 +28,7 @@ typedef struct own_launch {
   cl_kernel kernel;
   cl_uint dimensions;
   size_t global[3], local[3];
-  bool has_local;
+  bool has_local, together;
 } own_launch;
 
 struct braid_cl_prepared {
@@ -36,7 +36,10 @@ struct braid_cl_prepared {
   const braid_allocator *allocator;
   const char *name; /* the node's */
   size_t launch_count, ref_count, argument_count;
-  own_launch launches[BRAID_LAUNCHES];
+  own_launch *launches;
+  cl_command_queue
+      *beside; /* for launches that run together with the one before them: the queues of all but the first */
+  size_t beside_count;
   memory_ref *refs;
   memory_argument *arguments;
   cl_mem fault;    /* the word that kernels put a fault into; NULL: none has one */
@@ -67,8 +70,8 @@ static uint32_t ref_of(braid_cl_prepared *own, const braid_launch_argument *argu
   return (uint32_t)own->ref_count++;
 }
 
-static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint position,
-                         const braid_launch_argument *argument) {
+static cl_int set_scalar(const braid_cl_prepared *own, const braid_launch *launch, cl_kernel kernel, cl_uint position) {
+  const braid_launch_argument *argument = &launch->arguments[position];
   const braid_cl_api *cl = own->cl;
   switch (argument->kind) {
   case BRAID_LAUNCH_INT:
@@ -77,6 +80,10 @@ static cl_int set_scalar(const braid_cl_prepared *own, cl_kernel kernel, cl_uint
     return cl->SetKernelArg(kernel, position, sizeof(cl_long), &(cl_long){argument->integer});
   case BRAID_LAUNCH_FLOAT:
     return cl->SetKernelArg(kernel, position, sizeof(cl_float), &(cl_float){(cl_float)argument->real});
+  case BRAID_LAUNCH_NUMBER:
+    return cl->SetKernelArg(kernel, position, argument->bytes, &argument->integer);
+  case BRAID_LAUNCH_VECTOR:
+    return cl->SetKernelArg(kernel, position, argument->bytes, launch->vectors[argument->index]);
   case BRAID_LAUNCH_LOCAL:
     return cl->SetKernelArg(kernel, position, argument->bytes, NULL);
   case BRAID_LAUNCH_FAULT:
@@ -110,7 +117,7 @@ static braid_status set_arguments(braid_cl_prepared *own, const braid_launch *la
       own->arguments[own->argument_count++] = (memory_argument){number, i, ref_of(own, argument)};
       continue;
     }
-    cl_int code = set_scalar(own, kernel, i, argument);
+    cl_int code = set_scalar(own, launch, kernel, i);
     if (code == CL_SUCCESS) continue;
     char what[96];
     snprintf(what, sizeof what, "argument %u of %.60s", i, launch->function);
@@ -127,7 +134,10 @@ static braid_status make_launch(const braid_cl_device *device, braid_cl_prepared
   if (!kernel) return create_failure(device, launch, program, code);
   uint32_t number = (uint32_t)own->launch_count++;
   own_launch *ours = &own->launches[number];
-  *ours = (own_launch){.kernel = kernel, .dimensions = launch->dimensions, .has_local = launch->local[0] != 0};
+  *ours = (own_launch){.kernel = kernel,
+                       .dimensions = launch->dimensions,
+                       .has_local = launch->local[0] != 0,
+                       .together = launch->together && number};
   memcpy(ours->global, launch->global, sizeof ours->global);
   memcpy(ours->local, launch->local, sizeof ours->local);
   BRAID_TRY(braid_cl_arguments_check(device, launch, kernel));
@@ -152,6 +162,25 @@ static bool has_fault(const braid_launch_recipe *recipe) {
   return false;
 }
 
+/* One for each launch of the largest group but its first. */
+static braid_status make_queues(const braid_cl_device *device, braid_cl_prepared *own) {
+  size_t most = 0, group = 0;
+  for (size_t i = 0; i < own->launch_count; i++) {
+    group = own->launches[i].together ? group + 1 : 0;
+    if (group > most) most = group;
+  }
+  if (!most) return BRAID_OK;
+  own->beside = braid_zalloc_array(own->allocator, most, sizeof *own->beside);
+  if (!own->beside) return BRAID_NO_MEMORY;
+  while (own->beside_count < most) {
+    cl_int code;
+    cl_command_queue queue = own->cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
+    if (!queue) return braid_cl_fail(code, "a queue for kernels that run together");
+    own->beside[own->beside_count++] = queue;
+  }
+  return BRAID_OK;
+}
+
 static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *own, const braid_launch_recipe *recipe) {
   size_t count = 0;
   if (recipe->launch_count > BRAID_LAUNCHES) return braid_fail(BRAID_INTERNAL, "a recipe of too many launches");
@@ -163,7 +192,8 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
   }
   own->refs = braid_zalloc_array(own->allocator, count, sizeof *own->refs);
   own->arguments = braid_zalloc_array(own->allocator, count, sizeof *own->arguments);
-  braid_status status = own->refs && own->arguments ? BRAID_OK : BRAID_NO_MEMORY;
+  own->launches = braid_zalloc_array(own->allocator, recipe->launch_count, sizeof *own->launches);
+  braid_status status = own->refs && own->arguments && own->launches ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK && has_fault(recipe)) status = make_fault(device, own);
   for (size_t i = 0; status == BRAID_OK && i < recipe->launch_count; i++) {
     const braid_launch *launch = &recipe->launches[i];
@@ -173,7 +203,7 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
     for (uint32_t d = 0; d < launch->dimensions && status == BRAID_OK; d++) empty |= launch->global[d] == 0;
     if (status == BRAID_OK && !empty) status = make_launch(device, own, launch);
   }
-  return status;
+  return status == BRAID_OK ? make_queues(device, own) : status;
 }
 
 static braid_status plan_node(const braid_cl_device *device, const braid_launch_kernel *family,
@@ -188,19 +218,19 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
   const braid_launch_kernel *family = kernel->implementation;
   *prepared = NULL;
   *info = (braid_prepared_info){0};
-  braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
+  braid_launch_recipe recipe = {.allocator = device->allocator};
   braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
-  braid_status status = recipe && own ? BRAID_OK : BRAID_NO_MEMORY;
+  braid_status status = own ? BRAID_OK : BRAID_NO_MEMORY;
   if (own) *own = (braid_cl_prepared){.cl = device->cl, .allocator = device->allocator, .name = node->name};
-  if (status == BRAID_OK) status = plan_node(device, family, node, recipe);
-  if (status == BRAID_OK) status = make_all(device, own, recipe);
+  if (status == BRAID_OK) status = plan_node(device, family, node, &recipe);
+  if (status == BRAID_OK) status = make_all(device, own, &recipe);
   if (status == BRAID_OK) {
-    info->workspace_bytes = recipe->workspace_bytes;
+    info->workspace_bytes = recipe.workspace_bytes;
     *prepared = own;
   } else {
     braid_cl_discard(device, own);
   }
-  braid_free(device->allocator, recipe);
+  braid_launch_recipe_deinit(&recipe);
   return status;
 }
 
@@ -209,11 +239,10 @@ braid_status braid_cl_query_kernel(void *self, const braid_kernel *kernel, const
                                    braid_query *out) {
   const braid_cl_device *device = self;
   *out = (braid_query){0};
-  braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
-  if (!recipe) return BRAID_NO_MEMORY;
-  braid_status status = plan_node(device, kernel->implementation, node, recipe);
-  out->workspace_bytes = recipe->workspace_bytes;
-  braid_free(device->allocator, recipe);
+  braid_launch_recipe recipe = {.allocator = device->allocator};
+  braid_status status = plan_node(device, kernel->implementation, node, &recipe);
+  out->workspace_bytes = recipe.workspace_bytes;
+  braid_launch_recipe_deinit(&recipe);
   if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
   return braid_fail_prefix(status, "node %.120s (%s), kernel %s", node->name, node->op, kernel->name);
 }
@@ -226,31 +255,41 @@ void braid_cl_discard(void *self, void *prepared) {
     if (own->refs[i].memory) braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, own->refs[i].memory);
   for (size_t i = 0; i < own->launch_count; i++)
     braid_cl_context_drop(shared, BRAID_CL_OBJECT_KERNEL, own->launches[i].kernel);
+  for (size_t i = 0; i < own->beside_count; i++)
+    braid_cl_context_drop(shared, BRAID_CL_OBJECT_COMMANDS, own->beside[i]);
   if (own->fault) braid_cl_context_drop(shared, BRAID_CL_OBJECT_MEMORY, own->fault);
   if (own->faulted) braid_cl_context_drop(shared, BRAID_CL_OBJECT_HOST, own->faulted);
   braid_free(own->allocator, own->refs);
   braid_free(own->allocator, own->arguments);
+  braid_free(own->allocator, own->launches);
+  braid_free(own->allocator, own->beside);
   braid_free(own->allocator, own);
 }
 
-/* Kernels of a bitstream or a manifest are there or not: that is known only with the recipe. */
+/* Kernels of a bitstream are there or not: that is known only with the recipe. */
 static bool is_there(const braid_cl_device *device, const braid_launch_kernel *family, const braid_node_desc *node,
                      char *why, size_t why_bytes) {
-  braid_launch_recipe *recipe = braid_zalloc(device->allocator, sizeof *recipe);
-  bool possible = recipe && plan_node(device, family, node, recipe) == BRAID_OK;
-  if (!possible) snprintf(why, why_bytes, "%s", recipe ? braid_error_detail() : "out of memory");
-  for (size_t i = 0; possible && i < recipe->launch_count; i++)
-    possible = braid_cl_program_is_possible(device, &recipe->launches[i], why, why_bytes);
-  braid_free(device->allocator, recipe);
+  braid_launch_recipe recipe = {.allocator = device->allocator};
+  bool possible = family->plan(&device->traits, node, &recipe) == BRAID_OK;
+  if (!possible) snprintf(why, why_bytes, "%s", braid_error_detail());
+  possible = possible && braid_cl_recipe_is_possible(device, &recipe, why, why_bytes);
+  braid_launch_recipe_deinit(&recipe);
   return possible;
 }
 
 bool braid_cl_match(void *self, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes) {
   const braid_cl_device *device = self;
   const braid_launch_kernel *family = kernel->implementation;
+  if (family->foreign) return braid_cl_entry_match(family->foreign, device, node, why, why_bytes);
   if (family->match && !family->match(&device->traits, node, why, why_bytes)) return false;
-  if (family->foreign && !braid_cl_entry_match(family->foreign, node, why, why_bytes)) return false;
-  return (!device->bitstream && !family->foreign) || is_there(device, family, node, why, why_bytes);
+  return !device->bitstream || is_there(device, family, node, why, why_bytes);
+}
+
+bool braid_cl_recipe_is_possible(const braid_cl_device *device, const braid_launch_recipe *recipe, char *why,
+                                 size_t why_bytes) {
+  for (size_t i = 0; i < recipe->launch_count; i++)
+    if (!braid_cl_program_is_possible(device, &recipe->launches[i], why, why_bytes)) return false;
+  return true;
 }
 
 /* --- running -------------------------------------------------------------------------------------------------------
@@ -347,19 +386,49 @@ braid_status braid_cl_find_fault(const braid_task *task) {
   return own && own->fault && *own->faulted ? braid_fail(BRAID_OUT_OF_RANGE, "an index is out of range") : BRAID_OK;
 }
 
+static cl_int enqueue_launch(const braid_cl_prepared *own, size_t index, cl_command_queue queue, cl_uint wait_count,
+                             const cl_event *waits, cl_event *event) {
+  const own_launch *launch = &own->launches[index];
+  return own->cl->EnqueueNDRangeKernel(queue, launch->kernel, launch->dimensions, NULL, launch->global,
+                                       launch->has_local ? launch->local : NULL, wait_count, wait_count ? waits : NULL,
+                                       event);
+}
+
+/* Kernels that feed each other: the first in `queue`, each of the others in a queue of its own, begun when what is
+ * before them in `queue` has ended; what comes after them there waits for all. What has begun is waited for even when
+ * another could not be enqueued. */
+static cl_int enqueue_group(const braid_cl_prepared *own, size_t from, size_t count, cl_command_queue queue,
+                            cl_uint wait_count, const cl_event *waits, cl_event *first, cl_event *last) {
+  const braid_cl_api *cl = own->cl;
+  cl_event ends[BRAID_CL_ENTRY_LAUNCHES], ready = NULL;
+  cl_uint begun = 0;
+  cl_int code = cl->EnqueueMarkerWithWaitList(queue, wait_count, wait_count ? waits : NULL, &ready);
+  if (code == CL_SUCCESS) code = enqueue_launch(own, from, queue, 0, NULL, first);
+  if (code == CL_SUCCESS) code = cl->Flush(queue); /* or the others might wait for what is never sent */
+  for (size_t i = 1; code == CL_SUCCESS && i < count; i++) {
+    code = enqueue_launch(own, from + i, own->beside[i - 1], 1, &ready, &ends[begun]);
+    begun += code == CL_SUCCESS;
+    if (code == CL_SUCCESS) code = cl->Flush(own->beside[i - 1]);
+  }
+  cl_int joined = begun ? cl->EnqueueBarrierWithWaitList(queue, begun, ends, last) : CL_SUCCESS;
+  for (cl_uint i = 0; i < begun; i++) cl->ReleaseEvent(ends[i]);
+  if (ready) cl->ReleaseEvent(ready);
+  return code == CL_SUCCESS ? joined : code;
+}
+
 braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task, cl_command_queue queue,
                                  const cl_event *waits, cl_uint wait_count, cl_event *first, cl_event *last) {
   braid_cl_prepared *own = task->prepared;
   *first = *last = NULL;
   braid_status status = bind_memory(device, own, task);
   if (status == BRAID_OK) status = clear_fault(own, queue);
-  for (size_t i = 0; status == BRAID_OK && i < own->launch_count; i++) {
-    const own_launch *launch = &own->launches[i];
+  for (size_t i = 0, group; status == BRAID_OK && i < own->launch_count; i += group) {
+    for (group = 1; i + group < own->launch_count && own->launches[i + group].together;) group++;
     cl_uint count = i == 0 ? wait_count : 0;
-    cl_event *event = i + 1 == own->launch_count ? last : i == 0 && task->timing ? first : NULL;
-    cl_int code =
-        own->cl->EnqueueNDRangeKernel(queue, launch->kernel, launch->dimensions, NULL, launch->global,
-                                      launch->has_local ? launch->local : NULL, count, count ? waits : NULL, event);
+    bool ends = i + group == own->launch_count;
+    cl_event *begin = i == 0 && task->timing ? first : NULL, *end = ends ? last : NULL;
+    cl_int code = group > 1 ? enqueue_group(own, i, group, queue, count, waits, begin, end)
+                            : enqueue_launch(own, i, queue, count, waits, end ? end : begin);
     if (code != CL_SUCCESS) status = braid_cl_fail(code, "enqueueing a kernel");
   }
   return status == BRAID_OK ? read_fault(own, queue, first, last) : status;

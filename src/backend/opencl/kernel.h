@@ -14,6 +14,9 @@ BRAID_MUST_CHECK braid_status braid_cl_query_kernel(void *device, const braid_ke
 void braid_cl_discard(void *device, void *prepared);
 /* Asks the family where it depends on the device. */
 bool braid_cl_match(void *device, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes);
+/* Are there programs for all launches, or text and a compiler to make them? If not, says why. */
+bool braid_cl_recipe_is_possible(const braid_cl_device *device, const braid_launch_recipe *recipe, char *why,
+                                 size_t why_bytes);
 /* Sets what the task's bindings changed and enqueues the launches; *first and *last are the events of the first and
  * the last, NULL if there is none. On failure they are those enqueued so far. */
 BRAID_MUST_CHECK braid_status braid_cl_launch_all(braid_cl_device *device, const braid_task *task,

@@ -8,9 +8,8 @@
 #include "base/try.h"
 #include "device/yaml.h"
 #include "graph/graph.h"
-#include "launch/formula.h"
 
-enum { kKernels = 256, kNameBytes = 64, kTextBytes = 256, kOperands = 32 };
+enum { kKernels = 256, kNameBytes = 64, kTextBytes = 256, kLayers = 512 };
 
 /* --- the file's form -----------------------------------------------------------------------------------------------
  */
@@ -20,20 +19,26 @@ enum { kKernels = 256, kNameBytes = 64, kTextBytes = 256, kOperands = 32 };
   CYAML_FIELD_SEQUENCE(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, field, &kText, 1, most)
 
 static const cyaml_schema_value_t kText = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, kTextBytes - 1)};
-static const cyaml_schema_value_t kAxis = {CYAML_VALUE_INT(CYAML_FLAG_DEFAULT, int64_t)};
+static const cyaml_schema_value_t kWhole = {CYAML_VALUE_INT(CYAML_FLAG_DEFAULT, int64_t)};
 
 static const cyaml_schema_field_t kArgumentFields[] = {
     CYAML_FIELD_INT_PTR("in", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry_argument, in),
     CYAML_FIELD_INT_PTR("out", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry_argument, out),
-    OPTIONAL_TEXT("int", braid_cl_entry_argument, integer),
-    OPTIONAL_TEXT("long", braid_cl_entry_argument, wide),
-    OPTIONAL_TEXT("float", braid_cl_entry_argument, real),
+    CYAML_FIELD_INT_PTR("node", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry_argument, node),
+#define SCALAR(name, dtype) OPTIONAL_TEXT(#name, braid_cl_entry_argument, of_##name),
+    BRAID_CL_SCALARS(SCALAR)
+#undef SCALAR
+        OPTIONAL_TEXT("vector", braid_cl_entry_argument, vector),
+    OPTIONAL_TEXTS("values", braid_cl_entry_argument, values, 16),
     OPTIONAL_TEXT("local", braid_cl_entry_argument, local),
     OPTIONAL_TEXT("workspace", braid_cl_entry_argument, workspace),
     OPTIONAL_TEXT("name", braid_cl_entry_argument, name),
-    CYAML_FIELD_SEQUENCE("order", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry_argument, order, &kAxis, 1,
-                         BRAID_CL_ENTRY_AXES),
+    CYAML_FIELD_BOOL("zeroed", CYAML_FLAG_OPTIONAL, braid_cl_entry_argument, zeroed),
+    OPTIONAL_TEXTS("order", braid_cl_entry_argument, order, BRAID_CL_ENTRY_AXES),
     OPTIONAL_TEXTS("shape", braid_cl_entry_argument, shape, BRAID_CL_ENTRY_AXES),
+    OPTIONAL_TEXT("item", braid_cl_entry_argument, item),
+    OPTIONAL_TEXT("as", braid_cl_entry_argument, as),
+    OPTIONAL_TEXT("frac", braid_cl_entry_argument, frac),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kArgument = {
@@ -42,6 +47,7 @@ static const cyaml_schema_value_t kArgument = {
 static const cyaml_schema_field_t kLaunchFields[] = {
     CYAML_FIELD_STRING_PTR("function", CYAML_FLAG_POINTER, braid_cl_entry_launch, function, 1, kNameBytes - 1),
     OPTIONAL_TEXT("options", braid_cl_entry_launch, options),
+    CYAML_FIELD_BOOL("together", CYAML_FLAG_OPTIONAL, braid_cl_entry_launch, together),
     CYAML_FIELD_SEQUENCE("arguments", CYAML_FLAG_POINTER, braid_cl_entry_launch, arguments, &kArgument, 1,
                          BRAID_LAUNCH_ARGUMENTS),
     CYAML_FIELD_SEQUENCE("global", CYAML_FLAG_POINTER, braid_cl_entry_launch, global, &kText, 1, 3),
@@ -51,11 +57,24 @@ static const cyaml_schema_field_t kLaunchFields[] = {
 static const cyaml_schema_value_t kLaunch = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_cl_entry_launch, kLaunchFields)};
 
+static const cyaml_schema_field_t kLayerFields[] = {
+    CYAML_FIELD_STRING_PTR("node", CYAML_FLAG_POINTER, braid_cl_layer, node, 1, kTextBytes - 1),
+    CYAML_FIELD_SEQUENCE("values", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_layer, values, &kWhole, 0,
+                         BRAID_CL_NUMBERS),
+    CYAML_FIELD_END,
+};
+static const cyaml_schema_value_t kLayer = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_cl_layer, kLayerFields)};
+
 static const cyaml_schema_field_t kEntryFields[] = {
     CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_cl_entry, name, 1, kNameBytes - 1),
-    CYAML_FIELD_STRING_PTR("op", CYAML_FLAG_POINTER, braid_cl_entry, op, 1, kNameBytes - 1),
-    OPTIONAL_TEXTS("types", braid_cl_entry, types, kOperands),
+    OPTIONAL_TEXT("op", braid_cl_entry, op),
+    OPTIONAL_TEXTS("chain", braid_cl_entry, chain, BRAID_CL_CHAIN),
+    OPTIONAL_TEXTS("types", braid_cl_entry, types, BRAID_CL_OPERANDS),
     OPTIONAL_TEXTS("when", braid_cl_entry, when, 32),
+    OPTIONAL_TEXTS("numbers", braid_cl_entry, numbers, BRAID_CL_NUMBERS),
+    CYAML_FIELD_SEQUENCE("layers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry, layers, &kLayer, 1,
+                         kLayers),
+    OPTIONAL_TEXT("repeat", braid_cl_entry, repeat),
     CYAML_FIELD_SEQUENCE("launches", CYAML_FLAG_POINTER, braid_cl_entry, launches, &kLaunch, 1,
                          BRAID_CL_ENTRY_LAUNCHES),
     CYAML_FIELD_END,
@@ -73,41 +92,146 @@ static const cyaml_schema_value_t kFile = {CYAML_VALUE_MAPPING(CYAML_FLAG_POINTE
 
 /* --- what the form cannot say --------------------------------------------------------------------------------------
  */
-static braid_status check_formulas(char *const *texts, unsigned count) {
-  for (unsigned i = 0; i < count; i++) BRAID_TRY(braid_launch_formula_check(texts[i]));
+enum { kNowhere = -1 };
+
+/* What is being checked: the scope of its formulas, and where it stands, for the line of a refusal. */
+typedef struct checking {
+  const braid_cl_entry *entry;
+  braid_launch_scope scope;
+  int launch, argument; /* kNowhere: not in one */
+  const char *key;      /* "": all of it */
+} checking;
+
+static braid_status check_formula(checking *c, const char *key, const char *text) {
+  int64_t ignored;
+  c->key = key;
+  return text ? braid_launch_formula(text, &c->scope, &ignored) : BRAID_OK;
+}
+
+static braid_status check_formulas(checking *c, const char *key, char *const *texts, unsigned count) {
+  for (unsigned i = 0; i < count; i++) BRAID_TRY(check_formula(c, key, texts[i]));
   return BRAID_OK;
 }
 
-static braid_status check_operand(const braid_cl_entry_argument *a) {
-  int64_t index = a->in ? *a->in : *a->out;
-  if (index < 0 || index >= kOperands)
-    return braid_fail(BRAID_INVALID_FILE, "operand %lld, expected 0 to %d", (long long)index, kOperands - 1);
-  uint32_t seen = 0;
+/* Each axis comes once whole, or once in parts of a size and once within them. */
+static braid_status check_order(const braid_cl_entry_argument *a) {
+  char seen[BRAID_CL_ENTRY_AXES] = "";
+  int64_t sizes[BRAID_CL_ENTRY_AXES] = {0}, axes = 0;
   for (unsigned i = 0; i < a->order_count; i++) {
-    if (a->order[i] < 0 || a->order[i] >= a->order_count || (seen >> a->order[i] & 1))
-      return braid_fail(BRAID_INVALID_FILE, "order: expected every axis from 0 to %u once", a->order_count - 1);
-    seen |= 1u << a->order[i];
+    int64_t axis, size;
+    char part;
+    if (!braid_cl_read_axis(a->order[i], &axis, &part, &size))
+      return braid_fail(BRAID_INVALID_FILE,
+                        "order: \"%.60s\": expected AXIS, AXIS/SIZE or AXIS%%SIZE, axes from 0 to %d", a->order[i],
+                        BRAID_CL_ENTRY_AXES - 1);
+    bool other_part = seen[axis] && seen[axis] != ' ' && part != ' ' && part != seen[axis] && sizes[axis] == size;
+    if (seen[axis] && !other_part)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "order: axis %lld comes twice: expected it once, or %lld/SIZE and %lld%%SIZE", (long long)axis,
+                        (long long)axis, (long long)axis);
+    seen[axis] = other_part ? ' ' : part;
+    sizes[axis] = size;
+    if (axis >= axes) axes = axis + 1;
   }
-  if (a->order_count && a->shape_count && a->order_count != a->shape_count)
-    return braid_fail(BRAID_INVALID_FILE, "order has %u axes, shape %u", a->order_count, a->shape_count);
-  return check_formulas(a->shape, a->shape_count);
+  for (int64_t axis = 0; axis < axes; axis++)
+    if (seen[axis] != ' ')
+      return braid_fail(BRAID_INVALID_FILE, "order: expected every axis from 0 to %lld, %lld is %s",
+                        (long long)axes - 1, (long long)axis, seen[axis] ? "there in one part only" : "missing");
+  return BRAID_OK;
 }
 
-static braid_status check_argument(const braid_cl_entry_argument *a) {
-  char *const formulas[] = {a->integer, a->wide, a->local, a->workspace};
-  int kinds = (a->in != NULL) + (a->out != NULL) + (a->real != NULL);
-  for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
-    kinds += formulas[i] != NULL;
-    if (formulas[i]) BRAID_TRY(braid_launch_formula_check(formulas[i]));
-  }
-  if (kinds != 1)
+static braid_status check_as(checking *c, const braid_cl_entry_argument *a) {
+  c->key = "as";
+  braid_dtype as = a->as ? braid_cl_find_dtype(a->as) : BRAID_F16;
+  bool whole =
+      as == BRAID_I8 || as == BRAID_U8 || as == BRAID_I16 || as == BRAID_U16 || as == BRAID_I32 || as == BRAID_U32;
+  if (!whole && as != BRAID_F16)
     return braid_fail(BRAID_INVALID_FILE,
-                      "expected one of in, out, int, long, float, local and workspace, there are %d", kinds);
+                      "as: \"%.60s\": expected int8, uint8, int16, uint16, int32, uint32 or float16", a->as);
+  BRAID_TRY(check_formula(c, "frac", a->frac));
+  if (a->frac && !whole) return braid_fail(BRAID_INVALID_FILE, "frac belongs to as: int8 and the like");
+  return BRAID_OK;
+}
+
+static braid_status check_operand(checking *c, const braid_cl_entry_argument *a) {
+  int64_t index = a->in ? *a->in : *a->out, node = a->node ? *a->node : 0;
+  c->key = a->in ? "in" : "out";
+  if (index < 0 || index >= BRAID_CL_OPERANDS)
+    return braid_fail(BRAID_INVALID_FILE, "operand %lld, expected 0 to %d", (long long)index, BRAID_CL_OPERANDS - 1);
+  if (a->out && *a->out && c->entry->chain)
+    return braid_fail(BRAID_INVALID_FILE, "out: %lld, but of a chain only out: 0 of its last node is an output",
+                      (long long)*a->out);
+  c->key = "node";
+  if (a->node && (!a->in || node < 0 || (size_t)node >= c->scope.node_count))
+    return braid_fail(BRAID_INVALID_FILE, "node: %lld, expected 0 to %zu with in: N of a chain", (long long)node,
+                      c->scope.node_count - 1);
+  c->key = "order";
+  BRAID_TRY(check_order(a));
+  if (a->order_count && a->shape_count && a->order_count != a->shape_count)
+    return braid_fail(BRAID_INVALID_FILE, "order has %u axes, shape %u", a->order_count, a->shape_count);
+  BRAID_TRY(check_formulas(c, "shape", a->shape, a->shape_count));
+  BRAID_TRY(check_formula(c, "item", a->item));
+  return check_as(c, a);
+}
+
+/* What belongs to operands alone. */
+static const char *operand_key(const braid_cl_entry_argument *a) {
+  return a->order_count   ? "order"
+         : a->shape_count ? "shape"
+         : a->item        ? "item"
+         : a->as          ? "as"
+         : a->frac        ? "frac"
+         : a->node        ? "node"
+                          : NULL;
+}
+
+static braid_status check_number(checking *c, const char *key, const char *text, braid_dtype dtype) {
   double ignored;
-  if (a->real) BRAID_TRY(braid_cl_real(a->real, NULL, &ignored));
+  if (!braid_dtype_is_float(dtype)) return check_formula(c, key, text);
+  c->key = key;
+  return braid_cl_real(text, &c->scope, &ignored);
+}
+
+static braid_status check_vector(checking *c, const braid_cl_entry_argument *a) {
+  uint32_t lanes;
+  braid_dtype dtype = braid_cl_find_scalar(a->vector, &lanes);
+  c->key = "vector";
+  if (dtype == BRAID_NONE || lanes < 2)
+    return braid_fail(BRAID_INVALID_FILE,
+                      "vector: \"%.60s\": expected char, uchar, short, ushort, int, uint, long, ulong, float or double "
+                      "with 2, 3, 4, 8 or 16 behind it",
+                      a->vector);
+  c->key = "values";
+  if (a->values_count != 1 && a->values_count != lanes)
+    return braid_fail(BRAID_INVALID_FILE, "%s with %u values: expected 1, for all, or %u", a->vector, a->values_count,
+                      lanes);
+  for (unsigned i = 0; i < a->values_count; i++) BRAID_TRY(check_number(c, "values", a->values[i], dtype));
+  return BRAID_OK;
+}
+
+static braid_status check_argument(checking *c, const braid_cl_entry_argument *a) {
+  int kinds = (a->in != NULL) + (a->out != NULL) + (a->vector != NULL) + (a->local != NULL) + (a->workspace != NULL);
+#define COUNT(name, dtype) kinds += a->of_##name != NULL;
+  BRAID_CL_SCALARS(COUNT)
+#undef COUNT
+  if (kinds != 1)
+    return braid_fail(
+        BRAID_INVALID_FILE,
+        "expected one of in, out, char, uchar, short, ushort, int, uint, long, ulong, float, double, vector, "
+        "local and workspace, there are %d",
+        kinds);
   if (a->name && !a->workspace) return braid_fail(BRAID_INVALID_FILE, "name belongs to workspace");
-  if (a->in || a->out) return check_operand(a);
-  if (a->order_count || a->shape_count) return braid_fail(BRAID_INVALID_FILE, "order and shape belong to in and out");
+  if (a->zeroed && !a->workspace) return braid_fail(BRAID_INVALID_FILE, "zeroed belongs to workspace");
+  if (a->values && !a->vector) return braid_fail(BRAID_INVALID_FILE, "values belong to vector");
+  if (a->in || a->out) return check_operand(c, a);
+  if (operand_key(a)) return braid_fail(BRAID_INVALID_FILE, "%s belongs to in and out", operand_key(a));
+  if (a->vector) return check_vector(c, a);
+  BRAID_TRY(check_formula(c, "local", a->local));
+  BRAID_TRY(check_formula(c, "workspace", a->workspace));
+#define CHECK(name, dtype)                                                                                             \
+  if (a->of_##name) BRAID_TRY(check_number(c, #name, a->of_##name, BRAID_##dtype));
+  BRAID_CL_SCALARS(CHECK)
+#undef CHECK
   return BRAID_OK;
 }
 
@@ -124,41 +248,133 @@ static braid_status check_names(const braid_cl_entry_launch *launch, unsigned in
   return BRAID_OK;
 }
 
-static braid_status check_launch(const braid_cl_entry_launch *launch) {
+static braid_status check_launch(checking *c, const braid_cl_entry_launch *launch) {
   for (unsigned i = 0; i < launch->arguments_count; i++) {
-    braid_status status = check_argument(&launch->arguments[i]);
+    c->argument = (int)i;
+    c->key = "";
+    braid_status status = check_argument(c, &launch->arguments[i]);
     if (status == BRAID_OK) status = check_names(launch, i);
     if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", launch->function, i);
   }
+  c->argument = kNowhere;
+  c->key = "together";
+  if (launch->together && c->launch == 0)
+    return braid_fail(BRAID_INVALID_FILE, "%s: together, but there is no launch before it", launch->function);
+  c->key = "local";
   if (launch->local_count && launch->local_count != launch->global_count)
     return braid_fail(BRAID_INVALID_FILE, "%s: local has %u dimensions, global %u", launch->function,
                       launch->local_count, launch->global_count);
-  BRAID_TRY(check_formulas(launch->global, launch->global_count));
-  return check_formulas(launch->local, launch->local_count);
+  BRAID_TRY(check_formulas(c, "global", launch->global, launch->global_count));
+  return check_formulas(c, "local", launch->local, launch->local_count);
 }
 
-static bool is_type(const char *name) {
-  for (int i = BRAID_NONE + 1; i < BRAID_DTYPE_COUNT; i++)
-    if (strcmp(braid_dtype_name((braid_dtype)i), name) == 0) return true;
-  return false;
+static braid_status check_step(const braid_cl_entry *entry, unsigned index, bool *optional, bool *view) {
+  char op[kTextBytes];
+  size_t length = strlen(entry->chain[index]);
+  *optional = length && entry->chain[index][length - 1] == '?';
+  snprintf(op, sizeof op, "%.*s", (int)(length - *optional), entry->chain[index]);
+  const braid_op *found = braid_op_find(op);
+  if (!found) return braid_fail(BRAID_INVALID_FILE, "there is no op %.60s", op);
+  *view = (found->flags & BRAID_OP_VIEW) != 0;
+  return BRAID_OK;
 }
 
-static braid_status check_entry(const braid_cl_entry *entry) {
-  if (!braid_op_find(entry->op)) return braid_fail(BRAID_INVALID_FILE, "there is no op %s", entry->op);
+/* Another shape of the same memory is nothing to be computed: a chain neither begins nor ends with it. */
+static braid_status check_chain(const braid_cl_entry *entry) {
+  bool ends = false; /* with what is always there */
+  for (unsigned i = entry->chain_count; i-- > 0;) {
+    bool optional, view;
+    BRAID_TRY(check_step(entry, i, &optional, &view));
+    if (!i && optional) return braid_fail(BRAID_INVALID_FILE, "chain: its first node cannot be left out");
+    if (view && (!i || !ends))
+      return braid_fail(
+          BRAID_INVALID_FILE,
+          "chain: %.60s is another shape of the same memory: expected other nodes, which are not left out, "
+          "before and behind it",
+          entry->chain[i]);
+    ends |= !optional && !view;
+  }
+  return BRAID_OK;
+}
+
+static bool is_number_name(const char *name) {
+  static const char kLetters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  static const char kAll[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+  size_t stem = strlen("node");
+  bool node = strncmp(name, "node", stem) == 0 && name[stem] >= '0' && name[stem] <= '9';
+  return strspn(name, kLetters) && !name[strspn(name, kAll)] && strlen(name) < kNameBytes && !node &&
+         strcmp(name, "turn") != 0;
+}
+
+static braid_status check_numbers(checking *c) {
+  const braid_cl_entry *entry = c->entry;
+  c->key = "numbers";
+  for (unsigned i = 0; i < entry->numbers_count; i++) {
+    if (!is_number_name(entry->numbers[i]))
+      return braid_fail(
+          BRAID_INVALID_FILE,
+          "numbers: \"%.60s\": expected a letter, then letters, digits and '_', and neither turn nor node0",
+          entry->numbers[i]);
+    for (unsigned k = 0; k < i; k++)
+      if (strcmp(entry->numbers[i], entry->numbers[k]) == 0)
+        return braid_fail(BRAID_INVALID_FILE, "numbers: %.60s comes twice", entry->numbers[i]);
+  }
+  if (entry->numbers_count && !entry->layers_count)
+    return braid_fail(BRAID_INVALID_FILE, "numbers: expected layers that say what they are");
+  c->key = "layers";
+  for (unsigned i = 0; i < entry->layers_count; i++)
+    if (entry->layers[i].values_count != entry->numbers_count)
+      return braid_fail(BRAID_INVALID_FILE, "layer %.60s has %u values, expected %u, one for each of numbers",
+                        entry->layers[i].node, entry->layers[i].values_count, entry->numbers_count);
+  return BRAID_OK;
+}
+
+static braid_status check_entry(checking *c) {
+  const braid_cl_entry *entry = c->entry;
+  if (!entry->op == !entry->chain) return braid_fail(BRAID_INVALID_FILE, "expected either op or chain");
+  c->key = entry->op ? "op" : "chain";
+  if (entry->op && !braid_op_find(entry->op)) return braid_fail(BRAID_INVALID_FILE, "there is no op %.60s", entry->op);
+  BRAID_TRY(check_chain(entry));
+  c->key = "types";
+  if (entry->types && entry->chain)
+    return braid_fail(BRAID_INVALID_FILE, "types belong to op: all operands of a chain are float32");
   for (unsigned i = 0; i < entry->types_count; i++)
-    if (!is_type(entry->types[i])) return braid_fail(BRAID_INVALID_FILE, "there is no type %.60s", entry->types[i]);
-  BRAID_TRY(check_formulas(entry->when, entry->when_count));
-  for (unsigned i = 0; i < entry->launches_count; i++) BRAID_TRY(check_launch(&entry->launches[i]));
+    if (braid_cl_find_dtype(entry->types[i]) == BRAID_NONE)
+      return braid_fail(BRAID_INVALID_FILE, "there is no type %.60s", entry->types[i]);
+  BRAID_TRY(check_numbers(c));
+  BRAID_TRY(check_formulas(c, "when", entry->when, entry->when_count));
+  BRAID_TRY(check_formula(c, "repeat", entry->repeat));
+  for (unsigned i = 0; i < entry->launches_count; i++) {
+    c->launch = (int)i;
+    BRAID_TRY(check_launch(c, &entry->launches[i]));
+  }
+  c->launch = kNowhere;
+  c->key = "launches";
   if (!braid_cl_entry_gives(entry, 0)) return braid_fail(BRAID_INVALID_FILE, "no launch takes out: 0");
   return BRAID_OK;
 }
 
-static braid_status check_manifest(const char *name, const braid_cl_manifest_file *file) {
+static size_t line_of(const checking *c, unsigned entry, const void *text, size_t bytes) {
+  char path[256];
+  size_t used = (size_t)snprintf(path, sizeof path, "kernels/%u", entry);
+  if (c->launch != kNowhere) used += (size_t)snprintf(path + used, sizeof path - used, "/launches/%d", c->launch);
+  if (c->argument != kNowhere) used += (size_t)snprintf(path + used, sizeof path - used, "/arguments/%d", c->argument);
+  if (c->key[0]) snprintf(path + used, sizeof path - used, "/%s", c->key);
+  return braid_yaml_line(text, bytes, path);
+}
+
+static braid_status check_manifest(const char *name, const braid_cl_manifest_file *file, const void *text,
+                                   size_t bytes) {
   if (!file->source == !file->bitstream)
-    return braid_fail(BRAID_INVALID_FILE, "%.200s: expected either source or bitstream", name);
+    return braid_fail(BRAID_INVALID_FILE, "%.200s, line %zu: expected either source or bitstream", name,
+                      braid_yaml_line(text, bytes, file->source ? "bitstream" : ""));
   for (unsigned i = 0; i < file->kernels_count; i++) {
-    braid_status status = check_entry(&file->kernels[i]);
-    if (status != BRAID_OK) return braid_fail_prefix(status, "%.200s: kernel %s", name, file->kernels[i].name);
+    const char *names[BRAID_CL_NUMBERS + 1];
+    checking c = {.entry = &file->kernels[i], .launch = kNowhere, .argument = kNowhere, .key = ""};
+    c.scope = braid_cl_entry_scope(c.entry, names);
+    braid_status status = check_entry(&c);
+    if (status != BRAID_OK)
+      return braid_fail_prefix(status, "%.200s, line %zu: kernel %s", name, line_of(&c, i, text, bytes), c.entry->name);
   }
   return BRAID_OK;
 }
@@ -167,7 +383,7 @@ braid_status braid_cl_manifest_parse(const char *name, const void *text, size_t 
   void *document;
   braid_status status = braid_yaml_parse(name, text, bytes, &kFile, &document);
   *out = document;
-  if (status == BRAID_OK) status = check_manifest(name, *out);
+  if (status == BRAID_OK) status = check_manifest(name, *out, text, bytes);
   if (status == BRAID_OK) return BRAID_OK;
   braid_cl_manifest_free(*out);
   *out = NULL;
@@ -184,7 +400,8 @@ struct braid_cl_manifest {
   braid_cl_manifest_file *file;
   braid_cl_module *module;
   braid_launch_kernel *own; /* per kernel */
-  braid_kernel *kernels;
+  braid_kernel *kernels;    /* those of ops first */
+  size_t op_count;
   atomic_bool *warned; /* per kernel */
 };
 
@@ -198,16 +415,15 @@ static braid_status open_module(braid_cl_device *device, const char *path, braid
   if (slash) braid_text_add_bytes(&full, path, (size_t)(slash + 1 - path));
   braid_text_add(&full, name);
   braid_status status =
-      full.failed ? BRAID_NO_MEMORY : braid_cl_module_open(device, full.data, bitstream, &manifest->module);
+      full.failed ? BRAID_NO_MEMORY : braid_cl_module_open(device, full.data, bitstream, path, &manifest->module);
   braid_text_deinit(&full);
   return status == BRAID_OK ? status : braid_fail_prefix(status, "%.200s", path);
 }
 
 static braid_status read_manifest(const braid_cl_device *device, const char *path, braid_cl_manifest_file **out) {
-  static const size_t kMostBytes = (size_t)1 << 20;
   braid_file_view view;
   *out = NULL;
-  BRAID_TRY(braid_file_open(device->allocator, path, kMostBytes, &view));
+  BRAID_TRY(braid_file_open(device->allocator, path, BRAID_YAML_BYTES, &view));
   braid_status status = braid_cl_manifest_parse(path, view.data, view.bytes, out);
   braid_file_close(&view);
   return status;
@@ -223,13 +439,16 @@ braid_status braid_cl_manifest_load(braid_cl_device *device, const char *path) {
   manifest->kernels = braid_zalloc_array(device->allocator, count, sizeof *manifest->kernels);
   manifest->warned = braid_zalloc_array(device->allocator, count, sizeof *manifest->warned);
   if (!manifest->own || !manifest->kernels || !manifest->warned) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < count; i++) manifest->op_count += manifest->file->kernels[i].op != NULL;
+  size_t ops = 0, chains = manifest->op_count;
   for (size_t i = 0; i < count; i++) {
     braid_cl_entry *entry = &manifest->file->kernels[i];
     entry->module = manifest->module;
     entry->common_options = manifest->file->options;
     entry->warned = &manifest->warned[i];
     manifest->own[i].foreign = entry;
-    manifest->kernels[i] = (braid_kernel){.op = entry->op, .name = entry->name, .implementation = &manifest->own[i]};
+    manifest->kernels[entry->op ? ops++ : chains++] = (braid_kernel){
+        .op = entry->op ? entry->op : BRAID_REGION_OP, .name = entry->name, .implementation = &manifest->own[i]};
   }
   return BRAID_OK;
 }
@@ -248,5 +467,10 @@ void braid_cl_manifest_release(braid_cl_device *device) {
 
 braid_launch_family braid_cl_manifest_family(const braid_cl_manifest *manifest) {
   if (!manifest) return (braid_launch_family){NULL, 0};
-  return (braid_launch_family){manifest->kernels, manifest->file->kernels_count};
+  return (braid_launch_family){manifest->kernels, manifest->op_count};
+}
+
+const braid_kernel *braid_cl_manifest_chain(const braid_cl_manifest *manifest, size_t *index) {
+  if (!manifest || manifest->op_count + *index >= manifest->file->kernels_count) return NULL;
+  return &manifest->kernels[manifest->op_count + (*index)++];
 }

@@ -17,7 +17,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   if (!text) return 0;
   if (bytes) memcpy(text, data, bytes);
   text[bytes] = '\0';
-  (void)!braid_launch_formula_check(text);
+  static const char *const kNames[] = {"turn"};
+  int64_t ignored;
+  (void)!braid_launch_formula(text, &(braid_launch_scope){.node_count = 3, .names = kNames, .name_count = 1}, &ignored);
+  char part;
+  int64_t axis, size;
+  if (braid_cl_read_axis(text, &axis, &part, &size) && (axis < 0 || axis >= BRAID_MAX_RANK || size < 1)) abort();
   free(text);
   return 0;
 }

@@ -101,16 +101,23 @@ static void test_numbers(void **state) {
   double number;
   OK(braid_graph_create(NULL, "numbers", &graph));
   braid_value_id x = random_input(graph, 1, (int64_t[]){4});
-  OK(braid_graph_add_node(graph, "HardSigmoid", "n", &x, 1, &y, 1, &node));
+  OK(braid_graph_add_node(graph, "LRN", "n", &x, 1, &y, 1, &node));
   OK(braid_graph_set_float(graph, node, "alpha", 0.25));
-  OK(braid_graph_set_int(graph, node, "whole", -3));
-  const braid_attrs *attrs = braid_graph_node(graph, node).attrs;
+  OK(braid_graph_set_int(graph, node, "size", -3));
+  const braid_node_desc desc = {.op = "LRN", .attrs = braid_graph_node(graph, node).attrs};
+  const braid_launch_scope scope = {.nodes = (const braid_node_desc *const[]){&desc}, .node_count = 1};
   static const struct {
     const char *text;
     double value;
-  } kCases[] = {{"0.5", 0.5}, {"attr(alpha, 2)", 0.25}, {"attr(whole, 2)", -3}, {"attr(missing, 2)", 2}};
+  } kCases[] = {{"0.5", 0.5},
+                {"attr(alpha, 2)", 0.25},
+                {"attr(size, 2)", -3},
+                {"attr(missing, 2)", 2},
+                {" attr ( node0.alpha , 2 ) ", 0.25},
+                {"attr(size, 2) * 2", -6},
+                {"3 / 2", 1}};
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
-    OK(braid_cl_real(kCases[i].text, attrs, &number));
+    OK(braid_cl_real(kCases[i].text, &scope, &number));
     assert_true(number == kCases[i].value);
   }
   braid_graph_destroy(graph);
@@ -158,7 +165,7 @@ static void test_bitstream(void **state) {
   OK(braid_registry_create(NULL, &registry));
   OK(braid_device_open(registry, "opencl0:cache=off", &device));
   braid_cl_module *module;
-  OK(braid_cl_module_open(braid_device_self(device), BRAID_TEST_DATA "/manifest/gemm.cl", false, &module));
+  OK(braid_cl_module_open(braid_device_self(device), BRAID_TEST_DATA "/manifest/gemm.cl", false, kManifest, &module));
   static braid_launch launch;
   launch = (braid_launch){.module = module, .function = "leaky", .options = "-DTS=8"};
   cl_program program;
@@ -218,7 +225,7 @@ static void test_refused(void **state) {
       {LAUNCH("{in: 0, out: 0}", ""), "there are 2"},
       {LAUNCH("{}", ""), "there are 0"},
       {LAUNCH("int: '1 +'", ""), "formula"},
-      {LAUNCH("{int: '1', order: [0]}", ""), "belong to in and out"},
+      {LAUNCH("{int: '1', order: [0]}", ""), "belongs to in and out"},
       {LAUNCH("{in: 0, order: [0, 0]}", ""), "once"},
       {LAUNCH("{in: 0, order: [0, 1], shape: ['1']}", ""), "order has 2"},
       {LAUNCH("in: 0", ", local: ['1', '1']"), "local has 2"},

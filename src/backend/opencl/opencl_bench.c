@@ -59,6 +59,8 @@ static cl_int bare_argument(bare_program *bare, cl_uint position, const braid_la
     return cl->SetKernelArg(bare->kernel, position, argument->bytes, NULL);
   case BRAID_LAUNCH_WORKSPACE:
   case BRAID_LAUNCH_FAULT:
+  case BRAID_LAUNCH_NUMBER:
+  case BRAID_LAUNCH_VECTOR:
     break;
   }
   return CL_INVALID_ARG_VALUE;
@@ -69,14 +71,14 @@ static braid_status bare_open(bare_program *bare, const test_node *node, int64_t
   const braid_launch_kernel *family = node->kernel->implementation;
   const braid_cl_api *cl = device->cl;
   static braid_launch_recipe recipe;
-  braid_launch *launch = &recipe.launches[0];
-  recipe = (braid_launch_recipe){.launch_count = 0};
+  braid_launch_recipe_deinit(&recipe); /* of the call before */
   *bare = (bare_program){.cl = cl, .bytes = (size_t)count * sizeof(float)};
   cl_program program;
   cl_int code = CL_SUCCESS;
   braid_status status = family->plan(&device->traits, &node->desc, &recipe);
   if (status == BRAID_OK && recipe.launch_count != 1)
     status = braid_fail(BRAID_UNSUPPORTED, "the kernel takes %zu launches, not one", recipe.launch_count);
+  const braid_launch *launch = &recipe.launches[0];
   if (status == BRAID_OK) status = braid_cl_program_get(device, launch, &program);
   for (int i = 0; status == BRAID_OK && i < 2; i++)
     status = braid_cl_view(device, &node->bindings[i], &bare->memory[i]);

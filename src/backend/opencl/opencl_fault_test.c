@@ -32,8 +32,9 @@ static int64_t spin_steps = 1000;
 static braid_status plan_spin(const braid_launch_traits *traits, const braid_node_desc *node,
                               braid_launch_recipe *recipe) {
   (void)traits, (void)node;
-  recipe->launch_count = 1;
-  recipe->launches[0] = (braid_launch){
+  braid_launch *launch = braid_launch_recipe_add(recipe);
+  if (!launch) return BRAID_NO_MEMORY;
+  *launch = (braid_launch){
       .source = "spin",
       .function = "spin",
       .dimensions = 1,
@@ -326,12 +327,14 @@ static void test_refused_tasks(void **state) {
   test_node_close(&node);
 }
 
-static braid_launch_recipe wrong;
+static braid_launch_recipe wrong; /* of one launch */
 
 static braid_status plan_wrong(const braid_launch_traits *traits, const braid_node_desc *node,
                                braid_launch_recipe *recipe) {
   (void)traits, (void)node;
-  *recipe = wrong;
+  braid_launch *launch = braid_launch_recipe_add(recipe);
+  if (!launch) return BRAID_NO_MEMORY;
+  *launch = wrong.launches[0];
   return BRAID_OK;
 }
 
@@ -374,6 +377,7 @@ static void test_wrong_recipes(void **state) {
   launch->function = "spin";
   launch->arguments[1].kind = BRAID_LAUNCH_INT;
   check_wrong(&node, BRAID_INTERNAL, "argument 1 of spin");
+  braid_launch_recipe_deinit(&wrong);
   test_node_close(&node);
 }
 

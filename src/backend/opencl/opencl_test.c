@@ -261,6 +261,7 @@ static void write_bitstream(const char *path, const char *op) {
   cl_program program;
   size_t bytes;
   if (braid_cl_program_get(device, &recipe.launches[0], &program) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  braid_launch_recipe_deinit(&recipe);
   uint8_t *binary = braid_cl_program_binary(device, program, &bytes);
   assert_non_null(binary);
   assert_int_equal(braid_file_write(NULL, path, binary, bytes), BRAID_OK);

@@ -209,6 +209,7 @@ static bool has_kernel(const braid_cl_bitstream *bitstream, const char *name) {
 
 struct braid_cl_module {
   braid_cl_source source;        /* its text, whose name is the path */
+  char *beside;                  /* another folder that it includes from */
   braid_cl_bitstream *bitstream; /* instead; NULL: text */
   braid_cl_program *programs;    /* of the text; guarded by the context's lock */
 };
@@ -327,12 +328,14 @@ static braid_status read_module_text(const braid_cl_device *device, const char *
   return text && out->name && out->folder ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
-braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream, braid_cl_module **out) {
+braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream, const char *manifest,
+                                  braid_cl_module **out) {
   *out = NULL;
   braid_cl_module *module = braid_zalloc(device->allocator, sizeof *module);
   if (!module) return BRAID_NO_MEMORY;
   braid_status status =
       bitstream ? load_bitstream(device, path, &module->bitstream) : read_module_text(device, path, &module->source);
+  if (status == BRAID_OK && !(module->beside = folder_of(device->allocator, manifest))) status = BRAID_NO_MEMORY;
   if (status == BRAID_OK)
     *out = module;
   else
@@ -357,6 +360,7 @@ void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *modul
   braid_free(device->allocator, (void *)module->source.name);
   braid_free(device->allocator, (void *)module->source.text);
   braid_free(device->allocator, (void *)module->source.folder);
+  braid_free(device->allocator, module->beside);
   braid_free(device->allocator, module);
 }
 
@@ -369,6 +373,9 @@ static void write_options(const braid_cl_source *source, const braid_launch *lau
   if (!strstr(launch->options, "-cl-std")) braid_text_add(out, kStandard);
   if (source->folder) braid_text_add(out, " -cl-kernel-arg-info");
   if (source->folder && !strpbrk(source->folder, kBlanks)) braid_text_printf(out, " -I %s", source->folder);
+  const char *beside = launch->module ? module_of(launch)->beside : NULL;
+  if (source->folder && beside && strcmp(beside, source->folder) != 0 && !strpbrk(beside, kBlanks))
+    braid_text_printf(out, " -I %s", beside);
   if (launch->options[0]) braid_text_printf(out, " %s", launch->options);
 }
 

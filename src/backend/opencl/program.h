@@ -19,8 +19,9 @@ extern const size_t braid_cl_source_count;
 
 /* A file of text or a bitstream that is not the library's, and the programs made of it. */
 typedef struct braid_cl_module braid_cl_module;
+/* The text includes from its own folder and that of the manifest. */
 BRAID_MUST_CHECK braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream,
-                                                   braid_cl_module **out);
+                                                   const char *manifest, braid_cl_module **out);
 void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *module); /* NULL is allowed */
 
 const char *braid_cl_module_path(const braid_cl_module *module);

@@ -28,13 +28,13 @@ static const char *layout_type(size_t bytes) {
 }
 
 static braid_launch *add_launch(braid_launch_recipe *recipe, const char *function, uint32_t dimensions) {
-  braid_launch *launch = &recipe->launches[recipe->launch_count++];
-  *launch = (braid_launch){
-      .source = "layout",
-      .function = function,
-      .dimensions = dimensions,
-      .argument_count = 2,
-      .arguments = {{.kind = BRAID_LAUNCH_OPERAND, .index = 0}, {.kind = BRAID_LAUNCH_OPERAND, .index = 1}}};
+  braid_launch *launch = braid_launch_recipe_add(recipe);
+  if (!launch) return NULL;
+  launch->source = "layout";
+  launch->function = function;
+  launch->dimensions = dimensions;
+  for (uint32_t i = 0; i < 2; i++)
+    launch->arguments[launch->argument_count++] = (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = i};
   return launch;
 }
 
@@ -42,19 +42,21 @@ static void add_long(braid_launch *launch, int64_t number) {
   launch->arguments[launch->argument_count++] = (braid_launch_argument){.kind = BRAID_LAUNCH_LONG, .integer = number};
 }
 
-static void plan_image(const braid_desc *to, const braid_strides *in, const braid_strides *out, int64_t batch,
-                       int64_t channels, int64_t places, braid_launch_recipe *recipe) {
+static braid_status plan_image(const braid_desc *to, const braid_strides *in, const braid_strides *out, int64_t batch,
+                               int64_t channels, int64_t places, braid_launch_recipe *recipe) {
   int64_t numbers[9] = {channels, in->b, in->block, in->c, in->s, out->b, out->block, out->c, out->s};
   bool pads = to->layout == BRAID_LAYOUT_BLOCKED16;
   int c, s, b;
   order_of(to->layout, &c, &s, &b);
   braid_launch *launch = add_launch(recipe, "layout_convert", 3);
+  if (!launch) return BRAID_NO_MEMORY;
   snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d",
            layout_type(braid_dtype_size(to->dtype)), c, s, b);
   launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
   launch->global[s] = (size_t)places;
   launch->global[b] = (size_t)batch;
   for (int i = 0; i < 9; i++) add_long(launch, numbers[i]);
+  return BRAID_OK;
 }
 
 /* A layout's order and blocks as options of one side, X or Y. */
@@ -69,15 +71,17 @@ static size_t add_layout(char *text, size_t bytes, char side, const braid_desc *
                                  side, parts.block_count, side, dims[0], dims[1], side, sizes[0], sizes[1]);
 }
 
-static void plan_any(const braid_desc *from, const braid_desc *to, braid_launch_recipe *recipe) {
+static braid_status plan_any(const braid_desc *from, const braid_desc *to, braid_launch_recipe *recipe) {
   size_t element = braid_dtype_size(to->dtype), used;
   braid_launch *launch = add_launch(recipe, "layout_convert_any", 1);
+  if (!launch) return BRAID_NO_MEMORY;
   used = (size_t)snprintf(launch->options, sizeof launch->options, "-DT=%s -DRANK=%d", layout_type(element),
                           (int)to->rank);
   used += add_layout(launch->options + used, sizeof launch->options - used, 'X', from);
   (void)add_layout(launch->options + used, sizeof launch->options - used, 'Y', to);
   launch->global[0] = braid_desc_bytes(to) / element;
   for (int d = 0; d < BRAID_MAX_RANK; d++) add_long(launch, d < to->rank ? to->dims[d] : 1);
+  return BRAID_OK;
 }
 
 static braid_status layout_plan(const braid_launch_traits *traits, const braid_node_desc *node,
@@ -90,8 +94,7 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
     braid_desc whole = *to; /* as numbers in a row */
     whole.layout = BRAID_LAYOUT_PLAIN;
     (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, places, &in);
-    plan_image(&whole, &in, &in, batch, channels, places, recipe);
-    return BRAID_OK;
+    return plan_image(&whole, &in, &in, batch, channels, places, recipe);
   }
   if (to->rank >= 3) {
     batch = to->dims[0], channels = to->dims[1], places = 1;
@@ -99,10 +102,8 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
   }
   if (to->rank >= 3 && braid_layout_strides(from->layout, batch, channels, places, &in) &&
       braid_layout_strides(to->layout, batch, channels, places, &out))
-    plan_image(to, &in, &out, batch, channels, places, recipe);
-  else
-    plan_any(from, to, recipe);
-  return BRAID_OK;
+    return plan_image(to, &in, &out, batch, channels, places, recipe);
+  return plan_any(from, to, recipe);
 }
 
 static const braid_launch_kernel kPlan = {.plan = layout_plan};

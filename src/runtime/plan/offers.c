@@ -24,6 +24,7 @@ typedef struct question {
   size_t node_count;
   double modelled; /* seconds */
   uint32_t rank;   /* of the next kernel that takes it */
+  bool taken;      /* by a kernel */
   char passed[kWhyBytes];
   size_t used;
   braid_status status;
@@ -60,6 +61,7 @@ static braid_status add_offer(question *q, const braid_kernel *kernel) {
                                 .seconds = measured >= 0 ? (braid_number){measured, BRAID_MEASURED}
                                                          : (braid_number){q->modelled, BRAID_MODELLED}};
   p->problem.offer_count++;
+  q->taken = true;
   return BRAID_OK;
 }
 
@@ -78,7 +80,7 @@ static braid_status add_refusal(question *q, const char *kernel, const char *why
 
 /* "kernel: reason; kernel: reason", of those passed over before the first that takes the node. */
 static void pass_over(question *q, const char *kernel, const char *why) {
-  if (q->rank || q->used >= kWhyBytes / 2) return;
+  if (q->taken || q->used >= kWhyBytes / 2) return;
   int wrote = snprintf(q->passed + q->used, kWhyBytes / 2 - q->used, "%s%s%s%s", q->used ? "; " : "", kernel,
                        *kernel ? ": " : "", why);
   if (wrote > 0) q->used += (size_t)wrote;
@@ -114,6 +116,14 @@ static bool crosses_region(const question *q) {
   return braid_claims_crossed(&p->claims, owners, q->nodes, q->node_count) >= 0;
 }
 
+/* The same nodes are a region of this device: what it claims stands before its kernels. */
+static bool is_region(const question *q) {
+  const braid_placing *p = q->placing;
+  if (!p->claims.of_node || crosses_region(q)) return false;
+  int32_t claim = p->claims.of_node[(size_t)q->device * p->problem.node_count + (size_t)q->nodes[0]];
+  return claim && p->claims.items[claim - 1].node_count == q->node_count;
+}
+
 static braid_status ask_device(question *q) {
   braid_placing *p = q->placing;
   size_t cell = q->subject * p->plan->device_count + (size_t)q->device;
@@ -121,6 +131,7 @@ static braid_status ask_device(question *q) {
   int32_t node;
   const braid_kernel *brought = find_brought(q, &node);
   char why[256];
+  q->rank = is_region(q);
   if (brought) {
     snprintf(why, sizeof why, "%.80s has %.80s, which was brought for %s", p->nodes[node].name, brought->name,
              brought->op);

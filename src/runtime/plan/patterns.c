@@ -73,32 +73,11 @@ braid_status braid_patterns_parse(const braid_plan *plan, const char *list, brai
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */
-/* '*' stands for any text, '?' for any one byte; nothing else is special, for names hold brackets and backslashes. When
- * the rest does not fit, only the last '*' needs to take one byte more: what the earlier ones took fits already. */
-static bool pattern_fits(const char *pattern, const char *name) {
-  const char *star = NULL, *taken = NULL;
-  while (*name) {
-    if (*pattern == '*') {
-      star = pattern++;
-      taken = name;
-    } else if (*pattern == '?' || *pattern == *name) {
-      pattern++;
-      name++;
-    } else if (star) {
-      pattern = star + 1;
-      name = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return pattern[strspn(pattern, "*")] == '\0';
-}
-
 /* The first pattern that matches a name; patterns->count: none. */
 static size_t first_match(braid_patterns *patterns, const char *name) {
   size_t first = patterns->count;
   for (size_t i = patterns->count; i-- > 0;) {
-    if (!pattern_fits(patterns->items[i].text, name)) continue;
+    if (!braid_text_fits(patterns->items[i].text, name)) continue;
     patterns->items[i].matched = true;
     first = i;
   }
@@ -164,7 +143,8 @@ braid_status braid_patterns_check(const braid_patterns *patterns, const braid_gr
   for (size_t i = 0; i < patterns->count; i++) {
     const braid_pattern *pattern = &patterns->items[i];
     bool known = pattern->matched;
-    for (size_t j = 0; !known && j < given->node_count; j++) known = pattern_fits(pattern->text, given->nodes[j].name);
+    for (size_t j = 0; !known && j < given->node_count; j++)
+      known = braid_text_fits(pattern->text, given->nodes[j].name);
     if (!known) {
       char near[512];
       describe_near(given, pattern->text, near, sizeof near);
