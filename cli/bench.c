@@ -5,14 +5,13 @@
 
 #include "values.h"
 
-static const char doc[] =
-    "Measures how long MODEL takes on inputs made up for it: the whole model, and every node of its plan."
-    "\vExamples:\n"
-    "  braid bench resnet50.onnx\n"
-    "  braid bench resnet50.onnx --batch 16 --threads 2 --runs 20\n"
-    "  braid bench vgg-16.cfg --nodes 0 --json\n"
-    "  braid bench resnet50.onnx --batch 16 --plan resnet50.plan\n"
-    "\nTimes are measured on this machine. The nodes' times come from the devices' own events.\n";
+static const char doc[] = "Measures the latency of MODEL, and of every node of its plan, on generated inputs."
+                          "\vExamples:\n"
+                          "  braid bench resnet50.onnx\n"
+                          "  braid bench resnet50.onnx --batch 16 --threads 2 --runs 20\n"
+                          "  braid bench vgg-16.cfg --nodes 0 --json\n"
+                          "  braid bench resnet50.onnx --batch 16 --plan resnet50.plan\n"
+                          "\nTimes are measured on this machine. Times of nodes come from the devices' events.\n";
 
 typedef struct options {
   cli_common common;
@@ -55,7 +54,7 @@ static braid_status set_batch(braid_graph *graph, int64_t batch) {
     desc.dims[0] = batch;
     for (int k = 1; k < desc.rank; k++) {
       if (desc.dims[k] >= 0) continue;
-      return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" leaves dimension %d open: fix it with --shape",
+      return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" has dynamic dimension %d: set it with --shape",
                         braid_graph_value(graph, input).name, k);
     }
     braid_status status = braid_graph_set_input_shape(graph, input, desc.rank, desc.dims);
@@ -78,7 +77,7 @@ static void print_nodes(const options *o, const braid_plan_line *lines, size_t c
     if (lines[i].median_us >= 0 && total > 0)
       printf("%10.1f %5.1f%%\n", lines[i].median_us, lines[i].median_us / total * 100);
     else
-      printf("%10s %6s\n", "?", "?"); /* the device measures nothing */
+      printf("%10s %6s\n", "?", "?"); /* the device does not measure times */
   }
   if (shown < count) printf("... and %zu more (--nodes %zu shows all)\n", count - shown, count);
 }
@@ -163,8 +162,8 @@ static braid_status measure(const options *o, braid_graph *graph) {
 
 int cli_bench(int argc, char **argv) {
   static const struct argp_option table[] = {
-      {"batch", KEY_BATCH, "N", 0, "Samples per run (default: what the model says, else 1)", 0},
-      {"runs", KEY_RUNS, "N", 0, "Runs to measure, after two to warm up (default 20)", 0},
+      {"batch", KEY_BATCH, "N", 0, "Samples per run (default: the model's batch size, else 1)", 0},
+      {"runs", KEY_RUNS, "N", 0, "Measured runs, after two for warm-up (default 20)", 0},
       {"nodes", KEY_NODES, "N", 0, "Show the N slowest nodes (default 15)", 0},
       {0}};
   static const struct argp_child children[] = {

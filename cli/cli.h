@@ -1,9 +1,8 @@
-/* The braid command: one file per subcommand, over the public headers alone.
+/* The braid command: one file per subcommand. It uses the public headers only.
  *
- * Rules that all subcommands keep: what was asked for goes to standard output, everything else (progress, warnings,
- * errors) to standard error; with --json standard output gets exactly one document, also on failure. The exit code is 0
- * when all went well, 1 when the work failed, 2 when what was given cannot be worked with (options, files), and 130
- * after Ctrl-C. */
+ * Rules that all subcommands keep: results go to standard output, everything else (progress, warnings, errors) to
+ * standard error; with --json exactly one document is printed on standard output, also on failure. The exit code is 0
+ * on success, 1 if the operation failed, 2 for invalid options, models or data, and 130 after Ctrl-C. */
 #ifndef BRAID_CLI_CLI_H
 #define BRAID_CLI_CLI_H
 
@@ -21,11 +20,11 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
 #define CLI_COMMANDS(X)                                                                                                \
   X(train, "train a network on a data set")                                                                            \
   X(test, "measure a network's accuracy and loss on a data set")                                                       \
-  X(run, "run a model on an array or a picture")                                                                       \
-  X(inspect, "list a model's nodes, shapes, parameters and memory; draw it")                                           \
-  X(bench, "measure a model's latency, as a whole and node by node")                                                   \
-  X(devices, "list the devices there are, and check one")                                                              \
-  X(conformance, "run ONNX backend test directories")
+  X(run, "run a model on arrays or an image")                                                                          \
+  X(inspect, "list a model's nodes, shapes, parameters and memory, or draw it")                                        \
+  X(bench, "measure the latency of a model and of each node")                                                          \
+  X(devices, "list the available devices, or test one")                                                                \
+  X(conformance, "run ONNX's backend tests")
 
 #define CLI_DECLARE(name, summary) int cli_##name(int argc, char **argv);
 CLI_COMMANDS(CLI_DECLARE)
@@ -53,12 +52,12 @@ typedef struct cli_place {
 extern const struct argp cli_place_argp;     /* --device --place --platform --plugin --threads --trace */
 extern const struct argp cli_inference_argp; /* ... and --no-fusion; training fuses nothing */
 extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan, for commands that run a model */
-/* The first of these options that is given and says where or how to run; NULL: none. */
+/* The first option given that says where or how to run; NULL: none. */
 const char *cli_place_given(const cli_place *place);
 void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
-/* The backends and what the options add to them. */
+/* The built-in backends, plug-ins and the platform file. */
 braid_status cli_open_registry(cli_place *place);
-void cli_close_registry(cli_place *place); /* every session must be gone */
+void cli_close_registry(cli_place *place); /* after all sessions were destroyed */
 braid_session_options cli_session_options(const cli_place *place);
 
 enum { CLI_MAX_ASSIGNMENTS = 32 };
@@ -76,24 +75,25 @@ typedef struct cli_source {
   cli_assignments shapes;
 } cli_source;
 extern const struct argp cli_source_argp; /* MODEL --weights --model-seed --shape; input: cli_source */
-/* Loads the model and gives its inputs the shapes asked for; nothing is resolved. */
+/* Loads the model and sets the input shapes given by --shape; the graph is not resolved. */
 braid_status cli_load(const cli_source *source, braid_graph **out);
-/* The same, for commands that run it: meanwhile the CPU device, if asked for, loads what it stands on. */
+/* The same, for commands that run the model: meanwhile a thread opens the CPU device, if it is used, so that its
+ * libraries load in parallel. */
 braid_status cli_load_to_run(const cli_source *source, const cli_place *place, braid_graph **out);
-/* Returns `status`; if it is the model's fault, the sentence begins with its path. */
+/* Returns `status`; for errors of the model its path is put before the detail. */
 braid_status cli_blame_model(const cli_source *source, braid_status status);
 
-/* Numbers of options: end the program with a sentence and code 2 when they are malformed or out of range. */
+/* Numeric option arguments: end the program with a message and code 2 if they are malformed or out of range. */
 int64_t cli_integer(struct argp_state *state, const char *option, const char *text, int64_t least, int64_t most);
 double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most);
 
 /* --- ending (report.c) --- */
-/* Says what failed (braid_error_detail()) on standard error, with `json` also as the document; returns the exit code.
+/* Prints the failure (braid_error_detail()) on standard error, with --json also as the document; returns the exit code.
  */
 int cli_fail(const cli_common *common, const char *command, braid_status status);
-/* NO_MEMORY with its detail, where the C library refuses memory. */
+/* NO_MEMORY with its detail, for failures of malloc. */
 braid_status cli_no_memory(void);
-/* The same for a failure of the command's own; printf format. */
+/* As cli_fail, for a failure detected by the command itself; printf format. */
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);
 /* Prints {"error": {"status": ..., "detail": ...}} on standard output. */

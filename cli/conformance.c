@@ -1,5 +1,5 @@
-/* braid conformance: runs ONNX backend tests in worker processes, so that a case that crashes or hangs is one failed
- * case. Workers take the next case from a counter they share and write their reports into one pipe. */
+/* braid conformance: runs ONNX's backend tests in worker processes, so that a crash or a hang fails only one case.
+ * Workers take cases from a shared counter and write their reports to one pipe. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,7 +17,7 @@ enum { MAX_JOBS = 256, CASE_SECONDS = 300 };
 
 typedef struct worker_slot {
   pid_t pid;
-  atomic_long current; /* the case it is at; -1: none */
+  atomic_long current; /* index of its current case; -1: none */
 } worker_slot;
 
 typedef struct shared_state {
@@ -41,7 +41,7 @@ typedef struct conformance {
   const char *directory, *op, *name;
   int jobs;
   braid_cases *cases;
-  size_t *chosen, count; /* cases that the filters let through */
+  size_t *chosen, count; /* cases selected by the filters */
   braid_case_report *reports;
   bool *reported;
   shared_state *shared;
@@ -52,7 +52,7 @@ typedef struct conformance {
 static const struct argp_option kOptions[] = {
     {"op", 'o', "NAME", 0, "Only cases of this op (\"Conv\", \"Gelu (function)\", \"network\")", 0},
     {"case", 'c', "TEXT", 0, "Only cases whose name contains TEXT", 0},
-    {"jobs", 'j', "N", 0, "Cases run at a time (default: one per CPU)", 0},
+    {"jobs", 'j', "N", 0, "Number of worker processes (default: one per CPU)", 0},
     {0},
 };
 
@@ -126,8 +126,8 @@ static void drain(conformance *run, int timeout_ms) {
   }
 }
 
-/* A worker ended: at the end of the list, or in the middle of a case. Returns whether another was started. */
-static bool buried(conformance *run, int slot, int status) {
+/* Handles the end of a worker, at the end of the list or within a case. Returns whether another was started. */
+static bool worker_ended(conformance *run, int slot, int status) {
   long at = atomic_load(&run->shared->slots[slot].current);
   run->shared->slots[slot].pid = 0;
   drain(run, 0);
@@ -137,7 +137,7 @@ static bool buried(conformance *run, int slot, int status) {
   if (braid_cases_op(run->cases, run->chosen[at], report->op) != BRAID_OK)
     snprintf(report->op, sizeof report->op, "network");
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-    snprintf(report->reason, sizeof report->reason, "took more than %d s", CASE_SECONDS);
+    snprintf(report->reason, sizeof report->reason, "timed out after %d s", CASE_SECONDS);
   else
     snprintf(report->reason, sizeof report->reason, "the process ended: %s",
              WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exit");
@@ -162,7 +162,7 @@ static void supervise(conformance *run) {
     cli_progress_update(&progress, (int64_t)done(run), (int64_t)run->count, NULL);
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
       for (int i = 0; i < run->jobs; i++)
-        if (run->shared->slots[i].pid == pid && !buried(run, i, status)) alive--;
+        if (run->shared->slots[i].pid == pid && !worker_ended(run, i, status)) alive--;
   }
   for (int i = 0; alive && i < run->jobs; i++)
     if (run->shared->slots[i].pid > 0) kill(run->shared->slots[i].pid, SIGKILL);

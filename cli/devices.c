@@ -5,18 +5,17 @@
 
 #include "cli.h"
 
-static const char doc[] =
-    "Lists the devices that networks can run on, and with --check runs the device conformance suite on one."
-    "\vExamples:\n"
-    "  braid devices\n"
-    "  braid devices --json\n"
-    "  braid devices --check cpu\n"
-    "  braid devices --check opencl0 --case MatMul --verbose\n"
-    "  braid devices --platform split.yaml --check fpga0.1\n";
+static const char doc[] = "Lists the available devices; with --check, runs the device conformance suite on one."
+                          "\vExamples:\n"
+                          "  braid devices\n"
+                          "  braid devices --json\n"
+                          "  braid devices --check cpu\n"
+                          "  braid devices --check opencl0 --case MatMul --verbose\n"
+                          "  braid devices --platform split.yaml --check fpga0.1\n";
 
 typedef struct options {
   cli_common common;
-  cli_place place; /* the platform and plug-ins alone */
+  cli_place place; /* only the platform file and plug-ins */
   const char *check;
   braid_check_options suite;
 } options;
@@ -67,10 +66,10 @@ static const char *memory_name(braid_memory_kind kind) {
   return kind == BRAID_MEMORY_UNIFIED ? "unified" : "separate";
 }
 
-/* A device of the list. What options make of it, and what it stands on, is known once it is open. */
+/* A device of the list. Its options and software are known only when it is open. */
 typedef struct listed {
   braid_device_info info;
-  char why[256]; /* it cannot be opened; then info is what the list says */
+  char why[256]; /* why it cannot be opened; info is then that of the list */
 } listed;
 
 static void open_listed(braid_registry *registry, listed *l) {
@@ -226,12 +225,12 @@ static braid_status devices_check(const options *o, braid_registry *registry, br
 
 int cli_devices(int argc, char **argv) {
   static const struct argp_option table[] = {
-      {"check", KEY_CHECK, "SPEC", 0, "Run the conformance suite of the device contract on this device", 0},
-      {"case", KEY_CASE, "TEXT", 0, "With --check: only cases whose name has this text", 0},
-      {"seed", KEY_SEED, "N", 0, "With --check: of sizes and contents", 0},
-      {"patience", KEY_PATIENCE, "SECONDS", 0, "With --check: how long one task may take (60)", 0},
-      {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (repeat for more)", 0},
-      {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 0},
+      {"check", KEY_CHECK, "SPEC", 0, "Run the device conformance suite on this device", 0},
+      {"case", KEY_CASE, "TEXT", 0, "With --check: only cases whose name contains this text", 0},
+      {"seed", KEY_SEED, "N", 0, "With --check: seed of random sizes and contents", 0},
+      {"patience", KEY_PATIENCE, "SECONDS", 0, "With --check: time limit of a task (default 60)", 0},
+      {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (may be repeated)", 0},
+      {"platform", KEY_PLATFORM, "FILE", 0, "Platform file (YAML): names devices and splits them into parts", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, NULL, doc, children, NULL, NULL};

@@ -1,4 +1,4 @@
-/* A graph as SVG: one box per node, with what it does and what comes out of it. */
+/* Draws a graph as SVG: one box per node, with its op, attributes and output shape. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ static const double box_height = 46, row_height = 78, gap = 22, margin = 28, let
 enum { LINE_BYTES = 96 };
 
 typedef struct box {
-  char title[LINE_BYTES], detail[LINE_BYTES]; /* the op, and its attributes with the shape that comes out */
+  char title[LINE_BYTES], detail[LINE_BYTES]; /* the op; its attributes and output shape */
   const char *colour, *name;
 } box;
 
@@ -126,7 +126,8 @@ static bool collect_node(drawing *d, braid_node_id id) {
   return true;
 }
 
-/* Boxes: inputs, nodes, outputs. Constants and parameters are part of the node that uses them. */
+/* Collects the boxes: inputs, nodes and outputs. Constants and parameters are drawn as part of the node that uses them.
+ */
 static bool collect(drawing *d) {
   size_t values = braid_graph_value_count(d->graph), nodes = braid_graph_node_count(d->graph);
   size_t inputs = braid_graph_input_count(d->graph), outputs = braid_graph_output_count(d->graph);
@@ -237,8 +238,8 @@ static void put_drawing(FILE *file, const drawing *d, const layout *l) {
   fputs("</svg>\n", file);
 }
 
-/* Whole or not at all: into a file beside it, then renamed. A device or a pipe, which that would replace, is written in
- * place. */
+/* Writes atomically: to a temporary file, which is then renamed. A device or a pipe, which that would replace, is
+ * written directly. */
 static braid_status write_file(const char *path, const drawing *d, const layout *l) {
   struct stat about;
   bool in_place = stat(path, &about) == 0 && !S_ISREG(about.st_mode);

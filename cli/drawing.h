@@ -4,7 +4,7 @@
 
 #include "cli.h"
 
-/* Writes the file whole or not at all. */
+/* Writes the file atomically. */
 braid_status drawing_write(const braid_graph *graph, const char *path);
 
 #endif

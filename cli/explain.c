@@ -1,4 +1,4 @@
-/* What --explain prints: the plan, and for every task what the devices offered and what decided. */
+/* Implements --explain: prints the plan, and for every task all candidates and the reason of the choice. */
 #include <math.h>
 #include <string.h>
 
@@ -51,8 +51,8 @@ static bool is_alike(const braid_plan_offer *a, const braid_plan_offer *b) {
          strcmp(a->why, b->why) == 0 && a->us == b->us;
 }
 
-/* One line for offers of a device that differ in the kernel alone; what they would run is said where it is not what the
- * task runs. Returns how many there were. */
+/* Prints one line for all offers of a device that differ only in their kernel; their nodes are printed if they are not
+ * those of the task. Returns the number of offers. */
 static size_t print_alike(const braid_session *session, size_t line, size_t first, const char *nodes, FILE *file) {
   static const char *const kMarks[KINDS] = {[CHOSEN] = "*", [ABLE] = "+", [UNABLE] = "-"};
   braid_plan_offer offer = braid_session_offer(session, line, first), next = offer;
@@ -81,7 +81,7 @@ static void print_offers(const braid_session *session, size_t line, FILE *file) 
     }
 }
 
-/* Of a plan that was loaded: what was chosen and why is saved with it, what else could have been is not. */
+/* For a loaded plan: it has the chosen kernels and the reasons, but no other candidates. */
 static void print_loaded(const braid_plan_line *line, FILE *file) {
   if (line->why[0])
     fprintf(file, "  * %s %s: %s\n", line->device, line->kernel[0] ? line->kernel : line->op, line->why);
@@ -95,11 +95,11 @@ void cli_print_plan(const braid_session *session, const char *loaded, FILE *file
   }
   if (loaded)
     fprintf(file,
-            "the plan is that of %s: what each node takes and why, as noted when it was made; what else was offered "
-            "then is not saved\n* taken\n",
+            "plan loaded from %s; it has the chosen kernels and the reasons noted when it was made, but not the other "
+            "candidates\n* chosen\n",
             loaded);
   else
-    fprintf(file, "* taken, + could be, - cannot be\n");
+    fprintf(file, "* chosen, + possible, - not possible\n");
   fprintf(file, "%-32s %-20s %-8s %-20s %10s\n", "node", "op", "device", "kernel", "median us");
   for (size_t i = 0; i < braid_session_plan_count(session); i++) {
     braid_plan_line line = braid_session_plan(session, i);

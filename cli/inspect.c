@@ -7,10 +7,10 @@
 #include "values.h"
 
 static const char doc[] =
-    "Lists the nodes of MODEL with their shapes, parameters and multiply-accumulates, and the memory that a run takes. "
-    "--train lists instead what of it `braid train` would train, and why the rest stays fixed; --svg draws the graph. "
-    "A plan "
-    "that `braid run --save-plan` has saved is printed, or with --against compared with another."
+    "Lists the nodes of MODEL with their shapes, parameters and multiply-accumulates, and the memory of a run. With "
+    "--train it lists the tensors that `braid train` would train instead, and why not the others; --svg draws the "
+    "graph. If MODEL is a plan saved by `braid run --save-plan`, it is printed or, with --against, compared with "
+    "another one."
     "\vExamples:\n"
     "  braid inspect resnet20.onnx\n"
     "  braid inspect resnet50.onnx --shape 1x3x224x224 --svg resnet50.svg\n"
@@ -31,9 +31,9 @@ enum { KEY_SVG = 1, KEY_TRAIN, KEY_AGAINST };
 /* Options that would have no effect are refused. */
 static void check_training_options(const options *o, struct argp_state *state) {
   if (!o->train) return;
-  if (o->svg) argp_error(state, "--svg draws what is run: it goes without --train");
+  if (o->svg) argp_error(state, "--svg cannot be combined with --train");
   const char *option = cli_place_given(&o->place);
-  if (option) argp_error(state, "--train plans no run: %s has no effect on it", option);
+  if (option) argp_error(state, "%s has no effect with --train", option);
 }
 
 static void check_plan_options(const options *o, struct argp_state *state) {
@@ -82,7 +82,7 @@ typedef struct totals {
   char not_planned[512]; /* why there are no stats */
 } totals;
 
-/* Numbers held by the constants that a node uses; `seen` counts each value once. */
+/* Number of elements of the constants that a node uses; `seen` makes each value count once. */
 static int64_t node_parameters(const braid_graph *graph, const braid_node_info *node, bool *seen, int64_t *bytes) {
   int64_t count = 0;
   for (size_t i = 0; i < node->input_count; i++) {
@@ -162,8 +162,8 @@ static void print_ends(cli_json *json, const braid_graph *graph, bool inputs) {
   if (json) cli_json_close(json, ']');
 }
 
-/* Memory is known only to a plan. A model that this machine's devices cannot run is still worth listing, but a trace,
- * which has the plan's queues, cannot be written without one. */
+/* Memory is known only from a plan. A model that the devices cannot run is listed without it, except with --trace,
+ * which needs a plan. */
 static braid_status plan(const options *o, const braid_graph *graph, totals *sum) {
   braid_session_options place = cli_session_options(&o->place);
   braid_session *session;
@@ -187,7 +187,7 @@ static void print_totals(const totals *sum, size_t nodes) {
          cli_format_count((double)sum->parameters, a, sizeof a),
          cli_format_bytes((double)sum->parameter_bytes, b, sizeof b), cli_format_count((double)sum->macs, c, sizeof c));
   if (sum->not_planned[0])
-    printf("memory of a run: not known, because it cannot be planned: %s\n", sum->not_planned);
+    printf("memory of a run: unknown, because planning fails: %s\n", sum->not_planned);
   else
     printf("memory of a run, planned: %s of activations (%s without reuse), %s of parameters, %zu tasks\n",
            cli_format_bytes((double)sum->stats.arena_bytes, a, sizeof a),
@@ -212,7 +212,7 @@ static void json_totals(cli_json *json, const totals *sum) {
   cli_json_close(json, '}');
 }
 
-/* Of the graph as it was loaded: training starts before anything is folded. */
+/* For the graph as loaded: training starts before constants are folded. */
 static braid_status inspect_training(const options *o, const braid_graph *graph) {
   cli_json json;
   if (o->common.json && !cli_json_begin(&json)) return BRAID_NO_MEMORY;
@@ -227,7 +227,7 @@ static braid_status inspect_training(const options *o, const braid_graph *graph)
 
 static braid_status inspect(const options *o, braid_graph *graph) {
   totals sum = {0};
-  braid_status status = plan(o, graph, &sum); /* as it is given, so that --place sees all of its names */
+  braid_status status = plan(o, graph, &sum); /* before it is resolved, so that --place can use all node names */
   if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_resolve(graph));
   if (status == BRAID_OK && o->svg) status = drawing_write(graph, o->svg);
   if (status != BRAID_OK) return status;
@@ -252,8 +252,8 @@ static braid_status inspect(const options *o, braid_graph *graph) {
 int cli_inspect(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"svg", KEY_SVG, "FILE", 0, "Draw the graph", 0},
-      {"train", KEY_TRAIN, NULL, 0, "List which constants train, and why the others do not", 0},
-      {"against", KEY_AGAINST, "PLAN", 0, "MODEL is a saved plan as well: list the first differences", 0},
+      {"train", KEY_TRAIN, NULL, 0, "List the constants that training would change, and why not the others", 0},
+      {"against", KEY_AGAINST, "PLAN", 0, "MODEL is a saved plan: list its first differences from PLAN", 0},
       {0}};
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_inference_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};

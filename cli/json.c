@@ -12,7 +12,7 @@ bool cli_json_begin(cli_json *json) {
   return true;
 }
 
-/* Length of the UTF-8 sequence at `s`, 0 if it is none: names in models may be anything. */
+/* Length of the UTF-8 sequence at `s`, 0 if it is invalid: names in models are arbitrary bytes. */
 static size_t utf8_length(const unsigned char *s) {
   if (s[0] < 0x80) return 1;
   size_t length = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;

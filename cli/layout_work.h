@@ -1,4 +1,4 @@
-/* What the steps of a layered drawing share: the rows in their order, and the short pieces of edges between rows. */
+/* Data shared by the steps of layered drawing: the ordered rows, and the edge segments between adjacent rows. */
 #ifndef BRAID_CLI_LAYOUT_WORK_H
 #define BRAID_CLI_LAYOUT_WORK_H
 

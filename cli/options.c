@@ -1,4 +1,4 @@
-/* Options that several commands share, as argp parsers to be used as children. */
+/* Options shared by several commands, as argp child parsers. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -8,8 +8,8 @@
 #include "cli.h"
 
 /* --- usage errors as JSON -------------------------------------------------------------------------------------------
- * argp and getopt write to `stderr` and end the program. While they parse, `stderr` is a stream in memory, and what
- * ends the program passes on what they wrote. */
+ * argp and getopt write to `stderr` and end the program. While they parse, `stderr` is a memory stream; an exit handler
+ * prints what they wrote, as text and as JSON. */
 static struct {
   FILE *standard_error, *collected;
   char *text;
@@ -31,7 +31,7 @@ static void end_usage_error(void) {
   usage.text = NULL;
 }
 
-/* argp takes the beginning of an option too. */
+/* argp accepts unambiguous prefixes of options. */
 bool cli_wants_json(int argc, char **argv) {
   for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
     size_t length = strlen(argv[i]);
@@ -109,7 +109,7 @@ static error_t parse_common(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option common_options[] = {
     {"json", KEY_JSON, NULL, 0, "Print one JSON document on standard output", 90},
-    {"verbose", 'v', NULL, 0, "Say more on standard error", 90},
+    {"verbose", 'v', NULL, 0, "Print more messages on standard error", 90},
     {0}};
 const struct argp cli_common_argp = {common_options, parse_common, NULL, NULL, NULL, NULL, NULL};
 
@@ -140,12 +140,14 @@ static error_t parse_place(int key, char *argument, struct argp_state *state) {
 }
 
 static const struct argp_option place_options[] = {
-    {"device", 'd', "SPEC", 0, "Where to run: names of `braid devices`, separated by spaces, the default first", 80},
+    {"device", 'd', "SPEC", 0,
+     "Devices to run on, as listed by `braid devices`, separated by spaces; the first is preferred", 80},
     {"place", KEY_PLACE, "LIST", 0,
-     "Nodes by hand: pattern=device,... with * and ? in patterns of node names; or \"auto\": branches side by side",
+     "Place nodes on devices: pattern=device,... (patterns of node names, with * and ?), or \"auto\" to schedule by "
+     "cost",
      80},
-    {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (repeat for more)", 80},
-    {"platform", KEY_PLATFORM, "FILE", 0, "Names for devices and parts of devices (YAML)", 80},
+    {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (may be repeated)", 80},
+    {"platform", KEY_PLATFORM, "FILE", 0, "Platform file (YAML): names devices and splits them into parts", 80},
     {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 80},
     {"trace", KEY_TRACE, "FILE", 0, "Write a trace for chrome://tracing or Perfetto", 80},
     {0}};
@@ -166,8 +168,8 @@ static error_t parse_fusion(int key, char *argument, struct argp_state *state) {
   }
 }
 
-static const struct argp_option fusion_options[] = {
-    {"no-fusion", KEY_NO_FUSION, NULL, 0, "Run the graph node by node as it is given", 80}, {0}};
+static const struct argp_option fusion_options[] = {{"no-fusion", KEY_NO_FUSION, NULL, 0, "Do not fuse nodes", 80},
+                                                    {0}};
 static const struct argp_child fusion_children[] = {{&cli_place_argp, 0, NULL, 0}, {0}};
 const struct argp cli_inference_argp = {fusion_options, parse_fusion, NULL, NULL, fusion_children, NULL, NULL};
 
@@ -185,7 +187,8 @@ static error_t parse_plan(int key, char *argument, struct argp_state *state) {
     return 0;
   case ARGP_KEY_END:
     if (place->plan && (place->patterns || place->no_fusion))
-      argp_error(state, "--plan: where nodes run and what is fused is what the plan says, not --place or --no-fusion");
+      argp_error(state,
+                 "--plan cannot be combined with --place or --no-fusion: placement and fusion are part of the plan");
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -193,8 +196,9 @@ static error_t parse_plan(int key, char *argument, struct argp_state *state) {
 }
 
 static const struct argp_option plan_options[] = {
-    {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, which another run loads instead of planning", 80},
-    {"plan", KEY_PLAN, "FILE", 0, "Run by a saved plan; refused where model or machine are not those it is for", 80},
+    {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, to be loaded by --plan", 80},
+    {"plan", KEY_PLAN, "FILE", 0, "Load a saved plan instead of planning; it must be for the same model and machine",
+     80},
     {0}};
 static const struct argp_child plan_children[] = {{&cli_inference_argp, 0, NULL, 0}, {0}};
 const struct argp cli_planned_argp = {plan_options, parse_plan, NULL, NULL, plan_children, NULL, NULL};
@@ -268,14 +272,14 @@ static error_t parse_source(int key, char *argument, struct argp_state *state) {
     cli_assign(state, &source->shapes, argument);
     return 0;
   case ARGP_KEY_ARG:
-    if (source->path) argp_error(state, "one model is expected, \"%s\" is a second", argument);
+    if (source->path) argp_error(state, "one model is expected, \"%s\" is a second one", argument);
     source->path = argument;
     return 0;
   case ARGP_KEY_END:
     if (!source->path) argp_error(state, "a model is expected: a .onnx or .cfg file");
     dot = source->path ? strrchr(source->path, '.') : NULL;
     if (source->seed_given && (source->options.weights || !dot || strcmp(dot, ".cfg") != 0))
-      argp_error(state, "--model-seed has no effect on a model that has its weights");
+      argp_error(state, "--model-seed has no effect on a model with weights");
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -283,14 +287,14 @@ static error_t parse_source(int key, char *argument, struct argp_state *state) {
 }
 
 static const struct argp_option source_options[] = {
-    {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model (without: random weights)", 70},
+    {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model (default: random weights)", 70},
     {"model-seed", KEY_MODEL_SEED, "N", 0, "Seed of random weights", 70},
-    {"shape", KEY_SHAPE, "[NAME=]DIMS", 0, "Shape of an input, as 1x3x224x224; NAME may be left out if there is one",
-     70},
+    {"shape", KEY_SHAPE, "[NAME=]DIMS", 0,
+     "Shape of an input, e.g. 1x3x224x224; NAME may be omitted if the model has one input", 70},
     {0}};
 const struct argp cli_source_argp = {source_options, parse_source, NULL, NULL, NULL, NULL, NULL};
 
-/* "1x3x224x224" into dims; the rank, or -1. */
+/* Parses "1x3x224x224"; returns the rank, or -1. */
 static int parse_dims(const char *text, int64_t *dims) {
   int rank = 0;
   for (;;) {

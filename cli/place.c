@@ -31,7 +31,7 @@ static bool is_bend(const work *w, int item) {
   return item >= w->l->boxes;
 }
 
-/* The piece from `upper` to `lower` crosses the inside of a long edge, which is to stay straight. */
+/* Whether the segment from `upper` to `lower` crosses an inner segment of a long edge, which is kept straight. */
 static bool crosses_long_edge(const work *w, int upper, int lower) {
   if (is_bend(w, upper) && is_bend(w, lower)) return false;
   const layout_item *u = &w->l->items[upper], *v = &w->l->items[lower];

@@ -1,4 +1,4 @@
-/* What every command says to people: failures, warnings, progress. */
+/* Messages of all commands: failures, warnings, progress. */
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -10,7 +10,7 @@
 
 #include "cli.h"
 
-/* The progress line on the terminal, so that other output first clears it. */
+/* Whether a progress line is on the terminal, which other output has to clear first. */
 static bool line_shown;
 
 static void clear_line(void) {
@@ -118,12 +118,12 @@ static int terminal_width(void) {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
 }
 
-/* Seconds before a bar appears, and between two drawings. */
-static const double patience = 2, interval = 0.1;
+/* Seconds before a bar is shown, and between updates. */
+static const double first_shown = 2, interval = 0.1;
 
 void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, const char *note) {
   double now = cli_seconds();
-  if (!progress->terminal || now - progress->started < patience || now - progress->drawn < interval) return;
+  if (!progress->terminal || now - progress->started < first_shown || now - progress->drawn < interval) return;
   progress->drawn = now;
   double part = total > 0 ? (double)done / (double)total : 0;
   char left[32] = "", text[192];

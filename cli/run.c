@@ -6,8 +6,8 @@
 #include "values.h"
 
 static const char doc[] =
-    "Runs MODEL (.onnx, or Darknet .cfg with --weights) once on arrays (.npy) or a picture (JPEG, PNG), and prints or "
-    "saves what comes out. The first bytes of a file tell what it is; \"-\" is standard input."
+    "Runs MODEL (.onnx, or Darknet .cfg with --weights) once on arrays (.npy) or an image (JPEG, PNG), and prints or "
+    "saves the outputs. The kind of an input file is recognized by its first bytes; \"-\" is standard input."
     "\vExamples:\n"
     "  braid run resnet20.onnx --input cat.png --top 3 \\\n"
     "    --preprocess mean=0.485/0.456/0.406,std=0.229/0.224/0.225\n"
@@ -31,7 +31,7 @@ typedef struct options {
 
 enum { KEY_TOP = 1, KEY_LABELS, KEY_BENCH, KEY_PREPROCESS, KEY_EXPLAIN };
 
-/* The text goes to standard error when an array goes to standard output. */
+/* Text is printed on standard error if an array is written to standard output. */
 static FILE *text_file(const options *o) {
   for (size_t i = 0; i < o->outputs.count; i++) {
     if (strcmp(o->outputs.values[i], "-") == 0) return stderr;
@@ -71,7 +71,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case ARGP_KEY_END:
     if (!o->inputs.count) argp_error(state, "an --input is expected");
     if (o->common.json && text_file(o) == stderr) {
-      argp_error(state, "--output - and --json both want standard output");
+      argp_error(state, "--output - cannot be combined with --json: both use standard output");
     }
     if (o->labels && !o->top) o->top = 5;
     return 0;
@@ -80,8 +80,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   }
 }
 
-/* Does `given` have a shape that `input` allows and that says more? */
-static bool leaves_open(const braid_desc *input, const braid_desc *given) {
+/* Whether `given` is a shape that sets dynamic dimensions of `input` and agrees with the others. */
+static bool shape_is_dynamic(const braid_desc *input, const braid_desc *given) {
   bool open = input->rank < 0;
   for (int i = 0; i < input->rank && input->rank == given->rank; i++) {
     if (input->dims[i] >= 0 && input->dims[i] != given->dims[i]) return false;
@@ -100,13 +100,13 @@ static const char *path_of(const options *o, const char *input) {
   return "the file";
 }
 
-/* Reads every input, and gives the graph the shapes that the arrays have where the model leaves them open. */
+/* Reads every input, and sets the model's dynamic dimensions to those of the arrays. */
 static braid_status read_inputs(const options *o, braid_graph *graph, braid_tensor **tensors, size_t count) {
-  bool pictures = false;
+  bool images = false;
   for (size_t k = 0; k < o->inputs.count; k++) {
     const char *name = o->inputs.names[k], *path = o->inputs.values[k];
     size_t at = 0;
-    bool picture;
+    bool image;
     if (!name && count != 1) {
       return braid_fail(BRAID_INVALID_ARGUMENT, "--input %s: the model has %zu inputs, say which: NAME=%s", path, count,
                         path);
@@ -118,18 +118,17 @@ static braid_status read_inputs(const options *o, braid_graph *graph, braid_tens
     braid_value_id id = braid_graph_input(graph, at);
     braid_value_info input = braid_graph_value(graph, id);
     if (tensors[at]) return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" is given twice", input.name);
-    braid_status status = cli_read_value(path, input.name, &input.desc, o->preprocess, &picture, &tensors[at]);
+    braid_status status = cli_read_value(path, input.name, &input.desc, o->preprocess, &image, &tensors[at]);
     if (status != BRAID_OK) return status;
-    pictures = pictures || picture;
-    if (leaves_open(&input.desc, braid_tensor_desc(tensors[at]))) {
+    images = images || image;
+    if (shape_is_dynamic(&input.desc, braid_tensor_desc(tensors[at]))) {
       const braid_desc *given = braid_tensor_desc(tensors[at]);
       status = braid_graph_set_input_shape(graph, id, given->rank, given->dims);
       if (status != BRAID_OK) return braid_fail_prefix(status, "%s", path);
     }
   }
-  if (o->preprocess && !pictures)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "--preprocess %s has no effect on arrays: it is how a picture is read",
-                      o->preprocess);
+  if (o->preprocess && !images)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--preprocess %s has no effect on arrays, only on images", o->preprocess);
   for (size_t i = 0; i < count; i++) {
     if (tensors[i]) continue;
     return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" is missing: --input %s=FILE",
@@ -168,7 +167,7 @@ static braid_status save_outputs(const options *o, const braid_graph *graph, con
   return BRAID_OK;
 }
 
-/* Classes of one sample: the second dimension, all others but the first being one. */
+/* Number of classes: dimension 1, if all following ones are 1. */
 static int64_t class_count(const braid_desc *desc) {
   if (desc->rank == 1) return desc->dims[0];
   if (desc->rank < 2) return 0;
@@ -324,15 +323,16 @@ static braid_status run_model(const options *o, braid_graph *graph) {
 
 int cli_run(int argc, char **argv) {
   static const struct argp_option table[] = {
-      {"input", 'i', "[NAME=]FILE", 0, "An input; NAME may be left out if the model has one", 0},
+      {"input", 'i', "[NAME=]FILE", 0, "An input; NAME may be omitted if the model has one", 0},
       {"preprocess", KEY_PREPROCESS, "KEYS", 0,
-       "How a picture becomes numbers: mean=R/G/B,std=R/G/B,scale=X,order=bgr (without: pixels/255)", 0},
-      {"output", 'o', "[NAME=]FILE", 0, "Save an output (the first, if NAME is left out) as .npy", 0},
+       "Normalization of an image: mean=R/G/B,std=R/G/B,scale=X,order=bgr (default: pixel / 255)", 0},
+      {"output", 'o', "[NAME=]FILE", 0, "Save an output (without NAME the first) as .npy", 0},
       {"top", KEY_TOP, "K", 0, "Print the K classes with the highest scores of the first output", 0},
-      {"labels", KEY_LABELS, "FILE", 0, "Names of the classes, one per line (with --top, else top 5)", 0},
+      {"labels", KEY_LABELS, "FILE", 0, "Names of the classes, one per line (implies --top 5)", 0},
       {"bench", KEY_BENCH, "N", 0, "Run N times and print the latency", 0},
       {"explain", KEY_EXPLAIN, NULL, 0,
-       "Print the plan: each node's device and kernel, what every device offered with its time, and what decided", 0},
+       "Print the plan: device and kernel of each node, all candidates with their times, and the reason of the choice",
+       0},
       {0}};
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};

@@ -100,8 +100,9 @@ static void print_text(const options *o, const braid_dataset_info *info, const b
   print_confusion(info, r);
   char truth[16], guess[16];
   for (int64_t i = 0; i < r->worst_count && i < o->worst; i++) {
-    printf("%s%8" PRId64 "  %s taken for %s, loss %.3f\n", i ? "" : "\nworst classified (sample number)\n",
-           r->worst_index[i], class_name(info, r->worst_label[i], truth, sizeof truth),
+    printf("%s%8" PRId64 "  %s taken for %s, loss %.3f\n",
+           i ? "" : "\nmisclassified, highest loss first (sample number)\n", r->worst_index[i],
+           class_name(info, r->worst_label[i], truth, sizeof truth),
            class_name(info, r->worst_guess[i], guess, sizeof guess), r->worst_loss[i]);
   }
 }
@@ -162,10 +163,10 @@ static braid_status test_model(const options *o, const braid_graph *graph, braid
 
 int cli_test(int argc, char **argv) {
   static const struct argp_option table[] = {
-      {"data", KEY_DATA, "SPEC", 0, "The data set, with its normalization", 0},
+      {"data", KEY_DATA, "SPEC", 0, "The data set, including its normalization", 0},
       {"batch", KEY_BATCH, "N", 0, "Samples per run (default 100)", 0},
-      {"worst", KEY_WORST, "N", 0, "List the N worst classified samples (default 5)", 0},
-      {"at-least", KEY_AT_LEAST, "X", 0, "End with code 1 if the accuracy is below X (0..1)", 0},
+      {"worst", KEY_WORST, "N", 0, "List the N misclassified samples with the highest loss (default 5)", 0},
+      {"at-least", KEY_AT_LEAST, "X", 0, "Exit with code 1 if the accuracy is below X (0..1)", 0},
       {0}};
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
@@ -180,13 +181,13 @@ int cli_test(int argc, char **argv) {
   if (status == BRAID_OK) status = cli_load_to_run(&o.source, &o.place, &graph);
   if (status == BRAID_OK) status = braid_dataset_open(NULL, o.data, "test", &dataset);
   if (status == BRAID_OK && braid_dataset_get_info(dataset).augments)
-    status = braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: augment has no effect on a test", o.data);
+    status = braid_fail(BRAID_INVALID_ARGUMENT, "--data %s: augment is for training only", o.data);
   if (status == BRAID_OK) status = test_model(&o, graph, dataset, &accuracy);
   if (dataset) braid_dataset_close(dataset);
   braid_graph_destroy(graph);
   cli_close_registry(&o.place);
   if (status != BRAID_OK) return cli_fail(&o.common, "test", status);
   if (accuracy >= o.at_least) return CLI_OK;
-  fprintf(stderr, "braid test: accuracy %.4f is below the %.4f asked for\n", accuracy, o.at_least);
+  fprintf(stderr, "braid test: accuracy %.4f is below --at-least %.4f\n", accuracy, o.at_least);
   return CLI_FAILED;
 }

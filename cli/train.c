@@ -10,18 +10,19 @@
 #include "training.h"
 
 static const char doc[] =
-    "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, tests it after every epoch, and leaves in "
-    "DIR the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html)."
+    "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, evaluates it after every epoch, and writes "
+    "the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html) to DIR."
     "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
     "(builtin:glyphs needs no files). Keys: mean std scale order size channels augment pad limit seed.\n"
-    "\nCtrl-C writes a checkpoint and stops; --resume goes on from it to the same bits as if nothing had happened. It "
-    "takes the options that the run began with; only --epochs, --lr, the place of the data set, where and how it runs "
-    "(--device, --place, --threads, --trace), the test set and --checkpoint-steps may be others.\n"
+    "\nCtrl-C writes a checkpoint and stops; --resume continues from it, with results that are bit-identical to those "
+    "of "
+    "an uninterrupted run. It needs the same options; only --epochs, --lr, the path of the data set, the execution "
+    "options (--device, --place, --threads, --trace), the test set and --checkpoint-steps may differ.\n"
     "\nExamples:\n"
     "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
     "    --lr 0.1 --schedule one-cycle --label-smoothing 0.1 --out vgg\n"
-    "  (the same line with --resume goes on after an interruption)\n"
+    "  (with --resume the same command continues after an interruption)\n"
     "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n";
 
 typedef struct options {
@@ -31,8 +32,8 @@ typedef struct options {
   const char *data, *test;
   braid_train_options train;
   bool no_test;
-  uint32_t given; /* a bit for each of the keys below */
-  char *made_out; /* the folder we chose, which is removed if training does not begin */
+  uint32_t given; /* one bit for each of the keys below */
+  char *made_out; /* the default folder, removed if training does not start */
 } options;
 
 enum {
@@ -64,30 +65,30 @@ enum {
 static const struct argp_option table[] = {
     {"data", KEY_DATA, "SPEC", 0, "The data set to train on", 1},
     {"test", KEY_TEST, "SPEC", 0, "The data set to test on (default: the test part of --data)", 1},
-    {"no-test", KEY_NO_TEST, NULL, 0, "Do not test after each epoch", 1},
+    {"no-test", KEY_NO_TEST, NULL, 0, "Do not evaluate after each epoch", 1},
     {"out", KEY_OUT, "DIR", 0,
-     "Where the model, checkpoints, event files and report go (default: a new folder named after the model and the "
-     "day); what an earlier run left there is moved to DIR/earlier, DIR/earlier-2 ...",
+     "Folder for the model, checkpoints, event files and report (default: a new folder named after the model and the "
+     "date); results of an earlier run in it are moved to DIR/earlier, DIR/earlier-2 ...",
      1},
-    {"resume", KEY_RESUME, NULL, 0, "Go on from the newest checkpoint in DIR", 1},
-    {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "A checkpoint every N steps too, not only after each epoch", 1},
+    {"resume", KEY_RESUME, NULL, 0, "Continue from the newest checkpoint in DIR", 1},
+    {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "Write a checkpoint every N steps, in addition to each epoch", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
     {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
-    {"seed", KEY_SEED, "N", 0, "Seed of weights, order and augmentation (default 1)", 2},
+    {"seed", KEY_SEED, "N", 0, "Seed of initial weights, order of samples and augmentation (default 1)", 2},
     {"loss", KEY_LOSS, "NAME", 0, "cross-entropy (default) or squared-error", 2},
-    {"label-smoothing", KEY_SMOOTHING, "X", 0, "Part of the target spread over all classes (0..1)", 2},
+    {"label-smoothing", KEY_SMOOTHING, "X", 0, "Label smoothing factor (0..1, default 0)", 2},
     {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
-    {"lr", KEY_LR, "X", 0, "Learning rate, the highest of the schedule (default 0.05)", 3},
-    {"momentum", KEY_MOMENTUM, "X", 0, "Of sgd (default 0.9)", 3},
+    {"lr", KEY_LR, "X", 0, "Learning rate; the maximum of the schedule (default 0.05)", 3},
+    {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9)", 3},
     {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
     {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005", 3},
     {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
     {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
     {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
     {"schedule", KEY_SCHEDULE, "NAME", 0, "constant, step, cosine (default) or one-cycle", 4},
-    {"warmup", KEY_WARMUP, "N", 0, "Steps over which the learning rate rises from zero", 4},
-    {"step-epochs", KEY_STEP_EPOCHS, "N", 0, "Schedule step: epochs between two drops", 4},
-    {"step-gamma", KEY_STEP_GAMMA, "X", 0, "Schedule step: factor of a drop (default 0.1)", 4},
+    {"warmup", KEY_WARMUP, "N", 0, "Steps of linear warm-up of the learning rate from 0", 4},
+    {"step-epochs", KEY_STEP_EPOCHS, "N", 0, "Schedule step: epochs between decays", 4},
+    {"step-gamma", KEY_STEP_GAMMA, "X", 0, "Schedule step: decay factor (default 0.1)", 4},
     {0}};
 
 /* The index of `text` among `names` (ended by NULL), or a usage error that lists them. */
@@ -151,7 +152,7 @@ static error_t parse_numbers(int key, const char *a, struct argp_state *state, b
   }
 }
 
-/* An option that changes nothing in this run is a mistake of whoever gave it. */
+/* Options without effect on this run are refused, since they are probably mistakes. */
 static void check_effects(struct argp_state *state, const options *o) {
   const braid_train_options *t = &o->train;
   bool sgd = t->optimizer == BRAID_SGD, step = t->schedule == BRAID_STEP;
@@ -161,13 +162,13 @@ static void check_effects(struct argp_state *state, const options *o) {
     const char *option, *why;
   } rules[] = {
       {KEY_TEST, o->no_test, "--test", "with --no-test"},
-      {KEY_SMOOTHING, t->loss != BRAID_CROSS_ENTROPY, "--label-smoothing", "on the loss squared-error"},
-      {KEY_MOMENTUM, !sgd, "--momentum", "on adam and adamw, which have --beta1"},
+      {KEY_SMOOTHING, t->loss != BRAID_CROSS_ENTROPY, "--label-smoothing", "with --loss squared-error"},
+      {KEY_MOMENTUM, !sgd, "--momentum", "with --optimizer adam and adamw, which have --beta1"},
       {KEY_NESTEROV, !sgd, "--nesterov", "on adam and adamw"},
       {KEY_NESTEROV, t->momentum <= 0, "--nesterov", "with --momentum 0"},
-      {KEY_BETA1, sgd, "--beta1", "on sgd: it is of --optimizer adam and adamw"},
-      {KEY_BETA2, sgd, "--beta2", "on sgd: it is of --optimizer adam and adamw"},
-      {KEY_EPSILON, sgd, "--epsilon", "on sgd: it is of --optimizer adam and adamw"},
+      {KEY_BETA1, sgd, "--beta1", "with sgd, only with --optimizer adam or adamw"},
+      {KEY_BETA2, sgd, "--beta2", "with sgd, only with --optimizer adam or adamw"},
+      {KEY_EPSILON, sgd, "--epsilon", "with sgd, only with --optimizer adam or adamw"},
       {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
       {KEY_STEP_GAMMA, !step, "--step-gamma", "without --schedule step"},
   };
@@ -226,7 +227,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   }
 }
 
-/* What the callback keeps between steps. */
+/* State of the progress callback. */
 typedef struct watch {
   const options *options;
   cli_progress progress;
@@ -291,8 +292,8 @@ static void tell_results(const options *o) {
   free(report);
 }
 
-/* --- where it goes --------------------------------------------------------------------------------------------------
- * Without --out what is trained is kept too, in a folder that was not there before: MODEL-DATE, MODEL-DATE-2 ... */
+/* --- output folder --------------------------------------------------------------------------------------------------
+ * The default output folder is a new one: MODEL-DATE, MODEL-DATE-2 ... */
 enum { MOST_RUNS = 100000 };
 
 static braid_status choose_out(options *o) {
@@ -314,13 +315,13 @@ static braid_status choose_out(options *o) {
     int error = errno;
     if (error != EEXIST) {
       braid_status status =
-          braid_fail(BRAID_IO, "%s: cannot make the folder: %s; give one with --out", path, strerror(error));
+          braid_fail(BRAID_IO, "%s: cannot create the folder: %s; choose one with --out", path, strerror(error));
       free(path);
       return status;
     }
     free(path);
   }
-  return braid_fail(BRAID_IO, "%.*s-%s: there are %d folders of that name; give one with --out", length, name, day,
+  return braid_fail(BRAID_IO, "%.*s-%s: %d folders with this name exist; choose one with --out", length, name, day,
                     MOST_RUNS);
 }
 
@@ -335,8 +336,7 @@ static braid_status run_trainer(const options *o, braid_trainer *trainer) {
     cli_json_array(&json, "epochs");
   }
   if (o->made_out)
-    fprintf(o->common.json ? stderr : stdout, "keeping what is trained in %s (--out gives another folder)\n",
-            o->made_out);
+    fprintf(o->common.json ? stderr : stdout, "results are written to %s (change with --out)\n", o->made_out);
   cli_progress_begin(&w.progress, "training");
   braid_status status = braid_trainer_run(trainer, on_step, &w);
   cli_progress_end(&w.progress);
@@ -358,18 +358,18 @@ static braid_status run_trainer(const options *o, braid_trainer *trainer) {
   return status;
 }
 
-/* By default the test part of the training data; npy has none. */
+/* The default is the test split of the training data; npy has none. */
 static braid_status open_test(const options *o, const braid_dataset *data, braid_dataset **test) {
   if (!o->test && braid_dataset_get_info(data).one_part)
-    return braid_fail(BRAID_INVALID_ARGUMENT,
-                      "--data %s has no part for testing: give one with --test, or train with --no-test", o->data);
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--data %s has no test split: give one with --test, or use --no-test",
+                      o->data);
   braid_status status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", test);
   if (status == BRAID_OK && o->test && braid_dataset_get_info(*test).augments)
     return braid_fail(BRAID_INVALID_ARGUMENT, "--test %s: augment has no effect on a test", o->test);
   return status;
 }
 
-/* *began: training itself did; what fails from then on is no fault of what was given. */
+/* *began: training has started, so later failures are not errors of the arguments. */
 static braid_status train(options *o, const braid_graph *model, bool *began) {
   braid_dataset *data = NULL, *test = NULL;
   braid_trainer *trainer = NULL;

@@ -1,4 +1,4 @@
-/* What of a model trains, and why the rest does not. */
+/* Lists the trainable tensors of a model, and the reasons why others are not trainable. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -15,7 +15,7 @@ static const char *shown(const char *path) {
   return strcmp(path, "-") == 0 ? "standard input" : path;
 }
 
-/* What the process has open already: "-" and /dev/stdin, and /dev/fd/N, as a shell's <(...) gives. -1: another path. */
+/* Descriptors that are open already: "-", /dev/stdin, and /dev/fd/N as made by a shell's <(...). -1: another path. */
 static int own_descriptor(const char *path) {
   int number, used = 0;
   if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0) return STDIN_FILENO;
@@ -24,10 +24,10 @@ static int own_descriptor(const char *path) {
   return own && !path[used] ? number : -1;
 }
 
-/* A pipe can be read once, but its kind is known by its first bytes only: what comes out of it is put into a file in
- * memory that takes its place. */
+/* A pipe can be read only once, but the kind of a file is recognized by its first bytes: copies the contents of a pipe
+ * to a memory file that replaces it. */
 static braid_status make_seekable(int descriptor, const char *path) {
-  static const int64_t kMostBytes = (int64_t)2 << 30; /* of a pipe that may have no end */
+  static const int64_t kMostBytes = (int64_t)2 << 30; /* a pipe may have no end */
   if (lseek(descriptor, 0, SEEK_CUR) >= 0) return BRAID_OK;
   int file = memfd_create("input", MFD_CLOEXEC);
   if (file < 0) return braid_fail(BRAID_IO, "%s: %s", shown(path), strerror(errno));
@@ -38,7 +38,7 @@ static braid_status make_seekable(int descriptor, const char *path) {
     if (got == 0) break;
     if (got > 0 && (all += got) > kMostBytes) {
       close(file);
-      return braid_fail(BRAID_OUT_OF_RANGE, "%s: gives more than 2 GiB; put it into a file", shown(path));
+      return braid_fail(BRAID_OUT_OF_RANGE, "%s: has more than 2 GiB; write it to a file first", shown(path));
     }
     if (got < 0 || write(file, buffer, (size_t)got) != got) {
       int error = errno;
@@ -52,7 +52,7 @@ static braid_status make_seekable(int descriptor, const char *path) {
   return BRAID_OK;
 }
 
-/* Opening a FIFO would wait for a writer, without end. */
+/* Opening a FIFO would wait for a writer. */
 static braid_status open_input(const char *path, int *out) {
   int own = own_descriptor(path);
   if (own >= 0) {
@@ -66,7 +66,7 @@ static braid_status open_input(const char *path, int *out) {
   struct stat about;
   if (own >= 0 || (fstat(*out, &about) == 0 && S_ISREG(about.st_mode))) return BRAID_OK;
   close(*out);
-  return braid_fail(BRAID_INVALID_FILE, "%s: is no regular file", path);
+  return braid_fail(BRAID_INVALID_FILE, "%s: is not a regular file", path);
 }
 
 static braid_status is_array(const char *path, bool *array) {
@@ -84,19 +84,19 @@ static braid_status is_array(const char *path, bool *array) {
 }
 
 braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
-                            bool *picture, braid_tensor **out) {
+                            bool *image, braid_tensor **out) {
   *out = NULL;
   bool array = false;
   braid_status status = is_array(path, &array);
   if (status != BRAID_OK) return status;
-  *picture = !array;
+  *image = !array;
   if (array) return braid_npy_load(NULL, path, out);
   bool fits = wanted->rank == 4 && wanted->dtype == BRAID_F32;
   for (int i = 1; fits && i < 4; i++) fits = wanted->dims[i] > 0 && wanted->dims[i] <= 1 << 15;
   if (!fits) {
     char text[96];
     return braid_fail(BRAID_INVALID_ARGUMENT,
-                      "%s is not a .npy file, so it is read as a picture, but input \"%s\" is %s: a picture goes into "
+                      "%s is not a .npy file, so it is read as an image, but input \"%s\" is %s: an image needs "
                       "float32[1,C,H,W] with all dimensions known (--shape fixes open ones)",
                       path, input, braid_desc_format(wanted, text, sizeof text));
   }
@@ -137,7 +137,7 @@ braid_status cli_make_value(const braid_desc *desc, braid_tensor **out) {
 braid_status cli_buffers_create(const braid_session *session, cli_buffers *buffers) {
   *buffers = (cli_buffers){.input_count = braid_session_input_count(session),
                            .output_count = braid_session_output_count(session)};
-  /* one more than needed: a count of zero is no failure */
+  /* one more than needed, since calloc(0) may return NULL */
   buffers->inputs = calloc(buffers->input_count + 1, sizeof *buffers->inputs);
   buffers->outputs = calloc(buffers->output_count + 1, sizeof *buffers->outputs);
   buffers->input_data = calloc(buffers->input_count + 1, sizeof *buffers->input_data);
@@ -166,7 +166,7 @@ braid_status cli_buffers_run(cli_buffers *buffers, braid_session *session) {
   return braid_session_run(session, buffers->input_data, buffers->output_data);
 }
 
-/* Runs that follow each other use the same memory. */
+/* Pins the buffers, which are used by many runs. */
 static braid_status pin(cli_buffers *buffers, braid_session *session) {
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < buffers->input_count && status == BRAID_OK; i++)
@@ -248,7 +248,7 @@ braid_status cli_labels_load(const char *path, cli_labels *labels) {
                       failed ? "cannot be read" : "more than 16 MiB: labels are expected, one per line");
   }
   if (memchr(labels->text, 0, bytes))
-    return braid_fail(BRAID_INVALID_FILE, "%s: holds a byte of value 0: labels are text, one per line", path);
+    return braid_fail(BRAID_INVALID_FILE, "%s: contains a byte of value 0: labels are text, one per line", path);
   labels->text[bytes] = '\0';
   size_t lines = 1;
   for (size_t i = 0; i < bytes; i++) lines += labels->text[i] == '\n';

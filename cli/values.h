@@ -1,17 +1,17 @@
-/* Arrays and pictures in, results out: what `braid run` and `braid bench` do with a model's inputs and outputs. */
+/* Input files, output files and latencies, for `braid run` and `braid bench`. */
 #ifndef BRAID_CLI_VALUES_H
 #define BRAID_CLI_VALUES_H
 
 #include "cli.h"
 
-/* Reads a .npy array or a JPEG or PNG picture, told apart by their first bytes; "-" is standard input. A picture takes
- * channels, height and width from `wanted`, an array its own shape. */
-/* *picture: it was no array, so that `preprocess` had its effect. */
+/* Reads a .npy array or a JPEG or PNG image, recognized by their first bytes; "-" is standard input. An image is
+ * converted to the channels, height and width of `wanted`; an array keeps its shape. *image: the file is an image, so
+ * `preprocess` was applied. */
 braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
-                            bool *picture, braid_tensor **out);
-/* Does the tensor serve for the description: same type, and same shape when leading ones are left out? */
+                            bool *image, braid_tensor **out);
+/* Whether the tensor has the type and shape of `wanted`, ignoring leading dimensions of 1. */
 braid_status cli_check_value(const char *path, const char *input, const braid_desc *wanted, const braid_tensor *tensor);
-/* A tensor of arbitrary but always the same contents: floats in [-1, 1), integers in 0..3, booleans. */
+/* A tensor with reproducible pseudo-random contents: floats in [-1, 1), integers in 0..3, booleans. */
 braid_status cli_make_value(const braid_desc *desc, braid_tensor **out);
 
 /* Buffers for all inputs and outputs of a session. */
@@ -21,7 +21,7 @@ typedef struct cli_buffers {
   const void **input_data;
   void **output_data;
 } cli_buffers;
-/* Makes the outputs; inputs are NULL until the caller fills them in. */
+/* Creates the outputs; inputs are NULL until the caller sets them. */
 braid_status cli_buffers_create(const braid_session *session, cli_buffers *buffers);
 void cli_buffers_destroy(cli_buffers *buffers);
 braid_status cli_buffers_run(cli_buffers *buffers, braid_session *session);
@@ -31,12 +31,12 @@ typedef struct cli_latency {
   int runs;
   double median, least, p90, mean;
 } cli_latency;
-/* Two runs to warm up, then `runs` that are measured; Ctrl-C gives CANCELLED. */
+/* Runs twice to warm up, then `runs` times measured. CANCELLED after Ctrl-C. */
 braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency);
 void cli_json_latency(cli_json *json, const char *key, const cli_latency *latency, int64_t batch);
 
-/* The plan with its offers (explain.c), as text or, if `json` is given, as its key "plan". `loaded`: the file that the
- * plan is from, which has no offers; NULL: it was made here. */
+/* Prints the plan with its offers (explain.c), as text or, if `json` is not NULL, as key "plan". `loaded`: the path of
+ * a saved plan, which has no offers; NULL: the plan was made by this process. */
 void cli_print_plan(const braid_session *session, const char *loaded, FILE *file, cli_json *json);
 
 /* Labels, one per line of a file. */
@@ -52,13 +52,13 @@ typedef struct cli_guess {
   int64_t index;
   double score, probability;
 } cli_guess;
-/* The `count` highest of `classes` scores from `offset`, highest first (NaN never); returns how many there are.
- * Probabilities are by softmax unless the scores are probabilities already. */
+/* The `count` highest of `classes` scores from `offset`, highest first, without NaN; returns their number.
+ * Probabilities are computed by softmax unless the scores are probabilities already. */
 int64_t cli_top(const braid_tensor *scores, int64_t offset, int64_t classes, cli_guess *guesses, int64_t count);
 
 /* --- saved plans (plan.c) --- */
 bool cli_is_plan(const char *path);
-/* Prints a saved plan, or its differences to another. */
+/* Prints a saved plan, or its differences from another. */
 braid_status cli_inspect_plan(const char *path, const char *against, bool json);
 
 #endif
