@@ -73,7 +73,7 @@ static braid_status buffer_create(void *device, size_t bytes, void **out) {
   tutor *self = device;
   *out = NULL;
   if (bytes > self->bytes - self->in_use)
-    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, %zu of %zu are free", bytes, self->bytes - self->in_use,
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested, %zu of %zu are free", bytes, self->bytes - self->in_use,
                       self->bytes);
   buffer *made = braid_zalloc(self->allocator, sizeof *made);
   if (made) made->data = braid_alloc(self->allocator, bytes);

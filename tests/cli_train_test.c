@@ -324,9 +324,9 @@ static void test_lock(void **state) {
 static void test_unusable_folder(void **state) {
   (void)state;
   put_file(in_folder("file"), "x", 1);
-  expect_failure(SHORT DATA "--epochs 1 --out $/file", 1, "file: cannot make the folder: Not a directory");
-  expect_failure(SHORT DATA "--epochs 1 --out $/file/below", 1, "cannot make the folder: Not a directory");
-  expect_failure(SHORT DATA "--epochs 1 --out /proc/braid", 1, "/proc/braid: cannot make the folder");
+  expect_failure(SHORT DATA "--epochs 1 --out $/file", 1, "file: cannot create the folder: Not a directory");
+  expect_failure(SHORT DATA "--epochs 1 --out $/file/below", 1, "cannot create the folder: Not a directory");
+  expect_failure(SHORT DATA "--epochs 1 --out /proc/braid", 1, "/proc/braid: cannot create the folder");
   if (geteuid() != 0) {
     assert_int_equal(mkdir(in_folder("closed"), 0555), 0);
     expect_failure(SHORT DATA "--epochs 1 --out $/closed", 1, "closed/.braid.lock: cannot create: Permission denied");

@@ -29,9 +29,9 @@ void braid_clear_detail(void) {
 void *braid_refuse_memory(size_t count, size_t size) {
   const char *text = braid_status_text(BRAID_NO_MEMORY);
   if (count == 1)
-    (void)braid_fail(BRAID_NO_MEMORY, "%s: %zu bytes asked for", text, size);
+    (void)braid_fail(BRAID_NO_MEMORY, "%s: %zu bytes requested", text, size);
   else
-    (void)braid_fail(BRAID_NO_MEMORY, "%s: %zu times %zu bytes asked for", text, count, size);
+    (void)braid_fail(BRAID_NO_MEMORY, "%s: %zu times %zu bytes requested", text, count, size);
   return NULL;
 }
 

@@ -202,7 +202,7 @@ braid_status braid_pool_allocate(braid_pool *pool, size_t bytes, size_t alignmen
   rounded &= ~(pool->granule - 1);
   braid_pool_block *block = small ? best_fit(pool->tree, rounded, alignment) : NULL;
   if (!block)
-    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, %zu of %zu free, the largest range has %zu", bytes,
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested, %zu of %zu free, the largest range has %zu", bytes,
                       pool->stats.bytes - pool->stats.in_use, pool->stats.bytes, largest_free(pool));
   if (!ensure_spare(pool, 2)) return BRAID_NO_MEMORY;
   remove_free(pool, block);

@@ -73,7 +73,7 @@ braid_status braid_errand_move_staged(braid_errand *errand, int device, const br
   const braid_allocator *allocator = errand->machine->allocator;
   BRAID_TRY(braid_errand_settle(errand, timeout_ns));
   void *staging = errand->staging = braid_alloc(allocator, place->bytes);
-  if (!staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", place->bytes);
+  if (!staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", place->bytes);
   if (write) memcpy(staging, host, place->bytes);
   braid_status status = braid_errand_move(errand, device, place, staging, write, timeout_ns);
   if (errand->left) return status;

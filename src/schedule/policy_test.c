@@ -483,9 +483,9 @@ static void test_refused_problems(void **state) {
   static const struct {
     const char *said;
     int what;
-  } cases[] = {{"of no device", 0},          {"negative", 1},          {"unknown and not 0", 1},
+  } cases[] = {{"has no device", 0},         {"negative", 1},          {"unknown and not 0", 1},
                {"twice or out of order", 2}, {"lies between its", 3},  {"computed after it", 4},
-               {"carries nothing", 5},       {"fixed to no device", 6}};
+               {"has no bandwidth", 5},      {"fixed to no device", 6}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     fixture f;
     init(&f, 3, 2, 2);

@@ -1,5 +1,6 @@
-/* Tensors whose numbers are computed when somebody first asks for them (braid_tensor_data and all that reads elements),
- * once, by the thread that asks: so that a plan, which needs shapes, is made without touching weights. */
+/* Tensors with lazily computed contents: they are computed once, by the first thread that accesses them
+ * (braid_tensor_data and all functions that read elements). So a plan, which needs only shapes, is made without
+ * computing weights. */
 #ifndef BRAID_TENSOR_DEFERRED_H
 #define BRAID_TENSOR_DEFERRED_H
 
@@ -9,17 +10,17 @@ typedef struct braid_deferred {
   void (*fill)(void *context, const void *source, void *data);
   void (*release)(void *context); /* called once, after fill or with the tensor; may be NULL */
   void *context;
-  braid_tensor *source; /* what the numbers are made from, of the same type and shape */
+  braid_tensor *source; /* the tensor that the contents are computed from, of the same type and shape */
 } braid_deferred;
 
-/* Its memory is asked for at once, so that computing cannot fail. Retains the source until the numbers are there. On
- * failure release is not called. */
+/* Memory is allocated at once, so computing cannot fail. Retains the source until the contents are computed. On failure
+ * release is not called. */
 BRAID_MUST_CHECK braid_status braid_tensor_defer(const braid_allocator *allocator, const braid_desc *desc,
                                                  const braid_deferred *deferred, braid_tensor **out);
-/* Where the numbers are or will be. */
+/* The address of the contents, which may not be computed yet. */
 const void *braid_tensor_address(const braid_tensor *tensor);
-/* Numbers of this type and shape: the tensor's own, or the source's as long as those are not computed. They stay as
- * long as somebody else holds the source. */
+/* Contents of this type and shape: the tensor's, or the source's while the tensor's are not computed. Valid while the
+ * caller holds a reference to the source. */
 const void *braid_tensor_preview(const braid_tensor *tensor);
 
 #endif

@@ -43,7 +43,7 @@ braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank, cons
     else if (fits)
       fits = braid_mul_i64(bytes, dims[i], &bytes);
   }
-  /* a layout in blocks may need 16 times as much */
+  /* a blocked layout may need 16 times as much */
   if (!empty && (!fits || bytes > INT64_MAX / 32))
     return braid_fail(BRAID_OUT_OF_RANGE, "a shape of rank %d whose size in bytes overflows", rank);
   desc->rank = rank;

@@ -1,6 +1,6 @@
-/* A layout in 64 bits: for each place in the order, from the outermost on, 3 bits of the dimension that stands there,
- * xor the place's own number (so that row-major is 0); then 11 bits for each block, 8 of its size (0: none) and 3 of
- * its dimension. */
+/* The encoding of a layout in 64 bits: for each position in the order, outermost first, 3 bits: the dimension at this
+ * position xor the position (so that row-major is 0); then 11 bits for each block: 8 of its size (0: none) and 3 of its
+ * dimension. */
 #include "tensor/layout.h"
 
 #include <ctype.h>
@@ -28,7 +28,7 @@ braid_layout_parts braid_layout_take_apart(braid_layout layout, int rank) {
   return parts;
 }
 
-/* Dimensions that are missing go behind the one before them. */
+/* Missing dimensions are inserted after the one before them. */
 static void complete_order(const braid_layout_parts *parts, int rank, int *order) {
   int count = rank;
   memcpy(order, parts->order, (size_t)rank * sizeof *order);
@@ -53,7 +53,7 @@ braid_layout braid_layout_put_together(const braid_layout_parts *parts, int rank
   return layout;
 }
 
-/* Each dimension once, blocks of dimensions that there are, nothing in the bits that mean nothing. */
+/* Each dimension occurs once, blocks are of existing dimensions, unused bits are 0. */
 static bool is_layout(braid_layout layout, int rank) {
   unsigned seen = 0;
   if (rank < 0 || rank > BRAID_MAX_RANK) return false;
@@ -107,7 +107,7 @@ static braid_status expected(const char *text, const char *what) {
   return braid_fail(BRAID_INVALID_ARGUMENT, "layout \"%.40s\": expected %s", text, what);
 }
 
-/* The order's letters; *capitals: bits of the dimensions that are to be blocked. */
+/* Parses the letters of the order; *capitals: bit set of the dimensions that must be blocked. */
 static braid_status parse_order(const char *text, braid_layout_parts *parts, int *rank, unsigned *capitals) {
   unsigned seen = 0;
   *rank = 0;
@@ -152,12 +152,12 @@ braid_status braid_layout_parse(const char *text, braid_layout *out) {
   return BRAID_OK;
 }
 
-/* --- places --------------------------------------------------------------------------------------------------------
+/* --- addresses -----------------------------------------------------------------------------------------------------
  */
 braid_status braid_desc_set_layout(braid_desc *desc, braid_layout layout) {
   if (!is_layout(layout, desc->rank))
-    return braid_fail(BRAID_INVALID_ARGUMENT, "0x%llx is no layout of a tensor of rank %d", (unsigned long long)layout,
-                      (int)desc->rank);
+    return braid_fail(BRAID_INVALID_ARGUMENT, "0x%llx is not a layout of a tensor of rank %d",
+                      (unsigned long long)layout, (int)desc->rank);
   braid_layout_parts parts = braid_layout_take_apart(layout, desc->rank);
   int64_t bytes = (int64_t)braid_dtype_size(desc->dtype);
   bool fits = true;
@@ -225,7 +225,7 @@ bool braid_desc_is_padded(const braid_desc *desc) {
 
 /* --- contents ------------------------------------------------------------------------------------------------------
  */
-/* Row by row of the last dimension: the places of the others change once a row. */
+/* Row by row of the last dimension: the offsets of the other dimensions change once per row. */
 static void rewrite(const braid_desc *desc, const uint8_t *from, uint8_t *to, bool pack) {
   size_t size = braid_dtype_size(desc->dtype);
   braid_places p = braid_places_of(desc);
@@ -263,9 +263,9 @@ void braid_layout_unpack(const braid_desc *desc, const void *packed, void *plain
 }
 
 /* --- views ---------------------------------------------------------------------------------------------------------
- * A tensor is a list of factors, in the order of its indices: the index within each counts steps of `stride`. A
- * dimension is one factor, or one for its outer part and one for each block. Neighbours whose steps follow one another
- * are one. A padded dimension cannot be divided: it is a factor that keeps its parts. */
+ * A tensor is decomposed into factors, in the order of its dimensions; a factor has a size and a stride. A dimension is
+ * one factor, or one for its outer part and one for each block. Adjacent factors that are contiguous are merged. A
+ * padded dimension cannot be split: it is one factor with several parts. */
 enum { kMostParts = BRAID_LAYOUT_BLOCKS + 1, kMostFactors = 4 * BRAID_MAX_RANK };
 
 typedef struct part {
@@ -274,7 +274,7 @@ typedef struct part {
 
 typedef struct factor {
   int64_t size; /* indices */
-  int count;    /* 1; more: a padded dimension's, outermost first */
+  int count;    /* number of parts: 1, or more for a padded dimension, outermost first */
   part parts[kMostParts];
 } factor;
 
@@ -313,13 +313,14 @@ static void take_factors(const braid_desc *desc, factors *out) {
   }
 }
 
-/* Takes the innermost factors that make up a dimension of `size` off the list; they become the dimension's parts,
- * outermost first. False: they do not, or are too many. */
+/* Removes the innermost factors whose product is `size` from the list; they become the parts of a dimension, outermost
+ * first. False: there are none, or too many. */
 static bool take_dimension(factors *list, int64_t size, part *parts, int *count) {
   factors taken = {.count = 0};
   factor *last = list->count ? &list->items[list->count - 1] : NULL;
   *count = 0;
-  if (last && last->count > 1 && last->size == size) { /* a padded dimension is one there, too */
+  if (last && last->count > 1 &&
+      last->size == size) { /* a padded dimension corresponds to a dimension of equal size only */
     memcpy(parts, last->parts, sizeof last->parts);
     *count = last->count;
     list->count--;
@@ -356,7 +357,7 @@ static int by_stride(const void *a, const void *b) {
   return x->block - y->block;
 }
 
-/* Do they lie without gaps, outer parts before blocks? Those sorted by stride are a layout then. */
+/* Whether the parts, sorted by stride, are a layout: without gaps, outer parts before blocks. */
 static bool is_dense(const placed *list, int count) {
   int64_t stride = 1;
   for (int i = count; i-- > 0;) {
@@ -381,7 +382,7 @@ static bool gather_layout(placed *list, int count, int rank, braid_layout *out) 
     if (parts.block_count == BRAID_LAYOUT_BLOCKS || list[i].of.size > kMostBlock) return false;
     parts.blocks[parts.block_count++] = (braid_block_of){list[i].dim, list[i].of.size};
   }
-  for (int dim = 0; dim < rank; dim++) { /* of one index: anywhere, so behind the one before */
+  for (int dim = 0; dim < rank; dim++) { /* of size 1: its position is arbitrary, so after the one before */
     if (there >> dim & 1) continue;
     int at = 0;
     while (dim > 0 && parts.order[at] != dim - 1) at++;
@@ -419,7 +420,7 @@ bool braid_layout_view(const braid_desc *from, const braid_desc *to, braid_layou
   return list.count == 0 && gather_layout(placed_parts, count, to->rank, out);
 }
 
-/* Equal lists of factors: merged, they are the same for the same places. */
+/* Element i of both is at the same offset iff the merged lists of factors are equal. */
 bool braid_layout_same_places(const braid_desc *a, const braid_desc *b) {
   if (braid_dtype_size(a->dtype) != braid_dtype_size(b->dtype)) return false;
   if (a->layout == b->layout && braid_desc_same_shape(a, b)) return true;

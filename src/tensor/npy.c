@@ -1,4 +1,4 @@
-/* The format: NumPy Enhancement Proposal 1 and numpy.lib.format. A file is the magic, a version, the length of a
+/* The format: NumPy Enhancement Proposal 1 and numpy.lib.format. A file has the magic, a version, the length of the
  * header, the header (a Python dictionary with exactly the keys descr, fortran_order and shape), and the elements. */
 #include "tensor/npy.h"
 
@@ -11,12 +11,12 @@
 #include "base/try.h"
 #include "tensor/read.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are written as they are in memory");
 
 static const char magic[] = "\x93NUMPY";
 enum { MAGIC_BYTES = 6, HEADER_ALIGNMENT = 64, MAX_HEADER_BYTES = 1 << 16, MAX_DESCR = 31 };
 
-/* A place in the header's text, which ends at `end`. */
+/* Parser position in the text of the header, which ends at `end`. */
 typedef struct cursor {
   const char *file;
   const uint8_t *start, *at, *end; /* start: of the file, so that messages name the byte */
@@ -128,7 +128,7 @@ static braid_status parse_header(cursor *c, header *h) {
   return c->at == c->end ? BRAID_OK : expected(c, "nothing more");
 }
 
-/* "<f4", ">i8", "|u1" to the element type; *swap: the bytes of an element stand in the other order. */
+/* "<f4", ">i8", "|u1" to the element type; *swap: elements have the other byte order. */
 static braid_dtype find_dtype(const char *descr, bool *swap) {
   static const struct {
     braid_dtype dtype;
@@ -157,7 +157,7 @@ static void swap_bytes(uint8_t *data, size_t bytes, size_t size) {
   }
 }
 
-/* Copies elements that lie with the first dimension innermost into row-major order. */
+/* Copies elements from Fortran order (first dimension innermost) to row-major order. */
 static void reorder(const braid_desc *desc, const uint8_t *source, uint8_t *target) {
   size_t size = braid_dtype_size(desc->dtype);
   int64_t index[BRAID_MAX_RANK] = {0};
@@ -176,7 +176,7 @@ static void reorder(const braid_desc *desc, const uint8_t *source, uint8_t *targ
   }
 }
 
-/* Arrays in Fortran order are read as they lie, then put into ours. */
+/* Arrays in Fortran order are read as they are, then reordered. */
 static braid_status read_in_order(braid_reader *reader, size_t offset, const header *h, const braid_desc *desc,
                                   const braid_allocator *allocator, braid_tensor **out) {
   braid_tensor *lying;
@@ -197,7 +197,7 @@ static braid_status read_elements(braid_reader *reader, size_t offset, const hea
   braid_dtype dtype = find_dtype(h->descr, &swap);
   if (dtype == BRAID_NONE) {
     return braid_fail(BRAID_UNSUPPORTED,
-                      "%s: element type \"%s\" is not one of ours (float16/32/64, int8..64, "
+                      "%s: element type \"%s\" is not supported (float16/32/64, int8..64, "
                       "uint8..64, bool, bfloat16)",
                       name, h->descr);
   }
@@ -216,7 +216,7 @@ static braid_status read_elements(braid_reader *reader, size_t offset, const hea
   return BRAID_OK;
 }
 
-/* `head` has `bytes` of the file's first ones, the header among them. */
+/* `head` has the first `bytes` bytes of the file, including the header. */
 static braid_status read_array(braid_reader *reader, const uint8_t *head, size_t bytes,
                                const braid_allocator *allocator, braid_tensor **out) {
   const char *name = braid_reader_name(reader);
@@ -289,7 +289,8 @@ static const char *descr_of(braid_dtype dtype) {
   }
 }
 
-/* The whole head of a version 1 file, which ends on a multiple of 64 bytes. Rank 8 always fits in 16 bits. */
+/* Formats magic, version, length and header of a version 1 file, padded to a multiple of 64 bytes. The length of a
+ * header of rank 8 fits in 16 bits. */
 static void format_head(braid_text *text, const braid_desc *desc) {
   braid_text_add_bytes(text, "\x93NUMPY\1\0\0\0", MAGIC_BYTES + 4);
   braid_text_printf(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", descr_of(desc->dtype));

@@ -2,7 +2,7 @@
 
 #include "base/try.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements are used as they lie in files");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "elements in files are little endian and used as they are");
 
 braid_status braid_tensor_read(const braid_allocator *allocator, braid_reader *reader, size_t offset,
                                const braid_desc *desc, braid_tensor **out) {

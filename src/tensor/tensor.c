@@ -10,7 +10,7 @@
 
 typedef struct pending {
   pthread_mutex_t lock;
-  braid_deferred deferred; /* source NULL: the numbers are there */
+  braid_deferred deferred; /* source NULL: the contents have been computed */
   atomic_bool done;
 } pending;
 
@@ -19,7 +19,7 @@ struct braid_tensor {
   uint32_t references; /* atomic */
   braid_desc desc;
   void *data;
-  void (*release)(void *context); /* NULL and own data: data stands behind this struct's own allocation */
+  void (*release)(void *context); /* NULL and own data: data follows this struct in one allocation */
   void *context;
   bool owns;
   pending *pending; /* NULL: not deferred */

@@ -162,7 +162,7 @@ static braid_status cpu_buffer_create(void *self, size_t bytes, void **out) {
   *out = NULL;
   uint64_t most = physical_bytes(); /* the heap may promise more than there is */
   if (most && bytes > most)
-    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, the machine has %llu", bytes, (unsigned long long)most);
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested, the machine has %llu", bytes, (unsigned long long)most);
   const braid_allocator *allocator = device->allocator ? device->allocator : braid_allocator_default();
   cpu_buffer *buffer = braid_zalloc(allocator, sizeof *buffer);
   if (!buffer) return BRAID_NO_MEMORY;
@@ -171,7 +171,7 @@ static braid_status cpu_buffer_create(void *self, size_t bytes, void **out) {
   buffer->data = allocator->allocate(allocator->context, bytes ? bytes : 1, large ? kHugePage : kAlignment);
   if (!buffer->data) {
     braid_free(allocator, buffer);
-    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", bytes);
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", bytes);
   }
   if (large) (void)madvise(buffer->data, bytes & ~(kHugePage - 1), MADV_HUGEPAGE); /* a wish; small pages work too */
   *out = buffer;

@@ -78,7 +78,7 @@ static braid_status create_beside(const braid_cl_device *device, braid_cl_buffer
   }
   char scratch[32];
   return braid_fail(BRAID_NO_MEMORY,
-                    "%zu bytes asked for, %" PRIu64 " of %" PRIu64 " free, the largest range has %" PRIu64 "%s%s",
+                    "%zu bytes requested, %" PRIu64 " of %" PRIu64 " free, the largest range has %" PRIu64 "%s%s",
                     buffer->bytes, left, shared->memory_bytes, piece, code ? "; the driver says " : "",
                     code ? braid_cl_error_name(code, scratch) : "");
 }
@@ -108,9 +108,9 @@ static braid_status create_on_host(const braid_cl_device *device, braid_cl_buffe
   size_t bytes = buffer->bytes ? buffer->bytes : 1;
   bool large = bytes >= 2 * kHugePage;
   if (bytes > shared->memory_bytes)
-    return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for, the device has %" PRIu64, bytes, shared->memory_bytes);
+    return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested, the device has %" PRIu64, bytes, shared->memory_bytes);
   buffer->host = allocator->allocate(allocator->context, bytes, large ? kHugePage : shared->alignment);
-  if (!buffer->host) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", bytes);
+  if (!buffer->host) return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", bytes);
   if (large) (void)madvise(buffer->host, bytes & ~(kHugePage - 1), MADV_HUGEPAGE); /* a wish; small pages work too */
   if (bytes > shared->most_bytes) return BRAID_OK;
   cl_int code;

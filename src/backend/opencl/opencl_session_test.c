@@ -264,7 +264,7 @@ static void test_full(void **unused) {
   braid_session_options options = {.devices = "opencl0:arena=4096 cpu", .no_fusion = true};
   assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NO_MEMORY);
   const char *detail = braid_error_detail();
-  if (!strstr(detail, "opencl0") || !strstr(detail, "the largest of them") || !strstr(detail, "bytes asked for") ||
+  if (!strstr(detail, "opencl0") || !strstr(detail, "the largest of them") || !strstr(detail, "bytes requested") ||
       !strstr(detail, "4096 free, the largest range has 4096"))
     fail_msg("the message is: %s", detail);
   options.devices = "opencl0:arena=65536 cpu";

@@ -55,7 +55,7 @@ static braid_status spare_of(const braid_execution *execution, braid_port *port,
   if (!spare->buffer) {
     size_t bytes = port->bytes ? port->bytes : 1;
     braid_status status = braid_machine_allocate(execution->machine, port->space, bytes, spare);
-    if (status != BRAID_OK) return braid_fail_prefix(status, "%.120s: %zu bytes asked for", port->name, port->bytes);
+    if (status != BRAID_OK) return braid_fail_prefix(status, "%.120s: %zu bytes requested", port->name, port->bytes);
   }
   *out = (port_place){port->space, {.host = spare->host, .bytes = port->bytes}};
   if (!spare->host) out->binding.buffer = spare->buffer;

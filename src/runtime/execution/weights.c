@@ -181,7 +181,7 @@ static braid_status transfer_rewritten(braid_weights *weights, const braid_weigh
   if (binding->host) return BRAID_OK;
   int device = (int)(weight->region->memory.owner - weights->machine->devices);
   void *packed = braid_alloc(weights->allocator, weight->bytes);
-  if (!packed) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
+  if (!packed) return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", weight->bytes);
   if (write) braid_layout_pack(&weight->desc, host, packed);
   braid_status status = braid_errand_move_staged(&weights->errand, device, binding, packed, write, weights->timeout_ns);
   if (status == BRAID_OK && !write) braid_layout_unpack(&weight->desc, packed, host);
@@ -376,7 +376,7 @@ static braid_status weight_pack(binder *b, const braid_storage *storage, const b
   braid_clear_detail();
   if (host) return device->backend->pack(device->self, prepared, storage->packing.input, plain, host + weight->offset);
   void *staging = braid_alloc(b->weights->allocator, weight->bytes);
-  if (!staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes asked for", weight->bytes);
+  if (!staging) return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", weight->bytes);
   braid_status status = device->backend->pack(device->self, prepared, storage->packing.input, plain, staging);
   if (status == BRAID_OK) status = transfer(b->weights, weight, staging, true, true);
   braid_free(b->weights->allocator, staging);

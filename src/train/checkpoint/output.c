@@ -138,7 +138,7 @@ braid_status braid_output_set_aside(const braid_output *output) {
   char aside[kPathBytes];
   bool moved = false;
   BRAID_TRY(path_in(output->directory, kAside, aside));
-  if (mkdir(aside, 0777) != 0) return braid_fail(BRAID_IO, "%s: cannot make the folder: %s", aside, strerror(errno));
+  if (mkdir(aside, 0777) != 0) return braid_fail(BRAID_IO, "%s: cannot create the folder: %s", aside, strerror(errno));
   BRAID_TRY(move_all(output->directory, aside, &moved));
   if (moved) return name_earlier(output->directory, aside);
   return rmdir(aside) == 0 ? BRAID_OK : braid_fail(BRAID_IO, "%s: cannot remove: %s", aside, strerror(errno));
