@@ -11,7 +11,7 @@ enum { kBlockBytes = 16384, kAlignment = 16 };
 
 typedef struct block {
   struct block *next;
-  size_t used, bytes; /* of what follows the header */
+  size_t used, bytes; /* of the memory after the header */
 } block;
 
 enum { kHeaderBytes = (sizeof(block) + kAlignment - 1) / kAlignment * kAlignment };

@@ -1,4 +1,4 @@
-/* Arithmetic on sizes that says when it overflows. */
+/* Arithmetic on sizes with overflow checks. */
 #ifndef BRAID_BASE_CHECKED_H
 #define BRAID_BASE_CHECKED_H
 #include <stdbool.h>

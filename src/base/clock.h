@@ -3,6 +3,6 @@
 #define BRAID_BASE_CLOCK_H
 #include <stdint.h>
 int64_t braid_now_ns(void);
-/* When a wait of timeout_ns from now on ends; -1: never (timeout_ns < 0, or beyond what the clock can say). */
+/* The time at which a wait of timeout_ns ends; -1: never (timeout_ns < 0, or the sum overflows). */
 int64_t braid_deadline_ns(int64_t timeout_ns);
 #endif

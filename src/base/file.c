@@ -15,7 +15,7 @@
 #include "base/try.h"
 
 enum { BUFFER_BYTES = 1 << 16 };
-static const size_t kMaxStreamBytes = (size_t)2 << 30; /* 2 GiB, as the command and the documents say */
+static const size_t kMaxStreamBytes = (size_t)2 << 30; /* 2 GiB, as documented */
 
 static const uint8_t no_bytes[1];
 
@@ -31,7 +31,7 @@ static const char *shown_output(const char *path) {
 
 static braid_status too_large(const char *path, size_t max_bytes) {
   if (max_bytes == kMaxStreamBytes)
-    return braid_fail(BRAID_OUT_OF_RANGE, "%s: gives more than 2 GiB; put it into a file", shown_input(path));
+    return braid_fail(BRAID_OUT_OF_RANGE, "%s: has more than 2 GiB; write it to a file first", shown_input(path));
   return braid_fail(BRAID_OUT_OF_RANGE, "%s: larger than the %zu bytes allowed", shown_input(path), max_bytes);
 }
 
@@ -40,7 +40,7 @@ static braid_status cannot(const char *what, const char *path, int error) {
   return braid_fail(status, "%s: cannot %s: %s", path, what, strerror(error));
 }
 
-/* Whatever the reason: nothing is wrong with what was given to be read. */
+/* Failures of writing are always IO, whatever the reason. */
 static braid_status cannot_put(const char *what, const char *path, int error) {
   return braid_fail(BRAID_IO, "%s: cannot %s: %s", path, what, strerror(error));
 }
@@ -49,14 +49,14 @@ static braid_status cannot_put(const char *what, const char *path, int error) {
 struct braid_reader {
   const braid_allocator *allocator;
   char *path;
-  int file;            /* -1: parked, or the bytes are in `data` */
-  const uint8_t *data; /* of a stream, or the caller's; NULL: they are in the file */
-  uint8_t *own;        /* `data`, where it is ours */
+  int file;            /* -1: parked, or the contents are in `data` */
+  const uint8_t *data; /* the contents of a stream, or the caller's memory; NULL: read from the file */
+  uint8_t *own;        /* `data`, if allocated by the reader */
   size_t bytes;
   struct stat opened; /* the file when it was opened */
 };
 
-/* Reads a pipe or terminal to its end, which it may not have. */
+/* Reads a pipe or terminal to its end; it may be endless. */
 static braid_status read_stream(braid_reader *reader, size_t max_bytes) {
   if (!max_bytes || max_bytes > kMaxStreamBytes) max_bytes = kMaxStreamBytes;
   size_t capacity = BUFFER_BYTES, used = 0;
@@ -99,14 +99,14 @@ static braid_status not_regular(const char *path, mode_t mode) {
   return braid_fail(BRAID_INVALID_FILE, "%s: is %s, expected a file", shown_input(path), kind_of(mode));
 }
 
-/* What this process has open already and names by its number, as a shell's <(...) does: nobody is waited for in vain
- * to open the other end. */
+/* A path that names an open descriptor of this process, as made by a shell's <(...). Opening it does not wait for a
+ * writer. */
 static bool is_own_descriptor(const char *path) {
   return is_standard(path) || strcmp(path, "/dev/stdin") == 0 || strncmp(path, "/dev/fd/", 8) == 0 ||
          strncmp(path, "/proc/self/fd/", 14) == 0;
 }
 
-/* Opening a FIFO would wait for a writer, without end. */
+/* Opening a FIFO would wait for a writer. */
 static braid_status open_descriptor(braid_reader *reader) {
   reader->file = is_standard(reader->path) ? STDIN_FILENO : open(reader->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (reader->file >= 0) return BRAID_OK;
@@ -127,7 +127,7 @@ static braid_status open_file(braid_reader *reader, size_t max_bytes) {
   mode_t mode = reader->opened.st_mode;
   bool stream = !S_ISREG(mode);
   if (S_ISDIR(mode) || (stream && !is_own_descriptor(reader->path))) return not_regular(reader->path, mode);
-  if (stream && !is_standard(reader->path)) (void)fcntl(reader->file, F_SETFL, 0); /* waits for its writer again */
+  if (stream && !is_standard(reader->path)) (void)fcntl(reader->file, F_SETFL, 0); /* blocking reads again */
   if (stream || reader->opened.st_size == 0) { /* also files of /proc, which have no size */
     BRAID_TRY(read_stream(reader, max_bytes));
     close_descriptor(reader);
@@ -190,8 +190,8 @@ static bool same_time(struct timespec a, struct timespec b) {
   return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
-/* Whether its content can still be what it was. Giving the file another name or taking one away (as renaming another
- * file over it does) changes its time of change too, but not its content. */
+/* Whether the contents can have changed. Adding or removing a hard link (also by renaming another file over it) changes
+ * ctime too, but not the contents. */
 static braid_status check_unchanged(const braid_reader *reader) {
   const struct stat *then = &reader->opened;
   struct stat now;
@@ -365,7 +365,7 @@ braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t co
   return BRAID_OK;
 }
 
-/* Makes the rename itself last. A file system that cannot sync a folder has still renamed the file. */
+/* Makes the rename durable. Errors are ignored: a file system that cannot sync a folder has still renamed the file. */
 static void sync_folder(const braid_writer *writer) {
   char folder[PATH_MAX];
   const char *slash = strrchr(writer->path, '/');
@@ -431,7 +431,7 @@ braid_status braid_make_directories(const char *path) {
     struct stat about;
     if (stat(prefix, &about) == 0 && S_ISDIR(about.st_mode)) continue;
     if (error == EEXIST) error = ENOTDIR;
-    return braid_fail(BRAID_IO, "%s: cannot make the folder: %s", prefix, strerror(error));
+    return braid_fail(BRAID_IO, "%s: cannot create the folder: %s", prefix, strerror(error));
   }
   return BRAID_OK;
 }

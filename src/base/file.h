@@ -1,7 +1,7 @@
-/* Files: read whole or piece by piece into memory of our own, written whole or not at all.
+/* Files: read as a whole or in parts into allocated memory, written atomically.
  *
- * Nothing is mapped. A mapping shows what the file holds when a page is first touched, so a file that is overwritten
- * later would change results, and one that is cut would end the process. What has been read here is ours, and stays. */
+ * Files are not memory-mapped: if a mapped file is overwritten, results change, and if it is truncated, the process is
+ * killed. */
 #ifndef BRAID_BASE_FILE_H
 #define BRAID_BASE_FILE_H
 #include "braid/allocator.h"
@@ -14,9 +14,9 @@ typedef struct braid_file_view {
   size_t bytes;
   const braid_allocator *allocator;
 } braid_file_view;
-/* NOT_FOUND / IO with path and reason; OUT_OF_RANGE beyond max_bytes (0: no limit). What is no regular file (a folder,
- * FIFO, socket, device) is INVALID_FILE at once, without waiting for it; but what the process has open already is read
- * to its end, of 2 GiB at most: standard input ("-", /dev/stdin) and /dev/fd/N. */
+/* NOT_FOUND or IO with path and reason; OUT_OF_RANGE for more than max_bytes (0: no limit); INVALID_FILE, without
+ * blocking, if it is not a regular file (a folder, FIFO, socket, device). Descriptors that are open already, standard
+ * input ("-", /dev/stdin) and /dev/fd/N, are read to their end, up to 2 GiB. */
 BRAID_MUST_CHECK braid_status braid_file_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                                               braid_file_view *out);
 void braid_file_close(braid_file_view *view);
@@ -25,28 +25,28 @@ void braid_file_close(braid_file_view *view);
 typedef struct braid_reader braid_reader;
 BRAID_MUST_CHECK braid_status braid_reader_open(const braid_allocator *allocator, const char *path, size_t max_bytes,
                                                 braid_reader **out);
-/* Bytes of the caller's, which outlive the reader, in place of a file. */
+/* A reader of the caller's memory, which must outlive it, in place of a file. */
 BRAID_MUST_CHECK braid_status braid_reader_wrap(const braid_allocator *allocator, const char *name, const void *data,
                                                 size_t bytes, braid_reader **out);
 void braid_reader_close(braid_reader *reader);             /* NULL is allowed */
 size_t braid_reader_bytes(const braid_reader *reader);     /* when it was opened */
 const char *braid_reader_name(const braid_reader *reader); /* for messages */
-/* INVALID_FILE beyond the end; IO if the file has become shorter. */
+/* INVALID_FILE beyond the end; IO if the file has been truncated. */
 BRAID_MUST_CHECK braid_status braid_reader_get(braid_reader *reader, size_t offset, void *to, size_t count);
-/* IO if the file was written to since it was opened, going by its size and times: what was read may then be a mixture.
- * A hard link made and taken away leaves the same marks as a write whose time was set back, and is refused like it. To
- * be called after the last read. */
+/* IO if the file was modified since it was opened, judged by its size and times: what was read may then be
+ * inconsistent. Adding and removing a hard link is not distinguishable from a write with a reset mtime, and is refused
+ * too. Call it after the last read. */
 BRAID_MUST_CHECK braid_status braid_reader_check(const braid_reader *reader);
-/* Checks, and gives the descriptor back until the next read, which fails if the path then leads to another file. */
+/* Checks, and closes the descriptor until the next read, which fails if the path is then another file. */
 BRAID_MUST_CHECK braid_status braid_reader_park(braid_reader *reader);
 
-/* A writer that collects into PATH.tmp-<pid>.<n> in the same folder; commit flushes to disk (fsync) and renames over
- * PATH. Every failure (full disk) is IO with path and reason, and abort removes the temporary file. What is not a
- * regular file ("-" for standard output, a pipe, a device) is written in place. */
+/* A writer to PATH.tmp-<pid>.<n> in the same folder; commit syncs it to disk (fsync) and renames it to PATH, abort
+ * removes it. Every failure is IO with path and reason. Paths that are not regular files ("-" for standard output, a
+ * pipe, a device) are written directly. */
 typedef struct braid_writer braid_writer;
 BRAID_MUST_CHECK braid_status braid_writer_open(const braid_allocator *allocator, const char *path, braid_writer **out);
 BRAID_MUST_CHECK braid_status braid_writer_put(braid_writer *writer, const void *bytes, size_t count);
-BRAID_MUST_CHECK braid_status braid_writer_commit(braid_writer *writer); /* ends the writer, also on failure */
+BRAID_MUST_CHECK braid_status braid_writer_commit(braid_writer *writer); /* destroys the writer, also on failure */
 void braid_writer_abort(braid_writer *writer);                           /* NULL is allowed */
 BRAID_MUST_CHECK braid_status braid_file_write(const braid_allocator *allocator, const char *path, const void *bytes,
                                                size_t count);

@@ -4,6 +4,6 @@
 #include <stdlib.h>
 
 void braid_invariant_broken(const char *file, int line, const char *invariant) {
-  (void)fprintf(stderr, "%s:%d: it does not hold that %s\n", file, line, invariant);
+  (void)fprintf(stderr, "%s:%d: invariant violated: %s\n", file, line, invariant);
   abort();
 }

@@ -1,6 +1,6 @@
-/* Asserts of what must hold between our own functions, whatever we are given; input is never asserted. They are
- * compiled in with BRAID_INVARIANTS (CMake; on with sanitizers and in debug builds, so in the tests of CI), where a
- * broken one ends the program, and are not evaluated without. */
+/* Assertions of invariants between our own functions; input is never asserted. They are compiled in with
+ * BRAID_INVARIANTS (CMake; on in sanitizer and debug builds, so in the tests of CI), and not evaluated without. A
+ * violation aborts the program. */
 #ifndef BRAID_BASE_INVARIANT_H
 #define BRAID_BASE_INVARIANT_H
 
@@ -17,14 +17,14 @@ _Noreturn void braid_invariant_broken(const char *file, int line, const char *in
 #define BRAID_ASSERT(invariant) ((void)sizeof((invariant) ? 1 : 0))
 #endif
 
-/* References to an object, by any thread: who counts them has one. */
+/* Atomic reference counts. The caller of add holds a reference. */
 static inline void braid_references_add(uint32_t *references) {
   uint32_t before = __atomic_fetch_add(references, 1, __ATOMIC_RELAXED);
   BRAID_ASSERT(before > 0 && before < UINT32_MAX);
   (void)before;
 }
 
-/* True: that was the last one. */
+/* Returns true if it dropped the last reference. */
 static inline bool braid_references_drop(uint32_t *references) {
   uint32_t before = __atomic_fetch_sub(references, 1, __ATOMIC_ACQ_REL);
   BRAID_ASSERT(before > 0);

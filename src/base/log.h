@@ -1,4 +1,4 @@
-/* Log: messages for people, to a sink the program sets; silent by default (a library does not print). */
+/* Log: messages for users, passed to a sink that the program sets; without a sink they are dropped. */
 #ifndef BRAID_BASE_LOG_H
 #define BRAID_BASE_LOG_H
 #include "braid/log.h"

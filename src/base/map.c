@@ -21,7 +21,7 @@ struct braid_name_map {
   size_t count, capacity; /* capacity is a power of two */
 };
 
-/* SipHash-1-3 under a key of this process: names come from model files, and a file must not be able to make every name
+/* SipHash-1-3 with a random key per process: names come from model files, which must not be able to make all names
  * collide. The order of entries is never visible, so results do not depend on the key. */
 static uint64_t key[2];
 
@@ -65,7 +65,7 @@ static uint64_t hash_name(const char *name) {
   return v[0] ^ v[1] ^ v[2] ^ v[3];
 }
 
-/* The entry of `name`, or the free one where it would go. */
+/* The entry of `name`, or the free entry where it would be inserted. */
 static entry *slot_find(entry *entries, size_t capacity, const char *name, uint64_t hash) {
   size_t mask = capacity - 1;
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
@@ -143,7 +143,7 @@ bool braid_name_map_remove(braid_name_map *map, const char *name) {
   size_t free_at = (size_t)(hole - map->entries);
   for (size_t i = (free_at + 1) & mask; map->entries[i].name; i = (i + 1) & mask) {
     size_t home = map->entries[i].hash & mask;
-    /* An entry may move back to the hole only if the hole does not lie before its home. */
+    /* An entry may move back to the hole only if the hole is not before its initial slot. */
     if (((i - home) & mask) < ((i - free_at) & mask)) continue;
     map->entries[free_at] = map->entries[i];
     free_at = i;

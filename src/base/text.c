@@ -16,7 +16,7 @@ enum { FIRST_CAPACITY = 256 };
 
 static char empty[] = "";
 
-/* Numbers are written and read with a point whatever locale the program has set. */
+/* Numbers are formatted and parsed with a decimal point in every locale. */
 static locale_t plain_locale;
 static void make_locale(void) {
   plain_locale = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -36,7 +36,7 @@ void braid_text_deinit(braid_text *text) {
   braid_text_init(text, text->allocator);
 }
 
-/* Room for `more` bytes and the terminator. */
+/* Reserves `more` bytes and the terminator. */
 static bool reserve(braid_text *text, size_t more) {
   if (text->failed) return false;
   size_t needed;
@@ -83,7 +83,7 @@ void braid_text_printf(braid_text *text, const char *format, ...) {
   va_end(arguments);
   if (length < 0) {
     text->failed = true;
-    (void)braid_refuse_memory(1, SIZE_MAX); /* longer than vsnprintf can say */
+    (void)braid_refuse_memory(1, SIZE_MAX); /* longer than vsnprintf can return */
   } else if (reserve(text, (size_t)length)) {
     vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
     text->length += (size_t)length;
@@ -92,7 +92,7 @@ void braid_text_printf(braid_text *text, const char *format, ...) {
   if (plain) uselocale(before);
 }
 
-/* Length of the valid UTF-8 sequence at `s` (terminated), 0 if there is none. */
+/* Length of the valid UTF-8 sequence at `s` (NUL-terminated), 0 if invalid. */
 static size_t utf8_length(const unsigned char *s) {
   if (s[0] < 0x80) return 1;
   if (s[0] < 0xc2 || s[0] > 0xf4) return 0;
@@ -176,7 +176,7 @@ char *braid_strdup(const braid_allocator *allocator, const char *string) {
   return copy ? memcpy(copy, string, bytes) : NULL;
 }
 
-/* The strto functions skip leading blanks; a whole-string conversion does not. */
+/* The strto functions skip leading white space; a whole-string conversion must not. */
 static bool starts_number(const char *s) {
   if (*s == '+' || *s == '-') s++;
   return (*s >= '0' && *s <= '9') || *s == '.';

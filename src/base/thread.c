@@ -45,7 +45,7 @@ static int count_affinity(void) {
   return online > 0 ? (int)online : 1;
 }
 
-/* CPUs that a cgroup's quota comes to, rounded up; 0: no limit. Version 2: "quota period" or "max period". */
+/* A cgroup's CPU quota in CPUs, rounded up; 0: no limit. Version 2: "quota period" or "max period". */
 static long read_quota(const char *folder) {
   char path[4200];
   snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
@@ -58,7 +58,7 @@ static long read_quota(const char *folder) {
   return quota > 0 && period > 0 ? (quota + period - 1) / period : 0;
 }
 
-/* The tightest quota between this process's cgroup and the root. */
+/* The smallest quota from this process's cgroup up to the root. */
 static long cgroup_limit(void) {
   char line[4100] = "";
   FILE *file = fopen("/proc/self/cgroup", "re");

@@ -1,4 +1,4 @@
-/* BRAID_TRY: returns a failure to the caller. For functions that own nothing at that point. */
+/* BRAID_TRY: returns a failure to the caller. For functions that own nothing that would leak. */
 #ifndef BRAID_BASE_TRY_H
 #define BRAID_BASE_TRY_H
 #include "braid/status.h"

@@ -21,7 +21,7 @@ braid_status braid_plugin_open(const char *path, void **handle, const braid_back
   if (stat(path, &about) != 0 || access(path, R_OK) != 0)
     return braid_fail(errno == ENOENT ? BRAID_NOT_FOUND : BRAID_IO, "plug-in %.200s: %s", path, strerror(errno));
   if (!S_ISREG(about.st_mode)) /* dlopen would wait for the writer of a FIFO */
-    return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s: is no regular file", path);
+    return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s: is not a regular file", path);
   *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   if (!*handle) return braid_fail(BRAID_INVALID_FILE, "plug-in %.200s cannot be loaded: %.300s", path, dlerror());
   union {

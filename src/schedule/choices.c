@@ -1,4 +1,4 @@
-/* Solutions: covering nodes, the order of tasks, and what would happen when. */
+/* Solutions: covering nodes by offers, ordering tasks, and simulating the schedule. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ braid_status braid_choices_check(const braid_choosing *choosing, const braid_cho
 
 /* --- the order of tasks --------------------------------------------------------------------------------------------
  */
-/* Where the walk stands in a task: the next of its nodes, and the next of what that reads. */
+/* Position of the depth-first search in a task: its next node, and the next value that this reads. */
 typedef struct frame {
   int32_t task;
   size_t node, read;
@@ -59,19 +59,19 @@ typedef struct frame {
 typedef struct walk {
   const braid_problem *problem;
   braid_choices *choices;
-  uint8_t *marks; /* per task: 0 new, 1 on the path, 2 done */
+  uint8_t *marks; /* per task: 0 not visited, 1 on the path, 2 finished */
   frame *path;
   size_t depth;
 } walk;
 
-/* The nodes of a task. While a solution is taken apart, a node may stand alone without an offer. */
+/* The nodes of a task. While cycles are being resolved, a node may be a task of its own without an offer. */
 static size_t nodes_of(const walk *w, const int32_t *task, const int32_t **nodes) {
   int32_t index = w->choices->offer_of[*task];
   *nodes = index < 0 ? task : w->problem->offers[index].nodes;
   return index < 0 ? 1 : w->problem->offers[index].node_count;
 }
 
-/* The next task that the one at the end of the path reads from; -1: no more. */
+/* The next task from which the last task of the path reads; -1: none. */
 static int32_t next_before(const walk *w, frame *at) {
   const int32_t *nodes;
   size_t count = nodes_of(w, &at->task, &nodes);
@@ -87,7 +87,8 @@ static int32_t next_before(const walk *w, frame *at) {
   return -1;
 }
 
-/* The last region of those on the path from `task` to its end. Patterns form no cycle: they are read at their end. */
+/* The last region on the path from `task` to the path's end. Patterns alone cannot form a cycle, since only their last
+ * node is read. */
 static int32_t last_region(const walk *w, int32_t task) {
   int32_t last = -1;
   for (size_t i = w->depth + 1; i-- > 0;) {
@@ -136,7 +137,7 @@ braid_status braid_choices_sort(const braid_choosing *choosing, braid_choices *c
   return status;
 }
 
-/* --- what would happen when ----------------------------------------------------------------------------------------
+/* --- simulation ----------------------------------------------------------------------------------------------------
  */
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free) {
@@ -151,12 +152,12 @@ double braid_problem_arrival(const braid_problem *problem, int32_t value, int fr
 typedef struct play {
   const braid_problem *problem;
   braid_choices *choices;
-  double *arrived;  /* per value and space; < 0: not yet */
+  double *arrived;  /* per value and space; < 0: not there yet */
   double *bus_free; /* per bus */
   double *free_at;  /* per device */
 } play;
 
-/* When a value is in a space; it is brought there once. */
+/* The time at which a value is available in a space; it is transferred once. */
 static double bring(play *p, int32_t value, int space) {
   double *arrived = &p->arrived[(size_t)value * (size_t)p->problem->space_count + (size_t)space];
   if (*arrived >= 0) return *arrived;
@@ -189,7 +190,7 @@ static void play_task(play *p, int32_t task) {
   }
 }
 
-/* A sum is as sure as the least sure of its parts. */
+/* A sum has the origin of its least reliable part. */
 static void add_number(braid_number *sum, double value, braid_number_source source) {
   if (source < sum->source) sum->source = source;
   sum->value = sum->source == BRAID_UNKNOWN ? 0 : sum->value + value;

@@ -24,8 +24,8 @@ static int by_rank(const void *left, const void *right, void *context) {
   return i < k ? -1 : i > k;
 }
 
-/* Takes apart regions that wait for each other, in one solution: refuses the last of each cycle and lets its nodes
- * stand alone until the next solution. *refused: how many. */
+/* Breaks cycles of regions that wait for each other: refuses the last region of each cycle, whose nodes become single
+ * tasks until the problem is solved again. *refused: their number. */
 static braid_status refuse_cycles(const braid_choosing *choosing, braid_choices *choices, size_t *refused) {
   int32_t cycle;
   for (*refused = 0;; ++*refused) {

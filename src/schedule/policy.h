@@ -1,67 +1,68 @@
-/* Policies: from a problem to choices. A policy is a file under policies/ and a line of the table in policy.c.
+/* Policies solve a problem. A policy is a file in policies/ and a line of the table in policy.c.
  *
- * What every policy promises, and policy_test.c checks on random problems: each node that is not idle is covered by
- * exactly one offer; what the caller has fixed stays; the tasks have an order in which each starts after what it reads;
- * an unknown time is not taken for a short one; the same problem gives the same choices. */
+ * Guarantees of every policy, tested on random problems by policy_test.c: each node that is not idle is covered by
+ * exactly one offer; fixed nodes are on their device; the tasks have a topological order; unknown times are not treated
+ * as short; equal problems have equal solutions. */
 #ifndef BRAID_SCHEDULE_POLICY_H
 #define BRAID_SCHEDULE_POLICY_H
 
 #include "base/arena.h"
 #include "schedule/problem.h"
 
-/* One solution. Tasks are the offers chosen; in `order` and `reasons` each stands as the last of its nodes. */
+/* A solution. Its tasks are the chosen offers; in `order` and `reasons` a task is identified by its last node. */
 typedef struct braid_choices {
   int32_t *offer_of;    /* per node; -1: idle */
-  const char **reasons; /* per task: why this offer; in the arena, or constant */
-  int32_t *order;       /* the tasks, as they would be submitted */
+  const char **reasons; /* per task: why this offer was chosen; in the arena, or constant */
+  int32_t *order;       /* the tasks in order of submission */
   size_t task_count;
-  double *start, *end;  /* per node: seconds from the start of the run, by the problem's numbers */
-  braid_number seconds; /* until all is done and what is wanted is on the host; unknown if a time is */
-  braid_number joules;  /* of tasks and of idle devices */
+  double *start, *end; /* per node: simulated, in seconds from the start of the run */
+  braid_number
+      seconds; /* until all tasks are done and the wanted values are on the host; unknown if a time is unknown */
+  braid_number joules; /* of tasks and idle devices */
 } braid_choices;
 
-/* What a policy works with. */
+/* The input and working memory of a policy. */
 typedef struct braid_choosing {
   const braid_problem *problem;
   const braid_allocator *allocator;
   braid_arena *arena;
-  bool *refused;  /* per offer: it must not be taken */
-  int32_t *ranks; /* the offers by device, larger sets first, then the device's own order */
+  bool *refused;  /* per offer: must not be chosen */
+  int32_t *ranks; /* offers sorted by device, then by size of the set (largest first), then by the device's order */
 } braid_choosing;
 
 typedef struct braid_policy {
   const char *name, *summary;
-  /* Fills offer_of, which is -1 everywhere, and reasons. */
+  /* Sets offer_of, which is -1 everywhere, and reasons. */
   braid_status (*choose)(const braid_choosing *choosing, braid_choices *choices);
 } braid_policy;
 
 size_t braid_policy_count(void);
 const braid_policy *braid_policy_at(size_t index);
 
-/* Solves a problem; choices live in the arena. Regions that would wait for each other are told apart here: of those on
- * a cycle the last is refused and its nodes get other offers. UNSUPPORTED names a node that no offer is left for. */
+/* Solves a problem; the choices are allocated in the arena. If regions form a cycle, the last region on it is refused
+ * and the problem is solved again. UNSUPPORTED names a node that no offer covers. */
 BRAID_MUST_CHECK braid_status braid_schedule(const braid_policy *policy, const braid_problem *problem,
                                              const braid_allocator *allocator, braid_arena *arena, braid_choices *out);
 
 /* --- for policies ---------------------------------------------------------------------------------------------------
  */
 braid_status braid_choices_init(const braid_choosing *choosing, braid_choices *out);
-/* Is the offer allowed, and none of its nodes covered? */
+/* Whether the offer is allowed and none of its nodes is covered. */
 bool braid_choices_free(const braid_choosing *choosing, const braid_choices *choices, int32_t offer);
 void braid_choices_take(const braid_choosing *choosing, braid_choices *choices, int32_t offer, const char *reason);
-/* The last node of the task that covers a node. */
+/* The task that covers a node, identified by its last node. */
 int32_t braid_choices_task(const braid_problem *problem, const braid_choices *choices, int32_t node);
-/* Fills order. *cycle: -1, or a region on a cycle, the last by its number; the order is then not complete. */
+/* Sets `order`. *cycle: -1, or the region with the highest index on a cycle; the order is then incomplete. */
 BRAID_MUST_CHECK braid_status braid_choices_sort(const braid_choosing *choosing, braid_choices *choices,
                                                  int32_t *cycle);
-/* Plays the tasks in order, each on its device after those before it: fills start, end and the sums. */
+/* Simulates the tasks in order, one after the other on each device: sets start, end, seconds and joules. */
 BRAID_MUST_CHECK braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices);
-/* When a value could be in a space, if it left its own at `from` seconds. */
+/* The time at which a value could be available in a space, if its transfer starts at `from` seconds. */
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free);
-/* first.c: takes whatever is free in the order of ranks. Nodes that no device runs alone come first. */
+/* first.c: takes free offers in the order of ranks, after those for nodes that no device runs as a single node. */
 BRAID_MUST_CHECK braid_status braid_choose_first(const braid_choosing *choosing, braid_choices *choices);
-/* hand.c: takes the offers for what the caller has fixed, the largest first. */
+/* hand.c: takes the offers for fixed nodes, the largest first. */
 void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices);
 /* UNSUPPORTED, with the name of the first node that is not covered. */
 BRAID_MUST_CHECK braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices);

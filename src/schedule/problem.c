@@ -55,7 +55,7 @@ static braid_status check_nodes(const braid_problem *problem) {
 static braid_status check_offer(const braid_problem *problem, size_t index, bool *in_set, bool *taint) {
   const braid_offer *offer = &problem->offers[index];
   if (offer->device < 0 || (size_t)offer->device >= problem->device_count || !offer->node_count)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu is of no device or for no node", index);
+    return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu has no device or no nodes", index);
   const char *device = problem->devices[offer->device].name;
   if (!is_number(&offer->seconds) || !is_number(&offer->joules) || !is_number(&offer->watts))
     return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu of %s: a number is negative, or unknown and not 0", index,
@@ -63,7 +63,8 @@ static braid_status check_offer(const braid_problem *problem, size_t index, bool
   for (size_t i = 0; i < offer->node_count; i++) {
     int32_t node = offer->nodes[i];
     if (node < 0 || (size_t)node >= problem->node_count || problem->nodes[node].idle)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu of %s: node %d is not there, or idle", index, device, node);
+      return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu of %s: node %d does not exist, or is idle", index, device,
+                        node);
     if (i && node <= offer->nodes[i - 1])
       return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu of %s: node %.120s comes twice or out of order", index,
                         device, problem->nodes[node].name);
@@ -82,12 +83,12 @@ static braid_status check_offer(const braid_problem *problem, size_t index, bool
 braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator) {
   for (size_t d = 0; d < problem->device_count; d++)
     if (problem->devices[d].space < 0 || problem->devices[d].space >= problem->space_count)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "device %s works in no space", problem->devices[d].name);
+      return braid_fail(BRAID_INVALID_ARGUMENT, "device %s has an invalid space", problem->devices[d].name);
   for (int a = 0; a < problem->space_count; a++)
     for (int b = 0; b < problem->space_count; b++) {
       const braid_problem_link *link = &problem->links[a * problem->space_count + b];
       if (a != b && (!(link->bytes_per_second > 0) || !(link->seconds >= 0) || link->bus >= problem->bus_count))
-        return braid_fail(BRAID_INVALID_ARGUMENT, "the link from space %d to %d carries nothing", a, b);
+        return braid_fail(BRAID_INVALID_ARGUMENT, "the link from space %d to %d has no bandwidth", a, b);
     }
   BRAID_TRY(check_nodes(problem));
   bool *marks = braid_zalloc_array(allocator, problem->node_count, 2 * sizeof *marks);

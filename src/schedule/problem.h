@@ -1,16 +1,17 @@
-/* Where and how the nodes of a graph run, as numbers: all that a policy sees. No device, graph or run is known here; a
- * problem may come from a machine's devices (runtime/plan/place.c), from published figures or from a test.
+/* The placement problem as plain numbers: all that a policy sees. It does not refer to devices, graphs or executions;
+ * problems come from a machine's devices (runtime/plan/place.c), from published figures or from tests.
  *
- *   node     something to be computed; nodes stand in a topological order
- *   value    what a node computes or what is given on the host, with its bytes; which nodes read it
- *   offer    one way in which a device could run a set of nodes as one task: a kernel for one node, a fused pattern, or
+ *   node     an operation; nodes are in topological order
+ *   value    the result of a node or an input on the host: its size and the nodes that read it
+ *   offer    a candidate: a device can run a set of nodes as one task, by a kernel for one node, a fused pattern, or
  *            a region that a backend runs whole
- *   device   runs one task at a time; works on the memory of one space
- *   link     how data gets from one space to another
+ *   device   runs one task at a time; accesses one memory space
+ *   link     a connection between two memory spaces
  *
  * Sets of nodes: a pattern is read from outside at its last node only; the patterns of all devices together are nested
  * or disjoint. A region may be read at any of its nodes, its set is convex, and it is nested in or disjoint from every
- * other offer of its own device. Every number says where it comes from: what is unknown is never taken for zero. */
+ * other offer of its own device. Every number has an origin (measured, modelled, unknown); unknown is never treated as
+ * zero. */
 #ifndef BRAID_SCHEDULE_PROBLEM_H
 #define BRAID_SCHEDULE_PROBLEM_H
 
@@ -28,22 +29,22 @@ typedef struct braid_number {
 
 typedef struct braid_problem_node {
   const char *name; /* for messages */
-  bool idle;        /* nothing is to be run for it: another name for the same memory */
+  bool idle;        /* no task is run for it: its result is a view of the same memory */
   int fixed;        /* the device that the caller has fixed; -1: none */
-  /* What it reads: braid_problem.reads[first_read] and those behind it. Idle nodes read and are read nothing: who reads
-   * them reads the value that they rename. */
+  /* The values that it reads: braid_problem.reads[first_read ... first_read + read_count - 1]. Idle nodes have no reads
+   * and no readers: readers of their result read the value that it is a view of. */
   size_t first_read, read_count;
 } braid_problem_node;
 
 typedef struct braid_problem_value {
-  int32_t producer; /* the node; -1: it is given, on the host */
+  int32_t producer; /* the node; -1: an input, on the host */
   size_t bytes;
-  bool wanted; /* on the host, at the end */
+  bool wanted; /* an output, needed on the host */
 } braid_problem_value;
 
 typedef struct braid_offer {
   int device;
-  uint32_t rank; /* among the device's offers for the same nodes: its own order, 0 is best */
+  uint32_t rank; /* position in the device's order of offers for the same nodes; 0 is best */
   bool region;   /* else a kernel for one node or a pattern */
   const int32_t *nodes;
   size_t node_count;                   /* >= 1; ascending, none idle */
@@ -58,9 +59,9 @@ typedef struct braid_problem_device {
 } braid_problem_device;
 
 typedef struct braid_problem_link {
-  double seconds;          /* until the first byte is there */
+  double seconds;          /* latency */
   double bytes_per_second; /* > 0 */
-  int bus;                 /* transfers over links of one bus take turns; -1: they do not */
+  int bus;                 /* transfers over links of one bus exclude each other; -1: no bus */
 } braid_problem_link;
 
 typedef struct braid_problem {
@@ -73,21 +74,21 @@ typedef struct braid_problem {
   size_t device_count;
   int space_count; /* space 0 is the host's */
   int bus_count;
-  const braid_problem_link *links; /* from space x to space; unused where both are the same */
+  const braid_problem_link *links; /* from space x to space; unused if they are equal */
   const braid_offer *offers;
   size_t offer_count;
-  braid_number cap_watts; /* for all devices together; unknown: there is none */
+  braid_number cap_watts; /* for all devices together; unknown: no limit */
 } braid_problem;
 
-/* Is everything in range, are sets what this page says? INVALID_ARGUMENT with a sentence that names the node or offer.
- * Linear in the size of the problem, but for regions: each takes the span of its nodes. */
+/* Checks ranges and the rules for sets above; INVALID_ARGUMENT names the node or offer. Linear in the size of the
+ * problem, except for regions, whose cost is the span of their nodes. */
 BRAID_MUST_CHECK braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator);
 
-/* May the offer be taken, as far as what the caller has fixed goes? */
+/* Whether fixed nodes allow the offer. */
 bool braid_offer_allowed(const braid_problem *problem, const braid_offer *offer);
 
-/* Is the set convex: does no path leave it and come back? `nodes` ascends; `in_set` marks its members among all nodes.
- * If not, *outside is a node on such a path. `taint` has room for node_count bytes. */
+/* Whether the set is convex (no path leaves it and returns). `nodes` is ascending; `in_set` marks its members among all
+ * nodes. If it is not, *outside is a node on such a path. `taint`: working memory of node_count bytes. */
 bool braid_problem_is_convex(const braid_problem *problem, const int32_t *nodes, size_t count, const bool *in_set,
                              bool *taint, int32_t *outside);
 

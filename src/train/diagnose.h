@@ -1,12 +1,12 @@
-/* Finding where numbers stop being finite. */
+/* Locating the first values that are not finite. */
 #ifndef BRAID_TRAIN_DIAGNOSE_H
 #define BRAID_TRAIN_DIAGNOSE_H
 #include "train/trainer.h"
-/* Runs the forward part of the step once more on `batch`, node by node, with the parameters as they are, and returns
- * NOT_FINITE whose detail names the step and the first layer with a value that is not finite (or the input, or a
- * parameter); another status if it cannot be found out. */
+/* Repeats the forward pass of the step on `batch`, node by node, with the current parameters. NOT_FINITE names the step
+ * and the first layer (or input, or parameter) with a value that is not finite; another status if the diagnosis fails.
+ */
 braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *batch);
-/* NOT_FINITE, and the name, if a parameter or state holds a number that is not finite: the loss need not show it, since
- * gradients overflow before it does and a Relu may give 0 for NaN. */
+/* NOT_FINITE names a parameter or state with a value that is not finite. The loss may still be finite, since gradients
+ * overflow before it does and a Relu may map NaN to 0. */
 braid_status braid_trainer_check_finite(braid_trainer *trainer);
 #endif

@@ -10,7 +10,7 @@ enum {
   BRAID_RECORD_TEST_LOSS, /* NAN without a test set */
   BRAID_RECORD_TEST_ACCURACY,
   BRAID_RECORD_RATE,
-  BRAID_RECORD_SECONDS, /* measured, the epoch's training without evaluation */
+  BRAID_RECORD_SECONDS, /* measured; training time of the epoch without evaluation */
   BRAID_RECORD_COLUMNS
 };
 

@@ -329,8 +329,8 @@ static void note_trouble(braid_trainer *trainer, braid_status status, const char
   const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
   long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
   braid_log_write(BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
-  if (trainer->trouble != BRAID_OK) return;
-  trainer->trouble = status;
+  if (trainer->side_failure != BRAID_OK) return;
+  trainer->side_failure = status;
   snprintf(trainer->trouble_detail, sizeof trainer->trouble_detail, "epoch %lld: %s: %s", epoch, what, detail);
 }
 
@@ -451,7 +451,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
   }
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;
-  return trainer->trouble == BRAID_OK ? BRAID_OK : braid_fail(trainer->trouble, "%s", trainer->trouble_detail);
+  return trainer->side_failure == BRAID_OK ? BRAID_OK : braid_fail(trainer->side_failure, "%s", trainer->trouble_detail);
 }
 
 /* --- the trained model ---------------------------------------------------------------------------------------------

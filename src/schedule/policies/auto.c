@@ -1,11 +1,11 @@
-/* Where it ends soonest: list scheduling by the longest remaining path (Topcuoglu et al., HEFT, 2002) over what each
- * device would make of the nodes, once with patterns alone and once with each device's regions. The result is played
- * against each device alone and against first.c, and the best counts: so by the problem's own numbers nothing is slower
- * than a device that could do it all.
+/* List scheduling by earliest finish time, in order of the longest remaining path (HEFT: Topcuoglu, Hariri, Wu,
+ * "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 2002), once with
+ * patterns only and once with the regions of each device. The result is compared with running everything on each single
+ * device and with first.c, by simulation, and the best is taken; so by the problem's numbers the choice is never slower
+ * than a single device that can run all nodes.
  *
- * On one device, numbers of different origin are not compared: a modelled time says little about two kernels for the
- * same node, so there the device's own order holds, and larger sets come before smaller ones, until all are measured.
- */
+ * Numbers of different origin are not compared within one device, because a modelled time does not distinguish two
+ * kernels for the same node: until all are measured, the device's own order is used, and larger sets are preferred. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,10 +16,10 @@
 typedef struct planner {
   const braid_choosing *choosing;
   const braid_problem *problem;
-  int32_t *tiles;      /* per device and node: the offer that it would run the node by; -1: it cannot */
-  bool *blocked;       /* per node: in a region that is taken already */
-  braid_choices units; /* what goes to one device whole; offer_of names the set alone */
-  double *path;        /* per task of units: from its start to the end of all */
+  int32_t *tiles;      /* per device and node: the offer by which it would run the node; -1: none */
+  bool *blocked;       /* per node: covered by a chosen region */
+  braid_choices units; /* sets of nodes that are placed as a unit; only the set of offer_of is used */
+  double *path;        /* per unit: longest path from its start to the end of the graph */
   double *finish;      /* per node */
   double *free_at;     /* per device */
   double *arrived;     /* per value and space; < 0: not there */
@@ -30,14 +30,14 @@ static int32_t *tile_of(const planner *p, size_t device, int32_t node) {
   return &p->tiles[device * p->problem->node_count + (size_t)node];
 }
 
-/* --- what each device would do -------------------------------------------------------------------------------------
+/* --- covering the graph per device ---------------------------------------------------------------------------------
  */
-/* What covers the nodes of an offer so far. */
+/* The smaller offers that cover the nodes of an offer. */
 typedef struct covering {
   double seconds;
-  braid_number_source least, most; /* the least and most sure of the times */
+  braid_number_source least, most; /* the least and the most reliable origin of the times */
   uint32_t rank;
-  bool whole, same; /* all nodes are covered; by one offer for the same nodes */
+  bool whole, same; /* whole: all nodes are covered; same: by one offer for the same nodes */
 } covering;
 
 static covering covering_of(const planner *p, const braid_offer *offer) {
@@ -72,7 +72,7 @@ static bool covers_better(const planner *p, const braid_offer *offer) {
   return source != c.most || offer->seconds.value <= c.seconds;
 }
 
-/* The best way of a device to run each node, smaller sets before the larger ones that hold them. */
+/* Chooses a device's best offer for each node, smaller sets before larger ones that contain them. */
 static void tile(const planner *p, size_t device, bool regions) {
   const braid_problem *problem = p->problem;
   memset(tile_of(p, device, 0), -1, problem->node_count * sizeof *p->tiles);
@@ -88,7 +88,7 @@ static void tile(const planner *p, size_t device, bool regions) {
 
 /* --- units ---------------------------------------------------------------------------------------------------------
  */
-/* The largest set that a device would run as one, for each node; sets of patterns are nested or disjoint. */
+/* Finds the largest set that a device would run as one task, for each node; sets of patterns are nested or disjoint. */
 static void widen_units(planner *p, size_t device) {
   for (size_t n = 0; n < p->problem->node_count; n++) {
     int32_t index = *tile_of(p, device, (int32_t)n), *unit = &p->units.offer_of[n];
@@ -101,7 +101,7 @@ static const braid_offer *unit_of(const planner *p, int32_t task) {
   return &p->problem->offers[p->units.offer_of[task]];
 }
 
-/* What a device takes for a unit; false: it cannot run it. Where no time is known it takes none, and is not `known`. */
+/* Time of a unit on a device; false: the device cannot run it. An unknown time counts as 0 and clears `known`. */
 static bool unit_seconds(const planner *p, int32_t task, size_t device, double *out, bool *known) {
   const braid_offer *unit = unit_of(p, task);
   *out = 0;
@@ -145,7 +145,7 @@ static void find_paths(planner *p) {
  */
 typedef struct ready {
   double path;
-  size_t position; /* in the order of tasks: breaks ties, and those before come first */
+  size_t position; /* in the order of tasks; breaks ties */
   int32_t task;
 } ready;
 
@@ -160,7 +160,7 @@ static int space_of_value(const planner *p, const braid_choices *choices, int32_
   return before < 0 ? 0 : p->problem->devices[p->problem->offers[choices->offer_of[before]].device].space;
 }
 
-/* When what a unit reads is there; `bring`: it is brought. */
+/* The time at which all inputs of a unit are available; `bring`: schedules the transfers. */
 static double inputs_at(planner *p, const braid_choices *choices, int32_t task, size_t device, bool bring) {
   const braid_problem *problem = p->problem;
   const braid_offer *unit = unit_of(p, task);
@@ -248,8 +248,8 @@ static void forget(const planner *p, braid_choices *choices) {
   memset(choices->offer_of, -1, p->problem->node_count * sizeof *choices->offer_of);
 }
 
-/* The sets that stay whole: regions of one device (-1: of none), and of the rest what any device would run as one.
- * False: a node is left that nobody runs. */
+/* Finds the units: regions of one device (-1: none), and for the other nodes the largest set that any device would run
+ * as one task. False: no device can run some node. */
 static bool find_units(planner *p, int region_device) {
   const braid_problem *problem = p->problem;
   memset(p->blocked, 0, problem->node_count * sizeof *p->blocked);
@@ -272,7 +272,7 @@ static bool find_units(planner *p, int region_device) {
   return true;
 }
 
-/* Spread over the devices, with the regions of one of them. *found: there is such a solution. */
+/* Schedules over all devices, with the regions of one of them. *found: a solution exists. */
 static braid_status spread(planner *p, int region_device, braid_choices *choices, bool *found) {
   int32_t cycle;
   for (;;) {
@@ -280,7 +280,7 @@ static braid_status spread(planner *p, int region_device, braid_choices *choices
     if (!*found) return BRAID_OK;
     BRAID_TRY(braid_choices_sort(p->choosing, &p->units, &cycle));
     if (cycle < 0) break;
-    p->choosing->refused[cycle] = true; /* it waits for another region of the same device, and that for it */
+    p->choosing->refused[cycle] = true; /* it forms a cycle with another region of the device */
   }
   forget(p, choices);
   return schedule_units(p, choices);
@@ -307,7 +307,7 @@ static bool is_sooner(const braid_choices *a, const braid_choices *b) {
   return known == other ? a->seconds.value < b->seconds.value : known;
 }
 
-/* Plays `trial`, and keeps it if it is the first or the best so far. */
+/* Simulates `trial`, and keeps it if it is the best so far. */
 static braid_status judge(const planner *p, braid_choices *trial, braid_choices *best, bool *kept) {
   int32_t cycle;
   *kept = false;
@@ -324,7 +324,7 @@ static braid_status judge(const planner *p, braid_choices *trial, braid_choices 
 
 static braid_status explain_alone(const planner *p, size_t device, double otherwise, braid_choices *best) {
   char text[128];
-  int length = snprintf(text, sizeof text, "all on %s: done at %.3f ms, spread at %.3f ms",
+  int length = snprintf(text, sizeof text, "all on %s: %.3f ms, on several devices: %.3f ms",
                         p->problem->devices[device].name, best->seconds.value * 1e3, otherwise * 1e3);
   const char *reason = braid_arena_text(p->choosing->arena, text, (size_t)length);
   if (!reason) return BRAID_NO_MEMORY;
@@ -388,6 +388,6 @@ static braid_status auto_choose(const braid_choosing *choosing, braid_choices *c
 
 const braid_policy braid_policy_auto = {
     .name = "auto",
-    .summary = "where it ends soonest, transfers counted; never slower than one device alone, by the same numbers",
+    .summary = "earliest finish time, including transfers; never slower than one device alone, by the same numbers",
     .choose = auto_choose,
 };

@@ -1,8 +1,9 @@
-/* First device that can: devices in the caller's order, each taking the largest sets that it offers. */
+/* First capable device: devices in the caller's order, each with its largest offers first. */
 #include "base/try.h"
 #include "schedule/policy.h"
 
-/* Nodes that some device runs alone can wait: whatever is taken around them, something is left for them. */
+/* Takes the offers that cover nodes which no device runs as a single node; all other nodes can always be covered later.
+ */
 static void take_bound(const braid_choosing *choosing, braid_choices *choices, const bool *alone) {
   const braid_problem *problem = choosing->problem;
   for (size_t i = 0; i < problem->offer_count; i++) {
@@ -24,13 +25,13 @@ braid_status braid_choose_first(const braid_choosing *choosing, braid_choices *c
   take_bound(choosing, choices, alone);
   for (size_t i = 0; i < problem->offer_count; i++)
     if (braid_choices_free(choosing, choices, choosing->ranks[i]))
-      braid_choices_take(choosing, choices, choosing->ranks[i], "the first device that can");
+      braid_choices_take(choosing, choices, choosing->ranks[i], "first capable device");
   braid_free(choosing->allocator, alone);
   return BRAID_OK;
 }
 
 const braid_policy braid_policy_first = {
     .name = "first",
-    .summary = "each node on the first device that can run it, in the largest set that is offered there",
+    .summary = "each node on the first device that can run it, in the largest set that this offers",
     .choose = braid_choose_first,
 };

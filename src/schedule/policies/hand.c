@@ -1,4 +1,5 @@
-/* By hand: what the caller has fixed goes where he said, with what is fused with it there; the rest as in first.c. */
+/* Manual placement: nodes that the caller has fixed run on that device, including what is fused with them; the others
+ * as in first.c. */
 #include "schedule/policy.h"
 
 static bool has_fixed(const braid_problem *problem, const braid_offer *offer) {
@@ -23,6 +24,6 @@ static braid_status hand_choose(const braid_choosing *choosing, braid_choices *c
 
 const braid_policy braid_policy_hand = {
     .name = "hand",
-    .summary = "what the caller has fixed where he said, the rest on the first device that can run it",
+    .summary = "fixed nodes on their device, the others on the first device that can run them",
     .choose = hand_choose,
 };

@@ -1,9 +1,9 @@
-/* Checkpoints: everything a training run needs to go on to the same bits.
+/* Checkpoints: the state from which a training run continues with the same bits.
  *
  * A file, little endian: 8 bytes "BRAIDCKP", uint32 version, uint32 number of sections; then per section: a name
- * (uint16 length, bytes), an element type (uint8, numbered in checkpoint.c), a rank (uint8), int64
- * dimensions, the elements, uint32 CRC-32 of all of that; then a CRC-32 of the whole file before it. Files are written
- * whole or not at all, so a run killed at any moment leaves the one before. */
+ * (uint16 length, bytes), an element type (uint8, numbered in checkpoint.c), a rank (uint8), int64 dimensions, the
+ * elements, uint32 CRC-32 of all of that; then a CRC-32 of the whole file before it. Files are written atomically, so a
+ * run that is killed at any moment leaves the previous one. */
 #ifndef BRAID_TRAIN_CHECKPOINT_H
 #define BRAID_TRAIN_CHECKPOINT_H
 
@@ -15,7 +15,7 @@ typedef struct braid_checkpoint braid_checkpoint;
  * create, put every tensor (names are unique; contents are copied to the file at once), then commit. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_create(const braid_allocator *allocator, const char *path,
                                                       size_t sections, braid_checkpoint **out);
-/* OUT_OF_RANGE: no section can have this name. */
+/* OUT_OF_RANGE: the name is too long for a section. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_check_name(const char *name);
 BRAID_MUST_CHECK braid_status braid_checkpoint_put(braid_checkpoint *checkpoint, const char *name,
                                                    const braid_desc *desc, const void *data);
@@ -34,11 +34,11 @@ BRAID_MUST_CHECK braid_status braid_checkpoint_parse(const braid_allocator *allo
 void braid_checkpoint_close(braid_checkpoint_file *file); /* NULL is allowed */
 size_t braid_checkpoint_count(const braid_checkpoint_file *file);
 const char *braid_checkpoint_name(const braid_checkpoint_file *file, size_t index);
-/* The section's description and data (until the file is closed); NULL if there is none of that name. */
+/* The section's descriptor and data (valid until the file is closed); NULL if it does not exist. */
 const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char *name, braid_desc *desc);
 
-/* The newest checkpoint of a folder ("checkpoint-<step>.braid") that opens whole; a damaged newer one is passed over
- * with a warning in the log. *out is NULL if there is none; INVALID_FILE if all there are are damaged. */
+/* Opens the newest valid checkpoint of a folder ("checkpoint-<step>.braid"); damaged ones are skipped with a warning in
+ * the log. *out is NULL if there is no checkpoint; INVALID_FILE if all are damaged. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const char *directory,
                                                       braid_checkpoint_file **out);
 /* Removes all but the `keep` newest. */

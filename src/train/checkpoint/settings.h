@@ -1,16 +1,16 @@
-/* What a run is: everything that decides its bits, as text that a checkpoint keeps.
+/* The settings that determine the results of a run, as text stored in its checkpoints.
  *
- * One setting a line, "name: value". A setting that is not in use (momentum with Adam) is not there. A new setting is a
- * new line: a checkpoint that lacks it is then of another run, which is what it is. */
+ * One setting per line, "name: value". Settings that are not used (momentum with Adam) are omitted. A checkpoint of an
+ * older version of Braid without a newer setting counts as different. */
 #ifndef BRAID_TRAIN_SETTINGS_H
 #define BRAID_TRAIN_SETTINGS_H
 
 #include "base/text.h"
 #include "train/trainer.h"
 
-/* The settings of this run; the training graph must be there. */
+/* The settings of this run; its training graph must have been created. */
 BRAID_MUST_CHECK braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out);
-/* INVALID_ARGUMENT names what differs, with what it was and what it is. The number of epochs, the learning rate and the
- * place of the data set may differ, which is said in the log. */
+/* INVALID_ARGUMENT names the setting that differs, with both values. The number of epochs, the learning rate and the
+ * path of the data set may differ, with a warning in the log. */
 BRAID_MUST_CHECK braid_status braid_settings_compare(const char *before, const char *now);
 #endif

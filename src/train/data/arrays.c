@@ -1,4 +1,4 @@
-/* npy:IMAGES.npy+LABELS.npy: images of B,C,H,W or B,H,W as uint8 or float32, labels as integers. */
+/* npy:IMAGES.npy+LABELS.npy: uint8 or float32 images of shape B,C,H,W or B,H,W; integer labels. */
 #include <string.h>
 
 #include "base/text.h"

@@ -1,4 +1,4 @@
-/* A folder per class of JPEG and PNG files: in PATH/train and PATH/test, or in PATH alone, where every tenth picture of
+/* A folder per class of JPEG and PNG files: in PATH/train and PATH/test, or in PATH alone, where every tenth image of
  * a class is for testing. Labels count the folders of PATH/train (of PATH) in the order of their names, also where a
  * folder is empty: both splits agree on them. Pictures are read and decoded each time they are wanted, and take the
  * size of SPEC or that of the first one; one whose bytes are not those of the first time is refused.
@@ -25,17 +25,17 @@
 enum { kTestEvery = 10 };
 static const size_t kMostSummed = (size_t)256 << 20; /* read in a second or so from any disk */
 
-typedef struct picture {
+typedef struct image_file {
   const char *path;
   int32_t label;
   _Atomic uint64_t seen; /* length and checksum of its bytes when they were first read; 0: not yet */
-} picture;
+} image_file;
 
 typedef struct folder {
   const braid_allocator *allocator;
   braid_arena *arena;
-  picture *pictures;
-  size_t picture_count, picture_capacity;
+  image_file *images;
+  size_t image_count, image_capacity;
   const char **classes;
   size_t class_count, class_capacity;
   size_t root; /* how much of each path leads to the set */
@@ -50,7 +50,7 @@ static int visible(const struct dirent *entry) {
   return entry->d_name[0] != '.';
 }
 
-static bool is_picture(const char *name) {
+static bool is_image(const char *name) {
   static const char *const kEndings[] = {".jpg", ".jpeg", ".png"};
   const char *dot = strrchr(name, '.');
   for (size_t i = 0; dot && i < 3; i++)
@@ -73,11 +73,11 @@ static bool is_folder(const char *path) {
   return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-static braid_status add_picture(folder *f, const char *path, size_t label) {
-  picture *grown = braid_grow(f->allocator, f->pictures, f->picture_count, &f->picture_capacity, sizeof *f->pictures);
+static braid_status add_image(folder *f, const char *path, size_t label) {
+  image_file *grown = braid_grow(f->allocator, f->images, f->image_count, &f->image_capacity, sizeof *f->images);
   if (!path || !grown) return BRAID_NO_MEMORY;
-  f->pictures = grown;
-  picture *p = &f->pictures[f->picture_count++];
+  f->images = grown;
+  image_file *p = &f->images[f->image_count++];
   p->path = path;
   p->label = (int32_t)label;
   atomic_init(&p->seen, 0);
@@ -140,15 +140,15 @@ static braid_status check_classes(folder *f, const char *path) {
   return status;
 }
 
-/* The pictures of one class: all, or those of a split. */
-static braid_status list_pictures(folder *f, const char *path, size_t label, bool divide, bool test) {
+/* The images of one class: all, or those of a split. */
+static braid_status list_images(folder *f, const char *path, size_t label, bool divide, bool test) {
   struct dirent **entries;
-  int count, pictures = 0;
+  int count, images = 0;
   braid_status status = list(path, &entries, &count);
   for (int i = 0; i < count; i++) {
-    if (status == BRAID_OK && is_picture(entries[i]->d_name)) {
-      bool of_test = pictures++ % kTestEvery == kTestEvery - 1;
-      if (!divide || of_test == test) status = add_picture(f, join(f, path, entries[i]->d_name), label);
+    if (status == BRAID_OK && is_image(entries[i]->d_name)) {
+      bool of_test = images++ % kTestEvery == kTestEvery - 1;
+      if (!divide || of_test == test) status = add_image(f, join(f, path, entries[i]->d_name), label);
     }
     free(entries[i]);
   }
@@ -167,23 +167,23 @@ static braid_status list_samples(folder *f, const braid_spec *spec) {
     const char *path = join(f, samples, f->classes[i]);
     if (!path) return BRAID_NO_MEMORY;
     if (samples == test && !is_folder(path)) continue;
-    BRAID_TRY(list_pictures(f, path, i, divided, testing));
+    BRAID_TRY(list_images(f, path, i, divided, testing));
   }
-  if (f->picture_count) return BRAID_OK;
+  if (f->image_count) return BRAID_OK;
   if (divided && f->class_count && testing)
-    return braid_fail(BRAID_INVALID_FILE, "%s: no class has the %d pictures of which one is for testing", spec->path,
+    return braid_fail(BRAID_INVALID_FILE, "%s: no class has the %d images of which one is for testing", spec->path,
                       kTestEvery);
   return braid_fail(BRAID_INVALID_FILE, "%s: a folder per class with JPEG or PNG files is expected", samples);
 }
 
-/* Several threads may read one picture for the first time. */
-static braid_status check_same(picture *p, const braid_file_view *view) {
+/* Several threads may read one image for the first time. */
+static braid_status check_same(image_file *p, const braid_file_view *view) {
   uint64_t now = (uint64_t)view->bytes << 32 | (uint32_t)crc32_z(0, view->data, view->bytes), then = 0;
   if (atomic_compare_exchange_strong(&p->seen, &then, now) || then == now) return BRAID_OK;
   return braid_fail(BRAID_IO, "%s: changed since it was first read", p->path);
 }
 
-static braid_status decode(const folder *f, picture *p, braid_image *image) {
+static braid_status decode(const folder *f, image_file *p, braid_image *image) {
   braid_file_view view;
   BRAID_TRY(braid_file_open(f->allocator, p->path, BRAID_IMAGE_MAX_BYTES, &view));
   braid_status status = check_same(p, &view);
@@ -192,7 +192,7 @@ static braid_status decode(const folder *f, picture *p, braid_image *image) {
   return status;
 }
 
-static braid_status sum_bytes(const folder *f, picture *p, uint32_t *sum) {
+static braid_status sum_bytes(const folder *f, image_file *p, uint32_t *sum) {
   braid_file_view view;
   BRAID_TRY(braid_file_open(f->allocator, p->path, 0, &view));
   braid_status status = check_same(p, &view);
@@ -205,7 +205,7 @@ static braid_status sum_folder(void *self, int64_t samples, uint32_t *sum) {
   folder *f = self;
   uint64_t total = 0;
   for (int64_t i = 0; i < samples; i++) {
-    const picture *p = &f->pictures[i];
+    const image_file *p = &f->images[i];
     const char *name = p->path + f->root;
     struct stat about;
     if (stat(p->path, &about) != 0) return braid_fail(BRAID_IO, "%s: %s", p->path, strerror(errno));
@@ -216,7 +216,7 @@ static braid_status sum_folder(void *self, int64_t samples, uint32_t *sum) {
     *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)&size, sizeof size);
   }
   int64_t every = (int64_t)(total / kMostSummed) + 1;
-  for (int64_t i = 0; i < samples; i += every) BRAID_TRY(sum_bytes(f, &f->pictures[i], sum));
+  for (int64_t i = 0; i < samples; i += every) BRAID_TRY(sum_bytes(f, &f->images[i], sum));
   return BRAID_OK;
 }
 
@@ -229,7 +229,7 @@ static void to_planes(const braid_image *image, float *planes) {
 /* Pictures of a folder differ in size and channels: each is made to fit here. */
 static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
   const folder *f = self;
-  picture *p = &f->pictures[index];
+  image_file *p = &f->images[index];
   braid_image image;
   BRAID_TRY(decode(f, p, &image));
   size_t plane = (size_t)image.height * (size_t)image.width;
@@ -255,7 +255,7 @@ static braid_status read_sample(void *self, int64_t index, float *pixels, int32_
 
 static void close_folder(void *self) {
   folder *f = self;
-  braid_free(f->allocator, f->pictures);
+  braid_free(f->allocator, f->images);
   braid_free(f->allocator, f->classes);
   braid_arena_destroy(f->arena);
   braid_free(f->allocator, f);
@@ -270,9 +270,9 @@ static braid_status open_folder(folder *f, const braid_spec *spec) {
   f->width = spec->width;
   if (f->height) return BRAID_OK;
   braid_file_view view;
-  BRAID_TRY(braid_file_open(f->allocator, f->pictures[0].path, BRAID_IMAGE_MAX_BYTES, &view));
-  braid_status status = check_same(&f->pictures[0], &view);
-  if (status == BRAID_OK) status = braid_image_size(f->pictures[0].path, view.data, view.bytes, &f->height, &f->width);
+  BRAID_TRY(braid_file_open(f->allocator, f->images[0].path, BRAID_IMAGE_MAX_BYTES, &view));
+  braid_status status = check_same(&f->images[0], &view);
+  if (status == BRAID_OK) status = braid_image_size(f->images[0].path, view.data, view.bytes, &f->height, &f->width);
   braid_file_close(&view);
   return status;
 }
@@ -287,7 +287,7 @@ braid_status braid_source_folder(const braid_allocator *allocator, const braid_s
     return status;
   }
   *out = (braid_source){.self = f,
-                        .samples = (int64_t)f->picture_count,
+                        .samples = (int64_t)f->image_count,
                         .channels = f->channels,
                         .height = f->height,
                         .width = f->width,

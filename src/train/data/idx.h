@@ -11,8 +11,8 @@ enum { BRAID_IDX_MAX_RANK = 4 };
 typedef struct braid_idx {
   int rank;
   uint32_t dims[BRAID_IDX_MAX_RANK];
-  const uint8_t *elements; /* within the bytes given */
+  const uint8_t *elements; /* within the given memory */
 } braid_idx;
-/* Unsigned bytes only. `name` stands for the file in messages. */
+/* Only arrays of unsigned bytes are accepted. `name` is used in messages. */
 BRAID_MUST_CHECK braid_status braid_idx_parse(const char *name, const uint8_t *data, size_t bytes, braid_idx *out);
 #endif

@@ -9,7 +9,7 @@ typedef struct braid_series {
   size_t column; /* of the record */
 } braid_series;
 
-/* Appends an <svg> of the series over the epochs (1, 2, ...). Rows that are NAN are left out. */
+/* Appends an <svg> element with the series over the epochs (1, 2, ...). Rows that are NAN are omitted. */
 void braid_chart(braid_text *text, const char *title, const braid_record *record, const braid_series *series,
                  size_t count);
 #endif

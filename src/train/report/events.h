@@ -4,8 +4,8 @@
 #include "braid/allocator.h"
 #include <stdint.h>
 typedef struct braid_events braid_events;
-/* Opens a new file "events.out.tfevents.<seconds>.<host>.<pid>" in the folder. `resumed_at`: the step this run goes on
- * from, 0 for a new one; TensorBoard then drops what an earlier file says of later steps. */
+/* Opens a new file "events.out.tfevents.<seconds>.<host>.<pid>" in the folder. `resumed_at`: the step from which the
+ * run continues, 0 for a new one; TensorBoard then ignores later steps in earlier files. */
 BRAID_MUST_CHECK braid_status braid_events_open(const braid_allocator *allocator, const char *directory,
                                                 int64_t resumed_at, braid_events **out);
 BRAID_MUST_CHECK braid_status braid_events_scalar(braid_events *events, int64_t step, const char *tag, double value);
