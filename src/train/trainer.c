@@ -324,18 +324,19 @@ static braid_status save_model(braid_trainer *trainer) {
 }
 
 /* What fails beside training itself does not end it: nothing trained is lost, and the run fails when it is done. */
-static void note_trouble(braid_trainer *trainer, braid_status status, const char *what) {
+static void note_side_failure(braid_trainer *trainer, braid_status status, const char *what) {
   if (status == BRAID_OK) return;
   const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
   long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
   braid_log_write(BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
   if (trainer->side_failure != BRAID_OK) return;
   trainer->side_failure = status;
-  snprintf(trainer->trouble_detail, sizeof trainer->trouble_detail, "epoch %lld: %s: %s", epoch, what, detail);
+  snprintf(trainer->side_failure_detail, sizeof trainer->side_failure_detail, "epoch %lld: %s: %s", epoch, what,
+           detail);
 }
 
 static void keep(braid_trainer *trainer) {
-  if (trainer->output) note_trouble(trainer, braid_trainer_save(trainer), "the checkpoint was not written");
+  if (trainer->output) note_side_failure(trainer, braid_trainer_save(trainer), "the checkpoint was not written");
 }
 
 static braid_status add_row(braid_trainer *trainer, const braid_train_progress *progress) {
@@ -355,8 +356,8 @@ static braid_status add_row(braid_trainer *trainer, const braid_train_progress *
 
 static void show_epoch(braid_trainer *trainer, const braid_test_result *result) {
   if (!trainer->output) return;
-  note_trouble(trainer, log_epoch(trainer), "its numbers were not written");
-  note_trouble(trainer, write_report(trainer, result), "the report was not written");
+  note_side_failure(trainer, log_epoch(trainer), "its numbers were not written");
+  note_side_failure(trainer, write_report(trainer, result), "the report was not written");
 }
 
 /* Everything trained is on disk before anything is tested or reported, and the epoch is over only when that is done
@@ -365,7 +366,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_test_result result = {.loss = NAN, .accuracy = NAN};
   braid_train_progress *progress = &w->progress;
   keep(trainer);
-  if (trainer->output && trainer->savable) note_trouble(trainer, save_model(trainer), "the model was not written");
+  if (trainer->output && trainer->savable) note_side_failure(trainer, save_model(trainer), "the model was not written");
   braid_status tested = trainer->test ? trainer_evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
   if (tested == BRAID_CANCELLED) return tested;
   progress->tested = progress->to_test = 0;
@@ -373,7 +374,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   progress->test_loss = tested == BRAID_OK ? result.loss : NAN;
   progress->test_accuracy = tested == BRAID_OK ? result.accuracy : NAN;
   braid_status status = add_row(trainer, progress);
-  if (trainer->test) note_trouble(trainer, tested, "the test failed");
+  if (trainer->test) note_side_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
     show_epoch(trainer, tested == BRAID_OK ? &result : NULL);
     trainer->epoch++;
@@ -451,7 +452,8 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
   }
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;
-  return trainer->side_failure == BRAID_OK ? BRAID_OK : braid_fail(trainer->side_failure, "%s", trainer->trouble_detail);
+  return trainer->side_failure == BRAID_OK ? BRAID_OK
+                                           : braid_fail(trainer->side_failure, "%s", trainer->side_failure_detail);
 }
 
 /* --- the trained model ---------------------------------------------------------------------------------------------
