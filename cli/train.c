@@ -365,7 +365,7 @@ static braid_status open_test(const options *o, const braid_dataset *data, braid
                       o->data);
   braid_status status = braid_dataset_open(NULL, o->test ? o->test : o->data, "test", test);
   if (status == BRAID_OK && o->test && braid_dataset_get_info(*test).augments)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "--test %s: augment has no effect on a test", o->test);
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--test %s: augment is for training only", o->test);
   return status;
 }
 

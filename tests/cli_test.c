@@ -237,7 +237,7 @@ static void test_inspect_options(void **state) {
     snprintf(line, sizeof line, "inspect $/inspected.plan --against $/inspected.plan %s", options[i]);
     expect_failure(line, 2, "--against compares two saved plans: --");
     snprintf(line, sizeof line, "inspect " GLYPHS " --train %s", options[i]);
-    if (i < 8) expect_failure(line, 2, i ? "--train plans no run: --" : "combined with --train");
+    if (i < 8) expect_failure(line, 2, i ? "has no effect with --train" : "combined with --train");
   }
   assert_int_not_equal(access(in_folder("a.svg"), F_OK), 0);
   expect_failure("inspect " GLYPHS " --against $/inspected.plan", 2, "is no saved plan");
@@ -292,7 +292,7 @@ static void test_unwritable(void **state) {
   assert_int_equal(o.code, 0);
   assert_int_equal(access(in_folder("trace.json"), R_OK), 0);
   discard(&o);
-  expect_failure("inspect " GLYPHS " --train --trace $/trace.json", 2, "--train plans no run");
+  expect_failure("inspect " GLYPHS " --train --trace $/trace.json", 2, "--trace has no effect with --train");
   expect_failure("inspect " GLYPHS " --train --svg $/net.svg", 2, "combined with --train");
 }
 
@@ -371,14 +371,14 @@ static void test_options_without_effect(void **state) {
       {"--data idx:$/nothing,seed=0", "seed=0 is of builtin:glyphs"},
       {"--data npy:$/x.npy+$/y.npy,order=bgr", "order=bgr has no effect on 1 channel"},
       {"--data npy:$/x.npy+$/y.npy", "has no test split"},
-      {"--data builtin:glyphs --test builtin:glyphs,augment=flip", "augment has no effect on a test"},
+      {"--data builtin:glyphs --test builtin:glyphs,augment=flip", "augment is for training only"},
       {"--data builtin:glyphs --test builtin:glyphs --no-test", "--test has no effect with --no-test"},
-      {"--data builtin:glyphs --optimizer adam --momentum 0.5", "--momentum has no effect on adam"},
-      {"--data builtin:glyphs --nesterov --optimizer adamw", "--nesterov has no effect on adam"},
+      {"--data builtin:glyphs --optimizer adam --momentum 0.5", "--momentum has no effect with --optimizer adam"},
+      {"--data builtin:glyphs --nesterov --optimizer adamw", "--nesterov has no effect with --optimizer adam"},
       {"--data builtin:glyphs --nesterov --momentum 0", "--nesterov has no effect with --momentum 0"},
-      {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect on sgd"},
-      {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect on sgd"},
-      {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect on sgd"},
+      {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect with sgd"},
+      {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect with sgd"},
+      {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect with sgd"},
       {"--data builtin:glyphs --step-epochs 3", "--step-epochs has no effect without --schedule step"},
       {"--data builtin:glyphs --step-gamma 0.3 --schedule cosine", "--step-gamma has no effect without"},
       {"--data builtin:glyphs --loss squared-error --label-smoothing 0.1", "--label-smoothing has no effect"},
@@ -400,7 +400,7 @@ static void test_options_without_effect(void **state) {
     snprintf(line, sizeof line, "train " GLYPHS " --out $/none %s", train[i][0]);
     expect_failure(line, 2, train[i][1]);
   }
-  expect_failure("test " GLYPHS " --data builtin:glyphs,augment=crop", 2, "augment has no effect on a test");
+  expect_failure("test " GLYPHS " --data builtin:glyphs,augment=crop", 2, "augment is for training only");
   expect_failure("run " GLYPHS " --input $/x.npy --preprocess scale=1", 2, "--preprocess scale=1 has no effect on");
   expect_failure("inspect $/x.onnx --model-seed 3", 2, "--model-seed has no effect");
 }
