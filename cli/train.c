@@ -164,7 +164,7 @@ static void check_effects(struct argp_state *state, const options *o) {
       {KEY_TEST, o->no_test, "--test", "with --no-test"},
       {KEY_SMOOTHING, t->loss != BRAID_CROSS_ENTROPY, "--label-smoothing", "with --loss squared-error"},
       {KEY_MOMENTUM, !sgd, "--momentum", "with --optimizer adam and adamw, which have --beta1"},
-      {KEY_NESTEROV, !sgd, "--nesterov", "on adam and adamw"},
+      {KEY_NESTEROV, !sgd, "--nesterov", "with --optimizer adam and adamw"},
       {KEY_NESTEROV, t->momentum <= 0, "--nesterov", "with --momentum 0"},
       {KEY_BETA1, sgd, "--beta1", "with sgd, only with --optimizer adam or adamw"},
       {KEY_BETA2, sgd, "--beta2", "with sgd, only with --optimizer adam or adamw"},
