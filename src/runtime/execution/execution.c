@@ -368,7 +368,7 @@ braid_status braid_execution_make(braid_plan *plan, braid_weights *weights, int6
   execution->plan = braid_plan_retain(plan);
   execution->machine = plan->machine;
   execution->timeout_ns = timeout_ns;
-  braid_errand_init(&execution->errand, plan->machine);
+  braid_sync_task_init(&execution->sync_task, plan->machine);
   braid_status status = BRAID_OK;
   if (weights)
     execution->weights = braid_weights_retain(weights);
@@ -398,7 +398,7 @@ static bool wait_for_left_tasks(braid_execution *execution) {
     (void)braid_futex_wait(&execution->state, BRAID_RUN_LEFT, deadline - now);
   if (load_state(execution) == BRAID_RUN_LEFT) return false;
   if (execution->left && wait_for_parts(execution, -1) != BRAID_OK) return false;
-  if (braid_errand_settle(&execution->errand, -1) != BRAID_OK) return false;
+  if (braid_sync_task_settle(&execution->sync_task, -1) != BRAID_OK) return false;
   return !execution->weights ||
          braid_weights_returned(execution->weights, execution->arenas ? execution->arenas->memory : NULL);
 }
@@ -411,7 +411,7 @@ void braid_execution_destroy(braid_execution *execution) {
   }
   if (execution->runs < kSamples) braid_execution_keep_times(execution);
   braid_execution_unbind(execution);
-  braid_errand_deinit(&execution->errand);
+  braid_sync_task_deinit(&execution->sync_task);
   braid_weights_release(execution->weights);
   braid_plan_release(execution->plan);
   braid_free(execution->allocator, execution);

@@ -77,10 +77,10 @@ struct braid_execution {
 
   braid_port *inputs, *outputs;
   braid_slots slots;
-  braid_errand errand; /* moves inputs and outputs that are not where the plan wants them */
-  void *between;       /* of a move from one device to another, by way of the host; NULL: none is under way */
-  int legs;            /* transfers of the move under way that have ended */
-  bool late_outputs;   /* some are to be moved when the run has ended, by the caller's thread */
+  braid_sync_task sync_task; /* copies inputs and outputs that are not where the plan expects them */
+  void *between;             /* of a move from one device to another, by way of the host; NULL: none is under way */
+  int legs;                  /* transfers of the move under way that have ended */
+  bool late_outputs;         /* some are to be moved when the run has ended, by the caller's thread */
   uint64_t runs;
   int64_t timeout_ns; /* of a run that is waited for at once; < 0: none */
   bool lost;          /* nothing runs any more */

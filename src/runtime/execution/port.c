@@ -70,19 +70,20 @@ static braid_status port_transfer(braid_execution *execution, const port_place *
                                   int64_t limit_ns) {
   int index = 0;
   while (execution->machine->devices[index].space != device->space) index++;
-  braid_errand *errand = &execution->errand;
+  braid_sync_task *sync_task = &execution->sync_task;
   int64_t own_ns = execution->timeout_ns;
-  braid_status status = own_ns >= 0 ? braid_errand_move_staged(errand, index, &device->binding, host, write, own_ns)
-                                    : braid_errand_move(errand, index, &device->binding, host, write, limit_ns);
-  if (errand->left && (own_ns >= 0 || status != BRAID_TIMEOUT)) execution->lost = true;
+  braid_status status = own_ns >= 0
+                            ? braid_sync_task_copy_staged(sync_task, index, &device->binding, host, write, own_ns)
+                            : braid_sync_task_copy(sync_task, index, &device->binding, host, write, limit_ns);
+  if (sync_task->abandoned && (own_ns >= 0 || status != BRAID_TIMEOUT)) execution->lost = true;
   return status;
 }
 
 /* The one that was left behind: how it ended. */
 static braid_status settle_transfer(braid_execution *execution, int64_t limit_ns) {
-  braid_errand *errand = &execution->errand;
-  BRAID_TRY(braid_errand_settle(errand, limit_ns));
-  return braid_verdict_status(&errand->verdict);
+  braid_sync_task *sync_task = &execution->sync_task;
+  BRAID_TRY(braid_sync_task_settle(sync_task, limit_ns));
+  return braid_verdict_status(&sync_task->verdict);
 }
 
 static bool is_host(const port_place *place) {
@@ -93,7 +94,7 @@ static bool is_host(const port_place *place) {
  * off. */
 static braid_status port_move_on(braid_execution *execution, const braid_port *port, const port_place *from,
                                  const port_place *to, int64_t limit_ns) {
-  if (execution->errand.left) {
+  if (execution->sync_task.abandoned) {
     BRAID_TRY(settle_transfer(execution, limit_ns));
     execution->legs++;
   }
@@ -117,7 +118,7 @@ static braid_status port_move(braid_execution *execution, const braid_port *port
     return BRAID_OK;
   }
   status = port_move_on(execution, port, from, to, limit_ns);
-  if (!execution->errand.left) {
+  if (!execution->sync_task.abandoned) {
     braid_free(execution->allocator, execution->between);
     execution->between = NULL;
     execution->legs = 0;

@@ -28,8 +28,8 @@ static void free_regions(braid_weights *weights, const braid_weight_region *unti
 
 bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas) {
   pthread_mutex_lock(&weights->lock);
-  bool lent = arenas && weights->errand.lender == arenas;
-  bool returned = !lent || braid_errand_settle(&weights->errand, -1) == BRAID_OK;
+  bool lent = arenas && weights->sync_task.lender == arenas;
+  bool returned = !lent || braid_sync_task_settle(&weights->sync_task, -1) == BRAID_OK;
   pthread_mutex_unlock(&weights->lock);
   return returned;
 }
@@ -41,15 +41,15 @@ static void weight_free(const braid_weights *weights, braid_weight *weight) {
 }
 
 static void weights_destroy(braid_weights *weights) {
-  if (braid_errand_settle(&weights->errand, -1) != BRAID_OK) {
+  if (braid_sync_task_settle(&weights->sync_task, -1) != BRAID_OK) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
   for (size_t i = 0; i < weights->count; i++) weight_free(weights, weights->items[i]);
   braid_free(weights->allocator, weights->items);
   free_regions(weights, NULL);
-  braid_plan_release(weights->errand_plan);
-  braid_errand_deinit(&weights->errand);
+  braid_plan_release(weights->sync_task_plan);
+  braid_sync_task_deinit(&weights->sync_task);
   braid_machine_release(weights->machine);
   pthread_mutex_destroy(&weights->lock);
   pthread_mutex_destroy(&weights->turn);
@@ -73,7 +73,7 @@ braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeou
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&weights->turned, &attributes);
   pthread_condattr_destroy(&attributes);
-  braid_errand_init(&weights->errand, machine);
+  braid_sync_task_init(&weights->sync_task, machine);
   *out = weights;
   return BRAID_OK;
 }
@@ -156,10 +156,10 @@ void braid_weights_leave(braid_weights *weights, bool writes, uint32_t devices) 
   pthread_mutex_unlock(&weights->turn);
 }
 
-/* --- errands -------------------------------------------------------------------------------------------------------
+/* --- synchronous tasks ---------------------------------------------------------------------------------------------
  */
-static braid_status check_errands(const braid_weights *weights) {
-  if (!weights->errand.left) return BRAID_OK;
+static braid_status check_sync_tasks(const braid_weights *weights) {
+  if (!weights->sync_task.abandoned) return BRAID_OK;
   return braid_fail(BRAID_DEVICE_LOST, "an earlier transfer hung or lost its device");
 }
 
@@ -183,7 +183,8 @@ static braid_status transfer_rewritten(braid_weights *weights, const braid_weigh
   void *packed = braid_alloc(weights->allocator, weight->bytes);
   if (!packed) return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", weight->bytes);
   if (write) braid_layout_pack(&weight->desc, host, packed);
-  braid_status status = braid_errand_move_staged(&weights->errand, device, binding, packed, write, weights->timeout_ns);
+  braid_status status =
+      braid_sync_task_copy_staged(&weights->sync_task, device, binding, packed, write, weights->timeout_ns);
   if (status == BRAID_OK && !write) braid_layout_unpack(&weight->desc, packed, host);
   braid_free(weights->allocator, packed);
   return status;
@@ -195,17 +196,17 @@ static braid_status transfer(braid_weights *weights, const braid_weight *weight,
   braid_binding binding = braid_weight_binding(weight);
   if (!weight->bytes) return BRAID_OK;
   if (weight->desc.layout != BRAID_LAYOUT_PLAIN) {
-    if (!binding.host) BRAID_TRY(check_errands(weights));
+    if (!binding.host) BRAID_TRY(check_sync_tasks(weights));
     return transfer_rewritten(weights, weight, host, write, &binding);
   }
   if (binding.host) {
     memcpy(write ? binding.host : host, write ? host : binding.host, weight->bytes);
     return BRAID_OK;
   }
-  BRAID_TRY(check_errands(weights));
+  BRAID_TRY(check_sync_tasks(weights));
   int device = (int)(weight->region->memory.owner - weights->machine->devices);
-  return staged ? braid_errand_move_staged(&weights->errand, device, &binding, host, write, weights->timeout_ns)
-                : braid_errand_move(&weights->errand, device, &binding, host, write, weights->timeout_ns);
+  return staged ? braid_sync_task_copy_staged(&weights->sync_task, device, &binding, host, write, weights->timeout_ns)
+                : braid_sync_task_copy(&weights->sync_task, device, &binding, host, write, weights->timeout_ns);
 }
 
 braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *weight, void *host) {
@@ -218,7 +219,7 @@ braid_status braid_weights_fetch(braid_weights *weights, const braid_weight *wei
 
 braid_status braid_weights_put(braid_weights *weights, braid_weight *weight, const void *host) {
   pthread_mutex_lock(&weights->lock);
-  bool begins = braid_weight_binding(weight).host || !weights->errand.left;
+  bool begins = braid_weight_binding(weight).host || !weights->sync_task.abandoned;
   braid_status status = transfer(weights, weight, (void *)host, true, true);
   if (status == BRAID_OK)
     braid_weights_mend(weights, weight);
@@ -385,7 +386,7 @@ static braid_status weight_pack(binder *b, const braid_storage *storage, const b
 
 static braid_status fill_one(binder *b, const braid_storage *storage, const braid_weight *weight) {
   const braid_value *value = &b->plan->graph->values[storage->value];
-  void *plain = (void *)braid_tensor_const_data(value->tensor); /* the plan keeps it, and the errand the plan */
+  void *plain = (void *)braid_tensor_const_data(value->tensor); /* the plan keeps it, and the task keeps the plan */
   braid_status status =
       storage->packer >= 0 ? weight_pack(b, storage, weight) : transfer(b->weights, weight, plain, true, false);
   if (status == BRAID_OK) return status;
@@ -394,18 +395,18 @@ static braid_status fill_one(binder *b, const braid_storage *storage, const brai
 
 /* Converts a constant to the layout a kernel wants. */
 static braid_status convert(binder *b, const braid_step *step) {
-  braid_errand *errand = &b->weights->errand;
+  braid_sync_task *sync_task = &b->weights->sync_task;
   void *prepared;
   braid_prepared_info info;
-  BRAID_TRY(check_errands(b->weights));
+  BRAID_TRY(check_sync_tasks(b->weights));
   BRAID_TRY(braid_machine_prepare(b->weights->machine, step->device, step->kernel, step->desc, &prepared, &info));
   const braid_addresses addresses = {b->plan, b->arenas, b->found};
-  memset(errand->bindings, 0, sizeof errand->bindings);
-  errand->task = (braid_task){.label = step->label};
-  braid_bind_kernel(&addresses, step, prepared, &errand->task, errand->bindings, NULL);
-  errand->prepared = prepared;
-  errand->lender = b->arenas;
-  braid_status status = braid_errand_run(errand, step->device, step->queue, b->weights->timeout_ns);
+  memset(sync_task->bindings, 0, sizeof sync_task->bindings);
+  sync_task->task = (braid_task){.label = step->label};
+  braid_bind_kernel(&addresses, step, prepared, &sync_task->task, sync_task->bindings, NULL);
+  sync_task->prepared = prepared;
+  sync_task->lender = b->arenas;
+  braid_status status = braid_sync_task_run(sync_task, step->device, step->queue, b->weights->timeout_ns);
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "%s", step->label);
 }
 
@@ -425,11 +426,12 @@ static braid_status weights_fill(binder *b) {
   return BRAID_OK;
 }
 
-/* What was added and not filled must not be found by the next plan. Memory that an errand may still touch stays. */
+/* What was added and not filled must not be found by the next plan. Memory that an abandoned task may still access
+ * stays. */
 static void undo(binder *b) {
   braid_weights *weights = b->weights;
   while (weights->count > b->before) weight_free(weights, weights->items[--weights->count]);
-  if (!weights->errand.left) free_regions(weights, b->regions);
+  if (!weights->sync_task.abandoned) free_regions(weights, b->regions);
 }
 
 braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, braid_prepared *const *prepared,
@@ -437,7 +439,7 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, braid_
   binder b = {.weights = weights, .plan = plan, .prepared = prepared, .arenas = arenas, .found = found};
   if (!weights->own) BRAID_TRY(braid_plan_digest(plan));
   pthread_mutex_lock(&weights->lock);
-  bool left = weights->errand.left;
+  bool left = weights->sync_task.abandoned;
   b.before = weights->count;
   b.regions = weights->regions;
   b.ends = braid_zalloc_array(weights->allocator, (size_t)plan->space_count, sizeof *b.ends);
@@ -445,7 +447,7 @@ braid_status braid_weights_bind(braid_weights *weights, braid_plan *plan, braid_
   if (status == BRAID_OK) status = regions_allocate(&b);
   if (status == BRAID_OK) status = weights_fill(&b);
   if (status != BRAID_OK) undo(&b);
-  if (weights->errand.left && !left) weights->errand_plan = braid_plan_retain(plan);
+  if (weights->sync_task.abandoned && !left) weights->sync_task_plan = braid_plan_retain(plan);
   braid_free(weights->allocator, b.ends);
   pthread_mutex_unlock(&weights->lock);
   return status;

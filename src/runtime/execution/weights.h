@@ -2,8 +2,8 @@
 #ifndef BRAID_RUNTIME_WEIGHTS_H
 #define BRAID_RUNTIME_WEIGHTS_H
 
-#include "runtime/errand.h"
 #include "runtime/plan/plan.h"
+#include "runtime/sync_task.h"
 
 /* Memory for what one execution was the first to need, of one space. */
 typedef struct braid_weight_region {
@@ -42,13 +42,13 @@ struct braid_weights {
   size_t holders[32]; /* of those inside, how many are on each device */
   uint32_t torn;      /* how many of the items are; atomic */
 
-  pthread_mutex_t lock; /* of all that follows; held while an errand waits behind runs in a queue */
+  pthread_mutex_t lock; /* of all that follows; held while a synchronous task waits behind runs in a queue */
   braid_weight **items;
   size_t count, capacity;
   braid_weight_region *regions;
-  braid_errand errand;
-  braid_plan *errand_plan; /* whose constants an errand that was left may still read; NULL: none's */
-  int64_t timeout_ns;      /* for errands; < 0: none */
+  braid_sync_task sync_task;
+  braid_plan *sync_task_plan; /* whose constants an abandoned synchronous task may still read; NULL: none's */
+  int64_t timeout_ns;         /* of synchronous tasks; < 0: none */
 };
 
 BRAID_MUST_CHECK braid_status braid_weights_make(braid_machine *machine, bool own, int64_t timeout_ns,
@@ -69,7 +69,7 @@ void braid_weights_tear(braid_weights *weights, braid_weight *weight);
 void braid_weights_mend(braid_weights *weights, braid_weight *weight);
 BRAID_MUST_CHECK braid_status braid_weight_check(const braid_weight *weight);
 
-/* False: an errand that a lost device has not ended may still touch the execution's memory. */
+/* False: a synchronous task that a lost device has not ended may still access the execution's memory. */
 bool braid_weights_returned(braid_weights *weights, const braid_memory *arenas);
 
 /* Around what reads, or writes, parameters and states, on these devices (as bits). DEVICE_LOST: whoever holds them is

@@ -14,20 +14,20 @@ static braid_status memory_make(braid_machine *machine, int space, braid_buffer_
   if (!memory) return BRAID_NO_MEMORY;
   *memory = (braid_buffer_memory){.references = 1, .machine = braid_machine_retain(machine), .space = space};
   pthread_mutex_init(&memory->lock, NULL);
-  braid_errand_init(&memory->errand, machine);
+  braid_sync_task_init(&memory->sync_task, machine);
   return BRAID_OK;
 }
 
 static void memory_release(braid_buffer_memory *memory) {
   if (!memory || !braid_references_drop(&memory->references)) return;
-  if (braid_errand_settle(&memory->errand, -1) != BRAID_OK) {
+  if (braid_sync_task_settle(&memory->sync_task, -1) != BRAID_OK) {
     braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
   braid_machine *machine = memory->machine;
   braid_machine_free(machine, &memory->memory);
   if (memory->release) memory->release(memory->context);
-  braid_errand_deinit(&memory->errand);
+  braid_sync_task_deinit(&memory->sync_task);
   pthread_mutex_destroy(&memory->lock);
   braid_free(machine->allocator, memory);
   braid_machine_release(machine);
@@ -163,8 +163,8 @@ static braid_status move(braid_buffer *buffer, void *host, size_t bytes, bool wr
   int device = (int)(memory->memory.owner - memory->machine->devices);
   pthread_mutex_lock(&memory->lock);
   braid_status status = timeout_ns < 0
-                            ? braid_errand_move(&memory->errand, device, &place, host, write, timeout_ns)
-                            : braid_errand_move_staged(&memory->errand, device, &place, host, write, timeout_ns);
+                            ? braid_sync_task_copy(&memory->sync_task, device, &place, host, write, timeout_ns)
+                            : braid_sync_task_copy_staged(&memory->sync_task, device, &place, host, write, timeout_ns);
   pthread_mutex_unlock(&memory->lock);
   return status;
 }

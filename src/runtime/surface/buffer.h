@@ -3,7 +3,7 @@
 #define BRAID_RUNTIME_BUFFER_H
 
 #include "braid/buffer.h"
-#include "runtime/errand.h"
+#include "runtime/sync_task.h"
 
 /* What several buffers lie in. */
 typedef struct braid_buffer_memory {
@@ -14,8 +14,8 @@ typedef struct braid_buffer_memory {
   bool read_only;
   void (*release)(void *context);
   void *context;
-  pthread_mutex_t lock; /* of the errand */
-  braid_errand errand;
+  pthread_mutex_t lock; /* guards sync_task */
+  braid_sync_task sync_task;
 } braid_buffer_memory;
 
 struct braid_buffer {

@@ -179,7 +179,7 @@ static braid_status copy_kept(braid_session *session, braid_storage_id storage, 
   BRAID_TRY(braid_weights_enter(weights, write, 0));
   braid_status status = write ? braid_weights_put(weights, weight, host) : braid_weights_fetch(weights, weight, host);
   braid_weights_leave(weights, write, 0);
-  if (weights->errand.left) session->execution->lost = true;
+  if (weights->sync_task.abandoned) session->execution->lost = true;
   return status;
 }
 
