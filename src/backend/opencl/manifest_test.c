@@ -205,6 +205,10 @@ static void test_bitstream(void **state) {
 #define LAUNCH(arguments, more)                                                                                        \
   ENTRY("    launches:\n      - {function: f, arguments: [" arguments "], global: ['1']" more "}\n")
 
+#define CHAIN(ops, more)                                                                                               \
+  "source: a.cl\nkernels:\n  - name: k\n    chain: " ops "\n" more                                                     \
+  "    launches:\n      - {function: f, arguments: [in: 0, out: 0], global: ['1']}\n"
+
 static void test_refused(void **state) {
   (void)state;
   static const struct {
@@ -235,7 +239,52 @@ static void test_refused(void **state) {
       {ENTRY("    types: [float31]\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
        "float31"},
       {ENTRY("    when: ['rank(in0']\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
-       "rank(in0"},
+       "line 5: kernel k: formula \"rank(in0\""},
+      {LAUNCH("in: 0, out: 0, in: 0,\n          {int: '1', in: 0}", ""), "line 7: kernel k: f, argument 3"},
+      {LAUNCH("{in: 0, order: [0/4]}", ""), "0 is there in one part only"},
+      {LAUNCH("{in: 0, order: [0/4, 0%8]}", ""), "axis 0 comes twice"},
+      {LAUNCH("{in: 0, order: [0/4, 0%4, 0%4]}", ""), "axis 0 comes twice"},
+      {LAUNCH("{in: 0, order: [0/0, 0%0]}", ""), "expected AXIS, AXIS/SIZE or AXIS%SIZE"},
+      {LAUNCH("{in: 0, order: [8]}", ""), "axes from 0 to 7"},
+      {LAUNCH("{in: 0, order: [-1]}", ""), "expected AXIS"},
+      {LAUNCH("{in: 0, order: [0, 2]}", ""), "1 is missing"},
+      {LAUNCH("{in: 0, as: int7}", ""), "expected int8, uint8"},
+      {LAUNCH("{in: 0, as: float32}", ""), "or float16"},
+      {LAUNCH("{in: 0, as: float16, frac: '3'}", ""), "frac belongs to"},
+      {LAUNCH("{in: 0, frac: '3'}", ""), "frac belongs to"},
+      {LAUNCH("{in: 0, as: int8, frac: '1 <'}", ""), "formula"},
+      {LAUNCH("{in: 0, item: turn}", ""), "the name of a number"},
+      {LAUNCH("{in: 0, node: 1}", ""), "node: 1, expected 0 to 0"},
+      {LAUNCH("{out: 0, node: 0}", ""), "node: 0"},
+      {LAUNCH("{int: '1', item: '0'}", ""), "item belongs to in and out"},
+      {LAUNCH("{int: '1', zeroed: true}", ""), "zeroed belongs to workspace"},
+      {LAUNCH("{int: '1', values: ['1']}", ""), "values belong to vector"},
+      {LAUNCH("{vector: float5, values: ['1']}", ""), "with 2, 3, 4, 8 or 16"},
+      {LAUNCH("{vector: float, values: ['1']}", ""), "with 2, 3, 4, 8 or 16"},
+      {LAUNCH("{vector: half4, values: ['1']}", ""), "expected char, uchar"},
+      {LAUNCH("{vector: float4, values: ['1', '2']}", ""), "expected 1, for all, or 4"},
+      {LAUNCH("{vector: float4}", ""), "0 values"},
+      {LAUNCH("{vector: int2, values: ['1', '0.5']}", ""), "formula"},
+      {LAUNCH("out: 0", ", together: true"), "there is no launch before it"},
+      {CHAIN("[Add, Rleu]", ""), "line 4: kernel k: there is no op Rleu"},
+      {CHAIN("['Add?', Relu]", ""), "its first node cannot be left out"},
+      {CHAIN("[Relu, Flatten]", ""), "Flatten is another shape"},
+      {CHAIN("[Relu, Flatten, 'Gemm?']", ""), "Flatten is another shape"},
+      {CHAIN("['?']", ""), "there is no op"},
+      {CHAIN("[]", ""), "line"},
+      {CHAIN("[Add, Relu]", "    op: Add\n"), "either op or chain"},
+      {CHAIN("[Add, Relu]", "    types: [float32]\n"), "line 5: kernel k: types belong to op"},
+      {CHAIN("[Add, Relu]", "    when: ['node2.in0[0] == 1']\n"), "node0 to node1"},
+      {CHAIN("[Add, Relu]", "    numbers: [a]\n"), "expected layers"},
+      {CHAIN("[Add, Relu]", "    numbers: [a, a]\n    layers: [{node: x, values: [1, 2]}]\n"), "a comes twice"},
+      {CHAIN("[Add, Relu]", "    numbers: [turn]\n    layers: [{node: x, values: [1]}]\n"), "neither turn"},
+      {CHAIN("[Add, Relu]", "    numbers: [node0]\n    layers: [{node: x, values: [1]}]\n"), "nor node0"},
+      {CHAIN("[Add, Relu]", "    numbers: ['a b']\n    layers: [{node: x, values: [1]}]\n"), "expected a letter"},
+      {CHAIN("[Add, Relu]", "    numbers: [a]\n    layers: [{node: x, values: [1, 2]}]\n"), "2 values, expected 1"},
+      {CHAIN("[Add, Relu]", "    numbers: [a]\n    layers: [{node: x, values: [z]}]\n"), "line: 6"},
+      {CHAIN("[Add, Relu]", "    repeat: b\n"), "the name of a number"},
+      {"source: a.cl\nkernels:\n  - name: k\n    launches: [{function: f, arguments: [out: 0], global: ['1']}]\n",
+       "line 3: kernel k: expected either op or chain"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     braid_cl_manifest_file *file;
@@ -245,6 +294,7 @@ static void test_refused(void **state) {
     assert_null(file);
     assert_non_null(strstr(braid_error_detail(), "m.yaml"));
     if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("expected \"%s\"", cases[i].said);
+    assert_true(!cases[i].text[0] || strstr(braid_error_detail(), "line"));
   }
 }
 
@@ -263,6 +313,19 @@ static void test_refused_later(void **state) {
       {LAUNCH("in: 0, {out: 0, shape: ['1']}", ""), "expected 4"},
       {LAUNCH("in: 3, out: 0", ""), "in 3 is not there"},
       {LAUNCH("out: 0, int: 9999999999", ""), "9999999999"},
+      {LAUNCH("out: 0, uchar: '-1'", ""), "\"-1\" is -1, expected 0 to 255"},
+      {LAUNCH("out: 0, {vector: char2, values: ['128']}", ""), "expected -128 to 127"},
+      {LAUNCH("out: 0, {in: 0, order: [0, 1]}", ""), "has axis 1, the operand has 1"},
+      {LAUNCH("out: 0, {in: 0, item: '4'}", ""), "\"4\" is 4, expected 0 to 3"},
+      {LAUNCH("out: 0, {in: 0, as: int8, frac: '65'}", ""), "expected -64 to 64"},
+      {LAUNCH("out: 0, {in: 0, order: [0/2, 0%2], shape: ['2', '3']}", ""), "\"3\" is 3, expected 2 to 2"},
+      {ENTRY(
+           "    repeat: '1000000'\n    launches:\n      - {function: f, arguments: [in: 0, out: 0], global: ['1']}\n"),
+       "expected 1 to 1024"},
+      {ENTRY("    layers: [{node: other}]\n    launches:\n      - {function: f, arguments: [in: 0, out: 0], global: "
+             "['1']}\n"),
+       "none of its layers is named n"},
+      {LAUNCH("out: 0, in: 0, {vector: float2, values: ['1']}", ""), "f takes 2 arguments, the recipe has 3"},
   };
   static const char kText[] = "__kernel void f(__global const float *x, __global float *y) { y[0] = x[0]; }\n"
                               "__kernel void g(int x) {}\n";
