@@ -13,7 +13,20 @@ enum { kMemoryCount = sizeof kMemories / sizeof *kMemories };
 
 /* --- workspaces ----------------------------------------------------------------------------------------------------
  */
-/* out NULL: the graph's output; else it is given there. */
+static braid_value_id constant(braid_graph *graph, int rank, const int64_t *dims, float value) {
+  braid_desc desc;
+  braid_tensor *tensor;
+  braid_value_id id;
+  OK(braid_desc_init(&desc, BRAID_F32, rank, dims));
+  OK(braid_tensor_create(NULL, &desc, &tensor));
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) ((float *)braid_tensor_data(tensor))[i] = value;
+  OK(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, &id));
+  braid_tensor_release(tensor);
+  return id;
+}
+
+/* out NULL: it is the graph's output, of filters that are inputs; else it is given there, of filters that are constant.
+ */
 static braid_graph *convolution(int64_t batch, bool activated, braid_value_id *out) {
   braid_graph *graph;
   braid_node_id node;
@@ -21,6 +34,8 @@ static braid_graph *convolution(int64_t batch, bool activated, braid_value_id *o
   braid_value_id y,
       inputs[3] = {random_input(graph, 4, (int64_t[]){batch, 3, 13, 10}),
                    random_input(graph, 4, (int64_t[]){11, 3, 3, 2}), random_input(graph, 1, (int64_t[]){11})};
+  if (out)
+    inputs[1] = constant(graph, 4, (int64_t[]){11, 3, 3, 2}, 0.5f), inputs[2] = constant(graph, 1, &(int64_t){11}, 1);
   OK(braid_graph_add_node(graph, "Conv", "n", inputs, 3, &y, 1, &node));
   OK(braid_graph_set_ints(graph, node, "strides", (int64_t[]){2, 1}, 2));
   OK(braid_graph_set_ints(graph, node, "pads", (int64_t[]){1, 0, 2, 1}, 4));
@@ -30,18 +45,6 @@ static braid_graph *convolution(int64_t batch, bool activated, braid_value_id *o
   else
     OK(braid_graph_add_output(graph, y));
   return graph;
-}
-
-static braid_value_id constant_vector(braid_graph *graph, int64_t count, float value) {
-  braid_desc desc;
-  braid_tensor *tensor;
-  braid_value_id id;
-  OK(braid_desc_init(&desc, BRAID_F32, 1, &count));
-  OK(braid_tensor_create(NULL, &desc, &tensor));
-  for (int64_t i = 0; i < count; i++) ((float *)braid_tensor_data(tensor))[i] = value;
-  OK(braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, &id));
-  braid_tensor_release(tensor);
-  return id;
 }
 
 static void test_im2col_and_product(void **state) {
@@ -70,17 +73,18 @@ static void test_convolution_in_a_network(void **state) {
   } cases[] = {
       {"opencl0:%s", NULL, true},
       {"opencl0:%s cpu", NULL, true},
-      {"opencl0:%s cpu", "relu=cpu", true},
+      {"opencl0:%s cpu", "n*=opencl0,relu=cpu", true},
       {"opencl0:%s", "auto", true},
       {"cpu opencl0:%s", "n*=opencl0", true},
       {"cpu opencl0:%s", "n*=opencl0,auto", true},
       {"cpu opencl0:%s", "n*=cpu", false},
       {"cpu opencl0:%s", NULL, false},
   };
+  const int64_t channels = 11;
   braid_value_id x, y;
   braid_graph *graph = convolution(2, false, &x);
-  const braid_value_id operands[5] = {x, constant_vector(graph, 11, 1.5f), constant_vector(graph, 11, 0.25f),
-                                      constant_vector(graph, 11, -0.5f), constant_vector(graph, 11, 2)};
+  const braid_value_id operands[5] = {x, constant(graph, 1, &channels, 1.5f), constant(graph, 1, &channels, 0.25f),
+                                      constant(graph, 1, &channels, -0.5f), constant(graph, 1, &channels, 2)};
   OK(braid_graph_add_node(graph, "BatchNormalization", "normal", operands, 5, &y, 1, NULL));
   OK(braid_graph_add_node(graph, "Relu", "relu", &y, 1, &y, 1, NULL));
   OK(braid_graph_add_output(graph, y));
