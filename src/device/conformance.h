@@ -1,5 +1,6 @@
-/* The conformance suite: what a backend must do, tried on one of its devices. What it computes is held against an
- * evaluator that the caller brings (src/runtime: the CPU's plain references), because this room knows no backend. */
+/* The conformance suite: tests the contract on one device of a backend. Results of kernels are compared with those of
+ * an evaluator given by the caller (src/runtime: the CPU's reference kernels), because this folder does not depend on a
+ * backend. */
 #ifndef BRAID_DEVICE_CONFORMANCE_H
 #define BRAID_DEVICE_CONFORMANCE_H
 
@@ -16,18 +17,18 @@ typedef struct braid_suite {
   const braid_device_info *info;
   const braid_evaluator *evaluator;
   uint64_t seed;
-  int64_t patience_ns; /* how long a task may take before the device counts as hung */
-  const char *only;    /* a part of the names of the cases to run; NULL: all */
+  int64_t patience_ns; /* time limit of a task, after which the device is considered hung */
+  const char *only;    /* runs only the cases whose name contains this; NULL: all */
   void (*report)(void *context, const char *name, braid_suite_result result, const char *detail);
   void *context;
   /* the suite's own */
   braid_queue queues[2], *queue, *second; /* the same if the device has one queue */
   size_t counts[BRAID_SUITE_NOT_CLAIMED + 1];
-  bool stopped; /* a task did not end: what it may still touch is left to it, and nothing more is tried */
+  bool stopped; /* a task did not end: the memory that it may still access is not freed, and no further case is run */
   bool passed_over;
 } braid_suite;
 
-/* Fails only where not even a queue can be had; all else is reported. */
+/* Fails only if no queue can be created; all other failures are reported. */
 BRAID_MUST_CHECK braid_status braid_suite_run(braid_suite *suite);
 
 /* --- for cases -----------------------------------------------------------------------------------------------------
@@ -45,9 +46,9 @@ bool braid_suite_wants(const braid_suite *suite, const char *name);
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail);
 void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail));
 
-/* Waits for a task for as long as the suite's patience goes: how its run ended. */
+/* Waits for a task within the suite's time limit, and returns the status of its run. */
 braid_status braid_suite_wait(braid_suite *suite, const braid_queue *queue, const braid_task *task);
-/* Submits a copy of the task, a run of its own, and waits for its end. */
+/* Submits a copy of the task as a run of its own, and waits for its end. */
 braid_status braid_suite_do(braid_suite *suite, braid_queue *queue, const braid_task *task);
 braid_status braid_suite_write(braid_suite *suite, void *buffer, size_t offset, const void *host, size_t bytes);
 braid_status braid_suite_read(braid_suite *suite, void *buffer, size_t offset, void *host, size_t bytes);
@@ -56,7 +57,7 @@ size_t braid_suite_at_most(const braid_suite *suite, size_t bytes);
 size_t braid_suite_align(size_t bytes, size_t alignment);
 void braid_suite_fill(uint8_t *bytes, size_t count, uint32_t seed); /* bytes that differ from seed to seed */
 
-/* Many tasks, each a run of its own, and a buffer with a slot per task: writes of 1, 2, 3 ... */
+/* Many tasks, each a run of its own, and a buffer with a slot per task: the tasks write 1, 2, 3 ... */
 enum { kLoadTasks = 300 };
 typedef struct braid_load {
   braid_suite *suite;
@@ -84,13 +85,13 @@ braid_status braid_load_wait(braid_load *load, size_t i);
 void braid_load_await(braid_load *load, size_t i, braid_point point);
 void braid_load_await_gate(braid_load *load, size_t i);
 void braid_load_open(braid_load *load);
-/* Waits a little, for what must not happen. */
+/* Waits a short time, in tests that something does not happen. */
 void braid_suite_linger(void);
 
 void braid_suite_memory(braid_suite *suite);  /* buffers and transfers */
 void braid_suite_queues(braid_suite *suite);  /* order and waits */
 void braid_suite_once(braid_suite *suite);    /* comes first: what could not be trusted afterwards */
-void braid_suite_ends(braid_suite *suite);    /* how tasks end: failures, cancelling, times; memory kept */
+void braid_suite_ends(braid_suite *suite);    /* end of tasks: failures, cancellation, times; memory kept */
 void braid_suite_replays(braid_suite *suite); /* recordings, runs in the calling thread */
 void braid_suite_kernels(braid_suite *suite); /* results */
 

@@ -1,4 +1,4 @@
-/* Kernels by op: the candidates for a node, best first, without looking at the kernels of other ops. */
+/* Index of kernels by op: the candidates for a node, best first. */
 #ifndef BRAID_DEVICE_KERNEL_INDEX_H
 #define BRAID_DEVICE_KERNEL_INDEX_H
 
@@ -16,11 +16,12 @@ void braid_kernel_index_deinit(braid_kernel_index *index);
 /* The op of kernels that run every op of a program (braid/custom.h) for which the device has no other. */
 #define BRAID_CUSTOM_KERNEL "(custom)"
 
-/* Does the kernel take the node? `backend` may be NULL: the kernel is asked alone. If not, `why` gets its reason. */
+/* Whether the kernel matches the node; if not, writes the reason to `why`. `backend` may be NULL: only the kernel's own
+ * `match` is called. */
 bool braid_kernel_takes(const braid_backend *backend, void *self, const braid_kernel *kernel,
                         const braid_node_desc *node, char *why, size_t why_bytes);
-/* As braid_device_find_kernel. `backend` may be NULL: kernels are asked alone. `owner` is named in `why` when there is
- * no candidate. */
+/* As braid_device_find_kernel. `backend` may be NULL: only the kernels' own `match` is called. `owner` is the name used
+ * in `why` if there is no candidate. */
 const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, const braid_backend *backend, void *self,
                                             const char *owner, const braid_node_desc *node, char *why,
                                             size_t why_bytes);
@@ -29,8 +30,8 @@ const braid_kernel *braid_kernel_index_find(const braid_kernel_index *index, con
 const braid_kernel *braid_device_kernel(const braid_device *device, const braid_node_desc *node, const char *name);
 const braid_kernel *braid_kernel_index_named(const braid_kernel_index *index, const braid_node_desc *node,
                                              const char *name);
-/* Calls visit for every kernel of the node's op, best first; why: its reason not to take the node, NULL if it does.
- * Returns how many there are. */
+/* Calls `visit` for every kernel of the node's op, best first, with the reason why it does not match, or NULL. Returns
+ * their number. */
 size_t braid_device_visit_kernels(const braid_device *device, const braid_node_desc *node,
                                   void (*visit)(void *context, const braid_kernel *kernel, const char *why),
                                   void *context);

@@ -1,9 +1,8 @@
-/* Waiting without sleeping. */
+/* Busy waiting. */
 #ifndef BRAID_DEVICE_PAUSE_H
 #define BRAID_DEVICE_PAUSE_H
 
-/* Pauses before a waiter asks the operating system: a few microseconds, about what going to sleep and being woken
- * costs. */
+/* Iterations of busy waiting before a thread sleeps: a few microseconds, about the cost of sleeping and waking up. */
 enum { kShortSpins = 200 };
 
 static inline void braid_pause(void) {

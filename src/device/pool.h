@@ -1,6 +1,6 @@
-/* Pool: hands out ranges of one arena (a card's memory, a large buffer) without touching it. Best fit: the smallest
- * free range that will do; free neighbours are joined at once. Not guarded by a lock. Source: the allocator over
- * the card's memory of Zhao et al. (docs/new-device.md). */
+/* Pool: allocates ranges of one address range (a device's memory, a large buffer) without accessing it. Best fit: the
+ * smallest free range that is large enough; adjacent free ranges are merged at once. Not thread-safe. After the device
+ * memory allocator of Zhao et al. (NPC 2018, see docs/new-device.md). */
 #ifndef BRAID_DEVICE_POOL_H
 #define BRAID_DEVICE_POOL_H
 

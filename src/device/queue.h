@@ -1,5 +1,5 @@
-/* A backend's queue with its timeline: what gives tasks their values. Whoever drives a device by hand uses it, the
- * runtime, the conformance suite and tests alike. */
+/* A backend's queue with its timeline, which assigns values to tasks. Used by the runtime, the conformance suite and
+ * tests. */
 #ifndef BRAID_DEVICE_QUEUE_H
 #define BRAID_DEVICE_QUEUE_H
 
@@ -8,26 +8,26 @@
 #include "braid/device.h"
 
 typedef struct braid_queue {
-  const braid_backend *backend; /* NULL: it is not open */
+  const braid_backend *backend; /* NULL: not open */
   void *device, *self;          /* the backend's own */
   braid_timeline *timeline;
-  pthread_mutex_t lock; /* of submitting: values are in the order of submission */
+  pthread_mutex_t lock; /* held while submitting: values are in order of submission */
   uint64_t last;        /* the value of the task submitted last */
 } braid_queue;
 
-/* In storage of its owner. On failure there is nothing to close. */
+/* Initializes `queue`, which is the caller's memory. Nothing has to be closed after a failure. */
 BRAID_MUST_CHECK braid_status braid_queue_open(braid_queue *queue, const braid_allocator *allocator,
                                                const braid_backend *backend, void *device);
-void braid_queue_close(braid_queue *queue); /* waits for what was submitted; one that is not open is allowed */
+void braid_queue_close(braid_queue *queue); /* waits for all submitted tasks; no effect if not open */
 
 /* Gives the task the next value and submits it. */
 BRAID_MUST_CHECK braid_status braid_queue_submit(braid_queue *queue, braid_task *task);
-/* The same with the lock held by the caller, who submits several. */
+/* The same, with the lock held by the caller, to submit several tasks. */
 BRAID_MUST_CHECK braid_status braid_queue_submit_locked(braid_queue *queue, braid_task *task);
 void braid_queue_flush(braid_queue *queue);
 /* Replays a recording of `count` tasks, with the lock held: their values follow `last`. */
 BRAID_MUST_CHECK braid_status braid_queue_replay_locked(braid_queue *queue, void *recording, size_t count);
-/* Does so in the calling thread, if nothing is in flight; false: it is to be replayed. Of a backend that can. */
+/* Runs it in the calling thread if the queue is idle; false: use replay. Only for backends with `run`. */
 bool braid_queue_run(braid_queue *queue, void *recording, size_t count);
 
 static inline braid_point braid_queue_point(const braid_queue *queue, const braid_task *task) {
@@ -37,9 +37,9 @@ static inline bool braid_queue_ended(const braid_queue *queue, const braid_task 
   return braid_timeline_reached(queue->timeline, task->value);
 }
 
-/* Submits the task, and waits for its end: how it ended, or TIMEOUT. `timeout_ns` < 0: no limit. */
+/* Submits the task, waits for its end and returns its status, or TIMEOUT. `timeout_ns` < 0: no limit. */
 BRAID_MUST_CHECK braid_status braid_queue_do(braid_queue *queue, braid_task *task, int64_t timeout_ns);
-/* Waits for a task that was submitted. */
+/* Waits for a submitted task. */
 BRAID_MUST_CHECK braid_status braid_queue_wait(const braid_queue *queue, const braid_task *task, int64_t timeout_ns);
 
 #endif

@@ -1,4 +1,4 @@
-/* YAML files that people write (platforms, manifests), read by libcyaml into the structs that a schema describes. */
+/* YAML files (platforms, manifests), parsed by libcyaml into structs described by a schema. */
 #ifndef BRAID_DEVICE_YAML_H
 #define BRAID_DEVICE_YAML_H
 
@@ -6,11 +6,10 @@
 
 #include "braid/allocator.h"
 
-enum { BRAID_YAML_BYTES = 1 << 20 }; /* no such file is larger */
+enum { BRAID_YAML_BYTES = 1 << 20 }; /* limit of the file size */
 
-/* On success *out is what the schema's top-level mapping describes, to be given back with braid_yaml_free. A failure is
- * INVALID_FILE with the file, as which `name` stands, the line and what was wrong. Aliases and unknown keys are
- * refused. */
+/* On success *out is the struct of the schema's top-level mapping, freed with braid_yaml_free. INVALID_FILE names the
+ * file (`name`), the line and the error. Aliases and unknown keys are refused. */
 BRAID_MUST_CHECK braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes,
                                                const cyaml_schema_value_t *schema, void **out);
 /* The line of what a path of keys and numbers leads to ("devices/2/parts"), for refusals of what a schema cannot say;
