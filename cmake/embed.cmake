@@ -18,7 +18,7 @@ foreach(file ${FILES})
   string(REGEX REPLACE "(................................................................)" "\\1\n" hex "${hex}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
   string(APPEND tables "static const char text_${name}[] = {\n${hex}0};\n")
-  string(APPEND rows "  {\"${name}\", text_${name}, ${bytes}, NULL},\n")
+  string(APPEND rows "  {\"${name}\", text_${name}, ${bytes}, {NULL}},\n")
   math(EXPR count "${count} + 1")
 endforeach()
 file(WRITE ${OUT} "/* Generated from kernels/opencl by cmake/embed.cmake. */

@@ -8,9 +8,9 @@ enum { kFiles = 256, kFolders = 32, kOptionBytes = 8192, kLineBytes = 4096 };
 static const size_t kMostBytes = (size_t)16 << 20;
 
 typedef struct collection {
-  char *folders[kFolders]; /* searched for every include, after the including file's own */
-  size_t folder_count;
-  char *files[kFiles]; /* collected so far; those from `next` on are not read yet */
+  char *folders[kFolders];        /* searched for every include, after the including file's own */
+  size_t folder_count, own_count; /* the first are the text's own */
+  char *files[kFiles];            /* collected so far; those from `next` on are not read yet */
   size_t file_count, next;
   braid_text *out;
   bool known; /* nothing escaped so far */
@@ -136,6 +136,17 @@ static void read_included_text(collection *c, const char *own, size_t own_bytes,
   }
 }
 
+/* The file's name in the list: in a folder of the text's own by its place there. */
+static void add_file_name(collection *c, const char *path) {
+  for (size_t i = 0; i < c->own_count; i++) {
+    size_t bytes = strlen(c->folders[i]);
+    if (strncmp(path, c->folders[i], bytes) != 0 || path[bytes] != '/') continue;
+    braid_text_printf(c->out, "<%zu>%s", i, path + bytes);
+    return;
+  }
+  braid_text_add(c->out, path);
+}
+
 static void read_included(collection *c, const char *path) {
   braid_file_view file;
   if (braid_file_open(NULL, path, kMostBytes, &file) != BRAID_OK) {
@@ -144,19 +155,21 @@ static void read_included(collection *c, const char *path) {
   }
   const char *slash = strrchr(path, '/');
   size_t own = slash ? (size_t)(slash - path) + (slash == path) : 0;
-  braid_text_printf(c->out, "%s %zu\n", path, file.bytes);
+  add_file_name(c, path);
+  braid_text_printf(c->out, " %zu\n", file.bytes);
   braid_text_add_bytes(c->out, file.data, file.bytes);
   read_included_text(c, path, own, (const char *)file.data, file.bytes);
   c->known &= c->out->length <= kMostBytes;
   braid_file_close(&file);
 }
 
-bool braid_launch_includes_collect(const char *folder, const char *options, const char *text, size_t bytes,
+bool braid_launch_includes_collect(const char *const folders[2], const char *options, const char *text, size_t bytes,
                                    braid_text *out) {
   collection c = {.out = out, .known = true};
-  add_folder(&c, folder, strlen(folder));
+  for (int i = 0; i < 2 && folders[i]; i++) add_folder(&c, folders[i], strlen(folders[i]));
+  c.own_count = c.folder_count;
   read_options(&c, options);
-  read_included_text(&c, folder, strlen(folder), text, bytes);
+  read_included_text(&c, folders[0], strlen(folders[0]), text, bytes);
   while (c.known && c.next < c.file_count) read_included(&c, c.files[c.next++]);
   for (size_t i = 0; i < c.folder_count; i++) braid_free(NULL, c.folders[i]);
   for (size_t i = 0; i < c.file_count; i++) braid_free(NULL, c.files[i]);

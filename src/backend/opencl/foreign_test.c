@@ -205,6 +205,47 @@ static void test_included_text_changes(void **state) {
   assert_int_equal(kept_programs(), 5);
 }
 
+/* What folder/NAME/m.yaml makes of 1: its text includes from both of its folders. */
+static float moved(const char *name, const char *number) {
+  char path[256], file[64], spec[1024];
+  make_subfolder(name);
+  snprintf(file, sizeof file, "%s/text", name);
+  make_subfolder(file);
+  snprintf(file, sizeof file, "%s/text/moved.cl", name);
+  put_text(file,
+           "#include \"own.clh\"\n#include \"number.clh\"\n"
+           "__kernel void f(__global const float *x, __global float *y) { y[0] = OWN * NUMBER * x[0]; }\n",
+           path);
+  snprintf(file, sizeof file, "%s/text/own.clh", name);
+  put_text(file, "#define OWN 10\n", path);
+  snprintf(file, sizeof file, "%s/number.clh", name);
+  put_text(file, number, path);
+  snprintf(file, sizeof file, "%s/m.yaml", name);
+  put_text(file, MANIFEST("source: text/moved.cl", "f", "", "global: ['1']"), path);
+  snprintf(spec, sizeof spec, "opencl0:cache=%s/cache,manifest=%s", folder, path);
+  braid_graph *graph = unary("Relu", 1);
+  braid_session *session;
+  float x = 1, y = 0;
+  OK(braid_session_create(graph, &(braid_session_options){.devices = spec, .no_fusion = true}, &session));
+  OK(braid_session_run(session, (const void *[]){&x}, (void *[]){&y}));
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  return y;
+}
+
+/* Files that moved make the program that is kept; other files of the same names do not. */
+static void test_moved_text(void **state) {
+  (void)state;
+  need_device();
+  int before = kept_programs();
+  assert_float_equal(moved("here", "#define NUMBER 2\n"), 20, 0);
+  assert_int_equal(kept_programs(), before + 1);
+  assert_float_equal(moved("there", "#define NUMBER 2\n"), 20, 0);
+  assert_int_equal(kept_programs(), before + 1);
+  assert_float_equal(moved("other", "#define NUMBER 3\n"), 30, 0);
+  assert_int_equal(kept_programs(), before + 2);
+}
+
 /* Beside the manifest, where the text lies elsewhere. */
 static void test_included_beside_the_manifest(void **state) {
   (void)state;
@@ -467,6 +508,7 @@ int main(void) {
       cmocka_unit_test(test_whole_compiler_log),
       cmocka_unit_test(test_documented_manifests),
       cmocka_unit_test(test_included_beside_the_manifest),
+      cmocka_unit_test(test_moved_text),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -60,7 +60,7 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
 
 /* --- in files ------------------------------------------------------------------------------------------------------
  */
-/* All that the binary depends on; false: more than is known here. */
+/* All that the binary depends on, but not where the text lies; false: more than is known here. */
 static bool write_key(const braid_cl_device *device, const braid_cl_source *source, const char *options,
                       braid_text *key) {
   static const cl_device_info kFacts[] = {CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DEVICE_VERSION, CL_DRIVER_VERSION};
@@ -72,7 +72,7 @@ static bool write_key(const braid_cl_device *device, const braid_cl_source *sour
   braid_text_printf(key, "%s\n", options);
   braid_text_add_bytes(key, source->text, source->bytes);
   bool known =
-      !source->folder || braid_launch_includes_collect(source->folder, options, source->text, source->bytes, key);
+      !source->folders[0] || braid_launch_includes_collect(source->folders, options, source->text, source->bytes, key);
   return known && !key->failed;
 }
 
@@ -116,8 +116,8 @@ static cl_program load_binary(const braid_cl_device *device, const uint8_t *bina
 
 /* --- building ------------------------------------------------------------------------------------------------------
  */
-static braid_status compile_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
-                                    cl_program *out) {
+static braid_status compile_in_folders(const braid_cl_device *device, const braid_cl_source *source,
+                                       const char *options, cl_program *out) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
   cl_program program =
@@ -130,6 +130,20 @@ static braid_status compile_program(const braid_cl_device *device, const braid_c
   }
   braid_status status = build_failure(device, program, source, options, code);
   cl->ReleaseProgram(program);
+  return status;
+}
+
+/* The source's own folders, which may be the same, come before those that the options name. */
+static braid_status compile_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
+                                    cl_program *out) {
+  braid_text all;
+  braid_text_init(&all, NULL);
+  for (int i = 0; i < 2 && source->folders[i]; i++)
+    if (!strpbrk(source->folders[i], kBlanks) && (!i || strcmp(source->folders[0], source->folders[1]) != 0))
+      braid_text_printf(&all, "-I %s ", source->folders[i]);
+  braid_text_add(&all, options);
+  braid_status status = all.failed ? BRAID_NO_MEMORY : compile_in_folders(device, source, all.data, out);
+  braid_text_deinit(&all);
   return status;
 }
 
@@ -209,7 +223,6 @@ static bool has_kernel(const braid_cl_bitstream *bitstream, const char *name) {
 
 struct braid_cl_module {
   braid_cl_source source;        /* its text, whose name is the path */
-  char *beside;                  /* another folder that it includes from */
   braid_cl_bitstream *bitstream; /* instead; NULL: text */
   braid_cl_program *programs;    /* of the text; guarded by the context's lock */
 };
@@ -312,20 +325,22 @@ static char *folder_of(const braid_allocator *allocator, const char *path) {
   return folder;
 }
 
-static braid_status read_module_text(const braid_cl_device *device, const char *path, braid_cl_source *out) {
+static braid_status read_module_text(const braid_cl_device *device, const char *path, const char *manifest,
+                                     braid_cl_source *out) {
   static const size_t kMostBytes = (size_t)16 << 20;
   braid_file_view file;
   braid_status status = braid_file_open(device->allocator, path, kMostBytes, &file);
   if (status != BRAID_OK) return status;
   char *text = braid_alloc(device->allocator, file.bytes + 1);
   out->name = braid_strdup(device->allocator, path);
-  out->folder = folder_of(device->allocator, path);
+  out->folders[0] = folder_of(device->allocator, path);
+  out->folders[1] = folder_of(device->allocator, manifest);
   out->text = text;
   out->bytes = file.bytes;
   if (text && file.bytes) memcpy(text, file.data, file.bytes);
   if (text) text[file.bytes] = '\0';
   braid_file_close(&file);
-  return text && out->name && out->folder ? BRAID_OK : BRAID_NO_MEMORY;
+  return text && out->name && out->folders[0] && out->folders[1] ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
 braid_status braid_cl_module_open(braid_cl_device *device, const char *path, bool bitstream, const char *manifest,
@@ -333,9 +348,8 @@ braid_status braid_cl_module_open(braid_cl_device *device, const char *path, boo
   *out = NULL;
   braid_cl_module *module = braid_zalloc(device->allocator, sizeof *module);
   if (!module) return BRAID_NO_MEMORY;
-  braid_status status =
-      bitstream ? load_bitstream(device, path, &module->bitstream) : read_module_text(device, path, &module->source);
-  if (status == BRAID_OK && !(module->beside = folder_of(device->allocator, manifest))) status = BRAID_NO_MEMORY;
+  braid_status status = bitstream ? load_bitstream(device, path, &module->bitstream)
+                                  : read_module_text(device, path, manifest, &module->source);
   if (status == BRAID_OK)
     *out = module;
   else
@@ -359,23 +373,18 @@ void braid_cl_module_close(const braid_cl_device *device, braid_cl_module *modul
   free_bitstream(device, module->bitstream);
   braid_free(device->allocator, (void *)module->source.name);
   braid_free(device->allocator, (void *)module->source.text);
-  braid_free(device->allocator, (void *)module->source.folder);
-  braid_free(device->allocator, module->beside);
+  for (int i = 0; i < 2; i++) braid_free(device->allocator, (void *)module->source.folders[i]);
   braid_free(device->allocator, module);
 }
 
 /* --- programs -------------------------------------------------------------------------------------------------------
  */
-/* For the compiler: the launch's own, and for text of somebody else where it includes from. Names of arguments' types
- * are kept, so that they can be compared with what is given (arguments.c). */
+/* Of text of somebody else, the names of arguments' types are kept, so that they can be compared with what is given
+ * (arguments.c). */
 static void write_options(const braid_cl_source *source, const braid_launch *launch, braid_text *out) {
   /* A compiler that is given two standards takes either. */
   if (!strstr(launch->options, "-cl-std")) braid_text_add(out, kStandard);
-  if (source->folder) braid_text_add(out, " -cl-kernel-arg-info");
-  if (source->folder && !strpbrk(source->folder, kBlanks)) braid_text_printf(out, " -I %s", source->folder);
-  const char *beside = launch->module ? module_of(launch)->beside : NULL;
-  if (source->folder && beside && strcmp(beside, source->folder) != 0 && !strpbrk(beside, kBlanks))
-    braid_text_printf(out, " -I %s", beside);
+  if (source->folders[0]) braid_text_add(out, " -cl-kernel-arg-info");
   if (launch->options[0]) braid_text_printf(out, " %s", launch->options);
 }
 

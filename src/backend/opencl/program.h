@@ -11,7 +11,7 @@ typedef struct braid_cl_source {
   const char *name;
   const char *text;
   size_t bytes;
-  const char *folder; /* where it includes from, while the driver compiles; NULL: it is whole */
+  const char *folders[2]; /* where it includes from, its own first; NULL: nowhere, it is whole */
 } braid_cl_source;
 
 extern const braid_cl_source braid_cl_sources[];
