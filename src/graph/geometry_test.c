@@ -17,14 +17,16 @@ typedef struct fixture {
   braid_node_id node;
 } fixture;
 
-static fixture begin(void) {
+static fixture begin(const char *op) {
   fixture f;
   braid_value_id outputs[1] = {0}, input;
+  int inputs = strncmp(op, "Conv", 4) == 0 ? 2 : 1;
   assert_int_equal(braid_graph_create(NULL, "test", &f.graph), BRAID_OK);
   braid_desc open = {.rank = -1};
   assert_int_equal(braid_graph_add_value(f.graph, NULL, BRAID_VALUE_INPUT, &input), BRAID_OK);
   f.graph->values[input].desc = open;
-  assert_int_equal(braid_graph_add_node(f.graph, "MaxPool", "n", &input, 1, outputs, 1, &f.node), BRAID_OK);
+  assert_int_equal(
+      braid_graph_add_node(f.graph, op, "n", (braid_value_id[]){input, input}, inputs, outputs, 1, &f.node), BRAID_OK);
   return f;
 }
 
@@ -73,7 +75,7 @@ static void refused(braid_status status, const char *part) {
 
 static void conv_pads(void **state) {
   (void)state;
-  fixture f = begin();
+  fixture f = begin("Conv");
   braid_convolution conv;
   braid_desc x = SHAPE(2, 6, 5, 8), w = SHAPE(4, 3, 3, 2);
   set_int(&f, "group", 2);
@@ -107,7 +109,7 @@ static void conv_pads(void **state) {
 
 static void transposed(void **state) {
   (void)state;
-  fixture f = begin();
+  fixture f = begin("ConvTranspose");
   braid_convolution conv;
   braid_desc x = SHAPE(1, 4, 3, 3), w = SHAPE(4, 2, 3, 3);
   SET(&f, "strides", 3, 2);
@@ -129,7 +131,7 @@ static void transposed(void **state) {
 
 static void ceilings(void **state) {
   (void)state;
-  fixture f = begin();
+  fixture f = begin("MaxPool");
   braid_window window;
   braid_desc x = SHAPE(1, 1, 4, 7);
   SET(&f, "kernel_shape", 3, 1);
@@ -154,7 +156,7 @@ static void ceilings(void **state) {
 
 static void hostile(void **state) {
   (void)state;
-  fixture f = begin();
+  fixture f = begin("Conv");
   braid_window window;
   braid_convolution conv;
   braid_desc x = SHAPE(1, 4, 5, 5), w = SHAPE(4, 2, 3, 3), flat = SHAPE(3, 4), odd = SHAPE(4, 2, 3);
