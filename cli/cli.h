@@ -96,6 +96,7 @@ braid_status cli_no_memory(void);
 /* As cli_fail, for a failure detected by the command itself; printf format. */
 int cli_fail_text(const cli_common *common, const char *command, int code, const char *format, ...) BRAID_PRINTF(4, 5);
 void cli_start_log(const cli_common *common);
+const braid_log *cli_log(void); /* silent until the log is started */
 /* Prints {"error": {"status": ..., "detail": ...}} on standard output. */
 void cli_print_error_json(const char *kind, const char *detail);
 /* Ctrl-C: the first sets the flag, the second ends the program at once. */

@@ -232,8 +232,22 @@ void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path
   place->plugins[place->plugin_count++] = path;
 }
 
+/* $XDG_CACHE_HOME/braid or ~/.cache/braid, where there is one. */
+static braid_status set_cache(braid_registry *registry) {
+  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  char folder[4096];
+  int length = 0;
+  if (cache && cache[0] == '/')
+    length = snprintf(folder, sizeof folder, "%s/braid", cache);
+  else if (home && home[0] == '/')
+    length = snprintf(folder, sizeof folder, "%s/.cache/braid", home);
+  return length > 0 && (size_t)length < sizeof folder ? braid_registry_set_cache(registry, folder) : BRAID_OK;
+}
+
 braid_status cli_open_registry(cli_place *place) {
   braid_status status = braid_registry_create(NULL, &place->registry);
+  if (status == BRAID_OK) braid_registry_set_log(place->registry, cli_log());
+  if (status == BRAID_OK) status = set_cache(place->registry);
   if (status == BRAID_OK) status = braid_registry_load_list(place->registry, getenv("BRAID_PLUGINS"));
   if (status != BRAID_OK && status != BRAID_NO_MEMORY) status = braid_fail_prefix(status, "BRAID_PLUGINS");
   for (size_t i = 0; status == BRAID_OK && i < place->plugin_count; i++)
@@ -331,7 +345,9 @@ static braid_status set_shape(braid_graph *graph, const char *name, const char *
 }
 
 braid_status cli_load(const cli_source *source, braid_graph **out) {
-  braid_status status = braid_model_load(NULL, source->path, &source->options, out);
+  braid_model_options options = source->options;
+  options.log = cli_log();
+  braid_status status = braid_model_load(NULL, source->path, &options, out);
   for (size_t i = 0; i < source->shapes.count && status == BRAID_OK; i++) {
     status = set_shape(*out, source->shapes.names[i], source->shapes.values[i]);
   }

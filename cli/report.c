@@ -82,8 +82,14 @@ static void print_log(void *context, braid_log_level level, const char *message)
   fprintf(stderr, "braid: %s%s\n", level == BRAID_LOG_WARNING ? "warning: " : "", message);
 }
 
+static braid_log command_log;
+
 void cli_start_log(const cli_common *common) {
-  braid_log_set_sink(print_log, (void *)(uintptr_t)common);
+  command_log = (braid_log){print_log, (void *)(uintptr_t)common};
+}
+
+const braid_log *cli_log(void) {
+  return &command_log;
 }
 
 static volatile sig_atomic_t interrupted;

@@ -22,6 +22,7 @@
 #include "device/queue.h"
 #include "graph/graph.h"
 #include "in_place_node.h"
+#include "registry.h"
 #include "skip.h"
 #include "tensor/layout.h"
 
@@ -486,7 +487,8 @@ static inline void in_place_test_sessions(void **state) {
 static inline void in_place_open(const in_place_options *options) {
   in_place_on.options = options;
   IN_PLACE_OK(braid_custom_op_register(&in_place_fresh));
-  IN_PLACE_OK(braid_registry_create(NULL, &in_place_on.registry));
+  in_place_on.registry = open_test_registry(NULL, NULL);
+  assert_non_null(in_place_on.registry);
   if (braid_device_open(in_place_on.registry, options->device, &in_place_on.device) != BRAID_OK) return;
   in_place_on.backend = braid_device_backend(in_place_on.device);
   in_place_on.self = braid_device_self(in_place_on.device);

@@ -19,6 +19,7 @@
 #define BRAID_DEVICE_H
 
 #include "braid/graph.h"
+#include "braid/log.h"
 
 enum { BRAID_DEVICE_ABI = 4 };
 
@@ -369,6 +370,9 @@ typedef struct braid_backend {
    * that it was bound to may be destroyed before it, and pack may be called at any time. node.name is the op's name.
    * [one prepared kernel for each node of each execution] */
   bool shares_prepared;
+  /* Called once, after open: the log for messages of the device, and the folder in which this backend may cache what it
+   * builds (NULL: none; it need not exist). Both are valid until close. [no messages, no cache] */
+  void (*set_host)(void *device, const braid_log *log, const char *cache);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------
@@ -378,6 +382,14 @@ typedef struct braid_device braid_device;
 
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_create(const braid_allocator *allocator, braid_registry **out);
 BRAID_API void braid_registry_destroy(braid_registry *registry); /* all of its devices must be closed */
+/* The log (copied) of all objects that use the registry: devices, machines, sessions, trainers. NULL, the default: no
+ * messages. Call it before devices are opened. */
+BRAID_API void braid_registry_set_log(braid_registry *registry, const braid_log *log);
+BRAID_API const braid_log *braid_registry_get_log(const braid_registry *registry); /* NULL if registry is NULL */
+/* The folder in which devices opened afterwards cache what they build (OpenCL programs), each backend in a subfolder of
+ * its name. NULL, the default: no cache, programs are built in every process. The library reads no environment
+ * variables for this; the braid command uses $XDG_CACHE_HOME/braid or ~/.cache/braid. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_registry_set_cache(braid_registry *registry, const char *folder);
 /* Checks the table (ABI, size, required entries) and adds a copy of it. What it points to must outlive the registry. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_registry_add(braid_registry *registry, const braid_backend *backend);
 /* Loads a plug-in (braid/plugin.h) and adds its backend; it is unloaded with the registry. NOT_FOUND, INVALID_FILE or

@@ -3,11 +3,13 @@
 #define BRAID_MODEL_H
 
 #include "braid/custom.h"
+#include "braid/log.h"
 
 typedef struct braid_model_options {
   const char *weights; /* Darknet: the .weights file; NULL: random weights from `seed` */
   uint64_t seed;
   braid_custom_ops *custom_ops; /* ops that ONNX does not define; NULL: those registered for the process */
+  const braid_log *log;         /* for messages; NULL: none */
 } braid_model_options;
 
 /* Imports a model as a graph: Darknet if the path ends in .cfg, else ONNX. Shapes are those of the file (dynamic
@@ -35,6 +37,7 @@ typedef struct braid_model_memory {
   braid_status (*external)(void *context, const char *location, const void **data, size_t *bytes);
   void *context;
   braid_custom_ops *custom_ops; /* as in braid_model_options */
+  const braid_log *log;
 } braid_model_memory;
 
 /* As braid_model_load, from memory, with the same limits and errors. No file is opened. */

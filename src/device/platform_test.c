@@ -106,9 +106,9 @@ static void test_registry(void **state) {
                    "  - {name: gone, device: nothing, parts: 3}\n"
                    "  - {name: odd, device: \"null\", options: no_such_option=1}\n"
                    "  - {name: split, device: \"null\", parts: 2, part_options: [memory=4096, no_such_option=1]}\n");
-  braid_log_set_sink(hear_log, NULL);
   braid_registry *registry;
   assert_int_equal(braid_registry_create(NULL, &registry), BRAID_OK);
+  braid_registry_set_log(registry, &(braid_log){hear_log, NULL});
   size_t before, after;
   assert_int_equal(braid_registry_devices(registry, NULL, 0, &before), BRAID_OK);
   assert_int_equal(braid_registry_load_platform(registry, "/nowhere/p.yaml"), BRAID_NOT_FOUND);
@@ -134,7 +134,6 @@ static void test_registry(void **state) {
   assert_int_equal(braid_device_open(registry, "gone.3", &device), BRAID_NOT_FOUND);
   assert_non_null(strstr(braid_error_detail(), "gone.0 to gone.2"));
   braid_registry_destroy(registry);
-  braid_log_set_sink(NULL, NULL);
 }
 
 int main(void) {

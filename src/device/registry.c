@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/detail.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -26,6 +25,9 @@ struct braid_registry {
   const braid_allocator *allocator;
   braid_backend **backends; /* copies, which stay where they are */
   size_t count, capacity;
+  braid_log log;
+  char *cache; /* a folder; NULL: none */
+  bool told;   /* atomic; that a device of it lacks something */
   braid_platform *platform;
   braid_device_info *named; /* what of the platform can be opened; NULL until somebody asks for the list */
   size_t named_count;
@@ -37,6 +39,7 @@ struct braid_device {
   const braid_allocator *allocator;
   const braid_backend *backend;
   void *self;
+  char *cache; /* a folder of the backend's; NULL: none */
   braid_device_info info;
   braid_kernel_index kernels;
 };
@@ -96,12 +99,29 @@ braid_status braid_registry_create(const braid_allocator *allocator, braid_regis
 void braid_registry_destroy(braid_registry *registry) {
   if (!registry) return;
   braid_platform_free(registry->platform);
+  braid_free(registry->allocator, registry->cache);
   braid_free(registry->allocator, registry->named);
   for (size_t i = 0; i < registry->count; i++) braid_free(registry->allocator, registry->backends[i]);
   braid_free(registry->allocator, registry->backends);
   while (registry->plugin_count > 0) braid_plugin_close(registry->plugins[--registry->plugin_count]);
   braid_free(registry->allocator, registry->plugins);
   braid_free(registry->allocator, registry);
+}
+
+void braid_registry_set_log(braid_registry *registry, const braid_log *log) {
+  registry->log = log ? *log : (braid_log){0};
+}
+
+const braid_log *braid_registry_get_log(const braid_registry *registry) {
+  return registry ? &registry->log : NULL;
+}
+
+braid_status braid_registry_set_cache(braid_registry *registry, const char *folder) {
+  char *copy = folder ? braid_strdup(registry->allocator, folder) : NULL;
+  if (folder && !copy) return BRAID_NO_MEMORY;
+  braid_free(registry->allocator, registry->cache);
+  registry->cache = copy;
+  return BRAID_OK;
 }
 
 static const char *missing_entry(const braid_backend *backend) {
@@ -201,8 +221,8 @@ static void try_named(braid_registry *registry, const braid_platform_device *fro
     registry->named[registry->named_count++] = device->info;
     braid_device_close(device);
   } else {
-    braid_log_write(BRAID_LOG_WARNING, "platform: %s is not listed, for it cannot be opened: %.600s", name,
-                    braid_error_detail());
+    braid_log_write(&registry->log, BRAID_LOG_WARNING, "platform: %s is not listed, for it cannot be opened: %.600s",
+                    name, braid_error_detail());
   }
 }
 
@@ -349,6 +369,25 @@ static braid_status open_at(braid_registry *registry, const char *name, const pl
   return braid_kernel_index_init(&device->kernels, registry->allocator, kernels, count);
 }
 
+/* Tells the device of the program's log and cache, and the log what the device lacks: once, since the work is done all
+ * the same. */
+static braid_status set_host(braid_registry *registry, braid_device *device) {
+  if (device->info.lacks[0] && !__atomic_exchange_n(&registry->told, true, __ATOMIC_RELAXED))
+    braid_log_write(&registry->log, BRAID_LOG_WARNING, "%s is slower than it could be: %s", device->info.name,
+                    device->info.lacks);
+  if (!device->backend->set_host) return BRAID_OK;
+  if (registry->cache) {
+    braid_text path;
+    braid_text_init(&path, device->allocator);
+    braid_text_printf(&path, "%s/%s", registry->cache, device->backend->name);
+    device->cache = path.failed ? NULL : braid_strdup(device->allocator, path.data);
+    braid_text_deinit(&path);
+    if (!device->cache) return BRAID_NO_MEMORY;
+  }
+  device->backend->set_host(device->self, &registry->log, device->cache);
+  return BRAID_OK;
+}
+
 braid_status braid_device_open(braid_registry *registry, const char *spec, braid_device **out) {
   *out = NULL;
   const char *colon = strchr(spec, ':');
@@ -365,6 +404,7 @@ braid_status braid_device_open(braid_registry *registry, const char *spec, braid
   if (!device) return BRAID_NO_MEMORY;
   device->allocator = registry->allocator;
   braid_status status = open_at(registry, name, &where, options, device);
+  if (status == BRAID_OK) status = set_host(registry, device);
   if (status == BRAID_OK) {
     *out = device;
   } else {
@@ -378,6 +418,7 @@ void braid_device_close(braid_device *device) {
   if (!device) return;
   braid_kernel_index_deinit(&device->kernels);
   if (device->backend) device->backend->close(device->self);
+  braid_free(device->allocator, device->cache);
   braid_free(device->allocator, device);
 }
 

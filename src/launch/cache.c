@@ -2,11 +2,9 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 
 enum { kPathBytes = 4096 };
 static const size_t kMostBytes = (size_t)1 << 30;
@@ -28,16 +26,6 @@ static uint64_t hash(uint64_t state, const void *data, size_t bytes) {
 
 static const uint64_t kSeed = 0xcbf29ce484222325u;
 
-bool braid_launch_cache_default(const char *backend, char *folder, size_t bytes) {
-  const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int length = -1;
-  if (cache && cache[0] == '/')
-    length = snprintf(folder, bytes, "%s/braid/%s", cache, backend);
-  else if (home && home[0] == '/')
-    length = snprintf(folder, bytes, "%s/.cache/braid/%s", home, backend);
-  return length > 0 && (size_t)length < bytes;
-}
-
 static bool entry_path(const char *folder, const char *key, size_t key_bytes, char *path) {
   int length = snprintf(path, kPathBytes, "%s/%016" PRIx64 ".program", folder, hash(kSeed, key, key_bytes));
   return length > 0 && length < kPathBytes;
@@ -58,7 +46,8 @@ static const uint8_t *entry_binary(const braid_file_view *file, const char *key,
   return body + key_bytes;
 }
 
-uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes) {
+uint8_t *braid_launch_cache_load(const braid_log *log, const char *folder, const char *key, size_t key_bytes,
+                                 size_t *bytes) {
   char path[kPathBytes];
   braid_file_view file;
   *bytes = 0;
@@ -67,7 +56,7 @@ uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key
   const uint8_t *binary = entry_binary(&file, key, key_bytes, bytes);
   uint8_t *copy = binary && *bytes ? braid_alloc(NULL, *bytes) : NULL;
   if (copy) memcpy(copy, binary, *bytes);
-  if (!binary) braid_log_write(BRAID_LOG_WARNING, "%s is damaged or of another program: it is built anew", path);
+  if (!binary) braid_log_write(log, BRAID_LOG_WARNING, "%s is damaged or of another program: it is built anew", path);
   braid_file_close(&file);
   return copy;
 }
@@ -88,12 +77,12 @@ static braid_status write_entry(const char *path, const char *key, size_t key_by
   return status;
 }
 
-void braid_launch_cache_store(const char *folder, const char *key, size_t key_bytes, const uint8_t *binary,
-                              size_t bytes) {
+void braid_launch_cache_store(const braid_log *log, const char *folder, const char *key, size_t key_bytes,
+                              const uint8_t *binary, size_t bytes) {
   char path[kPathBytes];
   if (!entry_path(folder, key, key_bytes, path)) return;
   braid_status status = braid_make_directories(folder);
   if (status == BRAID_OK) status = write_entry(path, key, key_bytes, binary, bytes);
   if (status != BRAID_OK)
-    braid_log_write(BRAID_LOG_WARNING, "a built program is not kept in %s: %s", folder, braid_error_detail());
+    braid_log_write(log, BRAID_LOG_WARNING, "a built program is not kept in %s: %s", folder, braid_error_detail());
 }

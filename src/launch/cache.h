@@ -7,14 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "braid/allocator.h"
+#include "braid/log.h"
 
-/* $XDG_CACHE_HOME/braid/BACKEND or ~/.cache/braid/BACKEND; false if neither is set or it does not fit. */
-bool braid_launch_cache_default(const char *backend, char *folder, size_t bytes);
 /* The entry of `key`, which the caller frees (the C library's heap); NULL: there is none to be trusted. */
-uint8_t *braid_launch_cache_load(const char *folder, const char *key, size_t key_bytes, size_t *bytes);
+uint8_t *braid_launch_cache_load(const braid_log *log, const char *folder, const char *key, size_t key_bytes,
+                                 size_t *bytes);
 /* Written whole or not at all. A folder that cannot be written is a message to the log: a cache may be missing. */
-void braid_launch_cache_store(const char *folder, const char *key, size_t key_bytes, const uint8_t *binary,
-                              size_t bytes);
+void braid_launch_cache_store(const braid_log *log, const char *folder, const char *key, size_t key_bytes,
+                              const uint8_t *binary, size_t bytes);
 
 #endif

@@ -36,6 +36,7 @@ struct braid_machine {
   const braid_allocator *allocator;
   uint32_t references; /* atomic */
   braid_registry *own_registry;
+  const braid_log *log; /* the registry's */
   braid_machine_device *devices;
   size_t device_count;
   int space_count;

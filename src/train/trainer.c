@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -96,7 +95,7 @@ static braid_status check_savable(braid_trainer *trainer) {
   braid_status status = braid_onnx_check_save(trainer->model);
   trainer->savable = status == BRAID_OK;
   if (trainer->savable || status == BRAID_NO_MEMORY) return status;
-  braid_log_write(BRAID_LOG_WARNING,
+  braid_log_write(trainer->log, BRAID_LOG_WARNING,
                   "the trained model can't be written as ONNX: %s; what is trained stays in the checkpoints in %s",
                   braid_error_detail(), trainer->options.out_directory);
   return BRAID_OK;
@@ -120,7 +119,7 @@ static braid_status open_output(braid_trainer *trainer) {
   BRAID_TRY(braid_trainer_check_names(trainer));
   BRAID_TRY(check_savable(trainer));
   BRAID_TRY(settings_describe(trainer));
-  return braid_output_open(trainer->allocator, trainer->options.out_directory, &trainer->output);
+  return braid_output_open(trainer->allocator, trainer->log, trainer->options.out_directory, &trainer->output);
 }
 
 /* From the newest checkpoint, or from the start: then a checkpoint of the start shows that the folder takes one. */
@@ -185,6 +184,7 @@ braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train
   if (!trainer) return BRAID_NO_MEMORY;
   trainer->allocator = model->allocator;
   trainer->options = *options;
+  trainer->log = braid_registry_get_log(options->registry);
   trainer->train = train;
   trainer->test = test;
   braid_status status = own_texts(trainer);
@@ -328,7 +328,7 @@ static void note_side_failure(braid_trainer *trainer, braid_status status, const
   if (status == BRAID_OK) return;
   const char *detail = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
   long long epoch = (long long)trainer->epoch + (trainer->epoch_step > 0);
-  braid_log_write(BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
+  braid_log_write(trainer->log, BRAID_LOG_WARNING, "epoch %lld: %s: %s; training goes on", epoch, what, detail);
   if (trainer->side_failure != BRAID_OK) return;
   trainer->side_failure = status;
   snprintf(trainer->side_failure_detail, sizeof trainer->side_failure_detail, "epoch %lld: %s: %s", epoch, what,

@@ -10,6 +10,7 @@
 
 struct braid_trainer {
   const braid_allocator *allocator;
+  const braid_log *log;        /* the registry's; NULL: none */
   braid_train_options options; /* strings are copies */
   braid_graph *model;          /* trainable forward graph */
   braid_graph *step;           /* the training graph */

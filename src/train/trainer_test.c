@@ -14,23 +14,26 @@
 #include <unistd.h>
 
 #include "base/philox.h"
-#include "braid/log.h"
 #include "braid/model.h"
 #include "graph/graph.h"
+#include "registry.h"
 #include "train/trainer.h"
 
 enum { kSeed = 7, kClasses = 10 };
 static char folder[64];
+static braid_registry *registry; /* silent, but for tests that listen */
 
 static int make_folder(void **state) {
   (void)state;
   strcpy(folder, "trainer-test-XXXXXX");
-  return mkdtemp(folder) ? 0 : -1;
+  registry = open_test_registry(NULL, NULL);
+  return registry && mkdtemp(folder) ? 0 : -1;
 }
 
 static int remove_folder(void **state) {
   (void)state;
   char command[128];
+  braid_registry_destroy(registry);
   snprintf(command, sizeof command, "rm -rf %s", folder);
   return system(command);
 }
@@ -143,6 +146,7 @@ static braid_train_options options_of(const char *name) {
   options.epochs = 2;
   options.seed = kSeed;
   options.out_directory = path;
+  options.registry = registry;
   return options;
 }
 
@@ -359,9 +363,9 @@ static void test_killed_at_the_end(void **state) {
     snprintf(path, sizeof path, "%s/whole-run/%s", folder, kEnds[i & 1][0]);
     assert_int_equal(mkdir(path, 0777), 0);
     strcpy(text, kEnds[i & 1][1]);
-    braid_log_set_sink(copy_folder, text);
+    braid_registry_set_log(registry, &(braid_log){copy_folder, text});
     assert_int_not_equal(braid_trainer_run(trainer, NULL, NULL), BRAID_OK);
-    braid_log_set_sink(NULL, NULL);
+    braid_registry_set_log(registry, NULL);
     uint64_t bits = bits_of(trainer);
     braid_trainer_destroy(trainer);
     assert_true(is_there("killed/checkpoint-0000000010.braid"));
@@ -410,9 +414,9 @@ static void test_what_cannot_be_saved(void **state) {
     options.epochs = 1 + i;
     options.resume = i == 1;
     said[0] = 0;
-    braid_log_set_sink(listen, NULL);
+    braid_registry_set_log(registry, &(braid_log){listen, NULL});
     ok(braid_trainer_create(graph, data, test, &options, &trainer));
-    braid_log_set_sink(NULL, NULL);
+    braid_registry_set_log(registry, NULL);
     assert_non_null(strstr(said, "ONNX has no op SoftmaxGrad"));
     assert_non_null(strstr(said, "stays in the checkpoints"));
     if (i == 1) assert_true(bits_of(trainer) == bits[0]);

@@ -1,9 +1,6 @@
 #include "backend/cpu/tables.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-
-#include "base/log.h"
 
 /* One line per table, `braid_cpu_<folder>_<name>` in <folder>/<name>.c. A kernel earlier in the list is preferred;
  * those of oneDNN stand between the two lists (none in a build without it). The references also fold constants. */
@@ -44,17 +41,6 @@ static const braid_cpu_table *const kReferences[] = {BRAID_CPU_REFERENCE_TABLES(
 
 static bool is_available(const braid_cpu_table *table) {
   return !table->library || table->library->load();
-}
-
-/* Once in a process: the work is done all the same, many times slower. */
-static void warn_of_slowness(void) {
-  static atomic_flag said = ATOMIC_FLAG_INIT;
-  for (const braid_cpu_table *const *table = braid_cpu_onednn_tables; *table; table++) {
-    if (is_available(*table) || atomic_flag_test_and_set(&said)) continue;
-    braid_log_write(BRAID_LOG_WARNING,
-                    "convolutions and matrix products run on plain kernels, some ten times slower: %s",
-                    (*table)->library->describe());
-  }
 }
 
 void braid_cpu_describe_libraries(braid_device_info *info) {
@@ -106,7 +92,6 @@ braid_status braid_cpu_list_kernels(const braid_allocator *allocator, bool refer
   *out = list;
   if (!list) return BRAID_NO_MEMORY;
   if (!references_only) {
-    warn_of_slowness();
     *count = append(kFast, list, *count);
     *count = append(braid_cpu_onednn_tables, list, *count);
   }

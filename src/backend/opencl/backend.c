@@ -49,6 +49,17 @@ static void describe_part(braid_cl_device *device, const braid_cl_options *optio
   info->compute_units = device->traits.compute_units;
 }
 
+static void set_cache(braid_cl_device *device, const char *folder) {
+  device->cache = device->own_cache[0] ? device->own_cache : folder;
+  if (strcmp(device->own_cache, "off") == 0) device->cache = NULL;
+}
+
+static void device_set_host(void *self, const braid_log *log, const char *cache) {
+  braid_cl_device *device = self;
+  device->log = log;
+  set_cache(device, cache);
+}
+
 static braid_status device_init(braid_cl_device *device, size_t index, const braid_cl_options *options) {
   braid_cl_share share = {
       .index = index, .parts = options->parts ? options->parts : 1, .arena_bytes = options->arena_bytes};
@@ -65,7 +76,8 @@ static braid_status device_init(braid_cl_device *device, size_t index, const bra
   device->traits.aligned = !shares;
   device->info.memory = shares ? BRAID_MEMORY_UNIFIED : BRAID_MEMORY_SEPARATE;
   if (options->arena_bytes) device->info.memory_bytes = options->arena_bytes;
-  memcpy(device->cache, options->cache, sizeof device->cache);
+  memcpy(device->own_cache, options->cache, sizeof device->own_cache);
+  set_cache(device, NULL);
   if (options->bitstream[0]) status = braid_cl_bitstream_load(device, options->bitstream);
   if (status == BRAID_OK && options->manifest[0]) status = braid_cl_manifest_load(device, options->manifest);
   if (status != BRAID_OK) return status;
@@ -138,6 +150,7 @@ const braid_backend braid_backend_opencl = {
     .submit = braid_cl_queue_submit,
     .flush = braid_cl_queue_flush,
     .peer = device_peer,
+    .set_host = device_set_host,
     .host_register = braid_cl_host_register,
     .host_unregister = braid_cl_host_unregister,
     .read_memory = braid_cl_read_memory,

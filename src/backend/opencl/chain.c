@@ -4,7 +4,6 @@
 
 #include "backend/opencl/device.h"
 #include "backend/opencl/manifest.h"
-#include "base/log.h"
 #include "base/try.h"
 
 /* --- who reads what ------------------------------------------------------------------------------------------------
@@ -166,8 +165,8 @@ static braid_status claim_from(claimer *c, int32_t first) {
     c->region.desc.input_count = 0;
     plan_region(&c->search, &found, &c->region, &c->subject);
     if (braid_cl_subject_fits(&c->subject, c->device, why, sizeof why)) return claim_chain(c, &found);
-    braid_log_write(BRAID_LOG_INFO, "%s: the chain from node %.120s to %.120s is not taken: %s", c->entry->name,
-                    c->subject.nodes[0]->name, c->region.desc.name, why);
+    braid_log_write(c->device->log, BRAID_LOG_INFO, "%s: the chain from node %.120s to %.120s is not taken: %s",
+                    c->entry->name, c->subject.nodes[0]->name, c->region.desc.name, why);
   }
   return BRAID_OK;
 }

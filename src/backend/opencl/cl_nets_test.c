@@ -215,7 +215,9 @@ static void check_net_on(const char *spec, braid_value_id (*build)(net *n, braid
   finish(&n, build(&n, n.x), adam);
   braid_session *sessions[2];
   CHECK_OK(braid_session_create(n.graph, &(braid_session_options){.training = true}, &sessions[0]));
-  CHECK_OK(braid_session_create(n.graph, &(braid_session_options){.training = true, .devices = spec}, &sessions[1]));
+  CHECK_OK(braid_session_create(
+      n.graph, &(braid_session_options){.training = true, .devices = spec, .registry = check_on.registry},
+      &sessions[1]));
   static float pixels[kBatch * 3 * 64 * 64];
   const int64_t classes[kBatch] = {1, 4, 0, 2};
   for (int step = 0; step < kSteps; step++) {
@@ -272,7 +274,8 @@ static void test_adam(void **unused) {
   check_begin(&probe);
   braid_graph_destroy(probe.graph);
   const char *wanted = getenv("BRAID_TEST_OPENCL");
-  const braid_session_options options = {.training = true, .devices = wanted ? wanted : "opencl0"};
+  const braid_session_options options = {
+      .training = true, .devices = wanted ? wanted : "opencl0", .registry = check_on.registry};
   adamcheck_run(&options);
 }
 

@@ -19,7 +19,9 @@ typedef struct braid_cl_device {
   const braid_kernel **kernels;
   size_t kernel_count;
   int64_t deadline_ns;           /* of a task; 0: none */
-  char cache[256];               /* folder of built programs; "": none */
+  char own_cache[256];           /* cache=DIR of the options; "off": none; "": the program's */
+  const char *cache;             /* folder of built programs; NULL: none */
+  const braid_log *log;          /* NULL: none */
   braid_cl_bitstream *bitstream; /* NULL: programs are built from text */
   braid_cl_manifest *manifest;   /* NULL: none */
   uint32_t lost;                 /* atomic */

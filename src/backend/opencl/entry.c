@@ -8,7 +8,6 @@
 
 #include "backend/opencl/kernel.h"
 #include "backend/opencl/staging.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 
@@ -99,9 +98,9 @@ static braid_status find_value(const braid_cl_subject *subject, const char *form
   braid_launch_scope scope = braid_cl_subject_scope(subject);
   braid_status status = braid_launch_formula(formula, &scope, out);
   if (status == BRAID_OUT_OF_RANGE && !atomic_exchange(subject->entry->warned, true))
-    braid_log_write(BRAID_LOG_WARNING, "the manifest's kernel %s is passed over for node %.120s: %s",
-                    subject->entry->name, subject->nodes[0]->name ? subject->nodes[0]->name : subject->nodes[0]->op,
-                    braid_error_detail());
+    braid_log_write(subject->entry->device->log, BRAID_LOG_WARNING,
+                    "the manifest's kernel %s is passed over for node %.120s: %s", subject->entry->name,
+                    subject->nodes[0]->name ? subject->nodes[0]->name : subject->nodes[0]->op, braid_error_detail());
   return status;
 }
 

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "braid/log.h"
 #include "manifest_check.h"
+#include "registry.h"
 
 static const char *const kMemories[] = {"", "memory=separate,"};
 enum { kMemoryCount = sizeof kMemories / sizeof *kMemories };
@@ -313,13 +314,16 @@ static const char kKernels[] =
 #define SIZES(function, sizes) MANIFEST("source: a.cl", function, "", sizes)
 
 /* Opens a session on the manifest; what it, or the plan's line for the node, says. */
+static braid_registry *registry_of_said; /* NULL: sessions have their own */
+
 static const char *said_of(const char *manifest, char said[1024]) {
   char path[256], spec[300];
   put_text("m.yaml", manifest, path);
   snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
   braid_graph *graph = unary("Relu", 4);
   braid_session *session = NULL;
-  braid_status status = braid_session_create(graph, &(braid_session_options){.devices = spec}, &session);
+  braid_status status =
+      braid_session_create(graph, &(braid_session_options){.devices = spec, .registry = registry_of_said}, &session);
   braid_plan_line line = status == BRAID_OK ? line_of_node(session) : (braid_plan_line){.why = braid_error_detail()};
   snprintf(said, 1024, "%s%s", status == BRAID_OK && strcmp(line.kernel, "k") == 0 ? "it runs " : "", line.why);
   print_message("%s\n", said);
@@ -391,7 +395,7 @@ static void test_disagreements_in_text(void **state) {
       fail_msg("case %zu says \"%s\", expected \"%s\"", i, said, cases[i].said);
 }
 
-/* The error detail has the beginning of a compiler's log, the log of the library all of it. */
+/* The error detail has the beginning of a compiler's log, the log of the registry all of it. */
 static bool heard_last;
 
 static void hear_compiler(void *context, braid_log_level level, const char *message) {
@@ -409,9 +413,11 @@ static void test_whole_compiler_log(void **state) {
         (size_t)snprintf(text + used, sizeof text - used, "  unknown_word_that_is_long_enough_to_fill_it_%d = 0;\n", i);
   snprintf(text + used, sizeof text - used, "  the_last_of_the_unknown_words = 0;\n}\n");
   put_text("long.cl", text, path);
-  braid_log_set_sink(hear_compiler, NULL);
+  registry_of_said = open_test_registry(hear_compiler, NULL);
+  assert_non_null(registry_of_said);
   said_of(MANIFEST("source: long.cl", "f", "", "global: ['1']"), said);
-  braid_log_set_sink(NULL, NULL);
+  braid_registry_destroy(registry_of_said);
+  registry_of_said = NULL;
   assert_non_null(strstr(said, "unknown_word_that_is_long_enough_to_fill_it_0"));
   assert_null(strstr(said, "the_last_of_the_unknown_words"));
   assert_true(heard_last);

@@ -446,6 +446,7 @@ braid_status braid_cl_manifest_load(braid_cl_device *device, const char *path) {
     entry->module = manifest->module;
     entry->common_options = manifest->file->options;
     entry->warned = &manifest->warned[i];
+    entry->device = device;
     manifest->own[i].foreign = entry;
     manifest->kernels[entry->op ? ops++ : chains++] = (braid_kernel){
         .op = entry->op ? entry->op : BRAID_REGION_OP, .name = entry->name, .implementation = &manifest->own[i]};

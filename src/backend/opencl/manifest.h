@@ -90,6 +90,7 @@ typedef struct braid_cl_entry {
   braid_cl_module *module;
   const char *common_options; /* NULL: none */
   atomic_bool *warned;        /* of a formula without a value */
+  const braid_cl_device *device;
 } braid_cl_entry;
 
 /* What the file says. */

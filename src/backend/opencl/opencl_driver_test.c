@@ -5,6 +5,7 @@
 #include "backend/opencl/memory.h"
 #include "backend/opencl/test_node.h"
 #include "oom.h"
+#include "registry.h"
 #include "skip.h"
 
 enum { kCount = 64 };
@@ -294,7 +295,8 @@ static void test_parts(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  return braid_registry_create(NULL, &registry) != BRAID_OK;
+  registry = open_test_registry(NULL, NULL);
+  return registry == NULL;
 }
 
 static int tear_down(void **state) {

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "oom.h"
+#include "registry.h"
 #include "skip.h"
 
 static braid_registry *registry;
@@ -383,7 +384,8 @@ static void test_wrong_recipes(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  if (braid_registry_create(NULL, &registry) != BRAID_OK) return 1;
+  registry = open_test_registry(NULL, NULL);
+  if (!registry) return 1;
   snprintf(bitstream, sizeof bitstream, "/tmp/braid-spin-XXXXXX");
   int file = mkstemp(bitstream);
   if (file < 0) return 1;

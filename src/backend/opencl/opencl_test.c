@@ -11,6 +11,7 @@
 #include "braid/conformance.h"
 #include "launch/cache.h"
 #include "oom.h"
+#include "registry.h"
 #include "skip.h"
 
 static braid_registry *registry;
@@ -104,18 +105,13 @@ static void test_options(void **state) {
   assert_true(options.separate && options.part == 1 && options.parts == 2 && options.arena_bytes == 8192);
   assert_true(options.deadline_ms == 5 && options.knobs.units == 2 && options.knobs.simd == 4 &&
               options.knobs.group == 64);
-  assert_true(options.knobs.unroll == 8 && !options.cache[0] && strcmp(options.bitstream, "x.aocx") == 0);
+  assert_true(options.knobs.unroll == 8 && strcmp(options.cache, "off") == 0 &&
+              strcmp(options.bitstream, "x.aocx") == 0);
   assert_true(options.knobs.as_gpu && !options.knobs.as_cpu && options.knobs.slices == 4);
   assert_true(options.knobs.tile.rows == 128 && options.knobs.tile.columns == 64 && options.knobs.tile.depth == 16);
   assert_true(options.knobs.tile.work_rows == 8 && options.knobs.tile.work_columns == 8);
-  const char *before = getenv("XDG_CACHE_HOME");
-  char kept[512] = "";
-  if (before) snprintf(kept, sizeof kept, "%s", before);
-  setenv("XDG_CACHE_HOME", "/somewhere", 1);
   assert_int_equal(braid_cl_parse_options(NULL, &options), BRAID_OK);
-  unsetenv("XDG_CACHE_HOME");
-  if (before) setenv("XDG_CACHE_HOME", kept, 1);
-  assert_string_equal(options.cache, "/somewhere/braid/opencl");
+  assert_string_equal(options.cache, "");
   assert_int_equal(options.parts, 0);
   assert_int_equal(braid_cl_parse_options("simd=2,", &options), BRAID_OK);
 }
@@ -230,8 +226,8 @@ static void test_cache_entries(void **state) {
   make_folder();
   const uint8_t binary[] = {1, 2, 3, 0, 255};
   size_t bytes;
-  braid_launch_cache_store(folder, "key", 3, binary, sizeof binary);
-  uint8_t *loaded = braid_launch_cache_load(folder, "key", 3, &bytes);
+  braid_launch_cache_store(NULL, folder, "key", 3, binary, sizeof binary);
+  uint8_t *loaded = braid_launch_cache_load(NULL, folder, "key", 3, &bytes);
   assert_non_null(loaded);
   assert_int_equal(bytes, sizeof binary);
   assert_memory_equal(loaded, binary, bytes);
@@ -239,10 +235,10 @@ static void test_cache_entries(void **state) {
   for (spoil_at = 0; spoil_at < 40; spoil_at++) {
     spoil_cuts = false;
     assert_int_equal(for_files(spoil_file), 1);
-    assert_null(braid_launch_cache_load(folder, "key", 3, &bytes));
+    assert_null(braid_launch_cache_load(NULL, folder, "key", 3, &bytes));
     for_files(spoil_file); /* back */
   }
-  loaded = braid_launch_cache_load(folder, "key", 3, &bytes);
+  loaded = braid_launch_cache_load(NULL, folder, "key", 3, &bytes);
   assert_non_null(loaded);
   braid_free(NULL, loaded);
   remove_folder();
@@ -347,7 +343,8 @@ static void test_out_of_memory(void **state) {
 
 static int set_up(void **state) {
   (void)state;
-  return braid_registry_create(NULL, &registry) != BRAID_OK;
+  registry = open_test_registry(NULL, NULL);
+  return registry == NULL;
 }
 
 static int tear_down(void **state) {

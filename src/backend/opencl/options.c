@@ -21,11 +21,6 @@ static braid_status parse_arena(const braid_launch_option *option, const char *v
   return BRAID_OK;
 }
 
-static braid_status parse_cache(const braid_launch_option *option, const char *value, void *field) {
-  *(char *)field = '\0';
-  return strcmp(value, "off") == 0 ? BRAID_OK : braid_launch_parse_path(option, value, field);
-}
-
 #define OWN(name) offsetof(braid_cl_options, name)
 #define PATH_BYTES(name) sizeof((braid_cl_options *)NULL)->name
 
@@ -35,14 +30,13 @@ static const braid_launch_option kOptions[] = {
     {"part", braid_launch_parse_number, OWN(part), 0, 1023},
     {"parts", braid_launch_parse_number, OWN(parts), 1, 1024},
     {"deadline_ms", braid_launch_parse_number, OWN(deadline_ms), 1, 86400000},
-    {"cache", parse_cache, OWN(cache), 0, PATH_BYTES(cache)},
+    {"cache", braid_launch_parse_path, OWN(cache), 0, PATH_BYTES(cache)},
     {"bitstream", braid_launch_parse_path, OWN(bitstream), 0, PATH_BYTES(bitstream)},
     {"manifest", braid_launch_parse_path, OWN(manifest), 0, PATH_BYTES(manifest)},
 };
 
 braid_status braid_cl_parse_options(const char *text, braid_cl_options *out) {
   *out = (braid_cl_options){.part = UINT32_MAX};
-  if (!braid_launch_cache_default("opencl", out->cache, sizeof out->cache)) out->cache[0] = '\0';
   const braid_launch_option_table tables[] = {{kOptions, sizeof kOptions / sizeof *kOptions, out},
                                               {braid_launch_knob_options, braid_launch_knob_option_count, &out->knobs}};
   braid_status status = braid_launch_parse_options(text, tables, 2);

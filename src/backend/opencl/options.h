@@ -9,7 +9,7 @@ typedef struct braid_cl_options {
   uint64_t arena_bytes;     /* arena=BYTES: the device's memory to use, all of it; 0: as it has */
   uint32_t part, parts;     /* part=I,parts=N: one of N shares; parts 0: whole */
   uint32_t deadline_ms;     /* of a task; 0: none */
-  char cache[256];          /* cache=DIR: built programs; "": cache=off */
+  char cache[256];          /* cache=DIR: built programs; "off": nowhere; "": where the registry says */
   char bitstream[256];      /* bitstream=FILE: a program built before; "": none */
   char manifest[256];       /* manifest=FILE: kernels of somebody else; "": none */
   braid_launch_knobs knobs; /* of the kernels */

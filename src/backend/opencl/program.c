@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "launch/cache.h"
 #include "launch/includes.h"
@@ -29,11 +28,11 @@ static const braid_cl_source *find_source(const char *name) {
 }
 
 /* The compiler's log, whole: the error detail has room for its beginning alone. */
-static void write_log(const char *file, const char *log) {
+static void write_log(const braid_log *to, const char *file, const char *log) {
   enum { kLineBytes = 800 };
   while (*log) {
     size_t line = strcspn(log, "\n"), part = line < kLineBytes ? line : kLineBytes;
-    if (part) braid_log_write(BRAID_LOG_WARNING, "%.150s: %.*s", file, (int)part, log);
+    if (part) braid_log_write(to, BRAID_LOG_WARNING, "%.150s: %.*s", file, (int)part, log);
     log += part + (part == line && log[line]);
   }
 }
@@ -53,7 +52,7 @@ static braid_status build_failure(const braid_cl_device *device, cl_program prog
                    strchr(source->name, '.') ? "" : ".cl", device->info.name, device->info.description, options,
                    braid_cl_error_name(code, scratch), log && log[0] ? ", the compiler says: " : "", kDetailLog,
                    log ? log : "");
-  if (log) write_log(source->name, log);
+  if (log) write_log(device->log, source->name, log);
   braid_free(NULL, log);
   return status;
 }
@@ -158,7 +157,7 @@ static braid_status compile_and_keep(const braid_cl_device *device, const braid_
   bool same = write_key(device, source, options, &now) && now.length == key->length &&
               memcmp(now.data, key->data, now.length) == 0;
   uint8_t *binary = same ? braid_cl_program_binary(device, *out, &bytes) : NULL;
-  if (binary) braid_launch_cache_store(device->cache, key->data, key->length, binary, bytes);
+  if (binary) braid_launch_cache_store(device->log, device->cache, key->data, key->length, binary, bytes);
   braid_free(NULL, binary);
   braid_text_deinit(&now);
   return BRAID_OK;
@@ -168,13 +167,13 @@ static braid_status compile_and_keep(const braid_cl_device *device, const braid_
 static braid_status build_program(const braid_cl_device *device, const braid_cl_source *source, const char *options,
                                   cl_program *out) {
   *out = NULL;
-  if (!device->cache[0]) return compile_program(device, source, options, out);
+  if (!device->cache) return compile_program(device, source, options, out);
   braid_text key;
   braid_text_init(&key, NULL);
   bool known = write_key(device, source, options, &key);
   size_t bytes = 0;
   cl_int code;
-  uint8_t *binary = known ? braid_launch_cache_load(device->cache, key.data, key.length, &bytes) : NULL;
+  uint8_t *binary = known ? braid_launch_cache_load(device->log, device->cache, key.data, key.length, &bytes) : NULL;
   if (binary) *out = load_binary(device, binary, bytes, &code);
   braid_free(NULL, binary);
   braid_status status = BRAID_OK;

@@ -286,12 +286,12 @@ static braid_status network_build(braid_darknet *net) {
 }
 
 braid_status braid_darknet_import(const braid_allocator *allocator, const char *path, const char *text, size_t bytes,
-                                  braid_reader *weights, uint64_t seed, braid_graph **out) {
+                                  braid_reader *weights, uint64_t seed, const braid_log *log, braid_graph **out) {
   *out = NULL;
   braid_cfg cfg;
   braid_status status = braid_cfg_parse(allocator, path, text, bytes, &cfg);
   if (status != BRAID_OK) return status;
-  braid_darknet net = {.allocator = allocator, .cfg = &cfg, .weights = weights, .seed = seed};
+  braid_darknet net = {.allocator = allocator, .cfg = &cfg, .weights = weights, .seed = seed, .log = log};
   braid_text_init(&net.idle, allocator);
   const char *slash = strrchr(path, '/');
   status = braid_graph_create(allocator, slash ? slash + 1 : path, &net.graph);
@@ -317,7 +317,8 @@ braid_status braid_darknet_load(const braid_allocator *allocator, const char *pa
   if (status == BRAID_OK && options->weights)
     status = braid_reader_open(allocator, options->weights, BRAID_DARKNET_MAX_WEIGHTS_BYTES, &weights);
   if (status == BRAID_OK)
-    status = braid_darknet_import(allocator, path, (const char *)view.data, view.bytes, weights, options->seed, out);
+    status = braid_darknet_import(allocator, path, (const char *)view.data, view.bytes, weights, options->seed,
+                                  options->log, out);
   braid_reader_close(weights);
   braid_file_close(&view);
   return status;
@@ -335,8 +336,8 @@ braid_status braid_darknet_parse(const braid_allocator *allocator, const braid_m
                       BRAID_DARKNET_MAX_WEIGHTS_BYTES);
   if (memory->weights)
     BRAID_TRY(braid_reader_wrap(allocator, "weights", memory->weights, memory->weights_bytes, &weights));
-  braid_status status =
-      braid_darknet_import(allocator, memory->name, memory->data, memory->bytes, weights, memory->seed, out);
+  braid_status status = braid_darknet_import(allocator, memory->name, memory->data, memory->bytes, weights,
+                                             memory->seed, memory->log, out);
   braid_reader_close(weights);
   return status;
 }

@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "braid/log.h"
 #include "graph/graph.h"
 
 enum {
@@ -80,7 +81,8 @@ typedef struct braid_darknet {
   size_t offset;         /* in the weights */
   bool transposed;       /* connected weights stand [inputs, outputs] */
   uint64_t seed;
-  uint32_t tensors; /* made so far: the stream of the next random one */
+  const braid_log *log; /* NULL: none */
+  uint32_t tensors;     /* made so far: the stream of the next random one */
   int64_t time_steps;
   const braid_cfg_section *section; /* the layer being built */
   size_t index;                     /* of it, from 0 after [net] */
@@ -198,5 +200,5 @@ braid_darknet_layer braid_darknet_layer_convolutional, braid_darknet_layer_decon
 /* The text of a .cfg (for files: braid_darknet_load in model.h). `weights` may be NULL: random from `seed`. */
 BRAID_MUST_CHECK braid_status braid_darknet_import(const braid_allocator *allocator, const char *path, const char *text,
                                                    size_t bytes, braid_reader *weights, uint64_t seed,
-                                                   braid_graph **out);
+                                                   const braid_log *log, braid_graph **out);
 #endif

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/try.h"
 #include "model/darknet/darknet.h"
 
@@ -145,5 +144,6 @@ braid_status braid_darknet_check_keys(braid_darknet *net) {
 }
 
 void braid_darknet_tell_idle(const braid_darknet *net) {
-  if (net->idle.length) braid_log_write(BRAID_LOG_INFO, "%s: without effect here:%s", net->cfg->path, net->idle.data);
+  if (net->idle.length)
+    braid_log_write(net->log, BRAID_LOG_INFO, "%s: without effect here:%s", net->cfg->path, net->idle.data);
 }

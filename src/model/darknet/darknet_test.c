@@ -11,8 +11,10 @@
 #include "oom.h"
 #include "skip.h"
 
+static const braid_log *test_log; /* NULL: none */
+
 static braid_status import(const char *text, braid_graph **out) {
-  return braid_darknet_import(NULL, "net.cfg", text, strlen(text), NULL, 7, out);
+  return braid_darknet_import(NULL, "net.cfg", text, strlen(text), NULL, 7, test_log, out);
 }
 
 static braid_graph *imported(const char *text) {
@@ -67,7 +69,8 @@ static void test_zero_bytes(void **state) {
     for (size_t k = 0; k < i; k++) line += text[k] == '\n';
     snprintf(place, sizeof place, "net.cfg:%d: holds a byte", line);
     braid_graph *graph;
-    assert_int_equal(braid_darknet_import(NULL, "net.cfg", text, sizeof kText, NULL, 7, &graph), BRAID_INVALID_FILE);
+    assert_int_equal(braid_darknet_import(NULL, "net.cfg", text, sizeof kText, NULL, 7, NULL, &graph),
+                     BRAID_INVALID_FILE);
     if (!strstr(braid_error_detail(), place)) fail_msg("%zu: %s", i, braid_error_detail());
   }
 }
@@ -182,10 +185,11 @@ static void hear(void *context, braid_log_level level, const char *message) {
 static void test_idle_keys_are_told(void **state) {
   (void)state;
   char heard[1024] = "";
-  braid_log_set_sink(hear, heard);
+  const braid_log log = {hear, heard};
+  test_log = &log;
   braid_graph_destroy(imported(NET "batch=1\nsubdivisions=2\nbatch=3\n[cost]\ntype=sse\n[cost]\ntype=L1\n[maxpool]\n"));
   braid_graph_destroy(imported(NET "[maxpool]\n"));
-  braid_log_set_sink(NULL, NULL);
+  test_log = NULL;
   assert_string_equal(heard, "net.cfg: without effect here: batch subdivisions type\n");
 }
 
@@ -224,7 +228,8 @@ static void test_random_weights_follow_the_seed(void **state) {
   static const char kText[] = NET "[convolutional]\nfilters=3\nsize=3\n[convolutional]\nfilters=3\nsize=1\n";
   braid_graph *graphs[3];
   for (uint64_t i = 0; i < 3; i++)
-    assert_int_equal(braid_darknet_import(NULL, "net.cfg", kText, strlen(kText), NULL, i / 2, &graphs[i]), BRAID_OK);
+    assert_int_equal(braid_darknet_import(NULL, "net.cfg", kText, strlen(kText), NULL, i / 2, NULL, &graphs[i]),
+                     BRAID_OK);
   const float *weights[3];
   for (int i = 0; i < 3; i++) {
     braid_value_id id = braid_graph_find_value(graphs[i], "0_convolutional.weight");
@@ -250,7 +255,7 @@ static braid_status with_weights(int32_t major, int32_t minor, size_t floats, br
   for (size_t i = 0; i < floats; i++) file[wide + i] = (float)i;
   braid_reader *weights;
   assert_int_equal(braid_reader_wrap(NULL, "net.weights", file, (floats + wide) * sizeof *file, &weights), BRAID_OK);
-  braid_status status = braid_darknet_import(NULL, "net.cfg", kWeighted, strlen(kWeighted), weights, 0, out);
+  braid_status status = braid_darknet_import(NULL, "net.cfg", kWeighted, strlen(kWeighted), weights, 0, NULL, out);
   braid_reader_close(weights);
   free(file);
   return status;
@@ -385,7 +390,7 @@ static void test_yolo_fastest(void **state) {
 
 static braid_status attempt(const braid_allocator *allocator, void *context) {
   braid_graph *graph;
-  braid_status status = braid_darknet_import(allocator, "net.cfg", context, strlen(context), NULL, 7, &graph);
+  braid_status status = braid_darknet_import(allocator, "net.cfg", context, strlen(context), NULL, 7, NULL, &graph);
   braid_graph_destroy(graph);
   return status;
 }

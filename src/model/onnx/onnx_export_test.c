@@ -55,7 +55,7 @@ static const char kNetwork[] = "[net]\nheight=16\nwidth=16\nchannels=3\n"
 
 static braid_graph *network(void) {
   braid_graph *graph;
-  braid_status status = braid_darknet_import(NULL, "net.cfg", kNetwork, strlen(kNetwork), NULL, 11, &graph);
+  braid_status status = braid_darknet_import(NULL, "net.cfg", kNetwork, strlen(kNetwork), NULL, 11, NULL, &graph);
   if (status != BRAID_OK) fail_msg("%s", braid_error_detail());
   return graph;
 }

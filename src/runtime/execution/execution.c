@@ -12,7 +12,6 @@
 
 #include "base/clock.h"
 #include "base/detail.h"
-#include "base/log.h"
 #include "base/thread.h"
 #include "base/try.h"
 
@@ -406,7 +405,8 @@ static bool wait_for_left_tasks(braid_execution *execution) {
 void braid_execution_destroy(braid_execution *execution) {
   if (!execution) return;
   if (!wait_for_left_tasks(execution)) {
-    braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to tasks: their memory is left to it");
+    braid_log_write(execution->plan->machine->log, BRAID_LOG_WARNING,
+                    "a lost device holds on to tasks: their memory is left to it");
     return;
   }
   if (execution->runs < kSamples) braid_execution_keep_times(execution);

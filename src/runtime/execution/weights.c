@@ -6,7 +6,6 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/detail.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -42,7 +41,8 @@ static void weight_free(const braid_weights *weights, braid_weight *weight) {
 
 static void weights_destroy(braid_weights *weights) {
   if (braid_sync_task_settle(&weights->sync_task, -1) != BRAID_OK) {
-    braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
+    braid_log_write(weights->machine->log, BRAID_LOG_WARNING,
+                    "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
   for (size_t i = 0; i < weights->count; i++) weight_free(weights, weights->items[i]);

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 
@@ -90,7 +89,7 @@ int braid_patterns_find(const braid_plan *plan, braid_patterns *patterns, const 
     size_t of_alias = first_match(patterns, alias->name);
     if (of_alias == patterns->count) continue;
     if (first < patterns->count && patterns->items[first].device != patterns->items[of_alias].device)
-      braid_log_write(BRAID_LOG_WARNING,
+      braid_log_write(plan->machine->log, BRAID_LOG_WARNING,
                       "place: %.120s was fused into %.120s and runs with it, on %s; without fusion they can be apart",
                       alias->name, node->name,
                       plan->devices[patterns->items[of_alias < first ? of_alias : first].device].label);
@@ -139,7 +138,7 @@ static void describe_near(const braid_graph *graph, const char *pattern, char *o
                              names[i]);
 }
 
-braid_status braid_patterns_check(const braid_patterns *patterns, const braid_graph *given) {
+braid_status braid_patterns_check(const braid_patterns *patterns, const braid_log *log, const braid_graph *given) {
   for (size_t i = 0; i < patterns->count; i++) {
     const braid_pattern *pattern = &patterns->items[i];
     bool known = pattern->matched;
@@ -151,7 +150,7 @@ braid_status braid_patterns_check(const braid_patterns *patterns, const braid_gr
       return braid_fail(BRAID_NOT_FOUND, "place: no node matches \"%.120s\"%s", pattern->text, near);
     }
     if (!pattern->matched)
-      braid_log_write(BRAID_LOG_WARNING,
+      braid_log_write(log, BRAID_LOG_WARNING,
                       "place: \"%.120s\" places nothing: what it matches is computed beforehand, left out or only "
                       "another shape of the same memory",
                       pattern->text);

@@ -27,6 +27,7 @@ BRAID_MUST_CHECK braid_status braid_patterns_parse(const braid_plan *plan, const
 /* The device that the list sends a node to, which runs; -1: none. */
 int braid_patterns_find(const braid_plan *plan, braid_patterns *patterns, const braid_node *node);
 /* After all nodes that run: has every pattern matched? `given` is the graph as the caller gave it. */
-BRAID_MUST_CHECK braid_status braid_patterns_check(const braid_patterns *patterns, const braid_graph *given);
+BRAID_MUST_CHECK braid_status braid_patterns_check(const braid_patterns *patterns, const braid_log *log,
+                                                   const braid_graph *given);
 
 #endif

@@ -86,7 +86,7 @@ static braid_status place_all(braid_placing *p) {
   if (!p->options->no_fusion) BRAID_TRY(braid_graph_find_fusions(plan->graph, p->arena, &p->fusions));
   BRAID_TRY(braid_placing_describe(p));
   BRAID_TRY(braid_placing_ask(p));
-  if (!p->options->loose_place) BRAID_TRY(braid_patterns_check(&p->patterns, p->given));
+  if (!p->options->loose_place) BRAID_TRY(braid_patterns_check(&p->patterns, p->plan->machine->log, p->given));
   BRAID_TRY(assert_problem(p));
   BRAID_TRY(braid_schedule(find_policy(&p->patterns), &p->problem, plan->allocator, p->arena, &p->choices));
   return apply_choices(p);

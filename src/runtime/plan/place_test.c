@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "braid/log.h"
 #include "braid/session.h"
 #include "graph/graph.h"
 #include "oom.h"
+#include "registry.h"
 
 #define OK(call)                                                                                                       \
   do {                                                                                                                 \
@@ -14,6 +14,8 @@
   } while (0)
 
 enum { kDepth = 3 };
+
+static braid_registry *registry; /* its log is `said` */
 
 static braid_value_id node(braid_graph *graph, const char *op, const char *name, braid_value_id a, braid_value_id b) {
   braid_value_id out;
@@ -52,7 +54,8 @@ static const char *device_of(const braid_session *session, const char *name) {
 
 static braid_session *open_session(const braid_graph *graph, const char *devices, const char *place) {
   braid_session *session;
-  OK(braid_session_create(graph, &(braid_session_options){.devices = devices, .place = place}, &session));
+  OK(braid_session_create(graph, &(braid_session_options){.registry = registry, .devices = devices, .place = place},
+                          &session));
   return session;
 }
 
@@ -113,7 +116,7 @@ static void test_by_hand_before_auto(void **state) {
   assert_string_equal(device_of(session, "a0"), "cpu#1");
   assert_string_equal(device_of(session, "b0"), "cpu");
   braid_session_destroy(session);
-  braid_session_options options = {.devices = kDevices, .place = "auto,a*=2"};
+  braid_session_options options = {.registry = registry, .devices = kDevices, .place = "auto,a*=2"};
   assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NOT_FOUND);
   options.place = "a*=0,automatic";
   assert_int_equal(braid_session_create(graph, &options, &session), BRAID_INVALID_ARGUMENT);
@@ -192,7 +195,7 @@ static void test_fused_names(void **state) {
                {"relu1=0,conv1=1", "cpu#1", false, "cpu"}, {"conv1=1,*=0", "cpu#1", true, "cpu"},
                {"conv1=1,*=0,auto", "cpu#1", true, "cpu"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_session_options options = {.devices = kTwo, .place = cases[i].place};
+    braid_session_options options = {.registry = registry, .devices = kTwo, .place = cases[i].place};
     assert_string_equal(placed(graph, &options, "relu1"), cases[i].relu);
     assert_int_equal(strstr(said, "conv1 was fused into shift1") != NULL, cases[i].divided);
     if (cases[i].conv) assert_string_equal(placed(graph, &options, "shift1"), cases[i].conv);
@@ -231,7 +234,7 @@ static void test_no_such_node(void **state) {
       {"relu=1", "\"relu\"", "near are relu1"},   {"/model/relu1/Relu=1", "\"/model/relu1/Relu\"", "near are relu1"},
       {"*gelu*=1,auto", "\"*gelu*\"", ";"},       {"Conv1=1", "\"Conv1\"", "near are conv1"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_session_options options = {.devices = kTwo, .place = cases[i].place};
+    braid_session_options options = {.registry = registry, .devices = kTwo, .place = cases[i].place};
     braid_session *session;
     assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NOT_FOUND);
     if (!strstr(braid_error_detail(), cases[i].pattern) || !strstr(braid_error_detail(), cases[i].near))
@@ -251,12 +254,12 @@ static void test_nothing_to_place(void **state) {
   for (size_t i = 0; i < 3; i++) {
     char list[32];
     snprintf(list, sizeof list, "%s=1", kNames[i]);
-    braid_session_options options = {.devices = kTwo, .place = list};
+    braid_session_options options = {.registry = registry, .devices = kTwo, .place = list};
     assert_string_equal(placed(graph, &options, "relu1"), "cpu");
     assert_non_null(strstr(said, kNames[i]));
     assert_non_null(strstr(said, "places nothing"));
   }
-  braid_session_options exact = {.devices = kTwo, .place = "scale[1]=1"};
+  braid_session_options exact = {.registry = registry, .devices = kTwo, .place = "scale[1]=1"};
   assert_string_equal(placed(graph, &exact, "scale[1]"), "cpu#1");
   assert_string_equal(said, "");
   braid_graph_destroy(graph);
@@ -298,7 +301,7 @@ static void test_special_characters(void **state) {
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char list[64];
     snprintf(list, sizeof list, "%s=1", cases[i].pattern);
-    braid_session_options options = {.devices = kTwo, .place = list, .loose_place = true};
+    braid_session_options options = {.registry = registry, .devices = kTwo, .place = list, .loose_place = true};
     for (size_t k = 0; k < NAMES; k++) {
       const char *device = placed(graph, &options, kNames[k]);
       if (!device || strcmp(device, cases[i].placed[k] == '1' ? "cpu#1" : "cpu") != 0)
@@ -340,7 +343,8 @@ static void test_quoted_patterns(void **state) {
   for (size_t k = 0; k < NAMES; k++) x = node(graph, "MatMul", kNames[k], x, x);
   OK(braid_graph_add_output(graph, x));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_session_options options = {.devices = kTwo, .place = cases[i].list, .loose_place = true};
+    braid_session_options options = {
+        .registry = registry, .devices = kTwo, .place = cases[i].list, .loose_place = true};
     for (size_t k = 0; k < NAMES; k++) {
       const char *device = placed(graph, &options, kNames[k]);
       bool as_said = device ? strcmp(device, cases[i].placed[k] == '1' ? "cpu#1" : "cpu") == 0
@@ -351,8 +355,19 @@ static void test_quoted_patterns(void **state) {
   braid_graph_destroy(graph);
 }
 
+static int open_registry(void **state) {
+  (void)state;
+  registry = open_test_registry(hear, NULL);
+  return registry == NULL;
+}
+
+static int close_registry(void **state) {
+  (void)state;
+  braid_registry_destroy(registry);
+  return 0;
+}
+
 int main(void) {
-  braid_log_set_sink(hear, NULL);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_auto),
       cmocka_unit_test(test_by_hand_before_auto),
@@ -363,5 +378,5 @@ int main(void) {
       cmocka_unit_test(test_quoted_patterns),
       cmocka_unit_test(test_special_characters),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, open_registry, close_registry);
 }

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/invariant.h"
-#include "base/log.h"
 #include "base/try.h"
 #include "graph/custom.h"
 #include "runtime/plan/placing.h"

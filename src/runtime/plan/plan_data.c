@@ -1,7 +1,6 @@
 /* The contents of a plan's constants: what tells equal ones, and letting go of them. */
 #include <string.h>
 
-#include "base/log.h"
 #include "base/try.h"
 #include "runtime/plan/restore.h"
 

@@ -4,7 +4,6 @@
 
 #include "base/checked.h"
 #include "base/invariant.h"
-#include "base/log.h"
 #include "base/try.h"
 
 /* --- memory --------------------------------------------------------------------------------------------------------
@@ -21,7 +20,8 @@ static braid_status memory_make(braid_machine *machine, int space, braid_buffer_
 static void memory_release(braid_buffer_memory *memory) {
   if (!memory || !braid_references_drop(&memory->references)) return;
   if (braid_sync_task_settle(&memory->sync_task, -1) != BRAID_OK) {
-    braid_log_write(BRAID_LOG_WARNING, "a lost device holds on to a transfer: its memory is left to it");
+    braid_log_write(memory->machine->log, BRAID_LOG_WARNING,
+                    "a lost device holds on to a transfer: its memory is left to it");
     return;
   }
   braid_machine *machine = memory->machine;

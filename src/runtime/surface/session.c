@@ -6,7 +6,6 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/try.h"
 #include "braid/plan.h"
 #include "runtime/plan/snapshot.h"
@@ -106,7 +105,8 @@ void braid_session_destroy(braid_session *session) {
   while (session_enter(session, "braid_session_destroy") != BRAID_OK)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   if (finish_trace(session) != BRAID_OK)
-    braid_log_write(BRAID_LOG_WARNING, "the trace was not written: %s", braid_error_detail());
+    braid_log_write(session->plan->machine->log, BRAID_LOG_WARNING, "the trace was not written: %s",
+                    braid_error_detail());
   braid_execution_destroy(session->execution);
   braid_plan_release(session->plan);
   braid_free(session->allocator, session);

@@ -11,7 +11,6 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/map.h"
 #include "base/try.h"
 #include "base/vector.h"
@@ -353,7 +352,7 @@ static void path_of(char *buffer, size_t bytes, const char *directory, int64_t s
   snprintf(buffer, bytes, "%s/checkpoint-%010" PRId64 ".braid", directory, step);
 }
 
-braid_status braid_checkpoint_newest(const braid_allocator *allocator, const char *directory,
+braid_status braid_checkpoint_newest(const braid_allocator *allocator, const braid_log *log, const char *directory,
                                      braid_checkpoint_file **out) {
   *out = NULL;
   listing found;
@@ -363,20 +362,21 @@ braid_status braid_checkpoint_newest(const braid_allocator *allocator, const cha
     path_of(path, sizeof path, directory, found.steps[i]);
     status = braid_checkpoint_open(allocator, path, out);
     if (status != BRAID_INVALID_FILE || i + 1 == found.count) continue;
-    braid_log_write(BRAID_LOG_WARNING, "%s; going on from an older checkpoint", braid_error_detail());
+    braid_log_write(log, BRAID_LOG_WARNING, "%s; going on from an older checkpoint", braid_error_detail());
     status = BRAID_OK;
   }
   braid_free(allocator, found.steps);
   return status;
 }
 
-void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep) {
+void braid_checkpoint_prune(const braid_allocator *allocator, const braid_log *log, const char *directory,
+                            size_t keep) {
   listing found;
   if (list(allocator, directory, &found) == BRAID_OK)
     for (size_t i = keep; i < found.count; i++) {
       char path[4096];
       path_of(path, sizeof path, directory, found.steps[i]);
-      if (unlink(path) != 0) braid_log_write(BRAID_LOG_WARNING, "%s: cannot remove: %s", path, strerror(errno));
+      if (unlink(path) != 0) braid_log_write(log, BRAID_LOG_WARNING, "%s: cannot remove: %s", path, strerror(errno));
     }
   braid_free(allocator, found.steps);
 }

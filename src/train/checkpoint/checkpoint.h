@@ -7,6 +7,7 @@
 #ifndef BRAID_TRAIN_CHECKPOINT_H
 #define BRAID_TRAIN_CHECKPOINT_H
 
+#include "braid/log.h"
 #include "braid/tensor.h"
 
 typedef struct braid_checkpoint braid_checkpoint;
@@ -39,9 +40,9 @@ const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char 
 
 /* Opens the newest valid checkpoint of a folder ("checkpoint-<step>.braid"); damaged ones are skipped with a warning in
  * the log. *out is NULL if there is no checkpoint; INVALID_FILE if all are damaged. */
-BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const char *directory,
-                                                      braid_checkpoint_file **out);
+BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const braid_log *log,
+                                                      const char *directory, braid_checkpoint_file **out);
 /* Removes all but the `keep` newest. */
-void braid_checkpoint_prune(const braid_allocator *allocator, const char *directory, size_t keep);
+void braid_checkpoint_prune(const braid_allocator *allocator, const braid_log *log, const char *directory, size_t keep);
 
 #endif

@@ -135,18 +135,18 @@ static void test_newest(void **state) {
     path_in(path, name);
     assert_int_equal(write_one(NULL, path, step), BRAID_OK);
   }
-  assert_int_equal(braid_checkpoint_newest(NULL, folder, &file), BRAID_OK);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, &file), BRAID_OK);
   assert_true(mark_of(file) == 3);
   braid_checkpoint_close(file);
   assert_int_equal(truncate(path, 50), 0);
-  assert_int_equal(braid_checkpoint_newest(NULL, folder, &file), BRAID_OK);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, &file), BRAID_OK);
   assert_true(mark_of(file) == 2);
   braid_checkpoint_close(file);
-  braid_checkpoint_prune(NULL, folder, 1);
+  braid_checkpoint_prune(NULL, NULL, folder, 1);
   assert_int_equal(access(path, F_OK), 0);
   path_in(path, "checkpoint-0000000200.braid");
   assert_int_not_equal(access(path, F_OK), 0);
-  assert_int_equal(braid_checkpoint_newest(NULL, "no-such-folder", &file), BRAID_OK);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, "no-such-folder", &file), BRAID_OK);
   assert_null(file);
 }
 

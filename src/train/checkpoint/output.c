@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "base/try.h"
 
 struct braid_output {
   const braid_allocator *allocator;
+  const braid_log *log;
   char *directory, *lock_path;
   int lock;
 };
@@ -60,8 +60,8 @@ static braid_status lock(braid_output *output) {
         output->lock = -1;
         return status;
       }
-      braid_log_write(BRAID_LOG_WARNING, "%s: cannot be locked (%s): no other run may write to it", output->directory,
-                      strerror(errno));
+      braid_log_write(output->log, BRAID_LOG_WARNING, "%s: cannot be locked (%s): no other run may write to it",
+                      output->directory, strerror(errno));
     }
     struct stat locked, named;
     if (fstat(file, &locked) == 0 && stat(output->lock_path, &named) == 0 && locked.st_ino == named.st_ino &&
@@ -109,12 +109,12 @@ static braid_status move_all(const char *from, const char *to, bool *moved) {
 
 /* Gives the folder of what was set aside the first name that is free. A folder is never renamed over one that holds
  * something. */
-static braid_status name_earlier(const char *directory, const char *aside) {
+static braid_status name_earlier(const braid_log *log, const char *directory, const char *aside) {
   char path[kPathBytes], name[32] = "earlier";
   for (int i = 2; i <= kMostEarlier; i++) {
     BRAID_TRY(path_in(directory, name, path));
     if (rename(aside, path) == 0) {
-      braid_log_write(BRAID_LOG_WARNING, "%s holds an earlier run: what it left is moved to %s", directory, path);
+      braid_log_write(log, BRAID_LOG_WARNING, "%s holds an earlier run: what it left is moved to %s", directory, path);
       return BRAID_OK;
     }
     if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) break;
@@ -124,14 +124,14 @@ static braid_status name_earlier(const char *directory, const char *aside) {
 }
 
 /* After a run that was killed while it set an earlier one aside. */
-static braid_status put_back(const char *directory) {
+static braid_status put_back(const braid_log *log, const char *directory) {
   char aside[kPathBytes];
   bool moved = false;
   BRAID_TRY(path_in(directory, kAside, aside));
   if (access(aside, F_OK) != 0) return BRAID_OK;
   BRAID_TRY(move_all(aside, directory, &moved));
   if (rmdir(aside) == 0) return BRAID_OK;
-  return name_earlier(directory, aside); /* it holds what has another's name by now */
+  return name_earlier(log, directory, aside); /* it holds what has another's name by now */
 }
 
 braid_status braid_output_set_aside(const braid_output *output) {
@@ -140,7 +140,7 @@ braid_status braid_output_set_aside(const braid_output *output) {
   BRAID_TRY(path_in(output->directory, kAside, aside));
   if (mkdir(aside, 0777) != 0) return braid_fail(BRAID_IO, "%s: cannot create the folder: %s", aside, strerror(errno));
   BRAID_TRY(move_all(output->directory, aside, &moved));
-  if (moved) return name_earlier(output->directory, aside);
+  if (moved) return name_earlier(output->log, output->directory, aside);
   return rmdir(aside) == 0 ? BRAID_OK : braid_fail(BRAID_IO, "%s: cannot remove: %s", aside, strerror(errno));
 }
 
@@ -164,16 +164,18 @@ static braid_status open_folder(braid_output *output, const char *directory) {
   if (!output->directory || !output->lock_path) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_make_directories(directory));
   BRAID_TRY(lock(output));
-  BRAID_TRY(put_back(directory));
+  BRAID_TRY(put_back(output->log, directory));
   remove_unfinished(directory);
   return BRAID_OK;
 }
 
-braid_status braid_output_open(const braid_allocator *allocator, const char *directory, braid_output **out) {
+braid_status braid_output_open(const braid_allocator *allocator, const braid_log *log, const char *directory,
+                               braid_output **out) {
   *out = NULL;
   braid_output *output = braid_zalloc(allocator, sizeof *output);
   if (!output) return BRAID_NO_MEMORY;
   output->allocator = allocator;
+  output->log = log;
   output->lock = -1;
   braid_status status = open_folder(output, directory);
   if (status == BRAID_OK)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/try.h"
 #include "base/vector.h"
 #include "train/checkpoint/checkpoint.h"
@@ -87,7 +86,7 @@ braid_status braid_trainer_save(braid_trainer *trainer) {
   } else {
     braid_checkpoint_abort(checkpoint);
   }
-  if (status == BRAID_OK) braid_checkpoint_prune(trainer->allocator, trainer->options.out_directory, 2);
+  if (status == BRAID_OK) braid_checkpoint_prune(trainer->allocator, trainer->log, trainer->options.out_directory, 2);
   return status;
 }
 
@@ -125,7 +124,7 @@ static braid_status compare_settings(const braid_trainer *trainer, const braid_c
   char *before = braid_zalloc(trainer->allocator, (size_t)desc.dims[0] + 1);
   if (!before) return BRAID_NO_MEMORY;
   memcpy(before, data, (size_t)desc.dims[0]);
-  braid_status status = braid_settings_compare(before, trainer->settings);
+  braid_status status = braid_settings_compare(trainer->log, before, trainer->settings);
   braid_free(trainer->allocator, before);
   return status;
 }
@@ -171,17 +170,17 @@ static braid_status get_all(braid_trainer *trainer, const braid_checkpoint_file 
 braid_status braid_trainer_load(braid_trainer *trainer, bool *found) {
   braid_checkpoint_file *file;
   *found = false;
-  BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->options.out_directory, &file));
+  BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->log, trainer->options.out_directory, &file));
   if (!file) {
-    braid_log_write(BRAID_LOG_WARNING, "%s holds no checkpoint: training starts from the beginning",
+    braid_log_write(trainer->log, BRAID_LOG_WARNING, "%s holds no checkpoint: training starts from the beginning",
                     trainer->options.out_directory);
     return BRAID_OK;
   }
   *found = true;
   braid_status status = get_all(trainer, file);
   if (status == BRAID_OK)
-    braid_log_write(BRAID_LOG_INFO, "going on after epoch %lld, step %lld of %lld", (long long)trainer->epoch + 1,
-                    (long long)trainer->epoch_step, (long long)trainer->steps);
+    braid_log_write(trainer->log, BRAID_LOG_INFO, "going on after epoch %lld, step %lld of %lld",
+                    (long long)trainer->epoch + 1, (long long)trainer->epoch_step, (long long)trainer->steps);
   braid_checkpoint_close(file);
   return status;
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "base/log.h"
 #include "base/try.h"
 #include "graph/graph.h"
 #include "train/data/dataset.h"
@@ -246,16 +245,16 @@ static bool differs(const setting *was, const setting *is) {
          memcmp(was->value, is->value, (size_t)is->value_length) != 0;
 }
 
-static void log_differences(const char *before, const char *now) {
+static void log_differences(const braid_log *log, const char *before, const char *now) {
   for (setting is; next_setting(&now, &is);) {
     setting was = find_setting(before, &is);
     if (differs(&was, &is))
-      braid_log_write(BRAID_LOG_WARNING, "resuming with another %.*s: %.*s, it was %.*s", is.name_length, is.name,
+      braid_log_write(log, BRAID_LOG_WARNING, "resuming with another %.*s: %.*s, it was %.*s", is.name_length, is.name,
                       is.value_length, is.value, was.value_length, was.value);
   }
 }
 
-braid_status braid_settings_compare(const char *before, const char *now) {
+braid_status braid_settings_compare(const braid_log *log, const char *before, const char *now) {
   differences d = {.count = 0};
   const char *at = now;
   for (setting is; next_setting(&at, &is);) {
@@ -268,7 +267,7 @@ braid_status braid_settings_compare(const char *before, const char *now) {
     if (!is.value) add_difference(&d, &was, &is);
   }
   if (!d.refused) {
-    log_differences(before, now);
+    log_differences(log, before, now);
     return BRAID_OK;
   }
   char more[40] = "";

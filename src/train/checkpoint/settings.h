@@ -6,11 +6,12 @@
 #define BRAID_TRAIN_SETTINGS_H
 
 #include "base/text.h"
+#include "braid/log.h"
 #include "train/trainer.h"
 
 /* The settings of this run; its training graph must have been created. */
 BRAID_MUST_CHECK braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out);
 /* INVALID_ARGUMENT names the setting that differs, with both values. The number of epochs, the learning rate and the
  * path of the data set may differ, with a warning in the log. */
-BRAID_MUST_CHECK braid_status braid_settings_compare(const char *before, const char *now);
+BRAID_MUST_CHECK braid_status braid_settings_compare(const braid_log *log, const char *before, const char *now);
 #endif
