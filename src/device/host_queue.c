@@ -65,7 +65,7 @@ static bool wait_for_tasks(braid_host_queue *queue) {
       braid_pause();
       continue;
     }
-    __atomic_store_n(&queue->asleep, 1, __ATOMIC_SEQ_CST);
+    (void)__atomic_exchange_n(&queue->asleep, 1, __ATOMIC_SEQ_CST); /* as in timeline.c */
     bool stop = __atomic_load_n(&queue->stopping, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&queue->pushed, __ATOMIC_SEQ_CST)) {
       __atomic_store_n(&queue->asleep, 0, __ATOMIC_SEQ_CST);

@@ -373,8 +373,7 @@ static braid_status open_at(braid_registry *registry, const char *name, const pl
  * the same. */
 static braid_status set_host(braid_registry *registry, braid_device *device) {
   if (device->info.lacks[0] && !__atomic_exchange_n(&registry->told, true, __ATOMIC_RELAXED))
-    braid_log_write(&registry->log, BRAID_LOG_WARNING, "%s is slower than it could be: %s", device->info.name,
-                    device->info.lacks);
+    braid_log_write(&registry->log, BRAID_LOG_WARNING, "%s: %s", device->info.name, device->info.lacks);
   if (!device->backend->set_host) return BRAID_OK;
   if (registry->cache) {
     braid_text path;
