@@ -366,12 +366,12 @@ static void test_training_mode(void **state) {
  */
 /* `of` transposed, under a name as exporters make it up. */
 static braid_value_id transposed(braid_graph *graph, braid_value_id of, const char *name) {
-  const braid_desc *desc = &graph->values[of].desc;
-  braid_value_id id = constant(graph, name, ZEROS, 2, (int64_t[]){desc->dims[1], desc->dims[0]});
-  for (int64_t i = 0; i < desc->dims[0]; i++)
-    for (int64_t j = 0; j < desc->dims[1]; j++)
-      braid_tensor_set_f64(graph->values[id].tensor, j * desc->dims[0] + i,
-                           braid_tensor_get_f64(graph->values[of].tensor, i * desc->dims[1] + j));
+  braid_desc desc = graph->values[of].desc; /* a copy: adding a value moves the values */
+  braid_value_id id = constant(graph, name, ZEROS, 2, (int64_t[]){desc.dims[1], desc.dims[0]});
+  for (int64_t i = 0; i < desc.dims[0]; i++)
+    for (int64_t j = 0; j < desc.dims[1]; j++)
+      braid_tensor_set_f64(graph->values[id].tensor, j * desc.dims[0] + i,
+                           braid_tensor_get_f64(graph->values[of].tensor, i * desc.dims[1] + j));
   return id;
 }
 

@@ -28,10 +28,15 @@ static bool looks_at(const braid_step *step, size_t input) {
   return step->desc->inputs[input].constant && !braid_step_packing(step, input);
 }
 
+/* Of the contents of a constant, which are plain whatever the layout. */
+static size_t constant_bytes(const braid_desc *desc) {
+  return (size_t)braid_desc_count(desc) * braid_dtype_size(desc->dtype);
+}
+
 static bool is_comparable(const braid_step *step) {
   size_t bytes = 0;
   for (size_t i = 0; i < step->desc->input_count; i++)
-    if (looks_at(step, i)) bytes += braid_desc_bytes(&step->desc->inputs[i].desc);
+    if (looks_at(step, i)) bytes += constant_bytes(&step->desc->inputs[i].desc);
   return !step->desc->region && bytes <= kMostConstantBytes;
 }
 
@@ -45,7 +50,7 @@ static void key_operands(braid_key *key, const braid_step *step, const braid_ope
     if (!operand->present) continue;
     braid_key_desc(key, &operand->desc);
     if (seen) {
-      braid_digest digest = braid_digest_of(operand->constant, braid_desc_bytes(&operand->desc));
+      braid_digest digest = braid_digest_of(operand->constant, constant_bytes(&operand->desc));
       braid_key_put(key, &digest, sizeof digest);
     }
   }
