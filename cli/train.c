@@ -25,6 +25,8 @@ static const char doc[] =
     "  (with --resume the same command continues after an interruption)\n"
     "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n";
 
+enum { MOST_GROUPS = 64 };
+
 typedef struct options {
   cli_common common;
   cli_place place;
@@ -32,7 +34,8 @@ typedef struct options {
   const char *data, *test;
   braid_train_options train;
   bool no_test;
-  uint32_t given; /* one bit for each of the keys below */
+  braid_parameter_group groups[MOST_GROUPS];
+  uint64_t given; /* one bit for each of the keys below */
   char *made_out; /* the default folder, removed if training does not start */
 } options;
 
@@ -57,6 +60,13 @@ enum {
   KEY_WARMUP,
   KEY_STEP_EPOCHS,
   KEY_STEP_GAMMA,
+  KEY_NO_BIAS_DECAY,
+  KEY_GROUP,
+  KEY_FREEZE,
+  KEY_ACCUMULATE,
+  KEY_CLIP_NORM,
+  KEY_CLIP_VALUE,
+  KEY_AVERAGE,
   KEY_OUT,
   KEY_RESUME,
   KEY_CHECKPOINT,
@@ -82,6 +92,21 @@ static const struct argp_option table[] = {
     {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9)", 3},
     {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
     {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005", 3},
+    {"no-bias-decay", KEY_NO_BIAS_DECAY, NULL, 0,
+     "No weight decay for biases and for scales and shifts of normalizations", 3},
+    {"group", KEY_GROUP, "PATTERN:KEY=X[,KEY=X]", 0,
+     "Parameters whose names match (* any text, ? any character) have lr= times the learning rate, and their own "
+     "decay=; repeatable, the first that matches counts",
+     3},
+    {"freeze", KEY_FREEZE, "PATTERN", 0, "Parameters that stay as they are; like --group PATTERN:lr=0", 3},
+    {"accumulate", KEY_ACCUMULATE, "N", 0, "Batches per step: one update by the mean of their gradients (default 1)",
+     3},
+    {"clip-norm", KEY_CLIP_NORM, "X", 0, "Limit the norm of all gradients together", 3},
+    {"clip-value", KEY_CLIP_VALUE, "X", 0, "Limit every element of the gradients to [-X, X]", 3},
+    {"average", KEY_AVERAGE, "D", 0,
+     "Test and save the exponential moving average of the parameters: D * average + (1 - D) * parameter after every "
+     "step",
+     3},
     {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
     {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
     {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
@@ -135,6 +160,18 @@ static error_t parse_numbers(int key, const char *a, struct argp_state *state, b
   case KEY_EPSILON:
     t->epsilon = cli_number(state, "--epsilon", a, 0, 1);
     return 0;
+  case KEY_ACCUMULATE:
+    t->accumulate = cli_integer(state, "--accumulate", a, 1, 1 << 20);
+    return 0;
+  case KEY_CLIP_NORM:
+    t->clip_norm = cli_number(state, "--clip-norm", a, 0, INFINITY);
+    return 0;
+  case KEY_CLIP_VALUE:
+    t->clip_value = cli_number(state, "--clip-value", a, 0, INFINITY);
+    return 0;
+  case KEY_AVERAGE:
+    t->average_decay = cli_number(state, "--average", a, 0, 1);
+    return 0;
   case KEY_WARMUP:
     t->warmup_steps = cli_integer(state, "--warmup", a, 0, INT32_MAX);
     return 0;
@@ -149,6 +186,41 @@ static error_t parse_numbers(int key, const char *a, struct argp_state *state, b
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
+  }
+}
+
+static braid_parameter_group *add_group(struct argp_state *state, options *o, const char *pattern) {
+  if (o->train.group_count == MOST_GROUPS) argp_error(state, "at most %d of --group and --freeze", MOST_GROUPS);
+  braid_parameter_group *group = &o->groups[o->train.group_count++];
+  *group = (braid_parameter_group){pattern, 1, NAN};
+  o->train.groups = o->groups;
+  return group;
+}
+
+/* PATTERN:lr=X,decay=Y. Names may have colons: the last one ends the pattern. */
+static void parse_group(struct argp_state *state, options *o, char *text) {
+  enum { LR, DECAY };
+  char *const keys[] = {[LR] = "lr", [DECAY] = "decay", NULL};
+  char *values = strrchr(text, ':'), *value;
+  if (!values || values == text || !values[1]) {
+    argp_error(state, "--group: PATTERN:lr=X,decay=X is expected, not \"%s\"", text);
+    return;
+  }
+  *values++ = 0;
+  braid_parameter_group *group = add_group(state, o, text);
+  while (*values) {
+    const char *key = values;
+    switch (getsubopt(&values, keys, &value)) {
+    case LR:
+      group->rate = cli_number(state, "--group lr", value ? value : "", 0, INFINITY);
+      break;
+    case DECAY:
+      group->weight_decay = cli_number(state, "--group decay", value ? value : "", 0, INFINITY);
+      break;
+    default:
+      argp_error(state, "--group %s: lr= and decay= are known, not \"%s\"", text, key);
+      return;
+    }
   }
 }
 
@@ -183,7 +255,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", NULL};
   options *o = state->input;
   braid_train_options *t = &o->train;
-  if (key > 0 && key <= KEY_CHECKPOINT) o->given |= UINT32_C(1) << key;
+  if (key > 0 && key <= KEY_CHECKPOINT) o->given |= UINT64_C(1) << key;
   switch (key) {
   case ARGP_KEY_INIT:
     state->child_inputs[0] = &o->source;
@@ -207,6 +279,15 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_NESTEROV:
     t->nesterov = true;
+    return 0;
+  case KEY_NO_BIAS_DECAY:
+    t->no_bias_decay = true;
+    return 0;
+  case KEY_GROUP:
+    parse_group(state, o, argument);
+    return 0;
+  case KEY_FREEZE:
+    add_group(state, o, argument)->rate = 0;
     return 0;
   case KEY_LOSS:
     t->loss = (braid_loss)choose(state, "--loss", argument, losses);
@@ -377,7 +458,7 @@ static braid_status train(options *o, const braid_graph *model, bool *began) {
   if (status == BRAID_OK && !o->no_test) status = open_test(o, data, &test);
   if (status == BRAID_OK && !o->train.out_directory) status = choose_out(o);
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
-  if (status == BRAID_OK) status = training_summarize(model);
+  if (status == BRAID_OK) status = training_summarize(model, &o->train);
   *began = status == BRAID_OK;
   if (status == BRAID_OK) status = run_trainer(o, trainer);
   if (trainer) braid_trainer_destroy(trainer);

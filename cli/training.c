@@ -18,18 +18,20 @@ typedef struct totals {
   size_t count;
 } totals;
 
-static const char kStatistics[] = "a running statistic";
+static const char kStatistics[] = "a running statistic", kFrozen[] = "frozen";
 
 static bool is_listed(const braid_value_info *value) {
   return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE || value->fixed;
 }
 
-static const char *what_of(const braid_value_info *value) {
-  return value->kind == BRAID_VALUE_STATE ? kStatistics : value->fixed;
+/* Why it does not train; NULL: it does. `options` may be NULL. */
+static const char *what_of(const braid_value_info *value, const braid_train_options *options) {
+  const braid_parameter_group *group = options && !value->fixed ? braid_train_group(options, value->name) : NULL;
+  if (value->kind == BRAID_VALUE_STATE) return kStatistics;
+  return group && group->rate == 0 ? kFrozen : value->fixed;
 }
 
-static void totals_add(totals *sum, const braid_value_info *value) {
-  const char *what = what_of(value);
+static void totals_add(totals *sum, const braid_value_info *value, const char *what) {
   size_t i = 0;
   while (i < sum->count &&
          (what && sum->kinds[i].what ? strcmp(what, sum->kinds[i].what) != 0 : what != sum->kinds[i].what))
@@ -40,11 +42,11 @@ static void totals_add(totals *sum, const braid_value_info *value) {
   sum->kinds[i].numbers += braid_desc_count(&value->desc);
 }
 
-static totals sum_up(const braid_graph *graph) {
+static totals sum_up(const braid_graph *graph, const braid_train_options *options) {
   totals sum = {.kinds = {{NULL, 0, 0, NULL}, {kStatistics, 0, 0, NULL}}, .count = 2};
   for (size_t i = 0; i < braid_graph_value_count(graph); i++) {
     braid_value_info value = braid_graph_value(graph, (braid_value_id)i);
-    if (is_listed(&value)) totals_add(&sum, &value);
+    if (is_listed(&value)) totals_add(&sum, &value, what_of(&value, options));
   }
   return sum;
 }
@@ -69,7 +71,7 @@ static void print_each(const braid_graph *graph) {
     braid_value_info value = braid_graph_value(graph, (braid_value_id)i);
     char shape[96];
     if (!is_listed(&value)) continue;
-    const char *what = what_of(&value);
+    const char *what = what_of(&value, NULL);
     printf("%-44s %-22s %s%s\n", value.name, braid_desc_format(&value.desc, shape, sizeof shape), what ? "no: " : "yes",
            what ? what : "");
   }
@@ -88,18 +90,18 @@ static void json_each(cli_json *json, const braid_graph *graph, const totals *su
     cli_json_string(json, "type", braid_dtype_name(value.desc.dtype));
     cli_json_dims(json, "shape", &value.desc);
     cli_json_bool(json, "trains", value.kind == BRAID_VALUE_PARAMETER);
-    if (what_of(&value)) cli_json_string(json, "why_not", what_of(&value));
+    if (what_of(&value, NULL)) cli_json_string(json, "why_not", what_of(&value, NULL));
     cli_json_close(json, '}');
   }
   cli_json_close(json, ']');
   cli_json_close(json, '}');
 }
 
-braid_status training_summarize(const braid_graph *model) {
+braid_status training_summarize(const braid_graph *model, const braid_train_options *options) {
   braid_graph *graph;
   braid_status status = braid_trainable_copy(model, &graph);
   if (status != BRAID_OK) return status;
-  totals sum = sum_up(graph);
+  totals sum = sum_up(graph, options);
   print_totals(stderr, &sum);
   braid_graph_destroy(graph);
   return BRAID_OK;
@@ -109,7 +111,7 @@ braid_status training_list(const braid_graph *model, cli_json *json) {
   braid_graph *graph;
   braid_status status = braid_trainable_copy(model, &graph);
   if (status != BRAID_OK) return status;
-  totals sum = sum_up(graph);
+  totals sum = sum_up(graph, NULL);
   if (json) {
     json_each(json, graph, &sum);
   } else {

@@ -121,6 +121,13 @@ static void test_other_settings(void **state) {
       {DATA "--optimizer adam", DATA "--optimizer adam --beta2 0.99", "beta2 was 0.999, is 0.99"},
       {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},
       {DATA "--schedule step", DATA "--schedule step --step-epochs 3", "epochs between drops was 30, is 3"},
+      {DATA, DATA "--accumulate 2", "batches per step was not set, is 2"},
+      {DATA "--clip-norm 1", DATA "--clip-norm 2", "limit of the gradients' norm was 1, is 2"},
+      {DATA, DATA "--clip-value 0.5", "limit of a gradient's elements was not set, is 0.5"},
+      {DATA "--average 0.5", DATA, "decay of the average was 0.5, is not set"},
+      {DATA, DATA "--no-bias-decay", "weight decay of biases was not set, is no"},
+      {DATA "--freeze 0_*", DATA "--freeze 2_*", "group 1 was 0_*, is 2_*"},
+      {DATA "--group *:lr=2", DATA "--group *:lr=2,decay=0", "weight decay of group 1 was not set, is 0"},
       {DATA, "--data builtin:glyphs,limit=96", "number of samples was 64, is 96"},
       {DATA, "--data builtin:glyphs,limit=64,seed=5", "checksum of the data set was"},
       {DATA, "--data builtin:glyphs,limit=64,mean=0.5", "mean was none, is 0.5"},
@@ -138,6 +145,15 @@ static void test_other_settings(void **state) {
     snprintf(line, sizeof line, SHORT "%s --epochs 2 --out $/settings-%zu --resume", cases[i].base, i);
     expect(line, 0, "another number of epochs: 2, it was 1");
   }
+}
+
+static void test_groups(void **state) {
+  (void)state;
+  expect(SHORT DATA "--epochs 1 --out $/groups --freeze 0_* --group *.bias:decay=0", 0, "stays fixed: 3 tensors");
+  expect_failure(SHORT DATA "--epochs 1 --out $/groups --freeze conv*", 2, "\"conv*\" matches no parameter");
+  expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*", 2, "PATTERN:lr=X,decay=X is expected");
+  expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*:rate=1", 2, "lr= and decay= are known, not");
+  expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*:lr=-1", 2, "at least 0 is expected");
 }
 
 /* Another network, and the same data from another place. */
@@ -478,6 +494,7 @@ int main(void) {
       cmocka_unit_test(test_killed),
       cmocka_unit_test(test_resume),
       cmocka_unit_test(test_other_settings),
+      cmocka_unit_test(test_groups),
       cmocka_unit_test(test_other_model_and_place),
       cmocka_unit_test(test_changed_data),
       cmocka_unit_test(test_earlier),

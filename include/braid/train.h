@@ -9,6 +9,15 @@ typedef enum braid_optimizer { BRAID_SGD, BRAID_ADAM, BRAID_ADAMW } braid_optimi
 typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ONE_CYCLE } braid_schedule;
 typedef enum braid_loss { BRAID_CROSS_ENTROPY, BRAID_SQUARED_ERROR } braid_loss;
 
+/* Parameters whose name matches `pattern` ('*' stands for any text, '?' for any one character). A parameter is in the
+ * first group that matches. */
+typedef struct braid_parameter_group {
+  const char *pattern;
+  double rate;         /* factor of the learning rate. 0: frozen, which saves their gradients; running statistics of
+                          normalizations are no parameters and go on moving */
+  double weight_decay; /* instead of the options'; NAN: theirs */
+} braid_parameter_group;
+
 typedef struct braid_train_options {
   const char *devices, *place; /* as in braid_session_options */
   int threads;
@@ -20,7 +29,15 @@ typedef struct braid_train_options {
   braid_optimizer optimizer;
   double learning_rate, momentum, weight_decay;
   bool nesterov;
-  double beta1, beta2, epsilon; /* Adam, AdamW */
+  double beta1, beta2, epsilon;        /* Adam, AdamW */
+  bool no_bias_decay;                  /* no weight decay for biases and for scales and shifts of normalizations */
+  const braid_parameter_group *groups; /* copied; NOT_FOUND if one matches no parameter */
+  size_t group_count;
+  int64_t accumulate;   /* batches per step: their gradients' mean is one update. 1: every batch is a step */
+  double clip_value;    /* every element of a gradient is limited to [-clip_value, clip_value]; 0: no limit */
+  double clip_norm;     /* the norm of all gradients together is limited to this, after clip_value; 0: no limit */
+  double average_decay; /* in [0, 1): the exponential moving average of the parameters is evaluated and saved instead
+                           of the parameters themselves. 0: no average */
   braid_schedule schedule;
   int64_t warmup_steps;
   int64_t step_epochs; /* BRAID_STEP: the learning rate is multiplied by step_gamma every step_epochs epochs */
@@ -33,6 +50,8 @@ typedef struct braid_train_options {
 /* Sets the defaults: batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05 with cosine
  * schedule, cross entropy. */
 BRAID_API void braid_train_options_init(braid_train_options *options);
+/* The group that a parameter of this name is in; NULL: none. */
+BRAID_API const braid_parameter_group *braid_train_group(const braid_train_options *options, const char *parameter);
 
 /* A trainable copy of `model`, as the trainer makes it (braid_graph_make_trainable). The loss is computed from the
  * first output; parameters that only other outputs depend on are not trained. */

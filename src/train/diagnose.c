@@ -88,9 +88,9 @@ static braid_status copy_state(braid_trainer *trainer, const braid_graph *graph,
 static braid_status look(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch,
                          braid_session *session, void **outputs) {
   BRAID_TRY(copy_state(trainer, graph, session));
-  float rate = 0;
-  int64_t number = 1;
-  const void *inputs[BRAID_STEP_INPUTS] = {batch->images, batch->labels, &rate, &number};
+  const braid_step_numbers numbers = {.batch = 1, .update = 1};
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch->images, batch->labels};
+  braid_step_bind(&trainer->options, &numbers, inputs);
   BRAID_TRY(braid_session_run(session, inputs, outputs));
   for (size_t i = 0; i < graph->output_count; i++) {
     const braid_value *value = &graph->values[graph->outputs[i]];

@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/checked.h"
 #include "base/try.h"
 #include "graph/graph.h"
 #include "graph/onnx_dtype.h"
 #include "runtime/plan/resolve.h"
+#include "train/update.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
  */
@@ -115,94 +115,6 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
   return braid_graph_add_node(graph, "Reshape", NULL, inputs, 2, out, 1, NULL);
 }
 
-/* --- the optimizer -------------------------------------------------------------------------------------------------
- */
-/* "w/momentum", or "w/momentum~2" if the model has a value of that name. */
-static char *state_name(braid_graph *graph, const char *parameter, const char *suffix) {
-  char *name = braid_arena_format(graph->arena, "%s/%s", parameter, suffix);
-  for (int number = 2; name && braid_graph_find_value(graph, name) >= 0; number++)
-    name = braid_arena_format(graph->arena, "%s/%s~%d", parameter, suffix, number);
-  return name;
-}
-
-static braid_status add_state(braid_graph *graph, braid_value_id parameter, const char *suffix, braid_value_id *out) {
-  const char *name = state_name(graph, graph->values[parameter].name, suffix);
-  if (!name) return BRAID_NO_MEMORY;
-  const braid_desc desc = graph->values[parameter].desc;
-  braid_tensor *zeros;
-  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &zeros));
-  memset(braid_tensor_data(zeros), 0, braid_desc_bytes(&desc));
-  braid_status status = braid_graph_add_tensor(graph, name, BRAID_VALUE_STATE, zeros, out);
-  braid_tensor_release(zeros);
-  return status;
-}
-
-typedef struct step_inputs {
-  braid_value_id rate, number, loss;
-} step_inputs;
-
-/* The loss is handed to the update as its guard: it leaves everything as it was when the loss is not finite, so that
- * the cause can be looked for, and the last checkpoint stays good. */
-static braid_status add_sgd(braid_graph *graph, const braid_train_options *options, const step_inputs *step,
-                            braid_value_id parameter, braid_value_id gradient) {
-  bool with_momentum = options->momentum != 0;
-  braid_value_id momentum = -1, outputs[2] = {0, with_momentum ? 0 : -1};
-  if (with_momentum) BRAID_TRY(add_state(graph, parameter, "momentum", &momentum));
-  braid_node_id node;
-  BRAID_TRY(braid_graph_add_node(graph, "SgdUpdate", NULL,
-                                 (braid_value_id[]){parameter, gradient, step->rate, momentum, step->loss}, 5, outputs,
-                                 2, &node));
-  graph->nodes[node].backward = true;
-  BRAID_TRY(braid_graph_set_float(graph, node, "momentum", options->momentum));
-  BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", options->weight_decay));
-  BRAID_TRY(braid_graph_set_int(graph, node, "nesterov", options->nesterov));
-  BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
-  return with_momentum ? braid_graph_update_state(graph, momentum, outputs[1]) : BRAID_OK;
-}
-
-static braid_status add_adam(braid_graph *graph, const braid_train_options *options, const step_inputs *step,
-                             braid_value_id parameter, braid_value_id gradient) {
-  braid_value_id first, second, outputs[3] = {0, 0, 0};
-  BRAID_TRY(add_state(graph, parameter, "moment1", &first));
-  BRAID_TRY(add_state(graph, parameter, "moment2", &second));
-  braid_node_id node;
-  BRAID_TRY(
-      braid_graph_add_node(graph, "AdamUpdate", NULL,
-                           (braid_value_id[]){parameter, gradient, step->rate, first, second, step->number, step->loss},
-                           7, outputs, 3, &node));
-  graph->nodes[node].backward = true;
-  BRAID_TRY(braid_graph_set_float(graph, node, "beta1", options->beta1));
-  BRAID_TRY(braid_graph_set_float(graph, node, "beta2", options->beta2));
-  BRAID_TRY(braid_graph_set_float(graph, node, "epsilon", options->epsilon));
-  BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", options->weight_decay));
-  BRAID_TRY(braid_graph_set_int(graph, node, "decoupled", options->optimizer == BRAID_ADAMW));
-  BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
-  BRAID_TRY(braid_graph_update_state(graph, first, outputs[1]));
-  return braid_graph_update_state(graph, second, outputs[2]);
-}
-
-static braid_status add_optimizer(braid_graph *graph, const braid_train_options *options, const step_inputs *step,
-                                  const braid_value_id *parameters, braid_value_id *gradients, size_t count) {
-  BRAID_TRY(braid_graph_gradients(graph, step->loss, parameters, count, gradients));
-  for (size_t i = 0; i < count; i++) {
-    if (gradients[i] < 0) continue;
-    BRAID_TRY(
-        (options->optimizer == BRAID_SGD ? add_sgd : add_adam)(graph, options, step, parameters[i], gradients[i]));
-  }
-  return BRAID_OK;
-}
-
-static braid_status add_backward(braid_graph *graph, const braid_train_options *options, const step_inputs *step) {
-  size_t values = graph->value_count, count = 0;
-  braid_value_id *parameters = braid_zalloc_array(graph->allocator, values, 2 * sizeof *parameters);
-  if (!parameters) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < values; i++)
-    if (graph->values[i].kind == BRAID_VALUE_PARAMETER) parameters[count++] = (braid_value_id)i;
-  braid_status status = add_optimizer(graph, options, step, parameters, parameters + values, count);
-  braid_free(graph->allocator, parameters);
-  return status;
-}
-
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
 static braid_status add_loss(braid_graph *graph, const braid_train_options *options, braid_value_id scores,
@@ -267,24 +179,50 @@ braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
   return status;
 }
 
+/* The scalars that only some options need, after those that every step has. */
+static braid_status add_more_inputs(braid_graph *graph, const braid_train_options *options, braid_update_inputs *in) {
+  if (options->accumulate > 1) {
+    BRAID_TRY(add_input(graph, "update", BRAID_I64, 0, 0, &in->update));
+    BRAID_TRY(add_input(graph, "kept", BRAID_F32, 0, 0, &in->kept));
+    BRAID_TRY(add_input(graph, "last", BRAID_F32, 0, 0, &in->last));
+  }
+  return options->average_decay > 0 ? add_input(graph, "average_weight", BRAID_F32, 0, 0, &in->average) : BRAID_OK;
+}
+
+size_t braid_step_bind(const braid_train_options *options, const braid_step_numbers *numbers,
+                       const void *inputs[BRAID_STEP_MOST_INPUTS]) {
+  size_t count = 2;
+  inputs[count++] = &numbers->rate;
+  inputs[count++] = &numbers->batch;
+  if (options->accumulate > 1) {
+    inputs[count++] = &numbers->update;
+    inputs[count++] = &numbers->kept;
+    inputs[count++] = &numbers->last;
+  }
+  if (options->average_decay > 0) inputs[count++] = &numbers->average;
+  return count;
+}
+
 static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
   BRAID_TRY(braid_bind_input(graph, info, options->batch));
   BRAID_TRY(make_trainable(graph));
   BRAID_TRY(braid_resolve_for_good(graph));
   BRAID_TRY(check_output(graph));
-  braid_value_id scores, labels;
-  step_inputs step;
+  braid_value_id scores, labels, number;
+  braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
   braid_score_kind kind;
   BRAID_TRY(braid_scores(graph, info, options->loss == BRAID_CROSS_ENTROPY, &scores, &kind));
   graph->output_count = 0; /* the training step gives the loss and the scores instead */
   BRAID_TRY(add_input(graph, "labels", BRAID_I32, 1, options->batch, &labels));
-  BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &step.rate));
-  BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, 0, &step.number));
-  BRAID_TRY(number_dropouts(graph, step.number, options->seed));
-  BRAID_TRY(add_loss(graph, options, scores, labels, &step.loss));
-  BRAID_TRY(braid_graph_add_output(graph, step.loss));
+  BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &in.rate));
+  BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, 0, &number));
+  in.update = number;
+  BRAID_TRY(add_more_inputs(graph, options, &in));
+  BRAID_TRY(number_dropouts(graph, number, options->seed));
+  BRAID_TRY(add_loss(graph, options, scores, labels, &in.loss));
+  BRAID_TRY(braid_graph_add_output(graph, in.loss));
   BRAID_TRY(braid_graph_add_output(graph, scores));
-  return add_backward(graph, options, &step);
+  return braid_add_update(graph, options, &in);
 }
 
 braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,

@@ -3,9 +3,20 @@
 #define BRAID_TRAIN_STEP_H
 #include "braid/train.h"
 
-/* Inputs of the training graph in their order: images, labels (int32, batch), then the learning rate (float32 scalar)
- * and the number of the step (1-based, int64 scalar). Outputs: the loss (one float32), the scores (batch, classes). */
-enum { BRAID_STEP_INPUTS = 4, BRAID_STEP_OUTPUTS = 2 };
+/* Inputs of the training graph in their order: images, labels (int32, batch), then scalars: the learning rate (float32)
+ * and the number of the batch (int64, 1-based, over the whole run), which dropout draws by; with options.accumulate
+ * above 1 the number of the update (int64, 1-based), 0 for the first batch of a step and 1 for the others (float32),
+ * and 1 for its last batch and 0 for the others (float32); with options.average_decay the weight of this update in the
+ * average (float32). Outputs: the loss (one float32), the scores (batch, classes). */
+enum { BRAID_STEP_INPUTS = 4, BRAID_STEP_MOST_INPUTS = 8, BRAID_STEP_OUTPUTS = 2 };
+
+typedef struct braid_step_numbers {
+  float rate, kept, last, average;
+  int64_t batch, update;
+} braid_step_numbers;
+/* Sets the scalars' places in `inputs`, after images and labels; returns the number of inputs. */
+size_t braid_step_bind(const braid_train_options *options, const braid_step_numbers *numbers,
+                       const void *inputs[BRAID_STEP_MOST_INPUTS]);
 
 /* `model` is not changed. INVALID_GRAPH or INVALID_ARGUMENT if it does not fit the data set. */
 BRAID_MUST_CHECK braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,

@@ -13,72 +13,19 @@
 #include "model/model.h"
 #include "train/checkpoint/settings.h"
 #include "train/diagnose.h"
+#include "train/options.h"
 #include "train/report/report.h"
 #include "train/schedule.h"
-
-void braid_train_options_init(braid_train_options *options) {
-  *options = (braid_train_options){.batch = 128,
-                                   .epochs = 10,
-                                   .loss = BRAID_CROSS_ENTROPY,
-                                   .optimizer = BRAID_SGD,
-                                   .learning_rate = 0.05,
-                                   .momentum = 0.9,
-                                   .weight_decay = 5e-4,
-                                   .beta1 = 0.9,
-                                   .beta2 = 0.999,
-                                   .epsilon = 1e-8,
-                                   .schedule = BRAID_COSINE,
-                                   .step_epochs = 30,
-                                   .step_gamma = 0.1};
-}
+#include "train/update.h"
 
 /* --- creation ------------------------------------------------------------------------------------------------------
  */
-static bool within(double value, double low, double high) {
-  return value >= low && value < high;
-}
-
-static braid_status options_check(const braid_train_options *o) {
-  const char *wrong = NULL;
-  if (o->batch < 1)
-    wrong = "the batch must be at least 1";
-  else if (o->epochs < 1)
-    wrong = "epochs must be at least 1";
-  else if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
-    wrong = "the learning rate must be above 0";
-  else if (!within(o->momentum, 0, 1))
-    wrong = "the momentum must be in [0, 1)";
-  else if (!(o->weight_decay >= 0) || !isfinite(o->weight_decay))
-    wrong = "the weight decay must be at least 0";
-  else if (!within(o->label_smoothing, 0, 1))
-    wrong = "label smoothing must be in [0, 1)";
-  else if (!within(o->beta1, 0, 1) || !within(o->beta2, 0, 1))
-    wrong = "beta1 and beta2 must be in [0, 1)";
-  else if (!(o->epsilon > 0))
-    wrong = "epsilon must be above 0";
-  else if (o->warmup_steps < 0)
-    wrong = "warm-up steps must be at least 0";
-  else if (o->schedule == BRAID_STEP && (o->step_epochs < 1 || !(o->step_gamma > 0)))
-    wrong = "the step schedule needs step_epochs of at least 1 and step_gamma above 0";
-  else if (o->nesterov && o->momentum == 0)
-    wrong = "Nesterov needs a momentum above 0";
-  else if (o->resume && !o->out_directory)
-    wrong = "resuming needs an output directory";
-  return wrong ? braid_fail(BRAID_INVALID_ARGUMENT, "%s", wrong) : BRAID_OK;
-}
-
-static braid_status copy_text(const braid_allocator *allocator, const char **text) {
-  if (!*text) return BRAID_OK;
-  *text = braid_strdup(allocator, *text);
-  return *text ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
 static braid_status start_loader(braid_trainer *trainer) {
   braid_loader_options loading = {
       .batch = trainer->options.batch, .seed = trainer->options.seed, .shuffle = true, .augment = true};
   bool at_end = trainer->epoch_step == trainer->steps;
-  return braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, at_end ? 0 : trainer->epoch_step,
-                             &trainer->loader);
+  int64_t first = at_end ? 0 : trainer->epoch_step * trainer->options.accumulate;
+  return braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, first, &trainer->loader);
 }
 
 braid_session_options braid_trainer_place(const braid_trainer *trainer) {
@@ -137,10 +84,11 @@ static braid_status begin_output(braid_trainer *trainer) {
 static braid_status trainer_build(braid_trainer *trainer, const braid_graph *model) {
   const braid_train_options *o = &trainer->options;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
-  trainer->steps = info.samples / o->batch;
+  trainer->steps = info.samples / o->batch / o->accumulate;
   if (trainer->steps < 1)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %lld samples, fewer than one batch of %lld",
-                      (long long)info.samples, (long long)o->batch);
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "the data set has %lld samples, fewer than a step of %lld batches of %lld",
+                      (long long)info.samples, (long long)o->accumulate, (long long)o->batch);
   BRAID_TRY(braid_graph_clone(model, &trainer->model));
   BRAID_TRY(braid_graph_prepare_training(trainer->model));
   BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));
@@ -155,31 +103,10 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
   return begin_output(trainer);
 }
 
-enum { kTexts = 4 };
-
-static void list_texts(braid_train_options *options, const char **texts[kTexts]) {
-  texts[0] = &options->devices;
-  texts[1] = &options->place;
-  texts[2] = &options->out_directory;
-  texts[3] = &options->trace;
-}
-
-/* The caller's texts become our own; on failure those not copied yet are forgotten. */
-static braid_status own_texts(braid_trainer *trainer) {
-  const char **texts[kTexts];
-  list_texts(&trainer->options, texts);
-  braid_status status = BRAID_OK;
-  for (size_t i = 0; i < kTexts; i++) {
-    if (status == BRAID_OK) status = copy_text(trainer->allocator, texts[i]);
-    if (status != BRAID_OK) *texts[i] = NULL;
-  }
-  return status;
-}
-
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
                                   const braid_train_options *options, braid_trainer **out) {
   *out = NULL;
-  BRAID_TRY(options_check(options));
+  BRAID_TRY(braid_train_options_check(options));
   braid_trainer *trainer = braid_zalloc(model->allocator, sizeof *trainer);
   if (!trainer) return BRAID_NO_MEMORY;
   trainer->allocator = model->allocator;
@@ -187,7 +114,7 @@ braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train
   trainer->log = braid_registry_get_log(options->registry);
   trainer->train = train;
   trainer->test = test;
-  braid_status status = own_texts(trainer);
+  braid_status status = braid_train_options_own(trainer->allocator, &trainer->options);
   if (status == BRAID_OK) status = trainer_build(trainer, model);
   if (status == BRAID_OK)
     *out = trainer;
@@ -208,9 +135,7 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   braid_free(allocator, trainer->settings);
   braid_free(allocator, trainer->scores);
   braid_free(allocator, trainer->record.rows);
-  const char **texts[kTexts];
-  list_texts(&trainer->options, texts);
-  for (size_t i = 0; i < kTexts; i++) braid_free(allocator, (void *)*texts[i]);
+  braid_train_options_release(allocator, &trainer->options);
   braid_free(allocator, trainer);
 }
 
@@ -239,19 +164,36 @@ static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
                     trainer->options.out_directory);
 }
 
-static braid_status run_step(braid_trainer *trainer, double rate) {
+/* Part `part` of the step: one batch. What an epoch has beyond whole steps is passed over. */
+static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) {
+  const braid_train_options *o = &trainer->options;
   braid_batch batch;
-  BRAID_TRY(next_batch(trainer, &batch));
-  float rate32 = (float)rate, loss;
-  int64_t number = trainer->epoch * trainer->steps + trainer->epoch_step + 1;
-  const void *inputs[BRAID_STEP_INPUTS] = {batch.images, batch.labels, &rate32, &number};
-  void *outputs[BRAID_STEP_OUTPUTS] = {&loss, trainer->scores};
-  BRAID_TRY(braid_session_run(trainer->session, inputs, outputs));
+  do BRAID_TRY(next_batch(trainer, &batch));
+  while (batch.epoch != trainer->epoch);
+  int64_t update = trainer->epoch * trainer->steps + trainer->epoch_step + 1;
+  bool last = part + 1 == o->accumulate;
+  braid_step_numbers numbers = {.rate = (float)rate,
+                                .batch = (update - 1) * o->accumulate + part + 1,
+                                .update = update,
+                                .kept = part > 0,
+                                .last = last,
+                                .average = !last         ? 0
+                                           : update == 1 ? 1
+                                                         : (float)(1 - o->average_decay)};
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.labels};
+  braid_step_bind(o, &numbers, inputs);
+  float loss;
+  BRAID_TRY(braid_session_run(trainer->session, inputs, (void *[BRAID_STEP_OUTPUTS]){&loss, trainer->scores}));
   if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
   int classes = braid_dataset_get_info(trainer->train).classes;
-  trainer->loss_sum += loss;
-  trainer->correct += count_correct(trainer->scores, batch.labels, trainer->options.batch, classes);
-  trainer->seen += trainer->options.batch;
+  trainer->loss_sum += (double)loss / (double)o->accumulate;
+  trainer->correct += count_correct(trainer->scores, batch.labels, o->batch, classes);
+  trainer->seen += o->batch;
+  return BRAID_OK;
+}
+
+static braid_status run_step(braid_trainer *trainer, double rate) {
+  for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
   trainer->epoch_step++;
   return BRAID_OK;
 }
@@ -400,7 +342,7 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
       .loss = trainer->loss_sum / (double)trainer->epoch_step,
       .accuracy = (double)trainer->correct / (double)trainer->seen,
       .learning_rate = rate,
-      .images_per_second = per_step > 0 ? (double)trainer->options.batch / per_step : 0,
+      .images_per_second = per_step > 0 ? (double)(trainer->options.batch * trainer->options.accumulate) / per_step : 0,
       .seconds_left = per_step * (double)left,
       .test_loss = NAN,
       .test_accuracy = NAN,
@@ -483,7 +425,11 @@ braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
     if (status != BRAID_OK) break;
     braid_tensor_release(value->tensor);
     value->tensor = tensor;
-    status = braid_session_read(trainer->session, value->name, tensor);
+    braid_value_id average = trainer->options.average_decay > 0 && kind == BRAID_VALUE_PARAMETER
+                                 ? braid_step_average(trainer->step, value->name)
+                                 : -1;
+    const char *name = average < 0 ? value->name : trainer->step->values[average].name;
+    status = braid_session_read(trainer->session, name, tensor);
   }
   if (status == BRAID_OK)
     *out = graph;

@@ -1,99 +1,5 @@
-/* Training as a whole, on pictures made by the program: it learns; a run that was stopped and resumed ends with the
- * same bits as one that never was; what is wrong is said. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "base/philox.h"
-#include "braid/model.h"
-#include "graph/graph.h"
-#include "registry.h"
-#include "train/trainer.h"
-
-enum { kSeed = 7, kClasses = 10 };
-static char folder[64];
-static braid_registry *registry; /* silent, but for tests that listen */
-
-static int make_folder(void **state) {
-  (void)state;
-  strcpy(folder, "trainer-test-XXXXXX");
-  registry = open_test_registry(NULL, NULL);
-  return registry && mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  braid_registry_destroy(registry);
-  snprintf(command, sizeof command, "rm -rf %s", folder);
-  return system(command);
-}
-
-static void ok(braid_status status) {
-  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
-}
-
-/* --- a small network -----------------------------------------------------------------------------------------------
- */
-static braid_value_id constant(braid_graph *graph, const char *name, int rank, const int64_t *dims, float scale,
-                               float offset) {
-  braid_desc desc;
-  braid_tensor *tensor;
-  braid_value_id id;
-  ok(braid_desc_init(&desc, BRAID_F32, rank, dims));
-  ok(braid_tensor_create(NULL, &desc, &tensor));
-  float *data = braid_tensor_data(tensor);
-  for (int64_t i = 0; i < braid_desc_count(&desc); i++)
-    data[i] = offset + scale * braid_random_normal(kSeed, 0, (uint32_t)strlen(name), (uint64_t)i);
-  ok(braid_graph_add_tensor(graph, name, BRAID_VALUE_CONSTANT, tensor, &id));
-  braid_tensor_release(tensor);
-  return id;
-}
-
-static braid_value_id node(braid_graph *graph, const char *op, const braid_value_id *inputs, size_t count,
-                           braid_node_id *id) {
-  braid_value_id out = 0;
-  ok(braid_graph_add_node(graph, op, NULL, inputs, count, &out, 1, id));
-  return out;
-}
-
-/* Conv, BatchNormalization, Relu, MaxPool, Dropout, Flatten, Gemm, Softmax. */
-static braid_graph *network(void) {
-  braid_graph *graph;
-  braid_node_id id;
-  braid_value_id x;
-  ok(braid_graph_create(NULL, "small", &graph));
-  ok(braid_graph_add_input(graph, "image", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}}, &x));
-  braid_value_id w = constant(graph, "w", 4, (int64_t[]){16, 3, 3, 3}, 0.2f, 0);
-  x = node(graph, "Conv", (braid_value_id[]){x, w}, 2, &id);
-  ok(braid_graph_set_ints(graph, id, "pads", (int64_t[]){1, 1, 1, 1}, 4));
-  int64_t channels = 16;
-  braid_value_id norm[5] = {x, constant(graph, "scale", 1, &channels, 0, 1),
-                            constant(graph, "shift", 1, &channels, 0, 0), constant(graph, "mean", 1, &channels, 0, 0),
-                            constant(graph, "variance", 1, &channels, 0, 1)};
-  x = node(graph, "BatchNormalization", norm, 5, NULL);
-  x = node(graph, "Relu", &x, 1, NULL);
-  x = node(graph, "MaxPool", &x, 1, &id);
-  ok(braid_graph_set_ints(graph, id, "kernel_shape", (int64_t[]){4, 4}, 2));
-  ok(braid_graph_set_ints(graph, id, "strides", (int64_t[]){4, 4}, 2));
-  x = node(graph, "Dropout", &x, 1, NULL);
-  x = node(graph, "Flatten", &x, 1, NULL);
-  braid_value_id full[3] = {x, constant(graph, "full", 2, (int64_t[]){1024, kClasses}, 0.03f, 0),
-                            constant(graph, "bias", 1, (int64_t[]){kClasses}, 0, 0)};
-  x = node(graph, "Gemm", full, 3, NULL);
-  x = node(graph, "Softmax", &x, 1, NULL);
-  ok(braid_graph_add_output(graph, x));
-  return graph;
-}
+/* Training as a whole, on pictures made by the program: it learns, and what is wrong is said. */
+#include "train/trainer_fixture.h"
 
 /* The same as a fresh network's export in training mode: the normalization's ones and zeros are stored once, with
  * Identity nodes that give the other names, and the normalization and the dropping out are in training mode. */
@@ -129,103 +35,8 @@ static braid_graph *exported_network(void) {
   return graph;
 }
 
-static braid_dataset *glyphs(const char *split) {
-  char spec[96];
-  braid_dataset *dataset;
-  snprintf(spec, sizeof spec, "builtin:glyphs,limit=320,augment=crop+flip,seed=3,split=%s", split);
-  ok(braid_dataset_open(NULL, spec, "train", &dataset));
-  return dataset;
-}
-
-static braid_train_options options_of(const char *name) {
-  static char path[128];
-  braid_train_options options;
-  braid_train_options_init(&options);
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  options.batch = 32;
-  options.epochs = 2;
-  options.seed = kSeed;
-  options.out_directory = path;
-  options.registry = registry;
-  return options;
-}
-
 /* --- tests ---------------------------------------------------------------------------------------------------------
  */
-typedef struct stop_at {
-  int64_t after, seen;
-  double first_loss, last_loss;
-} stop_at;
-
-static bool stop_after(void *context, const braid_train_progress *progress) {
-  stop_at *s = context;
-  if (s->seen == 0) s->first_loss = progress->loss;
-  s->last_loss = progress->loss;
-  return ++s->seen != s->after;
-}
-
-/* All the bits a run ends with: parameters, running statistics, momenta. */
-static uint64_t bits_of(braid_trainer *trainer) {
-  uint64_t hash = 14695981039346656037u;
-  for (size_t i = 0; i < trainer->step->value_count; i++) {
-    const braid_value *value = &trainer->step->values[i];
-    if (value->kind != BRAID_VALUE_PARAMETER && value->kind != BRAID_VALUE_STATE) continue;
-    braid_tensor *tensor;
-    ok(braid_tensor_create(NULL, &value->desc, &tensor));
-    ok(braid_session_read(trainer->session, value->name, tensor));
-    const uint8_t *data = braid_tensor_const_data(tensor);
-    for (size_t b = 0; b < braid_desc_bytes(&value->desc); b++) hash = (hash ^ data[b]) * 1099511628211u;
-    braid_tensor_release(tensor);
-  }
-  return hash;
-}
-
-static uint64_t train_model(const braid_graph *graph, braid_train_options options, stop_at *stop,
-                            braid_status expected) {
-  braid_dataset *data = glyphs("train"), *test = glyphs("test");
-  braid_trainer *trainer;
-  ok(braid_trainer_create(graph, data, test, &options, &trainer));
-  braid_status status = braid_trainer_run(trainer, stop_after, stop);
-  if (status != expected) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
-  uint64_t bits = bits_of(trainer);
-  braid_trainer_destroy(trainer);
-  braid_dataset_close(data);
-  braid_dataset_close(test);
-  return bits;
-}
-
-static uint64_t train(braid_train_options options, stop_at *stop, braid_status expected) {
-  braid_graph *graph = network();
-  uint64_t bits = train_model(graph, options, stop, expected);
-  braid_graph_destroy(graph);
-  return bits;
-}
-
-static void test_resume(void **state) {
-  (void)state;
-  for (int optimizer = BRAID_SGD; optimizer <= BRAID_ADAMW; optimizer++) {
-    char whole[32], parts[32];
-    snprintf(whole, sizeof whole, "whole-%d", optimizer);
-    snprintf(parts, sizeof parts, "parts-%d", optimizer);
-    braid_train_options options = options_of(whole);
-    options.optimizer = (braid_optimizer)optimizer;
-    options.learning_rate = optimizer == BRAID_SGD ? 0.05 : 0.002;
-    options.threads = 2;
-    stop_at never = {.after = -1}, here = {.after = 7}, there = {.after = 9};
-    uint64_t bits = train(options, &never, BRAID_OK);
-    assert_true(never.last_loss < never.first_loss);
-    braid_train_options again = options_of(parts);
-    again.optimizer = options.optimizer;
-    again.learning_rate = options.learning_rate;
-    again.resume = true;
-    again.threads = options.threads;
-    train(again, &here, BRAID_CANCELLED);
-    train(again, &there, BRAID_CANCELLED);
-    never = (stop_at){.after = -1};
-    assert_true(train(again, &never, BRAID_OK) == bits);
-  }
-}
-
 static void test_other_run(void **state) {
   (void)state;
   stop_at here = {.after = 3};
@@ -436,7 +247,7 @@ static void test_wrong_options(void **state) {
   (void)state;
   braid_graph *graph = network();
   braid_dataset *data = glyphs("train");
-  for (int i = 0; i < 6; i++) {
+  for (int i = 0; i < 10; i++) {
     braid_train_options options = options_of("wrong");
     if (i == 0) options.batch = 0;
     if (i == 1) options.learning_rate = NAN;
@@ -444,17 +255,16 @@ static void test_wrong_options(void **state) {
     if (i == 3) options.batch = 100000;
     if (i == 4) options.epochs = 0;
     if (i == 5) options.beta2 = 1;
+    if (i == 6) options.accumulate = 0;
+    if (i == 7) options.clip_norm = NAN;
+    if (i == 8) options.average_decay = 1;
+    if (i == 9) options.accumulate = 11; /* of ten batches */
     braid_trainer *trainer;
     assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer), BRAID_INVALID_ARGUMENT);
     assert_null(trainer);
   }
   braid_dataset_close(data);
   braid_graph_destroy(graph);
-}
-
-static bool keep_progress(void *context, const braid_train_progress *progress) {
-  *(braid_train_progress *)context = *progress;
-  return true;
 }
 
 /* Whether two constants of a graph hold other numbers. */
@@ -561,16 +371,11 @@ static void test_trained_again(void **state) {
 
 int main(void) {
   printf("seed %d\n", kSeed);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed_at_the_end),
-                                     cmocka_unit_test(test_resume),
-                                     cmocka_unit_test(test_other_run),
-                                     cmocka_unit_test(test_long_names),
-                                     cmocka_unit_test(test_names_that_checkpoints_lack),
-                                     cmocka_unit_test(test_not_finite),
-                                     cmocka_unit_test(test_weights_not_finite),
-                                     cmocka_unit_test(test_what_cannot_be_saved),
-                                     cmocka_unit_test(test_wrong_options),
-                                     cmocka_unit_test(test_trained_again),
-                                     cmocka_unit_test(test_export_in_training_mode)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_killed_at_the_end),    cmocka_unit_test(test_other_run),
+      cmocka_unit_test(test_long_names),           cmocka_unit_test(test_names_that_checkpoints_lack),
+      cmocka_unit_test(test_not_finite),           cmocka_unit_test(test_weights_not_finite),
+      cmocka_unit_test(test_what_cannot_be_saved), cmocka_unit_test(test_wrong_options),
+      cmocka_unit_test(test_trained_again),        cmocka_unit_test(test_export_in_training_mode)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,6 +1,7 @@
 #include "train/checkpoint/settings.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,24 @@ static void add_optimizer(const braid_train_options *o, braid_text *out) {
     add_number(out, "epsilon", o->epsilon);
   }
   add_number(out, "weight decay", o->weight_decay);
+  if (o->no_bias_decay) add_text(out, "weight decay of biases", "no");
+}
+
+/* What a run does without is left out, so that checkpoints from before it was there can be resumed. */
+static void add_update(const braid_train_options *o, braid_text *out) {
+  for (size_t i = 0; i < o->group_count; i++) {
+    char name[48];
+    snprintf(name, sizeof name, "group %zu", i + 1);
+    add_text(out, name, o->groups[i].pattern);
+    snprintf(name, sizeof name, "rate of group %zu", i + 1);
+    add_number(out, name, o->groups[i].rate);
+    snprintf(name, sizeof name, "weight decay of group %zu", i + 1);
+    if (!isnan(o->groups[i].weight_decay)) add_number(out, name, o->groups[i].weight_decay);
+  }
+  if (o->accumulate > 1) add_integer(out, "batches per step", o->accumulate);
+  if (o->clip_value > 0) add_number(out, "limit of a gradient's elements", o->clip_value);
+  if (o->clip_norm > 0) add_number(out, "limit of the gradients' norm", o->clip_norm);
+  if (o->average_decay > 0) add_number(out, "decay of the average", o->average_decay);
 }
 
 static void add_schedule(const braid_train_options *o, braid_text *out) {
@@ -182,6 +201,7 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   add_text(out, "loss", o->loss == BRAID_CROSS_ENTROPY ? "cross-entropy" : "squared-error");
   if (o->loss == BRAID_CROSS_ENTROPY) add_number(out, "label smoothing", o->label_smoothing);
   add_optimizer(o, out);
+  add_update(o, out);
   add_schedule(o, out);
   add_integer(out, "nodes of the model", (int64_t)trainer->model->node_count);
   add_sum(out, "structure of the model", sum_model(trainer));

@@ -1,0 +1,128 @@
+#include "train/options.h"
+
+#include <math.h>
+
+#include "base/text.h"
+#include "base/try.h"
+
+void braid_train_options_init(braid_train_options *options) {
+  *options = (braid_train_options){.batch = 128,
+                                   .epochs = 10,
+                                   .loss = BRAID_CROSS_ENTROPY,
+                                   .optimizer = BRAID_SGD,
+                                   .learning_rate = 0.05,
+                                   .momentum = 0.9,
+                                   .weight_decay = 5e-4,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.999,
+                                   .epsilon = 1e-8,
+                                   .accumulate = 1,
+                                   .schedule = BRAID_COSINE,
+                                   .step_epochs = 30,
+                                   .step_gamma = 0.1};
+}
+
+/* --- checks ---------------------------------------------------------------------------------------------------------
+ */
+static bool within(double value, double low, double high) {
+  return value >= low && value < high;
+}
+
+braid_status braid_train_options_check(const braid_train_options *o) {
+  const char *wrong = NULL;
+  if (o->batch < 1)
+    wrong = "the batch must be at least 1";
+  else if (o->epochs < 1)
+    wrong = "epochs must be at least 1";
+  else if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
+    wrong = "the learning rate must be above 0";
+  else if (!within(o->momentum, 0, 1))
+    wrong = "the momentum must be in [0, 1)";
+  else if (!(o->weight_decay >= 0) || !isfinite(o->weight_decay))
+    wrong = "the weight decay must be at least 0";
+  else if (!within(o->label_smoothing, 0, 1))
+    wrong = "label smoothing must be in [0, 1)";
+  else if (!within(o->beta1, 0, 1) || !within(o->beta2, 0, 1))
+    wrong = "beta1 and beta2 must be in [0, 1)";
+  else if (!(o->epsilon > 0))
+    wrong = "epsilon must be above 0";
+  else if (o->accumulate < 1)
+    wrong = "a step has at least 1 batch";
+  else if (!(o->clip_value >= 0) || !(o->clip_norm >= 0))
+    wrong = "limits of gradients must be at least 0";
+  else if (!within(o->average_decay, 0, 1))
+    wrong = "the decay of the average must be in [0, 1)";
+  else if (o->warmup_steps < 0)
+    wrong = "warm-up steps must be at least 0";
+  else if (o->schedule == BRAID_STEP && (o->step_epochs < 1 || !(o->step_gamma > 0)))
+    wrong = "the step schedule needs step_epochs of at least 1 and step_gamma above 0";
+  else if (o->nesterov && o->momentum == 0)
+    wrong = "Nesterov needs a momentum above 0";
+  else if (o->resume && !o->out_directory)
+    wrong = "resuming needs an output directory";
+  for (size_t i = 0; !wrong && i < o->group_count; i++)
+    if (!o->groups[i].pattern || !(o->groups[i].rate >= 0) || !isfinite(o->groups[i].rate) ||
+        !(isnan(o->groups[i].weight_decay) || (o->groups[i].weight_decay >= 0 && isfinite(o->groups[i].weight_decay))))
+      wrong = "a group of parameters needs a pattern, a rate and a weight decay of at least 0";
+  return wrong ? braid_fail(BRAID_INVALID_ARGUMENT, "%s", wrong) : BRAID_OK;
+}
+
+static braid_status options_copy_text(const braid_allocator *allocator, const char **text) {
+  if (!*text) return BRAID_OK;
+  *text = braid_strdup(allocator, *text);
+  return *text ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+const braid_parameter_group *braid_train_group(const braid_train_options *options, const char *parameter) {
+  for (size_t i = 0; i < options->group_count; i++)
+    if (braid_text_fits(options->groups[i].pattern, parameter)) return &options->groups[i];
+  return NULL;
+}
+
+/* --- copies ---------------------------------------------------------------------------------------------------------
+ */
+enum { kTexts = 4 };
+
+static void list_texts(braid_train_options *options, const char **texts[kTexts]) {
+  texts[0] = &options->devices;
+  texts[1] = &options->place;
+  texts[2] = &options->out_directory;
+  texts[3] = &options->trace;
+}
+
+static braid_status own_groups(const braid_allocator *allocator, braid_train_options *o) {
+  const braid_parameter_group *given = o->groups;
+  size_t count = o->group_count;
+  o->groups = NULL;
+  o->group_count = 0;
+  if (!count) return BRAID_OK;
+  braid_parameter_group *groups = braid_zalloc_array(allocator, count, sizeof *groups);
+  if (!groups) return BRAID_NO_MEMORY;
+  o->groups = groups;
+  for (; o->group_count < count; o->group_count++) {
+    braid_parameter_group *group = &groups[o->group_count];
+    *group = given[o->group_count];
+    group->pattern = braid_strdup(allocator, group->pattern);
+    if (!group->pattern) return BRAID_NO_MEMORY;
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_train_options_own(const braid_allocator *allocator, braid_train_options *options) {
+  const char **texts[kTexts];
+  list_texts(options, texts);
+  braid_status status = own_groups(allocator, options);
+  for (size_t i = 0; i < kTexts; i++) {
+    if (status == BRAID_OK) status = options_copy_text(allocator, texts[i]);
+    if (status != BRAID_OK) *texts[i] = NULL;
+  }
+  return status;
+}
+
+void braid_train_options_release(const braid_allocator *allocator, braid_train_options *options) {
+  const char **texts[kTexts];
+  list_texts(options, texts);
+  for (size_t i = 0; i < kTexts; i++) braid_free(allocator, (void *)*texts[i]);
+  for (size_t i = 0; i < options->group_count; i++) braid_free(allocator, (void *)options->groups[i].pattern);
+  braid_free(allocator, (void *)options->groups);
+}

@@ -1,0 +1,124 @@
+/* A run that was stopped and resumed ends with the same bits as one that never was. */
+#include "train/trainer_fixture.h"
+
+static void test_resume(void **state) {
+  (void)state;
+  for (int optimizer = BRAID_SGD; optimizer <= BRAID_ADAMW; optimizer++) {
+    char whole[32], parts[32];
+    snprintf(whole, sizeof whole, "whole-%d", optimizer);
+    snprintf(parts, sizeof parts, "parts-%d", optimizer);
+    braid_train_options options = options_of(whole);
+    options.optimizer = (braid_optimizer)optimizer;
+    options.learning_rate = optimizer == BRAID_SGD ? 0.05 : 0.002;
+    options.threads = 2;
+    stop_at never = {.after = -1}, here = {.after = 7}, there = {.after = 9};
+    uint64_t bits = train(options, &never, BRAID_OK);
+    assert_true(never.last_loss < never.first_loss);
+    braid_train_options again = options_of(parts);
+    again.optimizer = options.optimizer;
+    again.learning_rate = options.learning_rate;
+    again.resume = true;
+    again.threads = options.threads;
+    train(again, &here, BRAID_CANCELLED);
+    train(again, &there, BRAID_CANCELLED);
+    never = (stop_at){.after = -1};
+    assert_true(train(again, &never, BRAID_OK) == bits);
+  }
+}
+
+/* Ten batches an epoch are three steps of three; the tenth is passed over. */
+static braid_train_options options_with_everything(const char *name) {
+  static const braid_parameter_group kGroups[] = {{"w", 0, NAN}, {"f*", 0.5, 0.01}};
+  braid_train_options options = options_of(name);
+  options.accumulate = 3;
+  options.clip_norm = 0.5;
+  options.clip_value = 0.2;
+  options.average_decay = 0.75;
+  options.no_bias_decay = true;
+  options.groups = kGroups;
+  options.group_count = 2;
+  return options;
+}
+
+static char *read_model(const char *name, long *bytes) {
+  char path[160];
+  snprintf(path, sizeof path, "%s/%s/model.onnx", folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fseek(file, 0, SEEK_END), 0);
+  *bytes = ftell(file);
+  rewind(file);
+  char *data = malloc((size_t)*bytes);
+  assert_non_null(data);
+  assert_int_equal(fread(data, 1, (size_t)*bytes, file), (size_t)*bytes);
+  fclose(file);
+  return data;
+}
+
+/* Stopped at every place: within epochs, and while the average is tested. */
+static void test_resume_with_everything(void **state) {
+  (void)state;
+  stop_at never = {.after = -1};
+  uint64_t bits = train(options_with_everything("all"), &never, BRAID_OK);
+  assert_true(never.seen >= 2 * 3 + 2);
+  long bytes, other;
+  char *whole = read_model("all", &bytes);
+  for (int after = 1; after < never.seen; after++) {
+    char name[32];
+    snprintf(name, sizeof name, "all-%d", after);
+    stop_at here = {.after = after}, rest = {.after = -1};
+    braid_train_options options = options_with_everything(name);
+    options.resume = true;
+    options.threads = 1 + after % 2;
+    train(options, &here, BRAID_CANCELLED);
+    assert_true(train(options, &rest, BRAID_OK) == bits);
+    char *parts = read_model(name, &other);
+    assert_int_equal(other, bytes);
+    assert_memory_equal(parts, whole, (size_t)bytes);
+    free(parts);
+  }
+  free(whole);
+}
+
+/* The saved model holds the averages; what is frozen stays, and is saved as something that trains. */
+static void test_average_is_saved(void **state) {
+  (void)state;
+  braid_graph *graph = network(), *trained;
+  braid_dataset *data = glyphs("train"), *test = glyphs("test");
+  braid_train_options options = options_with_everything("average");
+  braid_trainer *trainer;
+  braid_train_progress last;
+  ok(braid_trainer_create(graph, data, test, &options, &trainer));
+  ok(braid_trainer_run(trainer, keep_progress, &last));
+  ok(braid_trainer_model(trainer, &trained));
+  const char *const names[] = {"full", "w"};
+  for (int i = 0; i < 2; i++) {
+    const braid_value *value = &trained->values[braid_graph_find_value(trained, names[i])];
+    const braid_tensor *before = graph->values[braid_graph_find_value(graph, names[i])].tensor;
+    size_t size = braid_desc_bytes(&value->desc);
+    braid_tensor *now;
+    ok(braid_tensor_create(NULL, &value->desc, &now));
+    ok(braid_session_read(trainer->session, names[i], now));
+    const void *saved = braid_tensor_const_data(value->tensor);
+    assert_int_equal(memcmp(saved, braid_tensor_const_data(now), size) != 0, i == 0);
+    assert_int_equal(memcmp(saved, braid_tensor_const_data(before), size) != 0, i == 0);
+    assert_int_equal(value->origin, BRAID_ORIGIN_TRAINED);
+    braid_tensor_release(now);
+  }
+  braid_test_result result;
+  ok(braid_test(trained, test, 32, NULL, NULL, NULL, &result));
+  assert_true(fabs(result.loss - last.test_loss) < 1e-5 * last.test_loss);
+  braid_test_result_deinit(&result);
+  braid_graph_destroy(trained);
+  braid_trainer_destroy(trainer);
+  braid_dataset_close(data);
+  braid_dataset_close(test);
+  braid_graph_destroy(graph);
+}
+
+int main(void) {
+  printf("seed %d\n", kSeed);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_resume_with_everything),
+                                     cmocka_unit_test(test_average_is_saved)};
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

@@ -1,0 +1,329 @@
+#include "train/update.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+#include "base/try.h"
+#include "graph/onnx_dtype.h"
+
+/* What building the update holds. */
+typedef struct update {
+  braid_graph *graph;
+  const braid_train_options *options;
+  const braid_update_inputs *in;
+  braid_value_id guard;                   /* of the optimizer nodes */
+  braid_value_id *parameters, *gradients; /* those that train, one gradient each */
+  size_t count;
+} update;
+
+static braid_status update_node(const update *u, const char *op, const braid_value_id *inputs, size_t count,
+                                braid_value_id *out) {
+  braid_node_id node;
+  braid_value_id result = 0; /* *out may be one of the inputs */
+  BRAID_TRY(braid_graph_add_node(u->graph, op, NULL, inputs, count, &result, 1, &node));
+  u->graph->nodes[node].backward = true;
+  *out = result;
+  return BRAID_OK;
+}
+
+static braid_dtype type_of(const update *u, braid_value_id value) {
+  return u->graph->values[value].desc.dtype;
+}
+
+static braid_status update_cast(const update *u, braid_value_id value, braid_dtype dtype, braid_value_id *out) {
+  *out = value;
+  if (type_of(u, value) == dtype) return BRAID_OK;
+  braid_node_id node;
+  *out = 0;
+  BRAID_TRY(braid_graph_add_node(u->graph, "Cast", NULL, &value, 1, out, 1, &node));
+  u->graph->nodes[node].backward = true;
+  BRAID_TRY(braid_graph_set_int(u->graph, node, "to", braid_dtype_to_onnx(dtype)));
+  return braid_graph_infer_node(u->graph, node);
+}
+
+/* --- states --------------------------------------------------------------------------------------------------------
+ */
+static const char kAverage[] = "average";
+
+/* "w/momentum", or "w/momentum~2" if the model has a value of that name. */
+static char *state_name(braid_graph *graph, const char *parameter, const char *suffix) {
+  char *name = braid_arena_format(graph->arena, "%s/%s", parameter, suffix);
+  for (int number = 2; name && braid_graph_find_value(graph, name) >= 0; number++)
+    name = braid_arena_format(graph->arena, "%s/%s~%d", parameter, suffix, number);
+  return name;
+}
+
+/* A state of the parameter's type and shape that starts with its numbers, or with zeros. */
+static braid_status add_state(braid_graph *graph, braid_value_id parameter, const char *suffix, bool copied,
+                              braid_value_id *out) {
+  const char *name = state_name(graph, graph->values[parameter].name, suffix);
+  if (!name) return BRAID_NO_MEMORY;
+  const braid_desc desc = graph->values[parameter].desc;
+  braid_tensor *start;
+  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &start));
+  if (copied)
+    memcpy(braid_tensor_data(start), braid_tensor_const_data(graph->values[parameter].tensor), braid_desc_bytes(&desc));
+  else
+    memset(braid_tensor_data(start), 0, braid_desc_bytes(&desc));
+  braid_status status = braid_graph_add_tensor(graph, name, BRAID_VALUE_STATE, start, out);
+  braid_tensor_release(start);
+  return status;
+}
+
+/* Of several that could be it, the last one is ours: names that the model had were passed over. */
+braid_value_id braid_step_average(const braid_graph *step, const char *parameter) {
+  size_t length = strlen(parameter), suffix = sizeof kAverage - 1;
+  for (size_t i = step->value_count; i-- > 0;) {
+    const braid_value *value = &step->values[i];
+    if (value->kind != BRAID_VALUE_STATE || strncmp(value->name, parameter, length) != 0) continue;
+    const char *rest = value->name + length;
+    if (rest[0] == '/' && strncmp(rest + 1, kAverage, suffix) == 0 && (!rest[1 + suffix] || rest[1 + suffix] == '~'))
+      return (braid_value_id)i;
+  }
+  return -1;
+}
+
+/* --- groups --------------------------------------------------------------------------------------------------------
+ */
+static bool is_frozen(const braid_train_options *options, const char *parameter) {
+  const braid_parameter_group *group = braid_train_group(options, parameter);
+  return group && group->rate == 0;
+}
+
+static braid_status check_groups(const braid_graph *graph, const braid_train_options *options) {
+  for (size_t g = 0; g < options->group_count; g++) {
+    bool used = false;
+    for (size_t i = 0; !used && i < graph->value_count; i++)
+      used = graph->values[i].kind == BRAID_VALUE_PARAMETER &&
+             braid_train_group(options, graph->values[i].name) == &options->groups[g];
+    if (!used)
+      return braid_fail(BRAID_NOT_FOUND,
+                        "\"%.120s\" matches no parameter%s (`braid inspect MODEL --train` lists the parameters)",
+                        options->groups[g].pattern, g ? " that an earlier group leaves" : "");
+  }
+  return BRAID_OK;
+}
+
+/* A bias, or a scale or shift of a normalization: a parameter of one dimension, or one that an elementwise op
+ * broadcasts along all others. */
+static bool is_bias_or_scale(const braid_graph *graph, braid_value_id parameter) {
+  const braid_desc *desc = &graph->values[parameter].desc;
+  int wide = 0;
+  for (int i = 0; i < desc->rank; i++) wide += desc->dims[i] != 1;
+  if (desc->rank <= 1 || wide > 1) return desc->rank <= 1;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    for (size_t k = 0; !node->backward && k < node->input_count; k++)
+      if (node->inputs[k] == parameter && !(node->op->flags & BRAID_OP_ELEMENTWISE)) return false;
+  }
+  return true;
+}
+
+static double decay_of(const update *u, braid_value_id parameter) {
+  const braid_parameter_group *group = braid_train_group(u->options, u->graph->values[parameter].name);
+  if (group && !isnan(group->weight_decay)) return group->weight_decay;
+  return u->options->no_bias_decay && is_bias_or_scale(u->graph, parameter) ? 0 : u->options->weight_decay;
+}
+
+static braid_status rate_of(const update *u, braid_value_id parameter, braid_value_id *out) {
+  const braid_parameter_group *group = braid_train_group(u->options, u->graph->values[parameter].name);
+  *out = u->in->rate;
+  if (!group || group->rate == 1) return BRAID_OK;
+  braid_value_id factor;
+  BRAID_TRY(braid_graph_add_scalar(u->graph, BRAID_F32, group->rate, &factor));
+  return update_node(u, "Mul", (braid_value_id[]){u->in->rate, factor}, 2, out);
+}
+
+/* --- gradients -----------------------------------------------------------------------------------------------------
+ */
+/* The mean over the batches of a step: each batch's loss is divided by their number, and what they give is summed in a
+ * state that starts anew with the first. A division by 0 closes the guard before the last: the parameters stay. */
+static braid_status accumulate_gradients(update *u) {
+  BRAID_TRY(update_node(u, "Div", (braid_value_id[]){u->in->loss, u->in->last}, 2, &u->guard));
+  for (size_t i = 0; i < u->count; i++) {
+    braid_value_id sum, kept, before, after;
+    BRAID_TRY(add_state(u->graph, u->parameters[i], "gradient", false, &sum));
+    BRAID_TRY(update_cast(u, u->in->kept, type_of(u, sum), &kept));
+    BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){sum, kept}, 2, &before));
+    BRAID_TRY(update_node(u, "Add", (braid_value_id[]){before, u->gradients[i]}, 2, &after));
+    BRAID_TRY(braid_graph_update_state(u->graph, sum, after));
+    u->gradients[i] = after;
+  }
+  return BRAID_OK;
+}
+
+static braid_status clip_values(update *u) {
+  for (size_t i = 0; i < u->count; i++) {
+    braid_value_id inputs[3] = {u->gradients[i]};
+    braid_dtype dtype = type_of(u, inputs[0]);
+    BRAID_TRY(braid_graph_add_scalar(u->graph, dtype, -u->options->clip_value, &inputs[1]));
+    BRAID_TRY(braid_graph_add_scalar(u->graph, dtype, u->options->clip_value, &inputs[2]));
+    BRAID_TRY(update_node(u, "Clip", inputs, 3, &u->gradients[i]));
+  }
+  return BRAID_OK;
+}
+
+/* The sum of the squares of all gradients, as float32. */
+static braid_status sum_squares(const update *u, braid_value_id *out) {
+  braid_value_id *squares = braid_graph_arena_alloc(u->graph, u->count * sizeof *squares);
+  if (!squares) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < u->count; i++) {
+    braid_value_id gradient;
+    braid_node_id node;
+    BRAID_TRY(update_cast(u, u->gradients[i], BRAID_F32, &gradient));
+    BRAID_TRY(braid_graph_add_node(u->graph, "ReduceSumSquare", NULL, &gradient, 1, &squares[i], 1, &node));
+    u->graph->nodes[node].backward = true;
+    BRAID_TRY(braid_graph_set_int(u->graph, node, "keepdims", 0));
+    BRAID_TRY(braid_graph_infer_node(u->graph, node));
+  }
+  return update_node(u, "Sum", squares, u->count, out);
+}
+
+/* As PyTorch's clip_grad_norm_: all gradients times min(1, most / (norm + 1e-6)). */
+static braid_status clip_norm(update *u) {
+  braid_value_id norm, tiny, most, one, factor;
+  BRAID_TRY(sum_squares(u, &norm));
+  BRAID_TRY(update_node(u, "Sqrt", &norm, 1, &norm));
+  BRAID_TRY(braid_graph_add_scalar(u->graph, BRAID_F32, 1e-6, &tiny));
+  BRAID_TRY(braid_graph_add_scalar(u->graph, BRAID_F32, u->options->clip_norm, &most));
+  BRAID_TRY(braid_graph_add_scalar(u->graph, BRAID_F32, 1, &one));
+  BRAID_TRY(update_node(u, "Add", (braid_value_id[]){norm, tiny}, 2, &norm));
+  BRAID_TRY(update_node(u, "Div", (braid_value_id[]){most, norm}, 2, &factor));
+  BRAID_TRY(update_node(u, "Min", (braid_value_id[]){factor, one}, 2, &factor));
+  for (size_t i = 0; i < u->count; i++) {
+    braid_value_id inputs[2] = {u->gradients[i]};
+    BRAID_TRY(update_cast(u, factor, type_of(u, inputs[0]), &inputs[1]));
+    BRAID_TRY(update_node(u, "Mul", inputs, 2, &u->gradients[i]));
+  }
+  return BRAID_OK;
+}
+
+/* --- the optimizer -------------------------------------------------------------------------------------------------
+ * The loss is handed to the update as its guard: it leaves everything as it was when the loss is not finite, so that
+ * the cause can be looked for, and the last checkpoint stays good. */
+static braid_status add_sgd(const update *u, braid_value_id parameter, braid_value_id gradient, braid_value_id rate) {
+  const braid_train_options *options = u->options;
+  braid_graph *graph = u->graph;
+  bool with_momentum = options->momentum != 0;
+  braid_value_id momentum = -1, outputs[2] = {0, with_momentum ? 0 : -1};
+  if (with_momentum) BRAID_TRY(add_state(graph, parameter, "momentum", false, &momentum));
+  braid_node_id node;
+  BRAID_TRY(braid_graph_add_node(graph, "SgdUpdate", NULL,
+                                 (braid_value_id[]){parameter, gradient, rate, momentum, u->guard}, 5, outputs, 2,
+                                 &node));
+  graph->nodes[node].backward = true;
+  BRAID_TRY(braid_graph_set_float(graph, node, "momentum", options->momentum));
+  BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", decay_of(u, parameter)));
+  BRAID_TRY(braid_graph_set_int(graph, node, "nesterov", options->nesterov));
+  BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
+  return with_momentum ? braid_graph_update_state(graph, momentum, outputs[1]) : BRAID_OK;
+}
+
+static braid_status add_adam(const update *u, braid_value_id parameter, braid_value_id gradient, braid_value_id rate) {
+  const braid_train_options *options = u->options;
+  braid_graph *graph = u->graph;
+  braid_value_id first, second, outputs[3] = {0, 0, 0};
+  BRAID_TRY(add_state(graph, parameter, "moment1", false, &first));
+  BRAID_TRY(add_state(graph, parameter, "moment2", false, &second));
+  braid_node_id node;
+  BRAID_TRY(braid_graph_add_node(graph, "AdamUpdate", NULL,
+                                 (braid_value_id[]){parameter, gradient, rate, first, second, u->in->update, u->guard},
+                                 7, outputs, 3, &node));
+  graph->nodes[node].backward = true;
+  BRAID_TRY(braid_graph_set_float(graph, node, "beta1", options->beta1));
+  BRAID_TRY(braid_graph_set_float(graph, node, "beta2", options->beta2));
+  BRAID_TRY(braid_graph_set_float(graph, node, "epsilon", options->epsilon));
+  BRAID_TRY(braid_graph_set_float(graph, node, "weight_decay", decay_of(u, parameter)));
+  BRAID_TRY(braid_graph_set_int(graph, node, "decoupled", options->optimizer == BRAID_ADAMW));
+  BRAID_TRY(braid_graph_update_state(graph, parameter, outputs[0]));
+  BRAID_TRY(braid_graph_update_state(graph, first, outputs[1]));
+  return braid_graph_update_state(graph, second, outputs[2]);
+}
+
+static braid_status add_optimizers(const update *u) {
+  for (size_t i = 0; i < u->count; i++) {
+    braid_value_id rate;
+    BRAID_TRY(rate_of(u, u->parameters[i], &rate));
+    BRAID_TRY((u->options->optimizer == BRAID_SGD ? add_sgd : add_adam)(u, u->parameters[i], u->gradients[i], rate));
+  }
+  return BRAID_OK;
+}
+
+/* average += weight * (parameter - average), of the parameter after its update. */
+static braid_status add_averages(const update *u) {
+  for (size_t i = 0; i < u->count; i++) {
+    braid_value_id parameter = u->parameters[i], now = u->graph->values[parameter].next, average, weight, by;
+    BRAID_TRY(add_state(u->graph, parameter, kAverage, true, &average));
+    BRAID_TRY(update_cast(u, u->in->average, type_of(u, average), &weight));
+    BRAID_TRY(update_node(u, "Sub", (braid_value_id[]){now, average}, 2, &by));
+    BRAID_TRY(update_node(u, "Mul", (braid_value_id[]){by, weight}, 2, &by));
+    BRAID_TRY(update_node(u, "Add", (braid_value_id[]){average, by}, 2, &by));
+    BRAID_TRY(braid_graph_update_state(u->graph, average, by));
+  }
+  return BRAID_OK;
+}
+
+/* --- the whole -----------------------------------------------------------------------------------------------------
+ */
+/* Divided by the number of batches in a step before it is differentiated, so that their gradients' sum is a mean. */
+static braid_status scale_loss(const update *u, braid_value_id *loss) {
+  *loss = u->in->loss;
+  if (u->options->accumulate <= 1) return BRAID_OK;
+  braid_value_id part;
+  BRAID_TRY(braid_graph_add_scalar(u->graph, type_of(u, *loss), 1.0 / (double)u->options->accumulate, &part));
+  return update_node(u, "Mul", (braid_value_id[]){*loss, part}, 2, loss);
+}
+
+static braid_status find_gradients(update *u) {
+  braid_value_id loss;
+  BRAID_TRY(scale_loss(u, &loss));
+  BRAID_TRY(braid_graph_gradients(u->graph, loss, u->parameters, u->count, u->gradients));
+  size_t kept = 0;
+  for (size_t i = 0; i < u->count; i++) {
+    if (u->gradients[i] < 0) continue; /* the loss does not depend on it */
+    u->parameters[kept] = u->parameters[i];
+    u->gradients[kept++] = u->gradients[i];
+  }
+  u->count = kept;
+  return BRAID_OK;
+}
+
+static braid_status build_update(update *u) {
+  const braid_train_options *options = u->options;
+  BRAID_TRY(find_gradients(u));
+  if (options->accumulate > 1) BRAID_TRY(accumulate_gradients(u));
+  if (options->clip_value > 0) BRAID_TRY(clip_values(u));
+  if (options->clip_norm > 0 && u->count) BRAID_TRY(clip_norm(u));
+  BRAID_TRY(add_optimizers(u));
+  return options->average_decay > 0 ? add_averages(u) : BRAID_OK;
+}
+
+static braid_status list_parameters(update *u) {
+  size_t frozen = 0;
+  for (size_t i = 0; i < u->graph->value_count; i++) {
+    if (u->graph->values[i].kind != BRAID_VALUE_PARAMETER) continue;
+    if (is_frozen(u->options, u->graph->values[i].name))
+      frozen++;
+    else
+      u->parameters[u->count++] = (braid_value_id)i;
+  }
+  if (frozen && !u->count)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "all %zu parameters are frozen: nothing trains", frozen);
+  return BRAID_OK;
+}
+
+braid_status braid_add_update(braid_graph *graph, const braid_train_options *options,
+                              const braid_update_inputs *inputs) {
+  update u = {.graph = graph, .options = options, .in = inputs, .guard = inputs->loss};
+  BRAID_TRY(check_groups(graph, options));
+  size_t values = graph->value_count;
+  u.parameters = braid_zalloc_array(graph->allocator, values, 2 * sizeof *u.parameters);
+  if (!u.parameters) return BRAID_NO_MEMORY;
+  u.gradients = u.parameters + values;
+  braid_status status = list_parameters(&u);
+  if (status == BRAID_OK) status = build_update(&u);
+  braid_free(graph->allocator, u.parameters);
+  return status;
+}

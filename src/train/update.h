@@ -1,0 +1,21 @@
+/* The second half of the training graph: from the loss to the next parameters. In this order: gradients; their sum over
+ * the batches of a step; clipping; one optimizer node for each parameter, with the rate and weight decay of its group;
+ * the moving average of the parameters. All of it is nodes and states of the graph, so every device runs it, and a
+ * checkpoint of the states is all that is needed to go on. */
+#ifndef BRAID_TRAIN_UPDATE_H
+#define BRAID_TRAIN_UPDATE_H
+
+#include "graph/graph.h"
+#include "train/step.h"
+
+/* Scalars that the nodes take; kept, last and average are -1 where the options do not need them. */
+typedef struct braid_update_inputs {
+  braid_value_id loss, rate, update, kept, last, average;
+} braid_update_inputs;
+
+/* NOT_FOUND: a group's pattern matches no parameter. INVALID_ARGUMENT: the groups leave nothing to train. */
+BRAID_MUST_CHECK braid_status braid_add_update(braid_graph *graph, const braid_train_options *options,
+                                               const braid_update_inputs *inputs);
+/* The state of a training graph that holds the moving average of a parameter; -1: there is none. */
+braid_value_id braid_step_average(const braid_graph *step, const char *parameter);
+#endif

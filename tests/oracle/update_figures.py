@@ -1,0 +1,80 @@
+"""What PyTorch's optimizers, clip_grad_norm_, clip_grad_value_ and AveragedModel make of a linear layer: the figures of
+src/train/update_figures.h. Computed in double precision.
+
+  python tests/oracle/update_figures.py > src/train/update_figures.h
+"""
+import torch
+from torch.nn.functional import cross_entropy
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+BATCH, INPUTS, CLASSES, UPDATES = 4, 2, 3, 6
+
+
+def number(i):
+    """The test's own sequence of numbers in [-1, 1)."""
+    return ((i * 2654435761) % 4294967296) / 2147483648 - 1
+
+
+def sample(batch):
+    first = 1000 + batch * BATCH * INPUTS
+    x = torch.tensor([number(first + i) for i in range(BATCH * INPUTS)], dtype=torch.float64).reshape(BATCH, INPUTS)
+    return x, torch.tensor([(batch + i) % CLASSES for i in range(BATCH)])
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(
+            torch.tensor([number(i + 1) for i in range(INPUTS * CLASSES)], dtype=torch.float64).reshape(INPUTS, CLASSES))
+        self.b = torch.nn.Parameter(torch.tensor([number(i + 101) for i in range(CLASSES)], dtype=torch.float64))
+
+    def forward(self, x):
+        return x @ self.w + self.b
+
+
+def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0):
+    net = Net()
+    ema = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(average)) if average else None
+    net.b.requires_grad = rate_b > 0
+    groups = [{"params": [net.w]}]
+    if rate_b > 0:
+        groups.append({"params": [net.b], "lr": 0.1 * rate_b, "weight_decay": decay if decay_b is None else decay_b})
+    if adamw:
+        optimizer = torch.optim.AdamW(groups, lr=0.1, weight_decay=decay)
+    else:
+        optimizer = torch.optim.SGD(groups, lr=0.1, momentum=0.9, weight_decay=decay)
+    for update in range(UPDATES):
+        optimizer.zero_grad()
+        for part in range(accumulate):
+            x, y = sample(update * accumulate + part)
+            (cross_entropy(net(x), y) / accumulate).backward()
+        if value:
+            torch.nn.utils.clip_grad_value_(net.parameters(), value)
+        if norm:
+            torch.nn.utils.clip_grad_norm_(net.parameters(), norm)
+        optimizer.step()
+        if ema:
+            ema.update_parameters(net)
+    net = ema.module if ema else net
+    return [f"{v:.9f}" for v in net.w.detach().flatten().tolist() + net.b.detach().tolist()]
+
+
+CASES = [
+    ("plain", dict(decay=0.1)),
+    ("clip norm", dict(norm=0.05)),
+    ("clip value", dict(value=0.02)),
+    ("clip value and norm", dict(value=0.05, norm=0.06)),
+    ("accumulate", dict(accumulate=3)),
+    ("accumulate, adamw, clip norm", dict(accumulate=3, adamw=True, norm=0.05, decay=0.1)),
+    ("group", dict(decay=0.1, rate_b=0.25, decay_b=0.5)),
+    ("no bias decay", dict(decay=0.5, decay_b=0.0)),
+    ("frozen", dict(decay=0.1, rate_b=0.0)),
+    ("average", dict(average=0.75)),
+    ("average, accumulate", dict(average=0.75, accumulate=3)),
+]
+
+print("/* Written by tests/oracle/update_figures.py: w and b of a linear layer after six updates. */")
+print("static const struct {\n  const char *name;\n  double expected[9];\n} kFigures[] = {")
+for name, options in CASES:
+    print(f'    {{"{name}", {{{", ".join(train(**options))}}}}},')
+print("};")
