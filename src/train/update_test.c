@@ -1,20 +1,19 @@
 /* The update of a step against PyTorch's (figures written by tests/oracle/update_figures.py): accumulation, clipping,
  * groups of parameters, freezing, the moving average; and which parameters have no weight decay. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <string.h>
 
+#include "skip.h"
+
 #include "graph/graph.h"
+#include "registry.h"
 #include "train/step.h"
 #include "train/update.h"
 #include "train/update_figures.h"
 
-enum { kBatch = 4, kWidth = 2, kClasses = 3, kUpdates = 6 };
+enum { kBatch = 4, kMostBatch = 12, kWidth = 2, kClasses = 3, kUpdates = 6 };
+static braid_registry *registry;
+static const char *device = "cpu";
 
 static void ok(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
@@ -61,11 +60,14 @@ static const braid_dataset_info kInfo = {
 
 static void run_batch(braid_session *session, const braid_train_options *o, int64_t update, int64_t part) {
   int64_t batch = update * o->accumulate + part;
-  float images[kBatch * kWidth], loss, scores[kBatch * kClasses];
-  int32_t labels[kBatch];
-  for (int i = 0; i < kBatch * kWidth; i++)
-    images[i] = (float)number(1000 + (uint64_t)batch * kBatch * kWidth + (uint64_t)i);
-  for (int i = 0; i < kBatch; i++) labels[i] = (int32_t)((batch + i) % kClasses);
+  float images[kMostBatch * kWidth], loss, scores[kMostBatch * kClasses];
+  int32_t labels[kMostBatch];
+  for (int64_t i = 0; i < o->batch * kWidth; i++)
+    images[i] = (float)number(1000 + (uint64_t)(batch * o->batch * kWidth + i));
+  for (int64_t i = 0; i < o->batch; i++) {
+    int64_t sample = batch * o->batch + i;
+    labels[i] = (int32_t)((sample / kBatch + sample % kBatch) % kClasses);
+  }
   bool last = part + 1 == o->accumulate;
   braid_step_numbers numbers = {.rate = (float)o->learning_rate,
                                 .batch = batch + 1,
@@ -93,7 +95,9 @@ static void train(const braid_train_options *o, int rank, double result[9]) {
   braid_graph *model = linear(rank), *graph;
   braid_session *session;
   ok(braid_step_graph(model, &kInfo, o, &graph));
-  ok(braid_session_create(graph, &(braid_session_options){.training = true, .threads = 1}, &session));
+  ok(braid_session_create(
+      graph, &(braid_session_options){.training = true, .devices = device, .threads = 1, .registry = registry},
+      &session));
   for (int64_t update = 0; update < kUpdates; update++)
     for (int64_t part = 0; part < o->accumulate; part++) run_batch(session, o, update, part);
   const char *const names[] = {"net.w", "net.b"};
@@ -128,8 +132,7 @@ static braid_train_options basic(void) {
   return o;
 }
 
-static void test_figures(void **state) {
-  (void)state;
+static void check_figures(void) {
   static const braid_parameter_group kGroup = {"*.b", 0.25, 0.5}, kFrozen = {"net.b", 0, NAN};
   for (size_t i = 0; i < sizeof kFigures / sizeof *kFigures; i++) {
     const char *name = kFigures[i].name;
@@ -158,6 +161,40 @@ static void test_figures(void **state) {
     expect(name, result);
     train(&o, 2, result);
     expect(name, result);
+  }
+}
+
+static void test_figures(void **state) {
+  (void)state;
+  check_figures();
+}
+
+static void test_figures_on_opencl(void **state) {
+  (void)state;
+  braid_machine *machine;
+  if (braid_machine_create(NULL, &(braid_machine_options){.devices = "opencl0", .registry = registry}, &machine) !=
+      BRAID_OK)
+    skip_test("opencl", "there is no OpenCL device");
+  braid_machine_release(machine);
+  device = "opencl0";
+  check_figures();
+  device = "cpu";
+}
+
+/* Three batches of 4 make the step that one of 12 makes. */
+static void test_one_large_batch(void **state) {
+  (void)state;
+  for (int adamw = 0; adamw < 2; adamw++) {
+    braid_train_options o = basic();
+    double parts[9], whole[9];
+    if (adamw) o.optimizer = BRAID_ADAMW;
+    o.clip_norm = 0.05;
+    o.accumulate = 3;
+    train(&o, 1, parts);
+    o.accumulate = 1;
+    o.batch = kMostBatch;
+    train(&o, 1, whole);
+    for (int i = 0; i < 9; i++) assert_true(fabs(parts[i] - whole[i]) < 2e-6);
   }
 }
 
@@ -212,7 +249,12 @@ static void test_frozen(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_figures), cmocka_unit_test(test_limits_not_reached),
-                                     cmocka_unit_test(test_wrong_groups), cmocka_unit_test(test_frozen)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  registry = open_test_registry(NULL, NULL);
+  if (!registry) return 1;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_figures),         cmocka_unit_test(test_figures_on_opencl),
+                                     cmocka_unit_test(test_one_large_batch), cmocka_unit_test(test_limits_not_reached),
+                                     cmocka_unit_test(test_wrong_groups),    cmocka_unit_test(test_frozen)};
+  int result = skip_run_group_tests(tests, NULL, NULL);
+  braid_registry_destroy(registry);
+  return result;
 }
