@@ -8,14 +8,15 @@ export CTEST_PARALLEL_LEVEL ?= $(shell nproc)
 
 .PHONY: all configure deps demo test bench install uninstall clean
 
+# What is installed; the tests and measurements have goals of their own.
 all: configure
-	@cmake --build $(BUILD)
+	@cmake --build $(BUILD) --target products
 
 configure:
-	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: run \`make deps\` first" >&2; exit 1; }
+	@command -v cmake >/dev/null && command -v ninja >/dev/null || { echo "cmake or ninja is missing: \`make deps\` says which packages have them" >&2; exit 1; }
 	@[ -f $(BUILD)/build.ninja ] && [ -z "$(CMAKE_FLAGS)" ] || cmake -S . -B $(BUILD) -G Ninja -Wno-dev $(CMAKE_FLAGS)
 
-# The Debian packages of packages.txt that are missing (as root).
+# What the build needs (packages.txt): installed on Debian and Ubuntu as root, else named where it is missing.
 deps:
 	@ci/deps.sh
 
@@ -26,12 +27,15 @@ demo: deps
 
 test:
 	@ci/deps.sh tests
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory configure
+	@[ -d $(BUILD)/tests ] || cmake $(BUILD) # cmocka was not there before
+	@cmake --build $(BUILD)
 	@ci/test.sh $(BUILD) $(CTEST_FLAGS)
 
 # The speed of the library beside its peers, in one run.
 bench: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) --no-print-directory configure
+	@cmake --build $(BUILD) --target products measurements
 	@bench/run.sh $(BUILD)
 
 install: all

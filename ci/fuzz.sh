@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-8}
-cmake --preset fuzz -B build-ci-fuzz
+cmake --preset fuzz -B build-ci-fuzz -DBRAID_WERROR=ON
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086
 cmake --build build-ci-fuzz --target $targets

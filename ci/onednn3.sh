@@ -9,7 +9,7 @@ if ! { python3 -m venv "$prefix" && "$prefix/bin/pip" install -q onednn-cpu-gomp
   echo "skipped (pip): oneDNN 3 cannot be installed" >&2
   exit 77
 fi
-cmake -S . -B "$build" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DBRAID_TEST_CACHE="${BRAID_BUILD:-$build}/cache"
+cmake -S . -B "$build" -G Ninja -DBRAID_WERROR=ON -DCMAKE_PREFIX_PATH="$prefix" -DBRAID_TEST_CACHE="${BRAID_BUILD:-$build}/cache"
 tests='describe_test fast_test nonfinite_test threads_test differential_test dense_gradient_test window_gradient_test
   prepare_test real_models_test'
 # shellcheck disable=SC2086
