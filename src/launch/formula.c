@@ -6,6 +6,8 @@
 
 #include "base/checked.h"
 #include "base/try.h"
+#include "graph/graph.h"
+#include "launch/attribute.h"
 
 enum { kNameBytes = 64, kDepth = 64 };
 
@@ -107,6 +109,25 @@ static const braid_node_desc *find_node(const reader *r, int node, bool output) 
   return scope->nodes[output ? last - 1 : 0];
 }
 
+static void ask_attribute(const braid_launch_scope *scope, size_t node, const char *name) {
+  const braid_attrs *attrs = scope->nodes[node]->attrs;
+  const braid_attr *attr = braid_attrs_find(attrs, name);
+  size_t index = attr ? (size_t)(attr - attrs->items) : 64;
+  if (index < 64) scope->asked[node] |= UINT64_C(1) << index;
+}
+
+void braid_launch_ask(const braid_launch_scope *scope, size_t node, const char *name) {
+  if (!scope->asked || !scope->nodes || !scope->nodes[node]) return;
+  ask_attribute(scope, node, name);
+  if (strcmp(name, "pads") == 0) ask_attribute(scope, node, "auto_pad");
+}
+
+/* The node of an attribute, which is noted; NULL: it is not there, or nothing is computed. */
+static const braid_node_desc *find_asked(const reader *r, int node, const char *name) {
+  braid_launch_ask(r->scope, node == kAnyNode ? 0 : (size_t)node, name);
+  return computes(r) ? find_node(r, node, false) : NULL;
+}
+
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
 /* "in0", "out1": NULL if the node has it not. */
@@ -170,25 +191,43 @@ static braid_status read_operand_fact(reader *r, const char *fact, int64_t *out)
 /* attr(name, otherwise) or attr(name, index, otherwise) */
 static braid_status read_attribute(reader *r, int64_t *out) {
   char name[kNameBytes];
-  int64_t first, otherwise;
+  int64_t first, otherwise, index = -1;
   int node;
   BRAID_TRY(read_name(r, name));
   BRAID_TRY(read_member(r, name, &node));
   BRAID_TRY(need_sign(r, ","));
   BRAID_TRY(read_either(r, &first));
-  bool list = take_sign(r, ",");
-  if (list) BRAID_TRY(read_either(r, &otherwise));
-  BRAID_TRY(need_sign(r, ")"));
-  *out = list ? otherwise : first;
-  const braid_node_desc *of = find_node(r, node, false);
-  if (!computes(r) || !of || !braid_attr_has(of->attrs, name)) return BRAID_OK;
-  if (!list) {
-    *out = braid_attr_int(of->attrs, name, first);
-    return BRAID_OK;
+  otherwise = first;
+  if (take_sign(r, ",")) {
+    BRAID_TRY(read_either(r, &otherwise));
+    index = first;
+    if (index < 0 && computes(r)) return no_value(r, "an element of a list is >= 0");
   }
-  size_t count;
-  const int64_t *values = braid_attr_ints(of->attrs, name, &count);
-  if (values && first >= 0 && (uint64_t)first < count) *out = values[first];
+  BRAID_TRY(need_sign(r, ")"));
+  *out = otherwise;
+  const braid_node_desc *of = find_asked(r, node, name);
+  if (!of || braid_launch_attribute(of, name, index, otherwise, out) == BRAID_OK) return BRAID_OK;
+  return braid_fail_prefix(BRAID_OUT_OF_RANGE, "formula \"%.200s\"", r->text);
+}
+
+/* is(name, word, otherwise) */
+static braid_status read_word(reader *r, int64_t *out) {
+  char name[kNameBytes], word[kNameBytes], otherwise[kNameBytes];
+  int node;
+  bool is = false;
+  BRAID_TRY(read_name(r, name));
+  BRAID_TRY(read_member(r, name, &node));
+  BRAID_TRY(need_sign(r, ","));
+  BRAID_TRY(read_name(r, word));
+  BRAID_TRY(need_sign(r, ","));
+  BRAID_TRY(read_name(r, otherwise));
+  BRAID_TRY(need_sign(r, ")"));
+  *out = strcmp(word, otherwise) == 0;
+  const braid_node_desc *of = find_asked(r, node, name);
+  if (!of) return BRAID_OK;
+  if (braid_launch_attribute_is(of, name, word, otherwise, &is) != BRAID_OK)
+    return braid_fail_prefix(BRAID_OUT_OF_RANGE, "formula \"%.200s\"", r->text);
+  *out = is;
   return BRAID_OK;
 }
 
@@ -243,7 +282,8 @@ static braid_status read_named(reader *r, int64_t *out) {
   for (size_t i = 0; i < sizeof kPairs / sizeof *kPairs; i++)
     if (strcmp(name, kPairs[i]) == 0) return read_pair(r, name, out);
   if (strcmp(name, "attr") == 0) return read_attribute(r, out);
-  return unreadable(r, "rank, count, present, attr, min, max, ceil_div or round_up before this");
+  if (strcmp(name, "is") == 0) return read_word(r, out);
+  return unreadable(r, "rank, count, present, attr, is, min, max, ceil_div or round_up before this");
 }
 
 /* --- operators, from the tightest to the loosest -------------------------------------------------------------------

@@ -4,6 +4,8 @@
  *   rank(in0)  count(in0)  present(in2)
  *   attr(group, 1)          an attribute, or the number that holds without it
  *   attr(pads, 2, 0)        element 2 of a list
+ *   is(mode, linear, nearest)
+ *                           is the text attribute `mode`, which is `nearest` where it is not there, `linear`?
  *   node1.in2[0]  rank(node1.in2)  attr(node1.axis, 1)  present(node1)
  *                           of a node of the chain; without that inputs and attributes are the first node's and outputs
  *                           the last's. Attributes of a node that is not there are as if they were left out
@@ -12,7 +14,8 @@
  *   + - * / %   == != < <= > >=   && || !   ( )
  *
  * Truth is 1 and 0; && and || look at their right side only where it counts. Division rounds towards zero. Overflow,
- * division by zero and dimensions that are not there are failures. */
+ * division by zero, dimensions that are not there and attributes of another kind are failures. attribute.h says what
+ * pads and kernel_shape are. */
 #ifndef BRAID_LAUNCH_FORMULA_H
 #define BRAID_LAUNCH_FORMULA_H
 
@@ -25,7 +28,11 @@ typedef struct braid_launch_scope {
   const char *const *names; /* and `values`: numbers that are known by name */
   const int64_t *values;
   size_t name_count;
+  uint64_t *asked; /* per node: bit i is set when a formula looks at attribute i, of the first 64; NULL: not noted */
 } braid_launch_scope;
+
+/* Notes that the node's attribute was looked at; pads stand for auto_pad too. */
+void braid_launch_ask(const braid_launch_scope *scope, size_t node, const char *name);
 
 /* INVALID_FILE for a formula that cannot be read, OUT_OF_RANGE for one without a value here; the detail shows the
  * formula and the place. Where the scope has no nodes, nothing is computed. */

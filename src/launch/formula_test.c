@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <cmocka.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "graph/graph.h"
@@ -28,8 +29,9 @@ static const braid_node_desc kOther = {
 static const braid_node_desc *const kAlone[] = {&node}, *const kChain[] = {&node, NULL, &kOther, NULL};
 static const char *const kNames[] = {"frac_w", "turn"};
 static const int64_t kNumbers[] = {-3, 5};
-static const braid_launch_scope kScope = {kAlone, 1, kNames, kNumbers, 2},
-                                kChainScope = {kChain, 4, kNames, kNumbers, 2}, kRead = {NULL, 4, kNames, NULL, 2};
+static const braid_launch_scope kScope = {kAlone, 1, kNames, kNumbers, 2, NULL},
+                                kChainScope = {kChain, 4, kNames, kNumbers, 2, NULL},
+                                kRead = {NULL, 4, kNames, NULL, 2, NULL};
 
 /* A node of a graph lends its attributes. */
 static int set_up(void **state) {
@@ -141,6 +143,12 @@ static void test_failures(void **state) {
       {"rank(in10)", "an operand", false},
       {"size(in0)", "ceil_div", false},
       {"attr(group)", "\",\"", false},
+      {"is(mode, linear)", "\",\"", false},
+      {"is(mode, 1, linear)", "a name", false},
+      {"attr(pads, 1)", "pads is no whole number", true},
+      {"attr(group, 0, 1)", "group is no list", true},
+      {"attr(pads, -1, 1)", "is >= 0", true},
+      {"is(group, a, b)", "group is no text", true},
       {"99999999999999999999", "64 bits", false},
       {"1 = 1", "its end", false},
       {"in0[4]", "no such dimension", true},
@@ -169,8 +177,83 @@ static void test_failures(void **state) {
   assert_int_equal(braid_launch_formula(deep, &kRead, &value), BRAID_INVALID_FILE);
 }
 
+/* --- attributes ----------------------------------------------------------------------------------------------------
+ * Whoever asks for a number must not take another kind of attribute for none. */
+static void test_kinds(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    int64_t value; /* -1: none */
+  } cases[] = {
+      {"attr(alpha, 1) == 1", -1},      {"attr(beta, 7)", 2},  {"is(mode, linear, nearest)", 1},
+      {"is(mode, nearest, linear)", 0}, {"attr(mode, 3)", -1}, {"is(other, cubic, cubic)", 1},
+      {"is(other, cubic, linear)", 0},
+  };
+  braid_attr items[] = {{.name = "alpha", .kind = BRAID_ATTR_FLOAT, .f = 0.5},
+                        {.name = "beta", .kind = BRAID_ATTR_FLOAT, .f = 2},
+                        {.name = "mode", .kind = BRAID_ATTR_STRING, .s = "linear"}};
+  const braid_attrs attrs = {.items = items, .count = 3};
+  const braid_node_desc desc = {.op = "Test", .attrs = &attrs};
+  uint64_t asked[1] = {0};
+  const braid_launch_scope scope = {.nodes = (const braid_node_desc *const[]){&desc}, .node_count = 1, .asked = asked};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    int64_t value = -1;
+    braid_status status = braid_launch_formula(cases[i].text, &scope, &value);
+    assert_int_equal(status, cases[i].value < 0 ? BRAID_OUT_OF_RANGE : BRAID_OK);
+    if (status == BRAID_OK && value != cases[i].value) fail_msg("%s is %lld", cases[i].text, (long long)value);
+  }
+  assert_true(asked[0] == 7);
+  asked[0] = 0;
+  int64_t value;
+  assert_int_equal(braid_launch_formula("0 && attr(beta, 1)", &scope, &value), BRAID_OK);
+  assert_true(asked[0] == 2); /* an entry that would ask in another case knows of the attribute */
+}
+
+/* Pads as ONNX defines SAME_UPPER and SAME_LOWER: outputs ceil(input / stride), an odd pad at the end or the beginning.
+ */
+static void test_automatic_pads(void **state) {
+  (void)state;
+  static const struct {
+    const char *op, *auto_pad;
+    int64_t pads[4];
+  } cases[] = {
+      {"Conv", "SAME_UPPER", {0, 1, 1, 1}},    {"Conv", "SAME_LOWER", {1, 1, 0, 1}},
+      {"Conv", "VALID", {0, 0, 0, 0}},         {"Conv", "NOTSET", {9, 8, 7, 6}},
+      {"MaxPool", "SAME_UPPER", {0, 1, 1, 1}}, {"AveragePool", "SAME_LOWER", {1, 1, 0, 1}},
+      {"LpPool", "SAME_UPPER", {0, 1, 1, 1}},
+  };
+  static const int64_t kTwo[] = {2, 2}, kThree[] = {3, 3}, kPads[] = {9, 8, 7, 6};
+  static const braid_operand kImages[] = {
+      {.present = true, .desc = {.dtype = BRAID_F32, .rank = 4, .dims = {1, 2, 6, 7}}},
+      {.present = true, .desc = {.dtype = BRAID_F32, .rank = 4, .dims = {4, 2, 3, 3}}}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    bool pools = strcmp(cases[i].op, "Conv") != 0;
+    braid_attr items[] = {{.name = "strides", .kind = BRAID_ATTR_INTS, .count = 2, .ints = kTwo},
+                          {.name = "auto_pad", .kind = BRAID_ATTR_STRING, .s = cases[i].auto_pad},
+                          {.name = pools ? "kernel_shape" : "pads",
+                           .kind = BRAID_ATTR_INTS,
+                           .count = pools ? 2 : 4,
+                           .ints = pools ? kThree : kPads}};
+    const braid_attrs attrs = {.items = items, .count = 3};
+    const braid_node_desc desc = {
+        .op = cases[i].op, .attrs = &attrs, .inputs = kImages, .input_count = pools ? 1 : 2, .output_count = 0};
+    const braid_launch_scope scope = {.nodes = (const braid_node_desc *const[]){&desc}, .node_count = 1};
+    for (int k = 0; k < 5; k++) {
+      char text[32];
+      int64_t value;
+      snprintf(text, sizeof text, "attr(pads, %d, -5)", k);
+      assert_int_equal(braid_launch_formula(text, &scope, &value), BRAID_OK);
+      assert_int_equal(value, k < 4 ? cases[i].pads[k] : -5);
+    }
+    int64_t side;
+    assert_int_equal(braid_launch_formula("attr(kernel_shape, 1, 5)", &scope, &side), BRAID_OK);
+    assert_int_equal(side, 3); /* of the weights, where the node has none */
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_values), cmocka_unit_test(test_chain),
-                                     cmocka_unit_test(test_failures)};
+                                     cmocka_unit_test(test_failures), cmocka_unit_test(test_kinds),
+                                     cmocka_unit_test(test_automatic_pads)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

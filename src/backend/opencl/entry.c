@@ -10,6 +10,8 @@
 #include "backend/opencl/staging.h"
 #include "base/text.h"
 #include "base/try.h"
+#include "graph/graph.h"
+#include "launch/attribute.h"
 
 /* --- numbers -------------------------------------------------------------------------------------------------------
  */
@@ -68,6 +70,7 @@ braid_status braid_cl_real(const char *text, const braid_launch_scope *scope, do
   }
   if (end && !text[end] && node >= 0 && (size_t)node < scope->node_count) {
     const braid_node_desc *of = scope->nodes ? scope->nodes[node] : NULL;
+    braid_launch_ask(scope, (size_t)node, name);
     if (of) *out = read_attribute_number(of->attrs, name, *out);
     return BRAID_OK;
   }
@@ -90,6 +93,7 @@ braid_launch_scope braid_cl_subject_scope(const braid_cl_subject *subject) {
   braid_launch_scope scope = braid_cl_entry_scope(subject->entry, (const char **)subject->names);
   scope.nodes = subject->nodes;
   scope.values = subject->values;
+  scope.asked = subject->asked;
   return scope;
 }
 
@@ -168,10 +172,30 @@ static bool match_conditions(const braid_cl_subject *subject, char *why, size_t 
   return true;
 }
 
+static bool is_ignored(const braid_cl_entry *entry, const char *name) {
+  for (unsigned i = 0; i < entry->ignores_count; i++)
+    if (strcmp(entry->ignores[i], name) == 0) return true;
+  return false;
+}
+
+/* A kernel that does not look at an attribute computes as if it were not there. */
+static bool match_attributes(const braid_cl_subject *subject, char *why, size_t why_bytes) {
+  for (size_t n = 0; n < subject->node_count; n++) {
+    const braid_node_desc *node = subject->nodes[n];
+    for (size_t i = 0; node && i < (node->attrs ? node->attrs->count : 0); i++) {
+      const braid_attr *attr = &node->attrs->items[i];
+      bool asked = i < 64 && subject->asked[n] >> i & 1;
+      if (!asked && !is_ignored(subject->entry, attr->name) && !braid_launch_attribute_is_neutral(node, attr))
+        return braid_launch_refuse(why, why_bytes, "no formula looks at %.60s's attribute %.60s", node->op, attr->name);
+    }
+  }
+  return true;
+}
+
 static braid_status plan_subject(braid_cl_subject *subject, const braid_launch_traits *traits,
                                  braid_launch_recipe *recipe);
 
-bool braid_cl_subject_fits(braid_cl_subject *subject, const braid_cl_device *device, char *why, size_t why_bytes) {
+static bool subject_fits(braid_cl_subject *subject, const braid_cl_device *device, char *why, size_t why_bytes) {
   const braid_cl_entry *entry = subject->entry;
   for (size_t i = 0; i < subject->node_count; i++)
     if (subject->nodes[i] && !match_types(entry, subject->nodes[i], why, why_bytes)) return false;
@@ -181,8 +205,17 @@ bool braid_cl_subject_fits(braid_cl_subject *subject, const braid_cl_device *dev
   braid_launch_recipe recipe = {.allocator = device->allocator};
   bool fits = plan_subject(subject, &device->traits, &recipe) == BRAID_OK;
   if (!fits) snprintf(why, why_bytes, "%s", braid_error_detail());
-  fits = fits && braid_cl_recipe_is_possible(device, &recipe, why, why_bytes);
+  fits =
+      fits && braid_cl_recipe_is_possible(device, &recipe, why, why_bytes) && match_attributes(subject, why, why_bytes);
   braid_launch_recipe_deinit(&recipe);
+  return fits;
+}
+
+bool braid_cl_subject_fits(braid_cl_subject *subject, const braid_cl_device *device, char *why, size_t why_bytes) {
+  uint64_t asked[BRAID_CL_CHAIN] = {0};
+  subject->asked = asked;
+  bool fits = subject_fits(subject, device, why, why_bytes);
+  subject->asked = NULL;
   return fits;
 }
 

@@ -63,6 +63,27 @@ static void test_im2col_and_product(void **state) {
     }
 }
 
+/* Padding that the node leaves to auto_pad is what the manifest's formulas see as pads. */
+static void test_automatic_padding(void **state) {
+  (void)state;
+  need_device();
+  static const char *const kWays[] = {"SAME_UPPER", "SAME_LOWER", "VALID"};
+  for (size_t i = 0; i < sizeof kWays / sizeof *kWays; i++) {
+    braid_graph *graph;
+    braid_node_id node;
+    OK(braid_graph_create(NULL, "padded", &graph));
+    braid_value_id y,
+        inputs[3] = {random_input(graph, 4, (int64_t[]){2, 3, 12, 9}), random_input(graph, 4, (int64_t[]){5, 3, 3, 2}),
+                     random_input(graph, 1, (int64_t[]){5})};
+    OK(braid_graph_add_node(graph, "Conv", "n", inputs, 3, &y, 1, &node));
+    OK(braid_graph_set_ints(graph, node, "strides", (int64_t[]){2, 1}, 2));
+    OK(braid_graph_set_string(graph, node, "auto_pad", kWays[i]));
+    OK(braid_graph_add_output(graph, y));
+    compare(graph, "opencl0:manifest=" BRAID_TEST_DATA "/manifest/im2col.yaml cpu", "im2col_product");
+    braid_graph_destroy(graph);
+  }
+}
+
 /* A convolution with a normalization and a rectifier behind it: folding leaves a convolution, and fusing does not take
  * it away from the kernel that was brought for it, wherever it is placed and whatever stands beside it. */
 static void test_convolution_in_a_network(void **state) {
@@ -506,6 +527,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_im2col_and_product),
       cmocka_unit_test(test_two_pass_softmax),
+      cmocka_unit_test(test_automatic_padding),
       cmocka_unit_test(test_convolution_in_a_network),
       cmocka_unit_test(test_included_text_changes),
       cmocka_unit_test(test_unknown_includes_are_not_kept),

@@ -8,6 +8,7 @@
 #include "base/try.h"
 #include "device/yaml.h"
 #include "graph/graph.h"
+#include "graph/known_attrs.h"
 
 enum { kKernels = 256, kNameBytes = 64, kTextBytes = 256, kLayers = 512 };
 
@@ -71,6 +72,7 @@ static const cyaml_schema_field_t kEntryFields[] = {
     OPTIONAL_TEXTS("chain", braid_cl_entry, chain, BRAID_CL_CHAIN),
     OPTIONAL_TEXTS("types", braid_cl_entry, types, BRAID_CL_OPERANDS),
     OPTIONAL_TEXTS("when", braid_cl_entry, when, 32),
+    OPTIONAL_TEXTS("ignores", braid_cl_entry, ignores, 32),
     OPTIONAL_TEXTS("numbers", braid_cl_entry, numbers, BRAID_CL_NUMBERS),
     CYAML_FIELD_SEQUENCE("layers", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_cl_entry, layers, &kLayer, 1,
                          kLayers),
@@ -297,6 +299,24 @@ static braid_status check_chain(const braid_cl_entry *entry) {
   return BRAID_OK;
 }
 
+static bool has_attribute(const char *op, const char *name) {
+  char forward[kNameBytes], names[512];
+  snprintf(forward, sizeof forward, "%.*s", (int)strcspn(op, "?"), op);
+  return !braid_op_attrs(forward, names, sizeof names) || braid_known_attrs_list(names, name);
+}
+
+static braid_status check_ignores(const braid_cl_entry *entry) {
+  for (unsigned i = 0; i < entry->ignores_count; i++) {
+    const char *name = entry->ignores[i];
+    bool found = entry->op && has_attribute(entry->op, name);
+    for (unsigned k = 0; k < entry->chain_count; k++) found |= has_attribute(entry->chain[k], name);
+    if (!found)
+      return braid_fail(BRAID_INVALID_FILE, "there is no attribute %.60s of %.60s", name,
+                        entry->op ? entry->op : "any node of the chain");
+  }
+  return BRAID_OK;
+}
+
 static bool is_number_name(const char *name) {
   static const char kLetters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
   static const char kAll[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
@@ -342,6 +362,8 @@ static braid_status check_entry(checking *c) {
     if (braid_cl_find_dtype(entry->types[i]) == BRAID_NONE)
       return braid_fail(BRAID_INVALID_FILE, "there is no type %.60s", entry->types[i]);
   BRAID_TRY(check_numbers(c));
+  c->key = "ignores";
+  BRAID_TRY(check_ignores(entry));
   BRAID_TRY(check_formulas(c, "when", entry->when, entry->when_count));
   BRAID_TRY(check_formula(c, "repeat", entry->repeat));
   for (unsigned i = 0; i < entry->launches_count; i++) {

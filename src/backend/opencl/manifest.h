@@ -79,6 +79,8 @@ typedef struct braid_cl_entry {
   unsigned types_count;
   char **when;
   unsigned when_count;
+  char **ignores; /* names of attributes that change nothing for these kernels */
+  unsigned ignores_count;
   char **numbers; /* names */
   unsigned numbers_count;
   braid_cl_layer *layers; /* the first that fits the name of the (first) node; none fits: not taken */
@@ -122,6 +124,7 @@ typedef struct braid_cl_subject {
   int32_t inputs[BRAID_CL_CHAIN][BRAID_CL_OPERANDS]; /* the whole's inputs that are the nodes'; -1: from inside */
   const char *names[BRAID_CL_NUMBERS + 1];           /* the entry's numbers, then "turn" */
   int64_t values[BRAID_CL_NUMBERS + 1];
+  uint64_t *asked; /* as in braid_launch_scope */
 } braid_cl_subject;
 
 /* Of an entry's formulas while nobody is asked about: they are only read. `names` has room for all. */

@@ -92,6 +92,50 @@ static void test_attribute(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Neither kernels nor conditions know of the attribute: they would compute as if it were not there. */
+static void test_unread_attributes(void **state) {
+  (void)state;
+  need_device();
+  static const char kText[] = "__kernel void f(__global const float *x, __global float *y) { y[get_global_id(0)] = "
+                              "x[get_global_id(0)]; }\n";
+  static const struct {
+    const char *more, *why; /* NULL: it is taken */
+  } cases[] = {
+      {"", "no formula looks at LeakyRelu's attribute alpha"},
+      {"    ignores: [alpha]\n", NULL},
+      {"    when: ['attr(alpha, 1) == 1']\n", "not attr(alpha, 1) == 1"},
+      {"    when: ['attr(alpha, 2) == 2']\n", NULL},
+      {"    when: ['1 || attr(alpha, 2)']\n", NULL},
+  };
+  char path[256], spec[300];
+  put("a.cl", kText, sizeof kText - 1, path);
+  braid_graph *graph;
+  braid_node_id node;
+  braid_value_id y;
+  OK(braid_graph_create(NULL, "leaky", &graph));
+  braid_value_id x = random_input(graph, 1, (int64_t[]){16});
+  OK(braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &node));
+  OK(braid_graph_set_float(graph, node, "alpha", 2));
+  OK(braid_graph_add_output(graph, y));
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[512];
+    int length =
+        snprintf(text, sizeof text,
+                 "source: a.cl\nkernels:\n  - name: k\n    op: LeakyRelu\n%s    launches:\n      - {function: f, "
+                 "arguments: [in: 0, out: 0], global: ['16']}\n",
+                 cases[i].more);
+    put("m.yaml", text, (size_t)length, path);
+    snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
+    braid_session *session;
+    OK(braid_session_create(graph, &(braid_session_options){.devices = spec}, &session));
+    braid_plan_line line = line_of_node(session);
+    if ((strcmp(line.kernel, "k") == 0) != !cases[i].why) fail_msg("case %zu: %s, %s", i, line.kernel, line.why);
+    if (cases[i].why && !strstr(line.why, cases[i].why)) fail_msg("case %zu: %s", i, line.why);
+    braid_session_destroy(session);
+  }
+  braid_graph_destroy(graph);
+}
+
 /* A number for `float` may be an attribute of either kind. */
 static void test_numbers(void **state) {
   (void)state;
@@ -127,9 +171,10 @@ static void test_numbers(void **state) {
 static void test_outputs(void **state) {
   (void)state;
   need_device();
-  static const char kText[] = "source: pool.cl\nkernels:\n  - name: their_pool\n    op: MaxPool\n"
-                              "    types: [float32, float32, int64]\n    launches:\n"
-                              "      - {function: f, arguments: [in: 0, out: 0], global: ['1']}\n";
+  static const char kText[] =
+      "source: pool.cl\nkernels:\n  - name: their_pool\n    op: MaxPool\n"
+      "    types: [float32, float32, int64]\n    ignores: [kernel_shape, strides]\n    launches:\n"
+      "      - {function: f, arguments: [in: 0, out: 0], global: ['1']}\n";
   static const char kCode[] = "__kernel void f(__global const float *x, __global float *y) { y[0] = x[0]; }\n";
   char path[256], device[300];
   put("pool.cl", kCode, sizeof kCode - 1, path);
@@ -183,6 +228,7 @@ static void test_bitstream(void **state) {
                               "kernels:\n"
                               "  - name: theirs\n"
                               "    op: LeakyRelu\n"
+                              "    ignores: [alpha]\n"
                               "    launches:\n"
                               "      - function: leaky\n"
                               "        arguments: [in: 0, out: 0, float: '0.5']\n"
@@ -238,6 +284,8 @@ static void test_refused(void **state) {
       {LAUNCH("in: 0, in: 0", ""), "no launch takes out: 0"},
       {ENTRY("    types: [float31]\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
        "float31"},
+      {ENTRY("    ignores: [alpha]\n    launches:\n      - {function: f, arguments: [out: 0], global: ['1']}\n"),
+       "line 5: kernel k: there is no attribute alpha of Relu"},
       {ENTRY("    when: ['rank(in0']\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
        "line 5: kernel k: formula \"rank(in0\""},
       {LAUNCH("in: 0, out: 0, in: 0,\n          {int: '1', in: 0}", ""), "line 7: kernel k: f, argument 3"},
@@ -394,10 +442,10 @@ static void test_without_value(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_padded_product), cmocka_unit_test(test_other_layout), cmocka_unit_test(test_conditions),
-      cmocka_unit_test(test_attribute),      cmocka_unit_test(test_bitstream),    cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_refused_later),  cmocka_unit_test(test_numbers),      cmocka_unit_test(test_outputs),
-      cmocka_unit_test(test_without_value),
+      cmocka_unit_test(test_padded_product),    cmocka_unit_test(test_other_layout),  cmocka_unit_test(test_conditions),
+      cmocka_unit_test(test_attribute),         cmocka_unit_test(test_bitstream),     cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_refused_later),     cmocka_unit_test(test_numbers),       cmocka_unit_test(test_outputs),
+      cmocka_unit_test(test_unread_attributes), cmocka_unit_test(test_without_value),
   };
   return skip_run_group_tests(tests, make_folder, remove_folder);
 }
