@@ -55,18 +55,11 @@ static braid_status infer_order(const braid_infer *infer) {
   return infer_alike(infer, kNumber, BRAID_BOOL);
 }
 
-static braid_status infer_mod(const braid_infer *infer) {
-  BRAID_TRY(infer_arithmetic(infer));
-  if (!braid_dtype_is_float(braid_infer_input(infer, 0)->dtype) || braid_attr_int(&infer->node->attrs, "fmod", 0))
-    return BRAID_OK;
-  return braid_infer_fail(infer, "floating-point inputs need fmod = 1");
-}
-
 static braid_status infer_shift(const braid_infer *infer) {
   const char *direction = braid_attr_string(&infer->node->attrs, "direction", "");
   if (*direction && strcmp(direction, "LEFT") != 0 && strcmp(direction, "RIGHT") != 0)
     return braid_infer_fail(infer, "direction is \"%.40s\", not LEFT or RIGHT", direction);
-  return infer_alike(infer, kUnsigned, BRAID_NONE);
+  return infer_alike(infer, kInteger, BRAID_NONE);
 }
 
 /* The exponent may be of another type; the result is of the base's. */
@@ -255,7 +248,7 @@ static const braid_op kOps[] = {
     PAIR("Mul", infer_arithmetic, mul_gradient),
     PAIR("Div", infer_arithmetic, div_gradient),
     PAIR("Pow", infer_pow, pow_gradient),
-    PAIR("Mod", infer_mod, mod_gradient),
+    PAIR("Mod", infer_arithmetic, mod_gradient),
     PAIR("PRelu", infer_prelu, prelu_gradient),
     PAIR("Equal", infer_equal, NULL),
     PAIR("Less", infer_order, NULL),

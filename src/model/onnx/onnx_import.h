@@ -14,7 +14,7 @@
 #include "model/onnx/onnx_source.h"
 
 enum {
-  BRAID_ONNX_MAX_OPSET = 27,
+  BRAID_ONNX_MAX_OPSET = 28,
   BRAID_ONNX_MAX_IR = 14,
   BRAID_ONNX_MAX_NODES = 1 << 20, /* after functions and branches are inlined */
   BRAID_ONNX_MAX_CALL_DEPTH = 32, /* functions calling functions */

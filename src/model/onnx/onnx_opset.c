@@ -296,6 +296,7 @@ static const struct type_version {
     {"MaxRoiPool", kAnywhere, T(BF16), 22},
     {"MaxUnpool", kAnywhere, T(BF16), 22},
     {"Mish", kAnywhere, T(BF16), 22},
+    {"Mod", kAnywhere, T(F32) | T(F64) | T(F16) | T(BF16), 28},
     {"Multinomial", kAnywhere, T(BF16), 22},
     {"NegativeLogLikelihoodLoss", kAnywhere, T(BF16), 22},
     {"OneHot", kAnywhere, T(BF16), 28},
@@ -341,6 +342,7 @@ static bool is_of(const braid_graph *graph, braid_value_id id, uint32_t types) {
 }
 
 static bool has_type(const braid_graph *graph, const braid_node *node, const struct type_version *type) {
+  if (braid_attr_int(&node->attrs, "fmod", 0)) return false; /* this remainder was always taken of all types */
   for (size_t i = 0; i < node->input_count; i++)
     if ((type->input == kAnywhere || (size_t)type->input == i) && is_of(graph, node->inputs[i], type->types))
       return true;

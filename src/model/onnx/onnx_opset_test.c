@@ -100,6 +100,15 @@ static void test_values(void **state) {
     set_text(&s, cases[i].attr, cases[i].value);
     assert_int_equal(opset_of(&s), cases[i].opset);
   }
+  sample s;
+  braid_attr fmod = {.name = "fmod", .kind = BRAID_ATTR_INT, .count = 1, .i = 1};
+  assert_true(begin(&s, "Mod"));
+  s.node.input_count = 2;
+  assert_int_equal(opset_of(&s), 17);
+  s.values[0].desc.dtype = BRAID_F32;
+  assert_int_equal(opset_of(&s), 28); /* the floored remainder */
+  s.node.attrs = (braid_attrs){&fmod, 1, 1};
+  assert_int_equal(opset_of(&s), 17);
 }
 
 static braid_dtype dtype_of(const char *name) {
@@ -129,6 +138,8 @@ static bool check_line(const char *line) {
     *(input ? &s.node.input_count : &s.node.output_count) = index + 1;
     s.values[input ? index : OPERANDS + index].desc.dtype = dtype;
   }
+  braid_attr fmod = {.name = "fmod", .kind = BRAID_ATTR_INT, .count = 1, .i = 1}; /* without it: test_values */
+  if (strcmp(op, "Mod") == 0) s.node.attrs = (braid_attrs){&fmod, 1, 1};
   if (opset_of(&s) != since) fail_msg("opset %d: %s", opset_of(&s), line);
   return true;
 }

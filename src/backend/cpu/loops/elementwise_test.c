@@ -240,6 +240,9 @@ static void integers(void **state) {
   PAIR("Mod", BRAID_I32, int32_t, 7, -3, -2);
   PAIR("Mod", BRAID_I64, int64_t, INT64_MIN, -1, 0);
   PAIR("Mod", BRAID_U8, uint8_t, 200, 0, 0);
+  PAIR("Mod", BRAID_F32, float, -4.25f, 2, 1.75f);
+  PAIR("Mod", BRAID_F64, double, 4.25, -2, -1.75);
+  PAIR("Mod", BRAID_F32, float, 1, -INFINITY, -INFINITY);
   PAIR("Add", BRAID_I32, int32_t, INT32_MAX, 1, INT32_MIN);
   PAIR("Mul", BRAID_I64, int64_t, INT64_MAX, 2, -2);
   PAIR("Mul", BRAID_U16, uint16_t, 65535, 65535, 1);
@@ -262,6 +265,16 @@ static void integers(void **state) {
   left.s = "RIGHT";
   PAIR("BitShift", BRAID_U64, uint64_t, UINT64_MAX, 64, 0);
   PAIR("BitShift", BRAID_U16, uint16_t, 0x8000, 15, 1);
+  PAIR("BitShift", BRAID_I8, int8_t, -8, 1, -4);
+  PAIR("BitShift", BRAID_I8, int8_t, -8, 8, -1);
+  PAIR("BitShift", BRAID_I8, int8_t, 4, -1, 0);
+  PAIR("BitShift", BRAID_I32, int32_t, INT32_MIN, 31, -1);
+  PAIR("BitShift", BRAID_I64, int64_t, INT64_MIN, 63, -1);
+  PAIR("BitShift", BRAID_I64, int64_t, -1, INT64_MIN, -1);
+  left.s = "LEFT";
+  PAIR("BitShift", BRAID_I8, int8_t, 64, 1, -128);
+  PAIR("BitShift", BRAID_I32, int32_t, -1, 32, 0);
+  PAIR("BitShift", BRAID_I64, int64_t, 1, 63, INT64_MIN);
 }
 
 static float one(const char *op, float x) {
@@ -385,11 +398,11 @@ static void refusals(void **state) {
   refuse("Add", (braid_desc[]){b, b}, 2, "input 0 is bool, which the op does not take");
   refuse("And", (braid_desc[]){f, f}, 2, "input 0 is float32");
   refuse("Exp", (braid_desc[]){i}, 1, "input 0 is int32");
-  refuse("Mod", (braid_desc[]){f, f}, 2, "fmod = 1");
+  refuse("Mod", (braid_desc[]){b, b}, 2, "input 0 is bool");
   refuse("Where", (braid_desc[]){b, f, i}, 3, "input 1 is float32, input 2 int32");
   refuse("PRelu", (braid_desc[]){make(BRAID_F32, 1, (int64_t[]){3}), f}, 2, "does not broadcast to the input");
   refuse("Clip", (braid_desc[]){f, g}, 2, "bound 1 has 4 elements");
-  refuse("BitShift", (braid_desc[]){i, i}, 2, "input 0 is int32");
+  refuse("BitShift", (braid_desc[]){f, f}, 2, "input 0 is float32");
 }
 
 static braid_status attempt(const braid_allocator *allocator, void *context) {

@@ -28,6 +28,7 @@
 #define RINT rint
 #define TRUNC trunc
 #define FMOD fmod
+#define COPYSIGN copysign
 #define POW pow
 
 #include <math.h>

@@ -29,6 +29,7 @@
 #define RINT rintf
 #define TRUNC truncf
 #define FMOD fmodf
+#define COPYSIGN copysignf
 #define POW powf
 #include "backend/cpu/spans/spans_template.h"
 

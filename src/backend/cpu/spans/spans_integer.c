@@ -43,6 +43,10 @@
 #define REMAINDER(T, a, b) ((b) == 0 || ((T)((b) + 1) == 0 && (T)-1 < (T)1) ? 0 : (T)((a) % (b)))
 #define FLOORED(T, a, b, r) ((r) != 0 && IS_NEGATIVE(T, r) != IS_NEGATIVE(T, b) ? (r) + (b) : (r))
 
+/* By less than none or by all bits and more: only copies of the sign bit are left. */
+#define BITS_LEFT(T, b) ((uint64_t)(b) < 8 * sizeof(T))
+#define SIGN_FILL(T, a) (IS_NEGATIVE(T, a) ? (T) ~(T)0 : (T)0)
+
 #define CLIP(id, T)                                                                                                    \
   static void id##_Clip(const braid_span *s) {                                                                         \
     const T *in = s->in[0], low = *(const T *)s->in[1], high = *(const T *)s->in[2];                                   \
@@ -74,14 +78,13 @@
   BINARY_AS(id##_BitwiseAnd, T, T, a &b)                                                                               \
   BINARY_AS(id##_BitwiseOr, T, T, a | b)                                                                               \
   BINARY_AS(id##_BitwiseXor, T, T, a ^ b)                                                                              \
+  BINARY_AS(id##_ShiftLeft, T, T, BITS_LEFT(T, b) ? (uint64_t)(U)a << ((U)b & 63) : 0)                                 \
+  BINARY_AS(id##_ShiftRight, T, T, BITS_LEFT(T, b) ? (T)(a >> ((U)b & 63)) : SIGN_FILL(T, a))                          \
   UNARY_AS(id##_BitwiseNot, T, ~a)                                                                                     \
   UNARY_AS(id##_Neg, T, 0 - (U)a)                                                                                      \
   UNARY_AS(id##_Abs, T, IS_NEGATIVE(T, a) ? (T)(0 - (U)a) : a)                                                         \
   UNARY_AS(id##_Sign, T, IS_NEGATIVE(T, a) ? -1 : a != 0)                                                              \
   UNARY_AS(id##_Relu, T, IS_NEGATIVE(T, a) ? 0 : a)
-#define SHIFTS(id, T)                                                                                                  \
-  BINARY_AS(id##_ShiftLeft, T, T, b < 8 * sizeof(T) ? (uint64_t)a << (b & 63) : 0)                                     \
-  BINARY_AS(id##_ShiftRight, T, T, b < 8 * sizeof(T) ? (uint64_t)a >> (b & 63) : 0)
 
 COMMON(I8, int8_t, uint8_t)
 COMMON(I16, int16_t, uint16_t)
@@ -91,10 +94,6 @@ COMMON(U8, uint8_t, uint8_t)
 COMMON(U16, uint16_t, uint16_t)
 COMMON(U32, uint32_t, uint32_t)
 COMMON(U64, uint64_t, uint64_t)
-SHIFTS(U8, uint8_t)
-SHIFTS(U16, uint16_t)
-SHIFTS(U32, uint32_t)
-SHIFTS(U64, uint64_t)
 
 BINARY_AS(bool_equal, uint8_t, uint8_t, !a == !b)
 BINARY_AS(bool_and, uint8_t, uint8_t, a &&b)
@@ -126,8 +125,7 @@ WHERE(where_8, uint64_t)
       ENTRY(id, LessOrEqual, BRAID_SPAN_BOOL_OUT), ENTRY(id, Greater, BRAID_SPAN_BOOL_OUT),                            \
       ENTRY(id, GreaterOrEqual, BRAID_SPAN_BOOL_OUT), ENTRY(id, BitwiseAnd, 0), ENTRY(id, BitwiseOr, 0),               \
       ENTRY(id, BitwiseXor, 0), ENTRY(id, BitwiseNot, 0), ENTRY(id, Neg, 0), ENTRY(id, Abs, 0), ENTRY(id, Sign, 0),    \
-      ENTRY(id, Relu, 0), ENTRY(id, Clip, BRAID_SPAN_BOUNDS)
-#define SHIFT_ENTRIES(id) ENTRY(id, ShiftLeft, 0), ENTRY(id, ShiftRight, 0)
+      ENTRY(id, Relu, 0), ENTRY(id, Clip, BRAID_SPAN_BOUNDS), ENTRY(id, ShiftLeft, 0), ENTRY(id, ShiftRight, 0)
 #define WHERE_ENTRY(id, bytes)                                                                                         \
   { "Where", BRAID_##id, BRAID_SPAN_BOOL_IN | BRAID_SPAN_DENSE, where_##bytes }
 
@@ -140,10 +138,6 @@ static const braid_span_entry kEntries[] = {
     COMMON_ENTRIES(U16),
     COMMON_ENTRIES(U32),
     COMMON_ENTRIES(U64),
-    SHIFT_ENTRIES(U8),
-    SHIFT_ENTRIES(U16),
-    SHIFT_ENTRIES(U32),
-    SHIFT_ENTRIES(U64),
     {"Equal", BRAID_BOOL, BRAID_SPAN_BOOL_OUT, bool_equal},
     {"And", BRAID_BOOL, BRAID_SPAN_BOOL_OUT, bool_and},
     {"Or", BRAID_BOOL, BRAID_SPAN_BOOL_OUT, bool_or},

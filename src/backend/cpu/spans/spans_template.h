@@ -88,9 +88,11 @@ GRADIENT(GeluTanhGrad, d *SIGMOID(TWICE_U(v)) *
 #define BINARY(op, expression) BINARY_AS(op, T, expression)
 #define COMPARE(op, expression) BINARY_AS(op, uint8_t, expression)
 
+/* The result has the sign of b, a zero too. */
 static inline T floored_mod(T a, T b) {
   T r = FMOD(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+  if (r == 0) return COPYSIGN(r, b);
+  return (r < 0) != (b < 0) ? r + b : r;
 }
 static inline T power(T a, T b) {
   if (b == 2) return a * a;
