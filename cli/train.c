@@ -16,8 +16,11 @@ static const char doc[] =
     "(builtin:glyphs needs no files). Keys: mean std scale order size channels augment pad limit seed.\n"
     "\nCtrl-C writes a checkpoint and stops; --resume continues from it, with results that are bit-identical to those "
     "of "
-    "an uninterrupted run. It needs the same options; only --epochs, --lr, the path of the data set, the execution "
-    "options (--device, --place, --threads, --trace), the test set and --checkpoint-steps may differ.\n"
+    "an uninterrupted run. It needs the same options; only --epochs, --lr, --patience, the path of the data set, the "
+    "execution "
+    "options (--device, --place, --threads, --trace), --checkpoint-steps, --log-steps, and a test set that nothing "
+    "goes by "
+    "(--best, --patience, --schedule plateau) may differ.\n"
     "\nExamples:\n"
     "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
@@ -67,6 +70,11 @@ enum {
   KEY_CLIP_NORM,
   KEY_CLIP_VALUE,
   KEY_AVERAGE,
+  KEY_PLATEAU,
+  KEY_MONITOR,
+  KEY_BEST,
+  KEY_PATIENCE,
+  KEY_LOG,
   KEY_OUT,
   KEY_RESUME,
   KEY_CHECKPOINT,
@@ -82,6 +90,8 @@ static const struct argp_option table[] = {
      1},
     {"resume", KEY_RESUME, NULL, 0, "Continue from the newest checkpoint in DIR", 1},
     {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "Write a checkpoint every N steps, in addition to each epoch", 1},
+    {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
+    {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
     {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
     {"seed", KEY_SEED, "N", 0, "Seed of initial weights, order of samples and augmentation (default 1)", 2},
@@ -110,10 +120,15 @@ static const struct argp_option table[] = {
     {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
     {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
     {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
-    {"schedule", KEY_SCHEDULE, "NAME", 0, "constant, step, cosine (default) or one-cycle", 4},
+    {"schedule", KEY_SCHEDULE, "NAME", 0, "constant, step, cosine (default), one-cycle or plateau", 4},
     {"warmup", KEY_WARMUP, "N", 0, "Steps of linear warm-up of the learning rate from 0", 4},
     {"step-epochs", KEY_STEP_EPOCHS, "N", 0, "Schedule step: epochs between decays", 4},
-    {"step-gamma", KEY_STEP_GAMMA, "X", 0, "Schedule step: decay factor (default 0.1)", 4},
+    {"plateau-epochs", KEY_PLATEAU, "N", 0,
+     "Schedule plateau: decay after more than N epochs without improvement (default 10)", 4},
+    {"step-gamma", KEY_STEP_GAMMA, "X", 0, "Schedules step and plateau: decay factor (default 0.1)", 4},
+    {"patience", KEY_PATIENCE, "N", 0, "End after N epochs in a row without a new best one", 4},
+    {"monitor", KEY_MONITOR, "NAME", 0,
+     "What makes an epoch the best: loss (default) or accuracy, of the test or, with --no-test, of training", 4},
     {0}};
 
 /* The index of `text` among `names` (ended by NULL), or a usage error that lists them. */
@@ -181,6 +196,15 @@ static error_t parse_numbers(int key, const char *a, struct argp_state *state, b
   case KEY_STEP_GAMMA:
     t->step_gamma = cli_number(state, "--step-gamma", a, 0, 1);
     return 0;
+  case KEY_PLATEAU:
+    t->plateau_epochs = cli_integer(state, "--plateau-epochs", a, 0, 1000000);
+    return 0;
+  case KEY_PATIENCE:
+    t->patience = cli_integer(state, "--patience", a, 1, 1000000);
+    return 0;
+  case KEY_LOG:
+    t->log_steps = cli_integer(state, "--log-steps", a, 1, INT64_MAX);
+    return 0;
   case KEY_CHECKPOINT:
     t->checkpoint_steps = cli_integer(state, "--checkpoint-steps", a, 1, INT64_MAX);
     return 0;
@@ -227,7 +251,7 @@ static void parse_group(struct argp_state *state, options *o, char *text) {
 /* Options without effect on this run are refused, since they are probably mistakes. */
 static void check_effects(struct argp_state *state, const options *o) {
   const braid_train_options *t = &o->train;
-  bool sgd = t->optimizer == BRAID_SGD, step = t->schedule == BRAID_STEP;
+  bool sgd = t->optimizer == BRAID_SGD, step = t->schedule == BRAID_STEP, plateau = t->schedule == BRAID_PLATEAU;
   const struct {
     int key;
     bool without;
@@ -242,7 +266,10 @@ static void check_effects(struct argp_state *state, const options *o) {
       {KEY_BETA2, sgd, "--beta2", "with sgd, only with --optimizer adam or adamw"},
       {KEY_EPSILON, sgd, "--epsilon", "with sgd, only with --optimizer adam or adamw"},
       {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
-      {KEY_STEP_GAMMA, !step, "--step-gamma", "without --schedule step"},
+      {KEY_STEP_GAMMA, !step && !plateau, "--step-gamma", "without --schedule step or plateau"},
+      {KEY_PLATEAU, !plateau, "--plateau-epochs", "without --schedule plateau"},
+      {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
+       "without --best, --patience or --schedule plateau"},
   };
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
     if (rules[i].without && o->given >> rules[i].key & 1)
@@ -252,7 +279,8 @@ static void check_effects(struct argp_state *state, const options *o) {
 static error_t parse(int key, char *argument, struct argp_state *state) {
   static const char *const losses[] = {"cross-entropy", "squared-error", NULL};
   static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
-  static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", NULL};
+  static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL};
+  static const char *const monitors[] = {"loss", "accuracy", NULL};
   options *o = state->input;
   braid_train_options *t = &o->train;
   if (key > 0 && key <= KEY_CHECKPOINT) o->given |= UINT64_C(1) << key;
@@ -279,6 +307,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_NESTEROV:
     t->nesterov = true;
+    return 0;
+  case KEY_BEST:
+    t->keep_best = true;
+    return 0;
+  case KEY_MONITOR:
+    t->monitor = (braid_monitor)choose(state, "--monitor", argument, monitors);
     return 0;
   case KEY_NO_BIAS_DECAY:
     t->no_bias_decay = true;
@@ -324,7 +358,9 @@ static void print_epoch(const watch *w, const braid_train_progress *p) {
   fprintf(w->json ? stderr : stdout,
           "epoch %" PRId64 "/%" PRId64 "  loss %.4f accuracy %.2f%%%s  %.0f images/s, %s left\n", p->epoch, p->epochs,
           p->loss, p->accuracy * 100, tested, p->images_per_second,
-          cli_format_seconds(p->seconds_left, took, sizeof took));
+          cli_format_seconds(p->ends_early ? 0 : p->seconds_left, took, sizeof took));
+  if (p->ends_early)
+    fprintf(w->json ? stderr : stdout, "ends early: no epoch since %" PRId64 " was better\n", p->best_epoch);
   fflush(stdout);
 }
 
@@ -434,6 +470,7 @@ static braid_status run_trainer(const options *o, braid_trainer *trainer) {
     return status;
   }
   cli_json_close(&json, ']');
+  cli_json_integer(&json, "best_epoch", w.last.best_epoch);
   cli_json_string(&json, "out", o->train.out_directory);
   cli_json_end(&json);
   return status;

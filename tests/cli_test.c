@@ -376,6 +376,8 @@ static void test_options_without_effect(void **state) {
       {"--data builtin:glyphs --optimizer adam --momentum 0.5", "--momentum has no effect with --optimizer adam"},
       {"--data builtin:glyphs --nesterov --optimizer adamw", "--nesterov has no effect with --optimizer adam"},
       {"--data builtin:glyphs --nesterov --momentum 0", "--nesterov has no effect with --momentum 0"},
+      {"--data builtin:glyphs --monitor loss", "--monitor has no effect without --best"},
+      {"--data builtin:glyphs --plateau-epochs 3", "--plateau-epochs has no effect without --schedule plateau"},
       {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect with sgd"},
       {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect with sgd"},
       {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect with sgd"},

@@ -125,6 +125,8 @@ static void test_other_settings(void **state) {
       {DATA "--clip-norm 1", DATA "--clip-norm 2", "limit of the gradients' norm was 1, is 2"},
       {DATA, DATA "--clip-value 0.5", "limit of a gradient's elements was not set, is 0.5"},
       {DATA "--average 0.5", DATA, "decay of the average was 0.5, is not set"},
+      {DATA "--schedule plateau", DATA "--schedule plateau --plateau-epochs 3", "epochs of a plateau was 10, is 3"},
+      {DATA "--best", DATA "--best --monitor accuracy", "what epochs are compared by was loss, is accuracy"},
       {DATA, DATA "--no-bias-decay", "weight decay of biases was not set, is no"},
       {DATA "--freeze 0_*", DATA "--freeze 2_*", "group 1 was 0_*, is 2_*"},
       {DATA "--group *:lr=2", DATA "--group *:lr=2,decay=0", "weight decay of group 1 was not set, is 0"},
@@ -154,6 +156,44 @@ static void test_groups(void **state) {
   expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*", 2, "PATTERN:lr=X,decay=X is expected");
   expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*:rate=1", 2, "lr= and decay= are known, not");
   expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*:lr=-1", 2, "at least 0 is expected");
+}
+
+/* Of the event file: how often it has a text. */
+static int count_in_events(const char *out, const char *text) {
+  DIR *events = opendir(in_folder(out));
+  int count = 0;
+  assert_non_null(events);
+  for (struct dirent *entry; (entry = readdir(events));) {
+    if (strncmp(entry->d_name, "events.", 7) != 0) continue;
+    char path[300];
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/%s", out, entry->d_name);
+    char *data = get_file(in_folder(path), &bytes), *at = data;
+    for (; (at = memmem(at, (size_t)(data + bytes - at), text, strlen(text))); at++) count++;
+    free(data);
+  }
+  closedir(events);
+  return count;
+}
+
+/* A rate of nearly 0 makes no epoch better for long. The checkpoint is of the run that goes by this test set. */
+static void test_monitor(void **state) {
+  (void)state;
+#define MONITOR                                                                                                        \
+  "train " GLYPHS " --batch 32 --threads 1 --epochs 60 --lr 1e-12 --patience 2 --best --log-steps 3 --monitor "        \
+  "accuracy --out $/monitor " DATA
+  outcome o = run(MONITOR "--test builtin:glyphs,limit=32");
+  if (o.code != 0) fail_msg("%s", o.err);
+  assert_non_null(strstr(o.out, "ends early: no epoch since "));
+  assert_null(strstr(o.out, "epoch 60/60"));
+  int epochs = 0;
+  for (const char *at = o.out; (at = strstr(at, "epoch ")); at++) epochs += at == o.out || at[-1] == '\n';
+  discard(&o);
+  assert_true(exists("monitor/best.onnx"));
+  assert_int_equal(count_in_events("monitor", "loss/step"), epochs * 2 / 3);
+  assert_int_equal(count_in_events("monitor", "loss/test"), epochs);
+  expect_failure(MONITOR "--test builtin:glyphs,limit=48 --resume", 2, "test set, number of samples was 32, is 48");
+  expect(MONITOR "--test builtin:glyphs,limit=32 --resume --patience 70", 0, "another patience: 70, it was 2");
 }
 
 /* Another network, and the same data from another place. */
@@ -495,6 +535,7 @@ int main(void) {
       cmocka_unit_test(test_resume),
       cmocka_unit_test(test_other_settings),
       cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_monitor),
       cmocka_unit_test(test_other_model_and_place),
       cmocka_unit_test(test_changed_data),
       cmocka_unit_test(test_earlier),

@@ -6,8 +6,11 @@
 #include "braid/session.h"
 
 typedef enum braid_optimizer { BRAID_SGD, BRAID_ADAM, BRAID_ADAMW } braid_optimizer;
-typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ONE_CYCLE } braid_schedule;
+typedef enum braid_schedule { BRAID_CONSTANT, BRAID_STEP, BRAID_COSINE, BRAID_ONE_CYCLE, BRAID_PLATEAU } braid_schedule;
 typedef enum braid_loss { BRAID_CROSS_ENTROPY, BRAID_SQUARED_ERROR } braid_loss;
+
+/* By which number epochs are compared: of the test, or of training where nothing is tested. */
+typedef enum braid_monitor { BRAID_MONITOR_LOSS, BRAID_MONITOR_ACCURACY } braid_monitor;
 
 /* Parameters whose name matches `pattern` ('*' stands for any text, '?' for any one character). A parameter is in the
  * first group that matches. */
@@ -42,9 +45,16 @@ typedef struct braid_train_options {
   int64_t warmup_steps;
   int64_t step_epochs; /* BRAID_STEP: the learning rate is multiplied by step_gamma every step_epochs epochs */
   double step_gamma;
+  int64_t plateau_epochs;    /* BRAID_PLATEAU: the learning rate is multiplied by step_gamma after more than this many
+                                epochs in a row that were no better than the best before them by 1e-4 of it (PyTorch's
+                                ReduceLROnPlateau) */
+  braid_monitor monitor;     /* of plateau_epochs, patience and keep_best */
+  int64_t patience;          /* training ends after this many epochs in a row without a new best one; 0: it does not */
+  bool keep_best;            /* best.onnx in out_directory is the model of the best epoch so far */
   const char *out_directory; /* checkpoints, model.onnx, event files, report; locked by the trainer. NULL: none */
   bool resume;               /* continue from the newest valid checkpoint in out_directory, if there is one */
   int64_t checkpoint_steps;  /* steps between checkpoints; 0: at the end of every epoch only */
+  int64_t log_steps;         /* steps between points in the event file; 0: at the end of every epoch only */
   const char *trace;         /* path of a Chrome/Perfetto trace; NULL: none */
 } braid_train_options;
 /* Sets the defaults: batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05 with cosine
@@ -63,6 +73,8 @@ typedef struct braid_train_progress {
   double learning_rate, images_per_second, seconds_left;
   bool epoch_done;
   double test_loss, test_accuracy; /* NAN unless epoch_done and there is a test set */
+  int64_t best_epoch;              /* 1-based, by options.monitor; 0: none is done */
+  bool ends_early;                 /* epoch_done, and options.patience is used up: this epoch is the last */
   int64_t tested, to_test;         /* samples, while the evaluation at the end of an epoch runs; else 0 */
 } braid_train_progress;
 /* Called after every step, during evaluation, and after every epoch. If it returns false, the trainer writes a
@@ -79,9 +91,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_create(const braid_graph *
                                                              braid_dataset *test, const braid_train_options *options,
                                                              braid_trainer **out);
 BRAID_API void braid_trainer_destroy(braid_trainer *trainer);
-/* Trains to the end of the last epoch. NOT_FINITE names the step and the first layer whose values are not finite. If an
- * evaluation, a report or a checkpoint fails, training continues: the failure is logged, and the first one is returned
- * at the end. */
+/* Trains to the end of the last epoch, or as long as options.patience allows. NOT_FINITE names the step and the first
+ * layer whose values are not finite. If an evaluation, a report or a checkpoint fails, training continues: the failure
+ * is logged, and the first one is returned at the end. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback,
                                                           void *context);
 /* The model with its current parameters, as a forward graph. */

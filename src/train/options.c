@@ -19,7 +19,8 @@ void braid_train_options_init(braid_train_options *options) {
                                    .accumulate = 1,
                                    .schedule = BRAID_COSINE,
                                    .step_epochs = 30,
-                                   .step_gamma = 0.1};
+                                   .step_gamma = 0.1,
+                                   .plateau_epochs = 10};
 }
 
 /* --- checks ---------------------------------------------------------------------------------------------------------
@@ -56,6 +57,12 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "warm-up steps must be at least 0";
   else if (o->schedule == BRAID_STEP && (o->step_epochs < 1 || !(o->step_gamma > 0)))
     wrong = "the step schedule needs step_epochs of at least 1 and step_gamma above 0";
+  else if (o->schedule == BRAID_PLATEAU && (o->plateau_epochs < 0 || !(o->step_gamma > 0)))
+    wrong = "the plateau schedule needs plateau_epochs of at least 0 and step_gamma above 0";
+  else if (o->patience < 0)
+    wrong = "the patience must be at least 0";
+  else if (o->keep_best && !o->out_directory)
+    wrong = "the best model needs an output directory";
   else if (o->nesterov && o->momentum == 0)
     wrong = "Nesterov needs a momentum above 0";
   else if (o->resume && !o->out_directory)

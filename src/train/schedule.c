@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "train/monitor.h"
+
 static const double kPi = 3.14159265358979323846;
 
 /* From `start` to `end` along half a cosine as t goes from 0 to 1. */
@@ -16,7 +18,8 @@ static double one_cycle(double base, double step, double span) {
   return span - 1 > peak ? anneal(base, end, (step - peak) / (span - 1 - peak)) : base;
 }
 
-double braid_learning_rate(const braid_train_options *options, int64_t step, int64_t steps_per_epoch) {
+double braid_learning_rate(const braid_train_options *options, const braid_record *record, int64_t step,
+                           int64_t steps_per_epoch) {
   double base = options->learning_rate;
   if (step < options->warmup_steps) return base * (double)(step + 1) / (double)options->warmup_steps;
   int64_t total = options->epochs * steps_per_epoch;
@@ -31,6 +34,8 @@ double braid_learning_rate(const braid_train_options *options, int64_t step, int
     return anneal(base, 0, t);
   case BRAID_ONE_CYCLE:
     return one_cycle(base, (double)(step - options->warmup_steps), (double)span);
+  case BRAID_PLATEAU:
+    return base * braid_monitor_plateau(options, record);
   }
   return base;
 }

@@ -36,7 +36,7 @@ static void test_cosine(void **state) {
                                     0.0030153689607045845,
                                     0.0};
   braid_train_options options = base(BRAID_COSINE, 2);
-  for (int i = 0; i < 10; i++) near(braid_learning_rate(&options, i, 5), kTorch[i]);
+  for (int i = 0; i < 10; i++) near(braid_learning_rate(&options, NULL, i, 5), kTorch[i]);
 }
 
 static void test_one_cycle(void **state) {
@@ -62,7 +62,7 @@ static void test_one_cycle(void **state) {
                                     0.0012539993764912555,
                                     4e-07};
   braid_train_options options = base(BRAID_ONE_CYCLE, 4);
-  for (int i = 0; i < 20; i++) near(braid_learning_rate(&options, i, 5), kTorch[i]);
+  for (int i = 0; i < 20; i++) near(braid_learning_rate(&options, NULL, i, 5), kTorch[i]);
 }
 
 static void test_step_and_warmup(void **state) {
@@ -70,15 +70,15 @@ static void test_step_and_warmup(void **state) {
   braid_train_options options = base(BRAID_STEP, 6);
   options.step_epochs = 2;
   options.step_gamma = 0.5;
-  near(braid_learning_rate(&options, 0, 10), 0.1);
-  near(braid_learning_rate(&options, 19, 10), 0.1);
-  near(braid_learning_rate(&options, 20, 10), 0.05);
-  near(braid_learning_rate(&options, 59, 10), 0.025);
+  near(braid_learning_rate(&options, NULL, 0, 10), 0.1);
+  near(braid_learning_rate(&options, NULL, 19, 10), 0.1);
+  near(braid_learning_rate(&options, NULL, 20, 10), 0.05);
+  near(braid_learning_rate(&options, NULL, 59, 10), 0.025);
   options.schedule = BRAID_CONSTANT;
   options.warmup_steps = 4;
-  near(braid_learning_rate(&options, 0, 10), 0.025);
-  near(braid_learning_rate(&options, 3, 10), 0.1);
-  near(braid_learning_rate(&options, 4, 10), 0.1);
+  near(braid_learning_rate(&options, NULL, 0, 10), 0.025);
+  near(braid_learning_rate(&options, NULL, 3, 10), 0.1);
+  near(braid_learning_rate(&options, NULL, 4, 10), 0.1);
 }
 
 int main(void) {

@@ -13,10 +13,16 @@
 #include "model/model.h"
 #include "train/checkpoint/settings.h"
 #include "train/diagnose.h"
+#include "train/monitor.h"
 #include "train/options.h"
 #include "train/report/report.h"
 #include "train/schedule.h"
 #include "train/update.h"
+
+/* Over the whole run. */
+static int64_t steps_done(const braid_trainer *trainer) {
+  return trainer->epoch * trainer->steps + trainer->epoch_step;
+}
 
 /* --- creation ------------------------------------------------------------------------------------------------------
  */
@@ -77,8 +83,7 @@ static braid_status begin_output(braid_trainer *trainer) {
   if (!resumed) BRAID_TRY(braid_output_set_aside(trainer->output));
   BRAID_TRY(start_loader(trainer));
   if (!resumed) BRAID_TRY(braid_trainer_save(trainer));
-  return braid_events_open(trainer->allocator, trainer->options.out_directory,
-                           trainer->epoch * trainer->steps + trainer->epoch_step, &trainer->events);
+  return braid_events_open(trainer->allocator, trainer->options.out_directory, steps_done(trainer), &trainer->events);
 }
 
 static braid_status trainer_build(braid_trainer *trainer, const braid_graph *model) {
@@ -170,7 +175,7 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   braid_batch batch;
   do BRAID_TRY(next_batch(trainer, &batch));
   while (batch.epoch != trainer->epoch);
-  int64_t update = trainer->epoch * trainer->steps + trainer->epoch_step + 1;
+  int64_t update = steps_done(trainer) + 1;
   bool last = part + 1 == o->accumulate;
   braid_step_numbers numbers = {.rate = (float)rate,
                                 .batch = (update - 1) * o->accumulate + part + 1,
@@ -186,14 +191,18 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   BRAID_TRY(braid_session_run(trainer->session, inputs, (void *[BRAID_STEP_OUTPUTS]){&loss, trainer->scores}));
   if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
   int classes = braid_dataset_get_info(trainer->train).classes;
-  trainer->loss_sum += (double)loss / (double)o->accumulate;
-  trainer->correct += count_correct(trainer->scores, batch.labels, o->batch, classes);
-  trainer->seen += o->batch;
+  trainer->step_loss += (double)loss / (double)o->accumulate;
+  trainer->step_correct += count_correct(trainer->scores, batch.labels, o->batch, classes);
   return BRAID_OK;
 }
 
 static braid_status run_step(braid_trainer *trainer, double rate) {
+  trainer->step_loss = 0;
+  trainer->step_correct = 0;
   for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
+  trainer->loss_sum += trainer->step_loss;
+  trainer->correct += trainer->step_correct;
+  trainer->seen += trainer->options.batch * trainer->options.accumulate;
   trainer->epoch_step++;
   return BRAID_OK;
 }
@@ -228,9 +237,21 @@ static braid_status log_epoch(braid_trainer *trainer) {
   static const char *const kTags[BRAID_RECORD_COLUMNS] = {"loss/train",    "accuracy/train", "loss/test",
                                                           "accuracy/test", "learning_rate",  "seconds_per_epoch"};
   const double *row = trainer->record.rows[trainer->record.count - 1];
-  int64_t step = trainer->epoch * trainer->steps + trainer->epoch_step;
+  int64_t step = steps_done(trainer);
   for (int i = 0; i < BRAID_RECORD_COLUMNS; i++)
     if (isfinite(row[i])) BRAID_TRY(braid_events_scalar(trainer->events, step, kTags[i], row[i]));
+  return braid_events_flush(trainer->events);
+}
+
+/* A point in the event file for one step, at every log_steps-th. */
+static braid_status log_step(braid_trainer *trainer, double rate) {
+  int64_t every = trainer->options.log_steps, step = steps_done(trainer);
+  if (!trainer->events || every < 1 || step % every != 0) return BRAID_OK;
+  int64_t samples = trainer->options.batch * trainer->options.accumulate;
+  BRAID_TRY(braid_events_scalar(trainer->events, step, "loss/step", trainer->step_loss));
+  BRAID_TRY(
+      braid_events_scalar(trainer->events, step, "accuracy/step", (double)trainer->step_correct / (double)samples));
+  BRAID_TRY(braid_events_scalar(trainer->events, step, "learning_rate/step", rate));
   return braid_events_flush(trainer->events);
 }
 
@@ -255,9 +276,9 @@ static braid_status write_report(braid_trainer *trainer, const braid_test_result
   return braid_report_write(trainer->allocator, path, &report);
 }
 
-static braid_status save_model(braid_trainer *trainer) {
+static braid_status save_model(braid_trainer *trainer, const char *name) {
   char path[4096];
-  snprintf(path, sizeof path, "%s/model.onnx", trainer->options.out_directory);
+  snprintf(path, sizeof path, "%s/%s", trainer->options.out_directory, name);
   braid_graph *model;
   BRAID_TRY(braid_trainer_model(trainer, &model));
   braid_status status = braid_model_save_onnx(model, path);
@@ -302,13 +323,23 @@ static void show_epoch(braid_trainer *trainer, const braid_test_result *result) 
   note_side_failure(trainer, write_report(trainer, result), "the report was not written");
 }
 
+/* After the epoch's row is there. */
+static void judge_epoch(braid_trainer *trainer, braid_train_progress *progress) {
+  const braid_train_options *o = &trainer->options;
+  progress->best_epoch = braid_monitor_best(o, &trainer->record) + 1;
+  progress->ends_early = braid_monitor_ends(o, &trainer->record);
+  if (o->keep_best && trainer->savable && progress->best_epoch == (int64_t)trainer->record.count)
+    note_side_failure(trainer, save_model(trainer, "best.onnx"), "the best model was not written");
+}
+
 /* Everything trained is on disk before anything is tested or reported, and the epoch is over only when that is done
  * too: a run that is killed in between goes on with the test and the report. */
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_test_result result = {.loss = NAN, .accuracy = NAN};
   braid_train_progress *progress = &w->progress;
   keep(trainer);
-  if (trainer->output && trainer->savable) note_side_failure(trainer, save_model(trainer), "the model was not written");
+  if (trainer->output && trainer->savable)
+    note_side_failure(trainer, save_model(trainer, "model.onnx"), "the model was not written");
   braid_status tested = trainer->test ? trainer_evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
   if (tested == BRAID_CANCELLED) return tested;
   progress->tested = progress->to_test = 0;
@@ -318,6 +349,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   braid_status status = add_row(trainer, progress);
   if (trainer->test) note_side_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
+    judge_epoch(trainer, progress);
     show_epoch(trainer, tested == BRAID_OK ? &result : NULL);
     trainer->epoch++;
     trainer->epoch_step = 0;
@@ -331,8 +363,8 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
 
 /* --- the loop ------------------------------------------------------------------------------------------------------
  */
-static braid_train_progress progress_of(const braid_trainer *trainer, double rate, double seconds, int64_t steps_done) {
-  double per_step = steps_done > 0 ? seconds / (double)steps_done : 0;
+static braid_train_progress progress_of(const braid_trainer *trainer, double rate, double seconds, int64_t timed) {
+  double per_step = timed > 0 ? seconds / (double)timed : 0;
   int64_t left = (trainer->options.epochs - trainer->epoch) * trainer->steps - trainer->epoch_step;
   return (braid_train_progress){
       .epoch = trainer->epoch + 1,
@@ -346,6 +378,7 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
       .seconds_left = per_step * (double)left,
       .test_loss = NAN,
       .test_accuracy = NAN,
+      .best_epoch = braid_monitor_best(&trainer->options, &trainer->record) + 1,
   };
 }
 
@@ -359,27 +392,31 @@ static braid_status cancelled(braid_trainer *trainer) {
 
 static bool is_checkpoint_due(const braid_trainer *trainer) {
   int64_t every = trainer->options.checkpoint_steps;
-  return trainer->output && every > 0 && trainer->epoch_step < trainer->steps &&
-         (trainer->epoch * trainer->steps + trainer->epoch_step) % every == 0;
+  return trainer->output && every > 0 && trainer->epoch_step < trainer->steps && steps_done(trainer) % every == 0;
+}
+
+static bool is_over(const braid_trainer *trainer) {
+  return trainer->epoch >= trainer->options.epochs || braid_monitor_ends(&trainer->options, &trainer->record);
 }
 
 braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *callback, void *context) {
   double seconds = 0; /* of training alone, for the rate */
-  int64_t steps_done = 0;
+  int64_t timed = 0;
   /* A run that is over, of which the model may not have been written. */
-  if (trainer->epoch >= trainer->options.epochs && trainer->output && trainer->savable) BRAID_TRY(save_model(trainer));
-  while (trainer->epoch < trainer->options.epochs) {
+  if (is_over(trainer) && trainer->output && trainer->savable) BRAID_TRY(save_model(trainer, "model.onnx"));
+  while (!is_over(trainer)) {
     /* A run that was stopped between an epoch's last step and its end goes on with the test. */
     bool only_test = trainer->epoch_step == trainer->steps;
     int64_t start = braid_now_ns();
-    double rate = braid_learning_rate(
-        &trainer->options, trainer->epoch * trainer->steps + trainer->epoch_step - only_test, trainer->steps);
+    double rate =
+        braid_learning_rate(&trainer->options, &trainer->record, steps_done(trainer) - only_test, trainer->steps);
     if (!only_test) BRAID_TRY(run_step(trainer, rate));
     double took = (double)(braid_now_ns() - start) * 1e-9;
     trainer->epoch_seconds += took;
     seconds += took;
-    steps_done += !only_test;
-    watcher w = {callback, context, progress_of(trainer, rate, seconds, steps_done)};
+    timed += !only_test;
+    if (!only_test) note_side_failure(trainer, log_step(trainer, rate), "a step's numbers were not written");
+    watcher w = {callback, context, progress_of(trainer, rate, seconds, timed)};
     braid_status status = BRAID_OK;
     bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
     if (ends_epoch || due) BRAID_TRY(braid_trainer_check_finite(trainer));
@@ -389,8 +426,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
       keep(trainer);
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;
-    if (callback && !callback(context, &w.progress) && trainer->epoch < trainer->options.epochs)
-      return cancelled(trainer);
+    if (callback && !callback(context, &w.progress) && !is_over(trainer)) return cancelled(trainer);
   }
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;

@@ -26,7 +26,9 @@ struct braid_trainer {
   int64_t epoch, epoch_step; /* next step to run */
   int64_t steps;             /* per epoch */
   double loss_sum, epoch_seconds;
-  int64_t correct, seen;     /* within the epoch */
+  int64_t correct, seen; /* within the epoch */
+  double step_loss;      /* of the last step */
+  int64_t step_correct;
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };

@@ -121,12 +121,14 @@ static inline braid_train_options options_of(const char *name) {
 typedef struct stop_at {
   int64_t after, seen;
   double first_loss, last_loss;
+  braid_train_progress last;
 } stop_at;
 
 static inline bool stop_after(void *context, const braid_train_progress *progress) {
   stop_at *s = context;
   if (s->seen == 0) s->first_loss = progress->loss;
   s->last_loss = progress->loss;
+  s->last = *progress;
   return ++s->seen != s->after;
 }
 

@@ -40,9 +40,9 @@ static braid_train_options options_with_everything(const char *name) {
   return options;
 }
 
-static char *read_model(const char *name, long *bytes) {
+static char *read_output(const char *name, const char *output, long *bytes) {
   char path[160];
-  snprintf(path, sizeof path, "%s/%s/model.onnx", folder, name);
+  snprintf(path, sizeof path, "%s/%s/%s", folder, name, output);
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
   assert_int_equal(fseek(file, 0, SEEK_END), 0);
@@ -55,15 +55,15 @@ static char *read_model(const char *name, long *bytes) {
   return data;
 }
 
-/* Stopped at every place: within epochs, and while the average is tested. */
+/* Stopped at every second place: within epochs, and while the average is tested. */
 static void test_resume_with_everything(void **state) {
   (void)state;
   stop_at never = {.after = -1};
   uint64_t bits = train(options_with_everything("all"), &never, BRAID_OK);
   assert_true(never.seen >= 2 * 3 + 2);
   long bytes, other;
-  char *whole = read_model("all", &bytes);
-  for (int after = 1; after < never.seen; after++) {
+  char *whole = read_output("all", "model.onnx", &bytes);
+  for (int after = 1; after < never.seen; after += 2) {
     char name[32];
     snprintf(name, sizeof name, "all-%d", after);
     stop_at here = {.after = after}, rest = {.after = -1};
@@ -72,7 +72,51 @@ static void test_resume_with_everything(void **state) {
     options.threads = 1 + after % 2;
     train(options, &here, BRAID_CANCELLED);
     assert_true(train(options, &rest, BRAID_OK) == bits);
-    char *parts = read_model(name, &other);
+    char *parts = read_output(name, "model.onnx", &other);
+    assert_int_equal(other, bytes);
+    assert_memory_equal(parts, whole, (size_t)bytes);
+    free(parts);
+  }
+  free(whole);
+}
+
+static braid_train_options options_with_monitor(const char *name) {
+  braid_train_options options = options_of(name);
+  options.batch = 80;
+  options.epochs = 40;
+  options.learning_rate = 0.3;
+  options.schedule = BRAID_PLATEAU;
+  options.plateau_epochs = 0;
+  options.step_gamma = 0.25;
+  options.patience = 3;
+  options.keep_best = true;
+  options.log_steps = 2;
+  return options;
+}
+
+/* What a run goes by is its history: stopped anywhere it lowers the rate where it did, ends where it did, and has the
+ * same best model, which is that of an earlier epoch than the last. */
+static void test_resume_with_monitor(void **state) {
+  (void)state;
+  stop_at never = {.after = -1};
+  braid_train_options options = options_with_monitor("monitor");
+  uint64_t bits = train(options, &never, BRAID_OK);
+  assert_true(never.last.ends_early && never.last.epoch < options.epochs);
+  assert_int_equal(never.last.best_epoch, never.last.epoch - 3);
+  assert_true(never.last.learning_rate < 0.1);
+  long bytes, other;
+  char *whole = read_output("monitor", "best.onnx", &bytes), *last = read_output("monitor", "model.onnx", &other);
+  assert_true(other != bytes || memcmp(whole, last, (size_t)bytes) != 0);
+  free(last);
+  for (int64_t after = 1; after < never.seen; after += never.seen / 3) {
+    char name[32];
+    snprintf(name, sizeof name, "monitor-%d", (int)after);
+    stop_at here = {.after = after}, rest = {.after = -1};
+    options = options_with_monitor(name);
+    options.resume = true;
+    train(options, &here, BRAID_CANCELLED);
+    assert_true(train(options, &rest, BRAID_OK) == bits);
+    char *parts = read_output(name, "best.onnx", &other);
     assert_int_equal(other, bytes);
     assert_memory_equal(parts, whole, (size_t)bytes);
     free(parts);
@@ -119,6 +163,7 @@ static void test_average_is_saved(void **state) {
 int main(void) {
   printf("seed %d\n", kSeed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_resume_with_everything),
+                                     cmocka_unit_test(test_resume_with_monitor),
                                      cmocka_unit_test(test_average_is_saved)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -24,7 +24,7 @@ struct braid_output {
 };
 
 /* What a run leaves; each may also be there unfinished (braid_writer). */
-static const char *const kLeft[] = {"checkpoint-", "events.out.tfevents.", "model.onnx", "report.html"};
+static const char *const kLeft[] = {"checkpoint-", "events.out.tfevents.", "model.onnx", "best.onnx", "report.html"};
 static const char kUnfinished[] = ".tmp-";
 
 static bool is_left_by_run(const char *name) {

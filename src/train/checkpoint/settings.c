@@ -12,8 +12,9 @@
 #include "train/data/dataset.h"
 
 /* Not to the same bits, but to a purpose: these may be changed on the way. */
-static const char kEpochs[] = "number of epochs", kRate[] = "learning rate", kSpec[] = "data set";
-static const char *const kMayDiffer[] = {kEpochs, kRate, kSpec};
+static const char kEpochs[] = "number of epochs", kRate[] = "learning rate", kSpec[] = "data set",
+                  kPatience[] = "patience";
+static const char *const kMayDiffer[] = {kEpochs, kRate, kSpec, kPatience};
 
 enum { kMostShown = 4 };
 
@@ -113,6 +114,33 @@ static uint32_t sum_model(const braid_trainer *trainer) {
   return sum_bytes(sum, model->outputs, model->output_count * sizeof *model->outputs);
 }
 
+/* --- reading lines --------------------------------------------------------------------------------------------------
+ */
+typedef struct setting {
+  const char *name, *value; /* not terminated; value NULL: it is not there */
+  int name_length, value_length;
+} setting;
+
+/* The line at *at, which moves on; false at the end. */
+static bool next_setting(const char **at, setting *out) {
+  const char *line = *at, *end = strchr(line, '\n'), *colon = strstr(line, ": ");
+  if (!end || !colon || colon > end) return false;
+  *out = (setting){line, colon + 2, (int)(colon - line), (int)(end - colon - 2)};
+  *at = end + 1;
+  return true;
+}
+
+static setting find_setting(const char *text, const setting *like) {
+  for (setting found; next_setting(&text, &found);)
+    if (found.name_length == like->name_length && memcmp(found.name, like->name, (size_t)like->name_length) == 0)
+      return found;
+  return (setting){like->name, NULL, like->name_length, 0};
+}
+
+static bool is_named(const setting *s, const char *name) {
+  return (size_t)s->name_length == strlen(name) && memcmp(s->name, name, (size_t)s->name_length) == 0;
+}
+
 /* --- the data ------------------------------------------------------------------------------------------------------
  */
 static void add_channels(braid_text *out, const char *name, const float *values, int count) {
@@ -183,13 +211,40 @@ static void add_update(const braid_train_options *o, braid_text *out) {
 }
 
 static void add_schedule(const braid_train_options *o, braid_text *out) {
-  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle"};
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
   add_text(out, "schedule", kSchedules[o->schedule]);
   if (o->schedule == BRAID_STEP) {
     add_integer(out, "epochs between drops", o->step_epochs);
     add_number(out, "factor of a drop", o->step_gamma);
   }
+  if (o->schedule == BRAID_PLATEAU) {
+    add_integer(out, "epochs of a plateau", o->plateau_epochs);
+    add_number(out, "factor of a drop", o->step_gamma);
+  }
   add_integer(out, "warm-up steps", o->warmup_steps);
+}
+
+/* What a run goes by, it may not find changed: of the test set all but its path. */
+static braid_status add_test_data(const braid_trainer *trainer, braid_text *out) {
+  if (!trainer->test) return BRAID_OK;
+  braid_text lines;
+  braid_text_init(&lines, trainer->allocator);
+  braid_status status = add_data(trainer->test, &lines);
+  const char *at = lines.data;
+  for (setting s; status == BRAID_OK && !lines.failed && next_setting(&at, &s);)
+    if (!is_named(&s, kSpec))
+      braid_text_printf(out, "test set, %.*s: %.*s\n", s.name_length, s.name, s.value_length, s.value);
+  if (lines.failed) status = BRAID_NO_MEMORY;
+  braid_text_deinit(&lines);
+  return status;
+}
+
+static braid_status add_monitor(const braid_trainer *trainer, braid_text *out) {
+  const braid_train_options *o = &trainer->options;
+  if (o->schedule != BRAID_PLATEAU && o->patience < 1 && !o->keep_best) return BRAID_OK;
+  add_text(out, "what epochs are compared by", o->monitor == BRAID_MONITOR_LOSS ? "loss" : "accuracy");
+  add_integer(out, kPatience, o->patience);
+  return add_test_data(trainer, out);
 }
 
 braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out) {
@@ -203,6 +258,7 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   add_optimizer(o, out);
   add_update(o, out);
   add_schedule(o, out);
+  BRAID_TRY(add_monitor(trainer, out));
   add_integer(out, "nodes of the model", (int64_t)trainer->model->node_count);
   add_sum(out, "structure of the model", sum_model(trainer));
   return out->failed ? BRAID_NO_MEMORY : BRAID_OK;
@@ -210,31 +266,6 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
 
 /* --- comparing -----------------------------------------------------------------------------------------------------
  */
-typedef struct setting {
-  const char *name, *value; /* not terminated; value NULL: it is not there */
-  int name_length, value_length;
-} setting;
-
-/* The line at *at, which moves on; false at the end. */
-static bool next_setting(const char **at, setting *out) {
-  const char *line = *at, *end = strchr(line, '\n'), *colon = strstr(line, ": ");
-  if (!end || !colon || colon > end) return false;
-  *out = (setting){line, colon + 2, (int)(colon - line), (int)(end - colon - 2)};
-  *at = end + 1;
-  return true;
-}
-
-static setting find_setting(const char *text, const setting *like) {
-  for (setting found; next_setting(&text, &found);)
-    if (found.name_length == like->name_length && memcmp(found.name, like->name, (size_t)like->name_length) == 0)
-      return found;
-  return (setting){like->name, NULL, like->name_length, 0};
-}
-
-static bool is_named(const setting *s, const char *name) {
-  return (size_t)s->name_length == strlen(name) && memcmp(s->name, name, (size_t)s->name_length) == 0;
-}
-
 static bool may_differ(const setting *s) {
   for (size_t i = 0; i < sizeof kMayDiffer / sizeof *kMayDiffer; i++)
     if (is_named(s, kMayDiffer[i])) return true;
@@ -270,7 +301,7 @@ static void log_differences(const braid_log *log, const char *before, const char
     setting was = find_setting(before, &is);
     if (differs(&was, &is))
       braid_log_write(log, BRAID_LOG_WARNING, "resuming with another %.*s: %.*s, it was %.*s", is.name_length, is.name,
-                      is.value_length, is.value, was.value_length, was.value);
+                      is.value_length, is.value, was.value ? was.value_length : 7, was.value ? was.value : "not set");
   }
 }
 

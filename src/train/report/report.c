@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/try.h"
+#include "train/monitor.h"
 #include "train/report/chart.h"
 
 static const char kStyle[] =
@@ -74,7 +75,7 @@ static void add_row(braid_text *text, const char *name, const char *format, doub
 static void add_summary(braid_text *text, const braid_report *report) {
   const braid_record *record = report->record;
   static const char *const kOptimizers[] = {"SGD", "Adam", "AdamW"};
-  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle"};
+  static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
   const braid_train_options *o = report->options;
   braid_text_add(text, "<table>");
   if (report->result) {
@@ -89,6 +90,7 @@ static void add_summary(braid_text *text, const braid_report *report) {
     add_row(text, "seconds an epoch (measured, the last)", "%.2f", last[BRAID_RECORD_SECONDS]);
   }
   add_row(text, "epochs done", "%.0f", (double)record->count);
+  if (record->count > 1) add_row(text, "best epoch", "%.0f", (double)braid_monitor_best(o, record) + 1);
   add_row(text, "parameters", "%.0f", (double)report->parameters);
   add_row(text, "batch", "%.0f", (double)o->batch);
   add_row(text, "learning rate", "%g", o->learning_rate);
