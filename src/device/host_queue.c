@@ -8,9 +8,9 @@
 #include "base/detail.h"
 #include "base/thread.h"
 #include "device/pause.h"
+#include "device/sleep.h"
 
-static const int64_t kSlice = 5000000; /* ns between looks at a waiting task's verdict */
-enum { kIdleSpins = 1000 };            /* before the thread sleeps: the next run of a session often follows at once */
+enum { kIdleSpins = 1000 }; /* before the thread sleeps: the next run of a session often follows at once */
 
 typedef struct recording {
   braid_task *const *tasks;
@@ -93,12 +93,14 @@ static bool is_cancelled(const braid_verdict *verdict) {
   return __atomic_load_n(&verdict->cancel, __ATOMIC_ACQUIRE);
 }
 
-/* Who cancels wakes nobody, so a waiting task looks at its verdict now and then: what it waits for may never come. */
+/* Unless the run is cancelled: what the task waits for may never come. */
 static void wait_for_others(const braid_task *task) {
   for (size_t i = 0; i < task->wait_count; i++) {
     const braid_point *point = &task->waits[i];
-    while (!braid_timeline_reached(point->timeline, point->value) && !is_cancelled(task->verdict))
-      (void)braid_timeline_wait(point->timeline, point->value, kSlice);
+    while (!braid_timeline_reached(point->timeline, point->value) && !is_cancelled(task->verdict)) {
+      uint32_t word = 0;
+      braid_point_sleep(point, task->verdict, &word, 0, -1);
+    }
   }
 }
 

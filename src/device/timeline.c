@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "braid/device.h"
 #include "device/pause.h"
+#include "device/sleep.h"
 
 struct braid_timeline {
   _Alignas(64) uint64_t value; /* atomic */
@@ -117,35 +118,74 @@ void braid_timeline_notify(braid_timeline *timeline, uint64_t value, braid_notic
   if (braid_timeline_reached(timeline, value) || !add_notice(timeline, notice)) notice->call(notice);
 }
 
+/* A thread that sleeps until *word changes: when the value is reached, when the run is cancelled, or for a reason of
+ * its own. */
 typedef struct sleeper {
-  braid_notice notice; /* first */
-  uint32_t woken;      /* atomic, a futex */
+  braid_notice notice;          /* first */
+  const braid_verdict *verdict; /* of the run; NULL: none */
+  uint32_t *word;               /* atomic, a futex */
+  uint32_t noticed;             /* the notice was called; atomic */
+  struct sleeper *next;         /* of those with a verdict */
 } sleeper;
 
-/* The word may be gone once it is set; waking whoever sleeps at its address does no harm. */
+/* The word may be gone once it has changed; waking whoever sleeps at its address does no harm. */
 static void wake_sleeper(braid_notice *notice) {
-  uint32_t *woken = &((sleeper *)notice)->woken;
-  __atomic_store_n(woken, 1, __ATOMIC_RELEASE);
-  braid_futex_wake_all(woken);
+  sleeper *own = (sleeper *)notice;
+  uint32_t *word = own->word;
+  __atomic_add_fetch(word, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&own->noticed, 1, __ATOMIC_RELEASE);
+  braid_futex_wake_all(word);
+}
+
+/* Who sleeps says for which run, then looks whether it is cancelled; who cancels does the opposite. The lock is taken
+ * only by threads that are about to sleep, and by those that cancel while one does. */
+static pthread_mutex_t sleepers_lock = PTHREAD_MUTEX_INITIALIZER;
+static sleeper *sleepers; /* atomic */
+
+static void add_sleeper(sleeper *own) {
+  pthread_mutex_lock(&sleepers_lock);
+  own->next = sleepers;
+  __atomic_store_n(&sleepers, own, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(&sleepers_lock);
+}
+
+static void remove_sleeper(const sleeper *own) {
+  pthread_mutex_lock(&sleepers_lock);
+  sleeper **link = &sleepers;
+  while (*link != own) link = &(*link)->next;
+  __atomic_store_n(link, own->next, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&sleepers_lock);
+}
+
+static void sleep_until_called(sleeper *own, uint32_t seen, int64_t timeout_ns) {
+  if (own->verdict) add_sleeper(own);
+  if (!own->verdict || !__atomic_load_n(&own->verdict->cancel, __ATOMIC_SEQ_CST))
+    (void)braid_futex_wait(own->word, seen, timeout_ns);
+  if (own->verdict) remove_sleeper(own);
 }
 
 /* Spins a little, because the usual wait is for a task that is nearly done, then sleeps. */
-braid_status braid_timeline_wait(braid_timeline *timeline, uint64_t value, int64_t timeout_ns) {
+void braid_point_sleep(const braid_point *point, const braid_verdict *verdict, uint32_t *word, uint32_t seen,
+                       int64_t timeout_ns) {
   for (int i = 0; i < kShortSpins; i++) {
-    if (braid_timeline_reached(timeline, value)) return BRAID_OK;
+    if (braid_timeline_reached(point->timeline, point->value)) return;
     braid_pause();
   }
-  sleeper own = {.notice = {.call = wake_sleeper, .value = value}};
-  int64_t deadline = braid_deadline_ns(timeout_ns);
-  if (!add_notice(timeline, &own.notice)) return BRAID_OK;
-  while (!__atomic_load_n(&own.woken, __ATOMIC_ACQUIRE)) {
-    int64_t left = deadline < 0 ? -1 : deadline - braid_now_ns();
-    if (deadline < 0 || left > 0)
-      (void)braid_futex_wait(&own.woken, 0, left);
-    else if (remove_notice(timeline, &own.notice))
+  sleeper own = {.notice = {.call = wake_sleeper, .value = point->value}, .verdict = verdict, .word = word};
+  if (!add_notice(point->timeline, &own.notice)) return;
+  sleep_until_called(&own, seen, timeout_ns);
+  if (remove_notice(point->timeline, &own.notice)) return;
+  while (!__atomic_load_n(&own.noticed, __ATOMIC_ACQUIRE)) braid_pause();
+}
+
+braid_status braid_timeline_wait(braid_timeline *timeline, uint64_t value, int64_t timeout_ns) {
+  int64_t deadline = braid_deadline_ns(timeout_ns), left = timeout_ns;
+  while (!braid_timeline_reached(timeline, value)) {
+    uint32_t word = 0;
+    braid_point_sleep(&(braid_point){timeline, value}, NULL, &word, 0, left);
+    left = deadline < 0 ? -1 : deadline - braid_now_ns();
+    if (deadline >= 0 && left <= 0 && !braid_timeline_reached(timeline, value))
       return braid_fail(BRAID_TIMEOUT, "the task is not done");
-    else
-      deadline = -1; /* it is about to be woken */
   }
   return BRAID_OK;
 }
@@ -172,7 +212,15 @@ void braid_verdict_init(braid_verdict *verdict) {
 }
 
 void braid_verdict_cancel(braid_verdict *verdict) {
-  __atomic_store_n(&verdict->cancel, 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&verdict->cancel, 1, __ATOMIC_SEQ_CST);
+  if (!__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST)) return;
+  pthread_mutex_lock(&sleepers_lock);
+  for (sleeper *own = sleepers; own; own = own->next) {
+    if (own->verdict != verdict) continue;
+    __atomic_add_fetch(own->word, 1, __ATOMIC_RELEASE);
+    braid_futex_wake_all(own->word);
+  }
+  pthread_mutex_unlock(&sleepers_lock);
 }
 
 bool braid_verdict_cancelled(const braid_verdict *verdict) {

@@ -6,9 +6,9 @@
 
 #include "base/clock.h"
 #include "base/detail.h"
+#include "device/sleep.h"
 
 enum { kWaits = 32 };
-static const int64_t kSlice = 20000000;        /* ns between looks at what may end a wait before its time */
 static const int64_t kLongestTick = 100000000; /* ns between looks at hung tasks */
 static const int64_t kPatience = 30000000000;  /* of a queue that is stopped with a task that does not end */
 
@@ -20,10 +20,6 @@ static const int64_t kShortestNap = 2500, kLongestNap = 250000; /* ns; a shorter
 
 static bool is_set(const uint32_t *flag) {
   return __atomic_load_n(flag, __ATOMIC_SEQ_CST);
-}
-
-static bool has_backlog(const braid_launch_queue *queue) {
-  return __atomic_load_n(&queue->backlog, __ATOMIC_SEQ_CST);
 }
 
 static bool all_reached(const braid_task *task) {
@@ -41,7 +37,8 @@ void braid_launch_queue_wake(braid_launch_queue *queue) {
   if (__atomic_load_n(&queue->sleeping, __ATOMIC_SEQ_CST)) braid_futex_wake_all(&queue->signals);
 }
 
-void braid_launch_queue_flush(braid_launch_queue *queue) {
+void braid_launch_queue_flush(void *which) {
+  braid_launch_queue *queue = which;
   if (!is_set(queue->lost)) queue->driver->flush(queue);
 }
 
@@ -93,7 +90,7 @@ static bool has_room(braid_launch_queue *queue, const braid_task *task) {
   uint64_t in_flight = queue->issued - braid_timeline_value(queue->timeline);
   if (!in_flight) return true;
   if (must_be_alone(queue, task) || in_flight == BRAID_LAUNCH_WINDOW) return false;
-  return !queue->driver->follows || queue->driver->follows(queue, task);
+  return !queue->splits || queue->timed == (task->timing != NULL);
 }
 
 /* Hands the task to the driver, or fails it. False: the host has to wait first, for *blocking. */
@@ -127,6 +124,7 @@ static bool issue_task(braid_launch_queue *queue, const braid_point **blocking) 
   braid_task *task = queue->backlog, *next = task->link[0];
   braid_launch_slot slot = {.task = task, .begun_ns = braid_now_ns()};
   if (!has_room(queue, task)) return false;
+  __atomic_store_n(&queue->timed, task->timing != NULL, __ATOMIC_RELEASE);
   if (!braid_verdict_cancelled(task->verdict) && !enqueue_task(queue, &slot, blocking)) return false;
   __atomic_store_n(&queue->backlog, next, __ATOMIC_SEQ_CST);
   publish_slot(queue, &slot);
@@ -139,27 +137,6 @@ static size_t issue_tasks(braid_launch_queue *queue, const braid_point **blockin
   *blocking = NULL;
   while (queue->backlog && issue_task(queue, blocking)) count++;
   return count;
-}
-
-static void end_tasks(braid_launch_queue *queue);
-
-void braid_launch_queue_submit(braid_launch_queue *queue, braid_task *task) {
-  const braid_point *blocking;
-  task->link[0] = NULL;
-  pthread_mutex_lock(&queue->lock);
-  if (queue->backlog) {
-    queue->newest->link[0] = task; /* the worker may be waiting for what the first waits for, and issues it */
-  } else {
-    __atomic_store_n(&queue->backlog, task, __ATOMIC_SEQ_CST);
-    (void)issue_tasks(queue, &blocking);
-  }
-  queue->newest = task;
-  bool waits = queue->backlog;
-  pthread_mutex_unlock(&queue->lock);
-  if (waits || is_set(&queue->polls))
-    braid_launch_queue_wake(queue);
-  else
-    end_tasks(queue);
 }
 
 /* --- ending --------------------------------------------------------------------------------------------------------
@@ -211,8 +188,30 @@ static void end_tasks(braid_launch_queue *queue) {
 
 void braid_launch_queue_called(braid_launch_queue *queue) {
   end_tasks(queue);
-  if (has_backlog(queue) || is_set(&queue->stopping)) braid_launch_queue_wake(queue);
+  if (__atomic_load_n(&queue->backlog, __ATOMIC_SEQ_CST) || is_set(&queue->stopping)) braid_launch_queue_wake(queue);
   __atomic_sub_fetch(&queue->pending, 1, __ATOMIC_ACQ_REL); /* the queue's memory may go now */
+}
+
+braid_status braid_launch_queue_submit(void *which, braid_task *task) {
+  braid_launch_queue *queue = which;
+  const braid_point *blocking;
+  task->link[0] = NULL;
+  pthread_mutex_lock(&queue->lock);
+  bool first = !queue->backlog;
+  if (first) {
+    __atomic_store_n(&queue->backlog, task, __ATOMIC_SEQ_CST);
+    (void)issue_tasks(queue, &blocking);
+  } else {
+    queue->newest->link[0] = task; /* the worker knows of the first, and issues this one too */
+  }
+  queue->newest = task;
+  bool wakes = first && (queue->backlog || is_set(&queue->polls));
+  pthread_mutex_unlock(&queue->lock);
+  if (wakes)
+    braid_launch_queue_wake(queue);
+  else if (first)
+    end_tasks(queue);
+  return BRAID_OK;
 }
 
 /* --- the worker ----------------------------------------------------------------------------------------------------
@@ -231,18 +230,13 @@ static worker_view look_around(braid_launch_queue *queue, bool closes) {
   return view;
 }
 
-/* How long a task may run; 0: as long as it likes. */
-static int64_t limit_ns(const braid_launch_queue *queue) {
-  return queue->deadline_ns || !is_set(&queue->stopping) ? queue->deadline_ns : kPatience;
-}
-
 /* Between two questions to a driver that does not call back. `waited_ns`: since a task last ended. */
 static int64_t nap_ns(int64_t waited_ns) {
   int64_t nap = waited_ns / kNapPart;
   return nap < kShortestNap ? 0 : nap < kLongestNap ? nap : kLongestNap;
 }
 
-/* Between two looks at hung tasks; -1: there can be none. */
+/* Between two looks at hung tasks, which run for longer than `limit`; -1: there can be none. */
 static int64_t tick_ns(int64_t limit) {
   return !limit ? -1 : limit / 4 < kLongestTick ? limit / 4 + 1 : kLongestTick;
 }
@@ -250,14 +244,13 @@ static int64_t tick_ns(int64_t limit) {
 /* `seen`: the signals before the worker last looked around; `blocking`: what the first task of the list waits for,
  * which only the worker takes from it. A nap is not cut short by submitters, whom that would cost more. */
 static void worker_rest(braid_launch_queue *queue, uint32_t seen, int64_t ns, bool nap, const braid_point *blocking) {
-  if (blocking) {
-    braid_launch_queue_flush(queue); /* it may depend on what is before the task */
-    (void)braid_timeline_wait(blocking->timeline, blocking->value, ns >= 0 && ns < kSlice ? ns : kSlice);
-  } else if (ns) {
-    __atomic_store_n(&queue->sleeping, !nap, __ATOMIC_SEQ_CST);
+  if (!ns) return;
+  __atomic_store_n(&queue->sleeping, !nap, __ATOMIC_SEQ_CST);
+  if (blocking)
+    braid_point_sleep(blocking, queue->backlog->verdict, &queue->signals, seen, ns);
+  else
     (void)braid_futex_wait(&queue->signals, seen, ns);
-    __atomic_store_n(&queue->sleeping, 0, __ATOMIC_SEQ_CST);
-  }
+  __atomic_store_n(&queue->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
 static void *worker_main(void *context) {
@@ -268,17 +261,17 @@ static void *worker_main(void *context) {
   for (;;) {
     const braid_point *blocking;
     uint32_t seen = __atomic_load_n(&queue->signals, __ATOMIC_SEQ_CST);
-    bool closes = is_set(&queue->stopping);
+    bool stopping = is_set(&queue->stopping); /* then nothing is submitted any more */
     pthread_mutex_lock(&queue->lock);
     size_t issued = issue_tasks(queue, &blocking);
+    bool closes = stopping && !queue->backlog;
     pthread_mutex_unlock(&queue->lock);
-    if (issued) braid_launch_queue_flush(queue);
+    if (issued || blocking) braid_launch_queue_flush(queue); /* what blocks may depend on what is before the task */
     end_tasks(queue);
-    closes = closes && !has_backlog(queue);
     worker_view view = look_around(queue, closes);
     if (closes && view == kIdle) return NULL;
     uint64_t ended = braid_timeline_value(queue->timeline);
-    int64_t now = braid_now_ns(), limit = limit_ns(queue);
+    int64_t now = braid_now_ns(), limit = queue->deadline_ns || !stopping ? queue->deadline_ns : kPatience;
     bool moved = ended != before, nap = is_set(&queue->polls) && view != kIdle;
     before = ended;
     if (moved || view == kIdle) changed_ns = now;

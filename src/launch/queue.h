@@ -43,8 +43,6 @@ typedef struct braid_launch_driver {
   /* Hands the slot's task over, to run behind `waits`, and fills in its events. A failure may leave one too, of what
    * was begun; a task without an event is over. */
   braid_status (*enqueue)(braid_launch_queue *queue, braid_launch_slot *slot, void *const *waits, size_t wait_count);
-  /* May it be enqueued behind what is in flight? NULL: yes. */
-  bool (*follows)(braid_launch_queue *queue, const braid_task *task);
   void (*flush)(braid_launch_queue *queue);
   /* Has braid_launch_queue_called called when the event's command is over, be it at once. False: it cannot. */
   bool (*watch)(braid_launch_queue *queue, void *event);
@@ -62,11 +60,13 @@ struct braid_launch_queue {
   const char *device;   /* its name, for failures */
   const uint32_t *lost; /* the device is; atomic */
   uint32_t polls;       /* the driver is asked again and again; else it calls back; atomic */
+  bool splits;          /* tasks that are timed and tasks that are not are never in flight together */
   bool unified;         /* commands write memory that is the host's */
   int64_t deadline_ns;  /* of a task; 0: none */
   braid_timeline *timeline;
 
   pthread_mutex_t lock;         /* of issuing and of the list */
+  bool timed;                   /* the task issued last is; atomic */
   braid_task *backlog, *newest; /* first (atomic) and last of the list, linked by link[0] */
 
   pthread_mutex_t look; /* of what follows; not held while the driver may wait */
@@ -74,7 +74,7 @@ struct braid_launch_queue {
   uint64_t issued; /* the value */
   bool ending;     /* somebody ends tasks, and looks again before he goes; stays set in a queue that is stopped */
 
-  uint32_t signals, sleeping; /* to the worker, which sleeps on the first; atomic */
+  uint32_t signals, sleeping; /* to the worker, which sleeps on the first, also for points; atomic */
   uint32_t stopping;          /* atomic */
   uint32_t pending;           /* callbacks that have not come, or are still inside; atomic */
   braid_thread worker;
@@ -88,8 +88,9 @@ void braid_launch_queue_stop(braid_launch_queue *queue);
 /* May the memory of a stopped queue be freed? Always, unless the device is lost. */
 bool braid_launch_queue_quiet(const braid_launch_queue *queue);
 
-void braid_launch_queue_submit(braid_launch_queue *queue, braid_task *task);
-void braid_launch_queue_flush(braid_launch_queue *queue);
+/* Entries of braid_backend, for backends whose queue begins with a braid_launch_queue. */
+BRAID_MUST_CHECK braid_status braid_launch_queue_submit(void *queue, braid_task *task);
+void braid_launch_queue_flush(void *queue);
 /* For the driver's callbacks: a command that was watched is over. */
 void braid_launch_queue_called(braid_launch_queue *queue);
 /* Something changed that the worker has to know. */

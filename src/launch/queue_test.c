@@ -12,6 +12,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
+
 enum { kTasks = 2000, kDone = 0, kBad = -5 };
 static const int64_t kSoon = 10000000000; /* ns */
 
@@ -133,7 +135,7 @@ static int in[kTasks];        /* the queue that it was submitted to */
 static void submit(int queue, int i) {
   tasks[i].value = ++submitted[queue];
   in[i] = queue;
-  braid_launch_queue_submit(queues[queue], &tasks[i]);
+  assert_int_equal(braid_launch_queue_submit(queues[queue], &tasks[i]), BRAID_OK);
 }
 
 static bool has_ended(int i) {
@@ -382,6 +384,48 @@ static void test_hang(void **state) {
   check_hang(true);
 }
 
+static int compare_times(const void *a, const void *b) {
+  return *(const int64_t *)a < *(const int64_t *)b ? -1 : *(const int64_t *)a > *(const int64_t *)b;
+}
+
+/* A task that waits for what never comes, and one behind it, end when their run is cancelled, and at once: a worker
+ * that looked now and then would be late in half of the cases. */
+static void check_cancelled_wait(bool polls) {
+  enum { kTries = 21 };
+  static const int64_t kAtOnce = 5000000; /* ns */
+  int64_t took[kTries];
+  braid_timeline *host;
+  assert_int_equal(braid_timeline_create(NULL, &host), BRAID_OK);
+  const braid_point never = {host, 1};
+  begin(polls, 0);
+  for (int i = 0; i < kTries; i++) {
+    for (int k = 2 * i; k < 2 * i + 2; k++) {
+      tasks[k].waits = &never;
+      tasks[k].wait_count = 1;
+      tasks[k].verdict = &verdicts[i];
+      submit(0, k);
+    }
+    nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+    assert_false(has_ended(2 * i));
+    int64_t start = braid_now_ns();
+    braid_verdict_cancel(&verdicts[i]);
+    assert_int_equal(await_end(2 * i + 1), BRAID_CANCELLED);
+    took[i] = braid_now_ns() - start;
+  }
+  assert_int_equal(enqueued(), 0);
+  finish();
+  braid_timeline_destroy(host);
+  qsort(took, kTries, sizeof *took, compare_times);
+  print_message("a waiting task ends %d us after it is cancelled\n", (int)(took[kTries / 2] / 1000));
+  assert_true(took[kTries / 2] < kAtOnce);
+}
+
+static void test_cancelled_wait(void **state) {
+  (void)state;
+  check_cancelled_wait(false);
+  check_cancelled_wait(true);
+}
+
 static int set_up(void **state) {
   (void)state;
   for (int i = 0; i < 2; i++) {
@@ -398,9 +442,10 @@ static int tear_down(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_order),   cmocka_unit_test(test_window),    cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_waits),   cmocka_unit_test(test_other_run), cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_at_once), cmocka_unit_test(test_no_calls),  cmocka_unit_test(test_hang)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_order),          cmocka_unit_test(test_window),
+                                     cmocka_unit_test(test_cancel),         cmocka_unit_test(test_waits),
+                                     cmocka_unit_test(test_other_run),      cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_at_once),        cmocka_unit_test(test_no_calls),
+                                     cmocka_unit_test(test_cancelled_wait), cmocka_unit_test(test_hang)};
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

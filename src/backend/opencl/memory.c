@@ -254,6 +254,13 @@ void braid_cl_memory_release(braid_cl_context *context) {
 
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
+/* A binding as the driver sees it: `bytes` from `offset` of `memory`, which the caller releases if `owned`. */
+typedef struct place {
+  cl_mem memory;
+  size_t offset, bytes;
+  bool owned;
+} place;
+
 /* The buffer of this context that the host address lies in; NULL: memory of somebody else. */
 static const braid_cl_buffer *buffer_at(const braid_cl_context *shared, const uint8_t *host, size_t bytes) {
   for (const braid_cl_buffer *buffer = shared->buffers; buffer; buffer = buffer->next)
@@ -261,26 +268,26 @@ static const braid_cl_buffer *buffer_at(const braid_cl_context *shared, const ui
   return NULL;
 }
 
-static braid_status locate_host(const braid_cl_device *device, const braid_binding *binding, braid_cl_place *out) {
+static braid_status locate_host(const braid_cl_device *device, const braid_binding *binding, place *out) {
   braid_cl_context *shared = device->shared;
   if (device->info.memory != BRAID_MEMORY_UNIFIED)
     return braid_fail(BRAID_INVALID_ARGUMENT, "an operand in host memory, which this device does not reach");
   pthread_mutex_lock(&shared->lock);
   const braid_cl_buffer *buffer = buffer_at(shared, binding->host, binding->bytes);
   if (buffer)
-    *out = (braid_cl_place){
+    *out = (place){
         .memory = buffer->memory, .offset = (size_t)((uint8_t *)binding->host - buffer->host), .bytes = binding->bytes};
   pthread_mutex_unlock(&shared->lock);
   if (buffer) return BRAID_OK;
   cl_int code;
-  *out = (braid_cl_place){.bytes = binding->bytes, .owned = true};
+  *out = (place){.bytes = binding->bytes, .owned = true};
   out->memory = device->cl->CreateBuffer(shared->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, binding->bytes,
                                          binding->host, &code);
   return out->memory ? BRAID_OK : braid_cl_fail(code, "an operand in host memory");
 }
 
-braid_status braid_cl_locate(const braid_cl_device *device, const braid_binding *binding, braid_cl_place *out) {
-  *out = (braid_cl_place){0};
+static braid_status locate_operand(const braid_cl_device *device, const braid_binding *binding, place *out) {
+  *out = (place){0};
   if (binding->host) return locate_host(device, binding, out);
   const braid_cl_buffer *buffer = binding->buffer;
   size_t end;
@@ -289,29 +296,67 @@ braid_status braid_cl_locate(const braid_cl_device *device, const braid_binding 
                       binding->offset, buffer ? buffer->bytes : 0);
   if (!buffer->memory)
     return locate_host(device, &(braid_binding){.host = buffer->host + binding->offset, .bytes = binding->bytes}, out);
-  *out = (braid_cl_place){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
+  *out = (place){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
   return BRAID_OK;
 }
 
 braid_status braid_cl_view(const braid_cl_device *device, const braid_binding *binding, cl_mem *out) {
   *out = NULL;
-  braid_cl_place place;
-  braid_status status = braid_cl_locate(device, binding, &place);
+  place found;
+  braid_status status = locate_operand(device, binding, &found);
   if (status != BRAID_OK) return status;
-  if (place.owned) {
-    *out = place.memory;
+  if (found.owned) {
+    *out = found.memory;
     return BRAID_OK;
   }
   cl_int code = CL_SUCCESS;
   if (device->info.memory == BRAID_MEMORY_UNIFIED) {
-    cl_buffer_region region = {place.offset, place.bytes};
-    *out = device->cl->CreateSubBuffer(place.memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    cl_buffer_region region = {found.offset, found.bytes};
+    *out = device->cl->CreateSubBuffer(found.memory, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
   } else {
     pthread_mutex_lock(&device->shared->lock);
-    *out = make_part(device, place.memory, place.offset, place.bytes, &code);
+    *out = make_part(device, found.memory, found.offset, found.bytes, &code);
     pthread_mutex_unlock(&device->shared->lock);
   }
   return *out ? BRAID_OK : braid_cl_fail(code, "an operand's place in its buffer");
+}
+
+/* --- transfers -----------------------------------------------------------------------------------------------------
+ */
+static cl_int enqueue_copy(const braid_cl_api *cl, cl_command_queue queue, const braid_task *task, const place *from,
+                           const place *to, const cl_event *waits, cl_uint count, cl_event *done) {
+  if (task->kind == BRAID_TASK_WRITE)
+    return cl->EnqueueWriteBuffer(queue, to->memory, CL_FALSE, to->offset, to->bytes, task->host, count, waits, done);
+  if (task->kind == BRAID_TASK_READ)
+    return cl->EnqueueReadBuffer(queue, from->memory, CL_FALSE, from->offset, from->bytes, task->host, count, waits,
+                                 done);
+  if (from->memory == to->memory && from->offset == to->offset)
+    return cl->EnqueueMarkerWithWaitList(queue, count, waits, done);
+  return cl->EnqueueCopyBuffer(queue, from->memory, to->memory, from->offset, to->offset, from->bytes, count, waits,
+                               done);
+}
+
+braid_status braid_cl_transfer(const braid_cl_device *device, const braid_task *task, cl_command_queue queue,
+                               const cl_event *waits, cl_uint count, cl_event *done) {
+  bool reads = task->kind != BRAID_TASK_WRITE, writes = task->kind != BRAID_TASK_READ;
+  place from = {0}, to = {0};
+  const braid_cl_device *source = task->kind == BRAID_TASK_COPY && task->source_device ? task->source_device : device;
+  size_t bytes = reads ? task->source.bytes : task->target.bytes;
+  if (!bytes) return BRAID_OK;
+  if (source->shared != device->shared)
+    return braid_fail(BRAID_UNSUPPORTED, "a copy from %s, which shares no memory with %s", source->info.name,
+                      device->info.name);
+  braid_status status = reads ? locate_operand(source, &task->source, &from) : BRAID_OK;
+  if (status == BRAID_OK && writes) status = locate_operand(device, &task->target, &to);
+  if (status == BRAID_OK && reads && writes && to.bytes < from.bytes)
+    status = braid_fail(BRAID_OUT_OF_RANGE, "a copy of %zu bytes into %zu", from.bytes, to.bytes);
+  if (status == BRAID_OK) {
+    cl_int code = enqueue_copy(device->cl, queue, task, &from, &to, waits, count, done);
+    if (code != CL_SUCCESS) status = braid_cl_fail(code, "enqueueing a transfer");
+  }
+  if (from.owned) device->cl->ReleaseMemObject(from.memory);
+  if (to.owned) device->cl->ReleaseMemObject(to.memory);
+  return status;
 }
 
 /* --- is memory shared? ---------------------------------------------------------------------------------------------

@@ -18,23 +18,18 @@ struct braid_cl_buffer {
   braid_cl_buffer *next;
 };
 
-/* A binding as the driver sees it: `bytes` from `offset` of `memory`, which the caller releases if `owned`. */
-typedef struct braid_cl_place {
-  cl_mem memory;
-  size_t offset, bytes;
-  bool owned;
-} braid_cl_place;
-
 BRAID_MUST_CHECK braid_status braid_cl_buffer_create(void *device, size_t bytes, void **buffer);
 void braid_cl_buffer_destroy(void *device, void *buffer);
 void *braid_cl_buffer_map(void *device, void *buffer);
 braid_status braid_cl_read_memory(void *device, uint64_t *out_free, uint64_t *out_total);
 
-/* OUT_OF_RANGE if the binding does not lie within its buffer. */
-BRAID_MUST_CHECK braid_status braid_cl_locate(const braid_cl_device *device, const braid_binding *binding,
-                                              braid_cl_place *out);
-/* A memory object that begins where the binding does, to be a kernel's argument; the caller releases it. */
+/* A memory object that begins where the binding does, to be a kernel's argument; the caller releases it. OUT_OF_RANGE
+ * if the binding does not lie within its buffer, here and below. */
 BRAID_MUST_CHECK braid_status braid_cl_view(const braid_cl_device *device, const braid_binding *binding, cl_mem *out);
+/* Enqueues a WRITE, READ or COPY; *done is its event, unless there is nothing to transfer. */
+BRAID_MUST_CHECK braid_status braid_cl_transfer(const braid_cl_device *device, const braid_task *task,
+                                                cl_command_queue queue, const cl_event *waits, cl_uint count,
+                                                cl_event *done);
 /* Does the device work on host memory where it lies, without being told when the host looks at it? Tried, because the
  * flags of drivers say less. */
 bool braid_cl_shares_host_memory(const braid_cl_device *device);

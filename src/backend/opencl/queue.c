@@ -4,7 +4,6 @@
 #include "backend/opencl/memory.h"
 #include "base/clock.h"
 #include "base/try.h"
-#include "launch/queue.h"
 
 struct braid_cl_queue {
   braid_launch_queue base; /* first */
@@ -12,8 +11,7 @@ struct braid_cl_queue {
   const braid_cl_api *cl;
   /* Drivers of cards take several microseconds to measure a kernel's time (NVIDIA's 7), and measure on all of a queue
    * or on nothing: so there are two, used in turn. */
-  cl_command_queue measuring, quick; /* the same where drivers measure without cost */
-  cl_command_queue used;             /* the one of these that commands are in; atomic */
+  cl_command_queue measuring, quick; /* quick: NULL where drivers measure without cost */
   int64_t measured_ns;               /* the end of the task that was measured last */
   braid_cl_queue *next;              /* of the device */
 };
@@ -24,51 +22,9 @@ static braid_cl_queue *own_queue(braid_launch_queue *queue) {
 
 /* --- enqueueing ----------------------------------------------------------------------------------------------------
  */
-static cl_int enqueue_copy(const braid_cl_queue *queue, const braid_task *task, const braid_cl_place *from,
-                           const braid_cl_place *to, const cl_event *waits, cl_uint count, cl_event *done) {
-  const braid_cl_api *cl = queue->cl;
-  if (task->kind == BRAID_TASK_WRITE)
-    return cl->EnqueueWriteBuffer(queue->used, to->memory, CL_FALSE, to->offset, to->bytes, task->host, count, waits,
-                                  done);
-  if (task->kind == BRAID_TASK_READ)
-    return cl->EnqueueReadBuffer(queue->used, from->memory, CL_FALSE, from->offset, from->bytes, task->host, count,
-                                 waits, done);
-  if (from->memory == to->memory && from->offset == to->offset)
-    return cl->EnqueueMarkerWithWaitList(queue->used, count, waits, done);
-  return cl->EnqueueCopyBuffer(queue->used, from->memory, to->memory, from->offset, to->offset, from->bytes, count,
-                               waits, done);
-}
-
-static braid_status enqueue_transfer(const braid_cl_queue *queue, const braid_task *task, const cl_event *waits,
-                                     cl_uint count, cl_event *done) {
-  bool reads = task->kind != BRAID_TASK_WRITE, writes = task->kind != BRAID_TASK_READ;
-  const braid_cl_device *device = queue->device;
-  braid_cl_place from = {0}, to = {0};
-  const braid_cl_device *source = task->kind == BRAID_TASK_COPY && task->source_device ? task->source_device : device;
-  size_t bytes = reads ? task->source.bytes : task->target.bytes;
-  if (!bytes) return BRAID_OK;
-  if (source->shared != device->shared)
-    return braid_fail(BRAID_UNSUPPORTED, "a copy from %s, which shares no memory with %s", source->info.name,
-                      device->info.name);
-  braid_status status = reads ? braid_cl_locate(source, &task->source, &from) : BRAID_OK;
-  if (status == BRAID_OK && writes) status = braid_cl_locate(device, &task->target, &to);
-  if (status == BRAID_OK && reads && writes && to.bytes < from.bytes)
-    status = braid_fail(BRAID_OUT_OF_RANGE, "a copy of %zu bytes into %zu", from.bytes, to.bytes);
-  if (status == BRAID_OK) {
-    cl_int code = enqueue_copy(queue, task, &from, &to, waits, count, done);
-    if (code != CL_SUCCESS) status = braid_cl_fail(code, "enqueueing a transfer");
-  }
-  if (from.owned) queue->cl->ReleaseMemObject(from.memory);
-  if (to.owned) queue->cl->ReleaseMemObject(to.memory);
-  return status;
-}
-
-static cl_command_queue suited_queue(const braid_cl_queue *queue, const braid_task *task) {
-  return task->timing ? queue->measuring : queue->quick;
-}
-
-static bool queue_follows(braid_launch_queue *queue, const braid_task *task) {
-  return suited_queue(own_queue(queue), task) == own_queue(queue)->used;
+/* The driver's queue that commands are in. */
+static cl_command_queue used_queue(const braid_cl_queue *queue) {
+  return queue->quick && !__atomic_load_n(&queue->base.timed, __ATOMIC_ACQUIRE) ? queue->quick : queue->measuring;
 }
 
 static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *slot, void *const *waits,
@@ -77,12 +33,12 @@ static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *s
   cl_uint count = (cl_uint)wait_count;
   const cl_event *events = count ? (const cl_event *)waits : NULL;
   cl_event first = NULL, last = NULL;
-  __atomic_store_n(&queue->used, suited_queue(queue, slot->task), __ATOMIC_RELEASE);
+  cl_command_queue used = used_queue(queue);
   braid_status status = slot->task->kind == BRAID_TASK_KERNEL
-                            ? braid_cl_launch_all(queue->device, slot->task, queue->used, events, count, &first, &last)
-                            : enqueue_transfer(queue, slot->task, events, count, &last);
+                            ? braid_cl_launch_all(queue->device, slot->task, used, events, count, &first, &last)
+                            : braid_cl_transfer(queue->device, slot->task, used, events, count, &last);
   if (!last) { /* a task without commands keeps its place, one that failed half way ends after what it began */
-    cl_int code = queue->cl->EnqueueMarkerWithWaitList(queue->used, count, events, &last);
+    cl_int code = queue->cl->EnqueueMarkerWithWaitList(used, count, events, &last);
     if (code != CL_SUCCESS && status == BRAID_OK) status = braid_cl_fail(code, "enqueueing a marker");
   }
   slot->first = first;
@@ -91,7 +47,7 @@ static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *s
 }
 
 static void queue_flush(braid_launch_queue *queue) {
-  (void)own_queue(queue)->cl->Flush(__atomic_load_n(&own_queue(queue)->used, __ATOMIC_ACQUIRE));
+  (void)own_queue(queue)->cl->Flush(used_queue(own_queue(queue)));
 }
 
 /* --- ends ----------------------------------------------------------------------------------------------------------
@@ -140,14 +96,14 @@ static int64_t read_stamp(const braid_cl_queue *queue, cl_event event, cl_profil
  * moment later. They began when those before them had ended. */
 static void measure_task(braid_cl_queue *queue, const braid_launch_slot *slot, braid_timing *timing) {
   cl_event first = slot->first ? slot->first : slot->last;
-  int64_t queued = read_stamp(queue, first, CL_PROFILING_COMMAND_QUEUED), now = braid_now_ns();
+  int64_t queued = read_stamp(queue, first, CL_PROFILING_COMMAND_QUEUED);
   int64_t start = read_stamp(queue, first, CL_PROFILING_COMMAND_START);
   int64_t end = read_stamp(queue, slot->last, CL_PROFILING_COMMAND_END);
   if (!queued || start < queued || end < start) return;
   timing->start_ns = slot->begun_ns + (start - queued);
   if (timing->start_ns < queue->measured_ns) timing->start_ns = queue->measured_ns;
-  timing->end_ns = timing->start_ns + (end - start) < now ? timing->start_ns + (end - start) : now;
-  queue->measured_ns = timing->end_ns;
+  int64_t now = braid_now_ns(), ended = timing->start_ns + (end - start);
+  timing->end_ns = queue->measured_ns = ended < now ? ended : now;
 }
 
 /* Out of resources is what drivers of graphics cards say of a kernel that went outside of its memory; their context is
@@ -166,7 +122,6 @@ static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_s
 }
 
 static const braid_launch_driver kDriver = {.enqueue = queue_enqueue,
-                                            .follows = queue_follows,
                                             .flush = queue_flush,
                                             .watch = queue_watch,
                                             .ask = queue_ask,
@@ -179,19 +134,8 @@ static const braid_launch_driver kDriver = {.enqueue = queue_enqueue,
  */
 void braid_cl_queue_free(braid_cl_queue *queue) {
   if (queue->measuring) queue->cl->ReleaseCommandQueue(queue->measuring);
-  if (queue->quick && queue->quick != queue->measuring) queue->cl->ReleaseCommandQueue(queue->quick);
+  if (queue->quick) queue->cl->ReleaseCommandQueue(queue->quick);
   braid_free(NULL, queue);
-}
-
-bool braid_cl_queue_is_quiet(const braid_cl_queue *queue) {
-  return braid_launch_queue_quiet(&queue->base);
-}
-
-static braid_status make_driver_queue(const braid_cl_device *device, cl_command_queue_properties properties,
-                                      cl_command_queue *out) {
-  cl_int code;
-  *out = device->cl->CreateCommandQueue(device->shared->context, device->id, properties, &code);
-  return *out ? BRAID_OK : braid_cl_fail(code, "a queue");
 }
 
 static braid_status queue_init(braid_cl_queue *queue, braid_cl_device *device, braid_timeline *timeline) {
@@ -200,13 +144,21 @@ static braid_status queue_init(braid_cl_queue *queue, braid_cl_device *device, b
   queue->base.context = device->shared;
   queue->base.device = device->info.name;
   queue->base.lost = &device->lost;
-  queue->base.polls = !device->traits.cpu;
+  queue->base.polls = queue->base.splits = !device->traits.cpu;
   queue->base.unified = device->info.memory == BRAID_MEMORY_UNIFIED;
   queue->base.deadline_ns = device->deadline_ns;
-  BRAID_TRY(make_driver_queue(device, CL_QUEUE_PROFILING_ENABLE, &queue->measuring));
-  queue->used = queue->quick = queue->measuring;
-  if (queue->base.polls) BRAID_TRY(make_driver_queue(device, 0, &queue->quick));
-  return braid_launch_queue_start(&queue->base, timeline);
+  cl_int code;
+  queue->measuring =
+      queue->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
+  if (queue->measuring && queue->base.splits)
+    queue->quick = queue->cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
+  if (!queue->measuring || code != CL_SUCCESS) return braid_cl_fail(code, "a queue");
+  BRAID_TRY(braid_launch_queue_start(&queue->base, timeline));
+  pthread_mutex_lock(&device->lock);
+  queue->next = device->queues;
+  device->queues = queue;
+  pthread_mutex_unlock(&device->lock);
+  return BRAID_OK;
 }
 
 braid_status braid_cl_queue_create(void *self, braid_timeline *timeline, void **out) {
@@ -216,16 +168,11 @@ braid_status braid_cl_queue_create(void *self, braid_timeline *timeline, void **
   braid_cl_queue *queue = braid_zalloc(NULL, sizeof *queue);
   if (!queue) return BRAID_NO_MEMORY;
   braid_status status = queue_init(queue, device, timeline);
-  if (status != BRAID_OK) {
+  if (status == BRAID_OK)
+    *out = queue;
+  else
     braid_cl_queue_free(queue);
-    return status;
-  }
-  pthread_mutex_lock(&device->lock);
-  queue->next = device->queues;
-  device->queues = queue;
-  pthread_mutex_unlock(&device->lock);
-  *out = queue;
-  return BRAID_OK;
+  return status;
 }
 
 void braid_cl_queue_destroy(void *self, void *which) {
@@ -238,13 +185,4 @@ void braid_cl_queue_destroy(void *self, void *which) {
   *link = queue->next;
   pthread_mutex_unlock(&device->lock);
   braid_cl_context_drop(device->shared, BRAID_CL_OBJECT_QUEUE, queue);
-}
-
-braid_status braid_cl_queue_submit(void *queue, braid_task *task) {
-  braid_launch_queue_submit(queue, task);
-  return BRAID_OK;
-}
-
-void braid_cl_queue_flush(void *queue) {
-  braid_launch_queue_flush(queue);
 }
