@@ -145,7 +145,7 @@ static sleeper *sleepers; /* atomic */
 static void add_sleeper(sleeper *own) {
   pthread_mutex_lock(&sleepers_lock);
   own->next = sleepers;
-  __atomic_store_n(&sleepers, own, __ATOMIC_SEQ_CST);
+  (void)__atomic_exchange_n(&sleepers, own, __ATOMIC_SEQ_CST);
   pthread_mutex_unlock(&sleepers_lock);
 }
 
@@ -212,7 +212,7 @@ void braid_verdict_init(braid_verdict *verdict) {
 }
 
 void braid_verdict_cancel(braid_verdict *verdict) {
-  __atomic_store_n(&verdict->cancel, 1, __ATOMIC_SEQ_CST);
+  (void)__atomic_exchange_n(&verdict->cancel, 1, __ATOMIC_SEQ_CST);
   if (!__atomic_load_n(&sleepers, __ATOMIC_SEQ_CST)) return;
   pthread_mutex_lock(&sleepers_lock);
   for (sleeper *own = sleepers; own; own = own->next) {

@@ -124,7 +124,7 @@ static bool device_peer(void *self, void *other) {
   return ((braid_cl_device *)self)->shared == ((braid_cl_device *)other)->shared;
 }
 
-static braid_status device_status(void *self) {
+braid_status braid_cl_device_status(void *self) {
   const braid_cl_device *device = self;
   if (!braid_cl_device_is_lost(device)) return BRAID_OK;
   return braid_fail(BRAID_DEVICE_LOST, "%s does not answer", device->info.name);
@@ -154,7 +154,7 @@ const braid_backend braid_backend_opencl = {
     .host_register = braid_cl_host_register,
     .host_unregister = braid_cl_host_unregister,
     .read_memory = braid_cl_read_memory,
-    .status = device_status,
+    .status = braid_cl_device_status,
     .query = braid_cl_query_kernel,
     .brought = device_brought,
     .claim_regions = braid_cl_claim_chains,

@@ -134,9 +134,6 @@ static void release_object(const braid_cl_api *cl, braid_cl_object kind, void *o
   case BRAID_CL_OBJECT_PROGRAM:
     cl->ReleaseProgram(object);
     break;
-  case BRAID_CL_OBJECT_BUFFER:
-    braid_cl_buffer_free(object);
-    break;
   case BRAID_CL_OBJECT_QUEUE:
     braid_cl_queue_free(object);
     break;

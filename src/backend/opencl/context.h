@@ -73,7 +73,6 @@ typedef enum braid_cl_object {
   BRAID_CL_OBJECT_MEMORY,
   BRAID_CL_OBJECT_KERNEL,
   BRAID_CL_OBJECT_PROGRAM,
-  BRAID_CL_OBJECT_BUFFER,   /* braid_cl_buffer, with its host memory */
   BRAID_CL_OBJECT_QUEUE,    /* braid_cl_queue, stopped */
   BRAID_CL_OBJECT_COMMANDS, /* cl_command_queue */
   BRAID_CL_OBJECT_HOST      /* memory of the C library's that the driver writes to */

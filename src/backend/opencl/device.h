@@ -32,6 +32,9 @@ typedef struct braid_cl_device {
 
 extern const braid_backend braid_backend_opencl;
 
+/* DEVICE_LOST once it is, before the driver is asked for anything, which may never come back. */
+BRAID_MUST_CHECK braid_status braid_cl_device_status(void *device);
+
 static inline bool braid_cl_device_is_lost(const braid_cl_device *device) {
   return __atomic_load_n(&device->lost, __ATOMIC_ACQUIRE) != 0;
 }

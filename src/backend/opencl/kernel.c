@@ -218,6 +218,7 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
   const braid_launch_kernel *family = kernel->implementation;
   *prepared = NULL;
   *info = (braid_prepared_info){0};
+  BRAID_TRY(braid_cl_device_status(device));
   braid_launch_recipe recipe = {.allocator = device->allocator};
   braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
   braid_status status = own ? BRAID_OK : BRAID_NO_MEMORY;

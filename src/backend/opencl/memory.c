@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "base/checked.h"
+#include "base/try.h"
 
 static const uint64_t kArenaShare = 16; /* of the device's memory: what the arena takes unless an option says */
 static const size_t kHugePage = (size_t)2 << 20;
@@ -100,16 +101,17 @@ static braid_status create_on_card(const braid_cl_device *device, braid_cl_buffe
 }
 
 /* --- memory shared with the host -----------------------------------------------------------------------------------
- * Large buffers are asked for in huge pages, as the CPU's are. One that is too large to be one object of the driver is
- * none: operands in it become objects of their own. */
+ * From the C library's heap, since what hangs may yet write there when the device's allocator is gone. Large buffers
+ * are asked for in huge pages, as the CPU's are. One that is too large to be one object of the driver is none: operands
+ * in it become objects of their own. */
 static braid_status create_on_host(const braid_cl_device *device, braid_cl_buffer *buffer) {
   braid_cl_context *shared = device->shared;
-  const braid_allocator *allocator = buffer->allocator ? buffer->allocator : braid_allocator_default();
+  const braid_allocator *heap = braid_allocator_default();
   size_t bytes = buffer->bytes ? buffer->bytes : 1;
   bool large = bytes >= 2 * kHugePage;
   if (bytes > shared->memory_bytes)
     return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested, the device has %" PRIu64, bytes, shared->memory_bytes);
-  buffer->host = allocator->allocate(allocator->context, bytes, large ? kHugePage : shared->alignment);
+  buffer->host = heap->allocate(heap->context, bytes, large ? kHugePage : shared->alignment);
   if (!buffer->host) return braid_fail(BRAID_NO_MEMORY, "%zu bytes requested", bytes);
   if (large) (void)madvise(buffer->host, bytes & ~(kHugePage - 1), MADV_HUGEPAGE); /* a wish; small pages work too */
   if (bytes > shared->most_bytes) return BRAID_OK;
@@ -117,7 +119,7 @@ static braid_status create_on_host(const braid_cl_device *device, braid_cl_buffe
   buffer->memory =
       device->cl->CreateBuffer(shared->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, buffer->host, &code);
   if (!buffer->memory) {
-    braid_free(allocator, buffer->host);
+    braid_free(NULL, buffer->host);
     return braid_cl_fail(code, "a buffer in host memory");
   }
   buffer->next = shared->buffers;
@@ -178,9 +180,9 @@ static void release_memory(braid_cl_context *shared, cl_mem memory) {
 braid_status braid_cl_buffer_create(void *self, size_t bytes, void **out) {
   braid_cl_device *device = self;
   *out = NULL;
+  BRAID_TRY(braid_cl_device_status(device));
   braid_cl_buffer *buffer = braid_zalloc(device->allocator, sizeof *buffer);
   if (!buffer) return BRAID_NO_MEMORY;
-  buffer->allocator = device->allocator;
   buffer->bytes = bytes;
   pthread_mutex_lock(&device->shared->lock);
   buffer->serial = ++device->shared->next_serial;
@@ -192,12 +194,6 @@ braid_status braid_cl_buffer_create(void *self, size_t bytes, void **out) {
   else
     braid_free(device->allocator, buffer);
   return status;
-}
-
-void braid_cl_buffer_free(braid_cl_buffer *buffer) {
-  const braid_allocator *allocator = buffer->allocator;
-  braid_free(allocator, buffer->host);
-  braid_free(allocator, buffer);
 }
 
 static void forget_host_buffer(braid_cl_context *shared, const braid_cl_buffer *buffer) {
@@ -218,10 +214,8 @@ void braid_cl_buffer_destroy(void *self, void *which) {
     release_memory(shared, buffer->memory);
   if (!buffer->block && !buffer->host) shared->plain_bytes -= buffer->bytes;
   pthread_mutex_unlock(&shared->lock);
-  if (buffer->host)
-    braid_cl_context_drop(shared, BRAID_CL_OBJECT_BUFFER, buffer);
-  else
-    braid_cl_buffer_free(buffer);
+  if (buffer->host) braid_cl_context_drop(shared, BRAID_CL_OBJECT_HOST, buffer->host);
+  braid_free(device->allocator, buffer);
 }
 
 void *braid_cl_buffer_map(void *self, void *buffer) {
@@ -234,6 +228,7 @@ braid_status braid_cl_read_memory(void *self, uint64_t *out_free, uint64_t *out_
   braid_cl_context *shared = device->shared;
   if (device->info.memory == BRAID_MEMORY_UNIFIED)
     return braid_fail(BRAID_UNSUPPORTED, "the device's memory is the host's");
+  BRAID_TRY(braid_cl_device_status(device));
   pthread_mutex_lock(&shared->lock);
   braid_status status = ensure_arena(device);
   if (status == BRAID_OK) {

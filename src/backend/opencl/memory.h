@@ -14,7 +14,6 @@ struct braid_cl_buffer {
   uint64_t serial;         /* never used twice, as addresses are */
   braid_pool_block *block; /* of the arena; NULL: not there */
   uint8_t *host;           /* shared with the host; else NULL */
-  const braid_allocator *allocator;
   braid_cl_buffer *next;
 };
 
@@ -34,7 +33,6 @@ BRAID_MUST_CHECK braid_status braid_cl_transfer(const braid_cl_device *device, c
  * flags of drivers say less. */
 bool braid_cl_shares_host_memory(const braid_cl_device *device);
 
-void braid_cl_buffer_free(braid_cl_buffer *buffer);      /* for the context, of one that was destroyed */
 void braid_cl_memory_release(braid_cl_context *context); /* with the context */
 
 #endif

@@ -109,7 +109,7 @@ static int64_t steps_of(double seconds) {
 
 /* --- hanging -------------------------------------------------------------------------------------------------------
  */
-static const int64_t kPatience = 20000000000; /* ns */
+static const int64_t kPatience = 20000000000, kSoon = 100000000; /* ns */
 
 static void submit(braid_queue *queue, braid_task *task) {
   assert_int_equal(braid_queue_submit(queue, task), BRAID_OK);
@@ -119,6 +119,28 @@ static void submit(braid_queue *queue, braid_task *task) {
 static void check_lost(const braid_queue *queue, const braid_task *task) {
   assert_int_equal(braid_queue_wait(queue, task, kPatience), BRAID_DEVICE_LOST);
   assert_non_null(strstr(braid_error_detail(), "opencl0"));
+}
+
+static void check_lost_now(const test_node *node, braid_status status) {
+  assert_int_equal(status, BRAID_DEVICE_LOST);
+  const char *name = braid_device_get_info(node->device)->name;
+  if (!strstr(braid_error_detail(), name)) fail_msg("\"%s\" says nothing of %s", braid_error_detail(), name);
+}
+
+/* What a lost device is asked for is refused, and not left to a driver that may not come back. */
+static void check_refused(const test_node *node) {
+  int64_t start = braid_now_ns();
+  void *buffer, *prepared;
+  uint64_t free_bytes, total;
+  braid_prepared_info info;
+  check_lost_now(node, node->backend->status(node->self));
+  check_lost_now(node, node->backend->buffer_create(node->self, (size_t)64 << 20, &buffer));
+  assert_null(buffer);
+  check_lost_now(node, node->backend->prepare(node->self, &kSpinKernel, &node->desc, &prepared, &info));
+  assert_null(prepared);
+  if (braid_device_get_info(node->device)->memory == BRAID_MEMORY_SEPARATE)
+    check_lost_now(node, node->backend->read_memory(node->self, &free_bytes, &total));
+  assert_true(braid_now_ns() - start < kSoon);
 }
 
 /* The task that hangs, one behind it, one of another queue that waits for it, one submitted later: all end, soon. */
@@ -149,6 +171,7 @@ static void check_hang(test_node *node, int64_t *told) {
   submit(&node->queue, &later);
   check_lost(&node->queue, &later);
   assert_int_equal(braid_queue_open(&none, NULL, node->backend, node->self), BRAID_DEVICE_LOST);
+  check_refused(node);
   braid_queue_close(&other);
 }
 
@@ -190,6 +213,54 @@ static void test_deadline(void **state) {
   check_hang_of(":deadline_ms=100,memory=separate,");
   check_hang_of(":deadline_ms=100,memory=separate,as=gpu,");
   check_relu("opencl0:memory=separate");
+}
+
+/* An allocator that ends with its user. */
+typedef struct lender {
+  braid_allocator allocator;
+  int64_t lent;  /* and not given back; atomic */
+  uint32_t gone; /* atomic */
+} lender;
+
+static void *lend(void *context, size_t bytes, size_t alignment) {
+  (void)__atomic_add_fetch(&((lender *)context)->lent, 1, __ATOMIC_ACQ_REL);
+  return braid_allocator_default()->allocate(NULL, bytes, alignment);
+}
+
+static void take_back(void *context, void *pointer) {
+  lender *own = context;
+  if (__atomic_load_n(&own->gone, __ATOMIC_ACQUIRE)) abort();
+  if (pointer) (void)__atomic_sub_fetch(&own->lent, 1, __ATOMIC_ACQ_REL);
+  braid_allocator_default()->release(NULL, pointer);
+}
+
+/* All that was allocated is given back when the device is closed, though the driver still writes; and nothing of it
+ * afterwards, when the driver comes back. */
+static void check_hang_outlives_the_allocator(lender *own, const char *options) {
+  braid_registry *usual = registry;
+  own->allocator = (braid_allocator){own, lend, take_back};
+  assert_int_equal(braid_registry_create(&own->allocator, &registry), BRAID_OK);
+  test_node node;
+  open_spin(&node, options);
+  braid_verdict_init(&node.verdict);
+  submit(&node.queue, &node.task);
+  check_lost(&node.queue, &node.task);
+  test_node_close(&node);
+  braid_registry_destroy(registry);
+  assert_int_equal(own->lent, 0);
+  __atomic_store_n(&own->gone, 1, __ATOMIC_RELEASE);
+  registry = usual;
+  for (int i = 0; i < 2; i++) check_relu("opencl0"); /* behind what hung; then all is freed */
+}
+
+static void test_hang_outlives_the_allocator(void **state) {
+  (void)state;
+  need_device();
+  static lender lenders[3];
+  spin_steps = steps_of(0.4);
+  check_hang_outlives_the_allocator(&lenders[0], ":deadline_ms=100,");
+  check_hang_outlives_the_allocator(&lenders[1], ":deadline_ms=100,memory=separate,");
+  check_hang_outlives_the_allocator(&lenders[2], ":deadline_ms=100,memory=separate,as=gpu,");
 }
 
 /* One part hangs; the other, opened before, works on while it does. */
@@ -403,13 +474,10 @@ static int tear_down(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_deadline),
-      cmocka_unit_test(test_other_part_goes_on),
-      cmocka_unit_test(test_parts_side_by_side),
-      cmocka_unit_test(test_copy_beside_kernel),
-      cmocka_unit_test(test_deadline_of_waiting),
-      cmocka_unit_test(test_refused_tasks),
-      cmocka_unit_test(test_wrong_recipes),
+      cmocka_unit_test(test_deadline),           cmocka_unit_test(test_hang_outlives_the_allocator),
+      cmocka_unit_test(test_other_part_goes_on), cmocka_unit_test(test_parts_side_by_side),
+      cmocka_unit_test(test_copy_beside_kernel), cmocka_unit_test(test_deadline_of_waiting),
+      cmocka_unit_test(test_refused_tasks),      cmocka_unit_test(test_wrong_recipes),
   };
   return skip_run_group_tests(tests, set_up, tear_down);
 }

@@ -164,7 +164,7 @@ static braid_status queue_init(braid_cl_queue *queue, braid_cl_device *device, b
 braid_status braid_cl_queue_create(void *self, braid_timeline *timeline, void **out) {
   braid_cl_device *device = self;
   *out = NULL;
-  if (braid_cl_device_is_lost(device)) return braid_fail(BRAID_DEVICE_LOST, "%s is lost", device->info.name);
+  BRAID_TRY(braid_cl_device_status(device));
   braid_cl_queue *queue = braid_zalloc(NULL, sizeof *queue);
   if (!queue) return BRAID_NO_MEMORY;
   braid_status status = queue_init(queue, device, timeline);
