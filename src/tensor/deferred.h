@@ -10,7 +10,7 @@ typedef struct braid_deferred {
   void (*fill)(void *context, const void *source, void *data);
   void (*release)(void *context); /* called once, after fill or with the tensor; may be NULL */
   void *context;
-  braid_tensor *source; /* the tensor that the contents are computed from, of the same type and shape */
+  braid_tensor *source; /* the tensor that the contents are computed from, of the same type and shape; NULL: none */
 } braid_deferred;
 
 /* Memory is allocated at once, so computing cannot fail. Retains the source until the contents are computed. On failure
@@ -19,8 +19,8 @@ BRAID_MUST_CHECK braid_status braid_tensor_defer(const braid_allocator *allocato
                                                  const braid_deferred *deferred, braid_tensor **out);
 /* The address of the contents, which may not be computed yet. */
 const void *braid_tensor_address(const braid_tensor *tensor);
-/* Contents of this type and shape: the tensor's, or the source's while the tensor's are not computed. Valid while the
- * caller holds a reference to the source. */
+/* Contents of this type and shape: the tensor's, or while those are not computed the source's, or any if it has none.
+ * Valid while the caller holds a reference to the source. */
 const void *braid_tensor_preview(const braid_tensor *tensor);
 
 #endif

@@ -98,6 +98,28 @@ static void test_preview(void **state) {
   braid_tensor_release(source);
 }
 
+static void fill_sevens(void *context, const void *source, void *data) {
+  assert_null(source);
+  atomic_fetch_add((atomic_int *)context, 1);
+  for (int i = 0; i < kCount; i++) ((float *)data)[i] = 7;
+}
+
+/* Contents that are computed from nothing. */
+static void test_no_source(void **state) {
+  (void)state;
+  braid_tensor *tensor, *unasked;
+  braid_deferred deferred = {.fill = fill_sevens, .release = count_release, .context = &filled};
+  assert_int_equal(braid_tensor_defer(NULL, vector(), &deferred, &tensor), BRAID_OK);
+  assert_int_equal(braid_tensor_defer(NULL, vector(), &deferred, &unasked), BRAID_OK);
+  assert_ptr_equal(braid_tensor_preview(tensor), braid_tensor_address(tensor));
+  assert_int_equal(atomic_load(&filled), 0);
+  assert_true(braid_tensor_get_f64(tensor, kCount - 1) == 7 && braid_tensor_get_f64(tensor, 0) == 7);
+  braid_tensor_release(unasked);
+  assert_int_equal(atomic_load(&filled), 1);
+  assert_int_equal(atomic_load(&released), 2);
+  braid_tensor_release(tensor);
+}
+
 static braid_status create(const braid_allocator *allocator, void *context) {
   braid_deferred deferred = {double_all, NULL, &filled, context};
   braid_tensor *tensor;
@@ -115,9 +137,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_once, setup),
-      cmocka_unit_test_setup(test_nobody_asks, setup),
-      cmocka_unit_test_setup(test_preview, setup),
+      cmocka_unit_test_setup(test_once, setup),          cmocka_unit_test_setup(test_nobody_asks, setup),
+      cmocka_unit_test_setup(test_preview, setup),       cmocka_unit_test_setup(test_no_source, setup),
       cmocka_unit_test_setup(test_out_of_memory, setup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static void pending_end(pending *p) {
 
 static void pending_destroy(const braid_allocator *allocator, pending *p) {
   if (!p) return;
-  if (p->deferred.source) pending_end(p);
+  if (p->deferred.fill) pending_end(p);
   pthread_mutex_destroy(&p->lock);
   braid_free(allocator, p);
 }
@@ -78,8 +78,9 @@ static void *data_of(const braid_tensor *tensor) {
   pending *p = tensor->pending;
   if (!p || atomic_load_explicit(&p->done, memory_order_acquire)) return tensor->data;
   pthread_mutex_lock(&p->lock);
-  if (p->deferred.source) {
-    p->deferred.fill(p->deferred.context, braid_tensor_const_data(p->deferred.source), tensor->data);
+  if (p->deferred.fill) {
+    const braid_tensor *source = p->deferred.source;
+    p->deferred.fill(p->deferred.context, source ? braid_tensor_const_data(source) : NULL, tensor->data);
     pending_end(p);
     atomic_store_explicit(&p->done, true, memory_order_release);
   }
@@ -98,7 +99,7 @@ braid_status braid_tensor_defer(const braid_allocator *allocator, const braid_de
   }
   pthread_mutex_init(&p->lock, NULL);
   p->deferred = *deferred;
-  braid_tensor_retain(p->deferred.source);
+  if (p->deferred.source) braid_tensor_retain(p->deferred.source);
   (*out)->pending = p;
   return BRAID_OK;
 }

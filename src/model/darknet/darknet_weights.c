@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/try.h"
 #include "model/darknet/darknet.h"
+#include "tensor/deferred.h"
 #include "tensor/read.h"
 
 braid_status braid_darknet_weights_open(braid_darknet *net) {
@@ -43,17 +44,49 @@ static braid_status take(braid_darknet *net, const braid_desc *desc, braid_tenso
   return BRAID_OK;
 }
 
-static void tensor_fill(const braid_darknet *net, braid_tensor *tensor, braid_darknet_fill kind, double scale) {
-  float *to = braid_tensor_data(tensor);
-  int64_t count = braid_desc_count(braid_tensor_desc(tensor));
-#pragma omp parallel for schedule(static) if (count > 1 << 14)
-  for (int64_t i = 0; i < count; i++) {
-    double value = kind == BRAID_FILL_ONE ? 1 : 0;
-    if (kind == BRAID_FILL_NORMAL) value = braid_random_normal(net->seed, 0, net->tensors, (uint64_t)i);
-    if (kind == BRAID_FILL_UNIFORM)
-      value = 2 * (double)braid_random_uniform(net->seed, 0, net->tensors, (uint64_t)i) - 1;
-    to[i] = (float)(value * scale);
+/* --- random weights ------------------------------------------------------------------------------------------------
+ * Computed when somebody asks for them: to inspect a network, or plan it, nobody has to. */
+typedef struct random_weights {
+  const braid_allocator *allocator;
+  uint64_t seed, stream;
+  int64_t count;
+  braid_darknet_fill kind;
+  double scale;
+} random_weights;
+
+static void random_weights_fill(void *context, const void *source, void *data) {
+  (void)source;
+  const random_weights *r = context;
+  float *to = data;
+#pragma omp parallel for schedule(static) if (r->count > 1 << 14)
+  for (int64_t i = 0; i < r->count; i++) {
+    double value = r->kind == BRAID_FILL_NORMAL
+                       ? braid_random_normal(r->seed, 0, r->stream, (uint64_t)i)
+                       : 2 * (double)braid_random_uniform(r->seed, 0, r->stream, (uint64_t)i) - 1;
+    to[i] = (float)(value * r->scale);
   }
+}
+
+static void random_weights_release(void *context) {
+  braid_free(((random_weights *)context)->allocator, context);
+}
+
+static braid_status make_random(const braid_darknet *net, const braid_desc *desc, braid_darknet_fill kind, double scale,
+                                braid_tensor **out) {
+  random_weights *r = braid_alloc(net->allocator, sizeof *r);
+  if (!r) return BRAID_NO_MEMORY;
+  *r = (random_weights){net->allocator, net->seed, net->tensors, braid_desc_count(desc), kind, scale};
+  braid_deferred deferred = {.fill = random_weights_fill, .release = random_weights_release, .context = r};
+  braid_status status = braid_tensor_defer(net->allocator, desc, &deferred, out);
+  if (status != BRAID_OK) random_weights_release(r);
+  return status;
+}
+
+static braid_status make_constant(const braid_darknet *net, const braid_desc *desc, float value, braid_tensor **out) {
+  BRAID_TRY(braid_tensor_create(net->allocator, desc, out));
+  float *to = braid_tensor_data(*out);
+  for (int64_t i = 0; i < braid_desc_count(desc); i++) to[i] = value;
+  return BRAID_OK;
 }
 
 static braid_status tensor_add(braid_darknet *net, const char *name, braid_tensor *tensor, braid_value_id *out) {
@@ -66,9 +99,8 @@ static braid_status tensor_add(braid_darknet *net, const char *name, braid_tenso
 static braid_status tensor_make(braid_darknet *net, const braid_desc *desc, braid_darknet_fill kind, double scale,
                                 braid_tensor **out) {
   if (net->weights) return take(net, desc, out);
-  BRAID_TRY(braid_tensor_create(net->allocator, desc, out));
-  tensor_fill(net, *out, kind, scale);
-  return BRAID_OK;
+  if (kind == BRAID_FILL_NORMAL || kind == BRAID_FILL_UNIFORM) return make_random(net, desc, kind, scale, out);
+  return make_constant(net, desc, kind == BRAID_FILL_ONE ? (float)scale : 0, out);
 }
 
 static braid_status weights_desc(const braid_darknet *net, int rank, const int64_t *dims, braid_desc *desc) {
