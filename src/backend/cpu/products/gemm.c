@@ -8,7 +8,7 @@
 
 /* A chunk of a tile's left rows is packed on the stack and used for a block of panels, whose chunks stay in the
  * second-level cache for a block of rows. */
-enum { kChunk = 256, kBlockRows = 96, kBlockPanels = 32 };
+enum { kChunk = 256, kBlockRows = 96, kBlockPanels = 32, kThinRows = 1 };
 static const int64_t kWorthThreads = 1 << 18; /* multiply-accumulates */
 
 typedef struct product {
@@ -36,12 +36,32 @@ bool braid_gemm_packed_bytes(braid_dtype dtype, int64_t inner, int64_t columns, 
          braid_mul_size(*bytes, BRAID_GEMM_PANEL_BYTES, bytes);
 }
 
+/* Columns that lie in one piece each: a cache line of every one at a time, since all of them, often a power of two
+ * apart, may not find room in the cache together. */
+#define DEFINE_PACK_TURNED(type)                                                                                       \
+  static void pack_turned_##type(int64_t inner, int64_t count, const type *from, int64_t column_step, type *out) {     \
+    enum { kWidth = BRAID_GEMM_PANEL_BYTES / sizeof(type) };                                                           \
+    for (int64_t first = 0; first < inner; first += kWidth, out += kWidth * kWidth) {                                  \
+      int64_t rows = inner - first < kWidth ? inner - first : kWidth;                                                  \
+      if (count < kWidth) memset(out, 0, (size_t)(rows * kWidth) * sizeof(type));                                      \
+      for (int64_t c = 0; c < count; c++)                                                                              \
+        for (int64_t k = 0; k < rows; k++) out[k * kWidth + c] = from[c * column_step + first + k];                    \
+    }                                                                                                                  \
+  }
+
+DEFINE_PACK_TURNED(uint32_t)
+DEFINE_PACK_TURNED(uint64_t)
+
 #define DEFINE_PACK(type)                                                                                              \
   static void pack_##type(int64_t inner, int64_t columns, braid_matrix right, int64_t panel, type *out) {              \
     enum { kWidth = BRAID_GEMM_PANEL_BYTES / sizeof(type) };                                                           \
     const type *from = (const type *)right.data + panel * kWidth * right.column_step;                                  \
     int64_t count = columns - panel * kWidth < kWidth ? columns - panel * kWidth : kWidth;                             \
     out += panel * inner * kWidth;                                                                                     \
+    if (right.row_step == 1) {                                                                                         \
+      pack_turned_##type(inner, count, from, right.column_step, out);                                                  \
+      return;                                                                                                          \
+    }                                                                                                                  \
     for (int64_t k = 0; k < inner; k++, out += kWidth, from += right.row_step) {                                       \
       if (count == kWidth && right.column_step == 1) {                                                                 \
         memcpy(out, from, BRAID_GEMM_PANEL_BYTES);                                                                     \
@@ -118,7 +138,33 @@ static int64_t run_rows(const product *p, braid_dtype dtype, const braid_gemm_ti
   return rows;
 }
 
+/* Fewer rows than the least tile has: several panels at a time, with left rows as they lie. */
+static void run_thin(const product *p, braid_dtype dtype, const braid_gemm_tiles *tiles, span rows, span panels) {
+  size_t size = braid_dtype_size(dtype);
+  int64_t width = BRAID_GEMM_PANEL_BYTES / (int64_t)size, whole = p->columns / width;
+  for (int64_t row = rows.first; row < rows.end; row++)
+    for (int64_t panel = panels.first; panel < panels.end;) {
+      int64_t count = panel + BRAID_GEMM_THIN_PANELS <= panels.end && panel + BRAID_GEMM_THIN_PANELS <= whole
+                          ? BRAID_GEMM_THIN_PANELS
+                          : 1;
+      braid_gemm_tile t = {.left = (const char *)p->left.data + (size_t)(row * p->left.row_step) * size,
+                           .right = (const char *)p->packed + panel * p->inner * BRAID_GEMM_PANEL_BYTES,
+                           .result = (char *)p->result + (size_t)(row * p->step + panel * width) * size,
+                           .count = p->inner,
+                           .step = p->inner,
+                           .rows = 1,
+                           .columns = panel < whole ? width : p->columns - panel * width,
+                           .accumulate = p->accumulate};
+      tiles->thin[count > 1](&t);
+      panel += count;
+    }
+}
+
 static void run_block(const product *p, braid_dtype dtype, const braid_gemm_tiles *tiles, span rows, span panels) {
+  if (rows.end - rows.first <= kThinRows && p->left.column_step == 1) {
+    run_thin(p, dtype, tiles, rows, panels);
+    return;
+  }
   int64_t chunks = (p->inner + kChunk - 1) / kChunk;
   for (int64_t c = 0; c < chunks; c++)
     for (int64_t row = rows.first; row < rows.end;)

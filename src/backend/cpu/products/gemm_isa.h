@@ -10,7 +10,7 @@
 
 #include "backend/cpu/isa.h"
 
-enum { BRAID_GEMM_PANEL_BYTES = 64, BRAID_GEMM_ROWS = 12 /* of a tile, at most */ };
+enum { BRAID_GEMM_PANEL_BYTES = 64, BRAID_GEMM_ROWS = 12 /* of a tile, at most */, BRAID_GEMM_THIN_PANELS = 8 };
 
 /* `left` is packed, [count][the tile's rows]; `right` is a panel's chunk. */
 typedef struct braid_gemm_tile {
@@ -20,10 +20,12 @@ typedef struct braid_gemm_tile {
   bool accumulate;
 } braid_gemm_tile;
 
-/* The tiles of one type, by thirds of the most rows. */
+/* The tiles of one type, by thirds of the most rows; and one row by one panel or by BRAID_GEMM_THIN_PANELS whole ones,
+ * over the whole inner dimension: `left` lies as it is, and the panels of `right` are `step` rows long. */
 typedef struct braid_gemm_tiles {
   int64_t rows; /* at most */
   void (*thirds[3])(const braid_gemm_tile *tile);
+  void (*thin[2])(const braid_gemm_tile *tile);
 } braid_gemm_tiles;
 
 enum { BRAID_GEMM_TYPES = 4 }; /* float, double, 32-bit and 64-bit integers */

@@ -11,12 +11,17 @@ typedef struct recurrent_state {
   size_t saved_output; /* which output keeps the gates */
   int64_t extent; /* gradients of what goes into activations, times `hidden`: gates; one more if linear_before_reset */
   int64_t piece;  /* steps of which W x is computed at once */
-  int64_t teams;  /* groups of sequences that go through their steps side by side */
-  size_t direction_bytes; /* scratch of one direction if both run side by side; 0: one after the other */
+  int64_t threads;
+  int64_t teams;       /* groups of sequences that go through their steps side by side */
+  int64_t members;     /* threads that divide the units of one direction and team; above 1 there is one team */
+  int64_t panels;      /* 64 bytes of units, the last one filled up */
+  int64_t first_gates; /* gates that R is multiplied by h for; a GRU's candidate may have r * h instead */
+  bool w_is_packed, r_is_packed; /* the weights are constants, packed before */
+  size_t direction_bytes;        /* scratch of one direction */
   /* in elements: between directions, steps and sequences of Y, and between directions and sequences of states */
   int64_t y_direction, y_step, y_row, state_direction, state_row;
   struct {
-    size_t x, packed_w, packed_r, packed_candidate, bias, gates, h, c, part;
+    size_t x, packed_w, packed_r, packed_candidate, bias, gates, h, next_h, c, part, reset, reset_sums;
     size_t dx, gradients, states, packed, zeros, sums; /* of gradients only */
   } at;                                                /* offsets in the scratch memory, in bytes */
 } recurrent_state;

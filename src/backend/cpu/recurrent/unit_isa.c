@@ -1,6 +1,7 @@
 #include "backend/cpu/recurrent/unit_isa.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "backend/cpu/spans/vmath.h"
 
@@ -16,6 +17,8 @@
 #define EXPM1 braid_v_expm1
 #define FABS fabsf
 #include "backend/cpu/recurrent/unit_template.h"
+/* over the functions of the above */
+#include "backend/cpu/recurrent/cell_template.h"
 #undef T
 #undef NAME
 #undef EXPORTED
@@ -43,3 +46,5 @@ static double softplus(double x) {
 #define EXPM1 expm1
 #define FABS fabs
 #include "backend/cpu/recurrent/unit_template.h"
+/* over the functions of the above */
+#include "backend/cpu/recurrent/cell_template.h"
