@@ -14,7 +14,7 @@
 #include "graph/graph.h"
 #include "tensor/layout.h"
 
-enum { kMaxOperands = 10, kSeed = 20240607 };
+enum { kMaxOperands = 12, kSeed = 20240607 };
 
 /* --- one node with its data ----------------------------------------------------------------------------------------
  */
