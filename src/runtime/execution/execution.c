@@ -47,7 +47,8 @@ static void record_times(braid_execution *execution) {
     int32_t *sample = &execution->samples[i * kSamples + execution->runs % kSamples];
     __atomic_store_n(sample, ns > INT32_MAX ? INT32_MAX : (int32_t)ns,
                      __ATOMIC_RELAXED); /* the plan may be looked at */
-    if (execution->trace) braid_trace_add(execution->trace, (braid_step_id)i, timing->start_ns, timing->end_ns);
+    if (execution->trace)
+      braid_trace_add(execution->trace, execution->runs, (braid_step_id)i, timing->start_ns, timing->end_ns);
   }
   if (++execution->runs != kSamples) return;
   braid_execution_keep_times(execution);

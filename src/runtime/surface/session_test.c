@@ -261,6 +261,54 @@ static void test_small_card(void **state) {
 
 /* --- reports -------------------------------------------------------------------------------------------------------
  */
+/* The number behind "key": in an event. */
+static double number_of(const char *event, const char *key) {
+  char quoted[32];
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  const char *at = strstr(event, quoted);
+  assert_true(at && at < strchr(event, '\n'));
+  return strtod(at + strlen(quoted), NULL);
+}
+
+/* Looks for the slice on the event's track that holds its time, as viewers do; NULL: there is none. */
+static const char *slice_of(const char *text, const char *event) {
+  for (const char *at = text; (at = strstr(at, "{\"ph\":\"X\"")); at++) {
+    double start = number_of(at, "ts"), end = start + number_of(at, "dur"), ts = number_of(event, "ts");
+    if (number_of(at, "pid") == number_of(event, "pid") && number_of(at, "tid") == number_of(event, "tid") &&
+        ts >= start && ts < end)
+      return at;
+  }
+  return NULL;
+}
+
+/* Arrows lead from the transfer to the node on the other device and from it back, in every run; a run is a slice around
+ * its steps; ids begin at 1. */
+static void check_tracks(const char *text, size_t runs) {
+  size_t arrows = 0, slices = 0;
+  for (const char *at = text; (at = strstr(at, "\"pid\":")); at++) assert_true(strtol(at + 6, NULL, 10) >= 1);
+  for (const char *at = text; (at = strstr(at, "\"tid\":")); at++) assert_true(strtol(at + 6, NULL, 10) >= 1);
+  for (const char *at = text; (at = strstr(at, "{\"ph\":\"s\"")); at++, arrows++) {
+    char end[64];
+    snprintf(end, sizeof end, "{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"flow\",\"name\":\"data\",\"id\":%.0f,",
+             number_of(at, "id"));
+    const char *to = strstr(at, end);
+    assert_non_null(to);
+    assert_non_null(slice_of(text, at));
+    assert_non_null(slice_of(text, to));
+    assert_true(number_of(to, "tid") != number_of(at, "tid") && number_of(to, "ts") >= number_of(at, "ts"));
+  }
+  assert_true(arrows >= 2 * runs && arrows % runs == 0);
+  for (const char *at = text; (at = strstr(at, "\"name\":\"run ")); at++, slices++)
+    assert_int_equal(strtol(at + 12, NULL, 10), slices + 1);
+  assert_int_equal(slices, runs);
+  for (const char *at = text; (at = strstr(at, "{\"ph\":\"X\"")); at++) {
+    const char *run = text;
+    double start = number_of(at, "ts"), end = start + number_of(at, "dur");
+    do assert_non_null(run = strstr(run + 1, "{\"ph\":\"X\",\"name\":\"run "));
+    while (number_of(run, "ts") > start + 0.01 || number_of(run, "ts") + number_of(run, "dur") < end - 0.01);
+  }
+}
+
 static void test_trace_and_plan(void **state) {
   (void)state;
   char path[] = "/tmp/braid-trace-XXXXXX";
@@ -295,12 +343,10 @@ static void test_trace_and_plan(void **state) {
   assert_non_null(strstr(text, "\"name\":\"the culprit\""));
   assert_non_null(strstr(text, "\"name\":\"cpu#1\""));
   size_t events = 0;
-  for (const char *at = text; (at = strstr(at, "\"ph\":\"X\"")); at++, events++) {
-    double start_us, duration_us;
-    assert_int_equal(sscanf(strstr(at, "\"ts\":"), "\"ts\":%lf,\"dur\":%lf", &start_us, &duration_us), 2);
-    assert_true(duration_us >= 0 && duration_us <= took_us);
-  }
-  assert_int_equal(events, 3 * stats.nodes);
+  for (const char *at = text; (at = strstr(at, "{\"ph\":\"X\"")); at++, events++)
+    assert_true(number_of(at, "dur") >= 0 && number_of(at, "dur") <= took_us);
+  assert_int_equal(events, 3 * (stats.nodes + 1)); /* and a slice for each run */
+  check_tracks(text, 3);
   braid_free(NULL, text);
   braid_file_close(&view);
   unlink(path);
