@@ -173,6 +173,30 @@ static void expect_row(const char *html, const char *name, const char *format, d
   if (!strstr(html, row)) fail_msg("the report has no %s", row);
 }
 
+/* Every picture and chart is also in words, and every colour follows the reader's mode: the numbers of colours stand in
+ * the two lists of variables only. */
+static void check_access(const char *html, const braid_dataset_info *info, const braid_test_result *result) {
+  size_t pictures = 0, charts = 0;
+  for (const char *at = html; (at = strstr(at, "<img ")); at++, pictures++) {
+    char alt[160];
+    snprintf(alt, sizeof alt, "<img alt=\"Sample %lld: %s, taken for %s\"", (long long)result->worst_index[pictures],
+             info->class_names[result->worst_label[pictures]], info->class_names[result->worst_guess[pictures]]);
+    assert_memory_equal(at, alt, strlen(alt));
+  }
+  assert_true(pictures > 0 && pictures == (size_t)result->worst_count);
+  for (const char *at = html; (at = strstr(at, "<svg ")); at++, charts++)
+    assert_memory_equal(strchr(at, '>') + 1, "<title>", 7);
+  assert_int_equal(charts, 4);
+  assert_non_null(strstr(html, "<title>Loss: training from 2.5 to 0.75, test not measured; 2 epochs</title>"));
+  assert_non_null(strstr(html, "@media(prefers-color-scheme:dark){:root{--page:"));
+  const char *body = strstr(html, "background:var(--page)");
+  assert_non_null(body);
+  for (const char *at = body; (at = strpbrk(at, "#r")); at++) {
+    if (*at == '#') assert_true(at[-1] == '&'); /* an entity */
+    if (strncmp(at, "rgb", 3) == 0) assert_true(strncmp(strchr(at, '(') + 1, "var(--", 6) == 0);
+  }
+}
+
 /* The report says the same numbers. */
 static void test_report(void **state) {
   (void)state;
@@ -180,7 +204,11 @@ static void test_report(void **state) {
   counted all = count();
   braid_test_result result;
   braid_train_options options;
-  braid_record record = {0};
+  double rows[2][BRAID_RECORD_COLUMNS];
+  for (size_t i = 0; i < BRAID_RECORD_COLUMNS; i++) rows[0][i] = rows[1][i] = NAN;
+  rows[0][BRAID_RECORD_LOSS] = 2.5;
+  rows[1][BRAID_RECORD_LOSS] = 0.75;
+  braid_record record = {.rows = rows, .count = 2};
   braid_dataset *dataset = open_data();
   braid_train_options_init(&options);
   evaluate(NULL, "", 10, &result);
@@ -203,6 +231,8 @@ static void test_report(void **state) {
   expect_row(html, "test samples", "%.0f", kSamples);
   expect_row(html, "parameters", "%.0f", 12345);
   expect_row(html, "learning rate", "%g", options.learning_rate);
+  braid_dataset_info info = braid_dataset_get_info(dataset);
+  check_access(html, &info, &result);
   braid_free(NULL, html);
   braid_test_result_deinit(&result);
   braid_dataset_close(dataset);

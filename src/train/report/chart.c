@@ -56,7 +56,7 @@ static void add_axes(braid_text *text, const braid_record *record, range r) {
 
 static void add_series(braid_text *text, const braid_record *record, const braid_series *series, range r) {
   size_t points = 0;
-  braid_text_printf(text, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", series->colour);
+  braid_text_printf(text, "<polyline style=\"stroke:%s\" fill=\"none\" stroke-width=\"2\" points=\"", series->colour);
   for (size_t i = 0; i < record->count; i++) {
     double y = record->rows[i][series->column];
     if (isfinite(y)) braid_text_printf(text, "%s%.1f,%.1f", points++ ? " " : "", x_of(record, i), y_of(r, y));
@@ -66,16 +66,39 @@ static void add_series(braid_text *text, const braid_record *record, const braid
     double y = record->rows[i][series->column];
     if (isfinite(y))
       braid_text_printf(text,
-                        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"><title>epoch %zu: %.5g</title></circle>",
+                        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" style=\"fill:%s\"><title>epoch %zu: %.5g</title></circle>",
                         x_of(record, i), y_of(r, y), series->colour, i + 1, y);
   }
+}
+
+/* The chart in words: where each line begins and ends. */
+static void add_description(braid_text *text, const char *title, const braid_record *record, const braid_series *series,
+                            size_t count) {
+  braid_text_add(text, "<title>");
+  braid_text_add_html(text, title);
+  for (size_t s = 0; s < count; s++) {
+    double first = NAN, last = NAN;
+    for (size_t i = 0; i < record->count; i++) {
+      double y = record->rows[i][series[s].column];
+      if (!isfinite(y)) continue;
+      if (isnan(first)) first = y;
+      last = y;
+    }
+    braid_text_printf(text, "%s %s ", s ? "," : ":", series[s].name);
+    if (isnan(first))
+      braid_text_add(text, "not measured");
+    else
+      braid_text_printf(text, "from %.4g to %.4g", first, last);
+  }
+  braid_text_printf(text, "; %zu epoch%s</title>", record->count, record->count == 1 ? "" : "s");
 }
 
 void braid_chart(braid_text *text, const char *title, const braid_record *record, const braid_series *series,
                  size_t count) {
   range r = range_of(record, series, count);
-  braid_text_printf(text, "<svg viewBox=\"0 0 %d %d\" role=\"img\"><text class=\"title\" x=\"%d\" y=\"18\">", kWidth,
-                    kHeight, kLeft);
+  braid_text_printf(text, "<svg viewBox=\"0 0 %d %d\" role=\"img\">", kWidth, kHeight);
+  add_description(text, title, record, series, count);
+  braid_text_printf(text, "<text class=\"title\" x=\"%d\" y=\"18\">", kLeft);
   braid_text_add_html(text, title);
   braid_text_add(text, "</text>");
   add_axes(text, record, r);
@@ -84,7 +107,7 @@ void braid_chart(braid_text *text, const char *title, const braid_record *record
     add_series(text, record, &series[s], r);
     if (count == 1) break; /* the title says it */
     x -= 70;
-    braid_text_printf(text, "<rect x=\"%.0f\" y=\"12\" width=\"14\" height=\"4\" fill=\"%s\"/>", x, series[s].colour);
+    braid_text_printf(text, "<rect x=\"%.0f\" y=\"12\" width=\"14\" height=\"4\" style=\"fill:%s\"/>", x, series[s].colour);
     braid_text_printf(text, "<text class=\"tick\" x=\"%.0f\" y=\"18\">%s</text>", x + 19, series[s].name);
   }
   braid_text_add(text, "</svg>\n");

@@ -11,17 +11,24 @@
 #include "train/monitor.h"
 #include "train/report/chart.h"
 
+/* Colours are variables, so that a reader's dark mode changes them all. */
 static const char kStyle[] =
-    "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:#1c2733}"
+    ":root{color-scheme:light dark;--page:#fff;--text:#1c2733;--soft:#5b6b7b;--line:#e3e8ee;--frame:#cbd4dd;"
+    "--blue:31,119,180;--red:214,39,40;--green:44,160,44;--violet:148,103,189}"
+    "@media(prefers-color-scheme:dark){:root{--page:#14191f;--text:#dde4ea;--soft:#9aa8b5;--line:#2c3640;"
+    "--frame:#465360;--blue:88,166,230;--red:240,98,94;--green:94,196,94;--violet:184,150,224}}"
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:2em auto;padding:0 1em;color:var(--text);"
+    "background:var(--page)}"
     "h1{font-size:1.5em}h2{font-size:1.15em;margin-top:2em}table{border-collapse:collapse}"
-    "td,th{padding:2px 9px;text-align:right;border-bottom:1px solid #e3e8ee}th{font-weight:600}"
+    "td,th{padding:2px 9px;text-align:right;border-bottom:1px solid var(--line)}th{font-weight:600}"
     "td:first-child,th:first-child{text-align:left}.charts{display:grid;grid-template-columns:1fr "
     "1fr;gap:1em;margin-top:2em}"
-    ".grid{stroke:#e3e8ee}.tick{font:11px system-ui,sans-serif;fill:#5b6b7b}.title{font:600 14px system-ui,sans-serif}"
+    ".grid{stroke:var(--line)}.tick{font:11px system-ui,sans-serif;fill:var(--soft)}"
+    ".title{font:600 14px system-ui,sans-serif;fill:var(--text)}"
     ".confusion td{border:0;min-width:26px;text-align:center;font-size:12px}"
     ".wrong{display:flex;flex-wrap:wrap;gap:12px}.wrong figure{margin:0;width:112px;font-size:12px}"
-    ".wrong img{width:96px;height:96px;image-rendering:pixelated;border:1px solid #cbd4dd}"
-    ".note{color:#5b6b7b}@media(max-width:800px){.charts{grid-template-columns:1fr}}";
+    ".wrong img{width:96px;height:96px;image-rendering:pixelated;border:1px solid var(--frame)}"
+    ".note{color:var(--soft)}@media(max-width:800px){.charts{grid-template-columns:1fr}}";
 
 /* --- pictures ------------------------------------------------------------------------------------------------------
  */
@@ -36,8 +43,10 @@ static void add_base64(braid_text *text, const uint8_t *data, size_t bytes) {
   }
 }
 
+/* `label`, `guess`: the names of the classes, for readers who do not see the picture. */
 static braid_status add_picture(const braid_allocator *allocator, braid_text *text, braid_dataset *dataset,
-                                const braid_dataset_info *info, int64_t index) {
+                                int64_t index, const char *label, const char *guess) {
+  braid_dataset_info set = braid_dataset_get_info(dataset), *info = &set;
   size_t pixels = (size_t)info->height * (size_t)info->width * 3;
   uint8_t *rgb = braid_alloc(allocator, pixels);
   if (!rgb) return BRAID_NO_MEMORY;
@@ -52,7 +61,11 @@ static braid_status add_picture(const braid_allocator *allocator, braid_text *te
   if (status == BRAID_OK && !png_image_write_to_memory(&image, png, &bytes, 0, rgb, 0, NULL))
     status = braid_fail(BRAID_INTERNAL, "a picture could not be made: %s", image.message);
   if (status == BRAID_OK) {
-    braid_text_add(text, "<img alt=\"\" src=\"data:image/png;base64,");
+    braid_text_printf(text, "<img alt=\"Sample %lld: ", (long long)index);
+    braid_text_add_html(text, label);
+    braid_text_add(text, ", taken for ");
+    braid_text_add_html(text, guess);
+    braid_text_add(text, "\" src=\"data:image/png;base64,");
     add_base64(text, png, bytes);
     braid_text_add(text, "\">");
   }
@@ -102,12 +115,12 @@ static void add_summary(braid_text *text, const braid_report *report) {
 }
 
 static void add_charts(braid_text *text, const braid_record *record) {
-  static const braid_series kLoss[] = {{"training", "#1f77b4", BRAID_RECORD_LOSS},
-                                       {"test", "#d62728", BRAID_RECORD_TEST_LOSS}};
-  static const braid_series kAccuracy[] = {{"training", "#1f77b4", BRAID_RECORD_ACCURACY},
-                                           {"test", "#d62728", BRAID_RECORD_TEST_ACCURACY}};
-  static const braid_series kRate[] = {{"rate", "#2ca02c", BRAID_RECORD_RATE}};
-  static const braid_series kSeconds[] = {{"seconds", "#9467bd", BRAID_RECORD_SECONDS}};
+  static const braid_series kLoss[] = {{"training", "rgb(var(--blue))", BRAID_RECORD_LOSS},
+                                       {"test", "rgb(var(--red))", BRAID_RECORD_TEST_LOSS}};
+  static const braid_series kAccuracy[] = {{"training", "rgb(var(--blue))", BRAID_RECORD_ACCURACY},
+                                           {"test", "rgb(var(--red))", BRAID_RECORD_TEST_ACCURACY}};
+  static const braid_series kRate[] = {{"rate", "rgb(var(--green))", BRAID_RECORD_RATE}};
+  static const braid_series kSeconds[] = {{"seconds", "rgb(var(--violet))", BRAID_RECORD_SECONDS}};
   braid_text_add(text, "<div class=\"charts\">");
   braid_chart(text, "Loss", record, kLoss, 2);
   braid_chart(text, "Accuracy", record, kAccuracy, 2);
@@ -142,8 +155,9 @@ static void add_confusion(braid_text *text, const braid_dataset_info *info, cons
     braid_text_add(text, "</th>");
     for (int c = 0; c < result->classes; c++) {
       double share = total ? (double)row[c] / (double)total : 0;
-      const char *hue = c == r ? "31,119,180" : "214,39,40";
-      braid_text_printf(text, "<td style=\"background:rgba(%s,%.3f)\">%lld</td>", hue, sqrt(share), (long long)row[c]);
+      const char *hue = c == r ? "blue" : "red";
+      braid_text_printf(text, "<td style=\"background:rgba(var(--%s),%.3f)\">%lld</td>", hue, sqrt(share),
+                        (long long)row[c]);
     }
     braid_text_add(text, "</tr>");
   }
@@ -156,11 +170,12 @@ static braid_status add_worst(const braid_allocator *allocator, braid_text *text
   braid_text_add(text, "<h2>Worst classified</h2><div class=\"wrong\">");
   for (int64_t i = 0; i < result->worst_count; i++) {
     braid_text_add(text, "<figure>");
-    BRAID_TRY(add_picture(allocator, text, report->test, info, result->worst_index[i]));
+    const char *label = info->class_names[result->worst_label[i]], *guess = info->class_names[result->worst_guess[i]];
+    BRAID_TRY(add_picture(allocator, text, report->test, result->worst_index[i], label, guess));
     braid_text_add(text, "<figcaption>is <b>");
-    braid_text_add_html(text, info->class_names[result->worst_label[i]]);
+    braid_text_add_html(text, label);
     braid_text_add(text, "</b><br>taken for ");
-    braid_text_add_html(text, info->class_names[result->worst_guess[i]]);
+    braid_text_add_html(text, guess);
     braid_text_printf(text, "<br><span class=\"note\">sample %lld, loss %.2f</span></figcaption></figure>",
                       (long long)result->worst_index[i], result->worst_loss[i]);
   }
