@@ -103,6 +103,15 @@ void cli_print_error_json(const char *kind, const char *detail);
 void cli_catch_interrupt(void);
 bool cli_interrupted(void);
 
+/* --- terminals (terminal.c) --- */
+/* Standard output and error break lines between words from now on where they are terminals; `json`: not the output. */
+void cli_fit_terminal(bool json);
+/* Breaks the lines of a text between words, and words that have no room in a line of their own. */
+void cli_print_wrapped(FILE *file, const char *text, size_t width);
+size_t cli_columns(FILE *terminal);
+FILE *cli_bars(void);    /* standard error, for what moves in its line */
+bool cli_can_draw(void); /* is it a terminal that knows how to clear a line (TERM)? */
+
 /* --- progress on a terminal (report.c) --- */
 typedef struct cli_progress {
   double started, drawn; /* seconds */
@@ -114,6 +123,7 @@ void cli_progress_begin(cli_progress *progress, const char *label);
 /* Draws a bar once two seconds have passed, ten times a second at most; `note` may be NULL. */
 void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, const char *note);
 void cli_progress_end(cli_progress *progress);
+const braid_progress *cli_prepare_progress(void); /* a bar while kernels are prepared */
 /* Writes "1h02m", "3m07s" or "12s". */
 char *cli_format_seconds(double seconds, char *buffer, size_t bytes);
 /* Writes "12.3 MiB". */

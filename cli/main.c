@@ -83,6 +83,7 @@ static void keep_memory(void) {
 int main(int argc, char **argv) {
   prepare_environment(argv);
   keep_memory();
+  cli_fit_terminal(cli_wants_json(argc, argv));
   argp_err_exit_status = CLI_USAGE;
   if (argc < 2) {
     print_help(stderr);

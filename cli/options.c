@@ -247,6 +247,7 @@ static braid_status set_cache(braid_registry *registry) {
 braid_status cli_open_registry(cli_place *place) {
   braid_status status = braid_registry_create(NULL, &place->registry);
   if (status == BRAID_OK) braid_registry_set_log(place->registry, cli_log());
+  if (status == BRAID_OK) braid_registry_set_progress(place->registry, cli_prepare_progress());
   if (status == BRAID_OK) status = set_cache(place->registry);
   if (status == BRAID_OK) status = braid_registry_load_list(place->registry, getenv("BRAID_PLUGINS"));
   if (status != BRAID_OK && status != BRAID_NO_MEMORY) status = braid_fail_prefix(status, "BRAID_PLUGINS");

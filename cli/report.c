@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,7 +13,7 @@
 static bool line_shown;
 
 static void clear_line(void) {
-  if (line_shown) fputs("\r\033[K", stderr);
+  if (line_shown) fputs("\r\033[K", cli_bars());
   line_shown = false;
 }
 
@@ -116,12 +115,7 @@ double cli_seconds(void) {
 }
 
 void cli_progress_begin(cli_progress *progress, const char *label) {
-  *progress = (cli_progress){.started = cli_seconds(), .terminal = isatty(STDERR_FILENO), .label = label};
-}
-
-static int terminal_width(void) {
-  struct winsize size;
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : 80;
+  *progress = (cli_progress){.started = cli_seconds(), .terminal = cli_can_draw(), .label = label};
 }
 
 /* Seconds before a bar is shown, and between updates. */
@@ -135,19 +129,36 @@ void cli_progress_update(cli_progress *progress, int64_t done, int64_t total, co
   char left[32] = "", text[192];
   if (!note && part > 0) cli_format_seconds((now - progress->started) * (1 - part) / part, left, sizeof left);
   snprintf(text, sizeof text, " %" PRId64 "/%" PRId64 " %s%s", done, total, note ? note : left, left[0] ? " left" : "");
-  int room = terminal_width() - (int)strlen(progress->label) - (int)strlen(text) - 4;
-  int width = room > 40 ? 40 : room < 0 ? 0 : room;
+  /* The last column stays free: writing into it moves some terminals to the next line. */
+  FILE *file = cli_bars();
+  int columns = (int)cli_columns(file) - 1, label = (int)strlen(progress->label) + 1;
+  int room = columns - label - (int)strlen(text), width = room > 40 ? 40 : room < 4 ? 0 : room;
   int full = (int)(part * width + 0.5);
-  fprintf(stderr, "\r%s ", progress->label);
-  for (int i = 0; i < width; i++) fputs(i < full ? "\xe2\x94\x81" : "\xe2\x94\x80", stderr);
-  fprintf(stderr, "%s\033[K", text);
-  fflush(stderr);
+  fprintf(file, "\r%.*s", columns, progress->label);
+  if (columns > label) fputc(' ', file);
+  for (int i = 0; i < width; i++) fputs(i < full ? "\xe2\x94\x81" : "\xe2\x94\x80", file);
+  if (columns > label) fprintf(file, "%.*s", columns - label - width, text + !width);
+  fputs("\033[K", file);
+  fflush(file);
   line_shown = progress->shown = true;
 }
 
 void cli_progress_end(cli_progress *progress) {
   if (progress->shown) clear_line();
   progress->shown = false;
+}
+
+static void show_prepared(void *context, const char *what, size_t done, size_t total) {
+  cli_progress *progress = context;
+  if (!done) cli_progress_begin(progress, what);
+  cli_progress_update(progress, (int64_t)done, (int64_t)total, NULL);
+  if (done == total) cli_progress_end(progress);
+}
+
+const braid_progress *cli_prepare_progress(void) {
+  static cli_progress bar;
+  static const braid_progress progress = {show_prepared, &bar};
+  return &progress;
 }
 
 char *cli_format_seconds(double seconds, char *buffer, size_t bytes) {

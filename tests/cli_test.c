@@ -332,30 +332,102 @@ static void test_huge(void **state) {
 
 /* --- terminals and interruption ------------------------------------------------------------------------------------
  */
-static void test_terminal(void **state) {
-  (void)state;
+/* What the command writes to a terminal of so many columns; ended by Ctrl-C once `until` is seen ("": after a bar would
+ * have been shown; NULL: by itself). */
+static char *on_terminal(unsigned short columns, const char *kind, const char *line, const char *until, int code) {
   int terminal;
-  pid_t child = forkpty(&terminal, NULL, NULL, NULL);
+  char *copy = strdup(line), *arguments[MOST_ARGUMENTS];
+  int count = split(copy, arguments);
+  pid_t child = forkpty(&terminal, NULL, NULL, &(struct winsize){.ws_row = 24, .ws_col = columns});
   if (child < 0) skip_test("system", "no terminal can be made here: %s", strerror(errno));
   if (child == 0) {
-    execl(BRAID_COMMAND, "braid", "bench", GLYPHS, "--runs", "1000000", (char *)NULL);
+    setenv("TERM", kind, 1);
+    execv(BRAID_COMMAND, arguments);
     _exit(127);
   }
   char *text = calloc(1, MOST_TEXT);
-  bool interrupted = false;
   size_t used = 0;
+  if (until && !*until) {
+    nap(2.5);
+    assert_int_equal(write(terminal, "\x03", 1), 1);
+  }
   for (ssize_t got; used < MOST_TEXT - 1 && (got = read(terminal, text + used, MOST_TEXT - 1 - used)) > 0;) {
     used += (size_t)got;
-    if (interrupted || !strstr(text, " left")) continue;
+    if (!until || !*until || !strstr(text, until)) continue;
     assert_int_equal(write(terminal, "\x03", 1), 1); /* Ctrl-C */
-    interrupted = true;
+    until = NULL;
   }
   close(terminal);
-  assert_int_equal(await(child), 130);
+  if (await(child) != code) fail_msg("%s: not code %d: %s", line, code, text);
+  for (int i = 1; i < count; i++) free(arguments[i]);
+  free(copy);
+  return text;
+}
+
+/* No line has more columns, nor stands in the last one while it moves; nothing but the clearing of a line is a command
+ * to the terminal. */
+static void check_lines(const char *text, size_t columns) {
+  size_t used = 0;
+  bool moves = false;
+  for (const char *at = text; *at; at++) {
+    if (*at == '\r' || *at == '\n') {
+      moves = *at == '\r' && at[1] != '\n';
+      used = 0;
+    } else if (*at == '\033') {
+      assert_memory_equal(at, "\033[K", 3);
+      at += 2;
+    } else if ((*at & 0xc0) != 0x80 && ++used > columns - moves) {
+      fail_msg("more than %zu columns: %.200s", columns, at > text + 150 ? at - 150 : text);
+    }
+  }
+}
+
+static void test_terminal(void **state) {
+  (void)state;
+  char *text = on_terminal(80, "xterm", "bench " GLYPHS " --runs 1000000", " left", 130);
   assert_non_null(strstr(text, "\r"));
   assert_non_null(strstr(text, "/1000000"));
   assert_non_null(strstr(text, "interrupted after"));
+  check_lines(text, 80);
   free(text);
+}
+
+static void test_narrow_terminal(void **state) {
+  (void)state;
+  static const char *const lines[] = {"--help",
+                                      "train --help",
+                                      "bench " GLYPHS " --runs 2",
+                                      "inspect " GLYPHS,
+                                      "inspect " GLYPHS " --train",
+                                      "devices",
+                                      "train " GLYPHS
+                                      " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out $/narrow"};
+  for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+    char *text = on_terminal(40, "xterm", lines[i], NULL, 0);
+    assert_true(strlen(text) > 100);
+    check_lines(text, 40);
+    free(text);
+  }
+  char *text = on_terminal(40, "xterm", "run $/a-file-with-a-name-that-is-longer-than-a-line.onnx --input x", NULL, 2);
+  check_lines(text, 40);
+  free(text);
+  text = on_terminal(40, "xterm", "train " GLYPHS " --data builtin:glyphs --epochs 9 --out $/bar", "left", 130);
+  assert_non_null(strstr(text, "training "));
+  assert_non_null(strstr(text, "\033[K"));
+  check_lines(text, 40);
+  free(text);
+}
+
+/* A terminal that cannot clear a line gets no bar. No colour is ever printed, whatever NO_COLOR says. */
+static void test_dumb_terminal(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"dumb", ""};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    char *text = on_terminal(80, kinds[i], "bench " GLYPHS " --runs 1000000", "", 130);
+    assert_null(strchr(text, '\033'));
+    assert_null(strstr(text, "/1000000"));
+    free(text);
+  }
 }
 
 /* --- the program ---------------------------------------------------------------------------------------------------
@@ -421,6 +493,8 @@ int main(void) {
       cmocka_unit_test(test_inspect_options),
       cmocka_unit_test(test_full_disk),
       cmocka_unit_test(test_terminal),
+      cmocka_unit_test(test_narrow_terminal),
+      cmocka_unit_test(test_dumb_terminal),
       cmocka_unit_test(test_options_without_effect),
       cmocka_unit_test(test_unwritable),
       cmocka_unit_test(test_huge),

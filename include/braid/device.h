@@ -386,6 +386,10 @@ BRAID_API void braid_registry_destroy(braid_registry *registry); /* all of its d
  * messages. Call it before devices are opened. */
 BRAID_API void braid_registry_set_log(braid_registry *registry, const braid_log *log);
 BRAID_API const braid_log *braid_registry_get_log(const braid_registry *registry); /* NULL if registry is NULL */
+/* Who is told (copied) while kernels of plans on this registry's devices are prepared. NULL, the default: nobody. Call
+ * it before machines and sessions are made. */
+BRAID_API void braid_registry_set_progress(braid_registry *registry, const braid_progress *progress);
+BRAID_API const braid_progress *braid_registry_get_progress(const braid_registry *registry); /* NULL if registry is */
 /* The folder in which devices opened afterwards cache what they build (OpenCL programs), each backend in a subfolder of
  * its name. NULL, the default: no cache, programs are built in every process. The library reads no environment
  * variables for this; the braid command uses $XDG_CACHE_HOME/braid or ~/.cache/braid. */

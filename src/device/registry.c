@@ -26,6 +26,7 @@ struct braid_registry {
   braid_backend **backends; /* copies, which stay where they are */
   size_t count, capacity;
   braid_log log;
+  braid_progress progress;
   char *cache; /* a folder; NULL: none */
   bool told;   /* atomic; that a device of it lacks something */
   braid_platform *platform;
@@ -114,6 +115,14 @@ void braid_registry_set_log(braid_registry *registry, const braid_log *log) {
 
 const braid_log *braid_registry_get_log(const braid_registry *registry) {
   return registry ? &registry->log : NULL;
+}
+
+void braid_registry_set_progress(braid_registry *registry, const braid_progress *progress) {
+  registry->progress = progress ? *progress : (braid_progress){0};
+}
+
+const braid_progress *braid_registry_get_progress(const braid_registry *registry) {
+  return registry ? &registry->progress : NULL;
 }
 
 braid_status braid_registry_set_cache(braid_registry *registry, const char *folder) {

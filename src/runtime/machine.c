@@ -62,6 +62,7 @@ static braid_status machine_init(braid_machine *machine, const braid_machine_opt
     registry = machine->own_registry;
   }
   machine->log = braid_registry_get_log(registry);
+  machine->progress = braid_registry_get_progress(registry);
   machine->devices = braid_zalloc_array(machine->allocator, kMaxDevices, sizeof *machine->devices);
   machine->queues =
       braid_zalloc_array(machine->allocator, (size_t)BRAID_QUEUE_ROLES * kMaxDevices, sizeof *machine->queues);

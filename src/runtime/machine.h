@@ -36,7 +36,8 @@ struct braid_machine {
   const braid_allocator *allocator;
   uint32_t references; /* atomic */
   braid_registry *own_registry;
-  const braid_log *log; /* the registry's */
+  const braid_log *log; /* the registry's, and so is the next */
+  const braid_progress *progress;
   braid_machine_device *devices;
   size_t device_count;
   int space_count;

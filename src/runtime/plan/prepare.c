@@ -22,6 +22,8 @@ struct work {
   pthread_mutex_t lock; /* of what follows, which tells of that step */
   braid_status status;
   char detail[kDetailBytes];
+  const braid_progress *progress; /* NULL: nobody is told */
+  size_t done, total;
 };
 
 static bool is_concurrent(const braid_plan *plan, const braid_step *step) {
@@ -76,9 +78,18 @@ static braid_status prepare_step(work *w, size_t index) {
                     info.workspace_bytes, step->query.workspace_bytes);
 }
 
+static void tell_progress(work *w, size_t more) {
+  if (!w->progress || !w->progress->report) return;
+  pthread_mutex_lock(&w->lock);
+  w->done += more;
+  w->progress->report(w->progress->context, "preparing kernels", w->done, w->total);
+  pthread_mutex_unlock(&w->lock);
+}
+
 static void call_step(work *w, size_t index) {
   const braid_step *step = &w->plan->steps.items[index];
   braid_status status = w->call(w, index);
+  if (status == BRAID_OK) tell_progress(w, 1);
   if (status == BRAID_OK) return;
   note_failure(w, index,
                braid_fail_prefix(status, "node %.120s (%s): kernel %s", step->label, step->op, step->kernel->name));
@@ -120,6 +131,8 @@ static braid_status call_all(work *w) {
   atomic_init(&w->next, 0);
   atomic_init(&w->failed, SIZE_MAX);
   pthread_mutex_init(&w->lock, NULL);
+  for (size_t i = 0; i < w->plan->steps.count; i++) w->total += has_kernel(&w->plan->steps.items[i]);
+  tell_progress(w, 0);
   while (started < wanted && braid_thread_start(&workers[started], "braid prepare", call_shared, w) == BRAID_OK)
     started++; /* fewer do as well */
   call_alone(w);
@@ -146,6 +159,6 @@ braid_status braid_plan_query(braid_plan *plan) {
 }
 
 braid_status braid_plan_prepare(const braid_plan *plan, braid_prepared **prepared) {
-  work w = {.plan = plan, .call = prepare_step, .prepared = prepared};
+  work w = {.plan = plan, .call = prepare_step, .prepared = prepared, .progress = plan->machine->progress};
   return call_all(&w);
 }

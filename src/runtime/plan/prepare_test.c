@@ -104,12 +104,24 @@ static braid_backend slow_backend(void) {
   return backend;
 }
 
+/* What has been said of the progress; by several threads, but one at a time. */
+static size_t told, told_done;
+static bool in_order;
+
+static void hear_progress(void *context, const char *what, size_t done, size_t total) {
+  in_order = in_order && context == &told && strcmp(what, "preparing kernels") == 0 && total == kNodes && done == told;
+  told++;
+  told_done = done;
+}
+
 static braid_status attempt(bool concurrent) {
   braid_backend backend = slow_backend();
   backend.concurrent_prepare = concurrent;
   braid_registry *registry;
   OK(braid_registry_create(NULL, &registry));
   OK(braid_registry_add(registry, &backend));
+  braid_registry_set_progress(registry, &(braid_progress){hear_progress, &told});
+  told = told_done = 0, in_order = true;
   braid_graph *graph = chain(NULL);
   braid_session_options options = {.registry = registry, .devices = "slow", .no_fusion = true};
   atomic_store(&prepared, 0), atomic_store(&discarded, 0), atomic_store(&most_inside, 0);
@@ -130,6 +142,7 @@ static void test_all_are_prepared_once(void **state) {
     OK(attempt(concurrent));
     assert_int_equal(atomic_load(&prepared), kNodes);
     assert_int_equal(atomic_load(&discarded), kNodes);
+    assert_true(in_order && told == kNodes + 1 && told_done == kNodes);
     if (concurrent)
       assert_true(atomic_load(&most_inside) > 1);
     else
