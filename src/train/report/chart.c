@@ -65,9 +65,9 @@ static void add_series(braid_text *text, const braid_record *record, const braid
   for (size_t i = 0; i < record->count && record->count <= 60; i++) {
     double y = record->rows[i][series->column];
     if (isfinite(y))
-      braid_text_printf(text,
-                        "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" style=\"fill:%s\"><title>epoch %zu: %.5g</title></circle>",
-                        x_of(record, i), y_of(r, y), series->colour, i + 1, y);
+      braid_text_printf(
+          text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" style=\"fill:%s\"><title>epoch %zu: %.5g</title></circle>",
+          x_of(record, i), y_of(r, y), series->colour, i + 1, y);
   }
 }
 
@@ -107,7 +107,8 @@ void braid_chart(braid_text *text, const char *title, const braid_record *record
     add_series(text, record, &series[s], r);
     if (count == 1) break; /* the title says it */
     x -= 70;
-    braid_text_printf(text, "<rect x=\"%.0f\" y=\"12\" width=\"14\" height=\"4\" style=\"fill:%s\"/>", x, series[s].colour);
+    braid_text_printf(text, "<rect x=\"%.0f\" y=\"12\" width=\"14\" height=\"4\" style=\"fill:%s\"/>", x,
+                      series[s].colour);
     braid_text_printf(text, "<text class=\"tick\" x=\"%.0f\" y=\"18\">%s</text>", x + 19, series[s].name);
   }
   braid_text_add(text, "</svg>\n");
