@@ -1,9 +1,8 @@
 #include "base/map.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "base/siphash.h"
 #include "base/text.h"
 
 /* Linear probing, at most two thirds full, deletion by shifting back. */
@@ -21,48 +20,12 @@ struct braid_name_map {
   size_t count, capacity; /* capacity is a power of two */
 };
 
-/* SipHash-1-3 with a random key per process: names come from model files, which must not be able to make all names
- * collide. The order of entries is never visible, so results do not depend on the key. */
-static uint64_t key[2];
-
-static void make_key(void) {
-  if (getrandom(key, sizeof key, GRND_NONBLOCK) == sizeof key) return;
-  key[0] = (uint64_t)(uintptr_t)&key;
-  key[1] = 0x9e3779b97f4a7c15u;
-}
-
-static inline uint64_t rotate(uint64_t x, int bits) {
-  return (x << bits) | (x >> (64 - bits));
-}
-
-static inline void sip_round(uint64_t v[4]) {
-  v[0] += v[1], v[1] = rotate(v[1], 13) ^ v[0], v[0] = rotate(v[0], 32);
-  v[2] += v[3], v[3] = rotate(v[3], 16) ^ v[2];
-  v[0] += v[3], v[3] = rotate(v[3], 21) ^ v[0];
-  v[2] += v[1], v[1] = rotate(v[1], 17) ^ v[2], v[2] = rotate(v[2], 32);
-}
-
+/* Names come from model files, which must not be able to make all names collide. The order of entries is never visible,
+ * so results do not depend on the key of the hash. */
 static uint64_t hash_name(const char *name) {
-  uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
-                   key[1] ^ 0x7465646279746573u};
-  size_t length = strlen(name);
-  size_t at = 0;
-  for (; at + 8 <= length; at += 8) {
-    uint64_t word;
-    memcpy(&word, name + at, 8);
-    v[3] ^= word;
-    sip_round(v);
-    v[0] ^= word;
-  }
-  uint64_t last = 0;
-  memcpy(&last, name + at, length - at);
-  last |= (uint64_t)length << 56;
-  v[3] ^= last;
-  sip_round(v);
-  v[0] ^= last;
-  v[2] ^= 0xff;
-  for (int i = 0; i < 3; i++) sip_round(v);
-  return v[0] ^ v[1] ^ v[2] ^ v[3];
+  uint64_t hash[2];
+  braid_siphash(name, strlen(name), hash);
+  return hash[0];
 }
 
 /* The entry of `name`, or the free entry where it would be inserted. */
@@ -75,9 +38,7 @@ static entry *slot_find(entry *entries, size_t capacity, const char *name, uint6
 }
 
 braid_status braid_name_map_create(const braid_allocator *allocator, braid_name_map **out) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
   *out = NULL;
-  pthread_once(&once, make_key);
   braid_name_map *map = braid_zalloc(allocator, sizeof *map);
   if (!map) return BRAID_NO_MEMORY;
   map->allocator = allocator;

@@ -163,8 +163,10 @@ void braid_plan_drop(braid_plan *plan, bool all);
 /* Fills plan->digests. */
 BRAID_MUST_CHECK braid_status braid_plan_digest(braid_plan *plan);
 
-/* 128 bits, not against somebody who looks for two of the same. */
+/* 128 bits for files, not against somebody who looks for two of the same. */
 braid_digest braid_digest_of(const void *data, size_t bytes);
+/* What identifies the contents of constants in this process: nobody can make two of the same. */
+braid_digest braid_digest_contents(const void *data, size_t bytes);
 
 /* --- stages --- */
 /* A plan without a graph. */

@@ -1,6 +1,7 @@
 /* The contents of a plan's constants: what tells equal ones, and letting go of them. */
 #include <string.h>
 
+#include "base/siphash.h"
 #include "base/try.h"
 #include "runtime/plan/restore.h"
 
@@ -36,6 +37,12 @@ braid_digest braid_digest_of(const void *data, size_t bytes) {
   return d;
 }
 
+braid_digest braid_digest_contents(const void *data, size_t bytes) {
+  braid_digest d;
+  braid_siphash(data, bytes, d.words);
+  return d;
+}
+
 braid_status braid_plan_digest(braid_plan *plan) {
   if (plan->digests) return BRAID_OK;
   plan->digests = braid_zalloc_array(plan->allocator, plan->graph->value_count + 1, sizeof *plan->digests);
@@ -47,7 +54,7 @@ braid_status braid_plan_digest(braid_plan *plan) {
     const braid_tensor *tensor = plan->graph->values[storage->value].tensor;
     braid_digest *digest = &plan->digests[storage->value];
     if (tensor && !digest->words[0] && !digest->words[1])
-      *digest = braid_digest_of(braid_tensor_const_data(tensor), braid_desc_bytes(braid_tensor_desc(tensor)));
+      *digest = braid_digest_contents(braid_tensor_const_data(tensor), braid_desc_bytes(braid_tensor_desc(tensor)));
   }
   return BRAID_OK;
 }

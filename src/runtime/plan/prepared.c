@@ -50,7 +50,7 @@ static void key_operands(braid_key *key, const braid_step *step, const braid_ope
     if (!operand->present) continue;
     braid_key_desc(key, &operand->desc);
     if (seen) {
-      braid_digest digest = braid_digest_of(operand->constant, constant_bytes(&operand->desc));
+      braid_digest digest = braid_digest_contents(operand->constant, constant_bytes(&operand->desc));
       braid_key_put(key, &digest, sizeof digest);
     }
   }

@@ -349,12 +349,32 @@ static braid_status check_premises(const braid_machine *machine, const braid_gra
                             "the plan was made for something else", "here");
 }
 
+/* Inputs and outputs are those of a graph that the caller has, whose memory he gives to runs; `shapes` are known. */
+static braid_status check_ends(const braid_plan *plan, const braid_graph *graph, bool input, bool shapes) {
+  const braid_graph *own = plan->graph;
+  const char *word = input ? "input" : "output";
+  size_t count = input ? own->input_count : own->output_count;
+  const braid_value_id *ids = input ? own->inputs : own->outputs, *theirs = input ? graph->inputs : graph->outputs;
+  if (count != (input ? graph->input_count : graph->output_count))
+    return braid_fail(BRAID_INVALID_FILE, "the saved plan has %zu %ss, the graph another number", count, word);
+  for (size_t i = 0; i < count; i++) {
+    const braid_value *a = &own->values[ids[i]], *b = &graph->values[theirs[i]];
+    if (strcmp(a->name, b->name) != 0 ||
+        (shapes && (a->desc.dtype != b->desc.dtype || !braid_desc_same_shape(&a->desc, &b->desc))))
+      return braid_fail(BRAID_INVALID_FILE, "%s %zu of the saved plan, %.120s, is not the graph's %.120s%s", word, i,
+                        a->name, b->name, shapes ? ", or has another type or shape" : "");
+  }
+  return BRAID_OK;
+}
+
 static braid_status restore_plan(braid_plan *plan, const braid_graph *given, braid_arena *arena) {
   braid_snapshot here;
   const braid_snapshot *saved = plan->saved;
   BRAID_TRY(braid_graph_create(plan->allocator, given->name, &plan->graph));
   BRAID_TRY(braid_graph_share_ops(plan->graph, given));
   BRAID_TRY(restore_graph(plan->graph, braid_graph_source(given), saved));
+  BRAID_TRY(check_ends(plan, given, true, false));
+  BRAID_TRY(check_ends(plan, given, false, false));
   BRAID_TRY(braid_plan_start(plan));
   BRAID_TRY(restore_places(plan));
   BRAID_TRY(braid_plan_finish(plan, NULL));
@@ -472,6 +492,8 @@ static braid_status check_step(const braid_plan *plan, const braid_step *step) {
 
 static braid_status recover(braid_plan *plan) {
   BRAID_TRY(braid_plan_simplify(plan->unfolded, plan->no_fusion));
+  BRAID_TRY(check_ends(plan, plan->unfolded, true, true));
+  BRAID_TRY(check_ends(plan, plan->unfolded, false, true));
   BRAID_TRY(recover_values(plan));
   recover_operands(plan);
   for (size_t i = 0; i < plan->setup.count; i++) BRAID_TRY(check_step(plan, &plan->setup.items[i]));

@@ -185,12 +185,85 @@ static void test_damaged(void **state) {
   braid_machine_release(machine);
 }
 
+/* --- a plan that belongs to a graph with other ends ----------------------------------------------------------------
+ */
+typedef enum ends { ENDS_AS_GIVEN, ENDS_WIDE, ENDS_EXCHANGED, ENDS_MORE, ENDS_COUNT } ends;
+
+/* y = |x| and z = -x, 4 numbers each; or y twice as long, both in the other order, or one output more. */
+static braid_graph *graph_with_ends(ends which) {
+  braid_graph *graph;
+  braid_value_id x, y;
+  braid_node_id id;
+  braid_desc desc;
+  OK(braid_graph_create(NULL, "ends", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (int64_t[]){1, 4}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  y = x;
+  if (which == ENDS_WIDE) {
+    OK(braid_graph_add_node(graph, "Concat", NULL, (braid_value_id[]){x, x}, 2, &y, 1, &id));
+    OK(braid_graph_set_int(graph, id, "axis", 1));
+  }
+  y = node(graph, "Abs", &y, 1);
+  braid_value_id z = node(graph, "Neg", &x, 1);
+  OK(braid_graph_rename_value(graph, y, "y"));
+  OK(braid_graph_rename_value(graph, z, "z"));
+  OK(braid_graph_add_output(graph, which == ENDS_EXCHANGED ? z : y));
+  OK(braid_graph_add_output(graph, which == ENDS_EXCHANGED ? y : z));
+  if (which == ENDS_MORE) OK(braid_graph_add_output(graph, node(graph, "Neg", &y, 1)));
+  return graph;
+}
+
+/* The file says that it was made for the graph that is given, and holds the plan of another. */
+static void test_other_ends(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu:threads=1");
+  braid_graph *given = graph_with_ends(ENDS_AS_GIVEN);
+  braid_plan *plan = plan_of(machine, given, NULL);
+  for (ends which = ENDS_AS_GIVEN; which < ENDS_COUNT; which++) {
+    braid_graph *other = graph_with_ends(which);
+    braid_plan *others = plan_of(machine, other, NULL), *loaded = NULL;
+    void *data[2];
+    size_t bytes[2];
+    braid_arena *arena;
+    braid_snapshot saved[2];
+    OK(braid_arena_create(NULL, &arena));
+    OK(braid_plan_encode(plan, given, NULL, &data[0], &bytes[0]));
+    OK(braid_plan_encode(others, other, NULL, &data[1], &bytes[1]));
+    for (int i = 0; i < 2; i++) OK(braid_snapshot_decode(data[i], bytes[i], arena, &saved[i]));
+    saved[1].given_values = saved[0].given_values;
+    saved[1].given_nodes = saved[0].given_nodes;
+    saved[1].given_attributes = saved[0].given_attributes;
+    braid_plan_row *row = (braid_plan_row *)saved[1].plan.items;
+    row->given_inputs = ((braid_plan_row *)saved[0].plan.items)->given_inputs;
+    row->given_outputs = ((braid_plan_row *)saved[0].plan.items)->given_outputs;
+    braid_text forged;
+    braid_text_init(&forged, NULL);
+    OK(braid_snapshot_encode(&saved[1], &forged));
+    braid_execution *execution = NULL;
+    braid_status status = braid_plan_decode(machine, given, forged.data, forged.length, &loaded);
+    if (status == BRAID_OK) status = braid_execution_create(loaded, NULL, &execution);
+    assert_int_equal(status, which == ENDS_AS_GIVEN ? BRAID_OK : BRAID_INVALID_FILE);
+    if (status != BRAID_OK) assert_non_null(strstr(braid_error_detail(), "output"));
+    braid_execution_destroy(execution);
+    braid_plan_release(loaded);
+    braid_text_deinit(&forged);
+    braid_arena_destroy(arena);
+    for (int i = 0; i < 2; i++) braid_free(NULL, data[i]);
+    braid_plan_release(others);
+    braid_graph_destroy(other);
+  }
+  braid_plan_release(plan);
+  braid_graph_destroy(given);
+  braid_machine_release(machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_does_not_fit),
       cmocka_unit_test(test_constants_that_decide),
       cmocka_unit_test(test_a_graph_with_another_shape),
       cmocka_unit_test(test_damaged),
+      cmocka_unit_test(test_other_ends),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
