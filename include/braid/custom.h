@@ -22,9 +22,9 @@ typedef struct braid_custom_op {
    * optional one. Returns braid_fail(...) if the inputs are not valid for the op. */
   braid_status (*infer)(const braid_attrs *attrs, const braid_desc *const *inputs, size_t input_count,
                         braid_desc *outputs, size_t output_count);
-  /* Computes all outputs. Called by the queue's thread, or by the caller's thread for small models, one call at a time
-   * per machine (braid/machine.h). It must not wait for other work of that machine, which could not start; running a
-   * session that has a machine of its own is allowed. */
+  /* Computes all outputs. Called by a queue's thread, by the caller's thread for small models, and by whoever makes a
+   * plan, where the inputs are constants: several threads may call it at once. It must not wait for other work of its
+   * machine (braid/machine.h), which could not start; running a session that has a machine of its own is allowed. */
   braid_status (*compute)(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
                           const braid_custom_array *outputs, size_t output_count);
 } braid_custom_op;

@@ -71,7 +71,8 @@ BRAID_API void braid_session_destroy(braid_session *session);
  * their order: PLAIN, of the size in bytes of the descriptor. Inputs and outputs must not overlap. An output pointer
  * may be NULL (not wanted), and so may `outputs`. Without a time limit, memory that is aligned to its element size is
  * used in place; else it is copied. On failure the detail names the node. The session can be used again unless a device
- * is lost, but after a failed training step some states may have been updated and others not. */
+ * is lost. A training step that fails half way leaves parameters and states that it had begun to write: TORN, from runs
+ * and from reading them, until each is written again (braid_weights_read in braid/machine.h). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_run(braid_session *session, const void *const *inputs,
                                                           void *const *outputs);
 /* Pins host memory that inputs or outputs of many runs are in (page-locked memory), which makes transfers to devices

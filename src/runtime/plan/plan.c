@@ -85,33 +85,46 @@ static braid_layout layout_followed(const braid_plan *plan, const braid_node *no
   return braid_desc_is_padded(&desc) ? BRAID_LAYOUT_PLAIN : layout;
 }
 
-/* Asks for the layouts of a node's operands: `layouts` gets inputs, then outputs. What the kernel is told differs in
- * one case: an element-by-element kernel sees PLAIN operands, since any order of the elements is as good. */
-static braid_status choose_layouts(const braid_plan *plan, const braid_node *node, const braid_placement *place,
-                                   braid_node_desc *desc, braid_operand *operands, braid_layout *layouts) {
-  const braid_machine_device *device = &plan->devices[place->device];
+/* A saved plan says what the kernel answered, which is asked once more before the first run: with what is `delivered`.
+ */
+static braid_status restore_layouts(const braid_plan *plan, braid_step *step) {
+  size_t bytes = (step->input_count + step->output_count + 1) * sizeof *step->layouts;
+  step->delivered = braid_arena_alloc(plan->arena, bytes);
+  if (!step->delivered) return BRAID_NO_MEMORY;
+  memcpy(step->delivered, step->layouts, bytes);
+  return braid_restore_layouts(plan, step->node, step->desc, step->layouts);
+}
+
+/* Asks for the layouts of a node's operands, inputs, then outputs. What the kernel is told differs in one case: an
+ * element-by-element kernel sees PLAIN operands, since any order of the elements is as good. */
+static braid_status choose_layouts(const braid_plan *plan, braid_step *step) {
+  const braid_machine_device *device = &plan->devices[step->device];
+  const braid_node *node = &plan->graph->nodes[step->node];
   size_t inputs = node->input_count, count = inputs + node->output_count;
-  bool asked = place->kernel->layouts || device->backend->layouts;
+  bool asked = step->kernel->layouts || device->backend->layouts;
+  braid_layout *layouts = step->layouts;
   for (size_t i = 0; i < count; i++) {
     braid_value_id id = i < inputs ? node->inputs[i] : node->outputs[i - inputs];
     layouts[i] = BRAID_LAYOUT_PLAIN;
     if (id >= 0) layouts[i] = i < inputs ? layout_delivered(plan, id, device->space) : plan->layouts[id];
-    operands[i].desc.layout = layouts[i];
+    step->operands[i].desc.layout = layouts[i];
   }
-  if (plan->saved) {
-    BRAID_TRY(braid_restore_layouts(plan, (braid_node_id)(node - plan->graph->nodes), desc, layouts));
-  } else if (!braid_machine_layouts(plan->machine, place->device, place->kernel, desc, layouts, layouts + inputs)) {
+  if (asked && plan->saved) {
+    BRAID_TRY(restore_layouts(plan, step));
+  } else if (!braid_machine_layouts(plan->machine, step->device, step->kernel, step->desc, layouts, layouts + inputs)) {
     braid_layout common = layout_followed(plan, node, device->space, layouts);
     for (size_t i = 0; i < count; i++)
-      layouts[i] = operands[i].present && braid_desc_count(&operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
+      layouts[i] =
+          step->operands[i].present && braid_desc_count(&step->operands[i].desc) == 1 ? BRAID_LAYOUT_PLAIN : common;
   }
   for (size_t i = 0; i < count; i++) {
-    operands[i].desc.layout = BRAID_LAYOUT_PLAIN;
-    if (!asked || !operands[i].present) continue;
-    if (braid_desc_set_layout(&operands[i].desc, layouts[i]) != BRAID_OK)
+    braid_desc *desc = &step->operands[i].desc;
+    desc->layout = BRAID_LAYOUT_PLAIN;
+    if (!asked || !step->operands[i].present) continue;
+    if (braid_desc_set_layout(desc, layouts[i]) != BRAID_OK)
       return braid_fail_prefix(BRAID_INTERNAL, "node %.120s (%s): the layout that kernel %s asks for", node->name,
-                               node->op->name, place->kernel->name);
-    layouts[i] = operands[i].desc.layout;
+                               node->op->name, step->kernel->name);
+    layouts[i] = desc->layout;
   }
   return BRAID_OK;
 }
@@ -185,7 +198,7 @@ static braid_status build_node(braid_plan *plan, braid_node_id id) {
     step.packings = braid_arena_alloc(plan->arena, (node->input_count + 1) * sizeof *step.packings);
     if (!step.packings) return BRAID_NO_MEMORY;
   }
-  BRAID_TRY(choose_layouts(plan, node, place, step.desc, step.operands, step.layouts));
+  BRAID_TRY(choose_layouts(plan, &step));
   BRAID_TRY(place_operands(plan, node, step.layouts, &step));
   return braid_plan_append(plan, false, &step);
 }

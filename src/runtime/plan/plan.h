@@ -71,6 +71,7 @@ typedef struct braid_step {
   braid_operand *operands;          /* a node's: what desc shows */
   braid_instance_id *instances;     /* inputs, then outputs; -1: absent or folded */
   braid_layout *layouts;            /* of a node's operands, in the same order */
+  braid_layout *delivered;          /* in a plan that was loaded: what the kernel is asked with; else NULL */
   size_t input_count, output_count; /* transfers: 1, 1 */
   braid_storage_id workspace;       /* -1: none */
   braid_step_wait *waits;           /* at most one per queue */

@@ -467,6 +467,35 @@ static bool same_query(const braid_query *a, const braid_query *b) {
   return same;
 }
 
+/* Does the kernel want its operands as the file says, when they are delivered as they were when it was planned? */
+static braid_status check_layouts(const braid_plan *plan, const braid_step *step) {
+  size_t count = step->input_count + step->output_count;
+  braid_layout *answer = braid_zalloc_array(plan->allocator, count + 1, sizeof *answer);
+  braid_operand *operands = braid_zalloc_array(plan->allocator, count + 1, sizeof *operands);
+  braid_node_desc desc = *step->desc;
+  bool same = answer && operands;
+  if (same) {
+    memcpy(answer, step->delivered, count * sizeof *answer);
+    memcpy(operands, step->operands, count * sizeof *operands);
+    for (size_t i = 0; i < count; i++) operands[i].desc.layout = answer[i];
+    desc.inputs = operands;
+    desc.outputs = operands + step->input_count;
+    desc.packed = false; /* as when it was asked first */
+    braid_machine_layouts(plan->machine, step->device, step->kernel, &desc, answer, answer + step->input_count);
+  }
+  for (size_t i = 0; same && i < count; i++)
+    same = !operands[i].present || (braid_desc_set_layout(&operands[i].desc, answer[i]) == BRAID_OK &&
+                                    operands[i].desc.layout == step->layouts[i]);
+  bool memory = answer && operands;
+  braid_free(plan->allocator, answer);
+  braid_free(plan->allocator, operands);
+  if (!memory) return BRAID_NO_MEMORY;
+  if (same) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED,
+                    "the saved plan is for something else: kernel %s wants the operands of %.120s in other layouts",
+                    step->kernel->name, step->label);
+}
+
 /* Does the kernel take the node, and does it say what the file says? */
 static braid_status check_step(const braid_plan *plan, const braid_step *step) {
   const braid_machine_device *device = &plan->devices[step->device];
@@ -479,6 +508,7 @@ static braid_status check_step(const braid_plan *plan, const braid_step *step) {
   if (!takes)
     return braid_fail(BRAID_UNSUPPORTED, "the saved plan is for something else: kernel %s does not take %.120s: %.200s",
                       step->kernel->name, step->label, why);
+  if (step->delivered) BRAID_TRY(check_layouts(plan, step));
   if (!device->backend->query && !step->query.packing_count) return BRAID_OK; /* preparing tells */
   braid_query query = {0};
   uint32_t folded = 0;

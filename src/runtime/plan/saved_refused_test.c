@@ -257,6 +257,68 @@ static void test_other_ends(void **state) {
   braid_machine_release(machine);
 }
 
+/* --- layouts that the kernel does not ask for ----------------------------------------------------------------------
+ * The CPU, whose Relu wants its operands as `wanted` says. */
+extern const braid_backend braid_backend_cpu;
+static braid_layout wanted;
+
+static void fussy_layouts(void *device, const braid_kernel *kernel, const braid_node_desc *node, braid_layout *inputs,
+                          braid_layout *outputs) {
+  (void)device, (void)kernel;
+  if (strcmp(node->op, "Relu") == 0) inputs[0] = outputs[0] = wanted;
+}
+
+static void fussy_info(void *self, braid_device_info *out) {
+  braid_backend_cpu.info(self, out);
+  strcpy(out->name, "fussy");
+}
+
+static braid_status fussy_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  braid_status status = braid_backend_cpu.enumerate(infos, capacity, count);
+  if (capacity) strcpy(infos[0].name, "fussy");
+  return status;
+}
+
+static void test_other_layouts(void **state) {
+  (void)state;
+  braid_backend fussy = braid_backend_cpu;
+  fussy.name = "fussy";
+  fussy.info = fussy_info;
+  fussy.enumerate = fussy_enumerate;
+  fussy.layouts = fussy_layouts;
+  braid_registry *registry;
+  braid_machine *machine;
+  OK(braid_registry_create(NULL, &registry));
+  OK(braid_registry_add(registry, &fussy));
+  const braid_machine_options options = {.registry = registry, .devices = "fussy"};
+  OK(braid_machine_create(NULL, &options, &machine));
+  braid_graph *graph = conv_graph(1);
+  static const braid_layout kWanted[] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BHWC};
+  for (int planned = 0; planned < 2; planned++) {
+    void *saved;
+    size_t bytes;
+    wanted = kWanted[planned];
+    braid_plan *plan = plan_of(machine, graph, &(braid_plan_options){.no_fusion = true});
+    OK(braid_plan_encode(plan, graph, NULL, &saved, &bytes));
+    for (int asked = 0; asked < 2; asked++) {
+      braid_plan *loaded;
+      braid_execution *execution;
+      wanted = kWanted[asked];
+      OK(braid_plan_decode(machine, graph, saved, bytes, &loaded));
+      braid_status status = braid_execution_create(loaded, NULL, &execution);
+      assert_int_equal(status, asked == planned ? BRAID_OK : BRAID_UNSUPPORTED);
+      if (status != BRAID_OK) assert_non_null(strstr(braid_error_detail(), "in other layouts"));
+      braid_execution_destroy(execution);
+      braid_plan_release(loaded);
+    }
+    braid_free(NULL, saved);
+    braid_plan_release(plan);
+  }
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_does_not_fit),
@@ -264,6 +326,7 @@ int main(void) {
       cmocka_unit_test(test_a_graph_with_another_shape),
       cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_other_ends),
+      cmocka_unit_test(test_other_layouts),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
