@@ -8,7 +8,7 @@
 
 /* A chunk of a tile's left rows is packed on the stack and used for a block of panels, whose chunks stay in the
  * second-level cache for a block of rows. */
-enum { kChunk = 256, kBlockRows = 96, kBlockPanels = 32, kThinRows = 1 };
+enum { kChunk = 256, kBlockRows = 96, kBlockPanels = 24 };
 static const int64_t kWorthThreads = 1 << 18; /* multiply-accumulates */
 
 typedef struct product {
@@ -86,18 +86,12 @@ void braid_gemm_pack(braid_dtype dtype, int64_t inner, int64_t columns, braid_ma
   }
 }
 
-/* A chunk of a tile's left rows, [count][tile_rows]; rows beyond the last are zero. */
+/* A chunk of a tile's left rows that lie apart: [count][rows]. */
 #define DEFINE_PACK_LEFT(type)                                                                                         \
-  static void pack_left_##type(braid_matrix left, int64_t row, int64_t rows, int64_t tile_rows, int64_t from,          \
-                               int64_t count, type *out) {                                                             \
+  static void pack_left_##type(braid_matrix left, int64_t row, int64_t rows, int64_t from, int64_t count, type *out) { \
     const type *data = (const type *)left.data + row * left.row_step + from * left.column_step;                        \
-    if (rows < tile_rows) memset(out, 0, (size_t)(count * tile_rows) * sizeof(type));                                  \
-    if (left.row_step == 1)                                                                                            \
-      for (int64_t k = 0; k < count; k++)                                                                              \
-        for (int64_t r = 0; r < rows; r++) out[k * tile_rows + r] = data[k * left.column_step + r];                    \
-    else                                                                                                               \
-      for (int64_t r = 0; r < rows; r++)                                                                               \
-        for (int64_t k = 0; k < count; k++) out[k * tile_rows + r] = data[r * left.row_step + k * left.column_step];   \
+    for (int64_t k = 0; k < count; k++)                                                                                \
+      for (int64_t r = 0; r < rows; r++) out[k * rows + r] = data[k * left.column_step + r * left.row_step];           \
   }
 
 DEFINE_PACK_LEFT(uint32_t)
@@ -109,66 +103,71 @@ typedef struct span {
   int64_t first, end;
 } span;
 
-static span block_of(int64_t index, int64_t length, int64_t total) {
-  return (span){index * length, (index + 1) * length < total ? (index + 1) * length : total};
+/* One of `count` blocks as equal as may be. */
+static span block_of(int64_t index, int64_t count, int64_t total) {
+  return (span){index * total / count, (index + 1) * total / count};
+}
+
+/* Rows that are contiguous, of which a cache line each stays in the first-level cache: of rows a multiple of 4 KiB
+ * apart, eight share one set of it with what the right side streams through. */
+static bool lies_well(const product *p, size_t size, int64_t rows) {
+  return p->left.column_step == 1 && (rows <= 4 || (size_t)p->left.row_step * size % 4096 != 0);
+}
+
+/* A panel of which the result has only some bytes. */
+static void run_ragged(const braid_gemm_shape *shape, const braid_gemm_tile *tile, size_t bytes) {
+  uint64_t whole[BRAID_GEMM_ROWS][BRAID_GEMM_PANEL_BYTES / 8] = {{0}};
+  braid_gemm_tile t = *tile;
+  t.result = whole;
+  t.step = BRAID_GEMM_PANEL_BYTES;
+  for (int64_t r = 0; t.accumulate && r < shape->rows; r++)
+    memcpy(whole[r], (const char *)tile->result + r * tile->step, bytes);
+  shape->narrow(&t);
+  for (int64_t r = 0; r < shape->rows; r++) memcpy((char *)tile->result + r * tile->step, whole[r], bytes);
 }
 
 /* The rows from `row` on that one tile takes, over a block of panels and a chunk of the inner dimension. */
-static int64_t run_rows(const product *p, braid_dtype dtype, const braid_gemm_tiles *tiles, int64_t row, int64_t end,
+static int64_t run_rows(const product *p, braid_dtype dtype, const braid_gemm_shape *shape, int64_t row, int64_t end,
                         span panels, span chunk) {
-  uint64_t left[BRAID_GEMM_ROWS * kChunk];
+  uint64_t packed[BRAID_GEMM_ROWS * kChunk];
   size_t size = braid_dtype_size(dtype);
-  int64_t width = BRAID_GEMM_PANEL_BYTES / (int64_t)size, third = tiles->rows / 3;
-  int64_t rows = end - row < tiles->rows ? end - row : tiles->rows, thirds = (rows + third - 1) / third;
-  braid_gemm_tile t = {.left = left,
+  int64_t width = BRAID_GEMM_PANEL_BYTES / (int64_t)size;
+  while (shape->rows > end - row) shape++;
+  braid_gemm_tile t = {.left = packed,
+                       .row_step = 1,
+                       .column_step = shape->rows,
+                       .panel_step = p->inner,
                        .count = chunk.end - chunk.first,
-                       .step = p->step,
-                       .rows = rows,
+                       .step = p->step * (int64_t)size,
                        .accumulate = p->accumulate || chunk.first > 0};
-  if (size == 4)
-    pack_left_uint32_t(p->left, row, rows, thirds * third, chunk.first, t.count, (uint32_t *)left);
-  else
-    pack_left_uint64_t(p->left, row, rows, thirds * third, chunk.first, t.count, left);
-  for (int64_t panel = panels.first; panel < panels.end; panel++) {
-    t.columns = p->columns - panel * width < width ? p->columns - panel * width : width;
+  if (lies_well(p, size, shape->rows)) {
+    t.left = (const char *)p->left.data + (size_t)(row * p->left.row_step + chunk.first) * size;
+    t.row_step = p->left.row_step;
+    t.column_step = 1;
+  } else if (size == 4) {
+    pack_left_uint32_t(p->left, row, shape->rows, chunk.first, t.count, (uint32_t *)packed);
+  } else {
+    pack_left_uint64_t(p->left, row, shape->rows, chunk.first, t.count, packed);
+  }
+  for (int64_t panel = panels.first, step; panel < panels.end; panel += step) {
+    bool wide = panel + shape->panels <= panels.end && (panel + shape->panels) * width <= p->columns;
+    step = wide ? shape->panels : 1;
     t.right = (const char *)p->packed + (panel * p->inner + chunk.first) * BRAID_GEMM_PANEL_BYTES;
     t.result = (char *)p->result + (size_t)(row * p->step + panel * width) * size;
-    tiles->thirds[thirds - 1](&t);
+    if (!wide && (panel + 1) * width > p->columns)
+      run_ragged(shape, &t, (size_t)(p->columns - panel * width) * size);
+    else
+      (wide ? shape->wide : shape->narrow)(&t);
   }
-  return rows;
-}
-
-/* Fewer rows than the least tile has: several panels at a time, with left rows as they lie. */
-static void run_thin(const product *p, braid_dtype dtype, const braid_gemm_tiles *tiles, span rows, span panels) {
-  size_t size = braid_dtype_size(dtype);
-  int64_t width = BRAID_GEMM_PANEL_BYTES / (int64_t)size, whole = p->columns / width;
-  for (int64_t row = rows.first; row < rows.end; row++)
-    for (int64_t panel = panels.first; panel < panels.end;) {
-      int64_t count = panel + BRAID_GEMM_THIN_PANELS <= panels.end && panel + BRAID_GEMM_THIN_PANELS <= whole
-                          ? BRAID_GEMM_THIN_PANELS
-                          : 1;
-      braid_gemm_tile t = {.left = (const char *)p->left.data + (size_t)(row * p->left.row_step) * size,
-                           .right = (const char *)p->packed + panel * p->inner * BRAID_GEMM_PANEL_BYTES,
-                           .result = (char *)p->result + (size_t)(row * p->step + panel * width) * size,
-                           .count = p->inner,
-                           .step = p->inner,
-                           .rows = 1,
-                           .columns = panel < whole ? width : p->columns - panel * width,
-                           .accumulate = p->accumulate};
-      tiles->thin[count > 1](&t);
-      panel += count;
-    }
+  return shape->rows;
 }
 
 static void run_block(const product *p, braid_dtype dtype, const braid_gemm_tiles *tiles, span rows, span panels) {
-  if (rows.end - rows.first <= kThinRows && p->left.column_step == 1) {
-    run_thin(p, dtype, tiles, rows, panels);
-    return;
-  }
-  int64_t chunks = (p->inner + kChunk - 1) / kChunk;
-  for (int64_t c = 0; c < chunks; c++)
+  for (int64_t first = 0; first < p->inner; first += kChunk) {
+    span chunk = {first, first + kChunk < p->inner ? first + kChunk : p->inner};
     for (int64_t row = rows.first; row < rows.end;)
-      row += run_rows(p, dtype, tiles, row, rows.end, panels, block_of(c, kChunk, p->inner));
+      row += run_rows(p, dtype, tiles->shapes, row, rows.end, panels, chunk);
+  }
 }
 
 void braid_gemm_run(braid_dtype dtype, int64_t rows, int64_t inner, int64_t columns, braid_matrix left,
@@ -187,7 +186,7 @@ void braid_gemm_run(braid_dtype dtype, int64_t rows, int64_t inner, int64_t colu
   while (length > 4 && row_blocks * ((panels + length - 1) / length) < threads) length /= 2;
   int64_t panel_blocks = (panels + length - 1) / length;
 #pragma omp parallel for collapse(2) schedule(static) if ((double)rows * (double)(inner * columns) > kWorthThreads)
-  for (int64_t r = 0; r < row_blocks; r++)
-    for (int64_t c = 0; c < panel_blocks; c++)
-      run_block(&p, dtype, tiles, block_of(r, kBlockRows, rows), block_of(c, length, panels));
+  for (int64_t c = 0; c < panel_blocks; c++)
+    for (int64_t r = 0; r < row_blocks; r++)
+      run_block(&p, dtype, tiles, block_of(r, row_blocks, rows), block_of(c, panel_blocks, panels));
 }

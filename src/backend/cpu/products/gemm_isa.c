@@ -2,64 +2,78 @@
 
 #include <string.h>
 
-#ifdef __AVX512F__
-enum { kRows = BRAID_GEMM_ROWS };
+/* Sums, one row of the panels and a number of the left side fill the registers: 32 of 64 bytes, or 16 of 32 or 16, of
+ * which a panel takes several. Vectors wider than a register would go through memory. */
+#if defined __AVX512F__
+enum { kRegister = 64 };
+#define SHAPES(X, type)                                                                                                \
+  X(type, 12, 2) X(type, 8, 3) X(type, 6, 4) X(type, 4, 6) X(type, 3, 8) X(type, 2, 8) X(type, 1, 12)
+#elif defined __AVX__
+enum { kRegister = 32 };
+#define SHAPES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 3, 2) X(type, 2, 2) X(type, 1, 4)
+#elif defined __aarch64__
+enum { kRegister = 16 };
+#define SHAPES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 3, 2) X(type, 2, 2) X(type, 1, 4)
 #else
-enum { kRows = BRAID_GEMM_ROWS / 2 };
+enum { kRegister = 16 };
+#define SHAPES(X, type) X(type, 3, 1) X(type, 2, 1) X(type, 1, 2)
 #endif
+enum { kParts = BRAID_GEMM_PANEL_BYTES / kRegister };
+/* Rows of panels that are fetched ahead, where there is time for it: tiles of few rows wait for memory, not for its
+ * latency. */
+enum { kAhead = 16, kAheadRows = 4 };
+
+#define EACH_SUM(rows, vectors, statement)                                                                             \
+  _Pragma("GCC unroll 12") for (int64_t r = 0; r < (rows); r++) {                                                      \
+    char *out = (char *)t->result + r * t->step;                                                                       \
+    _Pragma("GCC unroll 12") for (int64_t v = 0; v < (vectors); v++, out += kRegister) {                               \
+      vector *sum = &sums[r * (vectors) + v];                                                                          \
+      statement;                                                                                                       \
+    }                                                                                                                  \
+  }
 
 /* Sums begin with what is there, so that chunks make one chain. */
-#define DEFINE_TILE(name, type, tile_rows)                                                                             \
+#define DEFINE_TILE(name, type, rows, panels)                                                                          \
   static void name(const braid_gemm_tile *t) {                                                                         \
-    typedef type vector __attribute__((vector_size(BRAID_GEMM_PANEL_BYTES)));                                          \
-    enum { kWidth = BRAID_GEMM_PANEL_BYTES / sizeof(type) };                                                           \
+    typedef type vector __attribute__((vector_size(kRegister)));                                                       \
+    enum { kVectors = (panels)*kParts };                                                                               \
     const vector *right = t->right;                                                                                    \
     const type *left = t->left;                                                                                        \
-    type *out = t->result;                                                                                             \
-    int64_t count = t->count, rows = t->rows;                                                                          \
-    bool whole = t->columns == kWidth;                                                                                 \
-    size_t bytes = (size_t)t->columns * sizeof(type);                                                                  \
-    vector sums[tile_rows] = {{0}};                                                                                    \
+    int64_t count = t->count, row_step = t->row_step, column_step = t->column_step;                                    \
+    int64_t panel_step = t->panel_step * kParts;                                                                       \
+    vector sums[(rows)*kVectors];                                                                                      \
     if (t->accumulate)                                                                                                 \
-      for (int64_t r = 0; r < rows; r++) memcpy(&sums[r], out + r * t->step, whole ? BRAID_GEMM_PANEL_BYTES : bytes);  \
-    for (int64_t k = 0; k < count; k++, left += tile_rows) {                                                           \
-      vector panel_row = right[k];                                                                                     \
-      _Pragma("GCC unroll 12") for (int r = 0; r < tile_rows; r++) sums[r] += left[r] * panel_row;                     \
+      EACH_SUM(rows, kVectors, memcpy(sum, out, kRegister))                                                            \
+    else                                                                                                               \
+      EACH_SUM(rows, kVectors, *sum = (vector){0})                                                                     \
+    for (int64_t k = 0; k < count; k++, left += column_step, right += kParts) {                                        \
+      vector at[kVectors];                                                                                             \
+      _Pragma("GCC unroll 12") for (int64_t v = 0; v < kVectors; v++) {                                                \
+        at[v] = right[v / kParts * panel_step + v % kParts];                                                           \
+        if ((rows) >= kAheadRows && v % kParts == 0)                                                                   \
+          __builtin_prefetch(&right[v / kParts * panel_step + kAhead * kParts]);                                       \
+      }                                                                                                                \
+      _Pragma("GCC unroll 12") for (int64_t r = 0; r < (rows); r++) {                                                  \
+        type x = left[r * row_step];                                                                                   \
+        _Pragma("GCC unroll 12") for (int64_t v = 0; v < kVectors; v++) sums[r * kVectors + v] += x * at[v];           \
+      }                                                                                                                \
     }                                                                                                                  \
-    for (int64_t r = 0; r < rows; r++) memcpy(out + r * t->step, &sums[r], whole ? BRAID_GEMM_PANEL_BYTES : bytes);    \
+    EACH_SUM(rows, kVectors, memcpy(out, sum, kRegister))                                                              \
   }
+#define DEFINE_SHAPE(type, rows, panels)                                                                               \
+  DEFINE_TILE(wide_##type##_##rows##_##panels, type, rows, panels)                                                     \
+  DEFINE_TILE(narrow_##type##_##rows##_##panels, type, rows, 1)
+#define LIST_SHAPE(type, rows, panels)                                                                                 \
+  {rows, panels, wide_##type##_##rows##_##panels, narrow_##type##_##rows##_##panels},
 
-/* One row: its sums are chains as above, several panels side by side so that they need not wait for themselves. */
-#define DEFINE_THIN(name, type, panels)                                                                                \
-  static void name(const braid_gemm_tile *t) {                                                                         \
-    typedef type vector __attribute__((vector_size(BRAID_GEMM_PANEL_BYTES)));                                          \
-    const vector *right = t->right;                                                                                    \
-    const type *left = t->left;                                                                                        \
-    int64_t count = t->count, step = t->step;                                                                          \
-    size_t bytes =                                                                                                     \
-        (size_t)((panels) > 1 ? BRAID_GEMM_PANEL_BYTES / (int64_t)sizeof(type) : t->columns) * sizeof(type);           \
-    vector sums[panels] = {{0}};                                                                                       \
-    for (int64_t p = 0; t->accumulate && p < (panels); p++)                                                            \
-      memcpy(&sums[p], (char *)t->result + p * BRAID_GEMM_PANEL_BYTES, bytes);                                         \
-    for (int64_t k = 0; k < count; k++)                                                                                \
-      _Pragma("GCC unroll 8") for (int64_t p = 0; p < (panels); p++) sums[p] += left[k] * right[p * step + k];         \
-    for (int64_t p = 0; p < (panels); p++) memcpy((char *)t->result + p * BRAID_GEMM_PANEL_BYTES, &sums[p], bytes);    \
-  }
+SHAPES(DEFINE_SHAPE, float)
+SHAPES(DEFINE_SHAPE, double)
+SHAPES(DEFINE_SHAPE, uint32_t)
+SHAPES(DEFINE_SHAPE, uint64_t)
 
-/* Rows of 12, 8 and 4, or 6, 4 and 2. */
-#define DEFINE_TILES(name, type)                                                                                       \
-  DEFINE_TILE(name##_3, type, kRows)                                                                                   \
-  DEFINE_TILE(name##_2, type, kRows * 2 / 3)                                                                           \
-  DEFINE_TILE(name##_1, type, kRows / 3)                                                                               \
-  DEFINE_THIN(name##_thin, type, 1)                                                                                    \
-  DEFINE_THIN(name##_wide, type, BRAID_GEMM_THIN_PANELS)
-
-DEFINE_TILES(f32, float)
-DEFINE_TILES(f64, double)
-DEFINE_TILES(u32, uint32_t)
-DEFINE_TILES(u64, uint64_t)
-
-braid_gemm_tile_list BRAID_ISA_NAME(braid_gemm_tiles) = {{kRows, {f32_1, f32_2, f32_3}, {f32_thin, f32_wide}},
-                                                         {kRows, {f64_1, f64_2, f64_3}, {f64_thin, f64_wide}},
-                                                         {kRows, {u32_1, u32_2, u32_3}, {u32_thin, u32_wide}},
-                                                         {kRows, {u64_1, u64_2, u64_3}, {u64_thin, u64_wide}}};
+braid_gemm_tile_list BRAID_ISA_NAME(braid_gemm_tiles) = {
+    {{SHAPES(LIST_SHAPE, float)}},
+    {{SHAPES(LIST_SHAPE, double)}},
+    {{SHAPES(LIST_SHAPE, uint32_t)}},
+    {{SHAPES(LIST_SHAPE, uint64_t)}},
+};
