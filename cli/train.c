@@ -26,9 +26,11 @@ static const char doc[] =
     "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
     "    --lr 0.1 --schedule one-cycle --label-smoothing 0.1 --out vgg\n"
     "  (with --resume the same command continues after an interruption)\n"
+    "  braid train resnet18.onnx --data images:DIR,size=224x224 --replace-head \\\n"
+    "    --group 'fc.*:lr=1' --freeze '*' --out mine\n"
     "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n";
 
-enum { MOST_GROUPS = 64 };
+enum { MOST_GROUPS = 64, MOST_CLASSES = 1000 };
 
 typedef struct options {
   cli_common common;
@@ -36,8 +38,9 @@ typedef struct options {
   cli_source source;
   const char *data, *test;
   braid_train_options train;
-  bool no_test;
+  bool no_test, replace_head;
   braid_parameter_group groups[MOST_GROUPS];
+  double class_weights[MOST_CLASSES];
   uint64_t given; /* one bit for each of the keys below */
   char *made_out; /* the default folder, removed if training does not start */
 } options;
@@ -75,6 +78,8 @@ enum {
   KEY_BEST,
   KEY_PATIENCE,
   KEY_LOG,
+  KEY_HEAD,
+  KEY_WEIGHTS,
   KEY_OUT,
   KEY_RESUME,
   KEY_CHECKPOINT,
@@ -94,9 +99,13 @@ static const struct argp_option table[] = {
     {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
     {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
+    {"replace-head", KEY_HEAD, NULL, 0,
+     "Fine-tuning: replace the last layer by one for the classes of --data, with random weights", 2},
     {"seed", KEY_SEED, "N", 0, "Seed of initial weights, order of samples and augmentation (default 1)", 2},
     {"loss", KEY_LOSS, "NAME", 0, "cross-entropy (default) or squared-error", 2},
     {"label-smoothing", KEY_SMOOTHING, "X", 0, "Label smoothing factor (0..1, default 0)", 2},
+    {"class-weights", KEY_WEIGHTS, "A/B/...", 0,
+     "How much each class counts in cross-entropy; balanced: the rarer the more", 2},
     {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
     {"lr", KEY_LR, "X", 0, "Learning rate; the maximum of the schedule (default 0.05)", 3},
     {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9)", 3},
@@ -221,6 +230,19 @@ static braid_parameter_group *add_group(struct argp_state *state, options *o, co
   return group;
 }
 
+/* One number per class, or "balanced". */
+static void parse_weights(struct argp_state *state, options *o, char *text) {
+  o->train.balance_classes = strcmp(text, "balanced") == 0;
+  if (o->train.balance_classes) return;
+  o->train.class_weights = o->class_weights;
+  for (char *next; text; text = next) {
+    next = strchr(text, '/');
+    if (next) *next++ = 0;
+    if (o->train.class_weight_count == MOST_CLASSES) argp_error(state, "--class-weights: at most %d", MOST_CLASSES);
+    o->class_weights[o->train.class_weight_count++] = cli_number(state, "--class-weights", text, 0, INFINITY);
+  }
+}
+
 /* PATTERN:lr=X,decay=Y. Names may have colons: the last one ends the pattern. */
 static void parse_group(struct argp_state *state, options *o, char *text) {
   enum { LR, DECAY };
@@ -259,6 +281,7 @@ static void check_effects(struct argp_state *state, const options *o) {
   } rules[] = {
       {KEY_TEST, o->no_test, "--test", "with --no-test"},
       {KEY_SMOOTHING, t->loss != BRAID_CROSS_ENTROPY, "--label-smoothing", "with --loss squared-error"},
+      {KEY_WEIGHTS, t->loss != BRAID_CROSS_ENTROPY, "--class-weights", "with --loss squared-error"},
       {KEY_MOMENTUM, !sgd, "--momentum", "with --optimizer adam and adamw, which have --beta1"},
       {KEY_NESTEROV, !sgd, "--nesterov", "with --optimizer adam and adamw"},
       {KEY_NESTEROV, t->momentum <= 0, "--nesterov", "with --momentum 0"},
@@ -307,6 +330,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_NESTEROV:
     t->nesterov = true;
+    return 0;
+  case KEY_HEAD:
+    o->replace_head = true;
+    return 0;
+  case KEY_WEIGHTS:
+    parse_weights(state, o, argument);
     return 0;
   case KEY_BEST:
     t->keep_best = true;
@@ -491,7 +520,10 @@ static braid_status open_test(const options *o, const braid_dataset *data, braid
 static braid_status train(options *o, const braid_graph *model, bool *began) {
   braid_dataset *data = NULL, *test = NULL;
   braid_trainer *trainer = NULL;
+  braid_graph *fitted = NULL;
   braid_status status = braid_dataset_open(NULL, o->data, "train", &data);
+  if (status == BRAID_OK && o->replace_head) status = braid_replace_head(model, data, o->train.seed, &fitted);
+  if (fitted) model = fitted;
   if (status == BRAID_OK && !o->no_test) status = open_test(o, data, &test);
   if (status == BRAID_OK && !o->train.out_directory) status = choose_out(o);
   if (status == BRAID_OK) status = braid_trainer_create(model, data, test, &o->train, &trainer);
@@ -501,6 +533,7 @@ static braid_status train(options *o, const braid_graph *model, bool *began) {
   if (trainer) braid_trainer_destroy(trainer);
   if (test) braid_dataset_close(test);
   if (data) braid_dataset_close(data);
+  braid_graph_destroy(fitted);
   if (o->made_out && !*began) rmdir(o->made_out); /* unless something is in it */
   return status;
 }

@@ -450,6 +450,8 @@ static void test_options_without_effect(void **state) {
       {"--data builtin:glyphs --nesterov --momentum 0", "--nesterov has no effect with --momentum 0"},
       {"--data builtin:glyphs --monitor loss", "--monitor has no effect without --best"},
       {"--data builtin:glyphs --plateau-epochs 3", "--plateau-epochs has no effect without --schedule plateau"},
+      {"--data builtin:glyphs --class-weights 1/2", "2 class weights are given, the data set has 10 classes"},
+      {"--data builtin:glyphs --class-weights balanced --loss squared-error", "--class-weights has no effect"},
       {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect with sgd"},
       {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect with sgd"},
       {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect with sgd"},

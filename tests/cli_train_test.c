@@ -127,6 +127,7 @@ static void test_other_settings(void **state) {
       {DATA "--average 0.5", DATA, "decay of the average was 0.5, is not set"},
       {DATA "--schedule plateau", DATA "--schedule plateau --plateau-epochs 3", "epochs of a plateau was 10, is 3"},
       {DATA "--best", DATA "--best --monitor accuracy", "what epochs are compared by was loss, is accuracy"},
+      {DATA, DATA "--class-weights 1/1/1/1/2/1/1/1/1/1", "weight of class 0 was not set, is 1"},
       {DATA, DATA "--no-bias-decay", "weight decay of biases was not set, is no"},
       {DATA "--freeze 0_*", DATA "--freeze 2_*", "group 1 was 0_*, is 2_*"},
       {DATA "--group *:lr=2", DATA "--group *:lr=2,decay=0", "weight decay of group 1 was not set, is 0"},
@@ -156,6 +157,30 @@ static void test_groups(void **state) {
   expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*", 2, "PATTERN:lr=X,decay=X is expected");
   expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*:rate=1", 2, "lr= and decay= are known, not");
   expect_failure(SHORT DATA "--epochs 1 --out $/groups --group 0_*:lr=-1", 2, "at least 0 is expected");
+}
+
+/* A trained network of ten classes is fine-tuned to two of pictures. */
+static void test_fine_tuning(void **state) {
+  (void)state;
+  expect(SHORT DATA "--epochs 1 --out $/ten", 0, "");
+  for (int i = 0; i < 2; i++) {
+    const char *name = i ? "moon" : "heart";
+    char command[1200];
+    snprintf(command, sizeof command,
+             "mkdir -p %s/two/%s && for i in 1 2 3 4 5 6 7 8; do cp %s/%s.png %s/two/%s/$i.png; done", folder, name,
+             BRAID_PICTURES, name, folder, name);
+    assert_int_equal(system(command), 0);
+  }
+#define TWO "--data images:$/two,size=32x32 "
+  expect_failure("train $/ten/model.onnx " TWO "--batch 8 --no-test --out $/tuned", 2,
+                 "10 scores a sample, the data set has 2");
+  expect("train $/ten/model.onnx " TWO "--no-test --out $/tuned --replace-head --batch 8 --freeze 0_* --epochs 2", 0,
+         "frozen");
+  outcome o = run("test $/tuned/model.onnx --data images:$/two,size=32x32,split=train");
+  if (o.code != 0) fail_msg("%s%s", o.out, o.err);
+  assert_non_null(strstr(o.out, "samples   16"));
+  assert_non_null(strstr(o.out, "\nheart "));
+  discard(&o);
 }
 
 /* Of the event file: how often it has a text. */
@@ -536,6 +561,7 @@ int main(void) {
       cmocka_unit_test(test_other_settings),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_monitor),
+      cmocka_unit_test(test_fine_tuning),
       cmocka_unit_test(test_other_model_and_place),
       cmocka_unit_test(test_changed_data),
       cmocka_unit_test(test_earlier),

@@ -28,7 +28,10 @@ typedef struct braid_train_options {
   int64_t batch, epochs;
   uint64_t seed;
   braid_loss loss;
-  double label_smoothing; /* for cross entropy; in [0, 1) */
+  double label_smoothing;      /* for cross entropy; in [0, 1) */
+  const double *class_weights; /* for cross entropy, one per class, copied; NULL: all count 1 */
+  size_t class_weight_count;
+  bool balance_classes; /* instead of class_weights: samples / (classes * samples of the class) in the training set */
   braid_optimizer optimizer;
   double learning_rate, momentum, weight_decay;
   bool nesterov;
@@ -66,6 +69,12 @@ BRAID_API const braid_parameter_group *braid_train_group(const braid_train_optio
 /* A trainable copy of `model`, as the trainer makes it (braid_graph_make_trainable). The loss is computed from the
  * first output; parameters that only other outputs depend on are not trained. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out);
+
+/* A copy of `model` that gives one score for each of the data set's classes, for fine-tuning: the last layer with
+ * weights (Gemm, MatMul or Conv) and its bias are replaced, drawn by `seed`; all before it stays. UNSUPPORTED says
+ * which node stands in the way. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_replace_head(const braid_graph *model, const braid_dataset *dataset,
+                                                           uint64_t seed, braid_graph **out);
 
 typedef struct braid_train_progress {
   int64_t epoch, epochs, step, steps; /* step: number of steps done in this epoch */

@@ -47,6 +47,10 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "beta1 and beta2 must be in [0, 1)";
   else if (!(o->epsilon > 0))
     wrong = "epsilon must be above 0";
+  else if ((o->class_weights || o->balance_classes) && o->loss != BRAID_CROSS_ENTROPY)
+    wrong = "class weights are for cross entropy";
+  else if (o->class_weights && o->balance_classes)
+    wrong = "classes are either balanced or given weights";
   else if (o->accumulate < 1)
     wrong = "a step has at least 1 batch";
   else if (!(o->clip_value >= 0) || !(o->clip_norm >= 0))
@@ -67,6 +71,8 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "Nesterov needs a momentum above 0";
   else if (o->resume && !o->out_directory)
     wrong = "resuming needs an output directory";
+  for (size_t i = 0; !wrong && o->class_weights && i < o->class_weight_count; i++)
+    if (!(o->class_weights[i] >= 0) || !isfinite(o->class_weights[i])) wrong = "class weights must be at least 0";
   for (size_t i = 0; !wrong && i < o->group_count; i++)
     if (!o->groups[i].pattern || !(o->groups[i].rate >= 0) || !isfinite(o->groups[i].rate) ||
         !(isnan(o->groups[i].weight_decay) || (o->groups[i].weight_decay >= 0 && isfinite(o->groups[i].weight_decay))))
@@ -115,10 +121,25 @@ static braid_status own_groups(const braid_allocator *allocator, braid_train_opt
   return BRAID_OK;
 }
 
+static braid_status own_weights(const braid_allocator *allocator, braid_train_options *o) {
+  const double *given = o->class_weights;
+  o->class_weights = NULL;
+  if (!given) return BRAID_OK;
+  double *weights = braid_zalloc_array(allocator, o->class_weight_count, sizeof *weights);
+  if (!weights) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < o->class_weight_count; i++) weights[i] = given[i];
+  o->class_weights = weights;
+  return BRAID_OK;
+}
+
 braid_status braid_train_options_own(const braid_allocator *allocator, braid_train_options *options) {
   const char **texts[kTexts];
   list_texts(options, texts);
   braid_status status = own_groups(allocator, options);
+  if (status == BRAID_OK)
+    status = own_weights(allocator, options);
+  else
+    options->class_weights = NULL;
   for (size_t i = 0; i < kTexts; i++) {
     if (status == BRAID_OK) status = options_copy_text(allocator, texts[i]);
     if (status != BRAID_OK) *texts[i] = NULL;
@@ -132,4 +153,5 @@ void braid_train_options_release(const braid_allocator *allocator, braid_train_o
   for (size_t i = 0; i < kTexts; i++) braid_free(allocator, (void *)*texts[i]);
   for (size_t i = 0; i < options->group_count; i++) braid_free(allocator, (void *)options->groups[i].pattern);
   braid_free(allocator, (void *)options->groups);
+  braid_free(allocator, (void *)options->class_weights);
 }

@@ -98,8 +98,11 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
     return braid_fail(BRAID_INVALID_GRAPH, "output %.80s has no batch dimension", graph->values[scores].name);
   int64_t classes = braid_desc_count(&desc) / desc.dims[0];
   if (classes != info->classes)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "output %.80s has %lld scores a sample, the data set has %d classes",
-                      graph->values[scores].name, (long long)classes, info->classes);
+    return braid_fail(
+        BRAID_INVALID_ARGUMENT,
+        "output %.80s has %lld scores a sample, the data set has %d classes; braid_replace_head (braid train "
+        "--replace-head) fits the last layer to the data",
+        graph->values[scores].name, (long long)classes, info->classes);
   const braid_node *softmax = last_softmax(graph, scores, classes);
   if (softmax && before_softmax)
     scores = softmax->inputs[0];
@@ -117,13 +120,31 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
+/* One number per class, as float32. */
+static braid_status add_class_weights(braid_graph *graph, const braid_train_options *options, int64_t classes,
+                                      braid_value_id *out) {
+  *out = -1;
+  if (!options->class_weights) return BRAID_OK;
+  if (options->class_weight_count != (size_t)classes)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%zu class weights are given, the data set has %lld classes",
+                      options->class_weight_count, (long long)classes);
+  braid_desc desc;
+  braid_tensor *tensor;
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 1, &classes));
+  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &tensor));
+  for (int64_t i = 0; i < classes; i++) braid_tensor_set_f64(tensor, i, options->class_weights[i]);
+  braid_status status = braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, out);
+  braid_tensor_release(tensor);
+  return status;
+}
+
 static braid_status add_loss(braid_graph *graph, const braid_train_options *options, braid_value_id scores,
-                             braid_value_id labels, braid_value_id *loss) {
+                             braid_value_id labels, braid_value_id weights, braid_value_id *loss) {
   bool cross_entropy = options->loss == BRAID_CROSS_ENTROPY;
   braid_node_id node;
   *loss = 0;
   BRAID_TRY(braid_graph_add_node(graph, cross_entropy ? "CrossEntropyLoss" : "SquaredErrorLoss", "loss",
-                                 (braid_value_id[]){scores, labels}, 2, loss, 1, &node));
+                                 (braid_value_id[]){scores, labels, weights}, weights < 0 ? 2 : 3, loss, 1, &node));
   if (cross_entropy) BRAID_TRY(braid_graph_set_float(graph, node, "label_smoothing", options->label_smoothing));
   return BRAID_OK;
 }
@@ -208,7 +229,7 @@ static braid_status step_build(braid_graph *graph, const braid_dataset_info *inf
   BRAID_TRY(make_trainable(graph));
   BRAID_TRY(braid_resolve_for_good(graph));
   BRAID_TRY(check_output(graph));
-  braid_value_id scores, labels, number;
+  braid_value_id scores, labels, weights, number;
   braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
   braid_score_kind kind;
   BRAID_TRY(braid_scores(graph, info, options->loss == BRAID_CROSS_ENTROPY, &scores, &kind));
@@ -219,7 +240,8 @@ static braid_status step_build(braid_graph *graph, const braid_dataset_info *inf
   in.update = number;
   BRAID_TRY(add_more_inputs(graph, options, &in));
   BRAID_TRY(number_dropouts(graph, number, options->seed));
-  BRAID_TRY(add_loss(graph, options, scores, labels, &in.loss));
+  BRAID_TRY(add_class_weights(graph, options, info->classes, &weights));
+  BRAID_TRY(add_loss(graph, options, scores, labels, weights, &in.loss));
   BRAID_TRY(braid_graph_add_output(graph, in.loss));
   BRAID_TRY(braid_graph_add_output(graph, scores));
   return braid_add_update(graph, options, &in);

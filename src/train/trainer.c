@@ -12,6 +12,7 @@
 #include "graph/trainable.h"
 #include "model/model.h"
 #include "train/checkpoint/settings.h"
+#include "train/data/dataset.h"
 #include "train/diagnose.h"
 #include "train/monitor.h"
 #include "train/options.h"
@@ -86,14 +87,35 @@ static braid_status begin_output(braid_trainer *trainer) {
   return braid_events_open(trainer->allocator, trainer->options.out_directory, steps_done(trainer), &trainer->events);
 }
 
+/* As scikit-learn's "balanced". A class without samples has no weight. */
+static braid_status balance_classes(braid_trainer *trainer) {
+  braid_train_options *o = &trainer->options;
+  if (!o->balance_classes) return BRAID_OK;
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  size_t classes = (size_t)info.classes;
+  double *weights = braid_zalloc_array(trainer->allocator, classes, sizeof *weights);
+  o->class_weights = weights;
+  o->class_weight_count = classes;
+  int64_t *counts = braid_zalloc_array(trainer->allocator, classes, sizeof *counts);
+  braid_status status = weights && counts ? braid_dataset_count_classes(trainer->train, counts) : BRAID_NO_MEMORY;
+  for (size_t i = 0; status == BRAID_OK && i < classes; i++)
+    weights[i] = counts[i] ? (double)info.samples / ((double)classes * (double)counts[i]) : 0;
+  braid_free(trainer->allocator, counts);
+  return status;
+}
+
 static braid_status trainer_build(braid_trainer *trainer, const braid_graph *model) {
   const braid_train_options *o = &trainer->options;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
   trainer->steps = info.samples / o->batch / o->accumulate;
+  if (trainer->steps < 1 && o->accumulate == 1)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %lld samples, fewer than a batch of %lld",
+                      (long long)info.samples, (long long)o->batch);
   if (trainer->steps < 1)
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "the data set has %lld samples, fewer than a step of %lld batches of %lld",
                       (long long)info.samples, (long long)o->accumulate, (long long)o->batch);
+  BRAID_TRY(balance_classes(trainer));
   BRAID_TRY(braid_graph_clone(model, &trainer->model));
   BRAID_TRY(braid_graph_prepare_training(trainer->model));
   BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));

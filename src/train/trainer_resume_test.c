@@ -1,4 +1,5 @@
 /* A run that was stopped and resumed ends with the same bits as one that never was. */
+#include "train/data/dataset.h"
 #include "train/trainer_fixture.h"
 
 static void test_resume(void **state) {
@@ -124,6 +125,35 @@ static void test_resume_with_monitor(void **state) {
   free(whole);
 }
 
+/* Balanced classes are weights that the samples' numbers give, as scikit-learn's. */
+static void test_balanced_classes(void **state) {
+  (void)state;
+  braid_dataset *data = glyphs("train");
+  int64_t counts[kClasses];
+  double weights[kClasses];
+  ok(braid_dataset_count_classes(data, counts));
+  braid_dataset_close(data);
+  int64_t sum = 0;
+  for (int i = 0; i < kClasses; i++) {
+    sum += counts[i];
+    assert_true(counts[i] > 0);
+    weights[i] = 320.0 / (kClasses * (double)counts[i]);
+  }
+  assert_int_equal(sum, 320);
+  stop_at never = {.after = -1};
+  braid_train_options options = options_of("given");
+  options.epochs = 1;
+  uint64_t plain = train(options, &never, BRAID_OK);
+  options.class_weights = weights;
+  options.class_weight_count = kClasses;
+  uint64_t given = train(options, &never, BRAID_OK);
+  options = options_of("balanced");
+  options.epochs = 1;
+  options.balance_classes = true;
+  assert_true(train(options, &never, BRAID_OK) == given);
+  assert_true(given != plain);
+}
+
 /* The saved model holds the averages; what is frozen stays, and is saved as something that trains. */
 static void test_average_is_saved(void **state) {
   (void)state;
@@ -164,6 +194,6 @@ int main(void) {
   printf("seed %d\n", kSeed);
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_resume), cmocka_unit_test(test_resume_with_everything),
                                      cmocka_unit_test(test_resume_with_monitor),
-                                     cmocka_unit_test(test_average_is_saved)};
+                                     cmocka_unit_test(test_balanced_classes), cmocka_unit_test(test_average_is_saved)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

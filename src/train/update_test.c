@@ -133,11 +133,17 @@ static braid_train_options basic(void) {
 }
 
 static void check_figures(void) {
+  static const double kWeights[kClasses] = {0.5, 2, 1.25};
   static const braid_parameter_group kGroup = {"*.b", 0.25, 0.5}, kFrozen = {"net.b", 0, NAN};
   for (size_t i = 0; i < sizeof kFigures / sizeof *kFigures; i++) {
     const char *name = kFigures[i].name;
     braid_train_options o = basic();
     double result[9];
+    if (strstr(name, "class weights")) {
+      o.class_weights = kWeights;
+      o.class_weight_count = kClasses;
+    }
+    if (strstr(name, "smoothing")) o.label_smoothing = 0.2;
     if (strstr(name, "adamw")) o.optimizer = BRAID_ADAMW;
     if (strstr(name, "accumulate")) o.accumulate = 3;
     if (strstr(name, "average")) o.average_decay = 0.75;

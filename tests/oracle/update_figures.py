@@ -32,7 +32,8 @@ class Net(torch.nn.Module):
         return x @ self.w + self.b
 
 
-def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0):
+def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0, weights=None,
+          smoothing=0.0):
     net = Net()
     ema = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(average)) if average else None
     net.b.requires_grad = rate_b > 0
@@ -47,7 +48,8 @@ def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0,
         optimizer.zero_grad()
         for part in range(accumulate):
             x, y = sample(update * accumulate + part)
-            (cross_entropy(net(x), y) / accumulate).backward()
+            weight = torch.tensor(weights, dtype=torch.float64) if weights else None
+            (cross_entropy(net(x), y, weight=weight, label_smoothing=smoothing) / accumulate).backward()
         if value:
             torch.nn.utils.clip_grad_value_(net.parameters(), value)
         if norm:
@@ -69,6 +71,8 @@ CASES = [
     ("group", dict(decay=0.1, rate_b=0.25, decay_b=0.5)),
     ("no bias decay", dict(decay=0.5, decay_b=0.0)),
     ("frozen", dict(decay=0.1, rate_b=0.0)),
+    ("class weights", dict(weights=[0.5, 2.0, 1.25])),
+    ("class weights and smoothing", dict(weights=[0.5, 2.0, 1.25], smoothing=0.2)),
     ("average", dict(average=0.75)),
     ("average, accumulate", dict(average=0.75, accumulate=3)),
 ]

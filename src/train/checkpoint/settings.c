@@ -210,6 +210,14 @@ static void add_update(const braid_train_options *o, braid_text *out) {
   if (o->average_decay > 0) add_number(out, "decay of the average", o->average_decay);
 }
 
+static void add_class_weights(const braid_train_options *o, braid_text *out) {
+  for (size_t i = 0; o->class_weights && i < o->class_weight_count; i++) {
+    char name[48];
+    snprintf(name, sizeof name, "weight of class %zu", i);
+    add_number(out, name, o->class_weights[i]);
+  }
+}
+
 static void add_schedule(const braid_train_options *o, braid_text *out) {
   static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
   add_text(out, "schedule", kSchedules[o->schedule]);
@@ -255,6 +263,7 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   braid_text_printf(out, "seed: %" PRIu64 "\n", o->seed);
   add_text(out, "loss", o->loss == BRAID_CROSS_ENTROPY ? "cross-entropy" : "squared-error");
   if (o->loss == BRAID_CROSS_ENTROPY) add_number(out, "label smoothing", o->label_smoothing);
+  add_class_weights(o, out);
   add_optimizer(o, out);
   add_update(o, out);
   add_schedule(o, out);

@@ -12,19 +12,20 @@ typedef struct arrays {
   size_t sample;
 } arrays;
 
-static int32_t label_of(const arrays *a, int64_t index) {
+static int32_t label_of(void *self, int64_t index) {
+  const arrays *a = self;
   return (int32_t)braid_tensor_get_i64(a->labels, index);
 }
 
 static const uint8_t *find_sample(void *self, int64_t index, int32_t *label) {
   const arrays *a = self;
-  *label = label_of(a, index);
+  *label = label_of(self, index);
   return (const uint8_t *)braid_tensor_const_data(a->images) + (size_t)index * a->sample;
 }
 
 static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
   const arrays *a = self;
-  *label = label_of(a, index);
+  *label = label_of(self, index);
   const float *data = braid_tensor_const_data(a->images);
   memcpy(pixels, data + (size_t)index * a->sample, a->sample * sizeof *pixels);
   return BRAID_OK;
@@ -105,6 +106,7 @@ braid_status braid_source_npy(const braid_allocator *allocator, const braid_spec
                         .is_float = images->dtype == BRAID_F32,
                         .find = images->dtype == BRAID_U8 ? find_sample : NULL,
                         .read = read_sample,
+                        .label = label_of,
                         .close = close_arrays};
   a->sample = (size_t)out->channels * (size_t)out->height * (size_t)out->width;
   return BRAID_OK;

@@ -274,6 +274,30 @@ braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *
   return status;
 }
 
+braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *counts) {
+  const braid_source *source = &dataset->source;
+  memset(counts, 0, (size_t)source->classes * sizeof *counts);
+  float *room = NULL;
+  if (!source->label && !source->find) {
+    room = braid_zalloc_array(dataset->allocator, stored_floats(dataset), sizeof *room);
+    if (!room) return BRAID_NO_MEMORY;
+  }
+  braid_status status = BRAID_OK;
+  for (int64_t i = 0; status == BRAID_OK && i < dataset->samples; i++) {
+    int32_t label = 0;
+    if (source->label)
+      label = source->label(source->self, i);
+    else if (source->find)
+      source->find(source->self, i, &label);
+    else
+      status = source->read(source->self, i, room, &label);
+    if (status == BRAID_OK) status = check_label(dataset, i, label);
+    if (status == BRAID_OK) counts[label]++;
+  }
+  braid_free(dataset->allocator, room);
+  return status;
+}
+
 static uint32_t sum_sample(uint32_t sum, int32_t label, const void *data, size_t bytes) {
   return (uint32_t)crc32_z(crc32_z(sum, (const uint8_t *)&label, sizeof label), data, bytes);
 }

@@ -38,6 +38,8 @@ typedef struct braid_source {
    * channels * height * width floats. */
   const uint8_t *(*find)(void *self, int64_t index, int32_t *label);
   braid_status (*read)(void *self, int64_t index, float *pixels, int32_t *label);
+  /* The label alone, where it is known without reading the sample. NULL: it comes with `find` or `read`. */
+  int32_t (*label)(void *self, int64_t index);
   /* A checksum of the first `samples` stored samples and their labels; for sets that are too large to be read at once,
    * of a part that the source defines. NULL: the checksum is computed from `find` or `read`. */
   braid_status (*sum)(void *self, int64_t samples, uint32_t *sum);
@@ -65,6 +67,8 @@ typedef struct braid_augment {
 } braid_augment;
 /* Checksum of the stored samples, to detect whether a data set is the same (braid_source.sum). */
 BRAID_MUST_CHECK braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum);
+/* How many samples each class has. */
+BRAID_MUST_CHECK braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *counts);
 size_t braid_dataset_scratch(const braid_dataset *dataset);
 BRAID_MUST_CHECK braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index,
                                                  const braid_augment *augment, float *scratch, float *pixels,

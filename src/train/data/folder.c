@@ -253,6 +253,11 @@ static braid_status read_sample(void *self, int64_t index, float *pixels, int32_
   return status;
 }
 
+static int32_t label_of(void *self, int64_t index) {
+  const folder *f = self;
+  return f->images[index].label;
+}
+
 static void close_folder(void *self) {
   folder *f = self;
   braid_free(f->allocator, f->images);
@@ -294,6 +299,7 @@ braid_status braid_source_folder(const braid_allocator *allocator, const braid_s
                         .classes = (int)f->class_count,
                         .class_names = f->classes,
                         .read = read_sample,
+                        .label = label_of,
                         .sum = sum_folder,
                         .close = close_folder};
   return BRAID_OK;
