@@ -81,6 +81,11 @@ void braid_launch_input(braid_launch_planner *p, size_t index) {
   add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_OPERAND, .index = at});
 }
 
+void braid_launch_input_part(braid_launch_planner *p, size_t index, size_t offset, size_t bytes) {
+  add_argument(p, (braid_launch_argument){
+                      .kind = BRAID_LAUNCH_OPERAND, .index = (uint32_t)index, .offset = offset, .bytes = bytes});
+}
+
 void braid_launch_output(braid_launch_planner *p, size_t index) {
   bool there = braid_launch_has_output(p->node, index);
   uint32_t at = there ? (uint32_t)(p->node->input_count + index) : any_operand(p->node);
@@ -128,18 +133,23 @@ void braid_launch_float(braid_launch_planner *p, double value) {
   add_argument(p, (braid_launch_argument){.kind = BRAID_LAUNCH_FLOAT, .real = value});
 }
 
-braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, int64_t columns, size_t element_bytes) {
-  braid_launch_piece piece = {.offset = p->recipe->workspace_bytes};
-  size_t end = 0;
+braid_launch_piece braid_launch_reserve_in(braid_launch_planner *p, size_t *end, int64_t rows, int64_t columns,
+                                           size_t element_bytes) {
+  braid_launch_piece piece = {.offset = *end};
+  size_t last = 0;
   bool fits = braid_mul_size((size_t)rows, (size_t)columns, &piece.bytes) &&
               braid_mul_size(piece.bytes, element_bytes, &piece.bytes) &&
-              braid_add_size(piece.bytes, kPieceAlignment - 1, &end) &&
-              braid_add_size(end / kPieceAlignment * kPieceAlignment, piece.offset, &end);
+              braid_add_size(piece.bytes, kPieceAlignment - 1, &last) &&
+              braid_add_size(last / kPieceAlignment * kPieceAlignment, piece.offset, &last);
   if (fits)
-    p->recipe->workspace_bytes = end;
+    *end = last;
   else
     complain(p, "a workspace whose size overflows");
   return piece;
+}
+
+braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, int64_t columns, size_t element_bytes) {
+  return braid_launch_reserve_in(p, &p->recipe->workspace_bytes, rows, columns, element_bytes);
 }
 
 void braid_launch_workspace(braid_launch_planner *p, braid_launch_piece piece) {

@@ -31,6 +31,7 @@ void braid_launch_option(braid_launch_planner *p, const char *format, ...) BRAID
  * told by an option, does not touch. */
 void braid_launch_input(braid_launch_planner *p, size_t index);
 void braid_launch_output(braid_launch_planner *p, size_t index);
+void braid_launch_input_part(braid_launch_planner *p, size_t index, size_t offset, size_t bytes);
 void braid_launch_index(braid_launch_planner *p, int64_t value); /* index_t */
 void braid_launch_int(braid_launch_planner *p, int64_t value);
 void braid_launch_long(braid_launch_planner *p, int64_t value);
@@ -45,6 +46,9 @@ typedef struct braid_launch_piece {
   size_t offset, bytes;
 } braid_launch_piece;
 braid_launch_piece braid_launch_reserve(braid_launch_planner *p, int64_t rows, int64_t columns, size_t element_bytes);
+/* The same behind *end bytes of other memory, which grow. */
+braid_launch_piece braid_launch_reserve_in(braid_launch_planner *p, size_t *end, int64_t rows, int64_t columns,
+                                           size_t element_bytes);
 void braid_launch_workspace(braid_launch_planner *p, braid_launch_piece piece);
 
 /* Of the argument before, memory of a kernel that is not the library's: the elements that are in it. */

@@ -35,7 +35,8 @@ typedef struct braid_launch_traits {
 void braid_launch_tune(braid_launch_traits *traits, const braid_launch_knobs *knobs);
 
 typedef enum braid_launch_argument_kind {
-  BRAID_LAUNCH_OPERAND,   /* operand `index` of the node, inputs first; an absent one is a null pointer */
+  BRAID_LAUNCH_OPERAND,   /* operand `index` of the node, inputs first; an absent one is a null pointer. `bytes` from
+                             `offset` of it; 0 bytes: all */
   BRAID_LAUNCH_WORKSPACE, /* `bytes` from `offset` of the workspace */
   BRAID_LAUNCH_INT,       /* `integer` in 32 bits */
   BRAID_LAUNCH_LONG,      /* `integer` in 64 bits */

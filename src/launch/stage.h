@@ -24,12 +24,17 @@ typedef struct braid_launch_stage {
     int axis;
     int64_t step, size;
   } axes[BRAID_STAGE_AXES];
-  braid_launch_piece piece; /* of the workspace */
+  braid_launch_piece piece; /* of the workspace, or of the packed form of a constant */
 } braid_launch_stage;
 
 /* The piece's elements; -1: more than can be counted. */
 int64_t braid_launch_stage_count(const braid_launch_stage *stage);
 /* Adds the launch that copies, into the piece for an input, out of it for an output. */
 void braid_launch_add_stage(braid_launch_planner *p, const braid_launch_stage *stage);
+/* Of an input, on the host: the whole piece from the whole operand, both in plain memory. Gives what the launch does.
+ */
+void braid_launch_pack_stage(const braid_launch_stage *stage, const void *operand, void *piece);
+/* Mixes into a key all that the piece's contents depend on but the operand's. */
+uint64_t braid_launch_mix_stage(uint64_t key, const braid_launch_stage *stage);
 
 #endif

@@ -142,6 +142,7 @@ const braid_backend braid_backend_opencl = {
     .match = braid_cl_match,
     .prepare = braid_cl_prepare,
     .discard = braid_cl_discard,
+    .pack = braid_cl_pack,
     .buffer_create = braid_cl_buffer_create,
     .buffer_destroy = braid_cl_buffer_destroy,
     .buffer_map = braid_cl_buffer_map,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "backend/opencl/device.h"
-#include "backend/opencl/manifest.h"
+#include "backend/opencl/staging.h"
 #include "base/try.h"
 
 /* --- who reads what ------------------------------------------------------------------------------------------------
@@ -224,11 +224,11 @@ braid_status braid_cl_query_chain(void *self, const braid_kernel *kernel, const 
                                   size_t *workspace_bytes, braid_packing *packings, size_t *packing_count) {
   const braid_cl_device *device = self;
   const braid_launch_kernel *own = kernel->implementation;
-  (void)packings;
   braid_launch_recipe recipe = {.allocator = device->allocator};
-  braid_status status = braid_cl_entry_plan(own->foreign, &device->traits, node, &recipe);
+  braid_cl_packed packed = {.count = 0};
+  braid_status status = braid_cl_entry_plan(own->foreign, &device->traits, node, &recipe, &packed);
   *workspace_bytes = recipe.workspace_bytes;
-  *packing_count = 0;
+  *packing_count = status == BRAID_OK ? braid_cl_list_packings(&packed, packings) : 0;
   braid_launch_recipe_deinit(&recipe);
   return status;
 }

@@ -1,5 +1,5 @@
 /* A manifest's entry for one node or chain: does it fit, and what to launch. Operands that it wants in another order,
- * size or type are copied into the workspace before its launches, and out of it behind them (staging.h). */
+ * size or type are copied into the workspace before its launches, and out of it behind them, or packed (staging.h). */
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -193,7 +193,7 @@ static bool match_attributes(const braid_cl_subject *subject, char *why, size_t 
 }
 
 static braid_status plan_subject(braid_cl_subject *subject, const braid_launch_traits *traits,
-                                 braid_launch_recipe *recipe);
+                                 braid_launch_recipe *recipe, braid_cl_packed *packed);
 
 static bool subject_fits(braid_cl_subject *subject, const braid_cl_device *device, char *why, size_t why_bytes) {
   const braid_cl_entry *entry = subject->entry;
@@ -203,7 +203,8 @@ static bool subject_fits(braid_cl_subject *subject, const braid_cl_device *devic
       !match_conditions(subject, why, why_bytes))
     return false;
   braid_launch_recipe recipe = {.allocator = device->allocator};
-  bool fits = plan_subject(subject, &device->traits, &recipe) == BRAID_OK;
+  braid_cl_packed packed = {.count = 0};
+  bool fits = plan_subject(subject, &device->traits, &recipe, &packed) == BRAID_OK;
   if (!fits) snprintf(why, why_bytes, "%s", braid_error_detail());
   fits =
       fits && braid_cl_recipe_is_possible(device, &recipe, why, why_bytes) && match_attributes(subject, why, why_bytes);
@@ -298,10 +299,14 @@ static braid_status add_vector(braid_cl_planning *p, const braid_cl_entry_argume
 }
 
 static braid_status add_operand_argument(braid_cl_planning *p, const braid_cl_entry_argument *a) {
-  if (braid_cl_is_staged(a)) {
+  if (braid_cl_is_staged(p, a)) {
     braid_cl_staged *staged;
     BRAID_TRY(braid_cl_stage_operand(p, a, &staged));
-    braid_launch_workspace(&p->planner, staged->stage.piece);
+    braid_launch_piece piece = staged->stage.piece;
+    if (staged->packed)
+      braid_launch_input_part(&p->planner, staged->stage.index, piece.offset, piece.bytes);
+    else
+      braid_launch_workspace(&p->planner, piece);
     braid_launch_element(&p->planner, staged->stage.as);
     return BRAID_OK;
   }
@@ -382,9 +387,9 @@ static braid_status reserve_turn(braid_cl_planning *p) {
     for (unsigned k = 0; k < launch->arguments_count; k++) {
       const braid_cl_entry_argument *a = &launch->arguments[k];
       braid_cl_staged *ignored;
-      braid_status status = braid_cl_is_staged(a) ? braid_cl_stage_operand(p, a, &ignored)
-                            : a->workspace        ? size_shared(p, a)
-                                                  : BRAID_OK;
+      braid_status status = braid_cl_is_staged(p, a) ? braid_cl_stage_operand(p, a, &ignored)
+                            : a->workspace           ? size_shared(p, a)
+                                                     : BRAID_OK;
       if (status != BRAID_OK) return braid_fail_prefix(status, "%s, argument %u", launch->function, k);
     }
   }
@@ -418,12 +423,13 @@ static braid_status add_turn(braid_cl_planning *p, int64_t turn) {
 }
 
 static braid_status plan_subject(braid_cl_subject *subject, const braid_launch_traits *traits,
-                                 braid_launch_recipe *recipe) {
+                                 braid_launch_recipe *recipe, braid_cl_packed *packed) {
   const braid_cl_entry *entry = subject->entry;
-  braid_cl_planning p = {.subject = subject, .scope = braid_cl_subject_scope(subject)};
+  braid_cl_planning p = {.subject = subject, .packed = packed, .scope = braid_cl_subject_scope(subject)};
   int64_t turns = 1;
   braid_launch_plan_begin(&p.planner, traits, subject->whole, recipe);
   begin_turn(&p, 0);
+  if (packed) braid_cl_mark_packed(&p);
   if (entry->repeat)
     BRAID_TRY(braid_cl_evaluate(subject, entry->repeat, least_items(subject->whole), BRAID_CL_ENTRY_REPEATS, &turns));
   for (int64_t turn = 0; turn < turns; turn++) {
@@ -433,7 +439,8 @@ static braid_status plan_subject(braid_cl_subject *subject, const braid_launch_t
   for (size_t i = 0; i < p.shared_count; i++)
     p.shared[i].piece = braid_launch_reserve(&p.planner, p.shared[i].bytes, 1, 1);
   for (size_t i = 0; i < p.staged_count; i++)
-    if (p.staged[i].stage.input && !p.staged[i].item) braid_launch_add_stage(&p.planner, &p.staged[i].stage);
+    if (p.staged[i].stage.input && !p.staged[i].item && !p.staged[i].packed)
+      braid_launch_add_stage(&p.planner, &p.staged[i].stage);
   for (int64_t turn = 0; turn < turns; turn++) BRAID_TRY(add_turn(&p, turn));
   for (size_t i = 0; i < p.staged_count; i++)
     if (!p.staged[i].stage.input && !p.staged[i].item) braid_launch_add_stage(&p.planner, &p.staged[i].stage);
@@ -441,7 +448,7 @@ static braid_status plan_subject(braid_cl_subject *subject, const braid_launch_t
 }
 
 braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_launch_traits *traits,
-                                 const braid_node_desc *node, braid_launch_recipe *recipe) {
+                                 const braid_node_desc *node, braid_launch_recipe *recipe, braid_cl_packed *packed) {
   braid_cl_subject subject;
   char why[256];
   if (node->region)
@@ -449,5 +456,5 @@ braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_launch
   else
     describe_node(entry, node, &subject);
   if (!match_layer(&subject, why, sizeof why)) return braid_fail(BRAID_OUT_OF_RANGE, "%s", why);
-  return plan_subject(&subject, traits, recipe);
+  return plan_subject(&subject, traits, recipe, packed);
 }

@@ -7,13 +7,14 @@
 #include "backend/opencl/manifest.h"
 #include "backend/opencl/memory.h"
 #include "backend/opencl/program.h"
+#include "backend/opencl/staging.h"
 #include "base/try.h"
 
 /* Memory that arguments point at: an operand, or a piece of the workspace. */
 typedef struct memory_ref {
   bool workspace;
   uint32_t index;       /* operand */
-  size_t offset, bytes; /* workspace */
+  size_t offset, bytes; /* of the workspace or operand; 0 bytes: all of it */
   braid_binding seen;   /* the binding that `memory` stands for */
   uint64_t serial;      /* of its buffer */
   cl_mem memory;        /* NULL: absent */
@@ -42,8 +43,9 @@ struct braid_cl_prepared {
   size_t beside_count;
   memory_ref *refs;
   memory_argument *arguments;
-  cl_mem fault;    /* the word that kernels put a fault into; NULL: none has one */
-  cl_int *faulted; /* what the last run has left in it */
+  cl_mem fault;            /* the word that kernels put a fault into; NULL: none has one */
+  cl_int *faulted;         /* what the last run has left in it */
+  braid_cl_packed *packed; /* NULL: no constant is */
 };
 
 /* --- preparing -----------------------------------------------------------------------------------------------------
@@ -53,13 +55,9 @@ static bool is_memory_reference(const braid_launch_argument *argument) {
 }
 
 static uint32_t ref_of(braid_cl_prepared *own, const braid_launch_argument *argument) {
-  memory_ref ref = {.workspace = argument->kind == BRAID_LAUNCH_WORKSPACE};
-  if (ref.workspace) {
-    ref.offset = argument->offset;
-    ref.bytes = argument->bytes;
-  } else {
-    ref.index = argument->index;
-  }
+  memory_ref ref = {
+      .workspace = argument->kind == BRAID_LAUNCH_WORKSPACE, .offset = argument->offset, .bytes = argument->bytes};
+  if (!ref.workspace) ref.index = argument->index;
   for (uint32_t i = 0; i < own->ref_count; i++) {
     const memory_ref *other = &own->refs[i];
     if (other->workspace == ref.workspace && other->index == ref.index && other->offset == ref.offset &&
@@ -207,8 +205,8 @@ static braid_status make_all(const braid_cl_device *device, braid_cl_prepared *o
 }
 
 static braid_status plan_node(const braid_cl_device *device, const braid_launch_kernel *family,
-                              const braid_node_desc *node, braid_launch_recipe *recipe) {
-  if (family->foreign) return braid_cl_entry_plan(family->foreign, &device->traits, node, recipe);
+                              const braid_node_desc *node, braid_launch_recipe *recipe, braid_cl_packed *packed) {
+  if (family->foreign) return braid_cl_entry_plan(family->foreign, &device->traits, node, recipe, packed);
   return family->plan(&device->traits, node, recipe);
 }
 
@@ -223,7 +221,11 @@ braid_status braid_cl_prepare(void *self, const braid_kernel *kernel, const brai
   braid_cl_prepared *own = braid_zalloc(device->allocator, sizeof *own);
   braid_status status = own ? BRAID_OK : BRAID_NO_MEMORY;
   if (own) *own = (braid_cl_prepared){.cl = device->cl, .allocator = device->allocator, .name = node->name};
-  if (status == BRAID_OK) status = plan_node(device, family, node, &recipe);
+  if (status == BRAID_OK && family->foreign && node->packed) {
+    own->packed = braid_zalloc(device->allocator, sizeof *own->packed);
+    status = own->packed ? BRAID_OK : BRAID_NO_MEMORY;
+  }
+  if (status == BRAID_OK) status = plan_node(device, family, node, &recipe, own->packed);
   if (status == BRAID_OK) status = make_all(device, own, &recipe);
   if (status == BRAID_OK) {
     info->workspace_bytes = recipe.workspace_bytes;
@@ -241,8 +243,10 @@ braid_status braid_cl_query_kernel(void *self, const braid_kernel *kernel, const
   const braid_cl_device *device = self;
   *out = (braid_query){0};
   braid_launch_recipe recipe = {.allocator = device->allocator};
-  braid_status status = plan_node(device, kernel->implementation, node, &recipe);
+  braid_cl_packed packed = {.count = 0};
+  braid_status status = plan_node(device, kernel->implementation, node, &recipe, &packed);
   out->workspace_bytes = recipe.workspace_bytes;
+  out->packing_count = (uint32_t)braid_cl_list_packings(&packed, out->packings);
   braid_launch_recipe_deinit(&recipe);
   if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
   return braid_fail_prefix(status, "node %.120s (%s), kernel %s", node->name, node->op, kernel->name);
@@ -264,7 +268,13 @@ void braid_cl_discard(void *self, void *prepared) {
   braid_free(own->allocator, own->arguments);
   braid_free(own->allocator, own->launches);
   braid_free(own->allocator, own->beside);
+  braid_free(own->allocator, own->packed);
   braid_free(own->allocator, own);
+}
+
+braid_status braid_cl_pack(void *self, void *prepared, uint32_t input, const void *plain, void *packed) {
+  (void)self;
+  return braid_cl_pack_input(((const braid_cl_prepared *)prepared)->packed, input, plain, packed);
 }
 
 /* Kernels of a bitstream are there or not: that is known only with the recipe. */
@@ -296,8 +306,8 @@ bool braid_cl_recipe_is_possible(const braid_cl_device *device, const braid_laun
 /* --- running -------------------------------------------------------------------------------------------------------
  */
 static braid_binding binding_of(const memory_ref *ref, const braid_task *task) {
-  if (!ref->workspace) return task->bindings[ref->index];
-  braid_binding binding = task->bindings[task->input_count + task->output_count];
+  braid_binding binding = task->bindings[ref->workspace ? task->input_count + task->output_count : ref->index];
+  if (!ref->workspace && !ref->bytes) return binding;
   if (binding.host) binding.host = (uint8_t *)binding.host + ref->offset;
   binding.offset += ref->offset;
   binding.bytes = ref->bytes;

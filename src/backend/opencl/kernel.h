@@ -12,6 +12,7 @@ BRAID_MUST_CHECK braid_status braid_cl_prepare(void *device, const braid_kernel 
 BRAID_MUST_CHECK braid_status braid_cl_query_kernel(void *device, const braid_kernel *kernel,
                                                     const braid_node_desc *node, braid_query *query);
 void braid_cl_discard(void *device, void *prepared);
+braid_status braid_cl_pack(void *device, void *prepared, uint32_t input, const void *plain, void *packed);
 /* Asks the family where it depends on the device. */
 bool braid_cl_match(void *device, const braid_kernel *kernel, const braid_node_desc *node, char *why, size_t why_bytes);
 /* Are there programs for all launches, or text and a compiler to make them? If not, says why. */

@@ -144,9 +144,13 @@ bool braid_cl_entry_gives(const braid_cl_entry *entry, size_t output); /* is it 
 bool braid_cl_subject_fits(braid_cl_subject *subject, const braid_cl_device *device, char *why, size_t why_bytes);
 bool braid_cl_entry_match(const braid_cl_entry *entry, const braid_cl_device *device, const braid_node_desc *node,
                           char *why, size_t why_bytes);
-/* For a node, or for a region that was claimed by the entry. */
+/* The constants that a task gets in packed form (staging.h). */
+typedef struct braid_cl_packed braid_cl_packed;
+/* For a node, or for a region that was claimed by the entry. `packed`, zeroed: constants are packed; NULL: they are
+ * bound as they are. */
 BRAID_MUST_CHECK braid_status braid_cl_entry_plan(const braid_cl_entry *entry, const braid_launch_traits *traits,
-                                                  const braid_node_desc *node, braid_launch_recipe *recipe);
+                                                  const braid_node_desc *node, braid_launch_recipe *recipe,
+                                                  braid_cl_packed *packed);
 
 /* --- for chains (chain.c) --- */
 braid_status braid_cl_claim_chains(void *device, const braid_subgraph *graph, braid_region_claim claim, void *context);

@@ -42,8 +42,81 @@ braid_status braid_cl_find_operand(const braid_cl_subject *subject, const braid_
                  : braid_fail(BRAID_OUT_OF_RANGE, "%s is what the chain itself computes, which lies nowhere", name);
 }
 
-bool braid_cl_is_staged(const braid_cl_entry_argument *a) {
+static bool is_rearranged(const braid_cl_entry_argument *a) {
   return (a->in || a->out) && (a->order_count || a->shape_count || a->item || a->as);
+}
+
+static bool is_packed(const braid_cl_planning *p, size_t input) {
+  return p->packed && input < BRAID_CL_OPERANDS && p->packed->inputs[input].packed;
+}
+
+/* A constant that one launch takes packed is bound packed for all. */
+bool braid_cl_is_staged(const braid_cl_planning *p, const braid_cl_entry_argument *a) {
+  const braid_operand *operand;
+  size_t index;
+  if (is_rearranged(a)) return true;
+  return a->in && braid_cl_find_operand(p->subject, a, &operand, &index) == BRAID_OK && is_packed(p, index);
+}
+
+/* --- constants -----------------------------------------------------------------------------------------------------
+ */
+typedef void argument_visitor(braid_cl_planning *p, const braid_cl_entry_argument *a, size_t input);
+
+static void visit_constants(braid_cl_planning *p, argument_visitor *visit) {
+  const braid_cl_entry *entry = p->subject->entry;
+  const braid_node_desc *whole = p->subject->whole;
+  for (unsigned i = 0; i < entry->launches_count; i++)
+    for (unsigned k = 0; k < entry->launches[i].arguments_count; k++) {
+      const braid_cl_entry_argument *a = &entry->launches[i].arguments[k];
+      const braid_operand *operand;
+      size_t index;
+      if (!a->in || !is_rearranged(a) || braid_cl_find_operand(p->subject, a, &operand, &index) != BRAID_OK) continue;
+      if (index < BRAID_CL_OPERANDS && whole->inputs[index].constant && braid_desc_count(&operand->desc))
+        visit(p, a, index);
+    }
+}
+
+static void mark_constant(braid_cl_planning *p, const braid_cl_entry_argument *a, size_t input) {
+  (void)a;
+  p->packed->inputs[input].packed = true;
+}
+
+/* One element after the other goes through one piece, which each turn fills anew. */
+static void unmark_items(braid_cl_planning *p, const braid_cl_entry_argument *a, size_t input) {
+  if (a->item) p->packed->inputs[input].packed = false;
+}
+
+void braid_cl_mark_packed(braid_cl_planning *p) {
+  size_t left = p->subject->whole->region ? BRAID_CL_OPERANDS : BRAID_PACKINGS;
+  visit_constants(p, mark_constant);
+  visit_constants(p, unmark_items);
+  for (size_t i = 0; i < BRAID_CL_OPERANDS; i++)
+    if (p->packed->inputs[i].packed) {
+      p->packed->inputs[i].packed = left > 0;
+      left -= left > 0;
+    }
+}
+
+size_t braid_cl_list_packings(const braid_cl_packed *packed, braid_packing *out) {
+  size_t count = 0;
+  for (uint32_t input = 0; input < BRAID_CL_OPERANDS; input++) {
+    if (!packed->inputs[input].packed) continue;
+    uint64_t key = 14695981039346656037u;
+    for (size_t i = 0; i < packed->count; i++)
+      if (packed->pieces[i].index == input) key = braid_launch_mix_stage(key, &packed->pieces[i]);
+    out[count++] = (braid_packing){.input = input, .bytes = packed->inputs[input].bytes, .key = key};
+  }
+  return count;
+}
+
+braid_status braid_cl_pack_input(const braid_cl_packed *packed, uint32_t input, const void *plain, void *out) {
+  if (!packed || input >= BRAID_CL_OPERANDS || !packed->inputs[input].packed)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "input %u is not packed", input);
+  memset(out, 0, packed->inputs[input].bytes); /* between pieces */
+  for (size_t i = 0; i < packed->count; i++)
+    if (packed->pieces[i].index == input)
+      braid_launch_pack_stage(&packed->pieces[i], plain, (uint8_t *)out + packed->pieces[i].piece.offset);
+  return BRAID_OK;
 }
 
 /* --- pieces --------------------------------------------------------------------------------------------------------
@@ -138,8 +211,11 @@ braid_status braid_cl_stage_operand(braid_cl_planning *p, const braid_cl_entry_a
     return braid_fail(BRAID_OUT_OF_RANGE, "more than %d operands in another order, size or type", BRAID_CL_STAGED);
   int64_t count = braid_launch_stage_count(&wanted);
   if (count < 0) return braid_fail(BRAID_OUT_OF_RANGE, "shape overflows");
-  wanted.piece = braid_launch_reserve(&p->planner, count, 1, braid_dtype_size(wanted.as));
+  bool packed = wanted.input && is_packed(p, wanted.index);
+  size_t *end = packed ? &p->packed->inputs[wanted.index].bytes : &p->planner.recipe->workspace_bytes;
+  wanted.piece = braid_launch_reserve_in(&p->planner, end, count, 1, braid_dtype_size(wanted.as));
+  if (packed) p->packed->pieces[p->packed->count++] = wanted;
   *out = &p->staged[p->staged_count++];
-  **out = (braid_cl_staged){.stage = wanted, .item = a->item != NULL, .turn = -1};
+  **out = (braid_cl_staged){.stage = wanted, .packed = packed, .item = a->item != NULL, .turn = -1};
   return BRAID_OK;
 }
