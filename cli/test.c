@@ -5,7 +5,8 @@
 #include "cli.h"
 
 static const char doc[] =
-    "Measures the accuracy and loss of MODEL on the test part of a data set, and shows which classes it confuses."
+    "Measures the accuracy and loss of MODEL on the test part of a data set, precision, recall, F1 and the area under "
+    "the ROC curve of each class, and shows which classes it confuses."
     "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
     "(builtin:glyphs needs no files). Keys: split mean std scale order size channels limit seed.\n"
     "\nExamples:\n"
@@ -20,11 +21,11 @@ typedef struct options {
   cli_source source;
   const char *data;
   int64_t batch;
-  int worst;
+  int worst, top;
   double at_least;
 } options;
 
-enum { KEY_DATA = 1, KEY_BATCH, KEY_WORST, KEY_AT_LEAST };
+enum { KEY_DATA = 1, KEY_BATCH, KEY_WORST, KEY_AT_LEAST, KEY_TOP };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -42,6 +43,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_WORST:
     o->worst = (int)cli_integer(state, "--worst", argument, 0, 1000000);
+    return 0;
+  case KEY_TOP:
+    o->top = (int)cli_integer(state, "--top", argument, 1, 1000000);
     return 0;
   case KEY_AT_LEAST:
     o->at_least = cli_number(state, "--at-least", argument, 0, 1);
@@ -65,12 +69,24 @@ static const char *class_name(const braid_dataset_info *info, int index, char *b
   return buffer;
 }
 
+enum { MOST_CLASSES = 20 };
+
+static void print_classes(const braid_dataset_info *info, const braid_test_result *r) {
+  char name[16];
+  if (r->classes > MOST_CLASSES) return;
+  printf("\n%-12s %9s %9s %9s %9s %9s\n", "class", "samples", "precision", "recall", "F1", "AUC");
+  for (int i = 0; i < r->classes; i++) {
+    const braid_class_result *of = &r->per_class[i];
+    printf("%-12.12s %9" PRId64 " %9.4f %9.4f %9.4f %9.4f\n", class_name(info, i, name, sizeof name), of->samples,
+           of->precision, of->recall, of->f1, of->auc);
+  }
+}
+
 static void print_confusion(const braid_dataset_info *info, const braid_test_result *r) {
-  enum { MOST_CLASSES = 20 };
   char name[16];
   int classes = r->classes;
   if (classes > MOST_CLASSES) {
-    printf("%d classes: --json gives the confusion matrix\n", classes);
+    printf("%d classes: --json gives each and the confusion matrix\n", classes);
     return;
   }
   printf("\n%-12s", "truth\\guess");
@@ -95,8 +111,11 @@ static void print_text(const options *o, const braid_dataset_info *info, const b
   printf("%s on %s\n", o->source.path, info->spec);
   printf("  samples   %" PRId64 " (measured %.0f images/s)\n", r->samples, (double)r->samples / seconds);
   printf("  accuracy  %.2f%%\n", r->accuracy * 100);
-  if (r->classes > 5) printf("  top 5     %.2f%%\n", r->top5 * 100);
+  if (r->classes > o->top) printf("  top %-4d  %.2f%%\n", o->top, braid_test_top(r, o->top) * 100);
   printf("  loss      %.4f\n", r->loss);
+  printf("  precision %.4f  recall %.4f  F1 %.4f  AUC %.4f (means over classes)\n", r->precision, r->recall, r->f1,
+         r->auc);
+  print_classes(info, r);
   print_confusion(info, r);
   char truth[16], guess[16];
   for (int64_t i = 0; i < r->worst_count && i < o->worst; i++) {
@@ -116,10 +135,28 @@ static void print_json(const options *o, const braid_dataset_info *info, const b
   cli_json_integer(&json, "samples", r->samples);
   cli_json_number(&json, "accuracy", r->accuracy);
   cli_json_number(&json, "top5", r->top5);
+  cli_json_integer(&json, "k", o->top);
+  cli_json_number(&json, "top_k", braid_test_top(r, o->top));
   cli_json_number(&json, "loss", r->loss);
+  cli_json_number(&json, "precision", r->precision);
+  cli_json_number(&json, "recall", r->recall);
+  cli_json_number(&json, "f1", r->f1);
+  cli_json_number(&json, "auc", r->auc);
   cli_json_number(&json, "measured_images_per_second", (double)r->samples / seconds);
   cli_json_array(&json, "classes");
   for (int i = 0; i < r->classes; i++) cli_json_string(&json, NULL, class_name(info, i, name, sizeof name));
+  cli_json_close(&json, ']');
+  cli_json_array(&json, "per_class");
+  for (int i = 0; i < r->classes; i++) {
+    cli_json_object(&json, NULL);
+    cli_json_integer(&json, "samples", r->per_class[i].samples);
+    cli_json_integer(&json, "guessed", r->per_class[i].guessed);
+    cli_json_number(&json, "precision", r->per_class[i].precision);
+    cli_json_number(&json, "recall", r->per_class[i].recall);
+    cli_json_number(&json, "f1", r->per_class[i].f1);
+    cli_json_number(&json, "auc", r->per_class[i].auc);
+    cli_json_close(&json, '}');
+  }
   cli_json_close(&json, ']');
   cli_json_array(&json, "confusion");
   for (int i = 0; i < r->classes; i++) {
@@ -166,12 +203,13 @@ int cli_test(int argc, char **argv) {
       {"data", KEY_DATA, "SPEC", 0, "The data set, including its normalization", 0},
       {"batch", KEY_BATCH, "N", 0, "Samples per run (default 100)", 0},
       {"worst", KEY_WORST, "N", 0, "List the N misclassified samples with the highest loss (default 5)", 0},
+      {"top", KEY_TOP, "K", 0, "How many of the highest scores count as top (default 5)", 0},
       {"at-least", KEY_AT_LEAST, "X", 0, "Exit with code 1 if the accuracy is below X (0..1)", 0},
       {0}};
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
-  options o = {.batch = 100, .worst = 5};
+  options o = {.batch = 100, .worst = 5, .top = 5};
   cli_parse(&argp, argc, argv, &o);
   cli_catch_interrupt();
   braid_graph *graph = NULL;

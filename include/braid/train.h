@@ -108,10 +108,23 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_run(braid_trainer *trainer
 /* The model with its current parameters, as a forward graph. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out);
 
+/* Of one class against all others. What would be divided by zero is 0. */
+typedef struct braid_class_result {
+  int64_t samples, guessed; /* of this class; taken for it */
+  double precision, recall, f1;
+  double auc; /* area under the ROC curve of the class's probability; NAN: all samples are of one kind, or they are too
+                 many (more than 2^24 scores) */
+} braid_class_result;
+
 typedef struct braid_test_result {
   int64_t samples;
   int classes;
-  double loss, accuracy, top5;
+  double loss, accuracy, top5;       /* top5: NAN with up to five classes */
+  double precision, recall, f1, auc; /* means over the classes that occur (scikit-learn's "macro"); auc: over those
+                                        that have one */
+  braid_class_result *per_class;     /* classes; owned by the result, as all below */
+  int64_t *ranks;                    /* classes: how many samples have this many classes with a higher score than
+                                        their own */
   int64_t *confusion;  /* classes x classes, row: true class, column: predicted class; owned by the result */
   int64_t worst_count; /* misclassified samples, highest loss first */
   int64_t *worst_index;
@@ -125,6 +138,8 @@ typedef bool braid_test_callback(void *context, int64_t done, int64_t total);
 BRAID_API BRAID_MUST_CHECK braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_t batch,
                                                    const braid_session_options *options, braid_test_callback *callback,
                                                    void *context, braid_test_result *result);
+/* The share of samples whose class is among those with the k highest scores. */
+BRAID_API double braid_test_top(const braid_test_result *result, int k);
 BRAID_API void braid_test_result_deinit(braid_test_result *result);
 
 #endif

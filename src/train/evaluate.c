@@ -5,9 +5,10 @@
 #include "base/try.h"
 #include "graph/graph.h"
 #include "runtime/plan/resolve.h"
+#include "train/metrics.h"
 #include "train/step.h"
 
-enum { kWorst = 24, kTop = 5 };
+enum { kWorst = 24 };
 
 /* Everything one evaluation holds. */
 typedef struct evaluation {
@@ -19,19 +20,26 @@ typedef struct evaluation {
   int64_t batch;
   braid_score_kind kind;
   double loss_sum;
-  int64_t correct, in_top;
+  int64_t correct, samples;
+  double *by_class; /* of every class, what all samples score; NULL: too many */
+  int32_t *labels;  /* with them */
 } evaluation;
 
 /* --- one sample ----------------------------------------------------------------------------------------------------
  */
-/* Cross entropy in double. */
-static double loss_of(const evaluation *e, const float *scores, int classes, int32_t label) {
-  if (e->kind == BRAID_SCORES_PROBABILITIES) return -log(fmax((double)scores[label], 1e-45));
-  if (e->kind == BRAID_SCORES_LOG_PROBABILITIES) return -(double)scores[label];
+/* What plain scores are above their log probabilities, in double; 0 for probabilities and their logarithms. */
+static double excess_of(const evaluation *e, const float *scores, int classes) {
+  if (e->kind != BRAID_SCORES_PLAIN) return 0;
   double most = scores[0], sum = 0;
   for (int c = 1; c < classes; c++) most = fmax(most, scores[c]);
   for (int c = 0; c < classes; c++) sum += exp(scores[c] - most);
-  return log(sum) + most - scores[label];
+  return log(sum) + most;
+}
+
+/* Cross entropy in double. */
+static double loss_of(const evaluation *e, const float *scores, int32_t label, double excess) {
+  if (e->kind == BRAID_SCORES_PROBABILITIES) return -log(fmax((double)scores[label], 1e-45));
+  return excess - scores[label];
 }
 
 /* Keeps the list of the worst sorted by falling loss; equal losses keep the order of the samples. */
@@ -60,10 +68,14 @@ static void count_sample(evaluation *e, braid_test_result *result, const float *
     if (scores[c] > scores[guess]) guess = c;
     above += scores[c] > scores[label];
   }
-  double loss = loss_of(e, scores, result->classes, label);
+  double excess = excess_of(e, scores, result->classes), loss = loss_of(e, scores, label, excess);
   e->loss_sum += loss;
   e->correct += guess == label;
-  e->in_top += above < kTop;
+  result->ranks[above]++;
+  if (e->by_class) {
+    e->labels[result->samples] = label;
+    for (int c = 0; c < result->classes; c++) e->by_class[c * e->samples + result->samples] = scores[c] - excess;
+  }
   result->samples++;
   result->confusion[(int64_t)label * result->classes + guess]++;
   if (guess != label) keep_worst(result, index, guess, label, loss);
@@ -84,6 +96,12 @@ static braid_status evaluation_prepare(evaluation *e, const braid_graph *model, 
   BRAID_TRY(braid_graph_add_output(e->graph, scores));
   e->scores = braid_zalloc_array(e->allocator, (size_t)(e->batch * info.classes), sizeof *e->scores);
   if (!e->scores) return BRAID_NO_MEMORY;
+  e->samples = info.samples;
+  if (info.samples <= BRAID_METRICS_MOST_SCORES / info.classes) {
+    e->by_class = braid_zalloc_array(e->allocator, (size_t)(info.samples * info.classes), sizeof *e->by_class);
+    e->labels = braid_zalloc_array(e->allocator, (size_t)info.samples, sizeof *e->labels);
+    if (!e->by_class || !e->labels) return BRAID_NO_MEMORY;
+  }
   BRAID_TRY(braid_session_create(e->graph, options, &e->session));
   braid_loader_options loading = {.batch = e->batch, .keep_last = true};
   return braid_loader_create(dataset, &loading, 0, 0, &e->loader);
@@ -93,12 +111,14 @@ static braid_status evaluation_prepare(evaluation *e, const braid_graph *model, 
 static braid_status allocate_result(braid_test_result *result, int classes) {
   *result = (braid_test_result){.classes = classes, .top5 = NAN};
   result->confusion = braid_zalloc_array(NULL, (size_t)classes * (size_t)classes, sizeof *result->confusion);
+  result->per_class = braid_zalloc_array(NULL, (size_t)classes, sizeof *result->per_class);
+  result->ranks = braid_zalloc_array(NULL, (size_t)classes, sizeof *result->ranks);
   result->worst_index = braid_zalloc_array(NULL, kWorst, sizeof *result->worst_index);
   result->worst_guess = braid_zalloc_array(NULL, kWorst, sizeof *result->worst_guess);
   result->worst_label = braid_zalloc_array(NULL, kWorst, sizeof *result->worst_label);
   result->worst_loss = braid_zalloc_array(NULL, kWorst, sizeof *result->worst_loss);
-  bool all =
-      result->confusion && result->worst_index && result->worst_guess && result->worst_label && result->worst_loss;
+  bool all = result->per_class && result->ranks && result->confusion && result->worst_index && result->worst_guess &&
+             result->worst_label && result->worst_loss;
   return all ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
@@ -117,8 +137,8 @@ static braid_status evaluation_run(evaluation *e, int64_t total, braid_test_call
   }
   result->loss = e->loss_sum / (double)result->samples;
   result->accuracy = (double)e->correct / (double)result->samples;
-  if (result->classes > kTop) result->top5 = (double)e->in_top / (double)result->samples;
-  return BRAID_OK;
+  braid_metrics_count(result);
+  return e->by_class ? braid_metrics_areas(e->allocator, e->labels, e->by_class, result) : BRAID_OK;
 }
 
 braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_t batch,
@@ -136,6 +156,8 @@ braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_
   braid_loader_destroy(e.loader);
   braid_session_destroy(e.session);
   braid_free(e.allocator, e.scores);
+  braid_free(e.allocator, e.by_class);
+  braid_free(e.allocator, e.labels);
   braid_graph_destroy(e.graph);
   if (status != BRAID_OK) braid_test_result_deinit(result);
   return status;
@@ -143,6 +165,8 @@ braid_status braid_test(const braid_graph *model, braid_dataset *dataset, int64_
 
 void braid_test_result_deinit(braid_test_result *result) {
   braid_free(NULL, result->confusion);
+  braid_free(NULL, result->per_class);
+  braid_free(NULL, result->ranks);
   braid_free(NULL, result->worst_index);
   braid_free(NULL, result->worst_guess);
   braid_free(NULL, result->worst_label);

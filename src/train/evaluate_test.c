@@ -129,6 +129,43 @@ static counted count(void) {
   return all;
 }
 
+/* By the definitions: pairs of samples one by one, and counts of each class. */
+static void check_classes(const braid_test_result *result, const counted *all) {
+  double sums[4] = {0};
+  for (int c = 0; c < kClasses; c++) {
+    int64_t of = 0, guessed = 0, both = 0, pairs = 0, won_twice = 0;
+    for (int i = 0; i < kSamples; i++) {
+      of += labels[i] == c;
+      guessed += all->guess[i] == c;
+      both += labels[i] == c && all->guess[i] == c;
+      double mine = log(1 / exp(all->loss[i])) + (double)scores[i][c] - scores[i][labels[i]];
+      for (int k = 0; k < kSamples && labels[i] == c; k++) {
+        if (labels[k] == c) continue;
+        double other = log(1 / exp(all->loss[k])) + (double)scores[k][c] - scores[k][labels[k]];
+        pairs++;
+        won_twice += fabs(mine - other) < 1e-12 ? 1 : mine > other ? 2 : 0;
+      }
+    }
+    double precision = guessed ? (double)both / (double)guessed : 0, recall = (double)both / (double)of;
+    double f1 = both ? 2 * precision * recall / (precision + recall) : 0, auc = (double)won_twice / 2 / (double)pairs;
+    const braid_class_result *r = &result->per_class[c];
+    assert_int_equal(r->samples, of);
+    assert_int_equal(r->guessed, guessed);
+    assert_float_equal(r->precision, precision, 1e-12);
+    assert_float_equal(r->recall, recall, 1e-12);
+    assert_float_equal(r->f1, f1, 1e-12);
+    assert_float_equal(r->auc, auc, 1e-12);
+    sums[0] += precision, sums[1] += recall, sums[2] += f1, sums[3] += auc;
+  }
+  assert_float_equal(result->precision, sums[0] / kClasses, 1e-12);
+  assert_float_equal(result->recall, sums[1] / kClasses, 1e-12);
+  assert_float_equal(result->f1, sums[2] / kClasses, 1e-12);
+  assert_float_equal(result->auc, sums[3] / kClasses, 1e-12);
+  assert_float_equal(braid_test_top(result, 1), result->accuracy, 1e-12);
+  assert_float_equal(braid_test_top(result, kTopFive), result->top5, 1e-12);
+  assert_float_equal(braid_test_top(result, kClasses), 1, 1e-12);
+}
+
 static void check_result(const braid_test_result *result, const counted *all) {
   assert_int_equal(result->samples, kSamples);
   assert_int_equal(result->classes, kClasses);
@@ -136,6 +173,7 @@ static void check_result(const braid_test_result *result, const counted *all) {
   assert_float_equal(result->accuracy, (double)all->correct / kSamples, 1e-12);
   assert_float_equal(result->top5, (double)all->top / kSamples, 1e-12);
   assert_memory_equal(result->confusion, all->confusion, sizeof all->confusion);
+  check_classes(result, all);
   int wrong = kSamples - all->correct;
   assert_true(wrong > 24); /* more than are kept */
   assert_int_equal(result->worst_count, 24);
@@ -167,7 +205,7 @@ static void test_counts(void **state) {
 }
 
 static void expect_row(const char *html, const char *name, const char *format, double value) {
-  char number[64], row[128];
+  char number[64], row[192];
   snprintf(number, sizeof number, format, value);
   snprintf(row, sizeof row, "<tr><td>%s</td><td>%s</td></tr>", name, number);
   if (!strstr(html, row)) fail_msg("the report has no %s", row);
@@ -228,6 +266,8 @@ static void test_report(void **state) {
   braid_file_close(&view);
   expect_row(html, "test accuracy", "%.2f %%", 100.0 * all.correct / kSamples);
   expect_row(html, "test loss", "%.4f", all.mean);
+  expect_row(html, "F1, mean over classes", "%.4f", result.f1);
+  expect_row(html, "area under the ROC curve, mean over classes", "%.4f", result.auc);
   expect_row(html, "test samples", "%.0f", kSamples);
   expect_row(html, "parameters", "%.0f", 12345);
   expect_row(html, "learning rate", "%g", options.learning_rate);

@@ -94,6 +94,10 @@ static void add_summary(braid_text *text, const braid_report *report) {
   if (report->result) {
     add_row(text, "test accuracy", "%.2f %%", 100 * report->result->accuracy);
     add_row(text, "test loss", "%.4f", report->result->loss);
+    add_row(text, "precision, mean over classes", "%.4f", report->result->precision);
+    add_row(text, "recall, mean over classes", "%.4f", report->result->recall);
+    add_row(text, "F1, mean over classes", "%.4f", report->result->f1);
+    add_row(text, "area under the ROC curve, mean over classes", "%.4f", report->result->auc);
     add_row(text, "test samples", "%.0f", (double)report->result->samples);
   }
   if (record->count) {
@@ -130,6 +134,36 @@ static void add_charts(braid_text *text, const braid_record *record) {
 }
 
 enum { kMaxConfusionClasses = 40 };
+
+static void add_number(braid_text *text, double value) {
+  if (isfinite(value))
+    braid_text_printf(text, "<td>%.4f</td>", value);
+  else
+    braid_text_add(text, "<td>none</td>");
+}
+
+static void add_classes(braid_text *text, const braid_dataset_info *info, const braid_test_result *result) {
+  braid_text_add(text, "<h2>Classes</h2>");
+  if (result->classes > kMaxConfusionClasses) {
+    braid_text_printf(text, "<p class=\"note\">%d classes: the table is left out above %d.</p>", result->classes,
+                      kMaxConfusionClasses);
+    return;
+  }
+  braid_text_add(text, "<table><tr><th>class</th><th>samples</th><th>precision</th><th>recall</th><th>F1</th>"
+                       "<th>AUC</th></tr>");
+  for (int c = 0; c < result->classes; c++) {
+    const braid_class_result *of = &result->per_class[c];
+    braid_text_add(text, "<tr><td>");
+    braid_text_add_html(text, info->class_names[c]);
+    braid_text_printf(text, "</td><td>%lld</td>", (long long)of->samples);
+    add_number(text, of->precision);
+    add_number(text, of->recall);
+    add_number(text, of->f1);
+    add_number(text, of->auc);
+    braid_text_add(text, "</tr>");
+  }
+  braid_text_add(text, "</table>\n");
+}
 
 static void add_confusion(braid_text *text, const braid_dataset_info *info, const braid_test_result *result) {
   braid_text_add(text, "<h2>Confusion</h2>");
@@ -197,6 +231,7 @@ braid_status braid_report_write(const braid_allocator *allocator, const char *pa
   braid_status status = BRAID_OK;
   if (report->test && report->result) {
     braid_dataset_info info = braid_dataset_get_info(report->test);
+    add_classes(&text, &info, report->result);
     add_confusion(&text, &info, report->result);
     status = add_worst(allocator, &text, report, &info);
   }
