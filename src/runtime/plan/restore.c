@@ -312,6 +312,9 @@ braid_status braid_restore_conversion(const braid_plan *plan, bool setup, braid_
   const braid_step_row *row = row_of(plan, setup, index);
   step->kernel = row ? kernel_named(plan, row->device, step->desc, row->kernel) : NULL;
   if (!step->kernel) return contradiction("step", index, step->label);
+  for (size_t i = 0; i < 2; i++)
+    if (plan->instances[step->instances[i]].space != plan->devices[row->device].space)
+      return contradiction("step", index, step->label);
   step->device = (int)row->device;
   step->queue = braid_queue_index(step->device, BRAID_QUEUE_KERNELS);
   return braid_restore_query(plan, setup, index, step);
