@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 build=$(cd "${BRAID_BUILD:-build}" && pwd)
+braid_version() { sed -n 's/^#define BRAID_VERSION "\(.*\)"/\1/p' include/braid/version.h; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cmake --install "$build" --prefix "$work/usr" >/dev/null
@@ -45,6 +46,9 @@ ${CXX:-c++} -std=c++17 -Wall -Wextra -Werror "$work/from_cpp.cpp" -o "$work/from
 nm -D --defined-only "$work/usr/lib/libbraid.so" | awk '{ print $3 }' | while read -r symbol; do
   grep -qwr "$symbol" "$work/usr/include/braid" || { echo "libbraid.so exports $symbol, which no header names" >&2; exit 1; }
 done
+# Before 1.0 a minor version may change the interface (docs/versions.md): the loader tells them apart.
+readelf -d "$work/usr/lib/libbraid.so" | grep -q "SONAME.*\[libbraid.so.$(braid_version | cut -d. -f1-2)\]"
+[ "$(readlink -f "$work/usr/lib/libbraid.so")" = "$(readlink -f "$work/usr/lib")/libbraid.so.$(braid_version)" ]
 # Every command has its page, and the completion knows the commands and their options.
 for command in $("$work/usr/bin/braid" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p'); do
   grep -q 'Usage: braid' "$work/usr/share/man/man1/braid-$command.1"
@@ -52,5 +56,14 @@ for command in $("$work/usr/bin/braid" --help | sed -n 's/^  \([a-z][a-z]*\)  .*
     [ "${COMPREPLY[*]}" = --json ]' "$work/usr/share/bash-completion/completions/braid" "$command"
 done
 examples/run.sh "$work"
+# README's commands as they stand, for one epoch.
+mkdir "$work/readme"
+ln -s "$PWD/models" "$PWD/examples" "$work/readme"
+awk '/^```$/ { if (on) exit; on = 1; next } on' README.md | sed 's/--epochs 5/--epochs 1/' >"$work/commands"
+[ "$(grep -c '^braid ' "$work/commands")" -ge 6 ]
+(cd "$work/readme" && PATH="$work/usr/bin:$PATH" sh -e "$work/commands" >/dev/null)
 "$work/first" "$work/trained.onnx" >/dev/null
 "$work/first-build/first" "$work/trained.onnx" >/dev/null
+# What was installed goes away again.
+make --no-print-directory uninstall BUILD="$build" >/dev/null
+[ -z "$(find "$work/usr" ! -type d)" ]

@@ -32,9 +32,8 @@ graph="$tensor|graph/|braid/(graph|custom)\.h"
 model="$graph|model/|braid/model\.h"
 device="$graph|device/|braid/(device|host_queue|plugin)\.h"
 launch="$device|launch/"
-profile="$device|profile/|braid/profile\.h"
 schedule="$base|schedule/" # numbers only
-runtime="$profile|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
+runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train)\.h"
 {
   check "$(sources src/base)" "$base"
@@ -43,10 +42,9 @@ upper="$runtime|braid/(data|train)\.h"
   check "$(sources src/model)" "$model"
   check "$(sources src/device)" "$device"
   check "$(sources src/launch)" "$launch"
-  check "$(sources src/profile)" "$profile"
   check "$(sources src/schedule)" "$schedule"
   check "$(sources src/runtime)" "$runtime"
-  for room in train explore serve; do check "$(sources src/$room)" "$upper|$room/"; done
+  check "$(sources src/train)" "$upper|train/"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
     check "$(sources "src/backend/$name")" "$launch|backend/$name/"

@@ -9,6 +9,7 @@ for kind in "" -static; do
   "$work/several$kind" "$work/trained.onnx"
   "$work/custom_op$kind"
   "$work/ops$kind"
+  "$work/own$kind" "$work/own.onnx"
 done
 # Not piped: a failed case must fail this script.
 "$work/usr/bin/braid" devices --plugin "$work/plugin.so" --check tutor >"$work/check.txt" || {

@@ -42,6 +42,26 @@ typedef struct braid_dataset_info {
 /* default_split: "train" or "test", used if SPEC has no split=. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_dataset_open(const braid_allocator *allocator, const char *spec,
                                                            const char *default_split, braid_dataset **out);
+/* A data set of a program's own: `read` gives the samples. */
+typedef struct braid_dataset_source {
+  const char *name; /* for messages and reports */
+  int64_t samples;
+  int channels, height, width; /* of what `read` gives: 1 to 4 channels, sides of 1 to 16384 */
+  int classes;
+  const char *const *class_names; /* NULL: "0", "1", ... */
+  /* Writes channels*height*width floats in C,H,W order and the class, below `classes`. Called by several threads, also
+   * for the same index, and with the same result whenever it is called. Other statuses than OK end the reading; say why
+   * with braid_fail. */
+  braid_status (*read)(void *context, int64_t index, float *pixels, int32_t *label);
+  void (*close)(void *context); /* by braid_dataset_close; NULL: nothing is to be done */
+  void *context;
+} braid_dataset_source;
+/* `keys`: those of SPEC, separated by commas, except seed= and split=; NULL: none. Without scale= the numbers stay as
+ * they are. Names are copied. A trainer with an output directory reads all samples once, for the checksum that --resume
+ * compares. On failure `close` is not called. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_dataset_create(const braid_allocator *allocator,
+                                                             const braid_dataset_source *source, const char *keys,
+                                                             braid_dataset **out);
 BRAID_API void braid_dataset_close(braid_dataset *dataset);
 BRAID_API braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset);
 /* Sample `index`, normalized, without augmentation: channels*height*width floats in C,H,W order. */

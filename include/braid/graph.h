@@ -102,7 +102,8 @@ BRAID_API int64_t braid_graph_node_macs(const braid_graph *graph, braid_node_id 
 
 /* --- building ---
  * Names are copied; for a NULL or empty name a unique one is made. *out is the new value or node. Values are PLAIN:
- * INVALID_ARGUMENT for a descriptor or tensor in another layout; plans choose layouts. */
+ * INVALID_ARGUMENT for a descriptor or tensor in another layout; plans choose layouts. A dimension of an input that is
+ * to be dynamic (the batch) is -1: set it after braid_desc_init. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_input(braid_graph *graph, const char *name,
                                                               const braid_desc *desc, braid_value_id *out);
 /* kind: CONSTANT, PARAMETER or STATE. The tensor is retained. */
@@ -152,9 +153,10 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_bind_input(braid_graph *grap
                                                                braid_tensor *tensor);
 /* Makes a forward graph trainable. Every floating-point CONSTANT that is recognized as a parameter of the exported
  * model becomes a PARAMETER (docs/training.md has the rules; braid_value_info.fixed gives the reason for every other
- * one). Parameters that the exporter stored as one tensor because their initial contents are equal are separated.
- * BatchNormalization is set to training mode with its running statistics as STATEs; Dropout is set to training mode.
- * Call it before braid_resolve, which would fold parameters. INVALID_GRAPH if nothing is trainable. */
+ * one); in a graph that has PARAMETERs already, because a program built it so, these are the ones. Parameters that the
+ * exporter stored as one tensor because their initial contents are equal are separated. BatchNormalization is set to
+ * training mode with its running statistics as STATEs; Dropout is set to training mode. Call it before braid_resolve,
+ * which would fold parameters. INVALID_GRAPH if nothing is trainable. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_make_trainable(braid_graph *graph);
 
 /* Adds the nodes that compute the gradients of `loss`, a value of one element, with respect to the `count` values `wrt`

@@ -87,11 +87,21 @@ BRAID_API size_t braid_session_output_count(const braid_session *session);
 BRAID_API const braid_desc *braid_session_input(const braid_session *session, size_t index);
 BRAID_API const braid_desc *braid_session_output(const braid_session *session, size_t index);
 
+/* Their names, as in the graph that the session was created from; NULL beyond the last. */
+BRAID_API const char *braid_session_input_name(const braid_session *session, size_t index);
+BRAID_API const char *braid_session_output_name(const braid_session *session, size_t index);
+
 /* Copies a parameter or state, given by name, to or from a PLAIN tensor of its type and shape. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_read(braid_session *session, const char *name,
                                                            braid_tensor *tensor);
 BRAID_API BRAID_MUST_CHECK braid_status braid_session_write(braid_session *session, const char *name,
                                                             const braid_tensor *tensor);
+
+/* Gives the constants, parameters and states of `graph` that have the name of a parameter or state of the session its
+ * current contents. `graph` is usually the forward graph that was cloned and extended by a loss, gradients and updates;
+ * braid_model_save_onnx then saves what was trained. NOT_FOUND if no name is the same, INVALID_ARGUMENT for another
+ * type or shape; on failure the graph is unchanged. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_session_store(braid_session *session, braid_graph *graph);
 
 typedef struct braid_session_stats {
   size_t nodes;           /* tasks per run */

@@ -180,15 +180,23 @@ static void judge_use(braid_graph *graph, const braid_node *node, size_t index, 
   decided[id] = true;
 }
 
+/* Who builds a graph with parameters says what trains: there is nothing to be found out about its constants. */
+static size_t count_declared(const braid_graph *graph) {
+  size_t declared = 0;
+  for (size_t i = 0; i < graph->value_count; i++) declared += graph->values[i].kind == BRAID_VALUE_PARAMETER;
+  return declared;
+}
+
 static braid_status promote(braid_graph *graph, bool *marks) {
   bool *needed_values = marks, *decided = marks + graph->value_count, *nodes = decided + graph->value_count;
-  size_t promoted = 0;
+  size_t declared = count_declared(graph), promoted = declared;
   mark_needed(graph, needed_values, nodes);
   for (size_t i = 0; i < graph->node_count; i++)
     for (size_t j = 0; j < graph->nodes[i].input_count && nodes[i]; j++) judge_use(graph, &graph->nodes[i], j, decided);
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];
     if (!is_float_constant(value)) continue;
+    if (declared) value->fixed = "a constant of a graph that has parameters of its own";
     if (!decided[i] && !value->fixed) value->fixed = "no output that trains depends on it";
     if (value->fixed) continue;
     value->kind = BRAID_VALUE_PARAMETER;

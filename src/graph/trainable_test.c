@@ -422,8 +422,23 @@ static void test_tied_in_another_shape(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* A program that builds a graph says what trains. */
+static void test_declared(void **state) {
+  (void)state;
+  braid_value_id x;
+  braid_graph *graph = begin(&x);
+  braid_value_id mine = vector(graph, "mine", NUMBERS), table = vector(graph, "table", NUMBERS);
+  graph->values[mine].kind = BRAID_VALUE_PARAMETER;
+  end(graph, NODE(NULL, "Mul", NODE(NULL, "Mul", x, mine), table));
+  trains(graph, "mine");
+  stays(graph, "table", "a constant of a graph that has parameters of its own");
+  assert_int_equal(count_kind(graph, BRAID_VALUE_PARAMETER), 1);
+  braid_graph_destroy(graph);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_declared),
       cmocka_unit_test(test_roles),
       cmocka_unit_test(test_literal_weights),
       cmocka_unit_test(test_identities),

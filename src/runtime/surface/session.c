@@ -224,6 +224,50 @@ braid_status braid_session_write(braid_session *session, const char *name, const
   return status;
 }
 
+static bool is_kept(const braid_session *session, const braid_value *value) {
+  const braid_graph *own = session->plan->graph;
+  braid_value_id id = value->tensor ? braid_graph_find_value(own, value->name) : -1;
+  return id >= 0 && (own->values[id].kind == BRAID_VALUE_PARAMETER || own->values[id].kind == BRAID_VALUE_STATE);
+}
+
+/* New tensors with the current contents of those values of the graph that the session keeps; the others stay NULL. */
+static braid_status read_all(braid_session *session, const braid_graph *graph, braid_tensor **tensors, size_t *count) {
+  *count = 0;
+  for (size_t i = 0; i < graph->value_count; i++) {
+    const braid_value *value = &graph->values[i];
+    if (!is_kept(session, value)) continue;
+    BRAID_TRY(braid_tensor_create(graph->allocator, &value->desc, &tensors[i]));
+    BRAID_TRY(read_kept(session, value->name, tensors[i]));
+    ++*count;
+  }
+  if (*count) return BRAID_OK;
+  return braid_fail(BRAID_NOT_FOUND, "no constant or parameter of graph %.120s is a parameter or state of the session",
+                    graph->name);
+}
+
+static braid_status store_all(braid_session *session, braid_graph *graph, braid_tensor **tensors) {
+  size_t count;
+  BRAID_TRY(read_all(session, graph, tensors, &count));
+  BRAID_TRY(braid_graph_begin_change(graph));
+  for (size_t i = 0; i < graph->value_count; i++) {
+    if (!tensors[i]) continue;
+    braid_tensor *before = graph->values[i].tensor;
+    graph->values[i].tensor = tensors[i];
+    tensors[i] = before;
+  }
+  return BRAID_OK;
+}
+
+braid_status braid_session_store(braid_session *session, braid_graph *graph) {
+  BRAID_TRY(session_enter(session, "braid_session_store"));
+  braid_tensor **tensors = braid_zalloc_array(graph->allocator, graph->value_count, sizeof(braid_tensor *));
+  braid_status status = tensors ? store_all(session, graph, tensors) : BRAID_NO_MEMORY;
+  for (size_t i = 0; tensors && i < graph->value_count; i++) braid_tensor_release(tensors[i]);
+  braid_free(graph->allocator, tensors);
+  session_leave(session);
+  return status;
+}
+
 /* --- reports -------------------------------------------------------------------------------------------------------
  */
 size_t braid_session_input_count(const braid_session *session) {
@@ -240,6 +284,16 @@ const braid_desc *braid_session_input(const braid_session *session, size_t index
 
 const braid_desc *braid_session_output(const braid_session *session, size_t index) {
   return braid_plan_output(session->plan, index);
+}
+
+const char *braid_session_input_name(const braid_session *session, size_t index) {
+  const braid_graph *graph = session->plan->graph;
+  return index < graph->input_count ? graph->values[graph->inputs[index]].name : NULL;
+}
+
+const char *braid_session_output_name(const braid_session *session, size_t index) {
+  const braid_graph *graph = session->plan->graph;
+  return index < graph->output_count ? graph->values[graph->outputs[index]].name : NULL;
 }
 
 braid_session_stats braid_session_get_stats(const braid_session *session) {

@@ -10,7 +10,7 @@
 #include "base/try.h"
 #include "train/data/image.h"
 
-enum { kMaxClasses = 100000, kAugmentStream = 0xA06, kNumbersPerSample = 4 };
+enum { kAugmentStream = 0xA06, kNumbersPerSample = 4 };
 
 struct braid_dataset {
   const braid_allocator *allocator;
@@ -45,9 +45,9 @@ static braid_status open_source(braid_dataset *dataset) {
 static braid_status check_source(const braid_dataset *dataset) {
   const braid_source *source = &dataset->source;
   if (source->samples < 1) return braid_fail(BRAID_INVALID_FILE, "%s: has no samples", dataset->text);
-  if (source->classes < 1 || source->classes > kMaxClasses)
+  if (source->classes < 1 || source->classes > BRAID_MAX_CLASSES)
     return braid_fail(BRAID_INVALID_FILE, "%s: has %d classes, 1 to %d are expected", dataset->text, source->classes,
-                      kMaxClasses);
+                      BRAID_MAX_CLASSES);
   if (!braid_image_can_convert(source->channels, dataset->channels))
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %d channels do not become %d", dataset->text, source->channels,
                       dataset->channels);
@@ -84,11 +84,8 @@ static void tabulate(braid_dataset *dataset) {
   braid_image_normalize(&dataset->spec, 1.0 / 255, dataset->value[0], dataset->channels, 256);
 }
 
-static braid_status dataset_fill(braid_dataset *dataset, const char *spec, const char *default_split) {
-  dataset->text = braid_strdup(dataset->allocator, spec);
-  if (!dataset->text) return BRAID_NO_MEMORY;
-  BRAID_TRY(braid_spec_parse(dataset->allocator, spec, false, default_split, &dataset->spec));
-  BRAID_TRY(open_source(dataset));
+/* Once text, spec and source are there. */
+static braid_status dataset_fill(braid_dataset *dataset) {
   const braid_source *source = &dataset->source;
   dataset->samples = source->samples;
   if (dataset->spec.limit && dataset->spec.limit < source->samples) dataset->samples = dataset->spec.limit;
@@ -100,17 +97,56 @@ static braid_status dataset_fill(braid_dataset *dataset, const char *spec, const
   return name_classes(dataset);
 }
 
+static braid_status fill_from_spec(braid_dataset *dataset, const char *spec, const char *default_split) {
+  dataset->text = braid_strdup(dataset->allocator, spec);
+  if (!dataset->text) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_spec_parse(dataset->allocator, spec, false, default_split, &dataset->spec));
+  BRAID_TRY(open_source(dataset));
+  return dataset_fill(dataset);
+}
+
 braid_status braid_dataset_open(const braid_allocator *allocator, const char *spec, const char *default_split,
                                 braid_dataset **out) {
   *out = NULL;
   braid_dataset *dataset = braid_zalloc(allocator, sizeof *dataset);
   if (!dataset) return BRAID_NO_MEMORY;
   dataset->allocator = allocator;
-  braid_status status = dataset_fill(dataset, spec, default_split);
+  braid_status status = fill_from_spec(dataset, spec, default_split);
   if (status == BRAID_OK)
     *out = dataset;
   else
     braid_dataset_close(dataset);
+  return status;
+}
+
+static braid_status fill_from_callback(braid_dataset *dataset, const braid_dataset_source *source, const char *keys) {
+  braid_text text;
+  braid_text_init(&text, dataset->allocator);
+  braid_text_printf(&text, "%s:%s%s%s", BRAID_SPEC_CALLBACK, BRAID_SPEC_CALLBACK, keys && *keys ? "," : "",
+                    keys ? keys : "");
+  braid_status status =
+      text.failed ? BRAID_NO_MEMORY : braid_spec_parse(dataset->allocator, text.data, false, "train", &dataset->spec);
+  braid_text_deinit(&text);
+  BRAID_TRY(status);
+  if (!source->name || !(dataset->text = braid_strdup(dataset->allocator, source->name)))
+    return source->name ? BRAID_NO_MEMORY : braid_fail(BRAID_INVALID_ARGUMENT, "data: a name is expected");
+  BRAID_TRY(braid_source_callback(dataset->allocator, source, &dataset->source));
+  return dataset_fill(dataset);
+}
+
+braid_status braid_dataset_create(const braid_allocator *allocator, const braid_dataset_source *source,
+                                  const char *keys, braid_dataset **out) {
+  *out = NULL;
+  braid_dataset *dataset = braid_zalloc(allocator, sizeof *dataset);
+  if (!dataset) return BRAID_NO_MEMORY;
+  dataset->allocator = allocator;
+  braid_status status = fill_from_callback(dataset, source, keys);
+  if (status == BRAID_OK) {
+    braid_source_callback_own(&dataset->source);
+    *out = dataset;
+  } else {
+    braid_dataset_close(dataset);
+  }
   return status;
 }
 

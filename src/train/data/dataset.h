@@ -4,8 +4,10 @@
 
 #include "braid/data.h"
 
+#define BRAID_SPEC_CALLBACK "callback" /* the kind of data sets that a program reads itself; none of a SPEC's */
+
 /* A parsed SPEC. */
-enum { BRAID_SPEC_CHANNELS = 4 };
+enum { BRAID_SPEC_CHANNELS = 4, BRAID_MAX_CLASSES = 100000 };
 typedef struct braid_spec {
   char kind[16];
   char *path; /* owned */
@@ -57,6 +59,12 @@ BRAID_MUST_CHECK braid_status braid_source_npy(const braid_allocator *allocator,
                                                braid_source *out);
 BRAID_MUST_CHECK braid_status braid_source_glyphs(const braid_allocator *allocator, const braid_spec *spec,
                                                   braid_source *out);
+
+/* Not opened by SPEC. `from` is checked and copied. */
+BRAID_MUST_CHECK braid_status braid_source_callback(const braid_allocator *allocator, const braid_dataset_source *from,
+                                                    braid_source *out);
+/* From now on closing the source calls the program's `close`. */
+void braid_source_callback_own(braid_source *source);
 
 /* As braid_dataset_sample, for several threads: each has a `scratch` of braid_dataset_scratch floats. `augment` NULL:
  * none. */

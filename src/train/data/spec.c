@@ -155,9 +155,10 @@ static braid_status check_effects(const braid_spec *spec, unsigned given) {
   if (is_given(given, "seed") && strcmp(spec->kind, "builtin") != 0)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: seed=%llu is of builtin:glyphs and has no effect on %s",
                       (unsigned long long)spec->seed, spec->kind);
-  if (is_given(given, "split") && strcmp(spec->kind, "npy") == 0)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=%s has no effect on npy: its files are one part, not two",
-                      spec->split);
+  bool one_part = strcmp(spec->kind, "npy") == 0 || strcmp(spec->kind, BRAID_SPEC_CALLBACK) == 0;
+  if (is_given(given, "split") && one_part)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=%s has no effect on %s: its samples are one part, not two",
+                      spec->split, spec->kind);
   if (is_given(given, "pad") && !spec->crop)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: pad=%d is of augment=crop and has no effect without it",
                       spec->pad);
