@@ -10,6 +10,7 @@ endif()
 # Matrix products may contract: they run in one order on any number of threads, but not to the same bits on any machine.
 set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=fast)
 set(BRAID_ISA_OPTIONS_spans_float_isa -fno-trapping-math)
+set(BRAID_ISA_OPTIONS_unit_isa -fno-trapping-math)
 
 # Replaces the files X_isa.c in the list of sources `list`.
 function(braid_isa_sources list)

@@ -86,12 +86,14 @@ void braid_gemm_pack(braid_dtype dtype, int64_t inner, int64_t columns, braid_ma
   }
 }
 
-/* A chunk of a tile's left rows that lie apart: [count][rows]. */
+/* A chunk of a tile's left rows that lie apart, or of columns: [count][rows]. */
 #define DEFINE_PACK_LEFT(type)                                                                                         \
   static void pack_left_##type(braid_matrix left, int64_t row, int64_t rows, int64_t from, int64_t count, type *out) { \
     const type *data = (const type *)left.data + row * left.row_step + from * left.column_step;                        \
-    for (int64_t k = 0; k < count; k++)                                                                                \
-      for (int64_t r = 0; r < rows; r++) out[k * rows + r] = data[k * left.column_step + r * left.row_step];           \
+    for (int64_t k = 0; left.row_step == 1 && k < count; k++, data += left.column_step, out += rows)                   \
+      for (int64_t r = 0; r < rows; r++) out[r] = data[r];                                                             \
+    for (int64_t r = 0; left.row_step != 1 && r < rows; r++)                                                           \
+      for (int64_t k = 0; k < count; k++) out[k * rows + r] = data[r * left.row_step + k * left.column_step];          \
   }
 
 DEFINE_PACK_LEFT(uint32_t)

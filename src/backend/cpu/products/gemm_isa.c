@@ -7,7 +7,7 @@
 #if defined __AVX512F__
 enum { kRegister = 64 };
 #define SHAPES(X, type)                                                                                                \
-  X(type, 12, 2) X(type, 8, 3) X(type, 6, 4) X(type, 4, 6) X(type, 3, 8) X(type, 2, 8) X(type, 1, 12)
+  X(type, 12, 2) X(type, 8, 3) X(type, 6, 4) X(type, 4, 6) X(type, 3, 8) X(type, 2, 8) X(type, 1, 8)
 #elif defined __AVX__
 enum { kRegister = 32 };
 #define SHAPES(X, type) X(type, 6, 1) X(type, 4, 1) X(type, 3, 2) X(type, 2, 2) X(type, 1, 4)

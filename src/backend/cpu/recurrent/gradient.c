@@ -8,7 +8,7 @@
 
 enum { IN_X, IN_W, IN_R, IN_LENGTHS, IN_H, IN_C, IN_P, IN_SAVED, IN_DY, IN_DH, IN_DC };
 enum { OUT_X, OUT_W, OUT_R, OUT_B, OUT_H, OUT_C, OUT_P };
-enum { kColumns = 64 };
+enum { kColumns = 256 }; /* summed side by side: long enough pieces of each row */
 
 #define T float
 #define DTYPE BRAID_F32

@@ -12,8 +12,9 @@
 #include "base/try.h"
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
-enum { kPieceRows = 1024, kLeastRows = 12 }; /* rows of a product: of a piece; of a thread's share of the sequences */
-enum { kBlockPanels = 16 };                  /* of weights that a step goes through at once */
+/* Rows of a product: of a piece; of a thread's share of the sequences, and if its cache holds the weights. */
+enum { kPieceRows = 1024, kLeastRows = 12, kLeastCachedRows = 4 };
+enum { kBlockPanels = 24 };                  /* of weights that a step goes through at once */
 static const int64_t kWorthMember = 1 << 15; /* multiply-accumulates of a step, for a thread more */
 static const int64_t kCached = 1 << 17;      /* weights that every thread's second-level cache holds */
 
@@ -103,6 +104,8 @@ static bool is_packed(const braid_node_desc *node, size_t input) {
 static void divide_work(recurrent_state *s) {
   int64_t n = s->r.hidden, weights = s->r.gates * n * n, apart = s->r.directions;
   s->members = 1;
+  if (weights <= kCached && s->r.batch / kLeastCachedRows > s->teams)
+    s->teams = smaller(s->r.batch / kLeastCachedRows, s->threads);
   if (apart * s->teams >= s->threads && weights <= kCached) return;
   int64_t most = smaller(s->threads / apart, smaller(s->panels, weights * s->r.batch / kWorthMember));
   if (most < 2 || most * apart < s->teams) return;
