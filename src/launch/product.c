@@ -114,10 +114,10 @@ static braid_launch_tiling tiling_of(const braid_launch_product *m) {
                                    (r->k == 1 || r->line == 1) && in_fours(r, r->k == 1 ? m->inner : m->columns)};
 }
 
-static bool fits_tiles(const braid_launch_traits *traits, braid_launch_way way, const braid_launch_product *m,
-                       char *why, size_t why_bytes) {
+static bool fits_tiles(const braid_launch_traits *traits, braid_launch_algorithm algorithm,
+                       const braid_launch_product *m, char *why, size_t why_bytes) {
   braid_launch_tiling tiling = tiling_of(m);
-  return braid_launch_tiles_fit(traits, way, &tiling, why, why_bytes);
+  return braid_launch_tiles_fit(traits, algorithm, &tiling, why, why_bytes);
 }
 
 static bool fits_panels(const braid_launch_traits *traits, const braid_launch_product *m, char *why, size_t why_bytes) {
@@ -156,24 +156,25 @@ static bool fits_vectors(const braid_launch_traits *traits, const braid_launch_p
          braid_launch_refuse(why, why_bytes, "lines of %lld are too short to share", (long long)m->inner);
 }
 
-bool braid_launch_product_allows(braid_launch_way way, const braid_launch_product *m, char *why, size_t why_bytes) {
-  if (way == BRAID_LAUNCH_VECTORS) return allows_vectors(m, why, why_bytes);
-  if (way == BRAID_LAUNCH_THIN_K && (m->left.k != 1 || m->right.k != 1))
+bool braid_launch_product_allows(braid_launch_algorithm algorithm, const braid_launch_product *m, char *why,
+                                 size_t why_bytes) {
+  if (algorithm == BRAID_LAUNCH_VECTORS) return allows_vectors(m, why, why_bytes);
+  if (algorithm == BRAID_LAUNCH_THIN_K && (m->left.k != 1 || m->right.k != 1))
     return braid_launch_refuse(why, why_bytes, "lines do not lie along the inner dimension");
-  if ((way == BRAID_LAUNCH_THIN_COLUMNS || way == BRAID_LAUNCH_ROWS) && m->right.line != 1)
+  if ((algorithm == BRAID_LAUNCH_THIN_COLUMNS || algorithm == BRAID_LAUNCH_ROWS) && m->right.line != 1)
     return braid_launch_refuse(why, why_bytes, "columns do not lie side by side");
   return true;
 }
 
-bool braid_launch_product_fits(const braid_launch_traits *traits, braid_launch_way way, const braid_launch_product *m,
-                               char *why, size_t why_bytes) {
-  switch (way) {
+bool braid_launch_product_fits(const braid_launch_traits *traits, braid_launch_algorithm algorithm,
+                               const braid_launch_product *m, char *why, size_t why_bytes) {
+  switch (algorithm) {
   case BRAID_LAUNCH_VECTORS:
     return fits_vectors(traits, m, why, why_bytes);
   case BRAID_LAUNCH_TILES_LARGE:
   case BRAID_LAUNCH_TILES_MEDIUM:
   case BRAID_LAUNCH_TILES_SMALL:
-    return fits_tiles(traits, way, m, why, why_bytes);
+    return fits_tiles(traits, algorithm, m, why, why_bytes);
   case BRAID_LAUNCH_PANELS:
     return fits_panels(traits, m, why, why_bytes);
   case BRAID_LAUNCH_ROWS:
@@ -189,13 +190,14 @@ bool braid_launch_product_fits(const braid_launch_traits *traits, braid_launch_w
   return true;
 }
 
-braid_launch_way braid_launch_product_best(const braid_launch_traits *traits, const braid_launch_product *product) {
+braid_launch_algorithm braid_launch_product_best(const braid_launch_traits *traits,
+                                                 const braid_launch_product *product) {
   char why[128];
-  braid_launch_way way = BRAID_LAUNCH_VECTORS;
-  while (way != BRAID_LAUNCH_PLAIN && (!braid_launch_product_allows(way, product, why, sizeof why) ||
-                                       !braid_launch_product_fits(traits, way, product, why, sizeof why)))
-    way++;
-  return way;
+  braid_launch_algorithm algorithm = BRAID_LAUNCH_VECTORS;
+  while (algorithm != BRAID_LAUNCH_PLAIN && (!braid_launch_product_allows(algorithm, product, why, sizeof why) ||
+                                             !braid_launch_product_fits(traits, algorithm, product, why, sizeof why)))
+    algorithm++;
+  return algorithm;
 }
 
 static void add_load_options(braid_launch_planner *p, const braid_launch_tile *tile, const braid_launch_product *m,
@@ -220,8 +222,8 @@ static void add_join(braid_launch_planner *p, const braid_launch_product *m, bra
   braid_launch_groups(p, braid_launch_ceil_div(m->rows * m->columns, group), 1, m->batches, (size_t)group);
 }
 
-static void add_tiles(braid_launch_planner *p, braid_launch_way way, const braid_launch_product *m) {
-  braid_launch_tile tile = braid_launch_tile_of(p->traits, way, false);
+static void add_tiles(braid_launch_planner *p, braid_launch_algorithm algorithm, const braid_launch_product *m) {
+  braid_launch_tile tile = braid_launch_tile_of(p->traits, algorithm, false);
   braid_launch_tiling tiling = tiling_of(m);
   int64_t across = braid_launch_ceil_div(m->columns, tile.columns), down = braid_launch_ceil_div(m->rows, tile.rows),
           slice;
@@ -382,15 +384,16 @@ static void add_rows(braid_launch_planner *p, const braid_launch_product *m) {
                       braid_launch_ceil_div(m->rows, panel.rows), m->batches, 1);
 }
 
-void braid_launch_add_product(braid_launch_planner *p, braid_launch_way way, const braid_launch_product *product) {
-  switch (way) {
+void braid_launch_add_product(braid_launch_planner *p, braid_launch_algorithm algorithm,
+                              const braid_launch_product *product) {
+  switch (algorithm) {
   case BRAID_LAUNCH_VECTORS:
     add_vectors(p, product);
     return;
   case BRAID_LAUNCH_TILES_LARGE:
   case BRAID_LAUNCH_TILES_MEDIUM:
   case BRAID_LAUNCH_TILES_SMALL:
-    add_tiles(p, way, product);
+    add_tiles(p, algorithm, product);
     return;
   case BRAID_LAUNCH_PANELS:
     add_panels(p, product);

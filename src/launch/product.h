@@ -57,15 +57,17 @@ bool braid_launch_match_activation(const braid_node_desc *node, char *why, size_
 void braid_launch_add_activation(braid_launch_planner *p, const braid_attrs *attrs);
 void braid_launch_activation_numbers(const braid_attrs *attrs, double *first, double *second);
 
-/* Does `way` compute products of such steps at all? Says why not. */
-bool braid_launch_product_allows(braid_launch_way way, const braid_launch_product *product, char *why,
+/* Does the algorithm compute products of such steps at all? Says why not. */
+bool braid_launch_product_allows(braid_launch_algorithm algorithm, const braid_launch_product *product, char *why,
                                  size_t why_bytes);
 /* Is it one to choose on this device? Says why not. */
-bool braid_launch_product_fits(const braid_launch_traits *traits, braid_launch_way way,
+bool braid_launch_product_fits(const braid_launch_traits *traits, braid_launch_algorithm algorithm,
                                const braid_launch_product *product, char *why, size_t why_bytes);
-braid_launch_way braid_launch_product_best(const braid_launch_traits *traits, const braid_launch_product *product);
+braid_launch_algorithm braid_launch_product_best(const braid_launch_traits *traits,
+                                                 const braid_launch_product *product);
 /* One launch; two where the inner dimension is cut into slices, three for PANELS. */
-void braid_launch_add_product(braid_launch_planner *p, braid_launch_way way, const braid_launch_product *product);
+void braid_launch_add_product(braid_launch_planner *p, braid_launch_algorithm algorithm,
+                              const braid_launch_product *product);
 void braid_launch_add_place(braid_launch_planner *p, const braid_launch_place *place);
 
 #endif

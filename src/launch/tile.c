@@ -18,15 +18,15 @@ static braid_launch_tile tile_of_sides(const braid_launch_tile_sides *s) {
 }
 
 /* Squares of as many sums for each work-item as it has registers for, with a work-item or more for each column. */
-static braid_launch_tile tile_of_group(const braid_launch_traits *traits, braid_launch_way way) {
+static braid_launch_tile tile_of_group(const braid_launch_traits *traits, braid_launch_algorithm algorithm) {
   size_t wanted = braid_launch_group(traits), group = 16;
   while (2 * group <= wanted && group < 256) group *= 2;
   int64_t across = group >= 128 ? 16 : 8, down = (int64_t)group / across;
-  int64_t work = way == BRAID_LAUNCH_TILES_LARGE ? 8 : way == BRAID_LAUNCH_TILES_MEDIUM ? 4 : 2;
+  int64_t work = algorithm == BRAID_LAUNCH_TILES_LARGE ? 8 : algorithm == BRAID_LAUNCH_TILES_MEDIUM ? 4 : 2;
   while (across * work > (int64_t)group) work /= 2;
   return (braid_launch_tile){.rows = down * work,
                              .columns = across * work,
-                             .depth = way == BRAID_LAUNCH_TILES_LARGE && group == 256 ? 8 : 16,
+                             .depth = algorithm == BRAID_LAUNCH_TILES_LARGE && group == 256 ? 8 : 16,
                              .work_rows = work,
                              .work_columns = work,
                              .group = group};
@@ -37,22 +37,24 @@ static size_t local_bytes_of(const braid_launch_tile *tile) {
 }
 
 /* Large tiles become flatter over windows, and where local memory is too small for them. */
-static braid_launch_tile tile_of_tuning(const braid_launch_traits *traits, braid_launch_way way, bool windows) {
+static braid_launch_tile tile_of_tuning(const braid_launch_traits *traits, braid_launch_algorithm algorithm,
+                                        bool windows) {
   const braid_launch_tuning *tuning = traits->tuning;
-  braid_launch_tile tile = tile_of_sides(&tuning->tiles[way - BRAID_LAUNCH_TILES_LARGE]);
+  braid_launch_tile tile = tile_of_sides(&tuning->tiles[algorithm - BRAID_LAUNCH_TILES_LARGE]);
   bool tight = traits->local_bytes && local_bytes_of(&tile) > traits->local_bytes;
-  if (way == BRAID_LAUNCH_TILES_LARGE && (windows || tight)) tile.depth = tuning->window_depth;
+  if (algorithm == BRAID_LAUNCH_TILES_LARGE && (windows || tight)) tile.depth = tuning->window_depth;
   return tile;
 }
 
-braid_launch_tile braid_launch_tile_of(const braid_launch_traits *traits, braid_launch_way way, bool windows) {
+braid_launch_tile braid_launch_tile_of(const braid_launch_traits *traits, braid_launch_algorithm algorithm,
+                                       bool windows) {
   braid_launch_tile tile;
   if (traits->knobs.tile.rows)
     tile = tile_of_sides(&traits->knobs.tile);
   else if (traits->tuning->tiles[0].rows && !traits->knobs.group)
-    tile = tile_of_tuning(traits, way, windows);
+    tile = tile_of_tuning(traits, algorithm, windows);
   else
-    tile = tile_of_group(traits, way);
+    tile = tile_of_group(traits, algorithm);
   tile.local_bytes = local_bytes_of(&tile);
   return tile;
 }
@@ -145,12 +147,12 @@ static bool takes(const braid_launch_traits *traits, const braid_launch_tile *ti
   return true;
 }
 
-bool braid_launch_tiles_fill(const braid_launch_traits *traits, braid_launch_way way, int64_t rows, int64_t columns,
-                             int64_t batches, char *why, size_t why_bytes) {
-  braid_launch_tile tile = braid_launch_tile_of(traits, way, true);
+bool braid_launch_tiles_fill(const braid_launch_traits *traits, braid_launch_algorithm algorithm, int64_t rows,
+                             int64_t columns, int64_t batches, char *why, size_t why_bytes) {
+  braid_launch_tile tile = braid_launch_tile_of(traits, algorithm, true);
   int64_t tiles = braid_launch_ceil_div(rows, tile.rows) * braid_launch_ceil_div(columns, tile.columns) * batches;
   if (!takes(traits, &tile, why, why_bytes)) return false;
-  if (way == BRAID_LAUNCH_TILES_SMALL || traits->knobs.tile.rows) return true;
+  if (algorithm == BRAID_LAUNCH_TILES_SMALL || traits->knobs.tile.rows) return true;
   if (tiles < (int64_t)traits->compute_units)
     return braid_launch_refuse(why, why_bytes, "%lld tiles of %lld x %lld leave some of %u compute units idle",
                                (long long)tiles, (long long)tile.rows, (long long)tile.columns, traits->compute_units);
@@ -160,21 +162,21 @@ bool braid_launch_tiles_fill(const braid_launch_traits *traits, braid_launch_way
   return true;
 }
 
-bool braid_launch_tiles_fit(const braid_launch_traits *traits, braid_launch_way way, const braid_launch_tiling *t,
-                            char *why, size_t why_bytes) {
+bool braid_launch_tiles_fit(const braid_launch_traits *traits, braid_launch_algorithm algorithm,
+                            const braid_launch_tiling *t, char *why, size_t why_bytes) {
   if (!traits->tuning->model)
-    return braid_launch_tiles_fill(traits, way, t->rows, t->columns, t->batches, why, why_bytes);
+    return braid_launch_tiles_fill(traits, algorithm, t->rows, t->columns, t->batches, why, why_bytes);
   char unused[128];
   double own, cost;
-  braid_launch_tile tile = braid_launch_tile_of(traits, way, t->windows);
+  braid_launch_tile tile = braid_launch_tile_of(traits, algorithm, t->windows);
   if (!takes(traits, &tile, why, why_bytes)) return false;
   if (traits->knobs.tile.rows) return true;
   (void)best_slices(traits, &tile, t, &own);
-  for (braid_launch_way other = BRAID_LAUNCH_TILES_LARGE; other <= BRAID_LAUNCH_TILES_SMALL; other++) {
+  for (braid_launch_algorithm other = BRAID_LAUNCH_TILES_LARGE; other <= BRAID_LAUNCH_TILES_SMALL; other++) {
     tile = braid_launch_tile_of(traits, other, t->windows);
-    if (other == way || !takes(traits, &tile, unused, sizeof unused)) continue;
+    if (other == algorithm || !takes(traits, &tile, unused, sizeof unused)) continue;
     (void)best_slices(traits, &tile, t, &cost);
-    if (cost < own || (other < way && cost <= own))
+    if (cost < own || (other < algorithm && cost <= own))
       return braid_launch_refuse(why, why_bytes, "tiles of %lld x %lld should take %.2f of the time",
                                  (long long)tile.rows, (long long)tile.columns, cost / own);
   }

@@ -23,22 +23,24 @@ static braid_launch_tiling product(int64_t rows, int64_t inner, int64_t columns)
 }
 
 /* The size that fits, the only one; *slices: of whole depths, which cover the sum and are not empty. */
-static braid_launch_way choose(const braid_launch_traits *traits, const braid_launch_tiling *tiling, int64_t *slices) {
-  braid_launch_way chosen = BRAID_LAUNCH_PLAIN;
-  for (braid_launch_way way = BRAID_LAUNCH_TILES_LARGE; way <= BRAID_LAUNCH_TILES_SMALL; way++) {
+static braid_launch_algorithm choose(const braid_launch_traits *traits, const braid_launch_tiling *tiling,
+                                     int64_t *slices) {
+  braid_launch_algorithm chosen = BRAID_LAUNCH_PLAIN;
+  for (braid_launch_algorithm algorithm = BRAID_LAUNCH_TILES_LARGE; algorithm <= BRAID_LAUNCH_TILES_SMALL;
+       algorithm++) {
     char why[128] = "";
-    if (!braid_launch_tiles_fit(traits, way, tiling, why, sizeof why)) {
+    if (!braid_launch_tiles_fit(traits, algorithm, tiling, why, sizeof why)) {
       assert_true(strlen(why) > 0);
       continue;
     }
     if (chosen != BRAID_LAUNCH_PLAIN) fail_msg("two sizes for %ld x %ld", (long)tiling->rows, (long)tiling->columns);
-    braid_launch_tile tile = braid_launch_tile_of(traits, way, tiling->windows);
+    braid_launch_tile tile = braid_launch_tile_of(traits, algorithm, tiling->windows);
     int64_t slice;
     *slices = braid_launch_slices(traits, &tile, tiling, &slice);
     assert_int_equal(slice % tile.depth, 0);
     assert_true(*slices >= 1 && *slices * slice >= tiling->inner);
     assert_true(*slices == 1 || (*slices - 1) * slice < tiling->inner);
-    chosen = way;
+    chosen = algorithm;
   }
   return chosen;
 }
@@ -47,7 +49,7 @@ static void test_choice(void **state) {
   (void)state;
   static const struct {
     int64_t rows, inner, columns, units;
-    braid_launch_way way;
+    braid_launch_algorithm algorithm;
     int64_t least, most; /* slices */
   } cases[] = {
       {2048, 2048, 2048, 132, BRAID_LAUNCH_TILES_LARGE, 1, 1},    /* more tiles than compute units */
@@ -64,9 +66,9 @@ static void test_choice(void **state) {
     traits.compute_units = (uint32_t)cases[i].units;
     braid_launch_tiling tiling = product(cases[i].rows, cases[i].inner, cases[i].columns);
     int64_t slices = 0;
-    braid_launch_way way = choose(&traits, &tiling, &slices);
-    if (way != cases[i].way || slices < cases[i].least || slices > cases[i].most)
-      fail_msg("case %zu: way %d in %ld slices", i, (int)way, (long)slices);
+    braid_launch_algorithm algorithm = choose(&traits, &tiling, &slices);
+    if (algorithm != cases[i].algorithm || slices < cases[i].least || slices > cases[i].most)
+      fail_msg("case %zu: algorithm %d in %ld slices", i, (int)algorithm, (long)slices);
   }
 }
 

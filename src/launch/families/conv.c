@@ -1,19 +1,20 @@
-/* Conv and FusedConv. Kernels differ by the window (1x1, 3x3, one channel in a group, any) and by the way: products by
- * tiles in local memory, in three sizes; flat images in the registers of a CPU; a work-item for each output. */
+/* Conv and FusedConv. Kernels differ by the window (1x1, 3x3, one channel in a group, any) and by the algorithm:
+ * products by tiles in local memory, in three sizes; flat images in the registers of a CPU; a work-item for each
+ * output. */
 #include "launch/convolution.h"
 #include "launch/families.h"
 
-typedef enum way {
-  WAY_LARGE = BRAID_LAUNCH_TILES_LARGE,
-  WAY_MEDIUM = BRAID_LAUNCH_TILES_MEDIUM,
-  WAY_SMALL = BRAID_LAUNCH_TILES_SMALL,
-  WAY_STRIPS,
-  WAY_FLAT,
-  WAY_DIRECT,
-} way;
+typedef enum algorithm {
+  ALGORITHM_LARGE = BRAID_LAUNCH_TILES_LARGE,
+  ALGORITHM_MEDIUM = BRAID_LAUNCH_TILES_MEDIUM,
+  ALGORITHM_SMALL = BRAID_LAUNCH_TILES_SMALL,
+  ALGORITHM_STRIPS,
+  ALGORITHM_FLAT,
+  ALGORITHM_DIRECT,
+} algorithm;
 
 typedef struct variant {
-  way way;
+  algorithm algorithm;
   braid_launch_taps taps;
   bool depthwise;
 } variant;
@@ -67,13 +68,13 @@ static bool conv_allows(variant v, const braid_node_desc *node, char *why, size_
   if (v.depthwise && conv.inputs != conv.groups)
     return braid_launch_refuse(why, why_bytes, "%lld input channels in a group, not one",
                                (long long)(conv.inputs / conv.groups));
-  if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_LAUNCH_MOST_TAPS)
+  if (v.algorithm == ALGORITHM_FLAT && braid_window_volume(&conv.window) > BRAID_LAUNCH_MOST_TAPS)
     return braid_launch_refuse(why, why_bytes, "a window of more than %d taps", BRAID_LAUNCH_MOST_TAPS);
   int64_t line;
-  if (v.way == WAY_STRIPS && (conv.window.kernel[0] != 1 || conv.window.input[0] != 1 || conv.window.output[0] != 1 ||
-                              braid_window_outputs(&conv.window) == 0))
+  if (v.algorithm == ALGORITHM_STRIPS && (conv.window.kernel[0] != 1 || conv.window.input[0] != 1 ||
+                                          conv.window.output[0] != 1 || braid_window_outputs(&conv.window) == 0))
     return braid_launch_refuse(why, why_bytes, "images of three dimensions, or of nothing");
-  if (v.way == WAY_STRIPS && strip_of(&conv, &line) == 0)
+  if (v.algorithm == ALGORITHM_STRIPS && strip_of(&conv, &line) == 0)
     return braid_launch_refuse(why, why_bytes, "a line of outputs looks at more than %d bytes", kStripBytes);
   return braid_launch_match_taps(&conv.window, v.taps, why, why_bytes) &&
          braid_launch_match_sizes(&conv, why, why_bytes);
@@ -86,16 +87,18 @@ static bool conv_suits(variant v, const braid_launch_traits *traits, const braid
   if (!conv_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
   int64_t per_out = conv.outputs / conv.groups;
   bool depthwise = conv.inputs == conv.groups && per_out <= kDepthwiseRows;
-  if (v.way == WAY_STRIPS && !traits->cpu) return braid_launch_refuse(why, why_bytes, "strips are for CPUs");
-  if (v.way == WAY_FLAT && !traits->cpu) return braid_launch_refuse(why, why_bytes, "flat images are for CPUs");
-  if (v.way == WAY_FLAT && v.depthwise && per_out > kDepthwiseRows)
+  if (v.algorithm == ALGORITHM_STRIPS && !traits->cpu)
+    return braid_launch_refuse(why, why_bytes, "strips are for CPUs");
+  if (v.algorithm == ALGORITHM_FLAT && !traits->cpu)
+    return braid_launch_refuse(why, why_bytes, "flat images are for CPUs");
+  if (v.algorithm == ALGORITHM_FLAT && v.depthwise && per_out > kDepthwiseRows)
     return braid_launch_refuse(why, why_bytes, "%lld output channels in a group fill panels", (long long)per_out);
-  if (v.way == WAY_DIRECT && v.depthwise && traits->cpu)
+  if (v.algorithm == ALGORITHM_DIRECT && v.depthwise && traits->cpu)
     return braid_launch_refuse(why, why_bytes, "flat images are faster on a CPU");
-  if (v.way >= WAY_STRIPS) return true;
+  if (v.algorithm >= ALGORITHM_STRIPS) return true;
   if (depthwise) return braid_launch_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
   braid_launch_tiling tiling = conv_tiling(&conv);
-  return braid_launch_tiles_fit(traits, (braid_launch_way)v.way, &tiling, why, why_bytes);
+  return braid_launch_tiles_fit(traits, (braid_launch_algorithm)v.algorithm, &tiling, why, why_bytes);
 }
 
 /* --- planning ------------------------------------------------------------------------------------------------------
@@ -204,7 +207,7 @@ static void conv_add_join(braid_launch_planner *p, const braid_convolution *conv
 
 static void conv_add_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
   braid_launch_tiling tiling = conv_tiling(conv);
-  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, tiling.windows);
+  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_algorithm)v.algorithm, tiling.windows);
   int64_t across = (tiling.columns + tile.columns - 1) / tile.columns, down = (tiling.rows + tile.rows - 1) / tile.rows;
   int64_t slice, slices = braid_launch_slices(p->traits, &tile, &tiling, &slice);
   braid_launch_piece parts = {0};
@@ -258,11 +261,11 @@ static braid_status conv_plan(variant v, const braid_launch_traits *traits, cons
   if (!conv_read(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   braid_launch_plan_begin(&p, traits, node, recipe);
   p.wide |= conv_is_wide(&conv);
-  if (v.way == WAY_STRIPS)
+  if (v.algorithm == ALGORITHM_STRIPS)
     add_strips(&p, v, &conv);
-  else if (v.way == WAY_FLAT)
+  else if (v.algorithm == ALGORITHM_FLAT)
     add_flat(&p, v, &conv);
-  else if (v.way == WAY_DIRECT)
+  else if (v.algorithm == ALGORITHM_DIRECT)
     add_direct(&p, v, &conv);
   else
     conv_add_tiles(&p, v, &conv);
@@ -271,22 +274,22 @@ static braid_status conv_plan(variant v, const braid_launch_traits *traits, cons
 
 /* --- table ---------------------------------------------------------------------------------------------------------
  */
-BRAID_LAUNCH_VARIANT(conv, strips_depthwise, WAY_STRIPS, BRAID_LAUNCH_TAPS_ANY, true)
-BRAID_LAUNCH_VARIANT(conv, flat_depthwise, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, true)
-BRAID_LAUNCH_VARIANT(conv, flat_1x1, WAY_FLAT, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(conv, flat_3x3, WAY_FLAT, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(conv, flat, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(conv, depthwise, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, true)
-BRAID_LAUNCH_VARIANT(conv, large_1x1, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(conv, medium_1x1, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(conv, small_1x1, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1, false)
-BRAID_LAUNCH_VARIANT(conv, large_3x3, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(conv, medium_3x3, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(conv, small_3x3, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3, false)
-BRAID_LAUNCH_VARIANT(conv, large, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(conv, medium, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(conv, small, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY, false)
-BRAID_LAUNCH_VARIANT(conv, direct, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, strips_depthwise, ALGORITHM_STRIPS, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(conv, flat_depthwise, ALGORITHM_FLAT, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(conv, flat_1x1, ALGORITHM_FLAT, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, flat_3x3, ALGORITHM_FLAT, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, flat, ALGORITHM_FLAT, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, depthwise, ALGORITHM_DIRECT, BRAID_LAUNCH_TAPS_ANY, true)
+BRAID_LAUNCH_VARIANT(conv, large_1x1, ALGORITHM_LARGE, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, medium_1x1, ALGORITHM_MEDIUM, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, small_1x1, ALGORITHM_SMALL, BRAID_LAUNCH_TAPS_1X1, false)
+BRAID_LAUNCH_VARIANT(conv, large_3x3, ALGORITHM_LARGE, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, medium_3x3, ALGORITHM_MEDIUM, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, small_3x3, ALGORITHM_SMALL, BRAID_LAUNCH_TAPS_3X3, false)
+BRAID_LAUNCH_VARIANT(conv, large, ALGORITHM_LARGE, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, medium, ALGORITHM_MEDIUM, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, small, ALGORITHM_SMALL, BRAID_LAUNCH_TAPS_ANY, false)
+BRAID_LAUNCH_VARIANT(conv, direct, ALGORITHM_DIRECT, BRAID_LAUNCH_TAPS_ANY, false)
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = conv_allows_##stem, .implementation = &k_##stem }

@@ -5,17 +5,17 @@
 #include "launch/convolution.h"
 #include "launch/families.h"
 
-typedef enum way {
-  WAY_LARGE = BRAID_LAUNCH_TILES_LARGE,
-  WAY_MEDIUM = BRAID_LAUNCH_TILES_MEDIUM,
-  WAY_SMALL = BRAID_LAUNCH_TILES_SMALL,
-  WAY_FLAT,
-  WAY_DIRECT,
-} way;
+typedef enum algorithm {
+  ALGORITHM_LARGE = BRAID_LAUNCH_TILES_LARGE,
+  ALGORITHM_MEDIUM = BRAID_LAUNCH_TILES_MEDIUM,
+  ALGORITHM_SMALL = BRAID_LAUNCH_TILES_SMALL,
+  ALGORITHM_FLAT,
+  ALGORITHM_DIRECT,
+} algorithm;
 
 typedef struct variant {
   bool by_inputs;
-  way way;
+  algorithm algorithm;
   braid_launch_taps taps;
 } variant;
 
@@ -34,7 +34,7 @@ static bool conv_grad_allows(variant v, const braid_node_desc *node, char *why, 
   braid_convolution conv;
   if (!braid_launch_match_float(node, why, why_bytes)) return false;
   if (!conv_grad_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
-  if (v.way == WAY_FLAT && braid_window_volume(&conv.window) > BRAID_LAUNCH_MOST_TAPS)
+  if (v.algorithm == ALGORITHM_FLAT && braid_window_volume(&conv.window) > BRAID_LAUNCH_MOST_TAPS)
     return braid_launch_refuse(why, why_bytes, "a window of more than %d taps", BRAID_LAUNCH_MOST_TAPS);
   return braid_launch_match_taps(&conv.window, v.taps, why, why_bytes) &&
          braid_launch_match_sizes(&conv, why, why_bytes);
@@ -64,13 +64,14 @@ static bool conv_grad_suits(variant v, const braid_launch_traits *traits, const 
                             size_t why_bytes) {
   braid_convolution conv;
   if (!conv_grad_read(node, &conv)) return braid_launch_refuse(why, why_bytes, "geometry");
-  if (v.way == WAY_FLAT) return traits->cpu || braid_launch_refuse(why, why_bytes, "flat images are for CPUs");
-  if (v.way == WAY_DIRECT) return true;
+  if (v.algorithm == ALGORITHM_FLAT)
+    return traits->cpu || braid_launch_refuse(why, why_bytes, "flat images are for CPUs");
+  if (v.algorithm == ALGORITHM_DIRECT) return true;
   if (conv.inputs == conv.groups && conv.outputs == conv.groups)
     return braid_launch_refuse(why, why_bytes, "one channel in a group leaves tiles empty");
-  braid_launch_tile tile = braid_launch_tile_of(traits, (braid_launch_way)v.way, true);
+  braid_launch_tile tile = braid_launch_tile_of(traits, (braid_launch_algorithm)v.algorithm, true);
   int64_t slices = v.by_inputs ? 1 : conv_grad_slices(&conv, &tile);
-  return braid_launch_tiles_fill(traits, (braid_launch_way)v.way, rows_of(&conv, v.by_inputs),
+  return braid_launch_tiles_fill(traits, (braid_launch_algorithm)v.algorithm, rows_of(&conv, v.by_inputs),
                                  columns_of(&conv, v.by_inputs), conv.groups * slices, why, why_bytes);
 }
 
@@ -137,7 +138,7 @@ static void add_input_flat(braid_launch_planner *p, variant v, const braid_convo
 }
 
 static void add_input_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
-  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, true);
+  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_algorithm)v.algorithm, true);
   conv_grad_begin(p, v, "input_tiles");
   braid_launch_add_tile(p, &tile);
   braid_launch_input(p, 0);
@@ -228,7 +229,7 @@ static void add_filter_flat(braid_launch_planner *p, variant v, const braid_conv
 }
 
 static void add_filter_tiles(braid_launch_planner *p, variant v, const braid_convolution *conv) {
-  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_way)v.way, true);
+  braid_launch_tile tile = braid_launch_tile_of(p->traits, (braid_launch_algorithm)v.algorithm, true);
   int64_t slices = conv_grad_slices(conv, &tile), inner = conv->batch * braid_window_outputs(&conv->window);
   int64_t slice = braid_launch_ceil_div(inner, slices);
   braid_launch_place parts = parts_for(p, slices);
@@ -272,29 +273,29 @@ static braid_status conv_grad_plan(variant v, const braid_launch_traits *traits,
   if (!conv_grad_read(node, &conv)) return braid_fail(BRAID_INTERNAL, "a convolution that was not matched");
   braid_launch_plan_begin(&p, traits, node, recipe);
   p.wide |= conv_grad_is_wide(&conv);
-  if (v.way == WAY_FLAT)
+  if (v.algorithm == ALGORITHM_FLAT)
     (v.by_inputs ? add_input_flat : add_filter_flat)(&p, v, &conv);
-  else if (v.way == WAY_DIRECT)
+  else if (v.algorithm == ALGORITHM_DIRECT)
     (v.by_inputs ? add_input_direct : add_filter_direct)(&p, v, &conv);
   else
     (v.by_inputs ? add_input_tiles : add_filter_tiles)(&p, v, &conv);
   return braid_launch_plan_end(&p);
 }
 
-#define WAYS(stem, by_inputs)                                                                                          \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_flat, by_inputs, WAY_FLAT, BRAID_LAUNCH_TAPS_ANY)                             \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large_1x1, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_1X1)                       \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium_1x1, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_1X1)                     \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small_1x1, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_1X1)                       \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large_3x3, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_3X3)                       \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium_3x3, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_3X3)                     \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small_3x3, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_3X3)                       \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large, by_inputs, WAY_LARGE, BRAID_LAUNCH_TAPS_ANY)                           \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium, by_inputs, WAY_MEDIUM, BRAID_LAUNCH_TAPS_ANY)                         \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small, by_inputs, WAY_SMALL, BRAID_LAUNCH_TAPS_ANY)                           \
-  BRAID_LAUNCH_VARIANT(conv_grad, stem##_direct, by_inputs, WAY_DIRECT, BRAID_LAUNCH_TAPS_ANY)
-WAYS(input, true)
-WAYS(filter, false)
+#define ALGORITHMS(stem, by_inputs)                                                                                    \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_flat, by_inputs, ALGORITHM_FLAT, BRAID_LAUNCH_TAPS_ANY)                       \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large_1x1, by_inputs, ALGORITHM_LARGE, BRAID_LAUNCH_TAPS_1X1)                 \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium_1x1, by_inputs, ALGORITHM_MEDIUM, BRAID_LAUNCH_TAPS_1X1)               \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small_1x1, by_inputs, ALGORITHM_SMALL, BRAID_LAUNCH_TAPS_1X1)                 \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large_3x3, by_inputs, ALGORITHM_LARGE, BRAID_LAUNCH_TAPS_3X3)                 \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium_3x3, by_inputs, ALGORITHM_MEDIUM, BRAID_LAUNCH_TAPS_3X3)               \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small_3x3, by_inputs, ALGORITHM_SMALL, BRAID_LAUNCH_TAPS_3X3)                 \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_large, by_inputs, ALGORITHM_LARGE, BRAID_LAUNCH_TAPS_ANY)                     \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_medium, by_inputs, ALGORITHM_MEDIUM, BRAID_LAUNCH_TAPS_ANY)                   \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_small, by_inputs, ALGORITHM_SMALL, BRAID_LAUNCH_TAPS_ANY)                     \
+  BRAID_LAUNCH_VARIANT(conv_grad, stem##_direct, by_inputs, ALGORITHM_DIRECT, BRAID_LAUNCH_TAPS_ANY)
+ALGORITHMS(input, true)
+ALGORITHMS(filter, false)
 
 #define KERNEL(op_name, kernel, stem)                                                                                  \
   { .op = op_name, .name = kernel, .match = conv_grad_allows_##stem, .implementation = &k_##stem }

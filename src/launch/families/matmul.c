@@ -113,53 +113,53 @@ static braid_launch_product matmul_read(const braid_node_desc *node, int *lead_r
   return strcmp(node->op, "MatMul") == 0 ? read_matmul(node, lead_rank) : read_gemm(node);
 }
 
-static bool matmul_match(const braid_node_desc *node, braid_launch_way way, char *why, size_t why_bytes) {
+static bool matmul_match(const braid_node_desc *node, braid_launch_algorithm algorithm, char *why, size_t why_bytes) {
   int lead_rank;
   if (!braid_launch_match_float(node, why, why_bytes) || !braid_launch_match_activation(node, why, why_bytes))
     return false;
   braid_launch_product m = matmul_read(node, &lead_rank);
   if (lead_rank > 2) return braid_launch_refuse(why, why_bytes, "batches broadcast over %d dimensions", lead_rank);
-  return braid_launch_product_allows(way, &m, why, why_bytes);
+  return braid_launch_product_allows(algorithm, &m, why, why_bytes);
 }
 
-static bool matmul_fits(const braid_launch_traits *traits, const braid_node_desc *node, braid_launch_way way, char *why,
-                        size_t why_bytes) {
+static bool matmul_fits(const braid_launch_traits *traits, const braid_node_desc *node,
+                        braid_launch_algorithm algorithm, char *why, size_t why_bytes) {
   int lead_rank;
   braid_launch_product m = matmul_read(node, &lead_rank);
-  return braid_launch_product_fits(traits, way, &m, why, why_bytes);
+  return braid_launch_product_fits(traits, algorithm, &m, why, why_bytes);
 }
 
 static braid_status matmul_plan(const braid_launch_traits *traits, const braid_node_desc *node,
-                                braid_launch_recipe *recipe, braid_launch_way way) {
+                                braid_launch_recipe *recipe, braid_launch_algorithm algorithm) {
   braid_launch_planner p;
   int lead_rank;
   braid_launch_product m = matmul_read(node, &lead_rank);
   braid_launch_plan_begin(&p, traits, node, recipe);
-  braid_launch_add_product(&p, way, &m);
+  braid_launch_add_product(&p, algorithm, &m);
   return braid_launch_plan_end(&p);
 }
 
-#define WAY(stem, way)                                                                                                 \
+#define PRODUCT_KERNEL(stem, algorithm)                                                                                \
   static bool allows_##stem(const braid_node_desc *node, char *why, size_t bytes) {                                    \
-    return matmul_match(node, way, why, bytes);                                                                        \
+    return matmul_match(node, algorithm, why, bytes);                                                                  \
   }                                                                                                                    \
   static bool match_##stem(const braid_launch_traits *traits, const braid_node_desc *node, char *why, size_t bytes) {  \
-    return matmul_fits(traits, node, way, why, bytes);                                                                 \
+    return matmul_fits(traits, node, algorithm, why, bytes);                                                           \
   }                                                                                                                    \
   static braid_status plan_##stem(const braid_launch_traits *traits, const braid_node_desc *node,                      \
                                   braid_launch_recipe *recipe) {                                                       \
-    return matmul_plan(traits, node, recipe, way);                                                                     \
+    return matmul_plan(traits, node, recipe, algorithm);                                                               \
   }                                                                                                                    \
   static const braid_launch_kernel k_##stem = {.plan = plan_##stem, .match = match_##stem};
-WAY(vectors, BRAID_LAUNCH_VECTORS)
-WAY(large, BRAID_LAUNCH_TILES_LARGE)
-WAY(medium, BRAID_LAUNCH_TILES_MEDIUM)
-WAY(small, BRAID_LAUNCH_TILES_SMALL)
-WAY(panels, BRAID_LAUNCH_PANELS)
-WAY(rows, BRAID_LAUNCH_ROWS)
-WAY(thin_k, BRAID_LAUNCH_THIN_K)
-WAY(thin_columns, BRAID_LAUNCH_THIN_COLUMNS)
-WAY(plain, BRAID_LAUNCH_PLAIN)
+PRODUCT_KERNEL(vectors, BRAID_LAUNCH_VECTORS)
+PRODUCT_KERNEL(large, BRAID_LAUNCH_TILES_LARGE)
+PRODUCT_KERNEL(medium, BRAID_LAUNCH_TILES_MEDIUM)
+PRODUCT_KERNEL(small, BRAID_LAUNCH_TILES_SMALL)
+PRODUCT_KERNEL(panels, BRAID_LAUNCH_PANELS)
+PRODUCT_KERNEL(rows, BRAID_LAUNCH_ROWS)
+PRODUCT_KERNEL(thin_k, BRAID_LAUNCH_THIN_K)
+PRODUCT_KERNEL(thin_columns, BRAID_LAUNCH_THIN_COLUMNS)
+PRODUCT_KERNEL(plain, BRAID_LAUNCH_PLAIN)
 
 /* Leading dimensions that broadcast in any way: a work-item for each result. */
 static braid_status matmul_plan_any(const braid_launch_traits *traits, const braid_node_desc *node,
