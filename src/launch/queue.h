@@ -3,7 +3,7 @@
  *
  *   submitted   at the end of the list (`backlog`, linked through the tasks)
  *   issued      handed to the driver, which gives an event for its last command; in the slot value % window
- *   over        the driver says so of the event when it is asked, with a code
+ *   over        the driver says so of the event when it is polled, with a code
  *   ended       the code is judged, a failure goes to the verdict; the timeline is raised to the task's value
  *
  * One rule holds it together: tasks are issued and ended in the order of their values:
@@ -16,7 +16,7 @@
  *   issuing   under `lock`, by the submitter or the worker, as far as the list goes
  *   ending    by one thread at a time, whoever comes: submitters, the driver's callbacks, the worker
  *   worker    a thread that sleeps unless the first task in the list waits for what the driver does not know, or for
- *             room; the driver does not call back and must be asked again and again; or a deadline is to be watched
+ *             room; the driver does not call back and must be polled; or a deadline is to be watched
  *
  * A command cannot be taken back from a driver. When the device is lost, its tasks end without it; the memory of a
  * stopped queue has to stay until the driver has called back for all that it still had (`pending`). */
@@ -44,14 +44,14 @@ typedef struct braid_launch_driver {
    * was begun; a task without an event is over. */
   braid_status (*enqueue)(braid_launch_queue *queue, braid_launch_slot *slot, void *const *waits, size_t wait_count);
   void (*flush)(braid_launch_queue *queue);
-  /* Has braid_launch_queue_called called when the event's command is over, be it at once. False: it cannot. */
+  /* Has braid_launch_queue_completed called when the event's command is over, be it at once. False: it cannot. */
   bool (*watch)(braid_launch_queue *queue, void *event);
-  bool (*ask)(braid_launch_queue *queue, void *event, int32_t *code); /* is it over? then how */
+  bool (*poll)(braid_launch_queue *queue, void *event, int32_t *code); /* is it over? then how */
   /* What the code of a task's last command means; of a good one the time, if the task wants it. */
   braid_status (*outcome)(braid_launch_queue *queue, const braid_launch_slot *slot, braid_timing *timing);
   void (*retain)(braid_launch_queue *queue, void *event);
   void (*release)(braid_launch_queue *queue, void *event);
-  void (*lose)(braid_launch_queue *queue); /* marks the device lost and wakes all of its queues */
+  void (*mark_lost)(braid_launch_queue *queue); /* marks the device lost and wakes all of its queues */
 } braid_launch_driver;
 
 struct braid_launch_queue {
@@ -59,7 +59,7 @@ struct braid_launch_queue {
   const void *context;  /* queues with the same one know each other's events */
   const char *device;   /* its name, for failures */
   const uint32_t *lost; /* the device is; atomic */
-  uint32_t polls;       /* the driver is asked again and again; else it calls back; atomic */
+  uint32_t polls;       /* the driver is polled; else it calls back; atomic */
   bool splits;          /* tasks that are timed and tasks that are not are never in flight together */
   bool unified;         /* commands write memory that is the host's */
   int64_t deadline_ns;  /* of a task; 0: none */
@@ -69,7 +69,7 @@ struct braid_launch_queue {
   bool timed;                   /* the task issued last is; atomic */
   braid_task *backlog, *newest; /* first (atomic) and last of the list, linked by link[0] */
 
-  pthread_mutex_t look; /* of what follows; not held while the driver may wait */
+  pthread_mutex_t slots_lock; /* of what follows; not held while the driver may wait */
   braid_launch_slot slots[BRAID_LAUNCH_WINDOW];
   uint64_t issued; /* the value */
   bool ending;     /* somebody ends tasks, and looks again before he goes; stays set in a queue that is stopped */
@@ -86,13 +86,13 @@ BRAID_MUST_CHECK braid_status braid_launch_queue_start(braid_launch_queue *queue
 /* Waits for what was submitted, but not for a lost device; one that makes no progress at all is given up. */
 void braid_launch_queue_stop(braid_launch_queue *queue);
 /* May the memory of a stopped queue be freed? Always, unless the device is lost. */
-bool braid_launch_queue_quiet(const braid_launch_queue *queue);
+bool braid_launch_queue_drained(const braid_launch_queue *queue);
 
 /* Entries of braid_backend, for backends whose queue begins with a braid_launch_queue. */
 BRAID_MUST_CHECK braid_status braid_launch_queue_submit(void *queue, braid_task *task);
 void braid_launch_queue_flush(void *queue);
 /* For the driver's callbacks: a command that was watched is over. */
-void braid_launch_queue_called(braid_launch_queue *queue);
+void braid_launch_queue_completed(braid_launch_queue *queue);
 /* Something changed that the worker has to know. */
 void braid_launch_queue_wake(braid_launch_queue *queue);
 

@@ -58,7 +58,7 @@ static bool fake_watch(braid_launch_queue *queue, void *event) {
   bool over = c->over;
   if (!over) c->queue = queue;
   pthread_mutex_unlock(&driver_lock);
-  if (over) braid_launch_queue_called(queue);
+  if (over) braid_launch_queue_completed(queue);
   return true;
 }
 
@@ -96,11 +96,11 @@ static void fake_lose(braid_launch_queue *queue) {
 static const braid_launch_driver kDriver = {.enqueue = fake_enqueue,
                                             .flush = fake_flush,
                                             .watch = fake_watch,
-                                            .ask = fake_ask,
+                                            .poll = fake_ask,
                                             .outcome = fake_outcome,
                                             .retain = fake_retain,
                                             .release = fake_release,
-                                            .lose = fake_lose};
+                                            .mark_lost = fake_lose};
 
 static uint32_t enqueued(void) {
   return __atomic_load_n(&command_count, __ATOMIC_ACQUIRE);
@@ -121,7 +121,7 @@ static void end_command(uint32_t index, int32_t code) {
   braid_launch_queue *queue = c->queue;
   c->queue = NULL;
   pthread_mutex_unlock(&driver_lock);
-  if (queue) braid_launch_queue_called(queue);
+  if (queue) braid_launch_queue_completed(queue);
 }
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ static void stop(void) {
 static void finish(void) {
   stop();
   for (uint32_t i = 0; i < command_count; i++) assert_int_equal(commands[i].references, 0);
-  for (int i = 0; i < 2; i++) assert_true(braid_launch_queue_quiet(queues[i]));
+  for (int i = 0; i < 2; i++) assert_true(braid_launch_queue_drained(queues[i]));
 }
 
 /* Commands that end in the wrong order: tasks end in theirs. */
@@ -371,10 +371,10 @@ static void check_hang(bool polls) {
   stop();
   assert_int_equal(queues[0]->pending, held);
   for (uint32_t i = 0; i < held; i++) {
-    assert_false(braid_launch_queue_quiet(queues[0]));
+    assert_false(braid_launch_queue_drained(queues[0]));
     end_command(i, kDone);
   }
-  assert_true(braid_launch_queue_quiet(queues[0]));
+  assert_true(braid_launch_queue_drained(queues[0]));
   for (uint32_t i = 0; i < held; i++) assert_int_equal(commands[i].references, 0);
 }
 

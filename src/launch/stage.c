@@ -94,20 +94,20 @@ static void pack_run(const braid_launch_stage *stage, const void *operand, int64
     pack_fixed(stage, (const float *)from, step, count, to);
 }
 
-/* Counts on the places of all axes but the innermost, and the coordinates with them. */
-static void next_row(const braid_launch_stage *stage, int64_t *places, int64_t *at) {
+/* Advances the indices of all axes but the innermost, and the coordinates in the operand with them. */
+static void next_row(const braid_launch_stage *stage, int64_t *indices, int64_t *at) {
   for (int i = stage->axis_count - 2; i >= 0; i--) {
     const struct braid_launch_piece_axis *axis = &stage->axes[i];
     at[axis->axis] += axis->step;
-    if (++places[i] < axis->size) return;
+    if (++indices[i] < axis->size) return;
     at[axis->axis] -= axis->step * axis->size;
-    places[i] = 0;
+    indices[i] = 0;
   }
 }
 
 void braid_launch_pack_stage(const braid_launch_stage *stage, const void *operand, void *piece) {
   static const struct braid_launch_piece_axis kScalar = {0, 1, 1};
-  int64_t places[BRAID_STAGE_AXES] = {0}, at[BRAID_MAX_RANK] = {0}, strides[BRAID_MAX_RANK] = {1};
+  int64_t indices[BRAID_STAGE_AXES] = {0}, at[BRAID_MAX_RANK] = {0}, strides[BRAID_MAX_RANK] = {1};
   const struct braid_launch_piece_axis *inner = stage->axis_count ? &stage->axes[stage->axis_count - 1] : &kScalar;
   size_t row_bytes = (size_t)inner->size * braid_dtype_size(stage->as);
   uint8_t *to = piece;
@@ -127,7 +127,7 @@ void braid_launch_pack_stage(const braid_launch_stage *stage, const void *operan
     size_t bytes = (size_t)inside * braid_dtype_size(stage->as);
     pack_run(stage, operand, element, inner->step * strides[inner->axis], inside, to);
     memset(to + bytes, 0, row_bytes - bytes);
-    next_row(stage, places, at);
+    next_row(stage, indices, at);
   }
 }
 

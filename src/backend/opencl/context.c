@@ -232,7 +232,7 @@ static braid_status context_create(const braid_cl_share *share, braid_cl_context
 
 static bool is_quiet(const braid_cl_context *context) {
   for (const braid_cl_left *left = context->left; left; left = left->next)
-    if (left->kind == BRAID_CL_OBJECT_QUEUE && !braid_launch_queue_quiet(left->object)) return false;
+    if (left->kind == BRAID_CL_OBJECT_QUEUE && !braid_launch_queue_drained(left->object)) return false;
   return true;
 }
 

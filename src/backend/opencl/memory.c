@@ -13,7 +13,7 @@ static const size_t kHugePage = (size_t)2 << 20;
 /* --- the card's memory ---------------------------------------------------------------------------------------------
  */
 /* Drivers put off getting memory until it is used; a card that is full must say so now. */
-static cl_int make_real(const braid_cl_device *device, cl_mem memory) {
+static cl_int commit_memory(const braid_cl_device *device, cl_mem memory) {
   const braid_cl_api *cl = device->cl;
   cl_int code;
   cl_command_queue queue = cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
@@ -24,10 +24,10 @@ static cl_int make_real(const braid_cl_device *device, cl_mem memory) {
   return code;
 }
 
-static cl_mem create_real(const braid_cl_device *device, size_t bytes, cl_int *code) {
+static cl_mem create_committed(const braid_cl_device *device, size_t bytes, cl_int *code) {
   cl_mem memory = device->cl->CreateBuffer(device->shared->context, CL_MEM_READ_WRITE, bytes, NULL, code);
   if (!memory) return NULL;
-  *code = make_real(device, memory);
+  *code = commit_memory(device, memory);
   if (*code == CL_SUCCESS) return memory;
   device->cl->ReleaseMemObject(memory);
   return NULL;
@@ -44,7 +44,7 @@ static braid_status ensure_arena(const braid_cl_device *device) {
   if (bytes > shared->most_bytes) bytes = shared->most_bytes;
   bytes &= ~(uint64_t)(shared->alignment - 1);
   cl_int code = CL_SUCCESS;
-  shared->arena = bytes ? create_real(device, (size_t)bytes, &code) : NULL;
+  shared->arena = bytes ? create_committed(device, (size_t)bytes, &code) : NULL;
   if (!shared->arena && asked) return braid_cl_fail(code, "the arena");
   braid_status status = BRAID_OK;
   if (shared->arena) status = braid_pool_create(NULL, (size_t)bytes, shared->alignment, &shared->pool);
@@ -72,7 +72,7 @@ static braid_status create_beside(const braid_cl_device *device, braid_cl_buffer
   if (stats.largest_free > piece) piece = stats.largest_free;
   cl_int code = CL_SUCCESS;
   if (buffer->bytes <= beside && buffer->bytes <= shared->most_bytes)
-    buffer->memory = create_real(device, buffer->bytes ? buffer->bytes : 1, &code);
+    buffer->memory = create_committed(device, buffer->bytes ? buffer->bytes : 1, &code);
   if (buffer->memory) {
     shared->plain_bytes += buffer->bytes;
     return BRAID_OK;
@@ -250,11 +250,11 @@ void braid_cl_memory_release(braid_cl_context *context) {
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
 /* A binding as the driver sees it: `bytes` from `offset` of `memory`, which the caller releases if `owned`. */
-typedef struct place {
+typedef struct location {
   cl_mem memory;
   size_t offset, bytes;
   bool owned;
-} place;
+} location;
 
 /* The buffer of this context that the host address lies in; NULL: memory of somebody else. */
 static const braid_cl_buffer *buffer_at(const braid_cl_context *shared, const uint8_t *host, size_t bytes) {
@@ -263,26 +263,26 @@ static const braid_cl_buffer *buffer_at(const braid_cl_context *shared, const ui
   return NULL;
 }
 
-static braid_status locate_host(const braid_cl_device *device, const braid_binding *binding, place *out) {
+static braid_status locate_host(const braid_cl_device *device, const braid_binding *binding, location *out) {
   braid_cl_context *shared = device->shared;
   if (device->info.memory != BRAID_MEMORY_UNIFIED)
     return braid_fail(BRAID_INVALID_ARGUMENT, "an operand in host memory, which this device does not reach");
   pthread_mutex_lock(&shared->lock);
   const braid_cl_buffer *buffer = buffer_at(shared, binding->host, binding->bytes);
   if (buffer)
-    *out = (place){
+    *out = (location){
         .memory = buffer->memory, .offset = (size_t)((uint8_t *)binding->host - buffer->host), .bytes = binding->bytes};
   pthread_mutex_unlock(&shared->lock);
   if (buffer) return BRAID_OK;
   cl_int code;
-  *out = (place){.bytes = binding->bytes, .owned = true};
+  *out = (location){.bytes = binding->bytes, .owned = true};
   out->memory = device->cl->CreateBuffer(shared->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, binding->bytes,
                                          binding->host, &code);
   return out->memory ? BRAID_OK : braid_cl_fail(code, "an operand in host memory");
 }
 
-static braid_status locate_operand(const braid_cl_device *device, const braid_binding *binding, place *out) {
-  *out = (place){0};
+static braid_status locate_operand(const braid_cl_device *device, const braid_binding *binding, location *out) {
+  *out = (location){0};
   if (binding->host) return locate_host(device, binding, out);
   const braid_cl_buffer *buffer = binding->buffer;
   size_t end;
@@ -291,13 +291,13 @@ static braid_status locate_operand(const braid_cl_device *device, const braid_bi
                       binding->offset, buffer ? buffer->bytes : 0);
   if (!buffer->memory)
     return locate_host(device, &(braid_binding){.host = buffer->host + binding->offset, .bytes = binding->bytes}, out);
-  *out = (place){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
+  *out = (location){buffer->memory, buffer->offset + binding->offset, binding->bytes, false};
   return BRAID_OK;
 }
 
 braid_status braid_cl_view(const braid_cl_device *device, const braid_binding *binding, cl_mem *out) {
   *out = NULL;
-  place found;
+  location found;
   braid_status status = locate_operand(device, binding, &found);
   if (status != BRAID_OK) return status;
   if (found.owned) {
@@ -318,8 +318,8 @@ braid_status braid_cl_view(const braid_cl_device *device, const braid_binding *b
 
 /* --- transfers -----------------------------------------------------------------------------------------------------
  */
-static cl_int enqueue_copy(const braid_cl_api *cl, cl_command_queue queue, const braid_task *task, const place *from,
-                           const place *to, const cl_event *waits, cl_uint count, cl_event *done) {
+static cl_int enqueue_copy(const braid_cl_api *cl, cl_command_queue queue, const braid_task *task, const location *from,
+                           const location *to, const cl_event *waits, cl_uint count, cl_event *done) {
   if (task->kind == BRAID_TASK_WRITE)
     return cl->EnqueueWriteBuffer(queue, to->memory, CL_FALSE, to->offset, to->bytes, task->host, count, waits, done);
   if (task->kind == BRAID_TASK_READ)
@@ -334,7 +334,7 @@ static cl_int enqueue_copy(const braid_cl_api *cl, cl_command_queue queue, const
 braid_status braid_cl_transfer(const braid_cl_device *device, const braid_task *task, cl_command_queue queue,
                                const cl_event *waits, cl_uint count, cl_event *done) {
   bool reads = task->kind != BRAID_TASK_WRITE, writes = task->kind != BRAID_TASK_READ;
-  place from = {0}, to = {0};
+  location from = {0}, to = {0};
   const braid_cl_device *source = task->kind == BRAID_TASK_COPY && task->source_device ? task->source_device : device;
   size_t bytes = reads ? task->source.bytes : task->target.bytes;
   if (!bytes) return BRAID_OK;

@@ -11,29 +11,30 @@ struct braid_cl_queue {
   const braid_cl_api *cl;
   /* Drivers of cards take several microseconds to measure a kernel's time (NVIDIA's 7), and measure on all of a queue
    * or on nothing: so there are two, used in turn. */
-  cl_command_queue measuring, quick; /* quick: NULL where drivers measure without cost */
-  int64_t measured_ns;               /* the end of the task that was measured last */
-  braid_cl_queue *next;              /* of the device */
+  cl_command_queue profiled, unprofiled; /* the latter: NULL where drivers measure without cost */
+  int64_t measured_ns;                   /* the end of the task that was measured last */
+  braid_cl_queue *next;                  /* of the device */
 };
 
-static braid_cl_queue *own_queue(braid_launch_queue *queue) {
+static braid_cl_queue *cl_queue_of(braid_launch_queue *queue) {
   return (braid_cl_queue *)queue;
 }
 
 /* --- enqueueing ----------------------------------------------------------------------------------------------------
  */
 /* The driver's queue that commands are in. */
-static cl_command_queue used_queue(const braid_cl_queue *queue) {
-  return queue->quick && !__atomic_load_n(&queue->base.timed, __ATOMIC_ACQUIRE) ? queue->quick : queue->measuring;
+static cl_command_queue current_queue(const braid_cl_queue *queue) {
+  return queue->unprofiled && !__atomic_load_n(&queue->base.timed, __ATOMIC_ACQUIRE) ? queue->unprofiled
+                                                                                     : queue->profiled;
 }
 
 static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *slot, void *const *waits,
                                   size_t wait_count) {
-  braid_cl_queue *queue = own_queue(base);
+  braid_cl_queue *queue = cl_queue_of(base);
   cl_uint count = (cl_uint)wait_count;
   const cl_event *events = count ? (const cl_event *)waits : NULL;
   cl_event first = NULL, last = NULL;
-  cl_command_queue used = used_queue(queue);
+  cl_command_queue used = current_queue(queue);
   braid_status status = slot->task->kind == BRAID_TASK_KERNEL
                             ? braid_cl_launch_all(queue->device, slot->task, used, events, count, &first, &last)
                             : braid_cl_transfer(queue->device, slot->task, used, events, count, &last);
@@ -47,38 +48,38 @@ static braid_status queue_enqueue(braid_launch_queue *base, braid_launch_slot *s
 }
 
 static void queue_flush(braid_launch_queue *queue) {
-  (void)own_queue(queue)->cl->Flush(used_queue(own_queue(queue)));
+  (void)cl_queue_of(queue)->cl->Flush(current_queue(cl_queue_of(queue)));
 }
 
 /* --- ends ----------------------------------------------------------------------------------------------------------
  */
 static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *queue) {
   (void)event, (void)status;
-  braid_launch_queue_called(queue);
+  braid_launch_queue_completed(queue);
 }
 
 static bool queue_watch(braid_launch_queue *queue, void *event) {
-  return own_queue(queue)->cl->SetEventCallback(event, CL_COMPLETE, on_complete, queue) == CL_SUCCESS;
+  return cl_queue_of(queue)->cl->SetEventCallback(event, CL_COMPLETE, on_complete, queue) == CL_SUCCESS;
 }
 
-static bool queue_ask(braid_launch_queue *queue, void *event, int32_t *code) {
+static bool queue_poll(braid_launch_queue *queue, void *event, int32_t *code) {
   cl_int state = CL_QUEUED;
   cl_int error =
-      own_queue(queue)->cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+      cl_queue_of(queue)->cl->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
   *code = error != CL_SUCCESS ? error : state;
   return error != CL_SUCCESS || state <= CL_COMPLETE;
 }
 
 static void queue_retain(braid_launch_queue *queue, void *event) {
-  own_queue(queue)->cl->RetainEvent(event);
+  cl_queue_of(queue)->cl->RetainEvent(event);
 }
 
 static void queue_release(braid_launch_queue *queue, void *event) {
-  own_queue(queue)->cl->ReleaseEvent(event);
+  cl_queue_of(queue)->cl->ReleaseEvent(event);
 }
 
-static void queue_lose(braid_launch_queue *base) {
-  braid_cl_device *device = own_queue(base)->device;
+static void queue_mark_lost(braid_launch_queue *base) {
+  braid_cl_device *device = cl_queue_of(base)->device;
   if (__atomic_exchange_n(&device->lost, 1, __ATOMIC_ACQ_REL)) return;
   braid_cl_context_lose(device->shared);
   pthread_mutex_lock(&device->lock);
@@ -109,14 +110,14 @@ static void measure_task(braid_cl_queue *queue, const braid_launch_slot *slot, b
 /* Out of resources is what drivers of graphics cards say of a kernel that went outside of its memory; their context is
  * of no use after that, so the device counts as lost. */
 static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_slot *slot, braid_timing *timing) {
-  braid_cl_queue *queue = own_queue(base);
+  braid_cl_queue *queue = cl_queue_of(base);
   if (slot->code == CL_COMPLETE) {
     if (slot->task->timing) measure_task(queue, slot, timing);
     return braid_cl_find_fault(slot->task);
   }
   char scratch[32];
   braid_status status = slot->code == CL_OUT_OF_RESOURCES ? BRAID_DEVICE_LOST : braid_cl_status(slot->code);
-  if (status == BRAID_DEVICE_LOST) queue_lose(base);
+  if (status == BRAID_DEVICE_LOST) queue_mark_lost(base);
   return braid_fail(status, "%s: the task ended with %s", queue->device->info.name,
                     braid_cl_error_name(slot->code, scratch));
 }
@@ -124,17 +125,17 @@ static braid_status queue_outcome(braid_launch_queue *base, const braid_launch_s
 static const braid_launch_driver kDriver = {.enqueue = queue_enqueue,
                                             .flush = queue_flush,
                                             .watch = queue_watch,
-                                            .ask = queue_ask,
+                                            .poll = queue_poll,
                                             .outcome = queue_outcome,
                                             .retain = queue_retain,
                                             .release = queue_release,
-                                            .lose = queue_lose};
+                                            .mark_lost = queue_mark_lost};
 
 /* --- queues --------------------------------------------------------------------------------------------------------
  */
 void braid_cl_queue_free(braid_cl_queue *queue) {
-  if (queue->measuring) queue->cl->ReleaseCommandQueue(queue->measuring);
-  if (queue->quick) queue->cl->ReleaseCommandQueue(queue->quick);
+  if (queue->profiled) queue->cl->ReleaseCommandQueue(queue->profiled);
+  if (queue->unprofiled) queue->cl->ReleaseCommandQueue(queue->unprofiled);
   braid_free(NULL, queue);
 }
 
@@ -148,11 +149,11 @@ static braid_status queue_init(braid_cl_queue *queue, braid_cl_device *device, b
   queue->base.unified = device->info.memory == BRAID_MEMORY_UNIFIED;
   queue->base.deadline_ns = device->deadline_ns;
   cl_int code;
-  queue->measuring =
+  queue->profiled =
       queue->cl->CreateCommandQueue(device->shared->context, device->id, CL_QUEUE_PROFILING_ENABLE, &code);
-  if (queue->measuring && queue->base.splits)
-    queue->quick = queue->cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
-  if (!queue->measuring || code != CL_SUCCESS) return braid_cl_fail(code, "a queue");
+  if (queue->profiled && queue->base.splits)
+    queue->unprofiled = queue->cl->CreateCommandQueue(device->shared->context, device->id, 0, &code);
+  if (!queue->profiled || code != CL_SUCCESS) return braid_cl_fail(code, "a queue");
   BRAID_TRY(braid_launch_queue_start(&queue->base, timeline));
   pthread_mutex_lock(&device->lock);
   queue->next = device->queues;

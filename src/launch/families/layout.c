@@ -15,7 +15,7 @@ static bool layout_match(const braid_node_desc *node, char *why, size_t why_byte
   return false;
 }
 
-/* The dimension of the launch that counts channels, places, the batch: neighbours write next to each other. */
+/* The dimension of the launch that counts channels, positions, the batch: neighbours write next to each other. */
 static void order_of(braid_layout layout, int *c, int *s, int *b) {
   bool channels_last = layout == BRAID_LAYOUT_BHWC || layout == BRAID_LAYOUT_BLOCKED16;
   *b = layout == BRAID_LAYOUT_CHWB ? 0 : 2;
@@ -43,7 +43,7 @@ static void add_long(braid_launch *launch, int64_t number) {
 }
 
 static braid_status plan_image(const braid_desc *to, const braid_strides *in, const braid_strides *out, int64_t batch,
-                               int64_t channels, int64_t places, braid_launch_recipe *recipe) {
+                               int64_t channels, int64_t positions, braid_launch_recipe *recipe) {
   int64_t numbers[9] = {channels, in->b, in->block, in->c, in->s, out->b, out->block, out->c, out->s};
   bool pads = to->layout == BRAID_LAYOUT_BLOCKED16;
   int c, s, b;
@@ -53,7 +53,7 @@ static braid_status plan_image(const braid_desc *to, const braid_strides *in, co
   snprintf(launch->options, sizeof launch->options, "-DT=%s -DC_DIM=%d -DS_DIM=%d -DB_DIM=%d",
            layout_type(braid_dtype_size(to->dtype)), c, s, b);
   launch->global[c] = (size_t)(pads ? (channels + kBlock - 1) / kBlock * kBlock : channels);
-  launch->global[s] = (size_t)places;
+  launch->global[s] = (size_t)positions;
   launch->global[b] = (size_t)batch;
   for (int i = 0; i < 9; i++) add_long(launch, numbers[i]);
   return BRAID_OK;
@@ -88,21 +88,21 @@ static braid_status layout_plan(const braid_launch_traits *traits, const braid_n
                                 braid_launch_recipe *recipe) {
   (void)traits;
   const braid_desc *from = &node->inputs[0].desc, *to = &node->outputs[0].desc;
-  int64_t batch = 1, channels = 1, places = (int64_t)(braid_desc_bytes(to) / braid_dtype_size(to->dtype));
+  int64_t batch = 1, channels = 1, positions = (int64_t)(braid_desc_bytes(to) / braid_dtype_size(to->dtype));
   braid_strides in, out;
   if (braid_layout_same_places(from, to)) {
     braid_desc whole = *to; /* as numbers in a row */
     whole.layout = BRAID_LAYOUT_PLAIN;
-    (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, places, &in);
-    return plan_image(&whole, &in, &in, batch, channels, places, recipe);
+    (void)braid_layout_strides(BRAID_LAYOUT_PLAIN, batch, channels, positions, &in);
+    return plan_image(&whole, &in, &in, batch, channels, positions, recipe);
   }
   if (to->rank >= 3) {
-    batch = to->dims[0], channels = to->dims[1], places = 1;
-    for (int i = 2; i < to->rank; i++) places *= to->dims[i];
+    batch = to->dims[0], channels = to->dims[1], positions = 1;
+    for (int i = 2; i < to->rank; i++) positions *= to->dims[i];
   }
-  if (to->rank >= 3 && braid_layout_strides(from->layout, batch, channels, places, &in) &&
-      braid_layout_strides(to->layout, batch, channels, places, &out))
-    return plan_image(to, &in, &out, batch, channels, places, recipe);
+  if (to->rank >= 3 && braid_layout_strides(from->layout, batch, channels, positions, &in) &&
+      braid_layout_strides(to->layout, batch, channels, positions, &out))
+    return plan_image(to, &in, &out, batch, channels, positions, recipe);
   return plan_any(from, to, recipe);
 }
 

@@ -9,7 +9,7 @@ enum { kRun = 256 }; /* elements that one work-item adds up */
 typedef enum reduction { REDUCE_NONE, REDUCE_SUM, REDUCE_MEAN, REDUCE_HALF } reduction;
 
 typedef struct loss {
-  int64_t batch, classes, places, count, samples;
+  int64_t batch, classes, positions, count, samples;
   double kept, spread;
   reduction reduction;
   bool likelihood, labelled;
@@ -20,9 +20,9 @@ static loss read_loss(const braid_node_desc *node, size_t at) {
   const braid_desc *values = &node->inputs[at].desc;
   const char *name = braid_attr_string(node->attrs, "reduction", NULL);
   bool squared = strncmp(node->op, "Squared", 7) == 0;
-  loss l = {.batch = values->dims[0], .classes = values->rank > 1 ? values->dims[1] : 1, .places = 1};
-  for (int i = 2; i < values->rank; i++) l.places *= values->dims[i];
-  l.samples = l.batch * l.places;
+  loss l = {.batch = values->dims[0], .classes = values->rank > 1 ? values->dims[1] : 1, .positions = 1};
+  for (int i = 2; i < values->rank; i++) l.positions *= values->dims[i];
+  l.samples = l.batch * l.positions;
   l.count = braid_desc_count(values);
   l.labelled = !braid_dtype_is_float(node->inputs[at + 1].desc.dtype);
   l.likelihood = strncmp(node->op, "Negative", 8) == 0;
@@ -61,7 +61,7 @@ static void add_ignored(braid_launch_planner *p) {
 static void add_class_numbers(braid_launch_planner *p, const loss *l) {
   braid_launch_index(p, l->samples);
   braid_launch_index(p, l->classes);
-  braid_launch_index(p, l->places);
+  braid_launch_index(p, l->positions);
   braid_launch_float(p, l->kept);
   braid_launch_float(p, l->spread);
   add_ignored(p);
@@ -164,7 +164,7 @@ static braid_status plan_squared(const braid_launch_traits *traits, const braid_
   braid_launch_index(&p, l.count);
   braid_launch_index(&p, run);
   braid_launch_index(&p, l.classes);
-  braid_launch_index(&p, l.places);
+  braid_launch_index(&p, l.positions);
   add_ignored(&p);
   braid_launch_range(&p, parts);
   if (!none) add_sum(&p, sums, NULL, NULL, parts, error_scale(&l));
@@ -183,7 +183,7 @@ static braid_status plan_squared_grad(const braid_launch_traits *traits, const b
   braid_launch_index(&p, l.count);
   braid_launch_float(&p, 2 * error_scale(&l));
   braid_launch_index(&p, l.classes);
-  braid_launch_index(&p, l.places);
+  braid_launch_index(&p, l.positions);
   add_ignored(&p);
   braid_launch_range(&p, l.count);
   return braid_launch_plan_end(&p);

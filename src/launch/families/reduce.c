@@ -119,36 +119,36 @@ static bool reduce_match_lanes(const braid_launch_traits *traits, const braid_no
 
 /* --- planning ------------------------------------------------------------------------------------------------------
  */
-/* Where a fold reads and writes. */
-typedef struct places {
+/* What a fold reads and writes. */
+typedef struct fold_operands {
   const braid_launch_piece *in, *shift, *out; /* NULL: input 0, none, output 0 */
   double scale;                               /* of a mean */
-} places;
+} fold_operands;
 
-static void add_places(braid_launch_planner *p, const kind *k, const places *at) {
+static void add_fold_operands(braid_launch_planner *p, const kind *k, const fold_operands *operands) {
   braid_launch_option(p, "-DMAP(x)=%s -DFINISH(x)=%s -DNEUTRAL=%s", k->map, k->finish, k->neutral);
   braid_launch_option(p, "-DFOLD(a,b)=%s", k->fold ? k->fold : "((a)+(b))");
   if (!k->fold) braid_launch_option(p, "-DSUM");
-  if (at->shift) braid_launch_option(p, "-DSHIFTED");
-  if (at->in)
-    braid_launch_workspace(p, *at->in);
+  if (operands->shift) braid_launch_option(p, "-DSHIFTED");
+  if (operands->in)
+    braid_launch_workspace(p, *operands->in);
   else
     braid_launch_input(p, 0);
-  if (at->shift)
-    braid_launch_workspace(p, *at->shift);
+  if (operands->shift)
+    braid_launch_workspace(p, *operands->shift);
   else
     braid_launch_input(p, 0);
-  if (at->out)
-    braid_launch_workspace(p, *at->out);
+  if (operands->out)
+    braid_launch_workspace(p, *operands->out);
   else
     braid_launch_output(p, 0);
 }
 
-static void add_fold(braid_launch_planner *p, const char *function, const kind *k, const places *at, const reduction *r,
-                     int64_t slice, int64_t slices) {
+static void add_fold(braid_launch_planner *p, const char *function, const kind *k, const fold_operands *operands,
+                     const reduction *r, int64_t slice, int64_t slices) {
   int kept = r->kept.rank, reduced = r->reduced.rank;
   braid_launch_begin(p, "reduce", function);
-  add_places(p, k, at);
+  add_fold_operands(p, k, operands);
   braid_launch_index(p, r->results);
   braid_launch_index(p, r->kept.dims[kept - 1]);
   braid_launch_index(p, kept > 1 ? r->kept.steps[0][0] : 0);
@@ -159,7 +159,7 @@ static void add_fold(braid_launch_planner *p, const char *function, const kind *
   braid_launch_index(p, r->reduced.steps[0][reduced - 1]);
   braid_launch_index(p, slice);
   braid_launch_index(p, slices);
-  braid_launch_float(p, at->scale);
+  braid_launch_float(p, operands->scale);
   if (strcmp(function, "fold_groups") != 0) {
     braid_launch_range(p, r->results * slices);
     return;
@@ -179,10 +179,10 @@ static int64_t reduce_slices(const reduction *r) {
 }
 
 static void reduce_plan_fold(braid_launch_planner *p, const char *function, const kind *k, const reduction *r,
-                             places at) {
+                             fold_operands operands) {
   int64_t slices = reduce_slices(r), slice = (r->elements + slices - 1) / slices;
   if (slices == 1) {
-    add_fold(p, function, k, &at, r, r->elements, 1);
+    add_fold(p, function, k, &operands, r, r->elements, 1);
     return;
   }
   braid_launch_piece parts = braid_launch_reserve(p, slices, r->results, sizeof(float));
@@ -192,8 +192,9 @@ static void reduce_plan_fold(braid_launch_planner *p, const char *function, cons
                     .elements = slices};
   kind merge = *k;
   merge.map = "(x)";
-  add_fold(p, function, k, &(places){at.in, at.shift, &parts, 1}, r, slice, slices);
-  add_fold(p, "fold_items", &merge, &(places){&parts, at.shift, at.out, at.scale}, &rest, slices, 1);
+  add_fold(p, function, k, &(fold_operands){operands.in, operands.shift, &parts, 1}, r, slice, slices);
+  add_fold(p, "fold_items", &merge, &(fold_operands){&parts, operands.shift, operands.out, operands.scale}, &rest,
+           slices, 1);
 }
 
 static braid_status reduce_plan(const braid_launch_traits *traits, const braid_node_desc *node,
@@ -201,15 +202,15 @@ static braid_status reduce_plan(const braid_launch_traits *traits, const braid_n
   braid_launch_planner p;
   const kind *k = find_kind(node->op);
   reduction r = read_reduction(node);
-  places at = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
+  fold_operands operands = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
   braid_launch_piece most;
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
     most = braid_launch_reserve(&p, r.results, 1, sizeof(float));
-    reduce_plan_fold(&p, function, &kMost, &r, (places){NULL, NULL, &most, 1});
-    at.shift = &most;
+    reduce_plan_fold(&p, function, &kMost, &r, (fold_operands){NULL, NULL, &most, 1});
+    operands.shift = &most;
   }
-  reduce_plan_fold(&p, function, k, &r, at);
+  reduce_plan_fold(&p, function, k, &r, operands);
   return braid_launch_plan_end(&p);
 }
 
@@ -226,12 +227,12 @@ static braid_status reduce_plan_items(const braid_launch_traits *traits, const b
   return reduce_plan(traits, node, recipe, "fold_items");
 }
 
-static void add_any(braid_launch_planner *p, const kind *k, const places *at, const reduction *r) {
+static void add_any(braid_launch_planner *p, const kind *k, const fold_operands *operands, const reduction *r) {
   braid_launch_begin(p, "reduce", "fold_any");
-  add_places(p, k, at);
+  add_fold_operands(p, k, operands);
   braid_launch_index(p, r->results);
   braid_launch_index(p, r->elements);
-  braid_launch_float(p, at->scale);
+  braid_launch_float(p, operands->scale);
   braid_launch_nest_sizes(p, &r->kept, BRAID_MAX_RANK);
   braid_launch_nest_steps(p, &r->kept, 0, BRAID_MAX_RANK);
   braid_launch_nest_sizes(p, &r->reduced, BRAID_MAX_RANK);
@@ -243,15 +244,15 @@ static braid_status reduce_plan_any(const braid_launch_traits *traits, const bra
                                     braid_launch_recipe *recipe) {
   braid_launch_planner p;
   reduction r = read_reduction(node);
-  places at = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
+  fold_operands operands = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
   braid_launch_piece most;
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
     most = braid_launch_reserve(&p, r.results, 1, sizeof(float));
-    add_any(&p, &kMost, &(places){NULL, NULL, &most, 1}, &r);
-    at.shift = &most;
+    add_any(&p, &kMost, &(fold_operands){NULL, NULL, &most, 1}, &r);
+    operands.shift = &most;
   }
-  add_any(&p, find_kind(node->op), &at, &r);
+  add_any(&p, find_kind(node->op), &operands, &r);
   return braid_launch_plan_end(&p);
 }
 
