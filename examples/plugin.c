@@ -122,8 +122,10 @@ static bool match_add(const braid_node_desc *node, char *why, size_t why_bytes) 
 
 static bool match_matmul(const braid_node_desc *node, char *why, size_t why_bytes) {
   if (!all_float(node, why, why_bytes)) return false;
-  if (node->inputs[0].desc.rank == 2 && node->inputs[1].desc.rank == 2) return true;
-  snprintf(why, why_bytes, "two matrices only");
+  bool plain = !braid_attr_int(node->attrs, "transA", 0) && !braid_attr_int(node->attrs, "transB", 0) &&
+               braid_attr_float(node->attrs, "alpha", 1) == 1; /* Braid's own attributes: training sets them */
+  if (plain && node->inputs[0].desc.rank == 2 && node->inputs[1].desc.rank == 2) return true;
+  snprintf(why, why_bytes, "two matrices only, neither transposed nor scaled");
   return false;
 }
 

@@ -1,5 +1,6 @@
-/* The device conformance suite passes the plug-in of tests/plugins/mutant.c, and fails each of its faults in the case
- * that looks for it. Each in a process of its own, because a fault may leave nothing that could be cleaned up. */
+/* The device conformance suite passes the plug-ins of tests/plugins/mutant.c and regions.c, and fails each of their
+ * faults in the case that looks for it. Each in a process of its own, because a fault may leave nothing that could be
+ * cleaned up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,21 +15,24 @@
 enum { kOutput = 1 << 20, kPatience = 5 /* s; for what never ends */ };
 
 typedef struct mutant {
-  const char *name, *memory, *found, *what;
+  const char *name, *memory, *found, *what; /* memory NULL: the plug-in of regions */
 } mutant;
 
 static const mutant kMutants[] = {
 #define MUTANT(name, memory, found, what) {#name, #memory, found, what},
+#define REGIONS(name, found, what) {name, NULL, found, what},
 #include "plugins/mutants.def"
 #undef MUTANT
+#undef REGIONS
 };
 
 /* The exit code; what was printed goes to `output`. */
 static int run_suite(const char *name, const char *memory, const char *options, char *output) {
   char command[1024];
   (void)snprintf(command, sizeof command,
-                 "BRAID_MUTANT=%s BRAID_MUTANT_MEMORY=%s '%s' devices --plugin '%s/mutant.so' --check mutant %s 2>&1",
-                 name, memory, BRAID_COMMAND, BRAID_PLUGIN_FOLDER, options);
+                 "%s='%s' BRAID_MUTANT_MEMORY=%s '%s' devices --plugin '%s/%s.so' --check %s %s 2>&1",
+                 memory ? "BRAID_MUTANT" : "BRAID_REGIONS", name, memory ? memory : "", BRAID_COMMAND,
+                 BRAID_PLUGIN_FOLDER, memory ? "mutant" : "regions", memory ? "mutant" : "chip", options);
   FILE *pipe = popen(command, "r");
   assert_non_null(pipe);
   size_t got = fread(output, 1, kOutput - 1, pipe);
@@ -44,6 +48,12 @@ static void test_right(void **state) {
   for (size_t i = 0; i < 2; i++) {
     int code = run_suite("", kMemories[i], "", output);
     if (code != 0 || !strstr(output, " 0 failed")) fail_msg("%s: exit code %d:\n%s", kMemories[i], code, output);
+  }
+  static const char *const kClaims[] = {"", "nested"};
+  for (size_t i = 0; i < 2; i++) {
+    int code = run_suite(kClaims[i], NULL, "--case regions", output);
+    if (code != 0 || !strstr(output, " 12 passed, 0 failed"))
+      fail_msg("%s: exit code %d:\n%s", kClaims[i], code, output);
   }
   if (run_suite("", "separate", "--seed 4 --case 'Cast by'", output)) /* which draws numbers that int32 lacks */
     fail_msg("%s", output);

@@ -182,6 +182,7 @@ static void run_cases(braid_suite *suite) {
   braid_suite_ends(suite);
   braid_suite_replays(suite);
   braid_suite_kernels(suite);
+  braid_suite_regions(suite);
 }
 
 braid_status braid_suite_run(braid_suite *suite) {

@@ -94,6 +94,7 @@ void braid_suite_once(braid_suite *suite);    /* comes first: what could not be 
 void braid_suite_ends(braid_suite *suite);    /* end of tasks: failures, cancellation, times; memory kept */
 void braid_suite_replays(braid_suite *suite); /* recordings, runs in the calling thread */
 void braid_suite_kernels(braid_suite *suite); /* results */
+void braid_suite_regions(braid_suite *suite); /* claims, and results of what is claimed */
 
 /* --- a node and what it should give --------------------------------------------------------------------------------
  */
@@ -104,6 +105,7 @@ typedef struct braid_trial {
   braid_operand operands[kTrialOperands];                      /* inputs, then outputs */
   const braid_tensor *data[BRAID_SAMPLE_DATA][kTrialOperands]; /* contents, and results as they should be */
   size_t same[kTrialOperands];                                 /* the first input that is the same value */
+  int64_t bounds[kTrialOperands]; /* of inputs that are indices: from -bound to bound - 1; else -1 */
   bool elementwise, rounded /* to whole numbers: one more or less is right */;
   char text[kTrialText];
 } braid_trial;
@@ -121,11 +123,18 @@ typedef struct braid_trial_run braid_trial_run; /* a kernel prepared for a trial
 bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel,
                          const braid_trial_way *way, braid_trial_run **out, char *detail);
 void braid_trial_discard(braid_suite *suite, braid_trial_run *run);
-/* Runs it, with bindings that change from call to call, and looks at all memory around. `other` (may be NULL) runs at
- * the same time. */
-bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, uint32_t data, char *detail);
+/* Runs it, with bindings that change from call to call, and looks at all memory around. */
+bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, uint32_t data, char *detail);
+/* Runs it with the second data while `other`, of another trial, runs on another queue. */
+bool braid_trial_beside(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, char *detail);
 /* Two tasks of it are in the queue at once, with other data in other memory: of a backend that shares_prepared. */
 bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail);
+/* Runs it and a second one of the same trial at the same time, on two queues. */
+bool braid_trial_together(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, char *detail);
+/* Recorded once, it is replayed with other data in other memory: of a backend that records. */
+bool braid_trial_replay(braid_suite *suite, braid_trial_run *run, char *detail);
+/* Fails with OUT_OF_RANGE, and changes nothing but its results: the trial's first data have a bad index. */
+bool braid_trial_refuse(braid_suite *suite, braid_trial_run *run, char *detail);
 /* Fails, with a status, if an output reaches beyond its buffer; nothing else happens. */
 bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail);
 /* Does not begin before what it waits for, of another queue. */

@@ -280,6 +280,61 @@ static bool case_cancel_waiting(braid_suite *suite, char *detail) {
   return braid_suite_with_load(suite, detail, run_cancel_waiting);
 }
 
+/* Cancelled while a large write runs: when the task behind it is said to have ended, so has the write, which is whole
+ * or was never begun. What the host does to its memory from then on is not seen. */
+static bool check_write(braid_suite *suite, void *buffer, uint8_t *host, size_t bytes, char *detail) {
+  SUITE_CHECK(braid_suite_read(suite, buffer, 0, host, bytes) == BRAID_OK, "read: %s", braid_error_detail());
+  for (size_t i = 0; i < bytes && !suite->info->modelled; i++) {
+    SUITE_CHECK(host[i] != 2, "a cancelled run is said to have ended while a task still reads the host's memory");
+    SUITE_CHECK(host[i] == host[0], "a write that was running when its run was cancelled is not whole");
+  }
+  return true;
+}
+
+static bool run_cancel_running(braid_suite *suite, void *buffer, uint8_t *host, size_t bytes, char *detail) {
+  memset(host, 0, bytes);
+  SUITE_CHECK(braid_suite_write(suite, buffer, 0, host, bytes) == BRAID_OK, "write: %s", braid_error_detail());
+  memset(host, 1, bytes);
+  braid_verdict verdict;
+  braid_verdict_init(&verdict);
+  braid_task tasks[2];
+  bool submitted[2] = {false, false};
+  for (int i = 0; i < 2; i++) {
+    tasks[i] = (braid_task){.kind = BRAID_TASK_WRITE,
+                            .label = "conformance",
+                            .target = {.buffer = buffer, .bytes = i ? 1 : bytes},
+                            .host = host,
+                            .verdict = &verdict};
+    submitted[i] = braid_queue_submit(suite->queue, &tasks[i]) == BRAID_OK;
+    braid_queue_flush(suite->queue);
+  }
+  braid_suite_linger();
+  braid_verdict_cancel(&verdict);
+  const braid_task *last = &tasks[submitted[1]];
+  if (submitted[0]) (void)braid_suite_wait(suite, suite->queue, last);
+  memset(host, 2, bytes);
+  SUITE_CHECK(submitted[1], "submit: %s", braid_error_detail());
+  SUITE_CHECK(!suite->stopped, "a cancelled run does not end");
+  bool passed = check_write(suite, buffer, host, bytes, detail);
+  if (!passed) braid_suite_linger();
+  return passed;
+}
+
+static bool case_cancel_running(braid_suite *suite, char *detail) {
+  size_t bytes = braid_suite_at_most(suite, kLarge);
+  void *buffer = NULL;
+  uint8_t *host = braid_alloc(NULL, bytes);
+  bool passed = host && suite->backend->buffer_create(suite->self, bytes, &buffer) == BRAID_OK;
+  if (passed)
+    passed = run_cancel_running(suite, buffer, host, bytes, detail);
+  else
+    braid_suite_fail(detail, "no memory for the case: %s", braid_error_detail());
+  if (suite->stopped) return passed;
+  if (buffer) suite->backend->buffer_destroy(suite->self, buffer);
+  braid_free(NULL, host);
+  return passed;
+}
+
 /* --- times and queues ----------------------------------------------------------------------------------------------
  */
 static bool run_timing(braid_load *load, char *detail) {
@@ -332,6 +387,7 @@ void braid_suite_ends(braid_suite *suite) {
   braid_suite_case(suite, "a failed task", case_failure);
   braid_suite_case(suite, "cancel", case_cancel);
   braid_suite_case(suite, "cancel while waiting", case_cancel_waiting);
+  braid_suite_case(suite, "cancel while running", case_cancel_running);
   braid_suite_case(suite, "timing", case_timing);
   braid_suite_case(suite, "destroying a queue", case_destroy);
 }

@@ -6,17 +6,14 @@
 #include <string.h>
 
 #include "base/philox.h"
-#include "device/conformance.h"
+#include "device/conformance_trial.h"
 
-enum { kHeld = 64, kImageLayouts = 4 };
-
-/* Those that activations have. */
-static const braid_layout kLayouts[kImageLayouts] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BHWC, BRAID_LAYOUT_CHWB,
-                                                     BRAID_LAYOUT_BLOCKED16};
+enum { kHeld = 64 };
 
 typedef struct tally {
   size_t offered, taken;
-  uint32_t dtypes; /* bits of those taken */
+  uint32_t dtypes;                  /* bits of those taken */
+  bool together, replayed, refused; /* tried */
   bool failed;
   char detail[kSuiteDetail];
 } tally;
@@ -53,15 +50,20 @@ static void sheet_free(braid_suite *suite, sheet *s) {
  */
 static void describe_operand(braid_trial *trial, size_t operand, const braid_sample_graph *sample, braid_value_id id) {
   trial->same[operand] = operand;
+  trial->bounds[operand] = -1;
   if (id < 0) return;
+  for (size_t i = 0; i < sample->leaf_count; i++)
+    if (sample->leaves[i].value == id) trial->bounds[operand] = sample->leaves[i].bound;
   const braid_value *value = &sample->graph->values[id];
   const void *constant = value->kind == BRAID_VALUE_CONSTANT ? braid_tensor_const_data(value->tensor) : NULL;
   trial->operands[operand] = (braid_operand){true, value->desc, constant};
   for (uint32_t data = 0; data < BRAID_SAMPLE_DATA; data++) trial->data[data][operand] = sample->data[data][id];
 }
 
-/* Quantizing rounds numbers that two right computations may see on either side of a half. */
-static bool is_rounded(const char *op) {
+/* Quantizing rounds numbers that two right computations may see on either side of a half, unless all are exact. */
+static bool is_rounded(const braid_sample_graph *sample, const char *op) {
+  for (size_t i = 0; i < sample->leaf_count; i++)
+    if (sample->leaves[i].range == '/') return false;
   return strncmp(op, "Quantize", 8) == 0 || strncmp(op, "QLinear", 7) == 0 || strncmp(op, "Dynamic", 7) == 0;
 }
 
@@ -107,83 +109,13 @@ static braid_trial *trial_describe(const braid_sample_graph *sample, const braid
                                   .outputs = trial->operands + inputs,
                                   .training = sample->draw.gradient};
   trial->elementwise = node->op->flags & BRAID_OP_ELEMENTWISE;
-  trial->rounded = is_rounded(node->op->name);
+  trial->rounded = is_rounded(sample, node->op->name);
   describe_text(trial, sample);
   return trial;
 }
 
 /* --- one kernel, one node ------------------------------------------------------------------------------------------
  */
-static const braid_trial_way kPlainly = {.over = {-1, -1, -1, -1}};
-
-/* A way of its own: prepared, run (with the second set of data, unless constants fix the first), discarded. */
-static bool try_way(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel,
-                    const braid_trial_way *way, char *detail) {
-  braid_trial_run *run;
-  bool passed = braid_trial_prepare(suite, trial, kernel, way, &run, detail);
-  if (passed) passed = braid_trial_execute(suite, run, NULL, way->constants ? 0 : 1, detail);
-  braid_trial_discard(suite, run);
-  return passed;
-}
-
-static uint32_t in_place(const braid_kernel *kernel, size_t output) {
-  if (output > 3) return 0;
-  return output == 0 ? kernel->in_place : kernel->in_place_more[output - 1];
-}
-
-/* Every input that holds the same value must be one that the kernel allows. */
-static bool allows(const braid_trial *trial, const braid_kernel *kernel, size_t output, size_t input) {
-  if (trial->same[input] != input || !braid_trial_may_share(trial, output, input)) return false;
-  for (size_t i = 0; i < trial->node.input_count; i++)
-    if (trial->same[i] == input && (i >= 32 || !(in_place(kernel, output) >> i & 1))) return false;
-  return true;
-}
-
-static bool try_in_place(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail) {
-  braid_trial_way together = kPlainly;
-  uint32_t taken = 0;
-  size_t shared = 0;
-  for (size_t output = 0; output < trial->node.output_count && output < 4; output++)
-    for (size_t input = 0; input < trial->node.input_count && input < 32; input++) {
-      if (!allows(trial, kernel, output, input)) continue;
-      braid_trial_way way = kPlainly;
-      way.over[output] = (int)input;
-      char why[kSuiteDetail] = "";
-      if (!try_way(suite, trial, kernel, &way, why))
-        return braid_suite_fail(detail, "with output %zu over input %zu, as it allows: %s", output, input, why);
-      if (together.over[output] >= 0 || taken >> input & 1) continue;
-      together.over[output] = (int)input;
-      taken |= 1u << input;
-      shared++;
-    }
-  return shared < 2 || try_way(suite, trial, kernel, &together, detail);
-}
-
-static bool try_layouts(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail) {
-  if (!kernel->layouts && !suite->backend->layouts) return true;
-  for (size_t i = 1; i < kImageLayouts; i++) {
-    braid_trial_way way = kPlainly;
-    way.delivered = kLayouts[i];
-    char why[kSuiteDetail] = "", layout[BRAID_LAYOUT_TEXT];
-    if (!try_way(suite, trial, kernel, &way, why))
-      return braid_suite_fail(detail, "with inputs that come in layout %s: %s",
-                              braid_layout_format(way.delivered, 4, layout, sizeof layout), why);
-  }
-  return true;
-}
-
-static bool has_weights(const braid_trial *trial) {
-  for (size_t i = 1; i < trial->node.input_count; i++)
-    if (trial->operands[i].present && !trial->operands[i].constant && trial->same[i] == i) return true;
-  return false;
-}
-
-static bool has_image(const braid_trial *trial) {
-  for (size_t i = 0; i < trial->node.input_count; i++)
-    if (trial->operands[i].present && trial->operands[i].desc.rank > 2) return true;
-  return false;
-}
-
 static braid_trial_run *find_held(const sheet *s, const braid_kernel *kernel) {
   for (size_t i = 0; s && i < s->held_count; i++)
     if (s->held[i].kernel == kernel) return s->held[i].run;
@@ -192,9 +124,10 @@ static braid_trial_run *find_held(const sheet *s, const braid_kernel *kernel) {
 
 static bool try_plainly(judge *j, const braid_trial *trial, const braid_kernel *kernel, bool first, char *detail) {
   braid_trial_run *run, *earlier = find_held(j->before, kernel);
-  bool passed = braid_trial_prepare(j->suite, trial, kernel, &kPlainly, &run, detail);
-  for (uint32_t data = 0; passed && data < BRAID_SAMPLE_DATA; data++)
-    passed = braid_trial_execute(j->suite, run, data ? earlier : NULL, data, detail);
+  bool passed = braid_trial_prepare(j->suite, trial, kernel, &braid_trial_plainly, &run, detail);
+  if (passed) passed = braid_trial_execute(j->suite, run, 0, detail);
+  if (passed && earlier) passed = braid_trial_beside(j->suite, run, earlier, detail);
+  if (passed && !earlier) passed = braid_trial_execute(j->suite, run, 1, detail);
   if (passed && first && j->suite->backend->shares_prepared) passed = braid_trial_share(j->suite, run, detail);
   if (passed && first) passed = braid_trial_await(j->suite, run, detail) && braid_trial_overrun(j->suite, run, detail);
   if (passed && j->now->held_count < kHeld && !find_held(j->now, kernel))
@@ -204,16 +137,25 @@ static bool try_plainly(judge *j, const braid_trial *trial, const braid_kernel *
   return passed;
 }
 
-static bool try_kernel(judge *j, const braid_trial *trial, const braid_kernel *kernel, bool first, char *detail) {
-  braid_trial_way folded = kPlainly;
-  folded.constants = true;
-  char why[kSuiteDetail] = "";
-  if (!try_plainly(j, trial, kernel, first, detail)) return false;
-  if (j->now->sample.draw.size != BRAID_SAMPLE_MIDDLE) return true;
-  if (!try_in_place(j->suite, trial, kernel, detail)) return false;
-  if (has_image(trial) && !try_layouts(j->suite, trial, kernel, detail)) return false;
-  if (!has_weights(trial) || trial->node.training || try_way(j->suite, trial, kernel, &folded, why)) return true;
-  return braid_suite_fail(detail, "with constant inputs: %s", why);
+static bool try_kernel(judge *j, const braid_trial *trial, const braid_kernel *kernel, tally *t, char *detail) {
+  braid_suite *suite = j->suite;
+  braid_sample_size size = j->now->sample.draw.size;
+  if (!try_plainly(j, trial, kernel, t->taken == 1, detail)) return false;
+  if (size == BRAID_SAMPLE_LARGE && !t->together) {
+    t->together = true;
+    if (!braid_way_together(suite, trial, kernel, detail)) return false;
+  }
+  if (size != BRAID_SAMPLE_MIDDLE) return true;
+  if (!t->replayed && suite->backend->record) {
+    t->replayed = true;
+    if (!braid_way_replay(suite, trial, kernel, detail)) return false;
+  }
+  if (!t->refused && braid_way_indices_of(trial) >= 0) {
+    t->refused = true;
+    if (!braid_way_indices(suite, trial, kernel, detail)) return false;
+  }
+  return braid_way_in_place(suite, trial, kernel, detail) && braid_way_layouts(suite, trial, kernel, detail) &&
+         braid_way_constants(suite, trial, kernel, detail);
 }
 
 /* --- all kernels, one graph ----------------------------------------------------------------------------------------
@@ -232,7 +174,7 @@ static void judge_kernel(judge *j, const braid_trial *trial, size_t index) {
   if (!braid_kernel_takes(j->suite->backend, j->suite->self, kernel, &trial->node, why, sizeof why)) return;
   t->taken++;
   t->dtypes |= 1u << (trial->operands[0].present ? trial->operands[0].desc.dtype : BRAID_NONE);
-  if (try_kernel(j, trial, kernel, t->taken == 1, why)) return;
+  if (try_kernel(j, trial, kernel, t, why)) return;
   t->failed = true;
   snprintf(t->detail, sizeof t->detail, "%.400s: %s", trial->text, why);
 }
@@ -412,8 +354,9 @@ static void judge_other_layouts(judge *j, braid_dtype dtype) {
 static void judge_conversions(judge *j) {
   if (!has_kernel(j, "LayoutConvert")) return;
   for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++) {
-    for (size_t from = 0; from < kImageLayouts; from++)
-      for (size_t to = 0; to < kImageLayouts; to++) judge_pair(j, (braid_dtype)dtype, 4, kLayouts[from], kLayouts[to]);
+    for (size_t from = 0; from < BRAID_IMAGE_LAYOUTS; from++)
+      for (size_t to = 0; to < BRAID_IMAGE_LAYOUTS; to++)
+        judge_pair(j, (braid_dtype)dtype, 4, braid_image_layouts[from], braid_image_layouts[to]);
     judge_other_layouts(j, (braid_dtype)dtype);
   }
 }

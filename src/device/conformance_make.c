@@ -165,7 +165,7 @@ static braid_status add_operand(maker *m, const char *at, const braid_value_id *
     return BRAID_OK;
   }
   char range = has_pole(m->sample->op) ? '%' : 0;
-  if (*at == '+' || *at == '~' || *at == '*') range = *at++;
+  if (*at == '+' || *at == '~' || *at == '*' || *at == '/') range = *at++;
   braid_desc desc;
   BRAID_TRY(read_desc(m, &at, &desc));
   if (*at == '=') return add_constant(m, &desc, at + 1, out);
@@ -282,6 +282,7 @@ static double draw_number(const braid_sample_graph *sample, const braid_leaf *le
   if (sample->draw.size == BRAID_SAMPLE_SPECIAL && !whole && draw_unit(stream) < 0.3) return draw_special(dtype, unit);
   if (dtype == BRAID_BOOL) return unit < 0.5;
   if (leaf->range == '~') return floor(3 * unit) - (dtype == BRAID_U8 || dtype >= BRAID_U16 ? 0 : 1);
+  if (leaf->range == '/') return floor((2 * unit - 1) * (dtype == BRAID_BF16 ? 200 : 600)) / (whole ? 60 : 2);
   if (leaf->range == '*') return whole ? floor((2 * unit - 1) * 0x1p40) : 400 * unit - 200;
   if (positive) return whole ? 1 + floor(3 * unit) : 1.05 + 1.45 * unit;
   if (!whole) return (leaf->range == '%' ? 0.45 : 1) * (4 * unit - 2);

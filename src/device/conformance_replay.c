@@ -131,6 +131,48 @@ static bool replay_cancel(take *t, char *detail) {
   return check_slot(load, kLoadTasks / 2, 0, "cancelled", detail);
 }
 
+/* What lies at each place depends on the one before: a replay whose tasks run twice, or not at all, leaves something
+ * else. */
+static bool replay_chain(take *t, char *detail) {
+  braid_load *load = t->load;
+  const braid_binding here = {.buffer = load->buffer, .bytes = sizeof(uint64_t)};
+  const braid_binding there = {.buffer = load->other, .bytes = sizeof(uint64_t)};
+  for (uint64_t round = 1; round <= kRounds; round++) {
+    load->values[1] = round;
+    braid_verdict_init(&load->verdicts[0]);
+    take_number(t);
+    if (!take_replay(t, detail)) return false;
+    SUITE_CHECK(braid_load_wait(load, 1) == BRAID_OK, "a replay: %s", braid_error_detail());
+    uint64_t got[2] = {0, 0};
+    SUITE_CHECK(braid_suite_read(load->suite, here.buffer, 0, &got[0], sizeof *got) == BRAID_OK &&
+                    braid_suite_read(load->suite, there.buffer, 0, &got[1], sizeof *got) == BRAID_OK,
+                "read: %s", braid_error_detail());
+    SUITE_CHECK(load->suite->info->modelled || (got[0] == round && got[1] == round - 1),
+                "replay %llu of a recording does not run each task once", (unsigned long long)round);
+  }
+  return true;
+}
+
+static bool run_replay_chain(braid_load *load, char *detail) {
+  braid_suite *suite = load->suite;
+  if (!suite->backend->record) return braid_suite_pass_over(suite, detail, "records nothing");
+  const uint64_t zero = 0;
+  load->tasks[0].kind = BRAID_TASK_COPY;
+  load->tasks[0].source = load->tasks[0].target;
+  load->tasks[0].target.buffer = load->other;
+  load->tasks[1].target.offset = 0;
+  take both = {.load = load, .queue = suite->queue, .count = 2};
+  SUITE_CHECK(braid_suite_write(suite, load->buffer, 0, &zero, sizeof zero) == BRAID_OK, "write: %s",
+              braid_error_detail());
+  bool passed = take_record(&both, detail) && replay_chain(&both, detail);
+  take_erase(&both);
+  return passed;
+}
+
+static bool case_replay_chain(braid_suite *suite, char *detail) {
+  return braid_suite_with_load(suite, detail, run_replay_chain);
+}
+
 static bool run_replay(braid_load *load, char *detail) {
   if (!load->suite->backend->record) return braid_suite_pass_over(load->suite, detail, "records nothing");
   take all = {.load = load, .queue = load->suite->queue, .count = kLoadTasks};
@@ -239,6 +281,7 @@ static bool case_run(braid_suite *suite, char *detail) {
 
 void braid_suite_replays(braid_suite *suite) {
   braid_suite_case(suite, "record and replay", case_replay);
+  braid_suite_case(suite, "tasks of a replay", case_replay_chain);
   braid_suite_case(suite, "replays of two queues", case_replay_two);
   braid_suite_case(suite, "in the calling thread", case_run);
 }

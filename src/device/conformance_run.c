@@ -1,9 +1,9 @@
 /* Conformance: one kernel for one node. All operands lie in one piece of memory with guards between them; everything
  * but the results and the workspace must come back as it was. What a kernel may not rely on (results before they are
- * written, the workspace, constants after prepare) is full of NaN, a different one at each place. */
+ * written, the workspace, constants after prepare) is spoilt, differently at each place. */
 #include <string.h>
 
-#include "device/conformance.h"
+#include "device/conformance_trial.h"
 #include "tensor/layout.h"
 
 enum { kGuard = 256 };
@@ -12,11 +12,6 @@ enum { CALL_WRITE, CALL_KERNEL, CALL_READ, CALL_TASKS };
 /* How a binding says where an operand lies. On unified memory the runtime gives an address, with buffer and offset
  * beside it where the address is a buffer's; transfers between devices give buffer and offset alone. */
 typedef enum address_form { BUFFER_ALONE, BUFFER_AND_HOST, HOST_ALONE, FORMS } address_form;
-
-/* NaN in every floating-point type, whatever the alignment to four bytes. */
-static void spoil(uint8_t *bytes, size_t count) {
-  for (size_t i = 0; i < count; i++) bytes[i] = i % 4 ? 0xff : (uint8_t)(i / 4 * 151 >> 1);
-}
 
 /* A call of the kernel. On the heap, because a hung one may come back to it. */
 typedef struct call {
@@ -34,175 +29,18 @@ typedef struct call {
   uint8_t *host, *host_base; /* HOST_ALONE: where `bytes` lie, and the block around */
 } call;
 
-struct braid_trial_run {
-  const braid_trial *trial;
-  const braid_kernel *kernel;
-  braid_trial_way way;
-  braid_node_desc node;
-  braid_operand operands[kTrialOperands];
-  void *constants[kTrialOperands]; /* copies for prepare */
-  void *prepared;
-  braid_prepared_info info;
-  bool asked; /* the device has query */
-  braid_query query;
-  void *packed[BRAID_PACKINGS];
-  uint32_t calls;
-};
-
-bool braid_trial_may_share(const braid_trial *trial, size_t output, size_t input) {
-  const braid_operand *in = &trial->operands[input], *out = &trial->operands[trial->node.input_count + output];
-  return in->present && out->present && !in->constant && braid_layout_same_places(&in->desc, &out->desc);
-}
-
-/* The number of the packing that stands in place of the operand; BRAID_PACKINGS: none does. */
-static uint32_t packing_of(const braid_trial_run *run, size_t operand) {
-  for (uint32_t i = 0; i < run->query.packing_count; i++)
-    if (run->query.packings[i].input == operand) return i;
-  return BRAID_PACKINGS;
+/* --- memory --------------------------------------------------------------------------------------------------------
+ * The number of the packing that stands in place of the operand; kTrialOperands: none does. */
+static size_t packing_of(const braid_trial_run *run, size_t operand) {
+  for (size_t i = 0; i < run->needs.packing_count; i++)
+    if (run->needs.packings[i].input == operand) return i;
+  return kTrialOperands;
 }
 
 static bool is_folded(const braid_trial_run *run, size_t operand) {
   return operand < 32 && operand < run->node.input_count && (run->info.constants_folded >> operand & 1);
 }
 
-/* --- prepare -------------------------------------------------------------------------------------------------------
- */
-static bool choose_layouts(braid_suite *suite, braid_trial_run *run, char *detail) {
-  const braid_backend *backend = suite->backend;
-  size_t inputs = run->node.input_count, count = inputs + run->node.output_count;
-  braid_layout layouts[kTrialOperands];
-  if (!run->kernel->layouts && !backend->layouts) return true;
-  for (size_t i = 0; i < count; i++) {
-    bool image = i < inputs && run->operands[i].present && !run->operands[i].constant && run->operands[i].desc.rank > 2;
-    layouts[i] = image ? run->way.delivered : run->operands[i].desc.layout;
-    run->operands[i].desc.layout = layouts[i];
-  }
-  if (run->kernel->layouts) run->kernel->layouts(&run->node, layouts, layouts + inputs);
-  if (backend->layouts) backend->layouts(suite->self, run->kernel, &run->node, layouts, layouts + inputs);
-  for (size_t i = 0; i < count; i++) {
-    if (!run->operands[i].present) continue;
-    SUITE_CHECK(braid_desc_set_layout(&run->operands[i].desc, layouts[i]) == BRAID_OK, "asks for a layout: %s",
-                braid_error_detail());
-  }
-  return true;
-}
-
-/* Nobody puts a result over an input that lies in another layout. */
-static void keep_apart(braid_trial_run *run) {
-  for (size_t i = 0; i < run->node.output_count && i < 4; i++) {
-    int over = run->way.over[i];
-    if (over >= 0 && !braid_layout_same_places(&run->node.inputs[over].desc, &run->node.outputs[i].desc))
-      run->way.over[i] = -1;
-  }
-}
-
-static bool copy_constants(braid_trial_run *run, char *detail) {
-  for (size_t i = 0; i < run->node.input_count; i++) {
-    braid_operand *operand = &run->operands[i];
-    if (run->way.constants && i > 0 && operand->present) operand->constant = run->trial;
-    if (!operand->constant) continue;
-    const braid_tensor *tensor = run->trial->data[0][i];
-    size_t bytes = braid_desc_bytes(braid_tensor_desc(tensor));
-    run->constants[i] = braid_alloc(NULL, bytes + 1);
-    SUITE_CHECK(run->constants[i], "no memory for constants");
-    memcpy(run->constants[i], braid_tensor_const_data(tensor), bytes);
-    operand->constant = run->constants[i];
-  }
-  return true;
-}
-
-/* After prepare only what is bound may be read. */
-static void spoil_constants(braid_trial_run *run) {
-  for (size_t i = 0; i < run->node.input_count; i++) {
-    if (!run->constants[i]) continue;
-    spoil(run->constants[i], braid_desc_bytes(braid_tensor_desc(run->trial->data[0][i])));
-    run->operands[i].constant = NULL;
-  }
-}
-
-/* What a query says must hold without a look at what will be packed, and be what prepare says. */
-static bool device_ask(braid_suite *suite, braid_trial_run *run, char *detail) {
-  const braid_backend *backend = suite->backend;
-  braid_query again = {0};
-  run->asked = backend->query != NULL;
-  if (!run->asked) return true;
-  SUITE_CHECK(backend->query(suite->self, run->kernel, &run->node, &run->query) == BRAID_OK,
-              "query refuses what match accepts: %s", braid_error_detail());
-  SUITE_CHECK(run->query.packing_count <= BRAID_PACKINGS, "query lists %u packings", run->query.packing_count);
-  SUITE_CHECK(!run->query.packing_count || backend->pack, "query lists packings, and there is no pack");
-  for (uint32_t i = 0; i < run->query.packing_count; i++) {
-    uint32_t input = run->query.packings[i].input;
-    SUITE_CHECK(input < run->node.input_count && run->constants[input], "query packs input %u, which is no constant",
-                input);
-    spoil(run->constants[input], braid_desc_bytes(&run->operands[input].desc));
-  }
-  run->node.packed = run->query.packing_count > 0;
-  SUITE_CHECK(backend->query(suite->self, run->kernel, &run->node, &again) == BRAID_OK, "query: %s",
-              braid_error_detail());
-  bool same = again.workspace_bytes == run->query.workspace_bytes && again.packing_count == run->query.packing_count;
-  for (uint32_t i = 0; same && i < again.packing_count; i++) {
-    const braid_packing *one = &run->query.packings[i], *other = &again.packings[i];
-    same = one->input == other->input && one->bytes == other->bytes && one->key == other->key;
-  }
-  SUITE_CHECK(same, "a second query says something else");
-  return true;
-}
-
-static bool pack_constants(braid_suite *suite, braid_trial_run *run, char *detail) {
-  for (uint32_t i = 0; i < run->query.packing_count; i++) {
-    const braid_packing *packing = &run->query.packings[i];
-    const void *plain = braid_tensor_const_data(run->trial->data[0][packing->input]);
-    run->packed[i] = braid_alloc(NULL, packing->bytes);
-    SUITE_CHECK(run->packed[i], "no memory for %zu bytes", packing->bytes);
-    spoil(run->packed[i], packing->bytes);
-    braid_status status = suite->backend->pack(suite->self, run->prepared, packing->input, plain, run->packed[i]);
-    SUITE_CHECK(status == BRAID_OK, "pack: %s", braid_error_detail());
-  }
-  return true;
-}
-
-static bool check_prepared(const braid_trial_run *run, char *detail) {
-  SUITE_CHECK(!run->asked || run->query.workspace_bytes == run->info.workspace_bytes,
-              "query says %zu bytes of workspace, prepare %zu", run->query.workspace_bytes, run->info.workspace_bytes);
-  SUITE_CHECK(!run->node.packed || !run->info.constants_folded, "folds a constant that is to be bound packed");
-  for (size_t i = 0; i < 32; i++) {
-    if (!(run->info.constants_folded >> i & 1)) continue;
-    SUITE_CHECK(i < run->node.input_count && run->constants[i], "says that it folded input %zu, which is no constant",
-                i);
-  }
-  return true;
-}
-
-bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel,
-                         const braid_trial_way *way, braid_trial_run **out, char *detail) {
-  braid_trial_run *run = *out = braid_zalloc(NULL, sizeof *run);
-  SUITE_CHECK(run, "no memory for the case");
-  *run = (braid_trial_run){.trial = trial, .kernel = kernel, .way = *way, .node = trial->node};
-  memcpy(run->operands, trial->operands, sizeof run->operands);
-  run->node.inputs = run->operands;
-  run->node.outputs = run->operands + run->node.input_count;
-  if (!copy_constants(run, detail) || !choose_layouts(suite, run, detail)) return false;
-  keep_apart(run);
-  if (!device_ask(suite, run, detail)) return false;
-  braid_status status = suite->backend->prepare(suite->self, kernel, &run->node, &run->prepared, &run->info);
-  if (status != BRAID_OK) run->prepared = NULL;
-  SUITE_CHECK(status == BRAID_OK, "prepare refuses what match accepts: %s: %s", braid_status_text(status),
-              braid_error_detail());
-  if (!pack_constants(suite, run, detail)) return false;
-  spoil_constants(run);
-  return check_prepared(run, detail);
-}
-
-void braid_trial_discard(braid_suite *suite, braid_trial_run *run) {
-  if (!run || suite->stopped) return;
-  if (run->prepared) suite->backend->discard(suite->self, run->prepared);
-  for (size_t i = 0; i < kTrialOperands; i++) braid_free(NULL, run->constants[i]);
-  for (uint32_t i = 0; i < BRAID_PACKINGS; i++) braid_free(NULL, run->packed[i]);
-  braid_free(NULL, run);
-}
-
-/* --- memory --------------------------------------------------------------------------------------------------------
- */
 static int lies_over(const braid_trial_run *run, size_t operand) {
   size_t inputs = run->node.input_count;
   return operand >= inputs && operand - inputs < 4 ? run->way.over[operand - inputs] : -1;
@@ -211,7 +49,7 @@ static int lies_over(const braid_trial_run *run, size_t operand) {
 static size_t bytes_of(const braid_trial_run *run, size_t operand) {
   size_t operands = run->node.input_count + run->node.output_count;
   if (operand == operands) return run->info.workspace_bytes;
-  if (packing_of(run, operand) < BRAID_PACKINGS) return run->query.packings[packing_of(run, operand)].bytes;
+  if (packing_of(run, operand) < kTrialOperands) return run->needs.packings[packing_of(run, operand)].bytes;
   return run->operands[operand].present ? braid_desc_bytes(&run->operands[operand].desc) : 0;
 }
 
@@ -224,7 +62,7 @@ static void place_operands(const braid_suite *suite, const braid_trial_run *run,
     *binding = (braid_binding){.bytes = bytes_of(run, i)};
     if (!present || is_folded(run, i)) continue;
     int over = lies_over(run, i);
-    bool packed = packing_of(run, i) < BRAID_PACKINGS;
+    bool packed = packing_of(run, i) < kTrialOperands;
     size_t twin = i < run->node.input_count && !packed ? run->trial->same[i] : i;
     if (over >= 0 || twin != i) {
       *binding = c->bindings[over >= 0 ? (size_t)over : twin];
@@ -253,9 +91,9 @@ static bool fill_image(const braid_trial_run *run, call *c, char *detail) {
   c->image = braid_alloc(NULL, c->bytes);
   c->got = braid_alloc(NULL, c->bytes);
   SUITE_CHECK(c->image && c->got, "no memory for %zu bytes", c->bytes);
-  spoil(c->image, c->bytes);
+  braid_suite_spoil(c->image, c->bytes, run->calls % 2 ? BRAID_SPOIL_NAN : BRAID_SPOIL_LARGE); /* first NaN */
   for (size_t i = 0; i < run->node.input_count; i++)
-    if (packing_of(run, i) < BRAID_PACKINGS)
+    if (packing_of(run, i) < kTrialOperands)
       memcpy(c->image + c->bindings[i].offset, run->packed[packing_of(run, i)], bytes_of(run, i));
     else if (is_placed(run, i))
       braid_layout_pack(&run->operands[i].desc,
@@ -318,7 +156,8 @@ static void await_one(call *c, int which, int other) {
   c->tasks[which].wait_count = 1;
 }
 
-/* `gate`: what the first task waits for; NULL: nothing. */
+/* `gate`: what the kernel waits for, with another call, which may not stand behind this one's read in its queue; NULL:
+ * nothing but its image. */
 static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, braid_queue *queue,
                        const braid_point *gate, char *detail) {
   const braid_binding whole = {.buffer = c->buffer, .bytes = c->bytes};
@@ -331,11 +170,11 @@ static bool submit_all(braid_suite *suite, const braid_trial_run *run, call *c, 
                                        .input_count = run->node.input_count,
                                        .output_count = run->node.output_count};
   c->tasks[CALL_READ] = (braid_task){.kind = BRAID_TASK_READ, .label = "conformance", .source = whole, .host = c->got};
-  braid_task *first = &c->tasks[c->form == HOST_ALONE ? CALL_KERNEL : CALL_WRITE];
-  first->waits = gate;
-  first->wait_count = gate != NULL;
+  c->tasks[CALL_KERNEL].waits = gate;
+  c->tasks[CALL_KERNEL].wait_count = gate != NULL;
   if (c->form == HOST_ALONE) return submit_one(c, CALL_KERNEL, queue, detail);
   if (!submit_one(c, CALL_WRITE, queue, detail) || !submit_one(c, CALL_KERNEL, queue, detail)) return false;
+  if (gate) return submit_one(c, CALL_READ, queue, detail);
   await_one(c, CALL_READ, CALL_KERNEL);
   return submit_one(c, CALL_READ, queue == suite->queue ? suite->second : suite->queue, detail);
 }
@@ -393,7 +232,8 @@ static bool check_results(const braid_trial_run *run, call *c, const size_t *off
   return true;
 }
 
-static bool call_check(const braid_suite *suite, const braid_trial_run *run, call *c, char *detail) {
+/* Of a call that failed, as it should, the results are of no account. */
+static bool call_check(const braid_suite *suite, const braid_trial_run *run, call *c, bool failed, char *detail) {
   if (c->form == HOST_ALONE) memcpy(c->got, c->host, c->bytes);
   if (suite->info->modelled) return true;
   size_t offsets[kTrialOperands + 1], operands = run->node.input_count + run->node.output_count;
@@ -402,45 +242,139 @@ static bool call_check(const braid_suite *suite, const braid_trial_run *run, cal
     bool address = c->form == HOST_ALONE && binding->host;
     offsets[i] = address ? (size_t)((uint8_t *)binding->host - c->host) : binding->offset;
   }
-  return check_results(run, c, offsets, detail) && check_around(run, c, offsets, detail);
+  return (failed || check_results(run, c, offsets, detail)) && check_around(run, c, offsets, detail);
 }
 
-bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, uint32_t data,
-                         char *detail) {
-  call *own = NULL, *beside = NULL;
-  char unseen[kSuiteDetail] = "";
-  bool kept = !other || call_start(suite, other, 0, suite->second, NULL, &beside, unseen);
-  bool passed = call_start(suite, run, data, suite->queue, NULL, &own, detail);
-  passed = call_wait(suite, own, passed ? detail : unseen) && passed;
-  if (other && !suite->stopped) kept = call_wait(suite, beside, unseen) && kept;
+bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, uint32_t data, char *detail) {
+  call *c = NULL;
+  char unseen[kSuiteDetail];
+  bool passed = call_start(suite, run, data, suite->queue, NULL, &c, detail);
+  passed = call_wait(suite, c, passed ? detail : unseen) && passed;
   if (suite->stopped) return false;
-  if (passed) passed = call_check(suite, run, own, detail);
-  if (passed && other) kept = kept && call_check(suite, other, beside, unseen);
-  if (passed && !kept)
-    passed = braid_suite_fail(detail, "beside another kernel, an earlier one goes wrong: %.500s", unseen);
-  call_free(suite, own);
-  call_free(suite, beside);
+  if (passed) passed = call_check(suite, run, c, false, detail);
+  if (!passed) braid_suite_linger(); /* one that said too early that it is done still needs the memory */
+  call_free(suite, c);
   return passed;
 }
 
-bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail) {
-  call *calls[BRAID_SAMPLE_DATA] = {NULL};
-  char unseen[kSuiteDetail];
-  braid_point gate = {NULL, 1}; /* nothing begins before all is there */
+/* --- two at once ---------------------------------------------------------------------------------------------------
+ */
+typedef struct partner {
+  braid_trial_run *run;
+  uint32_t data;
+  braid_queue *queue;
+  const char *blame; /* what to say if it goes wrong */
+} partner;
+
+/* None begins before both are submitted. */
+static bool run_at_once(braid_suite *suite, const partner *partners, char *detail) {
+  call *calls[2] = {NULL};
+  char why[kSuiteDetail] = "", unseen[kSuiteDetail];
+  braid_point gate = {NULL, 1};
   SUITE_CHECK(braid_timeline_create(NULL, &gate.timeline) == BRAID_OK, "no memory for the case");
+  const char *blame = "";
   bool passed = true;
-  for (uint32_t i = 0; passed && i < BRAID_SAMPLE_DATA; i++)
-    passed = call_start(suite, run, i, suite->queue, &gate, &calls[i], detail);
-  braid_timeline_raise(gate.timeline, 1);
-  for (uint32_t i = 0; i < BRAID_SAMPLE_DATA; i++)
-    passed = call_wait(suite, calls[i], passed ? detail : unseen) && passed;
-  if (suite->stopped) return false;
-  for (uint32_t i = 0; passed && i < BRAID_SAMPLE_DATA; i++) {
-    passed = call_check(suite, run, calls[i], unseen);
-    if (!passed) (void)braid_suite_fail(detail, "shared by two tasks, goes wrong: %.500s", unseen);
+  for (size_t i = 0; passed && i < 2; i++) {
+    blame = partners[i].blame;
+    passed = call_start(suite, partners[i].run, partners[i].data, partners[i].queue, &gate, &calls[i], why);
   }
-  for (uint32_t i = 0; i < BRAID_SAMPLE_DATA; i++) call_free(suite, calls[i]);
+  braid_timeline_raise(gate.timeline, 1);
+  for (size_t i = 0; i < 2; i++) {
+    if (passed) blame = partners[i].blame;
+    passed = call_wait(suite, calls[i], passed ? why : unseen) && passed;
+  }
+  for (size_t i = 0; passed && i < 2; i++) {
+    blame = partners[i].blame;
+    passed = call_check(suite, partners[i].run, calls[i], false, why);
+  }
+  if (!passed) braid_suite_fail(detail, "%s%.500s", blame, why);
+  if (suite->stopped) return false;
+  if (!passed) braid_suite_linger();
+  for (size_t i = 0; i < 2; i++) call_free(suite, calls[i]);
   braid_timeline_destroy(gate.timeline);
+  return passed;
+}
+
+bool braid_trial_beside(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, char *detail) {
+  const partner partners[] = {{other, 0, suite->second, "beside another kernel, an earlier one goes wrong: "},
+                              {run, 1, suite->queue, "beside a kernel for another node, goes wrong: "}};
+  return run_at_once(suite, partners, detail);
+}
+
+bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail) {
+  const char *blame = "shared by two tasks, goes wrong: ";
+  const partner partners[] = {{run, 0, suite->queue, blame}, {run, 1, suite->queue, blame}};
+  return run_at_once(suite, partners, detail);
+}
+
+bool braid_trial_together(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, char *detail) {
+  enum { kTimes = 4 };
+  const char *blame = "prepared twice, and run at the same time, goes wrong: ";
+  const partner partners[] = {{run, 0, suite->queue, blame}, {other, 1, suite->second, blame}};
+  for (int i = 0; i < kTimes; i++)
+    if (!run_at_once(suite, partners, detail)) return false;
+  return true;
+}
+
+/* --- recordings ----------------------------------------------------------------------------------------------------
+ */
+typedef struct recorded {
+  braid_task task, *list;
+  braid_verdict verdict;
+  braid_binding bindings[kTrialOperands + 1];
+  void *recording;
+} recorded;
+
+/* One replay of the kernel, with the operands of call `c`. */
+static bool replay_call(braid_suite *suite, const braid_trial_run *run, recorded *r, call *c, char *detail) {
+  place_operands(suite, run, c);
+  if (!fill_image(run, c, detail) || !place_image(suite, run, c, detail)) return false;
+  SUITE_CHECK(braid_suite_write(suite, c->buffer, 0, c->image, c->bytes) == BRAID_OK, "write: %s",
+              braid_error_detail());
+  memcpy(r->bindings, c->bindings, sizeof r->bindings);
+  if (!r->recording)
+    SUITE_CHECK(suite->backend->record(suite->queue->self, &r->list, 1, &r->recording) == BRAID_OK, "record: %s",
+                braid_error_detail());
+  braid_verdict_init(&r->verdict);
+  r->task.value = suite->queue->last + 1;
+  pthread_mutex_lock(&suite->queue->lock);
+  braid_status status = braid_queue_replay_locked(suite->queue, r->recording, 1);
+  pthread_mutex_unlock(&suite->queue->lock);
+  SUITE_CHECK(status == BRAID_OK, "replay: %s", braid_error_detail());
+  braid_queue_flush(suite->queue);
+  status = braid_suite_wait(suite, suite->queue, &r->task);
+  SUITE_CHECK(status == BRAID_OK, "%s: %s", braid_status_text(status), braid_error_detail());
+  SUITE_CHECK(braid_suite_read(suite, c->buffer, 0, c->got, c->bytes) == BRAID_OK, "read: %s", braid_error_detail());
+  return call_check(suite, run, c, false, detail);
+}
+
+bool braid_trial_replay(braid_suite *suite, braid_trial_run *run, char *detail) {
+  enum { kTimes = 3 };
+  recorded *r = braid_zalloc(NULL, sizeof *r);
+  SUITE_CHECK(r, "no memory for the case");
+  r->task = (braid_task){.kind = BRAID_TASK_KERNEL,
+                         .label = run->kernel->name,
+                         .prepared = run->prepared,
+                         .bindings = r->bindings,
+                         .input_count = run->node.input_count,
+                         .output_count = run->node.output_count,
+                         .verdict = &r->verdict,
+                         .ports = ~(uint64_t)0};
+  r->list = &r->task;
+  char why[kSuiteDetail] = "";
+  bool passed = true;
+  for (uint32_t i = 0; passed && i < kTimes; i++) {
+    call *c = braid_zalloc(NULL, sizeof *c);
+    SUITE_CHECK(c, "no memory for the case");
+    c->data = run->way.constants ? 0 : i % BRAID_SAMPLE_DATA;
+    run->calls++;
+    passed = replay_call(suite, run, r, c, why);
+    if (!passed) braid_suite_fail(detail, "replay %u of a recording: %.500s", i + 1, why);
+    call_free(suite, c);
+  }
+  if (suite->stopped) return false;
+  if (r->recording) suite->backend->erase(suite->queue->self, r->recording);
+  braid_free(NULL, r);
   return passed;
 }
 
@@ -464,6 +398,22 @@ bool braid_trial_overrun(braid_suite *suite, braid_trial_run *run, char *detail)
   }
   call_free(suite, c);
   return passed && !suite->stopped;
+}
+
+bool braid_trial_refuse(braid_suite *suite, braid_trial_run *run, char *detail) {
+  call *c = NULL;
+  char unseen[kSuiteDetail] = "";
+  bool passed = call_start(suite, run, 0, suite->queue, NULL, &c, detail), ended = call_wait(suite, c, unseen);
+  if (suite->stopped) return braid_suite_fail(detail, "%s", unseen);
+  braid_status status = c ? braid_verdict_status(&c->verdict) : BRAID_NO_MEMORY;
+  if (passed && !suite->info->modelled && (ended || status != BRAID_OUT_OF_RANGE))
+    passed = braid_suite_fail(detail, "ends with \"%s\", not \"%s\"", braid_status_text(status),
+                              braid_status_text(BRAID_OUT_OF_RANGE));
+  if (passed && c->buffer && braid_suite_read(suite, c->buffer, 0, c->got, c->bytes) != BRAID_OK)
+    passed = braid_suite_fail(detail, "read: %s", braid_error_detail());
+  passed = passed && call_check(suite, run, c, true, detail);
+  call_free(suite, c);
+  return passed;
 }
 
 /* The image is not there until another queue has brought it, and that waits for the host. */
@@ -497,7 +447,7 @@ bool braid_trial_await(braid_suite *suite, braid_trial_run *run, char *detail) {
   char unseen[kSuiteDetail];
   passed = call_wait(suite, c, passed ? detail : unseen) && passed;
   if (suite->stopped) return false;
-  if (passed) passed = call_check(suite, run, c, detail);
+  if (passed) passed = call_check(suite, run, c, false, detail);
   call_free(suite, c);
   braid_timeline_destroy(gate);
   return passed;

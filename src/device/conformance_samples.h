@@ -8,7 +8,8 @@
 /* Inputs, parted by spaces:
  *   "4,c,2h+1"  dimensions: numbers, letters (a size drawn once for the sample), a multiple, something added; "." a
  *               number alone; "-" left out; "^0" the same value as input 0
- *   "+2,a"      numbers of at least one; "~2,a" of -1, 0 and 1; "*2,a" up to 200, or 2^40; else of both signs
+ *   "+2,a"      numbers of at least one; "~2,a" of -1, 0 and 1; "*2,a" up to 200, or 2^40;
+ *               "/2,a" multiples of a half, up to 300; else of both signs
  *   "a@int32"   of this type; without one of the type that is drawn
  *   "a@int64<b" from -b to b - 1 (with "+": from 0): indices
  *   "2@int64=0,a" a constant with these contents
@@ -43,7 +44,7 @@ enum { BRAID_SAMPLE_LEAVES = 32, BRAID_SAMPLE_DATA = 2 };
 
 typedef struct braid_leaf {
   braid_value_id value;
-  char range;    /* '+', '~', '%' (below one) or 0 */
+  char range;    /* '+', '~', '*', '/', '%' (below one) or 0 */
   int64_t bound; /* of indices; -1: no indices */
 } braid_leaf;
 
@@ -62,5 +63,11 @@ BRAID_MUST_CHECK braid_status braid_sample_make(const braid_draw *draw, braid_sa
 /* Draws the leaves and computes all values. UNSUPPORTED: the evaluator does not do a node. */
 BRAID_MUST_CHECK braid_status braid_sample_compute(braid_sample_graph *sample, const braid_evaluator *evaluator);
 void braid_sample_free(braid_sample_graph *sample);
+
+/* Networks: graphs of several nodes with outputs, for backends that claim regions. braid_sample_compute and
+ * braid_sample_free are for them too. */
+size_t braid_network_count(void);
+const char *braid_network_name(size_t index);
+BRAID_MUST_CHECK braid_status braid_network_make(size_t index, uint64_t seed, braid_sample_graph *out);
 
 #endif

@@ -1,7 +1,7 @@
 /* The example's device as an inference chip: no kernels for single nodes, but it compiles whole regions of sums,
  * products and rectifiers. BRAID_REGIONS says what it claims: "" everything that it knows, one region for each piece of
  * the graph; "nested" these and both halves of each; "cross" two regions that wait for each other; or a claim that is
- * broken in one way. */
+ * broken, or a region that is computed wrongly, in one way. */
 #include <braid/plugin.h>
 #undef BRAID_PLUGIN
 #define BRAID_PLUGIN(backend)
@@ -90,6 +90,15 @@ static braid_status claim_runs(const braid_subgraph *graph, braid_region_claim c
   return status;
 }
 
+/* All nodes that it knows, whatever stands between them. */
+static braid_status claim_whole(const braid_subgraph *graph, braid_region_claim claim, void *context) {
+  uint32_t nodes[64];
+  size_t count = 0;
+  for (uint32_t n = 0; n < graph->node_count && count < 64; n++)
+    if (kernel_for(graph->nodes[n].desc)) nodes[count++] = n;
+  return claim(context, &REGION, nodes, count);
+}
+
 static braid_status claim_regions(void *device, const braid_subgraph *graph, braid_region_claim claim, void *context) {
   (void)device;
   if (is("none")) return BRAID_OK;
@@ -108,7 +117,7 @@ static braid_status claim_regions(void *device, const braid_subgraph *graph, bra
     braid_status status = CLAIM("p", "s");
     return status == BRAID_OK ? CLAIM("q", "r") : status;
   }
-  return claim_runs(graph, claim, context);
+  return is("whole") ? claim_whole(graph, claim, context) : claim_runs(graph, claim, context);
 }
 
 /* --- regions: nodes one after the other, over values of which those inside lie in the workspace --- */
@@ -161,15 +170,29 @@ static braid_status run_node(const braid_subgraph_node *at, const bool *turned, 
   float *output = values[at->outputs[0]];
   int64_t count = braid_desc_count(&node->outputs[0].desc);
   for (size_t i = 0; i < node->input_count && i < 2; i++) inputs[i] = values[at->inputs[i]];
-  if (is_shape(node)) {
+  if (is_shape(node) || (is("wrong node") && strcmp(node->op, "Relu") == 0)) {
     memcpy(output, inputs[0], (size_t)count * sizeof *output);
     return BRAID_OK;
   }
   const braid_kernel *kernel = kernel_for(node);
   if (!kernel) return braid_fail(BRAID_INTERNAL, "%s is in a region and was not claimed", node->name);
   ((const implementation *)kernel->implementation)->run(node, inputs, output);
-  for (int64_t k = 0; node->input_count > 1 && turned[at->inputs[1]] && k < count; k++) output[k] = -output[k];
+  for (int64_t k = 0; node->input_count > 1 && turned[at->inputs[1]] && !is("plain") && k < count; k++)
+    output[k] = -output[k];
   return BRAID_OK;
+}
+
+/* Input 0 as it was when the task was submitted. */
+static float *early;
+
+static braid_status submit_chip(void *queue, braid_task *task) {
+  const float *input = task->kind == BRAID_TASK_KERNEL && is("early") ? locate(&task->bindings[0]) : NULL;
+  if (input) {
+    free(early);
+    early = malloc(task->bindings[0].bytes + 1);
+    if (early) memcpy(early, input, task->bindings[0].bytes);
+  }
+  return submit(queue, task);
 }
 
 static braid_status run_region(const braid_task *task) {
@@ -186,8 +209,9 @@ static braid_status run_region(const braid_task *task) {
     values[region->inputs[i]] = locate(&bindings[i]);
     turned[region->inputs[i]] = chip->packed[i];
     if (!values[region->inputs[i]]) status = outside(bindings[i].bytes);
+    if (early && i == 0) values[region->inputs[i]] = early;
   }
-  for (size_t i = 0; i < outputs && status == BRAID_OK; i++) {
+  for (size_t i = is("last output") && outputs ? outputs - 1 : 0; i < outputs && status == BRAID_OK; i++) {
     values[region->outputs[i]] = locate(&bindings[task->input_count + i]);
     if (!values[region->outputs[i]]) status = outside(bindings[task->input_count + i].bytes);
   }
@@ -256,6 +280,7 @@ const braid_backend *braid_plugin(uint32_t abi) {
   table.kernels = no_kernels;
   table.prepare = prepare_region;
   table.queue_create = chip_queue;
+  table.submit = submit_chip;
   table.pack = pack;
   table.claim_regions = claim_regions;
   if (!is("no query_region")) table.query_region = query_region;
