@@ -11,11 +11,12 @@ export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig" LD_LIBRARY_PATH="$work/usr/lib"
 flags="-std=c17 -Wall -Wextra -Wpedantic -Werror"
 for source in examples/*.c; do
   name=$(basename "$source" .c)
-  if [ "$name" = plugin ]; then # a backend for others to load
+  case $name in plugin | unified) # backends for others to load
     # shellcheck disable=SC2046,SC2086
-    ${CC:-cc} $flags -shared -fPIC "$source" -o "$work/plugin.so" $(pkg-config --cflags braid)
+    ${CC:-cc} $flags -shared -fPIC "$source" -o "$work/$name.so" $(pkg-config --cflags braid)
     continue
-  fi
+    ;;
+  esac
   # shellcheck disable=SC2046,SC2086
   ${CC:-cc} $flags "$source" -o "$work/$name" $(pkg-config --cflags --libs braid)
   # shellcheck disable=SC2046,SC2086

@@ -11,11 +11,15 @@ for kind in "" -static; do
   "$work/ops$kind"
   "$work/own$kind" "$work/own.onnx"
 done
-# Not piped: a failed case must fail this script.
-"$work/usr/bin/braid" devices --plugin "$work/plugin.so" --check tutor >"$work/check.txt" || {
-  cat "$work/check.txt"
-  exit 1
-}
-tail -1 "$work/check.txt"
-"$work/usr/bin/braid" bench "$work/trained.onnx" --plugin "$work/plugin.so" --device "tutor cpu" --no-fusion --runs 1 \
-  --nodes 99 | grep -q tutor_relu
+for backend in plugin:tutor:tutor_relu unified:pixels:pixels_conv; do
+  plugin=${backend%%:*} device=${backend#*:} kernel=${backend##*:}
+  device=${device%%:*}
+  # Not piped: a failed case must fail this script.
+  "$work/usr/bin/braid" devices --plugin "$work/$plugin.so" --check "$device" >"$work/check.txt" || {
+    cat "$work/check.txt"
+    exit 1
+  }
+  tail -1 "$work/check.txt"
+  "$work/usr/bin/braid" bench "$work/trained.onnx" --plugin "$work/$plugin.so" --device "$device cpu" --no-fusion --runs 1 \
+    --nodes 99 | grep -q "$kernel"
+done

@@ -23,7 +23,7 @@ static void *host_of(const braid_binding *binding, bool kernel) {
 
 static void *find(const braid_binding *binding, bool kernel) {
   const buffer *in = binding->buffer;
-  if (is_unified && binding->host) return host_of(binding, kernel);
+  if (is_unified && binding->host && (!in || locate(binding))) return host_of(binding, kernel);
   if (is_unified && is("buffer_alone") && in) return in->data;
   void *found = locate(binding);
   if (!found && in && (is("bounds") || (kernel && is("kernel_bounds")))) return in->data;
