@@ -6,6 +6,7 @@ ours and the peer's alternate. A ratio above 1 means that we are faster, or smal
 This process stays small: what Linux reports as a child's peak memory is at least its parent's at the time of the fork."""
 import argparse
 import json
+import math
 import os
 import re
 import statistics
@@ -15,6 +16,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 INFERENCE_NETS = ("resnet50", "mobilenet_v1", "mobilenet_v2", "vgg16")
+EXPORTED_NETS = ("lstm_512 gru_512 lstm_256_both_ways bert_like gpt_like efficientnet_b0 shufflenet_v2_x1_0 "
+                 "mobilenet_v3_small mobilenet_v3_large mobilenet_v2 squeezenet1_1 resnet18 resnet50 densenet121 alexnet "
+                 "googlenet mnasnet1_0 regnet_y_400mf regnet_x_400mf inception_v3 resnext50_32x4d swin_t convnext_tiny "
+                 "vit_b_16 efficientnet_v2_s wide_resnet50_2 vgg11_bn fcn_resnet50").split()
 
 
 def run(command, **options):
@@ -34,8 +39,9 @@ def peer(args, *words):
     return json.loads(output.splitlines()[-1])
 
 
-def braid_inference(args, model, runs):
-    output, _, peak = run([args.braid, "bench", model, "--runs", str(runs), "--threads", str(args.threads), "--json"])
+def braid_inference(args, model, runs, *words):
+    output, _, peak = run([args.braid, "bench", model, *words, "--runs", str(runs), "--threads", str(args.threads),
+                           "--json"])
     measured = json.loads(output)["measured_ms"]
     return {"median_ms": measured["median"], "min_ms": measured["least"], "peak_mb": peak}
 
@@ -75,7 +81,7 @@ def compare_training(args, table):
 
 
 def onnx_file(name, batch, folder):
-    """The path of NAME_bBATCH.onnx in the folder, written there unless it is there."""
+    """The path of NAME_bBATCH.onnx in the folder, written there unless it is there. Batch 0: left open."""
     path = os.path.join(folder, f"{name}_b{batch}.onnx")
     if not os.path.exists(path):
         run([sys.executable, os.path.join(HERE, "nets.py"), name, str(batch), path], stderr=subprocess.DEVNULL)
@@ -96,6 +102,37 @@ def compare_inference(args, table):
             ours, theirs = (min(side, key=lambda r: r["median_ms"]) for side in (ours, theirs))
             table.add(f"{name}, batch {batch}", "ONNX Runtime", ours["median_ms"], theirs["median_ms"], "ms")
             table.add("  peak memory", "ONNX Runtime", ours["peak_mb"], theirs["peak_mb"], "MB")
+
+
+def compare_exported(args, table):
+    """Networks with an open batch, ours and the peer in turns, as many as there is time for."""
+    end = time.perf_counter() + args.limit
+    ratios, left = {}, 0
+    for name in EXPORTED_NETS:
+        if args.only and args.only not in name:
+            continue
+        if time.perf_counter() > end:
+            left += 1
+            continue
+        model = onnx_file(name, 0, args.work)
+        for batch in (1, 8):
+            work, words, turns = f"{name}, batch {batch}", ("--batch", str(batch)), []
+            once = braid_inference(args, model, 1, *words)["median_ms"]
+            runs = max(2, min(args.runs * 5, int(1000 / once)))
+            for turn in range(3):
+                sides = [lambda: braid_inference(args, model, runs, *words)["median_ms"],
+                         lambda: peer(args, "onnxruntime", "--model", model, "--runs", str(runs), *words)["median_ms"]]
+                times = [sides[i]() for i in ((0, 1), (1, 0))[turn % 2]]
+                turns.append(times if turn % 2 == 0 else times[::-1])
+            ours, theirs = sorted(turns, key=lambda t: t[1] / t[0])[1]  # the turn of the median ratio
+            table.add(work, "ONNX Runtime", ours, theirs, "ms")
+            ratios[work] = theirs / ours
+    if not ratios:
+        return
+    worst = min(ratios, key=ratios.get)
+    mean = math.exp(statistics.fmean(math.log(ratio) for ratio in ratios.values()))
+    print(f"exported networks: {len(ratios)} rows, geometric mean {mean:.2f}x, worst {ratios[worst]:.2f}x ({worst})"
+          f"{f'; {left} networks left out, --limit {args.limit:g} s are over' if left else ''}", flush=True)
 
 
 def compare_loader(args, table):
@@ -134,6 +171,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=900, help="seconds for the exported networks; what is under way ends")
     parser.add_argument("--only", default="", help="networks whose name has this in it")
     parser.add_argument("--json", help="write the rows to this file")
     args = parser.parse_args()
@@ -144,6 +182,7 @@ def main():
         compare_training(args, table)
         compare_loader(args, table)
     compare_inference(args, table)
+    compare_exported(args, table)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(table.rows, out, indent=1)

@@ -329,17 +329,22 @@ def main():
     parser.add_argument("--exporter", default=",".join(EXPORTERS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--timeout", type=float, default=300, help="seconds for one command")
+    parser.add_argument("--limit", type=float, default=float("inf"), help="seconds for all: what is under way ends, the "
+                        "rest is counted")
     parser.add_argument("--json", help="write the rows to this file too")
     args = parser.parse_args()
     args.braid, args.work = os.path.abspath(args.braid), os.path.abspath(args.work)
     os.makedirs(args.work, exist_ok=True)
     torch.set_num_threads(args.threads)
-    patterns, rows, start = args.only.split(","), [], time.time()
+    patterns, rows, left, start = args.only.split(","), [], 0, time.time()
     for name, (group, _, _) in export_nets.NETS.items():
         if not any(fnmatch.fnmatch(name, p) or fnmatch.fnmatch(group, p) for p in patterns):
             continue
         for exporter in args.exporter.split(","):
             for what in args.what.split(","):
+                if time.time() - start > args.limit:
+                    left += 1
+                    continue
                 try:
                     verdict, detail = "right", CHECKS[what](args, name, exporter)
                 except Peer as error:
@@ -355,7 +360,7 @@ def main():
     for what in args.what.split(","):
         counts = collections.Counter(row["verdict"] for row in rows if row["what"] == what)
         print(f"{what:10} " + ", ".join(f"{counts[v]} {v}" for v in ("right", "wrong", "refused", "peer")))
-    print(f"{len(rows)} rows in {time.time() - start:.0f} s")
+    print(f"{len(rows)} rows in {time.time() - start:.0f} s" + (f"; {left} left out, the limit is over" if left else ""))
     if args.json:
         with open(args.json, "w") as file:
             json.dump(rows, file, indent=1)

@@ -23,7 +23,8 @@ def onnxruntime(args):
     options.intra_op_num_threads = args.threads
     session = ort.InferenceSession(args.model, options, providers=["CPUExecutionProvider"])
     given = session.get_inputs()[0]
-    x = np.random.default_rng(0).standard_normal(given.shape, dtype=np.float32)
+    shape = [d if isinstance(d, int) else args.batch for d in given.shape]
+    x = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
     return timed(lambda: session.run(None, {given.name: x}), args.runs)
 
 
