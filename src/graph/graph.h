@@ -87,9 +87,10 @@ typedef struct braid_infer {
 typedef struct braid_gradient_context braid_gradient_context; /* gradient.h */
 
 enum {
-  BRAID_OP_VIEW = 1,       /* output 0 is input 0 in another shape: no data moves if PLAIN (Reshape, Identity ...) */
-  BRAID_OP_RANDOM = 2,     /* never folded */
-  BRAID_OP_ELEMENTWISE = 4 /* output element i depends on element i of same-shaped inputs; any common layout will do */
+  BRAID_OP_VIEW = 1,        /* output 0 is input 0 in another shape: no data moves if PLAIN (Reshape, Identity ...) */
+  BRAID_OP_RANDOM = 2,      /* never folded */
+  BRAID_OP_ELEMENTWISE = 4, /* output element i depends on element i of same-shaped inputs; any common layout will do */
+  BRAID_OP_FUNCTION = 8     /* of other ops: inference puts their nodes in its place (body.h), with their gradients */
 };
 
 typedef struct braid_op {

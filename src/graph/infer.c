@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "graph/body.h"
 #include "graph/control.h"
 #include "graph/graph.h"
 
@@ -193,7 +194,7 @@ static braid_status check_inputs(const braid_graph *graph) {
   return BRAID_OK;
 }
 
-static braid_status infer_and_fold(braid_graph *graph, braid_node_id id, const braid_evaluator *evaluator) {
+braid_status braid_graph_infer_and_fold(braid_graph *graph, braid_node_id id, const braid_evaluator *evaluator) {
   braid_node *node = &graph->nodes[id];
   const braid_value *unknown = first_unknown_input(graph, node);
   if (unknown)
@@ -205,7 +206,7 @@ static braid_status infer_and_fold(braid_graph *graph, braid_node_id id, const b
   for (size_t i = 0; i < node->output_count; i++)
     if (node->outputs[i] >= 0 && !is_known(&graph->values[node->outputs[i]].desc))
       return braid_fail(BRAID_INTERNAL, "node %.120s (%s): output %zu was not inferred", node->name, node->op->name, i);
-  return fold(graph, node, evaluator);
+  return node->op->flags & BRAID_OP_FUNCTION ? braid_body_expand(graph, id, evaluator) : fold(graph, node, evaluator);
 }
 
 static braid_status check_updates(const braid_graph *graph) {
@@ -232,13 +233,14 @@ static braid_status sweep(braid_graph *graph, const braid_evaluator *evaluator) 
     if (!dead) return BRAID_NO_MEMORY;
   }
   braid_status status = BRAID_OK;
-  for (size_t i = 0; status == BRAID_OK && i < graph->node_count; i++) {
+  size_t count = graph->node_count; /* nodes of functions' bodies come behind, and are inferred as they are added */
+  for (size_t i = 0; status == BRAID_OK && i < count; i++) {
     bool skip = false;
     if (dead) status = braid_control_step(graph, (braid_node_id)i, dead, &skip);
-    if (status == BRAID_OK && !skip) status = infer_and_fold(graph, (braid_node_id)i, evaluator);
+    if (status == BRAID_OK && !skip) status = braid_graph_infer_and_fold(graph, (braid_node_id)i, evaluator);
   }
   braid_free(graph->allocator, dead);
-  return status;
+  return status == BRAID_OK && graph->node_count > count ? braid_graph_sort(graph) : status;
 }
 
 braid_status braid_graph_infer(braid_graph *graph, const braid_evaluator *evaluator) {

@@ -11,6 +11,9 @@
   X(reduce)                                                                                                            \
   X(select)                                                                                                            \
   X(control)                                                                                                           \
+  X(function)                                                                                                          \
+  X(attention)                                                                                                         \
+  X(einsum)                                                                                                            \
   X(shape)                                                                                                             \
   X(movement)                                                                                                          \
   X(gather)                                                                                                            \

@@ -2,6 +2,8 @@
 
 padding_mask_T: attention over sequences of different lengths, masked by `arange(T) < lengths`. With T = 8 the int64
 lengths [N, 1] take as many bytes as the mask, bool [N, T].
+
+Nodes of ops that are functions of other ops, one a case (NODES).
 """
 import os
 
@@ -47,6 +49,45 @@ def padding_mask(columns):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+# name: (opset, op, attributes, inputs by shape or contents, number of outputs)
+NODES = {
+    "attention_grouped": (
+        23, "Attention", {"q_num_heads": 6, "kv_num_heads": 2, "is_causal": 1, "softcap": 1.5},
+        [[2, 4, 30], [2, 4, 10], [2, 4, 6]], 1),
+    "attention_past": (
+        23, "Attention", {"scale": 0.4, "qk_matmul_output_mode": 0},
+        [[2, 3, 2, 4], [2, 3, 5, 4], [2, 3, 5, 3], [1, 3, 2, 8], [2, 3, 3, 4], [2, 3, 3, 3]], 4),
+    "rotary_interleaved": (
+        23, "RotaryEmbedding", {"interleaved": 1, "num_heads": 2, "rotary_embedding_dim": 4},
+        [[2, 3, 12], [7, 2], [7, 2], np.array([[0, 6, 3], [5, 1, 1]], np.int64)], 1),
+    "einsum_attention": (12, "Einsum", {"equation": "bqhd,bkhd->bhqk"}, [[2, 3, 2, 4], [2, 5, 2, 4]], 1),
+    "einsum_three": (12, "Einsum", {"equation": "a...b,bc,ac->...c"}, [[2, 3, 4], [4, 5], [2, 5]], 1),
+    "affine_grid": (20, "AffineGrid", {}, [[2, 3, 4], np.array([2, 1, 2, 3, 4], np.int64)], 1),
+    "center_crop_pad": (18, "CenterCropPad", {"axes": [-1, 0]}, [[5, 3, 4], np.array([7, 2], np.int64)], 1),
+    "hamming_window": (17, "HammingWindow", {"periodic": 0}, [np.array(9, np.int64)], 1),
+}
+KNOWN = {"AffineGrid": {1}, "CenterCropPad": {1}, "HammingWindow": {0}}  # inputs that the shape of the output follows from
+
+
+def node_case(random, opset, op, attributes, operands, outputs):
+    arrays = [x if isinstance(x, np.ndarray) else random.standard_normal(x).astype(np.float32) for x in operands]
+    names = [f"x{i}" for i in range(len(arrays))]
+    known = KNOWN.get(op, set())
+    graph = helper.make_graph(
+        [helper.make_node(op, names, [f"y{i}" for i in range(outputs)], **attributes)],
+        op,
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+            for i, (name, x) in enumerate(zip(names, arrays))
+            if i not in known
+        ],
+        [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None) for i in range(outputs)],
+        [numpy_helper.from_array(arrays[i], names[i]) for i in known],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    return model, {names[i]: x for i, x in enumerate(arrays) if i not in known}
+
+
 def save(folder, kind, number, array):
     with open(os.path.join(folder, f"{kind}_{number}.pb"), "wb") as file:
         file.write(numpy_helper.from_array(array).SerializeToString())
@@ -55,16 +96,19 @@ def save(folder, kind, number, array):
 def main():
     random = np.random.default_rng(8)
     here = os.path.dirname(os.path.abspath(__file__))
+    cases = {}
     for columns in (7, 8, 9):
-        model = padding_mask(columns)
-        folder = os.path.join(here, f"padding_mask_{columns}")
-        data = os.path.join(folder, "test_data_set_0")
-        os.makedirs(data, exist_ok=True)
-        onnx.save(model, os.path.join(folder, "model.onnx"))
-        inputs = {
+        cases[f"padding_mask_{columns}"] = padding_mask(columns), {
             "lengths": np.array([3, columns, 1, columns - 2, 4], np.int32),
             "scores": random.standard_normal((ROWS, columns)).astype(np.float32),
         }
+    for name, case in NODES.items():
+        cases[name] = node_case(random, *case)
+    for name, (model, inputs) in cases.items():
+        folder = os.path.join(here, name)
+        data = os.path.join(folder, "test_data_set_0")
+        os.makedirs(data, exist_ok=True)
+        onnx.save(model, os.path.join(folder, "model.onnx"))
         session = onnxruntime.InferenceSession(model.SerializeToString())
         for number, array in enumerate(inputs.values()):
             save(data, "input", number, array)
