@@ -238,6 +238,12 @@ static const braid_sample kSamples[] = {
     ONE("GlobalAveragePool", "n,c,h,w", ""),
     ONE("GlobalAveragePool", "2,3,67,71", ""),
     ONE("GlobalLpPool", "+n,c,h,w", "p=3"),
+    {"GridSample", "n,c,h+1,w+1 n,a,b,2", "", 1, false},
+    {"GridSample", "n,c,h+2,w+2 n,a,b,2", "mode=cubic padding_mode=reflection", 1, false},
+    {"GridSample", "n,c,h+1,w+1 n,a,b,2", "mode=nearest padding_mode=border align_corners=1", 1, false},
+    {"GridSample", "n,c,d+1,h+1,w+1 n,a,b,d,3", "padding_mode=border align_corners=1", 1, false},
+    {"LinearAttention", "n,a,2h n,a,2h n,a,2w - n,a,2 n,a,1", "q_num_heads=2 kv_num_heads=2", 2, true},
+    {"LinearAttention", "n,a,4h n,a,2h n,a,2w n,2,h,w", "q_num_heads=4 kv_num_heads=2 update_rule=linear", 2, true},
     ONE("MaxUnpool", "1,1,2,2 1,1,2,2@int64=1,3,10,12", "kernel_shape=[2,2] strides=[2,2]"),
 
     ONE("BatchNormalization", "n,c,h,w c c c +c", ""),

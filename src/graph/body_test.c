@@ -1,6 +1,6 @@
-/* Functions of other ops: which nodes are refused, with which sentence, and what stays as it was when the body takes
- * the place of the node. What they compute is held against ONNX Runtime (tests/data/conformance), gradients against
- * finite differences (gradients/gradient_coverage_test.c). */
+/* Functions of other ops, and what has come with them: which nodes are refused, with which sentence, and what stays as
+ * it was when the body takes the place of the node. What they compute is held against ONNX Runtime
+ * (tests/data/conformance), gradients against finite differences (gradients/gradient_coverage_test.c). */
 #include "graph/body.h"
 
 #include <setjmp.h>
@@ -66,6 +66,16 @@ static const refusal kRefusals[] = {
     {"TensorScatter", "2,3,4 2,1,4", "axis", 3, NULL, "axis 3 is outside"},
     {"TensorScatter", "2,3,4 2,1,4 3@int64", "axis", 1, NULL, "one for each of 2 samples"},
     {"TensorScatter", "2,3,4 2,1,4", "mode", 0, "round", "mode is \"round\""},
+    {"GridSample", "1,2,3,4 1,5,5,3", "mode", 0, "linear", "the grid is"},
+    {"GridSample", "1,2,3,4 2,5,5,2", "mode", 0, "linear", "the grid is"},
+    {"GridSample", "1,2,3,4 1,5,5,2", "mode", 0, "bilinear", "mode is \"bilinear\", expected nearest, linear or cubic"},
+    {"GridSample", "1,2,3,4 1,5,5,2", "padding_mode", 0, "wrap", "padding_mode is \"wrap\""},
+    {"GridSample", "1,2,0,4 1,5,5,2", "mode", 0, "linear", "without pixels"},
+    {"GridSample", "1,2 1,2", "mode", 0, "linear", "one to three axes"},
+    {"LinearAttention", "1,2,4 1,2,4 1,2,4", "q_num_heads", 0, NULL, "0 heads of the query and 0 of the key"},
+    {"LinearAttention", "1,2,4 1,2,4 1,2,4", "update_rule", 0, "hebb", "update_rule is \"hebb\""},
+    {"NonMaxSuppression", "1,6,4 1,2,6", "center_point_box", 0, NULL, "must be known before the run"},
+    {"NonMaxSuppression", "1,6,4 1,2,5", "center_point_box", 0, NULL, "boxes are not batch x boxes x 4"},
     {"Einsum", "2,3 3,4", "equation", 0, "ij,jk,kl->il", "is not of 2 operands"},
     {"Einsum", "2,3 3,4", "equation", 0, "ij->i", "is not of 2 operands"},
     {"Einsum", "2,3 4,4", "equation", 0, "ij,jk->ik", "input 1 has 4 where another has 3"},

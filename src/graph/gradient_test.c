@@ -24,6 +24,8 @@ static const struct {
     {"rounding to few bits", {"DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QuantizeLinear"}},
     {"made by fusion, after gradients", {"FusedConv", "FusedGemm"}},
     {"chosen before the run", {"If", "IfBranch"}},
+    {"a recurrence, for inference alone", {"LinearAttention"}},
+    {"boxes, not amounts", {"NonMaxSuppression"}},
     {"optimizer steps",
      {"AdamUpdate", "SgdUpdate", "ai.onnx.preview.training.Adagrad", "ai.onnx.preview.training.Adam",
       "ai.onnx.preview.training.Momentum"}},

@@ -315,11 +315,14 @@ static const known_attrs kOnnx[] = {
 static const known_attrs kMicrosoft[] = {
     {"QGemm", 1, "alpha transA transB"},
     {"QLinearAdd", 1, ""},
+    {"QLinearAveragePool", 1, "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides"},
     {"QLinearConcat", 1, "axis"},
     {"QLinearGlobalAveragePool", 1, "channels_last"},
     {"QLinearLeakyRelu", 1, "alpha"},
     {"QLinearMul", 1, ""},
     {"QLinearSigmoid", 1, ""},
+    {"QLinearSoftmax", 1, "axis opset"},
+    {"QLinearWhere", 1, ""},
 };
 /* clang-format on */
 

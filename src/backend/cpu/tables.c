@@ -27,6 +27,9 @@
   X(products_matmul)                                                                                                   \
   X(loops_softmax)                                                                                                     \
   X(plain_dropout)                                                                                                     \
+  X(plain_grid)                                                                                                        \
+  X(plain_recurrence)                                                                                                  \
+  X(plain_suppression)                                                                                                 \
   X(custom)
 
 #define BRAID_CPU_TABLE(name) extern const braid_cpu_table braid_cpu_##name;

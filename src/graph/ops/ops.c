@@ -27,6 +27,9 @@
   X(optimizer)                                                                                                         \
   X(matmul)                                                                                                            \
   X(softmax)                                                                                                           \
+  X(grid)                                                                                                              \
+  X(linear_attention)                                                                                                  \
+  X(suppression)                                                                                                       \
   X(dropout)
 
 #define DECLARE(family) extern const braid_op_family braid_ops_##family;

@@ -42,6 +42,45 @@ static braid_status adapt_unary(braid_onnx_call *call) {
   return quantized(call, value, 3);
 }
 
+/* Before opset 13 a Softmax went over all dimensions from its axis on: the same where that is the last. */
+static braid_status adapt_softmax(braid_onnx_call *call) {
+  braid_value_id value;
+  BRAID_TRY(real(call, 0, 1, &value));
+  const braid_desc *known = braid_onnx_call_known(call, braid_onnx_call_input(call, 0));
+  int64_t axis = braid_onnx_call_int(call, "axis", -1);
+  bool last = axis == -1 || (known && axis == known->rank - 1);
+  if (braid_onnx_call_int(call, "opset", 13) < 13 && !last)
+    return braid_onnx_call_fail(call, BRAID_UNSUPPORTED, "its form before opset 13 over another axis than the last");
+  BRAID_TRY(braid_onnx_call_node(call, "Softmax", &value, 1, "axis", axis, &value));
+  return quantized(call, value, 3);
+}
+
+/* The pool itself, with its attributes, stands for the call; its result is quantized. */
+static braid_status adapt_average_pool(braid_onnx_call *call) {
+  braid_value_id value, to[2] = {braid_onnx_call_input(call, 3), braid_onnx_call_input(call, 4)};
+  if (braid_onnx_call_int(call, "channels_last", 0) != 0)
+    return braid_onnx_call_fail(call, BRAID_UNSUPPORTED, "channels_last");
+  BRAID_TRY(real(call, 0, 1, &value));
+  braid_onnx_call_drop(call, "channels_last");
+  call->op = "AveragePool";
+  call->inputs[0] = value;
+  call->input_count = 1;
+  BRAID_TRY(braid_onnx_call_emit(call));
+  call->inputs[3] = to[0];
+  call->inputs[4] = to[1];
+  call->input_count = 5;
+  return quantized(call, call->outputs[0], 3);
+}
+
+static braid_status adapt_where(braid_onnx_call *call) {
+  braid_value_id inputs[3] = {braid_onnx_call_input(call, 0)}, value;
+  if (inputs[0] < 0) return braid_onnx_call_fail(call, BRAID_INVALID_FILE, "expected a condition");
+  BRAID_TRY(real(call, 1, 1, &inputs[1]));
+  BRAID_TRY(real(call, 4, 1, &inputs[2]));
+  BRAID_TRY(braid_onnx_call_node(call, "Where", inputs, 3, NULL, 0, &value));
+  return quantized(call, value, 7);
+}
+
 /* LeakyRelu(x) = Where(x < 0, alpha x, x). */
 static braid_status adapt_leaky_relu(braid_onnx_call *call) {
   braid_value_id x, zero, alpha, negative, scaled, value;
@@ -94,11 +133,14 @@ braid_status braid_onnx_adapt_quantized(braid_onnx_call *call, bool *known) {
   } kOps[] = {
       {"QGemm", adapt_gemm},
       {"QLinearAdd", adapt_binary},
+      {"QLinearAveragePool", adapt_average_pool},
       {"QLinearConcat", adapt_concat},
       {"QLinearGlobalAveragePool", adapt_unary},
       {"QLinearLeakyRelu", adapt_leaky_relu},
       {"QLinearMul", adapt_binary},
       {"QLinearSigmoid", adapt_unary},
+      {"QLinearSoftmax", adapt_softmax},
+      {"QLinearWhere", adapt_where},
   };
   *known = false;
   for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++) {

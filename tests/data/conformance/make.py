@@ -3,7 +3,7 @@
 padding_mask_T: attention over sequences of different lengths, masked by `arange(T) < lengths`. With T = 8 the int64
 lengths [N, 1] take as many bytes as the mask, bool [N, T].
 
-Nodes of ops that are functions of other ops, one a case (NODES).
+Nodes of ops that are functions of other ops, or whose references are Braid's only kernels, one a case (NODES).
 """
 import os
 
@@ -49,6 +49,13 @@ def padding_mask(columns):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+BYTES = np.random.default_rng(9).integers(0, 256, 56).astype(np.uint8)
+
+
+def scaled(scale, zero):
+    return np.array(scale, np.float32), np.array(zero, np.uint8)
+
+
 # name: (opset, op, attributes, inputs by shape or contents, number of outputs)
 NODES = {
     "attention_grouped": (
@@ -64,27 +71,49 @@ NODES = {
     "einsum_three": (12, "Einsum", {"equation": "a...b,bc,ac->...c"}, [[2, 3, 4], [4, 5], [2, 5]], 1),
     "affine_grid": (20, "AffineGrid", {}, [[2, 3, 4], np.array([2, 1, 2, 3, 4], np.int64)], 1),
     "center_crop_pad": (18, "CenterCropPad", {"axes": [-1, 0]}, [[5, 3, 4], np.array([7, 2], np.int64)], 1),
+    "grid_cubic": (
+        20, "GridSample", {"mode": "cubic", "padding_mode": "border"}, [[2, 3, 5, 4], [2, 3, 4, 2]], 1),
+    "grid_nearest": (
+        20, "GridSample", {"mode": "nearest", "align_corners": 1}, [[1, 2, 3, 4], [1, 5, 2, 2]], 1),
+    "grid_volume": (
+        20, "GridSample", {"padding_mode": "reflection"}, [[1, 2, 3, 4, 2], [1, 2, 3, 2, 3]], 1),
+    "non_max_suppression": (
+        11, "NonMaxSuppression", {},
+        [[2, 12, 4], [2, 3, 12], np.array([4], np.int64), np.array([0.2], np.float32), np.array([-0.5], np.float32)], 1),
+    "quantized_softmax": (
+        13, "com.microsoft:QLinearSoftmax", {"axis": 1, "opset": 13}, [BYTES[:24].reshape(2, 4, 3), *scaled(0.06, 120),
+        *scaled(1 / 256, 0)], 1),
+    "quantized_average_pool": (
+        13, "com.microsoft:QLinearAveragePool", {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [1, 1, 0, 1]},
+        [BYTES.reshape(1, 2, 4, 7), *scaled(0.02, 7), *scaled(0.015, 99)], 1),
+    "quantized_where": (
+        13, "com.microsoft:QLinearWhere", {},
+        [BYTES[:8] > 99, BYTES[8:16], *scaled(0.02, 7), BYTES[16:24], *scaled(0.05, 200), *scaled(0.03, 100)], 1),
     "hamming_window": (17, "HammingWindow", {"periodic": 0}, [np.array(9, np.int64)], 1),
 }
-KNOWN = {"AffineGrid": {1}, "CenterCropPad": {1}, "HammingWindow": {0}}  # inputs that the shape of the output follows from
+KNOWN = {"AffineGrid": {1}, "CenterCropPad": {1}, "HammingWindow": {0}, "NonMaxSuppression": range(5)}  # inputs that the shape of the output follows from
+
+OUTPUT = {"NonMaxSuppression": TensorProto.INT64, "QLinearAveragePool": TensorProto.UINT8,
+          "QLinearSoftmax": TensorProto.UINT8, "QLinearWhere": TensorProto.UINT8}
 
 
 def node_case(random, opset, op, attributes, operands, outputs):
     arrays = [x if isinstance(x, np.ndarray) else random.standard_normal(x).astype(np.float32) for x in operands]
+    domain, _, op = op.rpartition(":")
     names = [f"x{i}" for i in range(len(arrays))]
     known = KNOWN.get(op, set())
     graph = helper.make_graph(
-        [helper.make_node(op, names, [f"y{i}" for i in range(outputs)], **attributes)],
+        [helper.make_node(op, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes)],
         op,
         [
             helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
             for i, (name, x) in enumerate(zip(names, arrays))
             if i not in known
         ],
-        [helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, None) for i in range(outputs)],
+        [helper.make_tensor_value_info(f"y{i}", OUTPUT.get(op, TensorProto.FLOAT), None) for i in range(outputs)],
         [numpy_helper.from_array(arrays[i], names[i]) for i in known],
     )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
     return model, {names[i]: x for i, x in enumerate(arrays) if i not in known}
 
 
