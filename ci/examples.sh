@@ -18,7 +18,7 @@ for source in examples/*.c; do
     ;;
   esac
   # shellcheck disable=SC2046,SC2086
-  ${CC:-cc} $flags "$source" -o "$work/$name" $(pkg-config --cflags --libs braid)
+  ${CC:-cc} $flags "$source" -o "$work/$name" $(pkg-config --cflags --libs braid) -lm
   # shellcheck disable=SC2046,SC2086
   ${CC:-cc} $flags "$source" -o "$work/$name-static" $(pkg-config --cflags braid) \
     "$work/usr/lib/libbraid.a" $(pkg-config --libs --static braid | sed 's/-lbraid//')

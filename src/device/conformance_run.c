@@ -308,7 +308,7 @@ bool braid_trial_share(braid_suite *suite, braid_trial_run *run, char *detail) {
 }
 
 bool braid_trial_together(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, char *detail) {
-  enum { kTimes = 4 };
+  enum { kTimes = 2 };
   const char *blame = "prepared twice, and run at the same time, goes wrong: ";
   const partner partners[] = {{run, 0, suite->queue, blame}, {other, 1, suite->second, blame}};
   for (int i = 0; i < kTimes; i++)
