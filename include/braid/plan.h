@@ -16,8 +16,8 @@
 
 #include "braid/machine.h"
 
-/* `graph` is the one that the plan was made from, else INVALID_ARGUMENT. The file is written atomically. UNSUPPORTED:
- * the plan's constants have been freed (by braid_plan_drop_data, or because a session made the plan). */
+/* `graph` is the one that the plan was made from, else INVALID_ARGUMENT. The file is written atomically. UNSUPPORTED: a
+ * backend runs a region of the graph by a kernel that it compiled. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_plan_save(braid_plan *plan, const braid_graph *graph, const char *path);
 /* The graph may be destroyed afterwards; its tensors are retained until the first execution is created. UNSUPPORTED:
  * the plan was made for another machine or graph. INVALID_FILE: damaged, or not a saved plan. */

@@ -52,8 +52,8 @@ typedef struct braid_session_options {
    * options devices, threads, training, no_fusion, no_reuse and place are ignored. NULL: the session's own. */
   braid_plan *plan;
   /* Path of a saved plan (braid/plan.h) to load instead of making a plan, on `machine` or on one made from `devices`
-   * and `threads`; not together with `plan`. The options no_fusion, no_reuse, place and explain are then ignored. NULL:
-   * a plan is made. */
+   * and `threads`; not together with `plan`. The options no_fusion, no_reuse, place and explain are then ignored, and a
+   * plan that was made with another `training` is UNSUPPORTED. NULL: a plan is made. */
   const char *load_plan;
   const char *save_plan; /* path to which the session's plan is saved; NULL: it is not saved */
 } braid_session_options;

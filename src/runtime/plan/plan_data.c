@@ -99,6 +99,7 @@ void braid_plan_drop(braid_plan *plan, bool all) {
     /* A parameter that the graph does not use keeps its tensor, so that it can still be read and written. */
     bool unused = value->kind != BRAID_VALUE_CONSTANT && !persists && !braid_plan_is_constant(plan, (braid_value_id)i);
     if (unused || plan->kept[i] || has_storage(plan, (braid_value_id)i, BRAID_STORAGE_TENSOR)) continue;
+    if (braid_value_was_read(value)) continue; /* the plan depends on it: a part of what is saved and printed */
     if (!all && plan->first_packed[i] < 0) continue;
     braid_tensor_release(value->tensor);
     value->tensor = NULL;

@@ -95,26 +95,42 @@ static braid_status restore_absorbed(braid_graph *graph, braid_node_id id, const
   return BRAID_OK;
 }
 
-/* Sets of custom ops may have different ops of one name: the node's is that of its namesake in the given graph, else
- * any there. No rewrite makes nodes of custom ops. */
-static const braid_op *find_op(const braid_graph *given, const braid_node_row *row) {
-  const braid_op *found = braid_op_find_built_in(row->op);
-  for (size_t i = 0; !found && i < given->node_count; i++)
-    if (strcmp(given->nodes[i].op->name, row->op) == 0 && strcmp(given->nodes[i].name, row->name) == 0)
-      found = given->nodes[i].op;
-  for (size_t i = 0; !found && i < given->node_count; i++)
-    if (strcmp(given->nodes[i].op->name, row->op) == 0) found = given->nodes[i].op;
+/* The op of a name in the given graph; NULL: there is none, or several sets have one each. */
+static const braid_op *op_given(const braid_graph *given, const char *name) {
+  const braid_op *found = NULL;
+  for (size_t i = 0; i < given->node_count; i++) {
+    const braid_op *op = given->nodes[i].op;
+    if (op == found || strcmp(op->name, name) != 0) continue;
+    if (found) return NULL;
+    found = op;
+  }
   return found;
 }
 
-static braid_status restore_node(braid_graph *graph, const braid_graph *given, const braid_node_row *row,
+/* Sets of custom ops may have different ops of one name, and nodes may share a name, but no two values do: the node's
+ * op is that of the given node which computes its first output. No rewrite makes nodes of custom ops. */
+static const braid_op *find_op(const braid_graph *given, const braid_snapshot *saved, const braid_node_row *row) {
+  const braid_op *op = braid_op_find_built_in(row->op);
+  int64_t first = row->outputs.count ? row->outputs.items[0] : -1;
+  if (op || first < 0 || (uint64_t)first >= saved->values.count) return op;
+  const char *name = ((const braid_value_row *)saved->values.items)[first].name;
+  braid_value_id value = braid_graph_find_value(given, name);
+  braid_node_id producer = value < 0 ? -1 : given->values[value].producer;
+  if (producer >= 0 && strcmp(given->nodes[producer].op->name, row->op) == 0) return given->nodes[producer].op;
+  return op_given(given, row->op);
+}
+
+static braid_status restore_node(braid_graph *graph, const braid_graph *given, const braid_snapshot *saved,
                                  size_t index) {
-  const braid_op *op = find_op(given, row);
+  const braid_node_row *row = (const braid_node_row *)saved->nodes.items + index;
+  const braid_op *op = find_op(given, saved, row);
   braid_node *nodes =
       braid_grow(graph->allocator, graph->nodes, graph->node_count, &graph->node_capacity, sizeof *nodes);
   if (!nodes) return BRAID_NO_MEMORY;
   graph->nodes = nodes;
-  if (!op) return braid_fail(BRAID_UNSUPPORTED, "op %.80s is not known here", row->op);
+  if (!op)
+    return braid_fail(BRAID_UNSUPPORTED, "op %.80s of %.120s is not known here, or is of several sets", row->op,
+                      row->name);
   braid_node *node = &nodes[graph->node_count];
   *node = (braid_node){
       .op = op, .input_count = row->inputs.count, .output_count = row->outputs.count, .backward = row->backward != 0};
@@ -216,8 +232,7 @@ static braid_status restore_graph(braid_graph *graph, const braid_graph *given, 
   const braid_plan_row *plan = saved->plan.items;
   for (size_t i = 0; i < saved->values.count; i++)
     BRAID_TRY(restore_value(graph, (const braid_value_row *)saved->values.items + i, i, saved->values.count));
-  for (size_t i = 0; i < saved->nodes.count; i++)
-    BRAID_TRY(restore_node(graph, given, (const braid_node_row *)saved->nodes.items + i, i));
+  for (size_t i = 0; i < saved->nodes.count; i++) BRAID_TRY(restore_node(graph, given, saved, i));
   for (size_t i = 0; i < saved->attributes.count; i++)
     BRAID_TRY(restore_attribute(graph, (const braid_attribute_row *)saved->attributes.items + i, i));
   BRAID_TRY(restore_ends(graph, &plan->inputs, true, &graph->inputs, &graph->input_count, &graph->input_capacity));

@@ -13,8 +13,7 @@ enum { kMostFileBytes = 256 << 20, kMostDifferences = 20 };
  */
 static braid_status plan_take(braid_plan *plan, const braid_graph *graph, braid_arena *arena, braid_snapshot *out) {
   pthread_mutex_lock(&plan->lock); /* which holds the contents of constants */
-  braid_status status = plan->dropped ? braid_fail(BRAID_UNSUPPORTED, "the plan's data has been dropped")
-                                      : braid_snapshot_take(plan, graph, arena, out);
+  braid_status status = braid_snapshot_take(plan, graph, arena, out);
   pthread_mutex_unlock(&plan->lock);
   return status;
 }

@@ -235,9 +235,9 @@ static braid_status compute_thrice(const braid_attrs *attrs, const braid_custom_
   return scale_by(3, inputs, outputs);
 }
 
-/* Nodes of two sets of ops, with one name in both; a third set, in use since, has it too. */
-static void test_ops_of_several_sets(void **state) {
-  (void)state;
+/* Nodes of two sets of ops, with one name in both; a third set, in use since, has it too. `name`: of all nodes, or NULL
+ * for one each. */
+static void run_ops_of_several_sets(const char *name) {
   static const braid_custom_op kOps[] = {{"test.Times", 1, 1, 1, infer_same, compute_twice},
                                          {"test.Times", 1, 1, 1, infer_same, compute_thrice},
                                          {"test.Times", 1, 1, 1, infer_same, compute_twice},
@@ -259,8 +259,8 @@ static void test_ops_of_several_sets(void **state) {
     if (i == 0) OK(braid_custom_ops_add(sets[i], &kOps[3]));
     braid_graph_use_custom_ops(graph, sets[i]);
     braid_custom_ops_release(sets[i]); /* the graph has it */
-    if (i == 0) value = node(graph, "test.Other", &value, 1);
-    if (i < 2) value = node(graph, "test.Times", &value, 1);
+    if (i == 0) OK(braid_graph_add_node(graph, "test.Other", name, &value, 1, &value, 1, NULL));
+    if (i < 2) OK(braid_graph_add_node(graph, "test.Times", name, &value, 1, &value, 1, NULL));
   }
   OK(braid_graph_add_output(graph, value));
   braid_machine *machine = open_machine("cpu");
@@ -274,6 +274,12 @@ static void test_ops_of_several_sets(void **state) {
   braid_free(NULL, data);
   braid_plan_release(loaded);
   braid_machine_release(machine);
+}
+
+static void test_ops_of_several_sets(void **state) {
+  (void)state;
+  run_ops_of_several_sets(NULL);
+  run_ops_of_several_sets("same");
 }
 
 static void test_files(void **state) {
@@ -303,14 +309,47 @@ static void test_files(void **state) {
   OK(braid_plan_file_compare(path, path, NULL, &text));
   assert_string_equal(text, "");
   braid_free(NULL, text);
-  braid_plan_drop_data(loaded);
-  assert_int_equal(braid_plan_save(loaded, graph, path), BRAID_UNSUPPORTED);
   braid_plan_release(loaded);
   unlink(path);
   assert_int_equal(braid_plan_load(machine, graph, path, &loaded), BRAID_NOT_FOUND);
   assert_non_null(strstr(braid_error_detail(), path));
   braid_plan_release(plan);
   braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
+/* A plan whose data has been dropped is saved, printed and compared as before: what it depends on is kept. */
+static void test_dropped_data(void **state) {
+  (void)state;
+  static float x[kImage];
+  float y[kClasses + 64];
+  fill(x, kImage, 3);
+  braid_machine *machine = open_machine("cpu");
+  for (int which = 0; which < 2; which++) {
+    void *before, *after;
+    char *print, *same;
+    size_t bytes, after_bytes;
+    braid_graph *graph = which ? narrow_graph(0.1f, 6, 4) : conv_graph(1);
+    braid_plan *plan = plan_of(machine, graph, NULL), *loaded;
+    OK(braid_plan_encode(plan, graph, NULL, &before, &bytes));
+    OK(braid_plan_print(plan, false, NULL, &print));
+    run(plan, x, y);
+    braid_plan_drop_data(plan);
+    OK(braid_plan_encode(plan, graph, NULL, &after, &after_bytes));
+    assert_int_equal(after_bytes, bytes);
+    assert_memory_equal(after, before, bytes);
+    OK(braid_plan_print(plan, false, NULL, &same));
+    assert_string_equal(same, print);
+    OK(braid_plan_decode(machine, graph, after, after_bytes, &loaded));
+    expect_same(plan, loaded);
+    braid_plan_drop_data(loaded);
+    expect_same(plan, loaded);
+    for (int i = 0; i < 2; i++) braid_free(NULL, i ? after : before);
+    for (int i = 0; i < 2; i++) braid_free(NULL, i ? same : print);
+    braid_plan_release(plan);
+    braid_plan_release(loaded);
+    braid_graph_destroy(graph);
+  }
   braid_machine_release(machine);
 }
 
@@ -347,6 +386,37 @@ static void test_sessions_with_files(void **state) {
   braid_plan_release(plan);
   braid_graph_destroy(graph);
   braid_graph_destroy(other);
+  braid_machine_release(machine);
+}
+
+/* A plan for inference takes parameters for constants, one for training reads the weights: neither stands for the
+ * other.
+ */
+static void test_sessions_with_files_for_something_else(void **state) {
+  (void)state;
+  char path[] = "/tmp/braid-plan-test-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  braid_session *session;
+  braid_graph *graph = line_graph(true, false);
+  braid_machine *machine = open_machine("cpu");
+  for (int trains = 0; trains < 2; trains++) {
+    braid_session_options options = {.machine = machine, .training = trains, .save_plan = path};
+    OK(braid_session_create(graph, &options, &session));
+    braid_session_destroy(session);
+    options = (braid_session_options){.machine = machine, .training = !trains, .load_plan = path};
+    assert_int_equal(braid_session_create(graph, &options, &session), BRAID_UNSUPPORTED);
+    assert_null(session);
+    assert_non_null(strstr(braid_error_detail(), trains ? "made for training, the session is for inference"
+                                                        : "made for inference, the session is for training"));
+    assert_non_null(strstr(braid_error_detail(), path));
+    options.training = trains;
+    OK(braid_session_create(graph, &options, &session));
+    braid_session_destroy(session);
+  }
+  unlink(path);
+  braid_graph_destroy(graph);
   braid_machine_release(machine);
 }
 
@@ -417,7 +487,9 @@ int main(void) {
       cmocka_unit_test(test_an_op_of_the_program),
       cmocka_unit_test(test_ops_of_several_sets),
       cmocka_unit_test(test_files),
+      cmocka_unit_test(test_dropped_data),
       cmocka_unit_test(test_sessions_with_files),
+      cmocka_unit_test(test_sessions_with_files_for_something_else),
       cmocka_unit_test(test_differences_between_plans),
       cmocka_unit_test(test_out_of_memory),
   };

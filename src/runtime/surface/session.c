@@ -36,6 +36,15 @@ static braid_status take_plan(braid_session *session, const braid_graph *graph, 
   return BRAID_OK;
 }
 
+/* What a plan takes for constant decides whether it reads the weights that it is run with. */
+static braid_status load_plan(braid_machine *machine, const braid_graph *graph, const braid_session_options *options,
+                              braid_plan **out) {
+  BRAID_TRY(braid_plan_load(machine, graph, options->load_plan, out));
+  if ((*out)->training == options->training) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED, "%s: the plan was made for %s, the session is for %s", options->load_plan,
+                    options->training ? "inference" : "training", options->training ? "training" : "inference");
+}
+
 static braid_status make_plan(braid_session *session, const braid_graph *graph, const braid_session_options *options) {
   braid_machine *machine = options->machine;
   if (machine)
@@ -53,7 +62,7 @@ static braid_status make_plan(braid_session *session, const braid_graph *graph, 
                             .place = options->place,
                             .loose_place = options->loose_place,
                             .explain = options->explain};
-  braid_status status = options->load_plan ? braid_plan_load(machine, graph, options->load_plan, &session->plan)
+  braid_status status = options->load_plan ? load_plan(machine, graph, options, &session->plan)
                                            : braid_plan_create(machine, graph, &own, &session->plan);
   braid_machine_release(machine); /* the plan keeps it */
   if (status != BRAID_OK || !options->save_plan) return status;
