@@ -7,7 +7,8 @@
 #include "braid/status.h"
 typedef enum braid_log_level { BRAID_LOG_WARNING, BRAID_LOG_INFO, BRAID_LOG_DEBUG } braid_log_level;
 typedef struct braid_log {
-  /* Called from any thread, several at a time; the message lasts for the call. NULL: silent. */
+  /* Called from any thread, several at a time, also while the library holds locks: it must call nothing of the library
+   * that takes a machine, plan or device. The message lasts for the call. NULL: silent. */
   void (*write)(void *context, braid_log_level level, const char *message);
   void *context;
 } braid_log;

@@ -108,7 +108,9 @@ BRAID_API void braid_weights_release(braid_weights *weights);
  *
  * TORN: a run or a call that was writing it failed, or was cancelled, before all was written. What its tasks had begun
  * to write may be of two steps, or half written; neither read nor any run uses it until it has been written again. A
- * run that ends before its first update begins, or after its last one, leaves the weights intact. */
+ * run that ends before its first update begins, or after its last one, leaves the weights intact, on devices that tell
+ * which tasks they have started (the CPU; `marks_begun` in braid/device.h). On others (OpenCL) all that was submitted
+ * counts as begun, so a run that fails or is cancelled there tears whatever it updates. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_weights_read(braid_weights *weights, const char *name,
                                                            braid_tensor *tensor);
 BRAID_API BRAID_MUST_CHECK braid_status braid_weights_write(braid_weights *weights, const char *name,
@@ -131,14 +133,17 @@ BRAID_API void braid_execution_destroy(braid_execution *execution);
  * to until the run ends. Executions over the same weights exclude each other as readers (inference, evaluation) and
  * writers (training), in the order of submission: submit blocks until the earlier runs that conflict have ended;
  * DEVICE_LOST if one of these cannot end because its device is lost. TORN: see braid_weights_read. BUSY: the previous
- * run is still in flight, or has outputs that wait has still to copy (braid/buffer.h). After a failure no task has been
- * started. The status of a run that was not waited for is discarded when the next one starts.
+ * run is still in flight, or has outputs that wait has still to copy (braid/buffer.h). After a failure none of the
+ * run's tasks is running or will run, unless it is DEVICE_LOST. If a device refused its part, tasks of others may have
+ * run before: outputs are undefined then, and weights that these tasks had begun to write are TORN; after any other
+ * failure no task has been started. The status of a run that was not waited for is discarded when the next one starts.
  *
  * on_done (may be NULL) is called once for each submit that returns OK, after the run has ended and its outputs are
- * complete: by a thread of the library, or by the calling thread before submit returns. If a lost device does not end a
- * run, the call that abandons it (wait or destroy) calls on_done. It must be short, and must not submit, wait for or
- * destroy objects of the library. Another thread may submit the next run, wait or destroy as soon as on_done has been
- * called; these calls block until it returns. */
+ * complete: by a thread of the library, or by one that is in a call of it, before that returns: this submit, or
+ * whichever thread works on the same device. If a lost device does not end a run, the call that abandons it (wait or
+ * destroy) calls on_done. It must be short, and must not submit, wait for or destroy objects of the library. Another
+ * thread may submit the next run, wait or destroy as soon as on_done has been called; these calls block until it
+ * returns. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_execution_submit(braid_execution *execution, const void *const *inputs,
                                                                void *const *outputs,
                                                                void (*on_done)(void *context, braid_status status),

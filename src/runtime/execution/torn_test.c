@@ -17,7 +17,7 @@ enum { kParameters = 4, kCount = 4 };
  */
 extern const braid_backend braid_backend_cpu;
 
-typedef enum failure { FAIL_NONE, FAIL_BEFORE, FAIL_AFTER, CANCEL_BEFORE, CANCEL_AFTER, LOSE } failure;
+typedef enum failure { FAIL_NONE, FAIL_BEFORE, FAIL_AFTER, CANCEL_BEFORE, CANCEL_AFTER, LOSE, REFUSE } failure;
 
 static _Atomic failure fails;
 static atomic_int fail_at, tasks_run; /* the task of a run, of all queues, at which it happens */
@@ -85,7 +85,17 @@ static void frail_erase(void *queue, void *recording) {
   braid_host_queue_erase(((frail_queue *)queue)->queue, recording);
 }
 
+/* Refuses once the other device has ended two tasks of its part. */
+static braid_status refuse_late(void) {
+  for (size_t q = 0; q < victim->plan->queue_count; q++) {
+    const braid_part *part = &victim->parts[q];
+    if (part->submitted) OK(braid_timeline_wait(part->queue->timeline, part->before + 2, 10000000000));
+  }
+  return braid_fail(BRAID_NO_MEMORY, "no room for a part of a run");
+}
+
 static braid_status frail_replay(void *queue, void *recording, uint64_t first) {
+  if (fails == REFUSE) return refuse_late();
   return braid_host_queue_replay(((frail_queue *)queue)->queue, recording, first);
 }
 
@@ -338,6 +348,28 @@ static void test_every_task(void **state) {
   }
 }
 
+/* A device refuses its part of a run while tasks of another device are at it: none runs on, and what they wrote is
+ * torn.
+ */
+static void test_refused_part(void **state) {
+  (void)state;
+  float x[kCount] = {1, 1, 1, 1}, y[kCount];
+  scene s = open_scene(open_registry(true, true), "cpu:threads=1 frail:memory=separate,threads=1", "*2=frail");
+  mend(&s);
+  for (int submits = 0; submits < 2; submits++) {
+    fails = REFUSE;
+    braid_status status = submits ? braid_execution_submit(s.step, (const void *[]){x}, (void *[]){y}, NULL, NULL)
+                                  : run_one(s.step, false);
+    assert_int_equal(status, BRAID_NO_MEMORY);
+    assert_int_equal(weight_of(&s, 0)->torn, true); /* it waits for nothing of the other device */
+    assert_int_equal(weight_of(&s, 2)->torn, false);
+    assert_int_equal(weight_of(&s, 3)->torn, false); /* it waits for use2 */
+    check_torn(&s, true);
+    mend(&s);
+  }
+  close_scene(&s);
+}
+
 /* The device goes while it trains: what it did not have is as good as before, or torn. */
 static void test_lost_device(void **state) {
   (void)state;
@@ -483,9 +515,13 @@ static void test_cancelled_any_time(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_every_task),   cmocka_unit_test(test_lost_device),
-      cmocka_unit_test(test_failed_write), cmocka_unit_test(test_cancelled_before_it_begins),
-      cmocka_unit_test(test_session),      cmocka_unit_test(test_cancelled_any_time),
+      cmocka_unit_test(test_every_task),
+      cmocka_unit_test(test_refused_part),
+      cmocka_unit_test(test_lost_device),
+      cmocka_unit_test(test_failed_write),
+      cmocka_unit_test(test_cancelled_before_it_begins),
+      cmocka_unit_test(test_session),
+      cmocka_unit_test(test_cancelled_any_time),
   };
   return skip_run_group_tests(tests, NULL, NULL);
 }
