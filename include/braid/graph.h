@@ -124,7 +124,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_rename_value(braid_graph *gr
 /* Set an attribute. INVALID_GRAPH: the op has no attribute of this name (the sentence lists those that it has), or has
  * it with another type. Ops have ONNX's attributes of the newest opset, some a few more (MatMul transA, transB and
  * alpha; SoftmaxCrossEntropyLoss label_smoothing); custom ops take any. Names that begin with two underscores are
- * a tool's annotations and allowed everywhere. */
+ * a tool's annotations and allowed everywhere. A node has at most 1,000 attributes: INVALID_ARGUMENT. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_int(braid_graph *graph, braid_node_id node, const char *name,
                                                             int64_t value);
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_set_float(braid_graph *graph, braid_node_id node, const char *name,

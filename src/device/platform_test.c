@@ -84,6 +84,30 @@ static void test_refused(void **state) {
   }
 }
 
+/* Within the size of files, what takes libyaml hours is refused at once. */
+static void test_refused_at_once(void **state) {
+  (void)state;
+  static const struct {
+    const char *first, *again, *said;
+  } cases[] = {{"devices: ", "[", "more than 64 lists and mappings in each other, line: 1"},
+               {"devices: ", "{a: ", "more than 64 lists and mappings in each other, line: 1"},
+               {"devices:\n", "- ", "more than 64 lists and mappings in each other, line: 2"},
+               {"devices:\n", "? ", "more than 64 lists and mappings in each other, line: 2"},
+               {"%YAML 1.1\n", "%TAG !a! x\n", "no tags here that %TAG could abbreviate, line: 2"},
+               {"devices: []\n--- \nx: []\n...\n", "%TAG !a! x\n", "no tags here that %TAG could abbreviate, line: 5"}};
+  enum { kBytes = 1000000 };
+  char *text = malloc(kBytes + 64);
+  assert_non_null(text);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_platform *platform;
+    size_t length = (size_t)snprintf(text, kBytes, "%s", cases[i].first), more = strlen(cases[i].again);
+    for (; length < kBytes; length += more) memcpy(text + length, cases[i].again, more);
+    assert_int_equal(braid_platform_parse("p.yaml", text, length, &platform), BRAID_INVALID_FILE);
+    assert_non_null(strstr(braid_error_detail(), cases[i].said));
+  }
+  free(text);
+}
+
 static void write_text(char *path, const char *text) {
   int file = mkstemp(path);
   assert_true(file >= 0);
@@ -138,6 +162,6 @@ static void test_registry(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_names), cmocka_unit_test(test_refused),
-                                     cmocka_unit_test(test_registry)};
+                                     cmocka_unit_test(test_refused_at_once), cmocka_unit_test(test_registry)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

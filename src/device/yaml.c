@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "base/try.h"
 
-enum { kMessageBytes = 512 };
+enum { kMessageBytes = 512, kMostDepth = 64 };
 
 /* What libcyaml logs about a failure: its reason first, then where, from the inside out. */
 typedef struct complaint {
@@ -42,6 +42,47 @@ static cyaml_config_t config(complaint *heard) {
       .log_fn = hear, .log_ctx = heard, .mem_fn = cyaml_mem, .log_level = CYAML_LOG_ERROR, .flags = CYAML_CFG_NO_ALIAS};
 }
 
+static int depth_change(yaml_token_type_t type) {
+  switch (type) {
+  case YAML_BLOCK_SEQUENCE_START_TOKEN:
+  case YAML_BLOCK_MAPPING_START_TOKEN:
+  case YAML_FLOW_SEQUENCE_START_TOKEN:
+  case YAML_FLOW_MAPPING_START_TOKEN:
+    return 1;
+  case YAML_BLOCK_END_TOKEN:
+  case YAML_FLOW_SEQUENCE_END_TOKEN:
+  case YAML_FLOW_MAPPING_END_TOKEN:
+    return -1;
+  default:
+    return 0;
+  }
+}
+
+/* What takes libyaml a time that grows with its square: lists in lists, and directives that abbreviate tags, which no
+ * schema has. What is no YAML ends the look; the parser says why. */
+static braid_status check_tokens(const char *name, const void *text, size_t bytes) {
+  yaml_parser_t parser;
+  if (!yaml_parser_initialize(&parser)) return BRAID_NO_MEMORY;
+  yaml_parser_set_input_string(&parser, text, bytes);
+  braid_status status = BRAID_OK;
+  int depth = 0;
+  for (bool more = true; more && status == BRAID_OK;) {
+    yaml_token_t token;
+    if (!yaml_parser_scan(&parser, &token)) break;
+    depth += depth_change(token.type);
+    if (depth > kMostDepth)
+      status = braid_fail(BRAID_INVALID_FILE, "%.200s: more than %d lists and mappings in each other, line: %zu", name,
+                          kMostDepth, token.start_mark.line + 1);
+    else if (token.type == YAML_TAG_DIRECTIVE_TOKEN)
+      status = braid_fail(BRAID_INVALID_FILE, "%.200s: there are no tags here that %%TAG could abbreviate, line: %zu",
+                          name, token.start_mark.line + 1);
+    more = token.type != YAML_STREAM_END_TOKEN;
+    yaml_token_delete(&token);
+  }
+  yaml_parser_delete(&parser);
+  return status;
+}
+
 /* What is no YAML is said here, since libcyaml does not say where. And a text written with an escape, as in "cpu\\0",
  * may hold a byte of value 0, at which libcyaml cuts it without a word. */
 static braid_status check_yaml(const char *name, const void *text, size_t bytes) {
@@ -73,6 +114,7 @@ braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes, 
   complaint heard = {"", ""};
   cyaml_config_t how = config(&heard);
   *out = NULL;
+  BRAID_TRY(check_tokens(name, text, bytes));
   BRAID_TRY(check_yaml(name, text, bytes));
   cyaml_err_t error = cyaml_load_data(text, bytes, &how, schema, out, NULL);
   if (error == CYAML_OK && *out) return BRAID_OK;

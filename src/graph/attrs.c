@@ -71,6 +71,9 @@ static braid_status put(braid_graph *graph, braid_node_id id, const char *name, 
   if (!attr.name) return BRAID_NO_MEMORY;
   braid_attr *slot = (braid_attr *)braid_attrs_find(attrs, name);
   if (!slot) {
+    if (attrs->count == BRAID_MAX_ATTRIBUTES)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "node %.120s has %d attributes, and may have no more",
+                        graph->nodes[id].name, BRAID_MAX_ATTRIBUTES);
     braid_attr *items = braid_grow(graph->allocator, attrs->items, attrs->count, &attrs->capacity, sizeof *items);
     if (!items) return BRAID_NO_MEMORY;
     attrs->items = items;

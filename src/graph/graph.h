@@ -93,6 +93,8 @@ enum {
   BRAID_OP_FUNCTION = 8     /* of other ops: inference puts their nodes in its place (body.h), with their gradients */
 };
 
+enum { BRAID_MAX_ATTRIBUTES = 1000 }; /* of a node: they are looked for one after the other */
+
 typedef struct braid_op {
   const char *name;
   int16_t min_inputs, max_inputs; /* -1: no limit */

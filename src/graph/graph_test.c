@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -114,6 +115,28 @@ static void test_own_attributes(void **state) {
   }
 }
 
+/* Attributes are looked for one after the other, so there is an end to them; one that is there is still set. */
+static void test_many_attributes(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x;
+  braid_node_id node;
+  char name[16];
+  ok(braid_graph_create(NULL, "many", &graph));
+  ok(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){2}));
+  ok(braid_graph_add_input(graph, "x", &desc, &x));
+  ok(braid_graph_add_node(graph, "Relu", "r", &x, 1, &x, 1, &node));
+  for (int i = 0; i < BRAID_MAX_ATTRIBUTES; i++) {
+    (void)snprintf(name, sizeof name, "__%d", i);
+    ok(braid_graph_set_int(graph, node, name, i));
+  }
+  refused(braid_graph_set_int(graph, node, "__more", 1), BRAID_INVALID_ARGUMENT, "node r has 1000 attributes");
+  ok(braid_graph_set_int(graph, node, name, 7));
+  assert_int_equal(braid_attr_int(&graph->nodes[node].attrs, name, 0), 7);
+  braid_graph_destroy(graph);
+}
+
 /* Something says of every op what it has, and every name has a kind: that of a wrong one would not be seen. */
 static void test_attributes_of_all_ops(void **state) {
   (void)state;
@@ -134,7 +157,7 @@ static void test_attributes_of_all_ops(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_attributes),
-                                     cmocka_unit_test(test_own_attributes),
+                                     cmocka_unit_test(test_own_attributes), cmocka_unit_test(test_many_attributes),
                                      cmocka_unit_test(test_attributes_of_all_ops)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 #include "runtime/plan/prepared.h"
 #include "runtime/surface/call.h"
 
-enum { kMaxDevices = 16, kSpecBytes = 256 };
+enum { kSpecBytes = 256 };
 /* --- opening -------------------------------------------------------------------------------------------------------
  */
 /* The option for CPU threads goes to every CPU that does not set them itself. */

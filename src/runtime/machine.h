@@ -6,7 +6,7 @@
 #include "device/queue.h"
 #include "runtime/times.h"
 
-enum { kHostSpace = 0 };
+enum { kHostSpace = 0, kMaxDevices = 16 };
 
 /* Memory comes in spaces: space 0 is the host's, which all devices of unified memory share; every device of separate
  * memory has a space of its own. */

@@ -1,4 +1,6 @@
 /* Models built in memory: what is read, in which order, and with which sentence what is wrong is refused. */
+#include <stdio.h>
+
 #include "model/onnx/onnx_build.h"
 #include "oom.h"
 
@@ -198,6 +200,32 @@ static void test_unknown_attributes(void **state) {
   build_int(&build, build_node(&build, &build.graph, "Relu", "u", "y"), "__note", 1);
   build_output(&build, &build.graph, "y");
   braid_graph_destroy(imported(&build));
+}
+
+/* Attributes that any op may have are counted: each is compared with those before it. */
+static void test_many_attributes(void **state) {
+  (void)state;
+  for (int count = 1000; count <= 1001; count++) {
+    onnx_build build;
+    begin(&build, 17);
+    Onnx__NodeProto *node = build_node(&build, &build.graph, "Relu", "x", "y");
+    Onnx__AttributeProto attributes[1001], *list[1001];
+    for (int i = 0; i < count; i++) {
+      char name[16];
+      (void)snprintf(name, sizeof name, "__%d", i);
+      onnx__attribute_proto__init(list[i] = &attributes[i]);
+      attributes[i].name = build_text(&build, name);
+      attributes[i].has_type = attributes[i].has_i = 1;
+      attributes[i].type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    }
+    node->attribute = list;
+    node->n_attribute = (size_t)count;
+    build_output(&build, &build.graph, "y");
+    if (count > 1000)
+      refused(&build, BRAID_INVALID_FILE, "node y (Relu): has more than 1,000 attributes");
+    else
+      braid_graph_destroy(imported(&build));
+  }
 }
 
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
@@ -546,6 +574,7 @@ int main(void) {
       cmocka_unit_test(test_unsupported),
       cmocka_unit_test(test_attribute_types),
       cmocka_unit_test(test_unknown_attributes),
+      cmocka_unit_test(test_many_attributes),
       cmocka_unit_test(test_weights_outlive_the_file),
       cmocka_unit_test(test_typed_fields),
       cmocka_unit_test(test_external_data_stays_in_its_folder),

@@ -225,6 +225,8 @@ static braid_status bind_attrs(braid_onnx_importer *importer, const braid_onnx_s
                                const Onnx__FunctionProto *function, const Onnx__NodeProto *node,
                                braid_onnx_scope *body) {
   size_t capacity = node->n_attribute + function->n_attribute_proto + 1;
+  if (function->n_attribute_proto > BRAID_MAX_ATTRIBUTES)
+    return node_fail(node, BRAID_INVALID_FILE, "is a function with more than 1,000 attributes", "");
   const Onnx__AttributeProto **bound = braid_arena_alloc(importer->arena, capacity * sizeof *bound);
   const char **names = braid_arena_alloc(importer->arena, capacity * sizeof *names);
   if (!bound || !names) return BRAID_NO_MEMORY;
@@ -320,6 +322,8 @@ static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *s
 
 static braid_status import_node(braid_onnx_importer *importer, braid_onnx_scope *scope, const Onnx__NodeProto *node) {
   if (!node->n_output) return node_fail(node, BRAID_INVALID_FILE, "has no outputs", "");
+  if (node->n_attribute > BRAID_MAX_ATTRIBUTES)
+    return node_fail(node, BRAID_INVALID_FILE, "has more than 1,000 attributes", "");
   braid_onnx_call call = {.importer = importer, .op = node_op(node), .name = node_label(node), .opset = scope->opset};
   braid_status status = BRAID_OK;
   call.outputs = braid_zalloc_array(importer->allocator, node->n_output, sizeof *call.outputs);

@@ -319,6 +319,57 @@ static void test_other_layouts(void **state) {
   braid_registry_destroy(registry);
 }
 
+/* A file of some ten megabytes is shown at once, although each wait names a step by its queue and number there. */
+static void test_many_waits(void **state) {
+  (void)state;
+  enum { kQueues = 3, kSteps = 100000, kWaits = 1000000 };
+  braid_machine *machine = open_machine("cpu:threads=1");
+  braid_graph *graph = conv_graph(1);
+  braid_plan *plan = plan_of(machine, graph, NULL);
+  braid_arena *arena;
+  braid_snapshot saved;
+  braid_text text;
+  void *data;
+  size_t bytes;
+  OK(braid_plan_encode(plan, graph, NULL, &data, &bytes));
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_snapshot_decode(data, bytes, arena, &saved));
+  braid_step_row *rows = braid_zalloc_array(NULL, kSteps, sizeof *rows);
+  int64_t *waits = braid_zalloc_array(NULL, 2 * kWaits, sizeof *waits);
+  assert_true(rows && waits);
+  for (int i = 0; i < kSteps; i++)
+    rows[i] = (braid_step_row){.node = -1, .value = -1, .queue = i % kQueues, .label = "", .op = "", .kernel = ""};
+  rows[5 * kQueues + 1].label = "the sixth of the second";
+  rows[kSteps - 1].label = "the last";
+  waits[0] = 1;
+  waits[1] = 5;
+  waits[2] = (kSteps - 1) % kQueues;
+  waits[3] = (kSteps - 1) / kQueues;
+  for (int i = 2; i < kWaits; i++) {
+    waits[2 * i] = i % (kQueues + 2) - 1;
+    waits[2 * i + 1] = i % 2 ? INT64_MAX - i : -i;
+  }
+  waits[4] = 1;
+  waits[5] = kSteps / kQueues + 1; /* its queue has fewer */
+  rows[0].waits = (braid_snapshot_list){waits, 2 * kWaits};
+  saved.steps = (braid_rows){rows, kSteps};
+  braid_text_init(&text, NULL);
+  braid_snapshot_print_text(&saved, &text);
+  assert_false(text.failed);
+  const char *first =
+      strstr(text.data, "  waits    for the sixth of the second on cpu\n  waits    for the last on cpu\n");
+  assert_non_null(first);
+  assert_null(strstr(strstr(first, "the last"), "  waits "));
+  braid_text_deinit(&text);
+  braid_free(NULL, rows);
+  braid_free(NULL, waits);
+  braid_free(NULL, data);
+  braid_arena_destroy(arena);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_does_not_fit),
@@ -327,6 +378,7 @@ int main(void) {
       cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_other_ends),
       cmocka_unit_test(test_other_layouts),
+      cmocka_unit_test(test_many_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -154,6 +154,7 @@ braid_status braid_snapshot_decode(const void *data, size_t bytes, braid_arena *
     return braid_fail(BRAID_INVALID_FILE, "its bytes are not those that were saved");
   for (size_t t = 0; t < BRAID_SNAPSHOT_TABLE_COUNT; t++)
     BRAID_TRY(get_table(&d, &braid_snapshot_tables[t], braid_snapshot_rows(out, t)));
+  if (out->devices.count > kMaxDevices) return decode_fail(&d, "too many devices");
   if (d.at != d.bytes) return decode_fail(&d, "something stands behind the end");
   return out->plan.count == 1 ? BRAID_OK : decode_fail(&d, "expected one plan");
 }

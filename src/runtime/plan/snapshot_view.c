@@ -1,6 +1,7 @@
 /* Plans for reading: every task with what it computes, where, on which memory, after what, and why. A line is about one
  * thing, so that whoever shows them can break them. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "runtime/machine.h"
@@ -62,7 +63,7 @@ static void view_value(const braid_value_row *value, braid_text *out) {
 }
 
 static bool view_packing(const braid_step_row *step, size_t operand, braid_text *out) {
-  for (size_t i = 0; i + 2 < step->packings.count; i += 3) {
+  for (size_t i = 0; i + 2 < step->packings.count && i < (size_t)3 * BRAID_PACKINGS; i += 3) {
     if (step->packings.items[i] != (int64_t)operand) continue;
     braid_text_add(out, ", packed for the kernel into ");
     view_bytes(step->packings.items[i + 1], out);
@@ -90,17 +91,47 @@ static void view_operand(const braid_snapshot *snapshot, const braid_step_row *s
   braid_text_add(out, "\n");
 }
 
-static const braid_step_row *step_of_queue(const braid_rows *steps, int64_t queue, int64_t nth) {
-  const braid_step_row *rows = steps->items;
-  for (size_t i = 0; i < steps->count; i++)
-    if (rows[i].queue == queue && nth-- == 0) return &rows[i];
-  return NULL;
+/* Steps by queue, each queue's in their order. */
+typedef struct queue_index {
+  const braid_step_row **steps;
+  size_t count;
+} queue_index;
+
+static int compare_queues(const void *a, const void *b) {
+  const braid_step_row *one = *(const braid_step_row *const *)a, *other = *(const braid_step_row *const *)b;
+  if (one->queue != other->queue) return one->queue < other->queue ? -1 : 1;
+  return one < other ? -1 : one > other;
 }
 
-static void view_waits(const braid_snapshot *snapshot, const braid_rows *steps, const braid_step_row *step,
+static queue_index index_queues(const braid_rows *rows, braid_text *out) {
+  queue_index index = {braid_zalloc_array(out->allocator, rows->count + 1, sizeof *index.steps), rows->count};
+  if (!index.steps) {
+    out->failed = true;
+    return (queue_index){NULL, 0};
+  }
+  for (size_t i = 0; i < index.count; i++) index.steps[i] = (const braid_step_row *)rows->items + i;
+  qsort(index.steps, index.count, sizeof *index.steps, compare_queues);
+  return index;
+}
+
+static const braid_step_row *step_of_queue(const queue_index *index, int64_t queue, int64_t nth) {
+  size_t first = 0, end = index->count;
+  while (first < end) {
+    size_t middle = first + (end - first) / 2;
+    if (index->steps[middle]->queue < queue)
+      first = middle + 1;
+    else
+      end = middle;
+  }
+  if (nth < 0 || (uint64_t)nth >= index->count - first) return NULL;
+  const braid_step_row *step = index->steps[first + (size_t)nth];
+  return step->queue == queue ? step : NULL;
+}
+
+static void view_waits(const braid_snapshot *snapshot, const queue_index *index, const braid_step_row *step,
                        braid_text *out) {
   for (size_t i = 0; i + 1 < step->waits.count; i += 2) {
-    const braid_step_row *other = step_of_queue(steps, step->waits.items[i], step->waits.items[i + 1]);
+    const braid_step_row *other = step_of_queue(index, step->waits.items[i], step->waits.items[i + 1]);
     if (other)
       braid_text_printf(out, "  waits    for %s on %s\n", other->label,
                         braid_snapshot_device_name(snapshot, other->device));
@@ -122,7 +153,7 @@ static void view_names(const char *names, braid_text *out) {
   }
 }
 
-static void view_step(const braid_snapshot *snapshot, const braid_rows *steps, const braid_step_row *step,
+static void view_step(const braid_snapshot *snapshot, const queue_index *index, const braid_step_row *step,
                       braid_text *out) {
   const braid_node_row *nodes = snapshot->nodes.items;
   const braid_place_row *places = snapshot->places.items;
@@ -143,7 +174,7 @@ static void view_step(const braid_snapshot *snapshot, const braid_rows *steps, c
     if (step->storages.count) view_storage(snapshot, step->storages.items[step->storages.count - 1], out);
     braid_text_add(out, "\n");
   }
-  view_waits(snapshot, steps, step, out);
+  view_waits(snapshot, index, step, out);
 }
 
 /* A node without a task: its output is its input's memory. */
@@ -201,7 +232,7 @@ static void view_ends(const braid_snapshot *snapshot, const braid_snapshot_list 
 }
 
 /* Nodes in their order, tasks that the plan has added before the node that they are for. */
-static void view_tasks(const braid_snapshot *snapshot, braid_text *out) {
+static void view_tasks(const braid_snapshot *snapshot, const queue_index *index, braid_text *out) {
   const braid_plan_row *plan = snapshot->plan.items;
   const braid_node_row *nodes = snapshot->nodes.items;
   const braid_place_row *places = snapshot->places.items;
@@ -216,10 +247,10 @@ static void view_tasks(const braid_snapshot *snapshot, braid_text *out) {
     }
     for (bool found = false; !found && at < snapshot->steps.count; at++) {
       found = steps[at].node == id;
-      view_step(snapshot, &snapshot->steps, &steps[at], out);
+      view_step(snapshot, index, &steps[at], out);
     }
   }
-  for (; at < snapshot->steps.count; at++) view_step(snapshot, &snapshot->steps, &steps[at], out);
+  for (; at < snapshot->steps.count; at++) view_step(snapshot, index, &steps[at], out);
 }
 
 void braid_snapshot_print_text(const braid_snapshot *snapshot, braid_text *out) {
@@ -228,9 +259,12 @@ void braid_snapshot_print_text(const braid_snapshot *snapshot, braid_text *out) 
   view_devices(snapshot, out);
   view_ends(snapshot, &plan->inputs, "input", out);
   view_ends(snapshot, &plan->outputs, "output", out);
+  queue_index setup = index_queues(&snapshot->setup, out), steps = index_queues(&snapshot->steps, out);
   if (snapshot->setup.count) braid_text_add(out, "\nBefore the first run:\n");
-  for (size_t i = 0; i < snapshot->setup.count; i++)
-    view_step(snapshot, &snapshot->setup, (const braid_step_row *)snapshot->setup.items + i, out);
+  for (size_t i = 0; i < setup.count; i++)
+    view_step(snapshot, &setup, (const braid_step_row *)snapshot->setup.items + i, out);
   braid_text_add(out, "\nEach run. A task starts after those before it on its queue and those it waits for.\n");
-  view_tasks(snapshot, out);
+  if (steps.steps) view_tasks(snapshot, &steps, out);
+  braid_free(out->allocator, setup.steps);
+  braid_free(out->allocator, steps.steps);
 }
