@@ -24,7 +24,8 @@ typedef struct braid_op_candidate {
   const char *why; /* why the kernel cannot run it; NULL: it can */
 } braid_op_candidate;
 
-/* OK: a device can run the op. UNSUPPORTED: none can; the detail has the reasons. NOT_FOUND: no such op or device.
+/* OK: a device can run the op, or nothing is left to run: what follows from shapes and constants alone (Shape, Size) is
+ * computed before. UNSUPPORTED: no device can; the detail has the reasons. NOT_FOUND: no such op or device.
  * INVALID_GRAPH, or another status from the op's shape inference: attributes, shapes or types are not valid for the op,
  * or a shape depends on contents that are not given. `candidate` (may be NULL) is called for every kernel of the op on
  * the devices in question, best first for each device; the first one without a reason is the one that would run. The

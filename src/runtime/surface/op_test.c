@@ -111,6 +111,24 @@ static void test_contents(void **state) {
   braid_machine_release(machine);
 }
 
+/* No device has a kernel for it, and none is needed: a call computes it, too. */
+static void test_folded(void **state) {
+  (void)state;
+  braid_machine *machine = open_machine("cpu");
+  braid_operand input = operand(BRAID_F32, 3, (int64_t[]){2, 3, 4}, NULL);
+  answers a = {0};
+  braid_desc result;
+  braid_op_use use = {.op = "Shape", .inputs = &input, .input_count = 1};
+  OK(braid_machine_supports(machine, &use, note, &a, &result));
+  assert_int_equal(a.takes, 0);
+  assert_int_equal(result.dtype, BRAID_I64);
+  assert_int_equal(result.dims[0], 3);
+  use.op = "Size";
+  OK(braid_machine_supports(machine, &use, NULL, NULL, &result));
+  assert_int_equal(result.rank, 0);
+  braid_machine_release(machine);
+}
+
 static void test_not_supported(void **state) {
   (void)state;
   braid_machine *machine = open_machine("null");
@@ -509,6 +527,7 @@ int main(void) {
       cmocka_unit_test(test_supported),
       cmocka_unit_test(test_used_while_asked),
       cmocka_unit_test(test_contents),
+      cmocka_unit_test(test_folded),
       cmocka_unit_test(test_not_supported),
       cmocka_unit_test(test_calls),
       cmocka_unit_test(test_calls_on_opencl),

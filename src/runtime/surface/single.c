@@ -8,6 +8,7 @@
 #include "base/vector.h"
 #include "device/kernel_index.h"
 #include "graph/custom.h"
+#include "runtime/plan/resolve.h"
 
 enum { kWhyBytes = 1024 };
 
@@ -192,7 +193,15 @@ static braid_status single_ask(braid_machine *machine, int device, const braid_n
     if (a->no_memory) return BRAID_NO_MEMORY;
     report_answers(a);
   }
-  return a->found ? BRAID_OK : braid_fail(BRAID_UNSUPPORTED, "no device can run %.120s: %.800s", desc->op, a->why);
+  return BRAID_OK;
+}
+
+/* What follows from shapes and constants alone is folded, as in every plan, and takes no kernel. */
+static braid_status check_able(const asking *a, braid_graph *graph, const char *op) {
+  if (a->found) return BRAID_OK;
+  braid_status status = braid_resolve_for_good(graph);
+  if (status == BRAID_NO_MEMORY || (status == BRAID_OK && !graph->node_count)) return status;
+  return braid_fail(BRAID_UNSUPPORTED, "no device can run %.120s: %.800s", op, a->why);
 }
 
 static braid_status ask_node(braid_machine *machine, const braid_op_use *use, const braid_graph *graph, int device,
@@ -228,6 +237,7 @@ braid_status braid_machine_supports(braid_machine *machine, const braid_op_use *
   const braid_node *node = &graph->nodes[0];
   for (size_t i = 0; outputs && i < node->output_count; i++) outputs[i] = graph->values[node->outputs[i]].desc;
   braid_status status = ask_node(machine, use, graph, device, &a);
+  if (status == BRAID_OK) status = check_able(&a, graph, use->op);
   braid_free(a.allocator, a.answers);
   braid_graph_destroy(graph);
   return status;
