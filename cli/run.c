@@ -231,6 +231,7 @@ static void print_outputs(const braid_graph *graph, const cli_buffers *buffers, 
       least = fmin(least, value), most = fmax(most, value), sum += value;
     }
     double mean = count ? sum / (double)count : NAN;
+    if (least > most) least = most = NAN; /* no element is a number */
     if (json) {
       cli_json_object(json, NULL);
       cli_json_string(json, "name", output_name(graph, k));

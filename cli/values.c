@@ -202,7 +202,8 @@ braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs,
     status = cli_buffers_run(buffers, session);
     if (i >= 0) times[i] = (cli_seconds() - started) * 1e3;
     if (i >= 0) latency->mean += times[i] / runs;
-    if (cli_interrupted()) status = braid_fail(BRAID_CANCELLED, "interrupted after %d of %d runs", i + 1, runs);
+    if (cli_interrupted())
+      status = braid_fail(BRAID_CANCELLED, "interrupted after %d of %d runs", i < 0 ? 0 : i + 1, runs);
     cli_progress_update(&progress, i + 1, runs, NULL);
   }
   cli_progress_end(&progress);

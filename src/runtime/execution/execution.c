@@ -44,9 +44,8 @@ static void record_times(braid_execution *execution) {
     const braid_timing *timing = &execution->timings[i];
     int64_t ns = timing->end_ns - timing->start_ns;
     if (timing->end_ns == 0) continue;
-    int32_t *sample = &execution->samples[i * kSamples + execution->runs % kSamples];
-    __atomic_store_n(sample, ns > INT32_MAX ? INT32_MAX : (int32_t)ns,
-                     __ATOMIC_RELAXED); /* the plan may be looked at */
+    int64_t *sample = &execution->samples[i * kSamples + execution->runs % kSamples];
+    __atomic_store_n(sample, ns, __ATOMIC_RELAXED); /* the plan may be looked at */
     if (execution->trace)
       braid_trace_add(execution->trace, execution->runs, (braid_step_id)i, timing->start_ns, timing->end_ns);
   }

@@ -69,7 +69,7 @@ struct braid_execution {
   braid_task **parted; /* the tasks of one part after those of another */
   braid_point *waits;  /* of all steps, one after the other */
   braid_binding *bindings;
-  int32_t *samples;   /* kSamples durations each, in ns; -1: none yet */
+  int64_t *samples;   /* kSamples durations each, in ns; -1: none yet */
   braid_time **times; /* the machine's, per step; NULL: of none */
   size_t *writers;    /* steps that write weights */
   size_t writer_count;

@@ -8,20 +8,20 @@
 enum { kEnough = 3 }; /* runs: the first finds everything cold */
 
 static int compare_samples(const void *a, const void *b) {
-  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
   return (x > y) - (x < y);
 }
 
 double braid_execution_median_us(const braid_execution *execution, size_t step) {
-  int32_t samples[kSamples];
+  int64_t samples[kSamples];
   size_t count = 0;
   for (size_t i = 0; i < kSamples; i++) {
-    int32_t sample = __atomic_load_n(&execution->samples[step * kSamples + i], __ATOMIC_RELAXED);
+    int64_t sample = __atomic_load_n(&execution->samples[step * kSamples + i], __ATOMIC_RELAXED);
     if (sample >= 0) samples[count++] = sample;
   }
   if (!count) return -1;
   qsort(samples, count, sizeof *samples, compare_samples);
-  return (samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;
+  return ((double)samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;
 }
 
 /* Where a run must not allocate, the places are found beforehand. */

@@ -3,6 +3,7 @@
 
 #include <malloc.h>
 #include <string.h>
+#include <time.h>
 
 #include "braid/custom.h"
 #include "braid/op.h"
@@ -210,6 +211,29 @@ static void test_models(void **state) {
   braid_custom_ops_release(ops);
 }
 
+static braid_status sleep_long(const braid_attrs *attrs, const braid_custom_array *inputs, size_t input_count,
+                               const braid_custom_array *outputs, size_t output_count) {
+  nanosleep(&(struct timespec){.tv_sec = 2, .tv_nsec = 200000000}, NULL);
+  return times_2(attrs, inputs, input_count, outputs, output_count);
+}
+
+/* 2^31 nanoseconds are no limit of what a node's time is said to be. */
+static void test_long_time(void **state) {
+  (void)state;
+  static const braid_custom_op kSleep = {"test.sets.Times", 1, 1, 1, infer_same, sleep_long};
+  braid_custom_ops *ops = set_of(&kSleep);
+  braid_graph *graph = times_graph(ops, false);
+  braid_session *session;
+  float x[3] = {1, 2, 3}, y[3];
+  ok(braid_session_create(graph, NULL, &session));
+  ok(braid_session_run(session, (const void *[]){x}, (void *[]){y}));
+  assert_int_equal(braid_session_plan_count(session), 1);
+  assert_true(braid_session_plan(session, 0).median_us >= 2.2e6);
+  braid_session_destroy(session);
+  braid_graph_destroy(graph);
+  braid_custom_ops_release(ops);
+}
+
 static braid_status make_set(const braid_allocator *allocator, void *context) {
   (void)context;
   braid_custom_ops *ops;
@@ -229,6 +253,7 @@ int main(void) {
   if (braid_custom_op_register(&kTimes5) != BRAID_OK) return 1;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_sets),     cmocka_unit_test(test_names),
                                      cmocka_unit_test(test_models),       cmocka_unit_test(test_single),
-                                     cmocka_unit_test(test_several_sets), cmocka_unit_test(test_out_of_memory)};
+                                     cmocka_unit_test(test_several_sets), cmocka_unit_test(test_long_time),
+                                     cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
