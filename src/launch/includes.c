@@ -119,6 +119,7 @@ static void read_line(collection *c, const char *own, size_t own_bytes, const ch
 static void read_included_text(collection *c, const char *own, size_t own_bytes, const char *text, size_t bytes) {
   char line[kLineBytes];
   size_t length = 0;
+  bool cut = false, hash = false; /* the line did not fit; it may be a directive */
   for (size_t i = 0; i <= bytes; i++) {
     char byte = i < bytes ? text[i] : '\n';
     c->known &= byte != '\r' || (i + 1 < bytes && text[i + 1] == '\n');
@@ -129,9 +130,13 @@ static void read_included_text(collection *c, const char *own, size_t own_bytes,
     } else if (byte == '\n') {
       line[length] = '\0';
       read_line(c, own, own_bytes, line);
+      c->known &= !cut || !hash;
       length = 0;
-    } else if (length + 1 < sizeof line) {
-      line[length++] = byte ? byte : ' ';
+      cut = hash = false;
+    } else {
+      hash |= byte == '#' || byte == '%';
+      cut |= length + 1 == sizeof line;
+      if (!cut) line[length++] = byte ? byte : ' ';
     }
   }
 }
