@@ -362,16 +362,16 @@ bool braid_trial_replay(braid_suite *suite, braid_trial_run *run, char *detail) 
                          .ports = ~(uint64_t)0};
   r->list = &r->task;
   char why[kSuiteDetail] = "";
+  call *calls[kTimes] = {NULL}; /* kept until the end: a wrong backend may still work on the first one's memory */
   bool passed = true;
   for (uint32_t i = 0; passed && i < kTimes; i++) {
-    call *c = braid_zalloc(NULL, sizeof *c);
-    SUITE_CHECK(c, "no memory for the case");
-    c->data = run->way.constants ? 0 : i % BRAID_SAMPLE_DATA;
+    calls[i] = braid_zalloc(NULL, sizeof **calls);
+    if (calls[i]) calls[i]->data = run->way.constants ? 0 : i % BRAID_SAMPLE_DATA;
     run->calls++;
-    passed = replay_call(suite, run, r, c, why);
+    passed = calls[i] ? replay_call(suite, run, r, calls[i], why) : braid_suite_fail(why, "no memory for the case");
     if (!passed) braid_suite_fail(detail, "replay %u of a recording: %.500s", i + 1, why);
-    call_free(suite, c);
   }
+  for (size_t i = 0; i < kTimes; i++) call_free(suite, calls[i]);
   if (suite->stopped) return false;
   if (r->recording) suite->backend->erase(suite->queue->self, r->recording);
   braid_free(NULL, r);
