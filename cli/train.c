@@ -13,7 +13,8 @@ static const char doc[] =
     "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, evaluates it after every epoch, and writes "
     "the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html) to DIR."
     "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy and builtin "
-    "(builtin:glyphs needs no files). Keys: mean std scale order size channels augment pad limit seed.\n"
+    "(builtin:glyphs needs no files). Keys: mean std scale order size channels limit seed, "
+    "and augment (crop resized-crop flip colour cutout, with + between) with pad area jitter hole.\n"
     "\nCtrl-C writes a checkpoint and stops; --resume continues from it, with results that are bit-identical to those "
     "of "
     "an uninterrupted run. It needs the same options; only --epochs, --lr, --patience, the path of the data set, the "
@@ -80,6 +81,8 @@ enum {
   KEY_LOG,
   KEY_HEAD,
   KEY_WEIGHTS,
+  KEY_MIXUP,
+  KEY_NOISE,
   KEY_OUT,
   KEY_RESUME,
   KEY_CHECKPOINT,
@@ -106,6 +109,8 @@ static const struct argp_option table[] = {
     {"label-smoothing", KEY_SMOOTHING, "X", 0, "Label smoothing factor (0..1, default 0)", 2},
     {"class-weights", KEY_WEIGHTS, "A/B/...", 0,
      "How much each class counts in cross-entropy; balanced: the rarer the more", 2},
+    {"mixup", KEY_MIXUP, "A", 0, "Mix pairs of samples and their labels, by a share of Beta(A, A) for each batch", 2},
+    {"label-noise", KEY_NOISE, "P", 0, "Replace a label by any with probability P, anew in each epoch", 2},
     {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
     {"lr", KEY_LR, "X", 0, "Learning rate; the maximum of the schedule (default 0.05)", 3},
     {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9)", 3},
@@ -183,6 +188,12 @@ static error_t parse_numbers(int key, const char *a, struct argp_state *state, b
     return 0;
   case KEY_EPSILON:
     t->epsilon = cli_number(state, "--epsilon", a, 0, 1);
+    return 0;
+  case KEY_MIXUP:
+    t->mixup = cli_number(state, "--mixup", a, 0, 1e6);
+    return 0;
+  case KEY_NOISE:
+    t->label_noise = cli_number(state, "--label-noise", a, 0, 1);
     return 0;
   case KEY_ACCUMULATE:
     t->accumulate = cli_integer(state, "--accumulate", a, 1, 1 << 20);

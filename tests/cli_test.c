@@ -436,8 +436,8 @@ static void test_dumb_terminal(void **state) {
 static void test_options_without_effect(void **state) {
   (void)state;
   static const char *const train[][2] = {
-      {"--data builtin:glyphs,pad=2", "pad=2 is of augment=crop"},
-      {"--data builtin:glyphs,augment=flip,pad=2", "pad=2 is of augment=crop"},
+      {"--data builtin:glyphs,pad=2", "pad= is of augment=crop"},
+      {"--data builtin:glyphs,augment=flip,pad=2", "pad= is of augment=crop"},
       {"--data builtin:glyphs,limit=9,limit=8", "limit is given twice"},
       {"--data npy:$/x.npy+$/y.npy,split=train", "split=train has no effect on npy"},
       {"--data idx:$/nothing,seed=0", "seed=0 is of builtin:glyphs"},

@@ -17,7 +17,12 @@
  *   scale=X mean=A/B/C std=A/B/C
  *                               (pixel * scale - mean) / std; scale is 1/255 (float32 arrays: 1), mean and std are one
  *                               number or one per channel, in the order of order=
- *   augment=crop+flip  pad=N    for training only: random crop with zero padding of N (4) pixels, horizontal flip
+ *   augment=A+B...              for training only, any of these:
+ *     crop          pad=N       random crop with zero padding of N (4) pixels
+ *     resized-crop  area=A/B    a random window of A to B (0.08/1) of the area, sides 3:4 to 4:3, in the sample's size
+ *     flip                      horizontal flip, every second time
+ *     colour        jitter=B/C/S  brightness, contrast and saturation times 1 - X to 1 + X (0.4/0.4/0.4)
+ *     cutout        hole=N      a square of N pixels (half the shorter side) at a random place becomes 0
  *   limit=N                     use only the first N samples
  *   seed=N                      of builtin:glyphs
  * INVALID_ARGUMENT for an unknown kind, key or value, and for seed= with another kind; the detail names it and what is
@@ -78,17 +83,22 @@ typedef struct braid_loader_options {
   int64_t batch;
   uint64_t seed;
   bool shuffle, augment;
+  double mixup;       /* above 0: sample i of a batch of n becomes s * sample i + (1 - s) * sample n - 1 - i, with s of
+                         Beta(mixup, mixup), drawn for each batch */
+  double label_noise; /* probability that a label is replaced by one of all classes, drawn for each epoch and sample */
   bool
       keep_last; /* return the last, incomplete batch of an epoch, padded by repeating its first sample; else drop it */
   int threads;   /* 0: one */
   int depth;     /* batches prepared ahead; 0: 3 */
 } braid_loader_options;
 typedef struct braid_batch {
-  const float *images;    /* batch, C, H, W */
-  const int32_t *labels;  /* batch */
-  const int64_t *indices; /* batch: index of each sample in the data set */
-  int64_t count;          /* valid samples, <= batch */
-  int64_t epoch, step;    /* step within the epoch */
+  const float *images;         /* batch, C, H, W */
+  const int32_t *labels;       /* batch */
+  const int64_t *indices;      /* batch: index of each sample in the data set */
+  const int32_t *mixed_labels; /* batch: with mixup, the labels of the other samples; else NULL */
+  float mix;                   /* share of `labels`; 1 without mixup */
+  int64_t count;               /* valid samples, <= batch */
+  int64_t epoch, step;         /* step within the epoch */
 } braid_batch;
 BRAID_API BRAID_MUST_CHECK braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_options *options,
                                                             int64_t first_epoch, int64_t first_step,

@@ -32,6 +32,7 @@ typedef struct braid_train_options {
   const double *class_weights; /* for cross entropy, one per class, copied; NULL: all count 1 */
   size_t class_weight_count;
   bool balance_classes; /* instead of class_weights: samples / (classes * samples of the class) in the training set */
+  double mixup, label_noise; /* as in braid_loader_options; the loss is that of both labels, by their shares */
   braid_optimizer optimizer;
   double learning_rate, momentum, weight_decay;
   bool nesterov;

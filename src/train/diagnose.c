@@ -88,7 +88,7 @@ static braid_status copy_state(braid_trainer *trainer, const braid_graph *graph,
 static braid_status look(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch,
                          braid_session *session, void **outputs) {
   BRAID_TRY(copy_state(trainer, graph, session));
-  const braid_step_numbers numbers = {.batch = 1, .update = 1};
+  const braid_step_numbers numbers = {.batch = 1, .update = 1, .mixed_labels = batch->mixed_labels, .mix = batch->mix};
   const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch->images, batch->labels};
   braid_step_bind(&trainer->options, &numbers, inputs);
   BRAID_TRY(braid_session_run(session, inputs, outputs));

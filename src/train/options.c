@@ -51,6 +51,8 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "class weights are for cross entropy";
   else if (o->class_weights && o->balance_classes)
     wrong = "classes are either balanced or given weights";
+  else if (!(o->mixup >= 0) || o->mixup > 1e6 || !(o->label_noise >= 0 && o->label_noise <= 1))
+    wrong = "mixup must be from 0 to 1e6, label noise from 0 to 1";
   else if (o->accumulate < 1)
     wrong = "a step has at least 1 batch";
   else if (!(o->clip_value >= 0) || !(o->clip_norm >= 0))

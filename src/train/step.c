@@ -221,7 +221,25 @@ size_t braid_step_bind(const braid_train_options *options, const braid_step_numb
     inputs[count++] = &numbers->last;
   }
   if (options->average_decay > 0) inputs[count++] = &numbers->average;
+  if (options->mixup > 0) {
+    inputs[count++] = numbers->mixed_labels;
+    inputs[count++] = &numbers->mix;
+  }
   return count;
+}
+
+/* share * loss of the first labels + (1 - share) * loss of the others. */
+static braid_status mix_losses(braid_graph *graph, const braid_train_options *options, braid_value_id scores,
+                               braid_value_id weights, braid_value_id *loss) {
+  braid_value_id labels, mix, other, by = 0;
+  if (options->mixup <= 0) return BRAID_OK;
+  BRAID_TRY(add_input(graph, "mixed_labels", BRAID_I32, 1, options->batch, &labels));
+  BRAID_TRY(add_input(graph, "mix", BRAID_F32, 0, 0, &mix));
+  BRAID_TRY(add_loss(graph, options, scores, labels, weights, &other));
+  BRAID_TRY(braid_graph_add_node(graph, "Sub", NULL, (braid_value_id[]){*loss, other}, 2, &by, 1, NULL));
+  BRAID_TRY(braid_graph_add_node(graph, "Mul", NULL, (braid_value_id[]){by, mix}, 2, &by, 1, NULL));
+  *loss = 0;
+  return braid_graph_add_node(graph, "Add", NULL, (braid_value_id[]){other, by}, 2, loss, 1, NULL);
 }
 
 static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
@@ -242,6 +260,7 @@ static braid_status step_build(braid_graph *graph, const braid_dataset_info *inf
   BRAID_TRY(number_dropouts(graph, number, options->seed));
   BRAID_TRY(add_class_weights(graph, options, info->classes, &weights));
   BRAID_TRY(add_loss(graph, options, scores, labels, weights, &in.loss));
+  BRAID_TRY(mix_losses(graph, options, scores, weights, &in.loss));
   BRAID_TRY(braid_graph_add_output(graph, in.loss));
   BRAID_TRY(braid_graph_add_output(graph, scores));
   return braid_add_update(graph, options, &in);

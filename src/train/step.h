@@ -7,11 +7,13 @@
  * and the number of the batch (int64, 1-based, over the whole run), which dropout draws by; with options.accumulate
  * above 1 the number of the update (int64, 1-based), 0 for the first batch of a step and 1 for the others (float32),
  * and 1 for its last batch and 0 for the others (float32); with options.average_decay the weight of this update in the
- * average (float32). Outputs: the loss (one float32), the scores (batch, classes). */
-enum { BRAID_STEP_INPUTS = 4, BRAID_STEP_MOST_INPUTS = 8, BRAID_STEP_OUTPUTS = 2 };
+ * average (float32); with options.mixup the other labels (int32, batch) and the share of the first ones (float32).
+ * Outputs: the loss (one float32), the scores (batch, classes). */
+enum { BRAID_STEP_INPUTS = 4, BRAID_STEP_MOST_INPUTS = 10, BRAID_STEP_OUTPUTS = 2 };
 
 typedef struct braid_step_numbers {
-  float rate, kept, last, average;
+  float rate, kept, last, average, mix;
+  const int32_t *mixed_labels;
   int64_t batch, update;
 } braid_step_numbers;
 /* Sets the scalars' places in `inputs`, after images and labels; returns the number of inputs. */

@@ -28,8 +28,12 @@ static int64_t steps_done(const braid_trainer *trainer) {
 /* --- creation ------------------------------------------------------------------------------------------------------
  */
 static braid_status start_loader(braid_trainer *trainer) {
-  braid_loader_options loading = {
-      .batch = trainer->options.batch, .seed = trainer->options.seed, .shuffle = true, .augment = true};
+  braid_loader_options loading = {.batch = trainer->options.batch,
+                                  .seed = trainer->options.seed,
+                                  .shuffle = true,
+                                  .augment = true,
+                                  .mixup = trainer->options.mixup,
+                                  .label_noise = trainer->options.label_noise};
   bool at_end = trainer->epoch_step == trainer->steps;
   int64_t first = at_end ? 0 : trainer->epoch_step * trainer->options.accumulate;
   return braid_loader_create(trainer->train, &loading, trainer->epoch + at_end, first, &trainer->loader);
@@ -204,6 +208,8 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
                                 .update = update,
                                 .kept = part > 0,
                                 .last = last,
+                                .mix = batch.mix,
+                                .mixed_labels = batch.mixed_labels,
                                 .average = !last         ? 0
                                            : update == 1 ? 1
                                                          : (float)(1 - o->average_decay)};
@@ -214,7 +220,8 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
   int classes = braid_dataset_get_info(trainer->train).classes;
   trainer->step_loss += (double)loss / (double)o->accumulate;
-  trainer->step_correct += count_correct(trainer->scores, batch.labels, o->batch, classes);
+  trainer->step_correct +=
+      count_correct(trainer->scores, batch.mix < 0.5f ? batch.mixed_labels : batch.labels, o->batch, classes);
   return BRAID_OK;
 }
 

@@ -36,6 +36,8 @@ static braid_train_options options_with_everything(const char *name) {
   options.clip_value = 0.2;
   options.average_decay = 0.75;
   options.no_bias_decay = true;
+  options.mixup = 0.4;
+  options.label_noise = 0.1;
   options.groups = kGroups;
   options.group_count = 2;
   return options;

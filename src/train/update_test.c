@@ -68,12 +68,16 @@ static void run_batch(braid_session *session, const braid_train_options *o, int6
     int64_t sample = batch * o->batch + i;
     labels[i] = (int32_t)((sample / kBatch + sample % kBatch) % kClasses);
   }
+  int32_t mixed[kMostBatch];
+  for (int64_t i = 0; i < o->batch; i++) mixed[i] = labels[o->batch - 1 - i];
   bool last = part + 1 == o->accumulate;
   braid_step_numbers numbers = {.rate = (float)o->learning_rate,
                                 .batch = batch + 1,
                                 .update = update + 1,
                                 .kept = part > 0,
                                 .last = last,
+                                .mix = 0.3f,
+                                .mixed_labels = mixed,
                                 .average = !last         ? 0
                                            : update == 0 ? 1
                                                          : (float)(1 - o->average_decay)};
@@ -143,6 +147,7 @@ static void check_figures(void) {
       o.class_weights = kWeights;
       o.class_weight_count = kClasses;
     }
+    if (strstr(name, "mixup")) o.mixup = 1;
     if (strstr(name, "smoothing")) o.label_smoothing = 0.2;
     if (strstr(name, "adamw")) o.optimizer = BRAID_ADAMW;
     if (strstr(name, "accumulate")) o.accumulate = 3;

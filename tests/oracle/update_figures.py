@@ -32,7 +32,7 @@ class Net(torch.nn.Module):
         return x @ self.w + self.b
 
 
-def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0, weights=None,
+def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0, mix=1.0, weights=None,
           smoothing=0.0):
     net = Net()
     ema = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(average)) if average else None
@@ -49,7 +49,9 @@ def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0,
         for part in range(accumulate):
             x, y = sample(update * accumulate + part)
             weight = torch.tensor(weights, dtype=torch.float64) if weights else None
-            (cross_entropy(net(x), y, weight=weight, label_smoothing=smoothing) / accumulate).backward()
+            loss = mix * cross_entropy(net(x), y, weight=weight, label_smoothing=smoothing)
+            loss += (1 - mix) * cross_entropy(net(x), y.flip(0), weight=weight, label_smoothing=smoothing)
+            (loss / accumulate).backward()
         if value:
             torch.nn.utils.clip_grad_value_(net.parameters(), value)
         if norm:
@@ -73,6 +75,8 @@ CASES = [
     ("frozen", dict(decay=0.1, rate_b=0.0)),
     ("class weights", dict(weights=[0.5, 2.0, 1.25])),
     ("class weights and smoothing", dict(weights=[0.5, 2.0, 1.25], smoothing=0.2)),
+    ("mixup", dict(mix=0.3)),
+    ("mixup, accumulate, class weights", dict(mix=0.3, accumulate=3, weights=[0.5, 2.0, 1.25])),
     ("average", dict(average=0.75)),
     ("average, accumulate", dict(average=0.75, accumulate=3)),
 ]

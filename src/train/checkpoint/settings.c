@@ -150,6 +150,28 @@ static void add_channels(braid_text *out, const char *name, const float *values,
   add_text(out, name, text);
 }
 
+static void add_augmentation(const braid_spec *spec, braid_text *out) {
+  const struct {
+    const char *name;
+    bool used;
+  } parts[] = {{"crop", spec->crop},
+               {"resized-crop", spec->resized_crop},
+               {"flip", spec->flip},
+               {"colour", spec->colour},
+               {"cutout", spec->cutout}};
+  const char *between = "augmentation: ";
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    if (!parts[i].used) continue;
+    braid_text_printf(out, "%s%s", between, parts[i].name);
+    between = "+";
+  }
+  braid_text_printf(out, "%s\n", between[0] == '+' ? "" : "augmentation: none");
+  if (spec->crop) add_integer(out, "pad", spec->pad);
+  if (spec->resized_crop) add_channels(out, "area of a crop", spec->area, 2);
+  if (spec->colour) add_channels(out, "jitter of colours", spec->jitter, 3);
+  if (spec->cutout) add_integer(out, "side of a hole", spec->hole);
+}
+
 static braid_status add_data(const braid_dataset *data, braid_text *out) {
   braid_dataset_info info = braid_dataset_get_info(data);
   const braid_spec *spec = braid_dataset_spec(data);
@@ -164,12 +186,7 @@ static braid_status add_data(const braid_dataset *data, braid_text *out) {
   add_number(out, "scale", spec->scale);
   add_channels(out, "mean", spec->mean, spec->means);
   add_channels(out, "std", spec->std, spec->stds);
-  add_text(out, "augmentation",
-           spec->crop && spec->flip ? "crop+flip"
-           : spec->crop             ? "crop"
-           : spec->flip             ? "flip"
-                                    : "none");
-  if (spec->crop) add_integer(out, "pad", spec->pad);
+  add_augmentation(spec, out);
   add_sum(out, "names of the classes", names);
   add_sum(out, "checksum of the data set", stored);
   return BRAID_OK;
@@ -264,6 +281,8 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   add_text(out, "loss", o->loss == BRAID_CROSS_ENTROPY ? "cross-entropy" : "squared-error");
   if (o->loss == BRAID_CROSS_ENTROPY) add_number(out, "label smoothing", o->label_smoothing);
   add_class_weights(o, out);
+  if (o->mixup > 0) add_number(out, "mixup", o->mixup);
+  if (o->label_noise > 0) add_number(out, "label noise", o->label_noise);
   add_optimizer(o, out);
   add_update(o, out);
   add_schedule(o, out);

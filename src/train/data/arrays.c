@@ -23,7 +23,8 @@ static const uint8_t *find_sample(void *self, int64_t index, int32_t *label) {
   return (const uint8_t *)braid_tensor_const_data(a->images) + (size_t)index * a->sample;
 }
 
-static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
+static braid_status read_sample(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
+  (void)how;
   const arrays *a = self;
   *label = label_of(self, index);
   const float *data = braid_tensor_const_data(a->images);

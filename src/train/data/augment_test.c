@@ -14,7 +14,8 @@
 #include <unistd.h>
 
 #include "tensor/npy.h"
-#include "train/data/dataset.h"
+#include "train/data/augment.h"
+#include "train/data/image.h"
 
 enum { kChannels = 3, kHeight = 5, kWidth = 6, kPad = 2, kMoves = 2 * kPad + 1, kDraws = 1000, kSeed = 5 };
 enum { kPixels = kChannels * kHeight * kWidth };
@@ -118,7 +119,125 @@ static void test_views(void **state) {
   check_views("augment=flip", 0, true);
 }
 
+/* Windows of resized-crop keep to their limits and reach them, and a sample is its window, resized. */
+static void test_resized_crop(void **state) {
+  (void)state;
+  braid_spec spec = {.resized_crop = true, .area = {0.25f, 0.5f}};
+  double least = 1, most = 0, narrow = 2, wide = 0;
+  for (uint64_t i = 0; i < kDraws; i++) {
+    braid_augment how = {kSeed, 3, i};
+    braid_window w = braid_augment_window(&spec, &how, 300, 500);
+    assert_true(w.top >= 0 && w.left >= 0 && w.top + w.height <= 300 && w.left + w.width <= 500);
+    double share = (double)w.height * w.width / (300.0 * 500), ratio = (double)w.width / w.height;
+    assert_true(share > 0.249 && share < 0.501 && ratio > 0.745 && ratio < 1.342);
+    least = fmin(least, share), most = fmax(most, share), narrow = fmin(narrow, ratio), wide = fmax(wide, ratio);
+  }
+  assert_true(least < 0.26 && most > 0.49 && narrow < 0.76 && wide > 1.32);
+  braid_augment how = {kSeed, 3, 1};
+  braid_window strip = braid_augment_window(&spec, &how, 10, 1000); /* nothing of the ratios has this area */
+  assert_true(strip.top == 0 && strip.height == 10 && strip.width == 13 && strip.left == 493);
+  braid_dataset *set = open_data("floats.npy", "augment=resized-crop,area=0.3/0.9");
+  spec.area[0] = 0.3f, spec.area[1] = 0.9f;
+  for (uint64_t i = 0; i < 200; i++) {
+    float got[kPixels], cut[kPixels], wanted[kPixels], scratch[4 * kPixels];
+    braid_augment drawn = {kSeed, (uint32_t)(i / 100), i % 100};
+    braid_window w = braid_augment_window(&spec, &drawn, kHeight, kWidth);
+    read_drawn(set, i, got);
+    int at = 0;
+    for (int c = 0; c < kChannels; c++)
+      for (int y = 0; y < w.height; y++)
+        for (int x = 0; x < w.width; x++) cut[at++] = picture[c][w.top + y][w.left + x];
+    braid_image_resize(cut, kChannels, w.height, w.width, wanted, kHeight, kWidth, scratch);
+    assert_memory_equal(got, wanted, sizeof got);
+  }
+  braid_dataset_close(set);
+}
+
+/* torchvision's adjust_brightness(1.3), adjust_contrast(0.7), adjust_saturation(1.5), in double precision. */
+static void test_colour(void **state) {
+  (void)state;
+  float pixels[12] = {158, 60, 218, 120, 23, 181, 83, 241, 143, 46, 204, 106};
+  static const float kTorch[12] = {229.3021f, 71.692f,   255,       138.2725f, 45.0271f, 236.857f,
+                                   102.956f,  242.2225f, 208.8271f, 52.582f,   255,      119.1625f};
+  braid_augment_colour((float[]){1.3f, 0.7f, 1.5f}, 255, pixels, 3, 4);
+  for (int i = 0; i < 12; i++)
+    if (fabsf(pixels[i] - kTorch[i]) > 0.05f) fail_msg("number %d is %f, torchvision has %f", i, pixels[i], kTorch[i]);
+  braid_spec spec = {.jitter = {0.5f, 0.25f, 0}};
+  float least[3] = {2, 2, 2}, most[3] = {0};
+  for (uint64_t i = 0; i < kDraws; i++) {
+    float factors[3];
+    braid_augment_draw_colour(&spec, &(braid_augment){kSeed, 1, i}, factors);
+    for (int k = 0; k < 3; k++) least[k] = fminf(least[k], factors[k]), most[k] = fmaxf(most[k], factors[k]);
+  }
+  assert_true(least[0] >= 0.5f && least[0] < 0.51f && most[0] > 1.49f && most[0] <= 1.5f);
+  assert_true(least[1] >= 0.75f && least[1] < 0.76f && most[1] > 1.24f && most[2] == 1 && least[2] == 1);
+}
+
+/* Zeros are a square, cut off by the edges, around every place. */
+static void test_cutout(void **state) {
+  (void)state;
+  braid_dataset *bytes = open_data("bytes.npy", "augment=cutout,hole=3,mean=0.5,std=0.25"),
+                *plain = open_data("bytes.npy", "mean=0.5,std=0.25");
+  bool seen[kHeight][kWidth] = {{false}};
+  float whole[kPixels];
+  read_drawn(plain, 0, whole);
+  for (uint64_t i = 0; i < kDraws; i++) {
+    float pixels[kPixels];
+    int top = kHeight, left = kWidth, bottom = -1, right = -1;
+    read_drawn(bytes, i, pixels);
+    for (int y = 0; y < kHeight; y++)
+      for (int x = 0; x < kWidth; x++)
+        if (pixels[y * kWidth + x] == 0) {
+          top = y < top ? y : top, bottom = y > bottom ? y : bottom;
+          left = x < left ? x : left, right = x > right ? x : right;
+        }
+    assert_true(bottom - top < 3 && right - left < 3 && bottom >= top);
+    for (int k = 0; k < kPixels; k++) {
+      int y = k / kWidth % kHeight, x = k % kWidth;
+      assert_true(pixels[k] == (y >= top && y <= bottom && x >= left && x <= right ? 0 : whole[k]));
+    }
+    seen[(top + bottom) / 2][(left + right) / 2] = true;
+  }
+  for (int y = 1; y < kHeight - 1; y++)
+    for (int x = 1; x < kWidth - 1; x++) assert_true(seen[y][x]);
+  braid_dataset_close(bytes);
+  braid_dataset_close(plain);
+}
+
+/* Beta(a, a) has mean 1/2 and variance 1 / (4 (2 a + 1)). */
+static void test_mix(void **state) {
+  (void)state;
+  static const double kAlphas[] = {0.2, 1, 8};
+  for (int a = 0; a < 3; a++) {
+    enum { kBatches = 20000 };
+    double sum = 0, squares = 0;
+    for (uint64_t i = 0; i < kBatches; i++) {
+      double s = braid_augment_mix(kAlphas[a], kSeed, 2, i);
+      assert_true(s >= 0 && s <= 1);
+      sum += s, squares += (s - 0.5) * (s - 0.5);
+    }
+    assert_true(fabs(sum / kBatches - 0.5) < 0.01);
+    assert_true(fabs(squares / kBatches * 4 * (2 * kAlphas[a] + 1) - 1) < 0.04);
+  }
+}
+
+static void test_label_noise(void **state) {
+  (void)state;
+  enum { kLabels = 50000, kOf = 5 };
+  int counts[kOf] = {0}, changed = 0;
+  for (uint64_t i = 0; i < kLabels; i++) {
+    int32_t label = braid_augment_label(0.3, kSeed, 1, i, 2, kOf);
+    assert_true(label >= 0 && label < kOf && braid_augment_label(0, kSeed, 1, i, 2, kOf) == 2);
+    counts[label]++;
+    changed += label != braid_augment_label(0.3, kSeed, 2, i, 2, kOf);
+  }
+  for (int c = 0; c < kOf; c++) assert_true(fabs((double)counts[c] / kLabels - (c == 2 ? 0.76 : 0.06)) < 0.006);
+  assert_true(changed > kLabels / 3); /* another epoch draws anew */
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_views)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),  cmocka_unit_test(test_resized_crop),
+                                     cmocka_unit_test(test_colour), cmocka_unit_test(test_cutout),
+                                     cmocka_unit_test(test_mix),    cmocka_unit_test(test_label_noise)};
   return cmocka_run_group_tests(tests, make_data, remove_data);
 }

@@ -12,7 +12,8 @@ typedef struct callback {
   bool owned; /* `close` of the program is to be called */
 } callback;
 
-static braid_status callback_read(void *self, int64_t index, float *pixels, int32_t *label) {
+static braid_status callback_read(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
+  (void)how;
   const callback *c = self;
   braid_status status = c->from.read(c->from.context, index, pixels, label);
   if (status == BRAID_OK) return BRAID_OK;

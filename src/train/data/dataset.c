@@ -8,6 +8,7 @@
 #include "base/philox.h"
 #include "base/text.h"
 #include "base/try.h"
+#include "train/data/augment.h"
 #include "train/data/image.h"
 
 enum { kAugmentStream = 0xA06, kNumbersPerSample = 4 };
@@ -51,6 +52,7 @@ static braid_status check_source(const braid_dataset *dataset) {
   if (!braid_image_can_convert(source->channels, dataset->channels))
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: %d channels do not become %d", dataset->text, source->channels,
                       dataset->channels);
+  BRAID_TRY(braid_augment_check(&dataset->spec, dataset->text, dataset->channels));
   return braid_image_check(&dataset->spec, dataset->text, dataset->channels);
 }
 
@@ -168,7 +170,8 @@ braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset) {
                               .width = dataset->width,
                               .classes = dataset->source.classes,
                               .class_names = dataset->class_names,
-                              .augments = dataset->spec.crop || dataset->spec.flip,
+                              .augments = dataset->spec.crop || dataset->spec.flip || dataset->spec.resized_crop ||
+                                          dataset->spec.colour || dataset->spec.cutout,
                               .one_part = dataset->source.one_part};
 }
 
@@ -268,17 +271,21 @@ static braid_status check_label(const braid_dataset *dataset, int64_t index, int
 }
 
 /* The sample in the size and channels of the data set, not normalized. */
-static braid_status load(const braid_dataset *dataset, int64_t index, float *scratch, float *pixels, int32_t *label) {
+static braid_status load(const braid_dataset *dataset, int64_t index, const braid_augment *how, float *scratch,
+                         float *pixels, int32_t *label) {
   const braid_source *source = &dataset->source;
   float *converted = scratch + stored_floats(dataset), *rest = converted + converted_floats(dataset);
   if (source->find) {
     const uint8_t *bytes = source->find(source->self, index, label);
     for (size_t i = 0, count = stored_floats(dataset); i < count; i++) scratch[i] = bytes[i];
   } else
-    BRAID_TRY(source->read(source->self, index, scratch, label));
+    BRAID_TRY(source->read(source->self, index, how, scratch, label));
   braid_image_convert(scratch, source->channels, converted, dataset->channels, plane_of(source->height, source->width));
-  braid_image_resize(converted, dataset->channels, source->height, source->width, pixels, dataset->height,
-                     dataset->width, rest);
+  braid_window window = {0, 0, source->height, source->width};
+  if (!source->windows) window = braid_augment_window(&dataset->spec, how, source->height, source->width);
+  braid_augment_cut(converted, dataset->channels, source->height, source->width, &window);
+  braid_image_resize(converted, dataset->channels, window.height, window.width, pixels, dataset->height, dataset->width,
+                     rest);
   return BRAID_OK;
 }
 
@@ -287,18 +294,28 @@ braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, con
   const braid_source *source = &dataset->source;
   change how = draw_change(&dataset->spec, augment);
   BRAID_TRY(check_index(dataset, index));
-  if (dataset->direct) {
+  const braid_spec *spec = &dataset->spec;
+  if (dataset->direct && !(augment && (spec->resized_crop || spec->colour))) {
     convert_bytes(dataset, &how, source->find(source->self, index, label), pixels);
+    if (augment && spec->cutout)
+      braid_augment_hole(spec, augment, pixels, dataset->channels, dataset->height, dataset->width);
     return check_label(dataset, index, *label);
   }
-  BRAID_TRY(load(dataset, index, scratch, pixels, label));
+  BRAID_TRY(load(dataset, index, augment, scratch, pixels, label));
   size_t plane = plane_of(dataset->height, dataset->width);
   if (how.top || how.left || how.mirrored) {
     float *before = scratch + stored_floats(dataset);
     memcpy(before, pixels, plane * (size_t)dataset->channels * sizeof *pixels);
     crop(dataset, &how, before, pixels);
   }
-  braid_image_normalize(&dataset->spec, source->is_float ? 1 : 1.0 / 255, pixels, dataset->channels, plane);
+  if (augment && spec->colour) {
+    float factors[3];
+    braid_augment_draw_colour(spec, augment, factors);
+    braid_augment_colour(factors, source->is_float ? 0 : 255, pixels, dataset->channels, plane);
+  }
+  braid_image_normalize(spec, source->is_float ? 1 : 1.0 / 255, pixels, dataset->channels, plane);
+  if (augment && spec->cutout)
+    braid_augment_hole(spec, augment, pixels, dataset->channels, dataset->height, dataset->width);
   return check_label(dataset, index, *label);
 }
 
@@ -326,7 +343,7 @@ braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *
     else if (source->find)
       source->find(source->self, i, &label);
     else
-      status = source->read(source->self, i, room, &label);
+      status = source->read(source->self, i, NULL, room, &label);
     if (status == BRAID_OK) status = check_label(dataset, i, label);
     if (status == BRAID_OK) counts[label]++;
   }
@@ -352,7 +369,7 @@ braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
       const uint8_t *bytes = source->find(source->self, i, &label);
       *sum = sum_sample(*sum, label, bytes, numbers);
     } else {
-      status = source->read(source->self, i, room, &label);
+      status = source->read(source->self, i, NULL, room, &label);
       *sum = sum_sample(*sum, label, room, numbers * sizeof *room);
     }
   }
@@ -385,7 +402,7 @@ braid_status braid_dataset_picture(braid_dataset *dataset, int64_t index, uint8_
   if (!room) return BRAID_NO_MEMORY;
   int32_t label;
   braid_status status = check_index(dataset, index);
-  if (status == BRAID_OK) status = load(dataset, index, room + pixels, room, &label);
+  if (status == BRAID_OK) status = load(dataset, index, NULL, room + pixels, room, &label);
   if (status == BRAID_OK) show(dataset, room, rgb);
   braid_free(dataset->allocator, room);
   return status;

@@ -17,15 +17,25 @@ typedef struct braid_spec {
   double scale; /* 0: not given */
   bool bgr;
   int height, width, channels; /* 0: not changed */
-  bool crop, flip;
+  bool crop, flip, resized_crop, colour, cutout;
   int pad;
-  int64_t limit; /* 0: all */
+  float area[2];   /* of resized-crop: least and most share of the picture */
+  float jitter[3]; /* of colour: brightness, contrast, saturation */
+  int hole;        /* of cutout; 0: half the shorter side */
+  int64_t limit;   /* 0: all */
   uint64_t seed;
 } braid_spec;
 /* `keys_only`: the text has no KIND:PATH; NULL and "" have no keys. */
 BRAID_MUST_CHECK braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
                                                const char *default_split, braid_spec *out);
 void braid_spec_deinit(const braid_allocator *allocator, braid_spec *spec);
+
+/* What is drawn for a sample: by the seed, the epoch and the position of the sample in it. */
+typedef struct braid_augment {
+  uint64_t seed;
+  uint32_t epoch;
+  uint64_t position;
+} braid_augment;
 
 /* The interface of a kind of data set. `find` and `read` may be called by several threads. */
 typedef struct braid_source {
@@ -37,9 +47,11 @@ typedef struct braid_source {
   bool is_float;                  /* samples are float32, else uint8 */
   bool one_part;                  /* the same samples for training and for testing */
   /* One of the two, in C,H,W order. `find`: returns the address of the stored sample, valid until close. `read`: writes
-   * channels * height * width floats. */
+   * channels * height * width floats; with `windows`, it cuts out the window of augment=resized-crop that `how` (NULL:
+   * none) draws itself, before the picture is made smaller. */
   const uint8_t *(*find)(void *self, int64_t index, int32_t *label);
-  braid_status (*read)(void *self, int64_t index, float *pixels, int32_t *label);
+  braid_status (*read)(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label);
+  bool windows;
   /* The label alone, where it is known without reading the sample. NULL: it comes with `find` or `read`. */
   int32_t (*label)(void *self, int64_t index);
   /* A checksum of the first `samples` stored samples and their labels; for sets that are too large to be read at once,
@@ -66,17 +78,12 @@ BRAID_MUST_CHECK braid_status braid_source_callback(const braid_allocator *alloc
 /* From now on closing the source calls the program's `close`. */
 void braid_source_callback_own(braid_source *source);
 
-/* As braid_dataset_sample, for several threads: each has a `scratch` of braid_dataset_scratch floats. `augment` NULL:
- * none. */
-typedef struct braid_augment {
-  uint64_t seed;
-  uint32_t epoch;
-  uint64_t position; /* of the sample in the epoch */
-} braid_augment;
 /* Checksum of the stored samples, to detect whether a data set is the same (braid_source.sum). */
 BRAID_MUST_CHECK braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum);
 /* How many samples each class has. */
 BRAID_MUST_CHECK braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *counts);
+/* As braid_dataset_sample, for several threads: each has a `scratch` of braid_dataset_scratch floats. `augment` NULL:
+ * none. */
 size_t braid_dataset_scratch(const braid_dataset *dataset);
 BRAID_MUST_CHECK braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index,
                                                  const braid_augment *augment, float *scratch, float *pixels,

@@ -14,7 +14,9 @@
 #include "damage.h"
 #include "oom.h"
 #include "skip.h"
+#include "train/data/augment.h"
 #include "train/data/idx.h"
+#include "train/data/image.h"
 
 static char folder[] = "/tmp/braid-data-test-XXXXXX";
 
@@ -74,6 +76,12 @@ static void test_spec(void **state) {
       {"builtin:glyphs,size=0x3", "size=0x3"},
       {"builtin:glyphs,size=3", "HEIGHTxWIDTH"},
       {"builtin:glyphs,augment=turn", "turn"},
+      {"builtin:glyphs,augment=crop+resized-crop", "one of the two crops"},
+      {"builtin:glyphs,augment=resized-crop,area=0.5/0.2", "area="},
+      {"builtin:glyphs,augment=resized-crop,area=0.5", "2 numbers from 0 to 1"},
+      {"builtin:glyphs,augment=colour,jitter=1/2/3", "3 numbers from 0 to 1"},
+      {"builtin:glyphs,jitter=0.1/0.1/0.1", "augment=colour"},
+      {"builtin:glyphs,augment=cutout,hole=0", "hole=0"},
       {"builtin:glyphs,order=rbg", "rgb or bgr"},
       {"builtin:glyphs,limit=0", "limit=0"},
       {"builtin:glyphs,limit=x", "limit=x"},
@@ -410,6 +418,37 @@ static void test_folder(void **state) {
   refuse(spec, BRAID_INVALID_FILE, "folder per class");
 }
 
+/* The window of a folder's picture is cut out before the picture is made smaller. */
+static void test_folder_window(void **state) {
+  (void)state;
+  enum { SIDE = 40, SMALL = 4, PLANE = SIDE * SIDE };
+  static uint8_t rgb[PLANE * 3];
+  static float cut[PLANE * 3], scratch[PLANE * 3];
+  for (int i = 0; i < PLANE * 3; i++) rgb[i] = (uint8_t)(i * 37 % 251);
+  assert_int_equal(braid_make_directories(in_folder("window/test/x")), BRAID_OK);
+  write_png("window/test/x/1.png", SIDE, SIDE, rgb);
+  char spec[320];
+  snprintf(spec, sizeof spec, "images:%s/window,scale=1,size=4x4,augment=resized-crop,area=0.1/0.5", folder);
+  braid_dataset *set = open_spec(spec, "test");
+  float *room = malloc(braid_dataset_scratch(set) * sizeof *room);
+  assert_non_null(room);
+  for (uint64_t draw = 0; draw < 20; draw++) {
+    braid_augment how = {9, 1, draw};
+    float got[SMALL * SMALL * 3], wanted[SMALL * SMALL * 3];
+    int32_t label;
+    assert_int_equal(braid_dataset_read(set, 0, &how, room, got, &label), BRAID_OK);
+    braid_window w = braid_augment_window(braid_dataset_spec(set), &how, SIDE, SIDE);
+    float *at = cut;
+    for (int c = 0; c < 3; c++)
+      for (int y = 0; y < w.height; y++)
+        for (int x = 0; x < w.width; x++) *at++ = rgb[((w.top + y) * SIDE + w.left + x) * 3 + c];
+    braid_image_resize(cut, 3, w.height, w.width, wanted, SMALL, SMALL, scratch);
+    assert_memory_equal(got, wanted, sizeof got);
+  }
+  free(room);
+  braid_dataset_close(set);
+}
+
 /* Both splits give a class the same label, whatever folders the test split has. */
 static void test_folder_classes(void **state) {
   (void)state;
@@ -532,6 +571,7 @@ int main(void) {
       cmocka_unit_test(test_files_that_change_under_an_open_set),
       cmocka_unit_test(test_sum),
       cmocka_unit_test(test_sum_of_many_bytes),
+      cmocka_unit_test(test_folder_window),
       cmocka_unit_test(test_folder_classes),
       cmocka_unit_test(test_real_data),
       cmocka_unit_test(test_out_of_memory),

@@ -20,6 +20,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "base/vector.h"
+#include "train/data/augment.h"
 #include "train/data/image.h"
 
 enum { kTestEvery = 10 };
@@ -38,7 +39,8 @@ typedef struct folder {
   size_t image_count, image_capacity;
   const char **classes;
   size_t class_count, class_capacity;
-  size_t root; /* how much of each path leads to the set */
+  size_t root;     /* how much of each path leads to the set */
+  braid_spec spec; /* without its path */
   int channels, height, width;
 } folder;
 
@@ -227,7 +229,7 @@ static void to_planes(const braid_image *image, float *planes) {
 }
 
 /* Pictures of a folder differ in size and channels: each is made to fit here. */
-static braid_status read_sample(void *self, int64_t index, float *pixels, int32_t *label) {
+static braid_status read_sample(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
   const folder *f = self;
   image_file *p = &f->images[index];
   braid_image image;
@@ -244,7 +246,9 @@ static braid_status read_sample(void *self, int64_t index, float *pixels, int32_
   if (status == BRAID_OK) {
     to_planes(&image, room);
     braid_image_convert(room, image.channels, room + floats, f->channels, plane);
-    braid_image_resize(room + floats, f->channels, image.height, image.width, pixels, f->height, f->width,
+    braid_window window = braid_augment_window(&f->spec, how, image.height, image.width);
+    braid_augment_cut(room + floats, f->channels, image.height, image.width, &window);
+    braid_image_resize(room + floats, f->channels, window.height, window.width, pixels, f->height, f->width,
                        room + 2 * floats);
     *label = p->label;
   }
@@ -270,6 +274,8 @@ static braid_status open_folder(folder *f, const braid_spec *spec) {
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
   BRAID_TRY(list_samples(f, spec));
   f->root = strlen(spec->path) + 1;
+  f->spec = *spec;
+  f->spec.path = NULL;
   f->channels = spec->channels ? spec->channels : 3;
   f->height = spec->height;
   f->width = spec->width;
@@ -299,6 +305,7 @@ braid_status braid_source_folder(const braid_allocator *allocator, const braid_s
                         .classes = (int)f->class_count,
                         .class_names = f->classes,
                         .read = read_sample,
+                        .windows = true,
                         .label = label_of,
                         .sum = sum_folder,
                         .close = close_folder};

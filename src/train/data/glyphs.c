@@ -213,7 +213,8 @@ static void add_noise(const glyphs *g, uint64_t index, float noise, float *pixel
   }
 }
 
-static braid_status read_glyph(void *self, int64_t index, float *pixels, int32_t *label) {
+static braid_status read_glyph(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
+  (void)how;
   const glyphs *g = self;
   scene s = make_scene(g, (uint64_t)index);
   *label = s.shape;

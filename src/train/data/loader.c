@@ -11,13 +11,15 @@
 #include "base/philox.h"
 #include "base/thread.h"
 #include "base/try.h"
+#include "train/data/augment.h"
 #include "train/data/dataset.h"
 
 enum { kDefaultDepth = 3, kMaxThreads = 64, kMaxDepth = 1024, kRounds = 6, kDetailBytes = 512, kShuffleStream = 0x5AF };
 
 typedef struct slot {
   float *images;
-  int32_t *labels;
+  int32_t *labels, *mixed_labels; /* the second with mixup */
+  float mix;
   int64_t *indices, number; /* number: of the batch that is in it, -1 none */
   braid_status status;
   char detail[kDetailBytes];
@@ -76,8 +78,28 @@ static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, in
   }
   braid_augment how = {loader->options.seed, (uint32_t)epoch, (uint64_t)position};
   s->indices[at] = loader->options.shuffle ? shuffled(loader, epoch, position) : position;
-  return braid_dataset_read(loader->dataset, s->indices[at], loader->options.augment ? &how : NULL, scratch, pixels,
-                            &s->labels[at]);
+  BRAID_TRY(braid_dataset_read(loader->dataset, s->indices[at], loader->options.augment ? &how : NULL, scratch, pixels,
+                               &s->labels[at]));
+  s->labels[at] = braid_augment_label(loader->options.label_noise, how.seed, how.epoch, (uint64_t)s->indices[at],
+                                      s->labels[at], braid_dataset_get_info(loader->dataset).classes);
+  return BRAID_OK;
+}
+
+/* Each sample with the one as far from the other end; a pair exchanges its shares. */
+static void mix_samples(const braid_loader *loader, slot *s, int64_t epoch, int64_t step) {
+  const braid_loader_options *o = &loader->options;
+  float mix = (float)braid_augment_mix(o->mixup, o->seed, (uint32_t)epoch, (uint64_t)step);
+  s->mix = mix;
+  for (int64_t at = 0; at < o->batch; at++) s->mixed_labels[at] = s->labels[o->batch - 1 - at];
+  for (int64_t at = 0; at < o->batch / 2; at++) {
+    float *one = s->images + (size_t)at * loader->sample_floats;
+    float *other = s->images + (size_t)(o->batch - 1 - at) * loader->sample_floats;
+    for (size_t i = 0; i < loader->sample_floats; i++) {
+      float first = one[i], second = other[i];
+      one[i] = mix * first + (1 - mix) * second;
+      other[i] = mix * second + (1 - mix) * first;
+    }
+  }
 }
 
 static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scratch) {
@@ -85,6 +107,7 @@ static void batch_fill(braid_loader *loader, slot *s, int64_t number, float *scr
   s->status = BRAID_OK;
   for (int64_t at = 0; at < loader->options.batch && s->status == BRAID_OK; at++)
     s->status = fill_sample(loader, s, epoch, step, at, scratch);
+  if (s->status == BRAID_OK && loader->options.mixup > 0) mix_samples(loader, s, epoch, step);
   if (s->status != BRAID_OK) snprintf(s->detail, sizeof s->detail, "%s", braid_error_detail());
 }
 
@@ -117,6 +140,10 @@ static braid_status loader_check(const braid_loader_options *o, int64_t samples)
   if (o->threads < 0 || o->threads > kMaxThreads || o->depth < 0 || o->depth > kMaxDepth)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%d loader threads and %d batches ahead, at most %d and %d are expected",
                       o->threads, o->depth, kMaxThreads, kMaxDepth);
+  if (!(o->mixup >= 0) || o->mixup > 1e6 || !(o->label_noise >= 0 && o->label_noise <= 1))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "mixup must be from 0 to 1e6, label noise from 0 to 1");
+  if (o->mixup > 0 && o->keep_last)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "mixup is of whole batches: the last one can't be kept");
   if (!o->keep_last && samples < o->batch)
     return braid_fail(BRAID_INVALID_ARGUMENT, "the data set has %" PRId64 " samples, fewer than a batch of %" PRId64,
                       samples, o->batch);
@@ -144,6 +171,11 @@ static braid_status make_slots(braid_loader *loader) {
     s->number = -1;
     s->images = braid_zalloc_array(loader->allocator, batch, loader->sample_floats * sizeof *s->images);
     s->labels = braid_zalloc_array(loader->allocator, batch, sizeof *s->labels);
+    s->mix = 1;
+    if (loader->options.mixup > 0) {
+      s->mixed_labels = braid_zalloc_array(loader->allocator, batch, sizeof *s->mixed_labels);
+      if (!s->mixed_labels) return BRAID_NO_MEMORY;
+    }
     s->indices = braid_zalloc_array(loader->allocator, batch, sizeof *s->indices);
     if (!s->images || !s->labels || !s->indices)
       return braid_fail(BRAID_NO_MEMORY, "no room for %d batches of %zu samples", loader->options.depth, batch);
@@ -201,6 +233,7 @@ void braid_loader_destroy(braid_loader *loader) {
   for (int i = 0; loader->slots && i < loader->options.depth; i++) {
     braid_free(loader->allocator, loader->slots[i].images);
     braid_free(loader->allocator, loader->slots[i].labels);
+    braid_free(loader->allocator, loader->slots[i].mixed_labels);
     braid_free(loader->allocator, loader->slots[i].indices);
   }
   for (int i = 0; loader->scratch && i < loader->options.threads; i++)
@@ -230,6 +263,8 @@ braid_status braid_loader_next(braid_loader *loader, braid_batch *batch) {
   int64_t left = loader->samples - step * loader->options.batch;
   *batch = (braid_batch){.images = s->images,
                          .labels = s->labels,
+                         .mixed_labels = s->mixed_labels,
+                         .mix = s->mix,
                          .indices = s->indices,
                          .count = left < loader->options.batch ? left : loader->options.batch,
                          .epoch = epoch,

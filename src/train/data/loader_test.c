@@ -51,17 +51,22 @@ static void test_epochs_are_permutations(void **state) {
 }
 
 /* Neither the number of threads nor the step at which a loader starts changes a bit of what it gives. */
-static void test_same_bits(void **state) {
-  (void)state;
+static void check_same_bits(const char *spec, double mixup, double label_noise) {
   enum { BATCH = 16, STEPS = 12, FROM = 5, FLOATS = BATCH * 3 * 32 * 32 };
-  braid_dataset *dataset = open_glyphs("builtin:glyphs,limit=64,augment=crop+flip,mean=0.5,std=0.25");
-  braid_loader_options options = {.batch = BATCH, .seed = 3, .shuffle = true, .augment = true};
+  braid_dataset *dataset = open_glyphs(spec);
+  braid_loader_options options = {
+      .batch = BATCH, .seed = 3, .shuffle = true, .augment = true, .mixup = mixup, .label_noise = label_noise};
   static float images[STEPS][FLOATS];
+  int32_t labels[STEPS][2 * BATCH];
+  float mixes[STEPS];
   braid_loader *loader = start(dataset, options, 0, 0);
   for (int i = 0; i < STEPS; i++) {
     braid_batch batch;
     assert_int_equal(braid_loader_next(loader, &batch), BRAID_OK);
     memcpy(images[i], batch.images, sizeof images[i]);
+    memcpy(labels[i], batch.labels, BATCH * sizeof *batch.labels);
+    memcpy(labels[i] + BATCH, mixup > 0 ? batch.mixed_labels : batch.labels, BATCH * sizeof *batch.labels);
+    mixes[i] = batch.mix;
   }
   braid_loader_destroy(loader);
   options.threads = 3;
@@ -73,8 +78,52 @@ static void test_same_bits(void **state) {
     assert_int_equal(batch.epoch, i / 4);
     assert_int_equal(batch.step, i % 4);
     assert_memory_equal(batch.images, images[i], sizeof images[i]);
+    assert_memory_equal(batch.labels, labels[i], BATCH * sizeof *batch.labels);
+    if (mixup > 0) assert_memory_equal(batch.mixed_labels, labels[i] + BATCH, BATCH * sizeof *batch.labels);
+    assert_true(batch.mix == mixes[i]);
   }
   braid_loader_destroy(loader);
+  braid_dataset_close(dataset);
+}
+
+static void test_same_bits(void **state) {
+  (void)state;
+  check_same_bits("builtin:glyphs,limit=64,augment=crop+flip,mean=0.5,std=0.25", 0, 0);
+  check_same_bits("builtin:glyphs,limit=64,augment=resized-crop+flip+colour+cutout,mean=0.5,std=0.25", 0.4, 0.2);
+}
+
+/* A mixed batch is the plain one and its reverse, by one share. */
+static void test_mixup(void **state) {
+  (void)state;
+  enum { BATCH = 7, FLOATS = 3 * 32 * 32 };
+  braid_dataset *dataset = open_glyphs("builtin:glyphs,limit=64");
+  braid_loader_options options = {.batch = BATCH, .seed = 3, .shuffle = true};
+  braid_loader *plain = start(dataset, options, 0, 0);
+  options.mixup = 1;
+  braid_loader *mixed = start(dataset, options, 0, 0);
+  float before = -1;
+  for (int step = 0; step < 12; step++) {
+    braid_batch a, b;
+    assert_int_equal(braid_loader_next(plain, &a), BRAID_OK);
+    assert_int_equal(braid_loader_next(mixed, &b), BRAID_OK);
+    assert_true(a.mix == 1 && !a.mixed_labels && b.mix > 0 && b.mix < 1 && b.mix != before);
+    before = b.mix;
+    for (int i = 0; i < BATCH; i++) {
+      assert_int_equal(b.labels[i], a.labels[i]);
+      assert_int_equal(b.mixed_labels[i], a.labels[BATCH - 1 - i]);
+      for (int k = 0; k < FLOATS; k++) {
+        double wanted = (double)b.mix * (double)a.images[i * FLOATS + k] +
+                        (1 - (double)b.mix) * (double)a.images[(BATCH - 1 - i) * FLOATS + k];
+        assert_float_equal(b.images[i * FLOATS + k], wanted, 1e-6);
+      }
+    }
+  }
+  braid_loader_destroy(plain);
+  braid_loader_destroy(mixed);
+  options.keep_last = true;
+  assert_int_equal(braid_loader_create(dataset, &options, 0, 0, &mixed), BRAID_INVALID_ARGUMENT);
+  options = (braid_loader_options){.batch = BATCH, .label_noise = 1.5};
+  assert_int_equal(braid_loader_create(dataset, &options, 0, 0, &mixed), BRAID_INVALID_ARGUMENT);
   braid_dataset_close(dataset);
 }
 
@@ -116,6 +165,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_epochs_are_permutations),
       cmocka_unit_test(test_same_bits),
+      cmocka_unit_test(test_mixup),
       cmocka_unit_test(test_misuse),
       cmocka_unit_test(test_out_of_memory),
   };

@@ -56,10 +56,41 @@ static braid_status set_augment(char *value, braid_spec *spec) {
       spec->crop = true;
     else if (strcmp(at, "flip") == 0)
       spec->flip = true;
+    else if (strcmp(at, "resized-crop") == 0)
+      spec->resized_crop = true;
+    else if (strcmp(at, "colour") == 0)
+      spec->colour = true;
+    else if (strcmp(at, "cutout") == 0)
+      spec->cutout = true;
     else if (strcmp(at, "none") != 0)
-      return wrong("augment", at, "crop, flip, crop+flip or none is");
+      return wrong("augment", at,
+                   "crop, resized-crop, flip, colour, cutout, several of them with + between, or none is");
+  }
+  if (spec->crop && spec->resized_crop) return wrong("augment", "crop+resized-crop", "one of the two crops is");
+  return BRAID_OK;
+}
+
+/* `count` numbers from `least` to `most` with / between. */
+static braid_status set_numbers(const char *key, char *value, float least, float most, int count, float *out) {
+  char shown[kMaxValue], expected[80];
+  float numbers[BRAID_SPEC_CHANNELS];
+  int given = 0;
+  snprintf(shown, sizeof shown, "%s", value);
+  snprintf(expected, sizeof expected, "%d numbers from %g to %g with / between are", count, (double)least,
+           (double)most);
+  if (set_channels(key, value, false, numbers, &given) != BRAID_OK || given != count)
+    return wrong(key, shown, expected);
+  for (int i = 0; i < count; i++) {
+    if (!(numbers[i] >= least && numbers[i] <= most)) return wrong(key, shown, expected);
+    out[i] = numbers[i];
   }
   return BRAID_OK;
+}
+
+static braid_status set_area(char *value, braid_spec *spec) {
+  BRAID_TRY(set_numbers("area", value, 0, 1, 2, spec->area));
+  if (spec->area[0] > 0 && spec->area[0] <= spec->area[1]) return BRAID_OK;
+  return wrong("area", "", "a share above 0 and one that is not smaller are");
 }
 
 static braid_status set_key(const char *key, char *value, braid_spec *spec) {
@@ -90,6 +121,13 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
     spec->pad = (int)number;
     return BRAID_OK;
   }
+  if (strcmp(key, "area") == 0) return set_area(value, spec);
+  if (strcmp(key, "jitter") == 0) return set_numbers(key, value, 0, 1, 3, spec->jitter);
+  if (strcmp(key, "hole") == 0) {
+    BRAID_TRY(set_integer(key, value, 1, kMaxSide, &number));
+    spec->hole = (int)number;
+    return BRAID_OK;
+  }
   if (strcmp(key, "limit") == 0) return set_integer(key, value, 1, INT64_MAX, &spec->limit);
   if (strcmp(key, "seed") == 0) {
     BRAID_TRY(set_integer(key, value, 0, INT64_MAX, &number));
@@ -98,14 +136,14 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
   }
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "data: unknown key \"%.40s\"; there are split, mean, std, scale, order, size, channels, augment, "
-                    "pad, limit and seed",
+                    "pad, area, jitter, hole, limit and seed",
                     key);
 }
 
 /* All keys; the first ones say which samples there are, and what training does to them. */
-static const char *const kKeys[] = {"split", "augment", "pad",   "limit", "seed",    "mean",
-                                    "std",   "scale",   "order", "size",  "channels"};
-enum { kOfDataSets = 5, kKeyCount = sizeof kKeys / sizeof *kKeys };
+static const char *const kKeys[] = {"split", "augment", "pad", "area",  "jitter", "hole", "limit",
+                                    "seed",  "mean",    "std", "scale", "order",  "size", "channels"};
+enum { kOfDataSets = 8, kKeyCount = sizeof kKeys / sizeof *kKeys };
 
 static size_t find_key(const char *key) {
   size_t i = 0;
@@ -159,9 +197,17 @@ static braid_status check_effects(const braid_spec *spec, unsigned given) {
   if (is_given(given, "split") && one_part)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=%s has no effect on %s: its samples are one part, not two",
                       spec->split, spec->kind);
-  if (is_given(given, "pad") && !spec->crop)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "data: pad=%d is of augment=crop and has no effect without it",
-                      spec->pad);
+  const struct {
+    const char *key, *of;
+    bool used;
+  } parts[] = {{"pad", "crop", spec->crop},
+               {"area", "resized-crop", spec->resized_crop},
+               {"jitter", "colour", spec->colour},
+               {"hole", "cutout", spec->cutout}};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    if (is_given(given, parts[i].key) && !parts[i].used)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s= is of augment=%s and has no effect without it", parts[i].key,
+                        parts[i].of);
   return BRAID_OK;
 }
 
@@ -184,7 +230,7 @@ static braid_status parse(const braid_allocator *allocator, const char *text, bo
 
 braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
                               const char *default_split, braid_spec *out) {
-  *out = (braid_spec){.pad = 4};
+  *out = (braid_spec){.pad = 4, .area = {0.08f, 1}, .jitter = {0.4f, 0.4f, 0.4f}};
   if (strcmp(default_split, "train") != 0 && strcmp(default_split, "test") != 0)
     return wrong("split", default_split, "train or test is");
   snprintf(out->split, sizeof out->split, "%s", default_split);
