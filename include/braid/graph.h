@@ -111,9 +111,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_tensor(braid_graph *grap
                                                                braid_value_kind kind, braid_tensor *tensor,
                                                                braid_value_id *out);
 /* Adds a node with `output_count` new RESULT values, written to outputs[]; optional outputs that the caller has set to
- * -1 beforehand are omitted. NOT_FOUND if the op is unknown; INVALID_GRAPH if it does not take these numbers of inputs
- * and outputs. Types and shapes are inferred where they are known already, again whenever an attribute is set, and
- * finally by braid_resolve. */
+ * -1 beforehand are omitted. NOT_FOUND if the op is unknown (docs/ops.md lists them); INVALID_GRAPH if it does not take
+ * these numbers of inputs and outputs. Types and shapes are inferred where they are known already, again whenever an
+ * attribute is set, and finally by braid_resolve. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_graph_add_node(braid_graph *graph, const char *op, const char *name,
                                                              const braid_value_id *inputs, size_t input_count,
                                                              braid_value_id *outputs, size_t output_count,

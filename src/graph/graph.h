@@ -118,6 +118,7 @@ BRAID_MUST_CHECK braid_status braid_graph_take_op(braid_graph *graph, const char
 BRAID_MUST_CHECK braid_status braid_graph_share_ops(braid_graph *graph, const braid_graph *with);
 size_t braid_op_count(void);
 const braid_op *braid_op_at(size_t index);
+const char *braid_op_family_name(size_t index); /* the file under ops/ that the op is in */
 
 /* Each src/graph/ops/<family>.c hands over one table; ops.c lists the families in one place. */
 typedef struct braid_op_family {

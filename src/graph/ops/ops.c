@@ -42,6 +42,12 @@ static const braid_op_family *const kFamilies[] = {
 #undef ENTRY
         NULL};
 
+static const char *const kFamilyNames[] = {
+#define ENTRY(family) #family,
+    BRAID_OP_FAMILIES(ENTRY)
+#undef ENTRY
+};
+
 enum { kSlots = 1024 }; /* a power of two, more than twice the number of ops */
 static const braid_op *slots[kSlots];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -85,4 +91,10 @@ const braid_op *braid_op_at(size_t index) {
     index -= kFamilies[f]->count;
   }
   return NULL;
+}
+
+const char *braid_op_family_name(size_t index) {
+  size_t f = 0;
+  for (; kFamilies[f] && index >= kFamilies[f]->count; f++) index -= kFamilies[f]->count;
+  return kFamilies[f] ? kFamilyNames[f] : NULL;
 }
