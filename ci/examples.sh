@@ -11,6 +11,8 @@ export PKG_CONFIG_PATH="$work/usr/lib/pkgconfig" LD_LIBRARY_PATH="$work/usr/lib"
 flags="-std=c17 -Wall -Wextra -Wpedantic -Werror"
 for source in examples/*.c; do
   name=$(basename "$source" .c)
+  also=-lm
+  [ "$name" != make_pictures ] || also=$(pkg-config --libs libpng)
   case $name in plugin | unified) # backends for others to load
     # shellcheck disable=SC2046,SC2086
     ${CC:-cc} $flags -shared -fPIC "$source" -o "$work/$name.so" $(pkg-config --cflags braid)
@@ -18,11 +20,15 @@ for source in examples/*.c; do
     ;;
   esac
   # shellcheck disable=SC2046,SC2086
-  ${CC:-cc} $flags "$source" -o "$work/$name" $(pkg-config --cflags --libs braid) -lm
+  ${CC:-cc} $flags "$source" -o "$work/$name" $(pkg-config --cflags --libs braid) $also
   # shellcheck disable=SC2046,SC2086
   ${CC:-cc} $flags "$source" -o "$work/$name-static" $(pkg-config --cflags braid) \
-    "$work/usr/lib/libbraid.a" $(pkg-config --libs --static braid | sed 's/-lbraid//')
+    "$work/usr/lib/libbraid.a" $(pkg-config --libs --static braid | sed 's/-lbraid//') $also
 done
+# The tutorial's program as it stands there.
+awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' docs/tutorial.md >"$work/learn.c"
+# shellcheck disable=SC2046,SC2086
+${CC:-cc} $flags "$work/learn.c" -o "$work/learn" $(pkg-config --cflags --libs braid)
 # README's program as it stands there, built as a project that finds the package by CMake.
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' README.md >"$work/first.c"
 cat >"$work/CMakeLists.txt" <<'END'
@@ -65,6 +71,9 @@ awk '/^```$/ { if (on) exit; on = 1; next } on' README.md | sed 's/--epochs 5/--
 (cd "$work/readme" && PATH="$work/usr/bin:$PATH" sh -e "$work/commands" >/dev/null)
 "$work/first" "$work/trained.onnx" >/dev/null
 "$work/first-build/first" "$work/trained.onnx" >/dev/null
+"$work/make_pictures" "$work/pictures" 1000
+"$work/learn" models/glyphs.cfg "$work/pictures" examples/pictures/star.png "$work/learnt.onnx" | tee "$work/learnt.txt"
+grep -q 'star.png: [a-z]* (' "$work/learnt.txt"
 # What was installed goes away again.
 make --no-print-directory uninstall BUILD="$build" >/dev/null
 [ -z "$(find "$work/usr" ! -type d)" ]

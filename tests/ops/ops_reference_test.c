@@ -200,7 +200,8 @@ static void add_op(braid_text *text, size_t index) {
   add_attributes(text, op, r);
   braid_text_add(text, " | ");
   each_word(r->fields[TYPES], add_type, &types);
-  braid_text_printf(text, " | %s | %s |\n", op->gradient ? "yes" : "", braid_op_family_name(index));
+  braid_text_printf(text, " | %s | %s |\n", op->gradient || op->flags & BRAID_OP_FUNCTION ? "yes" : "",
+                    braid_op_family_name(index));
   check_count(op->name, "operands", &in, op->min_inputs, op->max_inputs);
 }
 
