@@ -5,10 +5,8 @@
 "X:T" is an operand and the name of its type, "B:T?" an optional one, "inputs:T*" any number. Attributes without a default
 are "name" if they may be left out and "name!" if not.
 
-usage: onnx_schemas.py OP...
+usage: onnx_schemas.py
 """
-import sys
-
 from onnx import defs
 from onnx.helper import get_attribute_value
 
@@ -51,5 +49,9 @@ def row(schema):
 
 
 if __name__ == "__main__":
-    for op in sorted(sys.argv[1:]):
-        print(row(defs.get_schema(op)))
+    newest = {}
+    for s in defs.get_all_schemas():
+        if s.domain == "" and not s.deprecated:
+            newest[s.name] = s
+    for name in sorted(newest):
+        print(row(newest[name]))

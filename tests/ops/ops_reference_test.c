@@ -290,8 +290,7 @@ static void test_schemas(void **state) {
   const char *python = getenv("BRAID_PYTHON");
   if (!python) skip_test("peers", "BRAID_PYTHON names no python with the onnx package");
   char command[1024];
-  snprintf(command, sizeof command, "'%s' %s/onnx_schemas.py $(cut -d'|' -f1 %s/onnx.txt) | diff %s/onnx.txt -", python,
-           BRAID_OPS, BRAID_OPS, BRAID_OPS);
+  snprintf(command, sizeof command, "'%s' %s/onnx_schemas.py | diff %s/onnx.txt -", python, BRAID_OPS, BRAID_OPS);
   assert_int_equal(system(command), 0);
 }
 
