@@ -411,7 +411,7 @@ static void test_narrow_terminal(void **state) {
   char *text = on_terminal(40, "xterm", "run $/a-file-with-a-name-that-is-longer-than-a-line.onnx --input x", NULL, 2);
   check_lines(text, 40);
   free(text);
-  text = on_terminal(40, "xterm", "train " GLYPHS " --data builtin:glyphs --epochs 9 --out $/bar", "left", 130);
+  text = on_terminal(40, "xterm", "train " GLYPHS " --data builtin:glyphs --epochs 9 --out $/bar", "training ", 130);
   assert_non_null(strstr(text, "training "));
   assert_non_null(strstr(text, "\033[K"));
   check_lines(text, 40);
