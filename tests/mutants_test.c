@@ -72,10 +72,18 @@ static int is_failed(const char *output, const char *name) {
   return strstr(output, line) != NULL;
 }
 
-/* Sanitizers bring a malloc that does not count, and end a program that works on what it said it was done with. */
+/* A sanitizer may end the process where the fault touches memory that is gone, before the case says so. */
+static int is_caught(const char *output, const char *name) {
+#ifdef BRAID_SANITIZED
+  if (strstr(output, "ERROR: AddressSanitizer")) return 1;
+#endif
+  return is_failed(output, name);
+}
+
+/* Sanitizers bring a malloc that does not count. */
 static int is_countable(const mutant *m) {
 #ifdef BRAID_SANITIZED
-  return strcmp(m->found, "host memory") != 0 && !strstr(m->name, "_early");
+  return strcmp(m->found, "host memory") != 0;
 #else
   (void)m;
   return 1;
@@ -96,7 +104,7 @@ static void test_mutants(void **state) {
     int code = 0, found = 0;
     for (int try = 0; try < kTries && !found; try++) {
       code = run_suite(m->name, m->memory, options, output);
-      found = code == 1 && is_failed(output, m->found);
+      found = code == 1 && is_caught(output, m->found);
     }
     if (found) continue;
     print_error("%s (%s): exit code %d:\n%s", m->name, m->what, code, output);

@@ -336,7 +336,7 @@ KERNEL plain(OPERANDS) {
   batch /= n##d;
 KERNEL any_batches(IN(float) left, IN(float) right, OUT(float) out, index_t count, index_t rows, index_t columns,
                    index_t inner, index_t left_row, index_t left_k, index_t right_k, index_t right_column,
-                   index_t left_size, index_t right_size, EIGHT(n), EIGHT(a), EIGHT(b)) {
+                   index_t left_size, index_t right_size, EIGHT(n), EIGHT(a), EIGHT(b), float alpha) {
   const index_t i = get_global_id(0), column = i % columns, row = i / columns % rows;
   index_t batch = i / columns / rows, of_left = row * left_row, of_right = column * right_column;
   if (i >= count) return;
@@ -344,5 +344,5 @@ KERNEL any_batches(IN(float) left, IN(float) right, OUT(float) out, index_t coun
   float sum = 0;
   for (index_t k = 0; k < inner; k++)
     sum = fma(left[of_left + k * left_k], right[of_right + k * right_k], sum);
-  out[i] = sum;
+  out[i] = alpha * sum;
 }

@@ -72,7 +72,7 @@ static braid_launch_product read_matrices(const braid_node_desc *node) {
                                                 : columns_b,
                             .batch_inner = 1,
                             .out = {.kind = BRAID_LAUNCH_OUTPUT},
-                            .alpha = 1};
+                            .alpha = braid_attr_float(node->attrs, "alpha", 1)};
   set_steps(&m.left, columns_a, !ta);
   set_steps(&m.right, columns_b, tb);
   m.right.place.index = 1;
@@ -187,6 +187,7 @@ static braid_status matmul_plan_any(const braid_launch_traits *traits, const bra
   braid_launch_nest_sizes(&p, &nest, BRAID_MAX_RANK);
   braid_launch_nest_steps(&p, &nest, 0, BRAID_MAX_RANK);
   braid_launch_nest_steps(&p, &nest, 1, BRAID_MAX_RANK);
+  braid_launch_float(&p, m.alpha);
   braid_launch_range(&p, braid_desc_count(&node->outputs[0].desc));
   return braid_launch_plan_end(&p);
 }

@@ -90,7 +90,7 @@ static dnnl_format_tag_t tag_of(braid_layout layout, int rank, bool grouped) {
       {BRAID_DNNL_8G, {dnnl_format_tag_undef}, {dnnl_Goiw8g, dnnl_Goihw8g, dnnl_format_tag_undef}},
   };
   for (size_t i = 0; rank >= 3 && rank <= 5 && i < sizeof kTags / sizeof *kTags; i++)
-    if (kTags[i].layout == layout) return (grouped ? kTags[i].grouped : kTags[i].tags)[rank - 3];
+    if (kTags[i].layout == layout) return grouped ? kTags[i].grouped[rank - 3] : kTags[i].tags[rank - 3];
   return dnnl_format_tag_undef;
 }
 
