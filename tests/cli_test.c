@@ -1,6 +1,7 @@
 /* The braid command as a whole, as people and scripts meet it: exit codes, one JSON document, sentences about bad
  * input, progress on terminals alone, interruption. */
 #include <pty.h>
+#include <termios.h>
 
 #include "braid/tensor.h"
 #include "clicheck.h"
@@ -341,6 +342,11 @@ static char *on_terminal(unsigned short columns, const char *kind, const char *l
   pid_t child = forkpty(&terminal, NULL, NULL, &(struct winsize){.ws_row = 24, .ws_col = columns});
   if (child < 0) skip_test("system", "no terminal can be made here: %s", strerror(errno));
   if (child == 0) {
+    struct termios settings; /* Ctrl-C is not to be shown behind the bar */
+    if (tcgetattr(STDIN_FILENO, &settings) == 0) {
+      settings.c_lflag &= ~(tcflag_t)ECHO;
+      (void)tcsetattr(STDIN_FILENO, TCSANOW, &settings);
+    }
     setenv("TERM", kind, 1);
     execv(BRAID_COMMAND, arguments);
     _exit(127);
