@@ -222,7 +222,7 @@ static const braid_sample kSamples[] = {
     ONE("Conv", "n,c,2h,2w f,c,2,3", "auto_pad=SAME_UPPER"),
     ONE("Conv", "n,c,h+2,w+2 f,c,3,3", "auto_pad=VALID"),
     ONE("Conv", "n,3,h+6,w+6 f,3,7,7 f", "strides=[2,2] pads=[3,3,3,3]"),
-    ONE("Conv", "1,70,3,h f,70,3,3 f", ""),
+    ONE("Conv", "1,70,3,h+2 f,70,3,3 f", ""),
     ONE("FusedConv", "n,c,h,w f,c,3,3 f n,f,h,w", "pads=[1,1,1,1] activation=Relu"),
     ONE("FusedConv", "n,c,h,w f,c,1,1 f", "activation=Sigmoid"),
     ONE("FusedConv", "n,c,h,w f,c,3,3", "pads=[1,1,1,1] activation=LeakyRelu activation_params=[0.3]"),

@@ -202,7 +202,7 @@ static braid_status reduce_plan(const braid_launch_traits *traits, const braid_n
   braid_launch_planner p;
   const kind *k = find_kind(node->op);
   reduction r = read_reduction(node);
-  fold_operands operands = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
+  fold_operands operands = {.scale = 1.0 / (double)r.elements}; /* the mean of nothing is NaN: 0 times infinity */
   braid_launch_piece most;
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
@@ -244,7 +244,7 @@ static braid_status reduce_plan_any(const braid_launch_traits *traits, const bra
                                     braid_launch_recipe *recipe) {
   braid_launch_planner p;
   reduction r = read_reduction(node);
-  fold_operands operands = {.scale = 1.0 / (double)(r.elements > 0 ? r.elements : 1)};
+  fold_operands operands = {.scale = 1.0 / (double)r.elements}; /* the mean of nothing is NaN: 0 times infinity */
   braid_launch_piece most;
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (strcmp(node->op, "ReduceLogSumExp") == 0) {
