@@ -163,7 +163,7 @@ static step read_onnx(const braid_node_desc *node, const braid_cpu_args *args) {
   double rate = number(node, args, 0), updates = number(node, args, 1);
   step s = {.rate = rate,
             .decay = braid_attr_float(attrs, "norm_coefficient", 0),
-            .epsilon = braid_attr_float(attrs, "epsilon", 0),
+            .epsilon = braid_attr_float(attrs, "epsilon", (double)1e-6f),
             .beta1 = braid_attr_float(attrs, "alpha", 0.9),
             .beta2 = braid_attr_float(attrs, "beta", 0.999),
             .shrink = 1 - braid_attr_float(attrs, "norm_coefficient_post", 0)};

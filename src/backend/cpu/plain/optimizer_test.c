@@ -187,6 +187,51 @@ static void run_once(const char *op, braid_dtype dtype, bool in_place, double gu
   for (size_t i = 0; i < inputs + outputs; i++) braid_tensor_release(tensors[i]);
 }
 
+/* --- ONNX's steps --------------------------------------------------------------------------------------------------
+ * Their epsilon is 1e-6 where the node has none: a parameter without a gradient so far stays, where 0 / 0 would be. */
+static void onnx_epsilon(void **state) {
+  (void)state;
+  static const struct {
+    const char *op;
+    size_t states;
+  } kCases[] = {{"ai.onnx.preview.training.Adagrad", 1}, {"ai.onnx.preview.training.Adam", 2}};
+  for (size_t c = 0; c < 2; c++) {
+    size_t inputs = 4 + kCases[c].states, outputs = 1 + kCases[c].states;
+    float rate = 0.5f, x = 3, zeros[3] = {0}, results[3] = {0};
+    int64_t updates = 0;
+    void *data[6] = {&rate, &updates, &x, &zeros[0], &zeros[1], &zeros[2]};
+    braid_operand operands[9];
+    braid_graph *graph;
+    braid_value_id ids[6], made[3] = {0};
+    braid_node_id node;
+    assert_int_equal(braid_graph_create(NULL, "step", &graph), BRAID_OK);
+    for (size_t i = 0; i < inputs + outputs; i++) {
+      operands[i] = (braid_operand){.present = true};
+      braid_dtype dtype = i == 1 ? BRAID_I64 : BRAID_F32;
+      assert_int_equal(braid_desc_init(&operands[i].desc, dtype, i < 2 ? 0 : 1, (int64_t[]){1}), BRAID_OK);
+      if (i < inputs) assert_int_equal(braid_graph_add_input(graph, NULL, &operands[i].desc, &ids[i]), BRAID_OK);
+    }
+    assert_int_equal(braid_graph_add_node(graph, kCases[c].op, "n", ids, inputs, made, outputs, &node), BRAID_OK);
+    braid_node_desc desc = {.op = kCases[c].op,
+                            .name = "n",
+                            .attrs = braid_graph_node(graph, node).attrs,
+                            .input_count = inputs,
+                            .output_count = outputs,
+                            .inputs = operands,
+                            .outputs = operands + inputs};
+    braid_cpu_prepared *prepared;
+    braid_prepared_info info;
+    assert_int_equal(braid_cpu_prepare(braid_allocator_default(), find_kernel(kCases[c].op), &desc, &prepared, &info),
+                     BRAID_OK);
+    for (size_t i = 0; i < inputs; i++) prepared->inputs[i] = data[i];
+    for (size_t i = 0; i < outputs; i++) prepared->outputs[i] = &results[i];
+    assert_int_equal(braid_cpu_run(prepared, NULL), BRAID_OK);
+    assert_true(results[0] == 3);
+    braid_cpu_discard(prepared);
+    braid_graph_destroy(graph);
+  }
+}
+
 static const char *const kOps[] = {"SgdUpdate", "AdamUpdate"};
 static run_result expected, got;
 
@@ -243,8 +288,9 @@ static void adam_as_exact(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(as_pytorch), cmocka_unit_test(as_pytorch_gave),      cmocka_unit_test(adam_as_exact),
-      cmocka_unit_test(every_type), cmocka_unit_test(in_place_and_threads), cmocka_unit_test(guarded),
+      cmocka_unit_test(as_pytorch),   cmocka_unit_test(as_pytorch_gave), cmocka_unit_test(adam_as_exact),
+      cmocka_unit_test(onnx_epsilon), cmocka_unit_test(every_type),      cmocka_unit_test(in_place_and_threads),
+      cmocka_unit_test(guarded),
   };
   return skip_run_group_tests(tests, NULL, NULL);
 }
