@@ -79,13 +79,9 @@ static ssize_t write_fitted(void *cookie, const char *data, size_t bytes) {
 
 /* The stream that takes the place of one to a terminal; itself, if there is no memory. It lasts as long as the program.
  */
-static FILE *fit(FILE *terminal) {
-  fitted *f = calloc(1, sizeof *f);
-  FILE *file = f ? fopencookie(f, "w", (cookie_io_functions_t){.write = write_fitted}) : NULL;
-  if (!file) {
-    free(f);
-    return terminal;
-  }
+static FILE *fit(fitted *f, FILE *terminal) {
+  FILE *file = fopencookie(f, "w", (cookie_io_functions_t){.write = write_fitted});
+  if (!file) return terminal;
   f->terminal = terminal;
   setvbuf(file, NULL, _IOLBF, 0);
   return file;
@@ -98,12 +94,13 @@ FILE *cli_bars(void) {
 }
 
 void cli_fit_terminal(bool json) {
+  static fitted errors, output;
   bars = stderr;
-  if (isatty(STDERR_FILENO)) stderr = fit(stderr);
+  if (isatty(STDERR_FILENO)) stderr = fit(&errors, stderr);
   if (!isatty(STDOUT_FILENO) || json) return;
   size_t columns = cli_columns(stdout);
   char format[64];
   snprintf(format, sizeof format, "rmargin=%zu,opt-doc-col=%d", columns - 1, columns < 60 ? 8 : 29);
   if (columns > 20 && columns < 80) (void)setenv("ARGP_HELP_FMT", format, 0);
-  stdout = fit(stdout);
+  stdout = fit(&output, stdout);
 }

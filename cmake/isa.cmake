@@ -10,9 +10,10 @@ endif()
 # Matrix products may contract: they run in one order on any number of threads, but not to the same bits on any machine.
 # All of their tiles must: GCC 13 leaves multiplications apart where it takes a sum for a chain that these would delay,
 # in some tiles and not in others, and rows would depend on the tile that they are in.
-set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=fast)
+# Clang contracts each expression where it is told to, and else what lies in one block.
+set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=on)
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)
-  list(APPEND BRAID_ISA_OPTIONS_gemm_isa --param=avoid-fma-max-bits=0)
+  set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=fast --param=avoid-fma-max-bits=0)
 endif()
 set(BRAID_ISA_OPTIONS_spans_float_isa -fno-trapping-math)
 set(BRAID_ISA_OPTIONS_unit_isa -fno-trapping-math)

@@ -190,6 +190,13 @@ int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index) {
   return value < 0x1p63 ? (int64_t)value : INT64_MAX;
 }
 
+/* Rounded towards zero and held within the bounds; NaN is 0. */
+static int64_t nearest_whole(double value, int64_t least, int64_t most) {
+  if (value != value) return 0;
+  if (value <= (double)least) return least;
+  return value >= (double)most ? most : (int64_t)value;
+}
+
 void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value) {
   void *data = data_of(tensor);
   switch (tensor->desc.dtype) {
@@ -206,28 +213,28 @@ void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value) {
     ((uint16_t *)data)[index] = braid_f32_to_bf16((float)value);
     break;
   case BRAID_I8:
-    ((int8_t *)data)[index] = (int8_t)value;
+    ((int8_t *)data)[index] = (int8_t)nearest_whole(value, INT8_MIN, INT8_MAX);
     break;
   case BRAID_I16:
-    ((int16_t *)data)[index] = (int16_t)value;
+    ((int16_t *)data)[index] = (int16_t)nearest_whole(value, INT16_MIN, INT16_MAX);
     break;
   case BRAID_I32:
-    ((int32_t *)data)[index] = (int32_t)value;
+    ((int32_t *)data)[index] = (int32_t)nearest_whole(value, INT32_MIN, INT32_MAX);
     break;
   case BRAID_I64:
-    ((int64_t *)data)[index] = (int64_t)value;
+    ((int64_t *)data)[index] = nearest_whole(value, INT64_MIN, INT64_MAX);
     break;
   case BRAID_U8:
-    ((uint8_t *)data)[index] = (uint8_t)value;
+    ((uint8_t *)data)[index] = (uint8_t)nearest_whole(value, 0, UINT8_MAX);
     break;
   case BRAID_U16:
-    ((uint16_t *)data)[index] = (uint16_t)value;
+    ((uint16_t *)data)[index] = (uint16_t)nearest_whole(value, 0, UINT16_MAX);
     break;
   case BRAID_U32:
-    ((uint32_t *)data)[index] = (uint32_t)value;
+    ((uint32_t *)data)[index] = (uint32_t)nearest_whole(value, 0, UINT32_MAX);
     break;
   case BRAID_U64:
-    ((uint64_t *)data)[index] = (uint64_t)value;
+    ((uint64_t *)data)[index] = !(value > 0) ? 0 : value < 0x1p64 ? (uint64_t)value : UINT64_MAX;
     break;
   case BRAID_BOOL:
     ((uint8_t *)data)[index] = value != 0;
