@@ -22,4 +22,5 @@ if [ -z "${BRAID_PYTHON:-}" ] && ! "$python" -c 'import torch, torchvision, onnx
   python3 -m venv "$build/peers"
   "$python" -m pip install --quiet -r "$here/peers.txt"
 fi
-exec "$python" "$here/compare.py" --braid "$build/braid" --work "$build/bench-models"
+"$python" "$here/compare.py" --braid "$build/braid" --work "$build/bench-models"
+exec "$python" "$here/quantized.py" --braid "$build/braid" --work "$build/bench-models"

@@ -2,8 +2,9 @@
 # clang compiles everything without a warning, and the tests pass under AddressSanitizer and UndefinedBehaviorSanitizer.
 set -eu
 cd "$(dirname "$0")/.."
-CC=clang cmake --preset asan -B build-ci-asan -DBRAID_WERROR=ON -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-asan}/cache"
-cmake --build build-ci-asan
+cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" \
+  -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-clang}/cache"
+cmake --build build-ci-clang
 # Leaks that libomp and oneDNN keep until the process ends are not ours.
 export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1
-ci/test.sh build-ci-asan --output-on-failure
+ci/test.sh build-ci-clang --output-on-failure

@@ -3,19 +3,20 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${1:-8}
-cmake --preset fuzz -B build-ci-fuzz -DBRAID_WERROR=ON
+# In the tree of ci/clang.sh, whose build it shares.
+cmake --preset fuzz -B build-ci-clang -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG"
 targets=$(find src -name '*_fuzz.c' -exec basename {} .c \;)
 # shellcheck disable=SC2086
-cmake --build build-ci-fuzz --target $targets
+cmake --build build-ci-clang --target $targets
 export LSAN_OPTIONS="suppressions=$PWD/ci/lsan.supp print_suppressions=0" ASAN_OPTIONS=allocator_may_return_null=1
 export seconds
 # As many at a time as there are processors; what one prints comes out in one piece.
 # shellcheck disable=SC2016,SC2086
 printf '%s\n' $targets | xargs -P "$(nproc)" -I {} sh -ec '
-  work=build-ci-fuzz/corpus/$1 seeds=tests/data/${1%_fuzz}
+  work=build-ci-clang/corpus/$1 seeds=tests/data/${1%_fuzz}
   mkdir -p "$work"
   [ -d "$seeds" ] || seeds=
-  said=$(build-ci-fuzz/fuzz/"$1" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -verbosity=0 \
-    -print_final_stats=1 -artifact_prefix=build-ci-fuzz/ "$work" $seeds 2>&1) && status=0 || status=$?
+  said=$(build-ci-clang/fuzz/"$1" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -verbosity=0 \
+    -print_final_stats=1 -artifact_prefix=build-ci-clang/ "$work" $seeds 2>&1) && status=0 || status=$?
   printf -- "--- %s\n%s\n" "$1" "$said"
   exit $status' sh {}

@@ -35,6 +35,7 @@ launch="$device|launch/"
 schedule="$base|schedule/" # numbers only
 runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train)\.h"
+explore="$upper|train/|explore/|braid/explore\.h"
 {
   check "$(sources src/base)" "$base"
   check "$(sources src/tensor)" "$tensor"
@@ -45,6 +46,7 @@ upper="$runtime|braid/(data|train)\.h"
   check "$(sources src/schedule)" "$schedule"
   check "$(sources src/runtime)" "$runtime"
   check "$(sources src/train)" "$upper|train/"
+  check "$(sources src/explore)" "$explore"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
     check "$(sources "src/backend/$name")" "$launch|backend/$name/"

@@ -4,7 +4,8 @@
 # threads, which is what is looked at here.
 set -eu
 cd "$(dirname "$0")/.."
-CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
+CC=gcc cmake --preset tsan -B build-ci-tsan -DBRAID_WERROR=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O2 -g1 -DNDEBUG" \
+  -DBRAID_TEST_CACHE="${BRAID_BUILD:-$PWD/build-ci-tsan}/cache"
 tests=$(find src/base src/device src/launch src/backend src/runtime src/train tests -name '*_test.c' -exec basename {} .c \; |
   grep -E '^(timeline|queue|host_queue|executor|execution|shared|prepare|session|loader|device|null|ring|conformance|opencl|op_|buffer)' || true)
 [ -n "$tests" ] || { echo "no threaded tests found" >&2; exit 1; }

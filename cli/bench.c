@@ -21,7 +21,7 @@ typedef struct options {
   int runs;
 } options;
 
-enum { KEY_BATCH = 1, KEY_RUNS, KEY_NODES };
+enum { KEY_BATCH = CLI_FIRST_KEY, KEY_RUNS, KEY_NODES };
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;

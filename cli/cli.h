@@ -24,13 +24,18 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
   X(inspect, "list a model's nodes, shapes, parameters and memory, or draw it")                                        \
   X(bench, "measure the latency of a model and of each node")                                                          \
   X(devices, "list the available devices, or test one")                                                                \
-  X(conformance, "run ONNX's backend tests")
+  X(conformance, "run ONNX's backend tests")                                                                           \
+  X(explore, "explore designs of an FPGA accelerator for training a network")                                          \
+  X(evaluate, "hold a model of ours against what was published and what is measured")
 
 #define CLI_DECLARE(name, summary) int cli_##name(int argc, char **argv);
 CLI_COMMANDS(CLI_DECLARE)
 #undef CLI_DECLARE
 
 /* --- options that several commands share (options.c) --- */
+/* Keys of long options, of a command and of those that it shares. Above the characters: argp takes a key that is one
+ * for the option's short form. */
+enum { CLI_FIRST_KEY = 0x100, CLI_FIRST_SHARED_KEY = 0x1000 };
 /* Whether --json is among the arguments. */
 bool cli_wants_json(int argc, char **argv);
 /* argp_parse; with --json among the arguments a usage error is also a document on standard output. */
@@ -85,6 +90,8 @@ braid_status cli_blame_model(const cli_source *source, braid_status status);
 
 /* Numeric option arguments: end the program with a message and code 2 if they are malformed or out of range. */
 int64_t cli_integer(struct argp_state *state, const char *option, const char *text, int64_t least, int64_t most);
+/* Whether the argument is output or output:NAME, which is not empty; *name is NULL without one. */
+bool cli_output_loss(struct argp_state *state, const char *argument, const char **name);
 double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most);
 
 /* --- ending (report.c) --- */
@@ -101,7 +108,11 @@ const braid_log *cli_log(void); /* silent until the log is started */
 void cli_print_error_json(const char *kind, const char *detail);
 /* Ctrl-C: the first sets the flag, the second ends the program at once. */
 void cli_catch_interrupt(void);
+/* Ctrl-C ends the program at once, as cli_fail would end it with "interrupted": while nothing is half written. */
+void cli_end_on_interrupt(const cli_common *common, const char *command);
 bool cli_interrupted(void);
+/* `status`, or CANCELLED if Ctrl-C came meanwhile. */
+braid_status cli_go_on(braid_status status);
 
 /* --- terminals (terminal.c) --- */
 /* Standard output and error break lines between words from now on where they are terminals; `json`: not the output. */

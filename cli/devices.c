@@ -20,7 +20,7 @@ typedef struct options {
   braid_check_options suite;
 } options;
 
-enum { KEY_CHECK = 1, KEY_PLATFORM, KEY_PLUGIN, KEY_CASE, KEY_SEED, KEY_PATIENCE };
+enum { KEY_CHECK = CLI_FIRST_KEY, KEY_PLATFORM, KEY_PLUGIN, KEY_CASE, KEY_SEED, KEY_PATIENCE };
 
 static uint64_t parse_number(struct argp_state *state, const char *option, const char *text, uint64_t most) {
   char *end;
@@ -187,6 +187,11 @@ static void report_case(void *context, const char *name, braid_case_result resul
   cli_json_close(&s->json, '}');
 }
 
+static bool is_interrupted(void *context) {
+  (void)context;
+  return cli_interrupted();
+}
+
 static void print_counts(suite *s, const braid_check_counts *counts) {
   if (!s->as_json) {
     printf("seed %" PRIu64 ": %zu passed, %zu failed, %zu not claimed%s\n", counts->seed, counts->passed,
@@ -214,7 +219,9 @@ static braid_status devices_check(const options *o, braid_registry *registry, br
     cli_json_string(&s.json, "device", o->check);
     cli_json_array(&s.json, "cases");
   }
-  status = braid_device_conformance(device, &o->suite, report_case, &s, counts);
+  braid_check_options checks = o->suite;
+  checks.cancelled = is_interrupted;
+  status = braid_device_conformance(device, &checks, report_case, &s, counts);
   if (!counts->stopped) braid_device_close(device);
   if (status == BRAID_OK)
     print_counts(&s, counts);
@@ -236,9 +243,11 @@ int cli_devices(int argc, char **argv) {
   static const struct argp argp = {table, parse, NULL, doc, children, NULL, NULL};
   options o = {.check = NULL};
   cli_parse(&argp, argc, argv, &o);
+  cli_catch_interrupt();
   braid_check_counts counts = {.failed = 0};
   braid_status status = cli_open_registry(&o.place);
-  if (status == BRAID_OK) status = o.check ? devices_check(&o, o.place.registry, &counts) : list(&o, o.place.registry);
+  if (status == BRAID_OK)
+    status = cli_go_on(o.check ? devices_check(&o, o.place.registry, &counts) : list(&o, o.place.registry));
   if (!counts.stopped) cli_close_registry(&o.place);
   if (status != BRAID_OK) return cli_fail(&o.common, "devices", status);
   return counts.failed ? CLI_FAILED : CLI_OK;

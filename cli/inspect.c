@@ -26,7 +26,7 @@ typedef struct options {
   bool train;
 } options;
 
-enum { KEY_SVG = 1, KEY_TRAIN, KEY_AGAINST };
+enum { KEY_SVG = CLI_FIRST_KEY, KEY_TRAIN, KEY_AGAINST };
 
 /* Options that would have no effect are refused. */
 static void check_training_options(const options *o, struct argp_state *state) {

@@ -64,6 +64,14 @@ int64_t cli_integer(struct argp_state *state, const char *option, const char *te
   return value;
 }
 
+bool cli_output_loss(struct argp_state *state, const char *argument, const char **name) {
+  size_t length = strcspn(argument, ":");
+  *name = argument[length] ? argument + length + 1 : NULL;
+  if (length != strlen("output") || strncmp(argument, "output", length) != 0) return false;
+  if (*name && !**name) argp_error(state, "--loss: output or output:NAME is expected, not \"%s\"", argument);
+  return true;
+}
+
 double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most) {
   char *end;
   double value = strtod(text, &end);
@@ -75,7 +83,7 @@ double cli_number(struct argp_state *state, const char *option, const char *text
 }
 
 enum {
-  KEY_JSON = 0x1000,
+  KEY_JSON = CLI_FIRST_SHARED_KEY,
   KEY_THREADS,
   KEY_TRACE,
   KEY_NO_FUSION,

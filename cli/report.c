@@ -10,7 +10,7 @@
 #include "cli.h"
 
 /* Whether a progress line is on the terminal, which other output has to clear first. */
-static bool line_shown;
+static volatile sig_atomic_t line_shown;
 
 static void clear_line(void) {
   if (line_shown) fputs("\r\033[K", cli_bars());
@@ -93,19 +93,52 @@ const braid_log *cli_log(void) {
 
 static volatile sig_atomic_t interrupted;
 
+/* No bar is to be left in the line of the shell that follows. In handlers of signals. */
+static void clear_line_at_once(void) {
+  static const char kClear[] = "\r\033[K";
+  if (line_shown) (void)!write(STDERR_FILENO, kClear, sizeof kClear - 1);
+}
+
+/* The second one ends the program. */
 static void on_interrupt(int signal_number) {
-  (void)signal_number;
+  if (interrupted) {
+    clear_line_at_once();
+    (void)signal(signal_number, SIG_DFL);
+    (void)raise(signal_number); /* comes when this handler has returned */
+  }
   interrupted = 1;
 }
 
 void cli_catch_interrupt(void) {
-  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESETHAND};
+  struct sigaction action = {.sa_handler = on_interrupt};
   sigaction(SIGINT, &action, NULL);
   sigaction(SIGTERM, &action, NULL);
 }
 
+static char last_words[64], last_document[128];
+
+static void on_interrupt_end(int signal_number) {
+  (void)signal_number;
+  clear_line_at_once();
+  (void)!write(STDERR_FILENO, last_words, strlen(last_words));
+  (void)!write(STDOUT_FILENO, last_document, strlen(last_document));
+  _exit(CLI_INTERRUPTED);
+}
+
+void cli_end_on_interrupt(const cli_common *common, const char *command) {
+  snprintf(last_words, sizeof last_words, "braid %s: interrupted\n", command);
+  if (common->json)
+    snprintf(last_document, sizeof last_document, "{\"error\":{\"status\":\"%s\",\"detail\":\"interrupted\"}}\n",
+             braid_status_text(BRAID_CANCELLED));
+  sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt_end}, NULL);
+}
+
 bool cli_interrupted(void) {
   return interrupted;
+}
+
+braid_status cli_go_on(braid_status status) {
+  return interrupted && status != BRAID_CANCELLED ? braid_fail(BRAID_CANCELLED, "interrupted") : status;
 }
 
 double cli_seconds(void) {

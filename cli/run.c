@@ -29,7 +29,7 @@ typedef struct options {
   bool explain;
 } options;
 
-enum { KEY_TOP = 1, KEY_LABELS, KEY_BENCH, KEY_PREPROCESS, KEY_EXPLAIN };
+enum { KEY_TOP = CLI_FIRST_KEY, KEY_LABELS, KEY_BENCH, KEY_PREPROCESS, KEY_EXPLAIN };
 
 /* Text is printed on standard error if an array is written to standard output. */
 static FILE *text_file(const options *o) {
@@ -199,6 +199,9 @@ static braid_status print_top(const options *o, const braid_tensor *scores, cons
     int64_t used = cli_top(scores, sample * classes, classes, guesses, count);
     if (samples > 1 && !json) fprintf(file, "sample %" PRId64 "\n", sample);
     if (json) cli_json_array(json, NULL);
+    if (used < count)
+      fprintf(stderr, "braid run: %" PRId64 " of the %" PRId64 " highest scores of sample %" PRId64 " are NaN\n",
+              count - used, count, sample);
     for (int64_t i = 0; i < used; i++) {
       const char *label = o->labels ? labels->lines[guesses[i].index] : "";
       if (!json) {
@@ -296,8 +299,10 @@ static braid_status run_session(const options *o, const braid_graph *graph, brai
     if (status == BRAID_OK) buffers.inputs[i] = braid_tensor_retain(tensors[i]);
   }
   if (status == BRAID_OK) {
+    if (o->bench) cli_catch_interrupt(); /* to say how many of its runs there were */
     status = o->bench ? cli_measure(&buffers, session, o->bench, &latency) : cli_buffers_run(&buffers, session);
   }
+  cli_catch_interrupt(); /* what is written from here on is written whole */
   if (status == BRAID_OK) status = braid_session_save_trace(session);
   if (status == BRAID_OK) status = save_outputs(o, graph, &buffers);
   if (status == BRAID_OK) status = show(o, graph, &buffers, session, &latency);
@@ -340,14 +345,12 @@ int cli_run(int argc, char **argv) {
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.top = 0};
   cli_parse(&argp, argc, argv, &o);
-  if (o.bench) cli_catch_interrupt();
+  cli_end_on_interrupt(&o.common, "run");
   braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o.place);
   if (status == BRAID_OK) status = cli_load_to_run(&o.source, &o.place, &graph);
-  if (status == BRAID_OK) {
-    status = run_model(&o, graph);
-    braid_graph_destroy(graph);
-  }
+  if (status == BRAID_OK) status = run_model(&o, graph);
+  braid_graph_destroy(graph);
   cli_close_registry(&o.place);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "run", status);
 }

@@ -34,7 +34,7 @@ static braid_status make_seekable(int descriptor, const char *path) {
   char buffer[1 << 16];
   for (int64_t all = 0;;) {
     ssize_t got = read(descriptor, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR && !cli_interrupted()) continue;
+    if (got < 0 && errno == EINTR) continue;
     if (got == 0) break;
     if (got > 0 && (all += got) > kMostBytes) {
       close(file);
@@ -83,6 +83,23 @@ static braid_status is_array(const char *path, bool *array) {
   return BRAID_OK;
 }
 
+static void release_codes(void *context) {
+  braid_tensor_release(context);
+}
+
+/* .npy has no names for narrow types: their codes are read as uint8. */
+static braid_status read_array(const char *path, const braid_desc *wanted, braid_tensor **out) {
+  braid_tensor *codes;
+  braid_status status = braid_npy_load(NULL, path, out);
+  if (status != BRAID_OK || !braid_dtype_is_narrow(wanted->dtype)) return status;
+  braid_desc desc = *braid_tensor_desc(codes = *out);
+  if (desc.dtype != BRAID_U8) return BRAID_OK;
+  desc.dtype = wanted->dtype;
+  status = braid_tensor_wrap(NULL, &desc, braid_tensor_data(codes), release_codes, codes, out);
+  if (status != BRAID_OK) braid_tensor_release(codes);
+  return status;
+}
+
 braid_status cli_read_value(const char *path, const char *input, const braid_desc *wanted, const char *preprocess,
                             bool *image, braid_tensor **out) {
   *out = NULL;
@@ -90,7 +107,7 @@ braid_status cli_read_value(const char *path, const char *input, const braid_des
   braid_status status = is_array(path, &array);
   if (status != BRAID_OK) return status;
   *image = !array;
-  if (array) return braid_npy_load(NULL, path, out);
+  if (array) return read_array(path, wanted, out);
   bool fits = wanted->rank == 4 && wanted->dtype == BRAID_F32;
   for (int i = 1; fits && i < 4; i++) fits = wanted->dims[i] > 0 && wanted->dims[i] <= 1 << 15;
   if (!fits) {

@@ -9,9 +9,19 @@
 
 /* --- usage and input -----------------------------------------------------------------------------------------------
  */
+/* argp shows every key that is a printable character as an option's short form. */
+static void expect_plain_letters(const char *help) {
+  for (const char *line = help; line; line = strchr(line, '\n')) {
+    line += *line == '\n';
+    if (strncmp(line, "  -", 3) != 0 || line[3] == '-') continue;
+    if (!isalnum((unsigned char)line[3]) && line[3] != '?') fail_msg("-%c is an option: %.60s", line[3], line);
+  }
+}
+
 static void test_usage(void **state) {
   (void)state;
-  static const char *const commands[] = {"train", "test", "run", "inspect", "bench", "devices", "conformance"};
+  static const char *const commands[] = {"train",   "test",        "run",     "inspect", "bench",
+                                         "devices", "conformance", "explore", "evaluate"};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     char line[64];
     snprintf(line, sizeof line, "%s --help", commands[i]);
@@ -19,6 +29,7 @@ static void test_usage(void **state) {
     assert_int_equal(o.code, 0);
     assert_non_null(strstr(o.out, "Usage: braid "));
     assert_string_equal(o.err, "");
+    expect_plain_letters(o.out);
     discard(&o);
     snprintf(line, sizeof line, "%s --nonsense", commands[i]);
     expect_failure(line, 2, "--nonsense");
@@ -406,6 +417,8 @@ static void test_narrow_terminal(void **state) {
                                       "inspect " GLYPHS,
                                       "inspect " GLYPHS " --train",
                                       "devices",
+                                      "explore tiles --network " GLYPHS " --chip vu9p",
+                                      "evaluate tiles",
                                       "train " GLYPHS
                                       " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out $/narrow"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
@@ -422,6 +435,53 @@ static void test_narrow_terminal(void **state) {
   assert_non_null(strstr(text, "\033[K"));
   check_lines(text, 40);
   free(text);
+}
+
+/* Ctrl-C between two cases, and while an input is waited for: the command says so, and nothing is half written. */
+static void test_interrupted_before_an_end(void **state) {
+  (void)state;
+  char *text = on_terminal(80, "xterm", "devices --check cpu", "ok  ", 130);
+  const char *told = strstr(text, "braid devices: interrupted after ");
+  assert_non_null(told);
+  assert_null(strstr(told, "ok  "));
+  assert_null(strstr(text, "seed "));
+  free(text);
+  text = on_terminal(80, "xterm", "devices --check cpu --json", "", 130);
+  assert_non_null(strstr(text, "{\"error\":{\"status\":\"cancelled\",\"detail\":\"interrupted after "));
+  assert_null(strstr(text, "\"cases\""));
+  free(text);
+  text = on_terminal(80, "xterm", "run " GLYPHS " --input - --output $/never.npy", "", 130);
+  assert_non_null(strstr(text, "braid run: interrupted"));
+  assert_int_not_equal(access(in_folder("never.npy"), F_OK), 0);
+  free(text);
+}
+
+/* A network that runs for seconds ends at the first signal, and writes nothing. */
+static void test_interrupted_in_a_run(void **state) {
+  (void)state;
+  static const char *const kOutputs[] = {"", "{\"error\":{\"status\":\"cancelled\",\"detail\":\"interrupted\"}}\n", ""};
+  FILE *model = fopen(in_folder("long.cfg"), "w");
+  assert_non_null(model);
+  fputs("[net]\nchannels=3\nheight=512\nwidth=512\n", model);
+  for (int i = 0; i < 60; i++) fputs("[convolutional]\nfilters=64\nsize=3\nstride=1\npad=1\nactivation=relu\n", model);
+  assert_int_equal(fclose(model), 0);
+  for (int i = 0; i < 3; i++) {
+    int number = i < 2 ? SIGINT : SIGTERM;
+    const char *option = i == 1 ? "--json" : "", *out = in_folder("out"), *err = in_folder("err");
+    char line[400];
+    snprintf(line, sizeof line, "run $/long.cfg --model-seed 1 --input " PICTURE " --output $/never.npy %s", option);
+    pid_t child = start(line, "/dev/null", out, err);
+    nap(1.5);
+    kill(child, number);
+    nap(0.7);
+    kill(child, SIGKILL); /* nothing, if it has ended */
+    assert_int_equal(await(child), 128 + number);
+    outcome o = {.out = get_file(out, NULL), .err = get_file(err, NULL)};
+    assert_string_equal(o.out, kOutputs[i]);
+    assert_string_equal(o.err, number == SIGINT ? "braid run: interrupted\n" : "");
+    discard(&o);
+    assert_int_not_equal(access(in_folder("never.npy"), F_OK), 0);
+  }
 }
 
 /* A terminal that cannot clear a line gets no bar. No colour is ever printed, whatever NO_COLOR says. */
@@ -461,6 +521,7 @@ static void test_options_without_effect(void **state) {
       {"--data builtin:glyphs --beta1 0.8", "--beta1 has no effect with sgd"},
       {"--data builtin:glyphs --beta2 0.8", "--beta2 has no effect with sgd"},
       {"--data builtin:glyphs --epsilon 0.1", "--epsilon has no effect with sgd"},
+      {"--data builtin:glyphs --epochs 30 --schedule step", "every 30 epochs, and there are 30"},
       {"--data builtin:glyphs --step-epochs 3", "--step-epochs has no effect without --schedule step"},
       {"--data builtin:glyphs --step-gamma 0.3 --schedule cosine", "--step-gamma has no effect without"},
       {"--data builtin:glyphs --loss squared-error --label-smoothing 0.1", "--label-smoothing has no effect"},
@@ -487,6 +548,29 @@ static void test_options_without_effect(void **state) {
   expect_failure("inspect $/x.onnx --model-seed 3", 2, "--model-seed has no effect");
 }
 
+/* Codes of int4 come in a file that cannot name them, and go into one. */
+static void test_narrow_types(void **state) {
+  (void)state;
+  braid_tensor *tensor;
+  braid_desc desc;
+  assert_int_equal(braid_desc_init(&desc, BRAID_F32, 1, (int64_t[]){80}), BRAID_OK);
+  assert_int_equal(braid_tensor_create(NULL, &desc, &tensor), BRAID_OK);
+  for (int i = 0; i < 80; i++) braid_tensor_set_f64(tensor, i, i % 16 - 8);
+  assert_int_equal(braid_npy_save(in_folder("x.npy"), tensor), BRAID_OK);
+  braid_tensor_release(tensor);
+  outcome o = run("run " BRAID_TEST_DATA "/conformance/narrow_int4/model.onnx --input x=$/x.npy --input "
+                  "codes=" BRAID_TEST_DATA "/npy/int4.npy --output numbers=$/numbers.npy --output y0=$/codes.npy");
+  if (o.code != 0) fail_msg("%s", o.err);
+  assert_non_null(strstr(o.out, "y0 int4[80]  least -8  mean -0.5  most 7"));
+  discard(&o);
+  assert_int_equal(braid_npy_load(NULL, in_folder("numbers.npy"), &tensor), BRAID_OK);
+  for (int i = 0; i < 16; i++) assert_true(braid_tensor_get_f64(tensor, i) == i - 8);
+  braid_tensor_release(tensor);
+  assert_int_equal(braid_npy_load(NULL, in_folder("codes.npy"), &tensor), BRAID_OK);
+  for (int i = 0; i < 80; i++) assert_int_equal(braid_tensor_get_i64(tensor, i), (i % 16 + 8) % 16);
+  braid_tensor_release(tensor);
+}
+
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {
@@ -503,7 +587,10 @@ int main(void) {
       cmocka_unit_test(test_terminal),
       cmocka_unit_test(test_narrow_terminal),
       cmocka_unit_test(test_dumb_terminal),
+      cmocka_unit_test(test_interrupted_before_an_end),
+      cmocka_unit_test(test_interrupted_in_a_run),
       cmocka_unit_test(test_options_without_effect),
+      cmocka_unit_test(test_narrow_types),
       cmocka_unit_test(test_unwritable),
       cmocka_unit_test(test_huge),
   };

@@ -5,6 +5,9 @@
 #include <dirent.h>
 #include <sys/resource.h>
 
+#include "braid/model.h"
+#include "graph/graph.h"
+
 #define TRAIN                                                                                                          \
   "train " GLYPHS " --data builtin:glyphs,limit=640 --test builtin:glyphs,limit=320 --epochs 3 --batch 32 "            \
   "--checkpoint-steps 3 --threads 1 "
@@ -99,6 +102,11 @@ static void test_resume(void **state) {
   assert_int_equal(unlink(in_folder("r/checkpoint-0000000004.braid")), 0);
   expect_failure(SHORT DATA "--epochs 4 --out $/r --resume", 2,
                  "a checkpoint of version 1, this Braid reads version 2");
+  o = run(SHORT DATA "--epochs 1 --out $/seeded --resume --model-seed 5");
+  assert_int_equal(o.code, 0);
+  assert_null(strstr(o.err, "--model-seed"));
+  discard(&o);
+  expect(SHORT DATA "--epochs 2 --out $/seeded --resume --model-seed 6", 0, "--model-seed has no effect on a run that");
 }
 
 /* A run goes on only as what it was; each setting by itself is refused by its name, with what it was and what it is. */
@@ -120,13 +128,22 @@ static void test_other_settings(void **state) {
       {DATA "--optimizer adam", DATA "--optimizer adamw", "optimizer was adam, is adamw"},
       {DATA "--optimizer adam", DATA "--optimizer adam --beta2 0.99", "beta2 was 0.999, is 0.99"},
       {DATA "--optimizer adam", DATA "--optimizer adam --epsilon 1e-6", "epsilon was 1e-08, is 1e-06"},
-      {DATA "--schedule step", DATA "--schedule step --step-epochs 3", "epochs between drops was 30, is 3"},
+      {DATA "--schedule step --step-epochs 30", DATA "--schedule step --step-epochs 3",
+       "epochs between drops was 30, is 3"},
       {DATA, DATA "--accumulate 2", "batches per step was not set, is 2"},
       {DATA "--clip-norm 1", DATA "--clip-norm 2", "limit of the gradients' norm was 1, is 2"},
       {DATA, DATA "--clip-value 0.5", "limit of a gradient's elements was not set, is 0.5"},
       {DATA "--average 0.5", DATA, "decay of the average was 0.5, is not set"},
       {DATA "--schedule plateau", DATA "--schedule plateau --plateau-epochs 3", "epochs of a plateau was 10, is 3"},
       {DATA "--best", DATA "--best --monitor accuracy", "what epochs are compared by was loss, is accuracy"},
+      {DATA, DATA "--patience 2",
+       "of another run: it compared no epochs, which --patience, --best and --schedule plateau"
+       " do from a run's start; resume with"},
+      {DATA, DATA "--best --seed 7", "seed was 1, is 7; it compared no epochs, which --patience, --best"},
+      {DATA "--schedule plateau", DATA "--schedule plateau --best", "model of the best epoch was not set, is kept;"},
+      {DATA "--best --patience 2", DATA "--patience 2", "model of the best epoch was kept, is not set;"},
+      {DATA "--patience 2", DATA,
+       "of another run: it compared epochs, for --patience, --best or --schedule plateau, none"},
       {DATA, DATA "--class-weights 1/1/1/1/2/1/1/1/1/1", "weight of class 0 was not set, is 1"},
       {DATA, DATA "--mixup 0.2", "mixup was not set, is 0.2"},
       {DATA "--label-noise 0.1", DATA "--label-noise 0.2", "label noise was 0.1, is 0.2"},
@@ -222,7 +239,102 @@ static void test_monitor(void **state) {
   assert_int_equal(count_in_events("monitor", "loss/step"), epochs * 2 / 3);
   assert_int_equal(count_in_events("monitor", "loss/test"), epochs);
   expect_failure(MONITOR "--test builtin:glyphs,limit=48 --resume", 2, "test set, number of samples was 32, is 48");
+  expect_failure(MONITOR "--no-test --resume", 2, "test set, number of samples was 32, is not set");
   expect(MONITOR "--test builtin:glyphs,limit=32 --resume --patience 70", 0, "another patience: 70, it was 2");
+}
+
+static void put_node(braid_graph *graph, const char *op, braid_value_id a, braid_value_id b, const char *name,
+                     braid_value_id *out) {
+  *out = 0;
+  assert_int_equal(braid_graph_add_node(graph, op, NULL, (braid_value_id[]){a, b}, b < 0 ? 1 : 2, out, 1, NULL),
+                   BRAID_OK);
+  if (!name) return;
+  assert_int_equal(braid_graph_rename_value(graph, *out, name), BRAID_OK);
+  assert_int_equal(braid_graph_add_output(graph, *out), BRAID_OK);
+}
+
+/* guess = x w; loss = the mean of (guess - truth)^2. With a `batch` of its own the loss is the only output. */
+static void put_own_loss(const char *path, int64_t batch) {
+  const braid_desc row = {.dtype = BRAID_F32, .rank = 2, .dims = {batch ? batch : -1, 2}};
+  const braid_desc truth = {.dtype = BRAID_F32, .rank = 2, .dims = {batch ? batch : -1, 1}};
+  braid_desc weight;
+  braid_graph *graph;
+  braid_tensor *w;
+  braid_value_id x, t, value, guess;
+  assert_int_equal(braid_desc_init(&weight, BRAID_F32, 2, (int64_t[]){2, 1}), BRAID_OK);
+  assert_int_equal(braid_tensor_create(NULL, &weight, &w), BRAID_OK);
+  assert_int_equal(braid_graph_create(NULL, "own", &graph), BRAID_OK);
+  assert_int_equal(braid_graph_add_input(graph, "x", &row, &x), BRAID_OK);
+  assert_int_equal(braid_graph_add_input(graph, "truth", &truth, &t), BRAID_OK);
+  assert_int_equal(braid_graph_add_tensor(graph, "w", BRAID_VALUE_CONSTANT, w, &value), BRAID_OK);
+  put_node(graph, "MatMul", x, value, batch ? NULL : "guess", &guess);
+  if (batch) {
+    assert_int_equal(braid_graph_add_int64s(graph, (int64_t[]){batch, 1}, 2, &value), BRAID_OK);
+    put_node(graph, "Reshape", guess, value, NULL, &guess);
+  }
+  put_node(graph, "Sub", guess, t, NULL, &value);
+  put_node(graph, "Mul", value, value, NULL, &value);
+  put_node(graph, "ReduceMean", value, -1, "loss", &value);
+  assert_int_equal(braid_model_save_onnx(graph, path), BRAID_OK);
+  braid_tensor_release(w);
+  braid_graph_destroy(graph);
+}
+
+/* The file's second output is the loss, which begins at the mean square of a column and ends near 0. */
+static void test_own_loss(void **state) {
+  (void)state;
+#define OWN "$/own.onnx --data csv:$/line.csv,target=y,targets=numbers --loss output"
+  char text[2000] = "a,b,y\n";
+  for (int i = 0; i < 60; i++) {
+    int a = i * 7 % 13 - 6, b = i * 5 % 11 - 5;
+    snprintf(text + strlen(text), sizeof text - strlen(text), "%d,%d,%d\n", a, b, 2 * a - b);
+  }
+  put_file(in_folder("line.csv"), text, strlen(text));
+  put_own_loss(in_folder("own.onnx"), 0);
+  expect("train " OWN ":loss --batch 9 --epochs 40 --lr 0.005 --no-standardize --weight-decay 0 --out $/own", 0,
+         "trains: 1 tensors, 2 numbers");
+  expect("train " OWN ":loss --batch 9 --epochs 40 --lr 0.005 --no-standardize --weight-decay 0 --out $/own --resume",
+         0, "trains: 1 tensors");
+  outcome o = run("test $/own/model.onnx --data csv:$/line.csv,target=y,targets=numbers --loss output:loss --batch 4");
+  const char *loss = strstr(o.out, "  loss ");
+  assert_true(o.code == 0 && loss && strtod(loss + 7, NULL) < 1e-3 && !strstr(o.out, "MSE"));
+  discard(&o);
+  char *report = get_file(in_folder("own/report.html"), NULL);
+  assert_non_null(strstr(report, "test loss"));
+  assert_null(strstr(report, "Accuracy"));
+  free(report);
+  expect_failure("train " OWN " --batch 9 --out $/own2", 2, "the model has 2 outputs (guess, loss)");
+  expect_failure("train " OWN ":w --batch 9 --out $/own2", 2, "no output w; it has guess, loss");
+  expect_failure("train " OWN ":loss --mixup 0.2 --batch 9 --out $/own2", 2, "mixup needs");
+  expect_failure("train " OWN ": --batch 9 --out $/own2", 2, "--loss: output or output:NAME is expected, not");
+  expect_failure("train " OWN ":loss --replace-head --batch 9 --out $/own2", 2, "--replace-head fits scores to");
+  expect_failure("test " OWN ":loss --at-least 0.5", 2, "--at-least is of scores, which --loss output has not");
+  expect_failure("test " OWN ":loss --worst 3", 2, "--worst is of scores, which --loss output has not");
+  expect_failure("test --top 2 " OWN ":loss", 2, "--top is of scores, which --loss output has not");
+  expect_failure("test " OWN ":", 2, "--loss: output or output:NAME is expected, not");
+  expect_failure("test $/own.onnx --data csv:$/line.csv,target=y --loss huber", 2, "output or output:NAME is expected");
+}
+
+/* The only output's name says nothing new. A batch that the file fixes is all that it takes: 54 samples are for
+ * training, 6 for tests, and what these leave is said before the first step. */
+static void test_own_loss_of_a_batch(void **state) {
+  (void)state;
+#define FIXED "$/fixed.onnx --data csv:$/line.csv,target=y,targets=numbers --loss output"
+#define STEPS " --batch 4 --epochs 2 --lr 0.005 --out $/fixed"
+  put_own_loss(in_folder("fixed.onnx"), 4);
+  expect_failure("train " FIXED STEPS, 2, "the last batch of the test's 6 samples has 2, which the model does not");
+  assert_false(exists("fixed/checkpoint-0000000000.braid") || exists("fixed"));
+  expect_failure("test " FIXED " --batch 4", 2, "the last batch of the test's 6 samples has 2, which the model does");
+  expect("train " FIXED STEPS " --no-test", 0, "trains: 1 tensors, 2 numbers");
+  char *report = get_file(in_folder("fixed/report.html"), NULL);
+  assert_non_null(strstr(report, "Learning rate"));
+  assert_null(strstr(report, "Accuracy"));
+  free(report);
+  expect("train " FIXED ":loss" STEPS " --no-test --resume", 0, "trains: 1 tensors, 2 numbers");
+  put_own_loss(in_folder("fixed.onnx"), 3);
+  expect("train $/fixed.onnx --data csv:$/line.csv,target=y,targets=numbers --loss output --batch 3 --epochs 1 --lr "
+         "0.005 --out $/third",
+         0, "trains: 1 tensors");
 }
 
 /* Another network, and the same data from another place. */
@@ -565,6 +677,8 @@ int main(void) {
       cmocka_unit_test(test_other_settings),
       cmocka_unit_test(test_groups),
       cmocka_unit_test(test_monitor),
+      cmocka_unit_test(test_own_loss),
+      cmocka_unit_test(test_own_loss_of_a_batch),
       cmocka_unit_test(test_fine_tuning),
       cmocka_unit_test(test_other_model_and_place),
       cmocka_unit_test(test_changed_data),

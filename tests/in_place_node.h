@@ -169,6 +169,7 @@ static inline void in_place_attributes(in_place_node *n, const braid_desc *base)
   if (base->rank)
     in_place_attribute(n,
                        (braid_attr){.name = "axis", .kind = BRAID_ATTR_INT, .i = in_place_draw((uint32_t)base->rank)});
+  in_place_attribute(n, (braid_attr){.name = "bits", .kind = BRAID_ATTR_INT, .i = 8});
   in_place_attribute(n, (braid_attr){.name = "to", .kind = BRAID_ATTR_INT, .i = 1 + in_place_draw(16)});
   in_place_attribute(
       n, (braid_attr){.name = "direction", .kind = BRAID_ATTR_STRING, .s = in_place_draw(2) ? "LEFT" : "RIGHT"});

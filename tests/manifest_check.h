@@ -12,6 +12,7 @@
 #include "backend/opencl/manifest.h"
 #include "base/philox.h"
 #include "braid/session.h"
+#include "folder.h"
 #include "graph/graph.h"
 #include "skip.h"
 
@@ -26,19 +27,6 @@ static inline void need_device(void) {
 
 /* --- files ---------------------------------------------------------------------------------------------------------
  */
-static char folder[] = "/tmp/braid-manifest-XXXXXX";
-
-static inline int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static inline int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r '%s'", folder);
-  return system(command);
-}
 
 static inline void put(const char *name, const void *bytes, size_t count, char path[256]) {
   snprintf(path, 256, "%s/%s", folder, name);

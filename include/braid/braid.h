@@ -6,6 +6,7 @@
 #include "braid/custom.h"
 #include "braid/data.h"
 #include "braid/device.h"
+#include "braid/explore.h"
 #include "braid/log.h"
 #include "braid/model.h"
 #include "braid/op.h"

@@ -15,6 +15,9 @@ typedef struct braid_check_options {
   uint64_t seed;       /* for random sizes and contents; 0: a fixed seed */
   const char *only;    /* runs only the cases whose name contains this; NULL: all */
   int64_t patience_ns; /* time limit of a task; 0: one minute */
+  /* Asked between cases and within long ones, with the context of the report: true ends the suite with CANCELLED. Of
+   * kernels, which are judged side by side, those that have failed by then are reported. NULL: it goes on. */
+  bool (*cancelled)(void *context);
 } braid_check_options;
 
 typedef struct braid_check_counts {
@@ -28,8 +31,8 @@ typedef struct braid_check_counts {
 typedef void braid_check_report(void *context, const char *name, braid_case_result result, const char *detail);
 
 /* Runs the suite. `report` is called once per case: for each function and rule of the contract, for each kernel, and,
- * as UNSUPPORTED, for each op without a kernel. `options` may be NULL. Returns a failure only if the suite cannot run.
- */
+ * as UNSUPPORTED, for each op without a kernel. `options` may be NULL. Returns a failure only if the suite cannot run,
+ * or is cancelled. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_device_conformance(braid_device *device,
                                                                  const braid_check_options *options,
                                                                  braid_check_report *report, void *context,

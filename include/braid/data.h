@@ -4,25 +4,42 @@
  *   cifar10:DIR  cifar100:DIR   the binary versions (data_batch_*.bin / train.bin, test_batch.bin / test.bin); class
  *                               names from batches.meta.txt / fine_label_names.txt if present
  *   idx:DIR                     MNIST-format files (train-images-idx3-ubyte ..., t10k-..., .gz too)
- *   images:DIR                  a folder of JPEG and PNG files per class: DIR/train and DIR/test, or DIR alone, where
- *                               every tenth image of a class is for testing; without size= all images are resized to
- *                               the size of the first
- *   npy:IMAGES.npy+LABELS.npy   arrays: images uint8 or float32 of B,C,H,W (or B,H,W) with at most 4 channels, labels
- *                               integers; no splits
+ *   images:DIR                  a folder of JPEG and PNG files per class: DIR/train and DIR/test (or DIR/val),
+ *                               or DIR alone, where every tenth image of a class is for testing; without size=
+ *                               all images are resized to the size of the first
+ *   images:DIR,labels=FILE.csv  pictures that a table lists: a column with the files' names below DIR (columns=;
+ *                               the first), the others are targets (target=); rows for testing as those of csv
+ *   npy:IMAGES.npy+TARGETS.npy  arrays: images uint8 or float32 of B,C,H,W (or B,H,W) with at most 4 channels;
+ *                               targets integers of B (classes), bool or uint8 of B,N (1 for each label that a
+ *                               sample has) or float32 of B or B,N (numbers); no splits
+ *   csv:FILE,target=COLUMN      rows of numbers (RFC 4180), each a sample of 1,1,columns. FILE is a file, of which
+ *                               every tenth row is for testing, or a folder with train.csv and test.csv
+ *   coco:FILE.json,images=DIR   COCO's annotations of pictures: labels, all categories of a picture's annotations;
+ *                               or with targets=class the category of its largest box, without the pictures that
+ *                               have none. No splits
  *   builtin:glyphs              32x32 colour images of ten shapes, generated from a seed; no files
- * Keys, in any order; of a repeated key the last one is used:
- *   split=train|test            which part (default: set by the caller)
+ * Keys, in any order; each at most once:
+ *   split=train|test            which part (default: set by the caller); split=all: of one table both
  *   size=HxW  channels=N        resizes images (bilinear, antialiased); converts between grey (1) and RGB (3)
  *   order=rgb|bgr               order of the channels of a sample
  *   scale=X mean=A/B/C std=A/B/C
- *                               (pixel * scale - mean) / std; scale is 1/255 (float32 arrays: 1), mean and std are one
- *                               number or one per channel, in the order of order=
+ *                               (pixel * scale - mean) / std; scale is 1/255 (float32 arrays: 1), mean and std are
+ *                               one number or one per channel, in the order of order=
  *   augment=A+B...              for training only, any of these:
  *     crop          pad=N       random crop with zero padding of N (4) pixels
- *     resized-crop  area=A/B    a random window of A to B (0.08/1) of the area, sides 3:4 to 4:3, in the sample's size
+ *     resized-crop  area=A/B    a random window of A to B (0.08/1) of the area, sides 3:4 to 4:3, in the sample's
+ *                               size
  *     flip                      horizontal flip, every second time
- *     colour        jitter=B/C/S  brightness, contrast and saturation times 1 - X to 1 + X (0.4/0.4/0.4)
+ *     colour        jitter=B/C/S[/H]
+ *                               brightness, contrast and saturation times 1 - X to 1 + X (0.4/0.4/0.4), the hue
+ *                               turned by up to H of a whole turn (0 to 0.5; 0)
  *     cutout        hole=N      a square of N pixels (half the shorter side) at a random place becomes 0
+ *   target=A/B columns=A/B      of tables: what is to be learnt, and from what (all others); names of the first line,
+ *                               or numbers from 1 on
+ *   targets=class|labels|numbers
+ *                               of tables: what several columns are (labels if they hold 0 and 1 only, else numbers),
+ *                               and what one is (a class, by name or number; with fractions numbers)
+ *   header=yes|no               of tables: whether the first line has names (yes if nothing in it is a number)
  *   limit=N                     use only the first N samples
  *   seed=N                      of builtin:glyphs
  * INVALID_ARGUMENT for an unknown kind, key or value, and for seed= with another kind; the detail names it and what is
@@ -34,6 +51,13 @@
 
 typedef struct braid_dataset braid_dataset;
 
+/* What is to be learnt of a sample, its target. */
+typedef enum braid_target_kind {
+  BRAID_TARGET_CLASS,  /* one class: an int32_t below `classes` */
+  BRAID_TARGET_LABELS, /* any number of the classes: `classes` floats from 0 to 1, 1 where the sample is of the class */
+  BRAID_TARGET_NUMBERS, /* `classes` numbers that are to be predicted, as floats; class_names are their names */
+} braid_target_kind;
+
 typedef struct braid_dataset_info {
   const char *spec;
   int64_t samples;
@@ -42,6 +66,8 @@ typedef struct braid_dataset_info {
   const char *const *class_names; /* `classes` names */
   bool augments;                  /* SPEC has augment=, which is used in training only */
   bool one_part;                  /* npy: there are no splits, train and test are the same samples */
+  braid_target_kind target;
+  bool table; /* csv: rows of numbers with scales of their own (braid_standardize_input) */
 } braid_dataset_info;
 
 /* default_split: "train" or "test", used if SPEC has no split=. */
@@ -60,6 +86,9 @@ typedef struct braid_dataset_source {
   braid_status (*read)(void *context, int64_t index, float *pixels, int32_t *label);
   void (*close)(void *context); /* by braid_dataset_close; NULL: nothing is to be done */
   void *context;
+  /* Other targets than one class are given by `read_targets`, as `classes` floats, instead of `read`. */
+  braid_target_kind target;
+  braid_status (*read_targets)(void *context, int64_t index, float *pixels, float *targets);
 } braid_dataset_source;
 /* `keys`: those of SPEC, separated by commas, except seed= and split=; NULL: none. Without scale= the numbers stay as
  * they are. Names are copied. A trainer with an output directory reads all samples once, for the checksum that --resume
@@ -69,9 +98,10 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_dataset_create(const braid_allocat
                                                              braid_dataset **out);
 BRAID_API void braid_dataset_close(braid_dataset *dataset);
 BRAID_API braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset);
-/* Sample `index`, normalized, without augmentation: channels*height*width floats in C,H,W order. */
+/* Sample `index`, normalized, without augmentation: channels*height*width floats in C,H,W order, and its target: an
+ * int32_t, or `classes` floats where the targets are labels or numbers (braid_target_kind). */
 BRAID_API BRAID_MUST_CHECK braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *pixels,
-                                                             int32_t *label);
+                                                             void *target);
 /* Sample `index` for display, as 8-bit RGB in H,W,3 order (grey is replicated): height*width*3 bytes. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_dataset_picture(braid_dataset *dataset, int64_t index, uint8_t *rgb);
 
@@ -85,7 +115,7 @@ typedef struct braid_loader_options {
   bool shuffle, augment;
   double mixup;       /* above 0: sample i of a batch of n becomes s * sample i + (1 - s) * sample n - 1 - i, with s of
                          Beta(mixup, mixup), drawn for each batch */
-  double label_noise; /* probability that a label is replaced by one of all classes, drawn for each epoch and sample */
+  double label_noise; /* probability that a class is replaced by one of all classes, drawn for each epoch and sample */
   bool
       keep_last; /* return the last, incomplete batch of an epoch, padded by repeating its first sample; else drop it */
   int threads;   /* 0: one */
@@ -93,12 +123,14 @@ typedef struct braid_loader_options {
 } braid_loader_options;
 typedef struct braid_batch {
   const float *images;         /* batch, C, H, W */
-  const int32_t *labels;       /* batch */
+  const int32_t *labels;       /* batch, where targets are classes; else NULL */
   const int64_t *indices;      /* batch: index of each sample in the data set */
   const int32_t *mixed_labels; /* batch: with mixup, the labels of the other samples; else NULL */
-  float mix;                   /* share of `labels`; 1 without mixup */
+  float mix;                   /* share of the first targets; 1 without mixup */
   int64_t count;               /* valid samples, <= batch */
   int64_t epoch, step;         /* step within the epoch */
+  const void *targets;         /* batch targets, of int32_t or of floats; the same as `labels` where those are there */
+  const void *mixed_targets;   /* with mixup, those of the other samples; else NULL */
 } braid_batch;
 BRAID_API BRAID_MUST_CHECK braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_options *options,
                                                             int64_t first_epoch, int64_t first_step,

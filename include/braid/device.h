@@ -208,7 +208,7 @@ typedef enum braid_task_kind {
   BRAID_TASK_KERNEL,
   BRAID_TASK_WRITE, /* host memory to buffer */
   BRAID_TASK_READ,  /* buffer to host memory */
-  BRAID_TASK_COPY,  /* buffer to buffer */
+  BRAID_TASK_COPY,  /* buffer to buffer, also within one: source and target do not overlap */
 } braid_task_kind;
 
 typedef struct braid_timing {

@@ -11,8 +11,8 @@
 
 #include "braid/allocator.h"
 
-/* X(enumerator, name, bytes, numpy type string) */
-#define BRAID_DTYPE_MAP(X)                                                                                             \
+/* X(enumerator, name, bytes, numpy type string); those that ops compute in */
+#define BRAID_WIDE_DTYPE_MAP(X)                                                                                        \
   X(F32, "float32", 4, "<f4")                                                                                          \
   X(F64, "float64", 8, "<f8")                                                                                          \
   X(F16, "float16", 2, "<f2")                                                                                          \
@@ -27,6 +27,23 @@
   X(U64, "uint64", 8, "<u8")                                                                                           \
   X(BOOL, "bool", 1, "|b1")
 
+/* Those that numbers are only stored in: float8 and float4 (ONNX's names: bits of exponent and fraction; FN: no
+ * infinity, UZ: no negative zero either), and integers of 4 and 2 bits. One element is one byte in memory, as in
+ * Python's ml_dtypes: the code in its low bits, zeros above. ONNX files pack 2 or 4 of the small ones into a byte. */
+#define BRAID_NARROW_DTYPE_MAP(X)                                                                                      \
+  X(F8E4M3FN, "float8e4m3fn", 1, "<V1")                                                                                \
+  X(F8E4M3FNUZ, "float8e4m3fnuz", 1, "<V1")                                                                            \
+  X(F8E5M2, "float8e5m2", 1, "<V1")                                                                                    \
+  X(F8E5M2FNUZ, "float8e5m2fnuz", 1, "<V1")                                                                            \
+  X(F8E8M0, "float8e8m0", 1, "<V1")                                                                                    \
+  X(F4E2M1, "float4e2m1", 1, "<V1")                                                                                    \
+  X(U4, "uint4", 1, "<V1")                                                                                             \
+  X(I4, "int4", 1, "<V1")                                                                                              \
+  X(U2, "uint2", 1, "<V1")                                                                                             \
+  X(I2, "int2", 1, "<V1")
+
+#define BRAID_DTYPE_MAP(X) BRAID_WIDE_DTYPE_MAP(X) BRAID_NARROW_DTYPE_MAP(X)
+
 typedef enum braid_dtype {
   BRAID_NONE = 0, /* not known yet, or no tensor */
 #define BRAID_DTYPE_ENUM(id, name, bytes, npy) BRAID_##id,
@@ -37,7 +54,10 @@ typedef enum braid_dtype {
 
 BRAID_API const char *braid_dtype_name(braid_dtype dtype); /* "none" for BRAID_NONE or anything unknown */
 BRAID_API size_t braid_dtype_size(braid_dtype dtype);      /* bytes of one element; 0 for BRAID_NONE */
-BRAID_API bool braid_dtype_is_float(braid_dtype dtype);    /* f16, bf16, f32, f64 */
+BRAID_API bool braid_dtype_is_float(braid_dtype dtype);    /* f16, bf16, f32, f64: no narrow one */
+/* float8, float4, and integers of 4 and 2 bits. They are moved as they are, and Cast, CastLike, QuantizeLinear and
+ * DequantizeLinear convert them; no other op takes them. */
+BRAID_API bool braid_dtype_is_narrow(braid_dtype dtype);
 
 enum { BRAID_MAX_RANK = 8, BRAID_LAYOUT_BLOCKS = 2 };
 
@@ -104,12 +124,14 @@ BRAID_API const void *braid_tensor_const_data(const braid_tensor *tensor);
  * shape computations. */
 BRAID_API double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index);
 BRAID_API int64_t braid_tensor_get_i64(const braid_tensor *tensor, int64_t index);
-/* Sets element `index`. The value must be in the range of the element type. */
+/* Sets element `index`. Integer types take the value rounded towards zero, their nearest where it is beyond them, and 0
+ * for NaN. float8 and float4 take their nearest, ties to even, and their largest where it is beyond them. */
 BRAID_API void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value);
 
 /* NumPy .npy files, versions 1 to 3, C and Fortran order, little and big endian, as PLAIN tensors. INVALID_FILE for a
  * malformed file names the place and what was expected. Files are written atomically. `path` "-" is standard input or
- * output. */
+ * output. Narrow types are written as ml_dtypes writes them: bytes of one type, "|V1", that the file has no name for
+ * (float8e5m2 has "<V1"). What is read from "|V1" is uint8, the codes; see braid_tensor_as. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_npy_load(const braid_allocator *allocator, const char *path,
                                                        braid_tensor **out);
 BRAID_API BRAID_MUST_CHECK braid_status braid_npy_save(const char *path, const braid_tensor *tensor);

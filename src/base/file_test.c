@@ -12,10 +12,9 @@
 #include <unistd.h>
 
 #include "damage.h"
+#include "folder.h"
 #include "oom.h"
 #include "skip.h"
-
-static char folder[] = "/tmp/braid-file-test-XXXXXX";
 
 static const char *in_folder(const char *name) {
   static char path[256];
@@ -229,18 +228,6 @@ static void test_out_of_memory(void **state) {
     assert_true(status == BRAID_OK || status == BRAID_NO_MEMORY);
     if (!oom.failed) break;
   }
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", folder);
-  return system(command);
 }
 
 int main(void) {

@@ -10,9 +10,9 @@ static braid_status without(const char *what, const char *path) {
   return braid_fail(BRAID_UNSUPPORTED, "%.200s: this is a core build, without %s", path, what);
 }
 
-braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_custom_ops *ops,
+braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, const braid_model_options *options,
                              braid_graph **out) {
-  (void)allocator, (void)ops;
+  (void)allocator, (void)options;
   *out = NULL;
   return without("ONNX", path);
 }

@@ -25,8 +25,12 @@ bool braid_suite_pass_over(braid_suite *suite, char *detail, const char *format,
   return true;
 }
 
+bool braid_suite_over(const braid_suite *suite) {
+  return suite->stopped || suite->cancelled(suite->context);
+}
+
 bool braid_suite_wants(const braid_suite *suite, const char *name) {
-  return !suite->stopped && (!suite->only || strstr(name, suite->only));
+  return !braid_suite_over(suite) && (!suite->only || strstr(name, suite->only));
 }
 
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail) {
@@ -39,6 +43,7 @@ void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_su
   if (!braid_suite_wants(suite, name)) return;
   suite->passed_over = false;
   bool passed = run(suite, detail);
+  if (braid_suite_over(suite) && !suite->stopped) return; /* it may have been broken off */
   braid_suite_tell(suite, name,
                    !passed              ? BRAID_SUITE_FAILED
                    : suite->passed_over ? BRAID_SUITE_NOT_CLAIMED

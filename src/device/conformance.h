@@ -20,6 +20,7 @@ typedef struct braid_suite {
   int64_t patience_ns; /* time limit of a task, after which the device is considered hung */
   const char *only;    /* runs only the cases whose name contains this; NULL: all */
   void (*report)(void *context, const char *name, braid_suite_result result, const char *detail);
+  bool (*cancelled)(void *context); /* no further case is to be run */
   void *context;
   /* the suite's own */
   braid_queue queues[2], *queue, *second; /* the same if the device has one queue */
@@ -42,6 +43,8 @@ bool braid_suite_fail(char *detail, const char *format, ...) BRAID_PRINTF(2, 3);
   } while (0)
 /* Records why the device cannot run the case, which then counts as not claimed; returns true. */
 bool braid_suite_pass_over(braid_suite *suite, char *detail, const char *format, ...) BRAID_PRINTF(3, 4);
+/* No further case is to be run. */
+bool braid_suite_over(const braid_suite *suite);
 bool braid_suite_wants(const braid_suite *suite, const char *name);
 void braid_suite_tell(braid_suite *suite, const char *name, braid_suite_result result, const char *detail);
 void braid_suite_case(braid_suite *suite, const char *name, bool (*run)(braid_suite *suite, char *detail));
@@ -54,6 +57,7 @@ braid_status braid_suite_write(braid_suite *suite, void *buffer, size_t offset, 
 braid_status braid_suite_read(braid_suite *suite, void *buffer, size_t offset, void *host, size_t bytes);
 /* The largest buffer to ask for: `bytes`, or an eighth of a small device's memory. */
 size_t braid_suite_at_most(const braid_suite *suite, size_t bytes);
+size_t braid_suite_host_memory(void); /* in use by this program; 0: its malloc does not count */
 size_t braid_suite_align(size_t bytes, size_t alignment);
 void braid_suite_fill(uint8_t *bytes, size_t count, uint32_t seed); /* bytes that differ from seed to seed */
 
@@ -125,6 +129,8 @@ bool braid_trial_prepare(braid_suite *suite, const braid_trial *trial, const bra
 void braid_trial_discard(braid_suite *suite, braid_trial_run *run);
 /* Runs it, with bindings that change from call to call, and looks at all memory around. */
 bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, uint32_t data, char *detail);
+/* Runs it many times, its data alternating. */
+bool braid_trial_repeat(braid_suite *suite, braid_trial_run *run, char *detail);
 /* Runs it with the second data while `other`, of another trial, runs on another queue. */
 bool braid_trial_beside(braid_suite *suite, braid_trial_run *run, braid_trial_run *other, char *detail);
 /* Two tasks of it are in the queue at once, with other data in other memory: of a backend that shares_prepared. */

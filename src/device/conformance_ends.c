@@ -94,7 +94,7 @@ static bool case_submit(braid_suite *suite, char *detail) {
  * What calls keep of it for ever adds up. */
 enum { kRounds = 1024, kMostKept = 8 /* bytes per round */ };
 
-static size_t host_memory(void) {
+size_t braid_suite_host_memory(void) {
   struct mallinfo2 info = mallinfo2();
   return info.uordblks + info.hblkhd;
 }
@@ -118,11 +118,11 @@ static bool run_rounds(braid_suite *suite, char *detail) {
 static bool case_host_memory(braid_suite *suite, char *detail) {
   size_t least = SIZE_MAX;
   if (!run_rounds(suite, detail)) return false;
-  if (!host_memory()) return braid_suite_pass_over(suite, detail, "this program's malloc does not count");
+  if (!braid_suite_host_memory()) return braid_suite_pass_over(suite, detail, "this program's malloc does not count");
   for (int i = 0; i < 3 && least > kRounds * kMostKept; i++) {
-    size_t before = host_memory();
+    size_t before = braid_suite_host_memory();
     if (!run_rounds(suite, detail)) return false;
-    size_t after = host_memory(), kept = after > before ? after - before : 0;
+    size_t after = braid_suite_host_memory(), kept = after > before ? after - before : 0;
     if (kept < least) least = kept;
   }
   SUITE_CHECK(least <= kRounds * kMostKept, "%d rounds of a buffer, a write and a read keep %zu bytes of host memory",

@@ -14,7 +14,7 @@ typedef struct tally {
   size_t offered, taken;
   uint32_t dtypes;                  /* bits of those taken */
   bool together, replayed, refused; /* tried */
-  bool failed;
+  bool wanted, failed;
   char detail[kSuiteDetail];
 } tally;
 
@@ -60,15 +60,24 @@ static void describe_operand(braid_trial *trial, size_t operand, const braid_sam
   for (uint32_t data = 0; data < BRAID_SAMPLE_DATA; data++) trial->data[data][operand] = sample->data[data][id];
 }
 
-/* Quantizing rounds numbers that two right computations may see on either side of a half, unless all are exact. */
-static bool is_rounded(const braid_sample_graph *sample, const char *op) {
+static bool is_one_of(const char *name, const char *const *names) {
+  while (*names && strcmp(name, *names) != 0) names++;
+  return *names;
+}
+
+/* Quantizing rounds numbers that two right computations may see on either side of a half, unless all are exact. What
+ * ops over bytes compute is said to the bit (docs/quantization.md), but for activations that are no bounds. */
+static bool is_rounded(const braid_sample_graph *sample, const braid_node *node) {
+  static const char *const kOps[] = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", NULL};
+  static const char *const kBounds[] = {"", "Relu", "Clip", NULL};
   for (size_t i = 0; i < sample->leaf_count; i++)
     if (sample->leaves[i].range == '/') return false;
-  return strncmp(op, "Quantize", 8) == 0 || strncmp(op, "QLinear", 7) == 0 || strncmp(op, "Dynamic", 7) == 0;
+  bool activates = !is_one_of(braid_attr_string(&node->attrs, "activation", ""), kBounds);
+  return is_one_of(node->op->name, kOps) || (strcmp(node->op->name, "QLinearActivation") == 0 && activates);
 }
 
 static void describe_text(braid_trial *trial, const braid_sample_graph *sample) {
-  static const char *const kSizes[BRAID_SAMPLE_SIZES] = {"tiny", "middle", "large", "empty", "special"};
+  static const char *const kSizes[BRAID_SAMPLE_SIZES] = {"tiny", "middle", "large", "empty", "special", "shape"};
   size_t count, used = 0;
   const braid_sample *table = braid_samples(&count);
   char desc[96];
@@ -78,8 +87,9 @@ static void describe_text(braid_trial *trial, const braid_sample_graph *sample) 
                                                         : "-");
   const char *attrs = table[sample->draw.sample].attrs;
   if (used < sizeof trial->text)
-    snprintf(trial->text + used, sizeof trial->text - used, ")%s%s, sample %u %s, seed %llu", *attrs ? " " : "", attrs,
-             (unsigned)sample->draw.sample, kSizes[sample->draw.size], (unsigned long long)sample->draw.seed);
+    snprintf(trial->text + used, sizeof trial->text - used, ")%s%s, sample %u %s %u, seed %llu", *attrs ? " " : "",
+             attrs, (unsigned)sample->draw.sample, kSizes[sample->draw.size], (unsigned)sample->draw.shape,
+             (unsigned long long)sample->draw.seed);
 }
 
 /* Into the part of a small device's memory that the suite allows itself: what does not is no fault of its kernels. */
@@ -109,7 +119,7 @@ static braid_trial *trial_describe(const braid_sample_graph *sample, const braid
                                   .outputs = trial->operands + inputs,
                                   .training = sample->draw.gradient};
   trial->elementwise = node->op->flags & BRAID_OP_ELEMENTWISE;
-  trial->rounded = is_rounded(sample, node->op->name);
+  trial->rounded = is_rounded(sample, node);
   describe_text(trial, sample);
   return trial;
 }
@@ -129,7 +139,9 @@ static bool try_plainly(judge *j, const braid_trial *trial, const braid_kernel *
   if (passed && earlier) passed = braid_trial_beside(j->suite, run, earlier, detail);
   if (passed && !earlier) passed = braid_trial_execute(j->suite, run, 1, detail);
   if (passed && first && j->suite->backend->shares_prepared) passed = braid_trial_share(j->suite, run, detail);
-  if (passed && first) passed = braid_trial_await(j->suite, run, detail) && braid_trial_overrun(j->suite, run, detail);
+  if (passed && first)
+    passed = braid_trial_await(j->suite, run, detail) && braid_trial_overrun(j->suite, run, detail) &&
+             braid_trial_repeat(j->suite, run, detail) && braid_way_discarded(j->suite, trial, kernel, detail);
   if (passed && j->now->held_count < kHeld && !find_held(j->now, kernel))
     j->now->held[j->now->held_count++] = (struct held){kernel, run};
   else
@@ -167,9 +179,8 @@ static void case_name(const braid_kernel *kernel, char *name, size_t bytes) {
 static void judge_kernel(judge *j, const braid_trial *trial, size_t index) {
   const braid_kernel *kernel = j->kernels[index];
   tally *t = &j->tallies[index];
-  char why[kSuiteDetail] = "", name[128];
-  case_name(kernel, name, sizeof name);
-  if (t->failed || !braid_suite_wants(j->suite, name)) return;
+  char why[kSuiteDetail] = "";
+  if (!t->wanted || t->failed || braid_suite_over(j->suite)) return;
   t->offered++;
   if (!braid_kernel_takes(j->suite->backend, j->suite->self, kernel, &trial->node, why, sizeof why)) return;
   t->taken++;
@@ -191,11 +202,9 @@ static void judge_trial(judge *j, braid_trial *trial) {
 
 /* One that is to be looked at. */
 static bool has_kernel(const judge *j, const char *op) {
-  char name[128];
   for (size_t i = 0; i < j->count; i++) {
-    if (strcmp(j->kernels[i]->op, op) != 0) continue;
-    case_name(j->kernels[i], name, sizeof name);
-    if (!j->tallies[i].failed && braid_suite_wants(j->suite, name)) return true;
+    const tally *t = &j->tallies[i];
+    if (t->wanted && !t->failed && strcmp(j->kernels[i]->op, op) == 0) return true;
   }
   return false;
 }
@@ -271,14 +280,46 @@ static bool wants_gradients(const judge *j) {
   return false;
 }
 
-static void judge_sample(judge *j, uint32_t sample, bool gradients) {
+static void judge_sizes(judge *j, uint32_t sample, bool gradients) {
   bool typed = true;
   for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT && typed; dtype++)
-    for (int size = 0; size < BRAID_SAMPLE_SIZES; size++)
-      for (int gradient = 0; gradient <= (gradients ? 1 : 0) && !j->suite->stopped; gradient++) {
-        braid_draw draw = {j->suite->seed, sample, (braid_dtype)dtype, (braid_sample_size)size, gradient != 0};
+    for (int size = 0; size < BRAID_SAMPLE_SHAPE; size++)
+      for (int gradient = 0; gradient <= (gradients ? 1 : 0) && !braid_suite_over(j->suite); gradient++) {
+        braid_draw draw = {
+            .seed = j->suite->seed, .sample = sample, .dtype = (braid_dtype)dtype, .size = (braid_sample_size)size};
+        draw.gradient = gradient != 0;
         if (is_worthwhile(j, &draw) && !judge_graph(j, &draw)) typed = false;
       }
+}
+
+/* The type that shapes are judged in: the first that the op takes. */
+static braid_dtype type_of_shapes(const judge *j, uint32_t sample) {
+  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++) {
+    braid_sample_graph graph;
+    braid_draw draw = {
+        .seed = j->suite->seed, .sample = sample, .dtype = (braid_dtype)dtype, .size = BRAID_SAMPLE_MIDDLE};
+    if (braid_sample_make(&draw, &graph) != BRAID_OK) continue;
+    braid_sample_free(&graph);
+    return (braid_dtype)dtype;
+  }
+  return BRAID_NONE;
+}
+
+static void judge_shapes(judge *j, uint32_t sample) {
+  size_t count;
+  const braid_sample *which = &braid_samples(&count)[sample];
+  uint32_t shapes = has_kernel(j, which->op) ? braid_sample_shapes(which) : 0;
+  braid_dtype dtype = shapes ? type_of_shapes(j, sample) : BRAID_NONE;
+  for (uint32_t i = 0; dtype != BRAID_NONE && i < shapes && !braid_suite_over(j->suite); i++)
+    (void)judge_graph(
+        j, &(braid_draw){
+               .seed = j->suite->seed, .sample = sample, .dtype = dtype, .size = BRAID_SAMPLE_SHAPE, .shape = i});
+}
+
+static void judge_sample(judge *j, uint32_t sample, bool gradients) {
+  size_t count;
+  if (!braid_sample_broadcasts(&braid_samples(&count)[sample])) judge_sizes(j, sample, gradients);
+  judge_shapes(j, sample);
 }
 
 /* --- conversions of layouts, which no graph has --------------------------------------------------------------------
@@ -327,7 +368,7 @@ static void judge_conversion(judge *j, const braid_desc *from, const braid_desc 
 static void judge_pair(judge *j, braid_dtype dtype, int rank, braid_layout from, braid_layout to) {
   const int64_t dims[] = {3, 20, 5, 7, 2};
   braid_desc descs[2];
-  if (j->suite->stopped || braid_desc_init(&descs[0], dtype, rank, dims) != BRAID_OK) return;
+  if (braid_suite_over(j->suite) || braid_desc_init(&descs[0], dtype, rank, dims) != BRAID_OK) return;
   descs[1] = descs[0];
   if (braid_desc_set_layout(&descs[0], from) == BRAID_OK && braid_desc_set_layout(&descs[1], to) == BRAID_OK)
     judge_conversion(j, &descs[0], &descs[1]);
@@ -353,7 +394,9 @@ static void judge_other_layouts(judge *j, braid_dtype dtype) {
 
 static void judge_conversions(judge *j) {
   if (!has_kernel(j, "LayoutConvert")) return;
-  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++) {
+  bool narrow = false; /* all of them are bytes: one stands for the others */
+  for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT && !narrow; dtype++) {
+    narrow = braid_dtype_is_narrow((braid_dtype)dtype);
     for (size_t from = 0; from < BRAID_IMAGE_LAYOUTS; from++)
       for (size_t to = 0; to < BRAID_IMAGE_LAYOUTS; to++)
         judge_pair(j, (braid_dtype)dtype, 4, braid_image_layouts[from], braid_image_layouts[to]);
@@ -373,9 +416,9 @@ static void list_dtypes(uint32_t dtypes, char *text, size_t bytes) {
 
 static void tell_kernel(judge *j, size_t index) {
   const tally *t = &j->tallies[index];
-  char name[128], dtypes[160], text[256];
+  char name[128], dtypes[320], text[384];
+  if (!t->wanted) return;
   case_name(j->kernels[index], name, sizeof name);
-  if (j->suite->only && !strstr(name, j->suite->only)) return;
   list_dtypes(t->dtypes, dtypes, sizeof dtypes);
   if (t->taken)
     snprintf(text, sizeof text, "%zu of %zu nodes (%s)", t->taken, t->offered, dtypes);
@@ -409,12 +452,20 @@ void braid_suite_kernels(braid_suite *suite) {
     braid_suite_tell(suite, "kernels", BRAID_SUITE_FAILED, "no memory for the cases");
     return;
   }
+  bool some = false;
+  for (size_t i = 0; i < j.count; i++) {
+    char name[128];
+    case_name(j.kernels[i], name, sizeof name);
+    some |= j.tallies[i].wanted = !suite->only || strstr(name, suite->only);
+  }
   bool gradients = wants_gradients(&j);
-  for (uint32_t i = 0; i < samples && j.count && !suite->stopped; i++) judge_sample(&j, i, gradients);
+  for (uint32_t i = 0; some && i < samples && !braid_suite_over(suite); i++) judge_sample(&j, i, gradients);
   sheet_free(suite, j.before);
   j.before = NULL;
   judge_conversions(&j);
-  for (size_t i = 0; i < j.count; i++) tell_kernel(&j, i);
+  bool cancelled = !suite->stopped && braid_suite_over(suite); /* then no kernel has passed: some were judged in part */
+  for (size_t i = 0; i < j.count; i++)
+    if (!cancelled || j.tallies[i].failed) tell_kernel(&j, i);
   tell_rest(&j);
   braid_free(NULL, j.tallies);
 }

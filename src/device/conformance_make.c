@@ -8,13 +8,15 @@
 #include "base/try.h"
 #include "device/conformance_samples.h"
 
-enum { kInputs = 16, kOutputs = 4, kList = 32, kWord = 40, kMostCost = 6 << 20 };
+enum { kInputs = 16, kOutputs = 8, kList = 32, kWord = 40, kMostCost = 6 << 20 };
 
 typedef struct maker {
   const braid_sample *sample;
   braid_sample_graph *out;
   int64_t sizes[26]; /* of the letters; -1: not drawn yet */
   double elements;   /* about as many as the largest operand has */
+  braid_shape shape;
+  size_t leads; /* "?" read so far */
   uint64_t stream;
   braid_node_id node;
 } maker;
@@ -22,8 +24,9 @@ typedef struct maker {
 /* Where the numbers of a graph's sizes, or of one set of its contents, begin. */
 static uint64_t stream_of(const braid_draw *draw, uint32_t data) {
   uint32_t tensor = (uint32_t)draw->dtype << 16 | (uint32_t)draw->size << 8 | data;
-  return (uint64_t)braid_random_u32(draw->seed, draw->sample, tensor, 0) << 32 |
-         braid_random_u32(draw->seed, draw->sample, tensor, 1);
+  uint64_t first = 2 * (uint64_t)draw->shape;
+  return (uint64_t)braid_random_u32(draw->seed, draw->sample, tensor, first) << 32 |
+         braid_random_u32(draw->seed, draw->sample, tensor, first + 1);
 }
 
 /* Uniform in [0, 1): splitmix64, because there are many. */
@@ -95,18 +98,60 @@ static int64_t read_size(maker *m, const char **at) {
   return size;
 }
 
+/* --- contents ------------------------------------------------------------------------------------------------------
+ */
+static double draw_special(braid_dtype dtype, double unit) {
+  double most = dtype == BRAID_F16 ? 60000 : 1e38, least = dtype == BRAID_F16 ? 1e-4 : 1e-37;
+  const double kValues[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, most, -most, least};
+  return kValues[(size_t)(unit * 8)];
+}
+
+static double draw_number(const braid_sample_graph *sample, const braid_leaf *leaf, braid_dtype dtype,
+                          uint64_t *stream) {
+  double unit = draw_unit(stream);
+  bool whole = !braid_dtype_is_float(dtype), positive = leaf->range == '+';
+  if (leaf->bound >= 0) return floor(positive ? unit * (double)leaf->bound : (2 * unit - 1) * (double)leaf->bound);
+  if (sample->draw.size == BRAID_SAMPLE_SPECIAL && !whole && draw_unit(stream) < 0.3) return draw_special(dtype, unit);
+  if (dtype == BRAID_BOOL) return unit < 0.5;
+  if (leaf->range == '~') return floor(3 * unit) - (dtype == BRAID_U8 || dtype >= BRAID_U16 ? 0 : 1);
+  if (leaf->range == '/') return floor((2 * unit - 1) * (dtype == BRAID_BF16 ? 200 : 600)) / (whole ? 60 : 2);
+  if (leaf->range == '*') return whole ? floor((2 * unit - 1) * 0x1p40) : 400 * unit - 200;
+  if (leaf->range == '#' && !whole && draw_unit(stream) < 0.1) return unit < 0.1 ? NAN : -INFINITY;
+  if (leaf->range == '!' && !whole) return 8 * unit - 20000;
+  if (leaf->range == ':' && !whole) return (2 * unit - 1) * (dtype == BRAID_F16 ? 1e-3 : 1e-29);
+  if (positive) return whole ? 1 + floor(3 * unit) : 1.05 + 1.45 * unit;
+  if (!whole) return (leaf->range == '%' ? 0.45 : 1) * (4 * unit - 2);
+  return dtype >= BRAID_U8 ? floor(10 * unit) : floor(11 * unit) - 5;
+}
+
+static void fill_tensor(const braid_sample_graph *sample, const braid_leaf *leaf, braid_tensor *tensor,
+                        uint64_t *stream) {
+  const braid_desc *desc = braid_tensor_desc(tensor);
+  for (int64_t i = 0; i < braid_desc_count(desc); i++)
+    braid_tensor_set_f64(tensor, i, draw_number(sample, leaf, desc->dtype, stream));
+}
+
 /* --- operands ------------------------------------------------------------------------------------------------------
  */
+static int read_lead(maker *m, const char **at, int64_t *dims) {
+  size_t lead = m->leads++;
+  *at += (*at)[1] == ',' ? 2 : 1;
+  memcpy(dims, m->shape.leads[lead], sizeof m->shape.leads[lead]);
+  return m->shape.lead_ranks[lead];
+}
+
 static braid_status read_desc(maker *m, const char **at, braid_desc *desc) {
   int64_t dims[BRAID_MAX_RANK];
   int rank = 0;
   if (**at == '.') {
     ++*at;
   } else {
-    do {
+    if (**at == '?') rank = read_lead(m, at, dims);
+    while (islower((unsigned char)**at) || isdigit((unsigned char)**at)) {
       if (rank == BRAID_MAX_RANK) return misread(m, *at);
       dims[rank++] = read_size(m, at);
-    } while (**at == ',' && *++*at);
+      if (**at == ',') ++*at;
+    }
   }
   braid_dtype dtype = m->out->draw.dtype;
   if (**at == '@') {
@@ -141,6 +186,16 @@ static braid_status add_constant(maker *m, const braid_desc *desc, const char *a
   return status;
 }
 
+/* A constant whose contents are drawn, as those of a leaf are. */
+static braid_status add_weights(maker *m, const braid_desc *desc, char range, int64_t bound, braid_value_id *out) {
+  braid_tensor *tensor;
+  BRAID_TRY(braid_tensor_create(NULL, desc, &tensor));
+  fill_tensor(m->out, &(braid_leaf){-1, range, bound}, tensor, &m->stream);
+  braid_status status = braid_graph_add_tensor(m->out->graph, NULL, BRAID_VALUE_CONSTANT, tensor, out);
+  braid_tensor_release(tensor);
+  return status;
+}
+
 static braid_status add_leaf(braid_sample_graph *out, const braid_desc *desc, char range, int64_t bound,
                              braid_value_id *id) {
   if (out->leaf_count == BRAID_SAMPLE_LEAVES) return braid_fail(BRAID_INTERNAL, "a sample has too many inputs");
@@ -165,10 +220,10 @@ static braid_status add_operand(maker *m, const char *at, const braid_value_id *
     return BRAID_OK;
   }
   char range = has_pole(m->sample->op) ? '%' : 0;
-  if (*at == '+' || *at == '~' || *at == '*' || *at == '/') range = *at++;
+  if (*at && strchr("+~*/!:#", *at)) range = *at++;
   braid_desc desc;
   BRAID_TRY(read_desc(m, &at, &desc));
-  if (*at == '=') return add_constant(m, &desc, at + 1, out);
+  if (*at == '=' && at[1] != '*') return add_constant(m, &desc, at + 1, out);
   int64_t bound = -1;
   if (*at == '<') {
     at++;
@@ -176,6 +231,7 @@ static braid_status add_operand(maker *m, const char *at, const braid_value_id *
   } else if (desc.rank == 1 && desc.dims[0] == 0 && desc.dtype == BRAID_I64) {
     return add_constant(m, &desc, "", out);
   }
+  if (*at == '=' && at[1] == '*') return add_weights(m, &desc, range, bound, out);
   if (*at && *at != ' ') return misread(m, at);
   return add_leaf(m->out, &desc, range, bound, out);
 }
@@ -222,6 +278,7 @@ static braid_status add_node(maker *m, braid_value_id *outputs, size_t *output_c
     BRAID_TRY(add_operand(m, at, inputs, &inputs[count]));
     count++;
   }
+  if (sample->outputs > kOutputs) return misread(m, sample->inputs);
   *output_count = sample->outputs;
   for (size_t i = 0; i < *output_count; i++) outputs[i] = 0;
   BRAID_TRY(braid_graph_add_node(m->out->graph, sample->op, NULL, inputs, count, outputs, *output_count, &m->node));
@@ -266,36 +323,14 @@ static braid_status add_gradient(maker *m, const braid_value_id *outputs, size_t
   return braid_graph_gradients(out->graph, loss, wrt, wanted, gradients);
 }
 
-/* --- contents ------------------------------------------------------------------------------------------------------
+/* --- computing -----------------------------------------------------------------------------------------------------
  */
-static double draw_special(braid_dtype dtype, double unit) {
-  double most = dtype == BRAID_F16 ? 60000 : 1e38, least = dtype == BRAID_F16 ? 1e-4 : 1e-37;
-  const double kValues[] = {NAN, INFINITY, -INFINITY, 0.0, -0.0, most, -most, least};
-  return kValues[(size_t)(unit * 8)];
-}
-
-static double draw_number(const braid_sample_graph *sample, const braid_leaf *leaf, braid_dtype dtype,
-                          uint64_t *stream) {
-  double unit = draw_unit(stream);
-  bool whole = !braid_dtype_is_float(dtype), positive = leaf->range == '+';
-  if (leaf->bound >= 0) return floor(positive ? unit * (double)leaf->bound : (2 * unit - 1) * (double)leaf->bound);
-  if (sample->draw.size == BRAID_SAMPLE_SPECIAL && !whole && draw_unit(stream) < 0.3) return draw_special(dtype, unit);
-  if (dtype == BRAID_BOOL) return unit < 0.5;
-  if (leaf->range == '~') return floor(3 * unit) - (dtype == BRAID_U8 || dtype >= BRAID_U16 ? 0 : 1);
-  if (leaf->range == '/') return floor((2 * unit - 1) * (dtype == BRAID_BF16 ? 200 : 600)) / (whole ? 60 : 2);
-  if (leaf->range == '*') return whole ? floor((2 * unit - 1) * 0x1p40) : 400 * unit - 200;
-  if (positive) return whole ? 1 + floor(3 * unit) : 1.05 + 1.45 * unit;
-  if (!whole) return (leaf->range == '%' ? 0.45 : 1) * (4 * unit - 2);
-  return dtype >= BRAID_U8 ? floor(10 * unit) : floor(11 * unit) - 5;
-}
-
 static braid_status fill_leaf(const braid_sample_graph *sample, const braid_leaf *leaf, uint32_t data,
                               uint64_t *stream) {
   const braid_desc *desc = &sample->graph->values[leaf->value].desc;
   braid_tensor **tensor = &sample->data[data][leaf->value];
   BRAID_TRY(braid_tensor_create(NULL, desc, tensor));
-  for (int64_t i = 0; i < braid_desc_count(desc); i++)
-    braid_tensor_set_f64(*tensor, i, draw_number(sample, leaf, desc->dtype, stream));
+  fill_tensor(sample, leaf, *tensor, stream);
   return BRAID_OK;
 }
 
@@ -352,7 +387,7 @@ static int64_t cost_of(const braid_graph *graph) {
 }
 
 braid_status braid_sample_make(const braid_draw *draw, braid_sample_graph *out) {
-  static const double kElements[BRAID_SAMPLE_SIZES] = {8, 500, 80000, 60, 300};
+  static const double kElements[BRAID_SAMPLE_SIZES] = {8, 500, 80000, 60, 300, 1};
   double elements = kElements[draw->size];
   size_t count;
   for (;; elements /= 2) {
@@ -362,6 +397,8 @@ braid_status braid_sample_make(const braid_draw *draw, braid_sample_graph *out) 
                .stream = stream_of(draw, BRAID_SAMPLE_DATA)};
     *out = (braid_sample_graph){.draw = *draw};
     for (size_t i = 0; i < 26; i++) m.sizes[i] = -1;
+    if (draw->size == BRAID_SAMPLE_SHAPE || braid_sample_broadcasts(m.sample)) braid_shape_draw(draw, &m.shape);
+    if (draw->size == BRAID_SAMPLE_SHAPE) memcpy(m.sizes, m.shape.letters, sizeof m.sizes);
     draw_empty(&m);
     braid_status status = sample_make(&m);
     if (status == BRAID_OK && cost_of(out->graph) <= kMostCost) return BRAID_OK;

@@ -227,7 +227,7 @@ const char *braid_network_name(size_t index) {
 }
 
 braid_status braid_network_make(size_t index, uint64_t seed, braid_sample_graph *out) {
-  *out = (braid_sample_graph){.draw = {seed, UINT32_MAX - (uint32_t)index, BRAID_F32, BRAID_SAMPLE_MIDDLE, false}};
+  *out = (braid_sample_graph){.draw = {seed, UINT32_MAX - (uint32_t)index, BRAID_F32, BRAID_SAMPLE_MIDDLE, false, 0}};
   builder b = {.out = out, .status = braid_graph_create(NULL, "network", &out->graph), .tensors = (uint32_t)index << 8};
   if (b.status == BRAID_OK) kNetworks[index].build(&b);
   if (b.status == BRAID_OK) b.status = braid_graph_infer(out->graph, NULL);

@@ -257,6 +257,98 @@ bool braid_trial_execute(braid_suite *suite, braid_trial_run *run, uint32_t data
   return passed;
 }
 
+/* --- many times ----------------------------------------------------------------------------------------------------
+ * Inputs alternate, and the results of every run have a place of their own, so that a run that does nothing is seen. */
+enum { kRuns = 260 /* more than a byte counts */, kFewRuns = 16, kMostResults = 1 << 20 };
+
+/* On the heap, because a hung task may come back to it. */
+typedef struct repetition {
+  call *calls[BRAID_SAMPLE_DATA];
+  braid_binding bindings[kTrialOperands + 1];
+  size_t offsets[kTrialOperands]; /* of the outputs of one run */
+  size_t stride, bytes;
+  uint32_t runs;
+  void *buffer;
+  uint8_t *results;
+} repetition;
+
+static bool repetition_init(braid_suite *suite, braid_trial_run *run, repetition *r, char *detail) {
+  for (uint32_t data = 0; data < BRAID_SAMPLE_DATA; data++) {
+    call *c = r->calls[data] = braid_zalloc(NULL, sizeof *c);
+    SUITE_CHECK(c, "no memory for the case");
+    c->data = data;
+    run->calls++;
+    place_operands(suite, run, c);
+    if (!fill_image(run, c, detail) || !place_image(suite, run, c, detail)) return false;
+    SUITE_CHECK(braid_suite_write(suite, c->buffer, 0, c->image, c->bytes) == BRAID_OK, "write: %s",
+                braid_error_detail());
+  }
+  r->bytes = r->runs * r->stride;
+  r->results = braid_alloc(NULL, r->bytes);
+  SUITE_CHECK(r->results, "no memory for %zu bytes", r->bytes);
+  braid_suite_spoil(r->results, r->bytes, BRAID_SPOIL_NAN);
+  SUITE_CHECK(suite->backend->buffer_create(suite->self, r->bytes, &r->buffer) == BRAID_OK &&
+                  braid_suite_write(suite, r->buffer, 0, r->results, r->bytes) == BRAID_OK,
+              "buffer: %s", braid_error_detail());
+  return true;
+}
+
+static bool repeat_once(braid_suite *suite, const braid_trial_run *run, repetition *r, uint32_t i, char *detail) {
+  size_t inputs = run->node.input_count;
+  memcpy(r->bindings, r->calls[i % BRAID_SAMPLE_DATA]->bindings, sizeof r->bindings);
+  for (size_t k = 0; k < run->node.output_count; k++)
+    if (is_placed(run, inputs + k))
+      r->bindings[inputs + k] = (braid_binding){
+          .buffer = r->buffer, .offset = i * r->stride + r->offsets[k], .bytes = bytes_of(run, inputs + k)};
+  const braid_task task = {.kind = BRAID_TASK_KERNEL,
+                           .label = run->kernel->name,
+                           .prepared = run->prepared,
+                           .bindings = r->bindings,
+                           .input_count = inputs,
+                           .output_count = run->node.output_count};
+  SUITE_CHECK(braid_suite_do(suite, suite->queue, &task) == BRAID_OK, "run %u of many: %s", i + 1,
+              braid_error_detail());
+  return true;
+}
+
+static bool repeat_all(braid_suite *suite, braid_trial_run *run, repetition *r, char *detail) {
+  char why[kSuiteDetail];
+  if (!repetition_init(suite, run, r, detail)) return false;
+  for (uint32_t i = 0; i < r->runs; i++)
+    if (!repeat_once(suite, run, r, i, detail)) return false;
+  SUITE_CHECK(braid_suite_read(suite, r->buffer, 0, r->results, r->bytes) == BRAID_OK, "read: %s",
+              braid_error_detail());
+  for (uint32_t i = 0; i < r->runs && !suite->info->modelled; i++)
+    for (size_t k = 0; k < run->node.output_count; k++) {
+      size_t operand = run->node.input_count + k, first = (i % BRAID_SAMPLE_DATA) * r->stride + r->offsets[k];
+      const uint8_t *result = r->results + i * r->stride + r->offsets[k];
+      if (!is_placed(run, operand) ||
+          (i >= BRAID_SAMPLE_DATA && memcmp(result, r->results + first, bytes_of(run, operand)) == 0))
+        continue; /* the bits of a run that passed */
+      SUITE_CHECK(braid_trial_compare(run->trial, &run->operands[operand].desc, k, i % BRAID_SAMPLE_DATA, result, why),
+                  "run %u of many: %.500s", i + 1, why);
+    }
+  return true;
+}
+
+bool braid_trial_repeat(braid_suite *suite, braid_trial_run *run, char *detail) {
+  repetition *r = braid_zalloc(NULL, sizeof *r);
+  SUITE_CHECK(r, "no memory for the case");
+  for (size_t k = 0; k < run->node.output_count; k++) {
+    r->offsets[k] = r->stride;
+    r->stride += braid_suite_align(bytes_of(run, run->node.input_count + k), suite->info->alignment);
+  }
+  size_t room = braid_suite_at_most(suite, kMostResults);
+  r->runs = !r->stride ? 0 : room / r->stride < kRuns ? (uint32_t)(room / r->stride) : kRuns;
+  bool passed = r->runs < kFewRuns || repeat_all(suite, run, r, detail);
+  if (suite->stopped) return false;
+  if (r->buffer) suite->backend->buffer_destroy(suite->self, r->buffer);
+  for (size_t i = 0; i < BRAID_SAMPLE_DATA; i++) call_free(suite, r->calls[i]);
+  braid_free(NULL, r->results);
+  braid_free(NULL, r);
+  return passed;
+}
+
 /* --- two at once ---------------------------------------------------------------------------------------------------
  */
 typedef struct partner {

@@ -43,6 +43,8 @@ bool braid_way_in_place(braid_suite *suite, const braid_trial *trial, const brai
 bool braid_way_layouts(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail);
 /* All inputs but the first known beforehand. */
 bool braid_way_constants(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail);
+/* Prepared and discarded again and again: no host memory is kept. */
+bool braid_way_discarded(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail);
 /* Two prepared kernels of the node at the same time. */
 bool braid_way_together(braid_suite *suite, const braid_trial *trial, const braid_kernel *kernel, char *detail);
 /* From a recording. */

@@ -21,6 +21,10 @@ bool braid_body_wants(const braid_body *body, size_t output) {
   return output < node->output_count && node->outputs[output] >= 0;
 }
 
+const braid_desc *braid_body_output_desc(const braid_body *body) {
+  return braid_body_desc(body, body->graph->nodes[body->node].outputs[0]);
+}
+
 /* The value of the function becomes that of the node that computes it: names and uses stay as they are. */
 static braid_status take_over(braid_body *body, size_t output, braid_value_id value) {
   braid_graph *graph = body->graph;
@@ -71,6 +75,15 @@ braid_value_id braid_body_tensor(braid_body *body, braid_tensor *tensor) {
     body->status = braid_graph_add_tensor(body->graph, NULL, BRAID_VALUE_CONSTANT, tensor, &made);
   braid_tensor_release(tensor);
   return made;
+}
+
+braid_value_id braid_body_tabulate(braid_body *body, const braid_desc *desc,
+                                   double (*f)(int64_t at, const double *context), const double *context) {
+  braid_tensor *tensor = NULL;
+  if (body->status == BRAID_OK) body->status = braid_tensor_create(body->graph->allocator, desc, &tensor);
+  if (!tensor) return -1;
+  for (int64_t i = 0; i < braid_desc_count(desc); i++) braid_tensor_set_f64(tensor, i, f(i, context));
+  return braid_body_tensor(body, tensor);
 }
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------

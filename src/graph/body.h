@@ -15,10 +15,14 @@
   X(BlackmanWindow)                                                                                                    \
   X(CausalConvWithState)                                                                                               \
   X(CenterCropPad)                                                                                                     \
+  X(Col2Im)                                                                                                            \
+  X(DeformConv)                                                                                                        \
   X(Einsum)                                                                                                            \
   X(HammingWindow)                                                                                                     \
   X(HannWindow)                                                                                                        \
+  X(MelWeightMatrix)                                                                                                   \
   X(RotaryEmbedding)                                                                                                   \
+  X(STFT)                                                                                                              \
   X(SwiGLU)                                                                                                            \
   X(TensorScatter)
 
@@ -47,6 +51,7 @@ BRAID_MUST_CHECK braid_status braid_body_expand_all(braid_graph *graph);
 const braid_attrs *braid_body_attrs(const braid_body *body);
 braid_value_id braid_body_input(const braid_body *body, size_t index); /* -1: left out */
 bool braid_body_wants(const braid_body *body, size_t output);
+const braid_desc *braid_body_output_desc(const braid_body *body); /* of output 0, as the op's inference set it */
 void braid_body_give(braid_body *body, size_t output, braid_value_id value);
 
 /* --- values --------------------------------------------------------------------------------------------------------
@@ -55,6 +60,9 @@ const braid_desc *braid_body_desc(const braid_body *body, braid_value_id value);
 braid_value_id braid_body_scalar(braid_body *body, braid_dtype dtype, double value);
 braid_value_id braid_body_int64s(braid_body *body, const int64_t *values, size_t count);
 braid_value_id braid_body_tensor(braid_body *body, braid_tensor *tensor); /* takes the reference */
+/* A constant of this type and shape, filled by f(at, context). */
+braid_value_id braid_body_tabulate(braid_body *body, const braid_desc *desc,
+                                   double (*f)(int64_t at, const double *context), const double *context);
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */

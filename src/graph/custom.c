@@ -72,6 +72,7 @@ static braid_status custom_add(braid_custom_ops *ops, const braid_custom_op *op)
                           .max_inputs = (int16_t)op->max_inputs,
                           .min_outputs = (int16_t)op->outputs,
                           .max_outputs = (int16_t)op->outputs,
+                          .flags = BRAID_OP_NARROW, /* what it takes is its own decision */
                           .infer = custom_infer},
                    .next = ops->first};
   __atomic_store_n(&ops->first, added, __ATOMIC_RELEASE);

@@ -176,6 +176,43 @@ static braid_status fold_matmul_bias(braid_rewrite *f, braid_node_id id) {
   return BRAID_OK;
 }
 
+/* --- quantized numbers ---------------------------------------------------------------------------------------------
+ */
+static bool is_same_constant(const braid_rewrite *f, braid_value_id a, braid_value_id b) {
+  if (a == b) return true;
+  const braid_tensor *left = braid_rewrite_constant(f, a), *right = braid_rewrite_constant(f, b);
+  if (!left || !right || braid_desc_count(braid_tensor_desc(left)) != 1 ||
+      braid_desc_count(braid_tensor_desc(right)) != 1 ||
+      braid_tensor_desc(left)->dtype != braid_tensor_desc(right)->dtype)
+    return false;
+  braid_value_note_read(&f->graph->values[a]);
+  braid_value_note_read(&f->graph->values[b]);
+  return braid_tensor_get_f64(left, 0) == braid_tensor_get_f64(right, 0);
+}
+
+/* QuantizeLinear(view(DequantizeLinear(q))) with one scale and one zero point: the view of q. */
+static braid_status fold_quantized_view(braid_rewrite *f, braid_node_id id) {
+  const braid_node *quantize = &f->graph->nodes[id];
+  if (!braid_node_is(quantize, "QuantizeLinear")) return BRAID_OK;
+  const braid_node *view = braid_rewrite_sole_producer(f, quantize->inputs[0]);
+  if (!view || !(view->op->flags & BRAID_OP_VIEW) || view->output_count != 1) return BRAID_OK;
+  braid_value_id of = view->inputs[0];
+  const braid_value *value = &f->graph->values[of];
+  if (value->kind != BRAID_VALUE_RESULT || value->producer < 0) return BRAID_OK;
+  const braid_node *dequantize = &f->graph->nodes[value->producer];
+  if (!braid_node_is(dequantize, "DequantizeLinear")) return BRAID_OK;
+  braid_value_id q = dequantize->inputs[0], scale = quantize->inputs[1];
+  if (braid_desc_count(braid_rewrite_desc(f, scale)) != 1 ||
+      braid_rewrite_desc(f, q)->dtype != braid_rewrite_desc(f, quantize->outputs[0])->dtype ||
+      !is_same_constant(f, dequantize->inputs[1], scale) ||
+      !is_same_constant(f, braid_node_input(dequantize, 2), braid_node_input(quantize, 2)))
+    return BRAID_OK;
+  braid_value_id inputs[8] = {q};
+  if (view->input_count > 8) return BRAID_OK;
+  memcpy(inputs + 1, view->inputs + 1, (view->input_count - 1) * sizeof *inputs);
+  return braid_rewrite_node(f, id, view->op->name, inputs, view->input_count, braid_rewrite_index(f, view));
+}
+
 /* --- nodes that do nothing -----------------------------------------------------------------------------------------
  */
 static bool is_nothing(const braid_rewrite *f, const braid_node *node) {
@@ -209,7 +246,7 @@ static braid_status bypass_nothings(braid_rewrite *f) {
 /* --- driver --------------------------------------------------------------------------------------------------------
  */
 typedef braid_status rule(braid_rewrite *f, braid_node_id id);
-static rule *const kRules[] = {fold_into_conv, fold_matmul_bias};
+static rule *const kRules[] = {fold_into_conv, fold_matmul_bias, fold_quantized_view};
 
 static braid_status fold_node(braid_rewrite *f, braid_node_id id) {
   for (size_t r = 0; r < sizeof kRules / sizeof *kRules; r++) {

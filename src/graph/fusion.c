@@ -5,23 +5,13 @@
 
 #include "base/try.h"
 #include "base/vector.h"
-#include "graph/rewrite.h"
+#include "graph/fusion_finder.h"
 
-typedef struct finder {
-  braid_rewrite rewrite;
-  braid_arena *arena;
-  braid_fusion_list *list;
-  int32_t *ends; /* per node: one more than the number of the largest fusion that ends there; 0: none does */
-} finder;
+typedef braid_fusion_finder finder;
+typedef braid_fusion_activation activation;
 
 /* --- activations ---------------------------------------------------------------------------------------------------
  */
-typedef struct activation {
-  const char *name;
-  float params[2];
-  size_t count;
-} activation;
-
 /* Bounds of a Clip, which are inputs; a missing one is the type's end. */
 static bool clip_bound(const braid_rewrite *r, braid_value_id id, float otherwise, float *out) {
   *out = otherwise;
@@ -32,12 +22,13 @@ static bool clip_bound(const braid_rewrite *r, braid_value_id id, float otherwis
   return true;
 }
 
-static bool read_activation(const braid_rewrite *r, const braid_node *node, activation *out) {
+bool braid_fusion_read_activation(const braid_rewrite *r, const braid_node *node, activation *out) {
   const braid_attrs *attrs = &node->attrs;
   *out = (activation){.name = node->op->name};
   if (braid_node_is(node, "Relu") || braid_node_is(node, "Sigmoid") || braid_node_is(node, "Tanh") ||
       braid_node_is(node, "HardSwish"))
     return true;
+  if (braid_node_is(node, "Gelu")) return strcmp(braid_attr_string(attrs, "approximate", "none"), "none") == 0;
   if (braid_node_is(node, "Swish")) {
     out->params[0] = (float)braid_attr_float(attrs, "alpha", 1);
     out->count = 1;
@@ -77,7 +68,7 @@ static int by_id(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-static braid_status add_fusion(finder *f, braid_fusion *set) {
+braid_status braid_fusion_add(finder *f, braid_fusion *set) {
   const braid_allocator *allocator = f->rewrite.graph->allocator;
   qsort(set->nodes, set->node_count, sizeof *set->nodes, by_id);
   braid_fusion *items =
@@ -90,7 +81,7 @@ static braid_status add_fusion(finder *f, braid_fusion *set) {
 }
 
 /* Attributes of the set's with the activation's behind them. */
-static braid_status add_activation(finder *f, braid_fusion *set, const activation *act) {
+braid_status braid_fusion_add_activation(finder *f, braid_fusion *set, const activation *act) {
   size_t count = set->attrs.count;
   braid_attr *items = braid_arena_alloc(f->arena, (count + 2) * sizeof *items);
   float *params = braid_arena_alloc(f->arena, sizeof act->params);
@@ -113,11 +104,12 @@ static braid_status find_activated(finder *f, const braid_node *producer, const 
   braid_fusion set = set_of(f, producer);
   bool conv = strcmp(set.op, "Conv") == 0 || strcmp(set.op, "FusedConv") == 0;
   bool gemm = strcmp(set.op, "Gemm") == 0 || strcmp(set.op, "FusedGemm") == 0;
-  if ((!conv && !gemm) || set.activated) return BRAID_OK;
-  set.op = conv ? "FusedConv" : "FusedGemm";
+  bool matmul = strcmp(set.op, "MatMul") == 0 || strcmp(set.op, "FusedMatMul") == 0;
+  if ((!conv && !gemm && !matmul) || set.activated) return BRAID_OK;
+  set.op = conv ? "FusedConv" : gemm ? "FusedGemm" : "FusedMatMul";
   for (size_t i = 0; i < member_count; i++) set.nodes[set.node_count++] = members[i];
-  BRAID_TRY(add_activation(f, &set, act));
-  return add_fusion(f, &set);
+  BRAID_TRY(braid_fusion_add_activation(f, &set, act));
+  return braid_fusion_add(f, &set);
 }
 
 /* --- rules: a node that ends a set ---------------------------------------------------------------------------------
@@ -140,16 +132,37 @@ static braid_status find_residual(finder *f, braid_node_id id) {
   braid_node_id source = braid_rewrite_index(r, conv);
   braid_fusion set = {
       .nodes = {source, id}, .node_count = 2, .op = "FusedConv", .attrs = conv->attrs, .source = source};
-  memcpy(set.inputs, (braid_value_id[]){conv->inputs[0], conv->inputs[1], braid_node_input(conv, 2), z},
-         sizeof set.inputs);
+  set.inputs[0] = conv->inputs[0], set.inputs[1] = conv->inputs[1];
+  set.inputs[2] = braid_node_input(conv, 2), set.inputs[3] = z;
   set.input_count = 4;
-  return add_fusion(f, &set);
+  return braid_fusion_add(f, &set);
+}
+
+/* Add(MatMul(x, w), bias): one number a column. */
+static braid_status find_bias(finder *f, braid_node_id id) {
+  const braid_rewrite *r = &f->rewrite;
+  const braid_node *node = &r->graph->nodes[id];
+  if (!braid_node_is(node, "Add")) return BRAID_OK;
+  for (size_t i = 0; i < 2; i++) {
+    const braid_node *product = braid_rewrite_sole_producer(r, node->inputs[i]);
+    const braid_desc *bias = braid_rewrite_desc(r, node->inputs[1 - i]), *y = braid_rewrite_desc(r, node->inputs[i]);
+    if (!braid_node_is(product, "MatMul") || braid_attr_float(&product->attrs, "alpha", 1) != 1) continue;
+    if (braid_rewrite_desc(r, product->inputs[0])->rank < 2 || braid_rewrite_desc(r, product->inputs[1])->rank < 2)
+      continue;
+    if (bias->rank != 1 || bias->dims[0] != y->dims[y->rank - 1]) continue;
+    braid_fusion set = set_of(f, product);
+    set.op = "FusedMatMul";
+    set.nodes[set.node_count++] = id;
+    set.inputs[set.input_count++] = node->inputs[1 - i];
+    return braid_fusion_add(f, &set);
+  }
+  return BRAID_OK;
 }
 
 static braid_status find_activation(finder *f, braid_node_id id) {
   const braid_node *node = &f->rewrite.graph->nodes[id];
   activation act;
-  if (node->input_count < 1 || !read_activation(&f->rewrite, node, &act)) return BRAID_OK;
+  if (node->input_count < 1 || !braid_fusion_read_activation(&f->rewrite, node, &act)) return BRAID_OK;
   return find_activated(f, braid_rewrite_sole_producer(&f->rewrite, node->inputs[0]), &act, &id, 1);
 }
 
@@ -170,16 +183,102 @@ static braid_status find_swish(finder *f, braid_node_id id) {
                         .input_count = 1,
                         .attrs = node->attrs};
     set.source = id;
-    BRAID_TRY(add_fusion(f, &set));
+    BRAID_TRY(braid_fusion_add(f, &set));
     return find_activated(f, braid_rewrite_producer(r, x, 2), &(activation){"Swish", {1}, 1}, members, 2);
   }
   return BRAID_OK;
 }
 
+/* --- Gelu ----------------------------------------------------------------------------------------------------------
+ * x * 0.5 * (1 + erf(x / sqrt(2))), its three factors in any order, as exporters write it below opset 20. */
+static bool gelu_is_number(const braid_rewrite *r, braid_value_id id, double number) {
+  const braid_tensor *tensor = braid_rewrite_constant(r, id);
+  return tensor && braid_desc_count(braid_tensor_desc(tensor)) == 1 &&
+         fabs(braid_tensor_get_f64(tensor, 0) - number) <= 1e-6 * number;
+}
+
+typedef struct gelu {
+  const braid_rewrite *rewrite;
+  braid_value_id factors[3];
+  int factor_count;
+  braid_node_id members[5];
+  size_t member_count;
+} gelu;
+
+static bool gelu_take(gelu *g, const braid_node *node) {
+  if (g->member_count == sizeof g->members / sizeof *g->members) return false;
+  g->members[g->member_count++] = braid_rewrite_index(g->rewrite, node);
+  return true;
+}
+
+/* What `value` is the product of: up to three factors. */
+static bool gelu_factors(gelu *g, braid_value_id value) {
+  const braid_node *node = braid_rewrite_sole_producer(g->rewrite, value);
+  if (braid_node_is(node, "Mul") && g->member_count < 2)
+    return gelu_take(g, node) && gelu_factors(g, node->inputs[0]) && gelu_factors(g, node->inputs[1]);
+  if (g->factor_count == 3) return false;
+  g->factors[g->factor_count++] = value;
+  return true;
+}
+
+/* 1 + erf(x / sqrt(2)): x; -1: `value` is something else. */
+static braid_value_id gelu_argument(gelu *g, braid_value_id value) {
+  const braid_rewrite *r = g->rewrite;
+  const braid_node *sum = braid_rewrite_sole_producer(r, value);
+  if (!braid_node_is(sum, "Add")) return -1;
+  int one = gelu_is_number(r, sum->inputs[0], 1) ? 0 : 1;
+  const braid_node *erf = braid_rewrite_sole_producer(r, sum->inputs[1 - one]);
+  if (!gelu_is_number(r, sum->inputs[one], 1) || !braid_node_is(erf, "Erf")) return -1;
+  const braid_node *scaled = braid_rewrite_sole_producer(r, erf->inputs[0]);
+  if (!gelu_take(g, sum) || !gelu_take(g, erf) || !scaled || !gelu_take(g, scaled)) return -1;
+  if (braid_node_is(scaled, "Div")) return gelu_is_number(r, scaled->inputs[1], sqrt(2)) ? scaled->inputs[0] : -1;
+  if (!braid_node_is(scaled, "Mul")) return -1;
+  for (size_t i = 0; i < 2; i++)
+    if (gelu_is_number(r, scaled->inputs[i], sqrt(0.5))) return scaled->inputs[1 - i];
+  return -1;
+}
+
+/* Reads the nodes that end with `node`; false: they compute something else. */
+static bool gelu_read(gelu *g, const braid_node *node, braid_value_id *x) {
+  if (!gelu_take(g, node) || !gelu_factors(g, node->inputs[0]) || !gelu_factors(g, node->inputs[1])) return false;
+  *x = -1;
+  for (int i = 0; i < g->factor_count && *x < 0; i++) {
+    if (!braid_node_is(braid_rewrite_sole_producer(g->rewrite, g->factors[i]), "Add")) continue;
+    *x = gelu_argument(g, g->factors[i]);
+    g->factors[i] = -1;
+  }
+  if (*x < 0 || g->factor_count != 3) return false;
+  bool half = false, self = false;
+  for (int i = 0; i < 3; i++) {
+    half |= gelu_is_number(g->rewrite, g->factors[i], 0.5);
+    self |= g->factors[i] == *x;
+  }
+  return half && self &&
+         braid_desc_same_shape(braid_rewrite_desc(g->rewrite, *x), braid_rewrite_desc(g->rewrite, node->outputs[0]));
+}
+
+static braid_status find_gelu(finder *f, braid_node_id id) {
+  const braid_node *node = &f->rewrite.graph->nodes[id];
+  gelu g = {.rewrite = &f->rewrite};
+  braid_value_id x;
+  if (!braid_node_is(node, "Mul") || braid_rewrite_desc(&f->rewrite, node->outputs[0])->dtype != BRAID_F32 ||
+      !gelu_read(&g, node, &x))
+    return BRAID_OK;
+  braid_fusion set = {
+      .op = "Gelu", .node_count = g.member_count, .inputs = {x}, .input_count = 1, .attrs = node->attrs, .source = id};
+  memcpy(set.nodes, g.members, g.member_count * sizeof *g.members);
+  BRAID_TRY(braid_fusion_add(f, &set));
+  return find_activated(f, braid_rewrite_producer(&f->rewrite, x, 2), &(activation){"Gelu", {0}, 0}, g.members,
+                        g.member_count);
+}
+
 static braid_status find_at(finder *f, braid_node_id id) {
   BRAID_TRY(find_residual(f, id));
+  BRAID_TRY(find_bias(f, id));
   BRAID_TRY(find_activation(f, id));
-  return find_swish(f, id);
+  BRAID_TRY(find_swish(f, id));
+  BRAID_TRY(find_gelu(f, id));
+  return braid_fusion_find_quantized(f, id);
 }
 
 braid_status braid_graph_find_fusions(braid_graph *graph, braid_arena *arena, braid_fusion_list *out) {
@@ -198,19 +297,22 @@ braid_status braid_graph_find_fusions(braid_graph *graph, braid_arena *arena, br
   return status;
 }
 
-/* The bounds of a Clip become an attribute. */
-static void note_bounds(const braid_graph *graph, const braid_fusion *fusion) {
+/* Constants that the fused node no longer has: the bounds of a Clip, the numbers of Gelu. */
+static void note_constants(const braid_graph *graph, const braid_fusion *fusion) {
   for (size_t i = 0; i < fusion->node_count; i++) {
     const braid_node *node = &graph->nodes[fusion->nodes[i]];
-    for (size_t k = 1; k < node->input_count && braid_node_is(node, "Clip"); k++)
-      if (node->inputs[k] >= 0) braid_value_note_read(&graph->values[node->inputs[k]]);
+    for (size_t k = 0; k < node->input_count; k++) {
+      bool kept = node->inputs[k] < 0;
+      for (size_t n = 0; n < fusion->input_count; n++) kept |= node->inputs[k] == fusion->inputs[n];
+      if (!kept) braid_value_note_read(&graph->values[node->inputs[k]]);
+    }
   }
 }
 
 braid_status braid_graph_apply_fusion(braid_graph *graph, const braid_fusion *fusion) {
   braid_rewrite r = {.graph = graph};
   braid_node_id last = fusion->nodes[fusion->node_count - 1];
-  note_bounds(graph, fusion);
+  note_constants(graph, fusion);
   BRAID_TRY(braid_rewrite_node(&r, last, fusion->op, fusion->inputs, fusion->input_count, fusion->source));
   for (size_t i = 0; i + 1 < fusion->node_count; i++)
     if (fusion->nodes[i] != fusion->source) BRAID_TRY(braid_rewrite_take_names(&r, last, fusion->nodes[i]));

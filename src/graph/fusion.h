@@ -1,5 +1,7 @@
-/* Fusion: sets of nodes that one op computes in fewer passes over memory: a convolution or product with a sum of equal
- * shape and an activation behind it, Mul(x, Sigmoid(x)).
+/* Fusion: sets of nodes that one op computes in fewer passes over memory: a convolution with a sum of equal shape, a
+ * product with a sum of one number a column, each with an activation behind it; Mul(x, Sigmoid(x)); the five nodes that
+ * exporters write for Gelu; what stands between DequantizeLinear and QuantizeLinear, as an op over
+ * bytes.
  *
  * Here they are only found; whoever knows the devices decides which of them become one node. The last node of a set
  * becomes the fused one, in its place; the others have no other reader, which makes this right for training graphs:
@@ -10,12 +12,12 @@
 #include "base/arena.h"
 #include "graph/graph.h"
 
-enum { BRAID_FUSION_NODES = 4, BRAID_FUSION_INPUTS = 4 };
+enum { BRAID_FUSION_NODES = 10, BRAID_FUSION_INPUTS = 14 };
 
 typedef struct braid_fusion {
   braid_node_id nodes[BRAID_FUSION_NODES]; /* ascending */
   size_t node_count;
-  const char *op; /* "FusedConv", "FusedGemm", "Swish" */
+  const char *op; /* "FusedConv", "FusedGemm", "FusedMatMul", "Swish", "Gelu", "QLinearAdd" ... */
   braid_value_id inputs[BRAID_FUSION_INPUTS];
   size_t input_count;
   braid_attrs attrs;    /* of the fused node; borrows from those of the nodes */

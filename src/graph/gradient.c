@@ -52,12 +52,26 @@ bool braid_gradient_wanted(const braid_gradient_context *context, size_t index) 
 
 braid_status braid_gradient_node(braid_gradient_context *context, const char *op, const braid_value_id *inputs,
                                  size_t count, braid_value_id *out, braid_node_id *node) {
-  *out = 0;
+  braid_value_id result = 0; /* `out` may be one of the inputs */
   braid_node_id id;
-  BRAID_TRY(braid_graph_add_node(context->graph, op, NULL, inputs, count, out, 1, &id));
+  BRAID_TRY(braid_graph_add_node(context->graph, op, NULL, inputs, count, &result, 1, &id));
+  *out = result;
   context->graph->nodes[id].backward = true;
   if (node) *node = id;
   return BRAID_OK;
+}
+
+braid_status braid_gradient_reshape(braid_gradient_context *context, braid_value_id value, int rank,
+                                    const int64_t *dims, braid_value_id *out) {
+  braid_value_id inputs[2] = {value};
+  braid_node_id node;
+  bool empty = false;
+  for (int i = 0; i < rank; i++) empty |= dims[i] == 0;
+  BRAID_TRY(braid_graph_add_int64s(context->graph, dims, (size_t)rank, &inputs[1]));
+  BRAID_TRY(braid_gradient_node(context, "Reshape", inputs, 2, out, &node));
+  if (!empty) return BRAID_OK;
+  BRAID_TRY(braid_graph_set_int(context->graph, node, "allowzero", 1)); /* else 0 means: as in the input */
+  return braid_graph_infer_node(context->graph, node);
 }
 
 braid_status braid_gradient_copy_attrs(braid_gradient_context *context, braid_node_id id) {
@@ -110,9 +124,7 @@ static braid_status reduce_to(braid_gradient_context *context, const braid_desc 
     BRAID_TRY(braid_gradient_node(context, "ReduceSum", (braid_value_id[]){*out, list}, 2, out, NULL));
   }
   if (from.rank == to.rank) return BRAID_OK;
-  braid_value_id shape;
-  BRAID_TRY(braid_graph_add_int64s(graph, to.dims, (size_t)to.rank, &shape));
-  return braid_gradient_node(context, "Reshape", (braid_value_id[]){*out, shape}, 2, out, NULL);
+  return braid_gradient_reshape(context, *out, to.rank, to.dims, out);
 }
 
 braid_status braid_gradient_give_reduced(braid_gradient_context *context, size_t index, braid_value_id gradient) {

@@ -35,6 +35,9 @@ BRAID_MUST_CHECK braid_status braid_gradient_give_reduced(braid_gradient_context
 BRAID_MUST_CHECK braid_status braid_gradient_node(braid_gradient_context *context, const char *op,
                                                   const braid_value_id *inputs, size_t count, braid_value_id *out,
                                                   braid_node_id *node);
+/* `value` in a shape of the same number of elements, which may be none. */
+BRAID_MUST_CHECK braid_status braid_gradient_reshape(braid_gradient_context *context, braid_value_id value, int rank,
+                                                     const int64_t *dims, braid_value_id *out);
 /* Copies all attributes of the forward node to `node` and infers it. */
 BRAID_MUST_CHECK braid_status braid_gradient_copy_attrs(braid_gradient_context *context, braid_node_id node);
 /* A scalar constant of the given type. */

@@ -120,6 +120,8 @@ static braid_status clone_into(const braid_graph *graph, braid_graph *clone) {
     copy->symbol = value->symbol ? braid_graph_intern(clone, value->symbol, strlen(value->symbol)) : NULL;
     if (!copy->symbol != !value->symbol) return BRAID_NO_MEMORY;
     copy->fixed = value->fixed;
+    memcpy(copy->quantized, value->quantized, sizeof copy->quantized);
+    copy->quantized_axis = value->quantized_axis;
   }
   for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];
@@ -258,8 +260,8 @@ braid_status braid_graph_add_value(braid_graph *graph, const char *name, braid_v
   const char *own = unique_name(graph, name, "v");
   if (!own) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_name_map_set(graph->names, own, (int64_t)graph->value_count));
-  values[graph->value_count] =
-      (braid_value){.name = own, .kind = kind, .desc = {.rank = -1}, .producer = -1, .next = -1};
+  values[graph->value_count] = (braid_value){
+      .name = own, .kind = kind, .desc = {.rank = -1}, .producer = -1, .next = -1, .quantized = {-1, -1, -1}};
   *out = (braid_value_id)graph->value_count++;
   return BRAID_OK;
 }

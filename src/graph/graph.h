@@ -34,6 +34,8 @@ typedef struct braid_value {
   braid_origin origin;    /* CONSTANT */
   const char *symbol;     /* CONSTANT: what the exported program calls it; NULL: not known */
   struct braid_lineage *lineage; /* CONSTANT, or folded RESULT (reads.c); NULL: nobody may have read it */
+  braid_value_id quantized[3];   /* CONSTANT that a DequantizeLinear was folded into: its inputs; -1: none */
+  int32_t quantized_axis;        /* of the scales, if there are several */
   const char *fixed;             /* after make_trainable, floating-point CONSTANT: why it does not train; a literal */
 } braid_value;
 
@@ -90,7 +92,8 @@ enum {
   BRAID_OP_VIEW = 1,        /* output 0 is input 0 in another shape: no data moves if PLAIN (Reshape, Identity ...) */
   BRAID_OP_RANDOM = 2,      /* never folded */
   BRAID_OP_ELEMENTWISE = 4, /* output element i depends on element i of same-shaped inputs; any common layout will do */
-  BRAID_OP_FUNCTION = 8     /* of other ops: inference puts their nodes in its place (body.h), with their gradients */
+  BRAID_OP_FUNCTION = 8,    /* of other ops: inference puts their nodes in its place (body.h), with their gradients */
+  BRAID_OP_NARROW = 16      /* operands may be of narrow types (braid_dtype_is_narrow); of other ops none may */
 };
 
 enum { BRAID_MAX_ATTRIBUTES = 1000 }; /* of a node: they are looked for one after the other */

@@ -45,6 +45,8 @@ braid_status braid_infer_fail(const braid_infer *infer, const char *format, ...)
 braid_status braid_infer_output(const braid_infer *infer, size_t index, braid_dtype dtype, int rank,
                                 const int64_t *dims) {
   if (index >= infer->node->output_count || infer->node->outputs[index] < 0) return BRAID_OK;
+  if (braid_dtype_is_narrow(dtype) && !(infer->node->op->flags & BRAID_OP_NARROW))
+    return braid_infer_fail(infer, "output %zu is %s, which the op does not give", index, braid_dtype_name(dtype));
   braid_desc desc;
   braid_status status = braid_desc_init(&desc, dtype, rank, dims);
   if (status != BRAID_OK)
@@ -88,11 +90,20 @@ static const braid_value *first_unknown_input(const braid_graph *graph, const br
   return NULL;
 }
 
+static braid_status infer_known(braid_graph *graph, braid_node *node) {
+  braid_infer infer = {graph, node};
+  for (size_t i = 0; i < node->input_count && !(node->op->flags & BRAID_OP_NARROW); i++) {
+    const braid_desc *desc = braid_infer_input(&infer, i);
+    if (desc && braid_dtype_is_narrow(desc->dtype))
+      return braid_infer_fail(&infer, "input %zu is %s, which the op does not take", i, braid_dtype_name(desc->dtype));
+  }
+  BRAID_TRY(braid_graph_track_inputs(graph, node));
+  return node->op->infer(&infer);
+}
+
 braid_status braid_graph_infer_node(braid_graph *graph, braid_node_id id) {
   braid_node *node = &graph->nodes[id];
-  if (first_unknown_input(graph, node)) return BRAID_OK;
-  BRAID_TRY(braid_graph_track_inputs(graph, node));
-  return node->op->infer(&(braid_infer){graph, node});
+  return first_unknown_input(graph, node) ? BRAID_OK : infer_known(graph, node);
 }
 
 /* --- folding -------------------------------------------------------------------------------------------------------
@@ -163,11 +174,25 @@ static braid_status node_evaluate(braid_graph *graph, const braid_node *node, co
   return braid_graph_track_results(graph, node);
 }
 
+/* What the folded result of a DequantizeLinear came from. */
+static void note_quantized(braid_graph *graph, const braid_node *node) {
+  braid_value *value = &graph->values[node->outputs[0]];
+  if (strcmp(node->op->name, "DequantizeLinear") != 0 || !value->tensor ||
+      braid_attr_int(&node->attrs, "block_size", 0))
+    return;
+  for (size_t i = 0; i < 3; i++) value->quantized[i] = i < node->input_count ? node->inputs[i] : -1;
+  int64_t axis = braid_attr_int(&node->attrs, "axis", 1);
+  value->quantized_axis = (int32_t)(axis < 0 ? axis + value->desc.rank : axis);
+}
+
 static braid_status fold(braid_graph *graph, const braid_node *node, const braid_evaluator *evaluator) {
   const char *op = node->op->name;
   if (strcmp(op, "Shape") == 0 || strcmp(op, "Size") == 0) return fold_shape(graph, node);
   if (strcmp(op, "Constant") == 0 && braid_attr_has(&node->attrs, "value")) return fold_constant(graph, node);
-  return evaluator && can_fold(graph, node) ? node_evaluate(graph, node, evaluator) : BRAID_OK;
+  if (!evaluator || !can_fold(graph, node)) return BRAID_OK;
+  BRAID_TRY(node_evaluate(graph, node, evaluator));
+  note_quantized(graph, node);
+  return BRAID_OK;
 }
 
 /* --- whole graph ---------------------------------------------------------------------------------------------------
@@ -180,6 +205,7 @@ static void forget_results(braid_graph *graph) {
     braid_tensor_release(value->tensor);
     value->tensor = NULL;
     value->desc = (braid_desc){.rank = -1};
+    memset(value->quantized, -1, sizeof value->quantized);
   }
 }
 
@@ -200,8 +226,7 @@ braid_status braid_graph_infer_and_fold(braid_graph *graph, braid_node_id id, co
   if (unknown)
     return braid_fail(BRAID_INVALID_GRAPH, "node %.120s (%s): type or shape of input %.120s is not known", node->name,
                       node->op->name, unknown->name);
-  BRAID_TRY(braid_graph_track_inputs(graph, node));
-  BRAID_TRY(node->op->infer(&(braid_infer){graph, node}));
+  BRAID_TRY(infer_known(graph, node));
   node = &graph->nodes[id];
   for (size_t i = 0; i < node->output_count; i++)
     if (node->outputs[i] >= 0 && !is_known(&graph->values[node->outputs[i]].desc))

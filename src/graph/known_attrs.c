@@ -313,6 +313,21 @@ static const known_attrs kOnnx[] = {
 };
 
 static const known_attrs kMicrosoft[] = {
+    {"Attention", 1, "do_rotary mask_filter_value num_heads past_present_share_buffer qkv_hidden_sizes rotary_embedding_dim scale unidirectional"},
+    {"BiasGelu", 1, ""},
+    {"DequantizeLinear", 1, "axis block_size"},
+    {"DynamicQuantizeLSTM", 1, "activation_alpha activation_beta activations clip direction hidden_size input_forget"},
+    {"DynamicQuantizeMatMul", 1, ""},
+    {"EmbedLayerNormalization", 1, "epsilon mask_index_type"},
+    {"FastGelu", 1, ""},
+    {"FusedConv", 1, "activation activation_params auto_pad dilations group kernel_shape pads strides"},
+    {"FusedGemm", 1, "activation activation_alpha activation_beta activation_gamma alpha beta transA transB"},
+    {"FusedMatMul", 1, "alpha transA transB transBatchA transBatchB"},
+    {"Gelu", 1, ""},
+    {"MatMulIntegerToFloat", 1, ""},
+    {"MatMulNBits", 1, "K N accuracy_level bits block_size weight_prepacked"},
+    {"MultiHeadAttention", 1, "mask_filter_value num_heads scale unidirectional"},
+    {"QAttention", 1, "do_rotary mask_filter_value num_heads past_present_share_buffer scale unidirectional"},
     {"QGemm", 1, "alpha transA transB"},
     {"QLinearAdd", 1, ""},
     {"QLinearAveragePool", 1, "auto_pad ceil_mode channels_last count_include_pad kernel_shape pads strides"},
@@ -320,9 +335,15 @@ static const known_attrs kMicrosoft[] = {
     {"QLinearGlobalAveragePool", 1, "channels_last"},
     {"QLinearLeakyRelu", 1, "alpha"},
     {"QLinearMul", 1, ""},
+    {"QLinearReduceMean", 1, "axes keepdims"},
     {"QLinearSigmoid", 1, ""},
     {"QLinearSoftmax", 1, "axis opset"},
     {"QLinearWhere", 1, ""},
+    {"QuantizeLinear", 1, "axis block_size"},
+    {"QuickGelu", 1, "alpha"},
+    {"RotaryEmbedding", 1, "interleaved is_packed_batching num_heads rotary_embedding_dim scale"},
+    {"SkipLayerNormalization", 1, "epsilon"},
+    {"SkipSimplifiedLayerNormalization", 1, "epsilon"},
 };
 /* clang-format on */
 
@@ -401,6 +422,7 @@ static const struct attr_kind {
     {"beta1", BRAID_ATTR_FLOAT},
     {"beta2", BRAID_ATTR_FLOAT},
     {"bias", BRAID_ATTR_FLOAT},
+    {"bits", BRAID_ATTR_INT},
     {"block_size", BRAID_ATTR_INT},
     {"blocksize", BRAID_ATTR_INT},
     {"branch", BRAID_ATTR_INT},
@@ -460,6 +482,7 @@ static const struct attr_kind {
     {"num_groups", BRAID_ATTR_INT},
     {"num_heads", BRAID_ATTR_INT},
     {"num_outputs", BRAID_ATTR_INT},
+    {"offset", BRAID_ATTR_INT},
     {"offset_group", BRAID_ATTR_INT},
     {"onesided", BRAID_ATTR_INT},
     {"output_datatype", BRAID_ATTR_INT},
@@ -471,6 +494,7 @@ static const struct attr_kind {
     {"p", BRAID_ATTR_INT},
     {"padding_mode", BRAID_ATTR_STRING},
     {"pads", BRAID_ATTR_INTS},
+    {"parameter_bits", BRAID_ATTR_INT},
     {"periodic", BRAID_ATTR_INT},
     {"perm", BRAID_ATTR_INTS},
     {"precision", BRAID_ATTR_INT},
@@ -478,6 +502,7 @@ static const struct attr_kind {
     {"qk_matmul_output_mode", BRAID_ATTR_INT},
     {"ratio", BRAID_ATTR_FLOAT},
     {"reduction", BRAID_ATTR_STRING},
+    {"relu", BRAID_ATTR_INT},
     {"reverse", BRAID_ATTR_INT},
     {"right_window_size", BRAID_ATTR_INT},
     {"rotary_embedding_dim", BRAID_ATTR_INT},
@@ -487,7 +512,9 @@ static const struct attr_kind {
     {"scale", BRAID_ATTR_FLOAT},
     {"seed", BRAID_ATTR_INT},
     {"select_last_index", BRAID_ATTR_INT},
+    {"shift", BRAID_ATTR_INT},
     {"size", BRAID_ATTR_INT},
+    {"slower", BRAID_ATTR_INT},
     {"softcap", BRAID_ATTR_FLOAT},
     {"softmax_precision", BRAID_ATTR_INT},
     {"sorted", BRAID_ATTR_INT},
@@ -502,6 +529,7 @@ static const struct attr_kind {
     {"strides", BRAID_ATTR_INTS},
     {"time_axis", BRAID_ATTR_INT},
     {"to", BRAID_ATTR_INT},
+    {"training", BRAID_ATTR_INT},
     {"training_mode", BRAID_ATTR_INT},
     {"transA", BRAID_ATTR_INT},
     {"transB", BRAID_ATTR_INT},
@@ -512,7 +540,7 @@ static const struct attr_kind {
 };
 
 /* Of another kind in an older opset, or in an op that is not carried. */
-static const char kVarying[] = "p seed to value";
+static const char kVarying[] = "activation_alpha activation_beta p seed to value";
 
 static const char *const kKindNames[] = {
     [BRAID_ATTR_INT] = "an integer",  [BRAID_ATTR_FLOAT] = "a number", [BRAID_ATTR_STRING] = "a string",

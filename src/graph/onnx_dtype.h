@@ -23,16 +23,16 @@
   X(14, "COMPLEX64", BRAID_NONE)                                                                                       \
   X(15, "COMPLEX128", BRAID_NONE)                                                                                      \
   X(16, "BFLOAT16", BRAID_BF16)                                                                                        \
-  X(17, "FLOAT8E4M3FN", BRAID_NONE)                                                                                    \
-  X(18, "FLOAT8E4M3FNUZ", BRAID_NONE)                                                                                  \
-  X(19, "FLOAT8E5M2", BRAID_NONE)                                                                                      \
-  X(20, "FLOAT8E5M2FNUZ", BRAID_NONE)                                                                                  \
-  X(21, "UINT4", BRAID_NONE)                                                                                           \
-  X(22, "INT4", BRAID_NONE)                                                                                            \
-  X(23, "FLOAT4E2M1", BRAID_NONE)                                                                                      \
-  X(24, "FLOAT8E8M0", BRAID_NONE)                                                                                      \
-  X(25, "UINT2", BRAID_NONE)                                                                                           \
-  X(26, "INT2", BRAID_NONE)                                                                                            \
+  X(17, "FLOAT8E4M3FN", BRAID_F8E4M3FN)                                                                                \
+  X(18, "FLOAT8E4M3FNUZ", BRAID_F8E4M3FNUZ)                                                                            \
+  X(19, "FLOAT8E5M2", BRAID_F8E5M2)                                                                                    \
+  X(20, "FLOAT8E5M2FNUZ", BRAID_F8E5M2FNUZ)                                                                            \
+  X(21, "UINT4", BRAID_U4)                                                                                             \
+  X(22, "INT4", BRAID_I4)                                                                                              \
+  X(23, "FLOAT4E2M1", BRAID_F4E2M1)                                                                                    \
+  X(24, "FLOAT8E8M0", BRAID_F8E8M0)                                                                                    \
+  X(25, "UINT2", BRAID_U2)                                                                                             \
+  X(26, "INT2", BRAID_I2)                                                                                              \
   X(27, "FLOAT6E2M3", BRAID_NONE)                                                                                      \
   X(28, "FLOAT6E3M2", BRAID_NONE)
 

@@ -135,6 +135,13 @@ static void renumber(braid_value_id *ids, size_t count, const braid_value_id *ma
     if (ids[i] >= 0) ids[i] = map[ids[i]];
 }
 
+/* Constants stay with what they were dequantized from: a device may rather compute with that. */
+static void mark_quantized(const braid_graph *graph, bool *need_value) {
+  for (size_t i = 0; i < graph->value_count; i++)
+    for (int k = 0; k < 3 && need_value[i]; k++)
+      if (graph->values[i].quantized[k] >= 0) need_value[graph->values[i].quantized[k]] = true;
+}
+
 /* Packs nodes and values; `map` gives each value's new index, or -1. */
 static void graph_pack(braid_graph *graph, const bool *need_value, const bool *need_node, braid_value_id *map) {
   size_t nodes = 0, values = 0;
@@ -165,7 +172,10 @@ static void graph_pack(braid_graph *graph, const bool *need_value, const bool *n
   }
   renumber(graph->inputs, graph->input_count, map);
   renumber(graph->outputs, graph->output_count, map);
-  for (size_t i = 0; i < values; i++) renumber(&graph->values[i].next, 1, map);
+  for (size_t i = 0; i < values; i++) {
+    renumber(&graph->values[i].next, 1, map);
+    renumber(graph->values[i].quantized, 3, map);
+  }
 }
 
 braid_status braid_graph_compact(braid_graph *graph) {
@@ -177,6 +187,7 @@ braid_status braid_graph_compact(braid_graph *graph) {
   braid_status status = need_value && need_node && map ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     mark_needed(graph, need_value, need_node);
+    mark_quantized(graph, need_value);
     graph_pack(graph, need_value, need_node, map);
     /* names whose number has changed; the entries exist already, so this cannot run out of memory */
     for (size_t i = 0; status == BRAID_OK && i < graph->value_count; i++)

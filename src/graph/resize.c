@@ -44,10 +44,16 @@ static const char *axes_of(const braid_attrs *attrs, int rank, int64_t axes[BRAI
   return NULL;
 }
 
+/* How long an axis gets, in float: as ONNX Runtime multiplies, so that 10 * 0.7 is 7, although the float next to 0.7
+ * lies below it; and so that n * (m / n) is m. */
+static double scaled(int64_t in, double scale) {
+  return (float)((double)in * scale);
+}
+
 static const char *size_by_scales(braid_resize *resize, const int64_t *axes, size_t count, const braid_tensor *scales) {
   if ((size_t)braid_desc_count(braid_tensor_desc(scales)) != count) return "not one scale per axis";
   for (size_t i = 0; i < count; i++) {
-    double scale = braid_tensor_get_f64(scales, (int64_t)i), size = floor((double)resize->in[axes[i]] * scale);
+    double scale = braid_tensor_get_f64(scales, (int64_t)i), size = floor(scaled(resize->in[axes[i]], scale));
     if (!(scale > 0) || !(size < (double)INT32_MAX)) return "a scale is not positive, or too large";
     resize->scale[axes[i]] = scale;
     resize->out[axes[i]] = (int64_t)size;
@@ -125,7 +131,8 @@ int64_t braid_resize_taps(const braid_resize *resize, const braid_attrs *attrs, 
 
 /* Where in the input output element `at` lies; false: outside the region of interest. */
 static bool position(const braid_resize *resize, const braid_attrs *attrs, int axis, int64_t at, double *out) {
-  double in = (double)resize->in[axis], scale = resize->scale[axis], width = in * scale, x = (double)at;
+  double in = (double)resize->in[axis], scale = resize->scale[axis], x = (double)at;
+  double width = scaled(resize->in[axis], scale);
   double half = (x + 0.5) / scale - 0.5, roi = resize->roi_end[axis] - resize->roi_start[axis];
   *out = half;
   if (transformation_is(attrs, "asymmetric")) *out = x / scale;

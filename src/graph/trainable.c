@@ -4,7 +4,8 @@
  * initializer whether it was a parameter or a buffer, and our own what trained), that counts. Elsewhere a
  * floating-point initializer is a parameter if the loss can have a gradient by it, unless it looks like something else:
  * a mask, a single number that the exporter computed, the normalization of the input, a table of numbers by which
- * features are multiplied. Each reason has a sentence, kept with the value and shown to the user. */
+ * features are multiplied, or, where the graph computes its loss, a number of the loss. Each reason has a sentence,
+ * kept with the value and shown to the user. */
 #include <math.h>
 #include <string.h>
 
@@ -70,24 +71,46 @@ bool braid_is_statistic(const braid_node *node, size_t index) {
   return (index == 3 || index == 4) && strcmp(node->op->name, "BatchNormalization") == 0;
 }
 
-/* Inputs that say how an op works, not what it works on: bit i for input i. */
-static const struct {
+typedef struct op_inputs {
   const char *op;
-  uint32_t inputs;
-} kSettings[] = {
-    {"Clip", 0x6},  {"Pad", 0x4},    {"Dropout", 0x6},  {"Resize", 0xe},           {"QuantizeLinear", 0x6},
-    {"Range", 0x7}, {"OneHot", 0x4}, {"CastLike", 0x2}, {"DequantizeLinear", 0x6}, {"NonMaxSuppression", 0x18},
+  uint32_t inputs; /* bit i for input i */
+} op_inputs;
+
+/* Inputs that say how an op works, not what it works on. */
+static const op_inputs kSettings[] = {
+    {"Clip", 0x6},
+    {"Pad", 0x4},
+    {"Dropout", 0x6},
+    {"Resize", 0xe},
+    {"QuantizeLinear", 0x6},
+    {"Range", 0x7},
+    {"OneHot", 0x4},
+    {"CastLike", 0x2},
+    {"DequantizeLinear", 0x6},
+    {"NonMaxSuppression", 0x18},
+    {"RoiAlign", 0x2},
+    {"MelWeightMatrix", 0x18},
+    {NULL, 0},
 };
 
-static bool is_setting(const braid_node *node, size_t index) {
-  for (size_t i = 0; i < sizeof kSettings / sizeof *kSettings; i++)
-    if (strcmp(node->op->name, kSettings[i].op) == 0) return kSettings[i].inputs >> index & 1;
+/* Sines of positions and windows, which are computed. */
+static const op_inputs kTables[] = {{"RotaryEmbedding", 0x6}, {"STFT", 0x4}, {NULL, 0}};
+
+/* First states of layers that hand one on, and caches. */
+static const op_inputs kStarts[] = {
+    {"LSTM", 0x60},      {"GRU", 0x20},           {"RNN", 0x20}, {"CausalConvWithState", 0x8},
+    {"Attention", 0x30}, {"TensorScatter", 0x01}, {NULL, 0},
+};
+
+static bool is_among(const op_inputs *list, const braid_node *node, size_t index) {
+  for (; list->op; list++)
+    if (strcmp(node->op->name, list->op) == 0) return index < 32 && list->inputs >> index & 1;
   return false;
 }
 
-static bool is_recurrent_start(const braid_node *node, size_t index) {
-  const char *op = node->op->name;
-  return (index == 5 || index == 6) && (strcmp(op, "LSTM") == 0 || strcmp(op, "GRU") == 0 || strcmp(op, "RNN") == 0);
+/* A function's nodes have its gradients. */
+static bool has_gradient(const braid_node *node) {
+  return node->op->gradient || node->op->flags & BRAID_OP_FUNCTION;
 }
 
 /* Is it subtracted from the graph's input, or what is left then divided by it? */
@@ -116,20 +139,22 @@ static bool multiplies(const braid_node *node) {
   return strcmp(op, "Mul") == 0 || strcmp(op, "Div") == 0 || strcmp(op, "Sub") == 0;
 }
 
-static bool is_mask(const braid_node *node, const braid_value *value) {
-  bool elementwise = node->op->flags & (BRAID_OP_ELEMENTWISE | BRAID_OP_VIEW) || strcmp(node->op->name, "Where") == 0;
-  return elementwise && holds_mask(value->tensor);
+static bool is_mask(const braid_node *node, size_t index, const braid_value *value) {
+  static const op_inputs kMasks[] = {{"Where", ~(uint32_t)0}, {"Attention", 0x8}, {NULL, 0}};
+  bool elementwise = node->op->flags & (BRAID_OP_ELEMENTWISE | BRAID_OP_VIEW);
+  return (elementwise || is_among(kMasks, node, index)) && holds_mask(value->tensor);
 }
 
 static const char *why_use_is_fixed(const braid_graph *graph, const braid_node *node, size_t index) {
   const braid_value *value = &graph->values[node->inputs[index]];
   bool passes_on = strcmp(node->op->name, "IfBranch") == 0; /* gone once its condition is known */
-  if (!node->op->gradient && !passes_on) return "feeds only what has no gradient";
-  if (is_setting(node, index)) return "a setting of its node";
+  if (!has_gradient(node) && !passes_on) return "feeds only what has no gradient";
+  if (is_among(kSettings, node, index)) return "a setting of its node";
   if (is_noted_parameter(value)) return NULL;
   bool made_up = braid_name_is_made_up(value->name);
-  if (made_up && is_recurrent_start(node, index)) return "the first state of a recurrent layer, without a name";
-  if (is_mask(node, value)) return "a mask";
+  if (is_among(kTables, node, index)) return "a table of positions, or a window";
+  if (made_up && is_among(kStarts, node, index)) return "the first state of a layer, without a name";
+  if (is_mask(node, index, value)) return "a mask";
   if (normalizes_input(graph, node, index)) return "normalizes the input";
   if (made_up && multiplies(node) && is_table(&value->desc)) return "a table that the exporter computed";
   return NULL;
@@ -164,8 +189,55 @@ static void mark_needed(const braid_graph *graph, bool *values, bool *nodes) {
   }
 }
 
+/* What is known of a graph's values and nodes. */
+typedef struct findings {
+  bool *needed, *decided;   /* values */
+  bool *samples, *targets;  /* values that depend on these inputs, by more than their shapes */
+  bool *to_network;         /* values from which the network is computed */
+  bool *nodes, *of_network; /* nodes: needed; computing on samples without targets, or something for such nodes */
+  bool has_targets;         /* the second input takes them, and the output is the loss */
+} findings;
+
+static bool any_of(const bool *marks, const braid_value_id *values, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (values[i] >= 0 && marks[values[i]]) return true;
+  return false;
+}
+
+static void mark_all(bool *marks, const braid_value_id *values, size_t count, bool mark) {
+  for (size_t i = 0; i < count; i++)
+    if (values[i] >= 0 && mark) marks[values[i]] = true;
+}
+
+/* In a graph that computes its loss, the network ends and the loss begins where the targets are joined. A shape says
+ * nothing of either. */
+static void mark_network(const braid_graph *graph, findings *f) {
+  f->samples[graph->inputs[0]] = f->targets[graph->inputs[1]] = true;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    const braid_node *node = &graph->nodes[i];
+    if (strcmp(node->op->name, "Shape") == 0 || strcmp(node->op->name, "Size") == 0) continue;
+    mark_all(f->samples, node->outputs, node->output_count, any_of(f->samples, node->inputs, node->input_count));
+    mark_all(f->targets, node->outputs, node->output_count, any_of(f->targets, node->inputs, node->input_count));
+  }
+  for (size_t i = graph->node_count; i-- > 0;) {
+    const braid_node *node = &graph->nodes[i];
+    bool before = !any_of(f->targets, node->outputs, node->output_count);
+    f->of_network[i] = f->nodes[i] && before &&
+                       (any_of(f->samples, node->outputs, node->output_count) ||
+                        any_of(f->to_network, node->outputs, node->output_count));
+    mark_all(f->to_network, node->inputs, node->input_count, f->of_network[i]);
+  }
+}
+
+static const char *why_loss_is_fixed(const braid_graph *graph, const findings *f, size_t node, size_t index) {
+  if (!f->has_targets || f->of_network[node] || is_noted_parameter(&graph->values[graph->nodes[node].inputs[index]]))
+    return NULL;
+  return "a number of the loss: the samples meet the targets before it";
+}
+
 /* One use of a constant: it is a parameter as soon as one use makes it one. */
-static void judge_use(braid_graph *graph, const braid_node *node, size_t index, bool *decided) {
+static void judge_use(braid_graph *graph, const findings *f, size_t at, size_t index) {
+  const braid_node *node = &graph->nodes[at];
   braid_value_id id = node->inputs[index];
   if (id < 0) return;
   braid_value *value = &graph->values[id];
@@ -176,8 +248,9 @@ static void judge_use(braid_graph *graph, const braid_node *node, size_t index, 
   }
   const char *why = braid_value_never_trains(value);
   if (!why) why = why_use_is_fixed(graph, node, index);
-  if (!decided[id] || !why) value->fixed = why;
-  decided[id] = true;
+  if (!why) why = why_loss_is_fixed(graph, f, at, index);
+  if (!f->decided[id] || !why) value->fixed = why;
+  f->decided[id] = true;
 }
 
 /* Who builds a graph with parameters says what trains: there is nothing to be found out about its constants. */
@@ -187,22 +260,24 @@ static size_t count_declared(const braid_graph *graph) {
   return declared;
 }
 
-static braid_status promote(braid_graph *graph, bool *marks) {
-  bool *needed_values = marks, *decided = marks + graph->value_count, *nodes = decided + graph->value_count;
+static braid_status promote(braid_graph *graph, findings *f) {
   size_t declared = count_declared(graph), promoted = declared;
-  mark_needed(graph, needed_values, nodes);
+  mark_needed(graph, f->needed, f->nodes);
+  if (f->has_targets) mark_network(graph, f);
   for (size_t i = 0; i < graph->node_count; i++)
-    for (size_t j = 0; j < graph->nodes[i].input_count && nodes[i]; j++) judge_use(graph, &graph->nodes[i], j, decided);
+    for (size_t j = 0; j < graph->nodes[i].input_count && f->nodes[i]; j++) judge_use(graph, f, i, j);
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];
     if (!is_float_constant(value)) continue;
     if (declared) value->fixed = "a constant of a graph that has parameters of its own";
-    if (!decided[i] && !value->fixed) value->fixed = "no output that trains depends on it";
+    if (!f->decided[i] && !value->fixed) value->fixed = "no output that trains depends on it";
     if (value->fixed) continue;
     value->kind = BRAID_VALUE_PARAMETER;
     promoted++;
   }
-  if (!promoted) return braid_fail(BRAID_INVALID_GRAPH, "graph %.120s has no trainable weights", graph->name);
+  if (!promoted)
+    return braid_fail(BRAID_INVALID_GRAPH, "graph %.120s has no trainable weights%s", graph->name,
+                      f->has_targets ? ": none that samples meet before their targets" : "");
   return BRAID_OK;
 }
 
@@ -284,17 +359,38 @@ braid_status braid_graph_prepare_training(braid_graph *graph) {
   return braid_graph_untie(graph);
 }
 
-braid_status braid_graph_make_trainable(braid_graph *graph) {
-  BRAID_TRY(braid_graph_prepare_training(graph));
-  bool *marks = braid_zalloc_array(graph->allocator, 2 * graph->value_count + graph->node_count, sizeof *marks);
+static braid_status find_parameters(braid_graph *graph, bool has_targets) {
+  size_t values = graph->value_count, nodes = graph->node_count;
+  bool *marks = braid_zalloc_array(graph->allocator, 5 * values + 2 * nodes, sizeof *marks);
   if (!marks) return BRAID_NO_MEMORY;
-  braid_status status = promote(graph, marks);
+  findings f = {.needed = marks,
+                .decided = marks + values,
+                .samples = marks + 2 * values,
+                .targets = marks + 3 * values,
+                .to_network = marks + 4 * values,
+                .nodes = marks + 5 * values,
+                .of_network = marks + 5 * values + nodes,
+                .has_targets = has_targets};
+  braid_status status = promote(graph, &f);
   braid_free(graph->allocator, marks);
-  BRAID_TRY(status);
+  return status;
+}
+
+static braid_status make_trainable(braid_graph *graph, bool has_targets) {
+  BRAID_TRY(braid_graph_prepare_training(graph));
+  BRAID_TRY(find_parameters(graph, has_targets));
   for (size_t i = 0; i < graph->node_count; i++) {
     const char *op = graph->nodes[i].op->name;
     if (strcmp(op, "BatchNormalization") == 0) BRAID_TRY(train_batch_norm(graph, (braid_node_id)i));
     if (strcmp(op, "Dropout") == 0) BRAID_TRY(train_dropout(graph, (braid_node_id)i));
   }
   return BRAID_OK;
+}
+
+braid_status braid_graph_make_trainable(braid_graph *graph) {
+  return make_trainable(graph, false);
+}
+
+braid_status braid_graph_make_loss_trainable(braid_graph *graph) {
+  return make_trainable(graph, braid_graph_input_count(graph) > 1);
 }

@@ -12,6 +12,8 @@ bool braid_name_is_made_up(const char *name);
 bool braid_tensor_is_uniform(const braid_tensor *tensor);
 /* Why a floating-point constant is no parameter, whatever uses it; else NULL. */
 const char *braid_value_never_trains(const braid_value *value);
+/* braid_graph_make_trainable of a graph whose output is its loss and whose second input takes the targets. */
+BRAID_MUST_CHECK braid_status braid_graph_make_loss_trainable(braid_graph *graph);
 /* Gives each parameter and running statistic a constant of its own where a file stores equal ones once; the rule stands
  * in untie.c. Nodes are in topological order. */
 BRAID_MUST_CHECK braid_status braid_graph_untie(braid_graph *graph);

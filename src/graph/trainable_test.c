@@ -150,6 +150,37 @@ static void test_roles(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Ops that are functions of others have the gradients of their nodes; some of what they take does not train. */
+static void test_functions(void **state) {
+  (void)state;
+  static const struct {
+    const char *op;
+    size_t count, trains; /* of the op's inputs, and the first of them that train, behind x */
+    const char *why;      /* the others stay */
+  } kCases[] = {
+      {"Einsum", 3, 2, NULL},        {"SwiGLU", 2, 1, NULL},
+      {"DeformConv", 5, 4, NULL},    {"CausalConvWithState", 4, 2, "the first state"},
+      {"Attention", 3, 2, NULL},     {"Attention", 4, 2, "a mask"},
+      {"TensorScatter", 2, 1, NULL}, {"RotaryEmbedding", 3, 0, "a table"},
+  };
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_value_id inputs[5];
+    char names[5][16];
+    braid_graph *graph = begin(&inputs[0]);
+    for (size_t k = 1; k < kCases[i].count; k++) {
+      bool stays = k > kCases[i].trains;
+      snprintf(names[k], sizeof names[k], stays ? "onnx::_%zu" : "w%zu", k);
+      inputs[k] = constant(graph, names[k], stays && strcmp(kCases[i].why, "a mask") == 0 ? HIDING : NUMBERS, 2,
+                           (int64_t[]){4, 4});
+    }
+    end(graph, NODE(NULL, "MatMul", node(graph, NULL, kCases[i].op, NULL, kCases[i].count, inputs),
+                    matrix(graph, "last", NUMBERS)));
+    for (size_t k = 1; k < kCases[i].count; k++)
+      k > kCases[i].trains ? stays(graph, names[k], kCases[i].why) : trains(graph, names[k]);
+    braid_graph_destroy(graph);
+  }
+}
+
 /* A file whose weights are Constant nodes has weights. */
 static void test_literal_weights(void **state) {
   (void)state;
@@ -440,6 +471,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_declared),
       cmocka_unit_test(test_roles),
+      cmocka_unit_test(test_functions),
       cmocka_unit_test(test_literal_weights),
       cmocka_unit_test(test_identities),
       cmocka_unit_test(test_merged),

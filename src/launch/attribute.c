@@ -121,10 +121,10 @@ static const struct neutral {
   const char *name, *op; /* NULL: any */
   double number;
 } kNeutral[] = {
-    {"alpha", "FusedGemm", 1}, {"alpha", "Gemm", 1},        {"alpha", "MatMul", 1}, {"beta", "FusedGemm", 1},
-    {"beta", "Gemm", 1},       {"ceil_mode", NULL, 0},      {"dilations", NULL, 1}, {"count_include_pad", NULL, 0},
-    {"group", NULL, 1},        {"output_padding", NULL, 0}, {"pads", NULL, 0},      {"storage_order", NULL, 0},
-    {"strides", NULL, 1},      {"transA", NULL, 0},         {"transB", NULL, 0},
+    {"alpha", "FusedGemm", 1},      {"alpha", "FusedMatMul", 1}, {"alpha", "Gemm", 1},        {"alpha", "MatMul", 1},
+    {"beta", "FusedGemm", 1},       {"beta", "Gemm", 1},         {"ceil_mode", NULL, 0},      {"dilations", NULL, 1},
+    {"count_include_pad", NULL, 0}, {"group", NULL, 1},          {"output_padding", NULL, 0}, {"pads", NULL, 0},
+    {"storage_order", NULL, 0},     {"strides", NULL, 1},        {"transA", NULL, 0},         {"transB", NULL, 0},
 };
 
 static bool has_only(const braid_attr *attr, double number) {

@@ -15,7 +15,7 @@ braid_status braid_model_load(const braid_allocator *allocator, const char *path
   if (ends_with(path, ".cfg")) return braid_darknet_load(allocator, path, options, out);
   if (options->weights)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: weights in a separate file belong to a Darknet .cfg", path);
-  return braid_onnx_load(allocator, path, options->custom_ops, out);
+  return braid_onnx_load(allocator, path, options, out);
 }
 
 braid_status braid_model_parse(const braid_allocator *allocator, const braid_model_memory *memory, braid_graph **out) {

@@ -10,8 +10,9 @@
 
 /* What braid_model_save_onnx would say of the graph, without writing. */
 BRAID_MUST_CHECK braid_status braid_onnx_check_save(const braid_graph *graph);
-BRAID_MUST_CHECK braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_custom_ops *ops,
-                                              braid_graph **out);
+/* `options` is never NULL. */
+BRAID_MUST_CHECK braid_status braid_onnx_load(const braid_allocator *allocator, const char *path,
+                                              const braid_model_options *options, braid_graph **out);
 BRAID_MUST_CHECK braid_status braid_onnx_parse(const braid_allocator *allocator, const braid_model_memory *memory,
                                                braid_graph **out);
 /* `options` is never NULL. */

@@ -29,6 +29,17 @@ bool braid_dtype_is_float(braid_dtype dtype) {
   return dtype == BRAID_F32 || dtype == BRAID_F64 || dtype == BRAID_F16 || dtype == BRAID_BF16;
 }
 
+bool braid_dtype_is_narrow(braid_dtype dtype) {
+  switch (dtype) {
+#define NARROW(id, name, bytes, npy) case BRAID_##id:
+    BRAID_NARROW_DTYPE_MAP(NARROW)
+#undef NARROW
+    return true;
+  default:
+    return false;
+  }
+}
+
 braid_status braid_desc_init(braid_desc *desc, braid_dtype dtype, int rank, const int64_t *dims) {
   *desc = (braid_desc){.dtype = dtype, .rank = -1};
   if (!is_known(dtype)) return braid_fail(BRAID_INVALID_ARGUMENT, "element type %d is not known", (int)dtype);

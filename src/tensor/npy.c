@@ -135,8 +135,9 @@ static braid_dtype find_dtype(const char *descr, bool *swap) {
     const char *descr;
   } types[] = {
 #define NPY_TYPE(id, name, bytes, descr) {BRAID_##id, descr},
-      BRAID_DTYPE_MAP(NPY_TYPE)
+      BRAID_WIDE_DTYPE_MAP(NPY_TYPE)
 #undef NPY_TYPE
+          {BRAID_U8, "|V1"}, /* of a narrow type, which the file does not name */
   };
   if (descr[0] == '\0' || !strchr("<>|=", descr[0])) return BRAID_NONE;
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
@@ -198,7 +199,7 @@ static braid_status read_elements(braid_reader *reader, size_t offset, const hea
   if (dtype == BRAID_NONE) {
     return braid_fail(BRAID_UNSUPPORTED,
                       "%s: element type \"%s\" is not supported (float16/32/64, int8..64, "
-                      "uint8..64, bool, bfloat16)",
+                      "uint8..64, bool, bfloat16, or bytes of a narrow type)",
                       name, h->descr);
   }
   braid_desc desc;

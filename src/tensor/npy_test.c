@@ -74,6 +74,31 @@ static void test_written_as_numpy_does(void **state) {
   unlink(path);
 }
 
+/* The file says no more than that it holds bytes; the type is the reader's to know. */
+static void test_narrow(void **state) {
+  (void)state;
+  char path[64];
+  braid_tensor *codes, *numbers;
+  braid_file_view ours, theirs;
+  snprintf(path, sizeof path, "/tmp/braid-npy-test-%ld", (long)getpid());
+  assert_int_equal(braid_npy_load(NULL, data_file("int4"), &codes), BRAID_OK);
+  braid_desc desc = *braid_tensor_desc(codes);
+  assert_true(desc.dtype == BRAID_U8 && desc.rank == 1 && desc.dims[0] == 16);
+  desc.dtype = BRAID_I4;
+  assert_int_equal(braid_tensor_wrap(NULL, &desc, braid_tensor_data(codes), NULL, NULL, &numbers), BRAID_OK);
+  for (int i = 0; i < 16; i++) assert_int_equal(braid_tensor_get_i64(numbers, i), i - 8);
+  assert_int_equal(braid_npy_save(path, numbers), BRAID_OK);
+  braid_tensor_release(numbers);
+  braid_tensor_release(codes);
+  assert_int_equal(braid_file_open(NULL, path, 0, &ours), BRAID_OK);
+  assert_int_equal(braid_file_open(NULL, data_file("int4"), 0, &theirs), BRAID_OK);
+  assert_int_equal(ours.bytes, theirs.bytes);
+  assert_memory_equal(ours.data, theirs.data, ours.bytes);
+  braid_file_close(&ours);
+  braid_file_close(&theirs);
+  unlink(path);
+}
+
 /* A version 1 file of `header` and `count` zero bytes. */
 static braid_status parse(const char *header, size_t count, braid_tensor **out) {
   uint8_t bytes[512] = "\x93NUMPY\1";
@@ -170,7 +195,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_files_of_numpy),  cmocka_unit_test(test_written_as_numpy_does),
       cmocka_unit_test(test_hostile_headers), cmocka_unit_test(test_truncated_and_changed),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_narrow),          cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

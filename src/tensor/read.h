@@ -6,7 +6,7 @@
 #include "braid/tensor.h"
 
 /* Reads the elements at `offset`. INVALID_FILE, before memory is allocated, if the file is too short. Bools are
- * normalized to 0 or 1. */
+ * normalized to 0 or 1, elements of 4 and 2 bits unpacked. */
 BRAID_MUST_CHECK braid_status braid_tensor_read(const braid_allocator *allocator, braid_reader *reader, size_t offset,
                                                 const braid_desc *desc, braid_tensor **out);
 #endif

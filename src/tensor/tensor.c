@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "tensor/deferred.h"
 #include "tensor/half.h"
+#include "tensor/narrow.h"
 
 typedef struct pending {
   pthread_mutex_t lock;
@@ -158,6 +159,8 @@ double braid_tensor_get_f64(const braid_tensor *tensor, int64_t index) {
   case BRAID_U64:
     return (double)((const uint64_t *)data)[index];
   default:
+    if (braid_dtype_is_narrow(tensor->desc.dtype))
+      return braid_narrow_to_f64(tensor->desc.dtype, ((const uint8_t *)data)[index]);
     return (double)braid_tensor_get_i64(tensor, index);
   }
 }
@@ -239,8 +242,10 @@ void braid_tensor_set_f64(braid_tensor *tensor, int64_t index, double value) {
   case BRAID_BOOL:
     ((uint8_t *)data)[index] = value != 0;
     break;
-  case BRAID_NONE:
-  case BRAID_DTYPE_COUNT:
+  default:
+    if (braid_dtype_is_narrow(tensor->desc.dtype))
+      ((uint8_t *)data)[index] =
+          braid_narrow_of_f64(tensor->desc.dtype, value, &(braid_narrowing){.e8m0 = BRAID_E8M0_NEAREST});
     break;
   }
 }

@@ -33,10 +33,11 @@ static void test_desc_refuses(void **state) {
   assert_int_equal(braid_desc_init(&desc, BRAID_NONE, 0, NULL), BRAID_INVALID_ARGUMENT);
 }
 
-/* Each type holds small whole numbers exactly. */
+/* Each type holds small whole numbers exactly; the narrow ones are in narrow_test.c. */
 static void test_elements(void **state) {
   (void)state;
   for (int dtype = BRAID_NONE + 1; dtype < BRAID_DTYPE_COUNT; dtype++) {
+    if (braid_dtype_is_narrow((braid_dtype)dtype)) continue;
     braid_desc desc;
     braid_tensor *tensor;
     assert_int_equal(braid_desc_init(&desc, (braid_dtype)dtype, 1, (int64_t[]){100}), BRAID_OK);
@@ -61,6 +62,35 @@ static void test_integers_of_floats(void **state) {
   assert_int_equal(braid_tensor_wrap(NULL, &desc, values, NULL, NULL, &tensor), BRAID_OK);
   for (int i = 0; i < 6; i++) assert_int_equal(braid_tensor_get_i64(tensor, i), wanted[i]);
   braid_tensor_release(tensor);
+}
+
+/* What an integer type does not hold is its nearest. */
+static void test_floats_for_integers(void **state) {
+  (void)state;
+  static const struct {
+    braid_dtype dtype;
+    int64_t least, most;
+  } kTypes[] = {{BRAID_I8, INT8_MIN, INT8_MAX},    {BRAID_I16, INT16_MIN, INT16_MAX}, {BRAID_I32, INT32_MIN, INT32_MAX},
+                {BRAID_I64, INT64_MIN, INT64_MAX}, {BRAID_U8, 0, UINT8_MAX},          {BRAID_U16, 0, UINT16_MAX},
+                {BRAID_U32, 0, UINT32_MAX},        {BRAID_U64, 0, -1 /* its bits */}};
+  static const double kBeyond[] = {1e30, INFINITY};
+  for (size_t t = 0; t < sizeof kTypes / sizeof *kTypes; t++) {
+    braid_desc desc;
+    braid_tensor *tensor;
+    assert_int_equal(braid_desc_init(&desc, kTypes[t].dtype, 1, (int64_t[]){1}), BRAID_OK);
+    assert_int_equal(braid_tensor_create(NULL, &desc, &tensor), BRAID_OK);
+    for (int i = 0; i < 2; i++) {
+      braid_tensor_set_f64(tensor, 0, kBeyond[i]);
+      assert_true(braid_tensor_get_i64(tensor, 0) == kTypes[t].most);
+      braid_tensor_set_f64(tensor, 0, -kBeyond[i]);
+      assert_true(braid_tensor_get_i64(tensor, 0) == kTypes[t].least);
+    }
+    braid_tensor_set_f64(tensor, 0, NAN);
+    assert_true(braid_tensor_get_i64(tensor, 0) == 0);
+    braid_tensor_set_f64(tensor, 0, 99.9);
+    assert_true(braid_tensor_get_i64(tensor, 0) == 99);
+    braid_tensor_release(tensor);
+  }
 }
 
 static void count_release(void *context) {
@@ -108,9 +138,13 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_desc),       cmocka_unit_test(test_desc_refuses),
-      cmocka_unit_test(test_elements),   cmocka_unit_test(test_integers_of_floats),
-      cmocka_unit_test(test_references), cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_desc),
+      cmocka_unit_test(test_desc_refuses),
+      cmocka_unit_test(test_elements),
+      cmocka_unit_test(test_integers_of_floats),
+      cmocka_unit_test(test_floats_for_integers),
+      cmocka_unit_test(test_references),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

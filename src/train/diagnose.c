@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "train/data/dataset.h"
 
 static int64_t first_not_finite(const float *data, int64_t count) {
   for (int64_t i = 0; i < count; i++)
@@ -88,8 +89,9 @@ static braid_status copy_state(braid_trainer *trainer, const braid_graph *graph,
 static braid_status look(braid_trainer *trainer, const braid_graph *graph, const braid_batch *batch,
                          braid_session *session, void **outputs) {
   BRAID_TRY(copy_state(trainer, graph, session));
-  const braid_step_numbers numbers = {.batch = 1, .update = 1, .mixed_labels = batch->mixed_labels, .mix = batch->mix};
-  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch->images, batch->labels};
+  const braid_step_numbers numbers = {
+      .batch = 1, .update = 1, .mixed_targets = batch->mixed_targets, .mix = batch->mix};
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch->images, batch->targets};
   braid_step_bind(&trainer->options, &numbers, inputs);
   BRAID_TRY(braid_session_run(session, inputs, outputs));
   for (size_t i = 0; i < graph->output_count; i++) {
@@ -118,14 +120,48 @@ static braid_status step_run(braid_trainer *trainer, const braid_graph *graph, c
   return status;
 }
 
+/* With mixup a sample and its partner both show what one of them holds. */
+static braid_status find_sample(const braid_trainer *trainer, const braid_batch *batch, int64_t at, int64_t *index) {
+  *index = batch->indices[at];
+  if (!batch->mixed_targets) return BRAID_OK;
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  int64_t count = (int64_t)info.channels * info.height * info.width;
+  float *pixels = braid_zalloc_array(trainer->allocator, (size_t)count, sizeof *pixels);
+  void *target = braid_alloc(trainer->allocator, braid_dataset_target_bytes(trainer->train));
+  braid_status status = pixels && target ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = braid_dataset_sample(trainer->train, *index, pixels, target);
+  if (status == BRAID_OK && first_not_finite(pixels, count) < 0)
+    *index = batch->indices[trainer->options.batch - 1 - at];
+  braid_free(trainer->allocator, pixels);
+  braid_free(trainer->allocator, target);
+  return status;
+}
+
+/* Cross entropy's mean is over the weights of the batch's classes. */
+static bool weighs_nothing(const braid_train_options *o, const braid_batch *batch) {
+  if (o->loss != BRAID_CROSS_ENTROPY || !o->class_weights) return false;
+  const int32_t *labels = batch->targets;
+  for (int64_t i = 0; i < o->batch; i++)
+    if (o->class_weights[labels[i]] > 0) return false;
+  return true;
+}
+
 braid_status braid_trainer_diagnose(braid_trainer *trainer, const braid_batch *batch) {
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
-  int64_t per_sample = (int64_t)info.channels * info.height * info.width;
+  int64_t per_sample = (int64_t)info.channels * info.height * info.width, sample;
   int64_t at = first_not_finite(batch->images, trainer->options.batch * per_sample);
-  if (at >= 0)
-    return braid_fail(
-        BRAID_NOT_FINITE, "epoch %lld, step %lld: sample %lld of the data set holds a number that is not finite",
-        (long long)trainer->epoch + 1, (long long)trainer->epoch_step + 1, (long long)batch->indices[at / per_sample]);
+  long long epoch = trainer->epoch + 1, step = trainer->epoch_step + 1;
+  if (at >= 0) {
+    BRAID_TRY(find_sample(trainer, batch, at / per_sample, &sample));
+    return braid_fail(BRAID_NOT_FINITE,
+                      "epoch %lld, step %lld: sample %lld of the data set holds a number that is not finite", epoch,
+                      step, (long long)sample);
+  }
+  if (weighs_nothing(&trainer->options, batch))
+    return braid_fail(BRAID_NOT_FINITE,
+                      "epoch %lld, step %lld: the loss is 0 / 0, since all samples of the batch are of classes whose "
+                      "class weight is 0; a larger batch or weights above 0 help",
+                      epoch, step);
   braid_graph *graph;
   BRAID_TRY(forward_with_all_outputs(trainer->step, &graph));
   braid_status status = step_run(trainer, graph, batch);

@@ -20,13 +20,50 @@ void braid_train_options_init(braid_train_options *options) {
                                    .schedule = BRAID_COSINE,
                                    .step_epochs = 30,
                                    .step_gamma = 0.1,
-                                   .plateau_epochs = 10};
+                                   .plateau_epochs = 10,
+                                   .weight_bits = 8,
+                                   .activation_bits = 8,
+                                   .error_bits = 8,
+                                   .gradient_bits = 8,
+                                   .huber_delta = 1};
 }
 
 /* --- checks ---------------------------------------------------------------------------------------------------------
  */
 static bool within(double value, double low, double high) {
   return value >= low && value < high;
+}
+
+static bool are_zeros(const double *weights, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (weights[i] != 0) return false;
+  return true;
+}
+
+static bool are_weights(const double *weights, size_t count) {
+  for (size_t i = 0; weights && i < count; i++)
+    if (!(weights[i] >= 0) || !isfinite(weights[i])) return false;
+  return true;
+}
+
+static bool is_width(int bits, int least, int most) {
+  return bits >= least && bits <= most;
+}
+
+/* Training in integers has one loss and one rule of updates. */
+static const char *check_integers(const braid_train_options *o) {
+  int exponent;
+  if (!is_width(o->weight_bits, 2, 8) || !is_width(o->activation_bits, 2, 8) || !is_width(o->error_bits, 2, 8))
+    return "weights, activations and errors have 2 to 8 bits";
+  if (!is_width(o->gradient_bits, 8, 16)) return "gradients have 8 to 16 bits";
+  if (frexp(o->learning_rate, &exponent) != 0.5 || !is_width(exponent - 1, -8, 8))
+    return "in integers the learning rate is a power of two from 2^-8 to 2^8";
+  if (o->accumulate > 1 || o->clip_value > 0 || o->clip_norm > 0 || o->average_decay > 0 || o->mixup > 0)
+    return "in integers there are no accumulation, limits of gradients, averages and mixup";
+  if (o->class_weights || o->balance_classes || o->label_smoothing > 0)
+    return "in integers there are no class weights and no label smoothing";
+  if (o->loss == BRAID_OUTPUT_LOSS) return "in integers no output of the model is the loss";
+  return NULL;
 }
 
 braid_status braid_train_options_check(const braid_train_options *o) {
@@ -47,10 +84,21 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "beta1 and beta2 must be in [0, 1)";
   else if (!(o->epsilon > 0))
     wrong = "epsilon must be above 0";
-  else if ((o->class_weights || o->balance_classes) && o->loss != BRAID_CROSS_ENTROPY)
-    wrong = "class weights are for cross entropy";
-  else if (o->class_weights && o->balance_classes)
+  else if ((unsigned)o->loss > BRAID_OUTPUT_LOSS)
+    wrong = "an unknown loss";
+  else if ((o->class_weights || o->balance_classes) && o->loss != BRAID_CROSS_ENTROPY &&
+           o->loss != BRAID_BINARY_CROSS_ENTROPY)
+    wrong = "class weights are for cross entropy and binary cross entropy";
+  else if (o->positive_weights && o->loss != BRAID_BINARY_CROSS_ENTROPY)
+    wrong = "positive weights are for binary cross entropy";
+  else if (o->balance_classes && (o->loss == BRAID_CROSS_ENTROPY ? o->class_weights : o->positive_weights))
     wrong = "classes are either balanced or given weights";
+  else if (o->label_smoothing > 0 && o->loss != BRAID_CROSS_ENTROPY && o->loss != BRAID_SQUARED_ERROR)
+    wrong = "label smoothing is for cross entropy";
+  else if (o->loss == BRAID_HUBER && (!(o->huber_delta > 0) || !isfinite(o->huber_delta)))
+    wrong = "Huber's delta must be above 0";
+  else if (o->mixup > 0 && o->loss == BRAID_OUTPUT_LOSS)
+    wrong = "mixup needs the loss of two labels, where an output is the loss of one";
   else if (!(o->mixup >= 0) || o->mixup > 1e6 || !(o->label_noise >= 0 && o->label_noise <= 1))
     wrong = "mixup must be from 0 to 1e6, label noise from 0 to 1";
   else if (o->accumulate < 1)
@@ -73,12 +121,16 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "Nesterov needs a momentum above 0";
   else if (o->resume && !o->out_directory)
     wrong = "resuming needs an output directory";
-  for (size_t i = 0; !wrong && o->class_weights && i < o->class_weight_count; i++)
-    if (!(o->class_weights[i] >= 0) || !isfinite(o->class_weights[i])) wrong = "class weights must be at least 0";
+  if (!wrong && !are_weights(o->class_weights, o->class_weight_count)) wrong = "class weights must be at least 0";
+  if (!wrong && o->class_weights && are_zeros(o->class_weights, o->class_weight_count))
+    wrong = "class weights of 0 alone leave nothing to train on";
+  if (!wrong && !are_weights(o->positive_weights, o->positive_weight_count))
+    wrong = "positive weights must be at least 0";
   for (size_t i = 0; !wrong && i < o->group_count; i++)
     if (!o->groups[i].pattern || !(o->groups[i].rate >= 0) || !isfinite(o->groups[i].rate) ||
         !(isnan(o->groups[i].weight_decay) || (o->groups[i].weight_decay >= 0 && isfinite(o->groups[i].weight_decay))))
       wrong = "a group of parameters needs a pattern, a rate and a weight decay of at least 0";
+  if (!wrong && o->precision == BRAID_INT8) wrong = check_integers(o);
   return wrong ? braid_fail(BRAID_INVALID_ARGUMENT, "%s", wrong) : BRAID_OK;
 }
 
@@ -96,13 +148,14 @@ const braid_parameter_group *braid_train_group(const braid_train_options *option
 
 /* --- copies ---------------------------------------------------------------------------------------------------------
  */
-enum { kTexts = 4 };
+enum { kTexts = 5 };
 
 static void list_texts(braid_train_options *options, const char **texts[kTexts]) {
   texts[0] = &options->devices;
   texts[1] = &options->place;
   texts[2] = &options->out_directory;
   texts[3] = &options->trace;
+  texts[4] = &options->loss_output;
 }
 
 static braid_status own_groups(const braid_allocator *allocator, braid_train_options *o) {
@@ -123,15 +176,21 @@ static braid_status own_groups(const braid_allocator *allocator, braid_train_opt
   return BRAID_OK;
 }
 
-static braid_status own_weights(const braid_allocator *allocator, braid_train_options *o) {
-  const double *given = o->class_weights;
-  o->class_weights = NULL;
+static braid_status copy_weights(const braid_allocator *allocator, const double *given, size_t count,
+                                 const double **out) {
   if (!given) return BRAID_OK;
-  double *weights = braid_zalloc_array(allocator, o->class_weight_count, sizeof *weights);
+  double *weights = braid_zalloc_array(allocator, count, sizeof *weights);
   if (!weights) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < o->class_weight_count; i++) weights[i] = given[i];
-  o->class_weights = weights;
+  for (size_t i = 0; i < count; i++) weights[i] = given[i];
+  *out = weights;
   return BRAID_OK;
+}
+
+static braid_status own_weights(const braid_allocator *allocator, braid_train_options *o) {
+  const double *classes = o->class_weights, *positive = o->positive_weights;
+  o->class_weights = o->positive_weights = NULL;
+  BRAID_TRY(copy_weights(allocator, classes, o->class_weight_count, &o->class_weights));
+  return copy_weights(allocator, positive, o->positive_weight_count, &o->positive_weights);
 }
 
 braid_status braid_train_options_own(const braid_allocator *allocator, braid_train_options *options) {
@@ -141,7 +200,7 @@ braid_status braid_train_options_own(const braid_allocator *allocator, braid_tra
   if (status == BRAID_OK)
     status = own_weights(allocator, options);
   else
-    options->class_weights = NULL;
+    options->class_weights = options->positive_weights = NULL;
   for (size_t i = 0; i < kTexts; i++) {
     if (status == BRAID_OK) status = options_copy_text(allocator, texts[i]);
     if (status != BRAID_OK) *texts[i] = NULL;
@@ -156,4 +215,5 @@ void braid_train_options_release(const braid_allocator *allocator, braid_train_o
   for (size_t i = 0; i < options->group_count; i++) braid_free(allocator, (void *)options->groups[i].pattern);
   braid_free(allocator, (void *)options->groups);
   braid_free(allocator, (void *)options->class_weights);
+  braid_free(allocator, (void *)options->positive_weights);
 }

@@ -6,7 +6,10 @@
 #include "base/try.h"
 #include "graph/graph.h"
 #include "graph/onnx_dtype.h"
+#include "graph/trainable.h"
 #include "runtime/plan/resolve.h"
+#include "train/loss.h"
+#include "train/own_loss.h"
 #include "train/update.h"
 
 /* --- the model's ends ----------------------------------------------------------------------------------------------
@@ -23,10 +26,7 @@ static bool merges_to(const int64_t *dims, int rank, const int64_t *merged, int 
   return true;
 }
 
-braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info, int64_t batch) {
-  if (braid_graph_input_count(model) != 1)
-    return braid_fail(BRAID_INVALID_GRAPH, "the model has %zu inputs; one, the images, is expected",
-                      braid_graph_input_count(model));
+braid_status braid_bind_samples(braid_graph *model, const braid_dataset_info *info, int64_t batch) {
   braid_value_id input = braid_graph_input(model, 0);
   braid_value_info value = braid_graph_value(model, input);
   if (value.desc.dtype != BRAID_F32)
@@ -62,16 +62,30 @@ braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info
   return braid_graph_set_input_shape(model, input, rank, dims);
 }
 
-/* The Softmax or LogSoftmax over all classes that gives `value`, through nodes that only cast or reshape; else NULL. */
-static const braid_node *last_softmax(const braid_graph *graph, braid_value_id value, int64_t classes) {
+braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info, int64_t batch) {
+  if (braid_graph_input_count(model) == 1) return braid_bind_samples(model, info, batch);
+  return braid_fail(BRAID_INVALID_GRAPH,
+                    "the model has %zu inputs; one, the images, is expected (two where an output is the loss)",
+                    braid_graph_input_count(model));
+}
+
+/* Whether a node turns logits of the targets into probabilities: over the classes, or for each label. */
+static bool is_activation(const braid_graph *graph, const braid_node *node, const braid_dataset_info *info) {
+  if (info->target == BRAID_TARGET_LABELS) return strcmp(node->op->name, "Sigmoid") == 0;
+  if (info->target != BRAID_TARGET_CLASS) return false;
+  if (strcmp(node->op->name, "Softmax") != 0 && strcmp(node->op->name, "LogSoftmax") != 0) return false;
+  const braid_desc *desc = &graph->values[node->inputs[0]].desc;
+  int64_t axis = braid_attr_int(&node->attrs, "axis", -1);
+  axis += axis < 0 ? desc->rank : 0;
+  return axis > 0 && axis < desc->rank && desc->dims[axis] == info->classes;
+}
+
+/* The last activation that gives `value`, through nodes that only cast or reshape; else NULL. */
+static const braid_node *last_activation(const braid_graph *graph, braid_value_id value,
+                                         const braid_dataset_info *info) {
   while (value >= 0 && graph->values[value].kind == BRAID_VALUE_RESULT) {
     const braid_node *node = &graph->nodes[graph->values[value].producer];
-    if (strcmp(node->op->name, "Softmax") == 0 || strcmp(node->op->name, "LogSoftmax") == 0) {
-      const braid_desc *desc = &graph->values[node->inputs[0]].desc;
-      int64_t axis = braid_attr_int(&node->attrs, "axis", -1);
-      axis += axis < 0 ? desc->rank : 0;
-      return axis > 0 && axis < desc->rank && desc->dims[axis] == classes ? node : NULL;
-    }
+    if (is_activation(graph, node, info)) return node;
     bool casts = strcmp(node->op->name, "Cast") == 0 && braid_dtype_is_float(graph->values[value].desc.dtype);
     if (!casts && !(node->op->flags & BRAID_OP_VIEW)) return NULL;
     value = node->inputs[0];
@@ -88,8 +102,8 @@ static braid_status cast_scores(braid_graph *graph, braid_value_id *scores) {
   return braid_graph_set_int(graph, cast, "to", braid_dtype_to_onnx(BRAID_F32));
 }
 
-braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_softmax, braid_value_id *out,
-                          braid_score_kind *kind) {
+braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_activation,
+                          braid_value_id *out, braid_score_kind *kind) {
   *kind = BRAID_SCORES_PLAIN;
   if (braid_graph_output_count(graph) < 1) return braid_fail(BRAID_INVALID_GRAPH, "the model has no output");
   braid_value_id scores = braid_graph_output(graph, 0);
@@ -103,11 +117,11 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
         "output %.80s has %lld scores a sample, the data set has %d classes; braid_replace_head (braid train "
         "--replace-head) fits the last layer to the data",
         graph->values[scores].name, (long long)classes, info->classes);
-  const braid_node *softmax = last_softmax(graph, scores, classes);
-  if (softmax && before_softmax)
-    scores = softmax->inputs[0];
-  else if (softmax)
-    *kind = softmax->op->name[0] == 'L' ? BRAID_SCORES_LOG_PROBABILITIES : BRAID_SCORES_PROBABILITIES;
+  const braid_node *activation = last_activation(graph, scores, info);
+  if (activation && before_activation)
+    scores = activation->inputs[0];
+  else if (activation)
+    *kind = activation->op->name[0] == 'L' ? BRAID_SCORES_LOG_PROBABILITIES : BRAID_SCORES_PROBABILITIES;
   int rank = graph->values[scores].desc.rank;
   BRAID_TRY(cast_scores(graph, &scores));
   *out = scores;
@@ -120,40 +134,18 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
-/* One number per class, as float32. */
-static braid_status add_class_weights(braid_graph *graph, const braid_train_options *options, int64_t classes,
-                                      braid_value_id *out) {
-  *out = -1;
-  if (!options->class_weights) return BRAID_OK;
-  if (options->class_weight_count != (size_t)classes)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "%zu class weights are given, the data set has %lld classes",
-                      options->class_weight_count, (long long)classes);
-  braid_desc desc;
-  braid_tensor *tensor;
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 1, &classes));
-  BRAID_TRY(braid_tensor_create(graph->allocator, &desc, &tensor));
-  for (int64_t i = 0; i < classes; i++) braid_tensor_set_f64(tensor, i, options->class_weights[i]);
-  braid_status status = braid_graph_add_tensor(graph, NULL, BRAID_VALUE_CONSTANT, tensor, out);
-  braid_tensor_release(tensor);
-  return status;
-}
-
-static braid_status add_loss(braid_graph *graph, const braid_train_options *options, braid_value_id scores,
-                             braid_value_id labels, braid_value_id weights, braid_value_id *loss) {
-  bool cross_entropy = options->loss == BRAID_CROSS_ENTROPY;
-  braid_node_id node;
-  *loss = 0;
-  BRAID_TRY(braid_graph_add_node(graph, cross_entropy ? "CrossEntropyLoss" : "SquaredErrorLoss", "loss",
-                                 (braid_value_id[]){scores, labels, weights}, weights < 0 ? 2 : 3, loss, 1, &node));
-  if (cross_entropy) BRAID_TRY(braid_graph_set_float(graph, node, "label_smoothing", options->label_smoothing));
-  return BRAID_OK;
-}
-
-static braid_status add_input(braid_graph *graph, const char *name, braid_dtype dtype, int rank, int64_t size,
+static braid_status add_input(braid_graph *graph, const char *name, braid_dtype dtype, int rank, const int64_t *dims,
                               braid_value_id *out) {
   braid_desc desc;
-  BRAID_TRY(braid_desc_init(&desc, dtype, rank, &size));
+  BRAID_TRY(braid_desc_init(&desc, dtype, rank, dims));
   return braid_graph_add_input(graph, braid_graph_find_value(graph, name) < 0 ? name : NULL, &desc, out);
+}
+
+static braid_status add_targets(braid_graph *graph, const char *name, const braid_dataset_info *info, int64_t batch,
+                                braid_value_id *out) {
+  bool classes = info->target == BRAID_TARGET_CLASS;
+  return add_input(graph, name, classes ? BRAID_I32 : BRAID_F32, classes ? 1 : 2, (int64_t[]){batch, info->classes},
+                   out);
 }
 
 /* Streams of random numbers below this are the loader's. */
@@ -186,34 +178,46 @@ static braid_status check_output(const braid_graph *graph) {
                     braid_dtype_name(output->desc.dtype));
 }
 
-static braid_status make_trainable(braid_graph *graph) {
+static braid_status make_trainable(braid_graph *graph, bool own_loss) {
   if (graph->output_count > 1) graph->output_count = 1; /* what the loss does not depend on has no next value */
-  return braid_graph_make_trainable(graph);
+  return own_loss ? braid_graph_make_loss_trainable(graph) : braid_graph_make_trainable(graph);
 }
 
-braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
+/* The loss among the outputs is chosen in what the graph was before it was resolved, which is what trains. */
+static braid_status select_loss(braid_graph *graph, const braid_train_options *options) {
+  if (!options || options->loss != BRAID_OUTPUT_LOSS) return BRAID_OK;
+  BRAID_TRY(braid_graph_unresolve(graph));
+  return braid_own_loss_select(graph, options->loss_output);
+}
+
+braid_status braid_trainable_copy_for(const braid_graph *model, const braid_train_options *options, braid_graph **out) {
   BRAID_TRY(braid_graph_clone(model, out));
-  braid_status status = make_trainable(*out);
+  braid_status status = select_loss(*out, options);
+  if (status == BRAID_OK) status = make_trainable(*out, options && options->loss == BRAID_OUTPUT_LOSS);
   if (status == BRAID_OK) return BRAID_OK;
   braid_graph_destroy(*out);
   *out = NULL;
   return status;
 }
 
+braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
+  return braid_trainable_copy_for(model, NULL, out);
+}
+
 /* The scalars that only some options need, after those that every step has. */
 static braid_status add_more_inputs(braid_graph *graph, const braid_train_options *options, braid_update_inputs *in) {
   if (options->accumulate > 1) {
-    BRAID_TRY(add_input(graph, "update", BRAID_I64, 0, 0, &in->update));
-    BRAID_TRY(add_input(graph, "kept", BRAID_F32, 0, 0, &in->kept));
-    BRAID_TRY(add_input(graph, "last", BRAID_F32, 0, 0, &in->last));
+    BRAID_TRY(add_input(graph, "update", BRAID_I64, 0, NULL, &in->update));
+    BRAID_TRY(add_input(graph, "kept", BRAID_F32, 0, NULL, &in->kept));
+    BRAID_TRY(add_input(graph, "last", BRAID_F32, 0, NULL, &in->last));
   }
-  return options->average_decay > 0 ? add_input(graph, "average_weight", BRAID_F32, 0, 0, &in->average) : BRAID_OK;
+  return options->average_decay > 0 ? add_input(graph, "average_weight", BRAID_F32, 0, NULL, &in->average) : BRAID_OK;
 }
 
 size_t braid_step_bind(const braid_train_options *options, const braid_step_numbers *numbers,
                        const void *inputs[BRAID_STEP_MOST_INPUTS]) {
   size_t count = 2;
-  inputs[count++] = &numbers->rate;
+  inputs[count++] = options->precision == BRAID_INT8 ? (const void *)&numbers->rate_exponent : &numbers->rate;
   inputs[count++] = &numbers->batch;
   if (options->accumulate > 1) {
     inputs[count++] = &numbers->update;
@@ -222,47 +226,75 @@ size_t braid_step_bind(const braid_train_options *options, const braid_step_numb
   }
   if (options->average_decay > 0) inputs[count++] = &numbers->average;
   if (options->mixup > 0) {
-    inputs[count++] = numbers->mixed_labels;
+    inputs[count++] = numbers->mixed_targets;
     inputs[count++] = &numbers->mix;
   }
   return count;
 }
 
-/* share * loss of the first labels + (1 - share) * loss of the others. */
-static braid_status mix_losses(braid_graph *graph, const braid_train_options *options, braid_value_id scores,
-                               braid_value_id weights, braid_value_id *loss) {
-  braid_value_id labels, mix, other, by = 0;
+/* share * loss of the first targets + (1 - share) * loss of the others. */
+static braid_status mix_losses(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options,
+                               const braid_loss_inputs *in, braid_value_id *loss) {
+  braid_value_id targets, mix, other, by = 0;
   if (options->mixup <= 0) return BRAID_OK;
-  BRAID_TRY(add_input(graph, "mixed_labels", BRAID_I32, 1, options->batch, &labels));
-  BRAID_TRY(add_input(graph, "mix", BRAID_F32, 0, 0, &mix));
-  BRAID_TRY(add_loss(graph, options, scores, labels, weights, &other));
+  BRAID_TRY(add_targets(graph, "mixed_labels", info, options->batch, &targets));
+  BRAID_TRY(add_input(graph, "mix", BRAID_F32, 0, NULL, &mix));
+  BRAID_TRY(braid_loss_add(graph, options, info->target, in, targets, &other));
   BRAID_TRY(braid_graph_add_node(graph, "Sub", NULL, (braid_value_id[]){*loss, other}, 2, &by, 1, NULL));
   BRAID_TRY(braid_graph_add_node(graph, "Mul", NULL, (braid_value_id[]){by, mix}, 2, &by, 1, NULL));
   *loss = 0;
   return braid_graph_add_node(graph, "Add", NULL, (braid_value_id[]){other, by}, 2, loss, 1, NULL);
 }
 
-static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
-  BRAID_TRY(braid_bind_input(graph, info, options->batch));
-  BRAID_TRY(make_trainable(graph));
+static braid_status add_scalars(braid_graph *graph, const braid_train_options *options, braid_update_inputs *in) {
+  BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, NULL, &in->rate));
+  BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, NULL, &in->update));
+  braid_value_id number = in->update;
+  BRAID_TRY(add_more_inputs(graph, options, in));
+  return number_dropouts(graph, number, options->seed);
+}
+
+/* Of a bound graph: the loss of its scores and the data set's targets. */
+static braid_status build_loss(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options,
+                               braid_update_inputs *in) {
+  BRAID_TRY(make_trainable(graph, false));
   BRAID_TRY(braid_resolve_for_good(graph));
   BRAID_TRY(check_output(graph));
-  braid_value_id scores, labels, weights, number;
-  braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
+  braid_value_id scores, targets;
+  braid_loss_inputs losses;
   braid_score_kind kind;
-  BRAID_TRY(braid_scores(graph, info, options->loss == BRAID_CROSS_ENTROPY, &scores, &kind));
+  bool entropy = options->loss == BRAID_CROSS_ENTROPY || options->loss == BRAID_BINARY_CROSS_ENTROPY;
+  BRAID_TRY(braid_scores(graph, info, entropy, &scores, &kind));
   graph->output_count = 0; /* the training step gives the loss and the scores instead */
-  BRAID_TRY(add_input(graph, "labels", BRAID_I32, 1, options->batch, &labels));
-  BRAID_TRY(add_input(graph, "learning_rate", BRAID_F32, 0, 0, &in.rate));
-  BRAID_TRY(add_input(graph, "step", BRAID_I64, 0, 0, &number));
-  in.update = number;
-  BRAID_TRY(add_more_inputs(graph, options, &in));
-  BRAID_TRY(number_dropouts(graph, number, options->seed));
-  BRAID_TRY(add_class_weights(graph, options, info->classes, &weights));
-  BRAID_TRY(add_loss(graph, options, scores, labels, weights, &in.loss));
-  BRAID_TRY(mix_losses(graph, options, scores, weights, &in.loss));
-  BRAID_TRY(braid_graph_add_output(graph, in.loss));
-  BRAID_TRY(braid_graph_add_output(graph, scores));
+  BRAID_TRY(add_targets(graph, "labels", info, options->batch, &targets));
+  BRAID_TRY(add_scalars(graph, options, in));
+  BRAID_TRY(braid_loss_prepare(graph, options, scores, &losses));
+  BRAID_TRY(braid_loss_add(graph, options, info->target, &losses, targets, &in->loss));
+  BRAID_TRY(mix_losses(graph, info, options, &losses, &in->loss));
+  BRAID_TRY(braid_graph_add_output(graph, in->loss));
+  return braid_graph_add_output(graph, scores);
+}
+
+/* Of a bound graph: the loss that it computes itself. */
+static braid_status take_own_loss(braid_graph *graph, const braid_train_options *options, braid_update_inputs *in) {
+  BRAID_TRY(braid_own_loss_select(graph, options->loss_output));
+  BRAID_TRY(make_trainable(graph, true));
+  BRAID_TRY(braid_resolve_for_good(graph));
+  BRAID_TRY(add_scalars(graph, options, in));
+  BRAID_TRY(braid_own_loss_take(graph, &in->loss));
+  return braid_graph_add_output(graph, in->loss);
+}
+
+static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
+  BRAID_TRY(braid_loss_check(options, info));
+  braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
+  if (options->loss == BRAID_OUTPUT_LOSS) {
+    BRAID_TRY(braid_own_loss_bind(graph, info, options->batch));
+    BRAID_TRY(take_own_loss(graph, options, &in));
+  } else {
+    BRAID_TRY(braid_bind_input(graph, info, options->batch));
+    BRAID_TRY(build_loss(graph, info, options, &in));
+  }
   return braid_add_update(graph, options, &in);
 }
 

@@ -3,20 +3,22 @@
 #define BRAID_TRAIN_STEP_H
 #include "braid/train.h"
 
-/* Inputs of the training graph in their order: images, labels (int32, batch), then scalars: the learning rate (float32)
- * and the number of the batch (int64, 1-based, over the whole run), which dropout draws by; with options.accumulate
- * above 1 the number of the update (int64, 1-based), 0 for the first batch of a step and 1 for the others (float32),
- * and 1 for its last batch and 0 for the others (float32); with options.average_decay the weight of this update in the
- * average (float32); with options.mixup the other labels (int32, batch) and the share of the first ones (float32).
- * Outputs: the loss (one float32), the scores (batch, classes). */
+/* Inputs of the training graph in their order: images, targets (classes as int32 of the batch, else float32 of batch
+ * and classes), then scalars: the learning rate (float32) and the number of the batch (int64, 1-based, over the whole
+ * run), which dropout draws by; with options.accumulate above 1 the number of the update (int64, 1-based), 0 for the
+ * first batch of a step and 1 for the others (float32), and 1 for its last batch and 0 for the others (float32); with
+ * options.average_decay the weight of this update in the average (float32); with options.mixup the other targets and
+ * the share of the first ones (float32). Outputs: the loss (one float32), and the scores (batch, classes) unless the
+ * loss is an output of the model. */
 enum { BRAID_STEP_INPUTS = 4, BRAID_STEP_MOST_INPUTS = 10, BRAID_STEP_OUTPUTS = 2 };
 
 typedef struct braid_step_numbers {
   float rate, kept, last, average, mix;
-  const int32_t *mixed_labels;
+  int32_t rate_exponent; /* in integers: the rate is 2 to this */
+  const void *mixed_targets;
   int64_t batch, update;
 } braid_step_numbers;
-/* Sets the scalars' places in `inputs`, after images and labels; returns the number of inputs. */
+/* Sets the scalars' places in `inputs`, after images and targets; returns the number of inputs. */
 size_t braid_step_bind(const braid_train_options *options, const braid_step_numbers *numbers,
                        const void *inputs[BRAID_STEP_MOST_INPUTS]);
 
@@ -24,18 +26,21 @@ size_t braid_step_bind(const braid_train_options *options, const braid_step_numb
 BRAID_MUST_CHECK braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,
                                                const braid_train_options *options, braid_graph **out);
 
-/* Sets the batch of the model's one input (the first dimension) and checks it against the data set's samples. */
+/* Sets the batch of the model's first input (the first dimension) and checks it against the data set's samples. */
+BRAID_MUST_CHECK braid_status braid_bind_samples(braid_graph *model, const braid_dataset_info *info, int64_t batch);
+/* The same of a model with one input alone. */
 BRAID_MUST_CHECK braid_status braid_bind_input(braid_graph *model, const braid_dataset_info *info, int64_t batch);
 /* What the scores of an output are. */
 typedef enum braid_score_kind {
   BRAID_SCORES_PLAIN,             /* logits */
-  BRAID_SCORES_PROBABILITIES,     /* after Softmax */
+  BRAID_SCORES_PROBABILITIES,     /* after Softmax, or of labels after Sigmoid */
   BRAID_SCORES_LOG_PROBABILITIES, /* after LogSoftmax */
 } braid_score_kind;
 
 /* The scores of a resolved forward graph as float32 (batch, classes): output 0, cast and flattened. With
- * `before_softmax`, a final Softmax or LogSoftmax over the classes is omitted, including casts and reshapes after it.
+ * `before_activation`, a final Softmax or LogSoftmax over the classes (of labels: Sigmoid) is omitted, including casts
+ * and reshapes after it.
  */
-BRAID_MUST_CHECK braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_softmax,
+BRAID_MUST_CHECK braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_activation,
                                            braid_value_id *out, braid_score_kind *kind);
 #endif

@@ -14,8 +14,12 @@
 #include "train/checkpoint/settings.h"
 #include "train/data/dataset.h"
 #include "train/diagnose.h"
+#include "train/integer/network.h"
+#include "train/integer/run.h"
+#include "train/loss.h"
 #include "train/monitor.h"
 #include "train/options.h"
+#include "train/own_loss.h"
 #include "train/report/report.h"
 #include "train/schedule.h"
 #include "train/update.h"
@@ -71,6 +75,14 @@ static braid_status settings_describe(braid_trainer *trainer) {
   return status;
 }
 
+/* A test that can't run is said before the first step. */
+static braid_status check_own_test(const braid_trainer *trainer) {
+  const braid_train_options *o = &trainer->options;
+  if (!trainer->test || o->loss != BRAID_OUTPUT_LOSS) return BRAID_OK;
+  braid_dataset_info info = braid_dataset_get_info(trainer->test);
+  return braid_own_loss_check(trainer->model, o->loss_output, &info, o->batch);
+}
+
 /* Before the session is made, which takes longer. */
 static braid_status open_output(braid_trainer *trainer) {
   if (!trainer->options.out_directory) return BRAID_OK;
@@ -82,30 +94,41 @@ static braid_status open_output(braid_trainer *trainer) {
 
 /* From the newest checkpoint, or from the start: then a checkpoint of the start shows that the folder takes one. */
 static braid_status begin_output(braid_trainer *trainer) {
-  bool resumed = false;
   if (!trainer->output) return start_loader(trainer);
-  if (trainer->options.resume) BRAID_TRY(braid_trainer_load(trainer, &resumed));
-  if (!resumed) BRAID_TRY(braid_output_set_aside(trainer->output));
+  if (trainer->options.resume) BRAID_TRY(braid_trainer_load(trainer, &trainer->resumed));
+  if (!trainer->resumed) BRAID_TRY(braid_output_set_aside(trainer->output));
   BRAID_TRY(start_loader(trainer));
-  if (!resumed) BRAID_TRY(braid_trainer_save(trainer));
+  if (!trainer->resumed) BRAID_TRY(braid_trainer_save(trainer));
   return braid_events_open(trainer->allocator, trainer->options.out_directory, steps_done(trainer), &trainer->events);
 }
 
-/* As scikit-learn's "balanced". A class without samples has no weight. */
+/* As scikit-learn's "balanced"; labels that a sample has weigh together as much as those it has not. A class without
+ * samples has no weight. */
 static braid_status balance_classes(braid_trainer *trainer) {
   braid_train_options *o = &trainer->options;
   if (!o->balance_classes) return BRAID_OK;
   braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  bool labels = info.target == BRAID_TARGET_LABELS;
   size_t classes = (size_t)info.classes;
   double *weights = braid_zalloc_array(trainer->allocator, classes, sizeof *weights);
-  o->class_weights = weights;
-  o->class_weight_count = classes;
+  *(labels ? &o->positive_weights : &o->class_weights) = weights;
+  *(labels ? &o->positive_weight_count : &o->class_weight_count) = classes;
   int64_t *counts = braid_zalloc_array(trainer->allocator, classes, sizeof *counts);
   braid_status status = weights && counts ? braid_dataset_count_classes(trainer->train, counts) : BRAID_NO_MEMORY;
-  for (size_t i = 0; status == BRAID_OK && i < classes; i++)
-    weights[i] = counts[i] ? (double)info.samples / ((double)classes * (double)counts[i]) : 0;
+  for (size_t i = 0; status == BRAID_OK && i < classes; i++) {
+    double of_class = (double)counts[i], samples = (double)info.samples;
+    double weight = labels ? (samples - of_class) / of_class : samples / ((double)classes * of_class);
+    weights[i] = counts[i] ? weight : 0;
+  }
   braid_free(trainer->allocator, counts);
   return status;
+}
+
+static braid_status check_test(const braid_trainer *trainer) {
+  if (!trainer->test || braid_dataset_get_info(trainer->test).target == braid_dataset_get_info(trainer->train).target)
+    return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "the test set %.200s has targets of another kind than the training set",
+                    braid_dataset_get_info(trainer->test).spec);
 }
 
 static braid_status trainer_build(braid_trainer *trainer, const braid_graph *model) {
@@ -119,10 +142,14 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "the data set has %lld samples, fewer than a step of %lld batches of %lld",
                       (long long)info.samples, (long long)o->accumulate, (long long)o->batch);
+  BRAID_TRY(braid_loss_check(o, &info));
+  BRAID_TRY(check_test(trainer));
   BRAID_TRY(balance_classes(trainer));
   BRAID_TRY(braid_graph_clone(model, &trainer->model));
   BRAID_TRY(braid_graph_prepare_training(trainer->model));
-  BRAID_TRY(braid_step_graph(trainer->model, &info, o, &trainer->step));
+  BRAID_TRY(o->precision == BRAID_INT8 ? braid_integer_build(trainer)
+                                       : braid_step_graph(trainer->model, &info, o, &trainer->step));
+  BRAID_TRY(check_own_test(trainer));
   trainer->scores = braid_zalloc_array(trainer->allocator, (size_t)(o->batch * info.classes), sizeof(float));
   if (!trainer->scores) return BRAID_NO_MEMORY;
   BRAID_TRY(open_output(trainer));
@@ -154,6 +181,10 @@ braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train
   return status;
 }
 
+bool braid_trainer_resumed(const braid_trainer *trainer) {
+  return trainer->resumed;
+}
+
 void braid_trainer_destroy(braid_trainer *trainer) {
   if (!trainer) return;
   const braid_allocator *allocator = trainer->allocator;
@@ -161,6 +192,7 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   braid_events_close(trainer->events);
   braid_session_destroy(trainer->session);
   braid_graph_destroy(trainer->step);
+  braid_integer_network_destroy(trainer->integers);
   braid_graph_destroy(trainer->model);
   braid_output_close(trainer->output);
   braid_free(allocator, trainer->settings);
@@ -172,7 +204,7 @@ void braid_trainer_destroy(braid_trainer *trainer) {
 
 /* --- one step ------------------------------------------------------------------------------------------------------
  */
-static int64_t count_correct(const float *scores, const int32_t *labels, int64_t batch, int classes) {
+static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
   int64_t correct = 0;
   for (int64_t i = 0; i < batch; i++) {
     int guess = 0;
@@ -181,6 +213,31 @@ static int64_t count_correct(const float *scores, const int32_t *labels, int64_t
     correct += guess == labels[i];
   }
   return correct;
+}
+
+static int64_t count_labels(const float *scores, const float *targets, int64_t count) {
+  int64_t correct = 0;
+  for (int64_t i = 0; i < count; i++) correct += (scores[i] > 0) == (targets[i] >= 0.5f);
+  return correct;
+}
+
+/* What is right of a batch, and how many could be: samples, or decisions about labels; numbers have neither. */
+static void count_batch(braid_trainer *trainer, const braid_batch *batch) {
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  if (trainer->options.loss == BRAID_OUTPUT_LOSS) return; /* there are no scores */
+  const void *targets = batch->mix < 0.5f ? batch->mixed_targets : batch->targets;
+  int64_t samples = trainer->options.batch, labels = samples * info.classes;
+  if (info.target == BRAID_TARGET_CLASS) {
+    trainer->step_correct += count_classes(trainer->scores, targets, samples, info.classes);
+    trainer->step_seen += samples;
+  } else if (info.target == BRAID_TARGET_LABELS) {
+    trainer->step_correct += count_labels(trainer->scores, targets, labels);
+    trainer->step_seen += labels;
+  }
+}
+
+static double accuracy_of(int64_t correct, int64_t seen) {
+  return seen ? (double)correct / (double)seen : NAN;
 }
 
 /* Data that cannot be read end the run; what was trained before is kept. */
@@ -204,35 +261,44 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   int64_t update = steps_done(trainer) + 1;
   bool last = part + 1 == o->accumulate;
   braid_step_numbers numbers = {.rate = (float)rate,
+                                .rate_exponent = ilogb(rate),
                                 .batch = (update - 1) * o->accumulate + part + 1,
                                 .update = update,
                                 .kept = part > 0,
                                 .last = last,
                                 .mix = batch.mix,
-                                .mixed_labels = batch.mixed_labels,
+                                .mixed_targets = batch.mixed_targets,
                                 .average = !last         ? 0
                                            : update == 1 ? 1
                                                          : (float)(1 - o->average_decay)};
-  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.labels};
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.targets};
   braid_step_bind(o, &numbers, inputs);
   float loss;
   BRAID_TRY(braid_session_run(trainer->session, inputs, (void *[BRAID_STEP_OUTPUTS]){&loss, trainer->scores}));
   if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
-  int classes = braid_dataset_get_info(trainer->train).classes;
   trainer->step_loss += (double)loss / (double)o->accumulate;
-  trainer->step_correct +=
-      count_correct(trainer->scores, batch.mix < 0.5f ? batch.mixed_labels : batch.labels, o->batch, classes);
+  count_batch(trainer, &batch);
   return BRAID_OK;
 }
 
 static braid_status run_step(braid_trainer *trainer, double rate) {
   trainer->step_loss = 0;
-  trainer->step_correct = 0;
+  trainer->step_correct = trainer->step_seen = 0;
   for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
   trainer->loss_sum += trainer->step_loss;
   trainer->correct += trainer->step_correct;
-  trainer->seen += trainer->options.batch * trainer->options.accumulate;
+  trainer->seen += trainer->step_seen;
   trainer->epoch_step++;
+  return BRAID_OK;
+}
+
+braid_status braid_trainer_step(braid_trainer *trainer, double rate, double *loss) {
+  if (trainer->epoch_step == trainer->steps) {
+    trainer->epoch++;
+    trainer->epoch_step = 0;
+  }
+  BRAID_TRY(run_step(trainer, rate));
+  *loss = trainer->step_loss;
   return BRAID_OK;
 }
 
@@ -243,6 +309,7 @@ typedef struct watcher {
   braid_train_callback *callback;
   void *context;
   braid_train_progress progress;
+  braid_test_result result; /* of the epoch's test */
 } watcher;
 
 static bool on_tested(void *context, int64_t done, int64_t total) {
@@ -256,19 +323,39 @@ static braid_status trainer_evaluate(braid_trainer *trainer, watcher *w, braid_t
   braid_graph *model;
   BRAID_TRY(braid_trainer_model(trainer, &model));
   braid_session_options options = braid_trainer_place(trainer);
+  const braid_train_options *o = &trainer->options;
+  braid_test_callback *callback = w->callback ? on_tested : NULL;
   braid_status status =
-      braid_test(model, trainer->test, trainer->options.batch, &options, w->callback ? on_tested : NULL, w, result);
+      o->loss == BRAID_OUTPUT_LOSS
+          ? braid_test_loss(model, o->loss_output, trainer->test, o->batch, &options, callback, w, result)
+          : braid_test(model, trainer->test, o->batch, &options, callback, w, result);
   braid_graph_destroy(model);
+  if (status == BRAID_OK && result->unscored)
+    braid_log_write(trainer->log, BRAID_LOG_WARNING,
+                    "epoch %lld: scores of %lld of %lld samples of the test, the first of them sample %lld, are NaN",
+                    (long long)trainer->epoch + 1, (long long)result->unscored, (long long)result->samples,
+                    (long long)result->first_unscored);
   return status;
 }
 
-static braid_status log_epoch(braid_trainer *trainer) {
+static braid_status log_epoch(braid_trainer *trainer, const braid_test_result *result) {
   static const char *const kTags[BRAID_RECORD_COLUMNS] = {"loss/train",    "accuracy/train", "loss/test",
                                                           "accuracy/test", "learning_rate",  "seconds_per_epoch"};
+  const braid_test_result none = {.exact_match = NAN, .mae = NAN, .r2 = NAN}, *r = result ? result : &none;
+  const struct {
+    const char *tag;
+    double value;
+  } measured[] = {{"exact_match/test", r->exact_match},
+                  {"mean_average_precision/test", r->exact_match >= 0 ? r->average_precision : NAN},
+                  {"mean_absolute_error/test", r->mae},
+                  {"r2/test", r->r2}};
   const double *row = trainer->record.rows[trainer->record.count - 1];
   int64_t step = steps_done(trainer);
   for (int i = 0; i < BRAID_RECORD_COLUMNS; i++)
     if (isfinite(row[i])) BRAID_TRY(braid_events_scalar(trainer->events, step, kTags[i], row[i]));
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+    if (isfinite(measured[i].value))
+      BRAID_TRY(braid_events_scalar(trainer->events, step, measured[i].tag, measured[i].value));
   return braid_events_flush(trainer->events);
 }
 
@@ -276,10 +363,10 @@ static braid_status log_epoch(braid_trainer *trainer) {
 static braid_status log_step(braid_trainer *trainer, double rate) {
   int64_t every = trainer->options.log_steps, step = steps_done(trainer);
   if (!trainer->events || every < 1 || step % every != 0) return BRAID_OK;
-  int64_t samples = trainer->options.batch * trainer->options.accumulate;
   BRAID_TRY(braid_events_scalar(trainer->events, step, "loss/step", trainer->step_loss));
-  BRAID_TRY(
-      braid_events_scalar(trainer->events, step, "accuracy/step", (double)trainer->step_correct / (double)samples));
+  if (trainer->step_seen)
+    BRAID_TRY(braid_events_scalar(trainer->events, step, "accuracy/step",
+                                  accuracy_of(trainer->step_correct, trainer->step_seen)));
   BRAID_TRY(braid_events_scalar(trainer->events, step, "learning_rate/step", rate));
   return braid_events_flush(trainer->events);
 }
@@ -348,7 +435,7 @@ static braid_status add_row(braid_trainer *trainer, const braid_train_progress *
 
 static void show_epoch(braid_trainer *trainer, const braid_test_result *result) {
   if (!trainer->output) return;
-  note_side_failure(trainer, log_epoch(trainer), "its numbers were not written");
+  note_side_failure(trainer, log_epoch(trainer, result), "its numbers were not written");
   note_side_failure(trainer, write_report(trainer, result), "the report was not written");
 }
 
@@ -364,29 +451,28 @@ static void judge_epoch(braid_trainer *trainer, braid_train_progress *progress) 
 /* Everything trained is on disk before anything is tested or reported, and the epoch is over only when that is done
  * too: a run that is killed in between goes on with the test and the report. */
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
-  braid_test_result result = {.loss = NAN, .accuracy = NAN};
   braid_train_progress *progress = &w->progress;
   keep(trainer);
   if (trainer->output && trainer->savable)
     note_side_failure(trainer, save_model(trainer, "model.onnx"), "the model was not written");
-  braid_status tested = trainer->test ? trainer_evaluate(trainer, w, &result) : BRAID_UNSUPPORTED;
+  braid_status tested = trainer->test ? trainer_evaluate(trainer, w, &w->result) : BRAID_UNSUPPORTED;
   if (tested == BRAID_CANCELLED) return tested;
   progress->tested = progress->to_test = 0;
   progress->epoch_done = true;
-  progress->test_loss = tested == BRAID_OK ? result.loss : NAN;
-  progress->test_accuracy = tested == BRAID_OK ? result.accuracy : NAN;
+  progress->test_loss = tested == BRAID_OK ? w->result.loss : NAN;
+  progress->test_accuracy = tested == BRAID_OK ? w->result.accuracy : NAN;
   braid_status status = add_row(trainer, progress);
   if (trainer->test) note_side_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
     judge_epoch(trainer, progress);
-    show_epoch(trainer, tested == BRAID_OK ? &result : NULL);
+    progress->test = tested == BRAID_OK ? &w->result : NULL;
+    show_epoch(trainer, progress->test);
     trainer->epoch++;
     trainer->epoch_step = 0;
     trainer->loss_sum = trainer->epoch_seconds = 0;
     trainer->correct = trainer->seen = 0;
     keep(trainer);
   }
-  if (tested == BRAID_OK) braid_test_result_deinit(&result);
   return status;
 }
 
@@ -401,7 +487,7 @@ static braid_train_progress progress_of(const braid_trainer *trainer, double rat
       .step = trainer->epoch_step,
       .steps = trainer->steps,
       .loss = trainer->loss_sum / (double)trainer->epoch_step,
-      .accuracy = (double)trainer->correct / (double)trainer->seen,
+      .accuracy = accuracy_of(trainer->correct, trainer->seen),
       .learning_rate = rate,
       .images_per_second = per_step > 0 ? (double)(trainer->options.batch * trainer->options.accumulate) / per_step : 0,
       .seconds_left = per_step * (double)left,
@@ -445,7 +531,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     seconds += took;
     timed += !only_test;
     if (!only_test) note_side_failure(trainer, log_step(trainer, rate), "a step's numbers were not written");
-    watcher w = {callback, context, progress_of(trainer, rate, seconds, timed)};
+    watcher w = {.callback = callback, .context = context, .progress = progress_of(trainer, rate, seconds, timed)};
     braid_status status = BRAID_OK;
     bool ends_epoch = trainer->epoch_step == trainer->steps, due = is_checkpoint_due(trainer);
     if (ends_epoch || due) BRAID_TRY(braid_trainer_check_finite(trainer));
@@ -453,9 +539,11 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
       status = finish_epoch(trainer, &w);
     else if (due)
       keep(trainer);
+    if (status == BRAID_OK && callback && !callback(context, &w.progress) && !is_over(trainer))
+      status = BRAID_CANCELLED;
+    braid_test_result_deinit(&w.result);
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;
-    if (callback && !callback(context, &w.progress) && !is_over(trainer)) return cancelled(trainer);
   }
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;
@@ -477,6 +565,7 @@ static void note_what_trained(braid_value *value, braid_value_kind kind, bool in
 braid_status braid_trainer_model(braid_trainer *trainer, braid_graph **out) {
   *out = NULL;
   braid_graph *graph;
+  if (trainer->integers) return braid_integer_trained(trainer, out);
   BRAID_TRY(braid_graph_clone(trainer->model, &graph));
   braid_status status = BRAID_OK;
   for (size_t i = 0; status == BRAID_OK && i < graph->value_count; i++) {

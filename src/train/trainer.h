@@ -10,25 +10,27 @@
 
 struct braid_trainer {
   const braid_allocator *allocator;
-  const braid_log *log;        /* the registry's; NULL: none */
-  braid_train_options options; /* strings are copies */
-  braid_graph *model;          /* trainable forward graph */
-  braid_graph *step;           /* the training graph */
+  const braid_log *log;                   /* the registry's; NULL: none */
+  braid_train_options options;            /* strings are copies */
+  braid_graph *model;                     /* trainable forward graph */
+  braid_graph *step;                      /* the training graph */
+  struct braid_integer_network *integers; /* what `step` is of; NULL: it is in floating point */
   braid_session *session;
   braid_dataset *train, *test; /* the caller's; test may be NULL */
   braid_loader *loader;
   braid_output *output; /* NULL without an output directory, as are events and settings */
   braid_events *events;
   char *settings; /* compared with those of a checkpoint (settings.h) */
+  bool resumed;   /* from a checkpoint */
   bool savable;   /* the model can be written as ONNX */
   braid_record record;
   float *scores;             /* batch x classes, of the last step */
   int64_t epoch, epoch_step; /* next step to run */
   int64_t steps;             /* per epoch */
   double loss_sum, epoch_seconds;
-  int64_t correct, seen; /* within the epoch */
+  int64_t correct, seen; /* within the epoch; of labels the decisions */
   double step_loss;      /* of the last step */
-  int64_t step_correct;
+  int64_t step_correct, step_seen;
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
 };
@@ -37,6 +39,8 @@ struct braid_trainer {
 braid_session_options braid_trainer_place(const braid_trainer *trainer);
 /* Checks that the names of all parameters and states are valid in checkpoints. */
 BRAID_MUST_CHECK braid_status braid_trainer_check_names(const braid_trainer *trainer);
+/* One step at this rate, of the next epoch where this one is over; `loss` of its batches. */
+BRAID_MUST_CHECK braid_status braid_trainer_step(braid_trainer *trainer, double rate, double *loss);
 /* Writes checkpoint-<step>.braid and removes all but the two newest. */
 BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
 /* Restores the newest valid checkpoint; *found: there is one. INVALID_ARGUMENT if it was written with other settings.

@@ -1,5 +1,6 @@
 /* The update of a step against PyTorch's (figures written by tests/oracle/update_figures.py): accumulation, clipping,
- * groups of parameters, freezing, the moving average; and which parameters have no weight decay. */
+ * groups of parameters, freezing, the moving average, the losses of each kind of targets; and which parameters have no
+ * weight decay. */
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 enum { kBatch = 4, kMostBatch = 12, kWidth = 2, kClasses = 3, kUpdates = 6 };
 static braid_registry *registry;
 static const char *device = "cpu";
+static braid_target_kind targets;
+static bool multiplies;
 
 static void ok(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
@@ -42,7 +45,16 @@ static braid_value_id node(braid_graph *graph, const char *op, const braid_value
   return out;
 }
 
-/* x w + b, with a bias of `rank` dimensions. */
+/* Sums of x w b by an op that is a function of others. */
+static braid_value_id einsum(braid_graph *graph, braid_value_id x, braid_value_id w, braid_value_id b, int rank) {
+  braid_value_id out = 0;
+  braid_node_id id;
+  ok(braid_graph_add_node(graph, "Einsum", NULL, (braid_value_id[]){x, w, b}, 3, &out, 1, &id));
+  ok(braid_graph_set_string(graph, id, "equation", rank == 1 ? "bi,ic,c->bc" : "bi,ic,ac->bc"));
+  return out;
+}
+
+/* x w + b, or their products, with a bias of `rank` dimensions. */
 static braid_graph *linear(int rank) {
   braid_graph *graph;
   braid_value_id x;
@@ -50,13 +62,24 @@ static braid_graph *linear(int rank) {
   ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 2, .dims = {-1, kWidth}}, &x));
   braid_value_id w = constant(graph, "net.w", 2, (int64_t[]){kWidth, kClasses}, 1),
                  b = constant(graph, "net.b", rank, rank == 1 ? (int64_t[]){kClasses} : (int64_t[]){1, kClasses}, 101);
-  x = node(graph, "MatMul", (braid_value_id[]){x, w}, 2);
-  ok(braid_graph_add_output(graph, node(graph, "Add", (braid_value_id[]){x, b}, 2)));
+  if (multiplies)
+    x = einsum(graph, x, w, b, rank);
+  else
+    x = node(graph, "Add", (braid_value_id[]){node(graph, "MatMul", (braid_value_id[]){x, w}, 2), b}, 2);
+  ok(braid_graph_add_output(graph, x));
   return graph;
 }
 
 static const braid_dataset_info kInfo = {
     .spec = "made", .samples = 100, .channels = 1, .height = 1, .width = kWidth, .classes = kClasses};
+
+/* Numbers, or labels where they are above 0. */
+static void fill_numbers(const braid_train_options *o, int64_t batch, float *out) {
+  for (int64_t i = 0; i < o->batch * kClasses; i++) {
+    double value = number(5000 + (uint64_t)(batch * o->batch * kClasses + i));
+    out[i] = targets == BRAID_TARGET_LABELS ? value > 0 : (float)(2 * value);
+  }
+}
 
 static void run_batch(braid_session *session, const braid_train_options *o, int64_t update, int64_t part) {
   int64_t batch = update * o->accumulate + part;
@@ -77,11 +100,18 @@ static void run_batch(braid_session *session, const braid_train_options *o, int6
                                 .kept = part > 0,
                                 .last = last,
                                 .mix = 0.3f,
-                                .mixed_labels = mixed,
+                                .mixed_targets = mixed,
                                 .average = !last         ? 0
                                            : update == 0 ? 1
                                                          : (float)(1 - o->average_decay)};
-  const void *inputs[BRAID_STEP_MOST_INPUTS] = {images, labels};
+  float values[kMostBatch * kClasses], mixed_values[kMostBatch * kClasses];
+  if (targets != BRAID_TARGET_CLASS) {
+    fill_numbers(o, batch, values);
+    for (int64_t i = 0; i < o->batch; i++)
+      memcpy(mixed_values + i * kClasses, values + (o->batch - 1 - i) * kClasses, kClasses * sizeof *values);
+    numbers.mixed_targets = mixed_values;
+  }
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {images, targets == BRAID_TARGET_CLASS ? (void *)labels : values};
   assert_int_equal(braid_step_bind(o, &numbers, inputs), braid_session_input_count(session));
   ok(braid_session_run(session, inputs, (void *[]){&loss, scores}));
 }
@@ -98,7 +128,9 @@ static void read_numbers(braid_session *session, const char *name, const braid_d
 static void train(const braid_train_options *o, int rank, double result[9]) {
   braid_graph *model = linear(rank), *graph;
   braid_session *session;
-  ok(braid_step_graph(model, &kInfo, o, &graph));
+  braid_dataset_info info = kInfo;
+  info.target = targets;
+  ok(braid_step_graph(model, &info, o, &graph));
   ok(braid_session_create(
       graph, &(braid_session_options){.training = true, .devices = device, .threads = 1, .registry = registry},
       &session));
@@ -147,6 +179,18 @@ static void check_figures(void) {
       o.class_weights = kWeights;
       o.class_weight_count = kClasses;
     }
+    if (strstr(name, "positive weights")) {
+      o.positive_weights = kWeights;
+      o.positive_weight_count = kClasses;
+    }
+    multiplies = strstr(name, "einsum") != NULL;
+    targets = strstr(name, "labels")    ? BRAID_TARGET_LABELS
+              : strstr(name, "numbers") ? BRAID_TARGET_NUMBERS
+                                        : BRAID_TARGET_CLASS;
+    o.loss = braid_loss_of(targets);
+    if (strstr(name, "absolute")) o.loss = BRAID_ABSOLUTE_ERROR;
+    if (strstr(name, "huber")) o.loss = BRAID_HUBER;
+    o.huber_delta = 0.75;
     if (strstr(name, "mixup")) o.mixup = 1;
     if (strstr(name, "smoothing")) o.label_smoothing = 0.2;
     if (strstr(name, "adamw")) o.optimizer = BRAID_ADAMW;
@@ -173,6 +217,8 @@ static void check_figures(void) {
     train(&o, 2, result);
     expect(name, result);
   }
+  targets = BRAID_TARGET_CLASS;
+  multiplies = false;
 }
 
 static void test_figures(void **state) {

@@ -72,7 +72,7 @@ static void each_word(const char *text, void (*visit)(void *context, const char 
 typedef struct counted {
   int least, most; /* -1: any number */
   braid_text *text;
-  bool more;
+  bool more, narrow; /* narrow types are taken */
 } counted;
 
 /* Underscores stand for blanks. */
@@ -101,24 +101,32 @@ static void add_operand(void *context, const char *word) {
 static const char *const kFloats = "bfloat16,float16,float32,float64",
                          *const kIntegers = "int16,int32,int64,int8,uint16,uint32,uint64,uint8";
 
-static bool is_carried(const char *name, size_t length) {
-  for (int t = BRAID_NONE + 1; braid_dtype_size((braid_dtype)t); t++)
-    if (strlen(braid_dtype_name((braid_dtype)t)) == length &&
+static bool is_carried(const char *name, size_t length, bool narrow) {
+  for (int t = BRAID_NONE + 1; t < BRAID_DTYPE_COUNT; t++)
+    if (strlen(braid_dtype_name((braid_dtype)t)) == length && braid_dtype_is_narrow((braid_dtype)t) == narrow &&
         strncmp(braid_dtype_name((braid_dtype)t), name, length) == 0)
       return true;
   return false;
 }
 
-/* Those that Braid has, in their order; a set that has a name, by it. */
+/* Those of the list that Braid has, in their order, wide or narrow ones. */
+static size_t keep_types(const char *list, bool narrow, char *kept, size_t bytes) {
+  size_t count = 0;
+  *kept = '\0';
+  for (const char *at = list; *at; at += strcspn(at, ","), at += *at == ',')
+    if (is_carried(at, strcspn(at, ","), narrow))
+      snprintf(kept + strlen(kept), bytes - strlen(kept), "%s%.*s", count++ ? "," : "", (int)strcspn(at, ","), at);
+  return count;
+}
+
+/* Those that Braid has; a set that has a name, by it. */
 static void add_type(void *context, const char *word) {
+  enum { kNarrowTypes = 10 };
   counted *c = context;
   const char *colon = strchr(word, ':');
-  char kept[512] = "", all[256];
+  char kept[512], all[256], narrow[256];
   assert_non_null(colon);
-  for (const char *at = colon + 1; *at; at += strcspn(at, ","), at += *at == ',')
-    if (is_carried(at, strcspn(at, ",")))
-      snprintf(kept + strlen(kept), sizeof kept - strlen(kept), "%s%.*s", kept[0] ? "," : "", (int)strcspn(at, ","),
-               at);
+  (void)keep_types(colon + 1, false, kept, sizeof kept);
   snprintf(all, sizeof all, "bfloat16,bool,float16,float32,float64,%s", kIntegers);
   const char *shown = !kept[0]                       ? colon + 1
                       : strcmp(kept, all) == 0       ? "all"
@@ -130,6 +138,9 @@ static void add_type(void *context, const char *word) {
   if (strcmp(kept, numbers) == 0) shown = "number";
   braid_text_printf(c->text, "%s%.*s: ", c->more ? "; " : "", (int)(colon - word), word);
   add_plain(c->text, shown, strlen(shown));
+  size_t count = c->narrow ? keep_types(colon + 1, true, narrow, sizeof narrow) : 0;
+  if (count) braid_text_add(c->text, ", ");
+  if (count) add_plain(c->text, count == kNarrowTypes ? "narrow" : narrow, count == kNarrowTypes ? 6 : strlen(narrow));
   c->more = true;
 }
 
@@ -168,7 +179,7 @@ static void add_attributes(braid_text *text, const braid_op *op, const row *r) {
 
 /* --- the page ------------------------------------------------------------------------------------------------------
  */
-typedef enum part { MODELS, LOSSES, OPTIMIZERS, GRADIENTS, PARTS } part;
+typedef enum part { MODELS, LOSSES, OPTIMIZERS, INTEGERS, GRADIENTS, PARTS } part;
 
 static bool ends_with(const char *text, const char *end) {
   size_t length = strlen(text), tail = strlen(end);
@@ -177,6 +188,7 @@ static bool ends_with(const char *text, const char *end) {
 
 static part part_of(size_t index) {
   const char *name = braid_op_at(index)->name, *family = braid_op_family_name(index);
+  if (strcmp(family, "integer") == 0) return INTEGERS;
   if (ends_with(name, "Grad") || strstr(name, "Grad") || strcmp(name, "BiasGrad") == 0) return GRADIENTS;
   return strcmp(family, "loss") == 0 ? LOSSES : strcmp(family, "optimizer") == 0 ? OPTIMIZERS : MODELS;
 }
@@ -191,7 +203,7 @@ static void add_op(braid_text *text, size_t index) {
   const braid_op *op = braid_op_at(index);
   const row *r = find_row(op->name);
   if (!r) fail_msg("%s is in neither tests/ops/onnx.txt (written by onnx_schemas.py) nor tests/ops/own.txt", op->name);
-  counted in = {.text = text}, out = {.text = text}, types = {.text = text};
+  counted in = {.text = text}, out = {.text = text}, types = {.text = text, .narrow = op->flags & BRAID_OP_NARROW};
   braid_text_printf(text, "| %s | ", op->name);
   each_word(r->fields[OPERANDS], add_operand, &in);
   braid_text_add(text, " | ");
@@ -232,12 +244,14 @@ static const char kHead[] =
     "are\n"
     "bool, *integer* (8 to 64 bits, with and without sign) and *floating-point* (float16, bfloat16, float32, "
     "float64);\n"
-    "*number* is all but bool. Whether a device has a kernel for an op and type is what `braid_machine_supports`\n"
-    "(`braid/op.h`) says. *Gradient*: `braid_graph_gradients` goes through the op; the last column is the file under\n"
-    "`src/graph/ops/` that the op is defined in. Ops of your own: `braid/custom.h`.\n";
+    "*number* is all but bool; *narrow* are float8e4m3fn, float8e4m3fnuz, float8e5m2, float8e5m2fnuz, float8e8m0,\n"
+    "float4e2m1, int4, uint4, int2 and uint2, each a byte in memory. Whether a device has a kernel for an op and type\n"
+    "is what `braid_machine_supports` (`braid/op.h`) says. *Gradient*: `braid_graph_gradients` goes through the op; "
+    "the\n"
+    "last column is the file under `src/graph/ops/` that the op is defined in. Ops of your own: `braid/custom.h`.\n";
 
 static void make_page(braid_text *text) {
-  static const char *const kTitles[PARTS] = {"Ops of models", "Losses", "Optimizers",
+  static const char *const kTitles[PARTS] = {"Ops of models", "Losses", "Optimizers", "Training in integers",
                                              "Gradients, which `braid_graph_gradients` adds"};
   static const char *const kAfter[PARTS] = {
       [LOSSES] = "\n`braid_train_options.loss` chooses `CrossEntropyLoss` (on the scores before a final Softmax) or\n"
@@ -246,7 +260,8 @@ static void make_page(braid_text *text) {
                      "`decoupled` = 1).\n"
                      "The result becomes the parameter's next value by `braid_graph_update_state`. `guard` is the "
                      "loss: if it is not\n"
-                     "finite, nothing changes.\n"};
+                     "finite, nothing changes.\n",
+      [INTEGERS] = "\nWhat they compute, to the bit: [integer-training.md](integer-training.md).\n"};
   size_t order[kMostOps], count = braid_op_count();
   assert_true(count <= kMostOps);
   for (size_t i = 0; i < count; i++) order[i] = i;

@@ -104,6 +104,12 @@ for versioned in (False, True):
             gc.collect()  # the tensor alone keeps the buffer
             assert numpy.array_equal(view.numpy(), array)
 
+for dtype in (torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu):
+    owner = torch.arange(1, 25).to(dtype)
+    back = torch.from_dlpack(Shown(take(owner, True), True))
+    assert back.dtype == dtype and back.data_ptr() == owner.data_ptr()
+    count += 1
+
 for versioned in (False, True):
     refused = torch.arange(12.0).reshape(3, 4).t()
     if versioned and not supports_versions(refused):

@@ -4,6 +4,7 @@ src/train/update_figures.h. Computed in double precision.
   python tests/oracle/update_figures.py > src/train/update_figures.h
 """
 import torch
+from torch.nn import BCEWithLogitsLoss, HuberLoss, L1Loss, MSELoss
 from torch.nn.functional import cross_entropy
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
@@ -21,6 +22,18 @@ def sample(batch):
     return x, torch.tensor([(batch + i) % CLASSES for i in range(BATCH)])
 
 
+def numbers(batch):
+    """Targets that are numbers; those above 0 are the labels."""
+    first = 5000 + batch * BATCH * CLASSES
+    return torch.tensor([2 * number(first + i) for i in range(BATCH * CLASSES)], dtype=torch.float64).reshape(BATCH, CLASSES)
+
+
+def targets_of(loss, batch, y):
+    if loss is None:
+        return y
+    return (numbers(batch) > 0).double() if isinstance(loss, BCEWithLogitsLoss) else numbers(batch)
+
+
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -32,9 +45,14 @@ class Net(torch.nn.Module):
         return x @ self.w + self.b
 
 
+class Einsum(Net):
+    def forward(self, x):
+        return torch.einsum("bi,ic,c->bc", x, self.w, self.b)
+
+
 def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0, accumulate=1, average=0.0, mix=1.0, weights=None,
-          smoothing=0.0):
-    net = Net()
+          smoothing=0.0, loss_of=None, net_of=Net):
+    net = net_of()
     ema = AveragedModel(net, multi_avg_fn=get_ema_multi_avg_fn(average)) if average else None
     net.b.requires_grad = rate_b > 0
     groups = [{"params": [net.w]}]
@@ -49,8 +67,9 @@ def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0,
         for part in range(accumulate):
             x, y = sample(update * accumulate + part)
             weight = torch.tensor(weights, dtype=torch.float64) if weights else None
-            loss = mix * cross_entropy(net(x), y, weight=weight, label_smoothing=smoothing)
-            loss += (1 - mix) * cross_entropy(net(x), y.flip(0), weight=weight, label_smoothing=smoothing)
+            y = targets_of(loss_of, update * accumulate + part, y)
+            of = loss_of or (lambda scores, y: cross_entropy(scores, y, weight=weight, label_smoothing=smoothing))
+            loss = mix * of(net(x), y) + (1 - mix) * of(net(x), y.flip(0))
             (loss / accumulate).backward()
         if value:
             torch.nn.utils.clip_grad_value_(net.parameters(), value)
@@ -63,8 +82,10 @@ def train(adamw=False, decay=0.0, rate_b=1.0, decay_b=None, norm=0.0, value=0.0,
     return [f"{v:.9f}" for v in net.w.detach().flatten().tolist() + net.b.detach().tolist()]
 
 
+WEIGHTS = torch.tensor([0.5, 2.0, 1.25], dtype=torch.float64)
 CASES = [
     ("plain", dict(decay=0.1)),
+    ("einsum", dict(net_of=Einsum)),
     ("clip norm", dict(norm=0.05)),
     ("clip value", dict(value=0.02)),
     ("clip value and norm", dict(value=0.05, norm=0.06)),
@@ -79,6 +100,15 @@ CASES = [
     ("mixup, accumulate, class weights", dict(mix=0.3, accumulate=3, weights=[0.5, 2.0, 1.25])),
     ("average", dict(average=0.75)),
     ("average, accumulate", dict(average=0.75, accumulate=3)),
+    ("labels", dict(loss_of=BCEWithLogitsLoss())),
+    ("labels, class weights", dict(loss_of=BCEWithLogitsLoss(weight=WEIGHTS))),
+    ("labels, positive weights", dict(loss_of=BCEWithLogitsLoss(pos_weight=WEIGHTS))),
+    ("labels, mixup, accumulate, class weights, positive weights",
+     dict(loss_of=BCEWithLogitsLoss(weight=WEIGHTS, pos_weight=WEIGHTS), mix=0.3, accumulate=3)),
+    ("numbers", dict(loss_of=MSELoss())),
+    ("numbers, mixup, accumulate", dict(loss_of=MSELoss(), mix=0.3, accumulate=3)),
+    ("numbers, absolute", dict(loss_of=L1Loss())),
+    ("numbers, huber", dict(loss_of=HuberLoss(delta=0.75))),
 ]
 
 print("/* Written by tests/oracle/update_figures.py: w and b of a linear layer after six updates. */")

@@ -1,6 +1,6 @@
-/* The example's device with other kernels (mutant/kernels.c, windows.c) and queues (mutant/queues.c), on memory of its
- * own or (BRAID_MUTANT_MEMORY=unified) on the host's: all of it right unless BRAID_MUTANT names a fault of mutants.def.
- * The conformance suite passes the one and must fail all the others. */
+/* The example's device with other kernels (mutant/kernels.c, shapes.c, windows.c, bytes.c) and queues
+ * (mutant/queues.c), on memory of its own or (BRAID_MUTANT_MEMORY=unified) on the host's: all of it right unless
+ * BRAID_MUTANT names a fault of mutants.def. The conformance suite passes the one and must fail all the others. */
 #include "mutant/mutant.h"
 #undef BRAID_PLUGIN
 #define BRAID_PLUGIN(backend)
@@ -25,7 +25,9 @@ static void *find(const braid_binding *binding, bool kernel) {
   const buffer *in = binding->buffer;
   if (is_unified && binding->host && (!in || locate(binding))) return host_of(binding, kernel);
   if (is_unified && is("buffer_alone") && in) return in->data;
-  void *found = locate(binding);
+  uint8_t *found = locate(binding);
+  if (found && is("offset_16")) found = in->data + (binding->offset & 0xffff);
+  if (found && is("offset_4k")) found = in->data + (binding->offset & ~(size_t)4095);
   if (!found && in && (is("bounds") || (kernel && is("kernel_bounds")))) return in->data;
   return found;
 }
@@ -72,6 +74,7 @@ static void destroy(void *device, void *which) {
   tutor *self = device;
   buffer *gone = which;
   if (is("leak")) self->in_use += gone->bytes;
+  if (is("leak_part")) self->in_use += gone->bytes / 16;
   if (is("buffer_leak")) mutant_keep_some();
   if (is("map_alignment")) gone->data -= 4;
   if (is("overlap") && gone->bytes <= 16 << 20) gone->data = NULL;
@@ -81,7 +84,8 @@ static void destroy(void *device, void *which) {
 /* --- tasks --- */
 static braid_status run_mine(const braid_task *task) {
   mine *kernel = task->prepared;
-  const float *in[8] = {NULL};
+  const float *in[16] = {NULL};
+  if (task->input_count > 16) return BRAID_INTERNAL;
   for (size_t i = 0; i < task->input_count; i++) {
     const braid_binding *binding = &task->bindings[i];
     if (!binding->buffer && !binding->host) continue; /* absent, or folded */
@@ -92,6 +96,9 @@ static braid_status run_mine(const braid_task *task) {
   float *workspace = find(&task->bindings[task->input_count + 1], true);
   if (!out) return outside(task->bindings[task->input_count].bytes);
   if (mutant_needs_workspace(kernel) && !workspace) return outside(0);
+  kernel->runs++;
+  if ((is("third_run") && kernel->runs == 3) || (is("run_100") && kernel->runs == 100)) return BRAID_OK;
+  if (is("run_256") && kernel->runs % 256 == 0) return BRAID_OK;
   braid_status status = kernel->run(kernel, in, out, workspace);
   if (is("relu_stale")) mutant_make_stale(kernel, out);
   return status;
@@ -113,6 +120,8 @@ static braid_status write_to(const braid_task *task) {
   size_t bytes = task->target.bytes;
   if (!target) return outside(bytes);
   if (is("bounds") && !locate(&task->target)) return BRAID_OK;
+  if (is("write_odd")) bytes &= ~(size_t)3;
+  if (is("write_1m") && bytes > 1 << 20) bytes = 1 << 20;
   if (is("write_late") && bytes >= 4 << 20) {
     late.target = target;
     late.host = task->host;
@@ -144,6 +153,7 @@ static braid_status copy_over(const braid_task *task) {
   if (!source || !target || task->target.bytes < bytes) return outside(bytes);
   if (is("bounds") && (!locate(&task->source) || !locate(&task->target))) return BRAID_OK;
   if (is("copy_offset")) target = ((buffer *)task->target.buffer)->data;
+  if (is("copy_within") && task->source.buffer == task->target.buffer) return BRAID_OK;
   if (is("copy_length") && task->source.buffer == task->target.buffer && bytes > 4096) bytes = 4096;
   memmove(target, source, bytes);
   return BRAID_OK;

@@ -162,6 +162,25 @@ static void test_matmul(void **state) {
   }
 }
 
+static void test_fused_matmul(void **state) {
+  (void)state;
+  static const char *const kActivations[] = {"Gelu", "Relu", "Gelu", "Tanh"};
+  for (int i = 0; i < 8; i++) {
+    bool batched = i & 1, tb = i & 2, few = i & 4;
+    int64_t rows = few ? 3 : 50;
+    fixture f = begin();
+    braid_value_id ids[3];
+    add_input(&f, ids, 3, (int64_t[]){4, rows, 70});
+    add_input(&f, ids, batched ? 3 : 2,
+              batched ? (int64_t[]){4, tb ? 90 : 70, tb ? 70 : 90} : (int64_t[]){tb ? 90 : 70, tb ? 70 : 90});
+    add_input(&f, ids, 1, (int64_t[]){90});
+    finish(&f, "FusedMatMul", ids, 1);
+    ok(braid_graph_set_int(f.graph, f.node, "transB", tb));
+    ok(braid_graph_set_string(f.graph, f.node, "activation", kActivations[i % 4]));
+    check(&f, 1);
+  }
+}
+
 /* --- quantized numbers ---------------------------------------------------------------------------------------------
  */
 /* Positive scales in [low, 2 low). */
@@ -409,6 +428,7 @@ int main(void) {
                                      cmocka_unit_test(test_convolution_gradients),
                                      cmocka_unit_test(test_gemm),
                                      cmocka_unit_test(test_matmul),
+                                     cmocka_unit_test(test_fused_matmul),
                                      cmocka_unit_test(test_quantize),
                                      cmocka_unit_test(test_integer_matmul),
                                      cmocka_unit_test(test_integer_convolution),

@@ -13,7 +13,8 @@ static braid_isa isa_find(void) {
   bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
             __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
             __builtin_cpu_supports("avx512vl");
-  return v4 ? BRAID_ISA_V4 : v3 ? BRAID_ISA_V3 : BRAID_ISA_BASE;
+  bool vnni = v4 && __builtin_cpu_supports("avx512vnni");
+  return vnni ? BRAID_ISA_VNNI : v4 ? BRAID_ISA_V4 : v3 ? BRAID_ISA_V3 : BRAID_ISA_BASE;
 #else
   return BRAID_ISA_BASE;
 #endif
@@ -28,7 +29,7 @@ braid_isa braid_isa_current(void) {
 }
 
 const char *braid_isa_name(braid_isa isa) {
-  static const char *const kNames[BRAID_ISA_COUNT] = {"baseline", "x86-64-v3", "x86-64-v4"};
+  static const char *const kNames[BRAID_ISA_COUNT] = {"baseline", "x86-64-v3", "x86-64-v4", "x86-64-v4 with VNNI"};
   return kNames[isa];
 }
 

@@ -98,7 +98,7 @@ static void run_bytes(results *out) {
   int32_t(*sums)[BRAID_BYTES_COLUMNS] = (int32_t(*)[BRAID_BYTES_COLUMNS])(out->i + 2600);
   BRAID_ISA_CALL(braid_bytes_multiply_rows, in.shorts[0], in.shorts[1], 96, 31, sums);
   BRAID_ISA_CALL(braid_bytes_multiply_row, in.shorts[0], in.shorts[1], 96, 31, out->i + 2800);
-  BRAID_ISA_CALL(braid_bytes_scale_sums, out->i + 2800, 31, in.d[0], 1, 5, 0, 255, out->bytes + 12000);
+  BRAID_ISA_CALL(braid_bytes_scale_sums, out->i + 2800, 31, in.f[1], 1, 5, 0, 255, out->bytes + 12000);
   BRAID_ISA_CALL(braid_bytes_add_line, in.bytes, false, 100, 60, -3, 2, 30, 7, 11, out->i + 3100);
   BRAID_ISA_CALL(braid_bytes_add_line, in.bytes, true, 100, 60, -3, 2, 30, -7, 11, out->i + 3200);
 }

@@ -5,7 +5,18 @@
 /* One line per table, `braid_cpu_<folder>_<name>` in <folder>/<name>.c. A kernel earlier in the list is preferred;
  * those of oneDNN stand between the two lists (none in a build without it). The references also fold constants. */
 #define BRAID_CPU_FAST_TABLES(X)                                                                                       \
-  X(blocked_pool) X(blocked_bias) X(blocked_norm) X(quantized_quantize) X(quantized_products)
+  X(blocked_pool)                                                                                                      \
+  X(blocked_bias)                                                                                                      \
+  X(blocked_norm)                                                                                                      \
+  X(integer_conv)                                                                                                      \
+  X(integer_filter)                                                                                                    \
+  X(integer_pointwise)                                                                                                 \
+  X(integer_pool)                                                                                                      \
+  X(quantized_quantize)                                                                                                \
+  X(quantized_qlinear)                                                                                                 \
+  X(quantized_pointwise)                                                                                               \
+  X(quantized_pool)                                                                                                    \
+  X(quantized_products)
 #define BRAID_CPU_REFERENCE_TABLES(X)                                                                                  \
   X(loops_elementwise)                                                                                                 \
   X(loops_reduce)                                                                                                      \
@@ -17,6 +28,7 @@
   X(recurrent_recurrent)                                                                                               \
   X(recurrent_gradient)                                                                                                \
   X(plain_quantize)                                                                                                    \
+  X(plain_qlinear)                                                                                                     \
   X(movement_shape)                                                                                                    \
   X(loops_conv)                                                                                                        \
   X(plain_pool)                                                                                                        \
@@ -27,8 +39,15 @@
   X(products_matmul)                                                                                                   \
   X(loops_softmax)                                                                                                     \
   X(plain_dropout)                                                                                                     \
+  X(plain_integer)                                                                                                     \
+  X(plain_integer_window)                                                                                              \
+  X(plain_integer_norm)                                                                                                \
   X(plain_grid)                                                                                                        \
   X(plain_recurrence)                                                                                                  \
+  X(plain_determinant)                                                                                                 \
+  X(plain_fourier)                                                                                                     \
+  X(plain_roi)                                                                                                         \
+  X(plain_unique)                                                                                                      \
   X(plain_suppression)                                                                                                 \
   X(custom)
 

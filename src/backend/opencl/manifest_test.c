@@ -75,18 +75,23 @@ static void test_conditions(void **state) {
   }
 }
 
-static void test_attribute(void **state) {
-  (void)state;
-  need_device();
+static braid_graph *leaky(int64_t count, double alpha) {
   braid_graph *graph;
   braid_node_id node;
   braid_value_id y;
-  char device[512];
   OK(braid_graph_create(NULL, "leaky", &graph));
-  braid_value_id x = random_input(graph, 1, (int64_t[]){100});
+  braid_value_id x = random_input(graph, 1, &count);
   OK(braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &node));
-  OK(braid_graph_set_float(graph, node, "alpha", 0.3));
+  OK(braid_graph_set_float(graph, node, "alpha", alpha));
   OK(braid_graph_add_output(graph, y));
+  return graph;
+}
+
+static void test_attribute(void **state) {
+  (void)state;
+  need_device();
+  char device[512];
+  braid_graph *graph = leaky(100, 0.3);
   snprintf(device, sizeof device, "opencl0:manifest=%s", kManifest);
   compare(graph, device, "their_leaky");
   braid_graph_destroy(graph);
@@ -109,14 +114,7 @@ static void test_unread_attributes(void **state) {
   };
   char path[256], spec[300];
   put("a.cl", kText, sizeof kText - 1, path);
-  braid_graph *graph;
-  braid_node_id node;
-  braid_value_id y;
-  OK(braid_graph_create(NULL, "leaky", &graph));
-  braid_value_id x = random_input(graph, 1, (int64_t[]){16});
-  OK(braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &node));
-  OK(braid_graph_set_float(graph, node, "alpha", 2));
-  OK(braid_graph_add_output(graph, y));
+  braid_graph *graph = leaky(16, 2);
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     char text[512];
     int length =
@@ -234,14 +232,7 @@ static void test_bitstream(void **state) {
                               "        arguments: [in: 0, out: 0, float: '0.5']\n"
                               "        global: [count(in0)]\n";
   put("bitstream.yaml", kText, sizeof kText - 1, path);
-  braid_graph *graph;
-  braid_node_id node;
-  braid_value_id y;
-  OK(braid_graph_create(NULL, "leaky", &graph));
-  braid_value_id x = random_input(graph, 1, (int64_t[]){50});
-  OK(braid_graph_add_node(graph, "LeakyRelu", "n", &x, 1, &y, 1, &node));
-  OK(braid_graph_set_float(graph, node, "alpha", 0.5));
-  OK(braid_graph_add_output(graph, y));
+  braid_graph *graph = leaky(50, 0.5);
   snprintf(spec, sizeof spec, "opencl0:manifest=%s", path);
   compare(graph, spec, "theirs");
   braid_graph_destroy(graph);

@@ -39,6 +39,25 @@ static const sample kSamples[] = {
     {"GridSample", "1,2,3,4 1,2,2,2", "mode=cubic padding_mode=border align_corners=1", 1},
     {"GridSample", "1,1,2,3,2 1,2,2,1,3", "padding_mode=reflection align_corners=1", 1},
     {"TensorScatter", "2,5,3 2,2,3 i:4,1", "mode=circular", 1},
+    {"DFT", "2,6,3,2 - i:1", "", 1},
+    {"DFT", "2,5,1", "onesided=1", 1},
+    {"DFT", "2,5,1 i:8", "onesided=1", 1},
+    {"DFT", "2,5,2 i:3", "inverse=1", 1},
+    {"DFT", "3,2,1 - i:0", "inverse=1", 1},
+    {"DFT", "2,4,2", "inverse=1 onesided=1", 1},
+    {"DFT", "4,2,2 i:5 i:-3", "inverse=1 onesided=1", 1},
+    {"DFT", "1,37,1", "", 1},
+    {"STFT", "2,9,1 i:2 4", "", 1},
+    {"STFT", "1,7,2 i:3 - i:3", "onesided=0", 1},
+    {"STFT", "2,8 i:1 5", "", 1},
+    {"Col2Im", "2,12,9 i:5,4 i:2,3", "pads=[1,0,0,1] strides=[2,1] dilations=[1,1]", 1},
+    {"DeformConv", "1,4,4,3 2,2,2,2 1,16,3,2 2 1,8,3,2", "group=2 offset_group=2", 1},
+    {"DeformConv", "2,1,5 3,1,2 2,2,3", "strides=[2] pads=[1,0] dilations=[1]", 1},
+    {"RoiAlign", "2,2,5,4 =3,4 i:1,0,1", "output_height=2 output_width=3 spatial_scale=1.5", 1},
+    {"RoiAlign", "1,2,5,4 =+2,4 i:0,0", "mode=max output_width=2 sampling_ratio=2", 1},
+    {"Det", "3,3", "", 1},
+    {"Det", "2,1,4,4", "", 1},
+    {"Det", "2,1,1", "", 1},
     {"Neg", "3,4", "", 1},
     {"Sign", "3,4", "", 0},
     {"Floor", "3,4", "", 0},
@@ -276,9 +295,9 @@ enum { kMostOutputs = 5 };
 static void check_sample(const sample *s, size_t output_count, uint32_t present, uint32_t used) {
   gradcheck g;
   braid_value_id inputs[GRADCHECK_INPUTS], outputs[kMostOutputs], chosen[kMostOutputs];
-  char what[64];
+  char what[160];
   size_t count = 0, wanted = 0;
-  snprintf(what, sizeof what, "%s, outputs %x, used %x", s->op, present, used);
+  snprintf(what, sizeof what, "%s %s %s, outputs %x, used %x", s->op, s->inputs, s->attrs, present, used);
   gradcheck_begin(&g, what);
   for (const char *at = s->inputs; *at; at += strcspn(at, " "), at += *at == ' ') inputs[count++] = add_input(&g, at);
   for (size_t i = 0; i < output_count; i++) outputs[i] = present >> i & 1 ? 0 : -1;
@@ -327,9 +346,10 @@ static bool has_sample(const char *op) {
   return false;
 }
 
-/* Functions have the gradients of their nodes, but for windows, which are constants. */
+/* Functions have the gradients of their nodes, but for windows and weights of spectra, which are constants. */
 static bool differentiates(const braid_op *op) {
-  return op->gradient || (op->flags & BRAID_OP_FUNCTION && !strstr(op->name, "Window"));
+  bool constant = strstr(op->name, "Window") || strcmp(op->name, "MelWeightMatrix") == 0;
+  return op->gradient || (op->flags & BRAID_OP_FUNCTION && !constant);
 }
 
 static void whole_table(void **state) {

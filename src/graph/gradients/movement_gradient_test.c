@@ -289,6 +289,26 @@ static void test_differences(void **state) {
   }
 }
 
+/* The gradient of [0] goes back to [3,0], which is no place of its own: 0 in a shape means a dimension that is kept. */
+static void test_empty(void **state) {
+  (void)state;
+  static const char *const kOps[] = {"Reshape", "Flatten"};
+  for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++) {
+    gradcheck g;
+    gradcheck_begin(&g, kOps[i]);
+    braid_value_id x = gradcheck_input(&g, 2, (int64_t[]){3, 4}, -1, 1), inputs[4] = {x}, y, sum;
+    for (int k = 0; k < 3; k++)
+      gradcheck_ok(&g, braid_graph_add_int64s(g.graph, (int64_t[]){k == 2 ? 1 : 4}, 1, &inputs[1 + k]));
+    gradcheck_node(&g, "Slice", inputs, 4, &y, 1);
+    inputs[0] = y;
+    gradcheck_ok(&g, braid_graph_add_int64s(g.graph, (int64_t[]){-1}, 1, &inputs[1]));
+    gradcheck_node(&g, kOps[i], inputs, i == 0 ? 2 : 1, &y, 1);
+    gradcheck_node(&g, "ReduceSum", &y, 1, &y, 1);
+    gradcheck_node(&g, "Add", (braid_value_id[]){x, y}, 2, &sum, 1);
+    gradcheck_end(&g, &sum, 1, 1e-7);
+  }
+}
+
 /* The check itself: a quotient that is not finite agrees with nothing. */
 static void test_not_finite(void **state) {
   (void)state;
@@ -316,7 +336,7 @@ static void test_torch(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_not_finite),
-                                     cmocka_unit_test(test_torch)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_empty),
+                                     cmocka_unit_test(test_not_finite), cmocka_unit_test(test_torch)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

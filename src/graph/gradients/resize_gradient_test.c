@@ -88,7 +88,38 @@ static void test_torch(void **state) {
   torchcheck_close(&t);
 }
 
+/* Scales whose float lies below the number that was written: PyTorch makes 7, 7 and 13 of these sides. */
+static void test_scales(void **state) {
+  (void)state;
+  static const struct {
+    float scale;
+    int64_t side;
+    const char *expression;
+  } kScaled[] = {{0.7F, 10, "(F.interpolate(x0, scale_factor=0.7),)"},
+                 {1.4F, 5, "(F.interpolate(x0, scale_factor=1.4),)"},
+                 {2.6F, 5, "(F.interpolate(x0, scale_factor=2.6),)"}};
+  torchcheck t;
+  torchcheck_open(&t);
+  for (size_t i = 0; i < sizeof kScaled / sizeof *kScaled; i++) {
+    gradcheck g;
+    braid_tensor *scales;
+    braid_value_id y, inputs[3] = {-1, -1, -1};
+    gradcheck_begin(&g, "Resize");
+    inputs[0] = gradcheck_input(&g, 4, (int64_t[]){1, 2, kScaled[i].side, kScaled[i].side}, -1, 1);
+    gradcheck_ok(&g, braid_tensor_create(NULL, &(braid_desc){.dtype = BRAID_F32, .rank = 1, .dims = {4}}, &scales));
+    for (int k = 0; k < 4; k++) ((float *)braid_tensor_data(scales))[k] = k < 2 ? 1 : kScaled[i].scale;
+    gradcheck_ok(&g, braid_graph_add_tensor(g.graph, NULL, BRAID_VALUE_CONSTANT, scales, &inputs[2]));
+    braid_tensor_release(scales);
+    braid_node_id node = gradcheck_node(&g, "Resize", inputs, 3, &y, 1);
+    gradcheck_ok(&g, braid_graph_set_string(g.graph, node, "coordinate_transformation_mode", "asymmetric"));
+    gradcheck_ok(&g, braid_graph_set_string(g.graph, node, "nearest_mode", "floor"));
+    torchcheck_case(&t, &g, &y, 1, kScaled[i].expression);
+  }
+  torchcheck_close(&t);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_torch)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_differences), cmocka_unit_test(test_torch),
+                                     cmocka_unit_test(test_scales)};
   return skip_run_group_tests(tests, NULL, NULL);
 }

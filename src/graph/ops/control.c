@@ -11,8 +11,8 @@ static braid_status infer_later(const braid_infer *infer) {
 }
 
 static const braid_op kOps[] = {
-    {.name = "If", .min_inputs = 1, .max_inputs = -1, .min_outputs = 0, .max_outputs = -1, .infer = infer_later},
-    {.name = "IfBranch", .min_inputs = 2, .max_inputs = 2, .min_outputs = 1, .max_outputs = 1, .infer = infer_later},
+    {"If", 1, -1, 0, -1, BRAID_OP_NARROW, infer_later, NULL, NULL},
+    {"IfBranch", 2, 2, 1, 1, BRAID_OP_NARROW, infer_later, NULL, NULL},
 };
 
 extern const braid_op_family braid_ops_control;

@@ -27,20 +27,6 @@ static braid_status read_known(const braid_infer *infer, size_t index, size_t mo
   return BRAID_OK;
 }
 
-/* A tensor of this shape filled by f(at, context). */
-static braid_value_id tabulate(braid_body *body, const braid_desc *desc, double (*f)(int64_t at, const double *context),
-                               const double *context) {
-  braid_tensor *tensor = NULL;
-  if (body->status == BRAID_OK) body->status = braid_tensor_create(body->graph->allocator, desc, &tensor);
-  if (!tensor) return -1;
-  for (int64_t i = 0; i < braid_desc_count(desc); i++) braid_tensor_set_f64(tensor, i, f(i, context));
-  return braid_body_tensor(body, tensor);
-}
-
-static const braid_desc *output_desc(const braid_body *body) {
-  return braid_body_desc(body, body->graph->nodes[body->node].outputs[0]);
-}
-
 /* --- windows -------------------------------------------------------------------------------------------------------
  */
 enum { kLongestWindow = 1 << 28 };
@@ -64,10 +50,10 @@ static double cosines(int64_t at, const double *context) {
 }
 
 static void expand_window(braid_body *body, double a, double b, double c) {
-  const braid_desc *desc = output_desc(body);
+  const braid_desc *desc = braid_body_output_desc(body);
   bool periodic = braid_attr_int(braid_body_attrs(body), "periodic", 1) != 0;
   const double context[4] = {a, b, c, (double)(desc->dims[0] - !periodic)};
-  braid_body_give(body, 0, tabulate(body, desc, cosines, context));
+  braid_body_give(body, 0, braid_body_tabulate(body, desc, cosines, context));
 }
 
 void braid_expand_BlackmanWindow(braid_body *body) {
@@ -118,7 +104,7 @@ static double grid_point(int64_t at, const double *context) {
 }
 
 void braid_expand_AffineGrid(braid_body *body) {
-  const braid_desc grid = *output_desc(body);
+  const braid_desc grid = *braid_body_output_desc(body);
   int64_t axes = grid.rank - 2, points = 1;
   double context[5] = {(double)braid_attr_int(braid_body_attrs(body), "align_corners", 0), (double)axes};
   for (int i = 0; i < axes; i++) {
@@ -129,7 +115,7 @@ void braid_expand_AffineGrid(braid_body *body) {
   if (body->status == BRAID_OK) body->status = braid_desc_init(&desc, grid.dtype, 2, (int64_t[]){axes + 1, points});
   if (body->status != BRAID_OK) return;
   braid_value_id moved =
-      braid_body_2(body, "MatMul", braid_body_input(body, 0), tabulate(body, &desc, grid_point, context));
+      braid_body_2(body, "MatMul", braid_body_input(body, 0), braid_body_tabulate(body, &desc, grid_point, context));
   moved = braid_body_transpose(body, moved, (int64_t[]){0, 2, 1});
   braid_body_give(body, 0, braid_body_reshape(body, moved, grid.rank, grid.dims));
 }
@@ -156,7 +142,7 @@ static braid_status infer_crop(const braid_infer *infer) {
 
 void braid_expand_CenterCropPad(braid_body *body) {
   braid_value_id x = braid_body_input(body, 0);
-  const braid_desc from = *braid_body_desc(body, x), to = *output_desc(body);
+  const braid_desc from = *braid_body_desc(body, x), to = *braid_body_output_desc(body);
   int64_t pads[2 * BRAID_MAX_RANK];
   for (int i = 0; i < from.rank; i++) {
     int64_t more = to.dims[i] - from.dims[i];
@@ -280,7 +266,7 @@ void braid_expand_TensorScatter(braid_body *body) {
   for (int i = 0; i < shape.rank; i++) along.dims[i] = batch.dims[i] = 1;
   along.dims[axis] = shape.dims[axis];
   batch.dims[0] = shape.dims[0];
-  braid_value_id places = tabulate(body, &along, itself, NULL);
+  braid_value_id places = braid_body_tabulate(body, &along, itself, NULL);
   if (at >= 0) places = braid_body_2(body, "Add", places, braid_body_reshape(body, at, batch.rank, batch.dims));
   if (strcmp(braid_attr_string(braid_body_attrs(body), "mode", "linear"), "circular") == 0)
     places = braid_body_with(body, "Mod", places, (double)whole.dims[axis]);

@@ -480,8 +480,7 @@ static braid_status compress_gradient(braid_gradient_context *context) {
   BRAID_TRY(braid_graph_set_int(graph, node, "axis", axis));
   BRAID_TRY(braid_graph_set_ints(graph, node, "input_shape", whole ? &elements : x.dims, whole ? 1 : (size_t)x.rank));
   if (whole) {
-    BRAID_TRY(braid_gradient_ints(context, x.dims, (size_t)x.rank, &inputs[1]));
-    BRAID_TRY(braid_gradient_node(context, "Reshape", (braid_value_id[]){gradient, inputs[1]}, 2, &gradient, NULL));
+    BRAID_TRY(braid_gradient_reshape(context, gradient, x.rank, x.dims, &gradient));
   }
   return braid_gradient_give(context, 0, gradient);
 }

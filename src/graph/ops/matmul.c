@@ -1,4 +1,5 @@
-/* Matrix products: Gemm, MatMul, and FusedGemm (Gemm with an activation, attributes as FusedConv's).
+/* Matrix products: Gemm and MatMul; FusedGemm and FusedMatMul have an activation (attributes as FusedConv's), the
+ * latter also a bias, one number a column.
  *
  * MatMul has attributes of our own, transA and transB: the last two dimensions of an operand are exchanged (an operand
  * of rank 1 is never). Gradients use them, so that the backward pass transposes nothing in memory. */
@@ -62,6 +63,16 @@ static braid_status infer_matmul(const braid_infer *infer) {
   if (!vector_a) lead.dims[lead.rank++] = rows;
   if (!vector_b) lead.dims[lead.rank++] = columns;
   return braid_infer_output(infer, 0, a.dtype, lead.rank, lead.dims);
+}
+
+static braid_status infer_fused_matmul(const braid_infer *infer) {
+  const braid_desc *a = braid_infer_input(infer, 0), *b = braid_infer_input(infer, 1), *c = braid_infer_input(infer, 2);
+  if (a->rank < 2 || b->rank < 2)
+    return braid_infer_fail(infer, "operands of rank %d and %d, matrices expected", a->rank, b->rank);
+  BRAID_TRY(infer_matmul(infer));
+  int64_t columns = b->dims[b->rank - (braid_attr_int(&infer->node->attrs, "transB", 0) != 0 ? 2 : 1)];
+  if (!c || (c->rank == 1 && c->dims[0] == columns)) return BRAID_OK;
+  return braid_infer_fail(infer, "a bias other than one number a column");
 }
 
 /* The product's elements times the inner dimension. */
@@ -129,9 +140,7 @@ static braid_status as_matrix(braid_gradient_context *context, braid_value_id *v
   for (int i = 0; i < at; i++) dims[i] = desc.dims[i];
   dims[at] = 1;
   for (int i = at; i < desc.rank; i++) dims[i + 1] = desc.dims[i];
-  braid_value_id shape;
-  BRAID_TRY(braid_graph_add_int64s(graph, dims, (size_t)desc.rank + 1, &shape));
-  return braid_gradient_node(context, "Reshape", (braid_value_id[]){*value, shape}, 2, value, NULL);
+  return braid_gradient_reshape(context, *value, desc.rank + 1, dims, value);
 }
 
 static braid_status give_vector(braid_gradient_context *context, size_t index, braid_value_id gradient) {
@@ -139,7 +148,6 @@ static braid_status give_vector(braid_gradient_context *context, size_t index, b
   const braid_desc target = graph->values[braid_gradient_input(context, index)].desc;
   const braid_desc from = graph->values[gradient].desc;
   /* sum whatever stands before the last two dimensions, then drop the one */
-  braid_value_id shape;
   if (from.rank > 2) {
     int64_t axes[BRAID_MAX_RANK];
     for (int i = 0; i < from.rank - 2; i++) axes[i] = i;
@@ -147,8 +155,7 @@ static braid_status give_vector(braid_gradient_context *context, size_t index, b
     BRAID_TRY(braid_graph_add_int64s(graph, axes, (size_t)from.rank - 2, &list));
     BRAID_TRY(braid_gradient_node(context, "ReduceSum", (braid_value_id[]){gradient, list}, 2, &gradient, NULL));
   }
-  BRAID_TRY(braid_graph_add_int64s(graph, target.dims, 1, &shape));
-  BRAID_TRY(braid_gradient_node(context, "Reshape", (braid_value_id[]){gradient, shape}, 2, &gradient, NULL));
+  BRAID_TRY(braid_gradient_reshape(context, gradient, 1, target.dims, &gradient));
   return braid_gradient_give(context, index, gradient);
 }
 
@@ -192,6 +199,7 @@ static const braid_op kOps[] = {
     {"Gemm", 2, 3, 1, 1, 0, infer_gemm, count_macs, gemm_gradient},
     {"FusedGemm", 2, 3, 1, 1, 0, infer_gemm, count_macs, NULL},
     {"MatMul", 2, 2, 1, 1, 0, infer_matmul, count_macs, matmul_gradient},
+    {"FusedMatMul", 2, 3, 1, 1, 0, infer_fused_matmul, count_macs, NULL},
 };
 
 const braid_op_family braid_ops_matmul = {kOps, sizeof kOps / sizeof *kOps};

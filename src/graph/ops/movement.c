@@ -297,11 +297,20 @@ bool braid_pad_init(const braid_desc *x, const int64_t *pads, size_t count, cons
   return true;
 }
 
-int64_t braid_pad_source(const char *mode, int64_t i, int64_t size) {
+/* How many elements of an axis negative pads leave. */
+static int64_t pad_left(int64_t begin, int64_t end, int64_t size) {
+  return size + (begin < 0 ? begin : 0) + (end < 0 ? end : 0);
+}
+
+int64_t braid_pad_source(const char *mode, int64_t i, int64_t begin, int64_t end, int64_t size) {
+  i -= begin;
   if (i >= 0 && i < size) return i;
   if (strcmp(mode, "constant") == 0) return -1;
   if (strcmp(mode, "edge") == 0) return i < 0 ? 0 : size - 1;
-  if (strcmp(mode, "wrap") == 0) return (i % size + size) % size;
+  if (strcmp(mode, "wrap") == 0) {
+    int64_t first = begin < 0 ? -begin : 0, left = pad_left(begin, end, size);
+    return first + ((i - first) % left + left) % left;
+  }
   if (size == 1) return 0;
   int64_t period = 2 * (size - 1); /* reflect */
   i = (i % period + period) % period;
@@ -331,7 +340,8 @@ static braid_status infer_pad(const braid_infer *infer) {
   for (int i = 0; i < x->rank; i++) {
     if (!braid_add_i64(x->dims[i], begin[i], &dims[i]) || !braid_add_i64(dims[i], end[i], &dims[i]) || dims[i] < 0)
       return braid_infer_fail(infer, "dimension %d becomes negative or too large", i);
-    if (!constant && x->dims[i] == 0 && dims[i] > 0)
+    bool wraps = strcmp(mode, "wrap") == 0;
+    if (!constant && dims[i] > 0 && (x->dims[i] == 0 || (wraps && pad_left(begin[i], end[i], x->dims[i]) <= 0)))
       return braid_infer_fail(infer, "dimension %d is empty, there is nothing to pad with", i);
   }
   return braid_infer_output(infer, 0, x->dtype, x->rank, dims);
@@ -367,7 +377,8 @@ static braid_status give_constant(braid_gradient_context *context, const braid_d
 /* Otherwise Pad is a Gather along every padded axis, with fixed indices, and so its gradient adds up what came from the
  * same place. */
 static braid_status scatter_gradient(braid_gradient_context *context, const braid_desc *x, const braid_desc *y,
-                                     const int64_t *begin, const char *mode, braid_value_id *gradient) {
+                                     const int64_t *begin, const int64_t *end, const char *mode,
+                                     braid_value_id *gradient) {
   const braid_allocator *allocator = context->graph->allocator;
   int64_t dims[BRAID_MAX_RANK];
   memcpy(dims, y->dims, sizeof dims);
@@ -375,7 +386,8 @@ static braid_status scatter_gradient(braid_gradient_context *context, const brai
     if (y->dims[axis] == x->dims[axis] && begin[axis] == 0) continue;
     int64_t *indices = braid_zalloc_array(allocator, (size_t)y->dims[axis] + 1, sizeof *indices);
     if (!indices) return BRAID_NO_MEMORY;
-    for (int64_t i = 0; i < y->dims[axis]; i++) indices[i] = braid_pad_source(mode, i - begin[axis], x->dims[axis]);
+    for (int64_t i = 0; i < y->dims[axis]; i++)
+      indices[i] = braid_pad_source(mode, i, begin[axis], end[axis], x->dims[axis]);
     braid_value_id inputs[2] = {*gradient};
     braid_status status = braid_gradient_ints(context, indices, (size_t)y->dims[axis], &inputs[1]);
     braid_free(allocator, indices);
@@ -402,7 +414,7 @@ static braid_status pad_gradient(braid_gradient_context *context) {
   if (constant)
     BRAID_TRY(cut_gradient(context, x.rank, begin, end, &gradient));
   else
-    BRAID_TRY(scatter_gradient(context, &x, &y, begin, mode, &gradient));
+    BRAID_TRY(scatter_gradient(context, &x, &y, begin, end, mode, &gradient));
   return braid_gradient_give(context, 0, gradient);
 }
 
@@ -444,13 +456,13 @@ static const braid_op kOps[] = {
     {"Concat", 1, -1, 1, 1, 0, infer_concat, NULL, concat_gradient},
     {"DepthToSpace", 1, 1, 1, 1, 0, infer_depth_to_space, NULL, depth_gradient},
     {"Expand", 2, 2, 1, 1, 0, infer_expand, NULL, expand_gradient},
-    {"Pad", 2, 4, 1, 1, 0, infer_pad, NULL, pad_gradient},
+    {"Pad", 2, 4, 1, 1, BRAID_OP_NARROW, infer_pad, NULL, pad_gradient},
     {"Slice", 3, 5, 1, 1, 0, infer_slice, NULL, slice_gradient},
     {"SliceGrad", 3, 5, 1, 1, 0, infer_slice_grad, NULL, NULL},
     {"SpaceToDepth", 1, 1, 1, 1, 0, infer_space_to_depth, NULL, space_gradient},
     {"Split", 1, 2, 1, -1, 0, infer_split, NULL, split_gradient},
     {"Tile", 2, 2, 1, 1, 0, infer_tile, NULL, tile_gradient},
-    {"Transpose", 1, 1, 1, 1, 0, infer_transpose, NULL, transpose_gradient},
+    {"Transpose", 1, 1, 1, 1, BRAID_OP_NARROW, infer_transpose, NULL, transpose_gradient},
 };
 
 extern const braid_op_family braid_ops_movement;

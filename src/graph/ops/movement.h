@@ -22,6 +22,7 @@ bool braid_slice_init(const braid_desc *x, const int64_t *starts, const int64_t 
 /* What Pad adds before and after each axis of x, from its lists (axes may be NULL: all); false if they do not fit. */
 bool braid_pad_init(const braid_desc *x, const int64_t *pads, size_t count, const int64_t *axes, size_t axis_count,
                     int64_t *begin, int64_t *end);
-/* Where in an axis of `size` elements position i comes from (outside of it: what is added); -1: the constant. */
-int64_t braid_pad_source(const char *mode, int64_t i, int64_t size);
+/* Where in an axis of `size` elements the result's position i comes from; -1: the constant. Negative pads cut, and what
+ * wraps around is what is left. */
+int64_t braid_pad_source(const char *mode, int64_t i, int64_t begin, int64_t end, int64_t size);
 #endif

@@ -20,6 +20,7 @@
   X(resize)                                                                                                            \
   X(recurrent)                                                                                                         \
   X(quantize)                                                                                                          \
+  X(qlinear)                                                                                                           \
   X(conv)                                                                                                              \
   X(pool)                                                                                                              \
   X(norm)                                                                                                              \
@@ -30,7 +31,13 @@
   X(grid)                                                                                                              \
   X(linear_attention)                                                                                                  \
   X(suppression)                                                                                                       \
-  X(dropout)
+  X(columns)                                                                                                           \
+  X(determinant)                                                                                                       \
+  X(fourier)                                                                                                           \
+  X(roi)                                                                                                               \
+  X(unique)                                                                                                            \
+  X(dropout)                                                                                                           \
+  X(integer)
 
 #define DECLARE(family) extern const braid_op_family braid_ops_##family;
 BRAID_OP_FAMILIES(DECLARE)

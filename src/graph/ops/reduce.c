@@ -69,9 +69,7 @@ static braid_status reshape(reduction *r, braid_value_id *value) {
   int64_t dims[BRAID_MAX_RANK];
   memcpy(dims, r->desc.dims, sizeof dims);
   for (int64_t i = 0; i < r->axis_count; i++) dims[r->axes[i]] = 1;
-  braid_value_id shape;
-  BRAID_TRY(braid_graph_add_int64s(r->context->graph, dims, (size_t)r->desc.rank, &shape));
-  return braid_gradient_node(r->context, "Reshape", (braid_value_id[]){*value, shape}, 2, value, NULL);
+  return braid_gradient_reshape(r->context, *value, r->desc.rank, dims, value);
 }
 
 static braid_status begin(braid_gradient_context *context, reduction *r) {

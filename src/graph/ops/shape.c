@@ -126,9 +126,8 @@ static braid_status infer_unsqueeze(const braid_infer *infer) {
 /* The gradient in the input's shape. */
 static braid_status view_gradient(braid_gradient_context *context) {
   const braid_desc desc = context->graph->values[braid_gradient_input(context, 0)].desc;
-  braid_value_id inputs[2] = {braid_gradient_of_output(context, 0)}, gradient;
-  BRAID_TRY(braid_gradient_ints(context, desc.dims, (size_t)desc.rank, &inputs[1]));
-  BRAID_TRY(braid_gradient_node(context, "Reshape", inputs, 2, &gradient, NULL));
+  braid_value_id gradient = braid_gradient_of_output(context, 0);
+  BRAID_TRY(braid_gradient_reshape(context, gradient, desc.rank, desc.dims, &gradient));
   return braid_gradient_give(context, 0, gradient);
 }
 
@@ -200,17 +199,18 @@ static braid_status infer_eye_like(const braid_infer *infer) {
 }
 
 static const braid_op kOps[] = {
-    {"Constant", 0, 0, 1, 1, 0, infer_constant, NULL, NULL},
-    {"ConstantOfShape", 1, 1, 1, 1, 0, infer_constant_of_shape, NULL, NULL},
+    {"Constant", 0, 0, 1, 1, BRAID_OP_NARROW, infer_constant, NULL, NULL},
+    {"ConstantOfShape", 1, 1, 1, 1, BRAID_OP_NARROW, infer_constant_of_shape, NULL, NULL},
     {"EyeLike", 1, 1, 1, 1, 0, infer_eye_like, NULL, NULL},
-    {"Flatten", 1, 1, 1, 1, BRAID_OP_VIEW, infer_flatten, NULL, view_gradient},
-    {"Identity", 1, 1, 1, 1, BRAID_OP_VIEW | BRAID_OP_ELEMENTWISE, infer_identity, NULL, identity_gradient},
+    {"Flatten", 1, 1, 1, 1, BRAID_OP_VIEW | BRAID_OP_NARROW, infer_flatten, NULL, view_gradient},
+    {"Identity", 1, 1, 1, 1, BRAID_OP_VIEW | BRAID_OP_ELEMENTWISE | BRAID_OP_NARROW, infer_identity, NULL,
+     identity_gradient},
     {"Range", 3, 3, 1, 1, 0, infer_range, NULL, NULL},
-    {"Reshape", 2, 2, 1, 1, BRAID_OP_VIEW, infer_reshape, NULL, view_gradient},
-    {"Shape", 1, 1, 1, 1, 0, infer_shape, NULL, NULL},
-    {"Size", 1, 1, 1, 1, 0, infer_size, NULL, NULL},
-    {"Squeeze", 1, 2, 1, 1, BRAID_OP_VIEW, infer_squeeze, NULL, view_gradient},
-    {"Unsqueeze", 2, 2, 1, 1, BRAID_OP_VIEW, infer_unsqueeze, NULL, view_gradient},
+    {"Reshape", 2, 2, 1, 1, BRAID_OP_VIEW | BRAID_OP_NARROW, infer_reshape, NULL, view_gradient},
+    {"Shape", 1, 1, 1, 1, BRAID_OP_NARROW, infer_shape, NULL, NULL},
+    {"Size", 1, 1, 1, 1, BRAID_OP_NARROW, infer_size, NULL, NULL},
+    {"Squeeze", 1, 2, 1, 1, BRAID_OP_VIEW | BRAID_OP_NARROW, infer_squeeze, NULL, view_gradient},
+    {"Unsqueeze", 2, 2, 1, 1, BRAID_OP_VIEW | BRAID_OP_NARROW, infer_unsqueeze, NULL, view_gradient},
 };
 
 extern const braid_op_family braid_ops_shape;

@@ -13,6 +13,9 @@ enum {
   kInteger = kSigned | kUnsigned,
   kNumber = kFloat | kInteger,
   kAnyType = kNumber | kBool,
+#define BRAID_NARROW_TYPE(id, name, bytes, npy) | BRAID_TYPE(id)
+  kNarrow = 0 BRAID_NARROW_DTYPE_MAP(BRAID_NARROW_TYPE),
+#undef BRAID_NARROW_TYPE
 };
 
 /* Input `index` must be there and of one of `types`. */

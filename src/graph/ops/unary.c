@@ -6,6 +6,7 @@
 #include "graph/gradient.h"
 #include "graph/onnx_dtype.h"
 #include "graph/ops/types.h"
+#include "tensor/narrow.h"
 
 /* --- shapes --------------------------------------------------------------------------------------------------------
  */
@@ -75,24 +76,32 @@ static braid_status read_target(const braid_infer *infer, braid_dtype *dtype) {
                     braid_onnx_dtype_name(to), (long long)to);
 }
 
+static braid_status check_round_mode(const braid_infer *infer) {
+  const char *mode = braid_attr_string(&infer->node->attrs, "round_mode", "up");
+  if (strcmp(mode, "up") == 0 || strcmp(mode, "down") == 0 || strcmp(mode, "nearest") == 0) return BRAID_OK;
+  return braid_infer_fail(infer, "round_mode is \"%.40s\", expected up, down or nearest", mode);
+}
+
 static braid_status infer_cast(const braid_infer *infer) {
   braid_dtype dtype;
   BRAID_TRY(read_target(infer, &dtype));
-  return like_input(infer, kAnyType, dtype);
+  BRAID_TRY(check_round_mode(infer));
+  return like_input(infer, kAnyType | kNarrow, dtype);
 }
 
 static braid_status infer_bit_cast(const braid_infer *infer) {
   braid_dtype dtype;
   BRAID_TRY(read_target(infer, &dtype));
-  BRAID_TRY(like_input(infer, kAnyType, dtype));
+  BRAID_TRY(like_input(infer, kAnyType | kNarrow, dtype));
   braid_dtype from = braid_infer_input(infer, 0)->dtype;
-  if (braid_dtype_size(from) == braid_dtype_size(dtype)) return BRAID_OK;
+  if (braid_dtype_bits(from) == braid_dtype_bits(dtype)) return BRAID_OK;
   return braid_infer_fail(infer, "%s and %s differ in size", braid_dtype_name(from), braid_dtype_name(dtype));
 }
 
 static braid_status infer_cast_like(const braid_infer *infer) {
-  BRAID_TRY(braid_infer_type(infer, 1, kAnyType));
-  return like_input(infer, kAnyType, braid_infer_input(infer, 1)->dtype);
+  BRAID_TRY(braid_infer_type(infer, 1, kAnyType | kNarrow));
+  BRAID_TRY(check_round_mode(infer));
+  return like_input(infer, kAnyType | kNarrow, braid_infer_input(infer, 1)->dtype);
 }
 
 /* --- gradients -----------------------------------------------------------------------------------------------------
@@ -193,9 +202,9 @@ static const braid_op kOps[] = {
     {"BitwiseNot", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_integer, NULL, NULL},
     {"Clip", 1, 3, 1, 1, BRAID_OP_ELEMENTWISE, infer_clip, NULL, clip_gradient},
     {"ClipGrad", 2, 4, 1, 1, BRAID_OP_ELEMENTWISE, infer_clip_gradient, NULL, NULL},
-    {"Cast", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_cast, NULL, cast_gradient},
-    {"BitCast", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_bit_cast, NULL, NULL},
-    {"CastLike", 2, 2, 1, 1, 0, infer_cast_like, NULL, cast_gradient},
+    {"Cast", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE | BRAID_OP_NARROW, infer_cast, NULL, cast_gradient},
+    {"BitCast", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE | BRAID_OP_NARROW, infer_bit_cast, NULL, NULL},
+    {"CastLike", 2, 2, 1, 1, BRAID_OP_NARROW, infer_cast_like, NULL, cast_gradient},
 };
 
 extern const braid_op_family braid_ops_unary;

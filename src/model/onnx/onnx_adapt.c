@@ -185,6 +185,12 @@ static braid_status adapt_resize(braid_onnx_call *call) {
   return BRAID_OK;
 }
 
+/* ONNX Runtime's name, in ONNX's domain, for what ONNX has since opset 23. */
+static braid_status adapt_simplified_normalization(braid_onnx_call *call) {
+  call->op = "RMSNormalization";
+  return BRAID_OK;
+}
+
 static braid_status refuse(braid_onnx_call *call) {
   return braid_onnx_call_fail(call, BRAID_UNSUPPORTED, "its form in opset %lld", (long long)call->opset);
 }
@@ -232,6 +238,7 @@ static const braid_onnx_adapter kAdapters[] = {
     {"Resize", 11, NEWEST, adapt_resize},
     {"RoiAlign", 10, 16, adapt_roi_align},
     {"Scatter", 9, NEWEST, adapt_scatter},
+    {"SimplifiedLayerNormalization", 1, NEWEST, adapt_simplified_normalization},
     {"Slice", 1, 10, adapt_slice},
     {"Softmax", 1, 13, braid_onnx_adapt_softmax},
     {"SoftmaxCrossEntropyLoss", 12, NEWEST, braid_onnx_adapt_cross_entropy_loss},

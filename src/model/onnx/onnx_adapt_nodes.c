@@ -51,7 +51,7 @@ braid_status braid_onnx_adapt_softmax(braid_onnx_call *call) {
   BRAID_TRY(braid_onnx_call_node(call, "Shape", &x, 1, NULL, 0, &shape));
   BRAID_TRY(braid_onnx_call_node(call, "Flatten", &x, 1, "axis", axis, &matrix));
   BRAID_TRY(braid_onnx_call_node(call, call->op, &matrix, 1, "axis", -1, &result));
-  BRAID_TRY(braid_onnx_call_node(call, "Reshape", (braid_value_id[]){result, shape}, 2, NULL, 0, &result));
+  BRAID_TRY(braid_onnx_call_node(call, "Reshape", (braid_value_id[]){result, shape}, 2, "allowzero", 1, &result));
   braid_onnx_call_replace(call, result);
   return BRAID_OK;
 }
@@ -106,7 +106,8 @@ static braid_status per_channel(braid_onnx_call *call, int64_t groups, size_t in
   BRAID_TRY(braid_onnx_call_node(call, "Concat", (braid_value_id[]){divisor, count}, 2, "axis", 0, &shape));
   BRAID_TRY(unsqueeze(call, call->inputs[index], 1, 1, &list));
   BRAID_TRY(braid_onnx_call_node(call, "Expand", (braid_value_id[]){list, shape}, 2, NULL, 0, &list));
-  return braid_onnx_call_node(call, "Reshape", (braid_value_id[]){list, channels}, 2, NULL, 0, &call->inputs[index]);
+  return braid_onnx_call_node(call, "Reshape", (braid_value_id[]){list, channels}, 2, "allowzero", 1,
+                              &call->inputs[index]);
 }
 
 braid_status braid_onnx_adapt_group_normalization(braid_onnx_call *call) {

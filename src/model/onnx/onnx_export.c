@@ -14,6 +14,7 @@
 #include "model/onnx/onnx_branches.h"
 #include "model/onnx/onnx_opset.h"
 #include "onnx.pb-c.h"
+#include "tensor/narrow.h"
 
 typedef struct onnx_exporter {
   const braid_graph *graph;
@@ -54,8 +55,14 @@ static Onnx__TensorProto *tensor_proto(onnx_exporter *exporter, const char *name
   proto->n_dims = (size_t)desc->rank;
   proto->dims = (int64_t *)desc->dims;
   proto->has_raw_data = true;
-  proto->raw_data.len = braid_desc_bytes(desc);
+  proto->raw_data.len = braid_packed_bytes(desc);
   proto->raw_data.data = (uint8_t *)braid_tensor_const_data(tensor);
+  if (braid_dtype_bits(desc->dtype) < 8) {
+    const uint8_t *codes = proto->raw_data.data;
+    proto->raw_data.data = braid_arena_alloc(exporter->arena, proto->raw_data.len + 1);
+    if (!proto->raw_data.data) return NULL;
+    braid_narrow_pack(desc->dtype, codes, braid_desc_count(desc), proto->raw_data.data);
+  }
   return proto;
 }
 

@@ -185,7 +185,7 @@ static braid_status import_graph(braid_onnx_importer *importer, braid_onnx_scope
   BRAID_TRY(braid_onnx_import_nodes(importer, scope, proto->node, proto->n_node));
   if (!proto->n_output) return braid_fail(BRAID_INVALID_FILE, "graph has no outputs");
   for (size_t i = 0; i < proto->n_output; i++) BRAID_TRY(import_output(importer, scope, proto->output[i]));
-  return BRAID_OK;
+  return braid_onnx_check_declared(importer);
 }
 
 static braid_status import_model(braid_onnx_importer *importer) {
@@ -224,12 +224,13 @@ braid_status braid_onnx_import(braid_onnx_source *source, braid_graph **out) {
   return braid_fail_prefix(malformed ? BRAID_INVALID_FILE : status, "%s", source->path);
 }
 
-braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, braid_custom_ops *ops,
+braid_status braid_onnx_load(const braid_allocator *allocator, const char *path, const braid_model_options *options,
                              braid_graph **out) {
   *out = NULL;
   braid_onnx_source source;
   braid_status status = braid_onnx_source_open(allocator, path, &source);
-  source.custom_ops = ops;
+  source.custom_ops = options->custom_ops;
+  source.log = options->log;
   if (status == BRAID_OK) status = braid_onnx_import(&source, out);
   braid_onnx_source_close(&source);
   return status;
@@ -240,6 +241,7 @@ braid_status braid_onnx_parse(const braid_allocator *allocator, const braid_mode
   braid_onnx_source source;
   braid_status status = braid_onnx_source_wrap(allocator, memory, &source);
   source.custom_ops = memory->custom_ops;
+  source.log = memory->log;
   if (status == BRAID_OK) status = braid_onnx_import(&source, out);
   braid_onnx_source_close(&source);
   return status;

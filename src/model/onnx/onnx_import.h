@@ -2,6 +2,7 @@
  *
  * onnx_import.c  the file, the graph's inputs, initializers and outputs
  * onnx_nodes.c   the order of nodes, names and scopes, If, model-local functions
+ * onnx_declared.c  shapes that the file declares, against those that are computed
  * onnx_call.c    one use of an op on its way into the graph: inputs, attributes, outputs
  * onnx_attrs.c   attributes, checked against the types ONNX gives them
  * onnx_adapt*.c  older opsets rewritten into the newest */
@@ -149,6 +150,11 @@ braid_status braid_onnx_adapt_cross_entropy_loss(braid_onnx_call *call);
 
 /* Quantized ops of the domain com.microsoft, in onnx_adapt_quantized.c; *known: it is one that is carried. */
 BRAID_MUST_CHECK braid_status braid_onnx_adapt_quantized(braid_onnx_call *call, bool *known);
+/* Those that its optimizer writes, in onnx_adapt_microsoft.c. */
+BRAID_MUST_CHECK braid_status braid_onnx_adapt_microsoft(braid_onnx_call *call, bool *known);
+
+/* Tells the source's log of declared shapes of outputs and values that contradict what is computed. */
+BRAID_MUST_CHECK braid_status braid_onnx_check_declared(const braid_onnx_importer *importer);
 
 /* The model in `source`. */
 BRAID_MUST_CHECK braid_status braid_onnx_import(braid_onnx_source *source, braid_graph **out);

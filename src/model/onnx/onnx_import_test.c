@@ -1,6 +1,7 @@
 /* Models built in memory: what is read, in which order, and with which sentence what is wrong is refused. */
 #include <stdio.h>
 
+#include "braid/session.h"
 #include "model/onnx/onnx_build.h"
 #include "oom.h"
 
@@ -346,6 +347,42 @@ static void test_softmax_of_a_matrix(void **state) {
   braid_graph_destroy(graph);
 }
 
+static void resolves_to(onnx_build *build, size_t rank, const int64_t *dims) {
+  braid_graph *graph = imported(build);
+  if (braid_resolve(graph) != BRAID_OK) fail_msg("%s", braid_error_detail());
+  braid_desc desc = braid_graph_value(graph, braid_graph_output(graph, 0)).desc;
+  assert_int_equal(desc.rank, rank);
+  for (size_t i = 0; i < rank; i++) assert_int_equal(desc.dims[i], dims[i]);
+  braid_graph_destroy(graph);
+}
+
+/* The result has the shape of the input, which in Reshape's list of dimensions 0 stands for another thing. */
+static void test_nothing_in_older_forms(void **state) {
+  (void)state;
+  static const struct {
+    int64_t dims[3], axis;
+  } kCases[] = {{{0, 3, 4}, 0}, {{0, 3, 4}, 1}, {{2, 3, 0}, 1}, {{2, 0, 4}, 0}, {{2, 0, 4}, 1}, {{0, 0, 0}, 0}};
+  static const char *const kOps[] = {"Softmax", "LogSoftmax", "Hardmax"};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++)
+    for (size_t op = 0; op < 3; op++) {
+      onnx_build build;
+      build_begin(&build, 11);
+      build_input(&build, "x", 3, kCases[i].dims);
+      build_int(&build, build_node(&build, &build.graph, kOps[op], "x", "y"), "axis", kCases[i].axis);
+      build_output(&build, &build.graph, "y");
+      resolves_to(&build, 3, kCases[i].dims);
+    }
+  onnx_build build;
+  const int64_t empty[] = {2, 0, 5}, groups = 2;
+  build_begin(&build, 18);
+  build_input(&build, "x", 3, empty);
+  build_input(&build, "scale", 1, &groups);
+  build_input(&build, "bias", 1, &groups);
+  build_int(&build, build_node(&build, &build.graph, "GroupNormalization", "x scale bias", "y"), "num_groups", groups);
+  build_output(&build, &build.graph, "y");
+  resolves_to(&build, 3, empty);
+}
+
 /* The ratio was an attribute: of data whose type is not known while the file is read, too. */
 static void test_dropout_with_attribute(void **state) {
   (void)state;
@@ -382,34 +419,6 @@ static void test_broadcast_at_an_axis(void **state) {
 }
 
 /* --- functions and branches --------------------------------------------------------------------------------------- */
-/* Those that quantizers write become ONNX's own. */
-static void quantized_model(onnx_build *build, const char *inputs) {
-  static const float scale = 0.5f;
-  begin(build, 17);
-  build->graph.initializer[build->graph.n_initializer++] = build_tensor(build, "s", 1, 1, &scale, sizeof scale);
-  build->graph.initializer[build->graph.n_initializer++] =
-      build_tensor(build, "z", ONNX__TENSOR_PROTO__DATA_TYPE__UINT8, 1, "\3", 1);
-  build_node(build, &build->graph, "QuantizeLinear", "x s z", "q");
-  build_node(build, &build->graph, "QLinearAdd", inputs, "y")->domain = (char *)"com.microsoft";
-  build_output(build, &build->graph, "y");
-}
-
-static void test_quantized_ops(void **state) {
-  (void)state;
-  static const char *const ops[] = {"QuantizeLinear", "DequantizeLinear", "DequantizeLinear", "Add", "QuantizeLinear"};
-  onnx_build build;
-  quantized_model(&build, "q s z q s z s z");
-  braid_graph *graph = imported(&build);
-  assert_int_equal(braid_graph_node_count(graph), 5);
-  for (int i = 0; i < 5; i++) assert_string_equal(braid_graph_node(graph, i).op, ops[i]);
-  assert_string_equal(braid_graph_value(graph, braid_graph_output(graph, 0)).name, "y");
-  braid_graph_destroy(graph);
-  quantized_model(&build, "q s z q");
-  refused(&build, BRAID_INVALID_FILE, "quantized input 3 with its scale");
-  quantized_model(&build, "q s z q s z");
-  refused(&build, BRAID_INVALID_FILE, "scale and zero point of its output");
-}
-
 static Onnx__FunctionProto *add_function(onnx_build *build, const char *name, const char *inputs, const char *outputs) {
   Onnx__FunctionProto *function = build_new(build, sizeof *function);
   onnx__function_proto__init(function);
@@ -580,9 +589,10 @@ int main(void) {
       cmocka_unit_test(test_external_data_stays_in_its_folder),
       cmocka_unit_test(test_axes_become_an_input),
       cmocka_unit_test(test_softmax_of_a_matrix),
+      cmocka_unit_test(test_nothing_in_older_forms),
       cmocka_unit_test(test_broadcast_at_an_axis),
       cmocka_unit_test(test_dropout_with_attribute),
-      cmocka_unit_test(test_quantized_ops),
+
       cmocka_unit_test(test_functions_are_inlined),
       cmocka_unit_test(test_functions_that_call_themselves),
       cmocka_unit_test(test_if_keeps_the_branch_that_is_taken),

@@ -304,7 +304,9 @@ static braid_status import_op(braid_onnx_importer *importer, braid_onnx_scope *s
   if (node->domain && *node->domain && strcmp(node->domain, "ai.onnx") != 0) {
     bool known = false;
     BRAID_TRY(braid_onnx_call_attrs(call, scope, node));
-    if (strcmp(node->domain, "com.microsoft") == 0) BRAID_TRY(braid_onnx_adapt_quantized(call, &known));
+    bool microsoft = strcmp(node->domain, "com.microsoft") == 0;
+    if (microsoft) BRAID_TRY(braid_onnx_adapt_quantized(call, &known));
+    if (microsoft && !known) BRAID_TRY(braid_onnx_adapt_microsoft(call, &known));
     if (!known) BRAID_TRY(find_foreign(importer, node, &call->op));
     return braid_onnx_call_emit(call);
   }

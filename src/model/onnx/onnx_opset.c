@@ -246,16 +246,21 @@ static const struct form_version {
 };
 
 #define T(dtype) (UINT32_C(1) << BRAID_##dtype)
-enum { kAnywhere = -1 };
+enum { kAnywhere = -1, kFloat8 = T(F8E4M3FN) | T(F8E4M3FNUZ) | T(F8E5M2) | T(F8E5M2FNUZ) };
 
 /* Types that an op takes or gives only since a later opset; `input` kAnywhere: as any of its operands, of which none
- * was of that type before. */
+ * was of that type before. `op` NULL: that all ops do. */
 static const struct type_version {
   const char *op;
   int input;
   uint32_t types;
   int opset;
 } kTypes[] = {
+    {NULL, kAnywhere, kFloat8, 19},
+    {NULL, kAnywhere, T(U4) | T(I4), 21},
+    {NULL, kAnywhere, T(F4E2M1), 23},
+    {NULL, kAnywhere, T(F8E8M0), 24},
+    {NULL, kAnywhere, T(U2) | T(I2), 25},
     {"Acos", kAnywhere, T(BF16), 22},
     {"Acosh", kAnywhere, T(BF16), 22},
     {"Asin", kAnywhere, T(BF16), 22},
@@ -267,7 +272,7 @@ static const struct type_version {
     {"BitShift", kAnywhere, T(I8) | T(I16) | T(I32) | T(I64), 28},
     {"Celu", kAnywhere, T(F16) | T(BF16) | T(F64), 28},
     {"Compress", kAnywhere, T(BF16), 28},
-    {"ConstantOfShape", kAnywhere, T(BF16), 20},
+    {"ConstantOfShape", kAnywhere, T(BF16) | kFloat8, 20},
     {"Conv", kAnywhere, T(BF16), 22},
     {"ConvTranspose", kAnywhere, T(BF16), 22},
     {"Cos", kAnywhere, T(BF16), 22},
@@ -280,6 +285,7 @@ static const struct type_version {
     {"Einsum", kAnywhere, T(BF16), 28},
     {"Elu", kAnywhere, T(BF16), 22},
     {"EyeLike", kAnywhere, T(BF16), 22},
+    {"Flatten", kAnywhere, kFloat8, 21},
     {"GRU", kAnywhere, T(BF16), 22},
     {"GlobalAveragePool", kAnywhere, T(BF16), 22},
     {"GlobalLpPool", kAnywhere, T(BF16), 22},
@@ -300,6 +306,7 @@ static const struct type_version {
     {"Multinomial", kAnywhere, T(BF16), 22},
     {"NegativeLogLikelihoodLoss", kAnywhere, T(BF16), 22},
     {"OneHot", kAnywhere, T(BF16), 28},
+    {"Pad", kAnywhere, kFloat8, 21},
     {"QLinearMatMul", kAnywhere, T(F16) | T(BF16), 21},
     {"QuantizeLinear", kAnywhere, T(F16) | T(BF16), 19},
     {"QuantizeLinear", kAnywhere, T(I16) | T(U16), 21},
@@ -320,10 +327,13 @@ static const struct type_version {
     {"Sinh", kAnywhere, T(BF16), 22},
     {"Softplus", kAnywhere, T(BF16), 22},
     {"Softsign", kAnywhere, T(BF16), 22},
+    {"Squeeze", kAnywhere, kFloat8, 21},
     {"Tan", kAnywhere, T(BF16), 22},
     {"ThresholdedRelu", kAnywhere, T(BF16), 22},
     {"TopK", kAnywhere, T(BF16), 24},
+    {"Transpose", kAnywhere, kFloat8, 21},
     {"Unique", kAnywhere, T(BF16), 28},
+    {"Unsqueeze", kAnywhere, kFloat8, 21},
 };
 #undef T
 
@@ -360,7 +370,8 @@ int braid_onnx_opset_of(const braid_graph *graph, const braid_node *node) {
   for (size_t i = 0; i < sizeof kForms / sizeof *kForms; i++)
     if (kForms[i].opset > opset && strcmp(kForms[i].op, op) == 0 && has_form(node, &kForms[i])) opset = kForms[i].opset;
   for (size_t i = 0; i < sizeof kTypes / sizeof *kTypes; i++)
-    if (kTypes[i].opset > opset && strcmp(kTypes[i].op, op) == 0 && has_type(graph, node, &kTypes[i]))
+    if (kTypes[i].opset > opset && (!kTypes[i].op || strcmp(kTypes[i].op, op) == 0) &&
+        has_type(graph, node, &kTypes[i]))
       opset = kTypes[i].opset;
   return opset;
 }

@@ -119,7 +119,7 @@ static braid_dtype dtype_of(const char *name) {
   return BRAID_NONE;
 }
 
-/* One line of onnx_opsets.py; false if it is about a type that we do not carry. */
+/* One line of onnx_opsets.py; false if it is about a type that we do not carry, or that our op does not take. */
 static bool check_line(const char *line) {
   char op[64], role[16], what[64], type[32];
   int first, since;
@@ -135,6 +135,7 @@ static bool check_line(const char *line) {
     braid_dtype dtype = dtype_of(type);
     bool input = strcmp(role, "input") == 0;
     if (dtype == BRAID_NONE) return false;
+    if (braid_dtype_is_narrow(dtype) && !(s.node.op->flags & BRAID_OP_NARROW)) return false;
     *(input ? &s.node.input_count : &s.node.output_count) = index + 1;
     s.values[input ? index : OPERANDS + index].desc.dtype = dtype;
   }

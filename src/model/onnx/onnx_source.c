@@ -10,6 +10,7 @@
 #include "base/try.h"
 #include "base/vector.h"
 #include "graph/onnx_dtype.h"
+#include "tensor/narrow.h"
 #include "tensor/read.h"
 
 enum { BRAID_ONNX_MAX_SPARSE_BYTES = 1 << 30 }; /* of the dense form: the file bounds the others, not this one */
@@ -139,9 +140,9 @@ static braid_status open_external(braid_onnx_source *source, const char *locatio
 /* --- tensors ------------------------------------------------------------------------------------------------------ */
 static braid_status check_bytes(size_t bytes, const braid_desc *desc) {
   char shape[128];
-  if (bytes == braid_desc_bytes(desc)) return BRAID_OK;
+  if (bytes == braid_packed_bytes(desc)) return BRAID_OK;
   return braid_fail(BRAID_INVALID_FILE, "holds %zu bytes, %s takes %zu", bytes,
-                    braid_desc_format(desc, shape, sizeof shape), braid_desc_bytes(desc));
+                    braid_desc_format(desc, shape, sizeof shape), braid_packed_bytes(desc));
 }
 
 static braid_status from_raw(braid_onnx_source *source, const uint8_t *data, const braid_desc *desc,
@@ -151,6 +152,8 @@ static braid_status from_raw(braid_onnx_source *source, const uint8_t *data, con
   size_t bytes = braid_desc_bytes(desc);
   if (desc->dtype == BRAID_BOOL) /* 0 or 1, wherever C reads it */
     for (size_t i = 0; i < bytes; i++) to[i] = data[i] != 0;
+  else if (braid_dtype_bits(desc->dtype) < 8)
+    braid_narrow_unpack(desc->dtype, data, braid_desc_count(desc), to);
   else if (bytes)
     memcpy(to, data, bytes);
   return BRAID_OK;
@@ -183,7 +186,7 @@ static braid_status from_external(braid_onnx_source *source, const Onnx__TensorP
   BRAID_TRY(status);
   size_t bytes = braid_reader_bytes(file);
   size_t left = (uint64_t)offset <= bytes ? bytes - (size_t)offset : 0;
-  size_t take = length < 0 ? braid_desc_bytes(desc) : (size_t)length;
+  size_t take = length < 0 ? braid_packed_bytes(desc) : (size_t)length;
   if ((uint64_t)offset > bytes || take > left)
     return braid_fail(BRAID_INVALID_FILE, "external data: %zu bytes at offset %lld of \"%.200s\", which has %zu", take,
                       (long long)offset, location, bytes);
@@ -197,7 +200,8 @@ static braid_status check_count(size_t given, int64_t expected, const char *memb
                     (long long)expected);
 }
 
-/* Types that ONNX keeps in int32_data, each in its range; 16-bit floats as their bits. */
+/* Types that ONNX keeps in int32_data, each in its range; floats of 16 bits and less as their bits, and what is packed
+ * as packed bytes. */
 static braid_status from_int32(const Onnx__TensorProto *proto, braid_dtype dtype, int64_t count, void *to) {
   BRAID_TRY(check_count(proto->n_int32_data, count, "int32_data"));
   int64_t low = 0, high = UINT16_MAX;
@@ -218,6 +222,7 @@ static braid_status from_int32(const Onnx__TensorProto *proto, braid_dtype dtype
     high = 1;
     break;
   default:
+    if (braid_dtype_is_narrow(dtype)) high = UINT8_MAX;
     break;
   }
   for (int64_t i = 0; i < count; i++) {
@@ -280,12 +285,14 @@ static size_t typed_count(const Onnx__TensorProto *proto, braid_dtype dtype) {
 
 static braid_status from_typed(braid_onnx_source *source, const Onnx__TensorProto *proto, const braid_desc *desc,
                                braid_tensor **out) {
-  int64_t count = braid_desc_count(desc);
+  bool packed = braid_dtype_bits(desc->dtype) < 8;
+  int64_t count = packed ? (int64_t)braid_packed_bytes(desc) : braid_desc_count(desc);
   if ((uint64_t)count != typed_count(proto, desc->dtype)) /* before anything is allocated for it */
     return check_count(typed_count(proto, desc->dtype), count, "the field of its type");
   BRAID_TRY(braid_tensor_create(source->allocator, desc, out));
-  void *to = braid_tensor_data(*out);
+  uint8_t *to = braid_tensor_data(*out);
   braid_status status;
+  if (packed) to += braid_desc_bytes(desc) - (size_t)count; /* unpacked in place */
   switch (desc->dtype) {
   case BRAID_F32:
     status = copy_field(proto->n_float_data, proto->float_data, "float_data", desc, to);
@@ -304,6 +311,8 @@ static braid_status from_typed(braid_onnx_source *source, const Onnx__TensorProt
     status = from_int32(proto, desc->dtype, count, to);
     break;
   }
+  if (status == BRAID_OK && packed)
+    braid_narrow_unpack(desc->dtype, to, braid_desc_count(desc), braid_tensor_data(*out));
   if (status != BRAID_OK) {
     braid_tensor_release(*out);
     *out = NULL;

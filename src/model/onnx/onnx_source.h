@@ -15,6 +15,7 @@ typedef struct braid_onnx_source {
   const braid_allocator *allocator;
   const char *path;                 /* of the model, borrowed */
   braid_custom_ops *custom_ops;     /* borrowed; NULL: the process's */
+  const braid_log *log;             /* borrowed; NULL: none */
   const braid_model_memory *memory; /* which it comes from in place of a file; NULL: a file */
   braid_reader *file;
   braid_reader **external; /* opened so far; all but `current` parked: some models have a file for each tensor */

@@ -6,12 +6,11 @@
 #include "braid/model.h"
 #include "braid/session.h"
 #include "damage.h"
+#include "folder.h"
 #include "model/onnx/onnx_build.h"
 #include "oom.h"
 
 enum { COUNT = 30000 }; /* of weights: many pages */
-
-static char folder[] = "/tmp/braid-source-test-XXXXXX";
 
 static const char *in_folder(const char *name) {
   static char paths[4][256];
@@ -288,18 +287,6 @@ static void test_external_data_that_changes_while_it_is_loaded(void **state) {
     braid_onnx_source_close(&source);
     build_end(&build);
   }
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", folder);
-  return system(command);
 }
 
 int main(void) {

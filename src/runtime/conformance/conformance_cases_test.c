@@ -17,7 +17,7 @@ static void test_cases(void **state) {
     assert_int_equal(braid_cases_run(cases, i, &report), BRAID_OK);
     if (report.result != BRAID_CASE_PASSED) fail_msg("%s: %s", braid_cases_name(cases, i), report.reason);
   }
-  assert_true(braid_cases_count(cases) >= 18);
+  assert_true(braid_cases_count(cases) >= 37);
   braid_cases_destroy(cases);
 }
 

@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "runtime/conformance/conformance.h"
+#include "tensor/narrow.h"
 
 static const double kRelative = 1e-3, kAbsolute = 1e-7, kBfloat = 1.0 / 64;
 
@@ -42,7 +43,7 @@ braid_status braid_case_compare(const braid_tensor *expected, const braid_desc *
   braid_status status = braid_tensor_wrap(NULL, desc, (void *)data, NULL, NULL, &got);
   if (status != BRAID_OK) return status;
   int64_t count = braid_desc_count(desc);
-  if (!braid_dtype_is_float(desc->dtype))
+  if (!braid_dtype_is_float(desc->dtype) && !braid_narrow_is_float(desc->dtype))
     status = compare_integers(expected, got, count);
   else
     status = compare_floats(expected, got, count, desc->dtype == BRAID_BF16 ? kBfloat : kRelative);

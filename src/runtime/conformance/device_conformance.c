@@ -9,6 +9,7 @@ static const int64_t kPatience = 60000000000; /* ns */
 
 typedef struct listener {
   braid_check_report *report;
+  bool (*cancelled)(void *context); /* NULL: never */
   void *context;
 } listener;
 
@@ -20,6 +21,11 @@ static void tell(void *context, const char *name, braid_suite_result result, con
   l->report(l->context, name, kResults[result], detail);
 }
 
+static bool is_cancelled(void *context) {
+  const listener *l = context;
+  return l->cancelled && l->cancelled(l->context);
+}
+
 braid_status braid_device_conformance(braid_device *device, const braid_check_options *options,
                                       braid_check_report *report, void *context, braid_check_counts *counts) {
   static const braid_check_options kNone;
@@ -28,7 +34,7 @@ braid_status braid_device_conformance(braid_device *device, const braid_check_op
   *counts = (braid_check_counts){.seed = options->seed ? options->seed : kSeed};
   BRAID_TRY(braid_cpu_evaluator_init(&references, NULL));
   const braid_evaluator evaluator = {braid_cpu_evaluate, &references};
-  listener l = {report, context};
+  listener l = {report, options->cancelled, context};
   braid_suite suite = {.backend = braid_device_backend(device),
                        .self = braid_device_self(device),
                        .info = braid_device_get_info(device),
@@ -37,6 +43,7 @@ braid_status braid_device_conformance(braid_device *device, const braid_check_op
                        .patience_ns = options->patience_ns ? options->patience_ns : kPatience,
                        .only = options->only,
                        .report = tell,
+                       .cancelled = is_cancelled,
                        .context = &l};
   braid_status status = braid_suite_run(&suite);
   braid_cpu_evaluator_deinit(&references);
@@ -44,5 +51,8 @@ braid_status braid_device_conformance(braid_device *device, const braid_check_op
   counts->failed = suite.counts[BRAID_SUITE_FAILED];
   counts->not_claimed = suite.counts[BRAID_SUITE_NOT_CLAIMED];
   counts->stopped = suite.stopped;
-  return status;
+  if (status != BRAID_OK || suite.stopped || !is_cancelled(&l)) return status;
+  size_t told = counts->passed + counts->failed + counts->not_claimed;
+  return braid_fail(BRAID_CANCELLED, "interrupted after %zu case%s: %zu passed, %zu failed", told, told == 1 ? "" : "s",
+                    counts->passed, counts->failed);
 }

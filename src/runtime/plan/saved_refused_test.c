@@ -279,19 +279,25 @@ static braid_status fussy_enumerate(braid_device_info *infos, size_t capacity, s
   return status;
 }
 
-static void test_other_layouts(void **state) {
-  (void)state;
-  braid_backend fussy = braid_backend_cpu;
+static braid_machine *open_fussy(const char *devices, braid_registry **registry) {
+  static braid_backend fussy;
+  braid_machine *machine;
+  fussy = braid_backend_cpu;
   fussy.name = "fussy";
   fussy.info = fussy_info;
   fussy.enumerate = fussy_enumerate;
   fussy.layouts = fussy_layouts;
-  braid_registry *registry;
-  braid_machine *machine;
-  OK(braid_registry_create(NULL, &registry));
-  OK(braid_registry_add(registry, &fussy));
-  const braid_machine_options options = {.registry = registry, .devices = "fussy"};
+  OK(braid_registry_create(NULL, registry));
+  OK(braid_registry_add(*registry, &fussy));
+  const braid_machine_options options = {.registry = *registry, .devices = devices};
   OK(braid_machine_create(NULL, &options, &machine));
+  return machine;
+}
+
+static void test_other_layouts(void **state) {
+  (void)state;
+  braid_registry *registry;
+  braid_machine *machine = open_fussy("fussy", &registry);
   braid_graph *graph = conv_graph(1);
   static const braid_layout kWanted[] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BHWC};
   for (int planned = 0; planned < 2; planned++) {
@@ -370,6 +376,42 @@ static void test_many_waits(void **state) {
   braid_machine_release(machine);
 }
 
+/* A conversion on a device that does not reach the memory in which its operands are. */
+static void test_other_memory(void **state) {
+  (void)state;
+  braid_registry *registry;
+  braid_machine *machine = open_fussy("fussy cpu:memory=separate", &registry);
+  braid_graph *graph = conv_graph(1);
+  void *saved;
+  size_t bytes, conversions = 0;
+  wanted = BRAID_LAYOUT_BHWC;
+  braid_plan *plan = plan_of(machine, graph, &(braid_plan_options){.no_fusion = true}), *loaded;
+  OK(braid_plan_encode(plan, graph, NULL, &saved, &bytes));
+  braid_arena *arena;
+  braid_snapshot snapshot;
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_snapshot_decode(saved, bytes, arena, &snapshot));
+  braid_step_row *steps = (braid_step_row *)snapshot.steps.items;
+  for (size_t i = 0; i < snapshot.steps.count; i++) {
+    if (steps[i].node >= 0 || strcmp(steps[i].op, "LayoutConvert") != 0) continue;
+    steps[i].device = 1;
+    conversions++;
+  }
+  assert_true(conversions > 0);
+  braid_text forged;
+  braid_text_init(&forged, NULL);
+  OK(braid_snapshot_encode(&snapshot, &forged));
+  assert_int_equal(braid_plan_decode(machine, graph, forged.data, forged.length, &loaded), BRAID_INVALID_FILE);
+  if (!strstr(braid_error_detail(), "does not fit the rest")) fail_msg("%s", braid_error_detail());
+  braid_text_deinit(&forged);
+  braid_arena_destroy(arena);
+  braid_free(NULL, saved);
+  braid_plan_release(plan);
+  braid_graph_destroy(graph);
+  braid_machine_release(machine);
+  braid_registry_destroy(registry);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_what_does_not_fit),
@@ -378,6 +420,7 @@ int main(void) {
       cmocka_unit_test(test_damaged),
       cmocka_unit_test(test_other_ends),
       cmocka_unit_test(test_other_layouts),
+      cmocka_unit_test(test_other_memory),
       cmocka_unit_test(test_many_waits),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

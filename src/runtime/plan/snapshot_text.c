@@ -6,6 +6,7 @@
 
 #include "runtime/plan/snapshot.h"
 #include "tensor/half.h"
+#include "tensor/narrow.h"
 
 enum { kShownItems = 24 };
 
@@ -102,7 +103,10 @@ static void print_element(braid_dtype type, const uint8_t *bytes, bool json, bra
     braid_text_printf(out, "%" PRId64, ELEMENT(int64_t));
     break;
   default: /* what has no sign */
-    braid_text_printf(out, "%" PRIu64, aligned);
+    if (braid_dtype_is_narrow(type))
+      print_number(braid_narrow_to_f64(type, *at), json, out);
+    else
+      braid_text_printf(out, "%" PRIu64, aligned);
   }
 }
 

@@ -447,6 +447,10 @@ static void test_export_keeps_the_buffer(void **state) {
   OK(braid_buffer_create(machine, NULL, &desc, &buffer));
   OK(braid_buffer_create(machine, "1", &desc, &card));
   expect_refusal(braid_buffer_export_dlpack(card, &managed), BRAID_UNSUPPORTED, "a buffer on device cpu#1");
+  OK(braid_desc_init(&desc, BRAID_I4, 1, (int64_t[]){3}));
+  OK(braid_buffer_create(machine, NULL, &desc, &again));
+  expect_refusal(braid_buffer_export_dlpack(again, &managed), BRAID_UNSUPPORTED, "DLPack packs int4");
+  braid_buffer_release(again);
   OK(braid_buffer_export_dlpack(buffer, &managed));
   memset(braid_buffer_host(buffer), 3, 48);
   braid_buffer_release(buffer);

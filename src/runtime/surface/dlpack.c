@@ -8,12 +8,25 @@ static const struct dlpack_dtype {
   uint8_t code, bits;
   braid_dtype dtype;
 } kTypes[] = {
-    {kDlpackFloat, 32, BRAID_F32},   {kDlpackFloat, 64, BRAID_F64}, {kDlpackFloat, 16, BRAID_F16},
-    {kDlpackBfloat, 16, BRAID_BF16}, {kDlpackInt, 8, BRAID_I8},     {kDlpackInt, 16, BRAID_I16},
-    {kDlpackInt, 32, BRAID_I32},     {kDlpackInt, 64, BRAID_I64},   {kDlpackUint, 8, BRAID_U8},
-    {kDlpackUint, 16, BRAID_U16},    {kDlpackUint, 32, BRAID_U32},  {kDlpackUint, 64, BRAID_U64},
+    {kDlpackFloat, 32, BRAID_F32},
+    {kDlpackFloat, 64, BRAID_F64},
+    {kDlpackFloat, 16, BRAID_F16},
+    {kDlpackBfloat, 16, BRAID_BF16},
+    {kDlpackInt, 8, BRAID_I8},
+    {kDlpackInt, 16, BRAID_I16},
+    {kDlpackInt, 32, BRAID_I32},
+    {kDlpackInt, 64, BRAID_I64},
+    {kDlpackUint, 8, BRAID_U8},
+    {kDlpackUint, 16, BRAID_U16},
+    {kDlpackUint, 32, BRAID_U32},
+    {kDlpackUint, 64, BRAID_U64},
     {kDlpackBool, 8, BRAID_BOOL},
-};
+    {kDlpackFloat8E4m3fn, 8, BRAID_F8E4M3FN},
+    {kDlpackFloat8E4m3fnuz, 8, BRAID_F8E4M3FNUZ},
+    {kDlpackFloat8E5m2, 8, BRAID_F8E5M2},
+    {kDlpackFloat8E5m2fnuz, 8, BRAID_F8E5M2FNUZ},
+    {kDlpackFloat8E8m0, 8, BRAID_F8E8M0},
+}; /* elements of 4 and 2 bits are packed there */
 enum { kTypeCount = sizeof kTypes / sizeof *kTypes };
 
 /* --- import --------------------------------------------------------------------------------------------------------
@@ -124,21 +137,28 @@ static braid_status dlpack_make(braid_buffer *buffer, dlpack_export **out, braid
   if (!place.host)
     return braid_fail(BRAID_UNSUPPORTED, "a buffer on device %s: DLPack tensors are made of host memory, read it first",
                       braid_buffer_device(buffer));
+  const struct dlpack_dtype *type = kTypes;
+  while (type < kTypes + kTypeCount && type->dtype != desc->dtype) type++;
+  if (type == kTypes + kTypeCount)
+    return braid_fail(BRAID_UNSUPPORTED, "DLPack packs %s, a buffer does not: cast it first",
+                      braid_dtype_name(desc->dtype));
   braid_machine *machine = buffer->memory->machine;
   dlpack_export *export = *out = braid_zalloc(machine->allocator, sizeof *export);
   if (!export) return BRAID_NO_MEMORY;
   export->allocator = machine->allocator;
   export->machine = braid_machine_retain(machine);
   export->buffer = braid_buffer_retain(buffer);
-  *tensor = (braid_dlpack_tensor){
-      .data = place.host, .device = kDlpackCpu, .rank = desc->rank, .shape = export->shape, .strides = export->strides};
+  *tensor = (braid_dlpack_tensor){.data = place.host,
+                                  .device = kDlpackCpu,
+                                  .rank = desc->rank,
+                                  .type = {type->code, type->bits, 1},
+                                  .shape = export->shape,
+                                  .strides = export->strides};
   int64_t step = 1;
   for (int i = desc->rank; i-- > 0; step *= desc->dims[i]) {
     export->shape[i] = desc->dims[i];
     export->strides[i] = step;
   }
-  for (size_t i = 0; i < kTypeCount; i++)
-    if (kTypes[i].dtype == desc->dtype) tensor->type = (braid_dlpack_type){kTypes[i].code, kTypes[i].bits, 1};
   return BRAID_OK;
 }
 

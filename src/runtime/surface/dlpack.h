@@ -8,6 +8,13 @@
 enum { kDlpackMajor = 1, kDlpackMinor = 1 };
 enum { kDlpackCpu = 1, kDlpackCudaHost = 3, kDlpackRocmHost = 11 }; /* devices whose memory the host can use */
 enum { kDlpackInt = 0, kDlpackUint = 1, kDlpackFloat = 2, kDlpackBfloat = 4, kDlpackBool = 6 };
+enum {
+  kDlpackFloat8E4m3fn = 10,
+  kDlpackFloat8E4m3fnuz = 11,
+  kDlpackFloat8E5m2 = 12,
+  kDlpackFloat8E5m2fnuz = 13,
+  kDlpackFloat8E8m0 = 14
+};
 enum { kDlpackReadOnly = 1 }; /* a flag */
 
 typedef struct braid_dlpack_type {

@@ -27,8 +27,11 @@ enum {
 static const size_t kMaxBytes = (size_t)64 << 30; /* of a file, as of a model's */
 
 /* Element types as the file numbers them; the enum may change, the file may not. */
-static const braid_dtype kTypes[] = {BRAID_NONE, BRAID_F32, BRAID_F64, BRAID_F16, BRAID_BF16, BRAID_I8,  BRAID_I16,
-                                     BRAID_I32,  BRAID_I64, BRAID_U8,  BRAID_U16, BRAID_U32,  BRAID_U64, BRAID_BOOL};
+static const braid_dtype kTypes[] = {BRAID_NONE,       BRAID_F32,    BRAID_F64,        BRAID_F16,    BRAID_BF16,
+                                     BRAID_I8,         BRAID_I16,    BRAID_I32,        BRAID_I64,    BRAID_U8,
+                                     BRAID_U16,        BRAID_U32,    BRAID_U64,        BRAID_BOOL,   BRAID_F8E4M3FN,
+                                     BRAID_F8E4M3FNUZ, BRAID_F8E5M2, BRAID_F8E5M2FNUZ, BRAID_F8E8M0, BRAID_F4E2M1,
+                                     BRAID_U4,         BRAID_I4,     BRAID_U2,         BRAID_I2};
 enum { kTypeCount = sizeof kTypes / sizeof *kTypes };
 
 static uint32_t crc_of(uint32_t crc, const void *data, size_t bytes) {

@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,9 @@
 /* Not to the same bits, but to a purpose: these may be changed on the way. */
 static const char kEpochs[] = "number of epochs", kRate[] = "learning rate", kSpec[] = "data set",
                   kPatience[] = "patience";
+/* With it stand all lines of what compares epochs. */
+static const char kCompared[] = "what epochs are compared by", kKept[] = "model of the best epoch",
+                  kTest[] = "test set, ";
 static const char *const kMayDiffer[] = {kEpochs, kRate, kSpec, kPatience};
 
 enum { kMostShown = 4 };
@@ -168,7 +172,7 @@ static void add_augmentation(const braid_spec *spec, braid_text *out) {
   braid_text_printf(out, "%s\n", between[0] == '+' ? "" : "augmentation: none");
   if (spec->crop) add_integer(out, "pad", spec->pad);
   if (spec->resized_crop) add_channels(out, "area of a crop", spec->area, 2);
-  if (spec->colour) add_channels(out, "jitter of colours", spec->jitter, 3);
+  if (spec->colour) add_channels(out, "jitter of colours", spec->jitter, spec->jitter[3] > 0 ? 4 : 3);
   if (spec->cutout) add_integer(out, "side of a hole", spec->hole);
 }
 
@@ -181,6 +185,8 @@ static braid_status add_data(const braid_dataset *data, braid_text *out) {
   add_text(out, kSpec, info.spec);
   add_integer(out, "number of samples", info.samples);
   add_integer(out, "number of classes", info.classes);
+  if (info.target != BRAID_TARGET_CLASS)
+    add_text(out, "targets", info.target == BRAID_TARGET_LABELS ? "labels" : "numbers");
   braid_text_printf(out, "size of a sample: %dx%dx%d\n", info.channels, info.height, info.width);
   add_text(out, "order of channels", spec->bgr ? "bgr" : "rgb");
   add_number(out, "scale", spec->scale);
@@ -227,11 +233,11 @@ static void add_update(const braid_train_options *o, braid_text *out) {
   if (o->average_decay > 0) add_number(out, "decay of the average", o->average_decay);
 }
 
-static void add_class_weights(const braid_train_options *o, braid_text *out) {
-  for (size_t i = 0; o->class_weights && i < o->class_weight_count; i++) {
+static void add_weights(const char *what, const double *weights, size_t count, braid_text *out) {
+  for (size_t i = 0; weights && i < count; i++) {
     char name[48];
-    snprintf(name, sizeof name, "weight of class %zu", i);
-    add_number(out, name, o->class_weights[i]);
+    snprintf(name, sizeof name, "%s %zu", what, i);
+    add_number(out, name, weights[i]);
   }
 }
 
@@ -258,7 +264,7 @@ static braid_status add_test_data(const braid_trainer *trainer, braid_text *out)
   const char *at = lines.data;
   for (setting s; status == BRAID_OK && !lines.failed && next_setting(&at, &s);)
     if (!is_named(&s, kSpec))
-      braid_text_printf(out, "test set, %.*s: %.*s\n", s.name_length, s.name, s.value_length, s.value);
+      braid_text_printf(out, "%s%.*s: %.*s\n", kTest, s.name_length, s.name, s.value_length, s.value);
   if (lines.failed) status = BRAID_NO_MEMORY;
   braid_text_deinit(&lines);
   return status;
@@ -267,9 +273,16 @@ static braid_status add_test_data(const braid_trainer *trainer, braid_text *out)
 static braid_status add_monitor(const braid_trainer *trainer, braid_text *out) {
   const braid_train_options *o = &trainer->options;
   if (o->schedule != BRAID_PLATEAU && o->patience < 1 && !o->keep_best) return BRAID_OK;
-  add_text(out, "what epochs are compared by", o->monitor == BRAID_MONITOR_LOSS ? "loss" : "accuracy");
+  add_text(out, kCompared, o->monitor == BRAID_MONITOR_LOSS ? "loss" : "accuracy");
   add_integer(out, kPatience, o->patience);
+  if (o->keep_best) add_text(out, kKept, "kept"); /* begun later, there is none until an epoch is better */
   return add_test_data(trainer, out);
+}
+
+/* As the model names it, whether it was asked for by name or not. */
+static const char *loss_name(const braid_trainer *trainer) {
+  const char *name = trainer->options.loss_output;
+  return name ? name : trainer->model->values[trainer->model->outputs[0]].name;
 }
 
 braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out) {
@@ -278,11 +291,17 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   add_integer(out, "batch", o->batch);
   add_integer(out, kEpochs, o->epochs);
   braid_text_printf(out, "seed: %" PRIu64 "\n", o->seed);
-  add_text(out, "loss", o->loss == BRAID_CROSS_ENTROPY ? "cross-entropy" : "squared-error");
+  add_text(out, "loss", braid_loss_name(o->loss));
+  if (o->loss == BRAID_OUTPUT_LOSS) add_text(out, "output that is the loss", loss_name(trainer));
+  if (o->loss == BRAID_HUBER) add_number(out, "delta", o->huber_delta);
   if (o->loss == BRAID_CROSS_ENTROPY) add_number(out, "label smoothing", o->label_smoothing);
-  add_class_weights(o, out);
+  add_weights("weight of class", o->class_weights, o->class_weight_count, out);
+  add_weights("positive weight of class", o->positive_weights, o->positive_weight_count, out);
   if (o->mixup > 0) add_number(out, "mixup", o->mixup);
   if (o->label_noise > 0) add_number(out, "label noise", o->label_noise);
+  if (o->precision == BRAID_INT8)
+    braid_text_printf(out, "bits of weights, activations, gradients, errors: %d/%d/%d/%d\n", o->weight_bits,
+                      o->activation_bits, o->gradient_bits, o->error_bits);
   add_optimizer(o, out);
   add_update(o, out);
   add_schedule(o, out);
@@ -303,20 +322,45 @@ static bool may_differ(const setting *s) {
 typedef struct differences {
   char shown[900];
   size_t used;
-  int count;   /* those that tell something about the refusal */
-  int refused; /* those that may not be */
+  int count;         /* those that tell something about the refusal */
+  int refused;       /* those that may not be */
+  bool one_compares; /* epochs, of both runs; its line comes before those of the test set */
 } differences;
+
+static void show_difference(differences *d, const char *format, ...) BRAID_PRINTF(2, 3);
+static void show_difference(differences *d, const char *format, ...) {
+  if (d->count++ >= kMostShown) return;
+  va_list values;
+  va_start(values, format);
+  size_t room = sizeof d->shown - d->used;
+  int start = snprintf(d->shown + d->used, room, "%s", d->used ? "; " : "");
+  d->used += (size_t)start < room ? (size_t)start : room - 1;
+  room = sizeof d->shown - d->used;
+  int length = vsnprintf(d->shown + d->used, room, format, values);
+  d->used += (size_t)length < room ? (size_t)length : room - 1;
+  va_end(values);
+}
+
+/* Where one of both runs compares epochs, this is told, and not each of the lines that it has more. */
+static bool show_monitor(differences *d, const setting *was, const setting *is) {
+  bool compared = is_named(was, kCompared);
+  if (compared && !was->value)
+    show_difference(d, "it compared no epochs, which --patience, --best and --schedule plateau do from a run's start");
+  else if (compared && !is->value)
+    show_difference(d, "it compared epochs, for --patience, --best or --schedule plateau, none of which is given");
+  d->one_compares |= compared && (!was->value || !is->value);
+  return d->one_compares && (compared || is_named(was, kKept) || strncmp(was->name, kTest, strlen(kTest)) == 0);
+}
 
 static void add_difference(differences *d, const setting *was, const setting *is) {
   d->refused += !may_differ(was);
-  if ((may_differ(was) && !is_named(was, kSpec)) || d->count++ >= kMostShown) return;
+  if ((may_differ(was) && !is_named(was, kSpec)) || show_monitor(d, was, is)) return;
   setting a = was->value ? *was : (setting){.value = "not set", .value_length = 7};
   setting b = is->value ? *is : (setting){.value = "not set", .value_length = 7};
   int most = 100;
-  int length = snprintf(d->shown + d->used, sizeof d->shown - d->used, "%s%.*s was %.*s, is %.*s", d->used ? "; " : "",
-                        was->name_length, was->name, a.value_length < most ? a.value_length : most, a.value,
-                        b.value_length < most ? b.value_length : most, b.value);
-  d->used += (size_t)length < sizeof d->shown - d->used ? (size_t)length : sizeof d->shown - d->used - 1;
+  show_difference(d, "%.*s was %.*s, is %.*s", was->name_length, was->name,
+                  a.value_length < most ? a.value_length : most, a.value, b.value_length < most ? b.value_length : most,
+                  b.value);
 }
 
 static bool differs(const setting *was, const setting *is) {

@@ -81,8 +81,9 @@ void braid_augment_cut(float *planes, int channels, int height, int width, const
 
 /* --- colours -------------------------------------------------------------------------------------------------------
  */
-void braid_augment_draw_colour(const braid_spec *spec, const braid_augment *how, float factors[3]) {
-  for (uint64_t i = 0; i < 3; i++) factors[i] = 1 + spec->jitter[i] * (float)(2 * uniform(how, kColourStream, i) - 1);
+void braid_augment_draw_colour(const braid_spec *spec, const braid_augment *how, float factors[4]) {
+  for (uint64_t i = 0; i < 4; i++)
+    factors[i] = (i < 3) + spec->jitter[i] * (float)(2 * uniform(how, kColourStream, i) - 1);
 }
 
 static float grey_of(const float *pixels, int channels, size_t plane, size_t i) {
@@ -95,7 +96,25 @@ static float limited(float value, float most) {
   return value < 0 ? 0 : value > most ? most : value;
 }
 
-void braid_augment_colour(const float factors[3], float most, float *pixels, int channels, size_t plane) {
+/* Of one pixel, through the hue as a place on the circle of red, green and blue (HSV). Largest and smallest stay as
+ * they are, so the range of values does not matter. */
+static void turn_hue(float turn, float *red, float *green, float *blue) {
+  float r = *red, g = *green, b = *blue;
+  float most = fmaxf(r, fmaxf(g, b)), least = fminf(r, fminf(g, b)), range = most - least;
+  if (!(range > 0)) return;
+  float sixth = most == r ? (g - b) / range : most == g ? 2 + (b - r) / range : 4 + (r - g) / range;
+  float hue = sixth / 6 + turn;
+  hue = (hue - floorf(hue)) * 6;
+  int sector = (int)hue; /* 6 where rounding made it a whole turn */
+  float part = hue - (float)sector, falling = most - range * part, rising = most - range * (1 - part);
+  const float table[6][3] = {{most, rising, least},  {falling, most, least}, {least, most, rising},
+                             {least, falling, most}, {rising, least, most},  {most, least, falling}};
+  *red = table[sector % 6][0];
+  *green = table[sector % 6][1];
+  *blue = table[sector % 6][2];
+}
+
+void braid_augment_colour(const float factors[4], float most, float *pixels, int channels, size_t plane) {
   size_t count = plane * (size_t)channels;
   double mean = 0;
   for (size_t i = 0; i < count; i++) pixels[i] = limited(pixels[i] * factors[0], most);
@@ -107,6 +126,8 @@ void braid_augment_colour(const float factors[3], float most, float *pixels, int
     for (size_t c = 0; c < 3; c++)
       pixels[c * plane + i] = limited(grey + factors[2] * (pixels[c * plane + i] - grey), most);
   }
+  if (channels < 3 || factors[3] == 0) return;
+  for (size_t i = 0; i < plane; i++) turn_hue(factors[3], &pixels[i], &pixels[plane + i], &pixels[2 * plane + i]);
 }
 
 /* --- holes ---------------------------------------------------------------------------------------------------------

@@ -19,11 +19,12 @@ braid_window braid_augment_window(const braid_spec *spec, const braid_augment *h
 /* Moves the window of every plane to the start of `planes`, one plane after the other. */
 void braid_augment_cut(float *planes, int channels, int height, int width, const braid_window *window);
 
-/* Factors of brightness, contrast and saturation, each uniform within 1 - x to 1 + x. */
-void braid_augment_draw_colour(const braid_spec *spec, const braid_augment *how, float factors[3]);
-/* In this order, as torchvision's adjust_brightness, adjust_contrast and adjust_saturation; `most` > 0: values are
- * limited to [0, most] after each. 1 or 3 channels, RGB. */
-void braid_augment_colour(const float factors[3], float most, float *pixels, int channels, size_t plane);
+/* Factors of brightness, contrast and saturation, each uniform within 1 - x to 1 + x, and a turn of hue, uniform within
+ * -x to x of a whole one. */
+void braid_augment_draw_colour(const braid_spec *spec, const braid_augment *how, float factors[4]);
+/* In this order, as torchvision's adjust_brightness, adjust_contrast, adjust_saturation and adjust_hue; `most` > 0:
+ * values are limited to [0, most] after each. 1 or 3 channels, RGB. */
+void braid_augment_colour(const float factors[4], float most, float *pixels, int channels, size_t plane);
 
 /* A square of spec->hole (0: half the shorter side) around a uniform place, as far as it lies inside, becomes 0. For
  * normalized pixels (DeVries and Taylor, "Improved Regularization of Convolutional Neural Networks with Cutout", 2017).

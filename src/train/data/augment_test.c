@@ -159,18 +159,46 @@ static void test_colour(void **state) {
   float pixels[12] = {158, 60, 218, 120, 23, 181, 83, 241, 143, 46, 204, 106};
   static const float kTorch[12] = {229.3021f, 71.692f,   255,       138.2725f, 45.0271f, 236.857f,
                                    102.956f,  242.2225f, 208.8271f, 52.582f,   255,      119.1625f};
-  braid_augment_colour((float[]){1.3f, 0.7f, 1.5f}, 255, pixels, 3, 4);
+  braid_augment_colour((float[]){1.3f, 0.7f, 1.5f, 0}, 255, pixels, 3, 4);
   for (int i = 0; i < 12; i++)
     if (fabsf(pixels[i] - kTorch[i]) > 0.05f) fail_msg("number %d is %f, torchvision has %f", i, pixels[i], kTorch[i]);
-  braid_spec spec = {.jitter = {0.5f, 0.25f, 0}};
-  float least[3] = {2, 2, 2}, most[3] = {0};
+  braid_spec spec = {.jitter = {0.5f, 0.25f, 0, 0.1f}};
+  float least[4] = {2, 2, 2, 2}, most[4] = {0};
   for (uint64_t i = 0; i < kDraws; i++) {
-    float factors[3];
+    float factors[4];
     braid_augment_draw_colour(&spec, &(braid_augment){kSeed, 1, i}, factors);
-    for (int k = 0; k < 3; k++) least[k] = fminf(least[k], factors[k]), most[k] = fmaxf(most[k], factors[k]);
+    for (int k = 0; k < 4; k++) least[k] = fminf(least[k], factors[k]), most[k] = fmaxf(most[k], factors[k]);
   }
   assert_true(least[0] >= 0.5f && least[0] < 0.51f && most[0] > 1.49f && most[0] <= 1.5f);
   assert_true(least[1] >= 0.75f && least[1] < 0.76f && most[1] > 1.24f && most[2] == 1 && least[2] == 1);
+  assert_true(least[3] >= -0.1f && least[3] < -0.09f && most[3] > 0.09f && most[3] <= 0.1f);
+}
+
+/* torchvision's adjust_hue, in double precision; the last pixel is grey. Values of any range turn alike. */
+static void test_hue(void **state) {
+  (void)state;
+  static const float kPixels12[12] = {158, 60, 218, 120, 23, 181, 83, 120, 143, 46, 204, 120};
+  static const struct {
+    float turn, torch[12];
+  } kCases[] = {{0.1f,
+                 {158.0000f, 46.0000f, 218.0000f, 120.0000f, 23.0000f, 181.0000f, 83.0000f, 120.0000f, 62.0000f,
+                  112.9999f, 123.0000f, 120.0000f}},
+                {-0.3f,
+                 {23.0000f, 181.0000f, 83.0000f, 120.0000f, 116.0000f, 58.9999f, 177.0000f, 120.0000f, 158.0000f,
+                  46.0000f, 218.0000f, 120.0000f}},
+                {0.5f,
+                 {23.0000f, 167.0000f, 83.0000f, 120.0000f, 158.0000f, 46.0000f, 218.0000f, 120.0000f, 38.0000f,
+                  181.0000f, 97.0000f, 120.0000f}}};
+  for (size_t k = 0; k < sizeof kCases / sizeof *kCases; k++) {
+    float pixels[12], moved[12];
+    for (int i = 0; i < 12; i++) pixels[i] = kPixels12[i], moved[i] = kPixels12[i] / 100 - 2;
+    braid_augment_colour((float[]){1, 1, 1, kCases[k].turn}, 255, pixels, 3, 4);
+    braid_augment_colour((float[]){1, 1, 1, kCases[k].turn}, 0, moved, 3, 4);
+    for (int i = 0; i < 12; i++) {
+      assert_true(fabsf(pixels[i] - kCases[k].torch[i]) < 0.01f);
+      assert_true(fabsf((moved[i] + 2) * 100 - kCases[k].torch[i]) < 0.01f);
+    }
+  }
 }
 
 /* Zeros are a square, cut off by the edges, around every place. */
@@ -236,8 +264,9 @@ static void test_label_noise(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),  cmocka_unit_test(test_resized_crop),
-                                     cmocka_unit_test(test_colour), cmocka_unit_test(test_cutout),
-                                     cmocka_unit_test(test_mix),    cmocka_unit_test(test_label_noise)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_views),      cmocka_unit_test(test_resized_crop),
+                                     cmocka_unit_test(test_colour),     cmocka_unit_test(test_hue),
+                                     cmocka_unit_test(test_cutout),     cmocka_unit_test(test_mix),
+                                     cmocka_unit_test(test_label_noise)};
   return cmocka_run_group_tests(tests, make_data, remove_data);
 }

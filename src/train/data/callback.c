@@ -12,10 +12,12 @@ typedef struct callback {
   bool owned; /* `close` of the program is to be called */
 } callback;
 
-static braid_status callback_read(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
+static braid_status callback_read(void *self, int64_t index, const braid_augment *how, float *pixels, void *target) {
   (void)how;
   const callback *c = self;
-  braid_status status = c->from.read(c->from.context, index, pixels, label);
+  braid_status status = c->from.target == BRAID_TARGET_CLASS
+                            ? c->from.read(c->from.context, index, pixels, target)
+                            : c->from.read_targets(c->from.context, index, pixels, target);
   if (status == BRAID_OK) return BRAID_OK;
   return braid_fail_prefix(status, "%.120s: sample %lld", c->name, (long long)index);
 }
@@ -36,7 +38,11 @@ static braid_status check_callback(const braid_dataset_source *from) {
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "%.120s: samples are %d x %d x %d; 1 to %d channels and sides of 1 to %d are expected",
                       from->name, from->channels, from->height, from->width, BRAID_SPEC_CHANNELS, BRAID_IMAGE_MAX_SIDE);
-  if (!from->read) return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: has no function that reads samples", from->name);
+  if ((unsigned)from->target > BRAID_TARGET_NUMBERS)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: unknown kind of targets: %u", from->name,
+                      (unsigned)from->target);
+  if (from->target == BRAID_TARGET_CLASS ? !from->read : !from->read_targets)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: has no function that reads samples", from->name);
   if (from->classes < 1 || from->classes > BRAID_MAX_CLASSES)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s: has %d classes, 1 to %d are expected", from->name, from->classes,
                       BRAID_MAX_CLASSES);
@@ -72,6 +78,7 @@ braid_status braid_source_callback(const braid_allocator *allocator, const braid
                         .height = from->height,
                         .width = from->width,
                         .classes = from->classes,
+                        .kind = from->target,
                         .class_names = c->class_names,
                         .is_float = true,
                         .read = callback_read,

@@ -1,4 +1,5 @@
 /* Data sets of a program's own give what the same samples in files give: same batches, same augmentation, same sum. */
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +116,37 @@ static void test_like_files(void **state) {
   rmdir(folder);
 }
 
+/* Targets that are wrong are found when the set is opened, and named. */
+static void test_wrong_targets(void **state) {
+  (void)state;
+  static const struct {
+    braid_dtype dtype;
+    const char *says;
+  } kCases[] = {{BRAID_U8, "target 1 of sample 2 is 255, 0 to 1 is expected"},
+                {BRAID_F32, "target 1 of sample 2 is nan, a finite number is expected"}};
+  char folder[] = "/tmp/braid-callback-XXXXXX", images[64], truth[64], spec[256];
+  assert_non_null(mkdtemp(folder));
+  snprintf(images, sizeof images, "%s/x.npy", folder);
+  snprintf(truth, sizeof truth, "%s/y.npy", folder);
+  snprintf(spec, sizeof spec, "npy:%s+%s", images, truth);
+  save(images, BRAID_F32, 4, (int64_t[]){kSamples, kChannels, kSide, kSide}, pixels, sizeof pixels);
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    static uint8_t bytes[kSamples][3];
+    static float numbers[kSamples][3];
+    braid_dataset *dataset;
+    bytes[2][1] = 255;
+    numbers[2][1] = NAN;
+    bool byte = kCases[i].dtype == BRAID_U8;
+    save(truth, kCases[i].dtype, 2, (int64_t[]){kSamples, 3}, byte ? (const void *)bytes : numbers,
+         byte ? sizeof bytes : sizeof numbers);
+    assert_int_equal(braid_dataset_open(NULL, spec, "train", &dataset), BRAID_INVALID_FILE);
+    if (!strstr(braid_error_detail(), kCases[i].says)) fail_msg("%s", braid_error_detail());
+  }
+  unlink(images);
+  unlink(truth);
+  rmdir(folder);
+}
+
 static void test_description(void **state) {
   (void)state;
   braid_dataset_source source = kMine;
@@ -193,7 +225,8 @@ static void test_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_like_files), cmocka_unit_test(test_description),
-                                     cmocka_unit_test(test_refused), cmocka_unit_test(test_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_like_files), cmocka_unit_test(test_wrong_targets),
+                                     cmocka_unit_test(test_description), cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, fill_samples, NULL);
 }

@@ -88,11 +88,11 @@ static void close_set(void *self) {
   braid_free(set->allocator, set);
 }
 
-static const uint8_t *find_sample(void *self, int64_t index, int32_t *label) {
+static const uint8_t *find_sample(void *self, int64_t index, void *target) {
   const cifar *set = self;
   size_t labels = (size_t)set->version->label_bytes;
   const uint8_t *record = set->views[index / set->records].data + (size_t)(index % set->records) * (labels + kPixels);
-  *label = record[labels - 1];
+  *(int32_t *)target = record[labels - 1];
   return record + labels;
 }
 

@@ -1,5 +1,6 @@
 #include "train/data/dataset.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -32,15 +33,17 @@ static const struct {
 } kKinds[] = {
     {"cifar10", braid_source_cifar}, {"cifar100", braid_source_cifar}, {"idx", braid_source_idx},
     {"images", braid_source_folder}, {"npy", braid_source_npy},        {"builtin", braid_source_glyphs},
+    {"csv", braid_source_csv},       {"coco", braid_source_folder},
 };
 
 static braid_status open_source(braid_dataset *dataset) {
   for (size_t i = 0; i < sizeof kKinds / sizeof *kKinds; i++)
     if (strcmp(dataset->spec.kind, kKinds[i].name) == 0)
       return kKinds[i].open(dataset->allocator, &dataset->spec, &dataset->source);
-  return braid_fail(BRAID_INVALID_ARGUMENT,
-                    "data: unknown kind \"%.16s\"; there are cifar10, cifar100, idx, images, npy and builtin",
-                    dataset->spec.kind);
+  return braid_fail(
+      BRAID_INVALID_ARGUMENT,
+      "data: unknown kind \"%.16s\"; there are cifar10, cifar100, idx, images, npy, csv, coco and builtin",
+      dataset->spec.kind);
 }
 
 static braid_status check_source(const braid_dataset *dataset) {
@@ -172,7 +175,9 @@ braid_dataset_info braid_dataset_get_info(const braid_dataset *dataset) {
                               .class_names = dataset->class_names,
                               .augments = dataset->spec.crop || dataset->spec.flip || dataset->spec.resized_crop ||
                                           dataset->spec.colour || dataset->spec.cutout,
-                              .one_part = dataset->source.one_part};
+                              .one_part = dataset->source.one_part,
+                              .target = dataset->source.kind,
+                              .table = strcmp(dataset->spec.kind, "csv") == 0};
 }
 
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset) {
@@ -264,22 +269,39 @@ static braid_status check_index(const braid_dataset *dataset, int64_t index) {
                     (long long)dataset->samples);
 }
 
-static braid_status check_label(const braid_dataset *dataset, int64_t index, int32_t label) {
-  if (label >= 0 && label < dataset->source.classes) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_FILE, "%s: sample %lld has label %d, 0 to %d are expected", dataset->text,
-                    (long long)index, label, dataset->source.classes - 1);
+size_t braid_dataset_target_bytes(const braid_dataset *dataset) {
+  if (dataset->source.kind == BRAID_TARGET_CLASS) return sizeof(int32_t);
+  return (size_t)dataset->source.classes * sizeof(float);
+}
+
+static braid_status check_target(const braid_dataset *dataset, int64_t index, const void *target) {
+  int classes = dataset->source.classes;
+  if (dataset->source.kind == BRAID_TARGET_CLASS) {
+    int32_t label = *(const int32_t *)target;
+    if (label >= 0 && label < classes) return BRAID_OK;
+    return braid_fail(BRAID_INVALID_FILE, "%s: sample %lld has label %d, 0 to %d are expected", dataset->text,
+                      (long long)index, label, classes - 1);
+  }
+  bool labels = dataset->source.kind == BRAID_TARGET_LABELS;
+  const float *numbers = target;
+  for (int i = 0; i < classes; i++)
+    if (!isfinite(numbers[i]) || (labels && !(numbers[i] >= 0 && numbers[i] <= 1)))
+      return braid_fail(BRAID_INVALID_FILE, "%s: target %d (%.80s) of sample %lld is %g, %s is expected", dataset->text,
+                        i, dataset->class_names[i], (long long)index, (double)numbers[i],
+                        labels ? "0 to 1" : "a finite number");
+  return BRAID_OK;
 }
 
 /* The sample in the size and channels of the data set, not normalized. */
 static braid_status load(const braid_dataset *dataset, int64_t index, const braid_augment *how, float *scratch,
-                         float *pixels, int32_t *label) {
+                         float *pixels, void *target) {
   const braid_source *source = &dataset->source;
   float *converted = scratch + stored_floats(dataset), *rest = converted + converted_floats(dataset);
   if (source->find) {
-    const uint8_t *bytes = source->find(source->self, index, label);
+    const uint8_t *bytes = source->find(source->self, index, target);
     for (size_t i = 0, count = stored_floats(dataset); i < count; i++) scratch[i] = bytes[i];
   } else
-    BRAID_TRY(source->read(source->self, index, how, scratch, label));
+    BRAID_TRY(source->read(source->self, index, how, scratch, target));
   braid_image_convert(scratch, source->channels, converted, dataset->channels, plane_of(source->height, source->width));
   braid_window window = {0, 0, source->height, source->width};
   if (!source->windows) window = braid_augment_window(&dataset->spec, how, source->height, source->width);
@@ -290,18 +312,18 @@ static braid_status load(const braid_dataset *dataset, int64_t index, const brai
 }
 
 braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, const braid_augment *augment,
-                                float *scratch, float *pixels, int32_t *label) {
+                                float *scratch, float *pixels, void *target) {
   const braid_source *source = &dataset->source;
   change how = draw_change(&dataset->spec, augment);
   BRAID_TRY(check_index(dataset, index));
   const braid_spec *spec = &dataset->spec;
   if (dataset->direct && !(augment && (spec->resized_crop || spec->colour))) {
-    convert_bytes(dataset, &how, source->find(source->self, index, label), pixels);
+    convert_bytes(dataset, &how, source->find(source->self, index, target), pixels);
     if (augment && spec->cutout)
       braid_augment_hole(spec, augment, pixels, dataset->channels, dataset->height, dataset->width);
-    return check_label(dataset, index, *label);
+    return check_target(dataset, index, target);
   }
-  BRAID_TRY(load(dataset, index, augment, scratch, pixels, label));
+  BRAID_TRY(load(dataset, index, augment, scratch, pixels, target));
   size_t plane = plane_of(dataset->height, dataset->width);
   if (how.top || how.left || how.mirrored) {
     float *before = scratch + stored_floats(dataset);
@@ -309,71 +331,90 @@ braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index, con
     crop(dataset, &how, before, pixels);
   }
   if (augment && spec->colour) {
-    float factors[3];
+    float factors[4];
     braid_augment_draw_colour(spec, augment, factors);
     braid_augment_colour(factors, source->is_float ? 0 : 255, pixels, dataset->channels, plane);
   }
   braid_image_normalize(spec, source->is_float ? 1 : 1.0 / 255, pixels, dataset->channels, plane);
   if (augment && spec->cutout)
     braid_augment_hole(spec, augment, pixels, dataset->channels, dataset->height, dataset->width);
-  return check_label(dataset, index, *label);
+  return check_target(dataset, index, target);
 }
 
-braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *pixels, int32_t *label) {
+braid_status braid_dataset_sample(braid_dataset *dataset, int64_t index, float *pixels, void *target) {
   float *scratch = braid_zalloc_array(dataset->allocator, braid_dataset_scratch(dataset), sizeof *scratch);
   if (!scratch) return BRAID_NO_MEMORY;
-  braid_status status = braid_dataset_read(dataset, index, NULL, scratch, pixels, label);
+  braid_status status = braid_dataset_read(dataset, index, NULL, scratch, pixels, target);
   braid_free(dataset->allocator, scratch);
   return status;
+}
+
+/* What a pass over all stored samples needs. */
+typedef struct reader {
+  const braid_dataset *dataset;
+  float *pixels; /* NULL: samples need not be read, or are found */
+  void *target;
+} reader;
+
+static braid_status reader_init(reader *r, const braid_dataset *dataset, bool targets_alone) {
+  const braid_source *source = &dataset->source;
+  *r = (reader){.dataset = dataset};
+  if (!source->find && !(targets_alone && source->target)) {
+    r->pixels = braid_zalloc_array(dataset->allocator, stored_floats(dataset), sizeof *r->pixels);
+    if (!r->pixels) return BRAID_NO_MEMORY;
+  }
+  r->target = braid_zalloc(dataset->allocator, braid_dataset_target_bytes(dataset));
+  return r->target ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static void reader_deinit(reader *r) {
+  braid_free(r->dataset->allocator, r->pixels);
+  braid_free(r->dataset->allocator, r->target);
+}
+
+static void count_target(const braid_source *source, const void *target, int64_t *counts) {
+  if (source->kind == BRAID_TARGET_CLASS)
+    counts[*(const int32_t *)target]++;
+  else
+    for (int c = 0; c < source->classes; c++) counts[c] += ((const float *)target)[c] >= 0.5f;
 }
 
 braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *counts) {
   const braid_source *source = &dataset->source;
   memset(counts, 0, (size_t)source->classes * sizeof *counts);
-  float *room = NULL;
-  if (!source->label && !source->find) {
-    room = braid_zalloc_array(dataset->allocator, stored_floats(dataset), sizeof *room);
-    if (!room) return BRAID_NO_MEMORY;
-  }
-  braid_status status = BRAID_OK;
+  reader r;
+  braid_status status = reader_init(&r, dataset, true);
   for (int64_t i = 0; status == BRAID_OK && i < dataset->samples; i++) {
-    int32_t label = 0;
-    if (source->label)
-      label = source->label(source->self, i);
+    if (source->target)
+      source->target(source->self, i, r.target);
     else if (source->find)
-      source->find(source->self, i, &label);
+      source->find(source->self, i, r.target);
     else
-      status = source->read(source->self, i, NULL, room, &label);
-    if (status == BRAID_OK) status = check_label(dataset, i, label);
-    if (status == BRAID_OK) counts[label]++;
+      status = source->read(source->self, i, NULL, r.pixels, r.target);
+    if (status == BRAID_OK) status = check_target(dataset, i, r.target);
+    if (status == BRAID_OK) count_target(source, r.target, counts);
   }
-  braid_free(dataset->allocator, room);
+  reader_deinit(&r);
   return status;
-}
-
-static uint32_t sum_sample(uint32_t sum, int32_t label, const void *data, size_t bytes) {
-  return (uint32_t)crc32_z(crc32_z(sum, (const uint8_t *)&label, sizeof label), data, bytes);
 }
 
 braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
   const braid_source *source = &dataset->source;
   *sum = 0;
   if (source->sum) return source->sum(source->self, dataset->samples, sum);
-  size_t numbers = stored_floats(dataset);
-  float *room = source->find ? NULL : braid_zalloc_array(dataset->allocator, numbers, sizeof *room);
-  if (!source->find && !room) return BRAID_NO_MEMORY;
-  braid_status status = BRAID_OK;
+  size_t numbers = stored_floats(dataset), target_bytes = braid_dataset_target_bytes(dataset);
+  reader r;
+  braid_status status = reader_init(&r, dataset, false);
   for (int64_t i = 0; status == BRAID_OK && i < dataset->samples; i++) {
-    int32_t label = 0;
-    if (source->find) {
-      const uint8_t *bytes = source->find(source->self, i, &label);
-      *sum = sum_sample(*sum, label, bytes, numbers);
-    } else {
-      status = source->read(source->self, i, NULL, room, &label);
-      *sum = sum_sample(*sum, label, room, numbers * sizeof *room);
-    }
+    const void *stored = r.pixels;
+    if (source->find)
+      stored = source->find(source->self, i, r.target);
+    else
+      status = source->read(source->self, i, NULL, r.pixels, r.target);
+    *sum = (uint32_t)crc32_z(*sum, r.target, target_bytes);
+    *sum = (uint32_t)crc32_z(*sum, stored, source->find ? numbers : numbers * sizeof *r.pixels);
   }
-  braid_free(dataset->allocator, room);
+  reader_deinit(&r);
   return status;
 }
 
@@ -400,10 +441,11 @@ braid_status braid_dataset_picture(braid_dataset *dataset, int64_t index, uint8_
   size_t pixels = plane_of(dataset->height, dataset->width) * (size_t)dataset->channels;
   float *room = braid_zalloc_array(dataset->allocator, braid_dataset_scratch(dataset) + pixels, sizeof *room);
   if (!room) return BRAID_NO_MEMORY;
-  int32_t label;
-  braid_status status = check_index(dataset, index);
-  if (status == BRAID_OK) status = load(dataset, index, NULL, room + pixels, room, &label);
+  void *target = braid_zalloc(dataset->allocator, braid_dataset_target_bytes(dataset));
+  braid_status status = target ? check_index(dataset, index) : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = load(dataset, index, NULL, room + pixels, room, target);
   if (status == BRAID_OK) show(dataset, room, rgb);
+  braid_free(dataset->allocator, target);
   braid_free(dataset->allocator, room);
   return status;
 }

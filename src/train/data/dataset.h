@@ -20,10 +20,14 @@ typedef struct braid_spec {
   bool crop, flip, resized_crop, colour, cutout;
   int pad;
   float area[2];   /* of resized-crop: least and most share of the picture */
-  float jitter[3]; /* of colour: brightness, contrast, saturation */
+  float jitter[4]; /* of colour: brightness, contrast, saturation, hue */
   int hole;        /* of cutout; 0: half the shorter side */
   int64_t limit;   /* 0: all */
   uint64_t seed;
+  char target[256], columns[1024]; /* of tables; empty: not given */
+  char labels[1024];               /* of images: a table that lists them; empty: not given */
+  char images[1024];               /* of coco: the folder of the pictures; empty: not given */
+  int targets, header;             /* of tables: a braid_target_kind; whether the first line has names; -1: not given */
 } braid_spec;
 /* `keys_only`: the text has no KIND:PATH; NULL and "" have no keys. */
 BRAID_MUST_CHECK braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
@@ -43,18 +47,19 @@ typedef struct braid_source {
   int64_t samples;
   int channels, height, width; /* of stored samples */
   int classes;
+  braid_target_kind kind;         /* of targets */
   const char *const *class_names; /* NULL: "0", "1", ... */
   bool is_float;                  /* samples are float32, else uint8 */
   bool one_part;                  /* the same samples for training and for testing */
   /* One of the two, in C,H,W order. `find`: returns the address of the stored sample, valid until close. `read`: writes
    * channels * height * width floats; with `windows`, it cuts out the window of augment=resized-crop that `how` (NULL:
    * none) draws itself, before the picture is made smaller. */
-  const uint8_t *(*find)(void *self, int64_t index, int32_t *label);
-  braid_status (*read)(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label);
+  const uint8_t *(*find)(void *self, int64_t index, void *target);
+  braid_status (*read)(void *self, int64_t index, const braid_augment *how, float *pixels, void *target);
   bool windows;
-  /* The label alone, where it is known without reading the sample. NULL: it comes with `find` or `read`. */
-  int32_t (*label)(void *self, int64_t index);
-  /* A checksum of the first `samples` stored samples and their labels; for sets that are too large to be read at once,
+  /* The target alone, where it is known without reading the sample. NULL: it comes with `find` or `read`. */
+  void (*target)(void *self, int64_t index, void *target);
+  /* A checksum of the first `samples` stored samples and their targets; for sets that are too large to be read at once,
    * of a part that the source defines. NULL: the checksum is computed from `find` or `read`. */
   braid_status (*sum)(void *self, int64_t samples, uint32_t *sum);
   void (*close)(void *self);
@@ -69,6 +74,8 @@ BRAID_MUST_CHECK braid_status braid_source_folder(const braid_allocator *allocat
                                                   braid_source *out);
 BRAID_MUST_CHECK braid_status braid_source_npy(const braid_allocator *allocator, const braid_spec *spec,
                                                braid_source *out);
+BRAID_MUST_CHECK braid_status braid_source_csv(const braid_allocator *allocator, const braid_spec *spec,
+                                               braid_source *out);
 BRAID_MUST_CHECK braid_status braid_source_glyphs(const braid_allocator *allocator, const braid_spec *spec,
                                                   braid_source *out);
 
@@ -80,14 +87,15 @@ void braid_source_callback_own(braid_source *source);
 
 /* Checksum of the stored samples, to detect whether a data set is the same (braid_source.sum). */
 BRAID_MUST_CHECK braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum);
-/* How many samples each class has. */
+/* How many samples each class has; targets are classes or labels. */
 BRAID_MUST_CHECK braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *counts);
+size_t braid_dataset_target_bytes(const braid_dataset *dataset); /* of one sample */
 /* As braid_dataset_sample, for several threads: each has a `scratch` of braid_dataset_scratch floats. `augment` NULL:
  * none. */
 size_t braid_dataset_scratch(const braid_dataset *dataset);
 BRAID_MUST_CHECK braid_status braid_dataset_read(const braid_dataset *dataset, int64_t index,
                                                  const braid_augment *augment, float *scratch, float *pixels,
-                                                 int32_t *label);
+                                                 void *target);
 const braid_allocator *braid_dataset_allocator(const braid_dataset *dataset);
 const braid_spec *braid_dataset_spec(const braid_dataset *dataset);
 

@@ -12,13 +12,12 @@
 #include "base/file.h"
 #include "braid/tensor.h"
 #include "damage.h"
+#include "folder.h"
 #include "oom.h"
 #include "skip.h"
 #include "train/data/augment.h"
 #include "train/data/idx.h"
 #include "train/data/image.h"
-
-static char folder[] = "/tmp/braid-data-test-XXXXXX";
 
 static const char *in_folder(const char *name) {
   static char paths[4][256];
@@ -80,13 +79,14 @@ static void test_spec(void **state) {
       {"builtin:glyphs,augment=resized-crop,area=0.5/0.2", "area="},
       {"builtin:glyphs,augment=resized-crop,area=0.5", "2 numbers from 0 to 1"},
       {"builtin:glyphs,augment=colour,jitter=1/2/3", "3 numbers from 0 to 1"},
+      {"builtin:glyphs,augment=colour,jitter=0.1/0.1/0.1/0.6", "0 to 0.5"},
       {"builtin:glyphs,jitter=0.1/0.1/0.1", "augment=colour"},
       {"builtin:glyphs,augment=cutout,hole=0", "hole=0"},
       {"builtin:glyphs,order=rbg", "rgb or bgr"},
       {"builtin:glyphs,limit=0", "limit=0"},
       {"builtin:glyphs,limit=x", "limit=x"},
       {"builtin:glyphs,channels=2", "2"},
-      {"npy:/x.npy", "LABELS"},
+      {"npy:/x.npy", "TARGETS"},
       {"idx:/x,augmnt=crop", "augmnt"},
       {"idx:/x,seed=3", "seed=3"},
   };
@@ -546,18 +546,6 @@ static void test_out_of_memory(void **state) {
   put_zeros("labels.npy", BRAID_I64, 1, (int64_t[]){2});
   snprintf(spec, sizeof spec, "npy:%s/images.npy+%s/labels.npy", folder, folder);
   oom_sweep(open_folder, spec);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", folder);
-  return system(command);
 }
 
 int main(void) {

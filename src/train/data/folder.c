@@ -22,6 +22,7 @@
 #include "base/vector.h"
 #include "train/data/augment.h"
 #include "train/data/image.h"
+#include "train/data/listing.h"
 
 enum { kTestEvery = 10 };
 static const size_t kMostSummed = (size_t)256 << 20; /* read in a second or so from any disk */
@@ -39,8 +40,9 @@ typedef struct folder {
   size_t image_count, image_capacity;
   const char **classes;
   size_t class_count, class_capacity;
-  size_t root;     /* how much of each path leads to the set */
-  braid_spec spec; /* without its path */
+  size_t root;        /* how much of each path leads to the set */
+  braid_spec spec;    /* without its path */
+  braid_listing list; /* of pictures that a file lists, with their targets; of none: cleared */
   int channels, height, width;
 } folder;
 
@@ -158,9 +160,29 @@ static braid_status list_images(folder *f, const char *path, size_t label, bool 
   return status;
 }
 
+/* Pictures have the targets of the list in its order. */
+static braid_status take_listing(folder *f, const braid_spec *spec, const char *root, const char *name) {
+  for (size_t i = 0; i < f->list.samples; i++) {
+    const char *path = join(f, root, f->list.files[i]);
+    struct stat about;
+    if (path && stat(path, &about) != 0)
+      return braid_fail(BRAID_NOT_FOUND, "%s: %s; it is picture %zu of the list %s", path, strerror(errno), i + 1,
+                        name);
+    BRAID_TRY(add_image(f, path, f->list.labels ? (size_t)f->list.labels[i] : 0));
+  }
+  for (size_t i = 0; i < f->list.name_count; i++) BRAID_TRY(add_class(f, f->list.names[i]));
+  if (f->image_count) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%s: no picture is left for %s", name, spec->split);
+}
+
 static braid_status list_samples(folder *f, const braid_spec *spec) {
   const char *train = join(f, spec->path, "train"), *test = join(f, spec->path, "test");
   if (!train || !test) return BRAID_NO_MEMORY;
+  if (!is_folder(test)) { /* as some name it */
+    const char *other = join(f, spec->path, "val");
+    if (!other) return BRAID_NO_MEMORY;
+    if (is_folder(other)) test = other;
+  }
   bool testing = strcmp(spec->split, "test") == 0, divided = !is_folder(train) && !is_folder(test);
   const char *samples = divided ? spec->path : testing ? test : train;
   BRAID_TRY(list_classes(f, divided ? spec->path : is_folder(train) ? train : test));
@@ -216,6 +238,9 @@ static braid_status sum_folder(void *self, int64_t samples, uint32_t *sum) {
     *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)name, strlen(name) + 1);
     *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)&p->label, sizeof p->label);
     *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)&size, sizeof size);
+    if (f->list.values)
+      *sum = (uint32_t)crc32_z(*sum, (const uint8_t *)(f->list.values + (size_t)i * f->list.name_count),
+                               f->list.name_count * sizeof *f->list.values);
   }
   int64_t every = (int64_t)(total / kMostSummed) + 1;
   for (int64_t i = 0; i < samples; i += every) BRAID_TRY(sum_bytes(f, &f->images[i], sum));
@@ -228,8 +253,16 @@ static void to_planes(const braid_image *image, float *planes) {
     for (size_t i = 0; i < plane; i++) planes[c * plane + i] = image->pixels[i * channels + c];
 }
 
+static void target_of(void *self, int64_t index, void *target) {
+  const folder *f = self;
+  if (f->list.samples)
+    braid_listing_target(&f->list, (size_t)index, target);
+  else
+    *(int32_t *)target = f->images[index].label;
+}
+
 /* Pictures of a folder differ in size and channels: each is made to fit here. */
-static braid_status read_sample(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
+static braid_status read_sample(void *self, int64_t index, const braid_augment *how, float *pixels, void *target) {
   const folder *f = self;
   image_file *p = &f->images[index];
   braid_image image;
@@ -250,30 +283,32 @@ static braid_status read_sample(void *self, int64_t index, const braid_augment *
     braid_augment_cut(room + floats, f->channels, image.height, image.width, &window);
     braid_image_resize(room + floats, f->channels, window.height, window.width, pixels, f->height, f->width,
                        room + 2 * floats);
-    *label = p->label;
+    target_of(self, index, target);
   }
   braid_free(f->allocator, room);
   braid_free(f->allocator, image.pixels);
   return status;
 }
 
-static int32_t label_of(void *self, int64_t index) {
-  const folder *f = self;
-  return f->images[index].label;
-}
-
 static void close_folder(void *self) {
   folder *f = self;
   braid_free(f->allocator, f->images);
   braid_free(f->allocator, f->classes);
+  braid_listing_deinit(&f->list);
   braid_arena_destroy(f->arena);
   braid_free(f->allocator, f);
 }
 
 static braid_status open_folder(folder *f, const braid_spec *spec) {
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
-  BRAID_TRY(list_samples(f, spec));
-  f->root = strlen(spec->path) + 1;
+  bool coco = strcmp(spec->kind, "coco") == 0;
+  const char *root = coco ? spec->images : spec->path, *name = coco ? spec->path : spec->labels;
+  if (coco)
+    BRAID_TRY(braid_coco_list(f->allocator, spec, &f->list));
+  else if (spec->labels[0])
+    BRAID_TRY(braid_table_list(f->allocator, spec, name, &f->list));
+  BRAID_TRY(coco || spec->labels[0] ? take_listing(f, spec, root, name) : list_samples(f, spec));
+  f->root = strlen(root) + 1;
   f->spec = *spec;
   f->spec.path = NULL;
   f->channels = spec->channels ? spec->channels : 3;
@@ -291,7 +326,7 @@ static braid_status open_folder(folder *f, const braid_spec *spec) {
 braid_status braid_source_folder(const braid_allocator *allocator, const braid_spec *spec, braid_source *out) {
   folder *f = braid_zalloc(allocator, sizeof *f);
   if (!f) return BRAID_NO_MEMORY;
-  f->allocator = allocator;
+  f->allocator = f->list.allocator = allocator;
   braid_status status = open_folder(f, spec);
   if (status != BRAID_OK) {
     close_folder(f);
@@ -303,10 +338,12 @@ braid_status braid_source_folder(const braid_allocator *allocator, const braid_s
                         .height = f->height,
                         .width = f->width,
                         .classes = (int)f->class_count,
+                        .kind = f->list.kind,
+                        .one_part = strcmp(spec->kind, "coco") == 0,
                         .class_names = f->classes,
                         .read = read_sample,
                         .windows = true,
-                        .label = label_of,
+                        .target = target_of,
                         .sum = sum_folder,
                         .close = close_folder};
   return BRAID_OK;

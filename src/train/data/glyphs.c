@@ -213,11 +213,11 @@ static void add_noise(const glyphs *g, uint64_t index, float noise, float *pixel
   }
 }
 
-static braid_status read_glyph(void *self, int64_t index, const braid_augment *how, float *pixels, int32_t *label) {
+static braid_status read_glyph(void *self, int64_t index, const braid_augment *how, float *pixels, void *target) {
   (void)how;
   const glyphs *g = self;
   scene s = make_scene(g, (uint64_t)index);
-  *label = s.shape;
+  *(int32_t *)target = s.shape;
   for (int y = 0; y < kSide; y++)
     for (int x = 0; x < kSide; x++) paint(&s, x, y, pixels + y * kSide + x);
   add_noise(g, (uint64_t)index, s.noise, pixels);

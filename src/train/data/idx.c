@@ -121,9 +121,9 @@ static void close_set(void *self) {
   braid_free(set->allocator, set);
 }
 
-static const uint8_t *find_sample(void *self, int64_t index, int32_t *label) {
+static const uint8_t *find_sample(void *self, int64_t index, void *target) {
   const idx_set *set = self;
-  *label = set->labels.content.elements[index];
+  *(int32_t *)target = set->labels.content.elements[index];
   return set->images.content.elements + (size_t)index * set->sample_bytes;
 }
 

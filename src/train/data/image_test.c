@@ -18,8 +18,7 @@
 
 #include "base/file.h"
 #include "braid/tensor.h"
-
-static char folder[] = "/tmp/braid-image-test-XXXXXX";
+#include "folder.h"
 
 static const char *in_folder(const char *name) {
   static char path[256];
@@ -111,18 +110,6 @@ static void test_resize(void **state) {
   for (int i = 0; i < 3; i++) assert_true(fabsf(out[i] - shrunk[i]) < 1e-4f);
   braid_image_resize(line, 1, 6, 1, out, 12, 1, scratch);
   for (int i = 0; i < 12; i++) assert_true(fabsf(out[i] - grown[i]) < 1e-4f);
-}
-
-static int make_folder(void **state) {
-  (void)state;
-  return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state) {
-  (void)state;
-  char command[128];
-  snprintf(command, sizeof command, "rm -r %s", folder);
-  return system(command);
 }
 
 int main(void) {

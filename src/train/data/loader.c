@@ -18,7 +18,7 @@ enum { kDefaultDepth = 3, kMaxThreads = 64, kMaxDepth = 1024, kRounds = 6, kDeta
 
 typedef struct slot {
   float *images;
-  int32_t *labels, *mixed_labels; /* the second with mixup */
+  uint8_t *targets, *mixed_targets; /* the second with mixup */
   float mix;
   int64_t *indices, number; /* number: of the batch that is in it, -1 none */
   braid_status status;
@@ -30,7 +30,9 @@ struct braid_loader {
   braid_dataset *dataset;
   braid_loader_options options;
   int64_t samples, steps;
-  size_t sample_floats, scratch_floats;
+  size_t sample_floats, scratch_floats, target_bytes;
+  braid_target_kind target;
+  int classes;
   slot *slots;
   float **scratch; /* one per thread */
   braid_thread threads[kMaxThreads];
@@ -70,18 +72,21 @@ static braid_status fill_sample(braid_loader *loader, slot *s, int64_t epoch, in
   int64_t position = step * loader->options.batch + at;
   bool padding = position >= loader->samples;
   float *pixels = s->images + (size_t)at * loader->sample_floats;
+  uint8_t *target = s->targets + (size_t)at * loader->target_bytes;
   if (padding) {
     memcpy(pixels, s->images, loader->sample_floats * sizeof *pixels);
-    s->labels[at] = s->labels[0];
+    memcpy(target, s->targets, loader->target_bytes);
     s->indices[at] = s->indices[0];
     return BRAID_OK;
   }
   braid_augment how = {loader->options.seed, (uint32_t)epoch, (uint64_t)position};
   s->indices[at] = loader->options.shuffle ? shuffled(loader, epoch, position) : position;
   BRAID_TRY(braid_dataset_read(loader->dataset, s->indices[at], loader->options.augment ? &how : NULL, scratch, pixels,
-                               &s->labels[at]));
-  s->labels[at] = braid_augment_label(loader->options.label_noise, how.seed, how.epoch, (uint64_t)s->indices[at],
-                                      s->labels[at], braid_dataset_get_info(loader->dataset).classes);
+                               target));
+  int32_t *label = (int32_t *)(void *)target;
+  if (loader->target == BRAID_TARGET_CLASS)
+    *label = braid_augment_label(loader->options.label_noise, how.seed, how.epoch, (uint64_t)s->indices[at], *label,
+                                 loader->classes);
   return BRAID_OK;
 }
 
@@ -90,7 +95,9 @@ static void mix_samples(const braid_loader *loader, slot *s, int64_t epoch, int6
   const braid_loader_options *o = &loader->options;
   float mix = (float)braid_augment_mix(o->mixup, o->seed, (uint32_t)epoch, (uint64_t)step);
   s->mix = mix;
-  for (int64_t at = 0; at < o->batch; at++) s->mixed_labels[at] = s->labels[o->batch - 1 - at];
+  for (int64_t at = 0; at < o->batch; at++)
+    memcpy(s->mixed_targets + (size_t)at * loader->target_bytes,
+           s->targets + (size_t)(o->batch - 1 - at) * loader->target_bytes, loader->target_bytes);
   for (int64_t at = 0; at < o->batch / 2; at++) {
     float *one = s->images + (size_t)at * loader->sample_floats;
     float *other = s->images + (size_t)(o->batch - 1 - at) * loader->sample_floats;
@@ -170,14 +177,14 @@ static braid_status make_slots(braid_loader *loader) {
     slot *s = &loader->slots[i];
     s->number = -1;
     s->images = braid_zalloc_array(loader->allocator, batch, loader->sample_floats * sizeof *s->images);
-    s->labels = braid_zalloc_array(loader->allocator, batch, sizeof *s->labels);
+    s->targets = braid_zalloc_array(loader->allocator, batch, loader->target_bytes);
     s->mix = 1;
     if (loader->options.mixup > 0) {
-      s->mixed_labels = braid_zalloc_array(loader->allocator, batch, sizeof *s->mixed_labels);
-      if (!s->mixed_labels) return BRAID_NO_MEMORY;
+      s->mixed_targets = braid_zalloc_array(loader->allocator, batch, loader->target_bytes);
+      if (!s->mixed_targets) return BRAID_NO_MEMORY;
     }
     s->indices = braid_zalloc_array(loader->allocator, batch, sizeof *s->indices);
-    if (!s->images || !s->labels || !s->indices)
+    if (!s->images || !s->targets || !s->indices)
       return braid_fail(BRAID_NO_MEMORY, "no room for %d batches of %zu samples", loader->options.depth, batch);
   }
   for (int i = 0; i < loader->options.threads; i++) {
@@ -199,6 +206,8 @@ braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_opti
   *out = NULL;
   braid_dataset_info info = braid_dataset_get_info(dataset);
   BRAID_TRY(loader_check(options, info.samples));
+  if (options->label_noise > 0 && info.target != BRAID_TARGET_CLASS)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "label noise is for targets that are one class");
   int64_t steps = (info.samples + (options->keep_last ? options->batch - 1 : 0)) / options->batch, first;
   BRAID_TRY(check_start(steps, first_epoch, first_step, &first));
   const braid_allocator *allocator = braid_dataset_allocator(dataset);
@@ -211,6 +220,9 @@ braid_status braid_loader_create(braid_dataset *dataset, const braid_loader_opti
   loader->steps = steps;
   loader->sample_floats = (size_t)info.channels * (size_t)info.height * (size_t)info.width;
   loader->scratch_floats = braid_dataset_scratch(dataset);
+  loader->target_bytes = braid_dataset_target_bytes(dataset);
+  loader->target = info.target;
+  loader->classes = info.classes;
   loader->next_fill = loader->next_take = first;
   pthread_mutex_init(&loader->lock, NULL);
   pthread_cond_init(&loader->filled, NULL);
@@ -232,8 +244,8 @@ void braid_loader_destroy(braid_loader *loader) {
   for (int i = 0; i < loader->thread_count; i++) braid_thread_join(&loader->threads[i]);
   for (int i = 0; loader->slots && i < loader->options.depth; i++) {
     braid_free(loader->allocator, loader->slots[i].images);
-    braid_free(loader->allocator, loader->slots[i].labels);
-    braid_free(loader->allocator, loader->slots[i].mixed_labels);
+    braid_free(loader->allocator, loader->slots[i].targets);
+    braid_free(loader->allocator, loader->slots[i].mixed_targets);
     braid_free(loader->allocator, loader->slots[i].indices);
   }
   for (int i = 0; loader->scratch && i < loader->options.threads; i++)
@@ -261,9 +273,12 @@ braid_status braid_loader_next(braid_loader *loader, braid_batch *batch) {
   if (s->status != BRAID_OK) return braid_fail(s->status, "%s", s->detail);
   int64_t epoch = number / loader->steps, step = number % loader->steps;
   int64_t left = loader->samples - step * loader->options.batch;
+  bool classes = loader->target == BRAID_TARGET_CLASS;
   *batch = (braid_batch){.images = s->images,
-                         .labels = s->labels,
-                         .mixed_labels = s->mixed_labels,
+                         .labels = classes ? (const int32_t *)(const void *)s->targets : NULL,
+                         .mixed_labels = classes ? (const int32_t *)(const void *)s->mixed_targets : NULL,
+                         .targets = s->targets,
+                         .mixed_targets = s->mixed_targets,
                          .mix = s->mix,
                          .indices = s->indices,
                          .count = left < loader->options.batch ? left : loader->options.batch,

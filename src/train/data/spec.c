@@ -6,7 +6,7 @@
 #include "base/try.h"
 #include "train/data/dataset.h"
 
-enum { kMaxValue = 128, kMaxSide = 16384 };
+enum { kMaxValue = 1024, kMaxSide = 16384 };
 
 static braid_status wrong(const char *key, const char *value, const char *expected) {
   return braid_fail(BRAID_INVALID_ARGUMENT, "data: %.40s=%.80s: %s expected", key, value, expected);
@@ -93,6 +93,37 @@ static braid_status set_area(char *value, braid_spec *spec) {
   return wrong("area", "", "a share above 0 and one that is not smaller are");
 }
 
+/* Brightness, contrast, saturation, and hue where it is given. */
+static braid_status set_jitter(char *value, braid_spec *spec) {
+  char *hue = strrchr(value, '/');
+  int slashes = 0;
+  for (const char *at = value; *at; at++) slashes += *at == '/';
+  if (slashes == 3) {
+    double number;
+    *hue++ = '\0';
+    if (!braid_parse_f64(hue, &number) || !(number >= 0 && number <= 0.5))
+      return wrong("jitter", hue, "for the hue a number from 0 to 0.5 is");
+    spec->jitter[3] = (float)number;
+  }
+  return set_numbers("jitter", value, 0, 1, 3, spec->jitter);
+}
+
+static const char *const kTargets[] = {"class", "labels", "numbers", NULL}, *const kYesNo[] = {"no", "yes", NULL};
+
+static braid_status set_choice(const char *key, const char *value, const char *const *choices, const char *expected,
+                               int *out) {
+  for (*out = 0; choices[*out]; ++*out)
+    if (strcmp(value, choices[*out]) == 0) return BRAID_OK;
+  return wrong(key, value, expected);
+}
+
+static braid_status set_text(const char *key, const char *value, char *out, size_t bytes) {
+  size_t length = strlen(value);
+  if (!length || length >= bytes) return wrong(key, value, "a file, a folder or columns with / between are");
+  memcpy(out, value, length + 1);
+  return BRAID_OK;
+}
+
 static braid_status set_key(const char *key, char *value, braid_spec *spec) {
   int64_t number = 0;
   if (strcmp(key, "mean") == 0) return set_channels(key, value, false, spec->mean, &spec->means);
@@ -107,7 +138,8 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
     return spec->bgr || strcmp(value, "rgb") == 0 ? BRAID_OK : wrong(key, value, "rgb or bgr is");
   }
   if (strcmp(key, "split") == 0) {
-    if (strcmp(value, "train") != 0 && strcmp(value, "test") != 0) return wrong(key, value, "train or test is");
+    if (strcmp(value, "train") != 0 && strcmp(value, "test") != 0 && strcmp(value, "all") != 0)
+      return wrong(key, value, "train, test or all is");
     snprintf(spec->split, sizeof spec->split, "%s", value);
     return BRAID_OK;
   }
@@ -122,12 +154,19 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
     return BRAID_OK;
   }
   if (strcmp(key, "area") == 0) return set_area(value, spec);
-  if (strcmp(key, "jitter") == 0) return set_numbers(key, value, 0, 1, 3, spec->jitter);
+  if (strcmp(key, "jitter") == 0) return set_jitter(value, spec);
   if (strcmp(key, "hole") == 0) {
     BRAID_TRY(set_integer(key, value, 1, kMaxSide, &number));
     spec->hole = (int)number;
     return BRAID_OK;
   }
+  if (strcmp(key, "target") == 0) return set_text(key, value, spec->target, sizeof spec->target);
+  if (strcmp(key, "columns") == 0) return set_text(key, value, spec->columns, sizeof spec->columns);
+  if (strcmp(key, "labels") == 0) return set_text(key, value, spec->labels, sizeof spec->labels);
+  if (strcmp(key, "images") == 0) return set_text(key, value, spec->images, sizeof spec->images);
+  if (strcmp(key, "targets") == 0)
+    return set_choice(key, value, kTargets, "class, labels or numbers is", &spec->targets);
+  if (strcmp(key, "header") == 0) return set_choice(key, value, kYesNo, "yes or no is", &spec->header);
   if (strcmp(key, "limit") == 0) return set_integer(key, value, 1, INT64_MAX, &spec->limit);
   if (strcmp(key, "seed") == 0) {
     BRAID_TRY(set_integer(key, value, 0, INT64_MAX, &number));
@@ -136,14 +175,15 @@ static braid_status set_key(const char *key, char *value, braid_spec *spec) {
   }
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "data: unknown key \"%.40s\"; there are split, mean, std, scale, order, size, channels, augment, "
-                    "pad, area, jitter, hole, limit and seed",
+                    "pad, area, jitter, hole, limit, seed, target, targets, columns, header, labels and images",
                     key);
 }
 
 /* All keys; the first ones say which samples there are, and what training does to them. */
-static const char *const kKeys[] = {"split", "augment", "pad", "area",  "jitter", "hole", "limit",
-                                    "seed",  "mean",    "std", "scale", "order",  "size", "channels"};
-enum { kOfDataSets = 8, kKeyCount = sizeof kKeys / sizeof *kKeys };
+static const char *const kKeys[] = {"split",  "limit",   "target", "targets", "columns", "header",  "labels",
+                                    "images", "augment", "pad",    "area",    "jitter",  "hole",    "seed",
+                                    "mean",   "std",     "scale",  "order",   "size",    "channels"};
+enum { kOfTables = 6, kOfDataSets = 14, kKeyCount = sizeof kKeys / sizeof *kKeys };
 
 static size_t find_key(const char *key) {
   size_t i = 0;
@@ -188,12 +228,39 @@ static size_t path_length(const char *path) {
   return strlen(path);
 }
 
+/* Of tables no key of pictures counts, of pictures those of what lists them. */
+static braid_status check_lists(const braid_spec *spec, unsigned given) {
+  bool table = strcmp(spec->kind, "csv") == 0, images = strcmp(spec->kind, "images") == 0;
+  bool coco = strcmp(spec->kind, "coco") == 0, rows = table || (images && spec->labels[0]);
+  const struct {
+    const char *key;
+    bool used;
+  } rules[] = {{"target", rows},          {"columns", rows},  {"header", rows},
+               {"targets", rows || coco}, {"labels", images}, {"images", coco}};
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (is_given(given, rules[i].key) && !rules[i].used)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s= has no effect on %s%s", rules[i].key, spec->kind,
+                        images && strcmp(rules[i].key, "images") != 0 ? " without labels=" : "");
+  for (size_t i = kOfTables; table && i < kKeyCount; i++)
+    if (given >> i & 1)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "data: %s= has no effect on %s", kKeys[i], spec->kind);
+  if (strcmp(spec->split, "all") == 0 && !rows)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=all has no effect on %s: it is of tables", spec->kind);
+  if (table && !spec->target[0])
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: csv:%.80s: target=COLUMN is expected", spec->path);
+  if (coco && !spec->images[0])
+    return braid_fail(BRAID_INVALID_ARGUMENT, "data: coco:%.80s: images=DIR is expected", spec->path);
+  return BRAID_OK;
+}
+
 /* A key that changes nothing here is a mistake of whoever gave it. */
 static braid_status check_effects(const braid_spec *spec, unsigned given) {
+  BRAID_TRY(check_lists(spec, given));
   if (is_given(given, "seed") && strcmp(spec->kind, "builtin") != 0)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: seed=%llu is of builtin:glyphs and has no effect on %s",
                       (unsigned long long)spec->seed, spec->kind);
-  bool one_part = strcmp(spec->kind, "npy") == 0 || strcmp(spec->kind, BRAID_SPEC_CALLBACK) == 0;
+  bool one_part =
+      strcmp(spec->kind, "npy") == 0 || strcmp(spec->kind, "coco") == 0 || strcmp(spec->kind, BRAID_SPEC_CALLBACK) == 0;
   if (is_given(given, "split") && one_part)
     return braid_fail(BRAID_INVALID_ARGUMENT, "data: split=%s has no effect on %s: its samples are one part, not two",
                       spec->split, spec->kind);
@@ -230,7 +297,7 @@ static braid_status parse(const braid_allocator *allocator, const char *text, bo
 
 braid_status braid_spec_parse(const braid_allocator *allocator, const char *text, bool keys_only,
                               const char *default_split, braid_spec *out) {
-  *out = (braid_spec){.pad = 4, .area = {0.08f, 1}, .jitter = {0.4f, 0.4f, 0.4f}};
+  *out = (braid_spec){.pad = 4, .area = {0.08f, 1}, .jitter = {0.4f, 0.4f, 0.4f}, .targets = -1, .header = -1};
   if (strcmp(default_split, "train") != 0 && strcmp(default_split, "test") != 0)
     return wrong("split", default_split, "train or test is");
   snprintf(out->split, sizeof out->split, "%s", default_split);

@@ -12,7 +12,7 @@
 #include "train/report/chart.h"
 
 /* Colours are variables, so that a reader's dark mode changes them all. */
-static const char kStyle[] =
+const char braid_page_style[] =
     ":root{color-scheme:light dark;--page:#fff;--text:#1c2733;--soft:#5b6b7b;--line:#e3e8ee;--frame:#cbd4dd;"
     "--blue:31,119,180;--red:214,39,40;--green:44,160,44;--violet:148,103,189}"
     "@media(prefers-color-scheme:dark){:root{--page:#14191f;--text:#dde4ea;--soft:#9aa8b5;--line:#2c3640;"
@@ -43,7 +43,7 @@ static void add_base64(braid_text *text, const uint8_t *data, size_t bytes) {
   }
 }
 
-/* `label`, `guess`: the names of the classes, for readers who do not see the picture. */
+/* `label`, `guess`: the names of the classes, for readers who do not see the picture; NULL: there are none. */
 static braid_status add_picture(const braid_allocator *allocator, braid_text *text, braid_dataset *dataset,
                                 int64_t index, const char *label, const char *guess) {
   braid_dataset_info set = braid_dataset_get_info(dataset), *info = &set;
@@ -61,10 +61,13 @@ static braid_status add_picture(const braid_allocator *allocator, braid_text *te
   if (status == BRAID_OK && !png_image_write_to_memory(&image, png, &bytes, 0, rgb, 0, NULL))
     status = braid_fail(BRAID_INTERNAL, "a picture could not be made: %s", image.message);
   if (status == BRAID_OK) {
-    braid_text_printf(text, "<img alt=\"Sample %lld: ", (long long)index);
-    braid_text_add_html(text, label);
-    braid_text_add(text, ", taken for ");
-    braid_text_add_html(text, guess);
+    braid_text_printf(text, "<img alt=\"Sample %lld", (long long)index);
+    if (label) {
+      braid_text_add(text, ": ");
+      braid_text_add_html(text, label);
+      braid_text_add(text, ", taken for ");
+      braid_text_add_html(text, guess);
+    }
     braid_text_add(text, "\" src=\"data:image/png;base64,");
     add_base64(text, png, bytes);
     braid_text_add(text, "\">");
@@ -85,6 +88,27 @@ static void add_row(braid_text *text, const char *name, const char *format, doub
   braid_text_add(text, "</td></tr>");
 }
 
+static void add_results(braid_text *text, const braid_test_result *r) {
+  bool labels = r->target == BRAID_TARGET_LABELS;
+  if (!r->classes) { /* an output is the loss */
+    add_row(text, "test loss", "%.6g", r->loss);
+  } else if (r->target == BRAID_TARGET_NUMBERS) {
+    add_row(text, "mean squared error", "%.6g", r->mse);
+    add_row(text, "mean absolute error", "%.6g", r->mae);
+    add_row(text, "R\u00b2, mean over the numbers", "%.4f", r->r2);
+  } else {
+    add_row(text, labels ? "test accuracy (of all labels)" : "test accuracy", "%.2f %%", 100 * r->accuracy);
+    if (labels) add_row(text, "all labels of a sample right", "%.2f %%", 100 * r->exact_match);
+    add_row(text, "test loss", "%.4f", r->loss);
+    add_row(text, "precision, mean over classes", "%.4f", r->precision);
+    add_row(text, "recall, mean over classes", "%.4f", r->recall);
+    add_row(text, "F1, mean over classes", "%.4f", r->f1);
+    add_row(text, "area under the ROC curve, mean over classes", "%.4f", r->auc);
+    add_row(text, "average precision, mean over classes", "%.4f", r->average_precision);
+  }
+  add_row(text, "test samples", "%.0f", (double)r->samples);
+}
+
 static void add_summary(braid_text *text, const braid_report *report) {
   const braid_record *record = report->record;
   static const char *const kOptimizers[] = {"SGD", "Adam", "AdamW"};
@@ -92,17 +116,12 @@ static void add_summary(braid_text *text, const braid_report *report) {
   const braid_train_options *o = report->options;
   braid_text_add(text, "<table>");
   if (report->result) {
-    add_row(text, "test accuracy", "%.2f %%", 100 * report->result->accuracy);
-    add_row(text, "test loss", "%.4f", report->result->loss);
-    add_row(text, "precision, mean over classes", "%.4f", report->result->precision);
-    add_row(text, "recall, mean over classes", "%.4f", report->result->recall);
-    add_row(text, "F1, mean over classes", "%.4f", report->result->f1);
-    add_row(text, "area under the ROC curve, mean over classes", "%.4f", report->result->auc);
-    add_row(text, "test samples", "%.0f", (double)report->result->samples);
+    add_results(text, report->result);
   }
   if (record->count) {
     const double *last = record->rows[record->count - 1];
-    add_row(text, "training accuracy, last epoch", "%.2f %%", 100 * last[BRAID_RECORD_ACCURACY]);
+    if (isfinite(last[BRAID_RECORD_ACCURACY]))
+      add_row(text, "training accuracy, last epoch", "%.2f %%", 100 * last[BRAID_RECORD_ACCURACY]);
     add_row(text, "training loss, last epoch", "%.4f", last[BRAID_RECORD_LOSS]);
     add_row(text, "seconds an epoch (measured, the last)", "%.2f", last[BRAID_RECORD_SECONDS]);
   }
@@ -118,6 +137,14 @@ static void add_summary(braid_text *text, const braid_report *report) {
   braid_text_add(text, "</table>\n");
 }
 
+/* Losses of an output and numbers have none. */
+static bool has_accuracy(const braid_record *record) {
+  for (size_t i = 0; i < record->count; i++)
+    if (isfinite(record->rows[i][BRAID_RECORD_ACCURACY]) || isfinite(record->rows[i][BRAID_RECORD_TEST_ACCURACY]))
+      return true;
+  return false;
+}
+
 static void add_charts(braid_text *text, const braid_record *record) {
   static const braid_series kLoss[] = {{"training", "rgb(var(--blue))", BRAID_RECORD_LOSS},
                                        {"test", "rgb(var(--red))", BRAID_RECORD_TEST_LOSS}};
@@ -125,15 +152,19 @@ static void add_charts(braid_text *text, const braid_record *record) {
                                            {"test", "rgb(var(--red))", BRAID_RECORD_TEST_ACCURACY}};
   static const braid_series kRate[] = {{"rate", "rgb(var(--green))", BRAID_RECORD_RATE}};
   static const braid_series kSeconds[] = {{"seconds", "rgb(var(--violet))", BRAID_RECORD_SECONDS}};
+  const braid_chart_rows rows = {.numbers = record->count ? record->rows[0] : NULL,
+                                 .count = record->count,
+                                 .columns = BRAID_RECORD_COLUMNS,
+                                 .unit = "epoch"};
   braid_text_add(text, "<div class=\"charts\">");
-  braid_chart(text, "Loss", record, kLoss, 2);
-  braid_chart(text, "Accuracy", record, kAccuracy, 2);
-  braid_chart(text, "Learning rate at the end of the epoch", record, kRate, 1);
-  braid_chart(text, "Seconds an epoch (measured)", record, kSeconds, 1);
+  braid_chart(text, "Loss", &rows, kLoss, 2);
+  if (has_accuracy(record)) braid_chart(text, "Accuracy", &rows, kAccuracy, 2);
+  braid_chart(text, "Learning rate at the end of the epoch", &rows, kRate, 1);
+  braid_chart(text, "Seconds an epoch (measured)", &rows, kSeconds, 1);
   braid_text_add(text, "</div>\n");
 }
 
-enum { kMaxConfusionClasses = 40 };
+enum { kMaxConfusionClasses = 40, kMaxNumbers = 200 };
 
 static void add_number(braid_text *text, double value) {
   if (isfinite(value))
@@ -150,7 +181,7 @@ static void add_classes(braid_text *text, const braid_dataset_info *info, const 
     return;
   }
   braid_text_add(text, "<table><tr><th>class</th><th>samples</th><th>precision</th><th>recall</th><th>F1</th>"
-                       "<th>AUC</th></tr>");
+                       "<th>AUC</th><th>AP</th></tr>");
   for (int c = 0; c < result->classes; c++) {
     const braid_class_result *of = &result->per_class[c];
     braid_text_add(text, "<tr><td>");
@@ -160,9 +191,24 @@ static void add_classes(braid_text *text, const braid_dataset_info *info, const 
     add_number(text, of->recall);
     add_number(text, of->f1);
     add_number(text, of->auc);
+    add_number(text, of->average_precision);
     braid_text_add(text, "</tr>");
   }
   braid_text_add(text, "</table>\n");
+}
+
+static void add_numbers(braid_text *text, const braid_dataset_info *info, const braid_test_result *result) {
+  braid_text_add(text, "<h2>Numbers</h2><table><tr><th>number</th><th>mean squared error</th><th>mean absolute "
+                       "error</th><th>R\u00b2</th></tr>");
+  for (int c = 0; c < result->classes && c < kMaxNumbers; c++) {
+    braid_text_add(text, "<tr><td>");
+    braid_text_add_html(text, info->class_names[c]);
+    braid_text_printf(text, "</td><td>%.6g</td><td>%.6g</td><td>%.4f</td></tr>", result->per_number[c].squared_error,
+                      result->per_number[c].absolute_error, result->per_number[c].r2);
+  }
+  braid_text_add(text, "</table>\n");
+  if (result->classes > kMaxNumbers)
+    braid_text_printf(text, "<p class=\"note\">%d more are left out.</p>", result->classes - kMaxNumbers);
 }
 
 static void add_confusion(braid_text *text, const braid_dataset_info *info, const braid_test_result *result) {
@@ -201,43 +247,95 @@ static void add_confusion(braid_text *text, const braid_dataset_info *info, cons
 static braid_status add_worst(const braid_allocator *allocator, braid_text *text, const braid_report *report,
                               const braid_dataset_info *info) {
   const braid_test_result *result = report->result;
-  braid_text_add(text, "<h2>Worst classified</h2><div class=\"wrong\">");
+  bool classes = result->target == BRAID_TARGET_CLASS;
+  braid_text_printf(text, "<h2>%s</h2><div class=\"wrong\">", classes ? "Worst classified" : "Highest loss");
   for (int64_t i = 0; i < result->worst_count; i++) {
     braid_text_add(text, "<figure>");
-    const char *label = info->class_names[result->worst_label[i]], *guess = info->class_names[result->worst_guess[i]];
+    const char *label = classes ? info->class_names[result->worst_label[i]] : NULL;
+    bool taken = result->worst_guess[i] >= 0; /* its scores are numbers */
+    const char *guess = !classes ? NULL : taken ? info->class_names[result->worst_guess[i]] : "none";
     BRAID_TRY(add_picture(allocator, text, report->test, result->worst_index[i], label, guess));
-    braid_text_add(text, "<figcaption>is <b>");
-    braid_text_add_html(text, label);
-    braid_text_add(text, "</b><br>taken for ");
-    braid_text_add_html(text, guess);
-    braid_text_printf(text, "<br><span class=\"note\">sample %lld, loss %.2f</span></figcaption></figure>",
+    braid_text_add(text, "<figcaption>");
+    if (classes) {
+      braid_text_add(text, "is <b>");
+      braid_text_add_html(text, label);
+      braid_text_add(text, "</b><br>taken for ");
+      braid_text_add_html(text, guess);
+      braid_text_add(text, "<br>");
+    }
+    braid_text_printf(text, "<span class=\"note\">sample %lld, loss %.2f</span></figcaption></figure>",
                       (long long)result->worst_index[i], result->worst_loss[i]);
   }
   braid_text_add(text, "</div>\n");
   return BRAID_OK;
 }
 
+void braid_page_begin(braid_text *text, const char *title) {
+  braid_text_add(text, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+                       "content=\"width=device-width\"><title>");
+  braid_text_add_html(text, title);
+  braid_text_printf(text, "</title><style>%s</style></head><body><h1>", braid_page_style);
+  braid_text_add_html(text, title);
+  braid_text_add(text, "</h1>\n");
+}
+
+void braid_page_end(braid_text *text) {
+  braid_text_add(text, "</body></html>\n");
+}
+
+static braid_status end_page(const braid_allocator *allocator, const char *path, braid_text *text) {
+  braid_page_end(text);
+  return text->failed ? BRAID_NO_MEMORY : braid_file_write(allocator, path, text->data, text->length);
+}
+
+braid_status braid_report_rates(const braid_allocator *allocator, const char *path, const braid_rate_search *search) {
+  static const braid_series kSeries[] = {{"loss", "rgb(var(--violet))", 0}, {"smoothed", "rgb(var(--blue))", 1}};
+  double most = 0;
+  for (size_t i = 0; i < search->count; i++) most = fmax(most, search->points[i].smoothed);
+  double *numbers = braid_zalloc_array(allocator, search->count + 1, 3 * sizeof *numbers);
+  if (!numbers) return BRAID_NO_MEMORY;
+  double *places = numbers + 2 * search->count;
+  for (size_t i = 0; i < search->count; i++) {
+    const braid_rate_point *p = &search->points[i];
+    numbers[2 * i] = p->loss <= 2 * most ? p->loss : NAN; /* a last one far above all leaves no room to see them */
+    numbers[2 * i + 1] = p->smoothed;
+    places[i] = p->rate;
+  }
+  const braid_chart_rows rows = {
+      .numbers = numbers, .count = search->count, .columns = 2, .unit = "learning rate", .places = places};
+  braid_text text;
+  braid_text_init(&text, allocator);
+  braid_page_begin(&text, "Learning rate");
+  braid_text_add(&text, "<table>");
+  add_row(&text, "suggested: steepest descent of the loss", "%.3g", search->suggested);
+  add_row(&text, "least smoothed loss at", "%.3g", search->lowest);
+  add_row(&text, "steps", "%.0f", (double)search->count);
+  braid_text_add(&text, "</table>\n<div class=\"charts\">");
+  braid_chart(&text, "Loss over the learning rate", &rows, kSeries, 2);
+  braid_text_add(&text, "</div>\n");
+  braid_status status = end_page(allocator, path, &text);
+  braid_text_deinit(&text);
+  braid_free(allocator, numbers);
+  return status;
+}
+
 braid_status braid_report_write(const braid_allocator *allocator, const char *path, const braid_report *report) {
   braid_text text;
   braid_text_init(&text, allocator);
-  braid_text_add(&text, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-                        "content=\"width=device-width\"><title>");
-  braid_text_add_html(&text, report->title);
-  braid_text_printf(&text, "</title><style>%s</style></head><body><h1>", kStyle);
-  braid_text_add_html(&text, report->title);
-  braid_text_add(&text, "</h1>\n");
+  braid_page_begin(&text, report->title);
   add_summary(&text, report);
   add_charts(&text, report->record);
   braid_status status = BRAID_OK;
-  if (report->test && report->result) {
+  if (report->test && report->result && report->result->classes) {
     braid_dataset_info info = braid_dataset_get_info(report->test);
-    add_classes(&text, &info, report->result);
-    add_confusion(&text, &info, report->result);
-    status = add_worst(allocator, &text, report, &info);
+    if (report->result->per_number)
+      add_numbers(&text, &info, report->result);
+    else
+      add_classes(&text, &info, report->result);
+    if (report->result->confusion) add_confusion(&text, &info, report->result);
+    if (!info.table) status = add_worst(allocator, &text, report, &info); /* of pictures */
   }
-  braid_text_add(&text, "</body></html>\n");
-  if (status == BRAID_OK && text.failed) status = BRAID_NO_MEMORY;
-  if (status == BRAID_OK) status = braid_file_write(allocator, path, text.data, text.length);
+  if (status == BRAID_OK) status = end_page(allocator, path, &text);
   braid_text_deinit(&text);
   return status;
 }

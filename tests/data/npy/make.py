@@ -1,6 +1,7 @@
-"""Writes the .npy files beside it with NumPy: every element type and byte order, both orders of storage, versions 1 to 3.
+"""Writes the .npy files beside it with NumPy (and ml_dtypes): every element type and byte order, both orders of storage, versions 1 to 3.
 
 The elements are 0, 1, 2 ... in row-major order (bool: i % 2), whatever the type."""
+import ml_dtypes
 import numpy as np
 from numpy.lib import format as npy
 
@@ -20,3 +21,4 @@ save("vector", np.arange(5, dtype="f4"))
 save("empty", np.zeros((0, 3), dtype="f4"))
 save("version2", np.arange(24, dtype="f4").reshape(2, 3, 4), (2, 0))
 save("version3", np.arange(24, dtype="f4").reshape(2, 3, 4), (3, 0))
+save("int4", np.arange(-8, 8).astype(ml_dtypes.int4))  # bytes 8 to 15, 0 to 7

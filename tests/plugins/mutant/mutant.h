@@ -11,7 +11,7 @@
 
 bool is(const char *name); /* the fault that was asked for? */
 
-/* --- kernels.c, windows.c ---
+/* --- kernels.c, shapes.c, windows.c, bytes.c ---
  * A prepared kernel. */
 typedef struct mine mine;
 typedef braid_status work(const mine *kernel, const float *const *in, float *out, float *workspace);
@@ -19,14 +19,28 @@ struct mine {
   work *run;
   const braid_node_desc *node;
   float *packed, *first; /* a folded constant; a first result */
+  int64_t axes[BRAID_MAX_RANK];
+  size_t axis_count;
+  int runs;
 };
 typedef struct body {
   work *run;
 } body;
 
+/* Matrices of a product: how many, over which dimensions. */
+typedef struct stack {
+  braid_desc lead;
+  int64_t count;
+} stack;
+stack mutant_stack(const braid_node_desc *node);
+void mutant_stack_find(const stack *s, const braid_node_desc *node, int64_t i, int64_t *left, int64_t *right);
+
+extern const body ADD_BODY, MUL_BODY, SUM_BODY, CONCAT_BODY; /* shapes.c */
 extern const body CONV_BODY, GLOBAL_POOL_BODY, GLOBAL_MAX_BODY, MAX_POOL_BODY, AVERAGE_POOL_BODY;
 bool match_image(const braid_node_desc *node, char *why, size_t why_bytes);
 bool match_float(const braid_node_desc *node, char *why, size_t why_bytes); /* all operands are float32 */
+extern const body BYTES_BODY;                                               /* bytes.c */
+bool match_bytes(const braid_node_desc *node, char *why, size_t why_bytes);
 void pool_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs);
 
 static inline int64_t elements(const mine *kernel) {

@@ -128,7 +128,7 @@ static braid_status global_pool(const mine *kernel, const float *const *in, floa
   const braid_desc *x = &kernel->node->inputs[0].desc;
   int64_t channels = x->dims[1], places = x->dims[2] * x->dims[3];
   for (int64_t n = 0; n < x->dims[0]; n++) {
-    if (!is("pool_workspace") || n) memset(sums, 0, (size_t)channels * sizeof *sums);
+    if (channels > 0 && (!is("pool_workspace") || n)) memset(sums, 0, (size_t)channels * sizeof *sums);
     for (int64_t i = 0; i < places; i++)
       for (int64_t c = 0; c < channels; c++)
         sums[c] += in[0][is("pool_layout") ? (n * channels + c) * places + i : (n * places + i) * channels + c];

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/spans/convert.h"
 #include "backend/cpu/spans/pass.h"
 #include "tensor/layout.h"
 
@@ -61,14 +62,23 @@ static void read_params(const braid_node_desc *node, double *params) {
 
 /* --- layouts -------------------------------------------------------------------------------------------------------
  */
+/* Has an element for each of the output's in every dimension that `layout` has in blocks. */
+static bool has_blocks(const braid_desc *desc, const braid_desc *out, braid_layout layout) {
+  braid_layout_parts parts = braid_layout_take_apart(layout, out->rank);
+  bool has = desc->rank == out->rank;
+  for (int i = 0; has && i < parts.block_count; i++)
+    has = desc->dims[parts.blocks[i].dim] == out->dims[parts.blocks[i].dim];
+  return has;
+}
+
 /* Blocks are padded with zeros, which have to stay zeros. */
-static bool keeps_zero(const braid_node_desc *node) {
+static bool keeps_zero(const braid_node_desc *node, braid_layout layout) {
   const braid_span_entry *entry = find_span(node);
   const double zeros[1] = {0};
   double result[1] = {0}, params[2] = {0};
   if (node->output_count < 1 || node->inputs[0].desc.dtype != BRAID_F32 || entry->flags) return false;
   for (size_t i = 0; i < node->input_count; i++)
-    if (node->inputs[i].present && !braid_desc_same_shape(&node->inputs[i].desc, &node->outputs[0].desc)) return false;
+    if (node->inputs[i].present && !has_blocks(&node->inputs[i].desc, &node->outputs[0].desc, layout)) return false;
   read_params(node, params);
   braid_span span = {.in = {zeros, zeros, zeros, zeros}, .out = result, .count = 1, .params = params};
   entry->run(&span);
@@ -77,28 +87,28 @@ static bool keeps_zero(const braid_node_desc *node) {
   return value == 0;
 }
 
-static bool can_block(const braid_node_desc *node, braid_layout layout) {
-  const braid_desc *out = &node->outputs[0].desc;
-  braid_desc blocked = *out;
-  for (size_t i = 0; i < node->input_count; i++) {
-    const braid_desc *desc = &node->inputs[i].desc;
-    if (node->inputs[i].present && !braid_desc_same_shape(desc, out) && braid_desc_count(desc) != 1) return false;
-  }
-  blocked.layout = layout;
-  return !braid_desc_is_padded(&blocked) || keeps_zero(node);
+/* The output as it lies in `layout`. */
+static braid_desc output_in(const braid_node_desc *node, braid_layout layout) {
+  braid_desc out = node->outputs[0].desc;
+  out.layout = layout;
+  return out;
 }
 
-/* Everything of the output's shape lies as the first input does that is not PLAIN. */
+/* Everything of the output's shape lies as the first input does that is not PLAIN. An input that is repeated lies so
+ * too where it has the output's padding or lies in blocks already, and else is PLAIN. */
 static void elementwise_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
-  const braid_desc *out = &node->outputs[0].desc;
   braid_layout chosen = BRAID_LAYOUT_PLAIN;
   for (size_t i = node->input_count; i-- > 0;)
-    if (node->inputs[i].present && inputs[i] != BRAID_LAYOUT_PLAIN && braid_desc_same_shape(&node->inputs[i].desc, out))
+    if (node->inputs[i].present && inputs[i] != BRAID_LAYOUT_PLAIN &&
+        braid_desc_same_shape(&node->inputs[i].desc, &node->outputs[0].desc))
       chosen = inputs[i];
-  if (braid_layout_is_blocked(chosen) && !can_block(node, chosen)) chosen = BRAID_LAYOUT_PLAIN;
+  braid_desc out = output_in(node, chosen);
+  if (braid_desc_is_padded(&out) && !keeps_zero(node, chosen)) out.layout = chosen = BRAID_LAYOUT_PLAIN;
   for (size_t i = 0; i < node->input_count; i++) {
+    const braid_desc *desc = &node->inputs[i].desc;
     if (!node->inputs[i].present) continue;
-    if (braid_desc_same_shape(&node->inputs[i].desc, out))
+    bool blocked = braid_layout_is_blocked(inputs[i]) && has_blocks(desc, &out, chosen);
+    if (braid_desc_same_shape(desc, &out) || blocked || braid_desc_is_padded(&out))
       inputs[i] = chosen;
     else if (braid_layout_is_blocked(inputs[i]))
       inputs[i] = BRAID_LAYOUT_PLAIN;
@@ -225,7 +235,8 @@ static bool match_pair(const braid_node_desc *node, char *why, size_t why_bytes)
 /* --- types ---------------------------------------------------------------------------------------------------------
  */
 typedef struct cast {
-  braid_convert *convert;
+  braid_convert *convert; /* NULL: one of the types is narrow */
+  braid_narrow_convert narrow;
   int64_t count;
   size_t from_bytes, to_bytes;
 } cast;
@@ -237,7 +248,17 @@ static braid_status create_cast(const braid_allocator *allocator, const braid_no
   cast *c = braid_zalloc(allocator, sizeof *c);
   if (!c) return BRAID_NO_MEMORY;
   bool bits = is(node, "BitCast") && to->dtype != BRAID_BOOL; /* any other byte than 0 is still true */
-  c->convert = braid_convert_find(from->dtype, bits ? from->dtype : to->dtype);
+  bool narrow = braid_dtype_is_narrow(from->dtype) || braid_dtype_is_narrow(to->dtype);
+  const char *mode = braid_attr_string(node->attrs, "round_mode", "up");
+  braid_narrowing how = {.wraps = true,
+                         .overflows = !braid_attr_int(node->attrs, "saturate", 1),
+                         .e8m0 = strcmp(mode, "up") == 0     ? BRAID_E8M0_UP
+                                 : strcmp(mode, "down") == 0 ? BRAID_E8M0_DOWN
+                                                             : BRAID_E8M0_NEAREST};
+  if (bits || from->dtype == to->dtype || !narrow)
+    c->convert = braid_convert_find(from->dtype, bits ? from->dtype : to->dtype);
+  else
+    braid_narrow_convert_init(&c->narrow, from->dtype, to->dtype, &how);
   c->from_bytes = braid_dtype_size(from->dtype);
   c->to_bytes = braid_dtype_size(to->dtype);
   c->count = (int64_t)(braid_desc_bytes(from) / c->from_bytes);
@@ -255,12 +276,19 @@ static braid_status run_cast(const braid_node_desc *node, void *state, const bra
 #pragma omp parallel for schedule(static) if (pieces > 1)
   for (int64_t i = 0; i < pieces; i++) {
     int64_t begin = i * kPiece, count = begin + kPiece < c->count ? kPiece : c->count - begin;
-    c->convert(from + begin * (int64_t)c->from_bytes, to + begin * (int64_t)c->to_bytes, count);
+    const char *source = from + begin * (int64_t)c->from_bytes;
+    char *target = to + begin * (int64_t)c->to_bytes;
+    if (c->convert)
+      c->convert(source, target, count);
+    else
+      braid_narrow_convert_run(&c->narrow, source, target, count);
   }
   return BRAID_OK;
 }
 
 static void cast_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  bool e8m0 = node->inputs[0].desc.dtype == BRAID_F8E8M0 || node->outputs[0].desc.dtype == BRAID_F8E8M0;
+  if (e8m0) inputs[0] = BRAID_LAYOUT_PLAIN;                  /* it has no zero, which padding is */
   if (node->input_count > 1) inputs[1] = BRAID_LAYOUT_PLAIN; /* CastLike: not looked at */
   outputs[0] = inputs[0];
 }

@@ -17,8 +17,15 @@
 #include "braid/session.h"
 #include "graph/graph.h"
 
-static const braid_layout kLayouts[] = {BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_BHWC, BRAID_LAYOUT_CHWB};
 #include "oom.h"
+#include "tensor/layout.h"
+
+static const braid_layout kLayouts[] = {BRAID_LAYOUT_PLAIN,
+                                        BRAID_LAYOUT_BHWC,
+                                        BRAID_LAYOUT_CHWB,
+                                        BRAID_LAYOUT_BLOCKED16,
+                                        BRAID_LAYOUT_BLOCKED(0, 1, 4),
+                                        BRAID_LAYOUT_BLOCKED(0, 0, 3) | BRAID_LAYOUT_BLOCKED(1, 2, 5)};
 
 enum { kSeed = 411, kMost = 100000 };
 static uint32_t draws;
@@ -96,6 +103,25 @@ static braid_dtype in_type(const char *op, int index, braid_dtype dtype) {
   return strcmp(op, "Where") == 0 && index == 0 ? BRAID_BOOL : dtype;
 }
 
+/* Layouts that the kernel agrees with where some operands have one, most often the same. */
+static void choose_layouts(run *r) {
+  braid_operand inputs[5], output = {true, r->out, NULL};
+  braid_layout layouts[5], out_layout = BRAID_LAYOUT_PLAIN, most = kLayouts[draw(0, 5)];
+  for (int i = 0; i < r->count; i++) {
+    inputs[i] = (braid_operand){true, r->in[i], NULL};
+    layouts[i] = r->in[i].rank < 3 ? BRAID_LAYOUT_PLAIN : draw(0, 3) ? most : kLayouts[draw(0, 5)];
+  }
+  braid_node_desc node = {.op = r->op,
+                          .attrs = &r->attrs,
+                          .input_count = (size_t)r->count,
+                          .output_count = 1,
+                          .inputs = inputs,
+                          .outputs = &output};
+  find(&node)->layouts(&node, layouts, &out_layout);
+  r->out.layout = out_layout;
+  for (int i = 0; i < r->count; i++) r->in[i].layout = layouts[i];
+}
+
 /* Random dimensions, and operands that broadcast to them. */
 static void make_shapes(run *r, braid_dtype dtype) {
   int rank = (int)draw(0, BRAID_MAX_RANK), full = (int)draw(0, r->count - 1);
@@ -111,50 +137,62 @@ static void make_shapes(run *r, braid_dtype dtype) {
     for (int k = 0; k < own; k++) part[k] = i != full && draw(0, 2) == 0 ? 1 : dims[rank - own + k];
     r->in[i] = make(in_type(r->op, i, dtype), own, part);
   }
-  if (rank < 3) return;
-  r->out.layout = kLayouts[draw(0, 2)];
-  for (int i = 0; i < r->count; i++) /* most often alike */
-    if (r->in[i].rank >= 3) r->in[i].layout = draw(0, 3) ? r->out.layout : kLayouts[draw(0, 2)];
+  if (rank >= 3) choose_layouts(r);
 }
 
 static int64_t offset_of(const braid_desc *desc, const braid_desc *shape, const int64_t *at) {
-  int64_t strides[BRAID_MAX_RANK], offset = 0;
-  braid_nest_strides(desc, strides);
-  for (int i = 0; i < desc->rank; i++) offset += desc->dims[i] == 1 ? 0 : strides[i] * at[shape->rank - desc->rank + i];
-  return offset;
+  braid_places places = braid_places_of(desc);
+  int64_t index[BRAID_MAX_RANK];
+  for (int i = 0; i < desc->rank; i++) index[i] = desc->dims[i] == 1 ? 0 : at[shape->rank - desc->rank + i];
+  return braid_places_find(&places, index);
 }
 
-static void compare(const run *r, double *const *x, const double *y) {
+static int64_t size_of(const braid_desc *desc) {
+  return (int64_t)(braid_desc_bytes(desc) / braid_dtype_size(desc->dtype));
+}
+
+/* Also: what is no element is zero. */
+static void compare(const run *r, double *const *x, double *y) {
   int64_t at[BRAID_MAX_RANK] = {0}, count = braid_desc_count(&r->out);
   for (int64_t n = 0; n < count; n++) {
     double v[5];
     for (int i = 0; i < r->count; i++) v[i] = x[i][offset_of(&r->in[i], &r->out, at)];
-    double expected = plain(r->op, v, r->count), got = y[offset_of(&r->out, &r->out, at)];
-    if (fabs(got - expected) > 1e-6)
+    double expected = plain(r->op, v, r->count), *got = &y[offset_of(&r->out, &r->out, at)];
+    if (fabs(*got - expected) > 1e-6)
       fail_msg("%s of %s: element %lld is %g, not %g (draw %u)", r->op, braid_dtype_name(r->in[1].dtype), (long long)n,
-               got, expected, draws);
+               *got, expected, draws);
+    *got = 0;
     for (int i = r->out.rank; i-- > 0 && ++at[i] == r->out.dims[i];) at[i] = 0;
+  }
+  for (int64_t i = 0; i < size_of(&r->out); i++) assert_true(y[i] == 0);
+}
+
+/* Random numbers; zeros where there is no element. */
+static void fill(const run *r, int index, double *x) {
+  const braid_desc *desc = &r->in[index];
+  bool condition = desc->dtype == BRAID_BOOL;
+  int64_t scale = strcmp(r->op, "Mean") == 0 ? r->count : 1, at[BRAID_MAX_RANK] = {0}, count = braid_desc_count(desc);
+  for (int64_t n = 0; n < count; n++) {
+    x[offset_of(desc, desc, at)] = condition ? (double)draw(0, 1) : (double)(draw(0, 6) * scale) + (index == 0 ? 7 : 0);
+    for (int i = desc->rank; i-- > 0 && ++at[i] == desc->dims[i];) at[i] = 0;
   }
 }
 
 static void check_broadcast(const char *op, int operands, braid_dtype dtype) {
   run r = {.op = op, .count = operands};
   make_shapes(&r, dtype);
-  double *x[5] = {NULL}, *y = braid_zalloc_array(NULL, (size_t)braid_desc_count(&r.out), sizeof *y);
+  double *x[5] = {NULL}, *y = braid_zalloc_array(NULL, (size_t)size_of(&r.out), sizeof *y);
   void *typed[5], *result = braid_zalloc(NULL, braid_desc_bytes(&r.out));
-  bool fractions = strcmp(op, "Mean") == 0;
   for (int i = 0; i < operands; i++) {
-    int64_t count = braid_desc_count(&r.in[i]);
+    int64_t count = size_of(&r.in[i]);
     x[i] = braid_zalloc_array(NULL, (size_t)count, sizeof *x[i]);
     typed[i] = braid_zalloc(NULL, braid_desc_bytes(&r.in[i]));
-    bool condition = r.in[i].dtype == BRAID_BOOL;
-    for (int64_t k = 0; k < count; k++)
-      x[i][k] = condition ? (double)draw(0, 1) : (double)draw(0, 6) * (fractions ? operands : 1) + (i == 0 ? 7 : 0);
+    fill(&r, i, x[i]);
     braid_convert_find(BRAID_F64, r.in[i].dtype)(x[i], typed[i], count);
     r.x[i] = typed[i];
   }
   run_kernel(&r, result);
-  braid_convert_find(r.out.dtype, BRAID_F64)(result, y, braid_desc_count(&r.out));
+  braid_convert_find(r.out.dtype, BRAID_F64)(result, y, size_of(&r.out));
   compare(&r, x, y);
   for (int i = 0; i < operands; i++) {
     braid_free(NULL, x[i]);
@@ -213,6 +251,35 @@ static void block_layouts(void **state) {
     find(&node)->layouts(&node, &in, &out);
     assert_int_equal(in, kCases[i].expected);
     assert_int_equal(out, kCases[i].expected);
+  }
+}
+
+/* A factor for each channel, as of squeeze and excitation, lies with the image in blocks; what is repeated over padded
+ * channels does not. */
+static void block_factors(void **state) {
+  (void)state;
+  static const struct {
+    const char *op;
+    int64_t channels, factors;
+    braid_layout image, factor; /* expected */
+  } kCases[] = {{"Mul", 20, 20, BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_BLOCKED16},
+                {"Mul", 32, 32, BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_PLAIN},
+                {"Mul", 20, 1, BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_PLAIN},
+                {"Mul", 32, 1, BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_PLAIN},
+                {"Div", 20, 20, BRAID_LAYOUT_PLAIN, BRAID_LAYOUT_PLAIN},
+                {"Add", 32, 1, BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_PLAIN}};
+  const braid_attrs none = {0};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_operand x[2] = {{true, make(BRAID_F32, 4, (int64_t[]){2, kCases[i].channels, 3, 3}), NULL},
+                          {true, make(BRAID_F32, 4, (int64_t[]){2, kCases[i].factors, 1, 1}), NULL}};
+    braid_operand y = x[0];
+    braid_node_desc node = {
+        .op = kCases[i].op, .attrs = &none, .input_count = 2, .output_count = 1, .inputs = x, .outputs = &y};
+    braid_layout in[2] = {BRAID_LAYOUT_BLOCKED16, BRAID_LAYOUT_PLAIN}, out = BRAID_LAYOUT_PLAIN;
+    find(&node)->layouts(&node, in, &out);
+    assert_int_equal(in[0], kCases[i].image);
+    assert_int_equal(in[1], kCases[i].factor);
+    assert_int_equal(out, kCases[i].image);
   }
 }
 
@@ -423,9 +490,10 @@ static void out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(broadcasts), cmocka_unit_test(blocks),         cmocka_unit_test(block_layouts),
-      cmocka_unit_test(integers),   cmocka_unit_test(special_floats), cmocka_unit_test(conversions),
-      cmocka_unit_test(halves),     cmocka_unit_test(refusals),       cmocka_unit_test(out_of_memory),
+      cmocka_unit_test(broadcasts),    cmocka_unit_test(blocks),   cmocka_unit_test(block_layouts),
+      cmocka_unit_test(block_factors), cmocka_unit_test(integers), cmocka_unit_test(special_floats),
+      cmocka_unit_test(conversions),   cmocka_unit_test(halves),   cmocka_unit_test(refusals),
+      cmocka_unit_test(out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

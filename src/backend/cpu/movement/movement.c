@@ -124,7 +124,7 @@ static braid_status create_pad(const braid_allocator *allocator, const braid_nod
   braid_map_strides(x->dims, x->rank, strides);
   for (int d = 0; d < y->rank; d++)
     for (int64_t i = 0; i < y->dims[d]; i++) {
-      int64_t from = braid_pad_source(mode, i - begin[d], x->dims[d]);
+      int64_t from = braid_pad_source(mode, i, begin[d], end[d], x->dims[d]);
       map->tables[d][i] = from < 0 ? -1 : from * strides[d];
     }
   return done(map, state);

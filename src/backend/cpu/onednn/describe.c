@@ -215,7 +215,7 @@ void braid_dnnl_request_of(braid_dnnl_kind kind, braid_dnnl_request *out) {
   out->scale = 1;
 }
 
-/* One or two of oneDNN's; 0: none. */
+/* One or two of oneDNN's; 0: none, or (Gelu) one whose relative error is large where its results are small. */
 static int activation_of(const braid_node_desc *node, braid_dnnl_eltwise out[BRAID_DNNL_ELTWISE]) {
   const char *name = braid_attr_string(node->attrs, "activation", "");
   braid_activation read;
@@ -257,7 +257,8 @@ static const bool kTellsInvalid = false;
 #endif
 
 bool braid_dnnl_can_fuse(const braid_node_desc *node, bool sum) {
-  return kTellsInvalid && !sum && braid_attr_has(node->attrs, "activation");
+  braid_dnnl_eltwise eltwise[BRAID_DNNL_ELTWISE];
+  return kTellsInvalid && !sum && activation_of(node, eltwise) > 0;
 }
 
 /* Scratchpad memory is the caller's. */

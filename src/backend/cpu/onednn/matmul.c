@@ -1,4 +1,4 @@
-/* Matrix products by oneDNN: Gemm, FusedGemm and MatMul.
+/* Matrix products by oneDNN: Gemm, MatMul and their fused forms.
  *
  * Operands stay as they lie; a transposition is a pair of strides. Constant weights are packed where many rows pass
  * over them: on ViT's layers (197 rows) that is up to twice as fast. For few rows, as in a classifier's last layers,
@@ -61,7 +61,9 @@ static bool read_matmul(const braid_node_desc *node, product *p, char *why, size
                  .columns = b->dims[b->rank - (tb ? 2 : 1)],
                  .transposed_a = ta,
                  .transposed_b = tb,
+                 .bias = has_bias(node),
                  .alpha = (float)braid_attr_float(node->attrs, "alpha", 1)};
+  if (p->bias && p->alpha != 1) return refuse(why, why_bytes, "a bias with alpha other than 1");
   int64_t lead = 1;
   for (int i = 0; i < a->rank - 2; i++) lead *= a->dims[i];
   if (b->rank == 2 && !ta) {

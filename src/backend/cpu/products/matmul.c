@@ -1,4 +1,4 @@
-/* Plain matrix products: Gemm, FusedGemm, MatMul, for every type they allow, over the products of gemm.h.
+/* Plain matrix products: Gemm, MatMul and their fused forms, for every type they allow, over the products of gemm.h.
  *
  * The 16-bit types are multiplied as float and rounded once, after bias and activation. */
 #include <math.h>
@@ -123,6 +123,7 @@ static double activate(const char *name, double a, double b, double v) {
   if (strcmp(name, "Sigmoid") == 0) return 1 / (1 + exp(-v));
   if (strcmp(name, "Tanh") == 0) return tanh(v);
   if (strcmp(name, "Swish") == 0) return v / (1 + exp(-a * v));
+  if (strcmp(name, "Gelu") == 0) return v * 0.5 * erfc(-v * sqrt(0.5));
   double scaled = strcmp(name, "HardSigmoid") == 0 ? a * v + b : v / 6 + 0.5; /* else HardSwish */
   double gate = scaled < 0 ? 0 : scaled > 1 ? 1 : scaled;
   return strcmp(name, "HardSigmoid") == 0 ? gate : v * gate;
@@ -239,8 +240,8 @@ static braid_status matmul_run(const braid_node_desc *node, void *state, const b
 }
 
 static bool matmul_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  static const char *const kActivations[] = {"Relu", "LeakyRelu",   "Clip",      "Sigmoid",
-                                             "Tanh", "HardSigmoid", "HardSwish", "Swish"};
+  static const char *const kActivations[] = {"Relu",        "LeakyRelu", "Clip",  "Sigmoid", "Tanh",
+                                             "HardSigmoid", "HardSwish", "Swish", "Gelu"};
   const char *name = braid_attr_string(node->attrs, "activation", NULL);
   if (!name) return true;
   for (size_t i = 0; i < sizeof kActivations / sizeof *kActivations; i++)
@@ -255,6 +256,7 @@ static const braid_kernel kKernels[] = {
     {.op = "Gemm", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
     {.op = "FusedGemm", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
     {.op = "MatMul", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
+    {.op = "FusedMatMul", .name = "ref_matmul", .match = matmul_match, .implementation = &kMatmul},
 };
 
 const braid_cpu_table braid_cpu_products_matmul = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -71,13 +71,13 @@ void BRAID_ISA_NAME(braid_bytes_multiply_row)(const int16_t *a, const int16_t *b
 }
 
 /* rounded(sums * factors) + zero within [low, high]; NaN becomes the lowest number, as in the reference. */
-void BRAID_ISA_NAME(braid_bytes_scale_sums)(const int32_t *sums, int64_t count, const double *factors, int64_t step,
+void BRAID_ISA_NAME(braid_bytes_scale_sums)(const int32_t *sums, int64_t count, const float *factors, int64_t step,
                                             float zero, float low, float high, uint8_t *y) {
-  double each[kColumns];
+  float each[kColumns];
   for (int64_t i = 0; i < count; i++) each[i] = factors[i * step];
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) {
-    float value = (float)rint((double)sums[i] * each[i]) + zero;
+    float value = rintf((float)sums[i] * each[i]) + zero;
     y[i] = (uint8_t)(int32_t)(value > high ? high : value >= low ? value : low);
   }
 }

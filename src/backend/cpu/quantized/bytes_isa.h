@@ -20,7 +20,7 @@ BRAID_ISA_FUNCTION(void, braid_bytes_multiply_row,
                    (const int16_t *a, const int16_t *b, int64_t padded, int64_t columns, int32_t *sums))
 /* rounded(sums * factors) + zero within [low, high]; NaN becomes the lowest number, as in the reference. */
 BRAID_ISA_FUNCTION(void, braid_bytes_scale_sums,
-                   (const int32_t *sums, int64_t count, const double *factors, int64_t step, float zero, float low,
+                   (const int32_t *sums, int64_t count, const float *factors, int64_t step, float zero, float low,
                     float high, uint8_t *y))
 /* sums[i] += weight * (x - zero) at the places from + i * step that lie within a line of `width`. */
 BRAID_ISA_FUNCTION(void, braid_bytes_add_line,

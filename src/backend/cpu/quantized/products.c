@@ -14,6 +14,8 @@
 #include "base/checked.h"
 #include "base/try.h"
 #include "graph/geometry.h"
+#include "graph/ops/qlinear.h"
+#include "tensor/dtype.h"
 
 enum { kUnit = 32, kColumns = BRAID_BYTES_COLUMNS, kRows = BRAID_BYTES_ROWS }; /* inner is padded to kUnit */
 
@@ -45,10 +47,6 @@ static bool given(const braid_node_desc *node, size_t index) {
   return index < node->input_count && node->inputs[index].present;
 }
 
-static bool is_byte(braid_dtype dtype) {
-  return dtype == BRAID_U8 || dtype == BRAID_I8;
-}
-
 static bool is_list(const braid_node_desc *node, size_t index) {
   return index && given(node, index) && braid_desc_count(&node->inputs[index].desc) > 1;
 }
@@ -58,7 +56,8 @@ static bool product_match(const braid_node_desc *node, char *why, size_t why_byt
   const braid_desc *left = &node->inputs[at.left].desc, *right = &node->inputs[at.right].desc;
   bool convolves = strstr(node->op, "Conv") != NULL;
   const char *reason = NULL;
-  if (!is_byte(left->dtype) || !is_byte(right->dtype) || (at.y_scale && !is_byte(node->outputs[0].desc.dtype)))
+  if (!braid_dtype_is_byte(left->dtype) || !braid_dtype_is_byte(right->dtype) ||
+      (at.y_scale && !braid_dtype_is_byte(node->outputs[0].desc.dtype)))
     reason = "8-bit integers only";
   else if (!convolves && (left->rank < 2 || right->rank != 2))
     reason = "a right side that is no single matrix";
@@ -66,6 +65,8 @@ static bool product_match(const braid_node_desc *node, char *why, size_t why_byt
     reason = "scales or zero points of rows";
   else if (braid_desc_count(&node->outputs[0].desc) == 0 || braid_desc_count(left) == 0)
     reason = "an empty operand";
+  else if (braid_desc_count(right) > right->dims[convolves ? 0 : 1] * BRAID_QLINEAR_MOST_PRODUCTS)
+    reason = "sums that int32 may not hold";
   for (size_t i = 1; !reason && at.y_scale && i < 7; i++)
     if ((i == at.left_scale || i == at.right_scale || i == at.y_scale) && node->inputs[i].desc.dtype != BRAID_F32)
       reason = "float32 scales only";
@@ -139,7 +140,7 @@ static void lay_patch(const integer_product *p, const void *x, bool is_signed, i
  */
 /* `count` sums of one row become output elements; the factor of element i is factors[i * step]. */
 static void put_sums(const braid_node_desc *node, const braid_cpu_args *args, const places *at, const int32_t *sums,
-                     int64_t count, const double *factors, int64_t step, int64_t to) {
+                     int64_t count, const float *factors, int64_t step, int64_t to) {
   if (!at->y_scale) {
     memcpy((int32_t *)args->outputs[0] + to, sums, (size_t)count * sizeof *sums);
     return;
@@ -152,17 +153,17 @@ static void put_sums(const braid_node_desc *node, const braid_cpu_args *args, co
 
 /* left * right / y for each row of weights. */
 static void make_factors(const integer_product *p, const braid_node_desc *node, const braid_cpu_args *args,
-                         double *factors) {
+                         float *factors) {
   if (!p->at.y_scale) return;
   const float *left = args->inputs[p->at.left_scale], *right = args->inputs[p->at.right_scale];
-  double y = (double)*(const float *)args->inputs[p->at.y_scale];
+  float y = *(const float *)args->inputs[p->at.y_scale];
   bool list = is_list(node, p->at.right_scale);
-  for (int64_t r = 0; r < p->weight_rows; r++) factors[r] = (double)left[0] * (double)right[list ? r : 0] / y;
+  for (int64_t r = 0; r < p->weight_rows; r++) factors[r] = left[0] * right[list ? r : 0] / y;
 }
 
 /* All `rows` of `a` against `columns` rows of `b`; element (r, c) of the result goes to `to` + r * row_step + c. */
 static void run_strip(const integer_product *p, const braid_node_desc *node, const braid_cpu_args *args,
-                      const int16_t *a, const int16_t *b, int64_t columns, const int32_t *bias, const double *factors,
+                      const int16_t *a, const int16_t *b, int64_t columns, const int32_t *bias, const float *factors,
                       int64_t to, int64_t row_step) {
   int32_t sums[kRows][kColumns];
   for (int64_t r = 0; r < p->rows; r += kRows) {
@@ -182,7 +183,7 @@ static void run_strip(const integer_product *p, const braid_node_desc *node, con
 }
 
 static void run_matmul(const integer_product *p, const braid_node_desc *node, const braid_cpu_args *args,
-                       const int16_t *weights, const double *factors) {
+                       const int16_t *weights, const float *factors) {
   int16_t *left = (int16_t *)((char *)args->workspace + p->left_at);
   bool is_signed = node->inputs[p->at.left].desc.dtype == BRAID_I8;
   int32_t zero = zero_at(node, p->at.left_zero, input_of(node, args, p->at.left_zero), 0);
@@ -199,7 +200,7 @@ static void run_matmul(const integer_product *p, const braid_node_desc *node, co
 }
 
 static void run_conv(const integer_product *p, const braid_node_desc *node, const braid_cpu_args *args,
-                     const int16_t *weights, const double *factors) {
+                     const int16_t *weights, const float *factors) {
   const braid_convolution *conv = &p->conv;
   const void *x = args->inputs[p->at.left];
   const int32_t *bias = p->at.y_scale && given(node, 8) ? args->inputs[8] : NULL;
@@ -240,7 +241,7 @@ static void sum_line(const integer_product *p, const void *x, bool is_signed, in
 
 /* Filters that look at one channel each gain nothing from patches: their sums are made line by line. */
 static void run_depthwise(const integer_product *p, const braid_node_desc *node, const braid_cpu_args *args,
-                          const int16_t *weights, const double *factors) {
+                          const int16_t *weights, const float *factors) {
   const braid_window *v = &p->conv.window;
   const int32_t *bias = p->at.y_scale && given(node, 8) ? args->inputs[8] : NULL;
   bool is_signed = node->inputs[p->at.left].desc.dtype == BRAID_I8;
@@ -264,7 +265,7 @@ static void run_depthwise(const integer_product *p, const braid_node_desc *node,
 static braid_status product_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   const integer_product *p = state;
   const int16_t *weights = p->packed ? args->inputs[p->at.right] : NULL;
-  double *factors = (double *)((char *)args->workspace + p->factors_at);
+  float *factors = (float *)((char *)args->workspace + p->factors_at);
   if (!weights) {
     int16_t *rows = (int16_t *)((char *)args->workspace + p->weights_at);
     lay_weights(p, node, args->inputs[p->at.right], input_of(node, args, p->at.right_zero), rows);
@@ -311,7 +312,7 @@ static braid_status product_prepare(const braid_allocator *allocator, integer_pr
   bool fits = true;
   const void *zeros = given(node, p->at.right_zero) ? node->inputs[p->at.right_zero].constant : NULL;
   p->packed = node->inputs[p->at.right].constant && (zeros || !given(node, p->at.right_zero));
-  p->factors_at = place(info, p->weight_rows, 1, sizeof(double), &fits);
+  p->factors_at = place(info, p->weight_rows, 1, sizeof(float), &fits);
   if (!p->packed) p->weights_at = place(info, p->weight_rows, p->padded, sizeof(int16_t), &fits);
   if (!p->convolves) p->left_at = place(info, p->rows, p->padded, sizeof(int16_t), &fits);
   if (p->convolves) {

@@ -6,6 +6,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/quantized/bytes_isa.h"
+#include "graph/onnx_dtype.h"
+#include "tensor/dtype.h"
 
 enum { kPiece = 1 << 14 }; /* elements of a task */
 
@@ -25,20 +27,19 @@ static lines lines_of(const braid_node_desc *node) {
   return l;
 }
 
-static bool is_byte(braid_dtype dtype) {
-  return dtype == BRAID_U8 || dtype == BRAID_I8;
-}
-
 static bool quantize_match(const braid_node_desc *node, char *why, size_t why_bytes) {
   bool quantizes = strcmp(node->op, "QuantizeLinear") == 0;
   braid_dtype x = node->inputs[0].desc.dtype, y = node->outputs[0].desc.dtype;
   const char *reason = NULL;
-  if (!(quantizes ? x == BRAID_F32 && is_byte(y) : is_byte(x) && y == BRAID_F32))
+  if (!(quantizes ? x == BRAID_F32 && braid_dtype_is_byte(y) : braid_dtype_is_byte(x) && y == BRAID_F32))
     reason = "between float32 and 8-bit integers only";
   else if (node->inputs[1].desc.dtype != BRAID_F32)
     reason = "float32 scales only";
   else if (braid_attr_int(node->attrs, "block_size", 0) != 0)
     reason = "blocked scales";
+  else if (braid_attr_int(node->attrs, "precision", 0) &&
+           braid_dtype_from_onnx(braid_attr_int(node->attrs, "precision", 0)) != BRAID_F32)
+    reason = "division in float32 only";
   if (reason) snprintf(why, why_bytes, "%s", reason);
   return !reason;
 }

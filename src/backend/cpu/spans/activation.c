@@ -11,6 +11,7 @@ bool braid_activation_read(const braid_node_desc *node, braid_activation *out) {
   } kKnown[] = {
       {"Relu", {0}}, {"LeakyRelu", {0.01}},       {"Sigmoid", {0}},   {"Clip", {-INFINITY, INFINITY}},
       {"Tanh", {0}}, {"HardSigmoid", {0.2, 0.5}}, {"HardSwish", {0}}, {"Swish", {1}},
+      {"Gelu", {0}},
   };
   *out = (braid_activation){.entry = NULL};
   if (!braid_attr_has(node->attrs, "activation")) return true;

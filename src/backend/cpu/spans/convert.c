@@ -147,7 +147,7 @@ braid_convert *braid_convert_find(braid_dtype from, braid_dtype to) {
     [BRAID_U8] = id##_U8, [BRAID_U16] = id##_U16, [BRAID_U32] = id##_U32, [BRAID_U64] = id##_U64,                      \
     [BRAID_BOOL] = id##_BOOL                                                                                           \
   }
-  static braid_convert *const kTable[BRAID_DTYPE_COUNT][BRAID_DTYPE_COUNT] = {BRAID_DTYPE_MAP(ENTRY)};
+  static braid_convert *const kTable[BRAID_DTYPE_COUNT][BRAID_DTYPE_COUNT] = {BRAID_WIDE_DTYPE_MAP(ENTRY)};
 #undef ROW
 #undef ENTRY
   const braid_span_set *spans = braid_spans_float();
@@ -157,4 +157,44 @@ braid_convert *braid_convert_find(braid_dtype from, braid_dtype to) {
   if (from == BRAID_BF16 && to == BRAID_F32) return spans->load_bf16;
   if (from == BRAID_F32 && to == BRAID_BF16) return spans->store_bf16;
   return kTable[from][to];
+}
+
+/* --- narrow numbers ------------------------------------------------------------------------------------------------
+ * Through int64 between integers, whose low bits are kept, else through double, which holds all of them. */
+static bool has_fraction(braid_dtype dtype) {
+  return braid_dtype_is_float(dtype) || braid_narrow_is_float(dtype);
+}
+
+void braid_narrow_convert_init(braid_narrow_convert *convert, braid_dtype from, braid_dtype to,
+                               const braid_narrowing *how) {
+  *convert = (braid_narrow_convert){.from = from, .to = to, .how = *how};
+  for (int code = 0; braid_dtype_is_narrow(from) && code < 256; code++)
+    convert->numbers[code] = braid_narrow_to_f64(from, (uint8_t)code);
+}
+
+void braid_narrow_convert_run(const braid_narrow_convert *convert, const void *source, void *target, int64_t count) {
+  enum { kBlock = 512 };
+  double numbers[kBlock];
+  int64_t integers[kBlock];
+  braid_dtype from = convert->from, to = convert->to;
+  bool whole = !has_fraction(from) && !has_fraction(to), wide = !braid_dtype_is_narrow(from);
+  void *between = whole ? (void *)integers : numbers;
+  braid_dtype carrier = whole ? BRAID_I64 : BRAID_F64;
+  const uint8_t *s = source;
+  uint8_t *t = target;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    int64_t some = count - begin < kBlock ? count - begin : kBlock;
+    if (wide)
+      braid_convert_find(from, carrier)(s + (size_t)begin * braid_dtype_size(from), between, some);
+    else if (whole)
+      for (int64_t i = 0; i < some; i++) integers[i] = (int64_t)convert->numbers[s[begin + i]];
+    else
+      for (int64_t i = 0; i < some; i++) numbers[i] = convert->numbers[s[begin + i]];
+    if (!braid_dtype_is_narrow(to))
+      braid_convert_find(carrier, to)(between, t + (size_t)begin * braid_dtype_size(to), some);
+    else if (whole)
+      for (int64_t i = 0; i < some; i++) t[begin + i] = braid_narrow_of_i64(to, integers[i]);
+    else
+      for (int64_t i = 0; i < some; i++) t[begin + i] = braid_narrow_of_f64(to, numbers[i], &convert->how);
+  }
 }

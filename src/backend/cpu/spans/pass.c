@@ -32,12 +32,12 @@ static bool is_bound(const braid_pass *pass, int index) {
   return (pass->entry->flags & BRAID_SPAN_BOUNDS) && index >= pass->input_count - 2;
 }
 
-/* Must the operand go through a buffer: another type, another step, or one element where many are wanted? */
+/* Must the operand go through a buffer: another type, another step, or fewer elements than are wanted? */
 static bool needs_buffer(const braid_pass *pass, int index) {
   int64_t stride = pass->nest.strides[index][pass->nest.rank - 1];
   bool spread =
       stride == 0 && !is_bound(pass, index) && (pass->input_count == 1 || pass->entry->flags & BRAID_SPAN_DENSE);
-  return pass->inputs[index].load || stride > 1 || spread;
+  return pass->inputs[index].load || stride > 1 || pass->nest.period[index] || spread;
 }
 
 bool braid_pass_init(braid_pass *pass, const braid_desc *output) {
@@ -80,17 +80,33 @@ static void gather(const void *from, int64_t stride, size_t bytes, int64_t count
   }
 }
 
-/* One operand of a piece as the span wants it, in `buffer` where it has to be moved. */
-static void load_operand(const braid_pass *pass, int index, const char *at, int64_t count, double *buffer,
-                         braid_span *span) {
+/* `count` elements of a period that begins again and again, from its element `first` on. */
+static void repeat(const char *period_of, int64_t period, int64_t first, size_t bytes, int64_t count, char *to) {
+  int64_t have = period - first < count ? period - first : count;
+  memcpy(to, period_of + first * (int64_t)bytes, (size_t)have * bytes);
+  int64_t rest = first < count - have ? first : count - have;
+  memcpy(to + have * (int64_t)bytes, period_of, (size_t)rest * bytes);
+  for (have += rest; have < count; have += rest) {
+    rest = have < count - have ? have : count - have;
+    memcpy(to + have * (int64_t)bytes, to, (size_t)rest * bytes);
+  }
+}
+
+/* One operand of a piece that begins at element `begin` of a row, as the span wants it, in `buffer` where it has to be
+ * moved. */
+static void load_operand(const braid_pass *pass, int index, const char *at, int64_t begin, int64_t count,
+                         double *buffer, braid_span *span) {
   const braid_pass_operand *operand = &pass->inputs[index];
-  int64_t stride = pass->nest.strides[index][pass->nest.rank - 1];
+  int64_t stride = pass->nest.strides[index][pass->nest.rank - 1], period = pass->nest.period[index];
   bool repeated = stride == 0;
   span->in[index] = at;
   span->step[index] = repeated ? 0 : 1;
   if (!needs_buffer(pass, index)) return;
   int64_t elements = repeated ? 1 : count;
-  if (stride > 1) {
+  if (period) {
+    repeat(at, period, begin % period, operand->bytes, count, (char *)buffer);
+    at = (const char *)buffer;
+  } else if (stride > 1) {
     gather(at, stride, operand->bytes, count, buffer);
     at = (const char *)buffer;
   }
@@ -110,10 +126,10 @@ static void load_operand(const braid_pass *pass, int index, const char *at, int6
   span->step[index] = 1;
 }
 
-static void run_piece(const braid_pass *pass, const char *const *at, char *out, int64_t count) {
+static void run_piece(const braid_pass *pass, const char *const *at, char *out, int64_t begin, int64_t count) {
   double buffers[BRAID_SPAN_INPUTS][kPiece], result[kPiece];
   braid_span span = {.count = count, .params = pass->params, .out = pass->store ? (void *)result : out};
-  for (int i = 0; i < pass->input_count; i++) load_operand(pass, i, at[i], count, buffers[i], &span);
+  for (int i = 0; i < pass->input_count; i++) load_operand(pass, i, at[i], begin, count, buffers[i], &span);
   pass->entry->run(&span);
   if (pass->store) pass->store(result, out, count);
 }
@@ -135,13 +151,15 @@ static void run_row(const braid_pass *pass, const braid_nest_cursor *cursor, con
   int64_t step = pass->direct ? end - begin : kPiece;
   for (int64_t i = begin; i < end; i += step) {
     int64_t count = i + step < end ? step : end - i;
-    for (int k = 0; k < pass->input_count; k++)
-      at[k] = bases[k] + (cursor->offsets[k] + i * pass->nest.strides[k][last]) * (int64_t)pass->inputs[k].bytes;
+    for (int k = 0; k < pass->input_count; k++) {
+      int64_t along = pass->nest.period[k] ? 0 : i * pass->nest.strides[k][last];
+      at[k] = bases[k] + (cursor->offsets[k] + along) * (int64_t)pass->inputs[k].bytes;
+    }
     char *out = output + (cursor->offsets[pass->input_count] + i) * (int64_t)pass->out_bytes;
     if (pass->direct)
       run_direct(pass, at, out, count);
     else
-      run_piece(pass, at, out, count);
+      run_piece(pass, at, out, i, count);
   }
 }
 

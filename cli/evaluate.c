@@ -1,0 +1,366 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "measurement.h"
+#include "tiles.h"
+
+static const char doc[] =
+    "Prints what Luo et al. (2020) published of their FPGA accelerator (Tables 3 and 4, Figs. 8 and 9) beside what the "
+    "model of `braid explore tiles` gives and what is measured on this machine, each marked as such. SUBJECT is "
+    "`tiles`."
+    "\vExamples:\n"
+    "  braid evaluate tiles\n"
+    "  braid evaluate tiles --measure --peer /usr/bin/python3 --html evaluation.html\n"
+    "  braid evaluate tiles --json\n"
+    "\n--measure runs training steps of the paper's network at batch 128: some seconds, and about 1 GiB of memory.\n";
+
+enum { KEY_MEASURE = CLI_FIRST_KEY, KEY_PEER, KEY_STEPS, KEY_THREADS, KEY_HTML, TABLES = 4, BATCH = 128 };
+
+typedef struct options {
+  cli_common common;
+  const char *subject, *peer, *html;
+  bool measure;
+  int steps, threads;
+} options;
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  options *o = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->common;
+    return 0;
+  case KEY_MEASURE:
+    o->measure = true;
+    return 0;
+  case KEY_PEER:
+    o->peer = argument;
+    return 0;
+  case KEY_STEPS:
+    o->steps = (int)cli_integer(state, "--steps", argument, 1, 10000);
+    return 0;
+  case KEY_THREADS:
+    o->threads = (int)cli_integer(state, "--threads", argument, 0, 4096);
+    return 0;
+  case KEY_HTML:
+    o->html = argument;
+    return 0;
+  case ARGP_KEY_ARG:
+    return cli_tiles_subject(state, argument, &o->subject);
+  case ARGP_KEY_END:
+    if (!o->subject) argp_error(state, "a subject is expected: tiles");
+    if (o->peer && !o->measure) argp_error(state, "--peer has no effect without --measure");
+    if (o->steps && !o->measure) argp_error(state, "--steps has no effect without --measure");
+    if (o->threads && !o->measure) argp_error(state, "--threads has no effect without --measure");
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+/* --- what is compared ----------------------------------------------------------------------------------------------
+ */
+typedef struct findings {
+  cli_tiles_check check;
+  braid_tile_result paper[BRAID_TILE_PAPER_DESIGNS];
+  double auxiliary_bytes; /* of a step's auxiliary passes */
+  cli_measurement measured[CLI_MEASUREMENTS];
+} findings;
+
+static braid_status model_designs(findings *f) {
+  braid_graph *graph = NULL;
+  braid_tile_network *network = NULL;
+  braid_chip *chip = NULL;
+  braid_status status = braid_tile_paper_model(NULL, &graph);
+  if (status == BRAID_OK) status = braid_chip_load(NULL, "xcvu9p", &chip);
+  if (status == BRAID_OK) status = braid_tile_network_create(graph, BATCH, &network);
+  for (size_t i = 0; status == BRAID_OK && i < BRAID_TILE_PAPER_DESIGNS; i++) {
+    braid_tile_design design = braid_tile_paper_design(i, CLI_TILES_CLOCK);
+    status = braid_tile_evaluate(network, chip, &design, &f->paper[i]);
+  }
+  for (size_t i = 0; status == BRAID_OK && i < braid_tile_pass_count(network); i++) {
+    braid_tile_pass pass = braid_tile_get_pass(network, i);
+    f->auxiliary_bytes += pass.read_bytes + pass.written_bytes;
+  }
+  braid_tile_network_destroy(network);
+  braid_chip_destroy(chip);
+  braid_graph_destroy(graph);
+  return status;
+}
+
+/* The order of Fig. 8: T_B x T_I first, T_B second. */
+static bool published_faster(const braid_tile_design *a, const braid_tile_design *b) {
+  int64_t x = a->tb * a->ti, y = b->tb * b->ti;
+  return x != y ? x > y : a->tb > b->tb;
+}
+
+static bool order_is_published(const findings *f) {
+  for (size_t i = 0; i < BRAID_TILE_PAPER_DESIGNS; i++)
+    for (size_t k = 0; k < BRAID_TILE_PAPER_DESIGNS; k++)
+      if (published_faster(&f->paper[i].design, &f->paper[k].design) && f->paper[i].total_ms >= f->paper[k].total_ms)
+        return false;
+  return true;
+}
+
+static double gops(const findings *f, double ms) {
+  return 2 * f->check.macs / ms / 1e6;
+}
+
+/* --- tables --------------------------------------------------------------------------------------------------------
+ */
+static void add_number(cli_table *table, const char *format, double value) {
+  if (isnan(value))
+    cli_table_cell(table, "-");
+  else
+    cli_table_cell(table, format, value); // NOLINT: formats are literals of this file
+}
+
+static void add_times(cli_table *table, double ms, double watts, double joules, double efficiency) {
+  add_number(table, "%.5g", ms);
+  add_number(table, "%.4g", isnan(ms) ? NAN : BATCH * 1e3 / ms);
+  add_number(table, "%.4g", watts);
+  add_number(table, "%.4g", joules);
+  add_number(table, "%.4g", efficiency);
+}
+
+static void make_platforms(const findings *f, cli_table *table) {
+  cli_table_begin(table, "Table 3: a training step of 128 images", NULL,
+                  "figures are|platform|software|ms|images/s|W|J|energy efficiency, times");
+  for (size_t i = 0; i < BRAID_TILE_PLATFORMS; i++) {
+    const braid_tile_platform *p = &braid_tile_platforms()[i];
+    cli_table_cell(table, "published");
+    cli_table_cell(table, "%s", p->platform);
+    cli_table_cell(table, "%s", p->framework);
+    add_times(table, p->ms, p->watts, p->joules, p->efficiency);
+  }
+  cli_table_cell(table, "modelled");
+  cli_table_cell(table, "MAX5, VU9P at 200 MHz");
+  cli_table_cell(table, "T_B = 128, T_I = 32");
+  add_times(table, f->check.result.total_ms, NAN, NAN, NAN);
+  for (size_t i = 0; i < CLI_MEASUREMENTS; i++) {
+    const cli_measurement *m = &f->measured[i];
+    cli_table_cell(table, isnan(m->ms) ? "not measured" : "measured");
+    cli_table_cell(table, "this CPU");
+    if (isnan(m->ms))
+      cli_table_cell(table, "%s: %s", m->name, m->why_not);
+    else
+      cli_table_cell(table, "%s, %d threads", m->name, m->threads);
+    add_times(table, m->ms, NAN, NAN, NAN);
+  }
+}
+
+static void make_accelerators(const findings *f, cli_table *table) {
+  cli_table_begin(table, "Table 4: accelerators for training on FPGAs",
+                  "\"~\": about, as printed. \"-\": not published. FPDeep's figures are of each of its FPGAs.",
+                  "figures are|accelerator|FPGAs|platform|network|kLUT|DSPs|GOPS|images/s");
+  for (size_t i = 0; i < BRAID_TILE_ACCELERATORS; i++) {
+    const braid_tile_accelerator *a = &braid_tile_accelerators()[i];
+    cli_table_cell(table, a->approximate ? "published ~" : "published");
+    cli_table_cell(table, "%s", a->name);
+    cli_table_cell(table, "%.0f", a->fpgas);
+    cli_table_cell(table, "%s", a->platform);
+    cli_table_cell(table, "%s", a->model);
+    add_number(table, "%.4g", a->kiloluts);
+    add_number(table, "%.0f", a->dsps);
+    add_number(table, "%.0f", a->gops);
+    add_number(table, "%.4g", a->images_per_second);
+  }
+  const braid_tile_result *r = &f->check.result;
+  cli_table_cell(table, "modelled");
+  cli_table_cell(table, "T_B = 128, T_I = 32");
+  cli_table_cell(table, "1");
+  cli_table_cell(table, "XCVU9P");
+  cli_table_cell(table, "VGG-like, CIFAR-10");
+  cli_table_cell(table, "-"); /* beta and delta are not published */
+  cli_table_cell(table, "%.0f", r->dsps);
+  cli_table_cell(table, "%.0f", gops(f, r->total_ms));
+  cli_table_cell(table, "%.4g", BATCH * 1e3 / r->total_ms);
+}
+
+static void make_designs(const findings *f, cli_table *table) {
+  cli_table_begin(table, "Fig. 8: the design points of Section 8.1",
+                  "Modelled. The curves of Fig. 8 (time, performance, resources) were not published as numbers; the "
+                  "text gives their order: by T_B x T_I, then by T_B, and (128, 64) is removed for its resources.",
+                  "T_B|T_I|ms|GOPS|DSPs|BRAMs|nearest limit");
+  for (size_t i = 0; i < BRAID_TILE_PAPER_DESIGNS; i++) {
+    const braid_tile_result *r = &f->paper[i];
+    cli_table_cell(table, "%" PRId64, r->design.tb);
+    cli_table_cell(table, "%" PRId64, r->design.ti);
+    cli_table_cell(table, "%.4g", r->total_ms);
+    cli_table_cell(table, "%.0f", gops(f, r->total_ms));
+    cli_table_cell(table, "%.0f", r->dsps);
+    cli_table_cell(table, "%.0f", r->brams);
+    cli_table_cell(table, "%s%s %.0f%%", r->fits ? "" : "no: ", braid_tile_limit_name(r->binding),
+                   100 * r->used[r->binding]);
+  }
+}
+
+static void add_system(cli_table *table, const char *kind, const char *name, double seconds, double base,
+                       const char *remark) {
+  cli_table_cell(table, "%s", kind);
+  cli_table_cell(table, "%s", name);
+  add_number(table, "%.4g", seconds);
+  add_number(table, "%.3g", seconds / base);
+  cli_table_cell(table, "%s", remark);
+}
+
+static void make_systems(const findings *f, cli_table *table) {
+  cli_table_begin(
+      table, "Fig. 9: auxiliary passes on the CPU (heterogeneous) or on the FPGA (homogeneous)",
+      "The shares of products and auxiliary passes in Fig. 9 were not published as numbers, the totals were.",
+      "figures are|system|s|times FPGA only|remark");
+  const braid_tile_system *systems = braid_tile_systems();
+  double published = systems[BRAID_TILE_SYSTEMS - 1].seconds;
+  for (size_t i = 0; i < BRAID_TILE_SYSTEMS; i++)
+    add_system(table, "published", systems[i].name, systems[i].seconds, published, "");
+  const braid_tile_result *r = &f->check.result;
+  double whole = r->total_ms / 1e3, products = whole - r->phase_ms[BRAID_TILE_AUXILIARY] / 1e3;
+  char remark[200];
+  snprintf(
+      remark, sizeof remark,
+      "the products alone; the published total leaves %.2f s for auxiliary passes that stream %.2f GB between FPGA "
+      "and CPU, which the paper does not model",
+      systems[1].seconds - products, f->auxiliary_bytes / 1e9);
+  add_system(table, "modelled", "CPU + FPGA, at least", products, whole, remark);
+  add_system(table, "modelled", "FPGA only", whole, whole, "");
+  double cpu = f->measured[CLI_MEASURED_FLOAT].ms / 1e3;
+  add_system(table, isnan(cpu) ? "not measured" : "measured", "this CPU only", cpu, whole,
+             isnan(cpu) ? f->measured[CLI_MEASURED_FLOAT].why_not : "against the modelled FPGA");
+}
+
+/* --- printing ------------------------------------------------------------------------------------------------------
+ */
+static void print_all(const findings *f, const cli_table tables[TABLES]) {
+  puts("DarkFPGA (Luo et al. 2020): what was published, what the model gives, what is measured here");
+  for (size_t i = 0; i < TABLES; i++) {
+    cli_table_print(&tables[i], SIZE_MAX - 1);
+    if (i == 2)
+      printf("  The model's order of the nine points is %sthe published one.\n", order_is_published(f) ? "" : "not ");
+  }
+  puts("");
+  cli_tiles_print_check(&f->check);
+  puts("\nNot published: beta, delta, D_mul, D_add and the fixed resources; how many auxiliary passes a step has; any "
+       "accuracy; the curves and shares named above.");
+}
+
+static void json_measured(cli_json *json, const findings *f) {
+  cli_json_array(json, "measured");
+  for (size_t i = 0; i < CLI_MEASUREMENTS; i++) {
+    const cli_measurement *m = &f->measured[i];
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", m->name);
+    cli_json_number(json, "measured_ms", m->ms);
+    if (isnan(m->ms))
+      cli_json_string(json, "not_measured", m->why_not);
+    else
+      cli_json_integer(json, "threads", m->threads);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+}
+
+static void json_published(cli_json *json) {
+  cli_json_object(json, "published");
+  cli_json_array(json, "table_3");
+  for (size_t i = 0; i < BRAID_TILE_PLATFORMS; i++) {
+    const braid_tile_platform *p = &braid_tile_platforms()[i];
+    cli_json_object(json, NULL);
+    cli_json_string(json, "platform", p->platform);
+    cli_json_string(json, "software", p->framework);
+    cli_json_number(json, "published_ms", p->ms);
+    cli_json_number(json, "published_w", p->watts);
+    cli_json_number(json, "published_j", p->joules);
+    cli_json_number(json, "published_efficiency", p->efficiency);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+  cli_json_array(json, "table_4");
+  for (size_t i = 0; i < BRAID_TILE_ACCELERATORS; i++) {
+    const braid_tile_accelerator *a = &braid_tile_accelerators()[i];
+    cli_json_object(json, NULL);
+    cli_json_string(json, "accelerator", a->name);
+    cli_json_string(json, "platform", a->platform);
+    cli_json_string(json, "network", a->model);
+    cli_json_bool(json, "approximate", a->approximate);
+    cli_json_number(json, "fpgas", a->fpgas);
+    cli_json_number(json, "kluts", a->kiloluts);
+    cli_json_number(json, "dsps", a->dsps);
+    cli_json_number(json, "gops", a->gops);
+    cli_json_number(json, "images_per_second", a->images_per_second);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+  cli_json_array(json, "figure_9");
+  for (size_t i = 0; i < BRAID_TILE_SYSTEMS; i++) {
+    cli_json_object(json, NULL);
+    cli_json_string(json, "system", braid_tile_systems()[i].name);
+    cli_json_number(json, "published_s", braid_tile_systems()[i].seconds);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+  cli_json_close(json, '}');
+}
+
+static braid_status print_json(const findings *f) {
+  cli_json json;
+  if (!cli_json_begin(&json)) return cli_no_memory();
+  json_published(&json);
+  cli_tiles_json_check(&json, &f->check);
+  cli_json_number(&json, "modelled_gops", gops(f, f->check.result.total_ms));
+  cli_json_array(&json, "figure_8");
+  for (size_t i = 0; i < BRAID_TILE_PAPER_DESIGNS; i++) cli_tiles_json_design(&json, NULL, &f->paper[i]);
+  cli_json_close(&json, ']');
+  cli_json_bool(&json, "order_is_published", order_is_published(f));
+  cli_json_number(&json, "modelled_products_ms",
+                  f->check.result.total_ms - f->check.result.phase_ms[BRAID_TILE_AUXILIARY]);
+  cli_json_number(&json, "auxiliary_bytes", f->auxiliary_bytes);
+  json_measured(&json, f);
+  cli_json_end(&json);
+  return BRAID_OK;
+}
+
+/* --- the whole -----------------------------------------------------------------------------------------------------
+ */
+static braid_status show(const options *o, const findings *f) {
+  cli_table tables[TABLES];
+  make_platforms(f, &tables[0]);
+  make_accelerators(f, &tables[1]);
+  make_designs(f, &tables[2]);
+  make_systems(f, &tables[3]);
+  braid_status status = BRAID_OK;
+  braid_page_table pages[TABLES];
+  for (size_t i = 0; i < TABLES; i++) {
+    if (tables[i].failed) status = cli_no_memory();
+    pages[i] = cli_table_page(&tables[i]);
+  }
+  if (status == BRAID_OK && o->html)
+    status =
+        braid_tile_write_html(NULL, o->html, "DarkFPGA: published, modelled, measured", NULL, NULL, 0, pages, TABLES);
+  if (status == BRAID_OK && o->common.json) status = print_json(f);
+  if (status == BRAID_OK && !o->common.json) print_all(f, tables);
+  for (size_t i = 0; i < TABLES; i++) cli_table_end(&tables[i]);
+  return status;
+}
+
+int cli_evaluate(int argc, char **argv) {
+  static const struct argp_option table[] = {
+      {"measure", KEY_MEASURE, NULL, 0, "Measure training steps of the paper's network on this CPU", 0},
+      {"peer", KEY_PEER, "PYTHON", 0, "Measure PyTorch too, by this Python", 0},
+      {"steps", KEY_STEPS, "N", 0, "Measured steps, after one for warm-up (default 5)", 0},
+      {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 0},
+      {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
+      {0}};
+  static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
+  static const struct argp argp = {table, parse, "SUBJECT", doc, children, NULL, NULL};
+  options o = {.threads = 0};
+  cli_parse(&argp, argc, argv, &o);
+  cli_catch_interrupt();
+  findings f = {.auxiliary_bytes = 0};
+  cli_measurements_init(f.measured);
+  braid_status status = cli_tiles_make_check(&f.check);
+  if (status == BRAID_OK) status = model_designs(&f);
+  if (status == BRAID_OK && o.measure) status = cli_measure_steps(o.threads, o.steps ? o.steps : 5, o.peer, f.measured);
+  if (status == BRAID_OK) status = show(&o, &f);
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "evaluate", status);
+}

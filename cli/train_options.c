@@ -1,0 +1,483 @@
+#include "train_options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char doc[] =
+    "Trains MODEL (a .cfg with random weights, or a .onnx) on a data set, evaluates it after every epoch, and writes "
+    "the trained model (model.onnx), checkpoints, TensorBoard event files and a report (report.html) to DIR."
+    "\vSPEC is KIND:PATH[,key=value...], with KIND one of cifar10, cifar100, idx, images, npy, csv, coco "
+    "and builtin (builtin:glyphs needs no files). Keys: mean std scale order size channels limit seed, "
+    "of csv and of images with labels=FILE.csv target columns "
+    "targets header, of coco images, and augment (crop resized-crop flip colour cutout, with + between) with pad "
+    "area jitter hole.\n"
+    "\nCtrl-C writes a checkpoint and stops; --resume continues from it, with results that are bit-identical to those "
+    "of "
+    "an uninterrupted run. It needs the same options; only --epochs, --lr, --patience (where the run already goes by a "
+    "best epoch), the path of the data set, the execution "
+    "options (--device, --place, --threads, --trace), --checkpoint-steps, --log-steps, and a test set that nothing "
+    "goes by "
+    "(--best, --patience, --schedule plateau) may differ.\n"
+    "\nExamples:\n"
+    "  braid train models/glyphs.cfg --data builtin:glyphs --epochs 5 --out glyphs\n"
+    "  braid train vgg.cfg --data cifar10:DIR,augment=crop+flip --epochs 20 \\\n"
+    "    --lr 0.1 --schedule one-cycle --label-smoothing 0.1 --out vgg\n"
+    "  (with --resume the same command continues after an interruption)\n"
+    "  braid train resnet18.onnx --data images:DIR,size=224x224 --replace-head \\\n"
+    "    --group 'fc.*:lr=1' --freeze '*' --out mine\n"
+    "  braid train mlp.onnx --data csv:iris.csv,target=species --batch 16\n"
+    "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n";
+
+enum {
+  KEY_DATA = CLI_FIRST_KEY,
+  KEY_TEST,
+  KEY_NO_TEST,
+  KEY_EPOCHS,
+  KEY_BATCH,
+  KEY_SEED,
+  KEY_LOSS,
+  KEY_SMOOTHING,
+  KEY_OPTIMIZER,
+  KEY_LR,
+  KEY_MOMENTUM,
+  KEY_NESTEROV,
+  KEY_DECAY,
+  KEY_BETA1,
+  KEY_BETA2,
+  KEY_EPSILON,
+  KEY_SCHEDULE,
+  KEY_WARMUP,
+  KEY_STEP_EPOCHS,
+  KEY_STEP_GAMMA,
+  KEY_NO_BIAS_DECAY,
+  KEY_GROUP,
+  KEY_FREEZE,
+  KEY_ACCUMULATE,
+  KEY_CLIP_NORM,
+  KEY_CLIP_VALUE,
+  KEY_AVERAGE,
+  KEY_PLATEAU,
+  KEY_MONITOR,
+  KEY_BEST,
+  KEY_PATIENCE,
+  KEY_LOG,
+  KEY_HEAD,
+  KEY_WEIGHTS,
+  KEY_FIND,
+  KEY_RAW,
+  KEY_POSITIVE,
+  KEY_DELTA,
+  KEY_MIXUP,
+  KEY_NOISE,
+  KEY_PRECISION,
+  KEY_BITS,
+  KEY_OUT,
+  KEY_RESUME,
+  KEY_CHECKPOINT,
+};
+
+static const struct argp_option table[] = {
+    {"data", KEY_DATA, "SPEC", 0, "The data set to train on", 1},
+    {"test", KEY_TEST, "SPEC", 0, "The data set to test on (default: the test part of --data)", 1},
+    {"no-test", KEY_NO_TEST, NULL, 0, "Do not evaluate after each epoch", 1},
+    {"out", KEY_OUT, "DIR", 0,
+     "Folder for the model, checkpoints, event files and report (default: a new folder named after the model and the "
+     "date); results of an earlier run in it are moved to DIR/earlier, DIR/earlier-2 ...",
+     1},
+    {"resume", KEY_RESUME, NULL, 0, "Continue from the newest checkpoint in DIR", 1},
+    {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "Write a checkpoint every N steps, in addition to each epoch", 1},
+    {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
+    {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
+    {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
+    {"batch", KEY_BATCH, "N", 0, "Samples per step (default 128)", 2},
+    {"replace-head", KEY_HEAD, NULL, 0,
+     "Fine-tuning: replace the last layer by one for the classes of --data, with random weights", 2},
+    {"no-standardize", KEY_RAW, NULL, 0,
+     "Of csv: do not put (column - mean) / deviation, of the training part, at the model's start", 2},
+    {"seed", KEY_SEED, "N", 0, "Seed of initial weights, order of samples and augmentation (default 1)", 2},
+    {"loss", KEY_LOSS, "NAME", 0,
+     "cross-entropy (for classes), binary-cross-entropy (labels), squared-error, absolute-error or huber (numbers); "
+     "default: by the targets of --data, squared-error for numbers. output, or output:NAME: an output of the model is "
+     "the loss, and its second input takes the targets",
+     2},
+    {"label-smoothing", KEY_SMOOTHING, "X", 0, "Label smoothing factor (0..1, default 0)", 2},
+    {"class-weights", KEY_WEIGHTS, "A/B/...", 0,
+     "How much each class counts in cross-entropy and binary-cross-entropy; balanced: the rarer the more", 2},
+    {"positive-weights", KEY_POSITIVE, "A/B/...", 0,
+     "How much each label counts where a sample has it, in binary-cross-entropy", 2},
+    {"huber-delta", KEY_DELTA, "X", 0, "Differences above it count linearly (default 1)", 2},
+    {"mixup", KEY_MIXUP, "A", 0, "Mix pairs of samples and their labels, by a share of Beta(A, A) for each batch", 2},
+    {"label-noise", KEY_NOISE, "P", 0, "Replace a label by any with probability P, anew in each epoch", 2},
+    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
+    {"precision", KEY_PRECISION, "NAME", 0,
+     "float32 (default), or int8: training in integers, the same bits on every device, with squared error and WAGE's "
+     "rule of updates (docs/integer-training.md); --lr is then a power of two (default 8)",
+     3},
+    {"bits", KEY_BITS, "W,A,G,E", 0,
+     "With --precision int8: bits of weights, activations and errors (2 to 8), and of gradients and the weights that "
+     "they change (8 to 16; default 8,8,8,8)",
+     3},
+    {"lr", KEY_LR, "X", 0, "Learning rate; the maximum of the schedule (default 0.05)", 3},
+    {"find-lr", KEY_FIND, "MIN..MAX", OPTION_ARG_OPTIONAL,
+     "Find a learning rate instead of training: 100 steps at rates from MIN to MAX (1e-7..10) that stop where the loss "
+     "diverges; writes learning-rate.csv and learning-rate.html to DIR, and changes nothing else there",
+     3},
+    {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9)", 3},
+    {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
+    {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005", 3},
+    {"no-bias-decay", KEY_NO_BIAS_DECAY, NULL, 0,
+     "No weight decay for biases and for scales and shifts of normalizations", 3},
+    {"group", KEY_GROUP, "PATTERN:KEY=X[,KEY=X]", 0,
+     "Parameters whose names match (* any text, ? any character) have lr= times the learning rate, and their own "
+     "decay=; repeatable, the first that matches counts",
+     3},
+    {"freeze", KEY_FREEZE, "PATTERN", 0, "Parameters that stay as they are; like --group PATTERN:lr=0", 3},
+    {"accumulate", KEY_ACCUMULATE, "N", 0, "Batches per step: one update by the mean of their gradients (default 1)",
+     3},
+    {"clip-norm", KEY_CLIP_NORM, "X", 0, "Limit the norm of all gradients together", 3},
+    {"clip-value", KEY_CLIP_VALUE, "X", 0, "Limit every element of the gradients to [-X, X]", 3},
+    {"average", KEY_AVERAGE, "D", 0,
+     "Test and save the exponential moving average of the parameters: D * average + (1 - D) * parameter after every "
+     "step",
+     3},
+    {"beta1", KEY_BETA1, "X", 0, "Of adam and adamw (default 0.9)", 3},
+    {"beta2", KEY_BETA2, "X", 0, "Of adam and adamw (default 0.999)", 3},
+    {"epsilon", KEY_EPSILON, "X", 0, "Of adam and adamw (default 1e-8)", 3},
+    {"schedule", KEY_SCHEDULE, "NAME", 0, "constant, step, cosine (default), one-cycle or plateau", 4},
+    {"warmup", KEY_WARMUP, "N", 0, "Steps of linear warm-up of the learning rate from 0", 4},
+    {"step-epochs", KEY_STEP_EPOCHS, "N", 0, "Schedule step: epochs between decays (default 30)", 4},
+    {"plateau-epochs", KEY_PLATEAU, "N", 0,
+     "Schedule plateau: decay after more than N epochs without improvement (default 10)", 4},
+    {"step-gamma", KEY_STEP_GAMMA, "X", 0, "Schedules step and plateau: decay factor (default 0.1)", 4},
+    {"patience", KEY_PATIENCE, "N", 0, "End after N epochs in a row without a new best one", 4},
+    {"monitor", KEY_MONITOR, "NAME", 0,
+     "What makes an epoch the best: loss (default) or accuracy, of the test or, with --no-test, of training", 4},
+    {0}};
+
+/* The index of `text` among `names` (ended by NULL), or a usage error that lists them. */
+static int choose(struct argp_state *state, const char *option, const char *text, const char *const *names) {
+  char all[128] = "";
+  for (int i = 0; names[i]; i++) {
+    if (strcmp(text, names[i]) == 0) return i;
+    size_t used = strlen(all);
+    snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  argp_error(state, "%s: one of %s is expected, not \"%s\"", option, all, text);
+  return 0;
+}
+
+/* Options that are one number each, and where it goes. */
+static error_t parse_numbers(int key, const char *argument, struct argp_state *state, braid_train_options *t) {
+  static const struct {
+    int key;
+    const char *option;
+    size_t field;
+    int64_t least, most;
+  } kWhole[] = {
+      {KEY_EPOCHS, "--epochs", offsetof(braid_train_options, epochs), 1, 1000000},
+      {KEY_BATCH, "--batch", offsetof(braid_train_options, batch), 1, 1 << 20},
+      {KEY_ACCUMULATE, "--accumulate", offsetof(braid_train_options, accumulate), 1, 1 << 20},
+      {KEY_WARMUP, "--warmup", offsetof(braid_train_options, warmup_steps), 0, INT32_MAX},
+      {KEY_STEP_EPOCHS, "--step-epochs", offsetof(braid_train_options, step_epochs), 1, 1000000},
+      {KEY_PLATEAU, "--plateau-epochs", offsetof(braid_train_options, plateau_epochs), 0, 1000000},
+      {KEY_PATIENCE, "--patience", offsetof(braid_train_options, patience), 1, 1000000},
+      {KEY_LOG, "--log-steps", offsetof(braid_train_options, log_steps), 1, INT64_MAX},
+      {KEY_CHECKPOINT, "--checkpoint-steps", offsetof(braid_train_options, checkpoint_steps), 1, INT64_MAX},
+  };
+  static const struct {
+    int key;
+    const char *option;
+    size_t field;
+    double least, most;
+  } kReal[] = {
+      {KEY_SMOOTHING, "--label-smoothing", offsetof(braid_train_options, label_smoothing), 0, 0.999},
+      {KEY_LR, "--lr", offsetof(braid_train_options, learning_rate), 0, INFINITY},
+      {KEY_MOMENTUM, "--momentum", offsetof(braid_train_options, momentum), 0, 1},
+      {KEY_DECAY, "--weight-decay", offsetof(braid_train_options, weight_decay), 0, INFINITY},
+      {KEY_BETA1, "--beta1", offsetof(braid_train_options, beta1), 0, 1},
+      {KEY_BETA2, "--beta2", offsetof(braid_train_options, beta2), 0, 1},
+      {KEY_EPSILON, "--epsilon", offsetof(braid_train_options, epsilon), 0, 1},
+      {KEY_MIXUP, "--mixup", offsetof(braid_train_options, mixup), 0, 1e6},
+      {KEY_DELTA, "--huber-delta", offsetof(braid_train_options, huber_delta), 0, INFINITY},
+      {KEY_NOISE, "--label-noise", offsetof(braid_train_options, label_noise), 0, 1},
+      {KEY_CLIP_NORM, "--clip-norm", offsetof(braid_train_options, clip_norm), 0, INFINITY},
+      {KEY_CLIP_VALUE, "--clip-value", offsetof(braid_train_options, clip_value), 0, INFINITY},
+      {KEY_AVERAGE, "--average", offsetof(braid_train_options, average_decay), 0, 1},
+      {KEY_STEP_GAMMA, "--step-gamma", offsetof(braid_train_options, step_gamma), 0, 1},
+  };
+  for (size_t i = 0; i < sizeof kWhole / sizeof *kWhole; i++) {
+    if (kWhole[i].key != key) continue;
+    int64_t *field = (int64_t *)((char *)t + kWhole[i].field);
+    *field = cli_integer(state, kWhole[i].option, argument, kWhole[i].least, kWhole[i].most);
+    return 0;
+  }
+  for (size_t i = 0; i < sizeof kReal / sizeof *kReal; i++) {
+    if (kReal[i].key != key) continue;
+    double *field = (double *)((char *)t + kReal[i].field);
+    *field = cli_number(state, kReal[i].option, argument, kReal[i].least, kReal[i].most);
+    return 0;
+  }
+  if (key != KEY_SEED) return ARGP_ERR_UNKNOWN;
+  t->seed = (uint64_t)cli_integer(state, "--seed", argument, 0, INT64_MAX);
+  return 0;
+}
+
+static braid_parameter_group *add_group(struct argp_state *state, train_options *o, const char *pattern) {
+  if (o->train.group_count == TRAIN_MOST_GROUPS)
+    argp_error(state, "at most %d of --group and --freeze", TRAIN_MOST_GROUPS);
+  braid_parameter_group *group = &o->groups[o->train.group_count++];
+  *group = (braid_parameter_group){pattern, 1, NAN};
+  o->train.groups = o->groups;
+  return group;
+}
+
+/* One number per class; returns how many. */
+static size_t parse_weights(struct argp_state *state, const char *option, char *text, double out[TRAIN_MOST_CLASSES]) {
+  size_t count = 0;
+  for (char *next; text; text = next) {
+    next = strchr(text, '/');
+    if (next) *next++ = 0;
+    if (count == TRAIN_MOST_CLASSES) argp_error(state, "%s: at most %d", option, TRAIN_MOST_CLASSES);
+    out[count++] = cli_number(state, option, text, 0, INFINITY);
+  }
+  return count;
+}
+
+/* PATTERN:lr=X,decay=Y. Names may have colons: the last one ends the pattern. */
+static void parse_group(struct argp_state *state, train_options *o, char *text) {
+  enum { LR, DECAY };
+  char *const keys[] = {[LR] = "lr", [DECAY] = "decay", NULL};
+  char *values = strrchr(text, ':'), *value;
+  if (!values || values == text || !values[1]) {
+    argp_error(state, "--group: PATTERN:lr=X,decay=X is expected, not \"%s\"", text);
+    return;
+  }
+  *values++ = 0;
+  braid_parameter_group *group = add_group(state, o, text);
+  while (*values) {
+    const char *key = values;
+    switch (getsubopt(&values, keys, &value)) {
+    case LR:
+      group->rate = cli_number(state, "--group lr", value ? value : "", 0, INFINITY);
+      break;
+    case DECAY:
+      group->weight_decay = cli_number(state, "--group decay", value ? value : "", 0, INFINITY);
+      break;
+    default:
+      argp_error(state, "--group %s: lr= and decay= are known, not \"%s\"", text, key);
+      return;
+    }
+  }
+}
+
+static void parse_range(struct argp_state *state, char *text, braid_rate_options *out) {
+  char *most = strstr(text, "..");
+  if (!most) {
+    argp_error(state, "--find-lr: MIN..MAX is expected, not \"%s\"", text);
+    return;
+  }
+  *most = 0;
+  out->least = cli_number(state, "--find-lr", text, 0, INFINITY);
+  out->most = cli_number(state, "--find-lr", most + 2, 0, INFINITY);
+  if (!(out->least > 0 && out->least < out->most)) argp_error(state, "--find-lr: MIN is above 0 and below MAX");
+}
+
+/* W,A,G,E; fewer: the rest stays. */
+static void parse_bits(struct argp_state *state, braid_train_options *t, char *text) {
+  int *const widths[] = {&t->weight_bits, &t->activation_bits, &t->gradient_bits, &t->error_bits};
+  for (size_t i = 0; text; i++) {
+    char *next = strchr(text, ',');
+    if (next) *next++ = 0;
+    if (i == sizeof widths / sizeof *widths) argp_error(state, "--bits: W,A,G,E is expected, four numbers at most");
+    *widths[i] = (int)cli_integer(state, "--bits", text, i == 2 ? 8 : 2, i == 2 ? 16 : 8);
+    text = next;
+  }
+}
+
+static bool is_given(const train_options *o, int key) {
+  _Static_assert(KEY_CHECKPOINT - KEY_DATA < 64, "one bit for each option");
+  return o->given >> (key - KEY_DATA) & 1;
+}
+
+/* Training in integers has its own loss, optimizer and schedule. */
+static void check_integers(struct argp_state *state, train_options *o) {
+  static const struct {
+    int key;
+    const char *option;
+  } kOthers[] = {{KEY_LOSS, "--loss"},
+                 {KEY_SMOOTHING, "--label-smoothing"},
+                 {KEY_OPTIMIZER, "--optimizer"},
+                 {KEY_MOMENTUM, "--momentum"},
+                 {KEY_NESTEROV, "--nesterov"},
+                 {KEY_DECAY, "--weight-decay"},
+                 {KEY_SCHEDULE, "--schedule"},
+                 {KEY_WARMUP, "--warmup"},
+                 {KEY_NO_BIAS_DECAY, "--no-bias-decay"},
+                 {KEY_ACCUMULATE, "--accumulate"},
+                 {KEY_CLIP_NORM, "--clip-norm"},
+                 {KEY_CLIP_VALUE, "--clip-value"},
+                 {KEY_AVERAGE, "--average"},
+                 {KEY_WEIGHTS, "--class-weights"},
+                 {KEY_POSITIVE, "--positive-weights"},
+                 {KEY_MIXUP, "--mixup"},
+                 {KEY_FIND, "--find-lr"}};
+  if (o->train.precision != BRAID_INT8) {
+    if (is_given(o, KEY_BITS)) argp_error(state, "--bits has no effect without --precision int8");
+    return;
+  }
+  for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
+    if (is_given(o, kOthers[i].key)) argp_error(state, "%s has no effect with --precision int8", kOthers[i].option);
+  if (!is_given(o, KEY_LR)) o->train.learning_rate = 8;
+  size_t length = strlen(o->source.path ? o->source.path : "");
+  o->train.draw_weights = length > 4 && strcmp(o->source.path + length - 4, ".cfg") == 0 && !o->source.options.weights;
+}
+
+/* Options without effect on this run are refused, since they are probably mistakes. */
+static void check_effects(struct argp_state *state, const train_options *o) {
+  const braid_train_options *t = &o->train;
+  bool sgd = t->optimizer == BRAID_SGD, step = t->schedule == BRAID_STEP, plateau = t->schedule == BRAID_PLATEAU;
+  const struct {
+    int key;
+    bool without;
+    const char *option, *why;
+  } rules[] = {
+      {KEY_TEST, o->no_test, "--test", "with --no-test"},
+      {KEY_SMOOTHING, o->loss_given && t->loss != BRAID_CROSS_ENTROPY, "--label-smoothing",
+       "without --loss cross-entropy"},
+      {KEY_WEIGHTS, o->loss_given && t->loss != BRAID_CROSS_ENTROPY && t->loss != BRAID_BINARY_CROSS_ENTROPY,
+       "--class-weights", "without --loss cross-entropy or binary-cross-entropy"},
+      {KEY_POSITIVE, o->loss_given && t->loss != BRAID_BINARY_CROSS_ENTROPY, "--positive-weights",
+       "without --loss binary-cross-entropy"},
+      {KEY_LR, o->find_rate, "--lr", "with --find-lr"},
+      {KEY_EPOCHS, o->find_rate, "--epochs", "with --find-lr"},
+      {KEY_SCHEDULE, o->find_rate, "--schedule", "with --find-lr"},
+      {KEY_WARMUP, o->find_rate, "--warmup", "with --find-lr"},
+      {KEY_RESUME, o->find_rate, "--resume", "with --find-lr"},
+      {KEY_TEST, o->find_rate, "--test", "with --find-lr"},
+      {KEY_BEST, o->find_rate, "--best", "with --find-lr"},
+      {KEY_PATIENCE, o->find_rate, "--patience", "with --find-lr"},
+      {KEY_DELTA, t->loss != BRAID_HUBER, "--huber-delta", "without --loss huber"},
+      {KEY_MOMENTUM, !sgd, "--momentum", "with --optimizer adam and adamw, which have --beta1"},
+      {KEY_NESTEROV, !sgd, "--nesterov", "with --optimizer adam and adamw"},
+      {KEY_NESTEROV, t->momentum <= 0, "--nesterov", "with --momentum 0"},
+      {KEY_BETA1, sgd, "--beta1", "with sgd, only with --optimizer adam or adamw"},
+      {KEY_BETA2, sgd, "--beta2", "with sgd, only with --optimizer adam or adamw"},
+      {KEY_EPSILON, sgd, "--epsilon", "with sgd, only with --optimizer adam or adamw"},
+      {KEY_STEP_EPOCHS, !step, "--step-epochs", "without --schedule step"},
+      {KEY_STEP_GAMMA, !step && !plateau, "--step-gamma", "without --schedule step or plateau"},
+      {KEY_PLATEAU, !plateau, "--plateau-epochs", "without --schedule plateau"},
+      {KEY_MONITOR, !plateau && !t->patience && !t->keep_best, "--monitor",
+       "without --best, --patience or --schedule plateau"},
+  };
+  if (step && !is_given(o, KEY_STEP_EPOCHS) && t->epochs <= t->step_epochs)
+    argp_error(state,
+               "--schedule step lowers the rate every %lld epochs, and there are %lld: --step-epochs is expected",
+               (long long)t->step_epochs, (long long)t->epochs);
+  if (o->replace_head && t->loss == BRAID_OUTPUT_LOSS)
+    argp_error(state, "--replace-head fits scores to the classes of the data, which a loss (--loss output) has not");
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+    if (rules[i].without && is_given(o, rules[i].key))
+      argp_error(state, "%s has no effect %s", rules[i].option, rules[i].why);
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  static const char *const losses[] = {
+      "cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error", "huber", "output", NULL};
+  static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+  static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL};
+  static const char *const precisions[] = {"float32", "int8", NULL};
+  static const char *const monitors[] = {"loss", "accuracy", NULL};
+  train_options *o = state->input;
+  braid_train_options *t = &o->train;
+  if (key >= KEY_DATA && key <= KEY_CHECKPOINT) o->given |= UINT64_C(1) << (key - KEY_DATA);
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->source;
+    state->child_inputs[1] = &o->place;
+    state->child_inputs[2] = &o->common;
+    return 0;
+  case KEY_DATA:
+    o->data = argument;
+    return 0;
+  case KEY_TEST:
+    o->test = argument;
+    return 0;
+  case KEY_NO_TEST:
+    o->no_test = true;
+    return 0;
+  case KEY_OUT:
+    t->out_directory = argument;
+    return 0;
+  case KEY_RESUME:
+    t->resume = true;
+    return 0;
+  case KEY_NESTEROV:
+    t->nesterov = true;
+    return 0;
+  case KEY_HEAD:
+    o->replace_head = true;
+    return 0;
+  case KEY_WEIGHTS:
+    t->balance_classes = strcmp(argument, "balanced") == 0;
+    t->class_weights = t->balance_classes ? NULL : o->class_weights;
+    if (!t->balance_classes)
+      t->class_weight_count = parse_weights(state, "--class-weights", argument, o->class_weights);
+    return 0;
+  case KEY_POSITIVE:
+    t->positive_weights = o->positive_weights;
+    t->positive_weight_count = parse_weights(state, "--positive-weights", argument, o->positive_weights);
+    return 0;
+  case KEY_FIND:
+    o->find_rate = true;
+    if (argument) parse_range(state, argument, &o->rates);
+    return 0;
+  case KEY_RAW:
+    o->raw_columns = true;
+    return 0;
+  case KEY_BEST:
+    t->keep_best = true;
+    return 0;
+  case KEY_MONITOR:
+    t->monitor = (braid_monitor)choose(state, "--monitor", argument, monitors);
+    return 0;
+  case KEY_NO_BIAS_DECAY:
+    t->no_bias_decay = true;
+    return 0;
+  case KEY_GROUP:
+    parse_group(state, o, argument);
+    return 0;
+  case KEY_FREEZE:
+    add_group(state, o, argument)->rate = 0;
+    return 0;
+  case KEY_LOSS:
+    o->loss_given = true;
+    t->loss = cli_output_loss(state, argument, &t->loss_output) ? BRAID_OUTPUT_LOSS
+                                                                : (braid_loss)choose(state, "--loss", argument, losses);
+    return 0;
+  case KEY_OPTIMIZER:
+    t->optimizer = (braid_optimizer)choose(state, "--optimizer", argument, optimizers);
+    return 0;
+  case KEY_PRECISION:
+    t->precision = (braid_precision)choose(state, "--precision", argument, precisions);
+    return 0;
+  case KEY_BITS:
+    parse_bits(state, t, argument);
+    return 0;
+  case KEY_SCHEDULE:
+    t->schedule = (braid_schedule)choose(state, "--schedule", argument, schedules);
+    return 0;
+  case ARGP_KEY_END:
+    if (!o->data) argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs");
+    if (t->resume && !t->out_directory) argp_error(state, "--resume needs --out DIR, where the checkpoints are");
+    check_effects(state, o);
+    check_integers(state, o);
+    return 0;
+  default:
+    return parse_numbers(key, argument, state, t);
+  }
+}
+
+static const struct argp_child children[] = {
+    {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+const struct argp train_argp = {table, parse, "MODEL", doc, children, NULL, NULL};

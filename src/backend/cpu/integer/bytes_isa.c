@@ -1,0 +1,104 @@
+#include "backend/cpu/integer/bytes_isa.h"
+
+void BRAID_ISA_NAME(braid_integer_rectify)(const int8_t *x, int64_t count, int8_t *y) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+void BRAID_ISA_NAME(braid_integer_pass_positive)(const int8_t *e, const int8_t *y, int64_t count, int8_t *to) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) to[i] = y[i] > 0 ? e[i] : 0;
+}
+
+void BRAID_ISA_NAME(braid_integer_add_bytes)(const int8_t *a, const int8_t *b, int64_t count, int32_t low, int32_t high,
+                                             int8_t *y) {
+  int16_t least = (int16_t)low, most = (int16_t)high;
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) {
+    int16_t sum = (int16_t)(a[i] + b[i]);
+    y[i] = (int8_t)(sum > most ? most : sum < least ? least : sum);
+  }
+}
+
+/* round(v, shift) without a number above 32 bits: the floor and the highest bit that it drops. */
+#define DEFINE_SCALE(name, type)                                                                                       \
+  void BRAID_ISA_NAME(name)(const type *v, int64_t count, int shift, int32_t most, int8_t *to) {                       \
+    int32_t half = shift > 0;                                                                                          \
+    int below = shift > 0 ? shift - 1 : 0;                                                                             \
+    _Pragma("omp simd") for (int64_t i = 0; i < count; i++) {                                                          \
+      int32_t value = v[i], rounded = (value >> shift) + ((value >> below) & half);                                    \
+      to[i] = (int8_t)(rounded > most ? most : rounded < -most ? -most : rounded);                                     \
+    }                                                                                                                  \
+  }
+DEFINE_SCALE(braid_integer_scale_i8, int8_t)
+DEFINE_SCALE(braid_integer_scale_i16, int16_t)
+DEFINE_SCALE(braid_integer_scale_i32, int32_t)
+#undef DEFINE_SCALE
+
+/* --- update --------------------------------------------------------------------------------------------------------
+ */
+/* Philox4x32-10 (base/philox.h) of as many counters at once as there are draws of four. */
+void BRAID_ISA_NAME(braid_integer_draw)(uint64_t seed, uint32_t step, uint32_t stream, uint64_t first, uint32_t *u) {
+  enum { kCounters = BRAID_INTEGER_DRAWS / 4 };
+  uint32_t c0[kCounters], c1[kCounters], c2[kCounters], c3[kCounters];
+  uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+  for (int i = 0; i < kCounters; i++) {
+    uint64_t counter = first / 4 + (uint64_t)i;
+    c0[i] = (uint32_t)counter, c1[i] = (uint32_t)(counter >> 32), c2[i] = step, c3[i] = stream;
+  }
+  for (int round = 0; round < 10; round++, k0 += 0x9e3779b9u, k1 += 0xbb67ae85u)
+#pragma omp simd
+    for (int i = 0; i < kCounters; i++) {
+      uint64_t p0 = (uint64_t)0xd2511f53u * c0[i], p1 = (uint64_t)0xcd9e8d57u * c2[i];
+      c0[i] = (uint32_t)(p1 >> 32) ^ c1[i] ^ k0;
+      c1[i] = (uint32_t)p1;
+      c2[i] = (uint32_t)(p0 >> 32) ^ c3[i] ^ k1;
+      c3[i] = (uint32_t)p0;
+    }
+  for (int i = 0; i < kCounters; i++)
+    u[4 * i] = c0[i], u[4 * i + 1] = c1[i], u[4 * i + 2] = c2[i], u[4 * i + 3] = c3[i];
+}
+
+/* (g + r) >> t in 32 bits: r is added to the bits that the shift drops, and what that carries to the rest. */
+#define DEFINE_UPDATE(name, type)                                                                                      \
+  void BRAID_ISA_NAME(name)(const type *p, const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t most,    \
+                            type *to) {                                                                                \
+    uint32_t dropped = ((uint32_t)1 << t) - 1;                                                                         \
+    _Pragma("omp simd") for (int64_t i = 0; i < count; i++) {                                                          \
+      uint32_t carry = (((uint32_t)g[i] & dropped) + (u[i] >> (32 - t))) >> t;                                         \
+      int32_t by = (g[i] >> t) + (int32_t)carry;                                                                       \
+      int32_t value = p[i] - (by > most ? most : by < -most ? -most : by);                                             \
+      to[i] = (type)(value > most ? most : value < -most ? -most : value);                                             \
+    }                                                                                                                  \
+  }
+DEFINE_UPDATE(braid_integer_update_i8, int8_t)
+DEFINE_UPDATE(braid_integer_update_i16, int16_t)
+#undef DEFINE_UPDATE
+
+/* --- pools ---------------------------------------------------------------------------------------------------------
+ */
+void BRAID_ISA_NAME(braid_integer_keep_larger)(const int8_t *x, int64_t count, uint8_t place, int8_t *best,
+                                               uint8_t *index) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) {
+    index[i] = x[i] > best[i] ? place : index[i];
+    best[i] = x[i] > best[i] ? x[i] : best[i];
+  }
+}
+
+void BRAID_ISA_NAME(braid_integer_larger)(const int8_t *x, int64_t count, int8_t *best) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) best[i] = x[i] > best[i] ? x[i] : best[i];
+}
+
+void BRAID_ISA_NAME(braid_integer_route)(const int8_t *e, const uint8_t *index, int64_t count, uint8_t place,
+                                         int8_t *to) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) to[i] = index[i] == place ? e[i] : 0;
+}
+
+void BRAID_ISA_NAME(braid_integer_route_add)(const int8_t *e, const uint8_t *index, int64_t count, uint8_t place,
+                                             int32_t *to) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) to[i] += index[i] == place ? e[i] : 0;
+}

@@ -1,0 +1,41 @@
+/* Loops over bytes of activations, errors and parameters, compiled for each instruction set. */
+#ifndef BRAID_BACKEND_CPU_INTEGER_BYTES_ISA_H
+#define BRAID_BACKEND_CPU_INTEGER_BYTES_ISA_H
+
+#include "backend/cpu/isa.h"
+
+enum { BRAID_INTEGER_DRAWS = 64 };
+
+BRAID_ISA_FUNCTION(void, braid_integer_rectify, (const int8_t *x, int64_t count, int8_t *y))
+BRAID_ISA_FUNCTION(void, braid_integer_pass_positive, (const int8_t *e, const int8_t *y, int64_t count, int8_t *to))
+BRAID_ISA_FUNCTION(void, braid_integer_add_bytes,
+                   (const int8_t *a, const int8_t *b, int64_t count, int32_t low, int32_t high, int8_t *y))
+/* Q(v, k, shift) within [-most, most]; shift from 0 to 31. */
+BRAID_ISA_FUNCTION(void, braid_integer_scale_i8, (const int8_t *v, int64_t count, int shift, int32_t most, int8_t *to))
+BRAID_ISA_FUNCTION(void, braid_integer_scale_i16,
+                   (const int16_t *v, int64_t count, int shift, int32_t most, int8_t *to))
+BRAID_ISA_FUNCTION(void, braid_integer_scale_i32,
+                   (const int32_t *v, int64_t count, int shift, int32_t most, int8_t *to))
+
+/* The random numbers of elements first to first + BRAID_INTEGER_DRAWS - 1; first is a multiple of 4. */
+BRAID_ISA_FUNCTION(void, braid_integer_draw,
+                   (uint64_t seed, uint32_t step, uint32_t stream, uint64_t first, uint32_t *u))
+/* P - clip((g + r) >> t) within [-most, most], t from 1 to 31. */
+BRAID_ISA_FUNCTION(void, braid_integer_update_i8,
+                   (const int8_t *p, const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t most,
+                    int8_t *to))
+BRAID_ISA_FUNCTION(void, braid_integer_update_i16,
+                   (const int16_t *p, const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t most,
+                    int16_t *to))
+
+/* Where x is larger than best: best = x, index = place. */
+BRAID_ISA_FUNCTION(void, braid_integer_keep_larger,
+                   (const int8_t *x, int64_t count, uint8_t place, int8_t *best, uint8_t *index))
+BRAID_ISA_FUNCTION(void, braid_integer_larger, (const int8_t *x, int64_t count, int8_t *best))
+/* to = index is place ? e : 0; and added to what is there. */
+BRAID_ISA_FUNCTION(void, braid_integer_route,
+                   (const int8_t *e, const uint8_t *index, int64_t count, uint8_t place, int8_t *to))
+BRAID_ISA_FUNCTION(void, braid_integer_route_add,
+                   (const int8_t *e, const uint8_t *index, int64_t count, uint8_t place, int32_t *to))
+
+#endif

@@ -1,0 +1,188 @@
+/* Training in integers, element by element, in any layout: rectifiers, sums, scaling of errors, quantized weights, and
+ * the update with as many random numbers at once as vectors hold. docs/integer-training.md is the contract. */
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/integer/bytes_isa.h"
+#include "graph/integer.h"
+#include "tensor/layout.h"
+
+enum { kChunk = 1 << 14 }; /* elements that a thread takes at a time; a multiple of BRAID_INTEGER_DRAWS */
+
+static int64_t read_attr(const braid_node_desc *node, const char *name) {
+  return braid_attr_int(node->attrs, name, 0);
+}
+
+/* All operands of the first one's shape in its layout, if that has no padding. */
+static void pointwise_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  braid_layout chosen = inputs[0];
+  if (chosen == BRAID_LAYOUT_ANY || braid_layout_is_blocked(chosen)) chosen = BRAID_LAYOUT_PLAIN;
+  for (size_t i = 0; i < node->input_count; i++)
+    inputs[i] = node->inputs[i].desc.rank == node->inputs[0].desc.rank ? chosen : BRAID_LAYOUT_PLAIN;
+  for (size_t i = 0; i < node->output_count; i++) outputs[i] = i == 0 ? chosen : BRAID_LAYOUT_PLAIN;
+}
+
+#define EACH_CHUNK(count, statement)                                                                                   \
+  do {                                                                                                                 \
+    int64_t all = (count);                                                                                             \
+    _Pragma("omp parallel for schedule(static) if (all > kChunk)") for (int64_t at = 0; at < all; at += kChunk) {      \
+      int64_t some = all - at < kChunk ? all - at : kChunk;                                                            \
+      statement;                                                                                                       \
+    }                                                                                                                  \
+  } while (0)
+
+static braid_status run_relu(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *x = args->inputs[0];
+  int8_t *y = args->outputs[0];
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc), BRAID_ISA_CALL(braid_integer_rectify, x + at, some, y + at));
+  return BRAID_OK;
+}
+
+static braid_status run_relu_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *e = args->inputs[0], *y = args->inputs[1];
+  int8_t *to = args->outputs[0];
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc),
+             BRAID_ISA_CALL(braid_integer_pass_positive, e + at, y + at, some, to + at));
+  return BRAID_OK;
+}
+
+static braid_status run_add(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *a = args->inputs[0], *b = args->inputs[1];
+  int8_t *y = args->outputs[0];
+  int32_t high = (int32_t)braid_integer_max(read_attr(node, "bits")), low = read_attr(node, "relu") ? 0 : -high;
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc),
+             BRAID_ISA_CALL(braid_integer_add_bytes, a + at, b + at, some, low, high, y + at));
+  return BRAID_OK;
+}
+
+static braid_status run_quantize(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const braid_desc *v = &node->inputs[0].desc;
+  const int8_t *bytes = args->inputs[0];
+  const int16_t *words = args->inputs[0];
+  int8_t *w = args->outputs[0];
+  int shift = (int)read_attr(node, "shift");
+  int32_t most = (int32_t)braid_integer_max(read_attr(node, "bits"));
+  if (v->dtype == BRAID_I8)
+    EACH_CHUNK(braid_desc_count(v), BRAID_ISA_CALL(braid_integer_scale_i8, bytes + at, some, shift, most, w + at));
+  else
+    EACH_CHUNK(braid_desc_count(v), BRAID_ISA_CALL(braid_integer_scale_i16, words + at, some, shift, most, w + at));
+  return BRAID_OK;
+}
+
+static int64_t raw_at(braid_dtype dtype, const void *raw, int64_t i) {
+  int64_t value = dtype == BRAID_I64 ? ((const int64_t *)raw)[i] : ((const int32_t *)raw)[i];
+  return braid_integer_limit(value, -BRAID_INTEGER_MOST_RAW, BRAID_INTEGER_MOST_RAW);
+}
+
+static int64_t magnitude_width(braid_dtype dtype, const void *magnitude) {
+  int64_t value = raw_at(dtype, magnitude, 0);
+  return value < 0 ? 0 : braid_integer_width((uint64_t)value);
+}
+
+/* What vectors of 32 bits do not: raw errors of 64 bits, and shifts to the left. */
+static void scale_slowly(const braid_desc *desc, const void *raw, int64_t at, int64_t some, int64_t d, int64_t bits,
+                         int8_t *e) {
+  for (int64_t i = at; i < at + some; i++)
+    e[i] = (int8_t)braid_integer_clip(braid_integer_round(raw_at(desc->dtype, raw, i), d), bits);
+}
+
+static braid_status run_scale_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const braid_desc *desc = &node->inputs[0].desc;
+  const int32_t *raw = args->inputs[0];
+  int8_t *e = args->outputs[0];
+  int64_t bits = read_attr(node, "bits");
+  int64_t d = magnitude_width(desc->dtype, args->inputs[1]) - (bits - 1);
+  int32_t most = (int32_t)braid_integer_max(bits);
+  if (desc->dtype == BRAID_I32 && d >= 0 && d <= 31)
+    EACH_CHUNK(braid_desc_count(desc), BRAID_ISA_CALL(braid_integer_scale_i32, raw + at, some, (int)d, most, e + at));
+  else
+    EACH_CHUNK(braid_desc_count(desc), scale_slowly(desc, raw, at, some, d, bits, e));
+  *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
+  return BRAID_OK;
+}
+
+/* --- update --------------------------------------------------------------------------------------------------------
+ */
+typedef struct update {
+  const braid_cpu_args *args;
+  braid_dtype parameter, gradient;
+  uint64_t seed;
+  uint32_t stream, step;
+  int64_t t, bits;
+} update;
+
+static int64_t read_parameter(const update *p, int64_t i) {
+  const void *data = p->args->inputs[0];
+  return p->parameter == BRAID_I8 ? ((const int8_t *)data)[i] : ((const int16_t *)data)[i];
+}
+
+/* Gradients of 64 bits, steps to the left, and random numbers of more than 31 bits. */
+static void update_slowly(const update *p, int64_t at, int64_t some, const uint32_t *u) {
+  for (int64_t i = at; i < at + some; i++) {
+    int64_t g = raw_at(p->gradient, p->args->inputs[1], i), by = p->t <= 0 ? g * ((int64_t)1 << -p->t) : 0;
+    uint32_t draw = u[i - at];
+    int64_t r = p->t <= 0 ? 0 : p->t <= 32 ? (int64_t)(draw >> (32 - p->t)) : (int64_t)draw << (p->t - 32);
+    if (p->t > 0) by = braid_integer_floor(g + r, (int)p->t);
+    int64_t value = braid_integer_clip(read_parameter(p, i) - braid_integer_clip(by, p->bits), p->bits);
+    if (p->parameter == BRAID_I8)
+      ((int8_t *)p->args->outputs[0])[i] = (int8_t)value;
+    else
+      ((int16_t *)p->args->outputs[0])[i] = (int16_t)value;
+  }
+}
+
+static void update_chunk(const update *p, int64_t first, int64_t count) {
+  int32_t most = (int32_t)braid_integer_max(p->bits);
+  const int32_t *g = p->args->inputs[1];
+  bool fast = p->gradient == BRAID_I32 && p->t >= 1 && p->t <= 31;
+  for (int64_t at = first; at < first + count; at += BRAID_INTEGER_DRAWS) {
+    uint32_t u[BRAID_INTEGER_DRAWS];
+    int64_t some = first + count - at < BRAID_INTEGER_DRAWS ? first + count - at : BRAID_INTEGER_DRAWS;
+    BRAID_ISA_CALL(braid_integer_draw, p->seed, p->step, p->stream, (uint64_t)at, u);
+    if (!fast)
+      update_slowly(p, at, some, u);
+    else if (p->parameter == BRAID_I8)
+      BRAID_ISA_CALL(braid_integer_update_i8, (const int8_t *)p->args->inputs[0] + at, g + at, u, some, (int)p->t, most,
+                     (int8_t *)p->args->outputs[0] + at);
+    else
+      BRAID_ISA_CALL(braid_integer_update_i16, (const int16_t *)p->args->inputs[0] + at, g + at, u, some, (int)p->t,
+                     most, (int16_t *)p->args->outputs[0] + at);
+  }
+}
+
+static braid_status run_update(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  update p = {.args = args,
+              .parameter = node->inputs[0].desc.dtype,
+              .gradient = node->inputs[1].desc.dtype,
+              .seed = (uint64_t)read_attr(node, "seed"),
+              .stream = (uint32_t)read_attr(node, "stream"),
+              .step = (uint32_t) * (const int64_t *)args->inputs[4],
+              .bits = read_attr(node, "bits")};
+  int64_t rate = braid_integer_limit(*(const int32_t *)args->inputs[3], -8, 8);
+  p.t = magnitude_width(p.gradient, args->inputs[2]) - rate - (p.bits - 8) + read_attr(node, "slower");
+  if (p.t > 62) p.t = 62;
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc), update_chunk(&p, at, some));
+  return BRAID_OK;
+}
+
+static const braid_cpu_kernel kRelu = {.run = run_relu}, kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
+                              kQuantize = {.run = run_quantize}, kScaleError = {.run = run_scale_error},
+                              kUpdate = {.run = run_update};
+
+#define KERNEL(node_op, kernel_name, places, kernel)                                                                   \
+  { .op = node_op, .name = kernel_name, .layouts = pointwise_layouts, .in_place = places, .implementation = &(kernel) }
+static const braid_kernel kKernels[] = {
+    KERNEL("IntegerAdd", "vector_integer_add", 3, kAdd),
+    KERNEL("IntegerRelu", "vector_integer_relu", 1, kRelu),
+    KERNEL("IntegerReluGrad", "vector_integer_relu_grad", 3, kReluGrad),
+    KERNEL("IntegerScaleError", "vector_integer_scale_error", 0, kScaleError),
+    {.op = "IntegerQuantize", .name = "vector_integer_quantize", .implementation = &kQuantize},
+    {.op = "IntegerUpdate", .name = "vector_integer_update", .in_place = 1, .implementation = &kUpdate},
+};
+
+extern const braid_cpu_table braid_cpu_integer_pointwise;
+const braid_cpu_table braid_cpu_integer_pointwise = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

@@ -1,0 +1,176 @@
+/* Training in integers, element by element: docs/integer-training.md, which these loops are. */
+#include "backend/cpu/plain/integer.h"
+
+#include <math.h>
+
+#include "base/philox.h"
+
+static int64_t read_attr(const braid_node_desc *node, const char *name) {
+  return braid_attr_int(node->attrs, name, 0);
+}
+
+/* --- values --------------------------------------------------------------------------------------------------------
+ */
+static braid_status run_input(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const float *x = args->inputs[0];
+  int8_t *a = args->outputs[0];
+  int64_t count = braid_desc_count(&node->inputs[0].desc), bits = read_attr(node, "bits");
+  double scale = (double)((int64_t)1 << read_attr(node, "shift")), most = (double)braid_integer_max(bits);
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) {
+    double value = floor((double)x[i] * scale + 0.5); /* exact: a double holds x, the power of two and the half */
+    a[i] = isnan(value) ? 0 : (int8_t)(value > most ? most : value < -most ? -most : value);
+  }
+  return BRAID_OK;
+}
+
+static braid_status run_quantize(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const braid_desc *v = &node->inputs[0].desc;
+  int8_t *w = args->outputs[0];
+  int64_t count = braid_desc_count(v), bits = read_attr(node, "bits"), shift = read_attr(node, "shift");
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++)
+    w[i] = (int8_t)braid_integer_clip(braid_integer_round(braid_plain_get(v->dtype, args->inputs[0], i), shift), bits);
+  return BRAID_OK;
+}
+
+static braid_status run_relu(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *x = args->inputs[0];
+  int8_t *y = args->outputs[0];
+  int64_t count = braid_desc_count(&node->inputs[0].desc);
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] : 0;
+  return BRAID_OK;
+}
+
+static braid_status run_relu_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *e = args->inputs[0], *y = args->inputs[1];
+  int8_t *result = args->outputs[0];
+  int64_t count = braid_desc_count(&node->inputs[0].desc);
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) result[i] = y[i] > 0 ? e[i] : 0;
+  return BRAID_OK;
+}
+
+static braid_status run_add(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *a = args->inputs[0], *b = args->inputs[1];
+  int8_t *y = args->outputs[0];
+  int64_t count = braid_desc_count(&node->inputs[0].desc), bits = read_attr(node, "bits");
+  bool relu = read_attr(node, "relu") != 0;
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) y[i] = (int8_t)braid_plain_clip(a[i] + b[i], bits, relu);
+  return BRAID_OK;
+}
+
+/* --- errors --------------------------------------------------------------------------------------------------------
+ */
+static braid_status run_error_sum(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *e1 = args->inputs[0], *e2 = args->inputs[2];
+  int64_t x1 = *(const int32_t *)args->inputs[1], x2 = *(const int32_t *)args->inputs[3];
+  if (x2 > x1) {
+    const int8_t *other = e1;
+    int64_t exponent = x1;
+    e1 = e2, x1 = x2;
+    e2 = other, x2 = exponent;
+  }
+  int64_t apart = x1 - x2 < 16 ? x1 - x2 : 16, count = braid_desc_count(&node->inputs[0].desc);
+  bool lost = x1 - x2 > 16;
+  int32_t *raw = args->outputs[0];
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) raw[i] = (int32_t)(e1[i] * ((int64_t)1 << apart) + (lost ? 0 : e2[i]));
+  braid_plain_magnitude(&node->outputs[0].desc, raw, args->outputs[1]);
+  *(int32_t *)args->outputs[2] = (int32_t)(x1 - apart);
+  return BRAID_OK;
+}
+
+static braid_status run_scale_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const braid_desc *raw = &node->inputs[0].desc;
+  int8_t *e = args->outputs[0];
+  int64_t bits = read_attr(node, "bits"), count = braid_desc_count(raw);
+  int64_t magnitude = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[1], 0), 0, BRAID_INTEGER_MOST_RAW);
+  int64_t d = braid_integer_width((uint64_t)magnitude) - (bits - 1);
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) {
+    int64_t value = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[0], i), -BRAID_INTEGER_MOST_RAW,
+                                        BRAID_INTEGER_MOST_RAW);
+    e[i] = (int8_t)braid_integer_clip(braid_integer_round(value, d), bits);
+  }
+  *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
+  return BRAID_OK;
+}
+
+static braid_status run_squared_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const int8_t *y = args->inputs[0];
+  const int32_t *labels = args->inputs[1];
+  int32_t *raw = node->output_count > 1 ? args->outputs[1] : NULL;
+  const braid_desc *desc = &node->inputs[0].desc;
+  int64_t classes = desc->dims[1], most = braid_integer_max(read_attr(node, "bits")), loss = 0;
+  uint64_t magnitude = 0;
+  for (int64_t i = 0; i < braid_desc_count(desc); i++) {
+    int64_t error = y[i] - (i % classes == labels[i / classes] ? most : 0);
+    loss += error * error;
+    magnitude |= (uint64_t)(error < 0 ? -error : error);
+    if (raw) raw[i] = (int32_t)error;
+  }
+  *(int64_t *)args->outputs[0] = loss;
+  if (node->output_count > 2 && args->outputs[2]) *(int32_t *)args->outputs[2] = (int32_t)magnitude;
+  return BRAID_OK;
+}
+
+/* --- update --------------------------------------------------------------------------------------------------------
+ */
+static braid_status run_update(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const braid_desc *parameter = &node->inputs[0].desc, *gradient = &node->inputs[1].desc;
+  int64_t bits = read_attr(node, "bits"), count = braid_desc_count(parameter);
+  int64_t magnitude =
+      braid_integer_limit(braid_plain_get(gradient->dtype, args->inputs[2], 0), 0, BRAID_INTEGER_MOST_RAW);
+  int64_t rate = braid_integer_limit(*(const int32_t *)args->inputs[3], -8, 8);
+  int64_t t = braid_integer_width((uint64_t)magnitude) - rate - (bits - 8) + read_attr(node, "slower");
+  if (t > 62) t = 62;
+  uint64_t seed = (uint64_t)read_attr(node, "seed");
+  uint32_t stream = (uint32_t)read_attr(node, "stream"), step = (uint32_t) * (const int64_t *)args->inputs[4];
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) {
+    int64_t g = braid_integer_limit(braid_plain_get(gradient->dtype, args->inputs[1], i), -BRAID_INTEGER_MOST_RAW,
+                                    BRAID_INTEGER_MOST_RAW);
+    int64_t by;
+    if (t > 0) {
+      uint32_t u = braid_random_u32(seed, step, stream, (uint64_t)i);
+      int64_t r = t <= 32 ? (int64_t)(u >> (32 - t)) : (int64_t)u << (t - 32);
+      by = braid_integer_floor(g + r, (int)t);
+    } else {
+      by = g * ((int64_t)1 << -t);
+    }
+    int64_t p = braid_plain_get(parameter->dtype, args->inputs[0], i) - braid_integer_clip(by, bits);
+    braid_plain_set(parameter->dtype, args->outputs[0], i, braid_integer_clip(p, bits));
+  }
+  return BRAID_OK;
+}
+
+static const braid_cpu_kernel kInput = {.run = run_input}, kQuantize = {.run = run_quantize}, kRelu = {.run = run_relu},
+                              kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
+                              kErrorSum = {.run = run_error_sum}, kScaleError = {.run = run_scale_error},
+                              kSquaredError = {.run = run_squared_error}, kUpdate = {.run = run_update};
+
+static const braid_kernel kKernels[] = {
+    {.op = "IntegerAdd", .name = "ref_integer_add", .in_place = 3, .implementation = &kAdd},
+    {.op = "IntegerErrorSum", .name = "ref_integer_error_sum", .implementation = &kErrorSum},
+    {.op = "IntegerInput", .name = "ref_integer_input", .implementation = &kInput},
+    {.op = "IntegerQuantize", .name = "ref_integer_quantize", .implementation = &kQuantize},
+    {.op = "IntegerRelu", .name = "ref_integer_relu", .in_place = 1, .implementation = &kRelu},
+    {.op = "IntegerReluGrad", .name = "ref_integer_relu_grad", .in_place = 3, .implementation = &kReluGrad},
+    {.op = "IntegerScaleError", .name = "ref_integer_scale_error", .implementation = &kScaleError},
+    {.op = "IntegerSquaredError", .name = "ref_integer_squared_error", .implementation = &kSquaredError},
+    {.op = "IntegerUpdate", .name = "ref_integer_update", .in_place = 1, .implementation = &kUpdate},
+};
+
+const braid_cpu_table braid_cpu_plain_integer = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

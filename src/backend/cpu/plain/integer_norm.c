@@ -1,0 +1,149 @@
+/* Batch normalization of training in integers: docs/integer-training.md, "Batch normalization". */
+#include "backend/cpu/plain/integer.h"
+
+/* Element i of channel c: sample i / positions, position i % positions. */
+typedef struct channel_walk {
+  int64_t channels, positions, count; /* count: elements of a channel */
+} channel_walk;
+
+static channel_walk walk_over(const braid_desc *desc) {
+  channel_walk walk = {.channels = desc->dims[1], .positions = 1};
+  for (int i = 2; i < desc->rank; i++) walk.positions *= desc->dims[i];
+  walk.count = desc->dims[0] * walk.positions;
+  return walk;
+}
+
+static int64_t walk_at(const channel_walk *walk, int64_t c, int64_t i) {
+  return (i / walk->positions * walk->channels + c) * walk->positions + i % walk->positions;
+}
+
+/* --- forward -------------------------------------------------------------------------------------------------------
+ */
+typedef struct channel_factors {
+  int64_t m, places, c;
+} channel_factors;
+
+static channel_factors factors_of(int64_t mean16, int64_t variance16) {
+  uint64_t root = braid_integer_root(((uint64_t)variance16 + (1 << 14)) << 16);
+  int b = braid_integer_width(root) - 1;
+  channel_factors f = {.m = (int64_t)(((uint64_t)1 << (14 + b)) / root), .places = b - 7};
+  f.c = -braid_integer_round(mean16 * f.m, 16);
+  return f;
+}
+
+static void channel_statistics(const channel_walk *walk, const int16_t *x, int64_t c, int64_t *mean16,
+                               int64_t *variance16) {
+  int64_t sum = 0, squares = 0, count = walk->count;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t value = x[walk_at(walk, c, i)];
+    sum += value;
+    squares += value * value;
+  }
+  *mean16 = braid_integer_near(sum * (1 << 16), count);
+  int64_t q = squares / count, square16 = q * (1 << 16) + (squares - q * count) * (1 << 16) / count;
+  *variance16 = square16 - braid_integer_round(*mean16 * *mean16, 16);
+  if (*variance16 < 0) *variance16 = 0;
+}
+
+static braid_status run_norm(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  channel_walk walk = walk_over(&node->inputs[0].desc);
+  bool training = braid_attr_int(node->attrs, "training", 0) != 0, relu = braid_attr_int(node->attrs, "relu", 0) != 0;
+  int64_t bits = braid_attr_int(node->attrs, "bits", 8);
+  int64_t shift = braid_attr_int(node->attrs, "parameter_bits", 8) + 6 - bits;
+  braid_dtype dtype = node->inputs[1].desc.dtype;
+  const int16_t *x = args->inputs[0];
+  const int32_t *mean = args->inputs[3];
+  const int64_t *variance = args->inputs[4];
+  void *outputs[6] = {NULL};
+  for (size_t i = 0; i < node->output_count; i++) outputs[i] = args->outputs[i];
+  if (training && walk.count == 0) return braid_fail(BRAID_INVALID_ARGUMENT, "a batch without elements has no mean");
+#pragma omp parallel for
+  for (int64_t c = 0; c < walk.channels; c++) {
+    int64_t old_variance = braid_integer_limit(variance[c], 0, BRAID_INTEGER_MOST_VARIANCE);
+    int64_t mean16 = mean[c], variance16 = old_variance;
+    if (training) channel_statistics(&walk, x, c, &mean16, &variance16);
+    channel_factors f = factors_of(mean16, variance16);
+    int64_t gamma = braid_plain_get(dtype, args->inputs[1], c), beta = braid_plain_get(dtype, args->inputs[2], c);
+    for (int64_t i = 0; i < walk.count; i++) {
+      int64_t at = walk_at(&walk, c, i);
+      int64_t h = braid_integer_clip(braid_integer_round(x[at] * f.m + f.c, f.places), 8);
+      int64_t y = braid_plain_clip(braid_integer_round(gamma * h + 64 * beta, shift), bits, relu);
+      ((int8_t *)outputs[0])[at] = (int8_t)y;
+      if (outputs[3]) ((int8_t *)outputs[3])[at] = (int8_t)h;
+    }
+    if (outputs[4]) ((int32_t *)outputs[4])[c] = (int32_t)f.m;
+    if (outputs[5]) ((int32_t *)outputs[5])[c] = (int32_t)f.places;
+    if (outputs[1]) ((int32_t *)outputs[1])[c] = (int32_t)(mean[c] + braid_integer_round(mean16 - mean[c], 4));
+    if (outputs[2]) ((int64_t *)outputs[2])[c] = old_variance + braid_integer_round(variance16 - old_variance, 4);
+  }
+  return BRAID_OK;
+}
+
+/* --- backward ------------------------------------------------------------------------------------------------------
+ */
+/* F_c */
+static int64_t full_factor(const braid_node_desc *node, const braid_cpu_args *args, int64_t c) {
+  int64_t gamma = braid_plain_get(node->inputs[3].desc.dtype, args->inputs[3], c);
+  int64_t m = braid_integer_limit(((const int32_t *)args->inputs[4])[c], 0, BRAID_INTEGER_MOST_M);
+  int64_t places =
+      braid_integer_limit(((const int32_t *)args->inputs[5])[c], BRAID_INTEGER_LEAST_PLACES, BRAID_INTEGER_MOST_PLACES);
+  return gamma * m * ((int64_t)1 << (24 - places));
+}
+
+static void channel_errors(const channel_walk *walk, int64_t c, int64_t factor, const int8_t *e, const int8_t *h,
+                           int32_t *raw, int64_t *d_gamma, int64_t *d_beta) {
+  int64_t by_gamma = 0, by_beta = 0;
+  for (int64_t i = 0; i < walk->count; i++) {
+    int64_t at = walk_at(walk, c, i);
+    by_beta += e[at];
+    by_gamma += e[at] * h[at];
+  }
+  int64_t b = walk->count ? braid_integer_near(by_beta * (1 << 8), walk->count) : 0;
+  int64_t g = walk->count ? braid_integer_near(by_gamma * (1 << 3), walk->count) : 0;
+  for (int64_t i = 0; i < walk->count; i++) {
+    int64_t at = walk_at(walk, c, i), z = e[at] * (1 << 8) - b - braid_integer_round(h[at] * g, 5);
+    raw[at] = (int32_t)(z * factor);
+  }
+  *d_gamma = by_gamma;
+  *d_beta = by_beta;
+}
+
+static braid_status run_norm_grad(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  channel_walk walk = walk_over(&node->inputs[0].desc);
+  const int8_t *e = args->inputs[0], *h = args->inputs[2];
+  uint64_t widest = 0;
+  for (int64_t c = 0; c < walk.channels; c++) {
+    int64_t factor = full_factor(node, args, c);
+    widest |= (uint64_t)(factor < 0 ? -factor : factor);
+  }
+  int64_t r = braid_integer_width(widest) - 10;
+  if (r < 0) r = 0;
+  int64_t *d_gamma = args->outputs[3], *d_beta = args->outputs[5];
+#pragma omp parallel for
+  for (int64_t c = 0; c < walk.channels; c++)
+    channel_errors(&walk, c, braid_integer_round(full_factor(node, args, c), r), e, h, args->outputs[0], &d_gamma[c],
+                   &d_beta[c]);
+  braid_plain_magnitude(&node->outputs[0].desc, args->outputs[0], args->outputs[1]);
+  braid_plain_magnitude(&node->outputs[3].desc, d_gamma, args->outputs[4]);
+  braid_plain_magnitude(&node->outputs[5].desc, d_beta, args->outputs[6]);
+  int64_t exponent = *(const int32_t *)args->inputs[1] + braid_attr_int(node->attrs, "bits", 8) -
+                     braid_attr_int(node->attrs, "parameter_bits", 8) - 38 + r;
+  *(int32_t *)args->outputs[2] = (int32_t)exponent;
+  return BRAID_OK;
+}
+
+static const braid_cpu_kernel kNorm = {.run = run_norm}, kNormGrad = {.run = run_norm_grad};
+
+static const braid_kernel kKernels[] = {
+    {.op = "IntegerBatchNormalization",
+     .name = "ref_integer_batch_normalization",
+     .in_place_more = {1 << 3, 1 << 4},
+     .implementation = &kNorm},
+    {.op = "IntegerBatchNormalizationGrad",
+     .name = "ref_integer_batch_normalization_grad",
+     .implementation = &kNormGrad},
+};
+
+const braid_cpu_table braid_cpu_plain_integer_norm = {kKernels, sizeof kKernels / sizeof *kKernels, NULL};

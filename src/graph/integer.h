@@ -1,0 +1,77 @@
+/* Arithmetic of training in integers, as docs/integer-training.md writes it down, for shape inference, the training
+ * graph and the plain kernels: rounding, bounds, and the geometry of convolutions of rank 2 and 4. */
+#ifndef BRAID_GRAPH_INTEGER_H
+#define BRAID_GRAPH_INTEGER_H
+
+#include "graph/geometry.h"
+
+/* Products of two values of 8 bits whose sum is sure to fit 32 bits; raw results of more are int64. */
+enum { BRAID_INTEGER_PRODUCTS = 133143 };
+
+/* The largest value of `bits` bits. */
+static inline int64_t braid_integer_max(int64_t bits) {
+  return ((int64_t)1 << (bits - 1)) - 1;
+}
+static inline int64_t braid_integer_clip(int64_t value, int64_t bits) {
+  int64_t most = braid_integer_max(bits);
+  return value > most ? most : value < -most ? -most : value;
+}
+/* What is beyond the bounds of an operand counts as the nearest that is not. */
+static inline int64_t braid_integer_limit(int64_t value, int64_t least, int64_t most) {
+  return value < least ? least : value > most ? most : value;
+}
+/* Bounds of what ops are given by others (docs/integer-training.md, "Bounds"). */
+static const int64_t BRAID_INTEGER_MOST_RAW = ((int64_t)1 << 47) - 1, BRAID_INTEGER_MOST_VARIANCE = (int64_t)1 << 46,
+                     BRAID_INTEGER_MOST_M = 1 << 14, BRAID_INTEGER_LEAST_PLACES = 8, BRAID_INTEGER_MOST_PLACES = 24;
+/* floor(value / 2^shift) */
+static inline int64_t braid_integer_floor(int64_t value, int shift) {
+  return value >= 0 ? value >> shift : ~(~value >> shift);
+}
+/* round(value, shift): a half is rounded up; a negative shift multiplies. */
+static inline int64_t braid_integer_round(int64_t value, int64_t shift) {
+  if (shift <= 0) return value * ((int64_t)1 << -shift);
+  return braid_integer_floor(value + ((int64_t)1 << (shift - 1)), (int)shift);
+}
+/* value / count, a half rounded up. */
+static inline int64_t braid_integer_near(int64_t value, int64_t count) {
+  int64_t twice = 2 * value + count, by = 2 * count;
+  return twice / by - (twice % by < 0);
+}
+/* Index of the highest set bit plus 1. */
+static inline int braid_integer_width(uint64_t value) {
+  int width = 0;
+  for (; value; value >>= 1) width++;
+  return width;
+}
+/* The largest integer whose square is not larger. */
+static inline uint64_t braid_integer_root(uint64_t value) {
+  uint64_t root = 0;
+  for (uint64_t bit = (uint64_t)1 << 31; bit; bit >>= 1)
+    if ((root + bit) * (root + bit) <= value) root += bit;
+  return root;
+}
+
+/* The smallest a >= 0 with 6 * 4^a >= fan_in. */
+int64_t braid_integer_a_shift(int64_t fan_in);
+/* The shift that brings any sum of `products` products of weights and activations to 16 bits. */
+int64_t braid_integer_wide_shift(int64_t products, int64_t weight_bits, int64_t activation_bits);
+/* The type of a raw result that sums so many products. */
+braid_dtype braid_integer_raw(int64_t products);
+/* The stream of a parameter's random numbers: FNV-1a of its name, highest bit set. */
+uint32_t braid_integer_stream(const char *parameter);
+
+/* As braid_geometry_conv ..., also for operands of rank 2: no window, one position. */
+BRAID_MUST_CHECK braid_status braid_integer_conv(const braid_attrs *attrs, const braid_desc *x, const braid_desc *w,
+                                                 braid_convolution *out);
+BRAID_MUST_CHECK braid_status braid_integer_conv_grad_input(const braid_attrs *attrs, const braid_desc *e,
+                                                            const braid_desc *w, braid_convolution *out);
+BRAID_MUST_CHECK braid_status braid_integer_conv_grad_filter(const braid_attrs *attrs, const braid_desc *x,
+                                                             const braid_desc *e, braid_convolution *out);
+/* Products that each element sums, as Bounds counts them. */
+int64_t braid_integer_fan_in(const braid_convolution *conv);
+int64_t braid_integer_fan_out(const braid_convolution *conv);
+int64_t braid_integer_fan_batch(const braid_convolution *conv);
+/* Does an input lie in two windows? */
+bool braid_integer_overlaps(const braid_window *window);
+
+#endif

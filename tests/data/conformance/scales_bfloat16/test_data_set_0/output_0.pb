@@ -1,0 +1,2 @@
+
+JFÄDGLALAED>¾¶8>Ê¾AÉÄFÃICÀ:ÄA;½DÉÄÁÆGBÅCIÈ>È¾I¸AÇÃÇH¸HÉ>CCJ2¼ÄÁÁD¸D8FÆ¸>
