@@ -263,6 +263,7 @@ static void put_own_loss(const char *path, int64_t batch) {
   braid_value_id x, t, value, guess;
   assert_int_equal(braid_desc_init(&weight, BRAID_F32, 2, (int64_t[]){2, 1}), BRAID_OK);
   assert_int_equal(braid_tensor_create(NULL, &weight, &w), BRAID_OK);
+  memcpy(braid_tensor_data(w), (float[]){0.5f, 0.25f}, 8);
   assert_int_equal(braid_graph_create(NULL, "own", &graph), BRAID_OK);
   assert_int_equal(braid_graph_add_input(graph, "x", &row, &x), BRAID_OK);
   assert_int_equal(braid_graph_add_input(graph, "truth", &truth, &t), BRAID_OK);
