@@ -42,6 +42,7 @@ enum {
   KEY_KEEP,
   KEY_PER_TENSOR,
   KEY_ACTIVATIONS,
+  KEY_REDUCE_RANGE,
   KEY_LAYERS,
   KEY_SEED
 };
@@ -113,6 +114,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     if (strcmp(argument, "uint8") != 0 && strcmp(argument, "int8") != 0)
       argp_error(state, "--activations: uint8 or int8 is expected, not \"%s\"", argument);
     o->how.signed_activations = argument[0] == 'i';
+    return 0;
+  case KEY_REDUCE_RANGE:
+    o->how.reduce_range = true;
     return 0;
   case KEY_LAYERS:
     o->how.layers = cli_integer(state, "--layers", argument, 0, 100000);
@@ -235,14 +239,15 @@ static void print_layers(const braid_quantize_result *r) {
   cli_table_end(&table);
 }
 
-static void print_text(const options *o, const braid_quantize_result *r) {
+/* `same`: calibration and test have the same samples to choose from. */
+static void print_text(const options *o, const braid_quantize_result *r, bool same) {
   size_t quantized = 0;
   for (size_t i = 0; i < r->layer_count; i++) quantized += !r->layers[i].why;
   printf("%s, quantized to %s\n", o->source.path, o->out);
   printf("  calibration  %s", braid_calibration_name(o->how.calibration));
   if (o->how.calibration == BRAID_CALIBRATE_PERCENTILE) printf(" %g", o->how.percentile ? o->how.percentile : 99.999);
   printf(", %" PRId64 " samples; tested on %" PRId64 " %s\n", r->samples, r->test_samples,
-         o->data ? "others" : "of the same");
+         same ? "of the same" : "others");
   printf("  layers       %zu of %zu in integers, %zu scales of activations\n", quantized, r->layer_count,
          r->tensor_count);
   for (size_t i = 0; i < r->layer_count; i++)
@@ -320,6 +325,10 @@ static braid_status print_json(const options *o, const braid_quantize_result *r,
   return BRAID_OK;
 }
 
+static bool has_one_part(const options *o, const samples *s) {
+  return !s->test || braid_dataset_get_info(s->test).one_part || strstr(o->data, "split=");
+}
+
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
 typedef struct bar {
@@ -362,7 +371,7 @@ static braid_status quantize_model(options *o, const braid_graph *graph, const s
   if (status == BRAID_OK) status = cli_go_on(BRAID_OK);
   if (status == BRAID_OK) status = braid_model_save_onnx(result.graph, o->out);
   if (status == BRAID_OK && o->common.json) status = print_json(o, &result, cli_seconds() - started);
-  if (status == BRAID_OK && !o->common.json) print_text(o, &result);
+  if (status == BRAID_OK && !o->common.json) print_text(o, &result, has_one_part(o, s));
   braid_quantize_result_deinit(&result);
   return status;
 }
@@ -382,6 +391,8 @@ int cli_quantize(int argc, char **argv) {
       {"keep", KEY_KEEP, "PATTERN", 0, "Leave nodes of matching names (with * and ?) in float (may be repeated)", 0},
       {"per-tensor", KEY_PER_TENSOR, NULL, 0, "One scale for all weights of a layer, not one per channel", 0},
       {"activations", KEY_ACTIVATIONS, "TYPE", 0, "uint8 (default) or int8", 0},
+      {"reduce-range", KEY_REDUCE_RANGE, NULL, 0,
+       "Weights of 7 bits, for ONNX Runtime on processors without VNNI instructions", 0},
       {"layers", KEY_LAYERS, "N", 0,
        "Layers that are left in float, one at a time, to see what each costs: those that lose most by themselves "
        "(default 16; 0: none)",

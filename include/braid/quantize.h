@@ -41,6 +41,8 @@ typedef struct braid_quantize_options {
   double percentile;       /* above 0, at most 100; 0: 99.999 */
   bool per_tensor;         /* one scale for all weights of a layer */
   bool signed_activations; /* int8 instead of uint8 */
+  bool reduce_range;       /* weights of 7 bits, -63 to 63: sums of two products then fit 16 bits, which processors
+                              without VNNI instructions saturate to in ONNX Runtime. Braid does not need it */
   /* Patterns ('*', '?') of names of nodes that stay in float; NOT_FOUND if one matches none. */
   const char *const *keep;
   size_t keep_count;
@@ -62,8 +64,8 @@ typedef struct braid_quantize_score {
                        many as the model has scores */
   double agreement; /* share of samples with the same highest score as the float model; NAN: the first output is no list
                        of scores */
-  double sqnr; /* 10 log10(energy of the float outputs / energy of the difference), over all outputs of type float32;
-                  INFINITY: no difference */
+  double sqnr; /* 10 log10(energy of the float outputs / energy of the difference), over all outputs of type float32,
+                  before a last Softmax or LogSoftmax; INFINITY: no difference */
 } braid_quantize_score;
 
 /* A convolution or product. */

@@ -137,8 +137,7 @@ static braid_status add_weights(emitter *e, braid_node_id id, braid_value_id ope
   if (seen < 0) return braid_fail(BRAID_INTERNAL, "node %.120s: its operand was not calibrated", layer->name);
   const char *weights_name = e->selection->graph->values[layer->inputs[1]].name;
   braid_quantized_weights q;
-  BRAID_TRY(
-      braid_quantize_weights(e->selection->graph, layer, e->work->scales[seen].scale, e->work->options.per_tensor, &q));
+  BRAID_TRY(braid_quantize_weights(e->selection->graph, layer, e->work->scales[seen].scale, &e->work->options, &q));
   operands[1] = -1;
   braid_status status =
       add_dequantized(e, weights_name, q.weights, q.scale, q.zero_point, braid_select_axis(layer), &operands[0]);

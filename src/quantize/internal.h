@@ -73,7 +73,8 @@ typedef struct braid_quantized_weights {
 } braid_quantized_weights;
 /* NOT_FINITE names the layer. `x_scale`: of the operand. Release with braid_quantized_weights_deinit. */
 BRAID_MUST_CHECK braid_status braid_quantize_weights(const braid_graph *graph, const braid_node *layer, float x_scale,
-                                                     bool per_tensor, braid_quantized_weights *out);
+                                                     const braid_quantize_options *options,
+                                                     braid_quantized_weights *out);
 void braid_quantized_weights_deinit(braid_quantized_weights *weights);
 
 /* --- calibration (observe.c) ---------------------------------------------------------------------------------------

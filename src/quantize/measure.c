@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "graph/rewrite.h"
 #include "quantize/internal.h"
 
 /* Bytes of float outputs that are kept for comparison, and of a layer measurement's outputs; samples of the latter. */
@@ -45,6 +46,29 @@ static bool has_labels(const braid_reference *r) {
   if (!r->work->test.dataset) return false;
   braid_dataset_info info = braid_dataset_get_info(r->work->test.dataset);
   return info.target == BRAID_TARGET_CLASS && info.classes == r->classes;
+}
+
+/* A copy that gives what a last Softmax or LogSoftmax reads: the same classes come first, and differences of scores say
+ * more than those of probabilities. */
+static braid_status bare_scores(const braid_graph *graph, braid_graph **out) {
+  BRAID_TRY(braid_graph_clone(graph, out));
+  for (size_t i = 0; i < (*out)->output_count; i++) {
+    const braid_value *value = &(*out)->values[(*out)->outputs[i]];
+    if (value->kind != BRAID_VALUE_RESULT || value->producer < 0) continue;
+    const braid_node *last = &(*out)->nodes[value->producer];
+    if (braid_node_is(last, "Softmax") || braid_node_is(last, "LogSoftmax")) (*out)->outputs[i] = last->inputs[0];
+  }
+  return BRAID_OK;
+}
+
+/* Sessions of a float and a quantized graph, over the test samples. */
+static braid_status score_probe(const braid_work *work, const braid_graph *graph, int64_t *batch, braid_probe *out) {
+  braid_graph *bare;
+  *out = (braid_probe){0};
+  BRAID_TRY(bare_scores(graph, &bare));
+  braid_status status = braid_probe_create(work, &work->test, bare, 0, batch, out);
+  braid_graph_destroy(bare);
+  return status;
 }
 
 /* --- the float model -----------------------------------------------------------------------------------------------
@@ -100,7 +124,7 @@ static braid_status allocate_reference(braid_reference *r) {
 
 static braid_status fill_reference(braid_reference *r) {
   reference_run run = {.reference = r};
-  BRAID_TRY(braid_probe_create(r->work, &r->work->test, r->work->graph, 0, &r->batch, &run.probe));
+  BRAID_TRY(score_probe(r->work, r->work->graph, &r->batch, &run.probe));
   braid_status status = measure_sizes(r, &run.probe);
   if (status == BRAID_OK) status = allocate_reference(r);
   if (status == BRAID_OK) status = braid_feed_run(&r->work->test, r->work->graph, r->batch, keep_batch, &run);
@@ -183,9 +207,8 @@ braid_status braid_reference_score(const braid_reference *reference, const braid
                                    int64_t done, int64_t total, braid_quantize_score *out) {
   score_run run = {.reference = reference, .phase = phase, .done = done, .total = total};
   int64_t batch = reference->batch;
-  const braid_feed *feed = &reference->work->test;
-  BRAID_TRY(braid_probe_create(reference->work, feed, quantized, 0, &batch, &run.probe));
-  braid_status status = braid_feed_run(feed, quantized, batch, score_batch, &run);
+  BRAID_TRY(score_probe(reference->work, quantized, &batch, &run.probe));
+  braid_status status = braid_feed_run(&reference->work->test, quantized, batch, score_batch, &run);
   braid_probe_destroy(&run.probe);
   double samples = (double)reference->samples;
   *out = (braid_quantize_score){.accuracy = reference->labelled ? (double)run.right / samples : (double)NAN,

@@ -286,13 +286,15 @@ static void test_weights(void **state) {
   for (int i = 0; i < 45; i++) weights[i] = 0;         /* filter 0 */
   for (int i = 45; i < 90; i++) weights[i] *= 1e-12F;  /* filter 1 */
   for (int i = 90; i < 135; i++) weights[i] *= 1e-30F; /* filter 2 */
-  for (int per_tensor = 0; per_tensor < 2; per_tensor++) {
-    f.options.per_tensor = per_tensor;
+  for (int variant = 0; variant < 3; variant++) {
+    bool per_tensor = f.options.per_tensor = variant == 1;
+    f.options.reduce_range = variant == 2;
     ok(quantize(&f));
     float scale;
     for (int64_t i = 0; i < 225; i++) {
       float value = read_weight(f.result.graph, "two.w", i, i / 45, &scale);
       assert_true(fabsf(value - weights[i]) <= 0.5001F * scale);
+      assert_true(fabsf(value) <= (variant == 2 ? 63.01F : 127.01F) * scale);
     }
     const braid_tensor *bias = braid_graph_value(f.graph, braid_graph_find_value(f.graph, "two.b")).tensor;
     for (int64_t i = 0; i < 5; i++) {

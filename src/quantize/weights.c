@@ -1,8 +1,9 @@
 /* Weights and biases of a layer in integers.
  *
- * A channel's scale is the greatest absolute weight / 127 (Krishnamoorthi 2018, section 3.1, symmetric). It is made
- * larger where the bias, in units of x's scale times it, would not stay below 2^30: with the sum of 32,768 products of
- * 255 * 127 that still fits int32. A channel without weights takes the scale that gives its bias 24 bits. */
+ * A channel's scale is the greatest absolute weight / 127 (63 in a reduced range; Krishnamoorthi 2018, section 3.1,
+ * symmetric). It is made larger where the bias, in units of x's scale times it, would not stay below 2^30: with the sum
+ * of 32,768 products of 255 * 127 that still fits int32. A channel without weights takes the scale that gives its bias
+ * 24 bits. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -21,6 +22,7 @@ typedef struct layer_weights {
   bool one_bias;      /* the same for all channels */
   double alpha, beta; /* of Gemm: factors of weights and bias */
   float x_scale;
+  double most; /* absolute value of an integer */
 } layer_weights;
 
 static double bias_of(const layer_weights *l, int64_t channel) {
@@ -65,7 +67,7 @@ static braid_status scale_of(const layer_weights *l, int64_t first, int64_t last
   if (!finite)
     return braid_fail(BRAID_NOT_FINITE, "node %.120s (%s): a weight or bias is NaN or infinite", l->node->name,
                       l->node->op->name);
-  double scale = fmax(most / 127, bias / (l->x_scale * kMostBias));
+  double scale = fmax(most / l->most, bias / (l->x_scale * kMostBias));
   if (most == 0) scale = bias > 0 ? bias / (l->x_scale * kBiasOfNothing) : 1;
   /* the product with x's scale is a normal number, as factors of kernels must be */
   scale = fmax(scale, fmax((double)FLT_MIN, 2 * (double)FLT_MIN / l->x_scale));
@@ -84,7 +86,7 @@ static void fill_weights(const layer_weights *l, const float *scales, bool one, 
   for (int64_t c = 0; c < l->channels; c++)
     for (int64_t i = 0; i < l->inner; i++)
       out[c * l->channel_stride + i * l->inner_stride] =
-          (int8_t)clamp_integer(weight_of(l, c, i) / scales[one ? 0 : c], 127);
+          (int8_t)clamp_integer(weight_of(l, c, i) / scales[one ? 0 : c], l->most);
 }
 
 static void fill_bias(const layer_weights *l, const float *scales, bool one, float *bias_scales, int32_t *out) {
@@ -133,12 +135,13 @@ void braid_quantized_weights_deinit(braid_quantized_weights *weights) {
   *weights = (braid_quantized_weights){0};
 }
 
-braid_status braid_quantize_weights(const braid_graph *graph, const braid_node *layer, float x_scale, bool per_tensor,
-                                    braid_quantized_weights *out) {
+braid_status braid_quantize_weights(const braid_graph *graph, const braid_node *layer, float x_scale,
+                                    const braid_quantize_options *options, braid_quantized_weights *out) {
   *out = (braid_quantized_weights){0};
   layer_weights l;
   read_layer(graph, layer, x_scale, &l);
-  braid_status status = quantize_layer(graph, &l, per_tensor, out);
+  l.most = options->reduce_range ? 63 : 127;
+  braid_status status = quantize_layer(graph, &l, options->per_tensor, out);
   if (status != BRAID_OK) braid_quantized_weights_deinit(out);
   return status;
 }
