@@ -34,9 +34,8 @@ device="$graph|device/|braid/(device|host_queue|plugin)\.h"
 launch="$device|launch/"
 schedule="$base|schedule/" # numbers only
 runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
-upper="$runtime|braid/(data|train)\.h"
+upper="$runtime|braid/(data|train|ledger)\.h"
 explore="$upper|train/|explore/|braid/explore\.h"
-quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
   check "$(sources src/tensor)" "$tensor"
@@ -48,7 +47,6 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/runtime)" "$runtime"
   check "$(sources src/train)" "$upper|train/"
   check "$(sources src/explore)" "$explore"
-  check "$(sources src/quantize)" "$quantize"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
     check "$(sources "src/backend/$name")" "$launch|backend/$name/"

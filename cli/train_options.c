@@ -16,7 +16,8 @@ static const char doc[] =
     "of "
     "an uninterrupted run. It needs the same options; only --epochs, --lr, --patience (where the run already goes by a "
     "best epoch), the path of the data set, the execution "
-    "options (--device, --place, --threads, --trace), --checkpoint-steps, --log-steps, and a test set that nothing "
+    "options (--device, --place, --threads, --trace), --checkpoint-steps, --keep-checkpoints, --log-steps, and a test "
+    "set that nothing "
     "goes by "
     "(--best, --patience, --schedule plateau) may differ.\n"
     "\nExamples:\n"
@@ -27,7 +28,8 @@ static const char doc[] =
     "  braid train resnet18.onnx --data images:DIR,size=224x224 --replace-head \\\n"
     "    --group 'fc.*:lr=1' --freeze '*' --out mine\n"
     "  braid train mlp.onnx --data csv:iris.csv,target=species --batch 16\n"
-    "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n";
+    "  braid train mlp.cfg --data idx:DIR --optimizer adamw --lr 0.001 --json\n"
+    "  braid train lenet.cfg --data idx:DIR --precision int8 --ledger lenet.ledger\n";
 
 enum {
   KEY_DATA = CLI_FIRST_KEY,
@@ -74,6 +76,8 @@ enum {
   KEY_BITS,
   KEY_OUT,
   KEY_RESUME,
+  KEY_LEDGER,
+  KEY_KEEP,
   KEY_CHECKPOINT,
 };
 
@@ -87,6 +91,11 @@ static const struct argp_option table[] = {
      1},
     {"resume", KEY_RESUME, NULL, 0, "Continue from the newest checkpoint in DIR", 1},
     {"checkpoint-steps", KEY_CHECKPOINT, "N", 0, "Write a checkpoint every N steps, in addition to each epoch", 1},
+    {"keep-checkpoints", KEY_KEEP, "N", 0, "Keep the N newest checkpoints (default 2; 0: all)", 1},
+    {"ledger", KEY_LEDGER, "FILE", 0,
+     "With --precision int8: write what every step computed to FILE, as a chain of hashes, for braid audit "
+     "(docs/audit.md)",
+     1},
     {"best", KEY_BEST, NULL, 0, "Also write best.onnx, the model of the best epoch", 1},
     {"log-steps", KEY_LOG, "N", 0, "Write loss, accuracy and rate to the event file every N steps", 1},
     {"epochs", KEY_EPOCHS, "N", 0, "Passes over the data (default 10)", 2},
@@ -184,6 +193,7 @@ static error_t parse_numbers(int key, const char *argument, struct argp_state *s
       {KEY_PATIENCE, "--patience", offsetof(braid_train_options, patience), 1, 1000000},
       {KEY_LOG, "--log-steps", offsetof(braid_train_options, log_steps), 1, INT64_MAX},
       {KEY_CHECKPOINT, "--checkpoint-steps", offsetof(braid_train_options, checkpoint_steps), 1, INT64_MAX},
+      {KEY_KEEP, "--keep-checkpoints", offsetof(braid_train_options, keep_checkpoints), 0, INT64_MAX},
   };
   static const struct {
     int key;
@@ -324,11 +334,18 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  {KEY_FIND, "--find-lr"}};
   if (o->train.precision != BRAID_INT8) {
     if (is_given(o, KEY_BITS)) argp_error(state, "--bits has no effect without --precision int8");
+    if (o->train.ledger)
+      argp_error(state,
+                 "--ledger is of --precision int8: bits of floating point depend on threads, kernels and devices, "
+                 "so nobody else could compute them again");
     return;
   }
   for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
     if (is_given(o, kOthers[i].key)) argp_error(state, "%s has no effect with --precision int8", kOthers[i].option);
+  if (o->train.ledger && o->replace_head)
+    argp_error(state, "--ledger is of a model that an audit reads as it is; --replace-head changes it");
   if (!is_given(o, KEY_LR)) o->train.learning_rate = 8;
+  o->train.ledger_model = o->source.path;
   size_t length = strlen(o->source.path ? o->source.path : "");
   o->train.draw_weights = length > 4 && strcmp(o->source.path + length - 4, ".cfg") == 0 && !o->source.options.weights;
 }
@@ -411,6 +428,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_RESUME:
     t->resume = true;
+    return 0;
+  case KEY_LEDGER:
+    t->ledger = argument;
     return 0;
   case KEY_NESTEROV:
     t->nesterov = true;

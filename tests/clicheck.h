@@ -63,7 +63,7 @@ static inline char *get_file(const char *path, size_t *count) {
   return text;
 }
 
-/* `word` with the test's folder for each "$"; freed by the caller. */
+/* `word` with the test's folder for each "$" and a blank for each "~"; freed by the caller. */
 static inline char *expand(const char *word) {
   char *whole = NULL;
   size_t bytes;
@@ -73,7 +73,7 @@ static inline char *expand(const char *word) {
     if (*word == '$')
       fputs(folder, text);
     else
-      fputc(*word, text);
+      fputc(*word == '~' ? ' ' : *word, text);
   }
   assert_int_equal(fclose(text), 0);
   return whole;

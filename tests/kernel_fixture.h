@@ -51,6 +51,9 @@ static uint8_t byte_mask = 3;
 /* Not a finite number: what stands once in every image (or matrix) of the first input. 0: nothing does. */
 static float intruder;
 
+/* In which layout the first input lies, for kernels that choose by it. */
+static braid_layout first_layout;
+
 static inline void intrude(const braid_desc *desc, float *data) {
   int64_t count = braid_desc_count(desc), image = desc->rank > 2 ? count / desc->dims[0] : count;
   for (int64_t i = image / 3; i < count; i += image) data[i] = intruder;
@@ -125,7 +128,10 @@ static inline void run(const fixture *f, const braid_kernel *kernel, size_t cons
   memcpy(operands, f->operands, sizeof operands);
   braid_node_desc node = describe(f, operands);
   braid_layout layouts[kMaxOperands] = {BRAID_LAYOUT_PLAIN};
-  if (kernel->layouts) kernel->layouts(&node, layouts, layouts + f->inputs);
+  if (kernel->layouts) {
+    layouts[0] = first_layout;
+    kernel->layouts(&node, layouts, layouts + f->inputs);
+  }
   void *memory[kMaxOperands] = {NULL};
   for (size_t i = 0; i < f->inputs + f->outputs && i < kMaxOperands; i++) {
     if (!operands[i].present) continue;

@@ -88,6 +88,10 @@ typedef struct braid_train_options {
   size_t positive_weight_count;
   double huber_delta;      /* BRAID_HUBER: differences beyond it count linearly */
   const char *loss_output; /* BRAID_OUTPUT_LOSS: the output's name; NULL: the only one */
+  const char *ledger; /* BRAID_INT8: path of the ledger (braid/ledger.h), a file that is not there unless `resume`; one
+                         that is goes on with `resume`, from the checkpoint's step. NULL: none */
+  const char *ledger_model; /* where the model is, for whoever audits the ledger; NULL: not said */
+  int64_t keep_checkpoints; /* how many stay, the newest; 0: all */
 } braid_train_options;
 /* Sets the defaults: batch 128, 10 epochs, SGD with momentum 0.9, weight decay 5e-4, learning rate 0.05 with cosine
  * schedule, cross entropy. */

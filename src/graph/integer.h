@@ -60,6 +60,19 @@ braid_dtype braid_integer_raw(int64_t products);
 /* The stream of a parameter's random numbers: FNV-1a of its name, highest bit set. */
 uint32_t braid_integer_stream(const char *parameter);
 
+/* IntegerDigest: the weight of place j of a sample (2 j) and of sample b (2 b + 1); odd, so that no single difference
+ * vanishes. The mixing is the finalizer of hash functions that Ellis (hash-prospector, 2018) found by search. */
+static inline uint32_t braid_integer_digest_weight(uint64_t place) {
+  uint32_t h = (uint32_t)place;
+  h = (h ^ h >> 16) * 0x7feb352du;
+  h = (h ^ h >> 15) * 0x846ca68bu;
+  return (h ^ h >> 16) | 1;
+}
+/* What a number of 64 bits counts as. */
+static inline uint32_t braid_integer_digest_fold(int64_t value) {
+  return (uint32_t)value + 0x9e3779b1u * (uint32_t)((uint64_t)value >> 32);
+}
+
 /* As braid_geometry_conv ..., also for operands of rank 2: no window, one position. */
 BRAID_MUST_CHECK braid_status braid_integer_conv(const braid_attrs *attrs, const braid_desc *x, const braid_desc *w,
                                                  braid_convolution *out);

@@ -40,6 +40,7 @@ static const struct own_attrs {
     {"IntegerConv", "Conv", "bits relu shift"},
     {"IntegerConvGradFilter", "Conv", ""},
     {"IntegerConvGradInput", "Conv", "input_shape"},
+    {"IntegerDigest", NULL, ""},
     {"IntegerErrorSum", NULL, ""},
     {"IntegerInput", NULL, "bits shift"},
     {"IntegerMaxPool", "MaxPool", ""},

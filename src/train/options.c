@@ -25,7 +25,8 @@ void braid_train_options_init(braid_train_options *options) {
                                    .activation_bits = 8,
                                    .error_bits = 8,
                                    .gradient_bits = 8,
-                                   .huber_delta = 1};
+                                   .huber_delta = 1,
+                                   .keep_checkpoints = 2};
 }
 
 /* --- checks ---------------------------------------------------------------------------------------------------------
@@ -121,6 +122,11 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "Nesterov needs a momentum above 0";
   else if (o->resume && !o->out_directory)
     wrong = "resuming needs an output directory";
+  else if (o->ledger && o->precision != BRAID_INT8)
+    wrong = "a ledger is of training in integers: bits of floating point depend on threads, kernels and devices, so "
+            "nobody else could compute them again";
+  else if (o->keep_checkpoints < 0)
+    wrong = "the number of checkpoints to keep must be at least 0";
   if (!wrong && !are_weights(o->class_weights, o->class_weight_count)) wrong = "class weights must be at least 0";
   if (!wrong && o->class_weights && are_zeros(o->class_weights, o->class_weight_count))
     wrong = "class weights of 0 alone leave nothing to train on";
@@ -148,7 +154,7 @@ const braid_parameter_group *braid_train_group(const braid_train_options *option
 
 /* --- copies ---------------------------------------------------------------------------------------------------------
  */
-enum { kTexts = 5 };
+enum { kTexts = 7 };
 
 static void list_texts(braid_train_options *options, const char **texts[kTexts]) {
   texts[0] = &options->devices;
@@ -156,6 +162,8 @@ static void list_texts(braid_train_options *options, const char **texts[kTexts])
   texts[2] = &options->out_directory;
   texts[3] = &options->trace;
   texts[4] = &options->loss_output;
+  texts[5] = &options->ledger;
+  texts[6] = &options->ledger_model;
 }
 
 static braid_status own_groups(const braid_allocator *allocator, braid_train_options *o) {

@@ -16,6 +16,9 @@
 #include "train/diagnose.h"
 #include "train/integer/network.h"
 #include "train/integer/run.h"
+#include "train/ledger/header.h"
+#include "train/ledger/recorder.h"
+#include "train/ledger/writer.h"
 #include "train/loss.h"
 #include "train/monitor.h"
 #include "train/options.h"
@@ -24,14 +27,11 @@
 #include "train/schedule.h"
 #include "train/update.h"
 
-/* Over the whole run. */
-static int64_t steps_done(const braid_trainer *trainer) {
-  return trainer->epoch * trainer->steps + trainer->epoch_step;
-}
-
 /* --- creation ------------------------------------------------------------------------------------------------------
  */
-static braid_status start_loader(braid_trainer *trainer) {
+braid_status braid_trainer_seek(braid_trainer *trainer) {
+  braid_loader_destroy(trainer->loader);
+  trainer->loader = NULL;
   braid_loader_options loading = {.batch = trainer->options.batch,
                                   .seed = trainer->options.seed,
                                   .shuffle = true,
@@ -92,14 +92,33 @@ static braid_status open_output(braid_trainer *trainer) {
   return braid_output_open(trainer->allocator, trainer->log, trainer->options.out_directory, &trainer->output);
 }
 
+static braid_status begin_ledger(braid_trainer *trainer) {
+  const braid_train_options *o = &trainer->options;
+  const char *state;
+  if (!trainer->recorded) return BRAID_OK;
+  BRAID_TRY(braid_recorder_create(trainer, &trainer->recorder));
+  if (!o->ledger) return BRAID_OK;
+  braid_text head;
+  braid_text_init(&head, trainer->allocator);
+  braid_status status = braid_ledger_write_head(trainer, o->ledger_model, &head);
+  if (status == BRAID_OK) status = braid_recorder_state(trainer->recorder, &state);
+  if (status == BRAID_OK)
+    status = braid_ledger_writer_open(trainer->allocator, o->ledger, head.data, state,
+                                      braid_trainer_steps_done(trainer), o->resume, &trainer->ledger);
+  braid_text_deinit(&head);
+  return status;
+}
+
 /* From the newest checkpoint, or from the start: then a checkpoint of the start shows that the folder takes one. */
 static braid_status begin_output(braid_trainer *trainer) {
-  if (!trainer->output) return start_loader(trainer);
-  if (trainer->options.resume) BRAID_TRY(braid_trainer_load(trainer, &trainer->resumed));
+  if (trainer->output && trainer->options.resume) BRAID_TRY(braid_trainer_load(trainer, &trainer->resumed));
+  BRAID_TRY(begin_ledger(trainer));
+  if (!trainer->output) return braid_trainer_seek(trainer);
   if (!trainer->resumed) BRAID_TRY(braid_output_set_aside(trainer->output));
-  BRAID_TRY(start_loader(trainer));
+  BRAID_TRY(braid_trainer_seek(trainer));
   if (!trainer->resumed) BRAID_TRY(braid_trainer_save(trainer));
-  return braid_events_open(trainer->allocator, trainer->options.out_directory, steps_done(trainer), &trainer->events);
+  return braid_events_open(trainer->allocator, trainer->options.out_directory, braid_trainer_steps_done(trainer),
+                           &trainer->events);
 }
 
 /* As scikit-learn's "balanced"; labels that a sample has weigh together as much as those it has not. A class without
@@ -163,12 +182,19 @@ static braid_status trainer_build(braid_trainer *trainer, const braid_graph *mod
 
 braid_status braid_trainer_create(const braid_graph *model, braid_dataset *train, braid_dataset *test,
                                   const braid_train_options *options, braid_trainer **out) {
+  return braid_trainer_make(model, train, test, options, options->ledger != NULL, out);
+}
+
+braid_status braid_trainer_make(const braid_graph *model, braid_dataset *train, braid_dataset *test,
+                                const braid_train_options *options, bool recorded, braid_trainer **out) {
   *out = NULL;
   BRAID_TRY(braid_train_options_check(options));
   braid_trainer *trainer = braid_zalloc(model->allocator, sizeof *trainer);
   if (!trainer) return BRAID_NO_MEMORY;
   trainer->allocator = model->allocator;
   trainer->options = *options;
+  trainer->recorded = recorded;
+  trainer->digests.allocator = model->allocator;
   trainer->log = braid_registry_get_log(options->registry);
   trainer->train = train;
   trainer->test = test;
@@ -190,6 +216,9 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   const braid_allocator *allocator = trainer->allocator;
   braid_loader_destroy(trainer->loader);
   braid_events_close(trainer->events);
+  braid_ledger_writer_close(trainer->ledger);
+  braid_recorder_destroy(trainer->recorder);
+  braid_integer_digests_deinit(&trainer->digests);
   braid_session_destroy(trainer->session);
   braid_graph_destroy(trainer->step);
   braid_integer_network_destroy(trainer->integers);
@@ -202,104 +231,8 @@ void braid_trainer_destroy(braid_trainer *trainer) {
   braid_free(allocator, trainer);
 }
 
-/* --- one step ------------------------------------------------------------------------------------------------------
- */
-static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
-  int64_t correct = 0;
-  for (int64_t i = 0; i < batch; i++) {
-    int guess = 0;
-    for (int c = 1; c < classes; c++)
-      if (scores[i * classes + c] > scores[i * classes + guess]) guess = c;
-    correct += guess == labels[i];
-  }
-  return correct;
-}
-
-static int64_t count_labels(const float *scores, const float *targets, int64_t count) {
-  int64_t correct = 0;
-  for (int64_t i = 0; i < count; i++) correct += (scores[i] > 0) == (targets[i] >= 0.5f);
-  return correct;
-}
-
-/* What is right of a batch, and how many could be: samples, or decisions about labels; numbers have neither. */
-static void count_batch(braid_trainer *trainer, const braid_batch *batch) {
-  braid_dataset_info info = braid_dataset_get_info(trainer->train);
-  if (trainer->options.loss == BRAID_OUTPUT_LOSS) return; /* there are no scores */
-  const void *targets = batch->mix < 0.5f ? batch->mixed_targets : batch->targets;
-  int64_t samples = trainer->options.batch, labels = samples * info.classes;
-  if (info.target == BRAID_TARGET_CLASS) {
-    trainer->step_correct += count_classes(trainer->scores, targets, samples, info.classes);
-    trainer->step_seen += samples;
-  } else if (info.target == BRAID_TARGET_LABELS) {
-    trainer->step_correct += count_labels(trainer->scores, targets, labels);
-    trainer->step_seen += labels;
-  }
-}
-
 static double accuracy_of(int64_t correct, int64_t seen) {
   return seen ? (double)correct / (double)seen : NAN;
-}
-
-/* Data that cannot be read end the run; what was trained before is kept. */
-static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
-  braid_status status = braid_loader_next(trainer->loader, batch);
-  if (status == BRAID_OK || !trainer->output) return status;
-  char detail[1024];
-  snprintf(detail, sizeof detail, "%s", braid_error_detail());
-  bool kept = braid_trainer_check_finite(trainer) == BRAID_OK && braid_trainer_save(trainer) == BRAID_OK;
-  if (!kept) return braid_fail(status, "%.800s; and no checkpoint could be written", detail);
-  return braid_fail(status, "%.800s; a checkpoint of what was trained before is in %s", detail,
-                    trainer->options.out_directory);
-}
-
-/* Part `part` of the step: one batch. What an epoch has beyond whole steps is passed over. */
-static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) {
-  const braid_train_options *o = &trainer->options;
-  braid_batch batch;
-  do BRAID_TRY(next_batch(trainer, &batch));
-  while (batch.epoch != trainer->epoch);
-  int64_t update = steps_done(trainer) + 1;
-  bool last = part + 1 == o->accumulate;
-  braid_step_numbers numbers = {.rate = (float)rate,
-                                .rate_exponent = ilogb(rate),
-                                .batch = (update - 1) * o->accumulate + part + 1,
-                                .update = update,
-                                .kept = part > 0,
-                                .last = last,
-                                .mix = batch.mix,
-                                .mixed_targets = batch.mixed_targets,
-                                .average = !last         ? 0
-                                           : update == 1 ? 1
-                                                         : (float)(1 - o->average_decay)};
-  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.targets};
-  braid_step_bind(o, &numbers, inputs);
-  float loss;
-  BRAID_TRY(braid_session_run(trainer->session, inputs, (void *[BRAID_STEP_OUTPUTS]){&loss, trainer->scores}));
-  if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
-  trainer->step_loss += (double)loss / (double)o->accumulate;
-  count_batch(trainer, &batch);
-  return BRAID_OK;
-}
-
-static braid_status run_step(braid_trainer *trainer, double rate) {
-  trainer->step_loss = 0;
-  trainer->step_correct = trainer->step_seen = 0;
-  for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
-  trainer->loss_sum += trainer->step_loss;
-  trainer->correct += trainer->step_correct;
-  trainer->seen += trainer->step_seen;
-  trainer->epoch_step++;
-  return BRAID_OK;
-}
-
-braid_status braid_trainer_step(braid_trainer *trainer, double rate, double *loss) {
-  if (trainer->epoch_step == trainer->steps) {
-    trainer->epoch++;
-    trainer->epoch_step = 0;
-  }
-  BRAID_TRY(run_step(trainer, rate));
-  *loss = trainer->step_loss;
-  return BRAID_OK;
 }
 
 /* --- the end of an epoch -------------------------------------------------------------------------------------------
@@ -350,7 +283,7 @@ static braid_status log_epoch(braid_trainer *trainer, const braid_test_result *r
                   {"mean_absolute_error/test", r->mae},
                   {"r2/test", r->r2}};
   const double *row = trainer->record.rows[trainer->record.count - 1];
-  int64_t step = steps_done(trainer);
+  int64_t step = braid_trainer_steps_done(trainer);
   for (int i = 0; i < BRAID_RECORD_COLUMNS; i++)
     if (isfinite(row[i])) BRAID_TRY(braid_events_scalar(trainer->events, step, kTags[i], row[i]));
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
@@ -361,7 +294,7 @@ static braid_status log_epoch(braid_trainer *trainer, const braid_test_result *r
 
 /* A point in the event file for one step, at every log_steps-th. */
 static braid_status log_step(braid_trainer *trainer, double rate) {
-  int64_t every = trainer->options.log_steps, step = steps_done(trainer);
+  int64_t every = trainer->options.log_steps, step = braid_trainer_steps_done(trainer);
   if (!trainer->events || every < 1 || step % every != 0) return BRAID_OK;
   BRAID_TRY(braid_events_scalar(trainer->events, step, "loss/step", trainer->step_loss));
   if (trainer->step_seen)
@@ -507,7 +440,8 @@ static braid_status cancelled(braid_trainer *trainer) {
 
 static bool is_checkpoint_due(const braid_trainer *trainer) {
   int64_t every = trainer->options.checkpoint_steps;
-  return trainer->output && every > 0 && trainer->epoch_step < trainer->steps && steps_done(trainer) % every == 0;
+  return trainer->output && every > 0 && trainer->epoch_step < trainer->steps &&
+         braid_trainer_steps_done(trainer) % every == 0;
 }
 
 static bool is_over(const braid_trainer *trainer) {
@@ -523,9 +457,9 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     /* A run that was stopped between an epoch's last step and its end goes on with the test. */
     bool only_test = trainer->epoch_step == trainer->steps;
     int64_t start = braid_now_ns();
-    double rate =
-        braid_learning_rate(&trainer->options, &trainer->record, steps_done(trainer) - only_test, trainer->steps);
-    if (!only_test) BRAID_TRY(run_step(trainer, rate));
+    double rate = braid_learning_rate(&trainer->options, &trainer->record,
+                                      braid_trainer_steps_done(trainer) - only_test, trainer->steps);
+    if (!only_test) BRAID_TRY(braid_trainer_run_step(trainer, rate));
     double took = (double)(braid_now_ns() - start) * 1e-9;
     trainer->epoch_seconds += took;
     seconds += took;
@@ -545,6 +479,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
     if (status == BRAID_CANCELLED) return cancelled(trainer);
     if (status != BRAID_OK) return status;
   }
+  if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));
   braid_status status = braid_session_save_trace(trainer->session);
   if (status != BRAID_OK) return status;
   return trainer->side_failure == BRAID_OK ? BRAID_OK

@@ -3,7 +3,9 @@
 #define BRAID_TRAIN_TRAINER_H
 
 #include "graph/graph.h"
+#include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/output.h"
+#include "train/integer/digests.h"
 #include "train/record.h"
 #include "train/report/events.h"
 #include "train/step.h"
@@ -15,6 +17,10 @@ struct braid_trainer {
   braid_graph *model;                     /* trainable forward graph */
   braid_graph *step;                      /* the training graph */
   struct braid_integer_network *integers; /* what `step` is of; NULL: it is in floating point */
+  braid_integer_digests digests;          /* of `step`; none without a recorder */
+  struct braid_recorder *recorder;        /* makes lines of a ledger; NULL: there is none */
+  struct braid_ledger_writer *ledger;     /* where they go; NULL: an audit compares them */
+  bool recorded;                          /* there is a recorder once the session is made */
   braid_session *session;
   braid_dataset *train, *test; /* the caller's; test may be NULL */
   braid_loader *loader;
@@ -35,14 +41,33 @@ struct braid_trainer {
   char side_failure_detail[1024];
 };
 
+/* Over the whole run. */
+static inline int64_t braid_trainer_steps_done(const braid_trainer *trainer) {
+  return trainer->epoch * trainer->steps + trainer->epoch_step;
+}
+/* What checkpoints hold of the training graph, and a ledger hashes. */
+static inline bool braid_value_is_kept(const braid_value *value) {
+  return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
+}
+
+/* As braid_trainer_create; `recorded`: in integers, with a recorder but without a ledger file. */
+BRAID_MUST_CHECK braid_status braid_trainer_make(const braid_graph *model, braid_dataset *train, braid_dataset *test,
+                                                 const braid_train_options *options, bool recorded,
+                                                 braid_trainer **out);
 /* Options for its sessions. */
 braid_session_options braid_trainer_place(const braid_trainer *trainer);
 /* Checks that the names of all parameters and states are valid in checkpoints. */
 BRAID_MUST_CHECK braid_status braid_trainer_check_names(const braid_trainer *trainer);
+/* The batches that come next are those after the steps done. */
+BRAID_MUST_CHECK braid_status braid_trainer_seek(braid_trainer *trainer);
+/* The step that is next in its epoch. */
+BRAID_MUST_CHECK braid_status braid_trainer_run_step(braid_trainer *trainer, double rate);
 /* One step at this rate, of the next epoch where this one is over; `loss` of its batches. */
 BRAID_MUST_CHECK braid_status braid_trainer_step(braid_trainer *trainer, double rate, double *loss);
 /* Writes checkpoint-<step>.braid and removes all but the two newest. */
 BRAID_MUST_CHECK braid_status braid_trainer_save(braid_trainer *trainer);
+/* Restores the state from an open checkpoint of this training graph; settings are not compared. */
+BRAID_MUST_CHECK braid_status braid_trainer_restore(braid_trainer *trainer, const braid_checkpoint_file *file);
 /* Restores the newest valid checkpoint; *found: there is one. INVALID_ARGUMENT if it was written with other settings.
  */
 BRAID_MUST_CHECK braid_status braid_trainer_load(braid_trainer *trainer, bool *found);

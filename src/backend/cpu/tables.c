@@ -9,6 +9,7 @@
   X(blocked_bias)                                                                                                      \
   X(blocked_norm)                                                                                                      \
   X(integer_conv)                                                                                                      \
+  X(integer_digest)                                                                                                    \
   X(integer_filter)                                                                                                    \
   X(integer_pointwise)                                                                                                 \
   X(integer_pool)                                                                                                      \

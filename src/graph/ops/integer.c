@@ -293,6 +293,21 @@ static braid_status infer_squared_error(const braid_infer *infer) {
   return give_one(infer, 2, BRAID_I32);
 }
 
+/* --- digest --------------------------------------------------------------------------------------------------------
+ */
+static braid_status infer_digest(const braid_infer *infer) {
+  int64_t count = (int64_t)braid_infer_inputs(infer);
+  for (size_t i = 0; i < (size_t)count; i++) {
+    const braid_desc *desc = braid_infer_input(infer, i);
+    if (!desc) return braid_infer_fail(infer, "input %zu is missing", i);
+    if (desc->dtype != BRAID_I8 && desc->dtype != BRAID_U8 && desc->dtype != BRAID_I16 && desc->dtype != BRAID_I32 &&
+        desc->dtype != BRAID_I64)
+      return braid_infer_fail(infer, "input %zu is %s; int8, uint8, int16, int32 or int64 is expected", i,
+                              braid_dtype_name(desc->dtype));
+  }
+  return braid_infer_output(infer, 0, BRAID_I32, 1, &count);
+}
+
 static const braid_op kOps[] = {
     {"IntegerAdd", 2, 2, 1, 1, 0, infer_add, NULL, NULL},
     {"IntegerAveragePool", 1, 1, 1, 1, 0, infer_average_pool, NULL, NULL},
@@ -302,6 +317,7 @@ static const braid_op kOps[] = {
     {"IntegerConv", 2, 2, 1, 1, 0, infer_conv, integer_conv_macs, NULL},
     {"IntegerConvGradFilter", 2, 2, 2, 2, 0, infer_conv_grad_filter, integer_conv_macs, NULL},
     {"IntegerConvGradInput", 2, 2, 2, 2, 0, infer_conv_grad_input, integer_conv_macs, NULL},
+    {"IntegerDigest", 1, -1, 1, 1, 0, infer_digest, NULL, NULL},
     {"IntegerErrorSum", 4, 4, 3, 3, 0, infer_error_sum, NULL, NULL},
     {"IntegerInput", 1, 1, 1, 1, 0, infer_input, NULL, NULL},
     {"IntegerMaxPool", 1, 1, 1, 2, 0, infer_max_pool, NULL, NULL},

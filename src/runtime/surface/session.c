@@ -203,6 +203,14 @@ static braid_status read_kept(braid_session *session, const char *name, braid_te
   return BRAID_OK;
 }
 
+const void *braid_session_look(braid_session *session, const char *name) {
+  braid_value_id id = braid_graph_find_value(session->plan->graph, name);
+  braid_storage_id storage = id >= 0 ? kept_in(session, id) : -1;
+  const braid_weight *weight = storage >= 0 ? session->execution->found[storage] : NULL;
+  if (!weight || weight->torn || weight->desc.layout != BRAID_LAYOUT_PLAIN) return NULL;
+  return braid_weight_binding(weight).host;
+}
+
 static braid_status write_kept(braid_session *session, const char *name, const braid_tensor *tensor) {
   braid_value_id id;
   BRAID_TRY(find_kept(session, name, tensor, &id));

@@ -13,4 +13,8 @@ struct braid_session {
   double prepare_ms;
 };
 
+/* Where the host may read a parameter or state as it lies, plain, until the next run or write; NULL: read a copy
+ * (braid_session_read, which also says what is wrong). For sessions whose weights nobody else uses. */
+const void *braid_session_look(braid_session *session, const char *name);
+
 #endif

@@ -356,12 +356,14 @@ static void path_of(char *buffer, size_t bytes, const char *directory, int64_t s
 }
 
 braid_status braid_checkpoint_newest(const braid_allocator *allocator, const braid_log *log, const char *directory,
-                                     braid_checkpoint_file **out) {
+                                     int64_t most, int64_t *step, braid_checkpoint_file **out) {
   *out = NULL;
   listing found;
   braid_status status = list(allocator, directory, &found);
   for (size_t i = 0; status == BRAID_OK && i < found.count && !*out; i++) {
     char path[4096];
+    if (found.steps[i] > most) continue;
+    *step = found.steps[i];
     path_of(path, sizeof path, directory, found.steps[i]);
     status = braid_checkpoint_open(allocator, path, out);
     if (status != BRAID_INVALID_FILE || i + 1 == found.count) continue;

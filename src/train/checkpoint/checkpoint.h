@@ -38,10 +38,11 @@ const char *braid_checkpoint_name(const braid_checkpoint_file *file, size_t inde
 /* The section's descriptor and data (valid until the file is closed); NULL if it does not exist. */
 const void *braid_checkpoint_find(const braid_checkpoint_file *file, const char *name, braid_desc *desc);
 
-/* Opens the newest valid checkpoint of a folder ("checkpoint-<step>.braid"); damaged ones are skipped with a warning in
- * the log. *out is NULL if there is no checkpoint; INVALID_FILE if all are damaged. */
+/* Opens the newest valid checkpoint of a folder ("checkpoint-<step>.braid") of step `most` or before; damaged ones are
+ * skipped with a warning in the log. *out is NULL if there is no checkpoint; INVALID_FILE if all are damaged. */
 BRAID_MUST_CHECK braid_status braid_checkpoint_newest(const braid_allocator *allocator, const braid_log *log,
-                                                      const char *directory, braid_checkpoint_file **out);
+                                                      const char *directory, int64_t most, int64_t *step,
+                                                      braid_checkpoint_file **out);
 /* Removes all but the `keep` newest. */
 void braid_checkpoint_prune(const braid_allocator *allocator, const braid_log *log, const char *directory, size_t keep);
 

@@ -129,24 +129,31 @@ static void test_newest(void **state) {
   (void)state;
   char path[128];
   braid_checkpoint_file *file;
-  for (int step = 1; step <= 3; step++) {
+  int64_t step = 0;
+  for (int i = 1; i <= 3; i++) {
     char name[64];
-    snprintf(name, sizeof name, "checkpoint-%010d.braid", step * 100);
+    snprintf(name, sizeof name, "checkpoint-%010d.braid", i * 100);
     path_in(path, name);
-    assert_int_equal(write_one(NULL, path, step), BRAID_OK);
+    assert_int_equal(write_one(NULL, path, i), BRAID_OK);
   }
-  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, &file), BRAID_OK);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, 299, &step, &file), BRAID_OK);
+  assert_true(mark_of(file) == 2);
+  assert_int_equal(step, 200);
+  braid_checkpoint_close(file);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, 99, &step, &file), BRAID_OK);
+  assert_null(file);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, INT64_MAX, &step, &file), BRAID_OK);
   assert_true(mark_of(file) == 3);
   braid_checkpoint_close(file);
   assert_int_equal(truncate(path, 50), 0);
-  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, &file), BRAID_OK);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, folder, INT64_MAX, &step, &file), BRAID_OK);
   assert_true(mark_of(file) == 2);
   braid_checkpoint_close(file);
   braid_checkpoint_prune(NULL, NULL, folder, 1);
   assert_int_equal(access(path, F_OK), 0);
   path_in(path, "checkpoint-0000000200.braid");
   assert_int_not_equal(access(path, F_OK), 0);
-  assert_int_equal(braid_checkpoint_newest(NULL, NULL, "no-such-folder", &file), BRAID_OK);
+  assert_int_equal(braid_checkpoint_newest(NULL, NULL, "no-such-folder", INT64_MAX, &step, &file), BRAID_OK);
   assert_null(file);
 }
 

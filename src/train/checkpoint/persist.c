@@ -8,6 +8,7 @@
 #include "base/vector.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/settings.h"
+#include "train/ledger/writer.h"
 #include "train/trainer.h"
 
 /* The counters of a run, one section of float64: exact up to 2^53. */
@@ -16,14 +17,10 @@ static const char kCountersName[] = "trainer/counters", kRecordName[] = "trainer
                   kSettingsName[] = "trainer/settings";
 enum { kOwnSections = 3 }; /* those, beside one for each value */
 
-static bool is_kept(const braid_value *value) {
-  return value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
-}
-
 braid_status braid_trainer_check_names(const braid_trainer *trainer) {
   for (size_t i = 0; i < trainer->step->value_count; i++) {
     const braid_value *value = &trainer->step->values[i];
-    if (!is_kept(value)) continue;
+    if (!braid_value_is_kept(value)) continue;
     BRAID_TRY(braid_checkpoint_check_name(value->name));
     if (strcmp(value->name, kCountersName) == 0 || strcmp(value->name, kRecordName) == 0 ||
         strcmp(value->name, kSettingsName) == 0)
@@ -47,7 +44,7 @@ static void read_counters(const braid_trainer *trainer, double counters[kCounter
 static braid_status put_values(braid_trainer *trainer, braid_checkpoint *checkpoint) {
   for (size_t i = 0; i < trainer->step->value_count; i++) {
     const braid_value *value = &trainer->step->values[i];
-    if (!is_kept(value)) continue;
+    if (!braid_value_is_kept(value)) continue;
     braid_tensor *tensor;
     BRAID_TRY(braid_tensor_create(trainer->allocator, &value->desc, &tensor));
     braid_status status = braid_session_read(trainer->session, value->name, tensor);
@@ -74,8 +71,10 @@ static braid_status put_all(braid_trainer *trainer, braid_checkpoint *checkpoint
 
 braid_status braid_trainer_save(braid_trainer *trainer) {
   size_t sections = kOwnSections;
-  for (size_t i = 0; i < trainer->step->value_count; i++) sections += is_kept(&trainer->step->values[i]);
+  for (size_t i = 0; i < trainer->step->value_count; i++) sections += braid_value_is_kept(&trainer->step->values[i]);
   char path[4096];
+  /* A checkpoint is never ahead of the ledger. */
+  if (trainer->ledger) BRAID_TRY(braid_ledger_writer_sync(trainer->ledger));
   snprintf(path, sizeof path, "%s/checkpoint-%010" PRId64 ".braid", trainer->options.out_directory,
            trainer->epoch * trainer->steps + trainer->epoch_step);
   braid_checkpoint *checkpoint;
@@ -86,7 +85,9 @@ braid_status braid_trainer_save(braid_trainer *trainer) {
   } else {
     braid_checkpoint_abort(checkpoint);
   }
-  if (status == BRAID_OK) braid_checkpoint_prune(trainer->allocator, trainer->log, trainer->options.out_directory, 2);
+  size_t most = (size_t)trainer->options.keep_checkpoints;
+  if (status == BRAID_OK && most)
+    braid_checkpoint_prune(trainer->allocator, trainer->log, trainer->options.out_directory, most);
   return status;
 }
 
@@ -155,29 +156,31 @@ static braid_status get_value(braid_trainer *trainer, const braid_checkpoint_fil
   return status;
 }
 
-static braid_status get_all(braid_trainer *trainer, const braid_checkpoint_file *file) {
-  BRAID_TRY(compare_settings(trainer, file));
+braid_status braid_trainer_restore(braid_trainer *trainer, const braid_checkpoint_file *file) {
   size_t kept = 0;
-  for (size_t i = 0; i < trainer->step->value_count; i++) kept += is_kept(&trainer->step->values[i]);
+  for (size_t i = 0; i < trainer->step->value_count; i++) kept += braid_value_is_kept(&trainer->step->values[i]);
   if (braid_checkpoint_count(file) != kept + kOwnSections) return other_run("set of parameters");
   BRAID_TRY(get_counters(trainer, file));
   BRAID_TRY(get_record(trainer, file));
   for (size_t i = 0; i < trainer->step->value_count; i++)
-    if (is_kept(&trainer->step->values[i])) BRAID_TRY(get_value(trainer, file, &trainer->step->values[i]));
+    if (braid_value_is_kept(&trainer->step->values[i])) BRAID_TRY(get_value(trainer, file, &trainer->step->values[i]));
   return BRAID_OK;
 }
 
 braid_status braid_trainer_load(braid_trainer *trainer, bool *found) {
   braid_checkpoint_file *file;
+  int64_t step;
   *found = false;
-  BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->log, trainer->options.out_directory, &file));
+  BRAID_TRY(braid_checkpoint_newest(trainer->allocator, trainer->log, trainer->options.out_directory, INT64_MAX, &step,
+                                    &file));
   if (!file) {
     braid_log_write(trainer->log, BRAID_LOG_WARNING, "%s holds no checkpoint: training starts from the beginning",
                     trainer->options.out_directory);
     return BRAID_OK;
   }
   *found = true;
-  braid_status status = get_all(trainer, file);
+  braid_status status = compare_settings(trainer, file);
+  if (status == BRAID_OK) status = braid_trainer_restore(trainer, file);
   if (status == BRAID_OK)
     braid_log_write(trainer->log, BRAID_LOG_INFO, "going on after epoch %lld, step %lld of %lld",
                     (long long)trainer->epoch + 1, (long long)trainer->epoch_step, (long long)trainer->steps);

@@ -176,13 +176,12 @@ static void add_augmentation(const braid_spec *spec, braid_text *out) {
   if (spec->cutout) add_integer(out, "side of a hole", spec->hole);
 }
 
-static braid_status add_data(const braid_dataset *data, braid_text *out) {
+braid_status braid_settings_write_data(const braid_dataset *data, braid_text *out) {
   braid_dataset_info info = braid_dataset_get_info(data);
   const braid_spec *spec = braid_dataset_spec(data);
   uint32_t names = 0, stored;
   for (int i = 0; i < info.classes; i++) names = sum_text(names, info.class_names[i]);
   BRAID_TRY(braid_dataset_sum(data, &stored));
-  add_text(out, kSpec, info.spec);
   add_integer(out, "number of samples", info.samples);
   add_integer(out, "number of classes", info.classes);
   if (info.target != BRAID_TARGET_CLASS)
@@ -196,6 +195,11 @@ static braid_status add_data(const braid_dataset *data, braid_text *out) {
   add_sum(out, "names of the classes", names);
   add_sum(out, "checksum of the data set", stored);
   return BRAID_OK;
+}
+
+static braid_status add_data(const braid_dataset *data, braid_text *out) {
+  add_text(out, kSpec, braid_dataset_get_info(data).spec);
+  return braid_settings_write_data(data, out);
 }
 
 /* --- the optimizer -------------------------------------------------------------------------------------------------
@@ -285,6 +289,11 @@ static const char *loss_name(const braid_trainer *trainer) {
   return name ? name : trainer->model->values[trainer->model->outputs[0]].name;
 }
 
+void braid_settings_write_model(const braid_trainer *trainer, braid_text *out) {
+  add_integer(out, "nodes of the model", (int64_t)trainer->model->node_count);
+  add_sum(out, "structure of the model", sum_model(trainer));
+}
+
 braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out) {
   const braid_train_options *o = &trainer->options;
   BRAID_TRY(add_data(trainer->train, out));
@@ -306,8 +315,7 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   add_update(o, out);
   add_schedule(o, out);
   BRAID_TRY(add_monitor(trainer, out));
-  add_integer(out, "nodes of the model", (int64_t)trainer->model->node_count);
-  add_sum(out, "structure of the model", sum_model(trainer));
+  braid_settings_write_model(trainer, out);
   return out->failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <zlib.h>
 
 #include "base/philox.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "base/try.h"
 #include "train/data/augment.h"
@@ -398,10 +399,11 @@ braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *
   return status;
 }
 
-braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
+/* Called for every sample: its target, and its pixels as they are stored. */
+typedef void visit_stored(void *context, const void *target, size_t target_bytes, const void *stored, size_t bytes);
+
+static braid_status visit_samples(const braid_dataset *dataset, visit_stored *visit, void *context) {
   const braid_source *source = &dataset->source;
-  *sum = 0;
-  if (source->sum) return source->sum(source->self, dataset->samples, sum);
   size_t numbers = stored_floats(dataset), target_bytes = braid_dataset_target_bytes(dataset);
   reader r;
   braid_status status = reader_init(&r, dataset, false);
@@ -411,11 +413,42 @@ braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
       stored = source->find(source->self, i, r.target);
     else
       status = source->read(source->self, i, NULL, r.pixels, r.target);
-    *sum = (uint32_t)crc32_z(*sum, r.target, target_bytes);
-    *sum = (uint32_t)crc32_z(*sum, stored, source->find ? numbers : numbers * sizeof *r.pixels);
+    visit(context, r.target, target_bytes, stored, source->find ? numbers : numbers * sizeof *r.pixels);
   }
   reader_deinit(&r);
   return status;
+}
+
+static void add_to_sum(void *context, const void *target, size_t target_bytes, const void *stored, size_t bytes) {
+  uint32_t *sum = context;
+  *sum = (uint32_t)crc32_z(*sum, target, target_bytes);
+  *sum = (uint32_t)crc32_z(*sum, stored, bytes);
+}
+
+braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum) {
+  const braid_source *source = &dataset->source;
+  *sum = 0;
+  return source->sum ? source->sum(source->self, dataset->samples, sum) : visit_samples(dataset, add_to_sum, sum);
+}
+
+static void add_to_hash(void *context, const void *target, size_t target_bytes, const void *stored, size_t bytes) {
+  braid_sha256_add(context, target, target_bytes);
+  braid_sha256_add(context, stored, bytes);
+}
+
+braid_status braid_dataset_hash(const braid_dataset *dataset, uint8_t out[BRAID_SHA256_BYTES]) {
+  const braid_source *source = &dataset->source;
+  braid_sha256 hash;
+  uint32_t sum;
+  braid_sha256_begin(&hash);
+  if (source->sum) {
+    BRAID_TRY(source->sum(source->self, dataset->samples, &sum));
+    braid_sha256_add(&hash, &sum, sizeof sum);
+  } else {
+    BRAID_TRY(visit_samples(dataset, add_to_hash, &hash));
+  }
+  braid_sha256_end(&hash, out);
+  return BRAID_OK;
 }
 
 /* Values without a known range are stretched from the least to the highest. */

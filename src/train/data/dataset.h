@@ -87,6 +87,9 @@ void braid_source_callback_own(braid_source *source);
 
 /* Checksum of the stored samples, to detect whether a data set is the same (braid_source.sum). */
 BRAID_MUST_CHECK braid_status braid_dataset_sum(const braid_dataset *dataset, uint32_t *sum);
+/* SHA-256 of the stored samples and their targets in their order, each target before its sample; of a source with a
+ * checksum of its own, of that. */
+BRAID_MUST_CHECK braid_status braid_dataset_hash(const braid_dataset *dataset, uint8_t out[32]);
 /* How many samples each class has; targets are classes or labels. */
 BRAID_MUST_CHECK braid_status braid_dataset_count_classes(const braid_dataset *dataset, int64_t *counts);
 size_t braid_dataset_target_bytes(const braid_dataset *dataset); /* of one sample */

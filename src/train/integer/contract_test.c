@@ -116,6 +116,47 @@ static void test_update(void **state) {
   }
 }
 
+/* --- digest --------------------------------------------------------------------------------------------------------
+ */
+static uint32_t digest_weight(uint64_t place) {
+  uint64_t h = place & 0xffffffff;
+  h = (h ^ h / 65536) * 0x7feb352d % (UINT64_C(1) << 32);
+  h = (h ^ h / 32768) * 0x846ca68b % (UINT64_C(1) << 32);
+  h ^= h / 65536;
+  return (uint32_t)(h - h % 2 + 1);
+}
+
+/* Sums in another order and without the weights' tables: sample by sample, place by place. */
+static void test_digest(void **state) {
+  (void)state;
+  static const braid_dtype kTypes[] = {BRAID_I8, BRAID_U8, BRAID_I16, BRAID_I32, BRAID_I64};
+  for (int round = 0; round < 60; round++) {
+    node_case c = {.op = "IntegerDigest", .outputs = 1};
+    int64_t dims[4] = {draw(1, 9), draw(1, 40), draw(1, 12), draw(1, 12)};
+    braid_dtype dtype = kTypes[round % 5];
+    int rank = (int)draw(0, 4);
+    uint8_t *data = operand(&c, dtype, rank, dims);
+    one(&c, BRAID_I32, draw(-100000, 100000));
+    int64_t count = braid_desc_count(&c.desc[0]), places = rank > 0 ? count / dims[0] : 1;
+    for (size_t i = 0; i < braid_desc_bytes(&c.desc[0]); i++) data[i] = (uint8_t)draw(0, 255);
+    run(&c);
+    uint32_t digest = 0;
+    for (int64_t i = count; i-- > 0;) {
+      int64_t v = dtype == BRAID_I8    ? (int8_t)data[i]
+                  : dtype == BRAID_U8  ? data[i]
+                  : dtype == BRAID_I16 ? ((int16_t *)(void *)data)[i]
+                  : dtype == BRAID_I32 ? ((int32_t *)(void *)data)[i]
+                                       : ((int64_t *)(void *)data)[i];
+      uint32_t low = (uint32_t)v, high = dtype == BRAID_I64 ? (uint32_t)((uint64_t)v / (UINT64_C(1) << 32)) : 0;
+      digest += digest_weight(2 * (uint64_t)(i % places)) * digest_weight(2 * (uint64_t)(i / places) + 1) *
+                (low + 2654435761u * high);
+    }
+    expect(&c, 0, 4, 0, (int32_t)digest);
+    expect(&c, 0, 4, 1, (int32_t)(digest_weight(0) * digest_weight(1) * (uint32_t) * (int32_t *)c.in[1]));
+    done(&c);
+  }
+}
+
 /* --- batch normalization -------------------------------------------------------------------------------------------
  */
 typedef struct norm_case {
@@ -439,6 +480,7 @@ int main(void) {
       cmocka_unit_test(test_scale_error),
       cmocka_unit_test(test_error_sum),
       cmocka_unit_test(test_update),
+      cmocka_unit_test(test_digest),
       cmocka_unit_test(test_batch_normalization),
       cmocka_unit_test(test_batch_normalization_grad),
       cmocka_unit_test(test_values),

@@ -5,6 +5,7 @@
 
 #include "braid/train.h"
 #include "graph/graph.h"
+#include "train/integer/digests.h"
 
 typedef enum braid_integer_kind {
   BRAID_INTEGER_CONV, /* or fully connected; a batch normalization after it belongs to it */
@@ -63,9 +64,11 @@ double braid_integer_gamma_unit(const braid_integer_network *network);
 /* The ending of the names of constants that only make a file round as we do. */
 #define BRAID_INTEGER_ROUNDING ".rounding"
 
-/* The training graph, with inputs and outputs as in train/step.h but an int32 rate, the exponent of a power of two. */
+/* The training graph, with inputs and outputs as in train/step.h but an int32 rate, the exponent of a power of two.
+ * `digests`, empty but for its allocator, is filled, and their vector is a third output; NULL: there is none. */
 BRAID_MUST_CHECK braid_status braid_integer_step(const braid_integer_network *network,
-                                                 const braid_train_options *options, braid_graph **out);
+                                                 const braid_train_options *options, braid_integer_digests *digests,
+                                                 braid_graph **out);
 /* Gives the current contents of a parameter or state of the training graph; the caller's to release. */
 typedef braid_status braid_integer_read(void *context, const char *name, braid_tensor **out);
 /* The trained network as a float graph of QuantizeLinear and DequantizeLinear, batch open. */

@@ -15,7 +15,8 @@ braid_status braid_integer_build(braid_trainer *trainer) {
     braid_log_write(trainer->log, BRAID_LOG_INFO,
                     "%zu biases of convolutions and products are left out: training in integers has none",
                     trainer->integers->biases);
-  return braid_integer_step(trainer->integers, &trainer->options, &trainer->step);
+  return braid_integer_step(trainer->integers, &trainer->options, trainer->recorded ? &trainer->digests : NULL,
+                            &trainer->step);
 }
 
 static braid_status read_value(void *context, const char *name, braid_tensor **out) {

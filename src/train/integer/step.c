@@ -26,6 +26,8 @@ typedef struct emitter {
   tensor_values *tensors;
   braid_value_id images, labels, rate, step;
   bool backward;
+  braid_integer_digests *digests; /* NULL: none */
+  const char *layer;              /* whose nodes are emitted */
 } emitter;
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
@@ -37,7 +39,7 @@ static braid_status emit(emitter *e, const char *op, const char *name, const bra
   BRAID_TRY(braid_graph_add_node(e->graph, op, name, inputs, input_count, results, output_count, node));
   memcpy(outputs, results, output_count * sizeof *outputs);
   e->graph->nodes[*node].backward = e->backward;
-  return BRAID_OK;
+  return e->digests ? braid_integer_digests_note(e->digests, e->graph, *node, e->layer) : BRAID_OK;
 }
 
 /* The attributes of the model's node: windows, groups. */
@@ -96,7 +98,7 @@ static braid_status emit_norm(emitter *e, const braid_integer_layer *layer, laye
   BRAID_TRY(add_parameter(e, layer->beta, tensor, &inputs[2]));
   BRAID_TRY(add_statistic(e, layer->mean, BRAID_I32, 0, &inputs[3]));
   BRAID_TRY(add_statistic(e, layer->variance, BRAID_I64, (int64_t)1 << 32, &inputs[4]));
-  const char *name = e->net->graph->nodes[layer->norm_node].name;
+  const char *name = e->layer = e->net->graph->nodes[layer->norm_node].name;
   BRAID_TRY(emit(e, "IntegerBatchNormalization", name, inputs, 5, outputs, 6, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "parameter_bits", e->net->gradient_bits));
@@ -159,6 +161,7 @@ static braid_status emit_forward(emitter *e, size_t index) {
   braid_value_id x = e->tensors[layer->in[0]].y, other = e->tensors[layer->in[1]].y, outputs[2];
   braid_node_id node;
   bool relu = false; /* as a node of its own */
+  e->layer = layer_name(e, layer);
   switch (layer->kind) {
   case BRAID_INTEGER_CONV:
     BRAID_TRY(emit_conv(e, layer, v, x, &outputs[0]));
@@ -248,9 +251,10 @@ static braid_status emit_update(emitter *e, braid_value_id parameter, const brai
   return braid_graph_update_state(e->graph, parameter, next);
 }
 
-static braid_status norm_backward(emitter *e, const layer_values *v, scaled *error) {
+static braid_status norm_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled *error) {
   braid_value_id outputs[7];
   braid_node_id node;
+  e->layer = e->net->graph->nodes[layer->norm_node].name;
   BRAID_TRY(emit(e, "IntegerBatchNormalizationGrad", NULL,
                  (braid_value_id[]){error->error, error->exponent, v->normalized, v->gamma, v->multiplier, v->places},
                  6, outputs, 7, &node));
@@ -268,7 +272,8 @@ static braid_status conv_backward(emitter *e, const braid_integer_layer *layer, 
   for (int i = 0; i < 2 && !flat; i++) kernel[i] = w->dims[2 + i], image[i] = x->dims[2 + i];
   braid_value_id raw[2];
   braid_node_id node;
-  if (layer->norm_node >= 0) BRAID_TRY(norm_backward(e, v, &error));
+  if (layer->norm_node >= 0) BRAID_TRY(norm_backward(e, layer, v, &error));
+  e->layer = layer_name(e, layer);
   BRAID_TRY(emit(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error}, 2, raw,
                  2, &node));
   if (!flat) {
@@ -317,6 +322,7 @@ static braid_status emit_backward(emitter *e, size_t index) {
   scaled error = {e->tensors[layer->out].error, e->tensors[layer->out].exponent};
   braid_node_id node;
   if (error.error < 0) return BRAID_OK; /* nothing that the loss depends on reads it */
+  e->layer = layer_name(e, layer);
   if (layer->relu || layer->kind == BRAID_INTEGER_RELU)
     BRAID_TRY(emit(e, "IntegerReluGrad", NULL, (braid_value_id[]){error.error, e->tensors[layer->out].y}, 2,
                    &error.error, 1, &node));
@@ -360,6 +366,7 @@ static braid_status emit_loss(emitter *e) {
   braid_value_id outputs[3], loss[2], scores, zero;
   braid_node_id node;
   scaled error;
+  e->layer = "loss";
   BRAID_TRY(emit(e, "IntegerSquaredError", "loss", (braid_value_id[]){e->tensors[net->scores].y, e->labels}, 2, outputs,
                  3, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", net->activation_bits));
@@ -381,6 +388,7 @@ static braid_status emit_step(emitter *e) {
   const braid_desc *x = tensor_desc(e, 0);
   braid_value_id input = braid_graph_input(net->graph, 0), images;
   braid_node_id node;
+  e->layer = "samples";
   BRAID_TRY(input_of(e, net->graph->values[input].name, BRAID_F32, x->rank, x->dims, &images));
   BRAID_TRY(emit(e, "IntegerInput", NULL, &images, 1, &e->tensors[0].y, 1, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", net->activation_bits));
@@ -391,13 +399,14 @@ static braid_status emit_step(emitter *e) {
   BRAID_TRY(input_of(e, "step", BRAID_I64, 0, NULL, &e->step));
   BRAID_TRY(emit_loss(e));
   for (size_t i = net->layer_count; i-- > 0;) BRAID_TRY(emit_backward(e, i));
+  if (e->digests) BRAID_TRY(braid_integer_digests_end(e->digests, e->graph));
   return braid_graph_compact(e->graph);
 }
 
 braid_status braid_integer_step(const braid_integer_network *net, const braid_train_options *options,
-                                braid_graph **out) {
+                                braid_integer_digests *digests, braid_graph **out) {
   *out = NULL;
-  emitter e = {.net = net, .options = options};
+  emitter e = {.net = net, .options = options, .digests = digests};
   e.layers = braid_zalloc_array(net->allocator, net->layer_count + 1, sizeof *e.layers);
   e.tensors = braid_zalloc_array(net->allocator, net->tensor_count + 1, sizeof *e.tensors);
   braid_status status = e.layers && e.tensors ? BRAID_OK : BRAID_NO_MEMORY;

@@ -255,6 +255,32 @@ static void updates_agree(void **state) {
   assert_true(braid_isa_limit(best));
 }
 
+/* --- digest --------------------------------------------------------------------------------------------------------
+ */
+static void digests_agree(void **state) {
+  (void)state;
+  static const braid_dtype kTypes[] = {BRAID_I8, BRAID_U8, BRAID_I16, BRAID_I32, BRAID_I64};
+  braid_isa best = braid_isa_current();
+  for (int i = 0; i < 2 * kCases; i++) {
+    set_machine(i, best);
+    fixture f = begin();
+    braid_value_id ids[2];
+    int64_t dims[4] = {draw(1, 9), draw(1, 70), draw(1, 20), draw(1, 20)};
+    braid_dtype dtype = kTypes[i % 5];
+    add_typed(&f, ids, dtype, i % 2 ? 4 : (int)draw(0, 4), dims);
+    add_typed(&f, ids, BRAID_I64, 1, dims);
+    finish(&f, "IntegerDigest", ids, 1);
+    fill_bytes(&f, 0);
+    if (dtype != BRAID_I8 && dtype != BRAID_U8)
+      fill_numbers(&f, 0, dtype == BRAID_I64 ? 60 : dtype == BRAID_I32 ? 31 : 15);
+    fill_numbers(&f, 1, 60);
+    first_layout = i % 2 ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_PLAIN;
+    check_filled(&f, 1);
+    first_layout = BRAID_LAYOUT_PLAIN;
+  }
+  assert_true(braid_isa_limit(best));
+}
+
 /* --- pools ---------------------------------------------------------------------------------------------------------
  */
 static void pools_agree(void **state) {
@@ -299,6 +325,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions_agree), cmocka_unit_test(products_agree),
                                      cmocka_unit_test(wide_sums_agree),    cmocka_unit_test(bytes_agree),
                                      cmocka_unit_test(errors_agree),       cmocka_unit_test(updates_agree),
-                                     cmocka_unit_test(pools_agree)};
+                                     cmocka_unit_test(pools_agree),        cmocka_unit_test(digests_agree)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

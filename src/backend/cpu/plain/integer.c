@@ -156,13 +156,41 @@ static braid_status run_update(const braid_node_desc *node, void *state, const b
   return BRAID_OK;
 }
 
+/* --- digest --------------------------------------------------------------------------------------------------------
+ */
+static uint32_t digest_number(braid_dtype dtype, const void *data, int64_t i) {
+  if (dtype == BRAID_U8) return ((const uint8_t *)data)[i];
+  int64_t value = braid_plain_get(dtype, data, i);
+  return dtype == BRAID_I64 ? braid_integer_digest_fold(value) : (uint32_t)value;
+}
+
+static braid_status run_digest(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  for (size_t input = 0; input < node->input_count; input++) {
+    const braid_desc *desc = &node->inputs[input].desc;
+    int64_t samples = desc->rank > 0 ? desc->dims[0] : 1, count = braid_desc_count(desc);
+    int64_t places = samples > 0 ? count / samples : 0;
+    uint32_t digest = 0;
+#pragma omp parallel for reduction(+ : digest)
+    for (int64_t i = 0; i < count; i++) {
+      uint64_t place = 2 * (uint64_t)(i % places), sample = 2 * (uint64_t)(i / places) + 1;
+      digest += braid_integer_digest_weight(sample) * braid_integer_digest_weight(place) *
+                digest_number(desc->dtype, args->inputs[input], i);
+    }
+    ((uint32_t *)args->outputs[0])[input] = digest;
+  }
+  return BRAID_OK;
+}
+
 static const braid_cpu_kernel kInput = {.run = run_input}, kQuantize = {.run = run_quantize}, kRelu = {.run = run_relu},
                               kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kErrorSum = {.run = run_error_sum}, kScaleError = {.run = run_scale_error},
-                              kSquaredError = {.run = run_squared_error}, kUpdate = {.run = run_update};
+                              kSquaredError = {.run = run_squared_error}, kUpdate = {.run = run_update},
+                              kDigest = {.run = run_digest};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAdd", .name = "ref_integer_add", .in_place = 3, .implementation = &kAdd},
+    {.op = "IntegerDigest", .name = "ref_integer_digest", .implementation = &kDigest},
     {.op = "IntegerErrorSum", .name = "ref_integer_error_sum", .implementation = &kErrorSum},
     {.op = "IntegerInput", .name = "ref_integer_input", .implementation = &kInput},
     {.op = "IntegerQuantize", .name = "ref_integer_quantize", .implementation = &kQuantize},

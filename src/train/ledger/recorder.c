@@ -1,0 +1,166 @@
+#include "train/ledger/recorder.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/sha256.h"
+#include "base/text.h"
+#include "base/thread.h"
+#include "base/try.h"
+#include "runtime/surface/session.h"
+#include "train/integer/digests.h"
+#include "train/ledger/file.h"
+
+/* A parameter or state; memory for a copy only where it cannot be read as it lies. */
+typedef struct kept {
+  const char *name;
+  braid_desc desc;
+  braid_tensor *copy;
+} kept;
+
+struct braid_recorder {
+  braid_trainer *trainer;
+  kept *kept;
+  size_t kept_count;
+  uint32_t *digests;
+  uint8_t *sums;   /* of a parameter's pieces */
+  uint8_t *hashes; /* of all parameters */
+  int threads;
+  braid_text line;
+};
+
+static braid_status make_kept(braid_recorder *recorder) {
+  const braid_graph *step = recorder->trainer->step;
+  const braid_allocator *allocator = recorder->trainer->allocator;
+  size_t most = 0;
+  recorder->kept = braid_zalloc_array(allocator, step->value_count + 1, sizeof *recorder->kept);
+  if (!recorder->kept) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < step->value_count; i++) {
+    const braid_value *value = &step->values[i];
+    if (!braid_value_is_kept(value)) continue;
+    kept *k = &recorder->kept[recorder->kept_count++];
+    k->name = value->name;
+    k->desc = value->desc;
+    size_t pieces = braid_sha256_pieces(braid_desc_bytes(&value->desc));
+    most = pieces > most ? pieces : most;
+  }
+  recorder->sums = braid_zalloc_array(allocator, most + 1, BRAID_SHA256_BYTES);
+  recorder->hashes = braid_zalloc_array(allocator, recorder->kept_count + 1, BRAID_SHA256_BYTES);
+  recorder->digests = braid_zalloc_array(allocator, recorder->trainer->digests.count + 1, sizeof *recorder->digests);
+  return recorder->sums && recorder->hashes && recorder->digests ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+braid_status braid_recorder_create(braid_trainer *trainer, braid_recorder **out) {
+  *out = NULL;
+  braid_recorder *recorder = braid_zalloc(trainer->allocator, sizeof *recorder);
+  if (!recorder) return BRAID_NO_MEMORY;
+  recorder->trainer = trainer;
+  recorder->threads = trainer->options.threads > 0 ? trainer->options.threads : braid_cpu_count();
+  braid_text_init(&recorder->line, trainer->allocator);
+  braid_status status = make_kept(recorder);
+  if (status == BRAID_OK)
+    *out = recorder;
+  else
+    braid_recorder_destroy(recorder);
+  return status;
+}
+
+void braid_recorder_destroy(braid_recorder *recorder) {
+  if (!recorder) return;
+  const braid_allocator *allocator = recorder->trainer->allocator;
+  for (size_t i = 0; i < recorder->kept_count; i++) braid_tensor_release(recorder->kept[i].copy);
+  braid_free(allocator, recorder->kept);
+  braid_free(allocator, recorder->sums);
+  braid_free(allocator, recorder->hashes);
+  braid_free(allocator, recorder->digests);
+  braid_text_deinit(&recorder->line);
+  braid_free(allocator, recorder);
+}
+
+void *braid_recorder_digests(braid_recorder *recorder) {
+  return recorder->digests;
+}
+
+const char *braid_recorder_line(const braid_recorder *recorder) {
+  return recorder->line.data;
+}
+
+/* --- lines ---------------------------------------------------------------------------------------------------------
+ */
+static void clear_line(braid_recorder *recorder) {
+  recorder->line.length = 0;
+  if (recorder->line.capacity) recorder->line.data[0] = '\0';
+}
+
+/* The first digits of a hash. */
+static void add_digits(braid_text *line, const uint8_t *sum, size_t digits) {
+  char text[BRAID_SHA256_HEX + 1];
+  braid_sha256_text(sum, digits / 2, text);
+  braid_text_add_bytes(line, text, digits);
+}
+
+static void add_hash(braid_text *line, const void *data, size_t bytes, size_t digits) {
+  uint8_t sum[BRAID_SHA256_BYTES];
+  braid_sha256_of(data, bytes, sum);
+  add_digits(line, sum, digits);
+}
+
+static braid_status look_at(braid_recorder *recorder, kept *k, const void **out) {
+  braid_session *session = recorder->trainer->session;
+  *out = braid_session_look(session, k->name);
+  if (*out) return BRAID_OK;
+  if (!k->copy) BRAID_TRY(braid_tensor_create(recorder->trainer->allocator, &k->desc, &k->copy));
+  *out = braid_tensor_const_data(k->copy);
+  return braid_session_read(session, k->name, k->copy);
+}
+
+static braid_status add_state(braid_recorder *recorder) {
+  braid_text *line = &recorder->line;
+  braid_text_add(line, " parameters ");
+  for (size_t i = 0; i < recorder->kept_count; i++) {
+    kept *k = &recorder->kept[i];
+    uint8_t *hash = recorder->hashes + i * BRAID_SHA256_BYTES;
+    const void *data;
+    BRAID_TRY(look_at(recorder, k, &data));
+    braid_sha256_of_pieces(data, braid_desc_bytes(&k->desc), recorder->threads, recorder->sums, hash);
+    add_digits(line, hash, BRAID_LEDGER_NUMBER);
+  }
+  braid_text_add(line, " state ");
+  add_hash(line, recorder->hashes, recorder->kept_count * BRAID_SHA256_BYTES, BRAID_SHA256_HEX);
+  return line->failed ? BRAID_NO_MEMORY : BRAID_OK;
+}
+
+braid_status braid_recorder_state(braid_recorder *recorder, const char **text) {
+  clear_line(recorder);
+  BRAID_TRY(add_state(recorder));
+  *text = recorder->line.data;
+  return BRAID_OK;
+}
+
+/* The samples' numbers in the data set and their classes, each in 8 and 4 bytes, the lowest first. */
+static void add_samples(braid_recorder *recorder, const braid_batch *batch) {
+  size_t count = (size_t)recorder->trainer->options.batch;
+  braid_text_add(&recorder->line, " order ");
+  add_hash(&recorder->line, batch->indices, count * sizeof *batch->indices, BRAID_LEDGER_ORDER);
+  braid_text_add(&recorder->line, " labels ");
+  add_hash(&recorder->line, batch->labels, count * sizeof *batch->labels, BRAID_LEDGER_ORDER);
+}
+
+braid_status braid_recorder_step(braid_recorder *recorder, const braid_batch *batch, const braid_step_numbers *numbers,
+                                 float loss, const char **out) {
+  const braid_integer_digests *digests = &recorder->trainer->digests;
+  braid_text *line = &recorder->line;
+  clear_line(recorder);
+  braid_text_printf(line, "step %" PRId64 " rate %.9g", numbers->update, ldexp(1, numbers->rate_exponent));
+  add_samples(recorder, batch);
+  braid_text_printf(line, " loss %.9g values ", (double)loss);
+  for (size_t i = 0; i < digests->count; i++) {
+    uint32_t digest = recorder->digests[digests->items[i].place];
+    add_digits(line, (const uint8_t[]){digest >> 24, digest >> 16 & 255, digest >> 8 & 255, digest & 255},
+               BRAID_LEDGER_NUMBER);
+  }
+  BRAID_TRY(add_state(recorder));
+  *out = line->data;
+  return BRAID_OK;
+}

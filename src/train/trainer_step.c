@@ -1,0 +1,115 @@
+/* One step of a trainer: its batches, what they count, and the ledger's line. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/try.h"
+#include "train/data/dataset.h"
+#include "train/diagnose.h"
+#include "train/ledger/recorder.h"
+#include "train/ledger/writer.h"
+#include "train/trainer.h"
+
+static int64_t count_classes(const float *scores, const int32_t *labels, int64_t batch, int classes) {
+  int64_t correct = 0;
+  for (int64_t i = 0; i < batch; i++) {
+    int guess = 0;
+    for (int c = 1; c < classes; c++)
+      if (scores[i * classes + c] > scores[i * classes + guess]) guess = c;
+    correct += guess == labels[i];
+  }
+  return correct;
+}
+
+static int64_t count_labels(const float *scores, const float *targets, int64_t count) {
+  int64_t correct = 0;
+  for (int64_t i = 0; i < count; i++) correct += (scores[i] > 0) == (targets[i] >= 0.5f);
+  return correct;
+}
+
+/* What is right of a batch, and how many could be: samples, or decisions about labels; numbers have neither. */
+static void count_batch(braid_trainer *trainer, const braid_batch *batch) {
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  if (trainer->options.loss == BRAID_OUTPUT_LOSS) return; /* there are no scores */
+  const void *targets = batch->mix < 0.5f ? batch->mixed_targets : batch->targets;
+  int64_t samples = trainer->options.batch, labels = samples * info.classes;
+  if (info.target == BRAID_TARGET_CLASS) {
+    trainer->step_correct += count_classes(trainer->scores, targets, samples, info.classes);
+    trainer->step_seen += samples;
+  } else if (info.target == BRAID_TARGET_LABELS) {
+    trainer->step_correct += count_labels(trainer->scores, targets, labels);
+    trainer->step_seen += labels;
+  }
+}
+
+/* Data that cannot be read end the run; what was trained before is kept. */
+static braid_status next_batch(braid_trainer *trainer, braid_batch *batch) {
+  braid_status status = braid_loader_next(trainer->loader, batch);
+  if (status == BRAID_OK || !trainer->output) return status;
+  char detail[1024];
+  snprintf(detail, sizeof detail, "%s", braid_error_detail());
+  bool kept = braid_trainer_check_finite(trainer) == BRAID_OK && braid_trainer_save(trainer) == BRAID_OK;
+  if (!kept) return braid_fail(status, "%.800s; and no checkpoint could be written", detail);
+  return braid_fail(status, "%.800s; a checkpoint of what was trained before is in %s", detail,
+                    trainer->options.out_directory);
+}
+
+/* A step of integers, of one batch, as a line of the ledger. */
+static braid_status record_step(braid_trainer *trainer, const braid_batch *batch, const braid_step_numbers *numbers,
+                                float loss) {
+  const char *line;
+  BRAID_TRY(braid_recorder_step(trainer->recorder, batch, numbers, loss, &line));
+  return trainer->ledger ? braid_ledger_writer_add(trainer->ledger, line) : BRAID_OK;
+}
+
+/* Part `part` of the step: one batch. What an epoch has beyond whole steps is passed over. */
+static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) {
+  const braid_train_options *o = &trainer->options;
+  braid_batch batch;
+  do BRAID_TRY(next_batch(trainer, &batch));
+  while (batch.epoch != trainer->epoch);
+  int64_t update = braid_trainer_steps_done(trainer) + 1;
+  bool last = part + 1 == o->accumulate;
+  braid_step_numbers numbers = {.rate = (float)rate,
+                                .rate_exponent = ilogb(rate),
+                                .batch = (update - 1) * o->accumulate + part + 1,
+                                .update = update,
+                                .kept = part > 0,
+                                .last = last,
+                                .mix = batch.mix,
+                                .mixed_targets = batch.mixed_targets,
+                                .average = !last         ? 0
+                                           : update == 1 ? 1
+                                                         : (float)(1 - o->average_decay)};
+  const void *inputs[BRAID_STEP_MOST_INPUTS] = {batch.images, batch.targets};
+  braid_step_bind(o, &numbers, inputs);
+  float loss;
+  void *outputs[BRAID_STEP_OUTPUTS] = {&loss, trainer->scores};
+  if (trainer->recorder) outputs[2] = braid_recorder_digests(trainer->recorder);
+  BRAID_TRY(braid_session_run(trainer->session, inputs, outputs));
+  if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
+  if (trainer->recorder) BRAID_TRY(record_step(trainer, &batch, &numbers, loss));
+  trainer->step_loss += (double)loss / (double)o->accumulate;
+  count_batch(trainer, &batch);
+  return BRAID_OK;
+}
+
+braid_status braid_trainer_run_step(braid_trainer *trainer, double rate) {
+  trainer->step_loss = 0;
+  trainer->step_correct = trainer->step_seen = 0;
+  for (int64_t part = 0; part < trainer->options.accumulate; part++) BRAID_TRY(run_part(trainer, part, rate));
+  trainer->loss_sum += trainer->step_loss;
+  trainer->correct += trainer->step_correct;
+  trainer->seen += trainer->step_seen;
+  trainer->epoch_step++;
+  return BRAID_OK;
+}
+
+braid_status braid_trainer_step(braid_trainer *trainer, double rate, double *loss) {
+  if (trainer->epoch_step == trainer->steps) {
+    trainer->epoch++;
+    trainer->epoch_step = 0;
+  }
+  BRAID_TRY(braid_trainer_run_step(trainer, rate));
+  *loss = trainer->step_loss;
+  return BRAID_OK;
+}

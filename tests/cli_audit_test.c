@@ -1,0 +1,213 @@
+/* Ledgers and audits from the command line: the same file whoever runs and kills the training; a kernel that rounds
+ * once otherwise is named; what is no ledger, or of another run, is refused by a sentence. */
+#include "clicheck.h"
+
+#define DATA "--data builtin:glyphs,limit=640 "
+#define TRAIN                                                                                                          \
+  "train " GLYPHS " " DATA "--precision int8 --epochs 3 --batch 32 --no-test --checkpoint-steps 3 "                    \
+  "--keep-checkpoints 0 "
+#define ROUNDING "--plugin " BRAID_PLUGIN_FOLDER "/rounding.so --device rounding~cpu "
+
+enum { kSteps = 60 };
+
+static void expect_code(const char *line, int code) {
+  outcome o = run(line);
+  if (o.code != code) fail_msg("braid %s: code %d: %s%s", line, o.code, o.out, o.err);
+  discard(&o);
+}
+
+static int begin(void **state) {
+  if (make_folder(state) != 0) return -1;
+  expect_code(TRAIN "--out $/whole --ledger $/whole.ledger --threads 1", 0);
+  return 0;
+}
+
+static void expect_same_file(const char *path, const char *other) {
+  size_t count, found;
+  char *text = get_file(path, &count), *again = get_file(other, &found);
+  assert_int_equal(count, found);
+  assert_memory_equal(text, again, count);
+  free(text);
+  free(again);
+}
+
+/* The audit's code, and what its document says of these keys. */
+static void expect_audit(const char *arguments, int code, const char *const *words) {
+  char line[512];
+  snprintf(line, sizeof line, "audit %s --json", arguments);
+  outcome o = run(line);
+  if (o.code != code || !is_one_document(o.out)) fail_msg("braid %s: code %d: %s%s", line, o.code, o.out, o.err);
+  for (; *words; words++)
+    if (!strstr(o.out, *words)) fail_msg("braid %s: %s is not in: %s", line, *words, o.out);
+  discard(&o);
+}
+#define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_threads(void **state) {
+  (void)state;
+  expect_code(TRAIN "--out $/threads --ledger $/threads.ledger --threads 2", 0);
+  expect_same_file(in_folder("threads.ledger"), in_folder("whole.ledger"));
+}
+
+/* Killed again and again, at random, until it ends. */
+static void test_killed(void **state) {
+  (void)state;
+  uint32_t random = 20261122;
+  int code = 1, killed = 0;
+  for (int i = 0; code != 0; i++) {
+    assert_true(i < 200);
+    pid_t child = start(TRAIN "--out $/killed --ledger $/killed.ledger --resume", "/dev/null", in_folder("out"),
+                        in_folder("err"));
+    random = random * 1664525 + 1013904223;
+    nap(0.1 + 0.02 * i + 0.2 * (random >> 8) / (1 << 24));
+    kill(child, SIGKILL);
+    code = await(child);
+    killed += code == 128 + SIGKILL;
+    if (code != 0 && code != 128 + SIGKILL) {
+      char *err = get_file(in_folder("err"), NULL);
+      fail_msg("code %d: %s", code, err);
+    }
+  }
+  assert_true(killed > 1);
+  expect_same_file(in_folder("killed.ledger"), in_folder("whole.ledger"));
+}
+
+static void test_agrees(void **state) {
+  (void)state;
+  outcome o = run("audit $/whole.ledger " DATA);
+  assert_int_equal(o.code, 0);
+  assert_non_null(strstr(o.out, "steps 1 to 60, computed again from the start of training, agree"));
+  assert_null(strchr(o.err, '\r'));
+  discard(&o);
+  expect_audit("$/whole.ledger " DATA "--steps 1..2 --threads 2", 0,
+               WORDS("\"steps\":60", "\"from\":0", "\"checked\":2", "\"agrees\":true"));
+  expect_audit("$/whole.ledger " DATA "--steps 50.. --checkpoints $/whole", 0,
+               WORDS("\"from\":48", "\"checked\":12", "\"agrees\":true"));
+  expect_audit("$/whole.ledger " DATA "--steps 50 --checkpoints $/whole", 0, WORDS("\"from\":48", "\"checked\":2"));
+  expect_audit("$/whole.ledger " DATA "--steps ..3 --checkpoints $/whole --model " GLYPHS, 0,
+               WORDS("\"from\":0", "\"checked\":3"));
+}
+
+/* One rounding of one kernel: the first step in which it changes a result, the layer and the op are named. The same
+ * kernel without the fault writes the ledger that the CPU's own kernels write. */
+static void test_rounding(void **state) {
+  (void)state;
+  static const struct {
+    const char *op, *layer;
+  } kCases[] = {{"IntegerScaleError", "\"layer\":\"6_convolutional/Conv\""},
+                {"IntegerConv", "\"layer\":\"8_connected/Gemm\""}};
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    char right[64], operation[64];
+    snprintf(right, sizeof right, "%s-right", kCases[i].op);
+    snprintf(operation, sizeof operation, "\"operation\":\"%s\"", kCases[i].op);
+    setenv("BRAID_ROUNDING", right, 1);
+    unlink(in_folder("right.ledger"));
+    expect_code(TRAIN "--out $/right --ledger $/right.ledger " ROUNDING, 0);
+    expect_same_file(in_folder("right.ledger"), in_folder("whole.ledger"));
+    setenv("BRAID_ROUNDING", kCases[i].op, 1);
+    unlink(in_folder("wrong.ledger"));
+    expect_code(TRAIN "--out $/wrong --ledger $/wrong.ledger " ROUNDING, 0);
+    unsetenv("BRAID_ROUNDING");
+    expect_audit("$/wrong.ledger " DATA, 1, WORDS("\"agrees\":false", "\"step\":1,", kCases[i].layer, operation));
+    outcome o = run("audit $/wrong.ledger " DATA);
+    assert_int_equal(o.code, 1);
+    assert_non_null(strstr(o.out, kCases[i].op));
+    discard(&o);
+    /* the audit's own device may be the wrong one, too */
+    setenv("BRAID_ROUNDING", kCases[i].op, 1);
+    expect_audit("$/wrong.ledger " DATA ROUNDING, 0, WORDS("\"agrees\":true"));
+    expect_audit("$/whole.ledger " DATA ROUNDING, 1, WORDS("\"agrees\":false", operation));
+    unsetenv("BRAID_ROUNDING");
+  }
+}
+
+/* --- what is refused -----------------------------------------------------------------------------------------------
+ */
+static void change(const char *from, const char *to, const char *was, const char *is) {
+  size_t count;
+  char *text = get_file(from, &count), *at = strstr(text, was);
+  assert_non_null(at);
+  assert_int_equal(strlen(was), strlen(is));
+  memcpy(at, is, strlen(is));
+  put_file(to, text, count);
+  free(text);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  expect_failure("audit $/none.ledger " DATA, 2, "none.ledger");
+  expect_failure("audit " GLYPHS " " DATA, 2, "is not a ledger");
+  expect_failure("audit " DATA, 2, "a ledger is expected");
+  expect_failure("audit $/whole.ledger", 2, "--data SPEC is expected");
+  expect_failure("audit $/whole.ledger " DATA "--steps 61", 2, "has steps 1 to 60, not 61 to 61");
+  expect_failure("audit $/whole.ledger " DATA "--steps 5..4", 2, "the first is after the last");
+  expect_failure("audit $/whole.ledger " DATA "--steps x", 2, "--steps");
+  expect_failure("audit $/whole.ledger " DATA "--checkpoints $/none", 2, "is not a folder");
+  expect_failure("audit $/whole.ledger --data builtin:glyphs,limit=320", 2, "number of samples: 640");
+  expect_failure("audit $/whole.ledger --data builtin:glyphs,limit=640,augment=flip", 2, "augmentation: none");
+  expect_failure("audit $/whole.ledger " DATA "--model " BRAID_MODELS "/lenet.cfg", 2, "do not have this shape");
+  change(in_folder("whole.ledger"), in_folder("edited.ledger"), "\nstep 7 rate 8", "\nstep 7 rate 1");
+  expect_failure("audit $/edited.ledger " DATA, 2, "was changed after it had been written");
+  change(in_folder("whole.ledger"), in_folder("edited.ledger"), "/glyphs.cfg", "/gIyphs.cfg");
+  expect_failure("audit $/edited.ledger " DATA, 2, "which is not there: give it with --model");
+}
+
+static void test_refused_training(void **state) {
+  (void)state;
+  expect_failure(TRAIN "--out $/again --ledger $/whole.ledger", 2, "a ledger is not overwritten");
+  expect_failure("train " GLYPHS " " DATA "--ledger $/float.ledger", 2, "bits of floating point depend on threads");
+  expect_failure(TRAIN "--ledger $/head.ledger --replace-head", 2, "--replace-head changes it");
+  expect_failure(TRAIN "--out $/again --ledger $/none/x.ledger", 1, "cannot open");
+}
+
+/* Another seed of the same data, which draws other pictures and other classes. */
+static void test_other_data(void **state) {
+  (void)state;
+  char line[] = "audit $/whole.ledger --data builtin:glyphs,limit=640,seed=5";
+  outcome o = run(line);
+  assert_int_equal(o.code, 1);
+  assert_non_null(strstr(o.err, "holds other numbers than this one"));
+  assert_non_null(strstr(o.out, "the same samples were drawn, and their classes differ"));
+  discard(&o);
+}
+
+/* The last line is torn off: what is whole is audited. */
+static void test_torn(void **state) {
+  (void)state;
+  size_t count;
+  char *text = get_file(in_folder("whole.ledger"), &count);
+  put_file(in_folder("torn.ledger"), text, count - 100);
+  free(text);
+  outcome o = run("audit $/torn.ledger " DATA "--checkpoints $/whole --steps 58..");
+  assert_int_equal(o.code, 0);
+  assert_non_null(strstr(o.out, "59 steps"));
+  assert_non_null(strstr(o.err, "its last line is not whole"));
+  discard(&o);
+}
+
+static void test_interrupted(void **state) {
+  (void)state;
+  for (int i = 0;; i++) {
+    assert_true(i < 60);
+    pid_t child = start("audit $/whole.ledger " DATA, "/dev/null", in_folder("out"), in_folder("err"));
+    nap(0.05 + 0.03 * i);
+    kill(child, SIGINT);
+    int code = await(child);
+    char *out = get_file(in_folder("out"), NULL), *err = get_file(in_folder("err"), NULL);
+    bool stopped = code == 130 && !out[0] && strstr(err, "stopped after step");
+    free(out);
+    free(err);
+    if (stopped) break;
+    assert_true(code == 130 || code == 128 + SIGINT); /* before the handler is there */
+  }
+}
+
+int main(void) {
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_threads),    cmocka_unit_test(test_killed),  cmocka_unit_test(test_agrees),
+      cmocka_unit_test(test_rounding),   cmocka_unit_test(test_refused), cmocka_unit_test(test_refused_training),
+      cmocka_unit_test(test_other_data), cmocka_unit_test(test_torn),    cmocka_unit_test(test_interrupted),
+  };
+  return cmocka_run_group_tests(tests, begin, remove_folder);
+}
