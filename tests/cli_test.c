@@ -20,8 +20,8 @@ static void expect_plain_letters(const char *help) {
 
 static void test_usage(void **state) {
   (void)state;
-  static const char *const commands[] = {"train",   "test",        "run",     "inspect", "bench",
-                                         "devices", "conformance", "explore", "evaluate"};
+  static const char *const commands[] = {"train", "test",    "run",         "quantize", "inspect",
+                                         "bench", "devices", "conformance", "explore",  "evaluate"};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     char line[64];
     snprintf(line, sizeof line, "%s --help", commands[i]);
@@ -411,16 +411,17 @@ static void test_terminal(void **state) {
 
 static void test_narrow_terminal(void **state) {
   (void)state;
-  static const char *const lines[] = {"--help",
-                                      "train --help",
-                                      "bench " GLYPHS " --runs 2",
-                                      "inspect " GLYPHS,
-                                      "inspect " GLYPHS " --train",
-                                      "devices",
-                                      "explore tiles --network " GLYPHS " --chip vu9p",
-                                      "evaluate tiles",
-                                      "train " GLYPHS
-                                      " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out $/narrow"};
+  static const char *const lines[] = {
+      "--help",
+      "train --help",
+      "bench " GLYPHS " --runs 2",
+      "inspect " GLYPHS,
+      "inspect " GLYPHS " --train",
+      "devices",
+      "explore tiles --network " GLYPHS " --chip vu9p",
+      "evaluate tiles",
+      "quantize " GLYPHS " --data builtin:glyphs,limit=64 --layers 1 --out $/narrow.onnx",
+      "train " GLYPHS " --data builtin:glyphs,limit=64 --batch 32 --epochs 1 --out $/narrow"};
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
     char *text = on_terminal(40, "xterm", lines[i], NULL, 0);
     assert_true(strlen(text) > 100);
