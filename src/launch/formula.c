@@ -116,16 +116,20 @@ static void ask_attribute(const braid_launch_scope *scope, size_t node, const ch
   if (index < 64) scope->asked[node] |= UINT64_C(1) << index;
 }
 
-void braid_launch_ask(const braid_launch_scope *scope, size_t node, const char *name) {
-  if (!scope->asked || !scope->nodes || !scope->nodes[node]) return;
+braid_status braid_launch_ask(const braid_launch_scope *scope, size_t node, const char *name) {
+  const char *op = scope->op_without ? scope->op_without(scope->context, node, name) : NULL;
+  if (op) return braid_fail(BRAID_INVALID_FILE, "there is no attribute %.60s of %.60s", name, op);
+  if (!scope->asked || !scope->nodes || !scope->nodes[node]) return BRAID_OK;
   ask_attribute(scope, node, name);
   if (strcmp(name, "pads") == 0) ask_attribute(scope, node, "auto_pad");
+  return BRAID_OK;
 }
 
 /* The node of an attribute, which is noted; NULL: it is not there, or nothing is computed. */
-static const braid_node_desc *find_asked(const reader *r, int node, const char *name) {
-  braid_launch_ask(r->scope, node == kAnyNode ? 0 : (size_t)node, name);
-  return computes(r) ? find_node(r, node, false) : NULL;
+static braid_status find_asked(const reader *r, int node, const char *name, const braid_node_desc **out) {
+  *out = computes(r) ? find_node(r, node, false) : NULL;
+  braid_status status = braid_launch_ask(r->scope, node == kAnyNode ? 0 : (size_t)node, name);
+  return status == BRAID_OK ? status : braid_fail_prefix(status, "formula \"%.200s\"", r->text);
 }
 
 /* --- operands ------------------------------------------------------------------------------------------------------
@@ -205,7 +209,8 @@ static braid_status read_attribute(reader *r, int64_t *out) {
   }
   BRAID_TRY(need_sign(r, ")"));
   *out = otherwise;
-  const braid_node_desc *of = find_asked(r, node, name);
+  const braid_node_desc *of;
+  BRAID_TRY(find_asked(r, node, name, &of));
   if (!of || braid_launch_attribute(of, name, index, otherwise, out) == BRAID_OK) return BRAID_OK;
   return braid_fail_prefix(BRAID_OUT_OF_RANGE, "formula \"%.200s\"", r->text);
 }
@@ -223,7 +228,8 @@ static braid_status read_word(reader *r, int64_t *out) {
   BRAID_TRY(read_name(r, otherwise));
   BRAID_TRY(need_sign(r, ")"));
   *out = strcmp(word, otherwise) == 0;
-  const braid_node_desc *of = find_asked(r, node, name);
+  const braid_node_desc *of;
+  BRAID_TRY(find_asked(r, node, name, &of));
   if (!of) return BRAID_OK;
   if (braid_launch_attribute_is(of, name, word, otherwise, &is) != BRAID_OK)
     return braid_fail_prefix(BRAID_OUT_OF_RANGE, "formula \"%.200s\"", r->text);

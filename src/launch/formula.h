@@ -29,10 +29,13 @@ typedef struct braid_launch_scope {
   const int64_t *values;
   size_t name_count;
   uint64_t *asked; /* per node: bit i is set when a formula looks at attribute i, of the first 64; NULL: not noted */
+  /* Where formulas are only read: the node's op if it has no such attribute, else NULL. NULL: nobody knows. */
+  const char *(*op_without)(const void *context, size_t node, const char *attribute);
+  const void *context;
 } braid_launch_scope;
 
-/* Notes that the node's attribute was looked at; pads stand for auto_pad too. */
-void braid_launch_ask(const braid_launch_scope *scope, size_t node, const char *name);
+/* Notes that the node's attribute was looked at; pads stand for auto_pad too. INVALID_FILE: its op has none such. */
+BRAID_MUST_CHECK braid_status braid_launch_ask(const braid_launch_scope *scope, size_t node, const char *name);
 
 /* INVALID_FILE for a formula that cannot be read, OUT_OF_RANGE for one without a value here; the detail shows the
  * formula and the place. Where the scope has no nodes, nothing is computed. */

@@ -29,9 +29,9 @@ static const braid_node_desc kOther = {
 static const braid_node_desc *const kAlone[] = {&node}, *const kChain[] = {&node, NULL, &kOther, NULL};
 static const char *const kNames[] = {"frac_w", "turn"};
 static const int64_t kNumbers[] = {-3, 5};
-static const braid_launch_scope kScope = {kAlone, 1, kNames, kNumbers, 2, NULL},
-                                kChainScope = {kChain, 4, kNames, kNumbers, 2, NULL},
-                                kRead = {NULL, 4, kNames, NULL, 2, NULL};
+static const braid_launch_scope kScope = {kAlone, 1, kNames, kNumbers, 2, NULL, NULL, NULL},
+                                kChainScope = {kChain, 4, kNames, kNumbers, 2, NULL, NULL, NULL},
+                                kRead = {NULL, 4, kNames, NULL, 2, NULL, NULL, NULL};
 
 /* A node of a graph lends its attributes. */
 static int set_up(void **state) {

@@ -33,7 +33,7 @@ static void test_numbers_and_vectors(void **state) {
       "  y[get_global_id(0)] = all[get_global_id(0)];\n"
       "}\n";
   static const char kManifest[] =
-      "source: k.cl\nkernels:\n  - name: k\n    op: Relu\n    launches:\n      - function: f\n        arguments:\n"
+      "source: k.cl\nkernels:\n  - name: k\n    op: LeakyRelu\n    launches:\n      - function: f\n        arguments:\n"
       "          - in: 0\n          - out: 0\n          - char: '-128'\n          - uchar: '255'\n"
       "          - short: '-32768'\n          - ushort: '65535'\n          - int: '-2147483647 - 1'\n"
       "          - uint: '4294967295'\n          - long: '-9007199254740992'\n          - ulong: '9007199254740992'\n"
@@ -65,7 +65,7 @@ static void test_numbers_and_vectors(void **state) {
                                     1e-3f};
   enum { kCount = sizeof kExpected / sizeof *kExpected };
   float x[kCount] = {0}, y[kCount];
-  braid_graph *graph = unary("Relu", kCount);
+  braid_graph *graph = unary("LeakyRelu", kCount);
   run_and_close(open_on(graph, kText, kManifest), x, y);
   for (size_t i = 0; i < kCount; i++)
     if (y[i] != kExpected[i]) fail_msg("number %zu is %g, not %g", i, (double)y[i], (double)kExpected[i]);

@@ -1,5 +1,6 @@
 /* A manifest's entry for one node or chain: does it fit, and what to launch. Operands that it wants in another order,
  * size or type are copied into the workspace before its launches, and out of it behind them, or packed (staging.h). */
+#include <endian.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -70,7 +71,7 @@ braid_status braid_cl_real(const char *text, const braid_launch_scope *scope, do
   }
   if (end && !text[end] && node >= 0 && (size_t)node < scope->node_count) {
     const braid_node_desc *of = scope->nodes ? scope->nodes[node] : NULL;
-    braid_launch_ask(scope, (size_t)node, name);
+    BRAID_TRY(braid_launch_ask(scope, (size_t)node, name));
     if (of) *out = read_attribute_number(of->attrs, name, *out);
     return BRAID_OK;
   }
@@ -284,7 +285,7 @@ static braid_status encode_number(const braid_cl_planning *p, const char *text, 
   if (bytes < sizeof most) most = (INT64_C(1) << (8 * bytes - is_signed)) - 1;
   if (is_signed) least = -most - 1;
   BRAID_TRY(braid_cl_evaluate(p->subject, text, least, most, &whole));
-  for (size_t i = 0; i < bytes; i++) out[i] = (uint8_t)((uint64_t)whole >> 8 * i); /* devices are little-endian */
+  memcpy(out, &(uint64_t){htole64((uint64_t)whole)}, bytes); /* devices are little-endian */
   return BRAID_OK;
 }
 

@@ -305,6 +305,13 @@ static bool has_attribute(const char *op, const char *name) {
   return !braid_op_attrs(forward, names, sizeof names) || braid_known_attrs_list(names, name);
 }
 
+/* A braid_launch_scope's question about an entry. */
+static const char *op_without(const void *context, size_t node, const char *attribute) {
+  const braid_cl_entry *entry = context;
+  const char *op = entry->op ? entry->op : entry->chain[node];
+  return has_attribute(op, attribute) ? NULL : op;
+}
+
 static braid_status check_ignores(const braid_cl_entry *entry) {
   for (unsigned i = 0; i < entry->ignores_count; i++) {
     const char *name = entry->ignores[i];
@@ -394,6 +401,8 @@ static braid_status check_manifest(const char *name, const braid_cl_manifest_fil
     const char *names[BRAID_CL_NUMBERS + 1];
     checking c = {.entry = &file->kernels[i], .launch = kNowhere, .argument = kNowhere, .key = ""};
     c.scope = braid_cl_entry_scope(c.entry, names);
+    c.scope.op_without = op_without;
+    c.scope.context = c.entry;
     braid_status status = check_entry(&c);
     if (status != BRAID_OK)
       return braid_fail_prefix(status, "%.200s, line %zu: kernel %s", name, line_of(&c, i, text, bytes), c.entry->name);

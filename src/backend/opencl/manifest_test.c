@@ -277,6 +277,10 @@ static void test_refused(void **state) {
        "float31"},
       {ENTRY("    ignores: [alpha]\n    launches:\n      - {function: f, arguments: [out: 0], global: ['1']}\n"),
        "line 5: kernel k: there is no attribute alpha of Relu"},
+      {ENTRY("    when: ['attr(alpha, 1) == 1']\n    launches:\n      - {function: f, arguments: [in: 0], global: "
+             "['1']}\n"),
+       "line 5: kernel k: formula \"attr(alpha, 1) == 1\": there is no attribute alpha of Relu"},
+      {LAUNCH("out: 0, float: 'attr(alpha, 0.5)'", ""), "there is no attribute alpha of Relu"},
       {ENTRY("    when: ['rank(in0']\n    launches:\n      - {function: f, arguments: [in: 0], global: ['1']}\n"),
        "line 5: kernel k: formula \"rank(in0\""},
       {LAUNCH("in: 0, out: 0, in: 0,\n          {int: '1', in: 0}", ""), "line 7: kernel k: f, argument 3"},
