@@ -25,7 +25,7 @@ typedef struct options {
   bool own_loss;         /* an output is the loss; its name, or NULL for the only one */
   const char *of_scores; /* the last option given that is of scores, which a loss has not */
   int64_t batch;
-  int worst, top;
+  int worst, top; /* top is 0 where it was not asked for */
   double at_least;
 } options;
 
@@ -82,7 +82,7 @@ static const char *class_name(const braid_dataset_info *info, int index, char *b
   return buffer;
 }
 
-enum { MOST_CLASSES = 20 };
+enum { MOST_CLASSES = 20, DEFAULT_TOP = 5 };
 
 static void print_classes(const braid_dataset_info *info, const braid_test_result *r) {
   char name[16];
@@ -157,7 +157,8 @@ static void print_text(const options *o, const braid_dataset_info *info, const b
   bool labels = r->target == BRAID_TARGET_LABELS;
   printf("  accuracy  %.2f%%%s\n", r->accuracy * 100, labels ? " of all labels" : "");
   if (labels) printf("  exact     %.2f%% (samples of which all labels are right)\n", r->exact_match * 100);
-  if (!labels && r->classes > o->top) printf("  top %-4d  %.2f%%\n", o->top, braid_test_top(r, o->top) * 100);
+  int top = o->top ? o->top : DEFAULT_TOP;
+  if (!labels && r->classes > top) printf("  top %-4d  %.2f%%\n", top, braid_test_top(r, top) * 100);
   printf("  loss      %.4f\n", r->loss);
   printf("  precision %.4f  recall %.4f  F1 %.4f  AUC %.4f  AP %.4f (means over classes)\n", r->precision, r->recall,
          r->f1, r->auc, r->average_precision);
@@ -214,8 +215,8 @@ static void print_json(const options *o, const braid_dataset_info *info, const b
   cli_json_integer(&json, "unscored", r->unscored);
   cli_json_number(&json, "accuracy", r->accuracy);
   cli_json_number(&json, "top5", r->top5);
-  cli_json_integer(&json, "k", o->top);
-  cli_json_number(&json, "top_k", braid_test_top(r, o->top));
+  cli_json_integer(&json, "k", o->top ? o->top : DEFAULT_TOP);
+  cli_json_number(&json, "top_k", braid_test_top(r, o->top ? o->top : DEFAULT_TOP));
   cli_json_number(&json, "loss", r->loss);
   cli_json_number(&json, "precision", r->precision);
   cli_json_number(&json, "recall", r->recall);
@@ -249,7 +250,11 @@ static void print_json(const options *o, const braid_dataset_info *info, const b
 }
 
 static braid_status test_model(const options *o, const braid_graph *graph, braid_dataset *dataset, double *accuracy) {
-  if (o->at_least > 0 && braid_dataset_get_info(dataset).target == BRAID_TARGET_NUMBERS)
+  braid_target_kind target = braid_dataset_get_info(dataset).target;
+  if (o->top && target != BRAID_TARGET_CLASS)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--top is of classes of which one is right; the targets are %s",
+                      target == BRAID_TARGET_LABELS ? "labels" : "numbers");
+  if (o->at_least > 0 && target == BRAID_TARGET_NUMBERS)
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "--at-least is of the accuracy, which numbers that are predicted have not");
   braid_session_options place = cli_session_options(&o->place);
@@ -291,7 +296,7 @@ int cli_test(int argc, char **argv) {
   static const struct argp_child children[] = {
       {&cli_source_argp, 0, NULL, 0}, {&cli_planned_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "MODEL", doc, children, NULL, NULL};
-  options o = {.batch = 100, .worst = 5, .top = 5};
+  options o = {.batch = 100, .worst = 5};
   cli_parse(&argp, argc, argv, &o);
   cli_catch_interrupt();
   braid_graph *graph = NULL;

@@ -314,6 +314,10 @@ static void test_own_loss(void **state) {
   expect_failure("test --top 2 " OWN ":loss", 2, "--top is of scores, which --loss output has not");
   expect_failure("test " OWN ":", 2, "--loss: output or output:NAME is expected, not");
   expect_failure("test $/own.onnx --data csv:$/line.csv,target=y --loss huber", 2, "output or output:NAME is expected");
+  static const char kLine[] = "[net]\nheight=1\nwidth=2\nchannels=1\n[connected]\noutput=1\nactivation=linear\n";
+  put_file(in_folder("line.cfg"), kLine, strlen(kLine));
+  expect_failure("test $/line.cfg --data csv:$/line.csv,target=y,targets=numbers --top 2", 2,
+                 "--top is of classes of which one is right; the targets are numbers");
 }
 
 /* The only output's name says nothing new. A batch that the file fixes is all that it takes: 54 samples are for
