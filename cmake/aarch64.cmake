@@ -1,7 +1,17 @@
-# Debian's cross compiler for aarch64; its programs run under qemu-user.
+# Debian's cross compiler for aarch64; its programs run under qemu-user. BRAID_SYSROOT is a folder with the libraries that
+# the whole of Braid needs (`ci/sysroot.sh arm64 FOLDER` makes one); without it there is enough for BRAID_CORE.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64-static)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES BRAID_SYSROOT)
+if(BRAID_SYSROOT)
+  set(CMAKE_SYSROOT ${BRAID_SYSROOT})
+  set(CMAKE_LIBRARY_ARCHITECTURE aarch64-linux-gnu)
+  set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+  list(APPEND CMAKE_CROSSCOMPILING_EMULATOR -L ${BRAID_SYSROOT})
+  set(ENV{PKG_CONFIG_LIBDIR} ${BRAID_SYSROOT}/usr/lib/aarch64-linux-gnu/pkgconfig:${BRAID_SYSROOT}/usr/share/pkgconfig)
+  set(ENV{PKG_CONFIG_SYSROOT_DIR} ${BRAID_SYSROOT})
+endif()

@@ -18,7 +18,7 @@ if(TARGET braid)
   # Manual pages are what --help says.
   set(pages ${CMAKE_BINARY_DIR}/man)
   add_custom_command(OUTPUT ${pages}/braid.1
-    COMMAND ${CMAKE_SOURCE_DIR}/cmake/manual.sh $<TARGET_FILE:braid> ${pages}
+    COMMAND ${CMAKE_SOURCE_DIR}/cmake/manual.sh ${pages} ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:braid>
     DEPENDS braid ${CMAKE_SOURCE_DIR}/cmake/manual.sh VERBATIM)
   add_custom_target(manual ALL DEPENDS ${pages}/braid.1)
   install(DIRECTORY ${pages}/ DESTINATION share/man/man1)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Manual pages from what the command says of itself: manual.sh BRAID FOLDER
+# Manual pages from what the command says of itself: manual.sh FOLDER BRAID, after an emulator's words if it needs one
 set -eu
-braid=$1
-folder=$2
+folder=$1
+shift
 mkdir -p "$folder"
 # page NAME TITLE, the text on standard input
 page() {
@@ -14,8 +14,8 @@ page() {
   } >"$folder/$1.1.part"
   mv "$folder/$1.1.part" "$folder/$1.1"
 }
-version=$("$braid" --version)
-"$braid" --help | sed -n 's/^  \([a-z][a-z]*\)  *\(.*\)/\1 \2/p' | while read -r command summary; do
-  "$braid" "$command" --help | page "braid-$command" "$summary"
+version=$("$@" --version)
+"$@" --help | sed -n 's/^  \([a-z][a-z]*\)  *\(.*\)/\1 \2/p' | while read -r command summary; do
+  "$@" "$command" --help | page "braid-$command" "$summary"
 done
-"$braid" --help | page braid "trains and runs neural networks on the devices of a machine"
+"$@" --help | page braid "trains and runs neural networks on the devices of a machine"

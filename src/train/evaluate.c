@@ -31,9 +31,10 @@ typedef struct evaluation {
 /* What plain scores are above their log probabilities, in double; 0 for probabilities and their logarithms. */
 static double excess_of(const evaluation *e, const float *scores, int classes) {
   if (e->kind != BRAID_SCORES_PLAIN) return 0;
-  double most = scores[0], sum = 0;
-  for (int c = 1; c < classes; c++) most = fmax(most, scores[c]);
-  for (int c = 0; c < classes; c++) sum += exp(scores[c] - most);
+  float most = scores[0];
+  for (int c = 1; c < classes; c++) most = fmaxf(most, scores[c]);
+  double sum = 0;
+  for (int c = 0; c < classes; c++) sum += exp((double)scores[c] - most);
   return log(sum) + most;
 }
 

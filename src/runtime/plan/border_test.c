@@ -51,6 +51,7 @@ static braid_status remote_open(const braid_allocator *allocator, size_t index, 
   return braid_backend_cpu.open(allocator, index, "memory=separate", out);
 }
 
+/* Without those that need another layout. */
 static const braid_kernel *const *limited_kernels(void *self, size_t *count) {
   static braid_kernel plain[256];
   static const braid_kernel *kernels[256];
@@ -58,7 +59,7 @@ static const braid_kernel *const *limited_kernels(void *self, size_t *count) {
   const braid_kernel *const *from = braid_backend_cpu.kernels(self, &all);
   *count = 0;
   for (size_t i = 0; i < all && *count < 256; i++) {
-    if (!is_in(kept, from[i]->op)) continue;
+    if (!is_in(kept, from[i]->op) || (from[i]->layouts && strncmp(from[i]->name, "dnnl_", 5) == 0)) continue;
     plain[*count] = *from[i];
     plain[*count].layouts = NULL;
     kernels[*count] = &plain[*count];

@@ -1,0 +1,23 @@
+#!/bin/sh
+# The headers and libraries of packages.txt for another processor: `ci/sysroot.sh ARCHITECTURE FOLDER` unpacks Debian's
+# packages of that architecture (arm64, ...) and what they need into FOLDER; nothing is installed. 77: there is no apt.
+set -eu
+architecture=$1
+mkdir -p "$2"
+folder=$(cd "$2" && pwd)
+cd "$(dirname "$0")/.."
+[ ! -e "$folder/complete" ] || exit 0
+command -v apt-get >/dev/null || { echo "skipped (apt): only Debian's packages are unpacked here" >&2 && exit 77; }
+mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial"
+: >"$folder/apt/installed"
+apt() {
+  apt-get -qq -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" -o Dir::State="$folder/apt" \
+    -o Dir::State::status="$folder/apt/installed" -o Dir::Cache="$folder/apt" -o APT::Sandbox::User= "$@"
+}
+apt update
+# shellcheck disable=SC2046
+apt install --yes --download-only --no-install-recommends \
+  $(awk '($1 == "build" || $1 == "tests") && ($2 == "module" || $2 == "header") { print $4 }' packages.txt)
+for package in "$folder"/apt/archives/*.deb; do dpkg -x "$package" "$folder"; done
+rm -r "$folder/apt"
+: >"$folder/complete"
