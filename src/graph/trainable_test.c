@@ -165,7 +165,7 @@ static void test_functions(void **state) {
   };
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     braid_value_id inputs[5];
-    char names[5][16];
+    char names[5][32];
     braid_graph *graph = begin(&inputs[0]);
     for (size_t k = 1; k < kCases[i].count; k++) {
       bool stays = k > kCases[i].trains;
