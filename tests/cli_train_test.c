@@ -3,7 +3,6 @@
 #include "clicheck.h"
 
 #include <dirent.h>
-#include <sys/resource.h>
 
 #include "braid/model.h"
 #include "graph/graph.h"
@@ -533,19 +532,6 @@ static void test_unusable_folder(void **state) {
     assert_int_equal(mkdir(in_folder("closed"), 0555), 0);
     expect_failure(SHORT DATA "--epochs 1 --out $/closed", 1, "closed/.braid.lock: cannot create: Permission denied");
   }
-}
-
-/* As a full disk: files may grow to `bytes` and no further. */
-static outcome run_within(const char *line, rlim_t bytes) {
-  struct rlimit all, less;
-  assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
-  less = all;
-  less.rlim_cur = bytes;
-  signal(SIGXFSZ, SIG_IGN);
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
-  outcome o = run(line);
-  assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
-  return o;
 }
 
 #define CONSTANT "--schedule constant "

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -125,6 +126,19 @@ static inline outcome run(const char *line) {
   outcome o = {.code = await(start(line, "/dev/null", out, err))};
   o.out = get_file(out, NULL);
   o.err = get_file(err, NULL);
+  return o;
+}
+
+/* With files of at most so many bytes, as on a disk that is full. */
+static inline outcome run_within(const char *line, rlim_t bytes) {
+  struct rlimit all, less;
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+  less = all;
+  less.rlim_cur = bytes;
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &less), 0);
+  outcome o = run(line);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
   return o;
 }
 

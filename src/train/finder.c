@@ -114,7 +114,7 @@ braid_status braid_find_rate(const braid_graph *model, braid_dataset *train, con
   *out = (braid_rate_search){.suggested = NAN, .lowest = NAN};
   BRAID_TRY(rates_check(rates));
   braid_train_options o = *options;
-  o.out_directory = NULL; /* nothing is kept */
+  o.out_directory = o.ledger = NULL; /* nothing is kept */
   o.resume = o.keep_best = false;
   o.trace = NULL;
   braid_trainer *trainer;
