@@ -93,22 +93,41 @@ static braid_status find_folder(options *o) {
   return BRAID_OK;
 }
 
-/* Where the ledger says it was, from here or from the ledger's folder. */
+/* A ledger may come from anybody, and is followed to no file but below the current folder or its own. */
+static bool leads_down(const char *path) {
+  if (path[0] == '/') return false;
+  for (const char *part = path; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
+    if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || !part[2])) return false;
+  return true;
+}
+
+/* Sets the model if FOLDER/name can be read. */
+static braid_status try_model(options *o, const char *in, const char *name) {
+  free(o->model);
+  if (asprintf(&o->model, "%s/%s", in, name) < 0) {
+    o->model = NULL;
+    return cli_no_memory();
+  }
+  if (access(o->model, R_OK) == 0) o->source.path = o->model;
+  return BRAID_OK;
+}
+
+/* Where the ledger says it was, from here or from the ledger's folder, or beside the ledger. */
 static braid_status find_model(options *o, const braid_ledger *ledger) {
   const char *said = braid_ledger_get_info(ledger).model;
   if (o->source.path) return BRAID_OK;
   if (!said)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s does not say where the model is: give it with --model", o->ledger);
-  if (asprintf(&o->model, "%s", said) < 0) return cli_no_memory();
-  if (access(o->model, R_OK) != 0) {
-    free(o->model);
-    if (asprintf(&o->model, "%s/%s", o->folder, said) < 0) return cli_no_memory();
-  }
-  if (access(o->model, R_OK) != 0)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "%s is of the model %.200s, which is not there: give it with --model",
-                      o->ledger, said);
-  o->source.path = o->model;
-  return BRAID_OK;
+  const char *name = strrchr(said, '/') ? strrchr(said, '/') + 1 : said;
+  braid_status status = BRAID_OK;
+  if (leads_down(said)) status = try_model(o, ".", said);
+  if (status == BRAID_OK && !o->source.path && leads_down(said)) status = try_model(o, o->folder, said);
+  if (status == BRAID_OK && !o->source.path && leads_down(name)) status = try_model(o, o->folder, name);
+  if (status != BRAID_OK || o->source.path) return status;
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "%s is of the model %.200s, which is neither below the current folder nor beside the ledger: give "
+                    "it with --model",
+                    o->ledger, said);
 }
 
 static void print_json(const options *o, const braid_ledger_info *info, const braid_audit_result *r) {
@@ -176,7 +195,11 @@ int cli_audit(int argc, char **argv) {
        "Folder of the run's checkpoints; the nearest one before the steps is where the audit begins (default: the "
        "ledger's folder)",
        0},
-      {"model", KEY_MODEL, "MODEL", 0, "The model that was trained (default: where the ledger says it was)", 0},
+      {"model", KEY_MODEL, "MODEL", 0,
+       "The model that was trained (default: where the ledger says it was, if that is below the current folder, or "
+       "beside "
+       "the ledger)",
+       0},
       {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model that was trained from one", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
@@ -193,6 +216,7 @@ int cli_audit(int argc, char **argv) {
   o.audit.devices = o.place.devices;
   o.audit.place = o.place.patterns;
   o.audit.threads = o.place.threads;
+  o.audit.trace = o.place.trace;
   o.audit.registry = o.place.registry;
   if (status == BRAID_OK) status = find_folder(&o);
   if (status == BRAID_OK) status = braid_ledger_open(NULL, o.ledger, &ledger);

@@ -18,6 +18,10 @@ static void expect_code(const char *line, int code) {
 
 static int begin(void **state) {
   if (make_folder(state) != 0) return -1;
+  size_t count;
+  char *model = get_file(GLYPHS, &count); /* beside the ledgers, where audits find it */
+  put_file(in_folder("glyphs.cfg"), model, count);
+  free(model);
   expect_code(TRAIN "--out $/whole --ledger $/whole.ledger --threads 1", 0);
   return 0;
 }
@@ -165,7 +169,38 @@ static void test_refused(void **state) {
   change(in_folder("whole.ledger"), in_folder("edited.ledger"), "\nstep 7 rate 8", "\nstep 7 rate 1");
   expect_failure("audit $/edited.ledger " DATA, 2, "was changed after it had been written");
   change(in_folder("whole.ledger"), in_folder("edited.ledger"), "/glyphs.cfg", "/gIyphs.cfg");
-  expect_failure("audit $/edited.ledger " DATA, 2, "which is not there: give it with --model");
+  expect_failure("audit $/edited.ledger " DATA, 2, "nor beside the ledger: give it with --model");
+}
+
+/* A model is found where the ledger says, below the current folder; a ledger leads to no file elsewhere. */
+static void test_model(void **state) {
+  (void)state;
+  size_t count;
+  char *text = get_file(in_folder("whole.ledger"), &count), *line = strstr(text, "\nmodel: "), *changed;
+  assert_non_null(line);
+  static const struct {
+    const char *path;
+    bool found;
+  } kCases[] = {
+      {"below/net.cfg", true},  {"./below/net.cfg", true},    {"below/../below/net.cfg", false}, {"..", false},
+      {"/etc/hostname", false}, {"/nowhere/glyphs.cfg", true}}; /* a file of that name is beside the ledger */
+  size_t bytes;
+  char *model = get_file(GLYPHS, &bytes);
+  assert_int_equal(mkdir(in_folder("below"), 0777), 0);
+  put_file(in_folder("below/net.cfg"), model, bytes);
+  free(model);
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    int length =
+        asprintf(&changed, "%.*s\nmodel: %s%s", (int)(line - text), text, kCases[i].path, strchr(line + 1, '\n'));
+    assert_true(length > 0);
+    put_file(in_folder("led.ledger"), changed, (size_t)length);
+    free(changed);
+    if (kCases[i].found)
+      expect_audit("$/led.ledger " DATA "--steps 1", 0, WORDS("\"agrees\":true"));
+    else
+      expect_failure("audit $/led.ledger " DATA "--steps 1", 2, "give it with --model");
+  }
+  free(text);
 }
 
 static void test_refused_training(void **state) {
@@ -221,10 +256,10 @@ static void test_interrupted(void **state) {
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads),          cmocka_unit_test(test_killed),     cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_agrees),           cmocka_unit_test(test_rounding),   cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_refused_training), cmocka_unit_test(test_other_data), cmocka_unit_test(test_torn),
-      cmocka_unit_test(test_interrupted),
+      cmocka_unit_test(test_threads), cmocka_unit_test(test_killed),           cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_agrees),  cmocka_unit_test(test_rounding),         cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_model),   cmocka_unit_test(test_refused_training), cmocka_unit_test(test_other_data),
+      cmocka_unit_test(test_torn),    cmocka_unit_test(test_interrupted),
   };
   return cmocka_run_group_tests(tests, begin, remove_folder);
 }

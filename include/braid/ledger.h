@@ -29,6 +29,7 @@ typedef struct braid_audit_options {
   const char *devices, *place; /* as in braid_session_options */
   int threads;
   braid_registry *registry;
+  const char *trace;       /* as in braid_session_options */
   const char *checkpoints; /* a folder; NULL: the audit begins at the start of training */
   int64_t first, last;     /* steps, from 1; 0: the first, the last */
 } braid_audit_options;

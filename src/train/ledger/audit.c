@@ -245,6 +245,7 @@ braid_status braid_audit(braid_ledger *ledger, const braid_graph *model, braid_d
   training.place = a.options->place;
   training.threads = a.options->threads;
   training.registry = a.options->registry;
+  training.trace = a.options->trace;
   BRAID_TRY(braid_trainer_make(model, data, NULL, &training, true, &a.trainer));
   braid_status status = audit_steps(&a, callback, context);
   braid_trainer_destroy(a.trainer);
