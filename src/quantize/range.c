@@ -131,15 +131,17 @@ static void sum_bins(divergence *d, int64_t bin_count) {
   }
 }
 
-/* The threshold, as a number of bins on each side of 0. */
+/* The threshold, as a number of bins on each side of 0. There are as many bins as levels at least between the first and
+ * the last with numbers, else every bin has a level of its own, and nothing would be lost however much is cut off. */
 static int64_t threshold_of(const divergence *d) {
   int64_t best = BRAID_RANGE_SIDE, middle = BRAID_RANGE_SIDE;
   double least = INFINITY;
   for (int64_t side = BRAID_RANGE_SIDE; side >= BRAID_RANGE_LEVELS / 2; side--) {
-    int64_t low = middle - side, high = middle + side;
-    if (low < d->first) low = d->first < middle ? d->first : middle;
-    if (high > d->last + 1) high = d->last + 1 > middle ? d->last + 1 : middle;
+    int64_t low = middle - side < d->first ? d->first : middle - side;
+    int64_t high = middle + side > d->last + 1 ? d->last + 1 : middle + side;
     if (high - low < BRAID_RANGE_LEVELS) break;
+    if (low > middle) low = middle;
+    if (high < middle) high = middle;
     double here = divergence_of(d, low, high, 2 * BRAID_RANGE_SIDE);
     if (here < least) least = here, best = side;
   }

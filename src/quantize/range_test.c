@@ -13,7 +13,7 @@
 #include "oom.h"
 #include "quantize/range.h"
 
-enum { kNumbers = 20000, kKinds = 7 };
+enum { kNumbers = 20000, kKinds = 9 };
 
 static void ok(braid_status status) {
   if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
@@ -31,7 +31,8 @@ static double normal(void) {
   return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
 }
 
-/* Shapes that activations have: normal, behind Relu, heavy tails, one sign only, uneven, a lone outlier, two values. */
+/* Shapes that activations have: normal, behind Relu, heavy tails, one sign only, uneven, a lone outlier, two values,
+ * far from 0. */
 static void make_numbers(int kind, float *numbers) {
   state_of_numbers = 1000 + (uint64_t)kind;
   for (int i = 0; i < kNumbers; i++) {
@@ -42,6 +43,8 @@ static void make_numbers(int kind, float *numbers) {
     if (kind == 4) x = x > 0 ? 6 * x : 0.1 * x;
     if (kind == 5 && i == 77) x = 60;
     if (kind == 6) x = i % 3 ? 2 : -1;
+    if (kind == 7) x = 1 / (1 + exp(-0.4 * x)); /* far from 0, as behind a Sigmoid */
+    if (kind == 8) x = -5 - 0.01 * x;
     numbers[i] = (float)x;
   }
 }
@@ -127,9 +130,11 @@ static void literal_range(const braid_range *range, double *low, double *high) {
   while (!range->bins[last]) last--;
   for (int side = BRAID_RANGE_SIDE; side >= 128; side--) {
     int from = BRAID_RANGE_SIDE - side, to = BRAID_RANGE_SIDE + side;
-    if (from < first) from = first < BRAID_RANGE_SIDE ? first : BRAID_RANGE_SIDE;
-    if (to > last + 1) to = last + 1 > BRAID_RANGE_SIDE ? last + 1 : BRAID_RANGE_SIDE;
+    if (from < first) from = first;
+    if (to > last + 1) to = last + 1;
     if (to - from < 256) break;
+    if (from > BRAID_RANGE_SIDE) from = BRAID_RANGE_SIDE;
+    if (to < BRAID_RANGE_SIDE) to = BRAID_RANGE_SIDE;
     double here = literal_divergence(range->bins, from, to);
     if (here < least - 1e-12) least = here, best = side;
   }
@@ -152,6 +157,8 @@ static void test_entropy(void **state) {
       fail_msg("kind %d: [%g, %g], literally [%g, %g]", kind, low, high, literal_low, literal_high);
     if (kind == 5) assert_true(high < 20); /* the outlier is cut off */
     if (kind == 6) assert_true(low == -1 && high == 2);
+    if (kind == 7) assert_true(low == 0 && high > 0.6); /* not the least of all, where nothing would be left */
+    if (kind == 8) assert_true(low == range.least && high == 0);
     braid_range_close(&range, NULL);
   }
 }

@@ -20,6 +20,16 @@ SAMPLES, SHAPE, CLASSES = 40, (3, 14, 13), 10
 KINDS = ("minmax", "percentile:99", "entropy")
 
 
+def saturates():
+    """Whether ONNX Runtime adds up products of bytes in 16 bits, as it does on x86 processors without VNNI."""
+    with open("/proc/cpuinfo") as file:
+        text = file.read()
+    return "flags" in text and "vnni" not in text
+
+
+SATURATES = saturates()
+
+
 class Net:
     """Convolutions with normalization, groups, residuals, pools, joins and activations, a product at the end."""
 
@@ -152,8 +162,8 @@ def entropy_range(numbers, threshold):
     filled = np.flatnonzero(counts)
 
     def of(bins):
-        low, high = max(side - bins, min(filled[0], side)), min(side + bins, max(filled[-1] + 1, side))
-        return divergence(counts, low, high) if high - low >= 256 else np.inf
+        low, high = max(side - bins, filled[0]), min(side + bins, filled[-1] + 1)
+        return divergence(counts, min(low, side), max(high, side)) if high - low >= 256 else np.inf
 
     candidates = sorted(set(range(128, side + 1, 16)) | {side})
     return min(of(bins) for bins in candidates), of(int(round(threshold / most * side)))
@@ -167,7 +177,8 @@ def check_range(kind, tensor, values):
     if kind == "entropy":
         threshold = max(-tensor["low"], tensor["high"])
         best, ours = entropy_range(numbers, threshold)
-        assert ours <= 1.05 * best + 1e-3, (tensor, best, ours)
+        whole = threshold >= 0.999 * float(np.abs(numbers).max())
+        assert ours <= 1.05 * best + 1e-3 or (whole and np.isinf(best)), (tensor, best, ours)
     else:
         cut = 0.5 if kind.startswith("percentile") else 0
         low, high = np.percentile(numbers, [cut, 100 - cut])
@@ -229,7 +240,8 @@ def check(braid, folder, number):
     np.save(arrays[0], x)
     kind, per_tensor, signed = KINDS[number % 3], bool(random.integers(2)), bool(random.integers(2)) and number % 3 != 0
     words = ["--calibration", kind, "--batch", "16", "--layers", "1"] + ["--per-tensor"] * per_tensor
-    words += ["--reduce-range"] * (number % 5 == 1)
+    narrow = number % 5 == 1 or SATURATES
+    words += ["--reduce-range"] * narrow
     words += ["--activations", "int8" if signed else "uint8"]
     told = json.loads(subprocess.run([braid, "quantize", path, "--input", arrays[0], "--out", quantized, "--json", *words],
                                      check=True, stdout=subprocess.PIPE).stdout)
@@ -237,7 +249,7 @@ def check(braid, folder, number):
     values = activations(path, x)
     named = [check_range(kind, tensor, values) for tensor in told["tensors"] if tensor["name"] in values]
     assert len(named) >= 3, (named, told["tensors"])
-    assert check_weights(quantized, path, per_tensor, 63 if number % 5 == 1 else 127) >= 1
+    assert check_weights(quantized, path, per_tensor, 63 if narrow else 127) >= 1
     real, runtime = infer(path, x)[0], infer(quantized, x)[0]
     subprocess.run([braid, "run", quantized, "--input", arrays[0], "--output", arrays[1]], check=True,
                    stdout=subprocess.DEVNULL)
@@ -254,7 +266,7 @@ def check(braid, folder, number):
     if kind == "minmax":
         peer, shared = theirs(path, folder, x, real, per_tensor, told["tensors"])
         report += f", ONNX Runtime's {peer:.1f} dB with {shared} scales the same"
-        assert mine >= peer - 2 and shared >= 2, report
+        assert mine >= peer - (8 if narrow else 2) and shared >= 2, report  # a bit is 6 dB
     print(report, flush=True)
 
 
