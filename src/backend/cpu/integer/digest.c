@@ -5,7 +5,7 @@
 #include "graph/integer.h"
 #include "tensor/layout.h"
 
-enum { kStretch = 1 << 11, kFew = 1 << 14 };
+enum { kStretch = 1 << 12, kFew = 1 << 14 };
 
 static void digest_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   for (size_t i = 0; i < node->input_count; i++)
