@@ -115,11 +115,6 @@ static bool has_instructions(void) {
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_SSE4_1) || !(c & bit_SSSE3)) return false;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & bit_SHA);
 }
-#else
-static bool has_instructions(void) {
-  return false;
-}
-#endif
 
 /* 0: not known yet, 1: no, 2: yes. Whoever finds out first writes what all others would. */
 static int uses_instructions;
@@ -135,6 +130,11 @@ bool braid_sha256_use_instructions(bool use) {
   __atomic_store_n(&uses_instructions, 1 + use, __ATOMIC_RELAXED);
   return true;
 }
+#else
+bool braid_sha256_use_instructions(bool use) {
+  return !use;
+}
+#endif
 
 static void compress(uint32_t (*state)[8], const uint8_t *data, size_t blocks) {
 #ifdef __x86_64__
