@@ -130,13 +130,14 @@ static braid_status find_model(options *o, const braid_ledger *ledger) {
                     o->ledger, said);
 }
 
-static void print_json(const options *o, const braid_ledger_info *info, const braid_audit_result *r) {
+static void print_json(const options *o, const braid_ledger_info *info, int64_t whole, const braid_audit_result *r) {
   cli_json json;
   if (!cli_json_begin(&json)) return;
   cli_json_string(&json, "ledger", o->ledger);
   cli_json_string(&json, "model", o->source.path);
   cli_json_string(&json, "data", o->data);
   cli_json_integer(&json, "steps", info->steps);
+  cli_json_integer(&json, "steps_of_run", whole);
   cli_json_string(&json, "chain", info->chain);
   cli_json_bool(&json, "torn", info->torn);
   cli_json_integer(&json, "from", r->from);
@@ -154,10 +155,10 @@ static void print_json(const options *o, const braid_ledger_info *info, const br
   cli_json_end(&json);
 }
 
-static void print_text(const options *o, const braid_ledger_info *info, const braid_audit_result *r) {
+static void print_text(const options *o, const braid_ledger_info *info, int64_t whole, const braid_audit_result *r) {
   char from[64] = "the start of training";
   if (r->from) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, r->from);
-  printf("%s: %" PRId64 " steps, chain %s\n", o->ledger, info->steps, info->chain);
+  printf("%s: %" PRId64 " of the %" PRId64 " steps of its run, chain %s\n", o->ledger, info->steps, whole, info->chain);
   if (r->agrees && r->checked)
     printf("steps %" PRId64 " to %" PRId64 ", computed again from %s, agree\n", r->from + 1, r->from + r->checked,
            from);
@@ -168,8 +169,9 @@ static void print_text(const options *o, const braid_ledger_info *info, const br
            r->step, r->line, r->layer[0] ? r->layer : "-", r->operation, r->what);
 }
 
-static braid_status audit(options *o, braid_ledger *ledger, const braid_graph *model, braid_dataset *data,
-                          bool *agrees) {
+/* `training`: the run's options. */
+static braid_status audit(options *o, braid_ledger *ledger, const braid_train_options *training,
+                          const braid_graph *model, braid_dataset *data, bool *agrees) {
   braid_ledger_info info = braid_ledger_get_info(ledger);
   braid_audit_result result;
   cli_progress progress;
@@ -180,10 +182,11 @@ static braid_status audit(options *o, braid_ledger *ledger, const braid_graph *m
   if (info.torn)
     braid_log_write(cli_log(), BRAID_LOG_WARNING, "%s: its last line is not whole, and left out", o->ledger);
   *agrees = result.agrees;
+  int64_t whole = training->epochs * (braid_dataset_get_info(data).samples / training->batch);
   if (o->common.json)
-    print_json(o, &info, &result);
+    print_json(o, &info, whole, &result);
   else
-    print_text(o, &info, &result);
+    print_text(o, &info, whole, &result);
   return BRAID_OK;
 }
 
@@ -227,7 +230,7 @@ int cli_audit(int argc, char **argv) {
     status = cli_load(&o.source, &model);
   }
   if (status == BRAID_OK) status = braid_dataset_open(NULL, o.data, "train", &data);
-  if (status == BRAID_OK) status = audit(&o, ledger, model, data, &agrees);
+  if (status == BRAID_OK) status = audit(&o, ledger, &training, model, data, &agrees);
   if (data) braid_dataset_close(data);
   braid_graph_destroy(model);
   braid_ledger_close(ledger);

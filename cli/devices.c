@@ -223,6 +223,9 @@ static braid_status devices_check(const options *o, braid_registry *registry, br
   checks.cancelled = is_interrupted;
   status = braid_device_conformance(device, &checks, report_case, &s, counts);
   if (!counts->stopped) braid_device_close(device);
+  if (status == BRAID_OK && !counts->passed && !counts->failed && !counts->not_claimed)
+    status = braid_fail(BRAID_INVALID_ARGUMENT, "--case: no case has \"%.100s\" in its name",
+                        checks.only ? checks.only : "");
   if (status == BRAID_OK)
     print_counts(&s, counts);
   else if (s.as_json)

@@ -336,7 +336,7 @@ static void check_integers(struct argp_state *state, train_options *o) {
     if (is_given(o, KEY_BITS)) argp_error(state, "--bits has no effect without --precision int8");
     if (o->train.ledger)
       argp_error(state,
-                 "--ledger is of --precision int8: bits of floating point depend on threads, kernels and devices, "
+                 "--ledger is of --precision int8: bits of floating point depend on processors, kernels and devices, "
                  "so nobody else could compute them again");
     return;
   }

@@ -113,6 +113,7 @@ static void test_agrees(void **state) {
   (void)state;
   outcome o = run("audit $/whole.ledger " DATA);
   assert_int_equal(o.code, 0);
+  assert_non_null(strstr(o.out, "60 of the 60 steps of its run"));
   assert_non_null(strstr(o.out, "steps 1 to 60, computed again from the start of training, agree"));
   assert_null(strchr(o.err, '\r'));
   discard(&o);
@@ -223,7 +224,7 @@ static void test_model(void **state) {
 static void test_refused_training(void **state) {
   (void)state;
   expect_failure(TRAIN "--out $/again --ledger $/whole.ledger", 2, "a ledger is not overwritten");
-  expect_failure("train " GLYPHS " " DATA "--ledger $/float.ledger", 2, "bits of floating point depend on threads");
+  expect_failure("train " GLYPHS " " DATA "--ledger $/float.ledger", 2, "bits of floating point depend on processors");
   expect_failure(TRAIN "--ledger $/head.ledger --replace-head", 2, "--replace-head changes it");
   expect_failure(TRAIN "--out $/again --ledger $/none/x.ledger", 1, "cannot open");
 }

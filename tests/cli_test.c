@@ -40,6 +40,7 @@ static void test_usage(void **state) {
   expect_failure("inspect " GLYPHS " second", 2, "second");
   expect_failure("devices cpu", 2, "no argument is expected");
   expect_failure("devices --check nothing", 2, "there is no device nothing");
+  expect_failure("devices --check null --case Nonsense", 2, "no case has \"Nonsense\" in its name");
   expect_failure("bench " GLYPHS " --runs 1e3", 2, "a whole number from 1");
   expect_failure("bench " GLYPHS " --device gpu7", 2, "there is no device gpu7");
   expect_failure("bench " GLYPHS " --shape 3xx2", 2, "dimensions like");

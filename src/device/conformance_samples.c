@@ -371,6 +371,7 @@ static const braid_sample kSamples[] = {
     ONE("InstanceNormalization", "n,c,h+1,w+1 c c", ""),
     ONE("GroupNormalization", "n,4c,h+1,w 4c 4c", "num_groups=4"),
     SWEPT("LayerNormalization", "a,b,c+1 c+1 c+1", ""),
+    SWEPT("LayerNormalization", "a,b,c+1 c+1", ""),
     ONE("LayerNormalization", "2,5003 5003 5003", ""),
     {"LayerNormalization", "a,b+1,c+1 b+1,c+1", "axis=1 epsilon=0.1", 3, false, false},
     ONE("LayerNormalization", "a,b,c b,c b,c", "axis=1 epsilon=0.1"),

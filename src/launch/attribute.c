@@ -58,18 +58,23 @@ static bool is_resolved(const braid_node_desc *node, const char *name) {
   return strcmp(name, "kernel_shape") == 0 && weights_of(node) && !braid_attr_has(node->attrs, name);
 }
 
-static braid_status read_resolved(const braid_node_desc *node, const char *name, int64_t index, int64_t otherwise,
-                                  int64_t *out) {
+/* Element `index` of so many is not there. */
+static braid_status too_few(const char *name, size_t count) {
+  return braid_fail(BRAID_OUT_OF_RANGE, "attribute %.60s has %zu elements, the first of which is element 0", name,
+                    count);
+}
+
+static braid_status read_resolved(const braid_node_desc *node, const char *name, int64_t index, int64_t *out) {
   braid_window window;
   if (!resolve_window(node, &window))
     return braid_fail(BRAID_OUT_OF_RANGE, "attribute %.60s depends on auto_pad or the weights", name);
-  int64_t first = BRAID_WINDOW_RANK - window.rank;
-  *out = otherwise;
-  if (strcmp(name, "kernel_shape") == 0) {
-    if (index < window.rank) *out = window.kernel[first + index];
-  } else if (index < 2 * (int64_t)window.rank) {
-    *out = index < window.rank ? window.begin[first + index] : window.end[first + index - window.rank];
-  }
+  int64_t first = BRAID_WINDOW_RANK - window.rank, rank = window.rank;
+  bool kernel = strcmp(name, "kernel_shape") == 0;
+  if (index >= (kernel ? rank : 2 * rank)) return too_few(name, (size_t)(kernel ? rank : 2 * rank));
+  if (kernel)
+    *out = window.kernel[first + index];
+  else
+    *out = index < rank ? window.begin[first + index] : window.end[first + index - rank];
   return BRAID_OK;
 }
 
@@ -84,7 +89,7 @@ static bool take_whole(double number, int64_t *out) {
 braid_status braid_launch_attribute(const braid_node_desc *node, const char *name, int64_t index, int64_t otherwise,
                                     int64_t *out) {
   *out = otherwise;
-  if (index >= 0 && is_resolved(node, name)) return read_resolved(node, name, index, otherwise, out);
+  if (index >= 0 && is_resolved(node, name)) return read_resolved(node, name, index, out);
   const braid_attr *attr = braid_attrs_find(node->attrs, name);
   if (!attr) return BRAID_OK;
   bool list = index >= 0;
@@ -94,7 +99,7 @@ braid_status braid_launch_attribute(const braid_node_desc *node, const char *nam
   }
   if (!list && attr->kind == BRAID_ATTR_FLOAT && take_whole(attr->f, out)) return BRAID_OK;
   if (list && (attr->kind == BRAID_ATTR_INTS || attr->kind == BRAID_ATTR_FLOATS)) {
-    if ((uint64_t)index >= attr->count) return BRAID_OK;
+    if ((uint64_t)index >= attr->count) return too_few(name, attr->count);
     if (attr->kind == BRAID_ATTR_FLOATS && take_whole(attr->floats[index], out)) return BRAID_OK;
     if (attr->kind == BRAID_ATTR_INTS) {
       *out = attr->ints[index];

@@ -6,7 +6,7 @@
 #include "braid/device.h"
 
 /* A whole number, or one with a decimal point that is whole; index >= 0: an element of a list. `otherwise` where the
- * node has no such attribute or element; OUT_OF_RANGE where it has one of another kind. */
+ * node has no such attribute; OUT_OF_RANGE where it has one of another kind, or a list without this element. */
 BRAID_MUST_CHECK braid_status braid_launch_attribute(const braid_node_desc *node, const char *name, int64_t index,
                                                      int64_t otherwise, int64_t *out);
 /* Is this text attribute, or `otherwise` where the node has it not, `word`? OUT_OF_RANGE where it is no text. */

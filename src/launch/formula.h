@@ -14,8 +14,8 @@
  *   + - * / %   == != < <= > >=   && || !   ( )
  *
  * Truth is 1 and 0; && and || look at their right side only where it counts. Division rounds towards zero. Overflow,
- * division by zero, dimensions that are not there and attributes of another kind are failures. attribute.h says what
- * pads and kernel_shape are. */
+ * division by zero, dimensions and elements that are not there and attributes of another kind are failures. attribute.h
+ * says what pads and kernel_shape are. */
 #ifndef BRAID_LAUNCH_FORMULA_H
 #define BRAID_LAUNCH_FORMULA_H
 

@@ -123,7 +123,7 @@ braid_status braid_train_options_check(const braid_train_options *o) {
   else if (o->resume && !o->out_directory)
     wrong = "resuming needs an output directory";
   else if (o->ledger && o->precision != BRAID_INT8)
-    wrong = "a ledger is of training in integers: bits of floating point depend on threads, kernels and devices, so "
+    wrong = "a ledger is of training in integers: bits of floating point depend on processors, kernels and devices, so "
             "nobody else could compute them again";
   else if (o->keep_checkpoints < 0)
     wrong = "the number of checkpoints to keep must be at least 0";

@@ -152,7 +152,7 @@ static void test_refused(void **state) {
   free(text);
   options = ledger_options("refused", "refused.ledger");
   options.precision = BRAID_FLOAT32;
-  expect_refused(options, "bits of floating point depend on threads");
+  expect_refused(options, "bits of floating point depend on processors");
   /* behind a checkpoint of step 12 */
   unlink(options.ledger);
   options = ledger_options("refused", "refused.ledger");
