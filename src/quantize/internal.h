@@ -39,6 +39,13 @@ BRAID_MUST_CHECK braid_status braid_feed_run(const braid_feed *feed, const braid
 BRAID_MUST_CHECK braid_status braid_quantize_prepare(const braid_graph *model, const braid_feed *feed, int64_t batch,
                                                      braid_graph **out);
 
+/* --- what a file says of the outputs (declare.c) -------------------------------------------------------------------
+ */
+/* Gives the outputs of `graph`, which was emitted from `prepared`, types and shapes for every input that `graph` takes.
+ */
+BRAID_MUST_CHECK braid_status braid_quantize_declare(const braid_graph *model, const braid_graph *prepared,
+                                                     braid_graph *graph);
+
 /* --- which nodes (select.c) ----------------------------------------------------------------------------------------
  */
 typedef enum braid_quantize_role {

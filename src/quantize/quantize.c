@@ -224,7 +224,8 @@ static braid_status measure(braid_work *work, const braid_selection *selection, 
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
-static braid_status calibrate(braid_work *work, const braid_selection *selection, braid_quantize_result *result) {
+static braid_status calibrate(const braid_graph *model, braid_work *work, const braid_selection *selection,
+                              braid_quantize_result *result) {
   size_t values = work->graph->value_count;
   work->scales = braid_zalloc_array(work->allocator, values + 1, sizeof *work->scales);
   work->root = braid_zalloc_array(work->allocator, values + 1, sizeof *work->root);
@@ -235,6 +236,7 @@ static braid_status calibrate(braid_work *work, const braid_selection *selection
   BRAID_TRY(braid_observe(work, selection));
   BRAID_TRY(list_tensors(work, result));
   BRAID_TRY(braid_quantize_emit(work, selection, &result->graph));
+  BRAID_TRY(braid_quantize_declare(model, work->graph, result->graph));
   return measure(work, selection, result);
 }
 
@@ -246,7 +248,7 @@ static braid_status quantize(const braid_graph *model, braid_work *work, braid_q
   result->samples = work->calibration.samples;
   braid_selection selection;
   BRAID_TRY(braid_select(work->graph, work->kept, &selection));
-  braid_status status = calibrate(work, &selection, result);
+  braid_status status = calibrate(model, work, &selection, result);
   braid_select_deinit(&selection);
   return status;
 }

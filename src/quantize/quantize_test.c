@@ -8,9 +8,11 @@
 
 #include <cmocka.h>
 #include <math.h>
+#include <unistd.h>
 
 #include "braid/model.h"
 #include "braid/quantize.h"
+#include "graph/graph.h"
 #include "oom.h"
 
 enum { kSamples = 24, kImage = 3 * 8 * 8 };
@@ -411,6 +413,55 @@ static void test_models_without_layers(void **state) {
   end(&f);
 }
 
+/* Conv; a Reshape to the batch, as exporters compute it, and the rest; MatMul. */
+static braid_graph *make_computed_shape(void) {
+  braid_graph *graph;
+  braid_value_id x, inputs[2], rest, shape, flat;
+  braid_node_id id;
+  state_of_numbers = 9;
+  ok(braid_graph_create(NULL, "computed", &graph));
+  ok(braid_graph_add_input(graph, "x", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 8, 8}}, &x));
+  inputs[0] = node(graph, "Shape", "size", &x, 1, NULL);
+  ok(braid_graph_add_int64s(graph, (int64_t[]){0}, 1, &inputs[1]));
+  inputs[0] = node(graph, "Gather", "batch", inputs, 2, NULL);
+  ok(braid_graph_add_int64s(graph, (int64_t[]){-1}, 1, &rest));
+  inputs[1] = rest;
+  shape = node(graph, "Concat", "sides", inputs, 2, &id);
+  ok(braid_graph_set_int(graph, id, "axis", 0));
+  flat = node(graph, "Reshape", "view", (braid_value_id[]){conv(graph, "one", x, 5, 3), shape}, 2, NULL);
+  inputs[0] = flat;
+  inputs[1] = constant(graph, "dense.w", 2, (int64_t[]){320, 4}, 0.2F);
+  ok(braid_graph_add_output(graph, node(graph, "MatMul", "dense", inputs, 2, NULL)));
+  return graph;
+}
+
+/* Shapes that are computed from an open batch stay open, and the file says so of its output: by what the model declares
+ * (also where that is the batch it was exported with), else by what it computes. */
+static void test_computed_shapes(void **state) {
+  (void)state;
+  static const int64_t kDeclared[] = {-1, 1, 0}; /* 0: nothing is declared */
+  for (size_t i = 0; i < sizeof kDeclared / sizeof *kDeclared; i++) {
+    fixture f;
+    begin(&f);
+    braid_graph_destroy(f.graph);
+    f.graph = make_computed_shape();
+    if (kDeclared[i])
+      f.graph->values[f.graph->outputs[0]].desc =
+          (braid_desc){.dtype = BRAID_F32, .rank = 2, .dims = {kDeclared[i], 4}};
+    ok(quantize(&f));
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/braid-computed-%ld.onnx", (long)getpid());
+    braid_graph *again;
+    ok(braid_model_save_onnx(f.result.graph, path));
+    ok(braid_model_load(NULL, path, NULL, &again));
+    unlink(path);
+    braid_desc desc = braid_graph_value(again, braid_graph_output(again, 0)).desc;
+    assert_true(desc.dtype == BRAID_F32 && desc.rank == 2 && desc.dims[0] == -1 && desc.dims[1] == 4);
+    braid_graph_destroy(again);
+    end(&f);
+  }
+}
+
 static void test_samples_that_do_not_fit(void **state) {
   (void)state;
   fixture f;
@@ -489,6 +540,7 @@ int main(void) {
                                      cmocka_unit_test(test_resolved_model),
                                      cmocka_unit_test(test_refusals),
                                      cmocka_unit_test(test_models_without_layers),
+                                     cmocka_unit_test(test_computed_shapes),
                                      cmocka_unit_test(test_samples_that_do_not_fit),
                                      cmocka_unit_test(test_constant_samples),
                                      cmocka_unit_test(test_memory)};
