@@ -1,7 +1,7 @@
 /* The trained network as a file that any ONNX runtime computes: weights are integers behind DequantizeLinear,
  * activations go through QuantizeLinear and DequantizeLinear, all scales are powers of two. Sums are exact in float32
  * as long as they are below 2^24, and a quarter of a step is added before they are rounded, so that a half is rounded
- * up here too. */
+ * up here too; a runtime that makes integers of these biases loses the quarters (docs/integer-training.md). */
 #include <math.h>
 #include <string.h>
 
