@@ -1,8 +1,10 @@
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "table.h"
 
@@ -240,10 +242,10 @@ static void print_layers(const braid_quantize_result *r) {
 }
 
 /* `same`: calibration and test have the same samples to choose from. */
-static void print_text(const options *o, const braid_quantize_result *r, bool same) {
+static void print_text(const options *o, const braid_quantize_result *r, bool same, braid_status written) {
   size_t quantized = 0;
   for (size_t i = 0; i < r->layer_count; i++) quantized += !r->layers[i].why;
-  printf("%s, quantized to %s\n", o->source.path, o->out);
+  printf("%s, quantized to %s%s\n", o->source.path, o->out, written == BRAID_OK ? "" : ", which could not be written");
   printf("  calibration  %s", braid_calibration_name(o->how.calibration));
   if (o->how.calibration == BRAID_CALIBRATE_PERCENTILE) printf(" %g", o->how.percentile ? o->how.percentile : 99.999);
   printf(", %" PRId64 " samples; tested on %" PRId64 " %s\n", r->samples, r->test_samples,
@@ -308,9 +310,10 @@ static void json_tensors(cli_json *json, const braid_quantize_result *r) {
   cli_json_close(json, ']');
 }
 
-static braid_status print_json(const options *o, const braid_quantize_result *r, double seconds) {
+/* False: there was no memory, and nothing was printed. */
+static bool print_json(const options *o, const braid_quantize_result *r, double seconds, braid_status written) {
   cli_json json;
-  if (!cli_json_begin(&json)) return cli_no_memory();
+  if (!cli_json_begin(&json)) return false;
   cli_json_string(&json, "model", o->source.path);
   cli_json_string(&json, "out", o->out);
   cli_json_string(&json, "calibration", braid_calibration_name(o->how.calibration));
@@ -321,8 +324,23 @@ static braid_status print_json(const options *o, const braid_quantize_result *r,
   json_score(&json, "quantized", &r->after);
   json_layers(&json, r);
   json_tensors(&json, r);
+  if (written != BRAID_OK) {
+    cli_json_object(&json, "error");
+    cli_json_string(&json, "status", braid_status_text(written));
+    cli_json_string(&json, "detail", braid_error_detail());
+    cli_json_close(&json, '}');
+  }
   cli_json_end(&json);
-  return BRAID_OK;
+  return true;
+}
+
+/* What was measured is told also where the file could not be written: `written` says how that ended. */
+static void print_result(options *o, const braid_quantize_result *r, double seconds, bool same, braid_status written) {
+  if (!o->common.json) {
+    print_text(o, r, same, written);
+  } else if (print_json(o, r, seconds, written)) {
+    o->common.json = false; /* its error is told in the document */
+  }
 }
 
 static bool has_one_part(const options *o, const samples *s) {
@@ -347,12 +365,32 @@ static bool draw_progress(void *context, const char *phase, int64_t done, int64_
   return !cli_interrupted();
 }
 
-/* The model that is read is not replaced by what becomes of it. */
+/* Whether a file can be made beside `path`, as the writing does before it renames it. */
+static braid_status try_folder(const char *path) {
+  size_t bytes = strlen(path) + sizeof ".tmp-XXXXXX";
+  char *name = malloc(bytes);
+  if (!name) return cli_no_memory();
+  snprintf(name, bytes, "%s.tmp-XXXXXX", path);
+  int file = mkstemp(name);
+  int error = errno;
+  if (file >= 0) {
+    close(file);
+    unlink(name);
+  }
+  free(name);
+  return file >= 0 ? BRAID_OK : braid_fail(BRAID_IO, "--out %s: cannot create: %s", path, strerror(error));
+}
+
+/* Found out before anything is measured. The model that is read is not replaced by what becomes of it. Pipes and
+ * devices are not opened twice. */
 static braid_status check_out(const options *o) {
   struct stat in, out;
-  if (stat(o->source.path, &in) != 0 || stat(o->out, &out) != 0) return BRAID_OK;
-  if (in.st_dev != out.st_dev || in.st_ino != out.st_ino) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "--out %s is the model itself: another file is expected", o->out);
+  if (strcmp(o->out, "-") == 0) return BRAID_OK;
+  if (stat(o->out, &out) != 0) return try_folder(o->out);
+  if (stat(o->source.path, &in) == 0 && in.st_dev == out.st_dev && in.st_ino == out.st_ino)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "--out %s is the model itself: another file is expected", o->out);
+  if (S_ISDIR(out.st_mode)) return braid_fail(BRAID_IO, "--out %s is a folder: a file is expected", o->out);
+  return S_ISREG(out.st_mode) ? try_folder(o->out) : BRAID_OK;
 }
 
 static braid_status quantize_model(options *o, const braid_graph *graph, const samples *s) {
@@ -369,9 +407,11 @@ static braid_status quantize_model(options *o, const braid_graph *graph, const s
   braid_status status = braid_quantize(graph, &data, &o->how, &result);
   if (b.phase) cli_progress_end(&b.progress);
   if (status == BRAID_OK) status = cli_go_on(BRAID_OK);
-  if (status == BRAID_OK) status = braid_model_save_onnx(result.graph, o->out);
-  if (status == BRAID_OK && o->common.json) status = print_json(o, &result, cli_seconds() - started);
-  if (status == BRAID_OK && !o->common.json) print_text(o, &result, has_one_part(o, s));
+  double seconds = cli_seconds() - started;
+  if (status == BRAID_OK) {
+    status = braid_model_save_onnx(result.graph, o->out);
+    print_result(o, &result, seconds, has_one_part(o, s), status);
+  }
   braid_quantize_result_deinit(&result);
   return status;
 }

@@ -1,6 +1,7 @@
 /* `braid quantize`: what it prints and writes, how it fails; and beside NumPy and ONNX Runtime, where BRAID_PYTHON
  * names a Python that has them (oracle/quantize.py). */
 #include <math.h>
+#include <sys/stat.h>
 
 #include "braid/tensor.h"
 #include "clicheck.h"
@@ -137,6 +138,47 @@ static void test_failures(void **state) {
   expect_failure("quantize $/once.onnx" DATA " --out $/twice.onnx", 2, "the model is quantized already");
 }
 
+/* What cannot be written is said before data is looked at; what is there is left as it is, and nothing else is left. */
+static void test_out_that_cannot_be_written(void **state) {
+  (void)state;
+  static const char *const kOut[] = {"$/no/q.onnx", "$/net", "$/net/report.html/q.onnx"};
+  for (size_t i = 0; i < sizeof kOut / sizeof *kOut; i++) {
+    char line[256];
+    snprintf(line, sizeof line, "quantize " NET " --data idx:$/nope --out %s", kOut[i]);
+    expect_failure(line, 1, "--out ");
+  }
+  assert_int_equal(mkdir(in_folder("spare"), 0777), 0);
+  put_file(in_folder("spare/kept.onnx"), "old", 3);
+  expect_failure("quantize " NET " --data idx:$/nope --out $/spare/kept.onnx", 2, "nope");
+  expect_failure("quantize " NET " --data idx:$/nope --out $/spare/never.onnx", 2, "nope");
+  size_t bytes;
+  char *text = get_file(in_folder("spare/kept.onnx"), &bytes);
+  assert_int_equal(bytes, 3);
+  assert_memory_equal(text, "old", 3);
+  free(text);
+  unlink(in_folder("spare/kept.onnx"));
+  assert_int_equal(rmdir(in_folder("spare")), 0);
+}
+
+/* A disk that is full is noticed last: what was measured is printed. */
+static void test_full_disk(void **state) {
+  (void)state;
+  if (access("/dev/full", W_OK) != 0) skip_test("system", "there is no /dev/full");
+  outcome o = run("quantize " NET DATA " --out /dev/full --layers 0");
+  assert_int_equal(o.code, 1);
+  assert_non_null(strstr(o.out, "quantized to /dev/full, which could not be written"));
+  assert_non_null(strstr(o.out, "own SQNR"));
+  assert_non_null(strstr(o.err, "/dev/full: cannot write: No space left"));
+  discard(&o);
+  o = run("quantize " NET DATA " --out /dev/full --layers 0 --json");
+  assert_int_equal(o.code, 1);
+  assert_true(is_one_document(o.out));
+  assert_true(number_behind(o.out, "\"quantized\"", "\"accuracy\":") > 0.5);
+  assert_non_null(strstr(o.out, "\"error\""));
+  assert_non_null(strstr(o.err, "No space left"));
+  discard(&o);
+}
+
 static void test_beside_peers(void **state) {
   (void)state;
   const char *python = getenv("BRAID_PYTHON");
@@ -153,8 +195,10 @@ static void test_beside_peers(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_result),   cmocka_unit_test(test_text),
-                                     cmocka_unit_test(test_repeats),  cmocka_unit_test(test_arrays),
-                                     cmocka_unit_test(test_failures), cmocka_unit_test(test_beside_peers)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_result),    cmocka_unit_test(test_text),
+      cmocka_unit_test(test_repeats),   cmocka_unit_test(test_arrays),
+      cmocka_unit_test(test_failures),  cmocka_unit_test(test_out_that_cannot_be_written),
+      cmocka_unit_test(test_full_disk), cmocka_unit_test(test_beside_peers)};
   return skip_run_group_tests(tests, train_network, remove_folder);
 }

@@ -68,7 +68,7 @@ typedef struct braid_quantize_score {
                   before a last Softmax or LogSoftmax; INFINITY: no difference */
 } braid_quantize_score;
 
-/* A convolution or product. */
+/* A convolution or product: also those that have no form over bytes, such as ConvTranspose and LSTM. */
 typedef struct braid_quantize_layer {
   const char *name, *op;
   const char *why;              /* why it stays in float; NULL: it is quantized */

@@ -64,7 +64,7 @@ typedef struct braid_selection {
   int32_t *uses;
 } braid_selection;
 
-/* Whether the node is a convolution or product; *why: NULL, or why it cannot be quantized. */
+/* Whether the node is a convolution or product, recurrent ones included; *why: NULL, or why it cannot be quantized. */
 bool braid_select_is_layer(const braid_graph *graph, const braid_node *node, const char **why);
 /* `kept`: of each node, whether it stays in float. */
 BRAID_MUST_CHECK braid_status braid_select(const braid_graph *graph, const bool *kept, braid_selection *out);

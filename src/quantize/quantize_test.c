@@ -394,6 +394,7 @@ static void test_refusals(void **state) {
   end(&f);
 }
 
+/* Nothing to quantize, or not all. */
 static void test_models_without_layers(void **state) {
   (void)state;
   fixture f;
@@ -407,6 +408,25 @@ static void test_models_without_layers(void **state) {
   y = node(f.graph, "Relu", "r", &x, 1, NULL);
   ok(braid_graph_add_output(f.graph, y));
   expect(quantize(&f), BRAID_UNSUPPORTED, "no Conv, Gemm or MatMul");
+  braid_value_id wide[2] = {y, constant(f.graph, "wide.w", 4, (int64_t[]){3, 2, 3, 3}, 0.3F)};
+  y = node(f.graph, "ConvTranspose", "wider", wide, 2, NULL);
+  ok(braid_graph_add_output(f.graph, y));
+  expect(quantize(&f), BRAID_UNSUPPORTED,
+         "node wider (ConvTranspose) stays in float, because there is no kernel over bytes for it");
+  braid_value_id last = conv(f.graph, "last", y, 4, 2);
+  ok(braid_graph_add_output(f.graph, last));
+  ok(quantize(&f));
+  assert_int_equal(f.result.layer_count, 2);
+  assert_string_equal(f.result.layers[0].name, "wider");
+  assert_string_equal(f.result.layers[0].why, "there is no kernel over bytes for it");
+  assert_string_equal(f.result.layers[1].name, "last");
+  assert_null(f.result.layers[1].why);
+  end(&f);
+  begin(&f);
+  braid_graph_destroy(f.graph);
+  ok(braid_graph_create(NULL, "none", &f.graph));
+  ok(braid_graph_add_input(f.graph, "x", &desc, &x));
+  y = node(f.graph, "Relu", "r", &x, 1, NULL);
   y = node(f.graph, "MatMul", "square", (braid_value_id[]){y, x}, 2, NULL);
   ok(braid_graph_add_output(f.graph, y));
   expect(quantize(&f), BRAID_UNSUPPORTED, "node square (MatMul) stays in float, because its weights are not constant");

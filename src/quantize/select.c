@@ -19,6 +19,12 @@ int braid_select_axis(const braid_node *node) {
   return braid_attr_int(&node->attrs, "transB", 0) != 0 ? 0 : 1;
 }
 
+static bool is_any(const braid_node *node, const char *const *names) {
+  for (; *names; names++)
+    if (braid_node_is(node, *names)) return true;
+  return false;
+}
+
 static const braid_value *input_of(const braid_graph *graph, const braid_node *node, size_t index) {
   braid_value_id id = braid_node_input(node, index);
   return id < 0 ? NULL : &graph->values[id];
@@ -36,10 +42,17 @@ static bool is_bias(const braid_value *value, int64_t channels) {
   return count == 1 || (count == channels && desc->dims[desc->rank - 1] == channels);
 }
 
+/* Convolutions and products of other forms than those below. */
+static bool has_no_kernel(const braid_node *node) {
+  static const char *const kNames[] = {
+      "Attention", "CausalConvWithState", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM", "RNN", NULL};
+  return is_any(node, kNames);
+}
+
 bool braid_select_is_layer(const braid_graph *graph, const braid_node *node, const char **why) {
   bool conv = braid_node_is(node, "Conv"), gemm = braid_node_is(node, "Gemm"), matmul = braid_node_is(node, "MatMul");
-  *why = NULL;
-  if (!conv && !gemm && !matmul) return false;
+  *why = has_no_kernel(node) ? "there is no kernel over bytes for it" : NULL;
+  if (!conv && !gemm && !matmul) return *why;
   const braid_value *x = input_of(graph, node, 0), *w = input_of(graph, node, 1), *b = input_of(graph, node, 2);
   const braid_desc *desc = &w->desc;
   if (x->desc.dtype != BRAID_F32 || w->desc.dtype != BRAID_F32)
@@ -65,12 +78,6 @@ bool braid_select_is_layer(const braid_graph *graph, const braid_node *node, con
 
 /* --- between layers ------------------------------------------------------------------------------------------------
  */
-static bool is_any(const braid_node *node, const char *const *names) {
-  for (; *names; names++)
-    if (braid_node_is(node, *names)) return true;
-  return false;
-}
-
 /* Ops that choose or move elements. */
 static bool is_choice(const braid_node *node) {
   static const char *const kNames[] = {"MaxPool", "Transpose", "Slice",     "Reshape",
