@@ -108,7 +108,9 @@ static const struct argp_option table[] = {
     {"loss", KEY_LOSS, "NAME", 0,
      "cross-entropy (for classes), binary-cross-entropy (labels), squared-error, absolute-error or huber (numbers); "
      "default: by the targets of --data, squared-error for numbers. output, or output:NAME: an output of the model is "
-     "the loss, and its second input takes the targets",
+     "the loss, and its second input takes the targets. With --precision int8: squared-error (default) or "
+     "squared-hinge "
+     "(scores of wrong classes below their target cost nothing)",
      2},
     {"label-smoothing", KEY_SMOOTHING, "X", 0, "Label smoothing factor (0..1, default 0)", 2},
     {"class-weights", KEY_WEIGHTS, "A/B/...", 0,
@@ -310,13 +312,12 @@ static bool is_given(const train_options *o, int key) {
   return o->given >> (key - KEY_DATA) & 1;
 }
 
-/* Training in integers has its own loss, optimizer and schedule. */
+/* Training in integers has its own losses, optimizer and schedule. */
 static void check_integers(struct argp_state *state, train_options *o) {
   static const struct {
     int key;
     const char *option;
-  } kOthers[] = {{KEY_LOSS, "--loss"},
-                 {KEY_SMOOTHING, "--label-smoothing"},
+  } kOthers[] = {{KEY_SMOOTHING, "--label-smoothing"},
                  {KEY_OPTIMIZER, "--optimizer"},
                  {KEY_MOMENTUM, "--momentum"},
                  {KEY_NESTEROV, "--nesterov"},
@@ -340,6 +341,9 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  "so nobody else could compute them again");
     return;
   }
+  if (o->loss_given && o->train.loss != BRAID_SQUARED_ERROR && o->train.loss != BRAID_SQUARED_HINGE)
+    argp_error(state, "--precision int8 has the losses squared-error and squared-hinge, not %s",
+               braid_loss_name(o->train.loss));
   for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
     if (is_given(o, kOthers[i].key)) argp_error(state, "%s has no effect with --precision int8", kOthers[i].option);
   if (o->train.ledger && o->replace_head)
@@ -399,8 +403,8 @@ static void check_effects(struct argp_state *state, const train_options *o) {
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
-  static const char *const losses[] = {
-      "cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error", "huber", "output", NULL};
+  static const char *const losses[] = {"cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error",
+                                       "huber",         "output",        "squared-hinge",        NULL};
   static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
   static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL};
   static const char *const precisions[] = {"float32", "int8", NULL};

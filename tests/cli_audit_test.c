@@ -132,7 +132,7 @@ static void test_rounding(void **state) {
   (void)state;
   static const struct {
     const char *op, *layer;
-  } kCases[] = {{"IntegerScaleError", "\"layer\":\"6_convolutional/Conv\""},
+  } kCases[] = {{"IntegerScaleError", "\"layer\":\"6_convolutional/BatchNormalization\""},
                 {"IntegerConv", "\"layer\":\"8_connected/Gemm\""}};
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     char right[64], operation[64];

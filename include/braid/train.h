@@ -17,9 +17,11 @@ typedef enum braid_loss {
   BRAID_BINARY_CROSS_ENTROPY, /* labels: the mean over samples and classes (PyTorch's BCEWithLogitsLoss) */
   BRAID_ABSOLUTE_ERROR,       /* numbers: the mean (PyTorch's L1Loss) */
   BRAID_HUBER,                /* numbers: the mean (PyTorch's HuberLoss) */
-  BRAID_OUTPUT_LOSS, /* any: an output of the model (loss_output), one floating-point number, as exported with a
-                        loss of one's own. The model's second input takes the targets: classes as int64 or
-                        int32 of the batch, labels and numbers as float32 of the batch and their number */
+  BRAID_OUTPUT_LOSS,   /* any: an output of the model (loss_output), one floating-point number, as exported with a
+                          loss of one's own. The model's second input takes the targets: classes as int64 or
+                          int32 of the batch, labels and numbers as float32 of the batch and their number */
+  BRAID_SQUARED_HINGE, /* classes, with BRAID_INT8 only: squared error, but scores of wrong classes below their target
+                          cost nothing (the L2-SVM loss of Tang, 2013) */
 } braid_loss;
 /* What is usual for targets of this kind: cross entropy, binary cross entropy, squared error. */
 BRAID_API braid_loss braid_loss_of(braid_target_kind target);
@@ -78,8 +80,9 @@ typedef struct braid_train_options {
   int64_t checkpoint_steps;  /* steps between checkpoints; 0: at the end of every epoch only */
   int64_t log_steps;         /* steps between points in the event file; 0: at the end of every epoch only */
   const char *trace;         /* path of a Chrome/Perfetto trace; NULL: none */
-  braid_precision precision; /* BRAID_INT8: the loss is squared error, the optimizer and the schedule are WAGE's; fields
-                                of others say nothing. learning_rate is a power of two from 2^-8 to 2^8 */
+  braid_precision precision; /* BRAID_INT8: the loss is squared error if it is not BRAID_SQUARED_HINGE, the optimizer
+                                and the schedule are WAGE's; fields of others say nothing. learning_rate is a power of
+                                two from 2^-8 to 2^8 */
   int weight_bits, activation_bits, error_bits; /* BRAID_INT8: 2 to 8 */
   int gradient_bits;                            /* BRAID_INT8: 8 to 16, also of the weights that are updated */
   bool draw_weights;              /* BRAID_INT8: the first weights are drawn over their whole range, not the model's */

@@ -1,5 +1,6 @@
 #include "graph/integer.h"
 
+#include "base/philox.h"
 #include "base/try.h"
 
 int64_t braid_integer_a_shift(int64_t fan_in) {
@@ -18,10 +19,14 @@ braid_dtype braid_integer_raw(int64_t products) {
   return products <= BRAID_INTEGER_PRODUCTS ? BRAID_I32 : BRAID_I64;
 }
 
-uint32_t braid_integer_stream(const char *parameter) {
+uint32_t braid_integer_stream(const char *name) {
   uint32_t hash = 2166136261u;
-  for (; *parameter; parameter++) hash = (hash ^ (uint8_t)*parameter) * 16777619u;
+  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * 16777619u;
   return hash | 0x80000000u;
+}
+
+uint32_t braid_integer_error_key(uint64_t seed, int64_t step, uint32_t stream) {
+  return braid_random_u32(seed, (uint32_t)step, stream, 0);
 }
 
 /* --- geometry ------------------------------------------------------------------------------------------------------

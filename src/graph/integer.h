@@ -57,16 +57,29 @@ int64_t braid_integer_a_shift(int64_t fan_in);
 int64_t braid_integer_wide_shift(int64_t products, int64_t weight_bits, int64_t activation_bits);
 /* The type of a raw result that sums so many products. */
 braid_dtype braid_integer_raw(int64_t products);
-/* The stream of a parameter's random numbers: FNV-1a of its name, highest bit set. */
-uint32_t braid_integer_stream(const char *parameter);
+/* The stream of random numbers of a parameter or an error: FNV-1a of its name, highest bit set. */
+uint32_t braid_integer_stream(const char *name);
 
-/* IntegerDigest: the weight of place j of a sample (2 j) and of sample b (2 b + 1); odd, so that no single difference
- * vanishes. The mixing is the finalizer of hash functions that Ellis (hash-prospector, 2018) found by search. */
-static inline uint32_t braid_integer_digest_weight(uint64_t place) {
-  uint32_t h = (uint32_t)place;
+/* A bijection of 32 bits, the finalizer of hash functions that Ellis (hash-prospector, 2018) found by search. */
+static inline uint32_t braid_integer_mix(uint32_t h) {
   h = (h ^ h >> 16) * 0x7feb352du;
   h = (h ^ h >> 15) * 0x846ca68bu;
-  return (h ^ h >> 16) | 1;
+  return h ^ h >> 16;
+}
+/* The random bits that round element `element` of an error; `key` by braid_integer_error_key. */
+static inline uint32_t braid_integer_error_bits(uint32_t key, uint64_t element) {
+  return braid_integer_mix(key + (uint32_t)element);
+}
+uint32_t braid_integer_error_key(uint64_t seed, int64_t step, uint32_t stream);
+/* floor((value + r) / 2^t), r the random bits `u` as a number in [0, 2^t); t from 1 to 62. */
+static inline int64_t braid_integer_round_randomly(int64_t value, int t, uint32_t u) {
+  return braid_integer_floor(value + (t <= 32 ? (int64_t)(u >> (32 - t)) : (int64_t)u << (t - 32)), t);
+}
+
+/* IntegerDigest: the weight of place j of a sample (2 j) and of sample b (2 b + 1); odd, so that no single difference
+ * vanishes. */
+static inline uint32_t braid_integer_digest_weight(uint64_t place) {
+  return braid_integer_mix((uint32_t)place) | 1;
 }
 /* What a number of 64 bits counts as. */
 static inline uint32_t braid_integer_digest_fold(int64_t value) {

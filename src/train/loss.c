@@ -8,6 +8,7 @@ static const char *const kTargets[] = {"classes", "labels", "numbers"};
 static bool fits(braid_loss loss, braid_target_kind target) {
   switch (loss) {
   case BRAID_CROSS_ENTROPY:
+  case BRAID_SQUARED_HINGE:
     return target == BRAID_TARGET_CLASS;
   case BRAID_SQUARED_ERROR:
     return target != BRAID_TARGET_LABELS;
@@ -28,8 +29,8 @@ braid_loss braid_loss_of(braid_target_kind target) {
 }
 
 const char *braid_loss_name(braid_loss loss) {
-  static const char *const kNames[] = {"cross-entropy",  "squared-error", "binary-cross-entropy",
-                                       "absolute-error", "huber",         "output"};
+  static const char *const kNames[] = {"cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error",
+                                       "huber",         "output",        "squared-hinge"};
   return kNames[loss];
 }
 

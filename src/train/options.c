@@ -51,7 +51,7 @@ static bool is_width(int bits, int least, int most) {
   return bits >= least && bits <= most;
 }
 
-/* Training in integers has one loss and one rule of updates. */
+/* Training in integers has two losses and one rule of updates. */
 static const char *check_integers(const braid_train_options *o) {
   int exponent;
   if (!is_width(o->weight_bits, 2, 8) || !is_width(o->activation_bits, 2, 8) || !is_width(o->error_bits, 2, 8))
@@ -85,8 +85,10 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "beta1 and beta2 must be in [0, 1)";
   else if (!(o->epsilon > 0))
     wrong = "epsilon must be above 0";
-  else if ((unsigned)o->loss > BRAID_OUTPUT_LOSS)
+  else if ((unsigned)o->loss > BRAID_SQUARED_HINGE)
     wrong = "an unknown loss";
+  else if (o->loss == BRAID_SQUARED_HINGE && o->precision != BRAID_INT8)
+    wrong = "the loss squared-hinge is of training in integers";
   else if ((o->class_weights || o->balance_classes) && o->loss != BRAID_CROSS_ENTROPY &&
            o->loss != BRAID_BINARY_CROSS_ENTROPY)
     wrong = "class weights are for cross entropy and binary cross entropy";

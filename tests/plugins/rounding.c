@@ -1,13 +1,13 @@
 /* The example's device with one kernel of training in integers, chosen by BRAID_ROUNDING=OP, which rounds a half down
  * (docs/integer-training.md has it rounded up): once in each tensor, at the first half there is. With
- * BRAID_ROUNDING=OP-right it rounds as it should. IntegerConv is offered for matrices alone, IntegerScaleError for
- * images alone. */
+ * BRAID_ROUNDING=OP-right it rounds as it should. Where errors are rounded at random, it rounds the first one down that
+ * is to be rounded up. IntegerConv is offered for matrices alone, IntegerScaleError for images alone. */
 #include <braid/plugin.h>
 #undef BRAID_PLUGIN
 #define BRAID_PLUGIN(backend)
 #include "../../examples/plugin.c"
 
-enum { MOST_OPERANDS = 4 };
+enum { MOST_OPERANDS = 6 };
 
 static bool is_wrong = true;
 
@@ -53,13 +53,43 @@ static void run_conv(const braid_node_desc *node, void *const *at) {
     }
 }
 
+/* The first number of a counter of Philox4x32-10. */
+static uint32_t first_random(uint64_t seed, int64_t step, uint32_t stream) {
+  uint32_t c[4] = {0, 0, (uint32_t)step, stream}, k[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+  for (int round = 0; round < 10; round++, k[0] += 0x9e3779b9u, k[1] += 0xbb67ae85u) {
+    uint64_t p = UINT64_C(0xd2511f53) * c[0], q = UINT64_C(0xcd9e8d57) * c[2];
+    uint32_t next[4] = {(uint32_t)(q >> 32) ^ c[1] ^ k[0], (uint32_t)q, (uint32_t)(p >> 32) ^ c[3] ^ k[1], (uint32_t)p};
+    memcpy(c, next, sizeof c);
+  }
+  return c[0];
+}
+
+static int64_t rounded_randomly(int64_t value, int64_t d, uint32_t u, bool *done) {
+  u = (u ^ u >> 16) * 0x7feb352du;
+  u = (u ^ u >> 15) * 0x846ca68bu;
+  u ^= u >> 16;
+  int64_t one = (int64_t)1 << d, rest = value & (one - 1), down = (value - rest) / one;
+  if (rest + (int64_t)(u >> (32 - d)) < one) return down;
+  bool wrong = is_wrong && !*done;
+  *done = true;
+  return down + !wrong;
+}
+
 static void run_scale_error(const braid_node_desc *node, void *const *at) {
   int64_t count = braid_desc_count(&node->inputs[0].desc), bits = braid_attr_int(node->attrs, "bits", 8), d = 1 - bits;
+  bool randomly = node->input_count > 3, done = false;
   const int32_t *raw = at[0];
-  bool done = false;
+  void *const *results = at + node->input_count;
+  uint32_t key = randomly ? first_random((uint64_t)braid_attr_int(node->attrs, "seed", 0), *(const int64_t *)at[3],
+                                         (uint32_t)braid_attr_int(node->attrs, "stream", 0))
+                          : 0;
   for (int64_t magnitude = *(const int32_t *)at[1]; magnitude; magnitude >>= 1) d++;
-  for (int64_t i = 0; i < count; i++) ((int8_t *)at[3])[i] = clipped(rounded(raw[i], d, &done), bits, false);
-  *(int32_t *)at[4] = (int32_t)(*(const int32_t *)at[2] + braid_attr_int(node->attrs, "offset", 0) + d);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t value =
+        randomly && d > 0 ? rounded_randomly(raw[i], d, key + (uint32_t)i, &done) : rounded(raw[i], d, &done);
+    ((int8_t *)results[0])[i] = clipped(value, bits, false);
+  }
+  *(int32_t *)results[1] = (int32_t)(*(const int32_t *)at[2] + braid_attr_int(node->attrs, "offset", 0) + d);
 }
 
 static const braid_kernel CONV = {.op = "IntegerConv", .name = "rounding_conv", .match = match_matrices};
@@ -87,10 +117,10 @@ static braid_status rounding_prepare(void *device, const braid_kernel *kernel, c
 }
 
 static braid_status rounding_task(void *context, const braid_task *task) {
-  void *at[MOST_OPERANDS + 1] = {NULL};
+  void *at[MOST_OPERANDS] = {NULL};
   if (task->kind != BRAID_TASK_KERNEL) return run_task(context, task);
   const braid_node_desc *node = ((const prepared *)task->prepared)->node;
-  for (size_t i = 0; i < task->input_count + task->output_count && i <= MOST_OPERANDS; i++) {
+  for (size_t i = 0; i < task->input_count + task->output_count && i < MOST_OPERANDS; i++) {
     at[i] = locate(&task->bindings[i]);
     if (!at[i]) return outside(task->bindings[i].bytes);
   }

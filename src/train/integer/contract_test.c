@@ -8,6 +8,12 @@
 
 #include "train/integer/contract_fixture.h"
 
+static uint64_t mixed(uint64_t h) {
+  h = (h ^ h / 65536) * 0x7feb352d % (UINT64_C(1) << 32);
+  h = (h ^ h / 32768) * 0x846ca68b % (UINT64_C(1) << 32);
+  return h ^ h / 65536;
+}
+
 /* --- errors and updates --------------------------------------------------------------------------------------------
  */
 static void test_scale_error(void **state) {
@@ -32,10 +38,20 @@ static void test_scale_error(void **state) {
     one(&c, BRAID_I32, exponent);
     number(&c, "bits", bits);
     number(&c, "offset", offset);
+    bool randomly = round % 4 > 1;
+    int64_t step = draw(0, 1 << 20), seed = draw(0, 1 << 30) << 20, stream = draw(0, 1 << 30);
+    if (randomly) {
+      one(&c, BRAID_I64, step);
+      number(&c, "seed", seed);
+      number(&c, "stream", stream);
+    }
     run(&c);
+    uint32_t key[4], counter[4] = {0, 0, (uint32_t)step, (uint32_t)stream};
+    braid_philox(counter, (uint32_t[]){(uint32_t)seed, (uint32_t)(seed >> 32)}, key);
     for (int64_t i = 0; i < count; i++) {
       wide v = is_long ? ((int64_t *)data)[i] : ((int32_t *)data)[i];
-      expect(&c, 0, 1, i, clip(rounded(v, d), bits));
+      wide u = mixed((key[0] + (uint64_t)i) % (UINT64_C(1) << 32)), r = d <= 32 ? u / power(32 - d) : u * power(d - 32);
+      expect(&c, 0, 1, i, clip(randomly && d > 0 ? floor_div(v + r, power(d)) : rounded(v, d), bits));
     }
     expect(&c, 1, 4, 0, exponent + offset + d);
     done(&c);
@@ -119,10 +135,7 @@ static void test_update(void **state) {
 /* --- digest --------------------------------------------------------------------------------------------------------
  */
 static uint32_t digest_weight(uint64_t place) {
-  uint64_t h = place & 0xffffffff;
-  h = (h ^ h / 65536) * 0x7feb352d % (UINT64_C(1) << 32);
-  h = (h ^ h / 32768) * 0x846ca68b % (UINT64_C(1) << 32);
-  h ^= h / 65536;
+  uint64_t h = mixed(place & 0xffffffff);
   return (uint32_t)(h - h % 2 + 1);
 }
 
@@ -372,16 +385,19 @@ static void test_squared_error(void **state) {
   (void)state;
   for (int round = 0; round < 20; round++) {
     node_case c = {.op = "IntegerSquaredError", .outputs = 3};
-    int64_t dims[2] = {draw(1, 5), draw(2, 6)}, bits = draw(2, 8);
+    int64_t dims[2] = {draw(1, 5), draw(2, 6)}, bits = draw(2, 8), hinge = draw(0, 1);
     int8_t *y = operand(&c, BRAID_I8, 2, dims);
     fill_bytes(y, dims[0] * dims[1], round % 3 - 1);
     int32_t *labels = operand(&c, BRAID_I32, 1, dims);
     for (int64_t i = 0; i < dims[0]; i++) labels[i] = (int32_t)draw(-1, dims[1]);
     number(&c, "bits", bits);
+    if (hinge) number(&c, "hinge", 1);
     run(&c);
     wide loss = 0, magnitude = 0;
     for (int64_t i = 0; i < dims[0] * dims[1]; i++) {
-      wide error = y[i] - (labels[i / dims[1]] == i % dims[1] ? most_of(bits) : 0);
+      bool right = labels[i / dims[1]] == i % dims[1];
+      wide error = y[i] - (right ? most_of(bits) : 0);
+      if (hinge) error = right ? limit(error, -power(20), 0) : limit(error, 0, power(20));
       loss += error * error;
       magnitude |= size_of(error);
       expect(&c, 1, 4, i, error);

@@ -45,6 +45,7 @@ static size_t add_tensor(builder *b, braid_value_id value, bool trained) {
   b->at[value] = (int32_t)net->tensor_count;
   net->trained[net->tensor_count] = trained;
   net->tensors[net->tensor_count] = net->graph->values[value].desc;
+  net->values[net->tensor_count] = value;
   return net->tensor_count++;
 }
 
@@ -118,6 +119,7 @@ static braid_status take_norm(builder *b, braid_integer_layer *layer, braid_node
   for (size_t i = 1; i < 5; i++)
     if (!is_known(b, braid_node_input(node, i))) return refuse(node, "its parameters are not known before the run");
   layer->norm_node = id;
+  b->net->normalizes = true;
   layer->gamma = node->inputs[1];
   layer->beta = node->inputs[2];
   layer->mean = node->inputs[3];
@@ -282,8 +284,10 @@ static braid_status read_graph(builder *b, const braid_graph *model, const braid
   b->done = braid_zalloc_array(net->allocator, nodes + 1, sizeof *b->done);
   net->layers = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->layers);
   net->tensors = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->tensors);
+  net->values = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->values);
   net->trained = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->trained);
-  if (!b->uses || !b->at || !b->done || !net->layers || !net->tensors || !net->trained) return BRAID_NO_MEMORY;
+  if (!b->uses || !b->at || !b->done || !net->layers || !net->tensors || !net->values || !net->trained)
+    return BRAID_NO_MEMORY;
   for (size_t i = 0; i < values; i++) b->at[i] = -1;
   braid_value_id scores;
   braid_score_kind kind;
@@ -322,6 +326,7 @@ void braid_integer_network_destroy(braid_integer_network *net) {
   braid_graph_destroy(net->graph);
   braid_free(net->allocator, net->layers);
   braid_free(net->allocator, net->tensors);
+  braid_free(net->allocator, net->values);
   braid_free(net->allocator, net->trained);
   braid_free(net->allocator, net);
 }

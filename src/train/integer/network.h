@@ -33,13 +33,15 @@ typedef struct braid_integer_network {
   braid_graph *graph; /* resolved, of a fixed batch */
   braid_integer_layer *layers;
   size_t layer_count;
-  braid_desc *tensors; /* 0: the input; shapes of the graph's values */
-  bool *trained;       /* does a tensor depend on a parameter? */
+  braid_desc *tensors;    /* 0: the input; shapes of the graph's values */
+  braid_value_id *values; /* the graph's values that the tensors are */
+  bool *trained;          /* does a tensor depend on a parameter? */
   size_t tensor_count;
   size_t biases; /* left out */
   size_t scores; /* the tensor, before a final softmax */
   int weight_bits, activation_bits, gradient_bits, error_bits;
   int input_shift;
+  bool normalizes; /* by a batch normalization: errors are rounded at random */
 } braid_integer_network;
 
 /* `model` is not changed. `normalized`: the samples are, by a mean and a deviation. UNSUPPORTED names the first node

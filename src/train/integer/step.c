@@ -16,6 +16,7 @@ typedef struct layer_values {
 
 typedef struct tensor_values {
   braid_value_id y, error, exponent; /* error -1: none so far */
+  uint32_t rounded;                  /* how often errors of it were */
 } tensor_values;
 
 typedef struct emitter {
@@ -203,15 +204,30 @@ typedef struct scaled {
   braid_value_id error, exponent;
 } scaled;
 
+/* `stream`: of the random numbers that round it, where they do. */
 static braid_status scale_error(emitter *e, const braid_value_id raw[2], braid_value_id exponent, int64_t offset,
-                                scaled *out) {
-  braid_value_id outputs[2];
+                                uint32_t stream, scaled *out) {
+  braid_value_id inputs[] = {raw[0], raw[1], exponent, e->step}, outputs[2];
+  bool randomly = e->net->normalizes;
   braid_node_id node;
-  BRAID_TRY(emit(e, "IntegerScaleError", NULL, (braid_value_id[]){raw[0], raw[1], exponent}, 3, outputs, 2, &node));
+  BRAID_TRY(emit(e, "IntegerScaleError", NULL, inputs, randomly ? 4 : 3, outputs, 2, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->error_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "offset", offset));
   *out = (scaled){outputs[0], outputs[1]};
-  return BRAID_OK;
+  if (!randomly) return BRAID_OK;
+  BRAID_TRY(braid_graph_set_int(e->graph, node, "seed", (int64_t)e->options->seed));
+  return braid_graph_set_int(e->graph, node, "stream", stream);
+}
+
+static uint32_t stream_of_value(const emitter *e, braid_value_id model) {
+  return braid_integer_stream(e->net->graph->values[model].name);
+}
+
+/* An error of `tensor`. */
+static braid_status scale_tensor_error(emitter *e, size_t tensor, const braid_value_id raw[2], braid_value_id exponent,
+                                       int64_t offset, scaled *out) {
+  uint32_t stream = stream_of_value(e, e->net->values[tensor]) + e->tensors[tensor].rounded++;
+  return scale_error(e, raw, exponent, offset, stream, out);
 }
 
 /* Another reader's error joins those of `tensor`. */
@@ -223,7 +239,7 @@ static braid_status give_error(emitter *e, size_t tensor, scaled error) {
     braid_node_id node;
     BRAID_TRY(emit(e, "IntegerErrorSum", NULL, (braid_value_id[]){v->error, v->exponent, error.error, error.exponent},
                    4, outputs, 3, &node));
-    BRAID_TRY(scale_error(e, outputs, outputs[2], 0, &error));
+    BRAID_TRY(scale_tensor_error(e, tensor, outputs, outputs[2], 0, &error));
   }
   v->error = error.error;
   v->exponent = error.exponent;
@@ -262,7 +278,8 @@ static braid_status norm_backward(emitter *e, const braid_integer_layer *layer, 
   BRAID_TRY(braid_graph_set_int(e->graph, node, "parameter_bits", e->net->gradient_bits));
   BRAID_TRY(emit_update(e, v->gamma, &outputs[3], kNormSlower));
   BRAID_TRY(emit_update(e, v->beta, &outputs[5], kNormSlower));
-  return scale_error(e, outputs, outputs[2], 0, error);
+  uint32_t stream = stream_of_value(e, e->net->graph->nodes[layer->node].outputs[0]);
+  return scale_error(e, outputs, outputs[2], 0, stream, error);
 }
 
 static braid_status conv_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled error) {
@@ -287,7 +304,7 @@ static braid_status conv_backward(emitter *e, const braid_integer_layer *layer, 
     BRAID_TRY(copy_attrs(e, layer, node));
     BRAID_TRY(braid_graph_set_ints(e->graph, node, "input_shape", image, 2));
   }
-  BRAID_TRY(scale_error(e, raw, error.exponent, -layer->shift, &error));
+  BRAID_TRY(scale_tensor_error(e, layer->in[0], raw, error.exponent, -layer->shift, &error));
   return give_error(e, layer->in[0], error);
 }
 
@@ -307,7 +324,7 @@ static braid_status pool_backward(emitter *e, const braid_integer_layer *layer, 
   BRAID_TRY(set_window(e, layer, node));
   BRAID_TRY(braid_graph_set_ints(e->graph, node, "input_shape", x->dims + 2, 2));
   if (raw) {
-    BRAID_TRY(scale_error(e, outputs, error.exponent, offset, &error));
+    BRAID_TRY(scale_tensor_error(e, layer->in[0], outputs, error.exponent, offset, &error));
   } else {
     error.error = outputs[0];
     braid_value_id both[2] = {error.exponent};
@@ -370,6 +387,7 @@ static braid_status emit_loss(emitter *e) {
   BRAID_TRY(emit(e, "IntegerSquaredError", "loss", (braid_value_id[]){e->tensors[net->scores].y, e->labels}, 2, outputs,
                  3, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", net->activation_bits));
+  BRAID_TRY(braid_graph_set_int(e->graph, node, "hinge", e->options->loss == BRAID_SQUARED_HINGE));
   BRAID_TRY(to_float(e, outputs[0], &loss[0]));
   double one = ldexp((double)desc->dims[0], 2 * (net->activation_bits - 1));
   BRAID_TRY(braid_graph_add_scalar(e->graph, BRAID_F32, 1 / one, &loss[1]));
@@ -379,7 +397,7 @@ static braid_status emit_loss(emitter *e) {
   BRAID_TRY(braid_graph_add_output(e->graph, scores));
   e->backward = true;
   BRAID_TRY(braid_graph_add_scalar(e->graph, BRAID_I32, 0, &zero));
-  BRAID_TRY(scale_error(e, &outputs[1], zero, 0, &error));
+  BRAID_TRY(scale_tensor_error(e, net->scores, &outputs[1], zero, 0, &error));
   return give_error(e, net->scores, error);
 }
 

@@ -14,8 +14,8 @@
 
 static const char kBatch[] = "batch", kEpochs[] = "number of epochs", kSeed[] = "seed",
                   kBits[] = "bits of weights, activations, gradients, errors", kRate[] = "first learning rate",
-                  kNoise[] = "label noise", kWeights[] = "first weights", kDrawn[] = "drawn", kFrozen[] = "frozen",
-                  kTrained[] = "trained";
+                  kLoss[] = "loss", kError[] = "squared-error", kNoise[] = "label noise", kWeights[] = "first weights",
+                  kDrawn[] = "drawn", kFrozen[] = "frozen", kTrained[] = "trained";
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
@@ -31,6 +31,7 @@ static void add_options(const braid_train_options *o, braid_text *out) {
   braid_text_printf(out, "%s: %d/%d/%d/%d\n", kBits, o->weight_bits, o->activation_bits, o->gradient_bits,
                     o->error_bits);
   braid_text_printf(out, "%s: %.17g\n", kRate, o->learning_rate);
+  add_line(out, kLoss, o->loss == BRAID_SQUARED_HINGE ? braid_loss_name(o->loss) : kError);
   braid_text_printf(out, "%s: %.17g\n", kNoise, o->label_noise);
   add_line(out, kWeights, o->draw_weights ? kDrawn : "the model's");
   for (size_t i = 0; i < o->group_count; i++)
@@ -155,6 +156,16 @@ static braid_status get_bits(const braid_ledger *ledger, braid_train_options *ou
   return BRAID_OK;
 }
 
+static braid_status get_loss(const braid_ledger *ledger, braid_train_options *out) {
+  const char *hinge = braid_loss_name(BRAID_SQUARED_HINGE);
+  size_t line = 0;
+  const char *text = braid_ledger_setting(ledger, kLoss, &line);
+  if (!text || (strcmp(text, kError) != 0 && strcmp(text, hinge) != 0))
+    return refuse_setting(ledger, line, kLoss, "squared-error or squared-hinge");
+  if (strcmp(text, hinge) == 0) out->loss = BRAID_SQUARED_HINGE;
+  return BRAID_OK;
+}
+
 static braid_status get_groups(braid_ledger *ledger, braid_train_options *out) {
   static const char *const kNames[] = {kFrozen, kTrained};
   size_t count = 0;
@@ -185,6 +196,7 @@ braid_status braid_ledger_options(braid_ledger *ledger, braid_train_options *out
   out->seed = (uint64_t)seed;
   BRAID_TRY(get_bits(ledger, out));
   BRAID_TRY(get_real(ledger, kRate, &out->learning_rate));
+  BRAID_TRY(get_loss(ledger, out));
   BRAID_TRY(get_real(ledger, kNoise, &out->label_noise));
   const char *weights = braid_ledger_setting(ledger, kWeights, &line);
   if (!weights) return refuse_setting(ledger, 0, kWeights, "");

@@ -1,5 +1,7 @@
 #include "backend/cpu/integer/bytes_isa.h"
 
+#include "graph/integer.h"
+
 void BRAID_ISA_NAME(braid_integer_rectify)(const int8_t *x, int64_t count, int8_t *y) {
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] : 0;
@@ -35,6 +37,18 @@ DEFINE_SCALE(braid_integer_scale_i16, int16_t)
 DEFINE_SCALE(braid_integer_scale_i32, int32_t)
 #undef DEFINE_SCALE
 
+/* r is added to the bits that the shift drops, and what that carries to the rest: 32 bits suffice. */
+void BRAID_ISA_NAME(braid_integer_scale_randomly)(const int32_t *v, int64_t count, uint32_t first, uint32_t step, int d,
+                                                  int32_t most, int8_t *to) {
+  uint32_t dropped = ((uint32_t)1 << d) - 1;
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) {
+    uint32_t u = braid_integer_mix(first + step * (uint32_t)i);
+    int32_t rounded = (v[i] >> d) + (int32_t)((((uint32_t)v[i] & dropped) + (u >> (32 - d))) >> d);
+    to[i] = (int8_t)(rounded > most ? most : rounded < -most ? -most : rounded);
+  }
+}
+
 /* --- update --------------------------------------------------------------------------------------------------------
  */
 /* Philox4x32-10 (base/philox.h) of as many counters at once as there are draws of four. */
@@ -59,7 +73,7 @@ void BRAID_ISA_NAME(braid_integer_draw)(uint64_t seed, uint32_t step, uint32_t s
     u[4 * i] = c0[i], u[4 * i + 1] = c1[i], u[4 * i + 2] = c2[i], u[4 * i + 3] = c3[i];
 }
 
-/* (g + r) >> t in 32 bits: r is added to the bits that the shift drops, and what that carries to the rest. */
+/* (g + r) >> t, in 32 bits as above. */
 #define DEFINE_UPDATE(name, type)                                                                                      \
   void BRAID_ISA_NAME(name)(const type *p, const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t most,    \
                             type *to) {                                                                                \

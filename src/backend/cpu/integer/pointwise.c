@@ -88,6 +88,51 @@ static void scale_slowly(const braid_desc *desc, const void *raw, int64_t at, in
     e[i] = (int8_t)braid_integer_clip(braid_integer_round(raw_at(desc->dtype, raw, i), d), bits);
 }
 
+/* How an error lies in memory: `rows` rows of `length` elements, whose numbers in the plain order are `step` apart; row
+ * r is row r mod `lines` of a sample, of `length` * `lines` elements. */
+typedef struct error_rows {
+  int64_t rows, length, lines, step;
+} error_rows;
+
+static error_rows rows_of(const braid_desc *desc) {
+  int64_t count = braid_desc_count(desc);
+  if (desc->layout != BRAID_LAYOUT_BHWC || count == 0) return (error_rows){count > 0, count, 1, 1};
+  int64_t channels = desc->dims[1], places = count / (desc->dims[0] * channels);
+  return (error_rows){desc->dims[0] * places, channels, places, places};
+}
+
+static uint32_t element_at(const error_rows *at, int64_t i) {
+  int64_t row = i / at->length, place = i % at->length;
+  return (uint32_t)(row / at->lines * at->lines * at->length + row % at->lines + place * at->step);
+}
+
+/* Elements `at` to `at + some - 1` in the order of memory. */
+static void scale_randomly(const braid_desc *desc, const void *raw, int64_t at, int64_t some, int64_t d, int64_t bits,
+                           uint32_t key, int8_t *e) {
+  error_rows rows = rows_of(desc);
+  int32_t most = (int32_t)braid_integer_max(bits);
+  for (int64_t end = at + some, length; at < end; at += length) {
+    length = rows.length - at % rows.length;
+    if (length > end - at) length = end - at;
+    uint32_t first = key + element_at(&rows, at), step = (uint32_t)rows.step;
+    if (desc->dtype == BRAID_I32 && d <= 31)
+      BRAID_ISA_CALL(braid_integer_scale_randomly, (const int32_t *)raw + at, length, first, step, (int)d, most,
+                     e + at);
+    else
+      for (int64_t i = 0; i < length; i++)
+        e[at + i] =
+            (int8_t)braid_integer_clip(braid_integer_round_randomly(raw_at(desc->dtype, raw, at + i), (int)d,
+                                                                    braid_integer_mix(first + step * (uint32_t)i)),
+                                       bits);
+  }
+}
+
+static void scale_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
+  bool rows = inputs[0] == BRAID_LAYOUT_BHWC && node->inputs[0].desc.rank > 2;
+  if (node->input_count > 3 && !rows) inputs[0] = BRAID_LAYOUT_PLAIN;
+  pointwise_layouts(node, inputs, outputs);
+}
+
 static braid_status run_scale_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   const braid_desc *desc = &node->inputs[0].desc;
@@ -96,7 +141,12 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   int64_t bits = read_attr(node, "bits");
   int64_t d = magnitude_width(desc->dtype, args->inputs[1]) - (bits - 1);
   int32_t most = (int32_t)braid_integer_max(bits);
-  if (desc->dtype == BRAID_I32 && d >= 0 && d <= 31)
+  const int64_t *step = node->input_count > 3 ? args->inputs[3] : NULL;
+  uint32_t key =
+      step ? braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream")) : 0;
+  if (step && d > 0)
+    EACH_CHUNK(braid_desc_count(desc), scale_randomly(desc, raw, at, some, d, bits, key, e));
+  else if (desc->dtype == BRAID_I32 && d >= 0 && d <= 31)
     EACH_CHUNK(braid_desc_count(desc), BRAID_ISA_CALL(braid_integer_scale_i32, raw + at, some, (int)d, most, e + at));
   else
     EACH_CHUNK(braid_desc_count(desc), scale_slowly(desc, raw, at, some, d, bits, e));
@@ -122,10 +172,8 @@ static int64_t read_parameter(const update *p, int64_t i) {
 /* Gradients of 64 bits, steps to the left, and random numbers of more than 31 bits. */
 static void update_slowly(const update *p, int64_t at, int64_t some, const uint32_t *u) {
   for (int64_t i = at; i < at + some; i++) {
-    int64_t g = raw_at(p->gradient, p->args->inputs[1], i), by = p->t <= 0 ? g * ((int64_t)1 << -p->t) : 0;
-    uint32_t draw = u[i - at];
-    int64_t r = p->t <= 0 ? 0 : p->t <= 32 ? (int64_t)(draw >> (32 - p->t)) : (int64_t)draw << (p->t - 32);
-    if (p->t > 0) by = braid_integer_floor(g + r, (int)p->t);
+    int64_t g = raw_at(p->gradient, p->args->inputs[1], i);
+    int64_t by = p->t > 0 ? braid_integer_round_randomly(g, (int)p->t, u[i - at]) : g * ((int64_t)1 << -p->t);
     int64_t value = braid_integer_clip(read_parameter(p, i) - braid_integer_clip(by, p->bits), p->bits);
     if (p->parameter == BRAID_I8)
       ((int8_t *)p->args->outputs[0])[i] = (int8_t)value;
@@ -179,7 +227,10 @@ static const braid_kernel kKernels[] = {
     KERNEL("IntegerAdd", "vector_integer_add", 3, kAdd),
     KERNEL("IntegerRelu", "vector_integer_relu", 1, kRelu),
     KERNEL("IntegerReluGrad", "vector_integer_relu_grad", 3, kReluGrad),
-    KERNEL("IntegerScaleError", "vector_integer_scale_error", 0, kScaleError),
+    {.op = "IntegerScaleError",
+     .name = "vector_integer_scale_error",
+     .layouts = scale_layouts,
+     .implementation = &kScaleError},
     {.op = "IntegerQuantize", .name = "vector_integer_quantize", .implementation = &kQuantize},
     {.op = "IntegerUpdate", .name = "vector_integer_update", .in_place = 1, .implementation = &kUpdate},
 };

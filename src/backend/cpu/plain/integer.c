@@ -96,11 +96,17 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   int64_t bits = read_attr(node, "bits"), count = braid_desc_count(raw);
   int64_t magnitude = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[1], 0), 0, BRAID_INTEGER_MOST_RAW);
   int64_t d = braid_integer_width((uint64_t)magnitude) - (bits - 1);
+  const int64_t *step = node->input_count > 3 ? args->inputs[3] : NULL;
+  uint32_t key =
+      step ? braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream")) : 0;
 #pragma omp parallel for
   for (int64_t i = 0; i < count; i++) {
     int64_t value = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[0], i), -BRAID_INTEGER_MOST_RAW,
                                         BRAID_INTEGER_MOST_RAW);
-    e[i] = (int8_t)braid_integer_clip(braid_integer_round(value, d), bits);
+    int64_t rounded = step && d > 0
+                          ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, (uint64_t)i))
+                          : braid_integer_round(value, d);
+    e[i] = (int8_t)braid_integer_clip(rounded, bits);
   }
   *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
   return BRAID_OK;
@@ -113,9 +119,12 @@ static braid_status run_squared_error(const braid_node_desc *node, void *state, 
   int32_t *raw = node->output_count > 1 ? args->outputs[1] : NULL;
   const braid_desc *desc = &node->inputs[0].desc;
   int64_t classes = desc->dims[1], most = braid_integer_max(read_attr(node, "bits")), loss = 0;
+  bool hinge = read_attr(node, "hinge") != 0;
   uint64_t magnitude = 0;
   for (int64_t i = 0; i < braid_desc_count(desc); i++) {
-    int64_t error = y[i] - (i % classes == labels[i / classes] ? most : 0);
+    bool right = i % classes == labels[i / classes];
+    int64_t error = y[i] - (right ? most : 0);
+    if (hinge && (right ? error > 0 : error < 0)) error = 0;
     loss += error * error;
     magnitude |= (uint64_t)(error < 0 ? -error : error);
     if (raw) raw[i] = (int32_t)error;
@@ -143,13 +152,10 @@ static braid_status run_update(const braid_node_desc *node, void *state, const b
     int64_t g = braid_integer_limit(braid_plain_get(gradient->dtype, args->inputs[1], i), -BRAID_INTEGER_MOST_RAW,
                                     BRAID_INTEGER_MOST_RAW);
     int64_t by;
-    if (t > 0) {
-      uint32_t u = braid_random_u32(seed, step, stream, (uint64_t)i);
-      int64_t r = t <= 32 ? (int64_t)(u >> (32 - t)) : (int64_t)u << (t - 32);
-      by = braid_integer_floor(g + r, (int)t);
-    } else {
+    if (t > 0)
+      by = braid_integer_round_randomly(g, (int)t, braid_random_u32(seed, step, stream, (uint64_t)i));
+    else
       by = g * ((int64_t)1 << -t);
-    }
     int64_t p = braid_plain_get(parameter->dtype, args->inputs[0], i) - braid_integer_clip(by, bits);
     braid_plain_set(parameter->dtype, args->outputs[0], i, braid_integer_clip(p, bits));
   }
