@@ -10,6 +10,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   set(BRAID_ISA_OPTIONS_v3 -march=x86-64-v3)
   set(BRAID_ISA_OPTIONS_v4 -march=x86-64-v4 -mprefer-vector-width=512)
   set(BRAID_ISA_OPTIONS_vnni ${BRAID_ISA_OPTIONS_v4} -mavx512vnni)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  list(APPEND BRAID_DOT_ISA_SETS dotprod)
+  set(BRAID_ISA_OPTIONS_dotprod -march=armv8.2-a+dotprod)
 endif()
 # Matrix products may contract: they run in one order on any number of threads, but not to the same bits on any machine.
 # All of their tiles must: GCC 13 leaves multiplications apart where it takes a sum for a chain that these would delay,

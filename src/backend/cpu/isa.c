@@ -2,6 +2,10 @@
 
 #include <stdatomic.h>
 
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
+
 static const int kUnknown = -1;
 static atomic_int current = -1;
 
@@ -15,6 +19,9 @@ static braid_isa isa_find(void) {
             __builtin_cpu_supports("avx512vl");
   bool vnni = v4 && __builtin_cpu_supports("avx512vnni");
   return vnni ? BRAID_ISA_VNNI : v4 ? BRAID_ISA_V4 : v3 ? BRAID_ISA_V3 : BRAID_ISA_BASE;
+#elif defined __aarch64__
+  enum { kDotProd = 1 << 20 }; /* HWCAP_ASIMDDP of Linux's asm/hwcap.h */
+  return getauxval(AT_HWCAP) & kDotProd ? BRAID_ISA_DOTPROD : BRAID_ISA_BASE;
 #else
   return BRAID_ISA_BASE;
 #endif
@@ -29,7 +36,11 @@ braid_isa braid_isa_current(void) {
 }
 
 const char *braid_isa_name(braid_isa isa) {
-  static const char *const kNames[BRAID_ISA_COUNT] = {"baseline", "x86-64-v3", "x86-64-v4", "x86-64-v4 with VNNI"};
+  static const char *const kNames[BRAID_ISA_COUNT] = {"baseline",
+#ifdef __aarch64__
+                                                      "Arm with DotProd",
+#endif
+                                                      "x86-64-v3", "x86-64-v4", "x86-64-v4 with VNNI"};
   return kNames[isa];
 }
 

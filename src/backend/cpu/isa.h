@@ -6,8 +6,8 @@
  *   X.c       BRAID_ISA_CALL(braid_add, sum, x, count);
  *
  * Loops whose results are said not to depend on the set (docs/architecture.md) have no sums whose order a compiler may
- * choose. On processors without sets of their own here, what the compiler's target has is all there is: ARM's NEON is
- * part of every 64-bit ARM.
+ * choose. On processors without sets of their own here, what the compiler's target has is all there is: Arm's NEON is
+ * part of every 64-bit Arm.
  *
  * Files X_dot_isa.c are compiled for one more set, that of dot products of bytes (BRAID_DOT_ISA_FUNCTION and so on),
  * from which nothing else gains. */
@@ -17,8 +17,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Each has what those before it have. V3: AVX2, FMA, F16C; V4: AVX-512 F, BW, CD, DQ, VL; VNNI: AVX512-VNNI. */
-typedef enum braid_isa { BRAID_ISA_BASE, BRAID_ISA_V3, BRAID_ISA_V4, BRAID_ISA_VNNI, BRAID_ISA_COUNT } braid_isa;
+/* Each has what those before it have. DOTPROD: Arm's FEAT_DotProd; V3: AVX2, FMA, F16C; V4: AVX-512 F, BW, CD, DQ, VL;
+ * VNNI: AVX512-VNNI. */
+typedef enum braid_isa {
+  BRAID_ISA_BASE,
+#ifdef __aarch64__
+  BRAID_ISA_DOTPROD,
+#endif
+  BRAID_ISA_V3,
+  BRAID_ISA_V4,
+  BRAID_ISA_VNNI,
+  BRAID_ISA_COUNT
+} braid_isa;
 
 /* The best set that the processor has, and that braid_isa_limit allows. */
 braid_isa braid_isa_current(void);
@@ -46,8 +56,13 @@ bool braid_isa_limit(braid_isa most);
 #define BRAID_ISA_FUNCTION(type, name, parameters) type name##_base parameters;
 #define BRAID_ISA_OBJECT(type, name) extern type name##_base;
 #define BRAID_ISA_PICK(base, v3, v4) (base)
+#ifdef __aarch64__
+#define BRAID_DOT_ISA_FUNCTION(type, name, parameters) type name##_base parameters, name##_dotprod parameters;
+#define BRAID_DOT_ISA(name) (braid_isa_current() == BRAID_ISA_DOTPROD ? name##_dotprod : name##_base)
+#else
 #define BRAID_DOT_ISA_FUNCTION(type, name, parameters) BRAID_ISA_FUNCTION(type, name, parameters)
 #define BRAID_DOT_ISA(name) BRAID_ISA(name)
+#endif
 #endif
 #define BRAID_ISA(name) BRAID_ISA_PICK(name##_base, name##_v3, name##_v4)
 #define BRAID_ISA_CALL(name, ...) BRAID_ISA(name)(__VA_ARGS__)

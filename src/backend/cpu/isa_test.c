@@ -167,6 +167,7 @@ static void test_same_bits(void **state) {
   if (best == BRAID_ISA_BASE) skip_test("cpu", "this CPU has only the baseline's instructions");
   for (size_t c = 0; c < sizeof kCases / sizeof *kCases; c++) {
     static results first, other;
+    if (kCases[c].first > best) continue;
     memset(&first, 0, sizeof first);
     assert_true(braid_isa_limit(kCases[c].first));
     kCases[c].run(&first);

@@ -4,8 +4,10 @@
 
 #include "backend/cpu/dot/dot.h"
 
-#ifdef __SSE2__
+#if defined __SSE2__
 #include <immintrin.h>
+#elif defined __ARM_FEATURE_DOTPROD
+#include <arm_neon.h>
 #endif
 
 enum { kUnit = BRAID_DOT_UNIT, kQuad = BRAID_DOT_QUAD, kColumns = BRAID_DOT_COLUMNS, kPanelStep = kUnit * kQuad };
@@ -80,6 +82,32 @@ static inline void store_sums(sums_t sums, int32_t *out) {
 static inline sums_t add_dot(sums_t sum, bytes_t a, weights_t w) {
   return OP(add_epi32)(sum, OP(add_epi32)(OP(madd_epi16)(a.even, w.even), OP(madd_epi16)(a.odd, w.odd)));
 }
+#elif defined __ARM_FEATURE_DOTPROD
+/* Its products are of two signed bytes: rows are taken less 128, and what that leaves out of each sum, -128 times the
+ * weights, is summed once for all rows. */
+typedef int32x4_t sums_t;
+typedef int8x16_t bytes_t;
+typedef int8x16_t weights_t;
+static inline bytes_t spread(const uint8_t *a) {
+  uint32_t quad;
+  memcpy(&quad, a, sizeof quad);
+  return vreinterpretq_s8_u32(vdupq_n_u32(quad ^ 0x80808080u));
+}
+static inline weights_t load_weights(const int8_t *w) {
+  return vld1q_s8(w);
+}
+static inline sums_t zero_sums(void) {
+  return vdupq_n_s32(0);
+}
+static inline void store_sums(sums_t sums, int32_t *out) {
+  vst1q_s32(out, sums);
+}
+static inline sums_t add_dot(sums_t sum, bytes_t a, weights_t w) {
+  return vdotq_s32(sum, a, w);
+}
+#define LESS(sum, offset) vsubq_s32(sum, offset)
+#define OFFSET vdupq_n_s8(-128)
+#define SHAPES_OF_1(X) X(4, 1) X(3, 1) X(2, 1) X(1, 1)
 #else
 typedef struct {
   int32_t lane[kUnit];
@@ -108,6 +136,19 @@ static inline sums_t add_dot(sums_t sum, bytes_t a, weights_t w) {
 
 enum { kParts = kUnit * sizeof(int32_t) / sizeof(sums_t) }; /* registers of a unit */
 
+/* What a set's products leave out of the sums of each column, where they do. */
+#ifdef OFFSET
+#define BEGIN_OFFSETS                                                                                                  \
+  sums_t offsets[kVectors];                                                                                            \
+  _Pragma("GCC unroll 16") for (int v = 0; v < kVectors; v++) offsets[v] = zero_sums();
+#define ADD_OFFSETS                                                                                                    \
+  _Pragma("GCC unroll 16") for (int v = 0; v < kVectors; v++) offsets[v] = add_dot(offsets[v], OFFSET, w[v]);
+#else
+#define BEGIN_OFFSETS
+#define ADD_OFFSETS
+#define LESS(sum, offset) (sum)
+#endif
+
 /* Sums are variables of their own, never memory: a compiler that sees the array copied as a whole writes it in each
  * step.
  */
@@ -123,17 +164,20 @@ enum { kParts = kUnit * sizeof(int32_t) / sizeof(sums_t) }; /* registers of a un
     int64_t panel_step = quads * kPanelStep;                                                                           \
     sums_t sums[(rows)*kVectors];                                                                                      \
     EACH_SUM(rows, sums[r * kVectors + v] = zero_sums())                                                               \
+    BEGIN_OFFSETS                                                                                                      \
     for (int64_t q = 0; q < quads; q++, a += kQuad, panel += kPanelStep) {                                             \
       weights_t w[kVectors];                                                                                           \
       _Pragma("GCC unroll 16") for (int v = 0; v < kVectors; v++) w[v] =                                               \
           load_weights(panel + v / kParts * panel_step + v % kParts * (int64_t)sizeof(sums_t));                        \
+      ADD_OFFSETS                                                                                                      \
       _Pragma("GCC unroll 24") for (int r = 0; r < (rows); r++) {                                                      \
         bytes_t x = spread(a + r * step);                                                                              \
         _Pragma("GCC unroll 16") for (int v = 0; v < kVectors; v++) sums[r * kVectors + v] =                           \
             add_dot(sums[r * kVectors + v], x, w[v]);                                                                  \
       }                                                                                                                \
     }                                                                                                                  \
-    EACH_SUM(rows, store_sums(sums[r * kVectors + v], out + (int64_t)r * kColumns + v * (kUnit / kParts)))             \
+    EACH_SUM(rows,                                                                                                     \
+             store_sums(LESS(sums[r * kVectors + v], offsets[v]), out + (int64_t)r * kColumns + v * (kUnit / kParts))) \
   }
 SHAPES_OF_1(DEFINE_TILE)
 #ifdef SHAPES_OF_2

@@ -16,9 +16,5 @@ static inline int64_t braid_depthwise_at(int64_t channel, int64_t tap, int64_t g
 BRAID_DOT_ISA_FUNCTION(void, braid_depthwise_place,
                        (const uint8_t *const *taps, int64_t tap_count, uint8_t flip, const int8_t *weights,
                         int64_t channels, int32_t *sums))
-/* The same with 16-bit weights in rows of `channels`. */
-BRAID_ISA_FUNCTION(void, braid_depthwise_wide,
-                   (const uint8_t *const *taps, int64_t tap_count, uint8_t flip, const int16_t *weights,
-                    int64_t channels, int32_t *sums))
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "backend/cpu/dot/dot.h"
 #include "backend/cpu/quantized/depthwise_dot_isa.h"
+#include "backend/cpu/quantized/depthwise_isa.h"
 #include "backend/cpu/quantized/scales.h"
 #include "base/checked.h"
 #include "base/try.h"
