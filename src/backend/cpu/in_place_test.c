@@ -7,7 +7,9 @@ static const in_place_exception kExceptions[] = {
     {"cpu", "IntegerUpdate", "ref_integer_update", 0, 0, kTypes},
     {"cpu", "IntegerUpdate", "vector_integer_update", 0, 0, kTypes},
     {"cpu", "IntegerBatchNormalization", "ref_integer_batch_normalization", 1, 3, kTypes},
-    {"cpu", "IntegerBatchNormalization", "ref_integer_batch_normalization", 2, 4, kTypes}};
+    {"cpu", "IntegerBatchNormalization", "ref_integer_batch_normalization", 2, 4, kTypes},
+    {"cpu", "IntegerBatchNormalization", "vector_integer_batch_normalization", 1, 3, kTypes},
+    {"cpu", "IntegerBatchNormalization", "vector_integer_batch_normalization", 2, 4, kTypes}};
 
 int main(void) {
   return in_place_main(&(in_place_options){.device = "cpu",

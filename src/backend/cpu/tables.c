@@ -11,6 +11,7 @@
   X(integer_conv)                                                                                                      \
   X(integer_digest)                                                                                                    \
   X(integer_filter)                                                                                                    \
+  X(integer_norm)                                                                                                      \
   X(integer_pointwise)                                                                                                 \
   X(integer_pool)                                                                                                      \
   X(quantized_quantize)                                                                                                \

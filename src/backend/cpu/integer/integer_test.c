@@ -232,6 +232,62 @@ static void errors_agree(void **state) {
   assert_true(braid_isa_limit(best));
 }
 
+/* Exponents apart by less and by more than is kept. */
+static void error_sums_agree(void **state) {
+  (void)state;
+  braid_isa best = braid_isa_current();
+  for (int i = 0; i < kCases; i++) {
+    set_machine(i, best);
+    int64_t dims[4] = {draw(1, 4), draw(1, 40), draw(1, 20), draw(1, 20)}, exponent = draw(0, 99) - 50;
+    fixture f = begin();
+    braid_value_id ids[4];
+    for (int k = 0; k < 2; k++) {
+      add_typed(&f, ids, BRAID_I8, 4, dims);
+      add_typed(&f, ids, BRAID_I32, 0, NULL);
+    }
+    finish(&f, "IntegerErrorSum", ids, 3);
+    fill_bytes(&f, i % 5 == 0 ? 1 + i % 2 : 0);
+    set_number(&f, 1, exponent);
+    set_number(&f, 3, exponent + draw(0, 40) - 20);
+    if (i % 9 == 0) set_number(&f, 1, -INT32_MAX), set_number(&f, 3, i % 2 ? INT32_MAX : -INT32_MAX);
+    first_layout = i % 2 ? BRAID_LAYOUT_BHWC : BRAID_LAYOUT_PLAIN;
+    check_filled(&f, 1);
+    first_layout = BRAID_LAYOUT_PLAIN;
+  }
+  assert_true(braid_isa_limit(best));
+}
+
+/* Numbers around every half, what floats next to it give, and what is beyond all integers or none. */
+static void inputs_agree(void **state) {
+  (void)state;
+  static const float kOdd[] = {0.49999997f, -0.49999997f, 0.5f, -0.5f, -0.50000006f, -1e-30f, 1e-45f, 3e38f, -3e38f};
+  braid_isa best = braid_isa_current();
+  for (int i = 0; i < kCases; i++) {
+    set_machine(i, best);
+    int64_t shift = draw(0, 7);
+    fixture f = begin();
+    braid_value_id ids[1];
+    add_input(&f, ids, 4, (int64_t[]){draw(1, 4), draw(1, 40), draw(1, 20), draw(1, 20)});
+    finish(&f, "IntegerInput", ids, 1);
+    ok(braid_graph_set_int(f.graph, f.node, "bits", draw(2, 8)));
+    ok(braid_graph_set_int(f.graph, f.node, "shift", shift));
+    fill(&f);
+    float *x = f.data[0];
+    for (int64_t k = 0; k < braid_desc_count(&f.operands[0].desc); k++) {
+      float half = (float)(draw(0, 520) - 260) / 2;
+      int kind = (int)draw(0, 5);
+      x[k] = kind == 0   ? kOdd[draw(0, 8)]
+             : kind == 1 ? NAN
+             : kind == 2 ? (draw(0, 1) ? INFINITY : -INFINITY)
+             : kind == 3 ? ldexpf(half, -(int)shift)
+             : kind == 4 ? ldexpf(nextafterf(half, draw(0, 1) ? 999.0f : -999.0f), -(int)shift)
+                         : 4 * x[k];
+    }
+    check_filled(&f, 1);
+  }
+  assert_true(braid_isa_limit(best));
+}
+
 static void updates_agree(void **state) {
   (void)state;
   braid_isa best = braid_isa_current();
@@ -258,6 +314,78 @@ static void updates_agree(void **state) {
     set_number(&f, 3, draw(0, 16) - 8);
     set_number(&f, 4, draw(1, INT32_MAX - 1));
     check_filled(&f, 1);
+  }
+  assert_true(braid_isa_limit(best));
+}
+
+/* --- batch normalization -------------------------------------------------------------------------------------------
+ */
+/* Images or rows, with few and many channels, and more rows than a block has. */
+static int draw_images(int64_t dims[4]) {
+  dims[0] = draw(1, 6), dims[1] = draw(1, 80), dims[2] = draw(1, 40), dims[3] = draw(1, 30);
+  if (draw(0, 5) == 0) dims[1] = draw(1, 3), dims[2] = draw(60, 90), dims[3] = draw(60, 90);
+  return draw(0, 4) ? 4 : 2;
+}
+
+static void fill_channels(fixture *f, size_t input, int64_t low, int64_t high) {
+  for (int64_t i = 0; i < braid_desc_count(&f->operands[input].desc); i++)
+    ((int32_t *)f->data[input])[i] = (int32_t)draw(low, high);
+}
+
+static void check_norm(int number) {
+  int64_t dims[4], bits = draw(2, 8), parameter_bits = number % 2 ? 8 : draw(9, 16);
+  int rank = draw_images(dims);
+  bool training = draw(0, 3) > 0;
+  braid_dtype parameter = parameter_bits == 8 ? BRAID_I8 : BRAID_I16;
+  fixture f = begin();
+  braid_value_id ids[5];
+  add_typed(&f, ids, BRAID_I16, rank, dims);
+  for (int i = 0; i < 2; i++) add_typed(&f, ids, parameter, 1, dims + 1);
+  add_typed(&f, ids, BRAID_I32, 1, dims + 1);
+  add_typed(&f, ids, BRAID_I64, 1, dims + 1);
+  finish(&f, "IntegerBatchNormalization", ids, training ? 6 : 1);
+  ok(braid_graph_set_int(f.graph, f.node, "bits", bits));
+  ok(braid_graph_set_int(f.graph, f.node, "parameter_bits", parameter_bits));
+  ok(braid_graph_set_int(f.graph, f.node, "relu", draw(0, 1)));
+  ok(braid_graph_set_int(f.graph, f.node, "training", training));
+  fill_bytes(&f, number % 5 == 0 ? 1 + number % 2 : 0);
+  fill_numbers(&f, 0, draw(0, 15));
+  for (int64_t i = 0; i < braid_desc_count(&f.operands[0].desc) && number % 7 == 0; i++)
+    ((int16_t *)f.data[0])[i] = (int16_t)(number % 2 ? 32767 : -32767); /* all sums at their end */
+  for (size_t i = 1; i < 3 && parameter == BRAID_I16; i++) fill_numbers(&f, i, parameter_bits - 1);
+  fill_channels(&f, 3, -INT32_MAX / 2, INT32_MAX / 2);
+  fill_numbers(&f, 4, draw(1, 47));
+  check_filled(&f, 1);
+}
+
+static void check_norm_grad(int number) {
+  int64_t dims[4], parameter_bits = number % 2 ? 8 : draw(9, 16);
+  int rank = draw_images(dims);
+  fixture f = begin();
+  braid_value_id ids[6];
+  add_typed(&f, ids, BRAID_I8, rank, dims);
+  add_typed(&f, ids, BRAID_I32, 0, NULL);
+  add_typed(&f, ids, BRAID_I8, rank, dims);
+  add_typed(&f, ids, parameter_bits == 8 ? BRAID_I8 : BRAID_I16, 1, dims + 1);
+  for (int i = 0; i < 2; i++) add_typed(&f, ids, BRAID_I32, 1, dims + 1);
+  finish(&f, "IntegerBatchNormalizationGrad", ids, 7);
+  ok(braid_graph_set_int(f.graph, f.node, "bits", draw(2, 8)));
+  ok(braid_graph_set_int(f.graph, f.node, "parameter_bits", parameter_bits));
+  fill_bytes(&f, number % 5 == 0 ? 1 + number % 2 : 0);
+  set_number(&f, 1, draw(0, 99) - 50);
+  if (parameter_bits > 8) fill_numbers(&f, 3, parameter_bits - 1);
+  fill_channels(&f, 4, number % 4 ? 1 << 13 : -INT32_MAX / 2, number % 4 ? 1 << 14 : INT32_MAX / 2);
+  fill_channels(&f, 5, number % 4 ? 8 : -99, number % 4 ? 24 : 99);
+  check_filled(&f, 1);
+}
+
+static void norms_agree(void **state) {
+  (void)state;
+  braid_isa best = braid_isa_current();
+  for (int i = 0; i < kCases; i++) {
+    set_machine(i, best);
+    check_norm(i);
+    check_norm_grad(i);
   }
   assert_true(braid_isa_limit(best));
 }
@@ -329,9 +457,10 @@ static void pools_agree(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(convolutions_agree), cmocka_unit_test(products_agree),
-                                     cmocka_unit_test(wide_sums_agree),    cmocka_unit_test(bytes_agree),
-                                     cmocka_unit_test(errors_agree),       cmocka_unit_test(updates_agree),
-                                     cmocka_unit_test(pools_agree),        cmocka_unit_test(digests_agree)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(convolutions_agree), cmocka_unit_test(products_agree), cmocka_unit_test(wide_sums_agree),
+      cmocka_unit_test(bytes_agree),        cmocka_unit_test(errors_agree),   cmocka_unit_test(updates_agree),
+      cmocka_unit_test(pools_agree),        cmocka_unit_test(digests_agree),  cmocka_unit_test(norms_agree),
+      cmocka_unit_test(error_sums_agree),   cmocka_unit_test(inputs_agree)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,13 @@
-/* Training in integers, element by element, in any layout: rectifiers, sums, scaling of errors, quantized weights, and
- * the update with as many random numbers at once as vectors hold. docs/integer-training.md is the contract. */
+/* Training in integers, element by element, in any layout: the input, rectifiers, sums, scaling of errors, quantized
+ * weights, and the update with as many random numbers at once as vectors hold. docs/integer-training.md is the
+ * contract. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/integer/bytes_isa.h"
 #include "graph/integer.h"
 #include "tensor/layout.h"
 
-enum { kChunk = 1 << 14 }; /* elements that a thread takes at a time; a multiple of BRAID_INTEGER_DRAWS */
+/* kChunk: elements that a thread takes at a time; a multiple of BRAID_INTEGER_DRAWS. */
+enum { kChunk = 1 << 14, kMostApart = 16 };
 
 static int64_t read_attr(const braid_node_desc *node, const char *name) {
   return braid_attr_int(node->attrs, name, 0);
@@ -53,6 +55,17 @@ static braid_status run_add(const braid_node_desc *node, void *state, const brai
   int32_t high = (int32_t)braid_integer_max(read_attr(node, "bits")), low = read_attr(node, "relu") ? 0 : -high;
   EACH_CHUNK(braid_desc_count(&node->inputs[0].desc),
              BRAID_ISA_CALL(braid_integer_add_bytes, a + at, b + at, some, low, high, y + at));
+  return BRAID_OK;
+}
+
+static braid_status run_input(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const float *x = args->inputs[0];
+  int8_t *a = args->outputs[0];
+  float scale = (float)((int64_t)1 << read_attr(node, "shift"));
+  int32_t most = (int32_t)braid_integer_max(read_attr(node, "bits"));
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc),
+             BRAID_ISA_CALL(braid_integer_input, x + at, some, scale, most, a + at));
   return BRAID_OK;
 }
 
@@ -154,6 +167,26 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   return BRAID_OK;
 }
 
+/* The error with the larger exponent is brought to the other's, by 16 places at most; beyond them the other is lost. */
+static braid_status run_error_sum(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  int64_t x1 = *(const int32_t *)args->inputs[1], x2 = *(const int32_t *)args->inputs[3];
+  bool swapped = x2 > x1;
+  const int8_t *large = args->inputs[swapped ? 2 : 0], *small = args->inputs[swapped ? 0 : 2];
+  int64_t between = swapped ? x2 - x1 : x1 - x2, count = braid_desc_count(&node->inputs[0].desc);
+  int apart = between < kMostApart ? (int)between : kMostApart;
+  int32_t *raw = args->outputs[0], kept = between > kMostApart ? 0 : -1;
+  uint32_t bits = 0;
+#pragma omp parallel for schedule(static) reduction(| : bits) if (count > kChunk)
+  for (int64_t at = 0; at < count; at += kChunk) {
+    int64_t some = count - at < kChunk ? count - at : kChunk;
+    bits |= BRAID_ISA_CALL(braid_integer_sum_errors, large + at, small + at, some, apart, kept, raw + at);
+  }
+  *(int32_t *)args->outputs[1] = (int32_t)bits;
+  *(int32_t *)args->outputs[2] = (int32_t)((swapped ? x2 : x1) - apart);
+  return BRAID_OK;
+}
+
 /* --- update --------------------------------------------------------------------------------------------------------
  */
 typedef struct update {
@@ -219,12 +252,15 @@ static braid_status run_update(const braid_node_desc *node, void *state, const b
 
 static const braid_cpu_kernel kRelu = {.run = run_relu}, kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kQuantize = {.run = run_quantize}, kScaleError = {.run = run_scale_error},
-                              kUpdate = {.run = run_update};
+                              kUpdate = {.run = run_update}, kInput = {.run = run_input},
+                              kErrorSum = {.run = run_error_sum};
 
 #define KERNEL(node_op, kernel_name, places, kernel)                                                                   \
   { .op = node_op, .name = kernel_name, .layouts = pointwise_layouts, .in_place = places, .implementation = &(kernel) }
 static const braid_kernel kKernels[] = {
     KERNEL("IntegerAdd", "vector_integer_add", 3, kAdd),
+    KERNEL("IntegerErrorSum", "vector_integer_error_sum", 0, kErrorSum),
+    KERNEL("IntegerInput", "vector_integer_input", 0, kInput),
     KERNEL("IntegerRelu", "vector_integer_relu", 1, kRelu),
     KERNEL("IntegerReluGrad", "vector_integer_relu_grad", 3, kReluGrad),
     {.op = "IntegerScaleError",

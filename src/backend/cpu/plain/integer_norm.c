@@ -1,5 +1,5 @@
 /* Batch normalization of training in integers: docs/integer-training.md, "Batch normalization". */
-#include "backend/cpu/plain/integer.h"
+#include "backend/cpu/plain/integer_norm.h"
 
 /* Element i of channel c: sample i / positions, position i % positions. */
 typedef struct channel_walk {
@@ -19,18 +19,6 @@ static int64_t walk_at(const channel_walk *walk, int64_t c, int64_t i) {
 
 /* --- forward -------------------------------------------------------------------------------------------------------
  */
-typedef struct channel_factors {
-  int64_t m, places, c;
-} channel_factors;
-
-static channel_factors factors_of(int64_t mean16, int64_t variance16) {
-  uint64_t root = braid_integer_root(((uint64_t)variance16 + (1 << 14)) << 16);
-  int b = braid_integer_width(root) - 1;
-  channel_factors f = {.m = (int64_t)(((uint64_t)1 << (14 + b)) / root), .places = b - 7};
-  f.c = -braid_integer_round(mean16 * f.m, 16);
-  return f;
-}
-
 static void channel_statistics(const channel_walk *walk, const int16_t *x, int64_t c, int64_t *mean16,
                                int64_t *variance16) {
   int64_t sum = 0, squares = 0, count = walk->count;
@@ -39,10 +27,7 @@ static void channel_statistics(const channel_walk *walk, const int16_t *x, int64
     sum += value;
     squares += value * value;
   }
-  *mean16 = braid_integer_near(sum * (1 << 16), count);
-  int64_t q = squares / count, square16 = q * (1 << 16) + (squares - q * count) * (1 << 16) / count;
-  *variance16 = square16 - braid_integer_round(*mean16 * *mean16, 16);
-  if (*variance16 < 0) *variance16 = 0;
+  braid_norm_statistics(sum, squares, count, mean16, variance16);
 }
 
 static braid_status run_norm(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
@@ -63,7 +48,7 @@ static braid_status run_norm(const braid_node_desc *node, void *state, const bra
     int64_t old_variance = braid_integer_limit(variance[c], 0, BRAID_INTEGER_MOST_VARIANCE);
     int64_t mean16 = mean[c], variance16 = old_variance;
     if (training) channel_statistics(&walk, x, c, &mean16, &variance16);
-    channel_factors f = factors_of(mean16, variance16);
+    braid_norm_factors f = braid_norm_factors_of(mean16, variance16);
     int64_t gamma = braid_plain_get(dtype, args->inputs[1], c), beta = braid_plain_get(dtype, args->inputs[2], c);
     for (int64_t i = 0; i < walk.count; i++) {
       int64_t at = walk_at(&walk, c, i);
@@ -82,15 +67,6 @@ static braid_status run_norm(const braid_node_desc *node, void *state, const bra
 
 /* --- backward ------------------------------------------------------------------------------------------------------
  */
-/* F_c */
-static int64_t full_factor(const braid_node_desc *node, const braid_cpu_args *args, int64_t c) {
-  int64_t gamma = braid_plain_get(node->inputs[3].desc.dtype, args->inputs[3], c);
-  int64_t m = braid_integer_limit(((const int32_t *)args->inputs[4])[c], 0, BRAID_INTEGER_MOST_M);
-  int64_t places =
-      braid_integer_limit(((const int32_t *)args->inputs[5])[c], BRAID_INTEGER_LEAST_PLACES, BRAID_INTEGER_MOST_PLACES);
-  return gamma * m * ((int64_t)1 << (24 - places));
-}
-
 static void channel_errors(const channel_walk *walk, int64_t c, int64_t factor, const int8_t *e, const int8_t *h,
                            int32_t *raw, int64_t *d_gamma, int64_t *d_beta) {
   int64_t by_gamma = 0, by_beta = 0;
@@ -113,18 +89,12 @@ static braid_status run_norm_grad(const braid_node_desc *node, void *state, cons
   (void)state;
   channel_walk walk = walk_over(&node->inputs[0].desc);
   const int8_t *e = args->inputs[0], *h = args->inputs[2];
-  uint64_t widest = 0;
-  for (int64_t c = 0; c < walk.channels; c++) {
-    int64_t factor = full_factor(node, args, c);
-    widest |= (uint64_t)(factor < 0 ? -factor : factor);
-  }
-  int64_t r = braid_integer_width(widest) - 10;
-  if (r < 0) r = 0;
+  int64_t r = braid_norm_factor_shift(node, args, walk.channels);
   int64_t *d_gamma = args->outputs[3], *d_beta = args->outputs[5];
 #pragma omp parallel for
   for (int64_t c = 0; c < walk.channels; c++)
-    channel_errors(&walk, c, braid_integer_round(full_factor(node, args, c), r), e, h, args->outputs[0], &d_gamma[c],
-                   &d_beta[c]);
+    channel_errors(&walk, c, braid_integer_round(braid_norm_full_factor(node, args, c), r), e, h, args->outputs[0],
+                   &d_gamma[c], &d_beta[c]);
   braid_plain_magnitude(&node->outputs[0].desc, args->outputs[0], args->outputs[1]);
   braid_plain_magnitude(&node->outputs[3].desc, d_gamma, args->outputs[4]);
   braid_plain_magnitude(&node->outputs[5].desc, d_beta, args->outputs[6]);
