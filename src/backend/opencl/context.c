@@ -95,6 +95,24 @@ void braid_cl_describe(cl_device_id device, size_t index, braid_device_info *inf
   snprintf(info->software, sizeof info->software, "%s, driver %s", version, driver);
 }
 
+/* Four bytes at once: by Khronos' extension where packed ones are taken, or NVIDIA's instruction, whose devices tell their
+ * generation (cl_nv_device_attribute_query). */
+static braid_launch_dot dot_of(cl_device_id device) {
+  enum { kCapabilities = 0x1073, kPacked = 1, kMajor = 0x4000, kMinor = 0x4001 };
+  size_t bytes = 0;
+  const braid_cl_api *cl = braid_cl_load();
+  if (cl->GetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || !bytes)
+    return BRAID_LAUNCH_DOT_PLAIN;
+  char *names = braid_zalloc(NULL, bytes + 1);
+  if (!names) return BRAID_LAUNCH_DOT_PLAIN;
+  (void)cl->GetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, names, NULL);
+  bool khronos = strstr(names, "cl_khr_integer_dot_product"), nvidia = strstr(names, "cl_nv_device_attribute_query");
+  braid_free(NULL, names);
+  if (khronos && (braid_cl_query(device, kCapabilities) & kPacked)) return BRAID_LAUNCH_DOT_KHRONOS;
+  uint64_t generation = nvidia ? 10 * braid_cl_query(device, kMajor) + braid_cl_query(device, kMinor) : 0;
+  return generation >= 61 ? BRAID_LAUNCH_DOT_PTX : BRAID_LAUNCH_DOT_PLAIN;
+}
+
 void braid_cl_read_traits(cl_device_id device, braid_launch_traits *traits) {
   uint64_t type = braid_cl_query(device, CL_DEVICE_TYPE);
   *traits =
@@ -106,7 +124,8 @@ void braid_cl_read_traits(cl_device_id device, braid_launch_traits *traits) {
                             .local_is_real = braid_cl_query(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL,
                             .max_group = (size_t)braid_cl_query(device, CL_DEVICE_MAX_WORK_GROUP_SIZE),
                             .max_item = {1, 1, 1},
-                            .vector_width = (uint32_t)braid_cl_query(device, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT)};
+                            .vector_width = (uint32_t)braid_cl_query(device, CL_DEVICE_PREFERRED_VECTOR_WIDTH_FLOAT),
+                            .dot = dot_of(device)};
   size_t items[16] = {1, 1, 1}, bytes = 0;
   if (braid_cl_load()->GetDeviceInfo(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, &bytes) == CL_SUCCESS)
     memcpy(traits->max_item, items, sizeof traits->max_item);

@@ -1,0 +1,250 @@
+/* Training in integers, element by element: docs/integer-training.md, whose names these are. A work-item takes LANES
+ * neighbours. Results may lie over operands where the host says so. P: type of a parameter. RAW: of a raw result, with
+ * RAW_LONG where that is long. */
+#include "common.clh"
+#include "integer.clh"
+
+#ifndef LANES
+#define LANES 4
+#endif
+
+/* LANES elements, of which `there` exist. */
+#define LANES_OF(T) LANES_OF_(T)
+#define LANES_OF_(T)                                                                                                   \
+  typedef INTEGER_JOIN(T, LANES) T##_lanes;                                                                            \
+  T##_lanes load_##T(global const T *from, index_t there) {                                                            \
+    if (there >= LANES) return INTEGER_JOIN(vload, LANES)(0, from);                                                    \
+    T part[LANES];                                                                                                     \
+    for (int i = 0; i < LANES; i++) part[i] = i < there ? from[i] : 0;                                                 \
+    return INTEGER_JOIN(vload, LANES)(0, part);                                                                        \
+  }                                                                                                                    \
+  void store_##T(T##_lanes x, global T *to, index_t there) {                                                           \
+    if (there >= LANES) {                                                                                              \
+      INTEGER_JOIN(vstore, LANES)(x, 0, to);                                                                           \
+      return;                                                                                                          \
+    }                                                                                                                  \
+    T part[LANES];                                                                                                     \
+    INTEGER_JOIN(vstore, LANES)(x, 0, part);                                                                           \
+    for (int i = 0; i < there; i++) to[i] = part[i];                                                                   \
+  }
+LANES_OF(char)
+LANES_OF(int)
+#define TO_CHARS INTEGER_JOIN(convert_char, LANES)
+#define TO_INTS INTEGER_JOIN(convert_int, LANES)
+#define TO_UINTS INTEGER_JOIN(convert_uint, LANES)
+#define LOAD_LANES(T, from) INTEGER_JOIN(load_, T)(from, there)
+#define STORE_LANES(T, x, to) INTEGER_JOIN(store_, T)(x, to, there)
+#define FIRST                                                                                                          \
+  const index_t first = (index_t)get_global_id(0) * LANES, there = count - first;                                      \
+  if (there <= 0) return;
+
+/* Bitwise or of all lanes. */
+uint or_of_lanes(INTEGER_JOIN(uint, LANES) x) {
+  uint part[LANES], all = 0;
+  INTEGER_JOIN(vstore, LANES)(x, 0, part);
+  for (int i = 0; i < LANES; i++) all |= part[i];
+  return all;
+}
+
+/* Before what adds to a magnitude of so many words. */
+KERNEL clear(OUT(uint) words, int count) {
+  for (int i = get_global_id(0); i < count; i += GROUP) words[i] = 0;
+}
+
+/* --- values ----------------------------------------------------------------------------------------------------------- */
+#ifdef INPUT
+LANES_OF(float)
+/* scale: a power of two, so that x * scale is exact. What is beyond 1000 either way is beyond the ends. */
+KERNEL input(IN(float) x, OUT(char) a, index_t count, float scale, int most) {
+  FIRST
+  const float_lanes given = LOAD_LANES(float, x + first), value = fmin(fmax(given * scale, -1000.0f), 1000.0f);
+  const float_lanes whole = floor(value), rest = value - whole;
+  int_lanes rounded = TO_INTS(whole) + ((rest >= 0.5f) & 1);
+  rounded = isnan(given) ? (int_lanes)(0) : rounded;
+  STORE_LANES(char, TO_CHARS(CLIP(rounded, -most, most)), a + first);
+}
+#endif
+
+#ifdef P
+#ifndef P_CHAR
+LANES_OF(P)
+#endif
+KERNEL quantize(IN(P) v, OUT(char) w, index_t count, int shift, int most) {
+  FIRST
+  const int_lanes value = TO_INTS(LOAD_LANES(P, v + first));
+  const int_lanes rounded = shift > 0 ? ROUND_DOWN(value, shift) : value;
+  STORE_LANES(char, TO_CHARS(CLIP(rounded, -most, most)), w + first);
+}
+#endif
+
+KERNEL relu(global const char *x, global char *y, index_t count) {
+  FIRST
+  STORE_LANES(char, max(LOAD_LANES(char, x + first), (char_lanes)(0)), y + first);
+}
+
+KERNEL relu_grad(global const char *e, global const char *y, global char *out, index_t count) {
+  FIRST
+  const char_lanes error = LOAD_LANES(char, e + first);
+  STORE_LANES(char, LOAD_LANES(char, y + first) > (char_lanes)(0) ? error : (char_lanes)(0), out + first);
+}
+
+KERNEL add(global const char *a, global const char *b, global char *y, index_t count, int least, int most) {
+  FIRST
+  const int_lanes sum = TO_INTS(LOAD_LANES(char, a + first)) + TO_INTS(LOAD_LANES(char, b + first));
+  STORE_LANES(char, TO_CHARS(CLIP(sum, least, most)), y + first);
+}
+
+/* --- errors ----------------------------------------------------------------------------------------------------------- */
+KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
+                 OUT(int) exponent, index_t count) {
+  local uint parts[GROUP];
+  const index_t first = (index_t)get_global_id(0) * LANES, there = count - first;
+  const long xa = a_exponent[0], xb = b_exponent[0], more = max(xa, xb), apart = more - min(xa, xb);
+  const int shift = (int)min(apart, 16L), kept = apart <= 16;
+  uint bits = 0;
+  if (there > 0) {
+    const int_lanes ea = TO_INTS(LOAD_LANES(char, a + first)), eb = TO_INTS(LOAD_LANES(char, b + first));
+    const int_lanes sum = xb > xa ? eb * (1 << shift) + ea * kept : ea * (1 << shift) + eb * kept;
+    STORE_LANES(int, sum, raw + first);
+    bits = or_of_lanes(abs(sum));
+  }
+  ADD_TO_MAGNITUDE_INT(magnitude, bits, parts)
+  if (get_global_id(0) == 0) exponent[0] = (int)(more - shift);
+}
+
+#ifdef RAW
+#ifdef RAW_LONG
+LANES_OF(long)
+#define TO_RAWS(x) INTEGER_JOIN(convert_long, LANES)(x)
+#define WITHIN_RAW(x) clamp(x, -MOST_RAW, MOST_RAW)
+#else
+#define TO_RAWS(x) (x)
+#define WITHIN_RAW(x) (x)
+#endif
+/* d is below zero for magnitudes of few bits: then numbers beyond 256 are beyond `most` before they are shifted, too. */
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, OUT(char) e, OUT(int) scaled, index_t count,
+                   int bits, int offset) {
+  const int d = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW)) - (bits - 1), most = (1 << (bits - 1)) - 1;
+  if (get_global_id(0) == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
+  FIRST
+  INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
+  if (d > 0)
+    value = ROUND_DOWN(value, d);
+  else
+    value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
+  STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
+}
+#endif
+
+/* --- loss: one group --------------------------------------------------------------------------------------------------- */
+KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, OUT(int) magnitude, index_t count,
+                     index_t classes, int most) {
+  local uint parts[GROUP];
+  local long sums[GROUP];
+  long sum = 0;
+  uint bits = 0;
+  for (index_t i = get_local_id(0); i < count; i += GROUP) {
+    const int error = y[i] - (i % classes == (index_t)labels[i / classes] ? most : 0);
+    sum += error * error;
+    bits |= abs(error);
+#ifdef WITH_RAW
+    raw[i] = error;
+#endif
+  }
+  bits = OR_OF_GROUP(bits, parts);
+  SUM_OF_GROUP(long, sum, sums)
+  if (get_local_id(0) > 0) return;
+  loss[0] = sum;
+#ifdef WITH_MAGNITUDE
+  magnitude[0] = (int)bits;
+#endif
+}
+
+/* --- update ------------------------------------------------------------------------------------------------------------ */
+#ifdef UPDATE
+/* Philox4x32-10 for COUNTERS counters from `counter` on: bits[4 * i + j] is word j of counter i. */
+#if COUNTERS > 1
+typedef INTEGER_JOIN(uint, COUNTERS) words;
+#else
+typedef uint words;
+#endif
+void philox(ulong seed, uint step, uint stream, ulong counter, uint bits[4 * COUNTERS]) {
+  uint low[COUNTERS], high[COUNTERS], word[4][COUNTERS];
+  for (int i = 0; i < COUNTERS; i++) {
+    low[i] = (uint)(counter + i);
+    high[i] = (uint)((counter + i) >> 32);
+  }
+#if COUNTERS > 1
+  words c0 = INTEGER_JOIN(vload, COUNTERS)(0, low), c1 = INTEGER_JOIN(vload, COUNTERS)(0, high);
+#else
+  words c0 = low[0], c1 = high[0];
+#endif
+  words c2 = (words)(step), c3 = (words)(stream);
+  uint k0 = (uint)seed, k1 = (uint)(seed >> 32);
+  for (int round = 0; round < 10; round++) {
+    const words high0 = mul_hi((words)(0xd2511f53u), c0), low0 = 0xd2511f53u * c0;
+    const words high1 = mul_hi((words)(0xcd9e8d57u), c2), low1 = 0xcd9e8d57u * c2;
+    c0 = high1 ^ c1 ^ k0, c1 = low1;
+    c2 = high0 ^ c3 ^ k1, c3 = low0;
+    k0 += 0x9e3779b9u, k1 += 0xbb67ae85u;
+  }
+#if COUNTERS > 1
+  INTEGER_JOIN(vstore, COUNTERS)(c0, 0, word[0]);
+  INTEGER_JOIN(vstore, COUNTERS)(c1, 0, word[1]);
+  INTEGER_JOIN(vstore, COUNTERS)(c2, 0, word[2]);
+  INTEGER_JOIN(vstore, COUNTERS)(c3, 0, word[3]);
+#else
+  word[0][0] = c0, word[1][0] = c1, word[2][0] = c2, word[3][0] = c3;
+#endif
+  for (int i = 0; i < COUNTERS; i++)
+    for (int j = 0; j < 4; j++) bits[4 * i + j] = word[j][i];
+}
+
+/* A work-item takes 4 * COUNTERS neighbours. */
+KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
+              global P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
+  const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
+  if (there <= 0) return;
+  const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
+  const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW)), most = (1 << (bits - 1)) - 1;
+  const int t = min(width - clamp(rate[0], -8, 8) - (bits - 8) + slower, 62);
+  const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
+  uint u[4 * COUNTERS];
+  if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
+  for (int i = 0; i < there; i++) {
+    const long g = clamp((long)gradient[first + i], -MOST_RAW, MOST_RAW);
+    const long by = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
+    const int p = parameter[first + i] - (int)clamp(by, (long)-most, (long)most);
+    out[first + i] = (P)clamp(p, -most, most);
+  }
+}
+#endif
+
+/* --- digest ------------------------------------------------------------------------------------------------------------ */
+#ifdef NUMBER
+uint digest_weight(ulong place) {
+  uint h = (uint)place;
+  h = (h ^ h >> 16) * 0x7feb352du;
+  h = (h ^ h >> 15) * 0x846ca68bu;
+  return (h ^ h >> 16) | 1;
+}
+
+#ifdef NUMBER_LONG
+#define DIGEST_NUMBER(x) ((uint)(x) + 0x9e3779b1u * (uint)((ulong)(x) >> 32))
+#else
+#define DIGEST_NUMBER(x) ((uint)(x))
+#endif
+
+/* A group takes `run` places of a sample; `runs` groups a sample. */
+KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, index_t places, index_t run, index_t runs) {
+  local uint parts[GROUP];
+  const index_t sample = get_group_id(0) / runs, begin = get_group_id(0) % runs * run, end = min(begin + run, places);
+  IN(NUMBER) from = x + sample * places;
+  uint sum = 0;
+  for (index_t j = begin + (index_t)get_local_id(0); j < end; j += GROUP)
+    sum += digest_weight(2 * (ulong)j) * DIGEST_NUMBER(from[j]);
+  SUM_OF_GROUP(uint, sum, parts)
+  if (get_local_id(0) == 0)
+    atomic_add((volatile global uint *)digests + which, sum * digest_weight(2 * (ulong)sample + 1));
+}
+#endif

@@ -1,0 +1,108 @@
+/* Pools of training in integers: docs/integer-training.md. Output o of a dimension of `h` or `w` inputs looks at o * S - b
+ * + k * D for k below N. A work-item makes LANES neighbours of a line. RESULT: type of an error's result. */
+#include "common.clh"
+#include "integer.clh"
+
+#ifdef LANES
+#define PADDING (-1000)
+
+/* Line `line` of plane `plane`, from its place `first` on, which `length` places make up: `lines` lines a plane. */
+#define FIND_LINE(lines, length)                                                                                       \
+  const index_t chunks = ((length) + LANES - 1) / LANES, item = get_global_id(0);                                      \
+  const index_t first = item % chunks * LANES, line = item / chunks % (lines), plane = item / chunks / (lines);        \
+  const int there = (int)min((index_t)LANES, (length)-first);
+
+/* The numbers under place (k1, k2) of the windows of LANES outputs, PADDING where there is none. */
+#define LOAD_UNDER(values, k1, k2)                                                                                     \
+  const index_t row = line * S1 + (k1)*D1 - b1, left = first * S2 + (k2)*D2 - b2;                                      \
+  int values[LANES];                                                                                                   \
+  if (row >= 0 && row < h && left >= 0 && left + (LANES - 1) * S2 < w) {                                               \
+    IN(char) under = x + (plane * h + row) * w + left;                                                                 \
+    for (int l = 0; l < LANES; l++) values[l] = under[l * S2];                                                         \
+  } else {                                                                                                             \
+    for (int l = 0; l < LANES; l++) {                                                                                  \
+      const index_t column = left + l * S2;                                                                            \
+      const bool inside = row >= 0 && row < h && column >= 0 && column < w;                                            \
+      values[l] = inside ? x[(plane * h + row) * w + column] : PADDING;                                                \
+    }                                                                                                                  \
+  }
+
+KERNEL max_pool(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes, index_t h, index_t w, index_t oh,
+                index_t ow, index_t b1, index_t b2) {
+  FIND_LINE(oh, ow)
+  if (plane >= planes) return;
+  int best[LANES], place[LANES];
+  for (int l = 0; l < LANES; l++) best[l] = PADDING, place[l] = 0;
+  for (int k1 = 0; k1 < N1; k1++)
+    for (int k2 = 0; k2 < N2; k2++) {
+      LOAD_UNDER(values, k1, k2)
+      for (int l = 0; l < LANES; l++) {
+        place[l] = values[l] > best[l] ? k1 * N2 + k2 : place[l];
+        best[l] = max(values[l], best[l]);
+      }
+    }
+  const index_t to = (plane * oh + line) * ow + first;
+  for (int l = 0; l < there; l++) y[to + l] = (char)(best[l] == PADDING ? 0 : best[l]);
+#ifdef WITH_INDEX
+  for (int l = 0; l < there; l++) index[to + l] = (uchar)place[l];
+#endif
+}
+
+KERNEL average_pool(IN(char) x, OUT(char) y, index_t planes, index_t h, index_t w, index_t oh, index_t ow, index_t b1,
+                    index_t b2) {
+  FIND_LINE(oh, ow)
+  if (plane >= planes) return;
+  int sum[LANES];
+  for (int l = 0; l < LANES; l++) sum[l] = 0;
+  for (int k1 = 0; k1 < N1; k1++)
+    for (int k2 = 0; k2 < N2; k2++) {
+      LOAD_UNDER(values, k1, k2)
+      for (int l = 0; l < LANES; l++) sum[l] += values[l];
+    }
+  const index_t to = (plane * oh + line) * ow + first;
+  for (int l = 0; l < there; l++) y[to + l] = (char)integer_near(sum[l], N1 * N2);
+}
+
+#ifdef RESULT
+/* Gathered: a line of inputs from the lines of outputs whose windows hold it. */
+KERNEL pool_grad(IN(char) e, IN(uchar) index, OUT(RESULT) out, OUT(int) magnitude, index_t planes, index_t h, index_t w,
+                 index_t oh, index_t ow, index_t b1, index_t b2) {
+#ifdef WITH_MAGNITUDE
+  local uint parts[GROUP];
+#endif
+  FIND_LINE(h, w)
+  int sum[LANES];
+  for (int l = 0; l < LANES; l++) sum[l] = 0;
+  const index_t reach = first + b2 - (N2 - 1) * D2, begin = reach > 0 ? (reach + S2 - 1) / S2 : 0;
+  const index_t end = min(ow, (first + LANES - 1 + b2) / S2 + 1);
+  for (int k1 = 0; k1 < N1 && plane < planes; k1++) {
+    const index_t above = line + b1 - k1 * D1;
+    if (above < 0 || above % S1 || above / S1 >= oh) continue;
+    const index_t from = (plane * oh + above / S1) * ow;
+    for (index_t o = begin; o < end; o++) {
+      const int error = e[from + o];
+      const index_t left = o * S2 - b2 - first;
+#ifdef WITH_INDEX
+      const int k = index[from + o];
+      const index_t l = left + k % N2 * D2;
+      if (k / N2 == k1 && l >= 0 && l < LANES) sum[l] += error;
+#else
+      for (int k2 = 0; k2 < N2; k2++) {
+        const index_t l = left + k2 * D2;
+        if (l >= 0 && l < LANES) sum[l] += error;
+      }
+#endif
+    }
+  }
+  uint bits = 0;
+  if (plane < planes)
+    for (int l = 0; l < there; l++) {
+      out[(plane * h + line) * w + first + l] = (RESULT)sum[l];
+      bits |= abs(sum[l]);
+    }
+#ifdef WITH_MAGNITUDE
+  ADD_TO_MAGNITUDE_INT(magnitude, bits, parts)
+#endif
+}
+#endif
+#endif

@@ -1,0 +1,93 @@
+/* Pools of training in integers and the errors that go back through them. */
+#include "graph/integer.h"
+
+#include <string.h>
+
+#include "launch/families.h"
+#include "launch/integer.h"
+
+enum { kCpuLanes = 32 };
+
+static bool is_max(const braid_node_desc *node) {
+  return strncmp(node->op, "IntegerMax", 10) == 0;
+}
+
+static void pool_begin(braid_launch_planner *p, const char *function, const braid_window *w, int64_t lanes) {
+  braid_launch_begin(p, "integer_pool", function);
+  braid_launch_option(p, "-DLANES=%lld", (long long)lanes);
+  for (int d = 1; d < BRAID_WINDOW_RANK; d++)
+    braid_launch_option(p, "-DN%d=%lld -DS%d=%lld -DD%d=%lld", d, (long long)w->kernel[d], d, (long long)w->stride[d],
+                        d, (long long)w->dilation[d]);
+}
+
+/* As many neighbours as a line has, on a CPU. */
+static int64_t lanes_for(const braid_launch_traits *traits, int64_t line) {
+  int64_t lanes = 1;
+  while (traits->cpu && lanes < kCpuLanes && lanes < line) lanes *= 2;
+  return lanes;
+}
+
+static void add_sizes(braid_launch_planner *p, const braid_window *w, int64_t planes) {
+  const int64_t numbers[] = {planes, w->input[1], w->input[2], w->output[1], w->output[2], w->begin[1], w->begin[2]};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(p, numbers[i]);
+}
+
+static void add_lines(braid_launch_planner *p, int64_t lines, int64_t length, int64_t lanes) {
+  int64_t group = (int64_t)braid_launch_tree_group(p->traits), items = lines * braid_launch_ceil_div(length, lanes);
+  braid_launch_groups(p, braid_launch_ceil_div(items, group), 1, 1, (size_t)group);
+}
+
+static int64_t count_planes(const braid_node_desc *node) {
+  return node->inputs[0].desc.dims[0] * node->inputs[0].desc.dims[1];
+}
+
+static braid_status plan_pool(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_window w;
+  braid_status status = braid_geometry_pool(node->attrs, &node->inputs[0].desc, &w);
+  if (status != BRAID_OK) return status;
+  int64_t lanes = lanes_for(traits, w.output[2]), planes = count_planes(node);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  pool_begin(&p, is_max(node) ? "max_pool" : "average_pool", &w, lanes);
+  if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DWITH_INDEX");
+  braid_launch_input(&p, 0);
+  braid_launch_output(&p, 0);
+  if (is_max(node)) braid_launch_output(&p, 1);
+  add_sizes(&p, &w, planes);
+  add_lines(&p, planes * w.output[1], w.output[2], lanes);
+  return braid_launch_plan_end(&p);
+}
+
+static braid_status plan_pool_grad(const braid_launch_traits *traits, const braid_node_desc *node,
+                                   braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  braid_window w;
+  braid_status status = braid_geometry_pool_grad(node->attrs, &node->inputs[0].desc, &w);
+  if (status != BRAID_OK) return status;
+  int64_t lanes = lanes_for(traits, w.input[2]), planes = count_planes(node);
+  bool magnitude = braid_launch_has_output(node, 1);
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  if (magnitude) braid_launch_add_clear(&p, 1);
+  pool_begin(&p, "pool_grad", &w, lanes);
+  braid_launch_option(&p, "-DRESULT=%s%s%s", braid_launch_type(node->outputs[0].desc.dtype),
+                      is_max(node) ? " -DWITH_INDEX" : "", magnitude ? " -DWITH_MAGNITUDE" : "");
+  braid_launch_input(&p, 0);
+  braid_launch_input(&p, 1);
+  braid_launch_output(&p, 0);
+  braid_launch_output(&p, 1);
+  add_sizes(&p, &w, planes);
+  add_lines(&p, planes * w.input[1], w.input[2], lanes);
+  return braid_launch_plan_end(&p);
+}
+
+static const braid_launch_kernel kPool = {.plan = plan_pool}, kPoolGrad = {.plan = plan_pool_grad};
+
+static const braid_kernel kKernels[] = {
+    {.op = "IntegerAveragePool", .name = "integer_average_pool", .implementation = &kPool},
+    {.op = "IntegerAveragePoolGrad", .name = "integer_average_pool_grad", .implementation = &kPoolGrad},
+    {.op = "IntegerMaxPool", .name = "integer_max_pool", .implementation = &kPool},
+    {.op = "IntegerMaxPoolGrad", .name = "integer_max_pool_grad", .implementation = &kPoolGrad},
+};
+
+const braid_launch_family braid_launch_family_integer_pool = {kKernels, sizeof kKernels / sizeof *kKernels};
