@@ -9,12 +9,13 @@
  *
  *   forward             left: weights [group][channel words, taps][filters]   right: x, channels as words
  *   BACKWARD, by inputs left: weights [group][filter words, taps][channels]   right: the error, channels as words
- *   FILTER, by weights  left: the error [group][sample words, outputs][filters]   right: x, samples as words
+ *   FILTER, by weights  left: the error, samples as words                     right: x, samples as words
  *
  * Channels as words are images [group][channel words][phases][batch][l1][l2]: lines hold zeros around them, split into
  * phases by the stride, and what all outputs read for one tap is one run of memory, output (y, x) of an image standing
- * at y * l2 + x of it. Zeros before a line are those behind the line before. Samples as words are [group][sample
- * words][l1][l2][channels]: what one output reads for one tap is a run of channels. */
+ * at y * l2 + x of it. Zeros before a line are those behind the line before. Samples as words are [group][block
+ * of channels][sample words][l1][l2][channels]: what one output reads for one tap is a run of channels. Left operands
+ * are panels of rows, a step of k after the other. */
 #include "common.clh"
 #include "integer.clh"
 
@@ -98,39 +99,67 @@ KERNEL channels_as_words(IN(char) x, OUT(uint) out, index_t items, index_t tail,
 #endif
 }
 
-/* Samples as words: `words` of them, [l1][l2][wide], of which `per` channels are there. There are no phases and gaps. An
- * item is a line, or a word. */
+/* Samples as words: `words` of them, in blocks of `wide` channels, [group][block][words][l1][l2][wide], of which `per` are
+ * there. There are no phases and gaps. An item is a line of all blocks, or a word. */
+#define SAMPLE_BLOCK ((index_t)words * l1 * l2 * wide)
 KERNEL samples_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, IMAGES) {
-  const index_t item = get_global_id(0), plane = h * w;
+  const index_t item = get_global_id(0), plane = h * w, blocks = (per + wide - 1) / wide;
   if (item >= items) return;
 #ifdef SPREAD
-  const index_t c = item % wide, q2 = item / wide % l2, line = item / wide / l2;
+  const index_t within = item % wide, q2 = item / wide % l2, line = item / wide / l2 % (words * l1);
+  const index_t block = item / SAMPLE_BLOCK % blocks, group = item / SAMPLE_BLOCK / blocks;
 #else
-  const index_t line = item;
+  const index_t line = item % (words * l1), group = item / (words * l1);
 #endif
-  const index_t q1 = line % l1, word = line / l1 % words, group = line / l1 / words;
+  const index_t q1 = line % l1, word = line / l1, at = q1 - begin1, step = channels * plane;
   const int there = (int)min((index_t)QUAD, batch - word * QUAD);
-  const index_t at = q1 - begin1, step = channels * plane;
   IN(char) from = x + (word * QUAD * channels + group * per) * plane + at * w - begin2;
 #ifdef SPREAD
+  const index_t c = block * wide + within;
   const bool inside = at >= 0 && at < h && q2 >= begin2 && q2 < begin2 + w && c < per;
   out[item] = inside ? WORD(from + c * plane + q2, step, there) : 0;
 #else
-  OUT(uint) to = out + item * l2 * wide;
-  const index_t known = at >= 0 && at < h ? per : 0;
   const index_t first = clamp(begin2, (index_t)0, l2), last = clamp(begin2 + w, first, l2);
-  if (w == 1 && last > first) {
-    for (index_t c = 0; c < known; c++) to[first * wide + c] = WORD(from + c * plane + first, step, there);
-  } else if (there == QUAD) {
-    for (index_t c = 0; c < known; c++)
-      for (index_t q = first; q < last; q++) to[q * wide + c] = WORD(from + c * plane + q, step, QUAD);
-  } else {
-    for (index_t c = 0; c < known; c++)
-      for (index_t q = first; q < last; q++) to[q * wide + c] = WORD(from + c * plane + q, step, there);
+  for (index_t block = 0; block < blocks; block++) {
+    OUT(uint) to = out + (group * blocks + block) * SAMPLE_BLOCK + line * l2 * wide;
+    const index_t known = at >= 0 && at < h ? min(wide, per - block * wide) : 0;
+    IN(char) under = from + block * wide * plane;
+    if (last - first == 1) {
+      for (index_t c = 0; c < known; c++) to[first * wide + c] = WORD(under + c * plane + first, step, there);
+    } else if (there == QUAD) {
+      for (index_t c = 0; c < known; c++)
+        for (index_t q = first; q < last; q++) to[q * wide + c] = WORD(under + c * plane + q, step, QUAD);
+    } else {
+      for (index_t c = 0; c < known; c++)
+        for (index_t q = first; q < last; q++) to[q * wide + c] = WORD(under + c * plane + q, step, there);
+    }
+    for (index_t q = 0; q < l2; q++)
+      for (index_t c = q < first || q >= last ? 0 : known; c < wide; c++) to[q * wide + c] = 0;
   }
-  for (index_t q = 0; q < l2; q++)
-    for (index_t c = q < first || q >= last ? 0 : known; c < wide; c++) to[q * wide + c] = 0;
 #endif
+}
+
+/* The same with what each of the outputs (l1, l2) looks at side by side, for few channels: [group][words][l1][l2][wide],
+ * of which taps of `per` channels are there. mul: strides. An item is a line. */
+KERNEL windows_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, index_t taps1, index_t taps2,
+                        index_t step1, index_t step2, IMAGES) {
+  const index_t item = get_global_id(0), q1 = item % l1, word = item / l1 % words, group = item / l1 / words;
+  if (item >= items) return;
+  const index_t plane = h * w, step = channels * plane;
+  const int there = (int)min((index_t)QUAD, batch - word * QUAD);
+  IN(char) from = x + (word * QUAD * channels + group * per) * plane;
+  OUT(uint) to = out + item * l2 * wide;
+  for (index_t t = 0; t < taps1 * taps2; t++) {
+    const index_t at1 = q1 * mul1 + t / taps2 * step1 - begin1, left = t % taps2 * step2 - begin2;
+    for (index_t c = 0; c < per; c++)
+      for (index_t q2 = 0; q2 < l2; q2++) {
+        const index_t at2 = q2 * mul2 + left;
+        const bool inside = at1 >= 0 && at1 < h && at2 >= 0 && at2 < w;
+        to[q2 * wide + t * per + c] = inside ? WORD(from + c * plane + at1 * w + at2, step, there) : 0;
+      }
+  }
+  for (index_t q2 = 0; q2 < l2; q2++)
+    for (index_t i = taps1 * taps2 * per; i < wide; i++) to[q2 * wide + i] = 0;
 }
 
 /* Weights [filter][channel of the group][tap] as panels of `wide` rows, [group][panel][k][wide]. BACKWARD: rows are
@@ -183,24 +212,18 @@ KERNEL find_offsets(OUT(index_t) offsets, OUT(uint) magnitude, int magnitude_wor
 #endif
 
 /* --- results ------------------------------------------------------------------------------------------------------------
- * ROUNDED: Q(sum, k, SHIFT) of type T from LEAST to MOST. Else raw, of type T, with a magnitude; or PARTS of 32 bits of
+ * ROUNDED: Q(sum, k, shift) of type T from LEAST to MOST. Else raw, of type T, with a magnitude; or PARTS of 32 bits of
  * slices. */
 #ifdef ROUNDED
-#if SHIFT > 31
-#define SCALED(sum) ((sum)*0)
-#elif SHIFT > 0
-#define SCALED(sum) ROUND_DOWN(sum, SHIFT)
-#else
-#define SCALED(sum) (sum)
-#endif
-#define FINISHED(sum) clamp(SCALED(sum), LEAST, MOST)
+#define FINISHED(sum) clamp(shift > 31 ? (sum)*0 : shift > 0 ? ROUND_DOWN(sum, shift) : (sum), LEAST, MOST)
 #else
 #define FINISHED(sum) (sum)
 #endif
 
 #ifdef JOIN_SLICES
 /* A work-item for `run` results. */
-KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, index_t slices, index_t run) {
+KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, index_t slices, index_t run,
+                   int shift) {
 #ifndef ROUNDED
   local uint tree[GROUP];
 #endif
@@ -210,7 +233,7 @@ KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, i
     long sum = 0;
     for (index_t s = 0; s < slices; s++) sum += parts[s * count + i];
 #ifdef ROUNDED
-    out[i] = (T)clamp(integer_round(sum, SHIFT), (long)LEAST, (long)MOST);
+    out[i] = (T)clamp(integer_round(sum, shift), (long)LEAST, (long)MOST);
 #else
     out[i] = (T)sum;
     bits |= abs(sum);
@@ -275,7 +298,7 @@ int dot_plain(char4 a, char4 b, int sum) {
 SIMD_KERNEL tiles(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, OUT(int) magnitude, index_t rows,
                   index_t columns, index_t inner, index_t left_step, index_t left_plane, index_t right_plane,
                   index_t groups, index_t outputs, index_t wide, index_t l1, index_t l2, index_t per, index_t taps,
-                  index_t taps2, index_t step1, index_t step2, index_t slice, index_t part) {
+                  index_t taps2, index_t step1, index_t step2, index_t slice, index_t part, int shift) {
   TILE_MEMORY
 #if !defined(PARTS) && !defined(ROUNDED)
   local uint tree[GROUP];
@@ -326,32 +349,43 @@ typedef short panel_shorts __attribute__((vector_size(32)));
 #define MULTIPLY_PAIRS(a, b) (((a) << 16 >> 16) * ((b) << 16 >> 16) + ((a) >> 16) * ((b) >> 16))
 #endif
 
-/* Columns are places of the lines of all images, those between outputs too, or channels of a tap. A work-item takes
- * PANEL_N columns and `chunk` panels of rows, a slice and group. left_panel, left_step: between panels, steps of k. */
+/* Steps of k whose words of all rows and columns of a work-item stay in the nearest caches. */
+#define STRETCH 256
+
+/* Columns are places of the lines of all images, those between outputs too; or channels of a tap, in blocks of `wide`; or,
+ * WINDOWS, taps of channels. A work-item takes PANEL_N columns of most_share taps and `chunk` panels of rows, KEPT
+ * together, of a group and slice, whose sums stay in the second cache: what it reads it reads once for all of them.
+ * left_panel: words of a panel. */
 KERNEL panels(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, OUT(int) magnitude, index_t rows,
-              index_t columns, index_t inner, index_t left_step, index_t left_panel, index_t left_plane,
+              index_t columns, index_t inner, index_t left_panel, index_t left_plane, index_t right_block,
               index_t right_plane, index_t groups, index_t outputs, index_t wide, index_t high, index_t l1, index_t l2,
               index_t per, index_t taps, index_t taps2, index_t step1, index_t step2, index_t slice, index_t part,
-              index_t chunk) {
+              int shift, int chunk, int most_share) {
   const index_t group = get_global_id(2) % groups, which = get_global_id(2) / groups;
-  const index_t begin = which * slice, end = min(begin + slice, inner);
-  const index_t panels = (rows + PANEL_M - 1) / PANEL_M, first = (index_t)get_global_id(1) * chunk;
+  const index_t begin = which * slice, end = min(begin + slice, inner), first = (index_t)get_global_id(1) * chunk;
+  const int count = (int)min((index_t)chunk, (rows + PANEL_M - 1) / PANEL_M - first);
   uint bits = 0;
   OUT(T) of_out = out + which * part;
 #ifdef FILTER
-  const index_t blocks = (per + PANEL_N - 1) / PANEL_N, tap = get_global_id(0) / blocks;
-  const index_t c = get_global_id(0) % blocks * PANEL_N, there = min((index_t)PANEL_N, per - c);
-  IN(int) of_right = right + group * right_plane + (tap / taps2 * step1 * l2 + tap % taps2 * step2) * wide + c;
+  const index_t block = get_global_id(0) % ((columns + PANEL_N - 1) / PANEL_N);
+  const index_t tap = get_global_id(0) / ((columns + PANEL_N - 1) / PANEL_N) * most_share;
+  const index_t c = block * PANEL_N, there = min((index_t)PANEL_N, columns - c);
+  const int share = (int)min((index_t)most_share, taps - tap);
+  IN(int) of_right = right + group * right_plane + block * right_block;
+#define TAP_PLACE(t) (((tap + (t)) / taps2 * step1 * l2 + (tap + (t)) % taps2 * step2) * wide)
 #else
+  const int share = 1;
+#define TAP_PLACE(t) 0
   /* Runs of outputs within the columns. */
   const index_t column = (index_t)get_global_id(0) * PANEL_N;
   index_t run_to[PANEL_N];
   int run_at[PANEL_N], run_end[PANEL_N], runs = 0;
-  for (index_t at = 0, x = column % l2, y = column / l2 % l1, b = column / l2 / l1; at < PANEL_N && column + at < columns;) {
-    const index_t some = min((index_t)PANEL_N - at, l2 - x);
+  index_t x = column % l2, y = column / l2 % l1, b = column / l2 / l1;
+  for (int at = 0; at < PANEL_N && column + at < columns;) {
+    const int some = (int)min((index_t)(PANEL_N - at), l2 - x);
     if (x < wide && y < high) {
-      run_at[runs] = (int)at;
-      run_end[runs] = (int)(at + min(some, wide - x));
+      run_at[runs] = at;
+      run_end[runs] = at + (int)min((index_t)some, wide - x);
       run_to[runs++] = b * groups * rows * outputs + y * wide + x;
     }
     at += some;
@@ -361,35 +395,48 @@ KERNEL panels(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, OUT(
   if (!runs) return;
   IN(int) of_right = right + group * right_plane + column;
 #endif
-  for (index_t panel = first; panel < min(first + chunk, panels); panel++) {
-    panel_vector sums[PANEL_M][PANEL_V];
-    PANEL_EACH_I PANEL_EACH_J sums[i][j] = (panel_vector)(0);
-    IN(int) l = left + group * left_plane + panel * left_panel + begin * left_step;
-    for (index_t k = begin; k < end; k++, l += left_step) {
-      IN(int) r = of_right + offsets[k];
-      panel_vector v[PANEL_V];
-      PANEL_EACH_J v[j] = PANEL_LOAD(j, r);
-      PANEL_EACH_I {
-        const panel_vector a = (panel_vector)(l[i]);
-        PANEL_EACH_J sums[i][j] += MULTIPLY_PAIRS(a, v[j]);
+  IN(int) of_left = left + group * left_plane + first * left_panel;
+  panel_vector kept[KEPT][PANEL_M][PANEL_V];
+  for (int n = 0; n < share * count; n++) PANEL_EACH_I PANEL_EACH_J kept[n][i][j] = (panel_vector)(0);
+  for (index_t at = begin; at < end; at += STRETCH) {
+    const index_t stop = min(at + STRETCH, end);
+    for (int n = 0; n < share * count; n++) {
+      panel_vector sums[PANEL_M][PANEL_V];
+      PANEL_EACH_I PANEL_EACH_J sums[i][j] = kept[n][i][j];
+      IN(int) l = of_left + n % count * left_panel + at * PANEL_M;
+      IN(int) of_tap = of_right + TAP_PLACE(n / count);
+      for (index_t k = at; k < stop; k++, l += PANEL_M) {
+        IN(int) r = of_tap + offsets[k];
+        panel_vector v[PANEL_V];
+        PANEL_EACH_J v[j] = PANEL_LOAD(j, r);
+        PANEL_EACH_I {
+          const panel_vector a = (panel_vector)(l[i]);
+          PANEL_EACH_J sums[i][j] += MULTIPLY_PAIRS(a, v[j]);
+        }
       }
+      PANEL_EACH_I PANEL_EACH_J kept[n][i][j] = sums[i][j];
     }
+  }
+  for (int n = 0; n < share * count; n++) {
     T results[PANEL_M][PANEL_N];
-    PANEL_EACH_I PANEL_EACH_J PANEL_STORE(PANEL_CONVERT(FINISHED(sums[i][j])), j, results[i]);
-    const int some = (int)min((index_t)PANEL_M, rows - panel * PANEL_M);
-    for (int i = 0; i < some; i++) {
-      const index_t row = panel * PANEL_M + i;
+    PANEL_EACH_I PANEL_EACH_J PANEL_STORE(PANEL_CONVERT(FINISHED(kept[n][i][j])), j, results[i]);
+    for (int i = 0; i < PANEL_M && (first + n % count) * PANEL_M + i < rows; i++) {
+      const index_t row = (first + n % count) * PANEL_M + i;
 #ifdef FILTER
-      for (int n = 0; n < there; n++) {
-        of_out[RESULT_OF_FILTER(row, c + n, tap)] = results[i][n];
-        bits |= abs((int)results[i][n]);
+      for (int m = 0; m < there; m++) {
+#ifdef WINDOWS
+        of_out[RESULT_OF_FILTER(row, (c + m) % per, (c + m) / per)] = results[i][m];
+#else
+        of_out[RESULT_OF_FILTER(row, c + m, tap + n / count)] = results[i][m];
+#endif
+        bits |= abs((int)results[i][m]);
       }
 #else
       for (int run = 0; run < runs; run++) {
         OUT(T) to = of_out + (group * rows + row) * outputs + run_to[run] - run_at[run];
-        for (int n = run_at[run]; n < run_end[run]; n++) to[n] = results[i][n];
+        for (int m = run_at[run]; m < run_end[run]; m++) to[m] = results[i][m];
 #if !defined(PARTS) && !defined(ROUNDED)
-        for (int n = run_at[run]; n < run_end[run]; n++) bits |= abs((int)results[i][n]);
+        for (int m = run_at[run]; m < run_end[run]; m++) bits |= abs((int)results[i][m]);
 #endif
       }
 #endif

@@ -20,7 +20,7 @@ typedef struct variant {
 
 typedef enum direction { FORWARD, BY_INPUTS, BY_WEIGHTS } direction;
 
-enum { kDims = 2, kImages = 16, kPackRun = 64, kJoinRun = 256, kLeastSteps = 16, kSumsOf16 = 24, kSumsOf8 = 12 };
+enum { kDims = 2, kImages = 16, kPackRun = 64, kJoinRun = 256, kLeastSteps = 16, kMostPanels = 72, kMostShare = 9, kSumsOf16 = 24, kSumsOf8 = 12 };
 enum { kTileQuad = 4, kPanelQuad = 2, kWidest = 16, kRoom = 1 << 16 };
 
 /* An operand as images of words, see IMAGES of the kernel text. */
@@ -37,7 +37,8 @@ typedef struct product {
   images right;          /* the operand that windows go over */
   int64_t rows, columns; /* of a group */
   int64_t inner;         /* in words */
-  int64_t left_step, left_panel, left_plane, right_wide, right_plane;
+  bool windows;          /* the right operand has windows side by side */
+  int64_t left_panel, left_plane, right_wide, right_block, right_plane;
   braid_launch_piece lefts, rights, offsets;
 } product;
 
@@ -173,12 +174,12 @@ static void add_channel_words(braid_launch_planner *p, product *m, size_t input,
   braid_launch_range(p, m->spread ? items + tail : items + 1);
 }
 
-/* Both operands of the one that sums over samples: `wide` channels are reserved for each place. */
+/* Operands of the one that sums over samples, in blocks of `wide` channels; `room` words may be read behind the last. */
 static braid_launch_piece add_sample_words(braid_launch_planner *p, const product *m, size_t input, const images *of,
                                            int64_t wide, int64_t room) {
-  int64_t lines = m->conv.groups * of->words * of->l[0], words = lines * of->l[1] * wide;
+  int64_t lines = m->conv.groups * of->words * of->l[0];
+  int64_t words = lines * of->l[1] * rounded_up(of->per, wide), items = m->spread ? words : lines;
   braid_launch_piece piece = reserve_words(p, words + room);
-  int64_t items = m->spread ? words : lines;
   arrange_begin(p, m, "samples_as_words");
   braid_launch_input(p, input);
   braid_launch_workspace(p, piece);
@@ -189,15 +190,28 @@ static braid_launch_piece add_sample_words(braid_launch_planner *p, const produc
   return piece;
 }
 
+/* The right one with windows side by side: of its images the places become outputs. */
+static void add_window_words(braid_launch_planner *p, product *m, int64_t wide, int64_t room) {
+  const braid_window *w = &m->conv.window;
+  images *of = &m->right;
+  for (int d = 0; d < kDims; d++) of->l[d] = larger(w->output[d + 1], 1), of->mul[d] = w->stride[d + 1];
+  int64_t items = m->conv.groups * of->words * of->l[0];
+  m->rights = reserve_words(p, items * of->l[1] * wide + room);
+  const int64_t numbers[] = {items, wide, w->kernel[1], w->kernel[2], w->dilation[1], w->dilation[2]};
+  arrange_begin(p, m, "windows_as_words");
+  braid_launch_input(p, 0);
+  braid_launch_workspace(p, m->rights);
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) braid_launch_index(p, numbers[i]);
+  add_images(p, of);
+  braid_launch_range(p, items);
+}
+
 /* Left operand of the products that sum over channels, in panels of `wide` rows. */
 static void add_weights(braid_launch_planner *p, product *m, int64_t wide) {
   int64_t taps = braid_window_volume(&m->conv.window), panels = braid_launch_ceil_div(m->rows, wide);
   int64_t words = m->right.words, all = m->conv.groups * panels * words * taps * wide;
   int64_t runs = braid_launch_ceil_div(words, kPackRun), items = m->spread ? all : m->conv.groups * panels * runs;
   m->lefts = reserve_words(p, all);
-  m->left_step = wide;
-  m->left_panel = words * taps * wide;
-  m->left_plane = panels * m->left_panel;
   const int64_t numbers[] = {items,
                              m->conv.outputs / m->conv.groups,
                              m->conv.inputs / m->conv.groups,
@@ -226,8 +240,8 @@ static void add_offsets(braid_launch_planner *p, product *m) {
                              larger(filter ? braid_window_outputs(w) : braid_window_volume(w), 1),
                              m->direction == BY_INPUTS ? w->begin[1] + of->begin[0] : 0,
                              m->direction == BY_INPUTS ? w->begin[2] + of->begin[1] : 0,
-                             filter ? w->stride[1] : (forward ? 1 : -1) * w->dilation[1],
-                             filter ? w->stride[2] : (forward ? 1 : -1) * w->dilation[2],
+                             m->windows ? 1 : filter ? w->stride[1] : (forward ? 1 : -1) * w->dilation[1],
+                             m->windows ? 1 : filter ? w->stride[2] : (forward ? 1 : -1) * w->dilation[2],
                              forward ? w->stride[1] : 1,
                              forward ? w->stride[2] : 1,
                              of->phases[1] * phase,
@@ -243,22 +257,25 @@ static void add_offsets(braid_launch_planner *p, product *m) {
   braid_launch_range(p, larger(m->inner, words));
 }
 
-/* `wide`: rows of a panel; of the left operand that is made of samples, what its channels are rounded up to. `room`:
- * columns that are read at once. `align`: what channels of the right one are rounded up to. */
-static void arrange(braid_launch_planner *p, product *m, int64_t wide, int64_t room, int64_t align, bool panels) {
+/* `high`: rows of a panel of the left operand, words of a step of k. `wide`: channels of a block of the right one that is
+ * made of samples. `room`: columns that are read at once. */
+static void arrange(braid_launch_planner *p, product *m, int64_t high, int64_t wide, int64_t room) {
+  m->left_panel = m->inner * high;
+  m->left_plane = braid_launch_ceil_div(m->rows, high) * m->left_panel;
   if (m->direction == BY_WEIGHTS) {
     images error = sample_images(&m->conv, true);
     error.words = m->right.words;
-    m->left_step = panels ? m->rows : rounded_up(m->rows, wide);
-    m->left_panel = wide;
-    m->right_wide = rounded_up(m->right.per, align);
-    m->lefts = add_sample_words(p, m, 1, &error, m->left_step, wide);
-    m->rights = add_sample_words(p, m, 0, &m->right, m->right_wide, room);
-    m->left_plane = error.words * error.l[0] * error.l[1] * m->left_step;
-    m->right_plane = m->right.words * m->right.l[0] * m->right.l[1] * m->right_wide;
+    m->lefts = add_sample_words(p, m, 1, &error, high, 0);
+    m->right_wide = wide;
+    if (m->windows)
+      add_window_words(p, m, wide, room);
+    else
+      m->rights = add_sample_words(p, m, 0, &m->right, wide, room);
+    m->right_block = m->right.words * m->right.l[0] * m->right.l[1] * wide;
+    m->right_plane = m->right_block * (m->windows ? 1 : braid_launch_ceil_div(m->right.per, wide));
   } else {
     add_channel_words(p, m, 0, room);
-    add_weights(p, m, panels ? wide : rounded_up(m->rows, wide));
+    add_weights(p, m, high);
   }
   add_offsets(p, m);
 }
@@ -307,9 +324,11 @@ static void add_finish(braid_launch_planner *p) {
   if (direction_of(node) != FORWARD) return;
   int64_t most = braid_integer_max(braid_attr_int(node->attrs, "bits", 8));
   bool relu = braid_attr_int(node->attrs, "relu", 0) != 0;
-  braid_launch_option(p, "-DROUNDED -DSHIFT=%lld -DLEAST=%lld -DMOST=%lld",
-                      (long long)braid_attr_int(node->attrs, "shift", 0), (long long)(relu ? 0 : -most),
-                      (long long)most);
+  braid_launch_option(p, "-DROUNDED -DLEAST=%lld -DMOST=%lld", (long long)(relu ? 0 : -most), (long long)most);
+}
+
+static void add_shift(braid_launch_planner *p) {
+  braid_launch_int(p, braid_attr_int(p->node->attrs, "shift", 0));
 }
 
 /* Sums of slices go to `parts`, unless there is one. */
@@ -337,6 +356,7 @@ static void add_join(braid_launch_planner *p, const product *m, int64_t slices, 
   braid_launch_index(p, total);
   braid_launch_index(p, slices);
   braid_launch_index(p, run);
+  add_shift(p);
   braid_launch_groups(p, braid_launch_ceil_div(braid_launch_ceil_div(total, run), group), 1, 1, (size_t)group);
 }
 
@@ -398,7 +418,7 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
   int64_t slices = tile_slices(p->traits, &tile, m, &slice);
   braid_launch_piece parts = reserve_parts(p, slices);
   m->spread = true;
-  arrange(p, m, 4, 0, 1, false);
+  arrange(p, m, rounded_up(larger(m->rows, 1), 4), larger(m->right.per, 1), 0);
   product_begin(p, m, "tiles");
   add_tile_options(p, &tile);
   braid_launch_workspace(p, m->lefts);
@@ -408,7 +428,7 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
   const int64_t numbers[] = {m->rows,
                              m->columns,
                              m->inner,
-                             m->left_step,
+                             rounded_up(larger(m->rows, 1), 4),
                              m->left_plane,
                              m->right_plane,
                              m->conv.groups,
@@ -424,6 +444,7 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
                              slice,
                              total};
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
+  add_shift(p);
   braid_launch_groups(p, braid_launch_ceil_div(m->columns, tile.columns), braid_launch_ceil_div(m->rows, tile.rows),
                       m->conv.groups * slices, tile.group);
   add_join(p, m, slices, parts);
@@ -444,18 +465,24 @@ static void product_add_panels(braid_launch_planner *p, product *m) {
   const braid_window *w = &m->conv.window;
   bool filter = m->direction == BY_WEIGHTS;
   const int64_t *results = m->direction == FORWARD ? w->output : w->input;
-  int64_t columns = filter ? m->right.per : m->right.batch * m->right.l[0] * m->right.l[1];
+  int64_t taps = braid_window_volume(w), total = braid_desc_count(&p->node->outputs[0].desc);
+  m->windows = filter && m->right.per < braid_launch_panel_of(p->traits).width;
+  int64_t columns = m->windows ? m->right.per * taps : filter ? m->right.per : m->right.batch * m->right.l[0] * m->right.l[1];
   braid_launch_panel panel = panel_for(p->traits, m->rows, columns);
-  int64_t across = panel.vectors * panel.width, total = braid_desc_count(&p->node->outputs[0].desc);
+  int64_t across = panel.vectors * panel.width, tiles = braid_launch_ceil_div(columns, across);
+  int64_t wide = m->windows ? rounded_up(columns, panel.width) : across;
   int64_t slice = smaller(larger(m->inner, 1), BRAID_INTEGER_PRODUCTS / m->quad);
   int64_t slices = larger(braid_launch_ceil_div(m->inner, slice), 1);
-  int64_t panels = braid_launch_ceil_div(m->rows, panel.rows), tiles = braid_launch_ceil_div(columns, across);
-  if (filter) tiles *= braid_window_volume(w);
-  int64_t chunk = braid_launch_chunk(p->traits, panels, tiles * m->conv.groups * slices);
+  int64_t panels = braid_launch_ceil_div(m->rows, panel.rows);
+  int64_t share = filter && !m->windows ? braid_launch_ceil_div(taps, braid_launch_ceil_div(taps, kMostShare)) : 1;
+  if (filter && !m->windows) tiles *= braid_launch_ceil_div(taps, share);
+  int64_t chunk = smaller(braid_launch_chunk(p->traits, panels, tiles * m->conv.groups * slices),
+                          share > 1 ? kMostPanels / share : kMostPanels);
   braid_launch_piece parts = reserve_parts(p, slices);
-  arrange(p, m, panel.rows, across, panel.width, true);
+  arrange(p, m, panel.rows, wide, across);
   product_begin(p, m, "panels");
   braid_launch_add_panel(p, &panel);
+  braid_launch_option(p, "-DKEPT=%d%s", kMostPanels, m->windows ? " -DWINDOWS" : "");
   braid_launch_workspace(p, m->lefts);
   braid_launch_workspace(p, m->rights);
   braid_launch_workspace(p, m->offsets);
@@ -463,25 +490,27 @@ static void product_add_panels(braid_launch_planner *p, product *m) {
   const int64_t numbers[] = {m->rows,
                              columns,
                              m->inner,
-                             m->left_step,
                              m->left_panel,
                              m->left_plane,
+                             m->windows ? across : m->right_block,
                              m->right_plane,
                              m->conv.groups,
                              results[1] * results[2],
-                             filter ? m->right_wide : results[2],
+                             filter ? wide : results[2],
                              results[1],
                              m->right.l[0],
                              m->right.l[1],
                              m->right.per,
-                             braid_window_volume(w),
+                             taps,
                              w->kernel[2],
                              w->dilation[1],
                              w->dilation[2],
                              slice,
-                             total,
-                             chunk};
+                             total};
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
+  add_shift(p);
+  braid_launch_int(p, chunk);
+  braid_launch_int(p, share);
   braid_launch_groups(p, tiles, braid_launch_ceil_div(panels, chunk), m->conv.groups * slices, 1);
   add_join(p, m, slices, parts);
 }
