@@ -51,7 +51,7 @@ KERNEL clear(OUT(uint) words, int count) {
   for (int i = get_global_id(0); i < count; i += GROUP) words[i] = 0;
 }
 
-/* --- values ----------------------------------------------------------------------------------------------------------- */
+/* --- values ------------------------------------------------------------------------------------------------------- */
 #ifdef INPUT
 LANES_OF(float)
 /* scale: a power of two, so that x * scale is exact. What is beyond 1000 either way is beyond the ends. */
@@ -94,7 +94,7 @@ KERNEL add(global const char *a, global const char *b, global char *y, index_t c
   STORE_LANES(char, TO_CHARS(CLIP(sum, least, most)), y + first);
 }
 
-/* --- errors ----------------------------------------------------------------------------------------------------------- */
+/* --- errors ------------------------------------------------------------------------------------------------------- */
 KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
                  OUT(int) exponent, index_t count) {
   local uint parts[GROUP];
@@ -121,10 +121,12 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
-/* d is below zero for magnitudes of few bits: then numbers beyond 256 are beyond `most` before they are shifted, too. */
+/* d is below zero for magnitudes of few bits: then numbers beyond 256 are beyond `most` before they are shifted, too.
+ */
 KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, OUT(char) e, OUT(int) scaled, index_t count,
                    int bits, int offset) {
-  const int d = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW)) - (bits - 1), most = (1 << (bits - 1)) - 1;
+  const int d = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW)) - (bits - 1),
+            most = (1 << (bits - 1)) - 1;
   if (get_global_id(0) == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
   FIRST
   INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
@@ -136,7 +138,7 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, OUT(char) e
 }
 #endif
 
-/* --- loss: one group --------------------------------------------------------------------------------------------------- */
+/* --- loss: one group ---------------------------------------------------------------------------------------------- */
 KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, OUT(int) magnitude, index_t count,
                      index_t classes, int most) {
   local uint parts[GROUP];
@@ -160,7 +162,7 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
 #endif
 }
 
-/* --- update ------------------------------------------------------------------------------------------------------------ */
+/* --- update ------------------------------------------------------------------------------------------------------- */
 #ifdef UPDATE
 /* Philox4x32-10 for COUNTERS counters from `counter` on: bits[4 * i + j] is word j of counter i. */
 #if COUNTERS > 1
@@ -220,7 +222,7 @@ KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
 }
 #endif
 
-/* --- digest ------------------------------------------------------------------------------------------------------------ */
+/* --- digest ------------------------------------------------------------------------------------------------------- */
 #ifdef NUMBER
 uint digest_weight(ulong place) {
   uint h = (uint)place;

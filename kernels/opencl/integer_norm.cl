@@ -62,7 +62,7 @@ KERNEL sums(IN(ELEMENT) x, IN(char) h, OUT(long) parts, index_t batch, index_t c
   const index_t begin = item_ % runs * run + (index_t)get_global_id(0) % SIDE;                                         \
   const index_t end = min(item_ % runs * run + run, area);
 
-/* --- forward ---------------------------------------------------------------------------------------------------------- */
+/* --- forward ------------------------------------------------------------------------------------------------------ */
 #ifdef FORWARD
 ulong integer_root(ulong value) {
   ulong root = 0;
@@ -107,7 +107,7 @@ KERNEL statistics(IN(long) parts, global const int *mean, global const long *var
 
 /* SIDE neighbouring work-items share `run` elements of a plane. 32 bits suffice: |x m| and |c| are at most 2^29. */
 KERNEL elements(IN(short) x, IN(P) gamma, IN(P) beta, IN(int) found, OUT(char) y, OUT(char) h, index_t planes,
-                 index_t channels, index_t area, index_t run, index_t runs, int shift, int least, int most) {
+                index_t channels, index_t area, index_t run, index_t runs, int shift, int least, int most) {
   FIND_RUN
   if (plane >= planes) return;
   const int m = found[3 * channel], c = found[3 * channel + 1], places = found[3 * channel + 2];
@@ -123,7 +123,7 @@ KERNEL elements(IN(short) x, IN(P) gamma, IN(P) beta, IN(int) found, OUT(char) y
 }
 #endif
 
-/* --- backward --------------------------------------------------------------------------------------------------------- */
+/* --- backward ----------------------------------------------------------------------------------------------------- */
 #ifdef BACKWARD
 /* |F_c| has at most 15 + 14 + 16 bits. */
 #define FULL_FACTOR(channel)                                                                                           \

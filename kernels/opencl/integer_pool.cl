@@ -1,5 +1,5 @@
-/* Pools of training in integers: docs/integer-training.md. Output o of a dimension of `h` or `w` inputs looks at o * S - b
- * + k * D for k below N. A work-item makes LANES neighbours of a line. RESULT: type of an error's result. */
+/* Pools of training in integers: docs/integer-training.md. Output o of a dimension of `h` or `w` inputs looks at
+ * o * S - b + k * D for k below N. A work-item makes LANES neighbours of a line. RESULT: type of an error's result. */
 #include "common.clh"
 #include "integer.clh"
 
@@ -27,8 +27,8 @@
     }                                                                                                                  \
   }
 
-KERNEL max_pool(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes, index_t h, index_t w, index_t oh,
-                index_t ow, index_t b1, index_t b2) {
+KERNEL max_pool(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes, index_t h, index_t w, index_t oh, index_t ow,
+                index_t b1, index_t b2) {
   FIND_LINE(oh, ow)
   if (plane >= planes) return;
   int best[LANES], place[LANES];

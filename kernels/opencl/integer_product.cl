@@ -1,11 +1,12 @@
-/* Convolutions, their two gradients and fully connected layers of training in integers: docs/integer-training.md. All are
- * one product of matrices of bytes, and this is it:
+/* Convolutions, their two gradients and fully connected layers of training in integers: docs/integer-training.md. All
+ * are one product of matrices of bytes, and this is it:
  *
  *   sum(row, column) = sum over k of left(k, row) * right(offsets[k] + place of the column)
  *
  * An element of both is a word of 32 bits: QUAD neighbours along the inner dimension, four bytes, for instructions that
- * multiply and add four, or two shorts, for those of CPUs that take two. Sums are exact in 32 bits; where they might not
- * be, the inner dimension is cut into slices, whose sums are added in 64. Work before the product puts operands in order:
+ * multiply and add four, or two shorts, for those of CPUs that take two. Sums are exact in 32 bits; where they might
+ * not be, the inner dimension is cut into slices, whose sums are added in 64. Work before the product puts operands in
+ * order:
  *
  *   forward             left: weights [group][channel words, taps][filters]   right: x, channels as words
  *   BACKWARD, by inputs left: weights [group][filter words, taps][channels]   right: the error, channels as words
@@ -27,9 +28,9 @@
 #define WORD(from, step, there) ((uint)(ushort)(from)[0] | ((there) > 1 ? (uint)(from)[step] << 16 : 0))
 #endif
 
-/* --- operands in order ------------------------------------------------------------------------------------------------
- * Place q of phase r of a dimension is the input (q * mul + r - begin) / div, if that is one: div, a stride, leaves zeros
- * between the errors of neighbouring outputs. SPREAD: a work-item for each word, else for many. */
+/* --- operands in order ---------------------------------------------------------------------------------------------
+ * Place q of phase r of a dimension is the input (q * mul + r - begin) / div, if that is one: div, a stride, leaves
+ * zeros between the errors of neighbouring outputs. SPREAD: a work-item for each word, else for many. */
 #define IMAGES                                                                                                         \
   index_t batch, index_t channels, index_t per, index_t words, index_t h, index_t w, index_t l1, index_t l2,           \
       index_t phases1, index_t phases2, index_t mul1, index_t mul2, index_t begin1, index_t begin2, index_t div1,      \
@@ -99,8 +100,8 @@ KERNEL channels_as_words(IN(char) x, OUT(uint) out, index_t items, index_t tail,
 #endif
 }
 
-/* Samples as words: `words` of them, in blocks of `wide` channels, [group][block][words][l1][l2][wide], of which `per` are
- * there. There are no phases and gaps. An item is a line of all blocks, or a word. */
+/* Samples as words: `words` of them, in blocks of `wide` channels, [group][block][words][l1][l2][wide], of which `per`
+ * are there. There are no phases and gaps. An item is a line of all blocks, or a word. */
 #define SAMPLE_BLOCK ((index_t)words * l1 * l2 * wide)
 KERNEL samples_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, IMAGES) {
   const index_t item = get_global_id(0), plane = h * w, blocks = (per + wide - 1) / wide;
@@ -139,8 +140,8 @@ KERNEL samples_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, 
 #endif
 }
 
-/* The same with what each of the outputs (l1, l2) looks at side by side, for few channels: [group][words][l1][l2][wide],
- * of which taps of `per` channels are there. mul: strides. An item is a line. */
+/* The same with what each of the outputs (l1, l2) looks at side by side, for few channels:
+ * [group][words][l1][l2][wide], of which taps of `per` channels are there. mul: strides. An item is a line. */
 KERNEL windows_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, index_t taps1, index_t taps2,
                         index_t step1, index_t step2, IMAGES) {
   const index_t item = get_global_id(0), q1 = item % l1, word = item / l1 % words, group = item / l1 / words;
@@ -211,19 +212,19 @@ KERNEL find_offsets(OUT(index_t) offsets, OUT(uint) magnitude, int magnitude_wor
 }
 #endif
 
-/* --- results ------------------------------------------------------------------------------------------------------------
- * ROUNDED: Q(sum, k, shift) of type T from LEAST to MOST. Else raw, of type T, with a magnitude; or PARTS of 32 bits of
- * slices. */
+/* --- results -------------------------------------------------------------------------------------------------------
+ * ROUNDED: Q(sum, k, shift) of type T from `least` to `most`. Else raw, of type T, with a magnitude; or PARTS of 32
+ * bits of slices. */
 #ifdef ROUNDED
-#define FINISHED(sum) clamp(shift > 31 ? (sum)*0 : shift > 0 ? ROUND_DOWN(sum, shift) : (sum), LEAST, MOST)
+#define FINISHED(sum) clamp(shift > 31 ? (sum)*0 : shift > 0 ? ROUND_DOWN(sum, shift) : (sum), least, most)
 #else
 #define FINISHED(sum) (sum)
 #endif
 
 #ifdef JOIN_SLICES
 /* A work-item for `run` results. */
-KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, index_t slices, index_t run,
-                   int shift) {
+KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, index_t slices, index_t run, int shift,
+                   int least, int most) {
 #ifndef ROUNDED
   local uint tree[GROUP];
 #endif
@@ -233,7 +234,7 @@ KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, i
     long sum = 0;
     for (index_t s = 0; s < slices; s++) sum += parts[s * count + i];
 #ifdef ROUNDED
-    out[i] = (T)clamp(integer_round(sum, shift), (long)LEAST, (long)MOST);
+    out[i] = (T)clamp(integer_round(sum, shift), (long)least, (long)most);
 #else
     out[i] = (T)sum;
     bits |= abs(sum);
@@ -252,7 +253,7 @@ KERNEL join_slices(IN(int) parts, OUT(T) out, OUT(T) magnitude, index_t count, i
 #define RESULT_OF_IMAGE(b, row, o) (((b)*groups * rows + group * rows + (row)) * outputs + (o))
 #define RESULT_OF_FILTER(row, c, t) (((group * rows + (row)) * per + (c)) * taps + (t))
 
-/* --- by tiles in local memory: T_I rows by T_B columns of the batch, as the unified GEMM kernel of DarkFPGA --------------- */
+/* --- by tiles in local memory: T_I rows by T_B columns of the batch, as the unified GEMM kernel of DarkFPGA ------- */
 #ifdef T_B
 #define TILE_M T_I
 #define TILE_N T_B
@@ -280,7 +281,7 @@ int dot_plain(char4 a, char4 b, int sum) {
 #include "tile.clh"
 
 #define LOAD_LEFT(row, k) ((row) < rows ? of_left[(k)*left_step + (row)] : 0)
-#define LOAD_LEFT_FOUR(row, k) vload4(0, of_left + (k)*left_step + min(row, left_step - 4))
+#define LOAD_LEFT_FOUR(row, k) ((row) < left_step ? vload4(0, of_left + (k)*left_step + (row)) : (int4)(0))
 #define LOAD_RIGHT(k, column) (there ? of_right[offsets[k]] : 0)
 #ifdef FILTER
 #define PLACE(row, column) RESULT_OF_FILTER(row, (column) % per, (column) / per)
@@ -298,7 +299,8 @@ int dot_plain(char4 a, char4 b, int sum) {
 SIMD_KERNEL tiles(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, OUT(int) magnitude, index_t rows,
                   index_t columns, index_t inner, index_t left_step, index_t left_plane, index_t right_plane,
                   index_t groups, index_t outputs, index_t wide, index_t l1, index_t l2, index_t per, index_t taps,
-                  index_t taps2, index_t step1, index_t step2, index_t slice, index_t part, int shift) {
+                  index_t taps2, index_t step1, index_t step2, index_t slice, index_t part, int shift, int least,
+                  int most) {
   TILE_MEMORY
 #if !defined(PARTS) && !defined(ROUNDED)
   local uint tree[GROUP];
@@ -324,7 +326,7 @@ SIMD_KERNEL tiles(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, 
 }
 #endif
 
-/* --- in the registers of a CPU: PANEL_M rows by PANEL_V vectors of PANEL_W columns ------------------------------------------ */
+/* --- in the registers of a CPU: PANEL_M rows by PANEL_V vectors of PANEL_W columns -------------------------------- */
 #ifdef PANEL_M
 #define PANEL_N (PANEL_V * PANEL_W)
 typedef INTEGER_JOIN(int, PANEL_W) panel_vector;
@@ -352,15 +354,15 @@ typedef short panel_shorts __attribute__((vector_size(32)));
 /* Steps of k whose words of all rows and columns of a work-item stay in the nearest caches. */
 #define STRETCH 256
 
-/* Columns are places of the lines of all images, those between outputs too; or channels of a tap, in blocks of `wide`; or,
- * WINDOWS, taps of channels. A work-item takes PANEL_N columns of most_share taps and `chunk` panels of rows, KEPT
+/* Columns are places of the lines of all images, those between outputs too; or channels of a tap, in blocks of `wide`;
+ * or, WINDOWS, taps of channels. A work-item takes PANEL_N columns of most_share taps and `chunk` panels of rows, KEPT
  * together, of a group and slice, whose sums stay in the second cache: what it reads it reads once for all of them.
  * left_panel: words of a panel. */
 KERNEL panels(IN(int) left, IN(int) right, IN(index_t) offsets, OUT(T) out, OUT(int) magnitude, index_t rows,
               index_t columns, index_t inner, index_t left_panel, index_t left_plane, index_t right_block,
               index_t right_plane, index_t groups, index_t outputs, index_t wide, index_t high, index_t l1, index_t l2,
               index_t per, index_t taps, index_t taps2, index_t step1, index_t step2, index_t slice, index_t part,
-              int shift, int chunk, int most_share) {
+              int shift, int least, int most, int chunk, int most_share) {
   const index_t group = get_global_id(2) % groups, which = get_global_id(2) / groups;
   const index_t begin = which * slice, end = min(begin + slice, inner), first = (index_t)get_global_id(1) * chunk;
   const int count = (int)min((index_t)chunk, (rows + PANEL_M - 1) / PANEL_M - first);

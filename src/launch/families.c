@@ -21,6 +21,7 @@ static const braid_launch_family *const kFamilies[] = {
     &braid_launch_family_conv_grad,
     &braid_launch_family_optimizer,
     &braid_launch_family_recurrent,
+    &braid_launch_family_quantize,
     &braid_launch_family_integer,
     &braid_launch_family_integer_pool,
     &braid_launch_family_integer_norm,

@@ -20,9 +20,9 @@ typedef struct braid_launch_knobs {
 
 /* How kernels multiply and add four bytes at once. */
 typedef enum braid_launch_dot {
-  BRAID_LAUNCH_DOT_PLAIN,    /* one by one */
-  BRAID_LAUNCH_DOT_KHRONOS,  /* cl_khr_integer_dot_product, packed */
-  BRAID_LAUNCH_DOT_PTX,      /* NVIDIA's instruction dp4a, from compute capability 6.1 on */
+  BRAID_LAUNCH_DOT_PLAIN,   /* one by one */
+  BRAID_LAUNCH_DOT_KHRONOS, /* cl_khr_integer_dot_product, packed */
+  BRAID_LAUNCH_DOT_PTX,     /* NVIDIA's instruction dp4a, from compute capability 6.1 on */
 } braid_launch_dot;
 
 /* What kernels are parameterized by: facts of the device, what is tuned for such devices, and the knobs. */
@@ -34,7 +34,7 @@ typedef struct braid_launch_traits {
   size_t max_group, max_item[3]; /* work-items per work-group, and per dimension */
   uint32_t vector_width;         /* preferred, of float */
   braid_launch_dot dot;
-  bool aligned;                  /* memory objects begin where vectors may */
+  bool aligned; /* memory objects begin where vectors may */
   const braid_launch_tuning *tuning;
   braid_launch_knobs knobs;
 } braid_launch_traits;

@@ -84,8 +84,8 @@ static braid_status make_buffers(setup *s, bench_node *b, size_t count, size_t w
     char *numbers = braid_zalloc(NULL, bytes);
     if (!numbers) return BRAID_NO_MEMORY;
     for (size_t k = 0; k < bytes; k++) numbers[k] = (char)(k * 7919 % 31) - 15;
-    status = submit(s, &(braid_task){
-                           .kind = BRAID_TASK_WRITE, .label = "write", .target = b->bindings[i], .host = numbers});
+    status =
+        submit(s, &(braid_task){.kind = BRAID_TASK_WRITE, .label = "write", .target = b->bindings[i], .host = numbers});
     braid_free(NULL, numbers);
     if (status != BRAID_OK) return status;
   }

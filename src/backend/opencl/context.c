@@ -95,8 +95,8 @@ void braid_cl_describe(cl_device_id device, size_t index, braid_device_info *inf
   snprintf(info->software, sizeof info->software, "%s, driver %s", version, driver);
 }
 
-/* Four bytes at once: by Khronos' extension where packed ones are taken, or NVIDIA's instruction, whose devices tell their
- * generation (cl_nv_device_attribute_query). */
+/* Four bytes at once: by Khronos' extension where packed ones are taken, or NVIDIA's instruction, whose devices tell
+ * their generation (cl_nv_device_attribute_query). */
 static braid_launch_dot dot_of(cl_device_id device) {
   enum { kCapabilities = 0x1073, kPacked = 1, kMajor = 0x4000, kMinor = 0x4001 };
   size_t bytes = 0;

@@ -208,9 +208,8 @@ static braid_status plan_digest(const braid_launch_traits *traits, const braid_n
 static const braid_launch_kernel kInput = {.plan = plan_input}, kQuantize = {.plan = plan_quantize},
                                  kRelu = {.plan = plan_relu}, kReluGrad = {.plan = plan_relu_grad},
                                  kAdd = {.plan = plan_add}, kErrorSum = {.plan = plan_error_sum},
-                                 kScaleError = {.plan = plan_scale_error},
-                                 kSquaredError = {.plan = plan_squared_error}, kUpdate = {.plan = plan_update},
-                                 kDigest = {.plan = plan_digest};
+                                 kScaleError = {.plan = plan_scale_error}, kSquaredError = {.plan = plan_squared_error},
+                                 kUpdate = {.plan = plan_update}, kDigest = {.plan = plan_digest};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAdd", .name = "integer_add", .in_place = 3, .implementation = &kAdd},

@@ -9,8 +9,8 @@ enum { kGroupsPerUnit = 4, kCpuRun = 16384, kRunOfItem = 16, kFound = 3, kSums =
 /* Channels as planes, and how the kernels walk them. */
 typedef struct channels {
   int64_t batch, count, area, n;
-  int64_t parts, images;     /* of the batch, for the sums: so many images each */
-  int64_t side, run, runs;   /* work-items that share a run, elements of one, runs of a plane */
+  int64_t parts, images;   /* of the batch, for the sums: so many images each */
+  int64_t side, run, runs; /* work-items that share a run, elements of one, runs of a plane */
   size_t sum_group;
 } channels;
 
@@ -138,8 +138,7 @@ static void add_factors(braid_launch_planner *p, const channels *c, braid_launch
   braid_launch_index(p, c->count);
   braid_launch_index(p, c->parts);
   braid_launch_long(p, c->n);
-  braid_launch_int(
-      p, braid_attr_int(node->attrs, "bits", 8) - braid_attr_int(node->attrs, "parameter_bits", 8) - 38);
+  braid_launch_int(p, braid_attr_int(node->attrs, "bits", 8) - braid_attr_int(node->attrs, "parameter_bits", 8) - 38);
   braid_launch_groups(p, 1, 1, 1, p->traits->cpu ? 1 : braid_launch_tree_group(p->traits));
 }
 
@@ -171,9 +170,7 @@ static const braid_kernel kKernels[] = {
      .match = norm_match,
      .in_place_more = {1u << 3, 1u << 4},
      .implementation = &kNorm},
-    {.op = "IntegerBatchNormalizationGrad",
-     .name = "integer_batch_normalization_grad",
-     .implementation = &kNormGrad},
+    {.op = "IntegerBatchNormalizationGrad", .name = "integer_batch_normalization_grad", .implementation = &kNormGrad},
 };
 
 const braid_launch_family braid_launch_family_integer_norm = {kKernels, sizeof kKernels / sizeof *kKernels};

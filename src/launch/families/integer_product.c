@@ -20,7 +20,17 @@ typedef struct variant {
 
 typedef enum direction { FORWARD, BY_INPUTS, BY_WEIGHTS } direction;
 
-enum { kDims = 2, kImages = 16, kPackRun = 64, kJoinRun = 256, kLeastSteps = 16, kMostPanels = 72, kMostShare = 9, kSumsOf16 = 24, kSumsOf8 = 12 };
+enum {
+  kDims = 2,
+  kImages = 16,
+  kPackRun = 64,
+  kJoinRun = 256,
+  kLeastSteps = 16,
+  kMostPanels = 72,
+  kMostShare = 9,
+  kSumsOf16 = 24,
+  kSumsOf8 = 12
+};
 enum { kTileQuad = 4, kPanelQuad = 2, kWidest = 16, kRoom = 1 << 16 };
 
 /* An operand as images of words, see IMAGES of the kernel text. */
@@ -174,7 +184,8 @@ static void add_channel_words(braid_launch_planner *p, product *m, size_t input,
   braid_launch_range(p, m->spread ? items + tail : items + 1);
 }
 
-/* Operands of the one that sums over samples, in blocks of `wide` channels; `room` words may be read behind the last. */
+/* Operands of the one that sums over samples, in blocks of `wide` channels; `room` words may be read behind the last.
+ */
 static braid_launch_piece add_sample_words(braid_launch_planner *p, const product *m, size_t input, const images *of,
                                            int64_t wide, int64_t room) {
   int64_t lines = m->conv.groups * of->words * of->l[0];
@@ -212,13 +223,8 @@ static void add_weights(braid_launch_planner *p, product *m, int64_t wide) {
   int64_t words = m->right.words, all = m->conv.groups * panels * words * taps * wide;
   int64_t runs = braid_launch_ceil_div(words, kPackRun), items = m->spread ? all : m->conv.groups * panels * runs;
   m->lefts = reserve_words(p, all);
-  const int64_t numbers[] = {items,
-                             m->conv.outputs / m->conv.groups,
-                             m->conv.inputs / m->conv.groups,
-                             taps,
-                             wide,
-                             kPackRun,
-                             larger(runs, 1)};
+  const int64_t numbers[] = {
+      items, m->conv.outputs / m->conv.groups, m->conv.inputs / m->conv.groups, taps, wide, kPackRun, larger(runs, 1)};
   arrange_begin(p, m, "pack_weights");
   braid_launch_input(p, 1);
   braid_launch_workspace(p, m->lefts);
@@ -240,8 +246,12 @@ static void add_offsets(braid_launch_planner *p, product *m) {
                              larger(filter ? braid_window_outputs(w) : braid_window_volume(w), 1),
                              m->direction == BY_INPUTS ? w->begin[1] + of->begin[0] : 0,
                              m->direction == BY_INPUTS ? w->begin[2] + of->begin[1] : 0,
-                             m->windows ? 1 : filter ? w->stride[1] : (forward ? 1 : -1) * w->dilation[1],
-                             m->windows ? 1 : filter ? w->stride[2] : (forward ? 1 : -1) * w->dilation[2],
+                             m->windows ? 1
+                             : filter   ? w->stride[1]
+                                        : (forward ? 1 : -1) * w->dilation[1],
+                             m->windows ? 1
+                             : filter   ? w->stride[2]
+                                        : (forward ? 1 : -1) * w->dilation[2],
                              forward ? w->stride[1] : 1,
                              forward ? w->stride[2] : 1,
                              of->phases[1] * phase,
@@ -257,8 +267,8 @@ static void add_offsets(braid_launch_planner *p, product *m) {
   braid_launch_range(p, larger(m->inner, words));
 }
 
-/* `high`: rows of a panel of the left operand, words of a step of k. `wide`: channels of a block of the right one that is
- * made of samples. `room`: columns that are read at once. */
+/* `high`: rows of a panel of the left operand, words of a step of k. `wide`: channels of a block of the right one that
+ * is made of samples. `room`: columns that are read at once. */
 static void arrange(braid_launch_planner *p, product *m, int64_t high, int64_t wide, int64_t room) {
   m->left_panel = m->inner * high;
   m->left_plane = braid_launch_ceil_div(m->rows, high) * m->left_panel;
@@ -308,8 +318,8 @@ static product product_of(const braid_node_desc *node, const braid_convolution *
 /* Words of the largest piece of the workspace, or a bound of them. */
 static int64_t most_words(const product *m) {
   bool filter = m->direction == BY_WEIGHTS;
-  int64_t right = filter ? m->right.words * m->right.l[0] * m->right.l[1] * rounded_up(m->right.per, kWidest)
-                         : plane_of(&m->right);
+  int64_t right =
+      filter ? m->right.words * m->right.l[0] * m->right.l[1] * rounded_up(m->right.per, kWidest) : plane_of(&m->right);
   int64_t weights = rounded_up(m->rows, kWidest) * m->inner;
   return m->conv.groups * larger(right, weights) + kRoom;
 }
@@ -321,14 +331,15 @@ static void add_finish(braid_launch_planner *p) {
   const braid_node_desc *node = p->node;
   braid_dtype dtype = node->outputs[0].desc.dtype;
   braid_launch_option(p, "-DT=%s%s", braid_launch_type(dtype), dtype == BRAID_I64 ? " -DRAW_LONG" : "");
-  if (direction_of(node) != FORWARD) return;
-  int64_t most = braid_integer_max(braid_attr_int(node->attrs, "bits", 8));
-  bool relu = braid_attr_int(node->attrs, "relu", 0) != 0;
-  braid_launch_option(p, "-DROUNDED -DLEAST=%lld -DMOST=%lld", (long long)(relu ? 0 : -most), (long long)most);
+  if (direction_of(node) == FORWARD) braid_launch_option(p, "-DROUNDED");
 }
 
-static void add_shift(braid_launch_planner *p) {
-  braid_launch_int(p, braid_attr_int(p->node->attrs, "shift", 0));
+static void add_rounding(braid_launch_planner *p) {
+  const braid_attrs *attrs = p->node->attrs;
+  int64_t most = braid_integer_max(braid_attr_int(attrs, "bits", 8));
+  braid_launch_int(p, braid_attr_int(attrs, "shift", 0));
+  braid_launch_int(p, braid_attr_int(attrs, "relu", 0) ? 0 : -most);
+  braid_launch_int(p, most);
 }
 
 /* Sums of slices go to `parts`, unless there is one. */
@@ -356,7 +367,7 @@ static void add_join(braid_launch_planner *p, const product *m, int64_t slices, 
   braid_launch_index(p, total);
   braid_launch_index(p, slices);
   braid_launch_index(p, run);
-  add_shift(p);
+  add_rounding(p);
   braid_launch_groups(p, braid_launch_ceil_div(braid_launch_ceil_div(total, run), group), 1, 1, (size_t)group);
 }
 
@@ -387,8 +398,8 @@ static int64_t tile_slices(const braid_launch_traits *traits, const braid_launch
                            int64_t *slice) {
   braid_launch_tiling tiling = tiling_of(m);
   int64_t slices = braid_launch_slices(traits, tile, &tiling, slice), most = BRAID_INTEGER_PRODUCTS / m->quad;
-  int64_t tiles = braid_launch_ceil_div(m->rows, tile->rows) * braid_launch_ceil_div(m->columns, tile->columns) *
-                  m->conv.groups;
+  int64_t tiles =
+      braid_launch_ceil_div(m->rows, tile->rows) * braid_launch_ceil_div(m->columns, tile->columns) * m->conv.groups;
   while (!traits->knobs.slices && tiles * slices < (int64_t)traits->compute_units &&
          *slice >= 2 * kLeastSteps * tile->depth) {
     *slice = rounded_up(braid_launch_ceil_div(*slice, 2), tile->depth);
@@ -444,7 +455,7 @@ static void product_add_tiles(braid_launch_planner *p, variant v, product *m) {
                              slice,
                              total};
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
-  add_shift(p);
+  add_rounding(p);
   braid_launch_groups(p, braid_launch_ceil_div(m->columns, tile.columns), braid_launch_ceil_div(m->rows, tile.rows),
                       m->conv.groups * slices, tile.group);
   add_join(p, m, slices, parts);
@@ -467,7 +478,9 @@ static void product_add_panels(braid_launch_planner *p, product *m) {
   const int64_t *results = m->direction == FORWARD ? w->output : w->input;
   int64_t taps = braid_window_volume(w), total = braid_desc_count(&p->node->outputs[0].desc);
   m->windows = filter && m->right.per < braid_launch_panel_of(p->traits).width;
-  int64_t columns = m->windows ? m->right.per * taps : filter ? m->right.per : m->right.batch * m->right.l[0] * m->right.l[1];
+  int64_t columns = m->windows ? m->right.per * taps
+                    : filter   ? m->right.per
+                               : m->right.batch * m->right.l[0] * m->right.l[1];
   braid_launch_panel panel = panel_for(p->traits, m->rows, columns);
   int64_t across = panel.vectors * panel.width, tiles = braid_launch_ceil_div(columns, across);
   int64_t wide = m->windows ? rounded_up(columns, panel.width) : across;
@@ -508,7 +521,7 @@ static void product_add_panels(braid_launch_planner *p, product *m) {
                              slice,
                              total};
   add_numbers(p, numbers, sizeof numbers / sizeof *numbers);
-  add_shift(p);
+  add_rounding(p);
   braid_launch_int(p, chunk);
   braid_launch_int(p, share);
   braid_launch_groups(p, tiles, braid_launch_ceil_div(panels, chunk), m->conv.groups * slices, 1);
@@ -527,8 +540,7 @@ static bool product_allows(variant v, const braid_node_desc *node, char *why, si
 static bool product_suits(variant v, const braid_launch_traits *traits, const braid_node_desc *node, char *why,
                           size_t why_bytes) {
   braid_convolution conv;
-  if (v.algorithm == ALGORITHM_PANELS)
-    return traits->cpu || braid_launch_refuse(why, why_bytes, "panels are for CPUs");
+  if (v.algorithm == ALGORITHM_PANELS) return traits->cpu || braid_launch_refuse(why, why_bytes, "panels are for CPUs");
   if (read_conv(node, &conv) != BRAID_OK) return braid_launch_refuse(why, why_bytes, "geometry");
   product m = product_of(node, &conv, kTileQuad);
   braid_launch_tiling tiling = tiling_of(&m);
