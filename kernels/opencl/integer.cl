@@ -94,6 +94,13 @@ KERNEL add(global const char *a, global const char *b, global char *y, index_t c
   STORE_LANES(char, TO_CHARS(CLIP(sum, least, most)), y + first);
 }
 
+/* h of the contract, of all lanes. */
+INTEGER_JOIN(uint, LANES) integer_mix(INTEGER_JOIN(uint, LANES) h) {
+  h = (h ^ h >> 16) * 0x7feb352du;
+  h = (h ^ h >> 15) * 0x846ca68bu;
+  return h ^ h >> 16;
+}
+
 /* --- errors ------------------------------------------------------------------------------------------------------- */
 KERNEL error_sum(IN(char) a, IN(int) a_exponent, IN(char) b, IN(int) b_exponent, OUT(int) raw, OUT(int) magnitude,
                  OUT(int) exponent, index_t count) {
@@ -121,19 +128,33 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
-/* d is below zero for magnitudes of few bits: then numbers beyond 256 are beyond `most` before they are shifted, too.
- */
-KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, OUT(char) e, OUT(int) scaled, index_t count,
-                   int bits, int offset) {
-  const int d = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW)) - (bits - 1),
-            most = (1 << (bits - 1)) - 1;
+/* RANDOMLY: rounded so, by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
+ * 256 are beyond `most` before they are shifted, too. */
+KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
+                   index_t count, int bits, int offset) {
+  const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
+  const int d = width - (bits - 1), most = (1 << (bits - 1)) - 1;
   if (get_global_id(0) == 0) scaled[0] = (int)((long)exponent[0] + offset + d);
   FIRST
   INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
-  if (d > 0)
+  if (d > 0) {
+#ifdef RANDOMLY
+    uint element[LANES];
+    for (int i = 0; i < LANES; i++) element[i] = key[0] + (uint)first + i;
+    const INTEGER_JOIN(uint, LANES) u = integer_mix(INTEGER_JOIN(vload, LANES)(0, element));
+#ifdef RAW_LONG
+    const long_lanes long_u = INTEGER_JOIN(convert_long, LANES)(u);
+    value = (value + (d <= 32 ? long_u >> (32 - d) : long_u << (d - 32))) >> d;
+#else
+    const int_lanes below = (value & ((1 << d) - 1)) + INTEGER_JOIN(convert_int, LANES)(u >> (uint)(32 - d));
+    value = (value >> d) + (below >> d); /* their sum may have 33 bits */
+#endif
+#else
     value = ROUND_DOWN(value, d);
-  else
+#endif
+  } else {
     value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);
+  }
   STORE_LANES(char, TO_CHARS(CLIP(value, (RAW)-most, (RAW)most)), e + first);
 }
 #endif
@@ -146,7 +167,12 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
   long sum = 0;
   uint bits = 0;
   for (index_t i = get_local_id(0); i < count; i += GROUP) {
-    const int error = y[i] - (i % classes == (index_t)labels[i / classes] ? most : 0);
+    const bool right = i % classes == (index_t)labels[i / classes];
+#ifdef HINGE
+    const int error = right ? min(y[i] - most, 0) : max((int)y[i], 0);
+#else
+    const int error = y[i] - (right ? most : 0);
+#endif
     sum += error * error;
     bits |= abs(error);
 #ifdef WITH_RAW
@@ -163,7 +189,7 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
 }
 
 /* --- update ------------------------------------------------------------------------------------------------------- */
-#ifdef UPDATE
+#ifdef COUNTERS
 /* Philox4x32-10 for COUNTERS counters from `counter` on: bits[4 * i + j] is word j of counter i. */
 #if COUNTERS > 1
 typedef INTEGER_JOIN(uint, COUNTERS) words;
@@ -202,6 +228,15 @@ void philox(ulong seed, uint step, uint stream, ulong counter, uint bits[4 * COU
     for (int j = 0; j < 4; j++) bits[4 * i + j] = word[j][i];
 }
 
+/* The random bits of element 0, from which those that round errors follow. */
+KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int stream) {
+  uint u[4 * COUNTERS];
+  if (get_global_id(0) > 0) return;
+  philox((ulong)(uint)seed_high << 32 | (uint)seed_low, (uint)step[0], (uint)stream, 0, u);
+  key[0] = u[0];
+}
+
+#ifdef UPDATE
 /* A work-item takes 4 * COUNTERS neighbours. */
 KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
               global P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
@@ -221,14 +256,15 @@ KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
   }
 }
 #endif
+#endif
 
 /* --- digest ------------------------------------------------------------------------------------------------------- */
 #ifdef NUMBER
-uint digest_weight(ulong place) {
-  uint h = (uint)place;
+#define DIGEST_WEIGHT(place) (digest_mix((uint)(place)) | 1)
+uint digest_mix(uint h) {
   h = (h ^ h >> 16) * 0x7feb352du;
   h = (h ^ h >> 15) * 0x846ca68bu;
-  return (h ^ h >> 16) | 1;
+  return h ^ h >> 16;
 }
 
 #ifdef NUMBER_LONG
@@ -244,9 +280,9 @@ KERNEL digest(IN(NUMBER) x, OUT(uint) digests, int which, index_t places, index_
   IN(NUMBER) from = x + sample * places;
   uint sum = 0;
   for (index_t j = begin + (index_t)get_local_id(0); j < end; j += GROUP)
-    sum += digest_weight(2 * (ulong)j) * DIGEST_NUMBER(from[j]);
+    sum += DIGEST_WEIGHT(2 * (uint)j) * DIGEST_NUMBER(from[j]);
   SUM_OF_GROUP(uint, sum, parts)
   if (get_local_id(0) == 0)
-    atomic_add((volatile global uint *)digests + which, sum * digest_weight(2 * (ulong)sample + 1));
+    atomic_add((volatile global uint *)digests + which, sum * DIGEST_WEIGHT(2 * (uint)sample + 1));
 }
 #endif

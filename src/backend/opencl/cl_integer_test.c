@@ -92,15 +92,19 @@ static void test_errors(void **state) {
 }
 
 static void scale_case(braid_dtype dtype, extent e, int64_t magnitude, int64_t bits) {
-  int64_t count = check_draw(1, 200);
-  check c;
-  check_begin(&c);
-  braid_value_id inputs[3] = {draw_tensor(&c, dtype, e, 1, &count), draw_number(&c, dtype, magnitude),
-                              draw_number(&c, BRAID_I32, 2147483600)};
-  check_node_of(&c, "IntegerScaleError", inputs, 3, 2, 3);
-  set_number(&c, "bits", bits);
-  set_number(&c, "offset", -9);
-  check_end(&c, 0);
+  for (int randomly = 0; randomly < 2; randomly++) {
+    int64_t count = check_draw(1, 200);
+    check c;
+    check_begin(&c);
+    braid_value_id inputs[4] = {draw_tensor(&c, dtype, e, 1, &count), draw_number(&c, dtype, magnitude),
+                                draw_number(&c, BRAID_I32, 2147483600), draw_number(&c, BRAID_I64, 987654321)};
+    check_node_of(&c, "IntegerScaleError", inputs, randomly ? 4 : 3, 2, 3);
+    set_number(&c, "bits", bits);
+    set_number(&c, "offset", -9);
+    if (randomly) set_number(&c, "seed", 0x123456789abcdef);
+    if (randomly) set_number(&c, "stream", 0x87654321);
+    check_end(&c, 0);
+  }
 }
 
 /* Magnitudes that fit the numbers and ones that do not, of all sizes; an exponent that wraps. */
@@ -127,6 +131,7 @@ static void test_squared_errors(void **state) {
                                 draw_tensor(&c, BRAID_I32, (extent){-1, dims[1] + 1}, 1, dims)};
     check_node_of(&c, "IntegerSquaredError", inputs, 2, 3, mask);
     set_number(&c, "bits", check_draw(2, 8));
+    set_number(&c, "hinge", mask == 7);
     check_end(&c, 0);
   }
 }

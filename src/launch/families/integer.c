@@ -121,13 +121,37 @@ static braid_status plan_error_sum(const braid_launch_traits *traits, const brai
   return braid_launch_plan_end(&p);
 }
 
+/* The seed's halves and the stream of random numbers. */
+static void add_random(braid_launch_planner *p) {
+  uint64_t seed = (uint64_t)attr_of(p->node, "seed");
+  braid_launch_int(p, (int32_t)(uint32_t)seed);
+  braid_launch_int(p, (int32_t)(uint32_t)(seed >> 32));
+  braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "stream"));
+}
+
 static braid_status plan_scale_error(const braid_launch_traits *traits, const braid_node_desc *node,
                                      braid_launch_recipe *recipe) {
   braid_launch_planner p;
+  bool randomly = braid_launch_has_input(node, 3);
+  braid_launch_piece key;
   braid_launch_plan_begin(&p, traits, node, recipe);
+  if (randomly) {
+    key = braid_launch_reserve(&p, 1, 1, sizeof(uint32_t));
+    integer_begin(&p, "error_key");
+    braid_launch_option(&p, "-DCOUNTERS=1");
+    braid_launch_input(&p, 3);
+    braid_launch_workspace(&p, key);
+    add_random(&p);
+    braid_launch_groups(&p, 1, 1, 1, 1);
+  }
   integer_begin(&p, "scale_error");
   braid_launch_add_raw(&p, node->inputs[0].desc.dtype);
-  add_inputs(&p);
+  if (randomly) braid_launch_option(&p, "-DRANDOMLY");
+  for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
+  if (randomly)
+    braid_launch_workspace(&p, key);
+  else
+    braid_launch_input(&p, 2);
   add_outputs(&p, 2);
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));
@@ -141,6 +165,7 @@ static braid_status plan_squared_error(const braid_launch_traits *traits, const 
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
   integer_begin(&p, "squared_error");
+  if (attr_of(node, "hinge")) braid_launch_option(&p, "-DHINGE");
   if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DWITH_RAW");
   if (braid_launch_has_output(node, 2)) braid_launch_option(&p, "-DWITH_MAGNITUDE");
   add_inputs(&p);
@@ -158,7 +183,6 @@ static braid_status plan_update(const braid_launch_traits *traits, const braid_n
                                 braid_launch_recipe *recipe) {
   braid_launch_planner p;
   int counters = traits->cpu ? kCpuCounters : 1;
-  uint64_t seed = (uint64_t)attr_of(node, "seed");
   braid_launch_plan_begin(&p, traits, node, recipe);
   integer_begin(&p, "update");
   braid_launch_option(&p, "-DUPDATE -DCOUNTERS=%d", counters);
@@ -169,9 +193,7 @@ static braid_status plan_update(const braid_launch_traits *traits, const braid_n
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));
   braid_launch_int(&p, attr_of(node, "slower"));
-  braid_launch_int(&p, (int32_t)(uint32_t)seed);
-  braid_launch_int(&p, (int32_t)(uint32_t)(seed >> 32));
-  braid_launch_int(&p, (int32_t)(uint32_t)attr_of(node, "stream"));
+  add_random(&p);
   add_items(&p, count_of(node), 4 * counters);
   return braid_launch_plan_end(&p);
 }
