@@ -128,8 +128,8 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
-/* RANDOMLY: rounded so, by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
- * 256 are beyond `most` before they are shifted, too. */
+/* RANDOMLY: rounded so, by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers
+ * beyond 256 are beyond `most` before they are shifted, too. */
 KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
                    index_t count, int bits, int offset) {
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
