@@ -12,125 +12,166 @@ static inline int32_t to_byte(float rounded, float low, float high, float zero) 
 }
 
 #ifdef __AVX512BW__
-/* Bounds and zero point in registers: bytes that are stored may lie anywhere, for all that a compiler knows. Clamping
- * before rounding is the same, since the bounds are integers, and NaN becomes the lower one. */
+/* Four vectors of 16 numbers become 64 bytes. What is too large for an integer is held at kMost; what is too small, and
+ * NaN, converts to the least integer there is. Both are beyond all bytes, and so are their sums with a zero point: the
+ * rest saturates, in 16 bits and in bytes. */
+typedef struct narrowing {
+  __m512 most;
+  __m512i zero, low, high, order; /* zero in 16 bits, low and high in bytes */
+  bool is_signed;
+} narrowing;
+
+static inline narrowing narrowing_to(const braid_bytes_scale *scale) {
+  return (narrowing){_mm512_set1_ps(0x1p20f),
+                     _mm512_set1_epi16((int16_t)scale->zero),
+                     _mm512_set1_epi8((char)scale->low),
+                     _mm512_set1_epi8((char)scale->high),
+                     _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15),
+                     scale->is_signed};
+}
+
+static inline __m512i whole(__m512 x, const narrowing *n) {
+  return _mm512_cvtps_epi32(_mm512_min_ps(n->most, x)); /* of NaN the second operand */
+}
+
+static inline __m512i narrowed(__m512i x0, __m512i x1, __m512i x2, __m512i x3, const narrowing *n) {
+  __m512i a = _mm512_adds_epi16(_mm512_packs_epi32(x0, x1), n->zero);
+  __m512i b = _mm512_adds_epi16(_mm512_packs_epi32(x2, x3), n->zero);
+  __m512i bytes = n->is_signed ? _mm512_min_epi8(_mm512_max_epi8(_mm512_packs_epi16(a, b), n->low), n->high)
+                               : _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(a, b), n->low), n->high);
+  return _mm512_permutexvar_epi32(n->order, bytes);
+}
+
+/* Bounds and zero point of a number that is used again. */
 typedef struct bounds {
   __m512 low, high;
-  __m512i zero;
 } bounds;
 
 static inline bounds bounds_of(const braid_bytes_scale *scale) {
-  return (bounds){_mm512_set1_ps((float)(scale->low - scale->zero)), _mm512_set1_ps((float)(scale->high - scale->zero)),
-                  _mm512_set1_epi32(scale->zero)};
+  return (bounds){_mm512_set1_ps((float)(scale->low - scale->zero)),
+                  _mm512_set1_ps((float)(scale->high - scale->zero))};
 }
 
-static inline __m512i round_within(__m512 x, const bounds *b) {
-  return _mm512_cvtps_epi32(_mm512_min_ps(_mm512_max_ps(x, b->low), b->high));
+/* Clamping before rounding is the same, since the bounds are integers; NaN becomes the lower one. */
+static inline __m512 round_within(__m512 x, const bounds *b) {
+  x = _mm512_min_ps(_mm512_max_ps(x, b->low), b->high);
+  return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* 16 sums; `mask`: those of them that there are. */
-static inline __m512 scale_sums(const int32_t *sums, const int32_t *offsets, const float *factors, __mmask16 mask) {
-  __m512i all = _mm512_add_epi32(_mm512_maskz_loadu_epi32(mask, sums), _mm512_maskz_loadu_epi32(mask, offsets));
-  return _mm512_mul_ps(_mm512_cvtepi32_ps(all), _mm512_maskz_loadu_ps(mask, factors));
+/* Offsets and factors of up to 64 columns; `mask`: which of the 16 of each vector there are. */
+typedef struct columns_of {
+  __m512i offsets[4];
+  __m512 factors[4];
+  __mmask16 part[4];
+  __mmask64 all;
+} columns_of;
+
+static inline columns_of load_columns(const braid_requantize *q, int64_t at, int64_t columns) {
+  columns_of c = {.all = columns - at >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << (columns - at)) - 1};
+  for (int i = 0; i < 4; i++) {
+    c.part[i] = (__mmask16)(c.all >> (16 * i));
+    c.offsets[i] = _mm512_maskz_loadu_epi32(c.part[i], q->offsets + at + 16 * i);
+    c.factors[i] = _mm512_maskz_loadu_ps(c.part[i], q->factors + at + 16 * i);
+  }
+  return c;
 }
 
-/* 64 numbers within a byte's range, in four vectors. */
-static inline __m512i join_bytes(const __m512i x[4], bool is_signed) {
-  __m512i low = _mm512_packs_epi32(x[0], x[1]), high = _mm512_packs_epi32(x[2], x[3]);
-  __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  return _mm512_permutexvar_epi32(order, is_signed ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high));
+static inline __m512 scaled(const int32_t *sums, const columns_of *c, int i) {
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(_mm512_loadu_si512(sums + 16 * i), c->offsets[i])),
+                       c->factors[i]);
 }
 
-static inline __mmask64 mask_of(int64_t count) {
-  return count >= 64 ? ~(__mmask64)0 : ((__mmask64)1 << count) - 1;
-}
-
-static void put_row(const braid_requantize *q, const int32_t *sums, int64_t columns, uint8_t *y) {
-  bounds b = bounds_of(&q->y);
-  const int32_t *offsets = q->offsets;
-  const float *factors = q->factors;
-  bool is_signed = q->y.is_signed;
-  for (int64_t c = 0; c < columns; c += 64) {
-    __mmask64 mask = mask_of(columns - c);
-    __m512i x[4];
+static void put_rows(const braid_requantize *q, const int32_t *sums, int64_t sum_step, int64_t rows, int64_t columns,
+                     uint8_t *y, int64_t step) {
+  const narrowing n = narrowing_to(&q->y);
+  for (int64_t at = 0; at < columns; at += 64) {
+    const columns_of c = load_columns(q, at, columns);
+    int parts = columns - at >= 64 ? 4 : (int)((columns - at + 15) / 16);
+    for (int64_t r = 0; r < rows; r++) {
+      const int32_t *from = sums + r * sum_step + at;
+      __m512i x[4];
+      for (int i = 0; i < 4; i++) x[i] = _mm512_setzero_si512();
+      if (parts == 4) {
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++) {
-      int64_t at = c + 16 * i;
-      x[i] = _mm512_setzero_si512();
-      if (at >= columns) continue;
-      __m512 scaled = scale_sums(sums + at, offsets + at, factors + at, (__mmask16)(mask >> (16 * i)));
-      x[i] = _mm512_add_epi32(round_within(scaled, &b), b.zero);
+        for (int i = 0; i < 4; i++) x[i] = whole(scaled(from, &c, i), &n);
+      } else {
+        x[0] = whole(scaled(from, &c, 0), &n);
+        if (parts > 1) x[1] = whole(scaled(from, &c, 1), &n);
+        if (parts > 2) x[2] = whole(scaled(from, &c, 2), &n);
+      }
+      _mm512_mask_storeu_epi8(y + r * step + at, c.all, narrowed(x[0], x[1], x[2], x[3], &n));
     }
-    _mm512_mask_storeu_epi8(y + c, mask, join_bytes(x, is_signed));
   }
 }
 
-#define DEFINE_PUT_SUM(name, type, widen)                                                                              \
-  static void name(const braid_requantize *q, const int32_t *sums, int64_t columns, const type *z, uint8_t *y) {       \
-    bounds b = bounds_of(&q->y), between = bounds_of(&q->between);                                                     \
+#define DEFINE_PUT_SUMS(name, type, widen)                                                                             \
+  static void name(const braid_requantize *q, const int32_t *sums, int64_t sum_step, int64_t rows, int64_t columns,    \
+                   const type *z, uint8_t *y, int64_t step) {                                                          \
+    const narrowing n = narrowing_to(&q->y);                                                                           \
+    const bounds between = bounds_of(&q->between);                                                                     \
     __m512 factor = _mm512_set1_ps(q->factor), z_factor = _mm512_set1_ps(q->z_factor);                                 \
     __m512i z_zero = _mm512_set1_epi32(q->z.zero);                                                                     \
-    const int32_t *offsets = q->offsets;                                                                               \
-    const float *factors = q->factors;                                                                                 \
-    bool is_signed = q->y.is_signed;                                                                                   \
-    for (int64_t c = 0; c < columns; c += 64) {                                                                        \
-      __mmask64 mask = mask_of(columns - c);                                                                           \
-      __m512i x[4];                                                                                                    \
-      _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {                                                            \
-        int64_t at = c + 16 * i;                                                                                       \
-        x[i] = _mm512_setzero_si512();                                                                                 \
-        if (at >= columns) continue;                                                                                   \
-        __mmask16 part = (__mmask16)(mask >> (16 * i));                                                                \
-        __m512i own = round_within(scale_sums(sums + at, offsets + at, factors + at, part), &between);                 \
-        __m512i more = _mm512_sub_epi32(widen(_mm_maskz_loadu_epi8(part, z + at)), z_zero);                            \
-        __m512 sum = _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(own), factor),                                     \
-                                   _mm512_mul_ps(_mm512_cvtepi32_ps(more), z_factor));                                 \
-        x[i] = _mm512_add_epi32(round_within(sum, &b), b.zero);                                                        \
+    for (int64_t at = 0; at < columns; at += 64) {                                                                     \
+      const columns_of c = load_columns(q, at, columns);                                                               \
+      int parts = columns - at >= 64 ? 4 : (int)((columns - at + 15) / 16);                                            \
+      for (int64_t r = 0; r < rows; r++) {                                                                             \
+        __m512i x[4];                                                                                                  \
+        _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {                                                          \
+          x[i] = _mm512_setzero_si512();                                                                               \
+          if (i >= parts) continue;                                                                                    \
+          __m512 own = round_within(scaled(sums + r * sum_step + at, &c, i), &between);                                \
+          __m512i more = widen(_mm_maskz_loadu_epi8(c.part[i], z + r * step + at + 16 * i));                           \
+          __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(more, z_zero));                                           \
+          x[i] = whole(_mm512_add_ps(_mm512_mul_ps(own, factor), _mm512_mul_ps(other, z_factor)), &n);                 \
+        }                                                                                                              \
+        _mm512_mask_storeu_epi8(y + r * step + at, c.all, narrowed(x[0], x[1], x[2], x[3], &n));                       \
       }                                                                                                                \
-      _mm512_mask_storeu_epi8(y + c, mask, join_bytes(x, is_signed));                                                  \
     }                                                                                                                  \
   }
-DEFINE_PUT_SUM(put_sum_u8, uint8_t, _mm512_cvtepu8_epi32)
-DEFINE_PUT_SUM(put_sum_i8, int8_t, _mm512_cvtepi8_epi32)
+DEFINE_PUT_SUMS(put_sums_u8, uint8_t, _mm512_cvtepu8_epi32)
+DEFINE_PUT_SUMS(put_sums_i8, int8_t, _mm512_cvtepi8_epi32)
 #else
-static void put_row(const braid_requantize *q, const int32_t *sums, int64_t columns, uint8_t *y) {
+static void put_rows(const braid_requantize *q, const int32_t *sums, int64_t sum_step, int64_t rows, int64_t columns,
+                     uint8_t *y, int64_t step) {
   float zero = (float)q->y.zero, low = (float)(q->y.low - q->y.zero), high = (float)(q->y.high - q->y.zero);
   const int32_t *offsets = q->offsets;
   const float *factors = q->factors;
+  for (int64_t r = 0; r < rows; r++, sums += sum_step, y += step)
 #pragma omp simd
-  for (int64_t c = 0; c < columns; c++)
-    y[c] = (uint8_t)to_byte(rintf((float)(int32_t)((uint32_t)sums[c] + (uint32_t)offsets[c]) * factors[c]), low, high,
-                            zero);
+    for (int64_t c = 0; c < columns; c++)
+      y[c] = (uint8_t)to_byte(rintf((float)(int32_t)((uint32_t)sums[c] + (uint32_t)offsets[c]) * factors[c]), low, high,
+                              zero);
 }
 
-#define DEFINE_PUT_SUM(name, type)                                                                                     \
-  static void name(const braid_requantize *q, const int32_t *sums, int64_t columns, const type *z, uint8_t *y) {       \
+#define DEFINE_PUT_SUMS(name, type)                                                                                    \
+  static void name(const braid_requantize *q, const int32_t *sums, int64_t sum_step, int64_t rows, int64_t columns,    \
+                   const type *z, uint8_t *y, int64_t step) {                                                          \
     float zero = (float)q->y.zero, low = (float)(q->y.low - q->y.zero), high = (float)(q->y.high - q->y.zero);         \
     float least = (float)(q->between.low - q->between.zero), most = (float)(q->between.high - q->between.zero);        \
     float factor = q->factor, z_factor = q->z_factor;                                                                  \
     const int32_t *offsets = q->offsets;                                                                               \
     const float *factors = q->factors;                                                                                 \
     int32_t z_zero = q->z.zero;                                                                                        \
-    _Pragma("omp simd") for (int64_t c = 0; c < columns; c++) {                                                        \
-      float own = rintf((float)(int32_t)((uint32_t)sums[c] + (uint32_t)offsets[c]) * factors[c]);                      \
-      own = own > most ? most : own >= least ? own : least;                                                            \
-      y[c] = (uint8_t)to_byte(rintf(own * factor + (float)(z[c] - z_zero) * z_factor), low, high, zero);               \
+    for (int64_t r = 0; r < rows; r++, sums += sum_step, y += step, z += step) {                                       \
+      _Pragma("omp simd") for (int64_t c = 0; c < columns; c++) {                                                      \
+        float own = rintf((float)(int32_t)((uint32_t)sums[c] + (uint32_t)offsets[c]) * factors[c]);                    \
+        own = own > most ? most : own >= least ? own : least;                                                          \
+        y[c] = (uint8_t)to_byte(rintf(own * factor + (float)(z[c] - z_zero) * z_factor), low, high, zero);             \
+      }                                                                                                                \
     }                                                                                                                  \
   }
-DEFINE_PUT_SUM(put_sum_u8, uint8_t)
-DEFINE_PUT_SUM(put_sum_i8, int8_t)
+DEFINE_PUT_SUMS(put_sums_u8, uint8_t)
+DEFINE_PUT_SUMS(put_sums_i8, int8_t)
 #endif
 
 void BRAID_ISA_NAME(braid_requantize_rows)(const braid_requantize *q, const int32_t *sums, int64_t sum_step,
                                            int64_t rows, int64_t columns, const uint8_t *z, uint8_t *y, int64_t step) {
-  for (int64_t r = 0; r < rows; r++, sums += sum_step, y += step) {
-    if (!q->residual)
-      put_row(q, sums, columns, y);
-    else if (q->z.is_signed)
-      put_sum_i8(q, sums, columns, (const int8_t *)z + r * step, y);
-    else
-      put_sum_u8(q, sums, columns, z + r * step, y);
-  }
+  if (!q->residual)
+    put_rows(q, sums, sum_step, rows, columns, y, step);
+  else if (q->z.is_signed)
+    put_sums_i8(q, sums, sum_step, rows, columns, (const int8_t *)z, y, step);
+  else
+    put_sums_u8(q, sums, sum_step, rows, columns, z, y, step);
 }
 
 /* --- two operands --------------------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ typedef struct braid_requantize {
   bool residual;
 } braid_requantize;
 
-/* `rows` rows of sums, sum_step apart, to bytes `step` apart, as those of z are. */
+/* `rows` rows of sums, sum_step apart, to bytes `step` apart, as those of z are. Behind the last row's sums there is
+ * room for 15 more, which may be read. */
 BRAID_ISA_FUNCTION(void, braid_requantize_rows,
                    (const braid_requantize *q, const int32_t *sums, int64_t sum_step, int64_t rows, int64_t columns,
                     const uint8_t *z, uint8_t *y, int64_t step))
