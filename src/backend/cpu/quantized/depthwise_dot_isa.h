@@ -17,4 +17,22 @@ BRAID_DOT_ISA_FUNCTION(void, braid_depthwise_place,
                        (const uint8_t *const *taps, int64_t tap_count, uint8_t flip, const int8_t *weights,
                         int64_t channels, int32_t *sums))
 
+/* Lines of an image that windows of 3 x 3 look at. */
+typedef struct braid_depthwise_lines {
+  const uint8_t *rows[3]; /* NULL: padding */
+  const uint8_t *padding; /* of one place */
+  int64_t width, channels, stride;
+  uint8_t flip;
+} braid_depthwise_lines;
+enum {
+  BRAID_DEPTHWISE_PAIRED = 32
+}; /* so many channels are computed for two places at once, where these are neighbours */
+
+/* As above, for `count` neighbouring places, the first of which looks at columns x, x + 1 and x + 2: sums[place *
+ * channels + channel], with room for BRAID_DEPTHWISE_CHANNELS more. Weights: tap 4 * column + row, three groups; of
+ * BRAID_DEPTHWISE_PAIRED channels a second time behind them. */
+BRAID_DOT_ISA_FUNCTION(void, braid_depthwise_line,
+                       (const braid_depthwise_lines *lines, int64_t x, int64_t count, const int8_t *weights,
+                        int32_t *sums))
+
 #endif

@@ -10,50 +10,27 @@
 #include <string.h>
 
 #include "backend/cpu/dot/dot.h"
-#include "backend/cpu/quantized/depthwise_dot_isa.h"
-#include "backend/cpu/quantized/depthwise_isa.h"
+#include "backend/cpu/quantized/qlinear.h"
 #include "backend/cpu/quantized/scales.h"
 #include "base/checked.h"
 #include "base/try.h"
 #include "graph/geometry.h"
 #include "graph/ops/qlinear.h"
 
-enum { kX = 0, kW = 3, kWScale = 4, kWZero = 5, kY = 6, kBias = 8, kZ = 9, kBetween = 12 }; /* inputs */
 enum { kBlockBytes = 96 << 10, kMostBlock = 16 * BRAID_DOT_ROWS };
-enum { kPlaces = 8 }; /* of depthwise results whose sums become bytes at a time */
-
-typedef struct qlinear {
-  const braid_node_desc *node;
-  braid_convolution conv; /* of a product: windows of one place over images of one */
-  int64_t rows;           /* of images: places of the result in the whole batch */
-  int64_t inner, step;    /* bytes of a row of a group, and padded */
-  int64_t filters;        /* of a group */
-  int64_t block;          /* rows that are laid out at a time */
-  bool convolves, depthwise;
-  bool direct;     /* rows are what lies in x */
-  bool dot_packed; /* depthwise weights are laid out for dot products */
-  uint8_t flip;    /* of x */
-  bool w_unsigned;
-  int64_t lanes;
-  size_t offsets_at, factors_at, padding_at, lane_at, lane_bytes; /* in the workspace */
-  int16_t *w_zeros; /* of depthwise filters with 16-bit weights: a copy, for packing; NULL: all 0 */
-} qlinear;
-
-static int64_t taps_of(const qlinear *p) {
-  return braid_window_volume(&p->conv.window);
-}
 
 static bool qlinear_match(const braid_node_desc *node, char *why, size_t why_bytes) {
-  const size_t kOperands[] = {kX, kZ};
-  bool residual = braid_bytes_given(node, kZ);
-  if (!braid_bytes_match(node, kOperands, residual ? 2 : 1, kY, why, why_bytes)) return false;
-  const braid_desc *x = &node->inputs[kX].desc, *w = &node->inputs[kW].desc;
+  const size_t kOperands[] = {BRAID_QLINEAR_X, BRAID_QLINEAR_Z};
+  bool residual = braid_bytes_given(node, BRAID_QLINEAR_Z);
+  if (!braid_bytes_match(node, kOperands, residual ? 2 : 1, BRAID_QLINEAR_Y, why, why_bytes)) return false;
+  const braid_desc *x = &node->inputs[BRAID_QLINEAR_X].desc, *w = &node->inputs[BRAID_QLINEAR_W].desc;
   bool convolves = strstr(node->op, "Conv") != NULL;
   bool transposed = braid_attr_int(node->attrs, "transB", 0) != 0;
   const char *reason = NULL;
-  if (!node->inputs[kW].constant || (braid_bytes_given(node, kWZero) && !node->inputs[kWZero].constant))
+  if (!node->inputs[BRAID_QLINEAR_W].constant ||
+      (braid_bytes_given(node, BRAID_QLINEAR_W_ZERO) && !node->inputs[BRAID_QLINEAR_W_ZERO].constant))
     reason = "weights that are no constants";
-  else if (node->inputs[kWScale].desc.dtype != BRAID_F32)
+  else if (node->inputs[BRAID_QLINEAR_W_SCALE].desc.dtype != BRAID_F32)
     reason = "float32 scales only";
   else if (!convolves && (w->rank != 2 || x->rank < 2))
     reason = "a right side that is no single matrix";
@@ -69,15 +46,15 @@ static void qlinear_layouts(const braid_node_desc *node, braid_layout *inputs, b
   for (size_t i = 0; i < node->input_count; i++) inputs[i] = BRAID_LAYOUT_PLAIN;
   outputs[0] = BRAID_LAYOUT_PLAIN;
   if (!strstr(node->op, "Conv")) return;
-  inputs[kX] = outputs[0] = BRAID_LAYOUT_BHWC;
-  if (braid_bytes_given(node, kZ)) inputs[kZ] = BRAID_LAYOUT_BHWC;
+  inputs[BRAID_QLINEAR_X] = outputs[0] = BRAID_LAYOUT_BHWC;
+  if (braid_bytes_given(node, BRAID_QLINEAR_Z)) inputs[BRAID_QLINEAR_Z] = BRAID_LAYOUT_BHWC;
 }
 
 /* --- preparation ---------------------------------------------------------------------------------------------------
  */
-static braid_status read_shape(qlinear *p) {
+static braid_status read_shape(braid_qlinear *p) {
   const braid_node_desc *node = p->node;
-  const braid_desc *x = &node->inputs[kX].desc, *w = &node->inputs[kW].desc;
+  const braid_desc *x = &node->inputs[BRAID_QLINEAR_X].desc, *w = &node->inputs[BRAID_QLINEAR_W].desc;
   if (p->convolves) {
     BRAID_TRY(braid_geometry_conv(node->attrs, x, w, &p->conv));
   } else {
@@ -91,12 +68,12 @@ static braid_status read_shape(qlinear *p) {
   const braid_window *v = &p->conv.window;
   p->depthwise = p->conv.groups > 1 && p->conv.inputs == p->conv.groups && p->conv.outputs == p->conv.groups;
   p->rows = p->conv.batch * braid_window_outputs(v);
-  p->inner = p->conv.inputs / p->conv.groups * taps_of(p);
+  p->inner = p->conv.inputs / p->conv.groups * braid_qlinear_taps(p);
   p->step = braid_dot_quads(p->inner) * BRAID_DOT_QUAD;
   p->filters = p->conv.outputs / p->conv.groups;
   p->flip = x->dtype == BRAID_I8 ? 0x80 : 0;
   p->w_unsigned = w->dtype == BRAID_U8;
-  bool pointwise = taps_of(p) == 1 && p->conv.groups == 1;
+  bool pointwise = braid_qlinear_taps(p) == 1 && p->conv.groups == 1;
   for (int i = 0; i < BRAID_WINDOW_RANK; i++)
     pointwise &= v->stride[i] == 1 && v->begin[i] == 0 && v->input[i] == v->output[i];
   p->direct = pointwise && !p->flip && p->step == p->inner;
@@ -104,7 +81,7 @@ static braid_status read_shape(qlinear *p) {
 }
 
 /* Blocks of rows: few enough for the cache, and enough blocks for all threads. */
-static int64_t choose_block(const qlinear *p, int64_t threads) {
+static int64_t choose_block(const braid_qlinear *p, int64_t threads) {
   int64_t block = kBlockBytes / (p->step ? p->step : 1) / BRAID_DOT_ROWS * BRAID_DOT_ROWS;
   int64_t each = (p->rows + 4 * threads - 1) / (4 * threads);
   if (block > each) block = (each + BRAID_DOT_ROWS - 1) / BRAID_DOT_ROWS * BRAID_DOT_ROWS;
@@ -119,27 +96,9 @@ static size_t place(braid_prepared_info *info, int64_t count, size_t unit, bool 
   return at;
 }
 
-/* Filters of depthwise convolutions less their zero points are 16-bit numbers, unless all are 0. */
-static braid_status read_w_zeros(const braid_allocator *allocator, qlinear *p) {
-  const void *zeros = braid_bytes_given(p->node, kWZero) ? p->node->inputs[kWZero].constant : NULL;
-  int32_t bias = p->w_unsigned ? -128 : 0, any = 0;
-  int64_t count = zeros ? braid_desc_count(&p->node->inputs[kWZero].desc) : 0;
-  p->w_zeros = braid_zalloc_array(allocator, (size_t)p->conv.outputs, sizeof *p->w_zeros);
-  if (!p->w_zeros) return BRAID_NO_MEMORY;
-  for (int64_t i = 0; i < p->conv.outputs; i++) {
-    int32_t zero = !count          ? 0
-                   : p->w_unsigned ? ((const uint8_t *)zeros)[i % count]
-                                   : ((const int8_t *)zeros)[i % count];
-    p->w_zeros[i] = (int16_t)(zero + bias);
-    any |= p->w_zeros[i];
-  }
-  p->dot_packed = !any && braid_isa_current() == BRAID_ISA_VNNI;
-  return BRAID_OK;
-}
-
-static braid_status qlinear_prepare(const braid_allocator *allocator, qlinear *p, braid_prepared_info *info) {
+static braid_status qlinear_prepare(const braid_allocator *allocator, braid_qlinear *p, braid_prepared_info *info) {
   BRAID_TRY(read_shape(p));
-  if (p->depthwise) BRAID_TRY(read_w_zeros(allocator, p));
+  if (p->depthwise) BRAID_TRY(braid_depthwise_prepare(allocator, p));
   bool fits = true;
   int64_t threads = omp_get_max_threads(), channels = p->conv.inputs;
   p->block = choose_block(p, threads);
@@ -150,8 +109,8 @@ static braid_status qlinear_prepare(const braid_allocator *allocator, qlinear *p
   p->lane_at = info->workspace_bytes;
   for (int64_t lane = 0; lane < p->lanes && fits; lane++) {
     if (p->depthwise) {
-      place(info, taps_of(p), sizeof(void *), &fits);
-      place(info, kPlaces * channels + BRAID_DEPTHWISE_CHANNELS, sizeof(int32_t), &fits);
+      place(info, (int64_t)braid_depthwise_taps_bytes(p), 1, &fits);
+      place(info, braid_depthwise_sums(p), sizeof(int32_t), &fits);
     } else if (!p->direct) {
       place(info, p->block, (size_t)p->step, &fits);
     }
@@ -164,7 +123,7 @@ static braid_status qlinear_prepare(const braid_allocator *allocator, qlinear *p
 }
 
 static void qlinear_destroy(const braid_allocator *allocator, void *state) {
-  qlinear *p = state;
+  braid_qlinear *p = state;
   if (p) braid_free(allocator, p->w_zeros);
   braid_free(allocator, p);
 }
@@ -172,7 +131,7 @@ static void qlinear_destroy(const braid_allocator *allocator, void *state) {
 static braid_status qlinear_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
                                    braid_prepared_info *info) {
   *state = NULL;
-  qlinear *p = braid_zalloc(allocator, sizeof *p);
+  braid_qlinear *p = braid_zalloc(allocator, sizeof *p);
   if (!p) return BRAID_NO_MEMORY;
   p->node = node;
   p->convolves = strstr(node->op, "Conv") != NULL;
@@ -186,73 +145,38 @@ static braid_status qlinear_create(const braid_allocator *allocator, const braid
 
 /* --- weights -------------------------------------------------------------------------------------------------------
  */
-static int64_t tap_groups(const qlinear *p) {
-  return (taps_of(p) + BRAID_DEPTHWISE_TAPS - 1) / BRAID_DEPTHWISE_TAPS;
-}
-
-static int64_t channels_padded(const qlinear *p) {
-  return (p->conv.outputs + BRAID_DEPTHWISE_CHANNELS - 1) / BRAID_DEPTHWISE_CHANNELS * BRAID_DEPTHWISE_CHANNELS;
-}
-
-/* Of all groups; of one. Depthwise weights are followed by the sum of each filter. */
-static size_t depthwise_bytes(const qlinear *p) {
-  int64_t weights = p->dot_packed ? channels_padded(p) * tap_groups(p) * BRAID_DEPTHWISE_TAPS
-                                  : p->conv.outputs * taps_of(p) * (int64_t)sizeof(int16_t);
-  return (size_t)(weights + 63) / 64 * 64;
-}
-
-static size_t group_bytes(const qlinear *p) {
+static size_t group_bytes(const braid_qlinear *p) {
   size_t bytes = 0;
   (void)braid_dot_packed_bytes(p->inner, p->filters, &bytes); /* checked in qlinear_prepare */
   return (bytes + 63) / 64 * 64;
 }
 
-static size_t packed_bytes(const qlinear *p) {
-  return p->depthwise ? depthwise_bytes(p) + (size_t)p->conv.outputs * sizeof(int32_t)
+static size_t packed_bytes(const braid_qlinear *p) {
+  return p->depthwise ? braid_depthwise_bytes(p) + (size_t)p->conv.outputs * sizeof(int32_t)
                       : (size_t)p->conv.groups * group_bytes(p);
 }
 
 static void list_packings(const void *state, braid_query *query) {
-  const qlinear *p = state;
+  const braid_qlinear *p = state;
   uint64_t key = 14695981039346656037u; /* FNV-1a of what packing depends on */
-  const int64_t shape[] = {3,
-                           p->convolves,
-                           p->conv.groups,
-                           p->inner,
-                           taps_of(p),
-                           p->filters,
-                           p->dot_packed,
-                           p->depthwise,
-                           braid_attr_int(p->node->attrs, "transB", 0)};
+  const int64_t shape[] = {
+      3,          p->convolves,  p->conv.groups, p->inner,     braid_qlinear_taps(p),
+      p->filters, p->dot_packed, p->lines,       p->depthwise, braid_attr_int(p->node->attrs, "transB", 0)};
   for (size_t i = 0; i < sizeof shape; i++) key = (key ^ ((const uint8_t *)shape)[i]) * 1099511628211u;
   for (int64_t i = 0; p->w_zeros && i < p->conv.outputs; i++) key = (key ^ (uint16_t)p->w_zeros[i]) * 1099511628211u;
-  query->packings[query->packing_count++] = (braid_packing){kW, packed_bytes(p), key};
-}
-
-static void pack_depthwise(const qlinear *p, const uint8_t *plain, void *packed) {
-  int64_t taps = taps_of(p);
-  int32_t *sums = (int32_t *)(void *)((char *)packed + depthwise_bytes(p));
-  memset(packed, 0, packed_bytes(p));
-  for (int64_t c = 0; c < p->conv.outputs; c++)
-    for (int64_t t = 0; t < taps; t++) {
-      int16_t value = (int16_t)((int8_t)(plain[c * taps + t] ^ (p->w_unsigned ? 0x80 : 0)) - p->w_zeros[c]);
-      if (p->dot_packed)
-        ((int8_t *)packed)[braid_depthwise_at(c, t, tap_groups(p))] = (int8_t)value;
-      else
-        ((int16_t *)packed)[t * p->conv.outputs + c] = value;
-      sums[c] += value;
-    }
+  query->packings[query->packing_count++] = (braid_packing){BRAID_QLINEAR_W, packed_bytes(p), key};
 }
 
 static braid_status qlinear_pack(const braid_node_desc *node, void *state, uint32_t input, const void *plain,
                                  void *packed) {
-  const qlinear *p = state;
+  const braid_qlinear *p = state;
   (void)input;
   if (p->depthwise) {
-    pack_depthwise(p, plain, packed);
+    memset(packed, 0, packed_bytes(p));
+    braid_depthwise_pack(p, plain, packed);
     return BRAID_OK;
   }
-  int64_t taps = taps_of(p), channels = p->inner / taps;
+  int64_t taps = braid_qlinear_taps(p), channels = p->inner / taps;
   bool columns = !p->convolves && braid_attr_int(node->attrs, "transB", 0) == 0; /* filters are columns */
   braid_dot_right right = {.is_unsigned = p->w_unsigned,
                            .k = p->inner,
@@ -270,35 +194,26 @@ static braid_status qlinear_pack(const braid_node_desc *node, void *state, uint3
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
  */
-typedef struct job {
-  const qlinear *p;
-  const braid_cpu_args *args;
-  braid_requantize q;
-  const uint8_t *x, *padding;
-  int32_t x_zero;        /* of x as unsigned bytes */
-  bool packs_lines;      /* windows that lie inside are lines of bytes */
-  bool w_zero;           /* a filter has a zero point */
-  int64_t strips, strip; /* parts of the filters of a group, and their size */
-} job;
 
 /* The zero point of a filter's weights as signed bytes. */
-static int32_t filter_zero(const job *j, int64_t filter) {
-  return braid_bytes_zero(j->p->node, j->args, kWZero, filter) - (j->p->w_unsigned ? 128 : 0);
+static int32_t filter_zero(const braid_qlinear_job *j, int64_t filter) {
+  return braid_bytes_zero(j->p->node, j->args, BRAID_QLINEAR_W_ZERO, filter) - (j->p->w_unsigned ? 128 : 0);
 }
 
 /* One group's offsets and factors. */
-static void make_group(job *j, int64_t group, int32_t *offsets, float *factors) {
-  const qlinear *p = j->p;
+static void make_group(braid_qlinear_job *j, int64_t group, int32_t *offsets, float *factors) {
+  const braid_qlinear *p = j->p;
   const braid_cpu_args *args = j->args;
   int64_t first = group * p->filters;
-  const char *packed = (const char *)args->inputs[kW];
+  const char *packed = (const char *)args->inputs[BRAID_QLINEAR_W];
   const int32_t *sums = p->depthwise
-                            ? (const int32_t *)(const void *)(packed + depthwise_bytes(p)) + group
+                            ? (const int32_t *)(const void *)(packed + braid_depthwise_bytes(p)) + group
                             : braid_dot_column_sums(packed + (size_t)group * group_bytes(p), p->inner, p->filters);
-  const int32_t *bias = braid_bytes_given(p->node, kBias) ? (const int32_t *)args->inputs[kBias] + first : NULL;
-  const float *w_scale = args->inputs[kWScale];
-  bool list = braid_desc_count(&p->node->inputs[kWScale].desc) > 1;
-  float x_scale = *(const float *)args->inputs[kX + 1];
+  const int32_t *bias =
+      braid_bytes_given(p->node, BRAID_QLINEAR_BIAS) ? (const int32_t *)args->inputs[BRAID_QLINEAR_BIAS] + first : NULL;
+  const float *w_scale = args->inputs[BRAID_QLINEAR_W_SCALE];
+  bool list = braid_desc_count(&p->node->inputs[BRAID_QLINEAR_W_SCALE].desc) > 1;
+  float x_scale = *(const float *)args->inputs[BRAID_QLINEAR_X + 1];
   float y_scale = j->q.residual ? j->q.between.scale : j->q.y.scale;
   uint32_t zero = (uint32_t)j->x_zero;
   for (int64_t c = 0; c < p->filters; c++) {
@@ -310,27 +225,23 @@ static void make_group(job *j, int64_t group, int32_t *offsets, float *factors) 
         (int32_t)((uint32_t)offsets[first + c] + (uint32_t)(filter_zero(j, first + c) * p->inner) * zero);
 }
 
-static void make_columns(job *j) {
-  const qlinear *p = j->p;
+static void make_columns(braid_qlinear_job *j) {
+  const braid_qlinear *p = j->p;
   int32_t *offsets = (int32_t *)(void *)((char *)j->args->workspace + p->offsets_at);
   float *factors = (float *)(void *)((char *)j->args->workspace + p->factors_at);
-  int64_t zeros = braid_bytes_given(p->node, kWZero) ? braid_desc_count(&p->node->inputs[kWZero].desc) : 1;
+  int64_t zeros = braid_bytes_given(p->node, BRAID_QLINEAR_W_ZERO)
+                      ? braid_desc_count(&p->node->inputs[BRAID_QLINEAR_W_ZERO].desc)
+                      : 1;
   for (int64_t i = 0; i < zeros && !p->depthwise; i++) j->w_zero |= filter_zero(j, i) != 0;
   for (int64_t g = 0; g < p->conv.groups; g++) make_group(j, g, offsets, factors);
   j->q.offsets = offsets;
   j->q.factors = factors;
 }
 
-/* Windows in the order of the result's places: where each looks at first, and the image that it is in. */
-typedef struct walk {
-  const uint8_t *image;
-  int64_t output[BRAID_WINDOW_RANK], at[BRAID_WINDOW_RANK];
-} walk;
-
-static walk walk_begin(const job *j, int64_t row) {
+braid_qlinear_walk braid_qlinear_begin(const braid_qlinear_job *j, int64_t row) {
   const braid_window *v = &j->p->conv.window;
   int64_t rest = row;
-  walk w = {.image = NULL};
+  braid_qlinear_walk w = {.image = NULL};
   for (int i = BRAID_WINDOW_RANK; i-- > 0; rest /= v->output[i]) {
     w.output[i] = rest % v->output[i];
     w.at[i] = w.output[i] * v->stride[i] - v->begin[i];
@@ -339,7 +250,7 @@ static walk walk_begin(const job *j, int64_t row) {
   return w;
 }
 
-static void walk_next(const job *j, walk *w) {
+void braid_qlinear_next(const braid_qlinear_job *j, braid_qlinear_walk *w) {
   const braid_window *v = &j->p->conv.window;
   for (int i = BRAID_WINDOW_RANK; i-- > 0;) {
     w->at[i] += v->stride[i];
@@ -364,8 +275,8 @@ static inline void copy_run(uint8_t *to, const uint8_t *from, int64_t count) {
 }
 
 /* One line of the window: of a group's channels at each place, of which those outside are padding. */
-static uint8_t *lay_line(const job *j, const uint8_t *line, int64_t at, int64_t group, uint8_t *to) {
-  const qlinear *p = j->p;
+static uint8_t *lay_line(const braid_qlinear_job *j, const uint8_t *line, int64_t at, int64_t group, uint8_t *to) {
+  const braid_qlinear *p = j->p;
   const braid_window *v = &p->conv.window;
   int64_t channels = p->conv.inputs / p->conv.groups, all = p->conv.inputs, count = v->kernel[2];
   if (line && p->conv.groups == 1 && v->dilation[2] == 1 && at >= 0 && at + count <= v->input[2]) {
@@ -388,8 +299,8 @@ static bool is_inside(const braid_window *v, const int64_t at[BRAID_WINDOW_RANK]
   return at[1] >= 0 && at[1] + v->kernel[1] <= v->input[1] && at[2] >= 0 && at[2] + v->kernel[2] <= v->input[2];
 }
 
-static void lay_row(const job *j, const walk *w, int64_t group, uint8_t *to) {
-  const qlinear *p = j->p;
+static void lay_row(const braid_qlinear_job *j, const braid_qlinear_walk *w, int64_t group, uint8_t *to) {
+  const braid_qlinear *p = j->p;
   const braid_window *v = &p->conv.window;
   uint8_t *from = to;
   if (j->packs_lines && is_inside(v, w->at)) {
@@ -408,28 +319,29 @@ static void lay_row(const job *j, const walk *w, int64_t group, uint8_t *to) {
   if (p->flip) flip_row(from, p->inner);
 }
 
-static void lay_rows(const job *j, int64_t first, int64_t rows, int64_t group, uint8_t *to) {
-  walk w = walk_begin(j, first);
-  for (int64_t r = 0; r < rows; r++, walk_next(j, &w), to += j->p->step) {
+static void lay_rows(const braid_qlinear_job *j, int64_t first, int64_t rows, int64_t group, uint8_t *to) {
+  braid_qlinear_walk w = braid_qlinear_begin(j, first);
+  for (int64_t r = 0; r < rows; r++, braid_qlinear_next(j, &w), to += j->p->step) {
     lay_row(j, &w, group, to);
     memset(to + j->p->inner, 0, (size_t)(j->p->step - j->p->inner));
   }
 }
 
 /* Takes off what the filters' zero points add: they times the sum of the row. */
-static void subtract_zeros(const job *j, const uint8_t *row, int64_t filter, int64_t columns, int32_t *sums) {
-  const qlinear *p = j->p;
+static void subtract_zeros(const braid_qlinear_job *j, const uint8_t *row, int64_t filter, int64_t columns,
+                           int32_t *sums) {
+  const braid_qlinear *p = j->p;
   uint32_t total = 0;
   for (int64_t i = 0; i < p->inner; i++) total += row[i];
   for (int64_t c = 0; c < columns; c++)
     sums[c] = (int32_t)((uint32_t)sums[c] - total * (uint32_t)filter_zero(j, filter + c));
 }
 
-static void run_block(const job *j, int64_t group, int64_t first, int64_t rows, int64_t from, int64_t end,
+static void run_block(const braid_qlinear_job *j, int64_t group, int64_t first, int64_t rows, int64_t from, int64_t end,
                       uint8_t *lane) {
-  const qlinear *p = j->p;
-  const char *packed = (const char *)j->args->inputs[kW] + (size_t)group * group_bytes(p);
-  const uint8_t *a = lane, *z = j->q.residual ? j->args->inputs[kZ] : NULL;
+  const braid_qlinear *p = j->p;
+  const char *packed = (const char *)j->args->inputs[BRAID_QLINEAR_W] + (size_t)group * group_bytes(p);
+  const uint8_t *a = lane, *z = j->q.residual ? j->args->inputs[BRAID_QLINEAR_Z] : NULL;
   uint8_t *y = j->args->outputs[0];
   if (p->direct)
     a = j->x + first * p->inner;
@@ -454,8 +366,8 @@ static void run_block(const job *j, int64_t group, int64_t first, int64_t rows, 
   }
 }
 
-static void run_dots(job *j) {
-  const qlinear *p = j->p;
+static void run_dots(braid_qlinear_job *j) {
+  const braid_qlinear *p = j->p;
   int64_t blocks = (p->rows + p->block - 1) / p->block, whole = blocks * p->conv.groups;
   j->strips = whole >= 2 * p->lanes ? 1 : 2 * p->lanes;
   int64_t most = (p->filters + BRAID_DOT_COLUMNS - 1) / BRAID_DOT_COLUMNS;
@@ -473,80 +385,19 @@ static void run_dots(job *j) {
   }
 }
 
-/* Where the taps of a window lie; those outside, in padding. True: all lie inside. */
-static bool find_taps(const job *j, const walk *w, const uint8_t **taps) {
-  const qlinear *p = j->p;
-  const braid_window *v = &p->conv.window;
-  bool all = true;
-  for (int64_t i = 0, z = w->at[0]; i < v->kernel[0]; i++, z += v->dilation[0])
-    for (int64_t k = 0, y = w->at[1]; k < v->kernel[1]; k++, y += v->dilation[1])
-      for (int64_t l = 0, x = w->at[2]; l < v->kernel[2]; l++, x += v->dilation[2]) {
-        bool inside = z >= 0 && z < v->input[0] && y >= 0 && y < v->input[1] && x >= 0 && x < v->input[2];
-        *taps++ = inside ? w->image + ((z * v->input[1] + y) * v->input[2] + x) * p->conv.inputs : j->padding;
-        all &= inside;
-      }
-  return all;
-}
-
-static void sum_place(const job *j, const uint8_t **taps, int32_t *sums) {
-  const qlinear *p = j->p;
-  const void *weights = j->args->inputs[kW];
-  if (p->dot_packed)
-    BRAID_DOT_ISA_CALL(braid_depthwise_place, taps, taps_of(p), p->flip, weights, p->conv.outputs, sums);
-  else
-    BRAID_ISA_CALL(braid_depthwise_wide, taps, taps_of(p), p->flip, weights, p->conv.outputs, sums);
-}
-
-/* From a window that lies inside to its neighbour on the line, taps move by one step. */
-static void run_places(const job *j, int64_t first, int64_t end, const uint8_t **taps, int32_t *sums) {
-  const qlinear *p = j->p;
-  const braid_window *v = &p->conv.window;
-  int64_t count = taps_of(p), channels = p->conv.outputs, step = v->stride[2] * channels;
-  int64_t reach = (v->kernel[2] - 1) * v->dilation[2];
-  const uint8_t *z = j->q.residual ? j->args->inputs[kZ] : NULL;
-  walk w = walk_begin(j, first);
-  bool inside = false;
-  for (int64_t row = first; row < end;) {
-    int64_t places = 0;
-    for (; places < kPlaces && row + places < end; places++, walk_next(j, &w)) {
-      if (inside && w.output[2] > 0 && w.at[2] + reach < v->input[2])
-        for (int64_t t = 0; t < count; t++) taps[t] += step;
-      else
-        inside = find_taps(j, &w, taps);
-      sum_place(j, taps, sums + places * channels);
-    }
-    BRAID_ISA_CALL(braid_requantize_rows, &j->q, sums, channels, places, channels, z ? z + row * channels : NULL,
-                   (uint8_t *)j->args->outputs[0] + row * channels, channels);
-    row += places;
-  }
-}
-
-static void run_depthwise(const job *j) {
-  const qlinear *p = j->p;
-  int64_t lines = p->conv.batch * braid_window_outputs(&p->conv.window) / p->conv.window.output[2];
-  size_t taps_bytes = ((size_t)taps_of(p) * sizeof(void *) + 63) & ~(size_t)63;
-#pragma omp parallel for schedule(dynamic, 4) if (p->rows * p->inner * p->conv.outputs > 1 << 14)                      \
-    num_threads((int)p->lanes)
-  for (int64_t line = 0; line < lines; line++) {
-    char *lane = (char *)j->args->workspace + p->lane_at + (size_t)omp_get_thread_num() * p->lane_bytes;
-    int64_t width = p->conv.window.output[2];
-    run_places(j, line * width, (line + 1) * width, (const uint8_t **)(void *)lane,
-               (int32_t *)(void *)(lane + taps_bytes));
-  }
-}
-
 static braid_status qlinear_run(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
-  const qlinear *p = state;
-  job j = {.p = p, .args = args, .x = args->inputs[kX]};
-  j.q.residual = braid_bytes_given(node, kZ);
-  j.q.y = braid_bytes_result_of(node, args, kY);
+  const braid_qlinear *p = state;
+  braid_qlinear_job j = {.p = p, .args = args, .x = args->inputs[BRAID_QLINEAR_X]};
+  j.q.residual = braid_bytes_given(node, BRAID_QLINEAR_Z);
+  j.q.y = braid_bytes_result_of(node, args, BRAID_QLINEAR_Y);
   if (j.q.residual) {
-    j.q.z = braid_bytes_scale_of(node, args, node->inputs[kZ].desc.dtype, kZ + 1);
-    j.q.between = braid_bytes_scale_of(node, args, node->inputs[kBetween + 1].desc.dtype, kBetween);
+    j.q.z = braid_bytes_scale_of(node, args, node->inputs[BRAID_QLINEAR_Z].desc.dtype, BRAID_QLINEAR_Z + 1);
+    j.q.between =
+        braid_bytes_scale_of(node, args, node->inputs[BRAID_QLINEAR_BETWEEN + 1].desc.dtype, BRAID_QLINEAR_BETWEEN);
     j.q.factor = j.q.between.scale / j.q.y.scale;
     j.q.z_factor = j.q.z.scale / j.q.y.scale;
   }
-  int32_t zero = braid_bytes_zero(node, args, kX + 2, 0);
+  int32_t zero = braid_bytes_zero(node, args, BRAID_QLINEAR_X + 2, 0);
   j.x_zero = zero + (p->flip ? 128 : 0);
   uint8_t *padding = (uint8_t *)args->workspace + p->padding_at;
   memset(padding, zero & 0xff, (size_t)p->conv.inputs);
@@ -556,7 +407,7 @@ static braid_status qlinear_run(const braid_node_desc *node, void *state, const 
                   v->dilation[1] == 1 && v->dilation[2] == 1;
   make_columns(&j);
   if (p->depthwise)
-    run_depthwise(&j);
+    braid_depthwise_run(&j);
   else
     run_dots(&j);
   return BRAID_OK;
