@@ -8,7 +8,7 @@
 
 #include "backend/cpu/dot/dot.h"
 #include "backend/cpu/integer/lines_isa.h"
-#include "backend/cpu/integer/sweep.h"
+#include "backend/cpu/integer/rows.h"
 #include "backend/cpu/integer/turn.h"
 #include "base/checked.h"
 #include "base/try.h"
@@ -96,7 +96,7 @@ static braid_status conv_prepare(const braid_allocator *allocator, integer_conv 
   p->columns = p->result_all / conv->groups;
   p->source = (p->backward ? conv->window.output : conv->window.input) + 1;
   p->result = (p->backward ? conv->window.input : conv->window.output) + 1;
-  BRAID_TRY(braid_integer_sweeps_init(allocator, &conv->window, p->backward, &p->sweeps));
+  BRAID_TRY(braid_integer_sweeps_init(allocator, &conv->window, p->backward, conv->groups == 1, &p->sweeps));
   p->lanes = omp_get_max_threads();
   size_t packed, lanes;
   if (!place_weights(p) || !braid_mul_size((size_t)p->group_packed, (size_t)conv->groups, &packed))
@@ -247,42 +247,25 @@ typedef struct conv_job {
   bool wide; /* sums of more than one piece, or a shift of more than 31 */
 } conv_job;
 
-/* One row: the source's bytes under each tap, lifted by 128; padding is 0 so lifted. Taps that lie side by side in
- * memory are taken together. */
-static void lay_row(const conv_job *j, const int8_t *image, int64_t y, int64_t x, uint8_t *to) {
-  const integer_conv *p = j->p;
-  int64_t height = p->source[0], width = p->source[1];
-  bool joined = p->conv.groups == 1;
-  for (int64_t t = 0; t < j->sweep->tap_count;) {
-    const braid_integer_tap *tap = &j->sweep->taps[t];
-    int64_t row = y * j->sweep->step[0] + tap->at[0], column = x * j->sweep->step[1] + tap->at[1], run = 1;
-    bool inside = row >= 0 && row < height && column >= 0 && column < width;
-    if (inside && joined)
-      while (t + run < j->sweep->tap_count && tap[run].at[0] == tap->at[0] && tap[run].at[1] == tap->at[1] + run &&
-             column + run < width)
-        run++;
-    if (inside)
-      BRAID_ISA_CALL(braid_integer_lift, image + (row * width + column) * p->source_all, run * p->channels, to);
-    else
-      memset(to, kLift, (size_t)p->channels);
-    to += run * p->channels;
-    t += run;
-  }
-  memset(to, kLift, (size_t)(j->step - j->inner));
-}
-
 static void lay_block(const conv_job *j, int64_t first, int64_t rows, uint8_t *lane, int64_t *places) {
   const integer_conv *p = j->p;
   const braid_integer_sweep *s = j->sweep;
-  const int8_t *source = (const int8_t *)j->args->inputs[0] + j->group * p->channels;
-  int64_t plane = p->source[0] * p->source[1] * p->source_all;
+  braid_integer_rows source = {.images = (const int8_t *)j->args->inputs[0] + j->group * p->channels,
+                               .height = p->source[0],
+                               .width = p->source[1],
+                               .pixel = p->source_all,
+                               .channels = p->channels,
+                               .sweep = s,
+                               .flip = kLift};
+  braid_integer_lay_rows(&source, first, rows, lane, j->step);
+  int64_t x = first % s->count[1], y = first / s->count[1] % s->count[0], image = first / s->count[1] / s->count[0];
   for (int64_t r = 0; r < rows; r++) {
-    int64_t x = (first + r) % s->count[1], y = (first + r) / s->count[1] % s->count[0];
-    int64_t image = (first + r) / s->count[1] / s->count[0];
-    lay_row(j, source + image * plane, y, x, lane + r * j->step);
     places[r] =
         ((image * p->result[0] + s->first[0] + y * s->every[0]) * p->result[1] + s->first[1] + x * s->every[1]) *
         p->result_all;
+    if (++x < s->count[1]) continue;
+    x = 0;
+    if (++y == s->count[0]) y = 0, image++;
   }
 }
 

@@ -12,8 +12,10 @@ typedef struct braid_integer_tile {
   int64_t rows, columns;
 } braid_integer_tile;
 
-/* to = from + 128, as unsigned bytes. */
-BRAID_ISA_FUNCTION(void, braid_integer_lift, (const int8_t *from, int64_t count, uint8_t *to))
+/* Lines of `bytes` bytes, each combined with `flip` (exclusive or); `from_step` and `to_step` from one to the next. */
+BRAID_ISA_FUNCTION(void, braid_integer_lay_lines,
+                   (const int8_t *from, int64_t from_step, int64_t count, int64_t bytes, uint8_t flip, uint8_t *to,
+                    int64_t to_step))
 /* sums[c] += the bytes of column c of a panel. */
 BRAID_ISA_FUNCTION(void, braid_integer_sum_quads, (const int8_t *panel, int64_t quads, int32_t *sums))
 /* Q(sum, k, shift) within [low, high]; shift from 0 to 31. */

@@ -24,8 +24,20 @@ static void sweep_add_taps(const braid_window *window, bool backward, braid_inte
     }
 }
 
+static void sweep_add_runs(bool joined, braid_integer_sweep *sweep, braid_integer_run *runs) {
+  sweep->runs = runs;
+  for (int64_t t = 0; t < sweep->tap_count; t++) {
+    const braid_integer_tap *tap = &sweep->taps[t];
+    braid_integer_run *run = &runs[t > 0 ? sweep->run_count - 1 : 0];
+    if (joined && t > 0 && tap->at[0] == run->at[0] && tap->at[1] == run->at[1] + run->taps)
+      run->taps++;
+    else
+      runs[sweep->run_count++] = (braid_integer_run){{tap->at[0], tap->at[1]}, 1};
+  }
+}
+
 braid_status braid_integer_sweeps_init(const braid_allocator *allocator, const braid_window *window, bool backward,
-                                       braid_integer_sweeps *out) {
+                                       bool joined, braid_integer_sweeps *out) {
   const int64_t *result = (backward ? window->input : window->output) + 1;
   int64_t phases[2];
   for (int d = 0; d < 2; d++) {
@@ -35,11 +47,13 @@ braid_status braid_integer_sweeps_init(const braid_allocator *allocator, const b
   *out = (braid_integer_sweeps){.count = phases[0] * phases[1]};
   out->sweeps = braid_zalloc_array(allocator, (size_t)out->count + 1, sizeof *out->sweeps);
   out->taps = braid_zalloc_array(allocator, (size_t)braid_window_volume(window) + 1, sizeof *out->taps);
-  if (!out->sweeps || !out->taps) {
+  out->runs = braid_zalloc_array(allocator, (size_t)braid_window_volume(window) + 1, sizeof *out->runs);
+  if (!out->sweeps || !out->taps || !out->runs) {
     braid_integer_sweeps_deinit(allocator, out);
     return BRAID_NO_MEMORY;
   }
   braid_integer_tap *taps = out->taps;
+  braid_integer_run *runs = out->runs;
   for (int64_t i = 0; i < out->count; i++) {
     braid_integer_sweep *sweep = &out->sweeps[i];
     for (int d = 0; d < 2; d++) {
@@ -51,6 +65,8 @@ braid_status braid_integer_sweeps_init(const braid_allocator *allocator, const b
     }
     sweep_add_taps(window, backward, sweep, taps);
     taps += sweep->tap_count;
+    sweep_add_runs(joined, sweep, runs);
+    runs += sweep->run_count;
   }
   return BRAID_OK;
 }
@@ -58,5 +74,6 @@ braid_status braid_integer_sweeps_init(const braid_allocator *allocator, const b
 void braid_integer_sweeps_deinit(const braid_allocator *allocator, braid_integer_sweeps *sweeps) {
   braid_free(allocator, sweeps->sweeps);
   braid_free(allocator, sweeps->taps);
+  braid_free(allocator, sweeps->runs);
   *sweeps = (braid_integer_sweeps){0};
 }

@@ -15,11 +15,19 @@ typedef struct braid_integer_tap {
   int64_t kernel; /* its index in the kernel */
 } braid_integer_tap;
 
+/* Taps that lie side by side in the source's memory. */
+typedef struct braid_integer_run {
+  int64_t at[2]; /* of the first */
+  int64_t taps;
+} braid_integer_run;
+
 typedef struct braid_integer_sweep {
   int64_t first[2], every[2], count[2]; /* places of the result */
   int64_t step[2];                      /* in the source, for one place further */
   int64_t tap_count;
   const braid_integer_tap *taps; /* in the order of the kernel's rows and columns */
+  int64_t run_count;
+  const braid_integer_run *runs; /* all taps in their order */
   int64_t packed;                /* bytes before its packed weights */
 } braid_integer_sweep;
 
@@ -27,10 +35,12 @@ typedef struct braid_integer_sweeps {
   int64_t count;
   braid_integer_sweep *sweeps;
   braid_integer_tap *taps;
+  braid_integer_run *runs;
 } braid_integer_sweeps;
 
+/* `joined`: a pixel's channels are all taken, so that pixels of a line follow each other. */
 BRAID_MUST_CHECK braid_status braid_integer_sweeps_init(const braid_allocator *allocator, const braid_window *window,
-                                                        bool backward, braid_integer_sweeps *out);
+                                                        bool backward, bool joined, braid_integer_sweeps *out);
 void braid_integer_sweeps_deinit(const braid_allocator *allocator, braid_integer_sweeps *sweeps);
 
 /* The magnitude of a raw result. */
