@@ -1,33 +1,38 @@
 /* The gradient of integer weights: for each place of the kernel a product of bytes (../dot) whose inner dimension is
  * batch times positions, taken in blocks. Errors are turned once, so that a filter's errors of a block stand side by
  * side (lifted by 128, as the left side of ../dot wants them); of the other operand, four places at a time become the
- * quads of a panel, straight from the image: strides, pads and dilations are only other addresses. Sums of a block
- * are added to those of a task in 32 or 64 bits; a task has one place of the kernel and one strip of channels. */
+ * quads of a panel, straight from the image: strides, pads and dilations are only other addresses. Where channels are
+ * few the columns are those of all places of the kernel: the windows are laid out as rows first (rows.h), then four
+ * rows become a quad. Sums of a block are added to those of a task in 32 or 64 bits; a task has one place of the kernel
+ * and one strip of channels. */
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/dot/dot.h"
 #include "backend/cpu/integer/lines_isa.h"
-#include "backend/cpu/integer/sweep.h"
+#include "backend/cpu/integer/rows.h"
 #include "backend/cpu/integer/turn.h"
 #include "base/checked.h"
 #include "base/try.h"
 
 /* kBlock: positions. Rows of turned errors are further apart, by a cache line, than a power of two: those of a tile
  * would share a few sets of the cache. */
-enum { kBlock = 1024, kLine = 64, kLift = 128, kTasksPerLane = 4 };
+enum { kBlock = 1024, kLine = 64, kLift = 128, kTasksPerLane = 4, kMostGathered = 256 };
 
 typedef struct integer_filter {
   const braid_node_desc *node;
   braid_convolution conv;
   int64_t channels, filters;             /* of a group */
+  bool gathered;                         /* rows of windows are laid out first */
+  int64_t columns, places, row_step;     /* channels and places of the kernel; gathered, all of them and one; a row */
+  braid_integer_sweeps sweeps;           /* gathered: of the forward pass */
   int64_t positions, blocks, block;      /* block: positions of one, a multiple of a quad */
   int64_t turned_step;                   /* bytes of a filter's errors in a block */
   int64_t volume, strips, tasks, splits; /* splits: parts of the blocks, each with tasks of its own */
   int64_t lanes;
   bool is_wide;
-  size_t panel_bytes, lane_at, lane_bytes, zeros_at; /* in the workspace */
+  size_t rows_at, panel_bytes, lane_at, lane_bytes, zeros_at; /* in the workspace */
 } integer_filter;
 
 static void filter_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
@@ -44,6 +49,8 @@ static size_t sum_bytes(const integer_filter *p) {
 static bool place_all(integer_filter *p, braid_prepared_info *info) {
   size_t turned, sums, lanes, at;
   p->panel_bytes = (size_t)p->block * BRAID_DOT_COLUMNS;
+  p->rows_at = p->panel_bytes;
+  if (p->gathered) p->panel_bytes += (size_t)(p->block * p->row_step);
   if (!braid_mul_size((size_t)(p->turned_step * p->blocks), (size_t)p->conv.outputs, &turned) ||
       !braid_mul_size((size_t)p->filters * BRAID_DOT_COLUMNS, sum_bytes(p), &sums) ||
       !braid_add_size(sums, p->panel_bytes + kLine, &p->lane_bytes))
@@ -54,6 +61,22 @@ static bool place_all(integer_filter *p, braid_prepared_info *info) {
   size_t zeros = (size_t)p->channels + (size_t)p->block;
   return braid_mul_size(p->lane_bytes, (size_t)p->lanes, &lanes) && braid_add_size(p->lane_at, lanes, &at) &&
          (p->zeros_at = at, braid_add_size(at, zeros, &info->workspace_bytes));
+}
+
+static void filter_destroy(const braid_allocator *allocator, void *state) {
+  integer_filter *p = state;
+  if (p) braid_integer_sweeps_deinit(allocator, &p->sweeps);
+  braid_free(allocator, p);
+}
+
+/* Columns of a panel come in units: of few channels most would be empty. */
+static void choose_columns(integer_filter *p) {
+  int64_t volume = p->volume, all = p->channels * volume;
+  p->gathered = p->conv.groups == 1 && volume > 1 && p->channels < BRAID_DOT_UNIT && all <= kMostGathered;
+  p->columns = p->gathered ? all : p->channels;
+  p->places = p->gathered ? 1 : volume;
+  p->row_step = (p->columns + BRAID_DOT_UNIT - 1) / BRAID_DOT_UNIT * BRAID_DOT_UNIT;
+  p->strips = (p->columns + BRAID_DOT_COLUMNS - 1) / BRAID_DOT_COLUMNS;
 }
 
 static braid_status filter_create(const braid_allocator *allocator, const braid_node_desc *node, void **state,
@@ -71,18 +94,20 @@ static braid_status filter_create(const braid_allocator *allocator, const braid_
   p->blocks = p->block ? (p->positions + p->block - 1) / p->block : 0;
   p->turned_step = p->block + kLine;
   p->volume = braid_window_volume(&conv.window);
-  p->strips = (p->channels + BRAID_DOT_COLUMNS - 1) / BRAID_DOT_COLUMNS;
-  p->tasks = conv.groups * p->strips * p->volume;
+  choose_columns(p);
+  p->tasks = conv.groups * p->strips * p->places;
   p->splits = p->tasks ? (kTasksPerLane * p->lanes + p->tasks - 1) / p->tasks : 1;
   if (p->tasks >= 2 * p->lanes || p->lanes == 1) p->splits = 1;
   if (p->splits > p->blocks) p->splits = p->blocks ? p->blocks : 1;
   p->is_wide = node->outputs[0].desc.dtype == BRAID_I64;
-  if (!place_all(p, info)) {
-    braid_free(allocator, p);
-    return braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
-  }
-  *state = p;
-  return BRAID_OK;
+  braid_status status = BRAID_OK;
+  if (p->gathered) status = braid_integer_sweeps_init(allocator, &p->conv.window, false, true, &p->sweeps);
+  if (status == BRAID_OK && !place_all(p, info)) status = braid_fail(BRAID_OUT_OF_RANGE, "its workspace overflows");
+  if (status == BRAID_OK)
+    *state = p;
+  else
+    filter_destroy(allocator, p);
+  return status;
 }
 
 /* --- runs ----------------------------------------------------------------------------------------------------------
@@ -144,6 +169,19 @@ static const int8_t *walk_on(filter_walk *w, const braid_window *v, int64_t chan
   return at;
 }
 
+/* Four positions of one line at once, if none of them is padding. */
+static bool walk_quad(filter_walk *w, const braid_window *v, int64_t channels, const int8_t *places[BRAID_DOT_QUAD]) {
+  int64_t every = v->stride[2], last = w->column + (BRAID_DOT_QUAD - 1) * every;
+  if (w->x + BRAID_DOT_QUAD >= v->output[2] || w->row < 0 || w->row >= v->input[1] || w->column < 0 ||
+      last >= v->input[2])
+    return false;
+  const int8_t *at = w->image + (w->row * v->input[2] + w->column) * channels;
+  for (int i = 0; i < BRAID_DOT_QUAD; i++, at += every * channels) places[i] = at;
+  w->x += BRAID_DOT_QUAD;
+  w->column = last + every;
+  return true;
+}
+
 /* The panels of one strip: units of columns, each with all quads of the block. */
 static void lay_panel(const filter_job *j, int64_t block, int64_t place, int64_t channel, int64_t columns,
                       int8_t *panel) {
@@ -153,15 +191,40 @@ static void lay_panel(const filter_job *j, int64_t block, int64_t place, int64_t
   filter_walk walk = walk_from(j, block * p->block, place, channel);
   for (int64_t q = 0; q < quads; q++, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
     const int8_t *places[BRAID_DOT_QUAD];
+    if (q + 1 == quads || !walk_quad(&walk, &window, p->conv.inputs, places))
+      for (int i = 0; i < BRAID_DOT_QUAD; i++)
+        places[i] = q * BRAID_DOT_QUAD + i < size ? walk_on(&walk, &window, p->conv.inputs) : j->zeros;
+    braid_integer_quads(places, columns, panel, unit);
+  }
+}
+
+/* The same from rows of windows, of which columns `column` and on are taken; to the end of their unit, what stands
+ * there is no column of the result. */
+static void lay_gathered(const filter_job *j, int64_t block, int64_t column, int64_t columns, uint8_t *rows,
+                         int8_t *panel) {
+  const integer_filter *p = j->p;
+  const braid_window *v = &p->conv.window;
+  int64_t size = block_size(p, block), quads = braid_dot_quads(size), unit = quads * BRAID_DOT_QUAD * BRAID_DOT_UNIT;
+  braid_integer_rows source = {.images = j->args->inputs[0],
+                               .height = v->input[1],
+                               .width = v->input[2],
+                               .pixel = p->channels,
+                               .channels = p->channels,
+                               .sweep = &p->sweeps.sweeps[0]};
+  braid_integer_lay_rows(&source, block * p->block, size, rows, p->row_step);
+  memset(rows + size * p->row_step, 0, (size_t)((quads * BRAID_DOT_QUAD - size) * p->row_step));
+  columns = (columns + BRAID_DOT_UNIT - 1) / BRAID_DOT_UNIT * BRAID_DOT_UNIT;
+  for (int64_t q = 0; q < quads; q++, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
+    const int8_t *places[BRAID_DOT_QUAD];
     for (int i = 0; i < BRAID_DOT_QUAD; i++)
-      places[i] = q * BRAID_DOT_QUAD + i < size ? walk_on(&walk, &window, p->conv.inputs) : j->zeros;
+      places[i] = (const int8_t *)rows + (q * BRAID_DOT_QUAD + i) * p->row_step + column;
     braid_integer_quads(places, columns, panel, unit);
   }
 }
 
 typedef struct filter_task {
-  int64_t group, channel, columns, place;
-  void *sums; /* of each filter, BRAID_DOT_COLUMNS of them */
+  int64_t group, channel, columns, place; /* channel: the first column */
+  void *sums;                             /* of each filter, BRAID_DOT_COLUMNS of them */
 } filter_task;
 
 static void add_block(const filter_job *j, const filter_task *t, int64_t block, const int8_t *panel) {
@@ -182,14 +245,22 @@ static void add_block(const filter_job *j, const filter_task *t, int64_t block, 
   }
 }
 
+/* Where column c of a task belongs within its filter. */
+static inline int64_t result_at(const integer_filter *p, const filter_task *t, int64_t c) {
+  int64_t column = t->channel + c;
+  if (!p->gathered) return column * p->volume + t->place;
+  return column % p->channels * p->volume + column / p->channels;
+}
+
 /* Adds a task's sums to the result, or stores them; gives their OR of magnitudes, which counts if they are stored. */
 #define DEFINE_DELIVER(name, type, unsigned_type)                                                                      \
   static uint64_t name(const integer_filter *p, const filter_task *t, bool add, type *raw) {                           \
     uint64_t bits = 0;                                                                                                 \
     for (int64_t f = 0; f < p->filters; f++) {                                                                         \
       const type *sums = (const type *)t->sums + f * BRAID_DOT_COLUMNS;                                                \
-      type *to = raw + ((t->group * p->filters + f) * p->channels + t->channel) * p->volume + t->place;                \
-      for (int64_t c = 0; c < t->columns; c++, to += p->volume) {                                                      \
+      type *filter = raw + (t->group * p->filters + f) * p->channels * p->volume;                                      \
+      for (int64_t c = 0; c < t->columns; c++) {                                                                       \
+        type *to = filter + result_at(p, t, c);                                                                        \
         *to = add ? (type)((unsigned_type)*to + (unsigned_type)sums[c]) : sums[c];                                     \
         bits |= sums[c] < 0 ? 0 - (unsigned_type)sums[c] : (unsigned_type)sums[c];                                     \
       }                                                                                                                \
@@ -203,13 +274,16 @@ DEFINE_DELIVER(deliver_wide, int64_t, uint64_t)
 static uint64_t run_task(const filter_job *j, int64_t number, int64_t split) {
   const integer_filter *p = j->p;
   char *lane = (char *)j->args->workspace + p->lane_at + (size_t)omp_get_thread_num() * p->lane_bytes;
-  filter_task t = {.place = number % p->volume, .group = number / p->volume / p->strips, .sums = lane + p->panel_bytes};
-  int64_t strip = number / p->volume % p->strips * BRAID_DOT_COLUMNS;
-  t.channel = strip;
-  t.columns = p->channels - strip < BRAID_DOT_COLUMNS ? p->channels - strip : BRAID_DOT_COLUMNS;
+  filter_task t = {.place = number % p->places, .group = number / p->places / p->strips, .sums = lane + p->panel_bytes};
+  t.channel = number / p->places % p->strips * BRAID_DOT_COLUMNS;
+  t.columns = p->columns - t.channel < BRAID_DOT_COLUMNS ? p->columns - t.channel : BRAID_DOT_COLUMNS;
+  if (p->gathered) memset(lane + p->rows_at, 0, (size_t)(p->block * p->row_step));
   memset(t.sums, 0, (size_t)p->filters * BRAID_DOT_COLUMNS * sum_bytes(p));
   for (int64_t b = split * p->blocks / p->splits; b < (split + 1) * p->blocks / p->splits; b++) {
-    lay_panel(j, b, t.place, t.group * p->channels + t.channel, t.columns, (int8_t *)lane);
+    if (p->gathered)
+      lay_gathered(j, b, t.channel, t.columns, (uint8_t *)lane + p->rows_at, (int8_t *)lane);
+    else
+      lay_panel(j, b, t.place, t.group * p->channels + t.channel, t.columns, (int8_t *)lane);
     add_block(j, &t, b, (const int8_t *)lane);
   }
   uint64_t bits = 0;
@@ -252,7 +326,7 @@ static braid_status filter_run(const braid_node_desc *node, void *state, const b
   return BRAID_OK;
 }
 
-static const braid_cpu_kernel kFilter = {.create = filter_create, .run = filter_run};
+static const braid_cpu_kernel kFilter = {.create = filter_create, .run = filter_run, .destroy = filter_destroy};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerConvGradFilter",

@@ -90,5 +90,12 @@ void braid_integer_quads(const int8_t *const places[4], int64_t columns, int8_t 
     quad_unit(at, to);
     for (int i = 0; i < 4; i++) at[i] += BRAID_DOT_UNIT;
   }
-  if (columns > 0) braid_integer_quad(at, columns, to);
+  if (columns > 0 && at[0] == places[0]) braid_integer_quad(at, columns, to);
+  if (columns <= 0 || at[0] == places[0]) return;
+  /* The last unit, from as many bytes before it as it lacks. */
+  int64_t back = BRAID_DOT_UNIT - columns;
+  int8_t both[2 * BRAID_DOT_QUAD * BRAID_DOT_UNIT] = {0};
+  for (int i = 0; i < 4; i++) at[i] -= back;
+  quad_unit(at, both);
+  memcpy(to, both + BRAID_DOT_QUAD * back, (size_t)BRAID_DOT_QUAD * BRAID_DOT_UNIT);
 }
