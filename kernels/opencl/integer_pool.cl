@@ -27,6 +27,83 @@
     }                                                                                                                  \
   }
 
+#ifdef PAIRS
+/* Windows of one or two columns side by side, in vectors: lines are even, there is no padding beside them. A word has
+ * two neighbours. */
+#ifdef __ENDIAN_LITTLE__
+#define IS_HIGH(k2) ((k2) == 1)
+#else
+#define IS_HIGH(k2) ((k2) == 0)
+#endif
+#define OF_PAIR(pair, k2) (as_short16(IS_HIGH(k2) ? (pair) : (pair) << (ushort)8) >> (short)8)
+
+/* 16 outputs. */
+KERNEL max_pool_pairs(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes, index_t h, index_t w, index_t oh,
+                      index_t ow, index_t b1, index_t b2) {
+  FIND_LINE(oh, ow)
+  if (plane >= planes) return;
+  short16 best = (short16)(PADDING), place = (short16)(0);
+  for (int k1 = 0; k1 < N1; k1++) {
+    const index_t row = line * S1 + k1 * D1 - b1;
+    if (row < 0 || row >= h) continue;
+    IN(char) under = x + (plane * h + row) * w + first * 2;
+    ushort16 pair;
+    if (there == LANES) {
+      pair = vload16(0, (global const ushort *)under);
+    } else {
+      ushort rest[LANES];
+      for (int l = 0; l < LANES; l++) rest[l] = l < there ? ((global const ushort *)under)[l] : 0;
+      pair = vload16(0, rest);
+    }
+    for (int k2 = 0; k2 < N2; k2++) {
+      const short16 values = OF_PAIR(pair, k2);
+      place = values > best ? (short16)(k1 * N2 + k2) : place;
+      best = max(values, best);
+    }
+  }
+  best = best == (short16)(PADDING) ? (short16)(0) : best;
+  char values[LANES];
+  uchar places[LANES];
+  vstore16(convert_char16(best), 0, values);
+  vstore16(convert_uchar16(place), 0, places);
+  const index_t to = (plane * oh + line) * ow + first;
+  for (int l = 0; l < there; l++) y[to + l] = values[l];
+#ifdef WITH_INDEX
+  for (int l = 0; l < there; l++) index[to + l] = places[l];
+#endif
+}
+
+/* The errors of 16 outputs of a line, into each line of inputs under them. What no window reaches gets none. */
+KERNEL max_pool_pairs_grad(IN(char) e, IN(uchar) index, OUT(char) out, OUT(int) magnitude, index_t planes, index_t h,
+                           index_t w, index_t oh, index_t ow, index_t b1, index_t b2) {
+  FIND_LINE(h, w / 2)
+  if (plane >= planes) return;
+  const index_t above = line + b1, k1 = above % S1, from = (plane * oh + above / S1) * ow + first;
+  const int known = k1 < N1 && above / S1 < oh ? (int)clamp(ow - first, (index_t)0, (index_t)there) : 0;
+  char errors[LANES];
+  uchar places[LANES];
+  if (known == LANES) {
+    vstore16(vload16(0, e + from), 0, errors);
+    vstore16(vload16(0, index + from), 0, places);
+  } else {
+    for (int l = 0; l < LANES; l++) errors[l] = l < known ? e[from + l] : 0;
+    for (int l = 0; l < LANES; l++) places[l] = l < known ? index[from + l] : 0;
+  }
+  const ushort16 error = convert_ushort16(as_uchar16(vload16(0, errors))), place = convert_ushort16(vload16(0, places));
+  const ushort16 even = place == (ushort16)(k1 * N2) ? error : (ushort16)(0);
+  const ushort16 odd = place == (ushort16)(N2 > 1 ? k1 * N2 + 1 : 256) ? error : (ushort16)(0);
+  const ushort16 pair = IS_HIGH(1) ? even | odd << (ushort)8 : odd | even << (ushort)8;
+  global ushort *to = (global ushort *)(out + (plane * h + line) * w + first * 2);
+  if (there == LANES) {
+    vstore16(pair, 0, to);
+    return;
+  }
+  ushort rest[LANES];
+  vstore16(pair, 0, rest);
+  for (int l = 0; l < there; l++) to[l] = rest[l];
+}
+#endif
+
 KERNEL max_pool(IN(char) x, OUT(char) y, OUT(uchar) index, index_t planes, index_t h, index_t w, index_t oh, index_t ow,
                 index_t b1, index_t b2) {
   FIND_LINE(oh, ow)

@@ -185,11 +185,13 @@ static void test_digests(void **state) {
 
 /* --- pools ---------------------------------------------------------------------------------------------------------
  */
-static void pool_case(bool average, bool padded) {
+/* `pairs`: windows of two columns at most, side by side, over even lines. */
+static void pool_case(bool average, bool padded, bool pairs) {
   int64_t planes[2] = {check_draw(1, 2), check_draw(1, 3)}, size[2], kernel[2], stride[2], out[2], pads[4] = {0};
   for (int i = 0; i < 2; i++) {
-    kernel[i] = check_draw(1, 3), stride[i] = check_draw(1, 3), out[i] = check_draw(1, 40);
-    size[i] = (out[i] - 1) * stride[i] + kernel[i];
+    kernel[i] = check_draw(1, pairs ? 2 : 3), stride[i] = pairs ? 2 : check_draw(1, 3), out[i] = check_draw(1, 40);
+    size[i] = pairs ? 2 * out[i] + 2 * check_draw(0, 1) : (out[i] - 1) * stride[i] + kernel[i];
+    if (pairs && size[i] > 2 * out[i]) out[i]++;
     if (padded && kernel[i] > 1 && out[i] > 1) pads[i] = 1, size[i]--;
   }
   bool overlaps = (kernel[0] > stride[0] && out[0] > 1) || (kernel[1] > stride[1] && out[1] > 1);
@@ -215,8 +217,9 @@ static void pool_case(bool average, bool padded) {
 static void test_pools(void **state) {
   (void)state;
   for (int i = 0; i < 5; i++) {
-    pool_case(false, i % 2);
-    pool_case(true, false);
+    pool_case(false, i % 2, false);
+    pool_case(false, false, true);
+    pool_case(true, false, false);
   }
 }
 

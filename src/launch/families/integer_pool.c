@@ -6,7 +6,7 @@
 #include "launch/families.h"
 #include "launch/integer.h"
 
-enum { kCpuLanes = 32 };
+enum { kCpuLanes = 32, kPairs = 16 };
 
 static bool is_max(const braid_node_desc *node) {
   return strncmp(node->op, "IntegerMax", 10) == 0;
@@ -25,6 +25,12 @@ static int64_t lanes_for(const braid_launch_traits *traits, int64_t line) {
   int64_t lanes = 1;
   while (traits->cpu && lanes < kCpuLanes && lanes < line) lanes *= 2;
   return lanes;
+}
+
+/* Windows of at most two columns side by side, over lines that they divide: by a CPU's vectors. */
+static bool by_pairs(const braid_launch_traits *traits, const braid_node_desc *node, const braid_window *w) {
+  return traits->cpu && is_max(node) && w->stride[2] == 2 && w->kernel[2] <= 2 && w->dilation[2] == 1 &&
+         w->begin[2] == 0 && w->input[2] % 2 == 0 && 2 * w->output[2] <= w->input[2];
 }
 
 static void add_sizes(braid_launch_planner *p, const braid_window *w, int64_t planes) {
@@ -47,9 +53,11 @@ static braid_status plan_pool(const braid_launch_traits *traits, const braid_nod
   braid_window w;
   braid_status status = braid_geometry_pool(node->attrs, &node->inputs[0].desc, &w);
   if (status != BRAID_OK) return status;
-  int64_t lanes = lanes_for(traits, w.output[2]), planes = count_planes(node);
+  bool pairs = by_pairs(traits, node, &w);
+  int64_t lanes = pairs ? kPairs : lanes_for(traits, w.output[2]), planes = count_planes(node);
   braid_launch_plan_begin(&p, traits, node, recipe);
-  pool_begin(&p, is_max(node) ? "max_pool" : "average_pool", &w, lanes);
+  pool_begin(&p, pairs ? "max_pool_pairs" : is_max(node) ? "max_pool" : "average_pool", &w, lanes);
+  if (pairs) braid_launch_option(&p, "-DPAIRS");
   if (braid_launch_has_output(node, 1)) braid_launch_option(&p, "-DWITH_INDEX");
   braid_launch_input(&p, 0);
   braid_launch_output(&p, 0);
@@ -65,11 +73,13 @@ static braid_status plan_pool_grad(const braid_launch_traits *traits, const brai
   braid_window w;
   braid_status status = braid_geometry_pool_grad(node->attrs, &node->inputs[0].desc, &w);
   if (status != BRAID_OK) return status;
-  int64_t lanes = lanes_for(traits, w.input[2]), planes = count_planes(node);
-  bool magnitude = braid_launch_has_output(node, 1);
+  bool raw = node->outputs[0].desc.dtype != BRAID_I8, magnitude = braid_launch_has_output(node, 1);
+  bool pairs = !raw && w.dilation[1] == 1 && by_pairs(traits, node, &w);
+  int64_t lanes = pairs ? kPairs : lanes_for(traits, w.input[2]), planes = count_planes(node);
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (magnitude) braid_launch_add_clear(&p, 1);
-  pool_begin(&p, "pool_grad", &w, lanes);
+  pool_begin(&p, pairs ? "max_pool_pairs_grad" : "pool_grad", &w, lanes);
+  if (pairs) braid_launch_option(&p, "-DPAIRS");
   braid_launch_option(&p, "-DRESULT=%s%s%s", braid_launch_type(node->outputs[0].desc.dtype),
                       is_max(node) ? " -DWITH_INDEX" : "", magnitude ? " -DWITH_MAGNITUDE" : "");
   braid_launch_input(&p, 0);
@@ -77,7 +87,7 @@ static braid_status plan_pool_grad(const braid_launch_traits *traits, const brai
   braid_launch_output(&p, 0);
   braid_launch_output(&p, 1);
   add_sizes(&p, &w, planes);
-  add_lines(&p, planes * w.input[1], w.input[2], lanes);
+  add_lines(&p, planes * w.input[1], pairs ? w.input[2] / 2 : w.input[2], lanes);
   return braid_launch_plan_end(&p);
 }
 

@@ -2,7 +2,8 @@
  * each operation in it and of all that are no convolutions (the auxiliary ones), and the memory of activations and
  * errors. Both sides take turns on one batch of numbers made up; times of operations are medians of the steps'.
  *
- *   integer_step_bench [--threads N] [--batch N] [--steps N] [--nodes N] [--channels C] [--side N] MODEL... */
+ *   integer_step_bench [--device SPEC] [--threads N] [--batch N] [--steps N] [--nodes N] [--channels C] [--side N]
+ * MODEL... */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 enum { kClasses = 10, kMostSteps = 1000, kMostOps = 64 };
 
 typedef struct bench_options {
+  const char *devices; /* NULL: the CPU */
   int threads, steps, nodes;
   int64_t batch;
 } bench_options;
@@ -64,7 +66,7 @@ static braid_status build_side(const braid_graph *model, const bench_options *o,
   } else {
     status = braid_step_graph(model, &info, &options, &side->graph);
   }
-  braid_session_options place = {.threads = o->threads, .training = true};
+  braid_session_options place = {.devices = o->devices, .threads = o->threads, .training = true};
   return status == BRAID_OK ? braid_session_create(side->graph, &place, &side->session) : status;
 }
 
@@ -179,7 +181,9 @@ int main(int argc, char **argv) {
   bench_options o = {.threads = 0, .steps = 10, .nodes = 0, .batch = 128};
   for (int i = 1; i < argc; i++) {
     bool more = i + 1 < argc;
-    if (more && strcmp(argv[i], "--threads") == 0)
+    if (more && strcmp(argv[i], "--device") == 0)
+      o.devices = argv[++i];
+    else if (more && strcmp(argv[i], "--threads") == 0)
       o.threads = atoi(argv[++i]);
     else if (more && strcmp(argv[i], "--batch") == 0)
       o.batch = atoi(argv[++i]);
