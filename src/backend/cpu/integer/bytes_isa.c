@@ -116,31 +116,3 @@ void BRAID_ISA_NAME(braid_integer_draw)(uint64_t seed, uint32_t step, uint32_t s
 DEFINE_UPDATE(braid_integer_update_i8, int8_t)
 DEFINE_UPDATE(braid_integer_update_i16, int16_t)
 #undef DEFINE_UPDATE
-
-/* --- pools ---------------------------------------------------------------------------------------------------------
- */
-void BRAID_ISA_NAME(braid_integer_keep_larger)(const int8_t *x, int64_t count, uint8_t place, int8_t *best,
-                                               uint8_t *index) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; i++) {
-    index[i] = x[i] > best[i] ? place : index[i];
-    best[i] = x[i] > best[i] ? x[i] : best[i];
-  }
-}
-
-void BRAID_ISA_NAME(braid_integer_larger)(const int8_t *x, int64_t count, int8_t *best) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; i++) best[i] = x[i] > best[i] ? x[i] : best[i];
-}
-
-void BRAID_ISA_NAME(braid_integer_route)(const int8_t *e, const uint8_t *index, int64_t count, uint8_t place,
-                                         int8_t *to) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; i++) to[i] = index[i] == place ? e[i] : 0;
-}
-
-void BRAID_ISA_NAME(braid_integer_route_add)(const int8_t *e, const uint8_t *index, int64_t count, uint8_t place,
-                                             int32_t *to) {
-#pragma omp simd
-  for (int64_t i = 0; i < count; i++) to[i] += index[i] == place ? e[i] : 0;
-}

@@ -36,14 +36,4 @@ BRAID_ISA_FUNCTION(void, braid_integer_update_i16,
                    (const int16_t *p, const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t most,
                     int16_t *to))
 
-/* Where x is larger than best: best = x, index = place. */
-BRAID_ISA_FUNCTION(void, braid_integer_keep_larger,
-                   (const int8_t *x, int64_t count, uint8_t place, int8_t *best, uint8_t *index))
-BRAID_ISA_FUNCTION(void, braid_integer_larger, (const int8_t *x, int64_t count, int8_t *best))
-/* to = index is place ? e : 0; and added to what is there. */
-BRAID_ISA_FUNCTION(void, braid_integer_route,
-                   (const int8_t *e, const uint8_t *index, int64_t count, uint8_t place, int8_t *to))
-BRAID_ISA_FUNCTION(void, braid_integer_route_add,
-                   (const int8_t *e, const uint8_t *index, int64_t count, uint8_t place, int32_t *to))
-
 #endif

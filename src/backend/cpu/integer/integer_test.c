@@ -418,39 +418,50 @@ static void digests_agree(void **state) {
 
 /* --- pools ---------------------------------------------------------------------------------------------------------
  */
+/* Windows side by side (`apart`) or anyhow; average pools have no padding. */
+static shape draw_pool(bool apart, bool padded) {
+  shape s = draw_shape();
+  for (int d = 0; d < 4; d++) s.pads[d] = 0;
+  for (int d = 0; d < 2; d++) {
+    if (s.image[d] < (s.kernel[d] - 1) * s.dilation[d] + 1) s.image[d] = (s.kernel[d] - 1) * s.dilation[d] + 1;
+    if (apart) s.dilation[d] = 1, s.stride[d] = s.kernel[d];
+    s.pads[d] = padded && s.kernel[d] > 1 ? draw(0, 1) : 0;
+    s.result[d] = (s.image[d] + s.pads[d] - (s.kernel[d] - 1) * s.dilation[d] - 1) / s.stride[d] + 1;
+  }
+  return s;
+}
+
+static void check_pool(const shape *s, bool max, bool backward, int ends) {
+  int64_t x[4] = {s->batch, s->channels * 2, s->image[0], s->image[1]};
+  int64_t y[4] = {s->batch, s->channels * 2, s->result[0], s->result[1]};
+  fixture f = begin();
+  braid_value_id ids[2];
+  bool overlaps = false;
+  for (int d = 0; d < 2; d++) overlaps |= s->result[d] > 1 && s->stride[d] < (s->kernel[d] - 1) * s->dilation[d] + 1;
+  add_typed(&f, ids, BRAID_I8, 4, backward ? y : x);
+  if (max && backward) add_typed(&f, ids, BRAID_U8, 4, y);
+  const char *op = max ? "IntegerMaxPool" : "IntegerAveragePool";
+  if (backward) op = max ? "IntegerMaxPoolGrad" : "IntegerAveragePoolGrad";
+  finish(&f, op, ids, backward ? (overlaps ? 2 : 1) : 1 + (size_t)(max ? draw(0, 1) : 0));
+  set(&f, "pads", 4, s->pads);
+  set(&f, "strides", 2, s->stride);
+  set(&f, "dilations", 2, s->dilation);
+  set(&f, "kernel_shape", 2, s->kernel);
+  if (backward) set(&f, "input_shape", 2, s->image);
+  fill_bytes(&f, ends);
+  for (int64_t k = 0; max && backward && k < braid_desc_count(&f.operands[1].desc); k++)
+    ((uint8_t *)f.data[1])[k] = (uint8_t)draw(0, s->kernel[0] * s->kernel[1] - 1);
+  check_filled(&f, 1);
+}
+
 static void pools_agree(void **state) {
   (void)state;
   braid_isa best = braid_isa_current();
   for (int i = 0; i < kCases; i++) {
     set_machine(i, best);
-    shape s = draw_shape();
-    for (int d = 0; d < 4; d++) s.pads[d] = 0;
-    for (int d = 0; d < 2; d++) {
-      if (s.image[d] < (s.kernel[d] - 1) * s.dilation[d] + 1) s.image[d] = (s.kernel[d] - 1) * s.dilation[d] + 1;
-      if (i % 2) s.dilation[d] = 1, s.stride[d] = s.kernel[d];
-      s.pads[d] = s.kernel[d] > 1 ? draw(0, 1) : 0;
-      s.result[d] = (s.image[d] + s.pads[d] - (s.kernel[d] - 1) * s.dilation[d] - 1) / s.stride[d] + 1;
-    }
-    int64_t x[4] = {s.batch, s.channels * 2, s.image[0], s.image[1]};
-    int64_t y[4] = {s.batch, s.channels * 2, s.result[0], s.result[1]};
-    for (int backward = 0; backward < 2; backward++) {
-      fixture f = begin();
-      braid_value_id ids[2];
-      bool overlaps = false;
-      for (int d = 0; d < 2; d++) overlaps |= s.result[d] > 1 && s.stride[d] < (s.kernel[d] - 1) * s.dilation[d] + 1;
-      add_typed(&f, ids, BRAID_I8, 4, backward ? y : x);
-      if (backward) add_typed(&f, ids, BRAID_U8, 4, y);
-      finish(&f, backward ? "IntegerMaxPoolGrad" : "IntegerMaxPool", ids,
-             backward ? (overlaps ? 2 : 1) : 1 + (size_t)draw(0, 1));
-      set(&f, "pads", 4, s.pads);
-      set(&f, "strides", 2, s.stride);
-      set(&f, "dilations", 2, s.dilation);
-      set(&f, "kernel_shape", 2, s.kernel);
-      if (backward) set(&f, "input_shape", 2, s.image);
-      fill_bytes(&f, i % 7 == 0 ? 2 : 0);
-      for (int64_t k = 0; backward && k < braid_desc_count(&f.operands[1].desc); k++)
-        ((uint8_t *)f.data[1])[k] = (uint8_t)draw(0, s.kernel[0] * s.kernel[1] - 1);
-      check_filled(&f, 1);
+    for (int max = 0; max < 2; max++) {
+      shape s = draw_pool(i % 2, max);
+      for (int backward = 0; backward < 2; backward++) check_pool(&s, max, backward, i % 7 == 0 ? 2 : 0);
     }
   }
   assert_true(braid_isa_limit(best));
