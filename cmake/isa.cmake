@@ -22,6 +22,8 @@ set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=on)
 if(CMAKE_C_COMPILER_ID STREQUAL GNU)
   set(BRAID_ISA_OPTIONS_gemm_isa -ffp-contract=fast --param=avoid-fma-max-bits=0)
 endif()
+# Without it comparisons of floating-point numbers stay branches.
+set(BRAID_ISA_OPTIONS_input_isa -fno-trapping-math)
 set(BRAID_ISA_OPTIONS_spans_float_isa -fno-trapping-math)
 set(BRAID_ISA_OPTIONS_unit_isa -fno-trapping-math)
 

@@ -22,22 +22,6 @@ void BRAID_ISA_NAME(braid_integer_add_bytes)(const int8_t *a, const int8_t *b, i
   }
 }
 
-/* v is exact, and so is what is left of it above its floor, where that is less than a half or a half. */
-void BRAID_ISA_NAME(braid_integer_input)(const float *x, int64_t count, float scale, int32_t most, int8_t *to) {
-  const float limit = 1 << 8; /* beyond any of 8 bits */
-#pragma omp simd
-  for (int64_t i = 0; i < count; i++) {
-    float v = x[i] * scale;
-    v = v > limit ? limit : v;
-    v = v < -limit ? -limit : v;
-    v = v == v ? v : 0;
-    int32_t whole = (int32_t)v;
-    whole -= v < (float)whole;
-    whole += v - (float)whole >= 0.5f;
-    to[i] = (int8_t)(whole > most ? most : whole < -most ? -most : whole);
-  }
-}
-
 uint32_t BRAID_ISA_NAME(braid_integer_sum_errors)(const int8_t *large, const int8_t *small, int64_t count, int apart,
                                                   int32_t kept, int32_t *raw) {
   uint32_t bits = 0;

@@ -10,8 +10,6 @@ BRAID_ISA_FUNCTION(void, braid_integer_rectify, (const int8_t *x, int64_t count,
 BRAID_ISA_FUNCTION(void, braid_integer_pass_positive, (const int8_t *e, const int8_t *y, int64_t count, int8_t *to))
 BRAID_ISA_FUNCTION(void, braid_integer_add_bytes,
                    (const int8_t *a, const int8_t *b, int64_t count, int32_t low, int32_t high, int8_t *y))
-/* floor(x * scale + 1/2) within [-most, most], of NaN 0; scale is a power of two, at least 1. */
-BRAID_ISA_FUNCTION(void, braid_integer_input, (const float *x, int64_t count, float scale, int32_t most, int8_t *to))
 /* raw = large * 2^apart + (small & kept), apart up to 16; the OR of magnitudes is returned. */
 BRAID_ISA_FUNCTION(uint32_t, braid_integer_sum_errors,
                    (const int8_t *large, const int8_t *small, int64_t count, int apart, int32_t kept, int32_t *raw))

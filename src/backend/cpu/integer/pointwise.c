@@ -3,6 +3,7 @@
  * contract. */
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/integer/bytes_isa.h"
+#include "backend/cpu/integer/input_isa.h"
 #include "graph/integer.h"
 #include "tensor/layout.h"
 
