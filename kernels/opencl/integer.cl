@@ -25,7 +25,8 @@
     }                                                                                                                  \
     T part[LANES];                                                                                                     \
     INTEGER_JOIN(vstore, LANES)(x, 0, part);                                                                           \
-    for (int i = 0; i < there; i++) to[i] = part[i];                                                                   \
+    for (int i = 0; i < LANES; i++)                                                                                    \
+      if (i < there) to[i] = part[i];                                                                                  \
   }
 LANES_OF(char)
 LANES_OF(int)
@@ -237,6 +238,14 @@ KERNEL error_key(IN(long) step, OUT(uint) key, int seed_low, int seed_high, int 
 }
 
 #ifdef UPDATE
+/* A few are unrolled, so that they stay in registers. */
+#if COUNTERS > 1
+#define EACH_OF(i, there) for (int i = 0; i < there; i++)
+#else
+#define EACH_OF(i, there)                                                                                              \
+  _Pragma("unroll") for (int i = 0; i < 4; i++)                                                                        \
+    if (i < there)
+#endif
 /* A work-item takes 4 * COUNTERS neighbours. */
 KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN(int) rate, IN(long) step,
               global P *out, index_t count, int bits, int slower, int seed_low, int seed_high, int stream) {
@@ -248,7 +257,7 @@ KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
   const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
   uint u[4 * COUNTERS];
   if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
-  for (int i = 0; i < there; i++) {
+  EACH_OF(i, there) {
     const long g = clamp((long)gradient[first + i], -MOST_RAW, MOST_RAW);
     const long by = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
     const int p = parameter[first + i] - (int)clamp(by, (long)-most, (long)most);
