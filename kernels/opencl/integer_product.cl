@@ -74,7 +74,8 @@ KERNEL channels_as_words(IN(char) x, OUT(uint) out, index_t items, index_t tail,
   const index_t q2 = item % l2, q1 = item / l2 % l1, first = item / l2 / l1 % batch, plane_of = item / l2 / l1 / batch;
 #else
   if (item > items) return;
-  const index_t runs = (batch + images - 1) / images, first = item % runs * images, plane_of = item / runs;
+  const index_t runs = max((batch + images - 1) / images, (index_t)1), first = item % runs * images;
+  const index_t plane_of = item / runs;
   if (item == items) {
     for (index_t i = 0; i < tail; i++) out[plane_of * batch * l1 * l2 + i] = 0;
     return;
@@ -144,9 +145,9 @@ KERNEL samples_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, 
  * [group][words][l1][l2][wide], of which taps of `per` channels are there. mul: strides. An item is a line. */
 KERNEL windows_as_words(IN(char) x, OUT(uint) out, index_t items, index_t wide, index_t taps1, index_t taps2,
                         index_t step1, index_t step2, IMAGES) {
-  const index_t item = get_global_id(0), q1 = item % l1, word = item / l1 % words, group = item / l1 / words;
+  const index_t item = get_global_id(0), plane = h * w, step = channels * plane;
   if (item >= items) return;
-  const index_t plane = h * w, step = channels * plane;
+  const index_t q1 = item % l1, word = item / l1 % words, group = item / l1 / words;
   const int there = (int)min((index_t)QUAD, batch - word * QUAD);
   IN(char) from = x + (word * QUAD * channels + group * per) * plane;
   OUT(uint) to = out + item * l2 * wide;
