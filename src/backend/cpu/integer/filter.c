@@ -169,17 +169,20 @@ static const int8_t *walk_on(filter_walk *w, const braid_window *v, int64_t chan
   return at;
 }
 
-/* Four positions of one line at once, if none of them is padding. */
-static bool walk_quad(filter_walk *w, const braid_window *v, int64_t channels, const int8_t *places[BRAID_DOT_QUAD]) {
-  int64_t every = v->stride[2], last = w->column + (BRAID_DOT_QUAD - 1) * every;
-  if (w->x + BRAID_DOT_QUAD >= v->output[2] || w->row < 0 || w->row >= v->input[1] || w->column < 0 ||
-      last >= v->input[2])
-    return false;
-  const int8_t *at = w->image + (w->row * v->input[2] + w->column) * channels;
-  for (int i = 0; i < BRAID_DOT_QUAD; i++, at += every * channels) places[i] = at;
-  w->x += BRAID_DOT_QUAD;
-  w->column = last + every;
-  return true;
+/* Quads of positions on one line of which none is padding, up to `most`: walked over at once. The first channel of the
+ * first position, and bytes to the next. */
+static int64_t walk_quads(filter_walk *w, const braid_window *v, int64_t channels, int64_t most, const int8_t **at,
+                          int64_t *step) {
+  int64_t every = v->stride[2], inside = w->column < v->input[2] ? (v->input[2] - 1 - w->column) / every + 1 : 0;
+  int64_t left = v->output[2] - 1 - w->x; /* the last of a line is for walk_on, which goes to the next */
+  int64_t quads = (inside < left ? inside : left) / BRAID_DOT_QUAD;
+  if (quads > most) quads = most;
+  if (w->row < 0 || w->row >= v->input[1] || w->column < 0 || quads <= 0) return 0;
+  *at = w->image + (w->row * v->input[2] + w->column) * channels;
+  *step = every * channels;
+  w->x += quads * BRAID_DOT_QUAD;
+  w->column += quads * BRAID_DOT_QUAD * every;
+  return quads;
 }
 
 /* The panels of one strip: units of columns, each with all quads of the block. */
@@ -190,10 +193,15 @@ static void lay_panel(const filter_job *j, int64_t block, int64_t place, int64_t
   int64_t size = block_size(p, block), quads = braid_dot_quads(size), unit = quads * BRAID_DOT_QUAD * BRAID_DOT_UNIT;
   filter_walk walk = walk_from(j, block * p->block, place, channel);
   for (int64_t q = 0; q < quads; q++, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
-    const int8_t *places[BRAID_DOT_QUAD];
-    if (q + 1 == quads || !walk_quad(&walk, &window, p->conv.inputs, places))
-      for (int i = 0; i < BRAID_DOT_QUAD; i++)
-        places[i] = q * BRAID_DOT_QUAD + i < size ? walk_on(&walk, &window, p->conv.inputs) : j->zeros;
+    const int8_t *places[BRAID_DOT_QUAD], *at = NULL;
+    int64_t step = 0, whole = walk_quads(&walk, &window, p->conv.inputs, quads - 1 - q, &at, &step);
+    for (int64_t i = 0; i < whole; i++, at += BRAID_DOT_QUAD * step, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
+      for (int k = 0; k < BRAID_DOT_QUAD; k++) places[k] = at + k * step;
+      braid_integer_quads(places, columns, panel, unit);
+    }
+    q += whole;
+    for (int i = 0; i < BRAID_DOT_QUAD; i++)
+      places[i] = q * BRAID_DOT_QUAD + i < size ? walk_on(&walk, &window, p->conv.inputs) : j->zeros;
     braid_integer_quads(places, columns, panel, unit);
   }
 }
