@@ -11,6 +11,7 @@
 
 #include "backend/cpu/dot/dot.h"
 #include "backend/cpu/integer/lines_isa.h"
+#include "backend/cpu/integer/quads_isa.h"
 #include "backend/cpu/integer/rows.h"
 #include "backend/cpu/integer/turn.h"
 #include "base/checked.h"
@@ -195,10 +196,8 @@ static void lay_panel(const filter_job *j, int64_t block, int64_t place, int64_t
   for (int64_t q = 0; q < quads; q++, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
     const int8_t *places[BRAID_DOT_QUAD], *at = NULL;
     int64_t step = 0, whole = walk_quads(&walk, &window, p->conv.inputs, quads - 1 - q, &at, &step);
-    for (int64_t i = 0; i < whole; i++, at += BRAID_DOT_QUAD * step, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
-      for (int k = 0; k < BRAID_DOT_QUAD; k++) places[k] = at + k * step;
-      braid_integer_quads(places, columns, panel, unit);
-    }
+    if (whole > 0) BRAID_ISA_CALL(braid_integer_quad_line, at, step, whole, columns, panel, unit);
+    panel += whole * BRAID_DOT_QUAD * BRAID_DOT_UNIT;
     q += whole;
     for (int i = 0; i < BRAID_DOT_QUAD; i++)
       places[i] = q * BRAID_DOT_QUAD + i < size ? walk_on(&walk, &window, p->conv.inputs) : j->zeros;
@@ -222,12 +221,7 @@ static void lay_gathered(const filter_job *j, int64_t block, int64_t column, int
   braid_integer_lay_rows(&source, block * p->block, size, rows, p->row_step);
   memset(rows + size * p->row_step, 0, (size_t)((quads * BRAID_DOT_QUAD - size) * p->row_step));
   columns = (columns + BRAID_DOT_UNIT - 1) / BRAID_DOT_UNIT * BRAID_DOT_UNIT;
-  for (int64_t q = 0; q < quads; q++, panel += BRAID_DOT_QUAD * BRAID_DOT_UNIT) {
-    const int8_t *places[BRAID_DOT_QUAD];
-    for (int i = 0; i < BRAID_DOT_QUAD; i++)
-      places[i] = (const int8_t *)rows + (q * BRAID_DOT_QUAD + i) * p->row_step + column;
-    braid_integer_quads(places, columns, panel, unit);
-  }
+  BRAID_ISA_CALL(braid_integer_quad_line, (const int8_t *)rows + column, p->row_step, quads, columns, panel, unit);
 }
 
 typedef struct filter_task {
