@@ -10,12 +10,15 @@
 #include "backend/cpu/plain/integer_norm.h"
 #include "base/checked.h"
 
-enum { kFactors = 5, kPartials = 3, kSums = 2 };
+enum { kFactors = 5, kPartials = 3, kSums = 2, kParts = 2 };
 
-/* Workspace: kFactors rows of 32 bits for the channels, then of each thread kSums rows of 64 bits and kPartials of 32.
+/* Few channels are taken as more of them: several rows as one, `folded`, whose factors are there as often. What is left
+ * of a block's rows goes row by row.
+ * Workspace: kFactors rows of 32 bits for the folded channels, then of each thread kSums rows of 64 bits and kPartials
+ * of 32.
  */
 typedef struct integer_norm {
-  int64_t rows, channels, block, blocks, lanes;
+  int64_t rows, channels, fold, folded, block, blocks, lanes; /* folded: channels of `fold` rows */
   size_t lane_at, lane_bytes;
 } integer_norm;
 
@@ -44,10 +47,14 @@ static braid_status norm_create(const braid_allocator *allocator, const braid_no
   p->channels = x->dims[1];
   p->rows = p->channels ? braid_desc_count(x) / p->channels : 0;
   p->lanes = omp_get_max_threads();
+  p->fold = p->channels > 0 && p->channels < BRAID_INTEGER_NORM_UNIT
+                ? (BRAID_INTEGER_NORM_UNIT + p->channels - 1) / p->channels
+                : 1;
+  p->folded = p->fold * p->channels;
   p->block = (p->rows + 4 * p->lanes - 1) / (4 * p->lanes);
   p->block = p->block > BRAID_INTEGER_NORM_ROWS ? BRAID_INTEGER_NORM_ROWS : p->block < 1 ? 1 : p->block;
   p->blocks = (p->rows + p->block - 1) / p->block;
-  size_t factors, lanes, channels = (size_t)p->channels;
+  size_t factors, lanes, channels = (size_t)p->folded;
   bool fits = braid_mul_size(channels, kFactors * sizeof(int32_t), &factors) &&
               braid_mul_size(channels, kSums * sizeof(int64_t) + kPartials * sizeof(int32_t), &p->lane_bytes) &&
               p->lane_bytes < SIZE_MAX / 2 && factors < SIZE_MAX / 2;
@@ -66,7 +73,7 @@ static int64_t *lane_sums(const integer_norm *p, const braid_cpu_args *args, int
 }
 
 static int32_t *factor_row(const integer_norm *p, const braid_cpu_args *args, int row) {
-  return (int32_t *)args->workspace + row * p->channels;
+  return (int32_t *)args->workspace + row * p->folded;
 }
 
 static int64_t block_rows(const integer_norm *p, int64_t block) {
@@ -75,14 +82,30 @@ static int64_t block_rows(const integer_norm *p, int64_t block) {
 }
 
 static void clear_sums(const integer_norm *p, const braid_cpu_args *args) {
-  for (int64_t i = 0; i < p->lanes; i++)
-    memset(lane_sums(p, args, i), 0, (size_t)p->channels * kSums * sizeof(int64_t));
+  for (int64_t i = 0; i < p->lanes; i++) memset(lane_sums(p, args, i), 0, (size_t)p->folded * kSums * sizeof(int64_t));
+}
+
+/* Rows of a block in two parts: folded ones, then single ones. */
+typedef struct norm_part {
+  int64_t at, rows, channels;
+} norm_part;
+
+static norm_part part_of(const integer_norm *p, int64_t block, int part) {
+  int64_t rows = block_rows(p, block), at = block * p->block * p->channels;
+  if (part == 0) return (norm_part){at, rows / p->fold, p->folded};
+  return (norm_part){at + rows / p->fold * p->folded, rows % p->fold, p->channels};
+}
+
+/* Each channel's factor for all rows that are folded. */
+static void repeat_factor(const integer_norm *p, int32_t *factors) {
+  for (int64_t i = p->channels; i < p->folded; i++) factors[i] = factors[i - p->channels];
 }
 
 /* The first or second sum of channel c, of all threads. */
 static int64_t total_of(const integer_norm *p, const braid_cpu_args *args, int which, int64_t c) {
   int64_t total = 0;
-  for (int64_t i = 0; i < p->lanes; i++) total += lane_sums(p, args, i)[which * p->channels + c];
+  for (int64_t i = 0; i < p->lanes; i++)
+    for (int64_t k = 0; k < p->fold; k++) total += lane_sums(p, args, i)[which * p->folded + k * p->channels + c];
   return total;
 }
 
@@ -93,14 +116,16 @@ static void sum_moments(const integer_norm *p, const braid_cpu_args *args) {
   clear_sums(p, args);
 #pragma omp parallel for schedule(static) num_threads((int)p->lanes) if (p->blocks > 1)
   for (int64_t block = 0; block < p->blocks; block++) {
-    int64_t *sums = lane_sums(p, args, omp_get_thread_num()), channels = p->channels;
-    int32_t *part = (int32_t *)(void *)(sums + kSums * channels);
-    uint32_t *low = (uint32_t *)part + channels, *high = low + channels;
-    BRAID_ISA_CALL(braid_integer_moments, x + block * p->block * channels, block_rows(p, block), channels, part, low,
-                   high);
-    for (int64_t c = 0; c < channels; c++) {
-      sums[c] += part[c];
-      sums[channels + c] += ((int64_t)high[c] << 16) + low[c];
+    int64_t *sums = lane_sums(p, args, omp_get_thread_num());
+    int32_t *part = (int32_t *)(void *)(sums + kSums * p->folded);
+    uint32_t *low = (uint32_t *)part + p->folded, *high = low + p->folded;
+    for (int k = 0; k < kParts; k++) {
+      norm_part n = part_of(p, block, k);
+      if (n.rows > 0) BRAID_ISA_CALL(braid_integer_moments, x + n.at, n.rows, n.channels, part, low, high);
+      for (int64_t c = 0; n.rows > 0 && c < n.channels; c++) {
+        sums[c] += part[c];
+        sums[p->folded + c] += ((int64_t)high[c] << 16) + low[c];
+      }
     }
   }
 }
@@ -140,15 +165,16 @@ static braid_status run_norm(const braid_node_desc *node, void *state, const bra
     rows[3][c] = (int32_t)braid_plain_get(dtype, args->inputs[1], c);
     rows[4][c] = (int32_t)(64 * braid_plain_get(dtype, args->inputs[2], c) + ((int64_t)1 << (shift - 1)));
   }
+  for (int i = 0; i < kFactors; i++) repeat_factor(p, rows[i]);
   braid_integer_norm_factors f = {rows[0], rows[1],        rows[2],        rows[3],
                                   rows[4], (int32_t)shift, (int32_t)-most, (int32_t)most};
   if (relu) f.low = 0;
   const int16_t *x = args->inputs[0];
   int8_t *y = args->outputs[0], *h = node->output_count > 3 ? args->outputs[3] : NULL;
 #pragma omp parallel for schedule(static) num_threads((int)p->lanes) if (p->blocks > 1)
-  for (int64_t block = 0; block < p->blocks; block++) {
-    int64_t at = block * p->block * p->channels;
-    BRAID_ISA_CALL(braid_integer_normalize, x + at, block_rows(p, block), p->channels, &f, y + at, h ? h + at : NULL);
+  for (int64_t i = 0; i < kParts * p->blocks; i++) {
+    norm_part n = part_of(p, i / kParts, (int)(i % kParts));
+    BRAID_ISA_CALL(braid_integer_normalize, x + n.at, n.rows, n.channels, &f, y + n.at, h ? h + n.at : NULL);
   }
   return BRAID_OK;
 }
@@ -160,12 +186,15 @@ static void sum_errors(const integer_norm *p, const braid_cpu_args *args) {
   clear_sums(p, args);
 #pragma omp parallel for schedule(static) num_threads((int)p->lanes) if (p->blocks > 1)
   for (int64_t block = 0; block < p->blocks; block++) {
-    int64_t *sums = lane_sums(p, args, omp_get_thread_num()), channels = p->channels, at = block * p->block * channels;
-    int32_t *by_e = (int32_t *)(void *)(sums + kSums * channels), *by_eh = by_e + channels;
-    BRAID_ISA_CALL(braid_integer_norm_sums, e + at, h + at, block_rows(p, block), channels, by_e, by_eh);
-    for (int64_t c = 0; c < channels; c++) {
-      sums[c] += by_e[c];
-      sums[channels + c] += by_eh[c];
+    int64_t *sums = lane_sums(p, args, omp_get_thread_num());
+    int32_t *by_e = (int32_t *)(void *)(sums + kSums * p->folded), *by_eh = by_e + p->folded;
+    for (int k = 0; k < kParts; k++) {
+      norm_part n = part_of(p, block, k);
+      if (n.rows > 0) BRAID_ISA_CALL(braid_integer_norm_sums, e + n.at, h + n.at, n.rows, n.channels, by_e, by_eh);
+      for (int64_t c = 0; n.rows > 0 && c < n.channels; c++) {
+        sums[c] += by_e[c];
+        sums[p->folded + c] += by_eh[c];
+      }
     }
   }
 }
@@ -185,11 +214,13 @@ static braid_status run_norm_grad(const braid_node_desc *node, void *state, cons
     g[c] = p->rows ? (int32_t)braid_integer_near(d_gamma[c] * (1 << 3), p->rows) : 0;
     f[c] = (int32_t)braid_integer_round(braid_norm_full_factor(node, args, c), r);
   }
+  repeat_factor(p, b);
+  repeat_factor(p, g);
+  repeat_factor(p, f);
 #pragma omp parallel for schedule(static) reduction(| : bits) num_threads((int)p->lanes) if (p->blocks > 1)
-  for (int64_t block = 0; block < p->blocks; block++) {
-    int64_t at = block * p->block * p->channels;
-    bits |=
-        BRAID_ISA_CALL(braid_integer_norm_errors, e + at, h + at, block_rows(p, block), p->channels, b, g, f, raw + at);
+  for (int64_t i = 0; i < kParts * p->blocks; i++) {
+    norm_part n = part_of(p, i / kParts, (int)(i % kParts));
+    bits |= BRAID_ISA_CALL(braid_integer_norm_errors, e + n.at, h + n.at, n.rows, n.channels, b, g, f, raw + n.at);
   }
   braid_integer_set_magnitude(&node->outputs[0].desc, bits, args->outputs[1]);
   braid_plain_magnitude(&node->outputs[3].desc, d_gamma, args->outputs[4]);

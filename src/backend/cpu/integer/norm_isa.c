@@ -1,9 +1,8 @@
 #include "backend/cpu/integer/norm_isa.h"
 
-/* Channels are taken 16 at a time, all rows of them, so that what belongs to a channel stays in registers. Where their
- * number is no multiple of 16 the last 16 overlap those before: each is computed twice, to the same number. Below 16
- * all are taken at once. */
-enum { kUnit = 16 };
+/* Channels are taken 64 at a time (BRAID_INTEGER_NORM_UNIT), all rows of them. Where their number is no multiple of
+ * that the last 64 overlap those before: each is computed twice, to the same number. Fewer are taken at once. */
+enum { kUnit = BRAID_INTEGER_NORM_UNIT };
 
 #define EACH_UNIT(channels, ...)                                                                                       \
   do {                                                                                                                 \
@@ -54,8 +53,9 @@ void BRAID_ISA_NAME(braid_integer_norm_sums)(const int8_t *e, const int8_t *h, i
   });
 }
 
-static inline int8_t limit(int32_t value, int32_t low, int32_t high) {
-  return (int8_t)(value > high ? high : value < low ? low : value);
+static inline int32_t limit(int32_t value, int32_t low, int32_t high) {
+  value = value < low ? low : value;
+  return value > high ? high : value;
 }
 
 void BRAID_ISA_NAME(braid_integer_normalize)(const int16_t *x, int64_t rows, int64_t channels,
@@ -66,14 +66,19 @@ void BRAID_ISA_NAME(braid_integer_normalize)(const int16_t *x, int64_t rows, int
     const int32_t *gamma = f->gamma + first, *beta = f->beta + first;
     for (int64_t r = 0; r < rows; r++) {
       const int16_t *row = x + r * channels + first;
-      int8_t *to = y + r * channels + first, normal[kUnit];
-      EACH_LANE {
-        normal[i] = limit((row[i] * m[i] + c[i]) >> places[i], -127, 127);
-        to[i] = limit((gamma[i] * normal[i] + beta[i]) >> shift, least, most);
-      }
+      int8_t *to = y + r * channels + first;
       if (h) {
         int8_t *kept = h + r * channels + first;
-        EACH_LANE kept[i] = normal[i];
+        EACH_LANE {
+          int32_t normal = limit((row[i] * m[i] + c[i]) >> places[i], -127, 127);
+          kept[i] = (int8_t)normal;
+          to[i] = (int8_t)limit((gamma[i] * normal + beta[i]) >> shift, least, most);
+        }
+      } else {
+        EACH_LANE {
+          int32_t normal = limit((row[i] * m[i] + c[i]) >> places[i], -127, 127);
+          to[i] = (int8_t)limit((gamma[i] * normal + beta[i]) >> shift, least, most);
+        }
       }
     }
   });

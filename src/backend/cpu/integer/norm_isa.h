@@ -4,7 +4,10 @@
 
 #include "backend/cpu/isa.h"
 
-enum { BRAID_INTEGER_NORM_ROWS = 4096 }; /* rows at most whose sums stay within 32 bits */
+enum {
+  BRAID_INTEGER_NORM_ROWS = 4096, /* at most, so that sums stay within 32 bits */
+  BRAID_INTEGER_NORM_UNIT = 64    /* channels at a time; fewer are slower */
+};
 
 /* Of each channel of `rows` rows: the sum of x, and of the lower and the upper 16 bits of x * x. */
 BRAID_ISA_FUNCTION(void, braid_integer_moments,
