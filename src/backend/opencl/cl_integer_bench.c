@@ -156,7 +156,7 @@ static braid_status run(setup *s, int64_t batch) {
         printf("%21s", "-");
         continue;
       }
-      bench_node b = {NULL};
+      bench_node b = {0};
       double seconds = 0;
       braid_status status = build(each, batch, phase, &b);
       if (status == BRAID_OK) status = open_node(s, &b, &kernel);
