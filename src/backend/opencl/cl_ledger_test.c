@@ -1,5 +1,5 @@
-/* Ledgers of one training in integers: the same file on the CPU and on an OpenCL device that has nothing beside it, by one
- * and two threads, and by the kernels of GPUs and FPGAs. */
+/* Ledgers of one training in integers: the same file on the CPU and on an OpenCL device that has nothing beside it, by
+ * one and two threads, and by the kernels of GPUs and FPGAs. */
 #include "skip.h"
 #include "train/ledger/ledger_fixture.h"
 
