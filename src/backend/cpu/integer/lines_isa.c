@@ -55,18 +55,25 @@ static inline int32_t exact(int32_t sum, int32_t offset) {
 }
 
 /* round(v, shift) without a number above 32 bits: the floor and the highest bit that it drops. */
-/* A unit of columns, all rows of it, so that its offsets stay in registers; what is left of a unit is shorter. */
-#define EACH_UNIT(tile, ...)                                                                                           \
-  for (int64_t first = 0; first < (tile)->columns; first += BRAID_DOT_UNIT) {                                          \
+/* A tile's whole width, else a unit of columns, or what is left of one; all rows of it, so that offsets stay in
+ * registers. */
+#define COLUMNS_OF(tile, first, size, ...)                                                                             \
+  {                                                                                                                    \
     const int32_t *sums = (tile)->sums + first, *offsets = (tile)->offsets + first;                                    \
-    if ((tile)->columns - first >= BRAID_DOT_UNIT) {                                                                   \
-      enum { width = BRAID_DOT_UNIT };                                                                                 \
-      __VA_ARGS__                                                                                                      \
-    } else {                                                                                                           \
-      const int width = (int)((tile)->columns - first);                                                                \
-      __VA_ARGS__                                                                                                      \
-    }                                                                                                                  \
+    const int width = (size);                                                                                          \
+    __VA_ARGS__                                                                                                        \
   }
+#define EACH_UNIT(tile, ...)                                                                                           \
+  if ((tile)->columns == BRAID_DOT_COLUMNS) {                                                                          \
+    const int64_t first = 0;                                                                                           \
+    COLUMNS_OF(tile, first, BRAID_DOT_COLUMNS, __VA_ARGS__)                                                            \
+  } else                                                                                                               \
+    for (int64_t first = 0; first < (tile)->columns; first += BRAID_DOT_UNIT) {                                        \
+      if ((tile)->columns - first >= BRAID_DOT_UNIT)                                                                   \
+        COLUMNS_OF(tile, first, BRAID_DOT_UNIT, __VA_ARGS__)                                                           \
+      else                                                                                                             \
+        COLUMNS_OF(tile, first, (int)((tile)->columns - first), __VA_ARGS__)                                           \
+    }
 #define EACH_LANE _Pragma("omp simd") for (int c = 0; c < width; c++)
 
 #define DEFINE_NARROW(name, type)                                                                                      \
@@ -89,7 +96,7 @@ DEFINE_NARROW(braid_integer_narrow_i16, int16_t)
 #undef DEFINE_NARROW
 
 uint32_t BRAID_ISA_NAME(braid_integer_store)(const braid_integer_tile *tile, int32_t *raw) {
-  uint32_t bits[BRAID_DOT_UNIT] = {0}, all = 0;
+  uint32_t bits[BRAID_DOT_COLUMNS] = {0}, all = 0;
   EACH_UNIT(tile, {
     for (int64_t r = 0; r < tile->rows; r++, sums += BRAID_DOT_COLUMNS) {
       int32_t *row = raw + tile->places[r] + first;
@@ -100,7 +107,7 @@ uint32_t BRAID_ISA_NAME(braid_integer_store)(const braid_integer_tile *tile, int
       }
     }
   })
-  for (int c = 0; c < BRAID_DOT_UNIT; c++) all |= bits[c];
+  for (int c = 0; c < BRAID_DOT_COLUMNS; c++) all |= bits[c];
   return all;
 }
 
