@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
   int64_t batch = argc > 2 ? atoi(argv[2]) : 128;
   if (threads < 1 || batch < 1) return 1;
   omp_set_num_threads(threads);
-  double peak = 0, work = 0, spent = 0;
+  double peak = 0, work = 0, spent = 0, phase_work[kPhases] = {0}, phase_spent[kPhases] = {0};
 #ifdef __x86_64__
   if (braid_isa_current() == BRAID_ISA_VNNI) peak = peak_gops(threads);
 #endif
@@ -163,11 +163,16 @@ int main(int argc, char **argv) {
       if (seconds <= 0) return fprintf(stderr, "%s: %s\n", kOps[phase], braid_error_detail()), 1;
       printf(" %8.2f ms %4.0f GOP/s", seconds * 1e3, seconds > 0 ? gop / seconds : 0);
       work += gop, spent += seconds;
+      phase_work[phase] += gop, phase_spent[phase] += seconds;
       for (int i = 0; i < kOperands; i++) braid_free(NULL, b.memory[i]);
       braid_graph_destroy(b.graph);
     }
     printf("\n");
   }
+  printf("%8s", "all");
+  for (int phase = 0; phase < kPhases; phase++)
+    printf(" %8.2f ms %4.0f GOP/s", phase_spent[phase] * 1e3, phase_work[phase] / phase_spent[phase]);
+  printf("\n");
   printf("together: %.0f GOP in %.0f ms, %.0f GOP/s", work, spent * 1e3, work / spent);
   if (peak > 0) printf(", %.0f%% of the instruction's rate", 100 * work / spent / peak);
   printf("\n");
