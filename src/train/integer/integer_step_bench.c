@@ -145,7 +145,7 @@ static void print_shares(const step_side *side, int nodes) {
 }
 
 static braid_status measure(const char *path, const bench_options *o) {
-  step_side sides[2] = {{NULL}};
+  step_side sides[2] = {{.name = NULL}, {.name = NULL}};
   braid_graph *model = NULL;
   braid_status status = braid_model_load(NULL, path, &(braid_model_options){.seed = 1}, &model);
   for (int i = 0; i < 2 && status == BRAID_OK; i++)

@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
                  (each->size ? 9 * (double)(each->size * each->size) : 1);
     printf("%8s", each->name);
     for (int phase = 0; phase < kPhases; phase++) {
-      bench_node b = {NULL};
+      bench_node b = {.graph = NULL};
       if (l == 0 && phase == 1) { /* nothing stands before the first layer */
         printf("%21s", "-");
         continue;
