@@ -9,8 +9,12 @@ braid_status braid_integer_build(braid_trainer *trainer) {
   const braid_spec *spec = braid_dataset_spec(trainer->train);
   if (info.target != BRAID_TARGET_CLASS)
     return braid_fail(BRAID_UNSUPPORTED, "training in integers is for classes; %.200s has other targets", info.spec);
-  BRAID_TRY(braid_integer_network_create(trainer->model, &info, &trainer->options, spec->means || spec->stds,
-                                         &trainer->integers));
+  bool normalized = spec->means || spec->stds;
+  BRAID_TRY(braid_integer_network_create(trainer->model, &info, &trainer->options, normalized, &trainer->integers));
+  if (!normalized)
+    braid_log_write(trainer->log, BRAID_LOG_INFO,
+                    "the samples are taken as they are; deep networks learn better in integers from samples with a "
+                    "mean of 0 and a deviation of 1 (mean= and std= of the data)");
   if (trainer->integers->biases)
     braid_log_write(trainer->log, BRAID_LOG_INFO,
                     "%zu biases of convolutions and products are left out: training in integers has none",
