@@ -49,16 +49,35 @@ DEFINE_SCALE(braid_integer_scale_i16, int16_t)
 DEFINE_SCALE(braid_integer_scale_i32, int32_t)
 #undef DEFINE_SCALE
 
-/* r is added to the bits that the shift drops, and what that carries to the rest: 32 bits suffice. */
-void BRAID_ISA_NAME(braid_integer_scale_randomly)(const int32_t *v, int64_t count, uint32_t first, uint32_t step, int d,
-                                                  int32_t most, int8_t *to) {
+/* r is added to the bits that the shift drops, and what that carries to the rest: 32 bits suffice. `offsets` are those
+ * of the elements' numbers from `first`. */
+static inline void scale_randomly(const int32_t *v, int64_t count, uint32_t first, const uint32_t *offsets, int d,
+                                  int32_t most, int8_t *to) {
   uint32_t dropped = ((uint32_t)1 << d) - 1;
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) {
-    uint32_t u = braid_integer_mix(first + step * (uint32_t)i);
+    uint32_t u = braid_integer_mix(first + offsets[i]);
     int32_t rounded = (v[i] >> d) + (int32_t)((((uint32_t)v[i] & dropped) + (u >> (32 - d))) >> d);
     to[i] = (int8_t)(rounded > most ? most : rounded < -most ? -most : rounded);
   }
+}
+
+/* As many elements at a time as vectors of bytes hold: several rows where these are short. */
+void BRAID_ISA_NAME(braid_integer_scale_randomly)(const int32_t *v, int64_t rows, int64_t length, uint32_t first,
+                                                  uint32_t step, int d, int32_t most, int8_t *to) {
+  enum { kTogether = 64 };
+  uint32_t offsets[kTogether];
+  if (length > 0 && kTogether % length == 0) {
+    for (int64_t i = 0; i < kTogether; i++) offsets[i] = (uint32_t)(i / length) + (uint32_t)(i % length) * step;
+    int64_t some = kTogether / length;
+    for (; rows >= some; rows -= some, first += (uint32_t)some, v += kTogether, to += kTogether)
+      scale_randomly(v, kTogether, first, offsets, d, most, to);
+  }
+  for (int64_t i = 0; i < kTogether; i++) offsets[i] = (uint32_t)i * step;
+  for (; rows > 0; rows--, first++, v += length, to += length)
+    for (int64_t i = 0; i < length; i += kTogether)
+      scale_randomly(v + i, length - i < kTogether ? length - i : kTogether, first + (uint32_t)i * step, offsets, d,
+                     most, to + i);
 }
 
 /* --- update --------------------------------------------------------------------------------------------------------

@@ -19,9 +19,11 @@ BRAID_ISA_FUNCTION(void, braid_integer_scale_i16,
                    (const int16_t *v, int64_t count, int shift, int32_t most, int8_t *to))
 BRAID_ISA_FUNCTION(void, braid_integer_scale_i32,
                    (const int32_t *v, int64_t count, int shift, int32_t most, int8_t *to))
-/* floor((v + r) / 2^d) within [-most, most], d from 1 to 31; r from the mixed bits of first, first + step ... */
+/* floor((v + r) / 2^d) within [-most, most], d from 1 to 31, of `rows` rows one behind the other; r of element i of row
+ * k from the mixed bits of first + k + i * step. */
 BRAID_ISA_FUNCTION(void, braid_integer_scale_randomly,
-                   (const int32_t *v, int64_t count, uint32_t first, uint32_t step, int d, int32_t most, int8_t *to))
+                   (const int32_t *v, int64_t rows, int64_t length, uint32_t first, uint32_t step, int d, int32_t most,
+                    int8_t *to))
 
 /* The random numbers of elements first to first + BRAID_INTEGER_DRAWS - 1; first is a multiple of 4. */
 BRAID_ISA_FUNCTION(void, braid_integer_draw,

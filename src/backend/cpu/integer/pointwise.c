@@ -102,43 +102,61 @@ static void scale_slowly(const braid_desc *desc, const void *raw, int64_t at, in
     e[i] = (int8_t)braid_integer_clip(braid_integer_round(raw_at(desc->dtype, raw, i), d), bits);
 }
 
-/* How an error lies in memory: `rows` rows of `length` elements, whose numbers in the plain order are `step` apart; row
- * r is row r mod `lines` of a sample, of `length` * `lines` elements. */
+/* How an error lies in memory: samples of `lines` rows of `length` elements, whose numbers in the plain order are
+ * `lines` apart. In the plain layout all of it is one row. */
 typedef struct error_rows {
-  int64_t rows, length, lines, step;
+  int64_t rows, length, lines;
 } error_rows;
 
 static error_rows rows_of(const braid_desc *desc) {
   int64_t count = braid_desc_count(desc);
-  if (desc->layout != BRAID_LAYOUT_BHWC || count == 0) return (error_rows){count > 0, count, 1, 1};
-  int64_t channels = desc->dims[1], places = count / (desc->dims[0] * channels);
-  return (error_rows){desc->dims[0] * places, channels, places, places};
+  if (desc->layout != BRAID_LAYOUT_BHWC || count == 0) return (error_rows){1, count, 1};
+  int64_t channels = desc->dims[1], lines = count / (desc->dims[0] * channels);
+  return (error_rows){desc->dims[0] * lines, channels, lines};
 }
 
-static uint32_t element_at(const error_rows *at, int64_t i) {
-  int64_t row = i / at->length, place = i % at->length;
-  return (uint32_t)(row / at->lines * at->lines * at->length + row % at->lines + place * at->step);
-}
+typedef struct random_scale {
+  const braid_desc *desc;
+  const void *raw;
+  int64_t d, bits;
+  uint32_t key;
+  int8_t *e;
+} random_scale;
 
-/* Elements `at` to `at + some - 1` in the order of memory. */
-static void scale_randomly(const braid_desc *desc, const void *raw, int64_t at, int64_t some, int64_t d, int64_t bits,
-                           uint32_t key, int8_t *e) {
-  error_rows rows = rows_of(desc);
-  int32_t most = (int32_t)braid_integer_max(bits);
-  for (int64_t end = at + some, length; at < end; at += length) {
-    length = rows.length - at % rows.length;
-    if (length > end - at) length = end - at;
-    uint32_t first = key + element_at(&rows, at), step = (uint32_t)rows.step;
-    if (desc->dtype == BRAID_I32 && d <= 31)
-      BRAID_ISA_CALL(braid_integer_scale_randomly, (const int32_t *)raw + at, length, first, step, (int)d, most,
-                     e + at);
-    else
-      for (int64_t i = 0; i < length; i++)
-        e[at + i] =
-            (int8_t)braid_integer_clip(braid_integer_round_randomly(raw_at(desc->dtype, raw, at + i), (int)d,
-                                                                    braid_integer_mix(first + step * (uint32_t)i)),
-                                       bits);
+/* Rows of `length` elements in memory from element `at` on, the first of which has number `number`. */
+static void scale_rows(const random_scale *p, int64_t at, int64_t rows, int64_t length, int64_t number, int64_t step) {
+  uint32_t first = p->key + (uint32_t)number;
+  if (p->desc->dtype == BRAID_I32 && p->d <= 31) {
+    BRAID_ISA_CALL(braid_integer_scale_randomly, (const int32_t *)p->raw + at, rows, length, first, (uint32_t)step,
+                   (int)p->d, (int32_t)braid_integer_max(p->bits), p->e + at);
+    return;
   }
+  for (int64_t i = 0; i < rows * length; i++) {
+    uint32_t u = braid_integer_mix(first + (uint32_t)(i / length) + (uint32_t)(i % length * step));
+    p->e[at + i] = (int8_t)braid_integer_clip(
+        braid_integer_round_randomly(raw_at(p->desc->dtype, p->raw, at + i), (int)p->d, u), p->bits);
+  }
+}
+
+/* `rows` rows from row `row` on, sample by sample. */
+static void scale_samples(const random_scale *p, const error_rows *in, int64_t row, int64_t rows) {
+  for (int64_t end = row + rows, some; row < end; row += some) {
+    int64_t sample = row / in->lines, line = row % in->lines;
+    some = in->lines - line < end - row ? in->lines - line : end - row;
+    scale_rows(p, row * in->length, some, in->length, sample * in->lines * in->length + line, in->lines);
+  }
+}
+
+static void scale_randomly(const random_scale *p) {
+  error_rows in = rows_of(p->desc);
+  int64_t together = in.length < kChunk ? kChunk / (in.length ? in.length : 1) : 1, count = in.rows * in.length;
+  if (in.lines == 1 && in.rows == 1) {
+    EACH_CHUNK(count, scale_rows(p, at, 1, some, at, 1));
+    return;
+  }
+#pragma omp parallel for schedule(static) if (count > kChunk)
+  for (int64_t row = 0; row < in.rows; row += together)
+    scale_samples(p, &in, row, in.rows - row < together ? in.rows - row : together);
 }
 
 static void scale_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
@@ -159,7 +177,7 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   uint32_t key =
       step ? braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream")) : 0;
   if (step && d > 0)
-    EACH_CHUNK(braid_desc_count(desc), scale_randomly(desc, raw, at, some, d, bits, key, e));
+    scale_randomly(&(random_scale){desc, raw, d, bits, key, e});
   else if (desc->dtype == BRAID_I32 && d >= 0 && d <= 31)
     EACH_CHUNK(braid_desc_count(desc), BRAID_ISA_CALL(braid_integer_scale_i32, raw + at, some, (int)d, most, e + at));
   else
