@@ -122,7 +122,8 @@ static const struct argp_option table[] = {
     {"label-noise", KEY_NOISE, "P", 0, "Replace a label by any with probability P, anew in each epoch", 2},
     {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
     {"precision", KEY_PRECISION, "NAME", 0,
-     "float32 (default), or int8: training in integers, the same bits on every device, with squared error and WAGE's "
+     "float32 (default), or int8: training in integers, the same bits on every device, with losses of its own (--loss) "
+     "and WAGE's "
      "rule of updates (docs/integer-training.md); --lr is then a power of two (default 8)",
      3},
     {"bits", KEY_BITS, "W,A,G,E", 0,

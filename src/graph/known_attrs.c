@@ -452,6 +452,7 @@ static const struct attr_kind {
     {"gamma", BRAID_ATTR_FLOAT},
     {"group", BRAID_ATTR_INT},
     {"hidden_size", BRAID_ATTR_INT},
+    {"hinge", BRAID_ATTR_INT},
     {"ignore_index", BRAID_ATTR_INT},
     {"input_forget", BRAID_ATTR_INT},
     {"input_shape", BRAID_ATTR_INTS},

@@ -206,6 +206,7 @@ static braid_status own_weights(const braid_allocator *allocator, braid_train_op
 braid_status braid_train_options_own(const braid_allocator *allocator, braid_train_options *options) {
   const char **texts[kTexts];
   list_texts(options, texts);
+  if (options->precision == BRAID_INT8 && options->loss != BRAID_SQUARED_HINGE) options->loss = BRAID_SQUARED_ERROR;
   braid_status status = own_groups(allocator, options);
   if (status == BRAID_OK)
     status = own_weights(allocator, options);

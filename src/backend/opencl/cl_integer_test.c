@@ -186,12 +186,14 @@ static void test_digests(void **state) {
 /* --- pools ---------------------------------------------------------------------------------------------------------
  */
 /* `pairs`: windows of two columns at most, side by side, over even lines. */
-static void pool_case(bool average, bool padded, bool pairs) {
+/* `tall`: one window over all rows, which are more than its stride. */
+static void pool_case(bool average, bool padded, bool pairs, bool tall) {
   int64_t planes[2] = {check_draw(1, 2), check_draw(1, 3)}, size[2], kernel[2], stride[2], out[2], pads[4] = {0};
   for (int i = 0; i < 2; i++) {
     kernel[i] = check_draw(1, pairs ? 2 : 3), stride[i] = pairs ? 2 : check_draw(1, 3), out[i] = check_draw(1, 40);
     size[i] = pairs ? 2 * out[i] + 2 * check_draw(0, 1) : (out[i] - 1) * stride[i] + kernel[i];
     if (pairs && size[i] > 2 * out[i]) out[i]++;
+    if (i == 0 && tall) kernel[0] = size[0] = check_draw(3, 5), out[0] = 1;
     if (padded && kernel[i] > 1 && out[i] > 1) pads[i] = 1, size[i]--;
   }
   bool overlaps = (kernel[0] > stride[0] && out[0] > 1) || (kernel[1] > stride[1] && out[1] > 1);
@@ -217,9 +219,9 @@ static void pool_case(bool average, bool padded, bool pairs) {
 static void test_pools(void **state) {
   (void)state;
   for (int i = 0; i < 5; i++) {
-    pool_case(false, i % 2, false);
-    pool_case(false, false, true);
-    pool_case(true, false, false);
+    pool_case(false, i % 2, false, false);
+    pool_case(false, false, true, i % 2);
+    pool_case(true, false, false, false);
   }
 }
 

@@ -202,6 +202,8 @@ static braid_status infer_average_pool(const braid_infer *infer) {
   if (x->rank != 4) return braid_infer_fail(infer, "input 0 has rank %d; 4 is expected", x->rank);
   BRAID_TRY(integer_prefixed(infer, braid_geometry_pool(&infer->node->attrs, x, &window)));
   BRAID_TRY(check_unpadded(infer, &window));
+  if (braid_window_volume(&window) > BRAID_INTEGER_PRODUCTS)
+    return braid_infer_fail(infer, "windows of more than %d positions", BRAID_INTEGER_PRODUCTS);
   return give_windows(infer, 0, BRAID_I8, x->rank, x->dims[0], x->dims[1], window.output);
 }
 

@@ -74,7 +74,8 @@ static braid_status plan_pool_grad(const braid_launch_traits *traits, const brai
   braid_status status = braid_geometry_pool_grad(node->attrs, &node->inputs[0].desc, &w);
   if (status != BRAID_OK) return status;
   bool raw = node->outputs[0].desc.dtype != BRAID_I8, magnitude = braid_launch_has_output(node, 1);
-  bool pairs = !raw && w.dilation[1] == 1 && by_pairs(traits, node, &w);
+  /* a row of the image is in one window at most, by its place: not so below a single, taller window */
+  bool pairs = !raw && w.dilation[1] == 1 && w.kernel[1] <= w.stride[1] && by_pairs(traits, node, &w);
   int64_t lanes = pairs ? kPairs : lanes_for(traits, w.input[2]), planes = count_planes(node);
   braid_launch_plan_begin(&p, traits, node, recipe);
   if (magnitude) braid_launch_add_clear(&p, 1);
