@@ -500,6 +500,9 @@ static const braid_sample kSamples[] = {
      false, false},
     {"IntegerMaxPoolGrad", "n,c,3,4@int8<127 +n,c,3,4@uint8<9", "kernel_shape=[3,3] strides=[2,2] input_shape=[7,9]", 2,
      false, false},
+    {"IntegerMaxPool", "n,c,3,8@int8<127", "kernel_shape=[3,2] strides=[2,2]", 2, false, false},
+    {"IntegerMaxPoolGrad", "n,c,1,4@int8<127 +n,c,1,4@uint8<6", "kernel_shape=[3,2] strides=[2,2] input_shape=[3,8]", 1,
+     false, false}, /* one window over more rows than its stride: no overlap, since there is no other */
     ONE("IntegerAveragePool", "n,c,2h,3w@int8<127", "kernel_shape=[2,3] strides=[2,3]"),
     ONE("IntegerAveragePool", "n,c,8,8@int8<127", "kernel_shape=[8,8]"),
     ONE("IntegerAveragePoolGrad", "n,c,3,4@int8<127", "kernel_shape=[2,2] strides=[2,2] input_shape=[6,8]"),
