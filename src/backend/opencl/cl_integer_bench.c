@@ -10,7 +10,7 @@
 #include "backend/opencl/context.h"
 #include "base/clock.h"
 #include "device/queue.h"
-#include "graph/graph.h"
+#include "graph/integer_layers.h"
 
 enum { kLeastRuns = 3, kMostRuns = 200, kOperands = 4 };
 static const int64_t kSpanNs = 300000000;
@@ -23,17 +23,6 @@ typedef struct setup {
   braid_queue queue;
 } setup;
 
-typedef struct layer {
-  const char *name;
-  int64_t channels, filters, size; /* size 0: fully connected */
-} layer;
-
-static const layer kLayers[] = {{"conv 1", 3, 128, 32},    {"conv 2", 128, 128, 32}, {"conv 3", 128, 256, 16},
-                                {"conv 4", 256, 256, 16},  {"conv 5", 256, 512, 8},  {"conv 6", 512, 512, 8},
-                                {"full 1", 8192, 1024, 0}, {"full 2", 1024, 10, 0}};
-enum { kLayerCount = sizeof kLayers / sizeof *kLayers, kPhases = 3 };
-static const char *const kOps[kPhases] = {"IntegerConv", "IntegerConvGradInput", "IntegerConvGradFilter"};
-
 typedef struct bench_node {
   braid_graph *graph;
   braid_node_id id;
@@ -42,28 +31,6 @@ typedef struct bench_node {
   void *prepared, *buffers[kOperands + 1];
   braid_binding bindings[kOperands + 1];
 } bench_node;
-
-static braid_status build(const layer *l, int64_t batch, int phase, bench_node *b) {
-  int rank = l->size ? 4 : 2;
-  int64_t x[4] = {batch, l->channels, l->size, l->size}, w[4] = {l->filters, l->channels, 3, 3};
-  int64_t y[4] = {batch, l->filters, l->size, l->size}, pads[4] = {1, 1, 1, 1};
-  braid_value_id ids[2], results[2] = {0};
-  braid_desc first, second;
-  braid_status status = braid_graph_create(NULL, "bench", &b->graph);
-  if (status == BRAID_OK) status = braid_desc_init(&first, BRAID_I8, rank, phase == 1 ? y : x);
-  if (status == BRAID_OK) status = braid_desc_init(&second, BRAID_I8, rank, phase == 2 ? y : w);
-  if (status == BRAID_OK) status = braid_graph_add_input(b->graph, NULL, &first, &ids[0]);
-  if (status == BRAID_OK) status = braid_graph_add_input(b->graph, NULL, &second, &ids[1]);
-  if (status == BRAID_OK)
-    status = braid_graph_add_node(b->graph, kOps[phase], "n", ids, 2, results, phase ? 2 : 1, &b->id);
-  if (status == BRAID_OK && l->size) status = braid_graph_set_ints(b->graph, b->id, "pads", pads, 4);
-  if (status == BRAID_OK && l->size && phase)
-    status = braid_graph_set_ints(b->graph, b->id, phase == 1 ? "input_shape" : "kernel_shape",
-                                  phase == 1 ? x + 2 : w + 2, 2);
-  if (status == BRAID_OK && !phase) status = braid_graph_set_int(b->graph, b->id, "bits", 8);
-  if (status == BRAID_OK && !phase) status = braid_graph_set_int(b->graph, b->id, "shift", 10);
-  return status == BRAID_OK ? braid_graph_infer_node(b->graph, b->id) : status;
-}
 
 static braid_status submit(setup *s, braid_task *task) {
   braid_verdict verdict;
@@ -158,7 +125,7 @@ static braid_status run(setup *s, int64_t batch) {
       }
       bench_node b = {0};
       double seconds = 0;
-      braid_status status = build(each, batch, phase, &b);
+      braid_status status = add_layer(each, batch, phase, &b.graph, &b.id);
       if (status == BRAID_OK) status = open_node(s, &b, &kernel);
       if (status == BRAID_OK) status = time_node(s, &b, &seconds);
       close_node(s, &b);

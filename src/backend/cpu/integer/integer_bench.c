@@ -12,7 +12,7 @@
 #include "backend/cpu/prepared.h"
 #include "backend/cpu/tables.h"
 #include "base/clock.h"
-#include "graph/graph.h"
+#include "graph/integer_layers.h"
 
 static const double kSeconds = 0.3;
 
@@ -49,16 +49,7 @@ static double peak_gops(int threads) {
 
 /* --- nodes ---------------------------------------------------------------------------------------------------------
  */
-typedef struct layer {
-  const char *name;
-  int64_t channels, filters, size; /* size 0: fully connected */
-} layer;
-
-static const layer kLayers[] = {{"conv 1", 3, 128, 32},    {"conv 2", 128, 128, 32}, {"conv 3", 128, 256, 16},
-                                {"conv 4", 256, 256, 16},  {"conv 5", 256, 512, 8},  {"conv 6", 512, 512, 8},
-                                {"full 1", 8192, 1024, 0}, {"full 2", 1024, 10, 0}};
-enum { kLayerCount = sizeof kLayers / sizeof *kLayers, kPhases = 3, kOperands = 4 };
-static const char *const kOps[kPhases] = {"IntegerConv", "IntegerConvGradInput", "IntegerConvGradFilter"};
+enum { kOperands = 4 };
 
 typedef struct bench_node {
   braid_graph *graph;
@@ -66,28 +57,6 @@ typedef struct bench_node {
   braid_operand operands[kOperands];
   void *memory[kOperands];
 } bench_node;
-
-static braid_status describe_node(const layer *l, int64_t batch, int phase, bench_node *b) {
-  int rank = l->size ? 4 : 2;
-  int64_t x[4] = {batch, l->channels, l->size, l->size}, w[4] = {l->filters, l->channels, 3, 3};
-  int64_t y[4] = {batch, l->filters, l->size, l->size}, pads[4] = {1, 1, 1, 1};
-  braid_value_id ids[2], results[2] = {0};
-  braid_desc first, second;
-  braid_status status = braid_graph_create(NULL, "bench", &b->graph);
-  if (status == BRAID_OK) status = braid_desc_init(&first, BRAID_I8, rank, phase == 1 ? y : x);
-  if (status == BRAID_OK) status = braid_desc_init(&second, BRAID_I8, rank, phase == 2 ? y : w);
-  if (status == BRAID_OK) status = braid_graph_add_input(b->graph, NULL, &first, &ids[0]);
-  if (status == BRAID_OK) status = braid_graph_add_input(b->graph, NULL, &second, &ids[1]);
-  if (status == BRAID_OK)
-    status = braid_graph_add_node(b->graph, kOps[phase], "n", ids, 2, results, phase ? 2 : 1, &b->node);
-  if (status == BRAID_OK && l->size) status = braid_graph_set_ints(b->graph, b->node, "pads", pads, 4);
-  if (status == BRAID_OK && l->size && phase)
-    status = braid_graph_set_ints(b->graph, b->node, phase == 1 ? "input_shape" : "kernel_shape",
-                                  phase == 1 ? x + 2 : w + 2, 2);
-  if (status == BRAID_OK && !phase) status = braid_graph_set_int(b->graph, b->node, "bits", 8);
-  if (status == BRAID_OK && !phase) status = braid_graph_set_int(b->graph, b->node, "shift", 10);
-  return status == BRAID_OK ? braid_graph_infer_node(b->graph, b->node) : status;
-}
 
 static const braid_kernel *best_kernel(const char *op) {
   const braid_kernel **kernels, *found = NULL;
@@ -159,7 +128,7 @@ int main(int argc, char **argv) {
         printf("%21s", "-");
         continue;
       }
-      double seconds = describe_node(each, batch, phase, &b) == BRAID_OK ? time_node(&b, phase) : 0;
+      double seconds = add_layer(each, batch, phase, &b.graph, &b.node) == BRAID_OK ? time_node(&b, phase) : 0;
       if (seconds <= 0) return fprintf(stderr, "%s: %s\n", kOps[phase], braid_error_detail()), 1;
       printf(" %8.2f ms %4.0f GOP/s", seconds * 1e3, seconds > 0 ? gop / seconds : 0);
       work += gop, spent += seconds;

@@ -149,11 +149,12 @@ static void scale_samples(const random_scale *p, const error_rows *in, int64_t r
 
 static void scale_randomly(const random_scale *p) {
   error_rows in = rows_of(p->desc);
-  int64_t together = in.length < kChunk ? kChunk / (in.length ? in.length : 1) : 1, count = in.rows * in.length;
-  if (in.lines == 1 && in.rows == 1) {
+  int64_t count = in.rows * in.length;
+  if (in.rows == 1) {
     EACH_CHUNK(count, scale_rows(p, at, 1, some, at, 1));
     return;
   }
+  int64_t together = in.length < kChunk ? kChunk / in.length : 1;
 #pragma omp parallel for schedule(static) if (count > kChunk)
   for (int64_t row = 0; row < in.rows; row += together)
     scale_samples(p, &in, row, in.rows - row < together ? in.rows - row : together);
