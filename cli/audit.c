@@ -10,8 +10,10 @@
 static const char doc[] =
     "Computes steps of LEDGER, which braid train --precision int8 --ledger wrote, again, from the nearest checkpoint "
     "before them or from the start of training, and names the first step, layer and operation whose result differs."
-    "\vSPEC is the data set of the run as it was given to braid train. Exit code 0: all steps agree; 1: one differs; "
-    "2: this is no ledger, its chain is broken, or the model or the data are not those of the run.\n"
+    "\vSPEC is the data set of the run as it was given to braid train. Exit code 0: the data and all steps agree; 1: a "
+    "step differs, or the data hold other numbers than those whose hash the ledger has; 2: this is no ledger, its "
+    "chain "
+    "is broken, or the model or the form of the data is not that of the run.\n"
     "\nExamples:\n"
     "  braid audit lenet.ledger --data idx:DIR,mean=0.13,std=0.31\n"
     "  braid audit lenet.ledger --data idx:DIR,mean=0.13,std=0.31 --checkpoints lenet --steps 900..\n"
@@ -143,7 +145,10 @@ static void print_json(const options *o, const braid_ledger_info *info, int64_t 
   cli_json_integer(&json, "from", r->from);
   cli_json_integer(&json, "checked", r->checked);
   cli_json_bool(&json, "agrees", r->agrees);
-  if (!r->agrees) {
+  cli_json_bool(&json, "data_agree", !r->other_data[0]);
+  if (r->other_data[0]) cli_json_string(&json, "other_data", r->other_data);
+  cli_json_bool(&json, "steps_agree", r->steps_agree);
+  if (!r->steps_agree) {
     cli_json_object(&json, "first_difference");
     cli_json_integer(&json, "step", r->step);
     cli_json_integer(&json, "line", (int64_t)r->line);
@@ -159,10 +164,12 @@ static void print_text(const options *o, const braid_ledger_info *info, int64_t 
   char from[64] = "the start of training";
   if (r->from) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, r->from);
   printf("%s: %" PRId64 " of the %" PRId64 " steps of its run, chain %s\n", o->ledger, info->steps, whole, info->chain);
-  if (r->agrees && r->checked)
+  if (r->other_data[0])
+    printf("the data set is another than that of the ledger, whose claim is of its own alone:\n  %s\n", r->other_data);
+  if (r->steps_agree && r->checked)
     printf("steps %" PRId64 " to %" PRId64 ", computed again from %s, agree\n", r->from + 1, r->from + r->checked,
            from);
-  else if (r->agrees)
+  else if (r->steps_agree)
     printf("%s agrees, and there are no steps\n", from);
   else
     printf("differs from %s on\n  step       %" PRId64 " (line %zu)\n  layer      %s\n  operation  %s\n  %s\n", from,

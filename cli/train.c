@@ -238,7 +238,7 @@ static braid_status train_on(train_options *o, const braid_graph *model, braid_d
   if (status == BRAID_OK && o->source.seed_given && braid_trainer_resumed(trainer))
     braid_log_write(cli_log(), BRAID_LOG_WARNING,
                     "--model-seed has no effect on a run that is resumed: the weights are the checkpoint's");
-  if (status == BRAID_OK) status = training_summarize(model, &o->train);
+  if (status == BRAID_OK) status = training_summarize(trainer, &o->train);
   *began = status == BRAID_OK;
   if (status == BRAID_OK) status = run_trainer(o, trainer);
   if (trainer) braid_trainer_destroy(trainer);

@@ -97,9 +97,9 @@ static void json_each(cli_json *json, const braid_graph *graph, const totals *su
   cli_json_close(json, '}');
 }
 
-braid_status training_summarize(const braid_graph *model, const braid_train_options *options) {
+braid_status training_summarize(const braid_trainer *trainer, const braid_train_options *options) {
   braid_graph *graph;
-  braid_status status = braid_trainable_copy_for(model, options, &graph);
+  braid_status status = braid_trainer_parameters(trainer, &graph);
   if (status != BRAID_OK) return status;
   totals sum = sum_up(graph, options);
   print_totals(stderr, &sum);

@@ -3,8 +3,8 @@
 #define BRAID_CLI_TRAINING_H
 #include "cli.h"
 
-/* Prints totals on standard error: what is trained, and what is not for which reason. `model` is not resolved. */
-braid_status training_summarize(const braid_graph *model, const braid_train_options *options);
+/* Prints totals on standard error: what is trained, and what is not for which reason. */
+braid_status training_summarize(const braid_trainer *trainer, const braid_train_options *options);
 /* Lists every floating-point constant, on standard output or (`json` not NULL) in the document. */
 braid_status training_list(const braid_graph *model, cli_json *json);
 #endif

@@ -38,8 +38,11 @@ enum { BRAID_AUDIT_TEXT = 256 };
 typedef struct braid_audit_result {
   int64_t from;    /* the step whose state it began with: that of a checkpoint, or 0 */
   int64_t checked; /* steps computed again */
-  bool agrees;
-  /* The first difference, if there is one. */
+  bool agrees;     /* the data and all steps that were computed */
+  bool steps_agree;
+  char other_data[2 * BRAID_AUDIT_TEXT]; /* a sentence: the data hold other numbers than those of the ledger's head;
+                                            "": they do not */
+  /* The first difference of the steps, if there is one. */
   int64_t step;                                              /* 0: before the first */
   size_t line;                                               /* of the ledger */
   char layer[BRAID_AUDIT_TEXT], operation[BRAID_AUDIT_TEXT]; /* as in the training graph */
@@ -50,9 +53,9 @@ typedef bool braid_audit_callback(void *context, int64_t done, int64_t total);
 /* Computes the steps from options->first to options->last again, from the state of the newest valid checkpoint before
  * them or from the start of training, and compares every number of the ledger with its own; steps between the
  * checkpoint and the first are compared, too. OK also if they differ: result->agrees says it. INVALID_ARGUMENT if the
- * model or the data are not those of the ledger (data of the same form that hold other numbers are: their first step
- * is what differs, with a warning in the log), or if it has no such steps. `data`: the training part, with the
- * normalization and augmentation of the run. `callback` may be NULL. */
+ * model or the form of the data is not that of the ledger, or if it has no such steps. Data of the same form that hold
+ * other numbers are a difference, too, whether or not the steps agree: what is rounded may be the same. `data`: the
+ * training part, with the normalization and augmentation of the run. `callback` may be NULL. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_audit(braid_ledger *ledger, const braid_graph *model, braid_dataset *data,
                                                     const braid_audit_options *options, braid_audit_callback *callback,
                                                     void *context, braid_audit_result *result);

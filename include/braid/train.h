@@ -153,6 +153,10 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_create(const braid_graph *
 /* Whether it goes on from a checkpoint, whose parameters are in place of the model's. */
 BRAID_API bool braid_trainer_resumed(const braid_trainer *trainer);
 BRAID_API void braid_trainer_destroy(braid_trainer *trainer);
+/* A graph whose values are what this training changes (BRAID_VALUE_PARAMETER; those of a group with a rate of 0 stay),
+ * running statistics (BRAID_VALUE_STATE), and constants that stay as they are, with the reason (`fixed`). Of training
+ * in integers the parameters are those integers, and biases, which it leaves out, stay fixed. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_trainer_parameters(const braid_trainer *trainer, braid_graph **out);
 /* Trains to the end of the last epoch, or as long as options.patience allows. NOT_FINITE names the step and the first
  * layer whose values are not finite. If an evaluation, a report or a checkpoint fails, training continues: the failure
  * is logged, and the first one is returned at the end. */

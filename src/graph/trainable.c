@@ -166,6 +166,13 @@ static bool is_float_constant(const braid_value *value) {
   return value->kind == BRAID_VALUE_CONSTANT && value->tensor && braid_dtype_is_float(value->desc.dtype);
 }
 
+/* What a quantized file, or one that training in integers saved, has in place of a weight. */
+static bool is_integer_weight(const braid_node *node, size_t index, const braid_value *value) {
+  braid_dtype dtype = value->desc.dtype;
+  return value->kind == BRAID_VALUE_CONSTANT && value->tensor && (dtype == BRAID_I8 || dtype == BRAID_U8) &&
+         index == 0 && strcmp(node->op->name, "DequantizeLinear") == 0;
+}
+
 /* Files whose every weight is a Constant node: there these are what initializers are elsewhere. */
 static void adopt_literals(braid_graph *graph) {
   for (size_t i = 0; i < graph->value_count; i++) {
@@ -241,6 +248,7 @@ static void judge_use(braid_graph *graph, const findings *f, size_t at, size_t i
   braid_value_id id = node->inputs[index];
   if (id < 0) return;
   braid_value *value = &graph->values[id];
+  if (is_integer_weight(node, index, value)) value->fixed = "integers of 8 bits: --precision int8 alone trains them";
   if (!is_float_constant(value)) return;
   if (braid_is_statistic(node, index)) {
     value->kind = BRAID_VALUE_STATE;
@@ -261,13 +269,14 @@ static size_t count_declared(const braid_graph *graph) {
 }
 
 static braid_status promote(braid_graph *graph, findings *f) {
-  size_t declared = count_declared(graph), promoted = declared;
+  size_t declared = count_declared(graph), promoted = declared, integers = 0;
   mark_needed(graph, f->needed, f->nodes);
   if (f->has_targets) mark_network(graph, f);
   for (size_t i = 0; i < graph->node_count; i++)
     for (size_t j = 0; j < graph->nodes[i].input_count && f->nodes[i]; j++) judge_use(graph, f, i, j);
   for (size_t i = 0; i < graph->value_count; i++) {
     braid_value *value = &graph->values[i];
+    integers += value->fixed && !braid_dtype_is_float(value->desc.dtype);
     if (!is_float_constant(value)) continue;
     if (declared) value->fixed = "a constant of a graph that has parameters of its own";
     if (!f->decided[i] && !value->fixed) value->fixed = "no output that trains depends on it";
@@ -277,7 +286,9 @@ static braid_status promote(braid_graph *graph, findings *f) {
   }
   if (!promoted)
     return braid_fail(BRAID_INVALID_GRAPH, "graph %.120s has no trainable weights%s", graph->name,
-                      f->has_targets ? ": none that samples meet before their targets" : "");
+                      f->has_targets ? ": none that samples meet before their targets"
+                      : integers     ? ": they are integers of 8 bits, which --precision int8 alone trains"
+                                     : "");
   return BRAID_OK;
 }
 

@@ -2,6 +2,7 @@
 #ifndef BRAID_TRAIN_DIAGNOSE_H
 #define BRAID_TRAIN_DIAGNOSE_H
 #include "train/trainer.h"
+bool braid_all_finite(const float *data, int64_t count);
 /* Repeats the forward pass of the step on `batch`, node by node, with the current parameters. NOT_FINITE names the step
  * and the first layer (or input, or parameter) with a value that is not finite; another status if the diagnosis fails.
  */

@@ -64,6 +64,8 @@ static const char *check_integers(const braid_train_options *o) {
   if (o->class_weights || o->balance_classes || o->label_smoothing > 0)
     return "in integers there are no class weights and no label smoothing";
   if (o->loss == BRAID_OUTPUT_LOSS) return "in integers no output of the model is the loss";
+  for (size_t i = 0; i < o->group_count; i++)
+    if (!isnan(o->groups[i].weight_decay)) return "in integers there is no weight decay, of a group neither";
   return NULL;
 }
 

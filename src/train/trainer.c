@@ -211,6 +211,12 @@ bool braid_trainer_resumed(const braid_trainer *trainer) {
   return trainer->resumed;
 }
 
+braid_status braid_trainer_parameters(const braid_trainer *trainer, braid_graph **out) {
+  *out = NULL;
+  if (trainer->integers) return braid_integer_parameters(trainer, out);
+  return braid_trainable_copy_for(trainer->model, &trainer->options, out);
+}
+
 void braid_trainer_destroy(braid_trainer *trainer) {
   if (!trainer) return;
   const braid_allocator *allocator = trainer->allocator;

@@ -61,6 +61,11 @@ static braid_status record_step(braid_trainer *trainer, const braid_batch *batch
   return trainer->ledger ? braid_ledger_writer_add(trainer->ledger, line) : BRAID_OK;
 }
 
+static int64_t sample_count(const braid_trainer *trainer) {
+  braid_dataset_info info = braid_dataset_get_info(trainer->train);
+  return (int64_t)info.channels * info.height * info.width;
+}
+
 /* Part `part` of the step: one batch. What an epoch has beyond whole steps is passed over. */
 static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) {
   const braid_train_options *o = &trainer->options;
@@ -85,6 +90,8 @@ static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) 
   float loss;
   void *outputs[BRAID_STEP_OUTPUTS] = {&loss, trainer->scores};
   if (trainer->recorder) outputs[2] = braid_recorder_digests(trainer->recorder);
+  if (trainer->integers && !braid_all_finite(batch.images, o->batch * sample_count(trainer)))
+    return braid_trainer_diagnose(trainer, &batch); /* an integer would stand for it */
   BRAID_TRY(braid_session_run(trainer->session, inputs, outputs));
   if (!isfinite(loss)) return braid_trainer_diagnose(trainer, &batch);
   if (trainer->recorder) BRAID_TRY(record_step(trainer, &batch, &numbers, loss));

@@ -87,12 +87,13 @@ braid_value_id braid_step_average(const braid_graph *step, const char *parameter
 
 /* --- groups --------------------------------------------------------------------------------------------------------
  */
-static bool is_frozen(const braid_train_options *options, const char *parameter) {
+bool braid_parameter_is_frozen(const braid_train_options *options, const char *parameter) {
   const braid_parameter_group *group = braid_train_group(options, parameter);
   return group && group->rate == 0;
 }
 
-static braid_status check_groups(const braid_graph *graph, const braid_train_options *options) {
+braid_status braid_check_groups(const braid_graph *graph, const braid_train_options *options) {
+  size_t frozen = 0, parameters = 0;
   for (size_t g = 0; g < options->group_count; g++) {
     bool used = false;
     for (size_t i = 0; !used && i < graph->value_count; i++)
@@ -103,6 +104,13 @@ static braid_status check_groups(const braid_graph *graph, const braid_train_opt
                         "\"%.120s\" matches no parameter%s (`braid inspect MODEL --train` lists the parameters)",
                         options->groups[g].pattern, g ? " that an earlier group leaves" : "");
   }
+  for (size_t i = 0; i < graph->value_count; i++) {
+    if (graph->values[i].kind != BRAID_VALUE_PARAMETER) continue;
+    parameters++;
+    frozen += braid_parameter_is_frozen(options, graph->values[i].name);
+  }
+  if (frozen && frozen == parameters)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "all %zu parameters are frozen: nothing trains", frozen);
   return BRAID_OK;
 }
 
@@ -300,30 +308,24 @@ static braid_status build_update(update *u) {
   return options->average_decay > 0 ? add_averages(u) : BRAID_OK;
 }
 
-static braid_status list_parameters(update *u) {
-  size_t frozen = 0;
+static void list_parameters(update *u) {
   for (size_t i = 0; i < u->graph->value_count; i++) {
-    if (u->graph->values[i].kind != BRAID_VALUE_PARAMETER) continue;
-    if (is_frozen(u->options, u->graph->values[i].name))
-      frozen++;
-    else
+    const braid_value *value = &u->graph->values[i];
+    if (value->kind == BRAID_VALUE_PARAMETER && !braid_parameter_is_frozen(u->options, value->name))
       u->parameters[u->count++] = (braid_value_id)i;
   }
-  if (frozen && !u->count)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "all %zu parameters are frozen: nothing trains", frozen);
-  return BRAID_OK;
 }
 
 braid_status braid_add_update(braid_graph *graph, const braid_train_options *options,
                               const braid_update_inputs *inputs) {
   update u = {.graph = graph, .options = options, .in = inputs, .guard = inputs->loss};
-  BRAID_TRY(check_groups(graph, options));
+  BRAID_TRY(braid_check_groups(graph, options));
   size_t values = graph->value_count;
   u.parameters = braid_zalloc_array(graph->allocator, values, 2 * sizeof *u.parameters);
   if (!u.parameters) return BRAID_NO_MEMORY;
   u.gradients = u.parameters + values;
-  braid_status status = list_parameters(&u);
-  if (status == BRAID_OK) status = build_update(&u);
+  list_parameters(&u);
+  braid_status status = build_update(&u);
   braid_free(graph->allocator, u.parameters);
   return status;
 }

@@ -13,7 +13,11 @@ typedef struct braid_update_inputs {
   braid_value_id loss, rate, update, kept, last, average;
 } braid_update_inputs;
 
-/* NOT_FOUND: a group's pattern matches no parameter. INVALID_ARGUMENT: the groups leave nothing to train. */
+/* Does the group that the parameter belongs to have a rate of 0? */
+bool braid_parameter_is_frozen(const braid_train_options *options, const char *parameter);
+/* NOT_FOUND: a group's pattern matches no parameter of `graph`. INVALID_ARGUMENT: the groups leave nothing to train. */
+BRAID_MUST_CHECK braid_status braid_check_groups(const braid_graph *graph, const braid_train_options *options);
+/* Fails as braid_check_groups does. */
 BRAID_MUST_CHECK braid_status braid_add_update(braid_graph *graph, const braid_train_options *options,
                                                const braid_update_inputs *inputs);
 /* The state of a training graph that holds the moving average of a parameter; -1: there is none. */

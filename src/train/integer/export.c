@@ -46,6 +46,7 @@ static braid_status export_vector(exporter *e, const char *name, const char *end
   braid_status status =
       full ? braid_graph_add_tensor(e->graph, full, BRAID_VALUE_CONSTANT, tensor, out) : BRAID_NO_MEMORY;
   braid_tensor_release(tensor);
+  if (status == BRAID_OK && *ending) e->graph->values[*out].origin = BRAID_ORIGIN_FIXED;
   return status;
 }
 

@@ -7,11 +7,13 @@
 #include "graph/rewrite.h"
 #include "runtime/plan/resolve.h"
 #include "train/step.h"
+#include "train/update.h"
 
 enum { kNone = -1 };
 
 typedef struct builder {
   braid_integer_network *net;
+  const braid_train_options *options;
   int32_t *uses; /* of the graph's values */
   int32_t *at;   /* value -> tensor; -1: none */
   bool *done;    /* nodes that an earlier layer took in */
@@ -71,6 +73,10 @@ static braid_value_id past_rounding(builder *b, braid_value_id value) {
   return value;
 }
 
+static bool trains(const builder *b, braid_value_id parameter) {
+  return parameter >= 0 && !braid_parameter_is_frozen(b->options, b->net->graph->values[parameter].name);
+}
+
 /* Ends a layer whose result is `value`: a rectifier that alone reads it belongs to it. */
 static void finish_layer(builder *b, braid_integer_layer *layer, braid_value_id value) {
   braid_integer_network *net = b->net;
@@ -80,7 +86,8 @@ static void finish_layer(builder *b, braid_integer_layer *layer, braid_value_id 
     b->done[relu] = true;
     value = net->graph->nodes[relu].outputs[0];
   }
-  bool trained = layer->weight >= 0 || net->trained[layer->in[0]] || net->trained[layer->in[1]];
+  bool trained = trains(b, layer->weight) || trains(b, layer->gamma) || trains(b, layer->beta) ||
+                 net->trained[layer->in[0]] || net->trained[layer->in[1]];
   layer->out = add_tensor(b, value, trained);
   net->layers[net->layer_count++] = *layer;
 }
@@ -101,8 +108,12 @@ static bool ends_in(const char *text, const char *end) {
   return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-static void count_bias(const builder *b, braid_value_id bias) {
-  if (bias >= 0 && !ends_in(b->net->graph->values[bias].name, BRAID_INTEGER_ROUNDING)) b->net->biases++;
+static void note_bias(const builder *b, braid_value_id bias) {
+  braid_integer_network *net = b->net;
+  if (bias < 0 || ends_in(net->graph->values[bias].name, BRAID_INTEGER_ROUNDING)) return;
+  for (size_t i = 0; i < net->bias_count; i++)
+    if (net->biases[i] == bias) return;
+  net->biases[net->bias_count++] = bias;
 }
 
 static braid_status check_weight(const builder *b, const braid_node *node, braid_value_id weight) {
@@ -150,10 +161,11 @@ static braid_status take_conv(builder *b, const braid_node *node) {
   BRAID_TRY(tensor_of(b, node, 0, &layer.in[0]));
   layer.weight = braid_node_input(node, 1);
   BRAID_TRY(check_weight(b, node, layer.weight));
+  layer.frozen = !trains(b, layer.weight);
   const braid_value *values = b->net->graph->values;
   if (values[node->inputs[0]].desc.rank != 4) return refuse(node, "only images of two dimensions are carried");
   BRAID_TRY(braid_geometry_conv(&node->attrs, &values[node->inputs[0]].desc, &values[layer.weight].desc, &conv));
-  count_bias(b, braid_node_input(node, 2));
+  note_bias(b, braid_node_input(node, 2));
   return finish_product(b, &layer, node, braid_integer_fan_in(&conv));
 }
 
@@ -163,12 +175,13 @@ static braid_status take_product(builder *b, const braid_node *node) {
   layer.weight = braid_node_input(node, 1);
   const braid_value *values = b->net->graph->values;
   BRAID_TRY(check_weight(b, node, layer.weight));
+  layer.frozen = !trains(b, layer.weight);
   if (values[node->inputs[0]].desc.rank != 2 || values[layer.weight].desc.rank != 2)
     return refuse(node, "only products of two matrices are carried");
   if (braid_attr_int(&node->attrs, "transA", 0) || braid_attr_float(&node->attrs, "alpha", 1) != 1)
     return refuse(node, "transA and alpha have no form in integers");
   layer.transposed = !braid_attr_int(&node->attrs, "transB", 0);
-  count_bias(b, braid_node_input(node, 2));
+  note_bias(b, braid_node_input(node, 2));
   return finish_product(b, &layer, node, values[node->inputs[0]].desc.dims[1]);
 }
 
@@ -213,7 +226,7 @@ static braid_status take_add(builder *b, const braid_node *node) {
     const braid_node *from = value >= 0 ? node_of(b, value) : NULL;
     bool bias = from && (braid_node_is(from, "MatMul") || braid_node_is(from, "Conv"));
     if (!is_known(b, other) || b->at[value] < 0 || !(bias || (from && braid_node_is(from, "AveragePool")))) continue;
-    count_bias(b, other);
+    note_bias(b, other);
     b->at[node->outputs[0]] = b->at[value];
     return BRAID_OK;
   }
@@ -251,6 +264,12 @@ static braid_status take_node(builder *b, const braid_node *node) {
   return refuse(node, "docs/integer-training.md lists the layers that have a form in integers");
 }
 
+static bool has_weights(const braid_integer_network *net) {
+  for (size_t i = 0; i < net->layer_count; i++)
+    if (net->layers[i].weight >= 0) return true;
+  return false;
+}
+
 static braid_status take_nodes(builder *b) {
   braid_integer_network *net = b->net;
   braid_value_id scores = braid_graph_output(net->graph, 0);
@@ -264,7 +283,7 @@ static braid_status take_nodes(builder *b) {
   }
   if (b->at[scores] < 0) return braid_fail(BRAID_INVALID_GRAPH, "the scores do not depend on the images");
   net->scores = (size_t)b->at[scores];
-  if (!net->trained[net->scores]) return braid_fail(BRAID_INVALID_GRAPH, "the model has no weights to train");
+  if (!has_weights(net)) return braid_fail(BRAID_INVALID_GRAPH, "the model has no weights to train");
   if (net->tensors[net->scores].rank != 2)
     return braid_fail(BRAID_UNSUPPORTED, "the scores have rank %d; one row for each sample is expected",
                       net->tensors[net->scores].rank);
@@ -286,7 +305,8 @@ static braid_status read_graph(builder *b, const braid_graph *model, const braid
   net->tensors = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->tensors);
   net->values = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->values);
   net->trained = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->trained);
-  if (!b->uses || !b->at || !b->done || !net->layers || !net->tensors || !net->values || !net->trained)
+  net->biases = braid_zalloc_array(net->allocator, nodes + 1, sizeof *net->biases);
+  if (!b->uses || !b->at || !b->done || !net->layers || !net->tensors || !net->values || !net->trained || !net->biases)
     return BRAID_NO_MEMORY;
   for (size_t i = 0; i < values; i++) b->at[i] = -1;
   braid_value_id scores;
@@ -309,8 +329,9 @@ braid_status braid_integer_network_create(const braid_graph *model, const braid_
   net->gradient_bits = options->gradient_bits;
   net->error_bits = options->error_bits;
   net->input_shift = options->activation_bits - (normalized && options->activation_bits > 3 ? 3 : 1);
-  builder b = {.net = net};
+  builder b = {.net = net, .options = options};
   braid_status status = read_graph(&b, model, info, options->batch);
+  if (status == BRAID_OK && !options->draw_weights) net->norm_places = braid_integer_find_norm_places(net, NULL, NULL);
   braid_free(net->allocator, b.uses);
   braid_free(net->allocator, b.at);
   braid_free(net->allocator, b.done);
@@ -328,6 +349,7 @@ void braid_integer_network_destroy(braid_integer_network *net) {
   braid_free(net->allocator, net->tensors);
   braid_free(net->allocator, net->values);
   braid_free(net->allocator, net->trained);
+  braid_free(net->allocator, net->biases);
   braid_free(net->allocator, net);
 }
 

@@ -23,6 +23,7 @@ typedef struct braid_integer_layer {
   size_t in[2], out; /* tensors of the network */
   braid_value_id weight, gamma, beta, mean, variance;
   bool transposed; /* the model stores inputs x outputs */
+  bool frozen;     /* its weight */
   bool relu;       /* of the layer's result */
   int64_t shift;   /* of its sums */
   int64_t pooled;  /* positions of a pool's window */
@@ -35,13 +36,15 @@ typedef struct braid_integer_network {
   size_t layer_count;
   braid_desc *tensors;    /* 0: the input; shapes of the graph's values */
   braid_value_id *values; /* the graph's values that the tensors are */
-  bool *trained;          /* does a tensor depend on a parameter? */
+  bool *trained;          /* does a tensor depend on a parameter that is not frozen? */
   size_t tensor_count;
-  size_t biases; /* left out */
+  braid_value_id *biases; /* left out */
+  size_t bias_count;
   size_t scores; /* the tensor, before a final softmax */
   int weight_bits, activation_bits, gradient_bits, error_bits;
   int input_shift;
   bool normalizes; /* by a batch normalization: errors are rounded at random */
+  int norm_places; /* given gammas and betas are divided by 2^this, so that none is clipped */
 } braid_integer_network;
 
 /* `model` is not changed. `normalized`: the samples are, by a mean and a deviation. UNSUPPORTED names the first node
@@ -51,8 +54,10 @@ BRAID_MUST_CHECK braid_status braid_integer_network_create(const braid_graph *mo
                                                            braid_integer_network **out);
 void braid_integer_network_destroy(braid_integer_network *network); /* NULL is allowed */
 
+/* The least norm_places for the model's gammas and betas; *widest is the largest of them, if it is not 0. */
+int braid_integer_find_norm_places(const braid_integer_network *network, braid_value_id *widest, double *size);
 /* What training starts from, of gradient_bits: weights as F,C,... (parameters.c), gamma, beta; the caller's to release.
- * `drawn`: not from the model's numbers. */
+ * `drawn`: not from the model's numbers. NOT_FINITE: one of these is infinite or NaN. */
 BRAID_MUST_CHECK braid_status braid_integer_weight(const braid_integer_network *network,
                                                    const braid_integer_layer *layer, uint64_t seed, bool drawn,
                                                    braid_tensor **out);

@@ -35,6 +35,13 @@ static int64_t nearest(double value, int64_t bits) {
   return isnan(rounded) ? 0 : (int64_t)fmax(-most, fmin(most, rounded));
 }
 
+static braid_status check_finite(const braid_value *value) {
+  for (int64_t i = 0; i < braid_desc_count(&value->desc); i++)
+    if (!isfinite(braid_tensor_get_f64(value->tensor, i)))
+      return braid_fail(BRAID_NOT_FINITE, "parameter %.120s holds a number that is not finite", value->name);
+  return BRAID_OK;
+}
+
 /* Are all numbers weights of a file that this training saved: integers of weight_bits, times 2^-places? */
 static bool is_on_grid(const braid_integer_network *net, const braid_tensor *from, int64_t places) {
   int64_t count = braid_desc_count(braid_tensor_desc(from));
@@ -53,8 +60,7 @@ static int find_places(const braid_integer_network *net, const braid_integer_lay
   double most = 0;
   int c = 0;
   for (int64_t i = 0; i < count; i++) {
-    double size = fabs(braid_tensor_get_f64(from, i));
-    if (isfinite(size)) most = fmax(most, size);
+    most = fmax(most, fabs(braid_tensor_get_f64(from, i)));
   }
   if (most > 0 && frexp(most, &c) == 0.5) c--;
   return net->gradient_bits - 1 - c;
@@ -63,6 +69,8 @@ static int find_places(const braid_integer_network *net, const braid_integer_lay
 braid_status braid_integer_weight(const braid_integer_network *net, const braid_integer_layer *layer, uint64_t seed,
                                   bool drawn, braid_tensor **out) {
   const braid_value *value = &net->graph->values[layer->weight];
+  *out = NULL;
+  if (!drawn) BRAID_TRY(check_finite(value));
   BRAID_TRY(create_parameter(net, &value->desc, layer->transposed, out));
   int64_t count = braid_desc_count(&value->desc), bits = net->gradient_bits;
   int64_t rows = value->desc.dims[0], columns = rows ? count / rows : 0;
@@ -78,10 +86,52 @@ braid_status braid_integer_weight(const braid_integer_network *net, const braid_
   return BRAID_OK;
 }
 
+/* What 1 of a given gamma or beta stands for before norm_places are taken from it. */
+static double gamma_scale(const braid_integer_network *net) {
+  return ldexp(1, net->gradient_bits - 2) / braid_integer_gamma_unit(net);
+}
+
+static double beta_scale(const braid_integer_network *net) {
+  return ldexp(32 / braid_integer_gamma_unit(net), net->gradient_bits - 8);
+}
+
+/* The least places by which no number of the parameter is clipped. */
+static int places_of(const braid_integer_network *net, braid_value_id id, double scale, double *size) {
+  const braid_value *value = &net->graph->values[id];
+  double most = (double)braid_integer_max(net->gradient_bits);
+  int places = 0;
+  *size = 0;
+  for (int64_t i = 0; i < braid_desc_count(&value->desc); i++) {
+    double number = braid_tensor_get_f64(value->tensor, i);
+    if (!isfinite(number)) continue;
+    *size = fmax(*size, fabs(number));
+    while (fabs(floor(ldexp(number * scale, -places) + 0.5)) > most) places++;
+  }
+  return places;
+}
+
+int braid_integer_find_norm_places(const braid_integer_network *net, braid_value_id *widest, double *size) {
+  int places = 0;
+  for (size_t i = 0; i < 2 * net->layer_count; i++) {
+    const braid_integer_layer *layer = &net->layers[i / 2];
+    double most;
+    if (layer->norm_node < 0) continue;
+    braid_value_id id = i % 2 ? layer->beta : layer->gamma;
+    int needs = places_of(net, id, i % 2 ? beta_scale(net) : gamma_scale(net), &most);
+    if (needs <= places) continue;
+    places = needs;
+    if (widest) *widest = id;
+    if (size) *size = most;
+  }
+  return places;
+}
+
 /* `scale` is what 1 stands for, `otherwise` what is drawn. */
 static braid_status channel_parameter(const braid_integer_network *net, braid_value_id id, double scale, bool drawn,
                                       int64_t otherwise, braid_tensor **out) {
   const braid_value *value = &net->graph->values[id];
+  *out = NULL;
+  if (!drawn) BRAID_TRY(check_finite(value));
   BRAID_TRY(create_parameter(net, &value->desc, false, out));
   for (int64_t i = 0; i < braid_desc_count(&value->desc); i++)
     put_integer(*out, i,
@@ -91,12 +141,11 @@ static braid_status channel_parameter(const braid_integer_network *net, braid_va
 
 braid_status braid_integer_gamma(const braid_integer_network *net, const braid_integer_layer *layer, bool drawn,
                                  braid_tensor **out) {
-  int64_t one = (int64_t)1 << (net->gradient_bits - 2);
-  return channel_parameter(net, layer->gamma, (double)one / braid_integer_gamma_unit(net), drawn, one, out);
+  double scale = ldexp(gamma_scale(net), -net->norm_places);
+  return channel_parameter(net, layer->gamma, scale, drawn, (int64_t)1 << (net->gradient_bits - 2), out);
 }
 
 braid_status braid_integer_beta(const braid_integer_network *net, const braid_integer_layer *layer, bool drawn,
                                 braid_tensor **out) {
-  double scale = ldexp(32 / braid_integer_gamma_unit(net), net->gradient_bits - 8);
-  return channel_parameter(net, layer->beta, scale, drawn, 0, out);
+  return channel_parameter(net, layer->beta, ldexp(beta_scale(net), -net->norm_places), drawn, 0, out);
 }

@@ -6,6 +6,7 @@
 #include "graph/integer.h"
 #include "graph/onnx_dtype.h"
 #include "train/integer/network.h"
+#include "train/update.h"
 
 enum { kNormSlower = 3, kMostOutputs = 7 };
 
@@ -248,15 +249,9 @@ static braid_status give_error(emitter *e, size_t tensor, scaled error) {
 
 static braid_status emit_update(emitter *e, braid_value_id parameter, const braid_value_id raw[2], int64_t slower) {
   const char *name = e->graph->values[parameter].name;
-  const braid_parameter_group *group = braid_train_group(e->options, name);
   braid_value_id next;
   braid_node_id node;
-  if (group && group->rate == 0) return BRAID_OK;
-  if (group && group->rate != 1)
-    return braid_fail(BRAID_UNSUPPORTED,
-                      "%.120s has a learning rate of its own: in integers a parameter is frozen or "
-                      "has the run's",
-                      name);
+  if (braid_parameter_is_frozen(e->options, name)) return BRAID_OK;
   uint32_t stream = braid_integer_stream(name);
   BRAID_TRY(emit(e, "IntegerUpdate", NULL, (braid_value_id[]){parameter, raw[0], raw[1], e->rate, e->step}, 5, &next, 1,
                  &node));
@@ -278,31 +273,38 @@ static braid_status norm_backward(emitter *e, const braid_integer_layer *layer, 
   BRAID_TRY(braid_graph_set_int(e->graph, node, "parameter_bits", e->net->gradient_bits));
   BRAID_TRY(emit_update(e, v->gamma, &outputs[3], kNormSlower));
   BRAID_TRY(emit_update(e, v->beta, &outputs[5], kNormSlower));
+  if (layer->frozen && !e->net->trained[layer->in[0]]) return BRAID_OK;
   uint32_t stream = stream_of_value(e, e->net->graph->nodes[layer->node].outputs[0]);
   return scale_error(e, outputs, outputs[2], 0, stream, error);
 }
 
+static braid_status weight_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v,
+                                    braid_value_id error) {
+  braid_value_id raw[2];
+  braid_node_id node;
+  BRAID_TRY(
+      emit(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error}, 2, raw, 2, &node));
+  if (!is_flat(e, layer)) {
+    int64_t kernel[2];
+    memcpy(kernel, e->graph->values[v->parameter].desc.dims + 2, sizeof kernel);
+    BRAID_TRY(copy_attrs(e, layer, node));
+    BRAID_TRY(braid_graph_set_ints(e->graph, node, "kernel_shape", kernel, 2));
+  }
+  return emit_update(e, v->parameter, raw, 0);
+}
+
+/* Only what a parameter that trains needs. */
 static braid_status conv_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled error) {
-  const braid_desc *x = tensor_desc(e, layer->in[0]), *w = &e->graph->values[v->parameter].desc;
-  int64_t kernel[2] = {0}, image[2] = {0};
-  bool flat = is_flat(e, layer);
-  for (int i = 0; i < 2 && !flat; i++) kernel[i] = w->dims[2 + i], image[i] = x->dims[2 + i];
   braid_value_id raw[2];
   braid_node_id node;
   if (layer->norm_node >= 0) BRAID_TRY(norm_backward(e, layer, v, &error));
   e->layer = layer_name(e, layer);
-  BRAID_TRY(emit(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error}, 2, raw,
-                 2, &node));
-  if (!flat) {
-    BRAID_TRY(copy_attrs(e, layer, node));
-    BRAID_TRY(braid_graph_set_ints(e->graph, node, "kernel_shape", kernel, 2));
-  }
-  BRAID_TRY(emit_update(e, v->parameter, raw, 0));
+  if (!layer->frozen) BRAID_TRY(weight_backward(e, layer, v, error.error));
   if (!e->net->trained[layer->in[0]]) return BRAID_OK;
   BRAID_TRY(emit(e, "IntegerConvGradInput", NULL, (braid_value_id[]){error.error, v->weight}, 2, raw, 2, &node));
-  if (!flat) {
+  if (!is_flat(e, layer)) {
     BRAID_TRY(copy_attrs(e, layer, node));
-    BRAID_TRY(braid_graph_set_ints(e->graph, node, "input_shape", image, 2));
+    BRAID_TRY(braid_graph_set_ints(e->graph, node, "input_shape", tensor_desc(e, layer->in[0])->dims + 2, 2));
   }
   BRAID_TRY(scale_tensor_error(e, layer->in[0], raw, error.exponent, -layer->shift, &error));
   return give_error(e, layer->in[0], error);
@@ -401,6 +403,23 @@ static braid_status emit_loss(emitter *e) {
   return give_error(e, net->scores, error);
 }
 
+/* What trains, and by which rate: known when all parameters are in the graph. */
+static braid_status check_parameters(const emitter *e) {
+  BRAID_TRY(braid_check_groups(e->graph, e->options));
+  for (size_t i = 0; i < e->graph->value_count; i++) {
+    const braid_value *value = &e->graph->values[i];
+    const braid_parameter_group *group =
+        value->kind == BRAID_VALUE_PARAMETER ? braid_train_group(e->options, value->name) : NULL;
+    if (group && group->rate != 0 && group->rate != 1)
+      return braid_fail(BRAID_UNSUPPORTED,
+                        "%.120s has a learning rate of its own: in integers a parameter is frozen or "
+                        "has the run's",
+                        value->name);
+  }
+  if (e->net->trained[e->net->scores]) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "all parameters that the scores depend on are frozen: nothing trains");
+}
+
 static braid_status emit_step(emitter *e) {
   const braid_integer_network *net = e->net;
   const braid_desc *x = tensor_desc(e, 0);
@@ -412,6 +431,7 @@ static braid_status emit_step(emitter *e) {
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "shift", net->input_shift));
   for (size_t i = 0; i < net->layer_count; i++) BRAID_TRY(emit_forward(e, i));
+  BRAID_TRY(check_parameters(e));
   BRAID_TRY(input_of(e, "labels", BRAID_I32, 1, x->dims, &e->labels));
   BRAID_TRY(input_of(e, "learning_rate", BRAID_I32, 0, NULL, &e->rate));
   BRAID_TRY(input_of(e, "step", BRAID_I64, 0, NULL, &e->step));

@@ -23,7 +23,7 @@ typedef struct audit {
  */
 static void name_difference(audit *a, const braid_ledger_line *line, const char *layer, const char *operation) {
   braid_audit_result *r = a->result;
-  r->agrees = false;
+  r->agrees = r->steps_agree = false;
   r->step = line->step;
   r->line = line->number;
   snprintf(r->layer, sizeof r->layer, "%s", layer);
@@ -216,14 +216,14 @@ static braid_status check_range(audit *a) {
 }
 
 static braid_status audit_steps(audit *a, braid_audit_callback *callback, void *context) {
-  bool same_data;
   braid_audit_result *r = a->result;
-  BRAID_TRY(braid_ledger_compare_head(a->ledger, a->trainer, a->trainer->log, &same_data));
+  BRAID_TRY(braid_ledger_compare_head(a->ledger, a->trainer, r->other_data, sizeof r->other_data));
+  r->agrees = !r->other_data[0];
   if (a->ledger->values != a->trainer->digests.count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: is of another network", a->ledger->path);
   BRAID_TRY(restore(a));
   BRAID_TRY(check_beginning(a));
-  for (int64_t step = r->from + 1; r->agrees && step <= a->last; step++) {
+  for (int64_t step = r->from + 1; r->steps_agree && step <= a->last; step++) {
     BRAID_TRY(check_step(a, &a->ledger->lines[step]));
     r->checked++;
     if (callback && !callback(context, step - r->from, a->last - r->from))
@@ -236,7 +236,7 @@ braid_status braid_audit(braid_ledger *ledger, const braid_graph *model, braid_d
                          const braid_audit_options *options, braid_audit_callback *callback, void *context,
                          braid_audit_result *result) {
   static const braid_audit_options kDefaults = {.devices = NULL};
-  *result = (braid_audit_result){.agrees = true};
+  *result = (braid_audit_result){.agrees = true, .steps_agree = true};
   audit a = {.ledger = ledger, .options = options ? options : &kDefaults, .result = result};
   braid_train_options training;
   BRAID_TRY(check_range(&a));

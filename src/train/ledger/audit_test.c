@@ -13,19 +13,20 @@ typedef struct pictures {
   braid_dataset *from;
   int64_t other; /* a sample with another pixel; -1: none */
   int64_t named; /* a sample with another class; -1: none */
+  float by;      /* what is added to the pixel */
 } pictures;
 
 static braid_status read_picture(void *context, int64_t index, float *pixels, int32_t *label) {
   const pictures *p = context;
   braid_status status = braid_dataset_sample(p->from, index, pixels, label);
-  if (index == p->other) pixels[kPixel] += 0.5f;
+  if (index == p->other) pixels[kPixel] += p->by;
   if (index == p->named) *label = (*label + 1) % kClasses;
   return status;
 }
 
 static braid_dataset *pictures_open(pictures *p, int64_t other, int64_t named) {
   braid_dataset *data;
-  *p = (pictures){.other = other, .named = named};
+  *p = (pictures){.other = other, .named = named, .by = 0.5f};
   ok(braid_dataset_open(NULL, "builtin:glyphs,limit=320,seed=3", "train", &p->from));
   braid_dataset_source source = {.name = "pictures",
                                  .samples = 320,
@@ -223,6 +224,27 @@ static braid_audit_result audit_forged(char *text, char *at, int64_t step) {
   return audit_clean("forged.ledger", (braid_audit_options){.last = step, .threads = 1});
 }
 
+static void expect_other_data(braid_audit_result r) {
+  assert_false(r.agrees);
+  assert_true(r.steps_agree);
+  assert_int_equal(r.checked, kSteps);
+  assert_non_null(strstr(r.other_data, " is \"hash of the data set: "));
+}
+
+/* A pixel that is another and rounds to the same integer; a hash of no data at all, in a chain that is whole. */
+static void test_other_data(void **state) {
+  (void)state;
+  pictures p;
+  braid_dataset *data = pictures_open(&p, kOther, -1);
+  p.by = 0x1p-20f;
+  expect_other_data(audit_of(path_of("whole.ledger"), graph, data, (braid_audit_options){.first = 0}));
+  pictures_close(&p, data);
+  char *text = text_of(path_of("whole.ledger"), NULL);
+  char *hash = strstr(text, "\nhash of the data set: ") + strlen("\nhash of the data set: ");
+  expect_other_data(audit_forged(text, hash + 63, kSteps));
+  free(text);
+}
+
 /* Each digest of a step, changed alone, names its node. */
 static void test_each_value(void **state) {
   (void)state;
@@ -339,10 +361,15 @@ static void test_cancelled(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_agrees),           cmocka_unit_test(test_weight_of_checkpoint),
-      cmocka_unit_test(test_weight_in_memory), cmocka_unit_test(test_sample),
-      cmocka_unit_test(test_each_value),       cmocka_unit_test(test_other_parts),
-      cmocka_unit_test(test_refused),          cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_agrees),
+      cmocka_unit_test(test_other_data),
+      cmocka_unit_test(test_weight_of_checkpoint),
+      cmocka_unit_test(test_weight_in_memory),
+      cmocka_unit_test(test_sample),
+      cmocka_unit_test(test_each_value),
+      cmocka_unit_test(test_other_parts),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_cancelled),
   };
   return cmocka_run_group_tests(tests, begin, end);
 }

@@ -91,33 +91,29 @@ static braid_status other_line(const braid_ledger *ledger, size_t i, const char 
                     ledger->path, ledger->head_lines[i], ledger->head[i], shown, now);
 }
 
-static braid_status compare_lines(const braid_ledger *ledger, const char *now, const braid_log *log, bool *same_data) {
+static braid_status compare_lines(const braid_ledger *ledger, const char *now, char *other_data, size_t room) {
   size_t i = 0;
   for (const char *end; *now; now = end + 1, i++) {
     end = strchr(now, '\n');
     size_t length = (size_t)(end - now);
     const char *was = i < ledger->head_count ? ledger->head[i] : NULL;
     if (was && strlen(was) == length && memcmp(was, now, length) == 0) continue;
-    if (!log || !was || !is_of_data(was)) return other_line(ledger, i, now, length);
-    if (*same_data)
-      braid_log_write(log, BRAID_LOG_WARNING,
-                      "%s: line %zu: the data set of the ledger holds other numbers than this one: the first step that "
-                      "reads one of them differs",
-                      ledger->path, ledger->head_lines[i]);
-    *same_data = false;
+    if (!was || !is_of_data(was)) return other_line(ledger, i, now, length);
+    snprintf(other_data, room, "line %zu is \"%.100s\"; of the data given it is \"%.*s\"", ledger->head_lines[i], was,
+             length < 100 ? (int)length : 100, now);
   }
   if (i == ledger->head_count) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT, "%s: line %zu: \"%.100s\" is more than a ledger of this model and data has",
                     ledger->path, ledger->head_lines[i], ledger->head[i]);
 }
 
-braid_status braid_ledger_compare_head(const braid_ledger *ledger, const braid_trainer *trainer, const braid_log *log,
-                                       bool *same_data) {
+braid_status braid_ledger_compare_head(const braid_ledger *ledger, const braid_trainer *trainer, char *other_data,
+                                       size_t room) {
   braid_text now;
   braid_text_init(&now, trainer->allocator);
-  *same_data = true;
+  *other_data = '\0';
   braid_status status = braid_ledger_write_head(trainer, NULL, &now);
-  if (status == BRAID_OK) status = compare_lines(ledger, now.data, log, same_data);
+  if (status == BRAID_OK) status = compare_lines(ledger, now.data, other_data, room);
   braid_text_deinit(&now);
   return status;
 }

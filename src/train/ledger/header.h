@@ -13,8 +13,8 @@
 /* The head of this trainer's ledger. `model`: where the model is; NULL: not said. */
 BRAID_MUST_CHECK braid_status braid_ledger_write_head(const braid_trainer *trainer, const char *model, braid_text *out);
 /* Compares the head's lines with those that this trainer's ledger would have: INVALID_ARGUMENT names the first that
- * differs. With a log, other data are only a warning there; *same_data: there was none. */
+ * differs, but for those of the numbers that the data hold: these are told in `other_data` ("" if they agree). */
 BRAID_MUST_CHECK braid_status braid_ledger_compare_head(const braid_ledger *ledger, const braid_trainer *trainer,
-                                                        const braid_log *log, bool *same_data);
+                                                        char *other_data, size_t room);
 
 #endif

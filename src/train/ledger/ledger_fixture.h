@@ -95,13 +95,14 @@ static inline braid_audit_result audit_of(const char *ledger_path, const braid_g
 }
 
 static inline void expect_agrees(braid_audit_result r, int64_t from, int64_t checked) {
-  if (!r.agrees) fail_msg("step %lld, %s of %s: %s", (long long)r.step, r.operation, r.layer, r.what);
+  if (!r.steps_agree) fail_msg("step %lld, %s of %s: %s", (long long)r.step, r.operation, r.layer, r.what);
+  if (!r.agrees) fail_msg("%s", r.other_data);
   assert_int_equal(r.from, from);
   assert_int_equal(r.checked, checked);
 }
 
 static inline void expect_differs(braid_audit_result r, int64_t step, const char *layer, const char *operation) {
-  if (r.agrees) fail_msg("%s of %s in step %lld is not found", operation, layer, (long long)step);
+  if (r.agrees || r.steps_agree) fail_msg("%s of %s in step %lld is not found", operation, layer, (long long)step);
   if (r.step != step || strcmp(r.layer, layer) != 0 || strcmp(r.operation, operation) != 0)
     fail_msg("step %lld, %s of \"%s\" (%s); step %lld, %s of \"%s\" is right", (long long)r.step, r.operation, r.layer,
              r.what, (long long)step, operation, layer);
