@@ -129,8 +129,8 @@ LANES_OF(long)
 #define TO_RAWS(x) (x)
 #define WITHIN_RAW(x) (x)
 #endif
-/* RANDOMLY: rounded so, by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers
- * beyond 256 are beyond `most` before they are shifted, too. */
+/* Rounded at random by bits that follow from the key. d is below zero for magnitudes of few bits: then numbers beyond
+ * 256 are beyond `most` before they are shifted, too. */
 KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) key, OUT(char) e, OUT(int) scaled,
                    index_t count, int bits, int offset) {
   const int width = integer_width((ulong)clamp((long)magnitude[0], 0L, MOST_RAW));
@@ -139,7 +139,6 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
   FIRST
   INTEGER_JOIN(RAW, _lanes) value = WITHIN_RAW(LOAD_LANES(RAW, raw + first));
   if (d > 0) {
-#ifdef RANDOMLY
     uint element[LANES];
     for (int i = 0; i < LANES; i++) element[i] = key[0] + (uint)first + i;
     const INTEGER_JOIN(uint, LANES) u = integer_mix(INTEGER_JOIN(vload, LANES)(0, element));
@@ -149,9 +148,6 @@ KERNEL scale_error(IN(RAW) raw, IN(RAW) magnitude, IN(int) exponent, IN(uint) ke
 #else
     const int_lanes below = (value & ((1 << d) - 1)) + INTEGER_JOIN(convert_int, LANES)(u >> (uint)(32 - d));
     value = (value >> d) + (below >> d); /* their sum may have 33 bits */
-#endif
-#else
-    value = ROUND_DOWN(value, d);
 #endif
   } else {
     value = clamp(value, (RAW)-256, (RAW)256) * (RAW)(1 << -d);

@@ -105,7 +105,7 @@ static braid_status infer_scale_error(const braid_infer *infer) {
   BRAID_TRY(check_type(infer, 0, BRAID_I32, BRAID_I64));
   BRAID_TRY(check_one(infer, 1, braid_infer_input(infer, 0)->dtype));
   BRAID_TRY(check_one(infer, 2, BRAID_I32));
-  if (braid_infer_input(infer, 3)) BRAID_TRY(check_one(infer, 3, BRAID_I64));
+  BRAID_TRY(check_one(infer, 3, BRAID_I64));
   BRAID_TRY(check_range(infer, "bits", 2, 8));
   BRAID_TRY(give_like(infer, 0, BRAID_I8, 0));
   return give_one(infer, 1, BRAID_I32);
@@ -328,7 +328,7 @@ static const braid_op kOps[] = {
     {"IntegerQuantize", 1, 1, 1, 1, 0, infer_quantize, NULL, NULL},
     {"IntegerRelu", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_relu, NULL, NULL},
     {"IntegerReluGrad", 2, 2, 1, 1, BRAID_OP_ELEMENTWISE, infer_two, NULL, NULL},
-    {"IntegerScaleError", 3, 4, 2, 2, 0, infer_scale_error, NULL, NULL},
+    {"IntegerScaleError", 4, 4, 2, 2, 0, infer_scale_error, NULL, NULL},
     {"IntegerSquaredError", 2, 2, 1, 3, 0, infer_squared_error, NULL, NULL},
     {"IntegerUpdate", 5, 5, 1, 1, 0, infer_update, NULL, NULL},
 };

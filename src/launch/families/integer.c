@@ -132,26 +132,18 @@ static void add_random(braid_launch_planner *p) {
 static braid_status plan_scale_error(const braid_launch_traits *traits, const braid_node_desc *node,
                                      braid_launch_recipe *recipe) {
   braid_launch_planner p;
-  bool randomly = braid_launch_has_input(node, 3);
-  braid_launch_piece key;
   braid_launch_plan_begin(&p, traits, node, recipe);
-  if (randomly) {
-    key = braid_launch_reserve(&p, 1, 1, sizeof(uint32_t));
-    integer_begin(&p, "error_key");
-    braid_launch_option(&p, "-DCOUNTERS=1");
-    braid_launch_input(&p, 3);
-    braid_launch_workspace(&p, key);
-    add_random(&p);
-    braid_launch_groups(&p, 1, 1, 1, 1);
-  }
+  braid_launch_piece key = braid_launch_reserve(&p, 1, 1, sizeof(uint32_t));
+  integer_begin(&p, "error_key");
+  braid_launch_option(&p, "-DCOUNTERS=1");
+  braid_launch_input(&p, 3);
+  braid_launch_workspace(&p, key);
+  add_random(&p);
+  braid_launch_groups(&p, 1, 1, 1, 1);
   integer_begin(&p, "scale_error");
   braid_launch_add_raw(&p, node->inputs[0].desc.dtype);
-  if (randomly) braid_launch_option(&p, "-DRANDOMLY");
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
-  if (randomly)
-    braid_launch_workspace(&p, key);
-  else
-    braid_launch_input(&p, 2);
+  braid_launch_workspace(&p, key);
   add_outputs(&p, 2);
   braid_launch_index(&p, count_of(node));
   braid_launch_int(&p, attr_of(node, "bits"));

@@ -130,7 +130,6 @@ static braid_status take_norm(builder *b, braid_integer_layer *layer, braid_node
   for (size_t i = 1; i < 5; i++)
     if (!is_known(b, braid_node_input(node, i))) return refuse(node, "its parameters are not known before the run");
   layer->norm_node = id;
-  b->net->normalizes = true;
   layer->gamma = node->inputs[1];
   layer->beta = node->inputs[2];
   layer->mean = node->inputs[3];

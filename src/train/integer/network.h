@@ -43,7 +43,6 @@ typedef struct braid_integer_network {
   size_t scores; /* the tensor, before a final softmax */
   int weight_bits, activation_bits, gradient_bits, error_bits;
   int input_shift;
-  bool normalizes; /* by a batch normalization: errors are rounded at random */
   int norm_places; /* given gammas and betas are divided by 2^this, so that none is clipped */
 } braid_integer_network;
 

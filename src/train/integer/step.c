@@ -205,17 +205,15 @@ typedef struct scaled {
   braid_value_id error, exponent;
 } scaled;
 
-/* `stream`: of the random numbers that round it, where they do. */
+/* `stream`: of the random numbers that round it. */
 static braid_status scale_error(emitter *e, const braid_value_id raw[2], braid_value_id exponent, int64_t offset,
                                 uint32_t stream, scaled *out) {
   braid_value_id inputs[] = {raw[0], raw[1], exponent, e->step}, outputs[2];
-  bool randomly = e->net->normalizes;
   braid_node_id node;
-  BRAID_TRY(emit(e, "IntegerScaleError", NULL, inputs, randomly ? 4 : 3, outputs, 2, &node));
+  BRAID_TRY(emit(e, "IntegerScaleError", NULL, inputs, 4, outputs, 2, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->error_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "offset", offset));
   *out = (scaled){outputs[0], outputs[1]};
-  if (!randomly) return BRAID_OK;
   BRAID_TRY(braid_graph_set_int(e->graph, node, "seed", (int64_t)e->options->seed));
   return braid_graph_set_int(e->graph, node, "stream", stream);
 }

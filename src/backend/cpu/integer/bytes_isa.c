@@ -46,7 +46,6 @@ uint32_t BRAID_ISA_NAME(braid_integer_sum_errors)(const int8_t *large, const int
   }
 DEFINE_SCALE(braid_integer_scale_i8, int8_t)
 DEFINE_SCALE(braid_integer_scale_i16, int16_t)
-DEFINE_SCALE(braid_integer_scale_i32, int32_t)
 #undef DEFINE_SCALE
 
 /* r is added to the bits that the shift drops, and what that carries to the rest: 32 bits suffice. `offsets` are those

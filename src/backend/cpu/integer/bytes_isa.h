@@ -17,8 +17,6 @@ BRAID_ISA_FUNCTION(uint32_t, braid_integer_sum_errors,
 BRAID_ISA_FUNCTION(void, braid_integer_scale_i8, (const int8_t *v, int64_t count, int shift, int32_t most, int8_t *to))
 BRAID_ISA_FUNCTION(void, braid_integer_scale_i16,
                    (const int16_t *v, int64_t count, int shift, int32_t most, int8_t *to))
-BRAID_ISA_FUNCTION(void, braid_integer_scale_i32,
-                   (const int32_t *v, int64_t count, int shift, int32_t most, int8_t *to))
 /* floor((v + r) / 2^d) within [-most, most], d from 1 to 31, of `rows` rows one behind the other; r of element i of row
  * k from the mixed bits of first + k + i * step. */
 BRAID_ISA_FUNCTION(void, braid_integer_scale_randomly,

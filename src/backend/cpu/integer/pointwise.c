@@ -95,11 +95,11 @@ static int64_t magnitude_width(braid_dtype dtype, const void *magnitude) {
   return value < 0 ? 0 : braid_integer_width((uint64_t)value);
 }
 
-/* What vectors of 32 bits do not: raw errors of 64 bits, and shifts to the left. */
-static void scale_slowly(const braid_desc *desc, const void *raw, int64_t at, int64_t some, int64_t d, int64_t bits,
-                         int8_t *e) {
+/* Magnitudes that need no more bits than errors have: d is 0 or below. */
+static void scale_up(const braid_desc *desc, const void *raw, int64_t at, int64_t some, int64_t d, int64_t bits,
+                     int8_t *e) {
   for (int64_t i = at; i < at + some; i++)
-    e[i] = (int8_t)braid_integer_clip(braid_integer_round(raw_at(desc->dtype, raw, i), d), bits);
+    e[i] = (int8_t)braid_integer_clip(raw_at(desc->dtype, raw, i) * ((int64_t)1 << -d), bits);
 }
 
 /* How an error lies in memory: samples of `lines` rows of `length` elements, whose numbers in the plain order are
@@ -162,27 +162,22 @@ static void scale_randomly(const random_scale *p) {
 
 static void scale_layouts(const braid_node_desc *node, braid_layout *inputs, braid_layout *outputs) {
   bool rows = inputs[0] == BRAID_LAYOUT_BHWC && node->inputs[0].desc.rank > 2;
-  if (node->input_count > 3 && !rows) inputs[0] = BRAID_LAYOUT_PLAIN;
+  if (!rows) inputs[0] = BRAID_LAYOUT_PLAIN;
   pointwise_layouts(node, inputs, outputs);
 }
 
 static braid_status run_scale_error(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
   (void)state;
   const braid_desc *desc = &node->inputs[0].desc;
-  const int32_t *raw = args->inputs[0];
+  const void *raw = args->inputs[0];
   int8_t *e = args->outputs[0];
-  int64_t bits = read_attr(node, "bits");
+  int64_t bits = read_attr(node, "bits"), step = *(const int64_t *)args->inputs[3];
   int64_t d = magnitude_width(desc->dtype, args->inputs[1]) - (bits - 1);
-  int32_t most = (int32_t)braid_integer_max(bits);
-  const int64_t *step = node->input_count > 3 ? args->inputs[3] : NULL;
-  uint32_t key =
-      step ? braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream")) : 0;
-  if (step && d > 0)
+  uint32_t key = braid_integer_error_key((uint64_t)read_attr(node, "seed"), step, (uint32_t)read_attr(node, "stream"));
+  if (d > 0)
     scale_randomly(&(random_scale){desc, raw, d, bits, key, e});
-  else if (desc->dtype == BRAID_I32 && d >= 0 && d <= 31)
-    EACH_CHUNK(braid_desc_count(desc), BRAID_ISA_CALL(braid_integer_scale_i32, raw + at, some, (int)d, most, e + at));
   else
-    EACH_CHUNK(braid_desc_count(desc), scale_slowly(desc, raw, at, some, d, bits, e));
+    EACH_CHUNK(braid_desc_count(desc), scale_up(desc, raw, at, some, d, bits, e));
   *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
   return BRAID_OK;
 }

@@ -96,16 +96,14 @@ static braid_status run_scale_error(const braid_node_desc *node, void *state, co
   int64_t bits = read_attr(node, "bits"), count = braid_desc_count(raw);
   int64_t magnitude = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[1], 0), 0, BRAID_INTEGER_MOST_RAW);
   int64_t d = braid_integer_width((uint64_t)magnitude) - (bits - 1);
-  const int64_t *step = node->input_count > 3 ? args->inputs[3] : NULL;
-  uint32_t key =
-      step ? braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream")) : 0;
+  const int64_t *step = args->inputs[3];
+  uint32_t key = braid_integer_error_key((uint64_t)read_attr(node, "seed"), *step, (uint32_t)read_attr(node, "stream"));
 #pragma omp parallel for
   for (int64_t i = 0; i < count; i++) {
     int64_t value = braid_integer_limit(braid_plain_get(raw->dtype, args->inputs[0], i), -BRAID_INTEGER_MOST_RAW,
                                         BRAID_INTEGER_MOST_RAW);
-    int64_t rounded = step && d > 0
-                          ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, (uint64_t)i))
-                          : braid_integer_round(value, d);
+    int64_t rounded = d > 0 ? braid_integer_round_randomly(value, (int)d, braid_integer_error_bits(key, (uint64_t)i))
+                            : value * ((int64_t)1 << -d);
     e[i] = (int8_t)braid_integer_clip(rounded, bits);
   }
   *(int32_t *)args->outputs[1] = (int32_t)(*(const int32_t *)args->inputs[2] + read_attr(node, "offset") + d);
