@@ -144,6 +144,9 @@ char *cli_format_bytes(double bytes_count, char *buffer, size_t bytes);
 /* Writes 1234567 as "1.23 M". */
 char *cli_format_count(double count, char *buffer, size_t bytes);
 
+/* Length of the UTF-8 sequence at `s`, 0 if it is invalid: names in models are arbitrary bytes. */
+size_t cli_utf8_length(const unsigned char *s);
+
 /* --- JSON (json.c): one document, collected and printed at the end --- */
 typedef struct cli_json {
   FILE *file;
@@ -157,7 +160,7 @@ void cli_json_array(cli_json *json, const char *key);
 void cli_json_close(cli_json *json, char bracket); /* '}' or ']' */
 void cli_json_string(cli_json *json, const char *key, const char *value);
 void cli_json_integer(cli_json *json, const char *key, int64_t value);
-void cli_json_number(cli_json *json, const char *key, double value); /* not finite: null */
+void cli_json_number(cli_json *json, const char *key, double value); /* whole: all its digits; not finite: null */
 void cli_json_bool(cli_json *json, const char *key, bool value);
 void cli_json_dims(cli_json *json, const char *key, const braid_desc *desc);
 void cli_json_discard(cli_json *json); /* instead of end */

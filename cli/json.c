@@ -12,8 +12,7 @@ bool cli_json_begin(cli_json *json) {
   return true;
 }
 
-/* Length of the UTF-8 sequence at `s`, 0 if it is invalid: names in models are arbitrary bytes. */
-static size_t utf8_length(const unsigned char *s) {
+size_t cli_utf8_length(const unsigned char *s) {
   if (s[0] < 0x80) return 1;
   size_t length = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
   for (size_t i = 1; i < length; i++) {
@@ -27,7 +26,7 @@ static size_t utf8_length(const unsigned char *s) {
 static void put_string(FILE *file, const char *value) {
   fputc('"', file);
   for (const unsigned char *s = (const unsigned char *)value; *s;) {
-    size_t length = utf8_length(s);
+    size_t length = cli_utf8_length(s);
     if (length == 0)
       fputs("\\ufffd", file);
     else if (*s == '"' || *s == '\\')
@@ -78,7 +77,9 @@ void cli_json_integer(cli_json *json, const char *key, int64_t value) {
 
 void cli_json_number(cli_json *json, const char *key, double value) {
   put_key(json, key);
-  if (isfinite(value))
+  if (fabs(value) < 0x1p53 && value == trunc(value))
+    fprintf(json->file, "%.0f", value); /* counts: exactly */
+  else if (isfinite(value))
     fprintf(json->file, "%.9g", value);
   else
     fputs("null", json->file);

@@ -56,7 +56,7 @@ int64_t cli_integer(struct argp_state *state, const char *option, const char *te
   errno = 0;
   long long value = strtoll(text, &end, 10);
   if (errno || end == text || *end || value < least || value > most) {
-    if (most == INT64_MAX)
+    if (most == INT64_MAX && errno != ERANGE)
       argp_error(state, "%s: a whole number of at least %lld is expected, not \"%s\"", option, (long long)least, text);
     argp_error(state, "%s: a whole number from %lld to %lld is expected, not \"%s\"", option, (long long)least,
                (long long)most, text);

@@ -45,9 +45,24 @@ void cli_print_error_json(const char *kind, const char *detail) {
   cli_json_end(&json);
 }
 
+/* Names come from files, which may hold anything: what a terminal would not print, or would obey, is written as \xNN.
+ */
+static void print_escaped(const char *text) {
+  for (const unsigned char *s = (const unsigned char *)text; *s;) {
+    size_t length = cli_utf8_length(s);
+    bool plain =
+        length == 1 ? (*s >= ' ' && *s != 0x7f) || *s == '\n' || *s == '\t' : length && (*s != 0xc2 || s[1] > 0x9f);
+    if (!length) length = 1;
+    for (size_t i = 0; i < length; i++) fprintf(stderr, plain ? "%c" : "\\x%02x", s[i]);
+    s += length;
+  }
+}
+
 static void print_failure(const cli_common *common, const char *command, const char *kind, const char *detail) {
   clear_line();
-  fprintf(stderr, "braid %s: %s\n", command, detail[0] ? detail : kind);
+  fprintf(stderr, "braid %s: ", command);
+  print_escaped(detail[0] ? detail : kind);
+  fputc('\n', stderr);
   if (common->json) cli_print_error_json(kind, detail);
 }
 
@@ -78,7 +93,9 @@ static void print_log(void *context, braid_log_level level, const char *message)
   const cli_common *common = context;
   if (level > BRAID_LOG_WARNING && !common->verbose) return;
   clear_line();
-  fprintf(stderr, "braid: %s%s\n", level == BRAID_LOG_WARNING ? "warning: " : "", message);
+  fprintf(stderr, "braid: %s", level == BRAID_LOG_WARNING ? "warning: " : "");
+  print_escaped(message);
+  fputc('\n', stderr);
 }
 
 static braid_log command_log;

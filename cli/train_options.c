@@ -127,7 +127,8 @@ static const struct argp_option table[] = {
      "rule of updates (docs/integer-training.md); --lr is then a power of two (default 8)",
      3},
     {"bits", KEY_BITS, "W,A,G,E", 0,
-     "With --precision int8: bits of weights, activations and errors (2 to 8), and of gradients and the weights that "
+     "With --precision int8, four numbers: bits of weights, activations and errors (2 to 8), and of gradients and the "
+     "weights that "
      "they change (8 to 16; default 8,8,8,8)",
      3},
     {"lr", KEY_LR, "X", 0, "Learning rate; the maximum of the schedule (default 0.05)", 3},
@@ -296,13 +297,14 @@ static void parse_range(struct argp_state *state, char *text, braid_rate_options
   if (!(out->least > 0 && out->least < out->most)) argp_error(state, "--find-lr: MIN is above 0 and below MAX");
 }
 
-/* W,A,G,E; fewer: the rest stays. */
+/* W,A,G,E. */
 static void parse_bits(struct argp_state *state, braid_train_options *t, char *text) {
   int *const widths[] = {&t->weight_bits, &t->activation_bits, &t->gradient_bits, &t->error_bits};
-  for (size_t i = 0; text; i++) {
+  enum { kCount = sizeof widths / sizeof *widths };
+  for (size_t i = 0; text && i < kCount; i++) {
     char *next = strchr(text, ',');
     if (next) *next++ = 0;
-    if (i == sizeof widths / sizeof *widths) argp_error(state, "--bits: W,A,G,E is expected, four numbers at most");
+    if ((i < kCount - 1) != (next != NULL)) argp_error(state, "--bits: W,A,G,E is expected, four numbers");
     *widths[i] = (int)cli_integer(state, "--bits", text, i == 2 ? 8 : 2, i == 2 ? 16 : 8);
     text = next;
   }
@@ -315,25 +317,32 @@ static bool is_given(const train_options *o, int key) {
 
 /* Training in integers has its own losses, optimizer and schedule. */
 static void check_integers(struct argp_state *state, train_options *o) {
+  static const char kSchedule[] = ", which has WAGE's schedule", kRule[] = ", which has WAGE's rule of updates";
   static const struct {
     int key;
-    const char *option;
-  } kOthers[] = {{KEY_SMOOTHING, "--label-smoothing"},
-                 {KEY_OPTIMIZER, "--optimizer"},
-                 {KEY_MOMENTUM, "--momentum"},
-                 {KEY_NESTEROV, "--nesterov"},
-                 {KEY_DECAY, "--weight-decay"},
-                 {KEY_SCHEDULE, "--schedule"},
-                 {KEY_WARMUP, "--warmup"},
-                 {KEY_NO_BIAS_DECAY, "--no-bias-decay"},
-                 {KEY_ACCUMULATE, "--accumulate"},
-                 {KEY_CLIP_NORM, "--clip-norm"},
-                 {KEY_CLIP_VALUE, "--clip-value"},
-                 {KEY_AVERAGE, "--average"},
-                 {KEY_WEIGHTS, "--class-weights"},
-                 {KEY_POSITIVE, "--positive-weights"},
-                 {KEY_MIXUP, "--mixup"},
-                 {KEY_FIND, "--find-lr"}};
+    const char *option, *instead;
+  } kOthers[] = {{KEY_SMOOTHING, "--label-smoothing", ""},
+                 {KEY_OPTIMIZER, "--optimizer", kRule},
+                 {KEY_MOMENTUM, "--momentum", kRule},
+                 {KEY_NESTEROV, "--nesterov", kRule},
+                 {KEY_DECAY, "--weight-decay", ""},
+                 {KEY_SCHEDULE, "--schedule", kSchedule},
+                 {KEY_WARMUP, "--warmup", kSchedule},
+                 {KEY_STEP_EPOCHS, "--step-epochs", kSchedule},
+                 {KEY_STEP_GAMMA, "--step-gamma", kSchedule},
+                 {KEY_PLATEAU, "--plateau-epochs", kSchedule},
+                 {KEY_BETA1, "--beta1", kRule},
+                 {KEY_BETA2, "--beta2", kRule},
+                 {KEY_EPSILON, "--epsilon", kRule},
+                 {KEY_NO_BIAS_DECAY, "--no-bias-decay", ""},
+                 {KEY_ACCUMULATE, "--accumulate", ""},
+                 {KEY_CLIP_NORM, "--clip-norm", ""},
+                 {KEY_CLIP_VALUE, "--clip-value", ""},
+                 {KEY_AVERAGE, "--average", ""},
+                 {KEY_WEIGHTS, "--class-weights", ""},
+                 {KEY_POSITIVE, "--positive-weights", ""},
+                 {KEY_MIXUP, "--mixup", ""},
+                 {KEY_FIND, "--find-lr", ""}};
   if (o->train.precision != BRAID_INT8) {
     if (is_given(o, KEY_BITS)) argp_error(state, "--bits has no effect without --precision int8");
     if (o->train.ledger)
@@ -346,7 +355,11 @@ static void check_integers(struct argp_state *state, train_options *o) {
     argp_error(state, "--precision int8 has the losses squared-error and squared-hinge, not %s",
                braid_loss_name(o->train.loss));
   for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
-    if (is_given(o, kOthers[i].key)) argp_error(state, "%s has no effect with --precision int8", kOthers[i].option);
+    if (is_given(o, kOthers[i].key))
+      argp_error(state, "%s has no effect with --precision int8%s", kOthers[i].option, kOthers[i].instead);
+  for (size_t i = 0; i < o->train.group_count; i++)
+    if (!isnan(o->groups[i].weight_decay))
+      argp_error(state, "--group %s: decay= has no effect with --precision int8", o->groups[i].pattern);
   if (o->train.ledger && o->replace_head)
     argp_error(state, "--ledger is of a model that an audit reads as it is; --replace-head changes it");
   if (!is_given(o, KEY_LR)) o->train.learning_rate = 8;
@@ -435,6 +448,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     t->resume = true;
     return 0;
   case KEY_LEDGER:
+    if (strcmp(argument, "-") == 0)
+      argp_error(state, "--ledger: a file is expected, which --resume reads again, not standard output");
     t->ledger = argument;
     return 0;
   case KEY_NESTEROV:
@@ -495,8 +510,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case ARGP_KEY_END:
     if (!o->data) argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs");
     if (t->resume && !t->out_directory) argp_error(state, "--resume needs --out DIR, where the checkpoints are");
-    check_effects(state, o);
     check_integers(state, o);
+    check_effects(state, o);
     return 0;
   default:
     return parse_numbers(key, argument, state, t);

@@ -177,7 +177,11 @@ static void test_refused(void **state) {
   expect_failure("audit " GLYPHS " " DATA, 2, "is not a ledger");
   expect_failure("audit " DATA, 2, "a ledger is expected");
   expect_failure("audit $/whole.ledger", 2, "--data SPEC is expected");
-  expect_failure("audit $/whole.ledger " DATA "--steps 61", 2, "has steps 1 to 60, not 61 to 61");
+  expect_failure("audit $/whole.ledger " DATA "--steps 61", 2, "has steps 1 to 60, not 61\n");
+  expect_failure("audit $/whole.ledger " DATA "--steps 61..", 2, "has steps 1 to 60, not 61\n");
+  expect_failure("audit $/whole.ledger " DATA "--steps 1..61", 2, "has steps 1 to 60, not 1 to 61\n");
+  expect_failure("audit $/whole.ledger " DATA "--steps 1..99999999999999999999", 2,
+                 "a whole number from 1 to 9223372036854775807 is expected");
   expect_failure("audit $/whole.ledger " DATA "--steps 5..4", 2, "the first is after the last");
   expect_failure("audit $/whole.ledger " DATA "--steps x", 2, "--steps");
   expect_failure("audit $/whole.ledger " DATA "--checkpoints $/none", 2, "is not a folder");
@@ -188,6 +192,22 @@ static void test_refused(void **state) {
   expect_failure("audit $/edited.ledger " DATA, 2, "was changed after it had been written");
   change(in_folder("whole.ledger"), in_folder("edited.ledger"), "/glyphs.cfg", "/gIyphs.cfg");
   expect_failure("audit $/edited.ledger " DATA, 2, "nor beside the ledger: give it with --model");
+  /* what a terminal would obey */
+  change(in_folder("whole.ledger"), in_folder("edited.ledger"), "/glyphs.cfg", "/\x1b[2Jhs.cfg");
+  expect_failure("audit $/edited.ledger " DATA, 2, "/\\x1b[2Jhs.cfg, which is neither");
+  change(in_folder("whole.ledger"), in_folder("edited.ledger"), "/glyphs.cfg", "/gl\xffph\xc3\xa9.cf");
+  expect_failure("audit $/edited.ledger " DATA, 2, "/gl\\xffph\xc3\xa9.cf, which is neither");
+  size_t count, used = 0;
+  char *text = get_file(in_folder("whole.ledger"), &count), *lines = malloc(2 * count);
+  assert_non_null(lines);
+  for (size_t i = 0; i < count; i++) {
+    if (text[i] == '\n') lines[used++] = '\r';
+    lines[used++] = text[i];
+  }
+  put_file(in_folder("edited.ledger"), lines, used);
+  free(lines);
+  free(text);
+  expect_failure("audit $/edited.ledger " DATA, 2, "line 1: ends in a carriage return");
 }
 
 /* A model is found where the ledger says, below the current folder; a ledger leads to no file elsewhere. */
@@ -227,6 +247,27 @@ static void test_refused_training(void **state) {
   expect_failure("train " GLYPHS " " DATA "--ledger $/float.ledger", 2, "bits of floating point depend on processors");
   expect_failure(TRAIN "--ledger $/head.ledger --replace-head", 2, "--replace-head changes it");
   expect_failure(TRAIN "--out $/again --ledger $/none/x.ledger", 1, "cannot open");
+  static const struct {
+    const char *options, *words;
+  } kCases[] = {
+      {"--ledger -", "a file is expected, which --resume reads again"},
+      {"--bits 8", "W,A,G,E is expected, four numbers"},
+      {"--bits 8,8,8", "W,A,G,E is expected, four numbers"},
+      {"--bits 8,8,8,8,8", "W,A,G,E is expected, four numbers"},
+      {"--schedule step", "--schedule has no effect with --precision int8, which has WAGE's schedule"},
+      {"--step-epochs 2", "--step-epochs has no effect with --precision int8"},
+      {"--beta1 0.5", "--beta1 has no effect with --precision int8"},
+      {"--group *:lr=1,decay=0.1", "--group *: decay= has no effect with --precision int8"},
+      {"--freeze nothing*", "\"nothing*\" matches no parameter"},
+      {"--freeze *", "parameters are frozen: nothing trains"},
+      {"--seed 18446744073709551615", "a whole number from 0 to 9223372036854775807 is expected"},
+      {"--seed -1", "a whole number of at least 0 is expected"},
+  };
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    char line[400];
+    snprintf(line, sizeof line, TRAIN "--out $/refused %s", kCases[i].options);
+    expect_failure(line, 2, kCases[i].words);
+  }
 }
 
 /* Another seed of the same data, which draws other pictures and other classes. */

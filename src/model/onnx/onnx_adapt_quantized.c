@@ -108,21 +108,28 @@ static braid_status adapt_concat(braid_onnx_call *call) {
   return status == BRAID_OK ? quantized(call, value, 0) : status;
 }
 
-/* Inputs: a and b with scales and zero points; c, in int32 with the scale a's times b's; the output's. */
+/* Inputs: a and b with scales and zero points; c, in int32 with the scale a's times b's; the output's, or none: then it
+ * is real. alpha is of the sum with c: as if a's scale were alpha times what it is. */
 static braid_status adapt_gemm(braid_onnx_call *call) {
-  int64_t transposed = braid_onnx_call_int(call, "transB", 0);
-  if (braid_onnx_call_int(call, "transA", 0) != 0 || braid_onnx_call_float(call, "alpha", 1) != 1)
-    return braid_onnx_call_fail(call, BRAID_UNSUPPORTED, "transA, or an alpha other than 1");
-  braid_value_id operands[3], c[2] = {braid_onnx_call_input(call, 6)}, value;
+  int64_t first = braid_onnx_call_int(call, "transA", 0), second = braid_onnx_call_int(call, "transB", 0);
+  double factor = braid_onnx_call_float(call, "alpha", 1);
+  braid_value_id operands[3], c[2] = {braid_onnx_call_input(call, 6)}, alpha, value, *scale = &call->inputs[1];
+  if (factor != 1 && braid_onnx_call_input(call, 1) >= 0) {
+    BRAID_TRY(braid_onnx_call_constant_like(call, factor, *scale, &alpha));
+    BRAID_TRY(braid_onnx_call_node(call, "Mul", (braid_value_id[]){alpha, *scale}, 2, NULL, 0, scale));
+  }
   BRAID_TRY(real(call, 0, 1, &operands[0]));
-  BRAID_TRY(real(call, 3, transposed ? 0 : 1, &operands[1]));
+  BRAID_TRY(real(call, 3, second ? 0 : 1, &operands[1]));
   if (c[0] >= 0) {
-    braid_value_id scales[2] = {braid_onnx_call_input(call, 1), braid_onnx_call_input(call, 4)};
-    BRAID_TRY(braid_onnx_call_node(call, "Mul", scales, 2, NULL, 0, &c[1]));
+    BRAID_TRY(braid_onnx_call_node(call, "Mul", (braid_value_id[]){*scale, call->inputs[4]}, 2, NULL, 0, &c[1]));
     BRAID_TRY(braid_onnx_call_node(call, "DequantizeLinear", c, 2, "axis", 0, &operands[2]));
   }
-  BRAID_TRY(braid_onnx_call_node(call, "Gemm", operands, c[0] >= 0 ? 3 : 2, "transB", transposed, &value));
-  return quantized(call, value, 7);
+  BRAID_TRY(braid_onnx_call_node(call, "Gemm", operands, c[0] >= 0 ? 3 : 2, "transB", second, &value));
+  braid_graph *graph = call->importer->graph;
+  if (first) BRAID_TRY(braid_graph_set_int(graph, graph->values[value].producer, "transA", 1));
+  if (braid_onnx_call_input(call, 7) >= 0 || braid_onnx_call_input(call, 8) >= 0) return quantized(call, value, 7);
+  braid_onnx_call_replace(call, value);
+  return BRAID_OK;
 }
 
 static braid_status adapt_reduce_mean(braid_onnx_call *call) {

@@ -211,8 +211,10 @@ static braid_status check_range(audit *a) {
   bool given = a->options->first || a->options->last;
   if (a->first >= 1 && a->first <= a->last && a->last <= steps) return BRAID_OK;
   if (!given && steps == 0) return BRAID_OK;
-  return braid_fail(BRAID_INVALID_ARGUMENT, "%s: has steps 1 to %" PRId64 ", not %" PRId64 " to %" PRId64,
-                    a->ledger->path, steps, a->first, a->last);
+  char range[64] = "";
+  if (a->options->last && a->first != a->last) snprintf(range, sizeof range, " to %" PRId64, a->last);
+  return braid_fail(BRAID_INVALID_ARGUMENT, "%s: has steps 1 to %" PRId64 ", not %" PRId64 "%s", a->ledger->path, steps,
+                    a->first, range);
 }
 
 static braid_status audit_steps(audit *a, braid_audit_callback *callback, void *context) {

@@ -319,7 +319,7 @@ static void test_refused(void **state) {
   braid_dataset *data = pictures_open(&p, -1, -1), *fewer;
   braid_graph *other = integer_network(false);
   const char *path = path_of("whole.ledger");
-  expect_refused(path, graph, data, (braid_audit_options){.first = 31}, "has steps 1 to 30, not 31 to 30");
+  expect_refused(path, graph, data, (braid_audit_options){.first = 31}, "has steps 1 to 30, not 31");
   expect_refused(path, graph, data, (braid_audit_options){.first = 9, .last = 8}, "has steps 1 to 30");
   expect_refused(path, graph, data, (braid_audit_options){.first = -1}, "has steps 1 to 30");
   expect_refused(path, other, data, (braid_audit_options){.first = 0}, "nodes of the model");

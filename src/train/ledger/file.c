@@ -102,6 +102,8 @@ static braid_status take_head_line(braid_ledger *ledger, const char *line, size_
       return braid_fail(BRAID_INVALID_FILE, "%s: is not a ledger (does not begin with \"%s\" and a version)",
                         ledger->path, BRAID_LEDGER_FIRST);
     long version = strtol(line + length, &end, 10);
+    if (line[strlen(line) - 1] == '\r')
+      return refuse(ledger, number, "ends in a carriage return: a ledger's lines end in a line feed alone");
     if (*end || version != BRAID_LEDGER_VERSION)
       return braid_fail(BRAID_INVALID_FILE, "%s: line 1: a ledger of version %.20s, this Braid reads version %d",
                         ledger->path, line + length, BRAID_LEDGER_VERSION);

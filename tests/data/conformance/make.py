@@ -369,6 +369,33 @@ def quantized_mean():
     return model([fused]), {"x": x}, results(model(parts), {"x": x})
 
 
+# alpha, transA, transB, result in real numbers, bias
+GEMMS = {"alpha": (2.5, 0, 1, False, True), "negative": (-0.75, 0, 0, False, True), "real": (0.5, 0, 1, True, True),
+         "transposed": (1, 1, 1, False, False)}
+
+
+def quantized_gemm(alpha, first, second, real, bias):
+    random = np.random.default_rng(31)
+    rows, inner, columns = 5, 24, 7
+    a = random.integers(0, 256, (inner, rows) if first else (rows, inner)).astype(np.uint8)
+    constants = {
+        "as": np.float32(0.0371), "az": np.uint8(121),
+        "b": random.integers(-127, 128, (columns, inner) if second else (inner, columns)).astype(np.int8),
+        "bs": random.uniform(0.004, 0.02, columns).astype(np.float32), "bz": np.zeros(columns, np.int8),
+        "c": random.integers(-4000, 4000, columns).astype(np.int32),
+        "ys": np.float32(0.13 * abs(alpha)), "yz": np.uint8(128)}
+    names = ["a", "as", "az", "b", "bs", "bz", "c" if bias else ""] + ([] if real else ["ys", "yz"])
+    node = helper.make_node("QGemm", names, ["y"], domain="com.microsoft", alpha=float(alpha), transA=first,
+                            transB=second)
+    kind = TensorProto.FLOAT if real else TensorProto.UINT8
+    graph = helper.make_graph(
+        [node], "gemm", [helper.make_tensor_value_info("a", TensorProto.UINT8, a.shape)],
+        [helper.make_tensor_value_info("y", kind, [rows, columns])],
+        [numpy_helper.from_array(np.asarray(constants[name]), name) for name in names if name in constants])
+    domains = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=domains, ir_version=8), {"a": a}
+
+
 def save(folder, kind, number, array):
     with open(os.path.join(folder, f"{kind}_{number}.pb"), "wb") as file:
         file.write(numpy_helper.from_array(array).SerializeToString())
@@ -393,6 +420,8 @@ def main():
         cases[name] = scales(random, name)
     cases["ms_dynamic_lstm"] = dynamic_lstm(random)
     cases["ms_quantized_mean"] = quantized_mean()
+    for name, arguments in GEMMS.items():
+        cases[f"ms_quantized_gemm_{name}"] = quantized_gemm(*arguments)
     for name, (model, inputs, *outputs) in cases.items():
         folder = os.path.join(here, name)
         data = os.path.join(folder, "test_data_set_0")
