@@ -34,20 +34,25 @@ static braid_status export_scalar(exporter *e, double value, braid_value_id *out
   return braid_graph_add_scalar(e->graph, BRAID_F32, value, out);
 }
 
-/* `values` as float32 of one dimension, under a name and its ending. */
-static braid_status export_vector(exporter *e, const char *name, const char *ending, const double *values,
-                                  int64_t count, braid_value_id *out) {
+/* `values` as float32, under a name and its ending. */
+static braid_status export_numbers(exporter *e, const char *name, const char *ending, const double *values, int rank,
+                                   const int64_t *dims, braid_value_id *out) {
   braid_desc desc;
   braid_tensor *tensor;
-  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, 1, &count));
+  BRAID_TRY(braid_desc_init(&desc, BRAID_F32, rank, dims));
   BRAID_TRY(braid_tensor_create(e->net->allocator, &desc, &tensor));
-  for (int64_t i = 0; i < count; i++) ((float *)braid_tensor_data(tensor))[i] = (float)values[i];
+  for (int64_t i = 0; i < braid_desc_count(&desc); i++) ((float *)braid_tensor_data(tensor))[i] = (float)values[i];
   const char *full = braid_arena_format(e->graph->arena, "%s%s", name, ending);
   braid_status status =
       full ? braid_graph_add_tensor(e->graph, full, BRAID_VALUE_CONSTANT, tensor, out) : BRAID_NO_MEMORY;
   braid_tensor_release(tensor);
   if (status == BRAID_OK && *ending) e->graph->values[*out].origin = BRAID_ORIGIN_FIXED;
   return status;
+}
+
+static braid_status export_vector(exporter *e, const char *name, const char *ending, const double *values,
+                                  int64_t count, braid_value_id *out) {
+  return export_numbers(e, name, ending, values, 1, &count, out);
 }
 
 /* The integers of `dtype` that x, in steps of `scale`, is nearest to; limited to `bits`. */
@@ -107,7 +112,19 @@ static braid_status read_numbers(exporter *e, braid_value_id id, double *out) {
   return BRAID_OK;
 }
 
-/* Its four vectors in `room`, of `count` each; `unit` is what 1 of its operand stands for. */
+enum { kLowest = 4, kHighest, kNormVectors };
+
+/* What the result of a normalization is at most and at least, since h has 8 bits; halves are rounded up. */
+static void fill_limits(const exporter *e, int64_t count, double *room) {
+  double step = ldexp(e->step, e->net->activation_bits - e->net->gradient_bits - 6);
+  for (int64_t i = 0; i < count; i++) {
+    double reach = (double)braid_integer_max(8) * fabs(room[i]), middle = 64 * room[count + i] + 0.25;
+    room[kLowest * count + i] = step * (middle - reach);
+    room[kHighest * count + i] = step * (middle + reach);
+  }
+}
+
+/* Its vectors in `room`, of `count` each: the node's four, and limits; `unit` is what 1 of its operand stands for. */
 static braid_status fill_norm(exporter *e, const braid_integer_layer *layer, double unit, int64_t count, double *room) {
   const braid_integer_network *net = e->net;
   double gamma = braid_integer_gamma_unit(net), one = ldexp(1, net->gradient_bits - 2);
@@ -115,6 +132,7 @@ static braid_status fill_norm(exporter *e, const braid_integer_layer *layer, dou
   BRAID_TRY(read_numbers(e, layer->beta, room + count));
   BRAID_TRY(read_numbers(e, layer->mean, room + 2 * count));
   BRAID_TRY(read_numbers(e, layer->variance, room + 3 * count));
+  fill_limits(e, count, room);
   for (int64_t i = 0; i < count; i++) {
     room[i] *= gamma / one;
     room[count + i] *= ldexp(gamma / 32, 8 - net->gradient_bits);
@@ -124,6 +142,25 @@ static braid_status fill_norm(exporter *e, const braid_integer_layer *layer, dou
   return BRAID_OK;
 }
 
+static braid_status export_norm_node(exporter *e, const braid_integer_layer *layer, const braid_value_id inputs[5],
+                                     braid_value_id *y) {
+  braid_node_id node;
+  BRAID_TRY(export_node(e, "BatchNormalization", e->net->graph->nodes[layer->norm_node].name, inputs, 5, y, &node));
+  return braid_graph_set_float(e->graph, node, "epsilon", 0);
+}
+
+/* `op` of *y and a limit for each channel. */
+static braid_status export_limit(exporter *e, const braid_integer_layer *layer, const char *op, const double *limits,
+                                 int64_t count, braid_value_id *y) {
+  const int64_t dims[3] = {count, 1, 1};
+  const char *name = braid_arena_format(e->graph->arena, "%s.%s", e->net->graph->nodes[layer->norm_node].name, op);
+  braid_value_id inputs[2] = {*y};
+  if (!name) return BRAID_NO_MEMORY;
+  int rank = e->net->graph->values[e->net->graph->nodes[layer->norm_node].inputs[0]].desc.rank - 1;
+  BRAID_TRY(export_numbers(e, name, BRAID_INTEGER_ROUNDING, limits, rank, dims, &inputs[1]));
+  return export_node(e, op, NULL, inputs, 2, y, NULL);
+}
+
 static braid_status export_norm(exporter *e, const braid_integer_layer *layer, braid_value_id x, braid_value_id *y) {
   const braid_value *values = e->net->graph->values;
   const braid_value_id of[4] = {layer->gamma, layer->beta, layer->mean, layer->variance};
@@ -131,16 +168,16 @@ static braid_status export_norm(exporter *e, const braid_integer_layer *layer, b
   braid_value_id inputs[5];
   BRAID_TRY(export_rounding(e, x, unit, BRAID_I16, 16, &inputs[0]));
   int64_t count = values[layer->gamma].desc.dims[0];
-  double *room = braid_zalloc_array(e->net->allocator, (size_t)count, 4 * sizeof *room);
+  double *room = braid_zalloc_array(e->net->allocator, (size_t)count, kNormVectors * sizeof *room);
   if (!room) return BRAID_NO_MEMORY;
   braid_status status = fill_norm(e, layer, unit, count, room);
   for (int i = 0; status == BRAID_OK && i < 4; i++)
     status = export_vector(e, values[of[i]].name, "", room + i * count, count, &inputs[i + 1]);
+  if (status == BRAID_OK) status = export_norm_node(e, layer, inputs, y);
+  if (status == BRAID_OK) status = export_limit(e, layer, "Max", room + kLowest * count, count, y);
+  if (status == BRAID_OK) status = export_limit(e, layer, "Min", room + kHighest * count, count, y);
   braid_free(e->net->allocator, room);
-  if (status != BRAID_OK) return status;
-  braid_node_id node;
-  BRAID_TRY(export_node(e, "BatchNormalization", e->net->graph->nodes[layer->norm_node].name, inputs, 5, y, &node));
-  return braid_graph_set_float(e->graph, node, "epsilon", 0);
+  return status;
 }
 
 static braid_status export_attrs(exporter *e, const braid_integer_layer *layer, braid_node_id node) {

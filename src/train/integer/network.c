@@ -138,6 +138,20 @@ static braid_status take_norm(builder *b, braid_integer_layer *layer, braid_node
   return BRAID_OK;
 }
 
+/* Past what a file that this training saved has behind a normalization: the limits of what it rounds first. */
+static braid_value_id past_limits(builder *b, braid_value_id value) {
+  static const char *const kOps[] = {"Max", "Min"};
+  for (size_t i = 0; i < 2; i++) {
+    braid_node_id reader = sole_reader(b, value, kOps[i]);
+    const braid_node *node = reader < 0 ? NULL : &b->net->graph->nodes[reader];
+    braid_value_id limit = node ? braid_node_input(node, 1) : kNone;
+    if (!is_known(b, limit) || !ends_in(b->net->graph->values[limit].name, BRAID_INTEGER_ROUNDING)) return value;
+    b->done[reader] = true;
+    value = node->outputs[0];
+  }
+  return value;
+}
+
 /* `fan_in` products in a sum. */
 static braid_status finish_product(builder *b, braid_integer_layer *layer, const braid_node *node, int64_t fan_in) {
   braid_integer_network *net = b->net;
@@ -148,7 +162,7 @@ static braid_status finish_product(builder *b, braid_integer_layer *layer, const
                            : net->weight_bits - 1 + braid_integer_a_shift(fan_in);
   if (norm >= 0) {
     BRAID_TRY(take_norm(b, layer, norm));
-    value = net->graph->nodes[norm].outputs[0];
+    value = past_limits(b, net->graph->nodes[norm].outputs[0]);
   }
   finish_layer(b, layer, value);
   return BRAID_OK;
