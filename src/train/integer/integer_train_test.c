@@ -249,7 +249,8 @@ static void expect_parameter(const braid_graph *step, const char *name, const in
 }
 
 /* Gammas and betas that are given stand on the grid of the activations: 2^(k_G - 2) is 1 where samples have 3 places
- * less than k_A - 1 would give them, else a quarter. None is clipped: all are divided by one power of two instead. */
+ * less than k_A - 1 would give them, else a quarter. Beyond 2 or 4 of these, none is clipped: all are divided by one
+ * power of two instead. */
 static void test_given_norm(void **state) {
   (void)state;
   static const struct {
@@ -264,6 +265,7 @@ static void test_given_norm(void **state) {
       {{1, 0.5f, -0.25f, 0}, {0, 1, -1, 0.25f}, 3, 8, true, {64, 32, -16, 0}, {0, 32, -32, 8}},
       {{0.25f, 0.125f, -0.375f, 0}, {0, 0.25f, 0, 0}, 8, 8, false, {64, 32, -96, 0}, {0, 32, 0, 0}},
       {{1.984375f, 1, 1, 1}, {3.96875f, 0, 0, 0}, 8, 8, true, {127, 64, 64, 64}, {127, 0, 0, 0}},
+      {{1.9990234375f, 1, 1, 1}, {-3.9990234375f, 0, 0, 0}, 8, 8, true, {127, 64, 64, 64}, {-127, 0, 0, 0}},
       {{2, 1, 1, 1}, {0, 1, 0, 0}, 8, 8, true, {64, 32, 32, 32}, {0, 16, 0, 0}},
       {{1, 1, 1, 1}, {-8, 1, 0, 0}, 8, 8, true, {16, 16, 16, 16}, {-64, 8, 0, 0}},
   };

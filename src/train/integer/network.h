@@ -43,7 +43,7 @@ typedef struct braid_integer_network {
   size_t scores; /* the tensor, before a final softmax */
   int weight_bits, activation_bits, gradient_bits, error_bits;
   int input_shift;
-  int norm_places; /* given gammas and betas are divided by 2^this, so that none is clipped */
+  int norm_places; /* given gammas and betas are divided by 2^this, to fit gradient_bits */
 } braid_integer_network;
 
 /* `model` is not changed. `normalized`: the samples are, by a mean and a deviation. UNSUPPORTED names the first node

@@ -95,17 +95,18 @@ static double beta_scale(const braid_integer_network *net) {
   return ldexp(32 / braid_integer_gamma_unit(net), net->gradient_bits - 8);
 }
 
-/* The least places by which no number of the parameter is clipped. */
+/* The least places by which no number of the parameter needs more bits; of one that rounds up to 2^(bits - 1) the last
+ * step is clipped. */
 static int places_of(const braid_integer_network *net, braid_value_id id, double scale, double *size) {
   const braid_value *value = &net->graph->values[id];
-  double most = (double)braid_integer_max(net->gradient_bits);
+  double limit = ldexp(1, net->gradient_bits - 1);
   int places = 0;
   *size = 0;
   for (int64_t i = 0; i < braid_desc_count(&value->desc); i++) {
     double number = braid_tensor_get_f64(value->tensor, i);
     if (!isfinite(number)) continue;
     *size = fmax(*size, fabs(number));
-    while (fabs(floor(ldexp(number * scale, -places) + 0.5)) > most) places++;
+    while (ldexp(fabs(number) * scale, -places) >= limit) places++;
   }
   return places;
 }
