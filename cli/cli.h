@@ -27,7 +27,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
   X(bench, "measure the latency of a model and of each node")                                                          \
   X(devices, "list the available devices, or test one")                                                                \
   X(conformance, "run ONNX's backend tests")                                                                           \
-  X(explore, "explore designs of an FPGA accelerator for training a network")                                          \
+  X(explore, "explore designs of an FPGA accelerator, or of one kernel for it")                                        \
   X(evaluate, "hold a model of ours against what was published and what is measured")
 
 #define CLI_DECLARE(name, summary) int cli_##name(int argc, char **argv);

@@ -3,12 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels.h"
 #include "tiles.h"
 
 static const char doc[] =
     "Explores designs of an FPGA accelerator that trains NETWORK in 8-bit integers, by the analytical model of Luo et "
     "al. (2020): time, resources and bandwidth of every choice of the tiles T_B (batch) and T_I (image, channels, "
-    "filters), without an FPGA. SUBJECT is `tiles`."
+    "filters), without an FPGA. SUBJECT is `tiles`. `braid explore kernel` ranks configurations of one OpenCL kernel; "
+    "`braid explore kernel --help` describes it."
     "\vExamples:\n"
     "  braid explore tiles --network vgg-16.cfg --chip xcvu9p\n"
     "  braid explore tiles --network resnet50.onnx --chip alveo-u250 --batch 64 --html designs.html\n"
@@ -44,7 +46,7 @@ static void parse_tiles(struct argp_state *state, const char *option, char *text
 }
 
 static void check_options(const options *o, struct argp_state *state) {
-  if (!o->subject) argp_error(state, "a subject is expected: tiles");
+  if (!o->subject) argp_error(state, "a subject is expected: tiles or kernel");
   if (!o->source.path) argp_error(state, "--network is expected: a .onnx or .cfg file");
   if (!o->chip) argp_error(state, "--chip is expected: a name or a .yaml file");
 }
@@ -83,6 +85,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     o->html = argument;
     return 0;
   case ARGP_KEY_ARG:
+    if (strcmp(argument, "kernel") == 0) argp_error(state, "the subject kernel is expected before all options");
     return cli_tiles_subject(state, argument, &o->subject);
   case ARGP_KEY_END:
     check_options(o, state);
@@ -396,6 +399,11 @@ int cli_explore(int argc, char **argv) {
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "SUBJECT", doc, children, NULL, NULL};
   options o = {.batch = 128};
+  if (argc > 1 && strcmp(argv[1], "kernel") == 0) {
+    static char title[] = "braid explore kernel";
+    argv[1] = title; /* argp prints it in its messages */
+    return cli_explore_kernel(argc - 1, argv + 1);
+  }
   cli_parse(&argp, argc, argv, &o);
   braid_status status = explore(&o);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "explore", status);

@@ -5,7 +5,9 @@
  *
  * A chip (data of a device and its board) and a network (the passes of one training step, counted from the graph that
  * training runs) are read once; a design (tiles T_B over the batch and T_I over images, channels and filters, and a
- * clock) is then evaluated in microseconds. Objects are immutable and may be shared by threads. */
+ * clock) is then evaluated in microseconds. Objects are immutable and may be shared by threads.
+ *
+ * And, in the last section, the search over configurations of OpenCL kernels for FPGAs (He et al. 2021, see there). */
 #ifndef BRAID_EXPLORE_H
 #define BRAID_EXPLORE_H
 
@@ -26,6 +28,16 @@ typedef struct braid_built_design {
   const char *source;
 } braid_built_design;
 
+/* What kernels that an OpenCL compiler makes cost on this chip, for braid_kernel_search_run; docs/explore.md has the
+ * equations. A lane multiplies and adds, or compares, one pair of floats a cycle; luts as the chip counts them. */
+typedef struct braid_kernel_costs {
+  const braid_figure *mac_dsps, *mac_luts;                   /* of a lane that multiplies and adds */
+  const braid_figure *compare_luts;                          /* of a lane that compares */
+  const braid_figure *unit_luts, *unit_brams;                /* of a compute unit, without its lanes and local memory */
+  const braid_figure *shell_luts, *shell_dsps, *shell_brams; /* of the board's own logic */
+  const braid_figure *fmax_empty, *fmax_full;                /* MHz, where nothing and where all of the chip is used */
+} braid_kernel_costs;
+
 /* Pointers are owned by the chip. NULL: not known, which is not zero. */
 typedef struct braid_chip {
   const char *name, *board, *lut_unit; /* lut_unit: what is counted as luts ("LUT" if NULL) */
@@ -37,6 +49,7 @@ typedef struct braid_chip {
   const braid_figure *multiplier_luts, *lane_luts;           /* beta, delta: both or none */
   const braid_figure *fixed_luts, *fixed_dsps, *fixed_brams; /* of the controllers */
   const braid_built_design *built;
+  const braid_kernel_costs *kernel;
 } braid_chip;
 
 /* Reads a chip file (YAML), or the chip of this name among those of the library. NOT_FOUND lists these; INVALID_FILE
@@ -204,5 +217,166 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_tile_write_html(const braid_alloca
                                                               const char *title, const braid_tile_search *search,
                                                               const braid_tile_result *named, size_t named_count,
                                                               const braid_page_table *tables, size_t table_count);
+
+/* --- kernels of an OpenCL compiler for FPGAs -----------------------------------------------------------------------
+ * The latency indicator (LI) of He et al., "Enabling energy-efficient DNN training on hybrid GPU-FPGA accelerators"
+ * (Hype-training, ICS 2021; Section 3.3, Equation 1; "the paper" in this section): how the
+ * configurations of a kernel (compute units, SIMD width, work-group size, unrolling) rank without being built.
+ *
+ *   LI = 1024 * work / (work_group_size * Fmax)       Fmax in Hz; smaller is faster
+ *
+ * The factor 1024 is not in the paper's equation, but it is what makes its two examples come out. `work` is the
+ * product's number of multiply-accumulates; those of Conv and MaxPool (comparisons) are ours, since the paper prints
+ * none. docs/explore.md says what else is chosen. */
+typedef enum braid_kernel_op {
+  BRAID_KERNEL_MATMUL,
+  BRAID_KERNEL_CONV,
+  BRAID_KERNEL_MAX_POOL,
+  BRAID_KERNEL_OPS
+} braid_kernel_op;
+BRAID_API const char *braid_kernel_op_name(braid_kernel_op op); /* "MatMul", "Conv", "MaxPool" */
+
+/* dims: of a product rows, inner, columns; of the others the input's batch, channels, height, width. filters, window
+ * (its side), stride and pad (at each border) are not of products; filters is of Conv alone. */
+typedef struct braid_kernel_problem {
+  braid_kernel_op op;
+  int64_t dims[4], filters, window, stride, pad;
+} braid_kernel_problem;
+/* Multiply-accumulates, or comparisons of MaxPool: one for each element of each window. INVALID_ARGUMENT names the size
+ * that is not possible; OUT_OF_RANGE: more than 2^62. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_kernel_work(const braid_kernel_problem *problem, double *out);
+
+/* The paper's classes of sizes (its Section 3.2), by the product's three dimensions; of Conv those of the product that
+ * it is: filters, channels times window, results of a filter. Small: all above 256 and below 1024. Medium: all from
+ * 1024 to below 4096. Large: any above 4096. Sizes of 256 and less, of exactly 4096, mixtures of small and medium, and
+ * MaxPool have no class. */
+typedef enum braid_kernel_size_class {
+  BRAID_KERNEL_SMALL,
+  BRAID_KERNEL_MEDIUM,
+  BRAID_KERNEL_LARGE,
+  BRAID_KERNEL_NO_CLASS
+} braid_kernel_size_class;
+BRAID_API braid_kernel_size_class braid_kernel_classify(const braid_kernel_problem *problem);
+BRAID_API const char *braid_kernel_size_class_name(braid_kernel_size_class size_class); /* "small", ..., "no class" */
+
+/* fmax_mhz and group above 0. */
+BRAID_API double braid_kernel_latency_indicator(double work, int64_t group, double fmax_mhz);
+
+typedef struct braid_kernel_design {
+  int64_t units, simd, group, unroll;
+} braid_kernel_design;
+
+enum { BRAID_KERNEL_CHOICES = 16, BRAID_KERNEL_MOST = 1 << 16, BRAID_KERNEL_MOST_UNROLL = 4096 };
+/* Every one of units, simd and groups with every unrolling from 1 to most_unroll. Ascending, each once, from 1 to
+ * BRAID_KERNEL_MOST. */
+typedef struct braid_kernel_space {
+  int64_t units[BRAID_KERNEL_CHOICES], simd[BRAID_KERNEL_CHOICES], groups[BRAID_KERNEL_CHOICES], most_unroll;
+  size_t unit_count, simd_count, group_count;
+} braid_kernel_space;
+/* The paper's numbers of choices, 4 x 5 x 4 x 256 = 20,480 for a product; which values they are is read from its Table
+ * 4, which has all units (1 to 4), all powers of two up to 16 as SIMD widths and three or four work-group sizes. */
+BRAID_API braid_kernel_space braid_kernel_paper_space(braid_kernel_op op);
+BRAID_API size_t braid_kernel_space_count(const braid_kernel_space *space);
+
+/* --- Fmax --- */
+/* A configuration whose Fmax somebody measured or a tool estimated; it does not depend on the work-group. */
+typedef struct braid_fmax_point {
+  int64_t units, simd, unroll;
+  double mhz;       /* NAN: not known */
+  bool too_large;   /* a report says that it does not fit */
+  const char *file; /* where it is from; owned by the table */
+  size_t line;      /* of the file; of YAML the number of the point; 0: of no single one */
+} braid_fmax_point;
+typedef struct braid_fmax_table braid_fmax_table;
+BRAID_API BRAID_MUST_CHECK braid_status braid_fmax_table_create(const braid_allocator *allocator,
+                                                                braid_fmax_table **out);
+BRAID_API void braid_fmax_table_destroy(braid_fmax_table *table); /* NULL is allowed */
+/* Adds a file's points. CSV: a first line that names the columns compute_units, simd_width, unroll and fmax_mhz (others
+ * are passed over; # begins a comment), or YAML (a name that ends in .yaml or .yml): a list `points` of mappings of
+ * these keys. "hype-training": the paper's two points. INVALID_FILE names the file, the line and what was expected,
+ * also where a configuration comes twice with another Fmax. On failure the table is as before. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_fmax_table_load(braid_fmax_table *table, const char *path_or_name);
+BRAID_API BRAID_MUST_CHECK braid_status braid_fmax_table_parse(braid_fmax_table *table, const char *name,
+                                                               const void *text, size_t bytes);
+/* INVALID_ARGUMENT: outside of 1..BRAID_KERNEL_MOST, an Fmax that is not NAN and not within 0.001..100000 MHz, or
+ * another one than before. `file` is copied. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_fmax_table_add(braid_fmax_table *table, const braid_fmax_point *point);
+BRAID_API size_t braid_fmax_table_count(const braid_fmax_table *table);
+/* By units, SIMD width, unrolling. */
+BRAID_API const braid_fmax_point *braid_fmax_table_get(const braid_fmax_table *table, size_t index);
+BRAID_API const braid_fmax_point *braid_fmax_table_find(const braid_fmax_table *table, int64_t units, int64_t simd,
+                                                        int64_t unroll); /* NULL: none */
+
+/* What a vendor's tool says of one kernel. NAN: nothing. Shares are of what the chip has: above 1, it does not fit. */
+typedef struct braid_vendor_report {
+  const char *format; /* which of the formats below */
+  double fmax_mhz;
+  double logic, dsps, rams;
+} braid_vendor_report;
+/* Reads, by its contents: acl_quartus_report.txt of the Intel FPGA SDK for OpenCL ("Kernel fmax: 241.03"); its summary
+ * of estimates (aoc -rtl -report: shares alone); AMD's NAME.xclbin.info (the achieved frequency of the kernel's clock);
+ * a timing summary of Vivado (1000 / (period - WNS) of the kernel's clock); a log of v++ that lowered the kernel's
+ * clock. INVALID_FILE names the file, the line and what was expected; any text is safe. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_vendor_report_parse(const char *name, const void *text, size_t bytes,
+                                                                  braid_vendor_report *out);
+BRAID_API BRAID_MUST_CHECK braid_status braid_vendor_report_load(const braid_allocator *allocator, const char *path,
+                                                                 braid_vendor_report *out);
+
+/* --- the search --- */
+/* Where Fmax is looked up: in the table, then, if `model`, by the chip's costs. */
+typedef struct braid_kernel_sources {
+  const braid_chip *chip;        /* NULL, or without costs: whether a kernel fits is known from the table alone */
+  const braid_fmax_table *table; /* NULL: none */
+  bool model;                    /* needs a chip with costs */
+} braid_kernel_sources;
+
+enum { BRAID_KERNEL_LUTS, BRAID_KERNEL_DSPS, BRAID_KERNEL_BRAMS, BRAID_KERNEL_RESOURCES };
+typedef struct braid_kernel_result {
+  braid_kernel_design design;
+  double fmax_mhz, li;
+  bool from_table;                     /* false: the model's Fmax */
+  double used[BRAID_KERNEL_RESOURCES]; /* modelled share of the chip; NAN: no costs */
+} braid_kernel_result;
+
+/* Modelled shares of the chip that a kernel uses, by BRAID_KERNEL_LUTS and so on; NAN without costs. None of them falls
+ * where any of the four parameters rises. */
+BRAID_API void braid_kernel_use(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design,
+                                double out[BRAID_KERNEL_RESOURCES]);
+/* Modelled Fmax in MHz: an assumption, linear in the largest of these shares between fmax_empty and fmax_full. The
+ * work-group counts as the smallest, as Fmax does not depend on it. NAN without costs. */
+BRAID_API double braid_kernel_model_fmax(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design);
+
+/* How many combinations were left after each stage. */
+typedef struct braid_kernel_search {
+  size_t all, fitting, known, distinct; /* known: of which Fmax is known */
+  size_t fit_checks;                    /* how often binary search asked whether a kernel fits */
+  braid_kernel_result *results;         /* the distinct ones, by LI, smallest first */
+} braid_kernel_search;
+/* Stages: 1. what does not fit is left out, by binary search over unrolling (a kernel with more of everything does not
+ * fit either, by the model and where a report said so); 2. what has no known Fmax; 3. of those of one work-group size
+ * whose Fmax is less than 10% below another's, all but the fastest. INVALID_ARGUMENT: an empty or unsorted space, work
+ * that is not above 0, or `model` without costs. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_kernel_explore(const braid_allocator *allocator, braid_kernel_op op,
+                                                             double work, const braid_kernel_space *space,
+                                                             const braid_kernel_sources *sources,
+                                                             braid_kernel_search *out);
+BRAID_API void braid_kernel_search_deinit(const braid_allocator *allocator, braid_kernel_search *search);
+
+/* --- how two rankings agree --- */
+/* Spearman's coefficient (ties share the mean of their ranks) and Kendall's tau-b. NAN: all of one side are equal, or
+ * fewer than two. NO_MEMORY. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_rank_correlation(const braid_allocator *allocator, const double *a,
+                                                               const double *b, size_t count, double *spearman,
+                                                               double *kendall);
+
+/* Table 4 of the paper. */
+typedef struct braid_kernel_row {
+  braid_kernel_op op;
+  braid_kernel_design design;
+  double ms, li;
+  double fmax_mhz; /* printed in Section 3.3; NAN: not published */
+} braid_kernel_row;
+enum { BRAID_KERNEL_ROWS = 15 };
+BRAID_API const braid_kernel_row *braid_kernel_paper_rows(void);
 
 #endif

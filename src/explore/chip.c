@@ -44,6 +44,26 @@ static const cyaml_schema_field_t kBuiltFields[] = {
   X(fixed_dsps, false, 0)                                                                                              \
   X(fixed_brams, false, 0)
 
+/* Every one of them is needed, and at least 0. */
+#define KERNEL_FIGURES(X)                                                                                              \
+  X(mac_dsps)                                                                                                          \
+  X(mac_luts)                                                                                                          \
+  X(compare_luts)                                                                                                      \
+  X(unit_luts)                                                                                                         \
+  X(unit_brams)                                                                                                        \
+  X(shell_luts)                                                                                                        \
+  X(shell_dsps)                                                                                                        \
+  X(shell_brams)                                                                                                       \
+  X(fmax_empty)                                                                                                        \
+  X(fmax_full)
+
+static const cyaml_schema_field_t kKernelFields[] = {
+#define FIELD(figure) CYAML_FIELD_MAPPING_PTR(#figure, CYAML_FLAG_POINTER, braid_kernel_costs, figure, kFigureFields),
+    KERNEL_FIGURES(FIELD)
+#undef FIELD
+        CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kFields[] = {
     CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_chip, name, 1, kNameBytes - 1),
     CYAML_FIELD_STRING_PTR("board", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_chip, board, 1, kSourceBytes - 1),
@@ -55,6 +75,7 @@ static const cyaml_schema_field_t kFields[] = {
     CHIP_FIGURES(FIELD)
 #undef FIELD
         CYAML_FIELD_MAPPING_PTR("built", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_chip, built, kBuiltFields),
+    CYAML_FIELD_MAPPING_PTR("kernel", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_chip, kernel, kKernelFields),
     CYAML_FIELD_END,
 };
 
@@ -68,6 +89,18 @@ static braid_status check_number(const char *name, double value, double least) {
   return braid_fail(BRAID_INVALID_FILE, "%s is %g, expected a number from %g to %g", name, value, least, kMostFigure);
 }
 
+static braid_status check_kernel(const braid_kernel_costs *kernel, const char **path) {
+#define CHECK(figure)                                                                                                  \
+  *path = "kernel/" #figure "/value";                                                                                  \
+  BRAID_TRY(check_number(#figure, kernel->figure->value, 0));
+  KERNEL_FIGURES(CHECK)
+#undef CHECK
+  *path = "kernel/fmax_full/value";
+  BRAID_TRY(check_number("fmax_full", kernel->fmax_full->value, 1e-3));
+  *path = "kernel/fmax_empty/value";
+  return check_number("fmax_empty", kernel->fmax_empty->value, kernel->fmax_full->value);
+}
+
 static braid_status chip_check(const braid_chip *chip, const char **path) {
 #define CHECK(figure, required, least)                                                                                 \
   *path = #figure "/value";                                                                                            \
@@ -78,6 +111,7 @@ static braid_status chip_check(const braid_chip *chip, const char **path) {
   if (!chip->multiplier_luts != !chip->lane_luts)
     return braid_fail(BRAID_INVALID_FILE, "%s is given alone: the LUT equation needs multiplier_luts and lane_luts",
                       *path);
+  if (chip->kernel) BRAID_TRY(check_kernel(chip->kernel, path));
   if (!chip->built) return BRAID_OK;
   const braid_built_design *built = chip->built;
   *path = "built/tb";

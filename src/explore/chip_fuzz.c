@@ -1,4 +1,4 @@
-/* Any text is a chip within its bounds, or a failure with a sentence; and designs on it have times. */
+/* Any text is a chip within its bounds, or a failure with a sentence; and designs and kernels on it have figures. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -26,6 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     braid_tile_result result;
     if (braid_tile_evaluate(network, chip, &design, &result) != BRAID_OK) abort();
     if (!(result.total_ms > 0) || !isfinite(result.total_ms) || !isfinite(result.dsps)) abort();
+  }
+  for (size_t i = 0; chip->kernel && i < BRAID_KERNEL_OPS; i++) {
+    const braid_kernel_design design = {4, 16, 256, BRAID_KERNEL_MOST_UNROLL};
+    double used[BRAID_KERNEL_RESOURCES], mhz = braid_kernel_model_fmax(chip, (braid_kernel_op)i, &design);
+    braid_kernel_use(chip, (braid_kernel_op)i, &design, used);
+    if (!(mhz > 0) || !isfinite(mhz)) abort();
+    for (int k = 0; k < BRAID_KERNEL_RESOURCES; k++)
+      if (!(used[k] >= 0) || !isfinite(used[k])) abort();
   }
   braid_chip_destroy(chip);
   return 0;

@@ -18,6 +18,12 @@
   "name: c\n" FIGURE("luts", "1000") FIGURE("dsps", "100") FIGURE("brams", "50") FIGURE("bram_bits", "36864")          \
       FIGURE("multiplier_dsps", "1") FIGURE("adder_dsps", "0")
 
+#define KERNEL(empty, full)                                                                                            \
+  "kernel:\n  mac_dsps: {value: 1, source: s}\n  mac_luts: {value: 1, source: s}\n"                                    \
+  "  compare_luts: {value: 1, source: s}\n  unit_luts: {value: 1, source: s}\n  unit_brams: {value: 1, source: s}\n"   \
+  "  shell_luts: {value: 1, source: s}\n  shell_dsps: {value: 0, source: s}\n  shell_brams: {value: 1, source: s}\n"   \
+  "  fmax_empty: {value: " empty ", source: s}\n  fmax_full: {value: " full ", source: s}\n"
+
 static braid_chip *load(const char *name) {
   braid_chip *chip;
   if (braid_chip_load(NULL, name, &chip) != BRAID_OK) fail_msg("%s: %s", name, braid_error_detail());
@@ -90,6 +96,10 @@ static void test_refused(void **state) {
       {NEEDED "built: {tb: 0, ti: 1, luts: 1, dsps: 1, source: s}\n", "line 8: tb is 0"},
       {NEEDED "built: {tb: 1, ti: 1, luts: 1, dsps: 1}\n", "source"},
       {NEEDED "luts: {value: 1, source: s}\n", "line"},
+      {NEEDED "kernel: {mac_dsps: {value: 1, source: s}}\n", "mac_luts"},
+      {NEEDED KERNEL("100", "-1"), "line 18: fmax_full is -1"},
+      {NEEDED KERNEL("100", "200"), "line 17: fmax_empty is 100, expected a number from 200"},
+      {NEEDED KERNEL("100", "0"), "line 18: fmax_full is 0"},
       {"name: \"c\\0d\"\n", "a byte of value 0, line: 1"},
       {"[[[[[[[", "line"},
       {"\x01\xff", "c.yaml"},
