@@ -36,6 +36,7 @@ schedule="$base|schedule/" # numbers only
 runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train|ledger)\.h"
 explore="$upper|train/|explore/|braid/explore\.h"
+planning="$upper|train/|planning/|braid/planning\.h"
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
@@ -49,6 +50,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/train)" "$upper|train/"
   check "$(sources src/explore)" "$explore"
   check "$(sources src/quantize)" "$quantize"
+  check "$(sources src/planning)" "$planning"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
     check "$(sources "src/backend/$name")" "$launch|backend/$name/"

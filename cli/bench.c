@@ -45,24 +45,6 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   }
 }
 
-/* The first dimension of every input becomes the batch. */
-static braid_status set_batch(braid_graph *graph, int64_t batch) {
-  for (size_t i = 0; i < braid_graph_input_count(graph); i++) {
-    braid_value_id input = braid_graph_input(graph, i);
-    braid_desc desc = braid_graph_value(graph, input).desc;
-    if (desc.rank < 1) continue;
-    desc.dims[0] = batch;
-    for (int k = 1; k < desc.rank; k++) {
-      if (desc.dims[k] >= 0) continue;
-      return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" has dynamic dimension %d: set it with --shape",
-                        braid_graph_value(graph, input).name, k);
-    }
-    braid_status status = braid_graph_set_input_shape(graph, input, desc.rank, desc.dims);
-    if (status != BRAID_OK) return status;
-  }
-  return BRAID_OK;
-}
-
 static int slower_first(const void *a, const void *b) {
   double x = ((const braid_plan_line *)a)->median_us, y = ((const braid_plan_line *)b)->median_us;
   return (x < y) - (x > y);
@@ -140,7 +122,7 @@ static braid_status show(const options *o, const braid_session *session, const c
 }
 
 static braid_status measure(const options *o, braid_graph *graph) {
-  braid_status status = o->batch ? set_batch(graph, o->batch) : BRAID_OK;
+  braid_status status = o->batch ? cli_set_batch(graph, o->batch) : BRAID_OK;
   if (status != BRAID_OK) return status;
   braid_session_options place = cli_session_options(&o->place);
   braid_session *session;

@@ -25,6 +25,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
   X(quantize, "make a model of 8-bit integers from a float one")                                                       \
   X(inspect, "list a model's nodes, shapes, parameters and memory, or draw it")                                        \
   X(bench, "measure the latency of a model and of each node")                                                          \
+  X(plan, "forecast time, power and energy of a network on a modelled machine")                                        \
   X(devices, "list the available devices, or test one")                                                                \
   X(conformance, "run ONNX's backend tests")                                                                           \
   X(explore, "explore designs of an FPGA accelerator, or of one kernel for it")                                        \
@@ -87,6 +88,8 @@ braid_status cli_load(const cli_source *source, braid_graph **out);
 /* The same, for commands that run the model: meanwhile a thread opens the CPU device, if it is used, so that its
  * libraries load in parallel. */
 braid_status cli_load_to_run(const cli_source *source, const cli_place *place, braid_graph **out);
+/* The first dimension of every input becomes the batch. */
+braid_status cli_set_batch(braid_graph *graph, int64_t batch);
 /* Returns `status`; for errors of the model its path is put before the detail. */
 braid_status cli_blame_model(const cli_source *source, braid_status status);
 

@@ -387,3 +387,20 @@ braid_status cli_blame_model(const cli_source *source, braid_status status) {
                   status == BRAID_UNSUPPORTED;
   return of_model ? braid_fail_prefix(status, "%s", source->path) : status;
 }
+
+braid_status cli_set_batch(braid_graph *graph, int64_t batch) {
+  for (size_t i = 0; i < braid_graph_input_count(graph); i++) {
+    braid_value_id input = braid_graph_input(graph, i);
+    braid_desc desc = braid_graph_value(graph, input).desc;
+    if (desc.rank < 1) continue;
+    desc.dims[0] = batch;
+    for (int k = 1; k < desc.rank; k++) {
+      if (desc.dims[k] >= 0) continue;
+      return braid_fail(BRAID_INVALID_ARGUMENT, "input \"%s\" has dynamic dimension %d: set it with --shape",
+                        braid_graph_value(graph, input).name, k);
+    }
+    braid_status status = braid_graph_set_input_shape(graph, input, desc.rank, desc.dims);
+    if (status != BRAID_OK) return status;
+  }
+  return BRAID_OK;
+}

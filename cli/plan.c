@@ -1,59 +1,419 @@
-/* Saved plans at the command line: look at one, compare two. */
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "values.h"
+#include "table.h"
 
-bool cli_is_plan(const char *path) {
-  static const char kMagic[] = "braidpln";
-  char start[sizeof kMagic - 1];
-  struct stat about;
-  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false; /* a pipe would be emptied by looking */
-  FILE *file = fopen(path, "rb");
-  if (!file) return false;
-  bool is = fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, kMagic, sizeof start) == 0;
-  fclose(file);
-  return is;
+static const char doc[] =
+    "Forecasts a network on modelled machines: places its operations by a policy and says how long a run or a training "
+    "step takes, what power it draws and what energy it costs. Nothing runs; all times, powers and energies are "
+    "modelled, from the profile that the platform file names."
+    "\vSeveral policies (P,P ...) and platforms (--platform repeated) are compared in one table. A platform is a file "
+    "or a name; docs/planning.md has the names, the keys of files, the policies, and how numbers are found.\n"
+    "\nExamples:\n"
+    "  braid plan models/resnet50.cfg --train --batch 256 --platform v100-s10x3\n"
+    "  braid plan models/vgg16.cfg --train --batch 256 --platform v100-s10x3 --policy dvfs,hybrid-cap --power-cap 230\n"
+    "  braid plan net.onnx --platform mine.yaml --policy hybrid-energy --explain --trace plan.json\n";
+
+enum { MOST_PLATFORMS = 16, MOST_POLICIES = 16, MOST_PLANS = MOST_PLATFORMS * MOST_POLICIES };
+enum {
+  KEY_PLATFORM = CLI_FIRST_KEY,
+  KEY_POLICY,
+  KEY_CAP,
+  KEY_BATCH,
+  KEY_TRAIN,
+  KEY_BASELINE,
+  KEY_EXPLAIN,
+  KEY_TRACE,
+  KEY_HTML,
+};
+
+typedef struct options {
+  cli_common common;
+  cli_source source;
+  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html;
+  size_t platform_count, policy_count;
+  double cap;
+  int64_t batch; /* 0: not given */
+  bool train, explain;
+} options;
+
+/* A forecast and the one it is compared with: on the same platform, without a cap. */
+typedef struct planned {
+  const char *platform, *policy;
+  braid_forecast *forecast, *baseline;
+} planned;
+
+typedef struct plans {
+  planned items[MOST_PLANS];
+  size_t count;
+  braid_modelled_machine *machines[MOST_PLATFORMS];
+  braid_forecast *baselines[MOST_PLATFORMS];
+  int64_t batch;
+} plans;
+
+/* --- options -------------------------------------------------------------------------------------------------------
+ */
+static bool is_policy(const char *name) {
+  for (size_t i = 0; i < braid_planning_policy_count(); i++)
+    if (strcmp(braid_planning_policy_name(i), name) == 0) return true;
+  return false;
 }
 
-static braid_status print_differences(const char *path, const char *against, const char *text, bool json) {
-  cli_json document;
-  if (!json) {
-    printf("%s", text[0] ? text : "no differences\n");
+static void check_policy(struct argp_state *state, const char *option, const char *name) {
+  if (is_policy(name)) return;
+  fprintf(stderr, "The policies are:\n");
+  for (size_t i = 0; i < braid_planning_policy_count(); i++)
+    fprintf(stderr, "  %-14s %s\n", braid_planning_policy_name(i), braid_planning_policy_summary(i));
+  argp_error(state, "%s: there is no policy \"%s\"", option, name);
+}
+
+static void parse_policies(struct argp_state *state, char *text, options *o) {
+  for (char *word = text, *next; word; word = next) {
+    next = strchr(word, ',');
+    if (next) *next++ = '\0';
+    if (o->policy_count == MOST_POLICIES) argp_error(state, "--policy: more than %d", MOST_POLICIES);
+    check_policy(state, "--policy", word);
+    o->policies[o->policy_count++] = word;
+  }
+}
+
+static void check_options(options *o, struct argp_state *state) {
+  if (!o->platform_count) argp_error(state, "--platform is expected, for instance --platform v100-s10x3");
+  if (!o->policy_count) o->policies[o->policy_count++] = o->cap > 0 ? "hybrid-cap" : "hybrid-energy";
+  if ((o->trace || o->html) && (o->platform_count > 1 || o->policy_count > 1))
+    argp_error(state, "%s is of one plan: one platform and one policy are expected", o->trace ? "--trace" : "--html");
+}
+
+static error_t parse(int key, char *argument, struct argp_state *state) {
+  options *o = state->input;
+  switch (key) {
+  case ARGP_KEY_INIT:
+    state->child_inputs[0] = &o->source;
+    state->child_inputs[1] = &o->common;
+    return 0;
+  case KEY_PLATFORM:
+    if (o->platform_count == MOST_PLATFORMS) argp_error(state, "--platform: more than %d", MOST_PLATFORMS);
+    o->platforms[o->platform_count++] = argument;
+    return 0;
+  case KEY_POLICY:
+    parse_policies(state, argument, o);
+    return 0;
+  case KEY_CAP:
+    o->cap = cli_number(state, "--power-cap", argument, 1e-3, 1e9);
+    return 0;
+  case KEY_BATCH:
+    o->batch = cli_integer(state, "--batch", argument, 1, 1 << 20);
+    return 0;
+  case KEY_TRAIN:
+    o->train = true;
+    return 0;
+  case KEY_BASELINE:
+    check_policy(state, "--baseline", argument);
+    o->baseline = argument;
+    return 0;
+  case KEY_EXPLAIN:
+    o->explain = true;
+    return 0;
+  case KEY_TRACE:
+    o->trace = argument;
+    return 0;
+  case KEY_HTML:
+    o->html = argument;
+    return 0;
+  case ARGP_KEY_END:
+    check_options(o, state);
+    return 0;
+  default:
+    return ARGP_ERR_UNKNOWN;
+  }
+}
+
+/* --- forecasts -----------------------------------------------------------------------------------------------------
+ */
+static braid_status make_graph(const options *o, plans *p, braid_graph **out) {
+  braid_graph *graph;
+  braid_status status = cli_load(&o->source, &graph);
+  *out = NULL;
+  if (status != BRAID_OK) return status;
+  p->batch = o->batch ? o->batch : o->train ? 128 : 1;
+  if (o->train) {
+    status = cli_blame_model(&o->source, braid_planning_step(graph, p->batch, out));
+    braid_graph_destroy(graph);
+    return status;
+  }
+  status = o->batch ? cli_set_batch(graph, o->batch) : BRAID_OK;
+  if (status == BRAID_OK) status = braid_resolve(graph);
+  if (status == BRAID_OK) {
+    braid_desc first = braid_graph_value(graph, braid_graph_input(graph, 0)).desc;
+    if (first.rank > 0) p->batch = first.dims[0];
+    *out = graph;
     return BRAID_OK;
   }
-  if (!cli_json_begin(&document)) return cli_no_memory();
-  cli_json_string(&document, "plan", path);
-  cli_json_string(&document, "against", against);
-  cli_json_array(&document, "differences");
-  for (const char *at = text; *at; at += strcspn(at, "\n") + 1) {
-    char line[1024];
-    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-    cli_json_string(&document, NULL, line);
+  braid_graph_destroy(graph);
+  return cli_blame_model(&o->source, status);
+}
+
+static braid_status make_plans(const options *o, const braid_graph *graph, plans *p) {
+  for (size_t i = 0; i < o->platform_count; i++) {
+    braid_status status = braid_modelled_machine_load(NULL, o->platforms[i], &p->machines[i]);
+    if (status != BRAID_OK) return status;
+    braid_forecast_options base = {.policy = o->baseline ? o->baseline : "gpu-only"};
+    status = braid_forecast_create(graph, p->machines[i], &base, NULL, &p->baselines[i]);
+    for (size_t k = 0; k < o->policy_count && status == BRAID_OK; k++) {
+      planned *item = &p->items[p->count++];
+      *item = (planned){.platform = o->platforms[i], .policy = o->policies[k], .baseline = p->baselines[i]};
+      braid_forecast_options how = {.policy = o->policies[k], .cap_watts = o->cap};
+      status = braid_forecast_create(graph, p->machines[i], &how, NULL, &item->forecast);
+    }
+    if (status != BRAID_OK) return status;
   }
-  cli_json_close(&document, ']');
-  cli_json_end(&document);
   return BRAID_OK;
 }
 
-/* 0: no end, as files and pipes have none; what goes to a terminal is broken there. */
-static size_t asked_columns(void) {
-  const char *asked = getenv("COLUMNS");
-  return asked ? strtoul(asked, NULL, 10) : 0;
+static void end_plans(plans *p) {
+  for (size_t i = 0; i < p->count; i++) braid_forecast_destroy(p->items[i].forecast);
+  for (size_t i = 0; i < MOST_PLATFORMS; i++) {
+    braid_forecast_destroy(p->baselines[i]);
+    braid_modelled_machine_destroy(p->machines[i]);
+  }
 }
 
-braid_status cli_inspect_plan(const char *path, const char *against, bool json) {
-  char *text = NULL;
-  braid_status status =
-      against ? braid_plan_file_compare(path, against, NULL, &text) : braid_plan_file_print(path, json, NULL, &text);
-  if (status == BRAID_OK && against)
-    status = print_differences(path, against, text, json);
-  else if (status == BRAID_OK && !json && asked_columns())
-    cli_print_wrapped(stdout, text, asked_columns());
+/* Samples a joule, relative to the baseline's. */
+static double efficiency_gain(const planned *item) {
+  return braid_forecast_get_summary(item->baseline).joules / braid_forecast_get_summary(item->forecast).joules - 1;
+}
+
+static double throughput_gain(const planned *item) {
+  return braid_forecast_get_summary(item->baseline).seconds / braid_forecast_get_summary(item->forecast).seconds - 1;
+}
+
+/* --- text ----------------------------------------------------------------------------------------------------------
+ */
+static void add_number(cli_table *table, const char *format, double value) {
+  if (isnan(value))
+    cli_table_cell(table, "unknown");
+  else
+    cli_table_cell(table, format, value); /* NOLINT(clang-diagnostic-format-nonliteral) */
+}
+
+static void print_table(const options *o, const plans *p) {
+  cli_table table;
+  cli_table_begin(
+      &table, "Modelled, by platform and policy", NULL,
+      "platform|policy|step ms|samples/s|to baseline|J a step|samples/J|to baseline|idle J|average W|peak W|"
+      "violations|moved ms|exposed ms");
+  for (size_t i = 0; i < p->count; i++) {
+    braid_forecast_summary s = braid_forecast_get_summary(p->items[i].forecast);
+    cli_table_cell(&table, "%s", p->items[i].platform);
+    cli_table_cell(&table, "%s", p->items[i].policy);
+    add_number(&table, "%.2f", s.seconds * 1e3);
+    add_number(&table, "%.1f", (double)p->batch / s.seconds);
+    add_number(&table, "%+.1f%%", throughput_gain(&p->items[i]) * 100);
+    add_number(&table, "%.2f", s.joules);
+    add_number(&table, "%.3f", (double)p->batch / s.joules);
+    add_number(&table, "%+.1f%%", efficiency_gain(&p->items[i]) * 100);
+    add_number(&table, "%.2f", s.idle_joules);
+    add_number(&table, "%.1f", s.average_watts);
+    add_number(&table, "%.1f", s.peak_watts);
+    if (isnan(s.cap_watts))
+      cli_table_cell(&table, "no cap");
+    else
+      cli_table_cell(&table, "%zu", s.cap_violations);
+    add_number(&table, "%.2f", s.moving_seconds * 1e3);
+    add_number(&table, "%.2f", s.exposed_seconds * 1e3);
+  }
+  if (o->cap > 0) printf("cap: %g W for the machine\n", o->cap);
+  cli_table_print(&table, MOST_PLANS);
+  cli_table_end(&table);
+  printf("Baseline: %s without a cap. violations: operations that start though the sum of peaks is then above the cap. "
+         "exposed: a device waits for a transfer and has nothing else to do.\n",
+         o->baseline ? o->baseline : "gpu-only");
+}
+
+static void print_devices(const planned *item) {
+  cli_table table;
+  char title[256];
+  double seconds = braid_forecast_get_summary(item->forecast).seconds;
+  snprintf(title, sizeof title, "%s, %s: devices", item->platform, item->policy);
+  cli_table_begin(&table, title, NULL, "device|operations|busy ms|occupied|J");
+  for (size_t d = 0; d < braid_forecast_device_count(item->forecast); d++) {
+    braid_forecast_device device = braid_forecast_get_device(item->forecast, d);
+    cli_table_cell(&table, "%s", device.name);
+    cli_table_cell(&table, "%zu", device.tasks);
+    cli_table_cell(&table, "%.2f", device.busy_seconds * 1e3);
+    cli_table_cell(&table, "%.1f%%", device.busy_seconds / seconds * 100);
+    cli_table_cell(&table, "%.2f", device.joules);
+  }
+  cli_table_print(&table, 64);
+  cli_table_end(&table);
+}
+
+static void print_offer(const braid_forecast_offer *offer) {
+  printf("  %c %s", offer->chosen ? '*' : '+', offer->device);
+  if (offer->devices > 1) printf(" and %zu more", offer->devices - 1);
+  if (!isnan(offer->mhz)) printf(" at %g MHz", offer->mhz);
+  printf(": %.3f ms, %.4f J, peak %.0f W\n", offer->seconds * 1e3, offer->joules, offer->peak_watts);
+}
+
+static void print_tasks(const planned *item) {
+  printf("\n%s, %s: operations by their starts (* chosen, + possible)\n", item->platform, item->policy);
+  size_t tasks = braid_forecast_get_summary(item->forecast).tasks;
+  for (size_t i = 0; i < tasks; i++) {
+    braid_forecast_task task = braid_forecast_get_task(item->forecast, i);
+    printf("%s (%s", task.node, task.op);
+    if (strcmp(task.op, task.like) != 0) printf(", taken as %s", task.like);
+    printf("): %.3f to %.3f ms; %s", task.start * 1e3, task.end * 1e3, task.reason);
+    if (task.after) printf("; waits under the cap for the end of %s", task.after);
+    printf("\n");
+    for (size_t k = 0; k < braid_forecast_offer_count(item->forecast, i); k++) {
+      braid_forecast_offer offer = braid_forecast_get_offer(item->forecast, i, k);
+      print_offer(&offer);
+    }
+  }
+}
+
+static void print_assumptions(const options *o, const plans *p) {
+  for (size_t i = 0; i < o->platform_count; i++) {
+    size_t count = braid_modelled_assumption_count(p->machines[i]);
+    printf("\n%s: %s%s\n", o->platforms[i], braid_modelled_machine_name(p->machines[i]),
+           count ? "; assumed, since nobody published it:" : "");
+    for (size_t k = 0; k < count; k++) printf("  - %s\n", braid_modelled_assumption(p->machines[i], k));
+  }
+}
+
+static void print_text(const options *o, const plans *p) {
+  braid_forecast_summary first = braid_forecast_get_summary(p->items[0].forecast);
+  printf("%s, batch %" PRId64 ", %s: %zu operations\n", o->source.path, p->batch,
+         o->train ? "a training step" : "inference", first.tasks);
+  print_table(o, p);
+  for (size_t i = 0; i < p->count; i++) print_devices(&p->items[i]);
+  for (size_t i = 0; i < p->count && o->explain; i++) print_tasks(&p->items[i]);
+  print_assumptions(o, p);
+}
+
+/* --- JSON ----------------------------------------------------------------------------------------------------------
+ */
+static void json_summary(cli_json *json, const plans *p, const braid_forecast *forecast) {
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  cli_json_number(json, "throughput", (double)p->batch / s.seconds);
+  cli_json_number(json, "modelled_ms", s.seconds * 1e3);
+  cli_json_number(json, "energy_j", s.joules);
+  cli_json_number(json, "idle_j", s.idle_joules);
+  cli_json_number(json, "average_w", s.average_watts);
+  cli_json_number(json, "peak_w", s.peak_watts);
+  cli_json_number(json, "cap_w", s.cap_watts);
+  cli_json_integer(json, "cap_violations", (int64_t)s.cap_violations);
+  cli_json_number(json, "above_cap_ms", s.seconds_above * 1e3);
+  cli_json_number(json, "moved_ms", s.moving_seconds * 1e3);
+  cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
+  cli_json_integer(json, "operations", (int64_t)s.tasks);
+  cli_json_number(json, "measured_policy_ms", s.policy_seconds * 1e3);
+}
+
+static void json_tasks(cli_json *json, const braid_forecast *forecast) {
+  cli_json_array(json, "tasks");
+  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++) {
+    braid_forecast_task task = braid_forecast_get_task(forecast, i);
+    cli_json_object(json, NULL);
+    cli_json_string(json, "node", task.node);
+    cli_json_string(json, "op", task.op);
+    cli_json_string(json, "taken_as", task.like);
+    cli_json_string(json, "device", task.device);
+    cli_json_integer(json, "devices", (int64_t)task.devices);
+    cli_json_number(json, "mhz", task.mhz);
+    cli_json_number(json, "start_ms", task.start * 1e3);
+    cli_json_number(json, "end_ms", task.end * 1e3);
+    cli_json_number(json, "energy_j", task.joules);
+    cli_json_number(json, "peak_w", task.peak_watts);
+    cli_json_string(json, "why", task.reason);
+    if (task.after) cli_json_string(json, "waits_for", task.after);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+}
+
+static void json_plan(cli_json *json, const options *o, const plans *p, const planned *item) {
+  cli_json_string(json, "platform", item->platform);
+  cli_json_string(json, "policy", item->policy);
+  json_summary(json, p, item->forecast);
+  cli_json_number(json, "throughput_gain", throughput_gain(item));
+  cli_json_number(json, "efficiency_gain", efficiency_gain(item));
+  cli_json_object(json, "baseline");
+  cli_json_string(json, "policy", o->baseline ? o->baseline : "gpu-only");
+  json_summary(json, p, item->baseline);
+  cli_json_close(json, '}');
+  cli_json_array(json, "devices");
+  for (size_t d = 0; d < braid_forecast_device_count(item->forecast); d++) {
+    braid_forecast_device device = braid_forecast_get_device(item->forecast, d);
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", device.name);
+    cli_json_integer(json, "operations", (int64_t)device.tasks);
+    cli_json_number(json, "busy_ms", device.busy_seconds * 1e3);
+    cli_json_number(json, "energy_j", device.joules);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+  if (o->explain) json_tasks(json, item->forecast);
+}
+
+/* With one plan its numbers are the document's, with several they are in "plans". */
+static braid_status print_json(const options *o, const plans *p) {
+  cli_json json;
+  if (!cli_json_begin(&json)) return cli_no_memory();
+  cli_json_string(&json, "model", o->source.path);
+  cli_json_integer(&json, "batch", p->batch);
+  cli_json_bool(&json, "training", o->train);
+  cli_json_string(&json, "source", "modelled");
+  if (p->count == 1) {
+    json_plan(&json, o, p, &p->items[0]);
+  } else {
+    cli_json_array(&json, "plans");
+    for (size_t i = 0; i < p->count; i++) {
+      cli_json_object(&json, NULL);
+      json_plan(&json, o, p, &p->items[i]);
+      cli_json_close(&json, '}');
+    }
+    cli_json_close(&json, ']');
+  }
+  cli_json_end(&json);
+  return BRAID_OK;
+}
+
+/* --- the whole -----------------------------------------------------------------------------------------------------
+ */
+int cli_plan(int argc, char **argv) {
+  static const struct argp_option rows[] = {
+      {"platform", KEY_PLATFORM, "NAME", 0, "The machine: a .yaml file, or a name (docs/planning.md); repeatable", 0},
+      {"policy", KEY_POLICY, "P[,P...]", 0,
+       "Policies (default hybrid-energy, with --power-cap hybrid-cap); --policy help lists them", 0},
+      {"power-cap", KEY_CAP, "W", 0, "Limit of the machine's power (default: the platform's)", 0},
+      {"baseline", KEY_BASELINE, "P", 0, "The policy that results are compared with (default gpu-only)", 0},
+      {"batch", KEY_BATCH, "N", 0, "Samples (default 1, with --train 128)", 0},
+      {"train", KEY_TRAIN, NULL, 0, "A training step: forward, backward and update", 0},
+      {"explain", KEY_EXPLAIN, NULL, 0, "Print for every operation what could run it, and why it is where it is", 0},
+      {"trace", KEY_TRACE, "FILE", 0, "Write the timeline for Perfetto or chrome://tracing, power below it", 0},
+      {"html", KEY_HTML, "FILE", 0, "Write the timeline as a page of its own, power below it", 0},
+      {0},
+  };
+  const struct argp_child children[] = {{&cli_source_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+  const struct argp argp = {rows, parse, "MODEL", doc, children, NULL, NULL};
+  options o = {.source = {.path = NULL}};
+  plans p = {.count = 0};
+  braid_graph *graph = NULL;
+  cli_parse(&argp, argc, argv, &o);
+  cli_start_log(&o.common);
+  cli_fit_terminal(o.common.json);
+  braid_status status = make_graph(&o, &p, &graph);
+  if (status == BRAID_OK) status = make_plans(&o, graph, &p);
+  if (status == BRAID_OK && o.trace) status = braid_forecast_save_trace(p.items[0].forecast, o.trace);
+  if (status == BRAID_OK && o.html) status = braid_forecast_save_html(p.items[0].forecast, o.source.path, o.html);
+  if (status == BRAID_OK && o.common.json)
+    status = print_json(&o, &p);
   else if (status == BRAID_OK)
-    printf("%s", text);
-  braid_free(NULL, text);
-  return status;
+    print_text(&o, &p);
+  braid_graph_destroy(graph);
+  end_plans(&p);
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "plan", status);
 }

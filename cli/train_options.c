@@ -360,8 +360,6 @@ static void check_integers(struct argp_state *state, train_options *o) {
   for (size_t i = 0; i < o->train.group_count; i++)
     if (!isnan(o->groups[i].weight_decay))
       argp_error(state, "--group %s: decay= has no effect with --precision int8", o->groups[i].pattern);
-  if (o->train.ledger && strcmp(o->train.ledger, "-") == 0)
-    argp_error(state, "--ledger: a file is expected, which --resume reads again, not standard output");
   if (o->train.ledger && o->replace_head)
     argp_error(state, "--ledger is of a model that an audit reads as it is; --replace-head changes it");
   if (!is_given(o, KEY_LR)) o->train.learning_rate = 8;
@@ -450,6 +448,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     t->resume = true;
     return 0;
   case KEY_LEDGER:
+    if (strcmp(argument, "-") == 0)
+      argp_error(state, "--ledger: a file is expected, which --resume reads again, not standard output");
     t->ledger = argument;
     return 0;
   case KEY_NESTEROV:

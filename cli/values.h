@@ -56,7 +56,7 @@ typedef struct cli_guess {
  * Probabilities are computed by softmax unless the scores are probabilities already. */
 int64_t cli_top(const braid_tensor *scores, int64_t offset, int64_t classes, cli_guess *guesses, int64_t count);
 
-/* --- saved plans (plan.c) --- */
+/* --- saved plans (saved_plan.c) --- */
 bool cli_is_plan(const char *path);
 /* Prints a saved plan, or its differences from another. */
 braid_status cli_inspect_plan(const char *path, const char *against, bool json);

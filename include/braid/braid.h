@@ -12,6 +12,7 @@
 #include "braid/model.h"
 #include "braid/op.h"
 #include "braid/plan.h"
+#include "braid/planning.h"
 #include "braid/quantize.h"
 #include "braid/session.h"
 #include "braid/train.h"

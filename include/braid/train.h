@@ -103,8 +103,7 @@ BRAID_API void braid_train_options_init(braid_train_options *options);
 BRAID_API const braid_parameter_group *braid_train_group(const braid_train_options *options, const char *parameter);
 
 /* A trainable copy of `model`, as the trainer makes it (braid_graph_make_trainable). The loss is computed from the
- * first output; parameters that only other outputs depend on are not trained. Weights in integers of 8 bits, which only
- * training in integers changes, are constants with this reason; a model may have no others. */
+ * first output; parameters that only other outputs depend on are not trained. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out);
 
 /* The same for a training by these options: with BRAID_OUTPUT_LOSS the loss is that output. */

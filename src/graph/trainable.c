@@ -203,7 +203,6 @@ typedef struct findings {
   bool *to_network;         /* values from which the network is computed */
   bool *nodes, *of_network; /* nodes: needed; computing on samples without targets, or something for such nodes */
   bool has_targets;         /* the second input takes them, and the output is the loss */
-  bool lists;               /* weights that only training in integers changes serve, too */
 } findings;
 
 static bool any_of(const bool *marks, const braid_value_id *values, size_t count) {
@@ -285,7 +284,7 @@ static braid_status promote(braid_graph *graph, findings *f) {
     value->kind = BRAID_VALUE_PARAMETER;
     promoted++;
   }
-  if (!promoted && !(f->lists && integers))
+  if (!promoted)
     return braid_fail(BRAID_INVALID_GRAPH, "graph %.120s has no trainable weights%s", graph->name,
                       f->has_targets ? ": none that samples meet before their targets"
                       : integers     ? ": they are integers of 8 bits, which --precision int8 alone trains"
@@ -371,7 +370,7 @@ braid_status braid_graph_prepare_training(braid_graph *graph) {
   return braid_graph_untie(graph);
 }
 
-static braid_status find_parameters(braid_graph *graph, bool has_targets, bool lists) {
+static braid_status find_parameters(braid_graph *graph, bool has_targets) {
   size_t values = graph->value_count, nodes = graph->node_count;
   bool *marks = braid_zalloc_array(graph->allocator, 5 * values + 2 * nodes, sizeof *marks);
   if (!marks) return BRAID_NO_MEMORY;
@@ -382,16 +381,15 @@ static braid_status find_parameters(braid_graph *graph, bool has_targets, bool l
                 .to_network = marks + 4 * values,
                 .nodes = marks + 5 * values,
                 .of_network = marks + 5 * values + nodes,
-                .has_targets = has_targets,
-                .lists = lists};
+                .has_targets = has_targets};
   braid_status status = promote(graph, &f);
   braid_free(graph->allocator, marks);
   return status;
 }
 
-static braid_status make_trainable(braid_graph *graph, bool has_targets, bool lists) {
+static braid_status make_trainable(braid_graph *graph, bool has_targets) {
   BRAID_TRY(braid_graph_prepare_training(graph));
-  BRAID_TRY(find_parameters(graph, has_targets, lists));
+  BRAID_TRY(find_parameters(graph, has_targets));
   for (size_t i = 0; i < graph->node_count; i++) {
     const char *op = graph->nodes[i].op->name;
     if (strcmp(op, "BatchNormalization") == 0) BRAID_TRY(train_batch_norm(graph, (braid_node_id)i));
@@ -401,13 +399,9 @@ static braid_status make_trainable(braid_graph *graph, bool has_targets, bool li
 }
 
 braid_status braid_graph_make_trainable(braid_graph *graph) {
-  return make_trainable(graph, false, false);
-}
-
-braid_status braid_graph_list_trainable(braid_graph *graph) {
-  return make_trainable(graph, false, true);
+  return make_trainable(graph, false);
 }
 
 braid_status braid_graph_make_loss_trainable(braid_graph *graph) {
-  return make_trainable(graph, braid_graph_input_count(graph) > 1, false);
+  return make_trainable(graph, braid_graph_input_count(graph) > 1);
 }

@@ -14,9 +14,6 @@ bool braid_tensor_is_uniform(const braid_tensor *tensor);
 const char *braid_value_never_trains(const braid_value *value);
 /* braid_graph_make_trainable of a graph whose output is its loss and whose second input takes the targets. */
 BRAID_MUST_CHECK braid_status braid_graph_make_loss_trainable(braid_graph *graph);
-/* The same to list what trains: a graph is good, too, whose only weights are integers of 8 bits, which have the reason
- * why they do not. */
-BRAID_MUST_CHECK braid_status braid_graph_list_trainable(braid_graph *graph);
 /* Gives each parameter and running statistic a constant of its own where a file stores equal ones once; the rule stands
  * in untie.c. Nodes are in topological order. */
 BRAID_MUST_CHECK braid_status braid_graph_untie(braid_graph *graph);

@@ -1,4 +1,4 @@
-/* Solutions: covering nodes by offers, ordering tasks, and simulating the schedule. */
+/* Solutions: covering nodes by offers, and ordering tasks. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,8 @@ braid_status braid_choices_init(const braid_choosing *choosing, braid_choices *o
   out->order = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->order);
   out->start = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->start);
   out->end = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->end);
-  if (!out->offer_of || !out->reasons || !out->order || !out->start || !out->end) return BRAID_NO_MEMORY;
+  out->after = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->after);
+  if (!out->offer_of || !out->reasons || !out->order || !out->start || !out->end || !out->after) return BRAID_NO_MEMORY;
   memset(out->offer_of, -1, count * sizeof *out->offer_of);
   return BRAID_OK;
 }
@@ -40,11 +41,56 @@ int32_t braid_choices_task(const braid_problem *problem, const braid_choices *ch
   return offer->nodes[offer->node_count - 1];
 }
 
+/* Whether an offer for the node is refused for no other reason than a cap. */
+static bool is_capped(const braid_problem *problem, size_t node) {
+  for (size_t i = 0; i < problem->offer_count; i++) {
+    const braid_offer *offer = &problem->offers[i];
+    for (size_t k = 0; k < offer->node_count; k++)
+      if (offer->nodes[k] == (int32_t)node && braid_offer_allowed(problem, offer) &&
+          !braid_offer_within_caps(problem, offer))
+        return true;
+  }
+  return false;
+}
+
 braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
   for (size_t n = 0; n < problem->node_count; n++)
     if (!problem->nodes[n].idle && choices->offer_of[n] < 0)
-      return braid_fail(BRAID_UNSUPPORTED, "node %.120s: no offer is left for it", problem->nodes[n].name);
+      return braid_fail(BRAID_UNSUPPORTED, "node %.120s: no offer is left for it%s", problem->nodes[n].name,
+                        is_capped(problem, n) ? " under the power cap, by peaks that are known" : "");
+  return BRAID_OK;
+}
+
+static bool is_alternative(const braid_choosing *choosing, const braid_choices *choices, int32_t index) {
+  const braid_offer *offer = &choosing->problem->offers[index];
+  int32_t task = offer->nodes[offer->node_count - 1], chosen = choices->offer_of[task];
+  if (choosing->refused[index] || chosen < 0 || choosing->problem->offers[chosen].node_count != offer->node_count)
+    return false;
+  for (size_t i = 0; i < offer->node_count; i++)
+    if (choices->offer_of[offer->nodes[i]] != chosen) return false;
+  return true;
+}
+
+braid_status braid_choices_alternatives(const braid_choosing *choosing, const braid_choices *choices,
+                                        braid_alternatives *out) {
+  const braid_problem *problem = choosing->problem;
+  out->first = braid_arena_alloc(choosing->arena, (problem->node_count + 3) * sizeof *out->first);
+  out->offers = braid_arena_alloc(choosing->arena, (problem->offer_count + 1) * sizeof *out->offers);
+  if (!out->first || !out->offers) return BRAID_NO_MEMORY;
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < problem->offer_count; i++) {
+      int32_t index = choosing->ranks[i];
+      if (!is_alternative(choosing, choices, index)) continue;
+      const braid_offer *offer = &problem->offers[index];
+      size_t task = (size_t)offer->nodes[offer->node_count - 1];
+      if (round)
+        out->offers[out->first[task + 1]++] = index;
+      else
+        out->first[task + 2]++; /* moved on to its place when the next round has filled what is before it */
+    }
+    for (size_t n = 2; !round && n < problem->node_count + 2; n++) out->first[n] += out->first[n - 1];
+  }
   return BRAID_OK;
 }
 
@@ -134,110 +180,5 @@ braid_status braid_choices_sort(const braid_choosing *choosing, braid_choices *c
   }
   braid_free(choosing->allocator, w.marks);
   braid_free(choosing->allocator, w.path);
-  return status;
-}
-
-/* --- simulation ----------------------------------------------------------------------------------------------------
- */
-double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
-                             double *bus_free) {
-  if (from_space == space) return from;
-  const braid_problem_link *link = &problem->links[from_space * problem->space_count + space];
-  double start = link->bus >= 0 && bus_free[link->bus] > from ? bus_free[link->bus] : from;
-  double end = start + link->seconds + (double)problem->values[value].bytes / link->bytes_per_second;
-  if (link->bus >= 0) bus_free[link->bus] = end;
-  return end;
-}
-
-typedef struct play {
-  const braid_problem *problem;
-  braid_choices *choices;
-  double *arrived;  /* per value and space; < 0: not there yet */
-  double *bus_free; /* per bus */
-  double *free_at;  /* per device */
-} play;
-
-/* The time at which a value is available in a space; it is transferred once. */
-static double bring(play *p, int32_t value, int space) {
-  double *arrived = &p->arrived[(size_t)value * (size_t)p->problem->space_count + (size_t)space];
-  if (*arrived >= 0) return *arrived;
-  int32_t before = p->problem->values[value].producer;
-  int from = 0;
-  if (before >= 0) from = p->problem->devices[p->problem->offers[p->choices->offer_of[before]].device].space;
-  double left = before < 0 ? 0 : p->choices->end[before];
-  return *arrived = braid_problem_arrival(p->problem, value, from, space, left, p->bus_free);
-}
-
-static void play_task(play *p, int32_t task) {
-  const braid_problem *problem = p->problem;
-  int32_t index = p->choices->offer_of[task];
-  const braid_offer *offer = &problem->offers[index];
-  double start = p->free_at[offer->device];
-  for (size_t i = 0; i < offer->node_count; i++) {
-    const braid_problem_node *node = &problem->nodes[offer->nodes[i]];
-    for (size_t k = 0; k < node->read_count; k++) {
-      int32_t value = problem->reads[node->first_read + k], before = problem->values[value].producer;
-      if (before >= 0 && p->choices->offer_of[before] == index) continue;
-      double there = bring(p, value, problem->devices[offer->device].space);
-      if (there > start) start = there;
-    }
-  }
-  double end = start + offer->seconds.value;
-  p->free_at[offer->device] = end;
-  for (size_t i = 0; i < offer->node_count; i++) {
-    p->choices->start[offer->nodes[i]] = start;
-    p->choices->end[offer->nodes[i]] = end;
-  }
-}
-
-/* A sum has the origin of its least reliable part. */
-static void add_number(braid_number *sum, double value, braid_number_source source) {
-  if (source < sum->source) sum->source = source;
-  sum->value = sum->source == BRAID_UNKNOWN ? 0 : sum->value + value;
-}
-
-static void sum_up(play *p) {
-  const braid_problem *problem = p->problem;
-  braid_choices *choices = p->choices;
-  braid_number joules = {0, BRAID_MEASURED};
-  choices->seconds = (braid_number){0, BRAID_MEASURED};
-  double last = 0;
-  for (size_t i = 0; i < choices->task_count; i++) {
-    const braid_offer *offer = &problem->offers[choices->offer_of[choices->order[i]]];
-    if (choices->end[choices->order[i]] > last) last = choices->end[choices->order[i]];
-    add_number(&choices->seconds, 0, offer->seconds.source);
-    add_number(&joules, offer->joules.value, offer->joules.source);
-  }
-  for (size_t v = 0; v < problem->value_count; v++)
-    if (problem->values[v].wanted) {
-      double there = bring(p, (int32_t)v, 0);
-      if (there > last) last = there;
-    }
-  add_number(&choices->seconds, last, BRAID_MODELLED);
-  for (size_t d = 0; d < problem->device_count; d++) {
-    const braid_number *idle = &problem->devices[d].idle_watts;
-    add_number(&joules, idle->value * last, idle->source);
-  }
-  if (choices->seconds.source == BRAID_UNKNOWN) joules = (braid_number){0};
-  choices->joules = joules;
-}
-
-braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices) {
-  const braid_problem *problem = choosing->problem;
-  const braid_allocator *allocator = choosing->allocator;
-  size_t places = problem->value_count * (size_t)problem->space_count;
-  play p = {.problem = problem, .choices = choices};
-  p.arrived = braid_zalloc_array(allocator, places + 1, sizeof *p.arrived);
-  p.bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *p.bus_free);
-  p.free_at = braid_zalloc_array(allocator, problem->device_count + 1, sizeof *p.free_at);
-  braid_status status = p.arrived && p.bus_free && p.free_at ? BRAID_OK : BRAID_NO_MEMORY;
-  if (status == BRAID_OK) {
-    for (size_t i = 0; i < places; i++) p.arrived[i] = -1;
-    for (size_t i = 0; i < choices->task_count; i++) play_task(&p, choices->order[i]);
-    sum_up(&p);
-  }
-  braid_free(allocator, p.arrived);
-  braid_free(allocator, p.bus_free);
-  braid_free(allocator, p.free_at);
   return status;
 }

@@ -3,8 +3,12 @@
 #include <stdlib.h>
 
 #include "base/try.h"
+#include "schedule/simulate.h"
 
-static const braid_policy *const kPolicies[] = {&braid_policy_first, &braid_policy_hand, &braid_policy_auto};
+static const braid_policy *const kPolicies[] = {
+    &braid_policy_first,    &braid_policy_manual,        &braid_policy_heft,       &braid_policy_gpu_only,
+    &braid_policy_cpu_only, &braid_policy_hybrid_energy, &braid_policy_hybrid_cap, &braid_policy_dvfs,
+};
 
 size_t braid_policy_count(void) {
   return sizeof kPolicies / sizeof *kPolicies;
@@ -43,20 +47,22 @@ static braid_status solve(const braid_policy *policy, const braid_choosing *choo
     BRAID_TRY(braid_choices_init(choosing, out));
     BRAID_TRY(policy->choose(choosing, out));
     BRAID_TRY(braid_choices_check(choosing, out));
+    if (out->ordered) return BRAID_OK;
     BRAID_TRY(refuse_cycles(choosing, out, &refused));
   } while (refused);
-  return braid_choices_play(choosing, out);
+  return braid_simulate(choosing, out, NULL, policy->capped);
 }
 
-braid_status braid_schedule(const braid_policy *policy, const braid_problem *problem, const braid_allocator *allocator,
-                            braid_arena *arena, braid_choices *out) {
+braid_status braid_problem_solve(const braid_policy *policy, const braid_problem *problem,
+                                 const braid_allocator *allocator, braid_arena *arena, braid_choices *out) {
   braid_choosing choosing = {.problem = problem, .allocator = allocator, .arena = arena};
   choosing.refused = braid_zalloc_array(allocator, problem->offer_count + 1, sizeof *choosing.refused);
   choosing.ranks = braid_zalloc_array(allocator, problem->offer_count + 1, sizeof *choosing.ranks);
   braid_status status = choosing.refused && choosing.ranks ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     for (size_t i = 0; i < problem->offer_count; i++) {
-      choosing.refused[i] = !braid_offer_allowed(problem, &problem->offers[i]);
+      choosing.refused[i] = !braid_offer_allowed(problem, &problem->offers[i]) ||
+                            (policy->capped && !braid_offer_within_caps(problem, &problem->offers[i]));
       choosing.ranks[i] = (int32_t)i;
     }
     qsort_r(choosing.ranks, problem->offer_count, sizeof *choosing.ranks, by_rank, (void *)problem);

@@ -19,6 +19,10 @@ typedef struct braid_choices {
   braid_number
       seconds; /* until all tasks are done and the wanted values are on the host; unknown if a time is unknown */
   braid_number joules; /* of tasks and idle devices */
+  int32_t *after;      /* per task: the one whose end it waits for because of a cap; -1: none */
+  /* Of transfers: in total, and of that while a device has nothing to do but wait for them. */
+  double moving_seconds, exposed_seconds;
+  bool ordered; /* the policy has simulated it: `order`, times and energy are set */
 } braid_choices;
 
 /* The input and working memory of a policy. */
@@ -32,6 +36,7 @@ typedef struct braid_choosing {
 
 typedef struct braid_policy {
   const char *name, *summary;
+  bool capped; /* keeps the caps: offers beyond them are refused, and tasks wait for each other */
   /* Sets offer_of, which is -1 everywhere, and reasons. */
   braid_status (*choose)(const braid_choosing *choosing, braid_choices *choices);
 } braid_policy;
@@ -41,8 +46,9 @@ const braid_policy *braid_policy_at(size_t index);
 
 /* Solves a problem; the choices are allocated in the arena. If regions form a cycle, the last region on it is refused
  * and the problem is solved again. UNSUPPORTED names a node that no offer covers. */
-BRAID_MUST_CHECK braid_status braid_schedule(const braid_policy *policy, const braid_problem *problem,
-                                             const braid_allocator *allocator, braid_arena *arena, braid_choices *out);
+BRAID_MUST_CHECK braid_status braid_problem_solve(const braid_policy *policy, const braid_problem *problem,
+                                                  const braid_allocator *allocator, braid_arena *arena,
+                                                  braid_choices *out);
 
 /* --- for policies ---------------------------------------------------------------------------------------------------
  */
@@ -55,18 +61,32 @@ int32_t braid_choices_task(const braid_problem *problem, const braid_choices *ch
 /* Sets `order`. *cycle: -1, or the region with the highest index on a cycle; the order is then incomplete. */
 BRAID_MUST_CHECK braid_status braid_choices_sort(const braid_choosing *choosing, braid_choices *choices,
                                                  int32_t *cycle);
-/* Simulates the tasks in order, one after the other on each device: sets start, end, seconds and joules. */
+/* Simulates the tasks in order, one after the other on each device (simulate.h). */
 BRAID_MUST_CHECK braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices);
 /* The time at which a value could be available in a space, if its transfer starts at `from` seconds. */
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free);
 /* first.c: takes free offers in the order of ranks, after those for nodes that no device runs as a single node. */
 BRAID_MUST_CHECK braid_status braid_choose_first(const braid_choosing *choosing, braid_choices *choices);
-/* hand.c: takes the offers for fixed nodes, the largest first. */
+/* manual.c: takes the offers for fixed nodes, the largest first. */
 void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices);
+/* Whether it could run under the caps if nothing else did. An unknown peak could not. */
+bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *offer);
+/* The offers for exactly the nodes of a task that is not refused: offers[first[task]] to offers[first[task + 1]], by
+ * device and then in the device's order. In the arena. */
+typedef struct braid_alternatives {
+  size_t *first;
+  int32_t *offers;
+} braid_alternatives;
+BRAID_MUST_CHECK braid_status braid_choices_alternatives(const braid_choosing *choosing, const braid_choices *choices,
+                                                         braid_alternatives *out);
+/* heft.c, over the devices of a class alone; nodes for which they have no offer are on others. */
+BRAID_MUST_CHECK braid_status braid_choose_class(const braid_choosing *choosing, braid_device_class class,
+                                                 braid_choices *choices);
 /* UNSUPPORTED, with the name of the first node that is not covered. */
 BRAID_MUST_CHECK braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices);
 
-extern const braid_policy braid_policy_first, braid_policy_hand, braid_policy_auto;
+extern const braid_policy braid_policy_first, braid_policy_manual, braid_policy_heft, braid_policy_gpu_only,
+    braid_policy_cpu_only, braid_policy_hybrid_energy, braid_policy_hybrid_cap, braid_policy_dvfs;
 
 #endif

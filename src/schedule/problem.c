@@ -57,7 +57,13 @@ static braid_status check_offer(const braid_problem *problem, size_t index, bool
   if (offer->device < 0 || (size_t)offer->device >= problem->device_count || !offer->node_count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu has no device or no nodes", index);
   const char *device = problem->devices[offer->device].name;
-  if (!is_number(&offer->seconds) || !is_number(&offer->joules) || !is_number(&offer->watts))
+  for (size_t i = 0; i < offer->also_count; i++)
+    if (offer->also[i] < 0 || (size_t)offer->also[i] >= problem->device_count || offer->also[i] == offer->device ||
+        (i && offer->also[i] <= offer->also[i - 1]))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu of %s: it occupies a device that does not exist, or twice",
+                        index, device);
+  if (!is_number(&offer->seconds) || !is_number(&offer->joules) || !is_number(&offer->watts) ||
+      !is_number(&offer->bytes_per_second) || !is_number(&offer->instructions_per_cycle))
     return braid_fail(BRAID_INVALID_ARGUMENT, "offer %zu of %s: a number is negative, or unknown and not 0", index,
                       device);
   for (size_t i = 0; i < offer->node_count; i++) {
@@ -81,9 +87,13 @@ static braid_status check_offer(const braid_problem *problem, size_t index, bool
 }
 
 braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator) {
-  for (size_t d = 0; d < problem->device_count; d++)
-    if (problem->devices[d].space < 0 || problem->devices[d].space >= problem->space_count)
-      return braid_fail(BRAID_INVALID_ARGUMENT, "device %s has an invalid space", problem->devices[d].name);
+  for (size_t d = 0; d < problem->device_count; d++) {
+    const braid_problem_device *device = &problem->devices[d];
+    if (device->space < 0 || device->space >= problem->space_count)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "device %s has an invalid space", device->name);
+    if (!is_number(&device->idle_watts) || !is_number(&device->cap_watts) || !(device->clock_seconds >= 0))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "device %s: a number is negative, or unknown and not 0", device->name);
+  }
   for (int a = 0; a < problem->space_count; a++)
     for (int b = 0; b < problem->space_count; b++) {
       const braid_problem_link *link = &problem->links[a * problem->space_count + b];

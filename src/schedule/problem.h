@@ -5,7 +5,7 @@
  *   value    the result of a node or an input on the host: its size and the nodes that read it
  *   offer    a candidate: a device can run a set of nodes as one task, by a kernel for one node, a fused pattern, or
  *            a region that a backend runs whole
- *   device   runs one task at a time; accesses one memory space
+ *   device   runs one task at a time; accesses one memory space; runs at one of its clocks at a time
  *   link     a connection between two memory spaces
  *
  * Sets of nodes: a pattern is read from outside at its last node only; the patterns of all devices together are nested
@@ -43,19 +43,37 @@ typedef struct braid_problem_value {
 } braid_problem_value;
 
 typedef struct braid_offer {
-  int device;
+  int device; /* what it reads is brought into this one's space, and its results are there */
+  /* Other devices that it occupies meanwhile, each with a part of the work; ascending, without `device`. Their share of
+   * the inputs is not brought one by one. */
+  const int *also;
+  size_t also_count;
+  int clock;     /* the state of the clocks of all of them that it needs; 0: the one in which they start */
   uint32_t rank; /* position in the device's order of offers for the same nodes; 0 is best */
   bool region;   /* else a kernel for one node or a pattern */
   const int32_t *nodes;
-  size_t node_count;                   /* >= 1; ascending, none idle */
-  braid_number seconds, joules, watts; /* watts: the peak */
+  size_t node_count; /* >= 1; ascending, none idle */
+  /* Energy and peak power: all that the occupied devices draw while it runs, what they draw when idle included. */
+  braid_number seconds, joules, watts;
+  /* What it demands of the device's memory and of its units, per clock cycle. Unknown where nobody counted. */
+  braid_number bytes_per_second, instructions_per_cycle;
   size_t workspace_bytes;
 } braid_offer;
 
+typedef enum braid_device_class {
+  BRAID_CLASS_OTHER,
+  BRAID_CLASS_CPU,
+  BRAID_CLASS_GPU,
+  BRAID_CLASS_FPGA
+} braid_device_class;
+
 typedef struct braid_problem_device {
-  const char *name; /* for messages */
+  const char *name;         /* for messages */
+  braid_device_class class; /* for policies that are defined by it */
   int space;
   braid_number idle_watts;
+  braid_number cap_watts; /* of this device; unknown: no limit */
+  double clock_seconds;   /* a change of its clock takes that long, and it does nothing else meanwhile */
 } braid_problem_device;
 
 typedef struct braid_problem_link {
@@ -78,6 +96,9 @@ typedef struct braid_problem {
   const braid_offer *offers;
   size_t offer_count;
   braid_number cap_watts; /* for all devices together; unknown: no limit */
+  /* Below which bandwidth, or below how many instructions per cycle, a node of a fast device may be as fast on another
+   * one (Hype-training, section 3.2); unknown: no such filter. */
+  braid_number bandwidth_threshold, instructions_threshold;
 } braid_problem;
 
 /* Checks ranges and the rules for sets above; INVALID_ARGUMENT names the node or offer. Linear in the size of the

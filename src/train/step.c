@@ -201,13 +201,7 @@ braid_status braid_trainable_copy_for(const braid_graph *model, const braid_trai
 }
 
 braid_status braid_trainable_copy(const braid_graph *model, braid_graph **out) {
-  BRAID_TRY(braid_graph_clone(model, out));
-  if ((*out)->output_count > 1) (*out)->output_count = 1;
-  braid_status status = braid_graph_list_trainable(*out);
-  if (status == BRAID_OK) return BRAID_OK;
-  braid_graph_destroy(*out);
-  *out = NULL;
-  return status;
+  return braid_trainable_copy_for(model, NULL, out);
 }
 
 /* The scalars that only some options need, after those that every step has. */

@@ -26,6 +26,10 @@ size_t braid_step_bind(const braid_train_options *options, const braid_step_numb
 BRAID_MUST_CHECK braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,
                                                const braid_train_options *options, braid_graph **out);
 
+/* The same without a data set: samples are what the model's one input takes, classes what its first output gives. */
+BRAID_MUST_CHECK braid_status braid_step_graph_alone(const braid_graph *model, const braid_train_options *options,
+                                                     braid_graph **out);
+
 /* Sets the batch of the model's first input (the first dimension) and checks it against the data set's samples. */
 BRAID_MUST_CHECK braid_status braid_bind_samples(braid_graph *model, const braid_dataset_info *info, int64_t batch);
 /* The same of a model with one input alone. */

@@ -10,8 +10,8 @@
 enum { kWhyBytes = 1024 };
 
 static const braid_policy *find_policy(const braid_patterns *patterns) {
-  if (patterns->balanced) return &braid_policy_auto;
-  return patterns->count ? &braid_policy_hand : &braid_policy_first;
+  if (patterns->balanced) return &braid_policy_heft;
+  return patterns->count ? &braid_policy_manual : &braid_policy_first;
 }
 
 /* Why this device and kernel: the candidates passed over on the way to it, else what decided. */
@@ -88,7 +88,7 @@ static braid_status place_all(braid_placing *p) {
   BRAID_TRY(braid_placing_ask(p));
   if (!p->options->loose_place) BRAID_TRY(braid_patterns_check(&p->patterns, p->plan->machine->log, p->given));
   BRAID_TRY(assert_problem(p));
-  BRAID_TRY(braid_schedule(find_policy(&p->patterns), &p->problem, plan->allocator, p->arena, &p->choices));
+  BRAID_TRY(braid_problem_solve(find_policy(&p->patterns), &p->problem, plan->allocator, p->arena, &p->choices));
   return apply_choices(p);
 }
 

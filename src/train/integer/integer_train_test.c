@@ -375,34 +375,6 @@ static void test_parameters(void **state) {
   braid_graph_destroy(graph);
 }
 
-/* Without normalization a saved model has integers alone: they are listed, and training in floating point is refused.
- */
-static void test_integers_alone(void **state) {
-  (void)state;
-  braid_graph *graph = integer_network(false), *saved, *listed;
-  braid_dataset *data = glyphs("train");
-  braid_trainer *trainer = trainer_of(graph, data, NULL, 0);
-  size_t integers = 0;
-  ok(braid_trainer_model(trainer, &saved));
-  braid_trainer_destroy(trainer);
-  ok(braid_trainable_copy(saved, &listed));
-  for (size_t i = 0; i < listed->value_count; i++) {
-    const braid_value *value = &listed->values[i];
-    assert_int_not_equal(value->kind, BRAID_VALUE_PARAMETER);
-    if (value->desc.dtype != BRAID_I8 || !value->fixed) continue;
-    assert_string_equal(value->fixed, "integers of 8 bits: --precision int8 alone trains them");
-    integers++;
-  }
-  assert_int_equal(integers, 4);
-  braid_train_options options = options_of("floats");
-  assert_int_equal(braid_trainer_create(saved, data, NULL, &options, &trainer), BRAID_INVALID_GRAPH);
-  assert_non_null(strstr(braid_error_detail(), "they are integers of 8 bits, which --precision int8 alone trains"));
-  braid_graph_destroy(listed);
-  braid_graph_destroy(saved);
-  braid_dataset_close(data);
-  braid_graph_destroy(graph);
-}
-
 /* --- what cannot be ------------------------------------------------------------------------------------------------
  */
 static void test_refused(void **state) {
@@ -466,7 +438,6 @@ int main(void) {
                                      cmocka_unit_test(test_given_norm),
                                      cmocka_unit_test(test_not_finite),
                                      cmocka_unit_test(test_parameters),
-                                     cmocka_unit_test(test_integers_alone),
                                      cmocka_unit_test(test_refused),
                                      cmocka_unit_test(test_rates),
                                      cmocka_unit_test(test_out_of_memory)};

@@ -17,13 +17,13 @@ void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices) 
   }
 }
 
-static braid_status hand_choose(const braid_choosing *choosing, braid_choices *choices) {
+static braid_status manual_choose(const braid_choosing *choosing, braid_choices *choices) {
   braid_choose_fixed(choosing, choices);
   return braid_choose_first(choosing, choices);
 }
 
-const braid_policy braid_policy_hand = {
-    .name = "hand",
+const braid_policy braid_policy_manual = {
+    .name = "manual",
     .summary = "fixed nodes on their device, the others on the first device that can run them",
-    .choose = hand_choose,
+    .choose = manual_choose,
 };

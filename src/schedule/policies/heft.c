@@ -190,6 +190,21 @@ static double inputs_at(planner *p, const braid_choices *choices, int32_t task, 
   return latest;
 }
 
+/* When all devices that a unit would occupy are free, if it ran on this one; `until`: it occupies them until then. */
+static double devices_free(planner *p, int32_t task, size_t device, double until) {
+  const braid_offer *unit = unit_of(p, task);
+  double latest = p->free_at[device];
+  if (until > 0) p->free_at[device] = until;
+  for (size_t i = 0; i < unit->node_count; i++) {
+    const braid_offer *offer = &p->problem->offers[*tile_of(p, device, unit->nodes[i])];
+    for (size_t k = 0; k < offer->also_count; k++) {
+      if (p->free_at[offer->also[k]] > latest) latest = p->free_at[offer->also[k]];
+      if (until > 0) p->free_at[offer->also[k]] = until;
+    }
+  }
+  return latest;
+}
+
 static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   const braid_problem *problem = p->problem;
   const braid_offer *unit = unit_of(p, task);
@@ -200,8 +215,8 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   double best_end = 0, seconds;
   for (size_t d = 0; d < problem->device_count; d++) {
     if (!unit_seconds(p, task, d, &seconds, &known)) continue;
-    double there = inputs_at(p, choices, task, d, false);
-    double end = (there > p->free_at[d] ? there : p->free_at[d]) + seconds;
+    double there = inputs_at(p, choices, task, d, false), freed = devices_free(p, task, d, 0);
+    double end = (there > freed ? there : freed) + seconds;
     able++;
     if (used < sizeof why)
       used += (size_t)snprintf(why + used, sizeof why - used, known ? "%s%s: ends at %.3f ms" : "%s%s: time not known",
@@ -212,7 +227,7 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
     best_known = known;
   }
   (void)inputs_at(p, choices, task, (size_t)best, true);
-  p->free_at[best] = best_end;
+  (void)devices_free(p, task, (size_t)best, best_end);
   const char *reason = "no other device can";
   if (able > 1) reason = braid_arena_text(p->choosing->arena, why, used < sizeof why ? used : sizeof why - 1);
   if (!reason) return BRAID_NO_MEMORY;
@@ -358,7 +373,7 @@ static braid_status find_best(planner *p, braid_choices *best, braid_choices *tr
   return braid_choices_check(p->choosing, trial) == BRAID_OK ? judge(p, trial, best, &kept) : BRAID_OK;
 }
 
-static braid_status auto_choose(const braid_choosing *choosing, braid_choices *choices) {
+static braid_status heft_choose(const braid_choosing *choosing, braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
   const braid_allocator *allocator = choosing->allocator;
   size_t nodes = problem->node_count + 1, places = problem->value_count * (size_t)problem->space_count + 1;
@@ -386,8 +401,34 @@ static braid_status auto_choose(const braid_choosing *choosing, braid_choices *c
   return status;
 }
 
-const braid_policy braid_policy_auto = {
-    .name = "auto",
+braid_status braid_choose_class(const braid_choosing *choosing, braid_device_class class, braid_choices *choices) {
+  const braid_problem *problem = choosing->problem;
+  bool *able = braid_zalloc_array(choosing->allocator, problem->node_count + 1, sizeof *able);
+  bool *refused = braid_zalloc_array(choosing->allocator, problem->offer_count + 1, sizeof *refused);
+  braid_status status = able && refused ? BRAID_OK : BRAID_NO_MEMORY;
+  for (size_t i = 0; status == BRAID_OK && i < problem->offer_count; i++) {
+    const braid_offer *offer = &problem->offers[i];
+    bool of_class = problem->devices[offer->device].class == class && !choosing->refused[i];
+    if (of_class && offer->node_count == 1) able[offer->nodes[0]] = true;
+  }
+  for (size_t i = 0; status == BRAID_OK && i < problem->offer_count; i++) {
+    const braid_offer *offer = &problem->offers[i];
+    refused[i] = choosing->refused[i];
+    for (size_t k = 0; k < offer->node_count && problem->devices[offer->device].class != class; k++)
+      refused[i] |= able[offer->nodes[k]];
+  }
+  if (status == BRAID_OK) {
+    braid_choosing narrow = *choosing;
+    narrow.refused = refused;
+    status = heft_choose(&narrow, choices);
+  }
+  braid_free(choosing->allocator, able);
+  braid_free(choosing->allocator, refused);
+  return status;
+}
+
+const braid_policy braid_policy_heft = {
+    .name = "heft",
     .summary = "earliest finish time, including transfers; never slower than one device alone, by the same numbers",
-    .choose = auto_choose,
+    .choose = heft_choose,
 };

@@ -1,0 +1,59 @@
+/* Saved plans at the command line: look at one, compare two. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "values.h"
+
+bool cli_is_plan(const char *path) {
+  static const char kMagic[] = "braidpln";
+  char start[sizeof kMagic - 1];
+  struct stat about;
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false; /* a pipe would be emptied by looking */
+  FILE *file = fopen(path, "rb");
+  if (!file) return false;
+  bool is = fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, kMagic, sizeof start) == 0;
+  fclose(file);
+  return is;
+}
+
+static braid_status print_differences(const char *path, const char *against, const char *text, bool json) {
+  cli_json document;
+  if (!json) {
+    printf("%s", text[0] ? text : "no differences\n");
+    return BRAID_OK;
+  }
+  if (!cli_json_begin(&document)) return cli_no_memory();
+  cli_json_string(&document, "plan", path);
+  cli_json_string(&document, "against", against);
+  cli_json_array(&document, "differences");
+  for (const char *at = text; *at; at += strcspn(at, "\n") + 1) {
+    char line[1024];
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
+    cli_json_string(&document, NULL, line);
+  }
+  cli_json_close(&document, ']');
+  cli_json_end(&document);
+  return BRAID_OK;
+}
+
+/* 0: no end, as files and pipes have none; what goes to a terminal is broken there. */
+static size_t asked_columns(void) {
+  const char *asked = getenv("COLUMNS");
+  return asked ? strtoul(asked, NULL, 10) : 0;
+}
+
+braid_status cli_inspect_plan(const char *path, const char *against, bool json) {
+  char *text = NULL;
+  braid_status status =
+      against ? braid_plan_file_compare(path, against, NULL, &text) : braid_plan_file_print(path, json, NULL, &text);
+  if (status == BRAID_OK && against)
+    status = print_differences(path, against, text, json);
+  else if (status == BRAID_OK && !json && asked_columns())
+    cli_print_wrapped(stdout, text, asked_columns());
+  else if (status == BRAID_OK)
+    printf("%s", text);
+  braid_free(NULL, text);
+  return status;
+}

@@ -1,0 +1,101 @@
+/* Forecasts: a network on a modelled machine, placed by a policy, in virtual time. Nothing runs; all times, powers and
+ * energies are modelled, from a profile of operations (docs/planning.md). */
+#ifndef BRAID_PLANNING_H
+#define BRAID_PLANNING_H
+
+#include "braid/graph.h"
+
+/* A machine described by a platform file: its devices and their profile. */
+typedef struct braid_modelled_machine braid_modelled_machine;
+/* `path_or_name`: a file whose name ends in .yaml, or one that the library has (NOT_FOUND lists them). INVALID_FILE
+ * names the file, the line and what was expected. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_modelled_machine_load(const braid_allocator *allocator,
+                                                                    const char *path_or_name,
+                                                                    braid_modelled_machine **out);
+BRAID_API void braid_modelled_machine_destroy(braid_modelled_machine *machine); /* NULL is allowed */
+BRAID_API const char *braid_modelled_machine_name(const braid_modelled_machine *machine);
+/* What its file assumes since nobody published it. */
+BRAID_API size_t braid_modelled_assumption_count(const braid_modelled_machine *machine);
+BRAID_API const char *braid_modelled_assumption(const braid_modelled_machine *machine, size_t index);
+
+/* The names of the policies, and what each does in one sentence. */
+BRAID_API size_t braid_planning_policy_count(void);
+BRAID_API const char *braid_planning_policy_name(size_t index);
+BRAID_API const char *braid_planning_policy_summary(size_t index);
+
+/* A training step of `model` (resolved or not) for a batch, as the trainer runs it by default: what is to be forecast
+ * for training. For inference it is the resolved model. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_planning_step(const braid_graph *model, int64_t batch, braid_graph **out);
+
+typedef struct braid_forecast_options {
+  const char *policy;
+  double cap_watts; /* for the machine; 0: as its file says */
+} braid_forecast_options;
+
+typedef struct braid_forecast braid_forecast;
+/* The graph must be resolved; it may be destroyed afterwards, as the machine may. NOT_FOUND: no such policy.
+ * UNSUPPORTED names a node that no device can run, or not under the cap. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_create(const braid_graph *graph,
+                                                              const braid_modelled_machine *machine,
+                                                              const braid_forecast_options *options,
+                                                              const braid_allocator *allocator, braid_forecast **out);
+BRAID_API void braid_forecast_destroy(braid_forecast *forecast); /* NULL is allowed */
+
+/* NAN: unknown. */
+typedef struct braid_forecast_summary {
+  double seconds, joules, average_watts;
+  double peak_watts;                      /* the largest sum of the peaks of what runs at the same time */
+  double idle_joules;                     /* of them: what devices draw while they do nothing */
+  double cap_watts;                       /* NAN: none */
+  double seconds_above;                   /* that sum exceeds the cap */
+  size_t cap_violations;                  /* operations that start though it then exceeds the cap */
+  double moving_seconds, exposed_seconds; /* of transfers: in total; while a device waits for nothing else */
+  size_t tasks, nodes;
+  double policy_seconds; /* measured: what the policy itself took on this machine */
+} braid_forecast_summary;
+BRAID_API braid_forecast_summary braid_forecast_get_summary(const braid_forecast *forecast);
+
+typedef struct braid_forecast_device {
+  const char *name;
+  double busy_seconds, joules;
+  size_t tasks;
+} braid_forecast_device;
+BRAID_API size_t braid_forecast_device_count(const braid_forecast *forecast);
+BRAID_API braid_forecast_device braid_forecast_get_device(const braid_forecast *forecast, size_t index);
+
+typedef struct braid_forecast_task {
+  const char *node, *op;
+  const char *like;   /* the published operation whose rows stand for it */
+  const char *device; /* the first of `devices` */
+  size_t device_index, devices;
+  double mhz; /* NAN: the device has no clock states */
+  double start, end, joules, peak_watts;
+  const char *reason;
+  const char *after; /* the node whose end it waits for because of the cap; NULL: none */
+} braid_forecast_task;
+/* In the order of their starts. */
+BRAID_API braid_forecast_task braid_forecast_get_task(const braid_forecast *forecast, size_t index);
+/* What could have run a task: the offers of all devices. */
+typedef struct braid_forecast_offer {
+  const char *device;
+  size_t devices;
+  double mhz, seconds, joules, peak_watts;
+  bool chosen;
+} braid_forecast_offer;
+BRAID_API size_t braid_forecast_offer_count(const braid_forecast *forecast, size_t task);
+BRAID_API braid_forecast_offer braid_forecast_get_offer(const braid_forecast *forecast, size_t task, size_t index);
+
+/* Power from a time on (seconds), until the next step. */
+typedef struct braid_forecast_power {
+  double from, watts, peak_watts;
+} braid_forecast_power;
+BRAID_API size_t braid_forecast_power_count(const braid_forecast *forecast);
+BRAID_API braid_forecast_power braid_forecast_get_power(const braid_forecast *forecast, size_t index);
+
+/* The timeline, written atomically: for Perfetto or chrome://tracing (JSON), or as a page of its own (HTML), with power
+ * over time below it. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_trace(const braid_forecast *forecast, const char *path);
+BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title,
+                                                                 const char *path);
+
+#endif

@@ -1,0 +1,232 @@
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/try.h"
+#include "planning/problem.h"
+#include "schedule/power.h"
+#include "train/step.h"
+
+struct braid_forecast {
+  const braid_allocator *allocator;
+  braid_arena *arena;
+  braid_modelled_problem modelled;
+  braid_choices choices;
+  braid_alternatives alternatives;
+  braid_power power;
+  braid_forecast_summary summary;
+  braid_forecast_device *devices;
+};
+
+/* --- policies ------------------------------------------------------------------------------------------------------
+ */
+size_t braid_planning_policy_count(void) {
+  return braid_policy_count();
+}
+
+const char *braid_planning_policy_name(size_t index) {
+  return braid_policy_at(index)->name;
+}
+
+const char *braid_planning_policy_summary(size_t index) {
+  return braid_policy_at(index)->summary;
+}
+
+static braid_status find_policy(const char *name, const braid_policy **out) {
+  char list[512] = "";
+  for (size_t i = 0, used = 0; i < braid_policy_count(); i++) {
+    *out = braid_policy_at(i);
+    if (strcmp((*out)->name, name) == 0) return BRAID_OK;
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", (*out)->name);
+  }
+  return braid_fail(BRAID_NOT_FOUND, "there is no policy \"%.100s\"; there are %s", name, list);
+}
+
+/* --- making --------------------------------------------------------------------------------------------------------
+ */
+braid_status braid_planning_step(const braid_graph *model, int64_t batch, braid_graph **out) {
+  braid_train_options options;
+  braid_train_options_init(&options);
+  options.batch = batch;
+  BRAID_TRY(braid_step_graph_alone(model, &options, out));
+  braid_status status = braid_graph_compact(*out);
+  if (status == BRAID_OK) return BRAID_OK;
+  braid_graph_destroy(*out);
+  *out = NULL;
+  return status;
+}
+
+static double value_of(const braid_number *number) {
+  return number->source == BRAID_UNKNOWN ? NAN : number->value;
+}
+
+static int by_start(const void *left, const void *right, void *context) {
+  const braid_choices *choices = context;
+  int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+  if (choices->start[a] != choices->start[b]) return choices->start[a] < choices->start[b] ? -1 : 1;
+  return (a > b) - (a < b);
+}
+
+static void count_device(braid_forecast *f, int device, const braid_offer *offer) {
+  braid_forecast_device *d = &f->devices[device];
+  d->busy_seconds += offer->seconds.value;
+  d->joules += offer->joules.value / (double)(offer->also_count + 1);
+  d->tasks++;
+}
+
+static braid_status count_devices(braid_forecast *f) {
+  const braid_problem *problem = &f->modelled.problem;
+  f->devices = braid_arena_alloc(f->arena, (problem->device_count + 1) * sizeof *f->devices);
+  if (!f->devices) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < f->choices.task_count; i++) {
+    const braid_offer *offer = &problem->offers[f->choices.offer_of[f->choices.order[i]]];
+    count_device(f, offer->device, offer);
+    for (size_t k = 0; k < offer->also_count; k++) count_device(f, offer->also[k], offer);
+  }
+  for (size_t d = 0; d < problem->device_count; d++) {
+    double idle = problem->devices[d].idle_watts.value * (f->choices.seconds.value - f->devices[d].busy_seconds);
+    f->devices[d].name = problem->devices[d].name;
+    f->devices[d].joules += idle;
+    f->summary.idle_joules += idle;
+  }
+  return BRAID_OK;
+}
+
+static void sum_up(braid_forecast *f, double policy_seconds) {
+  const braid_choices *choices = &f->choices;
+  braid_forecast_summary *s = &f->summary;
+  s->seconds = value_of(&choices->seconds);
+  s->joules = value_of(&choices->joules);
+  s->average_watts = value_of(&f->power.average_watts);
+  s->peak_watts = value_of(&f->power.peak_watts);
+  s->cap_watts = value_of(&f->modelled.problem.cap_watts);
+  s->cap_violations = f->power.violations;
+  s->seconds_above = f->power.seconds_above;
+  s->moving_seconds = choices->moving_seconds;
+  s->exposed_seconds = choices->exposed_seconds;
+  s->tasks = choices->task_count;
+  s->nodes = f->modelled.problem.node_count;
+  s->policy_seconds = policy_seconds;
+}
+
+/* The offers that a task could have had, for braid_forecast_get_offer. */
+static braid_status find_alternatives(braid_forecast *f) {
+  const braid_problem *problem = &f->modelled.problem;
+  bool *refused = braid_zalloc_array(f->allocator, problem->offer_count + 1, sizeof *refused);
+  int32_t *ranks = braid_zalloc_array(f->allocator, problem->offer_count + 1, sizeof *ranks);
+  braid_status status = refused && ranks ? BRAID_OK : BRAID_NO_MEMORY;
+  for (size_t i = 0; ranks && i < problem->offer_count; i++) ranks[i] = (int32_t)i;
+  braid_choosing choosing = {problem, f->allocator, f->arena, refused, ranks};
+  if (status == BRAID_OK) status = braid_choices_alternatives(&choosing, &f->choices, &f->alternatives);
+  braid_free(f->allocator, refused);
+  braid_free(f->allocator, ranks);
+  return status;
+}
+
+static braid_status forecast(braid_forecast *f, const braid_graph *graph, const braid_modelled_machine *machine,
+                             const braid_forecast_options *options) {
+  const braid_policy *policy;
+  BRAID_TRY(find_policy(options->policy, &policy));
+  if (!(options->cap_watts >= 0))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a cap of %g W, a number above 0 is expected", options->cap_watts);
+  BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
+  BRAID_TRY(braid_modelled_problem_make(graph, machine, options->cap_watts, f->arena, &f->modelled));
+  BRAID_TRY(braid_problem_check(&f->modelled.problem, f->allocator));
+  int64_t before = braid_now_ns();
+  BRAID_TRY(braid_problem_solve(policy, &f->modelled.problem, f->allocator, f->arena, &f->choices));
+  double seconds = (double)(braid_now_ns() - before) * 1e-9;
+  BRAID_TRY(braid_power_of(&f->modelled.problem, &f->choices, f->allocator, f->arena, &f->power));
+  BRAID_TRY(count_devices(f));
+  BRAID_TRY(find_alternatives(f));
+  sum_up(f, seconds);
+  qsort_r(f->choices.order, f->choices.task_count, sizeof *f->choices.order, by_start, &f->choices);
+  return BRAID_OK;
+}
+
+braid_status braid_forecast_create(const braid_graph *graph, const braid_modelled_machine *machine,
+                                   const braid_forecast_options *options, const braid_allocator *allocator,
+                                   braid_forecast **out) {
+  *out = NULL;
+  braid_forecast *f = braid_zalloc(allocator, sizeof *f);
+  if (!f) return BRAID_NO_MEMORY;
+  f->allocator = allocator;
+  braid_status status = forecast(f, graph, machine, options);
+  if (status == BRAID_OK)
+    *out = f;
+  else
+    braid_forecast_destroy(f);
+  return status;
+}
+
+void braid_forecast_destroy(braid_forecast *forecast) {
+  if (!forecast) return;
+  braid_arena_destroy(forecast->arena);
+  braid_free(forecast->allocator, forecast);
+}
+
+/* --- asking --------------------------------------------------------------------------------------------------------
+ */
+braid_forecast_summary braid_forecast_get_summary(const braid_forecast *forecast) {
+  return forecast->summary;
+}
+
+size_t braid_forecast_device_count(const braid_forecast *forecast) {
+  return forecast->modelled.problem.device_count;
+}
+
+braid_forecast_device braid_forecast_get_device(const braid_forecast *forecast, size_t index) {
+  return forecast->devices[index];
+}
+
+braid_forecast_task braid_forecast_get_task(const braid_forecast *forecast, size_t index) {
+  const braid_choices *choices = &forecast->choices;
+  const braid_problem *problem = &forecast->modelled.problem;
+  int32_t task = choices->order[index], offer = choices->offer_of[task];
+  const braid_offer *chosen = &problem->offers[offer];
+  return (braid_forecast_task){
+      .node = problem->nodes[task].name,
+      .op = forecast->modelled.ops[task],
+      .like = forecast->modelled.likes[task],
+      .device = problem->devices[chosen->device].name,
+      .device_index = (size_t)chosen->device,
+      .devices = chosen->also_count + 1,
+      .mhz = forecast->modelled.mhz[offer],
+      .start = choices->start[task],
+      .end = choices->end[task],
+      .joules = value_of(&chosen->joules),
+      .peak_watts = value_of(&chosen->watts),
+      .reason = choices->reasons[task],
+      .after = choices->after[task] < 0 ? NULL : problem->nodes[choices->after[task]].name,
+  };
+}
+
+size_t braid_forecast_offer_count(const braid_forecast *forecast, size_t task) {
+  int32_t node = forecast->choices.order[task];
+  return forecast->alternatives.first[node + 1] - forecast->alternatives.first[node];
+}
+
+braid_forecast_offer braid_forecast_get_offer(const braid_forecast *forecast, size_t task, size_t index) {
+  int32_t node = forecast->choices.order[task];
+  int32_t offer = forecast->alternatives.offers[forecast->alternatives.first[node] + index];
+  const braid_offer *o = &forecast->modelled.problem.offers[offer];
+  return (braid_forecast_offer){
+      .device = forecast->modelled.problem.devices[o->device].name,
+      .devices = o->also_count + 1,
+      .mhz = forecast->modelled.mhz[offer],
+      .seconds = value_of(&o->seconds),
+      .joules = value_of(&o->joules),
+      .peak_watts = value_of(&o->watts),
+      .chosen = forecast->choices.offer_of[node] == offer,
+  };
+}
+
+size_t braid_forecast_power_count(const braid_forecast *forecast) {
+  return forecast->power.count;
+}
+
+braid_forecast_power braid_forecast_get_power(const braid_forecast *forecast, size_t index) {
+  braid_power_step step = forecast->power.steps[index];
+  return (braid_forecast_power){step.from, step.watts, step.peak_watts};
+}

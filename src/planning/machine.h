@@ -1,0 +1,61 @@
+/* Modelled machines: devices, clocks, links, power and caps as data, with a profile for their times. A file is YAML
+ * (docs/planning.md). */
+#ifndef BRAID_PLANNING_MACHINE_H
+#define BRAID_PLANNING_MACHINE_H
+
+#include "braid/planning.h"
+#include "planning/profile.h"
+#include "schedule/problem.h"
+
+/* A state of a device's clock: what an operation takes there, in proportion to the first state. */
+typedef struct braid_modelled_clock {
+  double mhz, seconds, watts;
+} braid_modelled_clock;
+
+typedef struct braid_modelled_link {
+  double latency_ms, gigabytes_per_second; /* each way, to the host's memory */
+} braid_modelled_link;
+
+/* `count` devices alike. NAN: not in the file. */
+typedef struct braid_modelled_device {
+  char *name, *class, *profile; /* profile: the device's name there */
+  int64_t count;
+  double idle_watts, cap_watts, clock_change_ms;
+  braid_modelled_link *link;
+  braid_modelled_clock *clocks; /* the first is the one of the profile, and the highest */
+  unsigned clocks_count;
+} braid_modelled_device;
+
+typedef struct braid_machine_file {
+  char *name, *profile; /* profile: a file beside this one */
+  char **assumptions;
+  unsigned assumptions_count;
+  double host_watts, cap_watts;
+  double bandwidth_threshold, instructions_threshold; /* GB/s, and per cycle */
+  braid_modelled_device *devices;
+  unsigned devices_count;
+} braid_machine_file;
+
+struct braid_modelled_machine {
+  const braid_allocator *allocator;
+  braid_machine_file *file;
+  braid_profile *profile;
+};
+
+/* Texts of the source tree that the build puts into the library: the .yaml files of platforms and platforms/profiles.
+ */
+typedef struct braid_planning_file {
+  const char *name; /* without its ending */
+  const char *text;
+  size_t bytes;
+} braid_planning_file;
+extern const braid_planning_file braid_platform_texts[], braid_profile_texts[];
+extern const size_t braid_platform_text_count, braid_profile_text_count;
+
+BRAID_MUST_CHECK braid_status braid_machine_file_parse(const char *name, const void *text, size_t bytes,
+                                                       braid_machine_file **out);
+void braid_machine_file_free(braid_machine_file *file); /* NULL is allowed */
+size_t braid_machine_device_count(const braid_machine_file *file);
+braid_device_class braid_modelled_class(const char *name);
+
+#endif

@@ -1,0 +1,251 @@
+/* Platform and profile files, what they say, and forecasts on them. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "braid/model.h"
+#include "oom.h"
+#include "planning/machine.h"
+
+#define OK(call)                                                                                                       \
+  do {                                                                                                                 \
+    if ((call) != BRAID_OK) fail_msg("%s: %s", #call, braid_error_detail());                                           \
+  } while (0)
+
+static braid_modelled_machine *load(const char *name) {
+  braid_modelled_machine *machine;
+  OK(braid_modelled_machine_load(NULL, name, &machine));
+  return machine;
+}
+
+static braid_graph *step_of(const char *path, int64_t batch) {
+  braid_graph *model, *step;
+  OK(braid_model_load(NULL, path, NULL, &model));
+  OK(braid_planning_step(model, batch, &step));
+  braid_graph_destroy(model);
+  return step;
+}
+
+/* Hype-training, Table 1: at the bytes of a row, the row comes out; between rows, something between them. */
+static void test_published(void **state) {
+  (void)state;
+  static const struct {
+    const char *device, *op, *size;
+    int64_t devices;
+    double ms, average, peak;
+  } rows[] = {{"v100", "MatMul", "small", 1, 1.720, 206, 214},
+              {"v100", "Conv2D", "large", 1, 4.088, 292, 296},
+              {"stratix10", "MatMul", "large", 3, 7.932, 75, 75},
+              {"stratix10", "BiasAddGrad", "medium", 1, 1.413, 78, 78},
+              {"stratix10", "Transpose", "medium", 1, 0.080, 13, 13}};
+  braid_modelled_machine *machine = load("v100-s10x3");
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    bool found = false;
+    for (unsigned k = 0; k < machine->profile->rows_count; k++) {
+      const braid_profile_row *row = &machine->profile->rows[k];
+      if (strcmp(row->device, rows[i].device) || strcmp(row->op, rows[i].op) || strcmp(row->size, rows[i].size))
+        continue;
+      braid_profile_row at;
+      assert_true(braid_profile_at(machine->profile, row->device, row->devices, row->op, row->bytes, &at));
+      assert_int_equal(row->devices, rows[i].devices);
+      assert_true(fabs(at.ms - rows[i].ms) < 1e-9 && at.average_watts == rows[i].average &&
+                  at.peak_watts == rows[i].peak);
+      found = true;
+    }
+    assert_true(found);
+  }
+  braid_profile_row small, between, medium, beyond;
+  assert_true(braid_profile_at(machine->profile, "v100", 1, "MatMul", 38.35e9 * 1.72e-3, &small));
+  assert_true(braid_profile_at(machine->profile, "v100", 1, "MatMul", 100e6, &between));
+  assert_true(braid_profile_at(machine->profile, "v100", 1, "MatMul", 48.05e9 * 4.137e-3, &medium));
+  assert_true(between.ms > small.ms && between.ms < medium.ms && between.peak_watts > 214 && between.peak_watts < 274);
+  assert_true(braid_profile_at(machine->profile, "v100", 1, "MatMul", 57.72e9 * 7.144e-3 * 2, &beyond));
+  assert_true(fabs(beyond.ms - 2 * 7.144) < 0.01 && beyond.peak_watts == 302);
+  assert_false(braid_profile_at(machine->profile, "v100", 2, "MatMul", 1e6, &beyond));
+  assert_string_equal(braid_profile_like(machine->profile, "ConvGradFilter"), "Conv2DBackpropFilter");
+  assert_string_equal(braid_profile_like(machine->profile, "Relu"), "Mul");
+  braid_modelled_machine_destroy(machine);
+}
+
+#define PROFILE "source: s\nrows:\n  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 5, peak_watts: 6}\n"
+#define DEVICE "  - {name: a, class: gpu, profile: d, idle_watts: 1}\n"
+
+static void test_refused_platforms(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"name: m\n", "(line: 1"},
+      {"name: m\nprofile: p\ndevices:\n" DEVICE DEVICE, "line 5: there are two devices named a"},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: tpu, profile: d, idle_watts: 1}\n",
+       "line 4: class \"tpu\""},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: -1}\n", "idle_watts is -1"},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: 1, count: 5000}\n",
+       "5000 of them"},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: nan}\n", "idle_watts is nan"},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a.b, class: gpu, profile: d, idle_watts: 1}\n",
+       "device name \"a.b\""},
+      {"name: m\nprofile: p\nvolts: 3\ndevices:\n" DEVICE, "Unexpected key: volts"},
+      {"name: m\nprofile: p\ncap_watts: -3\ndevices:\n" DEVICE, "line 3: cap_watts is -3"},
+      {"name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n    idle_watts: 1\n    clocks:\n"
+       "      - {mhz: 1000, seconds: 1, watts: 1}\n      - {mhz: 1200, seconds: 1, watts: 1}\n",
+       "line 10: clocks go from the highest"},
+      {"name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n    idle_watts: 1\n    clocks:\n"
+       "      - {mhz: 1000, seconds: 2, watts: 1}\n",
+       "the first clock is the profile's"},
+      {"name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n    idle_watts: 1\n"
+       "    link: {gigabytes_per_second: 0}\n",
+       "line 8: gigabytes_per_second is 0"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_machine_file *file;
+    assert_int_equal(braid_machine_file_parse("m.yaml", cases[i].text, strlen(cases[i].text), &file),
+                     BRAID_INVALID_FILE);
+    assert_null(file);
+    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].said, braid_error_detail());
+  }
+}
+
+static void test_refused_profiles(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 0, ms: 1}\n", "line 3: bytes is 0"},
+      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: -1}\n", "ms is -1"},
+      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: inf}\n", "ms is inf"},
+      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, average_watts: 9, peak_watts: 8}\n",
+       "below the average"},
+      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, devices: 65}\n", "65 devices"},
+      {"source: s\nothers: Mul\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n", "line 2: \"Mul\" has no rows"},
+      {"source: s\nlikenesses:\n  - {op: A, as: B}\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n",
+       "\"B\" has no rows"},
+      {"source: s\nrows: []\n", "(line: 2"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_profile *profile;
+    assert_int_equal(braid_profile_parse("p.yaml", cases[i].text, strlen(cases[i].text), &profile), BRAID_INVALID_FILE);
+    assert_null(profile);
+    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].said, braid_error_detail());
+  }
+}
+
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+/* The profile is beside the platform; powers that it leaves out are unknown, and stay so. */
+static void test_unknown(void **state) {
+  (void)state;
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n" DEVICE);
+  write_file(profile, "source: s\nothers: Relu\nrows:\n  - {device: d, op: Relu, bytes: 100, ms: 1}\n");
+  braid_modelled_machine *machine = load(platform);
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 4);
+  braid_forecast *forecast;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  assert_true(s.seconds > 0 && isnan(s.joules) && isnan(s.peak_watts) && isnan(s.average_watts) && isnan(s.cap_watts));
+  assert_int_equal(braid_forecast_save_html(forecast, "t", platform), BRAID_UNSUPPORTED);
+  braid_forecast_destroy(forecast);
+  braid_forecast_options capped = {.policy = "hybrid-cap", .cap_watts = 1000};
+  assert_int_equal(braid_forecast_create(step, machine, &capped, NULL, &forecast), BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "under the power cap"));
+  braid_modelled_machine_destroy(machine);
+  write_file(profile, PROFILE);
+  machine = load(platform);
+  assert_int_equal(
+      braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast),
+      BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "the profile has no rows for Conv"));
+  braid_modelled_machine_destroy(machine);
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n  - {name: a, class: gpu, profile: e, idle_watts: 1}\n");
+  assert_int_equal(braid_modelled_machine_load(NULL, platform, &machine), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "has no rows of \"e\""));
+  unlink(profile);
+  assert_int_equal(braid_modelled_machine_load(NULL, platform, &machine), BRAID_NOT_FOUND);
+  unlink(platform);
+  rmdir(folder);
+  assert_int_equal(braid_modelled_machine_load(NULL, "v1000", &machine), BRAID_NOT_FOUND);
+  assert_non_null(strstr(braid_error_detail(), "v100-s10x3"));
+  braid_graph_destroy(step);
+}
+
+/* Whatever the policy: every operation once, energy of devices and tasks adds up, no loss of hybrid-energy, caps hold,
+ * and the same inputs give the same plan. */
+static void test_forecasts(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100-s10x3");
+  static const char *const kModels[] = {BRAID_MODELS "/lenet.cfg", BRAID_MODELS "/alexnet-branches.cfg",
+                                        BRAID_MODELS "/resnet20.cfg"};
+  for (size_t m = 0; m < 3; m++) {
+    braid_graph *step = step_of(kModels[m], 64);
+    double baseline = 0;
+    for (size_t i = 0; i < braid_planning_policy_count(); i++) {
+      const char *policy = braid_planning_policy_name(i);
+      braid_forecast_options options = {.policy = policy, .cap_watts = strcmp(policy, "hybrid-cap") ? 0 : 230};
+      braid_forecast *forecast, *again;
+      OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+      OK(braid_forecast_create(step, machine, &options, NULL, &again));
+      braid_forecast_summary s = braid_forecast_get_summary(forecast);
+      double joules = 0, work = 0;
+      for (size_t d = 0; d < braid_forecast_device_count(forecast); d++)
+        joules += braid_forecast_get_device(forecast, d).joules;
+      for (size_t t = 0; t < s.tasks; t++) {
+        braid_forecast_task a = braid_forecast_get_task(forecast, t), b = braid_forecast_get_task(again, t);
+        assert_true(!strcmp(a.node, b.node) && a.start == b.start && a.end == b.end && !strcmp(a.device, b.device));
+        assert_true(a.reason[0] && a.end <= s.seconds * (1 + 1e-12));
+        work += a.joules;
+        size_t chosen = 0;
+        for (size_t k = 0; k < braid_forecast_offer_count(forecast, t); k++)
+          chosen += braid_forecast_get_offer(forecast, t, k).chosen;
+        assert_int_equal(chosen, 1);
+      }
+      assert_true(fabs(joules - s.joules) < 1e-6 * joules && fabs(work + s.idle_joules - s.joules) < 1e-6 * joules);
+      if (!strcmp(policy, "gpu-only")) baseline = s.seconds;
+      if (!strcmp(policy, "hybrid-energy")) assert_true(s.seconds <= baseline * (1 + 1e-9));
+      if (!strcmp(policy, "hybrid-cap")) assert_true(s.cap_violations == 0 && s.peak_watts <= 230 * (1 + 1e-9));
+      braid_forecast_destroy(forecast);
+      braid_forecast_destroy(again);
+    }
+    braid_graph_destroy(step);
+  }
+  braid_modelled_machine_destroy(machine);
+}
+
+static braid_status forecast_all(const braid_allocator *allocator, void *context) {
+  braid_modelled_machine *machine;
+  braid_status status = braid_modelled_machine_load(allocator, "v100-s10x3", &machine);
+  for (size_t i = 0; i < braid_planning_policy_count() && status == BRAID_OK; i++) {
+    braid_forecast *forecast;
+    braid_forecast_options options = {.policy = braid_planning_policy_name(i), .cap_watts = 260};
+    status = braid_forecast_create(context, machine, &options, allocator, &forecast);
+    braid_forecast_destroy(forecast);
+  }
+  braid_modelled_machine_destroy(machine);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 2);
+  (void)oom_sweep(forecast_all, step);
+  braid_graph_destroy(step);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_published),        cmocka_unit_test(test_refused_platforms),
+      cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_forecasts),        cmocka_unit_test(test_out_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,251 @@
+#include "planning/problem.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/try.h"
+
+typedef struct maker {
+  const braid_graph *graph;
+  const braid_modelled_machine *machine;
+  braid_arena *arena;
+  braid_modelled_problem *out;
+  braid_problem_node *nodes;
+  braid_offer *offers;
+  int32_t *ids;          /* of the nodes: an offer points here */
+  int *devices;          /* 0, 1, 2 ...: an offer for several points here */
+  size_t *first;         /* of each kind of device: its first one */
+  braid_value_id *roots; /* per value: what it is a view of */
+} maker;
+
+static braid_number modelled(double value) {
+  return isnan(value) ? (braid_number){0} : (braid_number){value, BRAID_MODELLED};
+}
+
+/* --- devices and links ---------------------------------------------------------------------------------------------
+ */
+static const braid_modelled_device *kind_of(const maker *m, size_t device) {
+  unsigned kind = 0;
+  while (kind + 1 < m->machine->file->devices_count && m->first[kind + 1] <= device) kind++;
+  return &m->machine->file->devices[kind];
+}
+
+/* The host's memory is space 0; every device with a link has one of its own. What goes from one to another goes by way
+ * of the host, at the time of both; each link carries one transfer at a time, each way. */
+static braid_status make_links(maker *m, braid_problem *p) {
+  size_t spaces = (size_t)p->space_count;
+  braid_problem_link *links = braid_arena_alloc(m->arena, spaces * spaces * sizeof *links);
+  const braid_modelled_link **of_space = braid_arena_alloc(m->arena, spaces * sizeof *of_space);
+  if (!links || !of_space) return BRAID_NO_MEMORY;
+  for (size_t d = 0; d < p->device_count; d++)
+    if (p->devices[d].space) of_space[p->devices[d].space] = kind_of(m, d)->link;
+  for (size_t from = 0; from < spaces; from++)
+    for (size_t to = 0; to < spaces; to++) {
+      double seconds = 0, per_byte = 0;
+      if (from == to) continue;
+      for (int end = 0; end < 2; end++) {
+        const braid_modelled_link *link = of_space[end ? to : from];
+        if (!link) continue; /* the host's own memory */
+        seconds += link->latency_ms * 1e-3;
+        per_byte += 1e-9 / link->gigabytes_per_second;
+      }
+      links[from * spaces + to] = (braid_problem_link){seconds, 1 / per_byte, (int)(to ? 2 * to : 2 * from + 1)};
+    }
+  p->links = links;
+  p->bus_count = 2 * (int)spaces;
+  return BRAID_OK;
+}
+
+static braid_status make_devices(maker *m, braid_problem *p) {
+  const braid_machine_file *file = m->machine->file;
+  size_t count = braid_machine_device_count(file), host = file->host_watts > 0;
+  braid_problem_device *devices = braid_arena_alloc(m->arena, (count + host) * sizeof *devices);
+  m->devices = braid_arena_alloc(m->arena, (count + 1) * sizeof *m->devices);
+  m->first = braid_arena_alloc(m->arena, (file->devices_count + 1) * sizeof *m->first);
+  if (!devices || !m->devices || !m->first) return BRAID_NO_MEMORY;
+  p->space_count = 1;
+  for (unsigned k = 0; k < file->devices_count; k++) {
+    const braid_modelled_device *kind = &file->devices[k];
+    m->first[k] = p->device_count;
+    for (int64_t i = 0; i < kind->count; i++) {
+      size_t d = p->device_count++;
+      m->devices[d] = (int)d;
+      devices[d] = (braid_problem_device){.class = braid_modelled_class(kind->class),
+                                          .space = kind->link ? p->space_count++ : 0,
+                                          .idle_watts = modelled(kind->idle_watts),
+                                          .cap_watts = modelled(kind->cap_watts),
+                                          .clock_seconds = kind->clock_change_ms * 1e-3};
+      devices[d].name = kind->count > 1 ? braid_arena_format(m->arena, "%s%lld", kind->name, (long long)i)
+                                        : braid_arena_format(m->arena, "%s", kind->name);
+      if (!devices[d].name) return BRAID_NO_MEMORY;
+    }
+  }
+  if (host) /* it runs nothing, and draws power */
+    devices[p->device_count++] = (braid_problem_device){.name = "host", .idle_watts = modelled(file->host_watts)};
+  p->devices = devices;
+  return make_links(m, p);
+}
+
+/* --- nodes and values ----------------------------------------------------------------------------------------------
+ */
+static bool is_view(const braid_graph *graph, const braid_node *node) {
+  if (!(node->op->flags & BRAID_OP_VIEW) || node->inputs[0] < 0 || node->output_count != 1) return false;
+  const braid_desc *from = &graph->values[node->inputs[0]].desc, *to = &graph->values[node->outputs[0]].desc;
+  return from->dtype == to->dtype && braid_desc_count(from) == braid_desc_count(to);
+}
+
+static braid_status make_values(maker *m, braid_problem *p) {
+  const braid_graph *graph = m->graph;
+  braid_problem_value *values = braid_arena_alloc(m->arena, (graph->value_count + 1) * sizeof *values);
+  m->roots = braid_arena_alloc(m->arena, (graph->value_count + 1) * sizeof *m->roots);
+  if (!values || !m->roots) return BRAID_NO_MEMORY;
+  for (size_t v = 0; v < graph->value_count; v++) {
+    const braid_value *value = &graph->values[v];
+    m->roots[v] = (braid_value_id)v;
+    values[v].producer = value->kind == BRAID_VALUE_RESULT ? value->producer : -1;
+    values[v].bytes = braid_desc_bytes(&value->desc);
+  }
+  for (size_t n = 0; n < graph->node_count; n++)
+    if (is_view(graph, &graph->nodes[n])) m->roots[graph->nodes[n].outputs[0]] = m->roots[graph->nodes[n].inputs[0]];
+  for (size_t i = 0; i < graph->output_count; i++) {
+    braid_value_id root = m->roots[graph->outputs[i]];
+    values[root].wanted = graph->values[root].kind == BRAID_VALUE_RESULT;
+  }
+  p->values = values;
+  p->value_count = graph->value_count;
+  return BRAID_OK;
+}
+
+/* Weights and states are where they are read; inputs come from the host. */
+static braid_status make_nodes(maker *m, braid_problem *p) {
+  const braid_graph *graph = m->graph;
+  size_t reads = 0, count = 0;
+  for (size_t n = 0; n < graph->node_count; n++) reads += graph->nodes[n].input_count;
+  int32_t *list = braid_arena_alloc(m->arena, (reads + 1) * sizeof *list);
+  m->nodes = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->nodes);
+  m->ids = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->ids);
+  m->out->ops = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->out->ops);
+  m->out->likes = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->out->likes);
+  if (!list || !m->nodes || !m->ids || !m->out->ops || !m->out->likes) return BRAID_NO_MEMORY;
+  for (size_t n = 0; n < graph->node_count; n++) {
+    const braid_node *node = &graph->nodes[n];
+    m->ids[n] = (int32_t)n;
+    m->nodes[n] = (braid_problem_node){
+        .name = braid_arena_text(m->arena, node->name, strlen(node->name)),
+        .idle = is_view(graph, node),
+        .fixed = -1,
+        .first_read = count,
+    };
+    m->out->ops[n] = braid_arena_text(m->arena, node->op->name, strlen(node->op->name));
+    if (!m->nodes[n].name || !m->out->ops[n]) return BRAID_NO_MEMORY;
+    for (size_t i = 0; i < node->input_count && !m->nodes[n].idle; i++) {
+      if (node->inputs[i] < 0) continue;
+      braid_value_id root = m->roots[node->inputs[i]];
+      braid_value_kind kind = graph->values[root].kind;
+      if (kind == BRAID_VALUE_RESULT || kind == BRAID_VALUE_INPUT) list[count++] = root, m->nodes[n].read_count++;
+    }
+  }
+  p->nodes = m->nodes;
+  p->node_count = graph->node_count;
+  p->reads = list;
+  return BRAID_OK;
+}
+
+/* --- offers --------------------------------------------------------------------------------------------------------
+ */
+/* What a node reads and writes at least: each operand and result once. */
+static double bytes_of(const maker *m, const braid_node *node) {
+  double sum = 0;
+  for (size_t i = 0; i < node->input_count; i++)
+    if (node->inputs[i] >= 0) sum += (double)braid_desc_bytes(&m->graph->values[node->inputs[i]].desc);
+  for (size_t i = 0; i < node->output_count; i++)
+    if (node->outputs[i] >= 0) sum += (double)braid_desc_bytes(&m->graph->values[node->outputs[i]].desc);
+  return sum;
+}
+
+/* Offers of one device, or of `row->devices` from it on, at each of the clocks. */
+static void add_offers(maker *m, size_t node, const braid_modelled_device *kind, size_t device,
+                       const braid_profile_row *row) {
+  unsigned clocks = kind->clocks_count ? kind->clocks_count : 1;
+  for (unsigned c = 0; c < clocks; c++) {
+    double slower = kind->clocks_count ? kind->clocks[c].seconds : 1,
+           watts = kind->clocks_count ? kind->clocks[c].watts : 1;
+    size_t index = m->out->problem.offer_count++;
+    double seconds = row->ms * 1e-3 * slower;
+    m->out->mhz[index] = kind->clocks_count ? kind->clocks[c].mhz : NAN;
+    m->offers[index] = (braid_offer){
+        .device = (int)device,
+        .also = &m->devices[device + 1],
+        .also_count = (size_t)row->devices - 1,
+        .clock = (int)c,
+        .rank = (uint32_t)c * 64 + (row->devices > 1 ? 0 : 1),
+        .nodes = &m->ids[node],
+        .node_count = 1,
+        .seconds = modelled(seconds),
+        .joules = modelled(row->average_watts * watts * seconds),
+        .watts = modelled(row->peak_watts * watts),
+        .bytes_per_second = modelled(row->gigabytes_per_second * 1e9 / slower),
+        .instructions_per_cycle = modelled(row->instructions_per_cycle),
+    };
+  }
+}
+
+/* The most offers that a node can have. */
+static size_t most_offers(const braid_machine_file *file) {
+  size_t count = 0;
+  for (unsigned k = 0; k < file->devices_count; k++) {
+    unsigned clocks = file->devices[k].clocks_count ? file->devices[k].clocks_count : 1;
+    count += 2 * clocks * (size_t)file->devices[k].count; /* groups of 2, 3, ... are fewer than two times the devices */
+  }
+  return count;
+}
+
+static braid_status offer_node(maker *m, size_t n) {
+  const braid_node *node = &m->graph->nodes[n];
+  const braid_machine_file *file = m->machine->file;
+  const char *like = braid_profile_like(m->machine->profile, node->op->name);
+  double bytes = bytes_of(m, node);
+  size_t before = m->out->problem.offer_count;
+  m->out->likes[n] = like ? braid_arena_text(m->arena, like, strlen(like)) : "";
+  if (!m->out->likes[n]) return BRAID_NO_MEMORY;
+  for (unsigned k = 0; like && k < file->devices_count; k++) {
+    const braid_modelled_device *kind = &file->devices[k];
+    size_t room = 2 * (size_t)kind->count;
+    for (int64_t together = 1; together <= kind->count; together++) {
+      braid_profile_row row;
+      if (!braid_profile_at(m->machine->profile, kind->profile, together, like, bytes, &row)) continue;
+      for (int64_t i = 0; i + together <= kind->count && room; i += together, room--)
+        add_offers(m, n, kind, m->first[k] + (size_t)i, &row);
+    }
+  }
+  if (m->out->problem.offer_count > before) return BRAID_OK;
+  return braid_fail(BRAID_UNSUPPORTED,
+                    "node %.120s: the profile has no rows for %s, nor for anything that stands for it", node->name,
+                    node->op->name);
+}
+
+static braid_status make_offers(maker *m, braid_problem *p) {
+  size_t running = 0;
+  for (size_t n = 0; n < p->node_count; n++) running += !p->nodes[n].idle;
+  size_t most = running * most_offers(m->machine->file) + 1;
+  m->offers = braid_arena_alloc(m->arena, most * sizeof *m->offers);
+  m->out->mhz = braid_arena_alloc(m->arena, most * sizeof *m->out->mhz);
+  if (!m->offers || !m->out->mhz) return BRAID_NO_MEMORY;
+  for (size_t n = 0; n < p->node_count; n++)
+    if (!p->nodes[n].idle) BRAID_TRY(offer_node(m, n));
+  p->offers = m->offers;
+  return BRAID_OK;
+}
+
+braid_status braid_modelled_problem_make(const braid_graph *graph, const braid_modelled_machine *machine,
+                                         double cap_watts, braid_arena *arena, braid_modelled_problem *out) {
+  maker m = {.graph = graph, .machine = machine, .arena = arena, .out = out};
+  *out = (braid_modelled_problem){0};
+  out->problem.cap_watts = modelled(cap_watts > 0 ? cap_watts : machine->file->cap_watts);
+  out->problem.bandwidth_threshold = modelled(machine->file->bandwidth_threshold * 1e9);
+  out->problem.instructions_threshold = modelled(machine->file->instructions_threshold);
+  BRAID_TRY(make_devices(&m, &out->problem));
+  BRAID_TRY(make_values(&m, &out->problem));
+  BRAID_TRY(make_nodes(&m, &out->problem));
+  return make_offers(&m, &out->problem);
+}

@@ -1,0 +1,20 @@
+/* A graph on a modelled machine as a problem of schedule/. */
+#ifndef BRAID_PLANNING_PROBLEM_H
+#define BRAID_PLANNING_PROBLEM_H
+
+#include "base/arena.h"
+#include "graph/graph.h"
+#include "planning/machine.h"
+
+typedef struct braid_modelled_problem {
+  braid_problem problem;     /* all that it points to is in the arena */
+  const char **ops, **likes; /* per node: its op, and the published one whose rows stand for it */
+  double *mhz;               /* per offer; NAN: the device has no clocks */
+} braid_modelled_problem;
+
+/* UNSUPPORTED names a node for whose op the profile has nothing. */
+BRAID_MUST_CHECK braid_status braid_modelled_problem_make(const braid_graph *graph,
+                                                          const braid_modelled_machine *machine, double cap_watts,
+                                                          braid_arena *arena, braid_modelled_problem *out);
+
+#endif

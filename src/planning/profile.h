@@ -1,0 +1,45 @@
+/* Profiles: times and powers of operations on devices, as data; published tables among them. A file is YAML
+ * (docs/planning.md). Between its rows, times and powers are interpolated over the bytes that an operation reads and
+ * writes. */
+#ifndef BRAID_PLANNING_PROFILE_H
+#define BRAID_PLANNING_PROFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "braid/allocator.h"
+
+/* NAN: not in the file. */
+typedef struct braid_profile_row {
+  char *device, *op, *size; /* size: the class that the source gives it, or NULL */
+  int64_t devices;          /* that share the operation; watts are those of all of them */
+  double bytes, ms, average_watts, peak_watts, gigabytes_per_second, instructions_per_cycle;
+} braid_profile_row;
+
+/* An operation that has no rows of its own is taken as one of the same nature. */
+typedef struct braid_profile_likeness {
+  char *op, *as;
+} braid_profile_likeness;
+
+typedef struct braid_profile {
+  char *source;
+  char *others;     /* what every operation that is not named is taken as; NULL: it is unknown */
+  double launch_ms; /* no operation takes less */
+  braid_profile_row *rows;
+  unsigned rows_count;
+  braid_profile_likeness *likenesses;
+  unsigned likenesses_count;
+} braid_profile;
+
+BRAID_MUST_CHECK braid_status braid_profile_parse(const char *name, const void *text, size_t bytes,
+                                                  braid_profile **out);
+void braid_profile_free(braid_profile *profile); /* NULL is allowed */
+
+/* The operation whose rows stand for `op`; NULL: none does. */
+const char *braid_profile_like(const braid_profile *profile, const char *op);
+/* What `op` (one that has rows) takes at `bytes` on `devices` devices of a kind; false: no rows. `bytes` of the result
+ * are those asked for; numbers that the file does not have are NAN. */
+bool braid_profile_at(const braid_profile *profile, const char *device, int64_t devices, const char *op, double bytes,
+                      braid_profile_row *out);
+
+#endif

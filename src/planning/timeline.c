@@ -1,0 +1,142 @@
+/* Timelines of forecasts: a trace for Perfetto, and a page. */
+#include <math.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "braid/planning.h"
+
+static braid_status write_text(braid_text *text, const char *path) {
+  braid_status status =
+      text->failed ? BRAID_NO_MEMORY : braid_file_write(text->allocator, path, text->data, text->length);
+  braid_text_deinit(text);
+  return status;
+}
+
+/* --- trace ---------------------------------------------------------------------------------------------------------
+ */
+static void add_event(braid_text *text, const braid_forecast_task *task) {
+  for (size_t d = 0; d < task->devices; d++) {
+    braid_text_printf(text, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":%zu,\"ts\":%.3f,\"dur\":%.3f,\"name\":",
+                      task->device_index + d, task->start * 1e6, (task->end - task->start) * 1e6);
+    braid_text_add_json(text, task->node);
+    braid_text_printf(text, ",\"cat\":\"modelled\",\"args\":{\"op\":");
+    braid_text_add_json(text, task->op);
+    braid_text_add(text, ",\"taken_as\":");
+    braid_text_add_json(text, task->like);
+    braid_text_printf(text, ",\"joules\":%.6g,\"peak_watts\":%.6g", task->joules, task->peak_watts);
+    if (!isnan(task->mhz)) braid_text_printf(text, ",\"mhz\":%g", task->mhz);
+    braid_text_add(text, ",\"why\":");
+    braid_text_add_json(text, task->reason);
+    braid_text_add(text, "}}");
+  }
+}
+
+braid_status braid_forecast_save_trace(const braid_forecast *forecast, const char *path) {
+  braid_text text;
+  braid_text_init(&text, NULL);
+  braid_text_add(&text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+                        "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"modelled\"}}");
+  for (size_t d = 0; d < braid_forecast_device_count(forecast); d++) {
+    braid_text_printf(&text, ",\n{\"ph\":\"M\",\"pid\":1,\"tid\":%zu,\"name\":\"thread_name\",\"args\":{\"name\":", d);
+    braid_text_add_json(&text, braid_forecast_get_device(forecast, d).name);
+    braid_text_add(&text, "}}");
+  }
+  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++) {
+    braid_forecast_task task = braid_forecast_get_task(forecast, i);
+    add_event(&text, &task);
+  }
+  for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
+    braid_forecast_power power = braid_forecast_get_power(forecast, i);
+    braid_text_printf(&text,
+                      ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"name\":\"watts\",\"args\":{\"average\":%.6g,"
+                      "\"peaks\":%.6g}}",
+                      power.from * 1e6, power.watts, power.peak_watts);
+  }
+  braid_text_add(&text, "\n]}\n");
+  return write_text(&text, path);
+}
+
+/* --- page ----------------------------------------------------------------------------------------------------------
+ */
+enum { kLeft = 90, kWidth = 1400, kRow = 26, kPower = 160 };
+
+/* A colour for an op: the same in every page. */
+static unsigned hue_of(const char *op) {
+  unsigned hash = 2166136261u;
+  for (; *op; op++) hash = (hash ^ (unsigned char)*op) * 16777619u;
+  return hash % 360;
+}
+
+static void draw_tasks(braid_text *text, const braid_forecast *forecast, double scale) {
+  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++) {
+    braid_forecast_task task = braid_forecast_get_task(forecast, i);
+    for (size_t d = 0; d < task.devices; d++) {
+      braid_text_printf(text, "<rect x='%.2f' y='%zu' width='%.2f' height='%d' fill='hsl(%u 55%% 62%%)'><title>",
+                        kLeft + task.start * scale, (task.device_index + d) * kRow + 4,
+                        fmax((task.end - task.start) * scale, 0.3), kRow - 8, hue_of(task.op));
+      braid_text_add_html(text, task.node);
+      braid_text_printf(text, "\n%s%s%s, %.3f to %.3f ms, %.4g J, peak %.4g W\n", task.op,
+                        strcmp(task.op, task.like) ? " taken as " : "", strcmp(task.op, task.like) ? task.like : "",
+                        task.start * 1e3, task.end * 1e3, task.joules, task.peak_watts);
+      braid_text_add_html(text, task.reason);
+      braid_text_add(text, "</title></rect>\n");
+    }
+  }
+}
+
+/* Two lines of steps: the sum of peaks, and of averages; the cap across. */
+static void draw_power(braid_text *text, const braid_forecast *forecast, double scale, double top) {
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  double most = isnan(s.cap_watts) ? s.peak_watts : fmax(s.peak_watts, s.cap_watts), per_watt = kPower / (1.05 * most);
+  for (int line = 0; line < 2; line++) {
+    braid_text_printf(text, "<path fill='none' stroke='%s' d='", line ? "#c33" : "#36c");
+    for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
+      braid_forecast_power power = braid_forecast_get_power(forecast, i);
+      double y = top + kPower - (line ? power.peak_watts : power.watts) * per_watt;
+      if (i)
+        braid_text_printf(text, "H%.2fV%.2f", kLeft + power.from * scale, y);
+      else
+        braid_text_printf(text, "M%d %.2f", kLeft, y);
+    }
+    braid_text_printf(text, "H%.2f'/>\n", kLeft + s.seconds * scale);
+  }
+  if (!isnan(s.cap_watts))
+    braid_text_printf(
+        text, "<path stroke='#000' stroke-dasharray='4' d='M%d %.2fH%d'/><text x='2' y='%.2f'>cap %.4g W</text>\n",
+        kLeft, top + kPower - s.cap_watts * per_watt, kLeft + kWidth, top + kPower - s.cap_watts * per_watt + 4,
+        s.cap_watts);
+  braid_text_printf(text, "<text x='2' y='%.2f'>%.4g W</text><text x='2' y='%.2f'>0 W</text>\n",
+                    top + kPower - s.peak_watts * per_watt + 4, s.peak_watts, top + kPower);
+}
+
+braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title, const char *path) {
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  size_t devices = braid_forecast_device_count(forecast);
+  double scale = s.seconds > 0 ? kWidth / s.seconds : 0, top = (double)devices * kRow + 20;
+  braid_text text;
+  if (isnan(s.peak_watts) || isnan(s.seconds))
+    return braid_fail(BRAID_UNSUPPORTED, "the forecast has unknown times or powers: there is nothing to draw");
+  braid_text_init(&text, NULL);
+  braid_text_add(&text, "<!DOCTYPE html><meta charset='utf-8'><title>");
+  braid_text_add_html(&text, title);
+  braid_text_add(&text, "</title><style>body{font:14px sans-serif}text{font-size:12px}</style><h1>");
+  braid_text_add_html(&text, title);
+  braid_text_printf(&text,
+                    "</h1><p>Modelled: %.3f ms, %.4g J, average %.4g W, peak %.4g W. Point at an operation for its "
+                    "numbers and the reason why it is there. Below: power over time, the sum of averages (blue) and of "
+                    "peaks (red).</p>\n<svg width='%d' height='%.0f'>\n",
+                    s.seconds * 1e3, s.joules, s.average_watts, s.peak_watts, kLeft + kWidth + 10, top + kPower + 30);
+  for (size_t d = 0; d < devices; d++) {
+    braid_text_printf(&text, "<rect x='%d' y='%zu' width='%d' height='%d' fill='#f2f2f2'/><text x='2' y='%zu'>", kLeft,
+                      d * kRow + 2, kWidth, kRow - 4, d * kRow + 17);
+    braid_text_add_html(&text, braid_forecast_get_device(forecast, d).name);
+    braid_text_add(&text, "</text>\n");
+  }
+  draw_tasks(&text, forecast, scale);
+  draw_power(&text, forecast, scale, top);
+  braid_text_printf(&text,
+                    "<text x='%d' y='%.0f'>0</text><text x='%d' y='%.0f' text-anchor='end'>%.3f ms</text></svg>\n",
+                    kLeft, top + kPower + 20, kLeft + kWidth, top + kPower + 20, s.seconds * 1e3);
+  return write_text(&text, path);
+}

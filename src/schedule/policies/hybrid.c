@@ -1,0 +1,241 @@
+#include "schedule/policies/hybrid.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/try.h"
+
+bool braid_hybrid_is_fast(const braid_hybrid *hybrid, int device) {
+  return hybrid->problem->devices[device].class == hybrid->fast;
+}
+
+static const braid_offer *offer_at(const braid_hybrid *h, int32_t index) {
+  return &h->problem->offers[index];
+}
+
+static const braid_offer *base_of(const braid_hybrid *h, int32_t task) {
+  return offer_at(h, h->base.offer_of[task]);
+}
+
+static bool is_known(const braid_offer *offer) {
+  return offer->seconds.source != BRAID_UNKNOWN && offer->joules.source != BRAID_UNKNOWN;
+}
+
+/* Of what is no slower than the base the one of least energy, else the fastest. */
+static bool is_better(const braid_offer *a, const braid_offer *b, double limit) {
+  bool a_fits = a->seconds.value <= limit, b_fits = b->seconds.value <= limit;
+  if (a_fits != b_fits) return a_fits;
+  return a_fits ? a->joules.value < b->joules.value : a->seconds.value < b->seconds.value;
+}
+
+static int32_t find_other(const braid_hybrid *h, int32_t task) {
+  const braid_offer *base = base_of(h, task);
+  int32_t best = -1;
+  if (!is_known(base) || !braid_hybrid_is_fast(h, base->device)) return -1;
+  for (size_t i = h->alternatives.first[task]; i < h->alternatives.first[task + 1]; i++) {
+    const braid_offer *offer = offer_at(h, h->alternatives.offers[i]);
+    if (braid_hybrid_is_fast(h, offer->device) || !is_known(offer) || offer->joules.value >= base->joules.value)
+      continue;
+    if (best < 0 || is_better(offer, offer_at(h, best), base->seconds.value)) best = h->alternatives.offers[i];
+  }
+  return best;
+}
+
+braid_status braid_hybrid_init(const braid_choosing *choosing, braid_choices *choices, braid_hybrid *out) {
+  const braid_problem *problem = choosing->problem;
+  size_t nodes = problem->node_count + 1;
+  int32_t cycle;
+  *out = (braid_hybrid){.choosing = choosing, .problem = problem, .choices = choices};
+  out->fast = problem->device_count ? problem->devices[0].class : BRAID_CLASS_OTHER;
+  for (size_t d = 0; d < problem->device_count; d++)
+    if (problem->devices[d].class == BRAID_CLASS_GPU) out->fast = BRAID_CLASS_GPU;
+  out->other = braid_arena_alloc(choosing->arena, nodes * sizeof *out->other);
+  out->offloaded = braid_arena_alloc(choosing->arena, nodes * sizeof *out->offloaded);
+  out->head = braid_arena_alloc(choosing->arena, nodes * sizeof *out->head);
+  out->tail = braid_arena_alloc(choosing->arena, nodes * sizeof *out->tail);
+  if (!out->other || !out->offloaded || !out->head || !out->tail) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_choices_init(choosing, &out->base));
+  BRAID_TRY(braid_choose_class(choosing, out->fast, &out->base));
+  BRAID_TRY(braid_choices_check(choosing, &out->base));
+  BRAID_TRY(braid_choices_sort(choosing, &out->base, &cycle));
+  if (cycle >= 0) return braid_fail(BRAID_INTERNAL, "regions that were chosen form a cycle");
+  BRAID_TRY(braid_choices_play(choosing, &out->base));
+  BRAID_TRY(braid_choices_alternatives(choosing, &out->base, &out->alternatives));
+  for (size_t i = 0; i < out->base.task_count; i++)
+    out->other[out->base.order[i]] = find_other(out, out->base.order[i]);
+  return BRAID_OK;
+}
+
+/* --- the critical path ---------------------------------------------------------------------------------------------
+ */
+static double seconds_of(const braid_hybrid *h, int32_t task) {
+  return (h->offloaded[task] ? offer_at(h, h->other[task]) : base_of(h, task))->seconds.value;
+}
+
+static int space_of(const braid_hybrid *h, int32_t task) {
+  const braid_offer *offer = h->offloaded[task] ? offer_at(h, h->other[task]) : base_of(h, task);
+  return h->problem->devices[offer->device].space;
+}
+
+static double moving(const braid_hybrid *h, int32_t value, int from, int to) {
+  if (from == to) return 0;
+  const braid_problem_link *link = &h->problem->links[from * h->problem->space_count + to];
+  return link->seconds + (double)h->problem->values[value].bytes / link->bytes_per_second;
+}
+
+/* Calls `each` for every value that a task reads of another one. */
+typedef void edge_visitor(braid_hybrid *h, int32_t from, int32_t to, double seconds);
+
+static void visit_edges(braid_hybrid *h, int32_t task, edge_visitor *each) {
+  const braid_offer *offer = base_of(h, task);
+  for (size_t i = 0; i < offer->node_count; i++) {
+    const braid_problem_node *node = &h->problem->nodes[offer->nodes[i]];
+    for (size_t r = 0; r < node->read_count; r++) {
+      int32_t value = h->problem->reads[node->first_read + r], producer = h->problem->values[value].producer;
+      if (producer < 0) continue;
+      int32_t before = braid_choices_task(h->problem, &h->base, producer);
+      if (before != task) each(h, before, task, moving(h, value, space_of(h, before), space_of(h, task)));
+    }
+  }
+}
+
+static void reach_forward(braid_hybrid *h, int32_t from, int32_t to, double seconds) {
+  double at = h->head[from] + seconds_of(h, from) + seconds;
+  if (at > h->head[to]) h->head[to] = at;
+}
+
+static void reach_back(braid_hybrid *h, int32_t from, int32_t to, double seconds) {
+  double at = h->tail[to] + seconds_of(h, to) + seconds;
+  if (at > h->tail[from]) h->tail[from] = at;
+}
+
+/* Longest paths with what is offloaded by now, as if every task had a device of its own. */
+static void find_paths(braid_hybrid *h) {
+  const braid_choices *base = &h->base;
+  memset(h->head, 0, h->problem->node_count * sizeof *h->head);
+  memset(h->tail, 0, h->problem->node_count * sizeof *h->tail);
+  h->longest = 0;
+  for (size_t i = 0; i < base->task_count; i++) visit_edges(h, base->order[i], reach_forward);
+  for (size_t i = base->task_count; i-- > 0;) visit_edges(h, base->order[i], reach_back);
+  for (size_t i = 0; i < base->task_count; i++) {
+    int32_t task = base->order[i];
+    double path = h->head[task] + seconds_of(h, task) + h->tail[task];
+    if (path > h->longest) h->longest = path;
+  }
+}
+
+/* --- offloading ----------------------------------------------------------------------------------------------------
+ */
+/* Section 3.2: little bandwidth or few instructions per cycle on the fast device. What nobody has counted is not
+ * filtered. */
+static bool is_candidate(const braid_hybrid *h, int32_t task) {
+  const braid_offer *base = base_of(h, task);
+  const braid_number *bandwidth = &h->problem->bandwidth_threshold, *rate = &h->problem->instructions_threshold;
+  bool has_bandwidth = bandwidth->source != BRAID_UNKNOWN && base->bytes_per_second.source != BRAID_UNKNOWN;
+  bool has_rate = rate->source != BRAID_UNKNOWN && base->instructions_per_cycle.source != BRAID_UNKNOWN;
+  if (!has_bandwidth && !has_rate) return true;
+  return (has_bandwidth && base->bytes_per_second.value < bandwidth->value) ||
+         (has_rate && base->instructions_per_cycle.value < rate->value);
+}
+
+static double gain_of(const braid_hybrid *h, int32_t task) {
+  return base_of(h, task)->joules.value - offer_at(h, h->other[task])->joules.value;
+}
+
+static int by_gain(const void *left, const void *right, void *context) {
+  const braid_hybrid *h = context;
+  int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+  double x = gain_of(h, a), y = gain_of(h, b);
+  return x != y ? (x > y ? -1 : 1) : (a > b) - (a < b);
+}
+
+static const char *offload_one(braid_hybrid *h, int32_t task, bool *changed) {
+  *changed = false;
+  if (h->other[task] < 0) return "no other device runs it with less energy, by times and energy that are known";
+  const braid_offer *other = offer_at(h, h->other[task]);
+  bool faster = other->seconds.value <= base_of(h, task)->seconds.value;
+  if (faster && !is_candidate(h, task)) return "not a candidate: bandwidth and instructions per cycle are high";
+  double before = h->longest;
+  h->offloaded[task] = *changed = true;
+  if (faster) return "another device is no slower";
+  find_paths(h);
+  if (h->head[task] + seconds_of(h, task) + h->tail[task] <= before) return "off the critical path on a slower device";
+  h->offloaded[task] = *changed = false;
+  find_paths(h);
+  return "slower on another device, and on the critical path";
+}
+
+braid_status braid_hybrid_offload(braid_hybrid *h) {
+  size_t count = h->base.task_count;
+  int32_t *list = braid_zalloc_array(h->choosing->allocator, count + 1, sizeof *list);
+  if (!list) return BRAID_NO_MEMORY;
+  size_t known = 0;
+  for (size_t i = 0; i < count; i++) {
+    int32_t task = h->base.order[i];
+    if (h->other[task] >= 0)
+      list[known++] = task;
+    else
+      h->choices->reasons[task] = "no other device runs it with less energy, by times and energy that are known";
+  }
+  qsort_r(list, known, sizeof *list, by_gain, h);
+  find_paths(h);
+  for (int slower = 0; slower < 2; slower++)
+    for (size_t i = 0; i < known; i++) {
+      bool changed, is_slower = offer_at(h, h->other[list[i]])->seconds.value > base_of(h, list[i])->seconds.value;
+      if (is_slower != (bool)slower) continue;
+      h->choices->reasons[list[i]] = offload_one(h, list[i], &changed);
+      if (changed && !slower) find_paths(h);
+    }
+  braid_free(h->choosing->allocator, list);
+  return BRAID_OK;
+}
+
+/* --- for rules -----------------------------------------------------------------------------------------------------
+ */
+static bool is_alike(const braid_offer *a, const braid_offer *b) {
+  return a->also_count == b->also_count && a->seconds.value == b->seconds.value && a->clock == b->clock;
+}
+
+static bool is_sooner(const braid_offer *a, const braid_offer *b) {
+  bool known = a->seconds.source != BRAID_UNKNOWN, other = b->seconds.source != BRAID_UNKNOWN;
+  return known == other ? a->seconds.value < b->seconds.value : known;
+}
+
+int32_t braid_hybrid_offer(const braid_hybrid *hybrid, const braid_simulation *simulation, int32_t task, int device) {
+  int32_t best = -1;
+  for (size_t i = hybrid->alternatives.first[task]; i < hybrid->alternatives.first[task + 1]; i++) {
+    int32_t index = hybrid->alternatives.offers[i];
+    const braid_offer *offer = offer_at(hybrid, index);
+    if (offer->device != device) continue;
+    if (simulation && (!braid_simulation_free(simulation, offer) || !braid_simulation_fits(simulation, offer)))
+      continue;
+    if (!braid_hybrid_is_fast(hybrid, device)) {
+      if (hybrid->other[task] >= 0 && is_alike(offer, offer_at(hybrid, hybrid->other[task]))) return index;
+      if (!simulation) continue;
+    }
+    if (best < 0 || is_sooner(offer, offer_at(hybrid, best))) best = index;
+  }
+  return best;
+}
+
+double braid_hybrid_busy(const braid_hybrid *hybrid, const braid_simulation *simulation) {
+  double least = -1;
+  for (size_t d = 0; d < hybrid->problem->device_count; d++) {
+    if (!braid_hybrid_is_fast(hybrid, (int)d)) continue;
+    int32_t task = simulation->running[d];
+    double left = task < 0 ? 0 : simulation->choices->end[task] - simulation->now;
+    if (least < 0 || left < least) least = left;
+  }
+  return least < 0 ? 0 : least;
+}
+
+braid_status braid_hybrid_order(const braid_hybrid *hybrid, bool fast_first, int **out) {
+  size_t count = hybrid->problem->device_count, filled = 0;
+  int *order = braid_arena_alloc(hybrid->choosing->arena, (count + 1) * sizeof *order);
+  if (!order) return BRAID_NO_MEMORY;
+  for (int round = 0; round < 2; round++)
+    for (size_t d = 0; d < count; d++)
+      if (braid_hybrid_is_fast(hybrid, (int)d) == (fast_first == !round)) order[filled++] = (int)d;
+  *out = order;
+  return BRAID_OK;
+}

@@ -1,0 +1,25 @@
+/* Power over the time of a schedule. */
+#ifndef BRAID_SCHEDULE_POWER_H
+#define BRAID_SCHEDULE_POWER_H
+
+#include "schedule/policy.h"
+
+/* From `from` (seconds) to the next step: all devices together. */
+typedef struct braid_power_step {
+  double from;
+  double peak_watts; /* sum of the peaks of what runs, and of the idle power of the other devices */
+  double watts;      /* the same by the average power of each task */
+} braid_power_step;
+
+typedef struct braid_power {
+  braid_power_step *steps; /* in the arena; the last one is at the end of the schedule */
+  size_t count;
+  braid_number peak_watts, average_watts; /* unknown if any task's or any device's idle power is */
+  size_t violations; /* tasks that started though the sum of peaks exceeded the cap of the machine or of their device */
+  double seconds_above; /* the machine's cap */
+} braid_power;
+
+BRAID_MUST_CHECK braid_status braid_power_of(const braid_problem *problem, const braid_choices *choices,
+                                             const braid_allocator *allocator, braid_arena *arena, braid_power *out);
+
+#endif

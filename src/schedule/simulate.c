@@ -1,0 +1,556 @@
+#include "schedule/simulate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/try.h"
+
+typedef struct event {
+  double at;
+  uint64_t number; /* of equal times, the one that was entered first comes first */
+  int32_t task;    /* that ends; -1: a device is looked at again */
+  int device;
+} event;
+
+/* A list for each of `count` things: items[first[i]] to items[first[i + 1]]. */
+typedef struct lists {
+  size_t *first;
+  int32_t *items;
+} lists;
+
+typedef struct engine {
+  braid_simulation view; /* what rules see; first, so that their calls find the rest */
+  const braid_problem *problem;
+  braid_choices *choices;
+  const braid_rule *rule;
+  bool capped;
+  int32_t *task_of; /* per node: its task; -1: idle */
+  size_t *waiting;  /* per task: reads of what is not computed yet */
+  double *computed; /* per task: when the last of them was */
+  lists readers;    /* per value: nodes */
+  lists results;    /* per node: values */
+  lists queues;     /* per device: its tasks in order; without a rule */
+  size_t *heads;    /* per device: the next of them */
+  double *arrived;  /* per value and space; < 0: not on its way */
+  double *bus_free; /* per bus */
+  int32_t *running, *ready;
+  int32_t *awaiting; /* per device: the task whose inputs it was to be looked at again for */
+  size_t ready_count;
+  double *idle_since, *busy; /* per device */
+  int *clocks;
+  bool *dirty, *blocked; /* per device: to be looked at; its next task waits for the cap */
+  event *events;
+  size_t event_count, done;
+  uint64_t event_number;
+  int32_t last_ended;
+} engine;
+
+/* --- events: a binary heap -----------------------------------------------------------------------------------------
+ */
+static bool is_earlier(const event *a, const event *b) {
+  return a->at != b->at ? a->at < b->at : a->number < b->number;
+}
+
+static void push(engine *e, double at, int32_t task, int device) {
+  event added = {at, e->event_number++, task, device};
+  size_t i = e->event_count++;
+  for (; i && is_earlier(&added, &e->events[(i - 1) / 2]); i = (i - 1) / 2) e->events[i] = e->events[(i - 1) / 2];
+  e->events[i] = added;
+}
+
+static event pop(engine *e) {
+  event first = e->events[0], last = e->events[--e->event_count];
+  size_t i = 0;
+  for (;;) {
+    size_t child = 2 * i + 1;
+    if (child >= e->event_count) break;
+    if (child + 1 < e->event_count && is_earlier(&e->events[child + 1], &e->events[child])) child++;
+    if (!is_earlier(&e->events[child], &last)) break;
+    e->events[i] = e->events[child];
+    i = child;
+  }
+  e->events[i] = last;
+  return first;
+}
+
+/* --- transfers -----------------------------------------------------------------------------------------------------
+ */
+double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
+                             double *bus_free) {
+  if (from_space == space) return from;
+  const braid_problem_link *link = &problem->links[from_space * problem->space_count + space];
+  double start = link->bus >= 0 && bus_free[link->bus] > from ? bus_free[link->bus] : from;
+  double end = start + link->seconds + (double)problem->values[value].bytes / link->bytes_per_second;
+  if (link->bus >= 0) bus_free[link->bus] = end;
+  return end;
+}
+
+static const braid_offer *offer_of(const engine *e, int32_t task) {
+  return &e->problem->offers[e->choices->offer_of[task]];
+}
+
+static int space_of_value(const engine *e, int32_t value) {
+  int32_t producer = e->problem->values[value].producer;
+  bool here = producer < 0 || e->choices->offer_of[producer] < 0; /* a view has no place of its own */
+  return here ? 0 : e->problem->devices[offer_of(e, producer)->device].space;
+}
+
+/* When a computed value is available in a space; it is sent there now if it is not on its way. */
+static double bring(engine *e, int32_t value, int space) {
+  double *arrived = &e->arrived[(size_t)value * (size_t)e->problem->space_count + (size_t)space];
+  if (*arrived >= 0) return *arrived;
+  int from = space_of_value(e, value);
+  *arrived = braid_problem_arrival(e->problem, value, from, space, e->view.now, e->bus_free);
+  if (from != space) {
+    const braid_problem_link *link = &e->problem->links[from * e->problem->space_count + space];
+    e->choices->moving_seconds += link->seconds + (double)e->problem->values[value].bytes / link->bytes_per_second;
+  }
+  return *arrived;
+}
+
+/* The next value, from `*node` and `*read` on, that an offer reads of other tasks or of the host; -1: none. */
+static int32_t next_read(const engine *e, const braid_offer *offer, size_t *node, size_t *read) {
+  int32_t task = offer->nodes[offer->node_count - 1];
+  for (; *node < offer->node_count; ++*node, *read = 0) {
+    const braid_problem_node *at = &e->problem->nodes[offer->nodes[*node]];
+    while (*read < at->read_count) {
+      int32_t value = e->problem->reads[at->first_read + (*read)++], producer = e->problem->values[value].producer;
+      if (producer < 0 || e->task_of[producer] != task) return value;
+    }
+  }
+  return -1;
+}
+
+static double bring_all(engine *e, const braid_offer *offer) {
+  int space = e->problem->devices[offer->device].space;
+  double latest = 0;
+  size_t node = 0, read = 0;
+  for (int32_t value; (value = next_read(e, offer, &node, &read)) >= 0;) {
+    double there = bring(e, value, space);
+    if (there > latest) latest = there;
+  }
+  return latest;
+}
+
+double braid_simulation_moving(const braid_simulation *simulation, const braid_offer *offer) {
+  const engine *e = (const engine *)simulation;
+  int space = e->problem->devices[offer->device].space;
+  double latest = simulation->now, added = 0;
+  size_t node = 0, read = 0;
+  for (int32_t value; (value = next_read(e, offer, &node, &read)) >= 0;) {
+    double there = e->arrived[(size_t)value * (size_t)e->problem->space_count + (size_t)space];
+    int from = space_of_value(e, value);
+    if (there > latest) latest = there;
+    if (there >= 0 || from == space) continue;
+    const braid_problem_link *link = &e->problem->links[from * e->problem->space_count + space];
+    double seconds = link->seconds + (double)e->problem->values[value].bytes / link->bytes_per_second;
+    double busy = link->bus < 0 ? simulation->now : e->bus_free[link->bus];
+    added += seconds;
+    double end = (busy > simulation->now ? busy : simulation->now) + (link->bus < 0 ? seconds : added);
+    if (end > latest) latest = end;
+  }
+  return latest - simulation->now;
+}
+
+/* --- power ---------------------------------------------------------------------------------------------------------
+ */
+static double idle_watts(const braid_problem *problem, const braid_offer *offer) {
+  double sum = problem->devices[offer->device].idle_watts.value;
+  for (size_t i = 0; i < offer->also_count; i++) sum += problem->devices[offer->also[i]].idle_watts.value;
+  return sum;
+}
+
+static bool is_within(double watts, const braid_number *cap) {
+  return cap->source == BRAID_UNKNOWN || watts <= cap->value * (1 + 1e-12);
+}
+
+bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *offer) {
+  double others = 0;
+  if (problem->cap_watts.source == BRAID_UNKNOWN && problem->devices[offer->device].cap_watts.source == BRAID_UNKNOWN)
+    return true;
+  if (offer->watts.source == BRAID_UNKNOWN) return false;
+  for (size_t d = 0; d < problem->device_count; d++) {
+    const braid_number *idle = &problem->devices[d].idle_watts;
+    if (idle->source == BRAID_UNKNOWN && problem->cap_watts.source != BRAID_UNKNOWN) return false;
+    others += idle->value;
+  }
+  return is_within(offer->watts.value, &problem->devices[offer->device].cap_watts) &&
+         is_within(others - idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
+}
+
+bool braid_simulation_fits(const braid_simulation *simulation, const braid_offer *offer) {
+  const braid_problem *problem = simulation->choosing->problem;
+  return is_within(offer->watts.value, &problem->devices[offer->device].cap_watts) &&
+         is_within(simulation->watts - idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
+}
+
+bool braid_simulation_free(const braid_simulation *simulation, const braid_offer *offer) {
+  if (simulation->running[offer->device] >= 0) return false;
+  for (size_t i = 0; i < offer->also_count; i++)
+    if (simulation->running[offer->also[i]] >= 0) return false;
+  return true;
+}
+
+/* --- tasks ---------------------------------------------------------------------------------------------------------
+ */
+static void occupy(engine *e, int device, const braid_offer *offer, int32_t task, double seconds) {
+  e->running[device] = task;
+  e->clocks[device] = offer->clock;
+  e->busy[device] += seconds;
+}
+
+/* What changing the clocks takes; they change together. */
+static double clock_seconds(const engine *e, const braid_offer *offer) {
+  double most = 0;
+  for (size_t i = 0; i <= offer->also_count; i++) {
+    int device = i < offer->also_count ? offer->also[i] : offer->device;
+    double seconds = e->problem->devices[device].clock_seconds;
+    if (e->clocks[device] != offer->clock && seconds > most) most = seconds;
+  }
+  return most;
+}
+
+/* What the task reads is in its device's space from `there` on. */
+static void start(engine *e, int32_t task, const braid_offer *offer, double there) {
+  double from = e->view.now;
+  double since = e->idle_since[offer->device] > e->computed[task] ? e->idle_since[offer->device] : e->computed[task];
+  if (there > since) e->choices->exposed_seconds += there - since;
+  if (there > from) from = there;
+  from += clock_seconds(e, offer);
+  double end = from + offer->seconds.value;
+  for (size_t i = 0; i < offer->node_count; i++) {
+    e->choices->start[offer->nodes[i]] = from;
+    e->choices->end[offer->nodes[i]] = end;
+  }
+  occupy(e, offer->device, offer, task, offer->seconds.value);
+  for (size_t i = 0; i < offer->also_count; i++) occupy(e, offer->also[i], offer, task, offer->seconds.value);
+  e->view.watts += offer->watts.value - idle_watts(e->problem, offer);
+  push(e, end, task, -1);
+}
+
+static void release(engine *e, int device, int32_t task) {
+  e->running[device] = -1;
+  e->idle_since[device] = e->view.now;
+  e->dirty[device] = true;
+  if (!e->rule && e->queues.items[e->heads[device]] == task) e->heads[device]++;
+}
+
+/* All that a reader waits for is computed. */
+static void become_ready(engine *e, int32_t task) {
+  e->computed[task] = e->view.now;
+  if (e->rule)
+    e->ready[e->ready_count++] = task;
+  else
+    e->dirty[offer_of(e, task)->device] = true;
+}
+
+static void pass_on(engine *e, int32_t value) {
+  if (e->problem->values[value].wanted) (void)bring(e, value, 0);
+  for (size_t r = e->readers.first[value]; r < e->readers.first[value + 1]; r++) {
+    int32_t node = e->readers.items[r], task = e->task_of[node];
+    if (e->problem->values[value].producer >= 0 && task == e->task_of[e->problem->values[value].producer]) continue;
+    (void)bring(e, value, e->problem->devices[offer_of(e, task)->device].space);
+    if (--e->waiting[task] == 0) become_ready(e, task);
+  }
+}
+
+static void finish(engine *e, int32_t task) {
+  const braid_offer *offer = offer_of(e, task);
+  e->view.watts -= offer->watts.value - idle_watts(e->problem, offer);
+  e->last_ended = task;
+  e->done++;
+  release(e, offer->device, task);
+  for (size_t i = 0; i < offer->also_count; i++) release(e, offer->also[i], task);
+  for (size_t i = 0; i < offer->node_count; i++) {
+    int32_t node = offer->nodes[i];
+    for (size_t k = e->results.first[node]; k < e->results.first[node + 1]; k++) pass_on(e, e->results.items[k]);
+  }
+}
+
+/* --- playing in order ----------------------------------------------------------------------------------------------
+ */
+static int32_t head_of(const engine *e, int device) {
+  size_t head = e->heads[device];
+  return head < e->queues.first[device + 1] ? e->queues.items[head] : -1;
+}
+
+/* Starts a device's next task if everything is there. A task that occupies several is looked at with its own device. */
+static void look_at(engine *e, int device) {
+  int32_t task = head_of(e, device);
+  if (task < 0 || e->waiting[task] || e->running[device] >= 0) return;
+  const braid_offer *offer = offer_of(e, task);
+  if (offer->device != device) {
+    if (head_of(e, offer->device) == task) look_at(e, offer->device);
+    return;
+  }
+  for (size_t i = 0; i < offer->also_count; i++)
+    if (e->running[offer->also[i]] >= 0 || head_of(e, offer->also[i]) != task) return;
+  double there = bring_all(e, offer);
+  if (there > e->view.now) {
+    if (e->awaiting[device] != task) push(e, there, -1, device);
+    e->awaiting[device] = task;
+    return;
+  }
+  if (e->capped && !braid_simulation_fits(&e->view, offer)) {
+    e->blocked[device] = true;
+    return;
+  }
+  if (e->blocked[device]) e->choices->after[task] = e->last_ended;
+  e->blocked[device] = false;
+  start(e, task, offer, there);
+}
+
+static void look_at_all(engine *e) {
+  for (size_t d = 0; d < e->problem->device_count; d++) {
+    if (!e->dirty[d] && !e->blocked[d]) continue;
+    e->dirty[d] = false;
+    look_at(e, (int)d);
+  }
+}
+
+/* --- asking a rule -------------------------------------------------------------------------------------------------
+ */
+static void take(engine *e, int32_t index) {
+  const braid_offer *offer = &e->problem->offers[index];
+  int32_t task = offer->nodes[offer->node_count - 1];
+  size_t at = 0;
+  while (e->ready[at] != task) at++;
+  memmove(&e->ready[at], &e->ready[at + 1], (e->ready_count - at - 1) * sizeof *e->ready);
+  e->view.ready_count = --e->ready_count;
+  for (size_t i = 0; i < offer->node_count; i++) e->choices->offer_of[offer->nodes[i]] = index;
+  e->choices->order[e->choices->task_count++] = task;
+  start(e, task, offer, bring_all(e, offer));
+}
+
+static void engine_ask(engine *e) {
+  for (size_t i = 0; i < e->problem->device_count && e->ready_count; i++) {
+    int device = e->rule->order[i];
+    if (e->running[device] >= 0) continue;
+    e->view.ready_count = e->ready_count;
+    int32_t offer = e->rule->pick(&e->view, device, e->rule->context);
+    if (offer >= 0) take(e, offer);
+  }
+}
+
+/* --- the loop ------------------------------------------------------------------------------------------------------
+ */
+static braid_status fail_stuck(const engine *e) {
+  int32_t task = e->ready_count ? e->ready[0] : -1;
+  for (size_t d = 0; d < e->problem->device_count && task < 0; d++)
+    if (e->blocked[d]) task = head_of(e, (int)d);
+  if (task < 0) return braid_fail(BRAID_INTERNAL, "a schedule in which nothing can start");
+  return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its peak power exceeds the cap wherever it could run",
+                    e->problem->nodes[task].name);
+}
+
+static braid_status engine_run(engine *e, size_t tasks) {
+  for (;;) {
+    if (e->rule)
+      engine_ask(e);
+    else
+      look_at_all(e);
+    if (!e->event_count) break;
+    e->view.now = e->events[0].at;
+    while (e->event_count && e->events[0].at <= e->view.now) {
+      event next = pop(e);
+      if (next.task >= 0)
+        finish(e, next.task);
+      else
+        e->dirty[next.device] = true;
+    }
+  }
+  return e->done == tasks ? BRAID_OK : fail_stuck(e);
+}
+
+/* --- results -------------------------------------------------------------------------------------------------------
+ */
+/* A sum has the origin of its least reliable part. */
+static void add_number(braid_number *sum, double value, braid_number_source source) {
+  if (source < sum->source) sum->source = source;
+  sum->value = sum->source == BRAID_UNKNOWN ? 0 : sum->value + value;
+}
+
+static void sum_up(engine *e) {
+  const braid_problem *problem = e->problem;
+  braid_choices *choices = e->choices;
+  braid_number joules = {0, BRAID_MEASURED};
+  double last = 0;
+  choices->seconds = (braid_number){0, BRAID_MEASURED};
+  for (size_t i = 0; i < choices->task_count; i++) {
+    const braid_offer *offer = offer_of(e, choices->order[i]);
+    if (choices->end[choices->order[i]] > last) last = choices->end[choices->order[i]];
+    add_number(&choices->seconds, 0, offer->seconds.source);
+    add_number(&joules, offer->joules.value, offer->joules.source);
+  }
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].wanted) {
+      double there = bring(e, (int32_t)v, 0);
+      if (there > last) last = there;
+    }
+  add_number(&choices->seconds, last, BRAID_MODELLED);
+  for (size_t d = 0; d < problem->device_count; d++) {
+    const braid_number *idle = &problem->devices[d].idle_watts;
+    add_number(&joules, idle->value * (last - e->busy[d]), idle->source);
+  }
+  if (choices->seconds.source == BRAID_UNKNOWN) joules = (braid_number){0};
+  choices->joules = joules;
+}
+
+/* --- memory --------------------------------------------------------------------------------------------------------
+ */
+static braid_status make_lists(const engine *e, size_t count, size_t items, lists *out) {
+  out->first = braid_zalloc_array(e->view.choosing->allocator, count + 2, sizeof *out->first);
+  out->items = braid_zalloc_array(e->view.choosing->allocator, items + 1, sizeof *out->items);
+  return out->first && out->items ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+/* Lists are filled in two rounds: lengths into first[i + 2], which become the starts into first[i + 1], which filling
+ * moves on. */
+static void start_lists(lists *l, size_t count) {
+  for (size_t i = 2; i < count + 2; i++) l->first[i] += l->first[i - 1];
+}
+
+static void add_item(lists *l, size_t to, int32_t item) {
+  l->items[l->first[to + 1]++] = item;
+}
+
+static braid_status fill_lists(engine *e, size_t reads) {
+  const braid_problem *problem = e->problem;
+  BRAID_TRY(make_lists(e, problem->value_count, reads, &e->readers));
+  BRAID_TRY(make_lists(e, problem->node_count, problem->value_count, &e->results));
+  for (size_t n = 0; n < problem->node_count; n++)
+    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
+      e->readers.first[problem->reads[problem->nodes[n].first_read + r] + 2]++;
+  start_lists(&e->readers, problem->value_count);
+  for (size_t n = 0; n < problem->node_count; n++)
+    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
+      add_item(&e->readers, (size_t)problem->reads[problem->nodes[n].first_read + r], (int32_t)n);
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].producer >= 0) e->results.first[problem->values[v].producer + 2]++;
+  start_lists(&e->results, problem->node_count);
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].producer >= 0) add_item(&e->results, (size_t)problem->values[v].producer, (int32_t)v);
+  return BRAID_OK;
+}
+
+static braid_status fill_queues(engine *e) {
+  size_t count = 0, devices = e->problem->device_count;
+  for (size_t i = 0; i < e->choices->task_count; i++) count += 1 + offer_of(e, e->choices->order[i])->also_count;
+  BRAID_TRY(make_lists(e, devices, count, &e->queues));
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < e->choices->task_count; i++) {
+      int32_t task = e->choices->order[i];
+      const braid_offer *offer = offer_of(e, task);
+      for (size_t k = 0; k <= offer->also_count; k++) {
+        int device = k < offer->also_count ? offer->also[k] : offer->device;
+        if (round)
+          add_item(&e->queues, (size_t)device, task);
+        else
+          e->queues.first[device + 2]++;
+      }
+    }
+    if (!round) start_lists(&e->queues, devices);
+  }
+  for (size_t d = 0; d < devices; d++) e->heads[d] = e->queues.first[d];
+  return BRAID_OK;
+}
+
+static braid_status engine_allocate(engine *e) {
+  const braid_problem *problem = e->problem;
+  const braid_allocator *allocator = e->view.choosing->allocator;
+  size_t nodes = problem->node_count + 1, devices = problem->device_count + 1;
+  size_t places = problem->value_count * (size_t)problem->space_count + 1;
+  e->task_of = braid_zalloc_array(allocator, nodes, sizeof *e->task_of);
+  e->waiting = braid_zalloc_array(allocator, nodes, sizeof *e->waiting);
+  e->computed = braid_zalloc_array(allocator, nodes, sizeof *e->computed);
+  e->ready = braid_zalloc_array(allocator, nodes, sizeof *e->ready);
+  e->heads = braid_zalloc_array(allocator, devices, sizeof *e->heads);
+  e->running = braid_zalloc_array(allocator, devices, sizeof *e->running);
+  e->awaiting = braid_zalloc_array(allocator, devices, sizeof *e->awaiting);
+  e->idle_since = braid_zalloc_array(allocator, devices, sizeof *e->idle_since);
+  e->busy = braid_zalloc_array(allocator, devices, sizeof *e->busy);
+  e->clocks = braid_zalloc_array(allocator, devices, sizeof *e->clocks);
+  e->dirty = braid_zalloc_array(allocator, devices, sizeof *e->dirty);
+  e->blocked = braid_zalloc_array(allocator, devices, sizeof *e->blocked);
+  e->arrived = braid_zalloc_array(allocator, places, sizeof *e->arrived);
+  e->bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *e->bus_free);
+  /* a task ends once, and a device is looked at again once for each */
+  e->events = braid_zalloc_array(allocator, 2 * nodes + devices, sizeof *e->events);
+  bool all = e->task_of && e->waiting && e->computed && e->ready && e->heads && e->running && e->awaiting &&
+             e->idle_since && e->busy && e->clocks && e->dirty && e->blocked && e->arrived && e->bus_free && e->events;
+  return all ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static void free_all(engine *e) {
+  void *memory[] = {e->task_of,       e->waiting,       e->computed,      e->ready,        e->heads,
+                    e->running,       e->idle_since,    e->busy,          e->clocks,       e->dirty,
+                    e->blocked,       e->arrived,       e->bus_free,      e->events,       e->readers.first,
+                    e->readers.items, e->results.first, e->results.items, e->queues.first, e->queues.items,
+                    e->awaiting};
+  for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
+}
+
+/* Inputs are on the host from the start; what reads nothing else is ready. */
+static void begin(engine *e) {
+  const braid_problem *problem = e->problem;
+  for (size_t d = 0; d < problem->device_count; d++) {
+    e->running[d] = e->awaiting[d] = -1;
+    e->view.watts += problem->devices[d].idle_watts.value;
+  }
+  for (size_t i = 0; i < problem->value_count * (size_t)problem->space_count; i++) e->arrived[i] = -1;
+  for (size_t n = 0; n < problem->node_count; n++) {
+    e->task_of[n] = problem->nodes[n].idle ? -1 : braid_choices_task(problem, e->choices, (int32_t)n);
+    e->choices->after[n] = -1;
+  }
+  for (size_t n = 0; n < problem->node_count; n++)
+    for (size_t r = 0; r < problem->nodes[n].read_count; r++) {
+      int32_t producer = problem->values[problem->reads[problem->nodes[n].first_read + r]].producer;
+      if (producer < 0 || e->task_of[producer] != e->task_of[n]) e->waiting[e->task_of[n]]++;
+    }
+}
+
+static size_t count_tasks(const engine *e) {
+  size_t tasks = 0;
+  for (size_t n = 0; n < e->problem->node_count; n++) tasks += e->task_of[n] == (int32_t)n;
+  return tasks;
+}
+
+static braid_status simulate(engine *e) {
+  const braid_problem *problem = e->problem;
+  size_t reads = 0;
+  BRAID_TRY(engine_allocate(e));
+  for (size_t n = 0; n < problem->node_count; n++) reads += problem->nodes[n].read_count;
+  BRAID_TRY(fill_lists(e, reads));
+  e->view.running = e->running, e->view.ready = e->ready, e->view.clocks = e->clocks;
+  begin(e);
+  if (e->rule)
+    e->choices->task_count = 0;
+  else
+    BRAID_TRY(fill_queues(e));
+  e->choices->moving_seconds = e->choices->exposed_seconds = 0;
+  for (size_t n = 0; n < problem->node_count; n++)
+    if (e->task_of[n] == (int32_t)n && !e->waiting[n]) become_ready(e, (int32_t)n);
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].producer < 0) pass_on(e, (int32_t)v);
+  for (size_t d = 0; d < problem->device_count; d++) e->dirty[d] = true;
+  BRAID_TRY(engine_run(e, count_tasks(e)));
+  sum_up(e);
+  return BRAID_OK;
+}
+
+braid_status braid_simulate(const braid_choosing *choosing, braid_choices *choices, const braid_rule *rule,
+                            bool capped) {
+  engine e = {.view = {.choosing = choosing, .choices = choices},
+              .problem = choosing->problem,
+              .choices = choices,
+              .rule = rule,
+              .capped = capped,
+              .last_ended = -1};
+  braid_status status = simulate(&e);
+  free_all(&e);
+  return status;
+}
+
+braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices) {
+  return braid_simulate(choosing, choices, NULL, false);
+}

@@ -1,0 +1,117 @@
+/* `braid plan`: what it prints, as JSON and as files, and how it fails. */
+#include <math.h>
+
+#include "clicheck.h"
+
+#define LENET BRAID_MODELS "/lenet.cfg"
+#define ALEXNET BRAID_MODELS "/alexnet-branches.cfg"
+
+static outcome run_well(const char *line) {
+  outcome o = run(line);
+  if (o.code != 0) fail_msg("braid %s: code %d: %s", line, o.code, o.err);
+  assert_string_equal(o.err, "");
+  return o;
+}
+
+static void expect_text(const char *text, const char *part) {
+  if (!strstr(text, part)) fail_msg("\"%s\" is not in: %.2000s", part, text);
+}
+
+static double number_of(const char *text, const char *key) {
+  char quoted[64];
+  snprintf(quoted, sizeof quoted, "\"%s\":", key);
+  const char *at = strstr(text, quoted);
+  assert_non_null(at);
+  return strtod(at + strlen(quoted), NULL);
+}
+
+static void test_text(void **state) {
+  (void)state;
+  outcome o = run_well("plan " ALEXNET
+                       " --train --batch 256 --platform v100-s10x3 --policy gpu-only,hybrid-energy,dvfs,hybrid-cap "
+                       "--power-cap 230");
+  expect_text(o.out, "batch 256, a training step");
+  expect_text(o.out, "Modelled");
+  expect_text(o.out, "assumed, since nobody published it");
+  expect_text(o.out, "cap: 230 W");
+  expect_text(o.out, "fpga2");
+  discard(&o);
+  o = run_well("plan " LENET " --platform v100 --explain");
+  expect_text(o.out, "inference");
+  expect_text(o.out, "taken as Mul");
+  expect_text(o.out, "* gpu at 1530 MHz");
+  expect_text(o.out, "+ gpu at 1320 MHz");
+  discard(&o);
+}
+
+static void test_json(void **state) {
+  (void)state;
+  outcome o =
+      run_well("plan " ALEXNET " --train --batch 128 --platform v100-s10x3 --policy dvfs --power-cap 230 --json");
+  assert_true(is_one_document(o.out));
+  double throughput = number_of(o.out, "throughput"), ms = number_of(o.out, "modelled_ms");
+  assert_true(fabs(throughput * ms / 128e3 - 1) < 1e-6);
+  assert_true(number_of(o.out, "peak_w") > 230 && number_of(o.out, "cap_violations") > 0); /* it reacts late */
+  assert_true(fabs(number_of(o.out, "energy_j") / number_of(o.out, "average_w") * 1e3 / ms - 1) < 1e-6);
+  expect_text(o.out, "\"baseline\":{\"policy\":\"gpu-only\"");
+  expect_text(o.out, "\"source\":\"modelled\"");
+  discard(&o);
+  o = run_well("plan " ALEXNET
+               " --train --batch 128 --platform v100-s10x3 --policy hybrid-cap --power-cap 230 --json --explain");
+  assert_true(is_one_document(o.out));
+  assert_true(number_of(o.out, "peak_w") <= 230 && number_of(o.out, "cap_violations") == 0);
+  expect_text(o.out, "\"tasks\":[{");
+  discard(&o);
+  o = run_well("plan " LENET " --platform v100 --platform v100-s10x3 --policy gpu-only,heft --json");
+  assert_true(is_one_document(o.out));
+  expect_text(o.out, "\"plans\":[{");
+  discard(&o);
+}
+
+static void test_files(void **state) {
+  (void)state;
+  outcome o = run_well("plan " LENET " --train --platform v100-s10x3 --html $/page.html --trace $/trace.json");
+  discard(&o);
+  char *page = get_file(in_folder("page.html"), NULL), *trace = get_file(in_folder("trace.json"), NULL);
+  expect_text(page, "<svg");
+  expect_text(page, "</svg>");
+  expect_text(page, "Modelled");
+  expect_text(trace, "\"ph\":\"C\"");
+  assert_true(is_one_document(trace));
+  free(page);
+  free(trace);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *line, *said;
+    int code;
+  } cases[] = {
+      {"plan " LENET, "--platform is expected", 2},
+      {"plan " LENET " --platform nowhere", "there is no platform \"nowhere\"; there are", 2},
+      {"plan " LENET " --platform nowhere.yaml", "nowhere.yaml", 2},
+      {"plan " LENET " --platform v100 --policy quick", "no policy \"quick\"", 2},
+      {"plan " LENET " --platform v100 --power-cap -3", "--power-cap", 2},
+      {"plan " LENET " --platform v100 --power-cap 60", "under the power cap", 2},
+      {"plan " LENET " --platform v100 --policy heft,dvfs --trace t.json", "--trace is of one plan", 2},
+      {"plan none.onnx --platform v100", "none.onnx", 2},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    outcome o = run(cases[i].line);
+    if (o.code != cases[i].code) fail_msg("%s: code %d: %s", cases[i].line, o.code, o.err);
+    expect_text(o.err, cases[i].said);
+    assert_string_equal(o.out, "");
+    discard(&o);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_text),
+      cmocka_unit_test(test_json),
+      cmocka_unit_test(test_files),
+      cmocka_unit_test(test_refused),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
