@@ -37,6 +37,7 @@ enum {
   KEY_GROUPS,
   KEY_UNROLL,
   KEY_TOP,
+  KEY_KERNELS,
   KEY_DEVICE,
   KEY_RUNS,
   KEY_CLOCK
@@ -141,6 +142,8 @@ static void check_options(cli_kernel_options *o, struct argp_state *state) {
   refuse_if(state, o->device && o->chip, "--chip", "with --device");
   refuse_if(state, o->device && o->model, "--fmax-model", "with --device");
   refuse_if(state, o->device && o->top, "--top", "with --device");
+  refuse_if(state, o->device && o->kernels, "--kernels", "with --device");
+  if (!o->kernels) o->kernels = 1;
   refuse_if(state, !o->device && o->runs, "--runs", "without --device");
   refuse_if(state, !o->device && o->clock > 0, "--clock", "without --device");
   refuse_if(state, o->clock > 0 && o->table_count + o->report_count, "--clock", "with --fmax-table or --report");
@@ -185,6 +188,9 @@ static error_t parse_space(int key, char *argument, struct argp_state *state, cl
     return 0;
   case KEY_UNROLL:
     o->most_unroll = cli_integer(state, "--most-unroll", argument, 1, BRAID_KERNEL_MOST_UNROLL);
+    return 0;
+  case KEY_KERNELS:
+    o->kernels = cli_integer(state, "--kernels", argument, 1, BRAID_KERNEL_MOST);
     return 0;
   case KEY_TOP:
     o->top = cli_integer(state, "--top", argument, 1, 1000000);
@@ -306,6 +312,8 @@ int cli_explore_kernel(int argc, char **argv) {
       {"pad", KEY_PAD, "N", 0, "Padding at each border (default 0)", 0},
       {"chip", KEY_CHIP, "CHIP", 0,
        "What does not fit this chip is left out: of the library, or a .yaml file (default " CLI_KERNEL_CHIP ")", 0},
+      {"kernels", KEY_KERNELS, "N", 0,
+       "So many kernels of this size share the chip (default 1; the paper's bitstreams have three for each op)", 0},
       {"fmax-table", KEY_TABLE, "FILE", 0,
        "Fmax of configurations, CSV or YAML, or hype-training, the paper's two (may be repeated)", 0},
       {"report", KEY_REPORT, "[CU,SIMD,UNROLL=]FILE", 0,
@@ -320,7 +328,7 @@ int cli_explore_kernel(int argc, char **argv) {
       {"most-unroll", KEY_UNROLL, "N", 0, "Unrolling from 1 to N (default 256)", 0},
       {"top", KEY_TOP, "N", 0, "Show the best N (default 5)", 0},
       {"device", KEY_DEVICE, "DEVICE", 0, "Build and measure configurations on this OpenCL device", 0},
-      {"runs", KEY_RUNS, "N", 0, "Measured runs of each (default 10)", 0},
+      {"runs", KEY_RUNS, "N", 0, "Measured runs of each in each of three rounds (default 10)", 0},
       {"clock", KEY_CLOCK, "MHZ", 0, "Fmax of every configuration on the device, which orders none (default 1000)", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};

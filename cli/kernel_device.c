@@ -7,13 +7,15 @@
 #include "kernels.h"
 #include "values.h"
 
-enum { WARM_UP = 2, MOST_SPEC = 384 };
+/* Rounds over all configurations, so that what else the machine does meanwhile meets all of them. */
+enum { WARM_UP = 2, ROUNDS = 3, MOST_SPEC = 384 };
 
 /* One configuration on the device. */
 typedef struct kernel_trial {
   braid_kernel_design design;
-  double li; /* NAN: Fmax is not known */
-  double us; /* measured; NAN: it failed */
+  double li;               /* NAN: Fmax is not known */
+  double round_us[ROUNDS]; /* measured: the median of a round's runs */
+  double us, spread;       /* the median round; how far the rounds lie apart, as a share of it. NAN: it failed */
   double rank_li, rank_us;
   char kernel[64], why_not[256];
 } kernel_trial;
@@ -66,7 +68,7 @@ static braid_status make_graph(const braid_kernel_problem *p, braid_graph **out)
 /* --- measuring -----------------------------------------------------------------------------------------------------
  */
 /* The device's time of the node: of all its launches, without what was inserted around it. */
-static braid_status read_time(const braid_session *session, kernel_trial *trial) {
+static braid_status read_time(const braid_session *session, kernel_trial *trial, double *out) {
   double us = 0;
   for (size_t i = 0; i < braid_session_plan_count(session); i++) {
     braid_plan_line line = braid_session_plan(session, i);
@@ -76,11 +78,11 @@ static braid_status read_time(const braid_session *session, kernel_trial *trial)
     us += line.median_us;
     snprintf(trial->kernel, sizeof trial->kernel, "%s", line.kernel);
   }
-  trial->us = us;
+  *out = us;
   return BRAID_OK;
 }
 
-static braid_status run_session(const cli_kernel_options *o, braid_session *session, kernel_trial *trial) {
+static braid_status run_session(const cli_kernel_options *o, braid_session *session, kernel_trial *trial, double *us) {
   cli_buffers buffers;
   braid_status status = cli_buffers_create(session, &buffers);
   for (size_t i = 0; i < buffers.input_count && status == BRAID_OK; i++)
@@ -90,18 +92,18 @@ static braid_status run_session(const cli_kernel_options *o, braid_session *sess
     status = cli_buffers_run(&buffers, session);
     if (cli_interrupted()) status = braid_fail(BRAID_CANCELLED, "interrupted");
   }
-  if (status == BRAID_OK) status = read_time(session, trial);
+  if (status == BRAID_OK) status = read_time(session, trial, us);
   cli_buffers_destroy(&buffers);
   return status;
 }
 
-static braid_status try_spec(const kernel_trials *t, const char *spec, kernel_trial *trial) {
+/* *us: of one round. */
+static braid_status try_spec(const kernel_trials *t, const char *spec, kernel_trial *trial, double *us) {
   braid_session *session;
   const braid_session_options options = {.devices = spec, .registry = t->registry};
-  trial->us = NAN;
   braid_status status = braid_session_create(t->graph, &options, &session);
   if (status != BRAID_OK) return status;
-  status = run_session(t->options, session, trial);
+  status = run_session(t->options, session, trial, us);
   braid_session_destroy(session);
   return status;
 }
@@ -120,24 +122,50 @@ static bool is_of_configuration(braid_status status) {
   return status != BRAID_CANCELLED && status != BRAID_NO_MEMORY && status != BRAID_DEVICE_LOST;
 }
 
-static braid_status measure_trials(kernel_trials *t) {
-  cli_progress progress;
+static braid_status measure_round(kernel_trials *t, int round, cli_progress *progress) {
   braid_status status = BRAID_OK;
-  cli_progress_begin(&progress, "configurations");
   for (size_t i = 0; i < t->count && status == BRAID_OK; i++) {
     kernel_trial *trial = &t->items[i];
     char spec[MOST_SPEC];
+    if (trial->why_not[0]) continue;
     write_spec(t->options, &trial->design, spec);
-    cli_progress_update(&progress, (int64_t)i, (int64_t)t->count, NULL);
-    status = try_spec(t, spec, trial);
+    cli_progress_update(progress, round * (int64_t)t->count + (int64_t)i, ROUNDS * (int64_t)t->count, NULL);
+    status = try_spec(t, spec, trial, &trial->round_us[round]);
     if (status != BRAID_OK && is_of_configuration(status)) {
-      snprintf(trial->why_not, sizeof trial->why_not, "%.*s", (int)strcspn(braid_error_detail(), "\n"),
-               braid_error_detail());
+      const char *why = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
+      snprintf(trial->why_not, sizeof trial->why_not, "%.*s", (int)strcspn(why, "\n"), why);
       status = BRAID_OK;
     }
     status = cli_go_on(status);
   }
+  return status;
+}
+
+static int smaller_first(const void *left, const void *right) {
+  double a = *(const double *)left, b = *(const double *)right;
+  return (a > b) - (a < b);
+}
+
+static void join_rounds(kernel_trial *trial) {
+  trial->us = trial->spread = NAN;
+  if (trial->why_not[0]) return;
+  double *us = trial->round_us;
+  qsort(us, ROUNDS, sizeof *us, smaller_first);
+  trial->us = us[ROUNDS / 2];
+  if (trial->us > 0) trial->spread = (us[ROUNDS - 1] - us[0]) / trial->us;
+}
+
+static braid_status measure_trials(kernel_trials *t) {
+  cli_progress progress;
+  braid_status status = BRAID_OK;
+  cli_progress_begin(&progress, "configurations");
+  for (int round = 0; round < ROUNDS && status == BRAID_OK; round++) {
+    status = try_spec(t, t->options->device, &t->own, &t->own.round_us[round]);
+    if (status == BRAID_OK) status = measure_round(t, round, &progress);
+  }
   cli_progress_end(&progress);
+  join_rounds(&t->own);
+  for (size_t i = 0; i < t->count; i++) join_rounds(&t->items[i]);
   return status;
 }
 
@@ -228,9 +256,10 @@ static void add_number(cli_table *table, const char *format, double value) {
 
 static void make_table(const kernel_trials *t, cli_table *table) {
   cli_table_begin(table, "Configurations, fastest first",
-                  "us: measured, median of runs by the device's events. LI: modelled. Ranks of equal ones are their "
-                  "mean.",
-                  "compute units|SIMD|work-group|unroll|LI|measured us|rank by LI|rank by us|kernel");
+                  "units: compute units; group: work-items of a group. us: measured by the device's events, the median "
+                  "of three rounds' medians; spread: how far these lie "
+                  "apart. LI: modelled. Ranks of equal ones are their mean.",
+                  "units|SIMD|group|unroll|LI|us|spread|rank LI|rank us|kernel");
   for (size_t i = 0; i < t->count; i++) {
     const kernel_trial *trial = &t->items[i];
     const braid_kernel_design *d = &trial->design;
@@ -238,6 +267,7 @@ static void make_table(const kernel_trials *t, cli_table *table) {
     for (size_t k = 0; k < sizeof sides / sizeof *sides; k++) cli_table_cell(table, "%" PRId64, sides[k]);
     cli_kernel_add_indicator(table, trial->li);
     add_number(table, "%.1f", trial->us);
+    add_number(table, "%.0f%%", 100 * trial->spread);
     add_number(table, "%g", trial->rank_li);
     add_number(table, "%g", trial->rank_us);
     if (isnan(trial->us))
@@ -261,6 +291,9 @@ static void print_all(const kernel_trials *t, const cli_table *table) {
     printf(
         "Rank correlation of LI (modelled) and time (measured) over %zu: Spearman's rho %.3f, Kendall's tau-b %.3f\n",
         t->ranked, t->spearman, t->kendall);
+  double spread = 0;
+  for (size_t i = 0; i < t->count; i++) spread = fmax(spread, t->items[i].spread); /* not of NAN */
+  printf("Rounds of one configuration lie up to %.0f%% apart: times that differ less say nothing.\n", 100 * spread);
   if (!o->table_count && !o->report_count)
     puts("Fmax is the same for all, since the device's clock does not depend on the kernel: LI ranks by the work-group "
          "alone.");
@@ -271,6 +304,7 @@ static void json_trial(cli_json *json, const kernel_trial *trial) {
   cli_kernel_json_design(json, &trial->design);
   cli_json_number(json, "latency_indicator", trial->li);
   cli_json_number(json, "measured_us", trial->us);
+  cli_json_number(json, "measured_spread", trial->spread);
   cli_json_number(json, "rank_by_latency_indicator", trial->rank_li);
   cli_json_number(json, "rank_by_measured_us", trial->rank_us);
   if (isnan(trial->us))
@@ -322,7 +356,6 @@ braid_status cli_kernel_measure(const cli_kernel_options *o, const braid_fmax_ta
   braid_status status = cli_open_registry(&place);
   t.registry = place.registry;
   if (status == BRAID_OK) status = make_graph(&o->problem, &t.graph);
-  if (status == BRAID_OK) status = try_spec(&t, o->device, &t.own);
   if (status == BRAID_OK) status = list_trials(&t, table);
   if (status == BRAID_OK) status = measure_trials(&t);
   if (status == BRAID_OK) status = show(&t);

@@ -40,6 +40,11 @@ static void add_share(cli_table *table, double share) {
     cli_table_cell(table, "%.0f%%", 100 * share);
 }
 
+static const char *fmax_source(const kernel_findings *f, const braid_kernel_result *r) {
+  if (!r->from_table) return "model";
+  return braid_fmax_table_find(f->table, r->design.units, r->design.simd, r->design.unroll)->file;
+}
+
 static size_t shown_results(const kernel_findings *f) {
   size_t most = f->options->top ? (size_t)f->options->top : 5;
   return f->search.distinct < most ? f->search.distinct : most;
@@ -47,8 +52,10 @@ static size_t shown_results(const kernel_findings *f) {
 
 static void make_top(const kernel_findings *f, cli_table *table) {
   cli_table_begin(table, "The best by the latency indicator, smaller is faster",
-                  "LI, and the shares of the chip: modelled. Fmax: as given by a table or report, or modelled.",
-                  "rank|compute units|SIMD|work-group|unroll|Fmax MHz|LI|logic|DSPs|BRAMs|Fmax from");
+                  "units: compute units; group: work-items of a group. LI, and the shares of the chip: modelled. MHz: "
+                  "Fmax, as given by "
+                  "a table or report, or modelled.",
+                  "rank|units|SIMD|group|unroll|MHz|LI|logic|DSPs|BRAMs|Fmax from");
   for (size_t i = 0; i < shown_results(f); i++) {
     const braid_kernel_result *r = &f->search.results[i];
     const int64_t sides[] = {(int64_t)i + 1, r->design.units, r->design.simd, r->design.group, r->design.unroll};
@@ -56,12 +63,7 @@ static void make_top(const kernel_findings *f, cli_table *table) {
     cli_table_cell(table, "%.4g", r->fmax_mhz);
     cli_kernel_add_indicator(table, r->li);
     for (int k = 0; k < BRAID_KERNEL_RESOURCES; k++) add_share(table, r->used[k]);
-    if (!r->from_table) {
-      cli_table_cell(table, "model");
-      continue;
-    }
-    const braid_fmax_point *point = braid_fmax_table_find(f->table, r->design.units, r->design.simd, r->design.unroll);
-    cli_table_cell(table, "%.80s", point->file);
+    cli_table_cell(table, "%.80s", fmax_source(f, r));
   }
 }
 
@@ -146,7 +148,10 @@ static void print_all(const kernel_findings *f, const cli_table tables[TABLES],
          cli_format_count(f->options->work, work, sizeof work),
          p->op == BRAID_KERNEL_MAX_POOL ? "comparisons" : "multiply-accumulates",
          braid_kernel_size_class_name(braid_kernel_classify(p)));
-  if (f->chip) printf("%s%s\n", f->chip->name, f->chip->kernel ? "" : ": no costs of kernels, what fits is not known");
+  if (f->chip)
+    printf("%s, %" PRId64 " such kernel%s on it%s\n", f->chip->name, f->options->kernels,
+           f->options->kernels == 1 ? "" : "s",
+           f->chip->kernel ? "" : "; it has no costs of kernels, what fits is not known");
   cli_table_print(&tables[0], 100);
   cli_table_print(&tables[1], 1000);
   if (!f->search.distinct) puts("No combination that fits has a known Fmax.");
@@ -180,6 +185,7 @@ static void json_search(cli_json *json, const kernel_findings *f) {
     cli_json_object(json, NULL);
     cli_kernel_json_design(json, &r->design);
     cli_json_number(json, r->from_table ? "fmax_mhz" : "modelled_fmax_mhz", r->fmax_mhz);
+    cli_json_string(json, "fmax_from", fmax_source(f, r));
     cli_json_number(json, "latency_indicator", r->li);
     for (int k = 0; k < BRAID_KERNEL_RESOURCES; k++) cli_json_number(json, kUsed[k], r->used[k]);
     cli_json_close(json, '}');
@@ -192,6 +198,7 @@ static braid_status print_json(const kernel_findings *f, const paper_example exa
   if (!cli_json_begin(&json)) return cli_no_memory();
   cli_kernel_json_head(&json, f->options);
   if (f->chip) cli_json_string(&json, "chip", f->chip->name);
+  if (f->chip) cli_json_integer(&json, "kernels_on_chip", f->options->kernels);
   json_search(&json, f);
   if (f->chip && f->chip->kernel) {
     cost_line lines[COSTS];
@@ -242,7 +249,7 @@ braid_status cli_kernel_search(const cli_kernel_options *o, const braid_fmax_tab
   braid_status status = BRAID_OK;
   if (o->chip || f.model) status = braid_chip_load(NULL, o->chip ? o->chip : CLI_KERNEL_CHIP, &chip);
   f.chip = chip;
-  const braid_kernel_sources sources = {.chip = chip, .table = table, .model = f.model};
+  const braid_kernel_sources sources = {.chip = chip, .table = table, .model = f.model, .kernels = o->kernels};
   if (status == BRAID_OK) status = braid_kernel_explore(NULL, o->problem.op, o->work, &f.space, &sources, &f.search);
   if (status == BRAID_OK) {
     status = show(&f);

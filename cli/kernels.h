@@ -28,8 +28,8 @@ typedef struct cli_kernel_options {
   cli_kernel_report reports[CLI_KERNEL_FILES];
   size_t table_count, report_count;
   cli_kernel_choices units, simd, groups;
-  int64_t most_unroll, top, runs; /* 0: not given */
-  double clock;                   /* 0: not given */
+  int64_t most_unroll, top, kernels, runs; /* 0: not given */
+  double clock;                            /* 0: not given */
   bool model;
 } cli_kernel_options;
 

@@ -28,7 +28,7 @@ typedef struct braid_built_design {
   const char *source;
 } braid_built_design;
 
-/* What kernels that an OpenCL compiler makes cost on this chip, for braid_kernel_search_run; docs/explore.md has the
+/* What kernels that an OpenCL compiler makes cost on this chip, for braid_kernel_explore; docs/explore.md has the
  * equations. A lane multiplies and adds, or compares, one pair of floats a cycle; luts as the chip counts them. */
 typedef struct braid_kernel_costs {
   const braid_figure *mac_dsps, *mac_luts;                   /* of a lane that multiplies and adds */
@@ -266,7 +266,12 @@ typedef struct braid_kernel_design {
   int64_t units, simd, group, unroll;
 } braid_kernel_design;
 
-enum { BRAID_KERNEL_CHOICES = 16, BRAID_KERNEL_MOST = 1 << 16, BRAID_KERNEL_MOST_UNROLL = 4096 };
+enum {
+  BRAID_KERNEL_CHOICES = 16,
+  BRAID_KERNEL_MOST = 1 << 16,
+  BRAID_KERNEL_MOST_UNROLL = 4096,
+  BRAID_KERNEL_MOST_COMBINATIONS = 1 << 20
+};
 /* Every one of units, simd and groups with every unrolling from 1 to most_unroll. Ascending, each once, from 1 to
  * BRAID_KERNEL_MOST. */
 typedef struct braid_kernel_space {
@@ -328,6 +333,7 @@ typedef struct braid_kernel_sources {
   const braid_chip *chip;        /* NULL, or without costs: whether a kernel fits is known from the table alone */
   const braid_fmax_table *table; /* NULL: none */
   bool model;                    /* needs a chip with costs */
+  int64_t kernels;               /* of the same size that share the chip, beside its shell; 0: one */
 } braid_kernel_sources;
 
 enum { BRAID_KERNEL_LUTS, BRAID_KERNEL_DSPS, BRAID_KERNEL_BRAMS, BRAID_KERNEL_RESOURCES };
@@ -338,13 +344,14 @@ typedef struct braid_kernel_result {
   double used[BRAID_KERNEL_RESOURCES]; /* modelled share of the chip; NAN: no costs */
 } braid_kernel_result;
 
-/* Modelled shares of the chip that a kernel uses, by BRAID_KERNEL_LUTS and so on; NAN without costs. None of them falls
- * where any of the four parameters rises. */
+/* Modelled shares of the chip that `kernels` kernels of this design and the shell use, by BRAID_KERNEL_LUTS and so on;
+ * NAN without costs. None of them falls where any of the four parameters rises. */
 BRAID_API void braid_kernel_use(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design,
-                                double out[BRAID_KERNEL_RESOURCES]);
+                                int64_t kernels, double out[BRAID_KERNEL_RESOURCES]);
 /* Modelled Fmax in MHz: an assumption, linear in the largest of these shares between fmax_empty and fmax_full. The
  * work-group counts as the smallest, as Fmax does not depend on it. NAN without costs. */
-BRAID_API double braid_kernel_model_fmax(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design);
+BRAID_API double braid_kernel_model_fmax(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design,
+                                         int64_t kernels);
 
 /* How many combinations were left after each stage. */
 typedef struct braid_kernel_search {
@@ -354,8 +361,8 @@ typedef struct braid_kernel_search {
 } braid_kernel_search;
 /* Stages: 1. what does not fit is left out, by binary search over unrolling (a kernel with more of everything does not
  * fit either, by the model and where a report said so); 2. what has no known Fmax; 3. of those of one work-group size
- * whose Fmax is less than 10% below another's, all but the fastest. INVALID_ARGUMENT: an empty or unsorted space, work
- * that is not above 0, or `model` without costs. */
+ * whose Fmax is less than 10% below another's, all but the fastest. INVALID_ARGUMENT: an empty or unsorted space,
+ * one of more than BRAID_KERNEL_MOST_COMBINATIONS, work that is not above 0, or `model` without costs. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_kernel_explore(const braid_allocator *allocator, braid_kernel_op op,
                                                              double work, const braid_kernel_space *space,
                                                              const braid_kernel_sources *sources,

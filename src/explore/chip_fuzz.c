@@ -29,8 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   }
   for (size_t i = 0; chip->kernel && i < BRAID_KERNEL_OPS; i++) {
     const braid_kernel_design design = {4, 16, 256, BRAID_KERNEL_MOST_UNROLL};
-    double used[BRAID_KERNEL_RESOURCES], mhz = braid_kernel_model_fmax(chip, (braid_kernel_op)i, &design);
-    braid_kernel_use(chip, (braid_kernel_op)i, &design, used);
+    double used[BRAID_KERNEL_RESOURCES], mhz = braid_kernel_model_fmax(chip, (braid_kernel_op)i, &design, 3);
+    braid_kernel_use(chip, (braid_kernel_op)i, &design, 3, used);
     if (!(mhz > 0) || !isfinite(mhz)) abort();
     for (int k = 0; k < BRAID_KERNEL_RESOURCES; k++)
       if (!(used[k] >= 0) || !isfinite(used[k])) abort();

@@ -16,12 +16,12 @@ static double local_blocks(const braid_chip *chip, braid_kernel_op op, const bra
   return operands_of(op) * fmax(room, ports);
 }
 
-void braid_kernel_use(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *d,
+void braid_kernel_use(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *d, int64_t kernels,
                       double out[BRAID_KERNEL_RESOURCES]) {
   for (int i = 0; i < BRAID_KERNEL_RESOURCES; i++) out[i] = NAN;
   if (!chip || !chip->kernel) return;
   const braid_kernel_costs *c = chip->kernel;
-  double units = (double)d->units, lanes = units * (double)d->simd * (double)d->unroll;
+  double units = (double)kernels * (double)d->units, lanes = units * (double)d->simd * (double)d->unroll;
   bool compares = op == BRAID_KERNEL_MAX_POOL;
   double luts = c->shell_luts->value + units * c->unit_luts->value +
                 lanes * (compares ? c->compare_luts->value : c->mac_luts->value);
@@ -32,12 +32,13 @@ void braid_kernel_use(const braid_chip *chip, braid_kernel_op op, const braid_ke
   out[BRAID_KERNEL_BRAMS] = brams / chip->brams->value;
 }
 
-double braid_kernel_model_fmax(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design) {
+double braid_kernel_model_fmax(const braid_chip *chip, braid_kernel_op op, const braid_kernel_design *design,
+                               int64_t kernels) {
   if (!chip || !chip->kernel) return NAN;
   double used[BRAID_KERNEL_RESOURCES], most = 0;
   braid_kernel_design alone = *design;
   alone.group = 1;
-  braid_kernel_use(chip, op, &alone, used);
+  braid_kernel_use(chip, op, &alone, kernels, used);
   for (int i = 0; i < BRAID_KERNEL_RESOURCES; i++) most = fmax(most, used[i]);
   most = fmin(most, 1);
   double empty = chip->kernel->fmax_empty->value, full = chip->kernel->fmax_full->value;

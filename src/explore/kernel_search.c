@@ -38,6 +38,12 @@ static braid_status check_search(double work, const braid_kernel_space *space, c
   if (space->most_unroll < 1 || space->most_unroll > BRAID_KERNEL_MOST_UNROLL)
     return braid_fail(BRAID_INVALID_ARGUMENT, "unrolling up to %lld, expected 1 to %d", (long long)space->most_unroll,
                       BRAID_KERNEL_MOST_UNROLL);
+  if (braid_kernel_space_count(space) > BRAID_KERNEL_MOST_COMBINATIONS)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%zu combinations, expected at most %d", braid_kernel_space_count(space),
+                      BRAID_KERNEL_MOST_COMBINATIONS);
+  if (sources->kernels < 0 || sources->kernels > BRAID_KERNEL_MOST)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%lld kernels on a chip, expected 1 to %d", (long long)sources->kernels,
+                      BRAID_KERNEL_MOST);
   if (!(work > 0) || !isfinite(work)) return braid_fail(BRAID_INVALID_ARGUMENT, "work of %g, expected above 0", work);
   if (sources->model && !(sources->chip && sources->chip->kernel))
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s has no costs of kernels, which the model of Fmax needs",
@@ -60,10 +66,14 @@ static braid_status list_too_large(kernel_walk *w) {
 
 /* --- 1: what fits --------------------------------------------------------------------------------------------------
  */
+static int64_t kernels_of(const kernel_walk *w) {
+  return w->sources->kernels ? w->sources->kernels : 1;
+}
+
 static bool kernel_fits(kernel_walk *w, const braid_kernel_design *d) {
   double used[BRAID_KERNEL_RESOURCES];
   w->out->fit_checks++;
-  braid_kernel_use(w->sources->chip, w->op, d, used);
+  braid_kernel_use(w->sources->chip, w->op, d, kernels_of(w), used);
   for (int i = 0; i < BRAID_KERNEL_RESOURCES; i++)
     if (used[i] > 1) return false; /* not of NAN */
   for (size_t i = 0; i < w->too_large_count; i++) {
@@ -92,7 +102,7 @@ static braid_status add_known(kernel_walk *w, const braid_kernel_design *d) {
   const braid_kernel_sources *s = w->sources;
   const braid_fmax_point *point = s->table ? braid_fmax_table_find(s->table, d->units, d->simd, d->unroll) : NULL;
   bool from_table = point && !isnan(point->mhz);
-  double mhz = from_table ? point->mhz : s->model ? braid_kernel_model_fmax(s->chip, w->op, d) : NAN;
+  double mhz = from_table ? point->mhz : s->model ? braid_kernel_model_fmax(s->chip, w->op, d, kernels_of(w)) : NAN;
   if (isnan(mhz)) return BRAID_OK;
   braid_kernel_search *out = w->out;
   braid_kernel_result *results = braid_grow(w->allocator, out->results, out->known, &w->capacity, sizeof *results);
@@ -103,7 +113,7 @@ static braid_status add_known(kernel_walk *w, const braid_kernel_design *d) {
                                   .fmax_mhz = mhz,
                                   .li = braid_kernel_latency_indicator(w->work, d->group, mhz),
                                   .from_table = from_table};
-  braid_kernel_use(s->chip, w->op, d, result->used);
+  braid_kernel_use(s->chip, w->op, d, kernels_of(w), result->used);
   return BRAID_OK;
 }
 

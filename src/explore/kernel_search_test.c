@@ -229,7 +229,7 @@ typedef struct everything {
 
 static bool oracle_fits(const braid_kernel_sources *sources, const braid_kernel_design *d) {
   double used[BRAID_KERNEL_RESOURCES];
-  braid_kernel_use(sources->chip, BRAID_KERNEL_MATMUL, d, used);
+  braid_kernel_use(sources->chip, BRAID_KERNEL_MATMUL, d, sources->kernels, used);
   for (int i = 0; i < BRAID_KERNEL_RESOURCES; i++)
     if (used[i] > 1) return false;
   for (size_t i = 0; i < braid_fmax_table_count(sources->table); i++) {
@@ -244,7 +244,7 @@ static double oracle_fmax(const braid_kernel_sources *sources, const braid_kerne
     const braid_fmax_point *p = braid_fmax_table_get(sources->table, i);
     if (p->units == d->units && p->simd == d->simd && p->unroll == d->unroll && !isnan(p->mhz)) return p->mhz;
   }
-  return sources->model ? braid_kernel_model_fmax(sources->chip, BRAID_KERNEL_MATMUL, d) : NAN;
+  return sources->model ? braid_kernel_model_fmax(sources->chip, BRAID_KERNEL_MATMUL, d, sources->kernels) : NAN;
 }
 
 /* Is there a survivor of this work-group size that is as fast, and less than 10% faster? */
@@ -305,7 +305,10 @@ static void test_pruning(void **state) {
   for (uint64_t seed = 0; seed < 40; seed++) {
     random_state = seed;
     braid_fmax_table *table = random_table(seed % 2);
-    const braid_kernel_sources sources = {.chip = seed % 4 < 2 ? chip : NULL, .table = table, .model = seed % 8 == 0};
+    const braid_kernel_sources sources = {.chip = seed % 4 < 2 ? chip : NULL,
+                                          .table = table,
+                                          .model = seed % 8 == 0,
+                                          .kernels = 1 + (int64_t)(seed / 4 % 3)};
     braid_kernel_search search;
     double work = 1e9;
     assert_int_equal(braid_kernel_explore(NULL, BRAID_KERNEL_MATMUL, work, &space, &sources, &search), BRAID_OK);
@@ -339,10 +342,10 @@ static void test_use_rises(void **state) {
       *(int64_t *[]){&more.units, &more.simd, &more.group, &more.unroll}[i % 4] += 1 + (int64_t)(uniform() * 9);
       double a[BRAID_KERNEL_RESOURCES], b[BRAID_KERNEL_RESOURCES];
       braid_kernel_op op = (braid_kernel_op)(i / 4 % BRAID_KERNEL_OPS);
-      braid_kernel_use(chip, op, &d, a);
-      braid_kernel_use(chip, op, &more, b);
+      braid_kernel_use(chip, op, &d, 1 + i % 3, a);
+      braid_kernel_use(chip, op, &more, 1 + i % 3, b);
       for (int k = 0; k < BRAID_KERNEL_RESOURCES; k++) assert_true(b[k] >= a[k]);
-      assert_true(braid_kernel_model_fmax(chip, op, &more) <= braid_kernel_model_fmax(chip, op, &d));
+      assert_true(braid_kernel_model_fmax(chip, op, &more, 2) <= braid_kernel_model_fmax(chip, op, &d, 2));
     }
     braid_chip_destroy(chip);
   }
@@ -358,6 +361,13 @@ static void test_refused(void **state) {
   assert_int_equal(braid_kernel_explore(NULL, BRAID_KERNEL_MATMUL, 1, &bad, &(braid_kernel_sources){0}, &search),
                    BRAID_INVALID_ARGUMENT);
   assert_non_null(strstr(braid_error_detail(), "SIMD widths"));
+  bad = good;
+  bad.most_unroll = BRAID_KERNEL_MOST_UNROLL;
+  bad.simd_count = bad.group_count = BRAID_KERNEL_CHOICES;
+  for (int64_t i = 0; i < BRAID_KERNEL_CHOICES; i++) bad.simd[i] = bad.groups[i] = i + 1;
+  assert_int_equal(braid_kernel_explore(NULL, BRAID_KERNEL_MATMUL, 1, &bad, &(braid_kernel_sources){0}, &search),
+                   BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "combinations, expected at most"));
   bad = good;
   bad.most_unroll = 0;
   assert_int_equal(braid_kernel_explore(NULL, BRAID_KERNEL_MATMUL, 1, &bad, &(braid_kernel_sources){0}, &search),
