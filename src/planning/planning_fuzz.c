@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "braid/model.h"
+#include "braid/session.h"
 #include "planning/machine.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);

@@ -87,6 +87,7 @@ BRAID_MUST_CHECK braid_status braid_choose_class(const braid_choosing *choosing,
 BRAID_MUST_CHECK braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices);
 
 extern const braid_policy braid_policy_first, braid_policy_manual, braid_policy_heft, braid_policy_gpu_only,
-    braid_policy_cpu_only, braid_policy_hybrid_energy, braid_policy_hybrid_cap, braid_policy_dvfs;
+    braid_policy_cpu_only, braid_policy_hybrid_energy, braid_policy_hybrid_cap, braid_policy_dvfs,
+    braid_policy_region_clock, braid_policy_slack_energy;
 
 #endif

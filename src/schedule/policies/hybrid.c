@@ -149,18 +149,19 @@ static int by_gain(const void *left, const void *right, void *context) {
   return x != y ? (x > y ? -1 : 1) : (a > b) - (a < b);
 }
 
-static const char *offload_one(braid_hybrid *h, int32_t task, bool *changed) {
-  *changed = false;
+static const char *offload_one(braid_hybrid *h, int32_t task) {
   if (h->other[task] < 0) return "no other device runs it with less energy, by times and energy that are known";
   const braid_offer *other = offer_at(h, h->other[task]);
   bool faster = other->seconds.value <= base_of(h, task)->seconds.value;
   if (faster && !is_candidate(h, task)) return "not a candidate: bandwidth and instructions per cycle are high";
   double before = h->longest;
-  h->offloaded[task] = *changed = true;
+  bool critical = h->head[task] + other->seconds.value + h->tail[task] > before; /* even if nothing had to move */
+  if (!faster && critical) return "slower on another device, and on the critical path";
+  h->offloaded[task] = true;
   if (faster) return "another device is no slower";
   find_paths(h);
   if (h->head[task] + seconds_of(h, task) + h->tail[task] <= before) return "off the critical path on a slower device";
-  h->offloaded[task] = *changed = false;
+  h->offloaded[task] = false;
   find_paths(h);
   return "slower on another device, and on the critical path";
 }
@@ -178,14 +179,14 @@ braid_status braid_hybrid_offload(braid_hybrid *h) {
       h->choices->reasons[task] = "no other device runs it with less energy, by times and energy that are known";
   }
   qsort_r(list, known, sizeof *list, by_gain, h);
-  find_paths(h);
-  for (int slower = 0; slower < 2; slower++)
+  for (int slower = 0; slower < 2; slower++) {
+    find_paths(h);
     for (size_t i = 0; i < known; i++) {
-      bool changed, is_slower = offer_at(h, h->other[list[i]])->seconds.value > base_of(h, list[i])->seconds.value;
+      bool is_slower = offer_at(h, h->other[list[i]])->seconds.value > base_of(h, list[i])->seconds.value;
       if (is_slower != (bool)slower) continue;
-      h->choices->reasons[list[i]] = offload_one(h, list[i], &changed);
-      if (changed && !slower) find_paths(h);
+      h->choices->reasons[list[i]] = offload_one(h, list[i]);
     }
+  }
   braid_free(h->choosing->allocator, list);
   return BRAID_OK;
 }

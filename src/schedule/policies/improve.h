@@ -1,0 +1,31 @@
+/* Improving a solution step by step: a change of clocks or devices is simulated, and kept if the schedule ends in time
+ * and costs less energy. */
+#ifndef BRAID_SCHEDULE_IMPROVE_H
+#define BRAID_SCHEDULE_IMPROVE_H
+
+#include "schedule/policy.h"
+
+typedef struct braid_improving {
+  const braid_choosing *choosing;
+  braid_choices best, trial; /* best: simulated, its order is kept */
+  braid_alternatives alternatives;
+  double limit;      /* seconds that a schedule may take */
+  size_t trials;     /* that are left */
+  bool capped;       /* schedules keep the caps */
+  int32_t *sequence; /* tasks of one device, by their starts */
+} braid_improving;
+
+/* Starts from given choices, simulated in their order; false in *good: they take longer than `limit`, or
+ * their time or energy is unknown. `trials`: how many changes are tried at most. */
+BRAID_MUST_CHECK braid_status braid_improving_init(const braid_choosing *choosing, const braid_choices *given,
+                                                   double limit, size_t trials, bool capped, braid_improving *out,
+                                                   bool *good);
+/* Runs of tasks that follow each other on a device without a gap get one lower clock each, a run that cannot is halved,
+ * down to `smallest` tasks. */
+BRAID_MUST_CHECK braid_status braid_improve_clocks(braid_improving *improving, size_t smallest);
+/* Tasks go to other devices one by one, the largest gains first. */
+BRAID_MUST_CHECK braid_status braid_improve_devices(braid_improving *improving);
+/* Gives the best to a policy's choices. */
+void braid_improving_give(const braid_improving *improving, braid_choices *choices);
+
+#endif

@@ -1,0 +1,65 @@
+/* Least energy at no loss of throughput, over the whole schedule: starts from the fast devices alone, from
+ * hybrid-energy and from heft, whichever end in the time of the first; then tasks go where they cost less, and runs of
+ * tasks, halved down to single ones, get lower clocks, as long as the step still ends in that time. Every change is
+ * simulated, with its transfers, changes of clocks, what devices draw while they wait, and the caps; it is kept if the
+ * whole costs less. The best of the three is the result, so it never costs more than any of them that is fast enough.
+ *
+ * Under a cap the time is that of hybrid-cap. */
+#include "base/try.h"
+#include "schedule/policies/hybrid.h"
+#include "schedule/policies/improve.h"
+
+/* Simulated tasks in all for one start, and at least so many schedules: a budget of time. */
+enum { kTasks = 24000, kTrials = 40 };
+
+static braid_status improve_one(const braid_choosing *choosing, const braid_choices *given, double limit,
+                                braid_improving *best, bool *has_best) {
+  braid_improving improving;
+  bool good;
+  size_t trials = given->task_count ? kTasks / given->task_count : 0;
+  if (trials < kTrials) trials = kTrials;
+  BRAID_TRY(braid_improving_init(choosing, given, limit, trials / 2, true, &improving, &good));
+  if (!good) return BRAID_OK;
+  BRAID_TRY(braid_improve_devices(&improving));
+  improving.trials += trials / 2;
+  for (size_t smallest = SIZE_MAX / 2; smallest; smallest = smallest > 16 ? 16 : smallest / 16)
+    BRAID_TRY(braid_improve_clocks(&improving, smallest)); /* whole runs, then smaller and smaller parts */
+  if (*has_best && improving.best.joules.value >= best->best.joules.value) return BRAID_OK;
+  *best = improving;
+  *has_best = true;
+  return BRAID_OK;
+}
+
+static braid_status slack_energy_choose(const braid_choosing *choosing, braid_choices *choices) {
+  const braid_policy *const starts[] = {&braid_policy_hybrid_cap, &braid_policy_gpu_only, &braid_policy_hybrid_energy,
+                                        &braid_policy_heft};
+  bool capped = choosing->problem->cap_watts.source != BRAID_UNKNOWN, has_best = false;
+  braid_improving best;
+  double limit = 0;
+  for (size_t i = capped ? 0 : 1; i < sizeof starts / sizeof *starts; i++) {
+    braid_choices given;
+    int32_t cycle = -1;
+    BRAID_TRY(braid_choices_init(choosing, &given));
+    BRAID_TRY(starts[i]->choose(choosing, &given));
+    BRAID_TRY(braid_choices_check(choosing, &given));
+    if (!given.ordered) BRAID_TRY(braid_choices_sort(choosing, &given, &cycle));
+    if (cycle >= 0) continue;
+    if (!given.ordered) BRAID_TRY(braid_simulate(choosing, &given, NULL, true));
+    if (i == (capped ? 0 : 1)) { /* what all others are held against, and what there is if nothing is known */
+      limit = given.seconds.value;
+      *choices = given;
+      choices->ordered = true;
+    }
+    BRAID_TRY(improve_one(choosing, &given, limit, &best, &has_best));
+  }
+  if (has_best) braid_improving_give(&best, choices);
+  return BRAID_OK;
+}
+
+const braid_policy braid_policy_slack_energy = {
+    .name = "slack-energy",
+    .summary = "least energy at no loss of throughput over the whole schedule: devices and clocks of every task, with "
+               "transfers, idle power and caps",
+    .capped = true,
+    .choose = slack_energy_choose,
+};
