@@ -159,7 +159,7 @@ static braid_status make_plans(const options *o, const braid_graph *graph, plans
   for (size_t i = 0; i < o->platform_count; i++) {
     braid_status status = braid_modelled_machine_load(NULL, o->platforms[i], &p->machines[i]);
     if (status != BRAID_OK) return status;
-    braid_forecast_options base = {.policy = o->baseline ? o->baseline : "gpu-only"};
+    braid_forecast_options base = {.policy = o->baseline ? o->baseline : "gpu-only", .cap_watts = INFINITY};
     status = braid_forecast_create(graph, p->machines[i], &base, NULL, &p->baselines[i]);
     for (size_t k = 0; k < o->policy_count && status == BRAID_OK; k++) {
       planned *item = &p->items[p->count++];
@@ -180,13 +180,20 @@ static void end_plans(plans *p) {
   }
 }
 
+/* NAN where nothing runs. */
+static double ratio(double a, double b) {
+  return b > 0 ? a / b : NAN;
+}
+
 /* Samples a joule, relative to the baseline's. */
 static double efficiency_gain(const planned *item) {
-  return braid_forecast_get_summary(item->baseline).joules / braid_forecast_get_summary(item->forecast).joules - 1;
+  return ratio(braid_forecast_get_summary(item->baseline).joules, braid_forecast_get_summary(item->forecast).joules) -
+         1;
 }
 
 static double throughput_gain(const planned *item) {
-  return braid_forecast_get_summary(item->baseline).seconds / braid_forecast_get_summary(item->forecast).seconds - 1;
+  return ratio(braid_forecast_get_summary(item->baseline).seconds, braid_forecast_get_summary(item->forecast).seconds) -
+         1;
 }
 
 /* --- text ----------------------------------------------------------------------------------------------------------
@@ -209,10 +216,10 @@ static void print_table(const options *o, const plans *p) {
     cli_table_cell(&table, "%s", p->items[i].platform);
     cli_table_cell(&table, "%s", p->items[i].policy);
     add_number(&table, "%.2f", s.seconds * 1e3);
-    add_number(&table, "%.1f", (double)p->batch / s.seconds);
+    add_number(&table, "%.1f", ratio((double)p->batch, s.seconds));
     add_number(&table, "%+.1f%%", throughput_gain(&p->items[i]) * 100);
     add_number(&table, "%.2f", s.joules);
-    add_number(&table, "%.3f", (double)p->batch / s.joules);
+    add_number(&table, "%.3f", ratio((double)p->batch, s.joules));
     add_number(&table, "%+.1f%%", efficiency_gain(&p->items[i]) * 100);
     add_number(&table, "%.2f", s.idle_joules);
     add_number(&table, "%.1f", s.average_watts);
@@ -243,8 +250,8 @@ static void print_devices(const planned *item) {
     cli_table_cell(&table, "%s", device.name);
     cli_table_cell(&table, "%zu", device.tasks);
     cli_table_cell(&table, "%.2f", device.busy_seconds * 1e3);
-    cli_table_cell(&table, "%.1f%%", device.busy_seconds / seconds * 100);
-    cli_table_cell(&table, "%.2f", device.joules);
+    cli_table_cell(&table, "%.1f%%", seconds > 0 ? device.busy_seconds / seconds * 100 : 0);
+    add_number(&table, "%.2f", device.joules);
   }
   cli_table_print(&table, 64);
   cli_table_end(&table);
@@ -254,7 +261,15 @@ static void print_offer(const braid_forecast_offer *offer) {
   printf("  %c %s", offer->chosen ? '*' : '+', offer->device);
   if (offer->devices > 1) printf(" and %zu more", offer->devices - 1);
   if (!isnan(offer->mhz)) printf(" at %g MHz", offer->mhz);
-  printf(": %.3f ms, %.4f J, peak %.0f W\n", offer->seconds * 1e3, offer->joules, offer->peak_watts);
+  printf(": %.3f ms", offer->seconds * 1e3);
+  if (isnan(offer->joules))
+    printf(", energy unknown");
+  else
+    printf(", %.4f J", offer->joules);
+  if (isnan(offer->peak_watts))
+    printf(", peak unknown\n");
+  else
+    printf(", peak %.0f W\n", offer->peak_watts);
 }
 
 static void print_tasks(const planned *item) {
@@ -297,7 +312,7 @@ static void print_text(const options *o, const plans *p) {
  */
 static void json_summary(cli_json *json, const plans *p, const braid_forecast *forecast) {
   braid_forecast_summary s = braid_forecast_get_summary(forecast);
-  cli_json_number(json, "throughput", (double)p->batch / s.seconds);
+  cli_json_number(json, "throughput", ratio((double)p->batch, s.seconds));
   cli_json_number(json, "modelled_ms", s.seconds * 1e3);
   cli_json_number(json, "energy_j", s.joules);
   cli_json_number(json, "idle_j", s.idle_joules);
@@ -310,6 +325,23 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
   cli_json_integer(json, "operations", (int64_t)s.tasks);
   cli_json_number(json, "measured_policy_ms", s.policy_seconds * 1e3);
+}
+
+static void json_offers(cli_json *json, const braid_forecast *forecast, size_t task) {
+  cli_json_array(json, "offers");
+  for (size_t i = 0; i < braid_forecast_offer_count(forecast, task); i++) {
+    braid_forecast_offer offer = braid_forecast_get_offer(forecast, task, i);
+    cli_json_object(json, NULL);
+    cli_json_string(json, "device", offer.device);
+    cli_json_integer(json, "devices", (int64_t)offer.devices);
+    cli_json_number(json, "mhz", offer.mhz);
+    cli_json_number(json, "modelled_ms", offer.seconds * 1e3);
+    cli_json_number(json, "energy_j", offer.joules);
+    cli_json_number(json, "peak_w", offer.peak_watts);
+    cli_json_bool(json, "chosen", offer.chosen);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
 }
 
 static void json_tasks(cli_json *json, const braid_forecast *forecast) {
@@ -329,6 +361,7 @@ static void json_tasks(cli_json *json, const braid_forecast *forecast) {
     cli_json_number(json, "peak_w", task.peak_watts);
     cli_json_string(json, "why", task.reason);
     if (task.after) cli_json_string(json, "waits_for", task.after);
+    json_offers(json, forecast, i);
     cli_json_close(json, '}');
   }
   cli_json_close(json, ']');
@@ -366,6 +399,11 @@ static braid_status print_json(const options *o, const plans *p) {
   cli_json_integer(&json, "batch", p->batch);
   cli_json_bool(&json, "training", o->train);
   cli_json_string(&json, "source", "modelled");
+  cli_json_array(&json, "assumptions");
+  for (size_t i = 0; i < o->platform_count; i++)
+    for (size_t k = 0; k < braid_modelled_assumption_count(p->machines[i]); k++)
+      cli_json_string(&json, NULL, braid_modelled_assumption(p->machines[i], k));
+  cli_json_close(&json, ']');
   if (p->count == 1) {
     json_plan(&json, o, p, &p->items[0]);
   } else {

@@ -29,7 +29,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_planning_step(const braid_graph *m
 
 typedef struct braid_forecast_options {
   const char *policy;
-  double cap_watts; /* for the machine; 0: as its file says */
+  double cap_watts; /* for the machine; 0: as its file says; INFINITY: none */
 } braid_forecast_options;
 
 typedef struct braid_forecast braid_forecast;
@@ -75,7 +75,7 @@ typedef struct braid_forecast_task {
 } braid_forecast_task;
 /* In the order of their starts. */
 BRAID_API braid_forecast_task braid_forecast_get_task(const braid_forecast *forecast, size_t index);
-/* What could have run a task: the offers of all devices. */
+/* What could have run a task: the offers of all devices, with a policy that keeps caps those within them. */
 typedef struct braid_forecast_offer {
   const char *device;
   size_t devices;

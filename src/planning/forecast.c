@@ -72,7 +72,7 @@ static int by_start(const void *left, const void *right, void *context) {
 static void count_device(braid_forecast *f, int device, const braid_offer *offer) {
   braid_forecast_device *d = &f->devices[device];
   d->busy_seconds += offer->seconds.value;
-  d->joules += offer->joules.value / (double)(offer->also_count + 1);
+  d->joules += value_of(&offer->joules) / (double)(offer->also_count + 1); /* NAN stays */
   d->tasks++;
 }
 
@@ -89,7 +89,7 @@ static braid_status count_devices(braid_forecast *f) {
     double idle = problem->devices[d].idle_watts.value * (f->choices.seconds.value - f->devices[d].busy_seconds);
     f->devices[d].name = problem->devices[d].name;
     f->devices[d].joules += idle;
-    f->summary.idle_joules += idle;
+    f->summary.idle_joules += problem->devices[d].idle_watts.source == BRAID_UNKNOWN ? NAN : idle;
   }
   return BRAID_OK;
 }
@@ -112,12 +112,15 @@ static void sum_up(braid_forecast *f, double policy_seconds) {
 }
 
 /* The offers that a task could have had, for braid_forecast_get_offer. */
-static braid_status find_alternatives(braid_forecast *f) {
+static braid_status find_alternatives(braid_forecast *f, bool capped) {
   const braid_problem *problem = &f->modelled.problem;
   bool *refused = braid_zalloc_array(f->allocator, problem->offer_count + 1, sizeof *refused);
   int32_t *ranks = braid_zalloc_array(f->allocator, problem->offer_count + 1, sizeof *ranks);
   braid_status status = refused && ranks ? BRAID_OK : BRAID_NO_MEMORY;
-  for (size_t i = 0; ranks && i < problem->offer_count; i++) ranks[i] = (int32_t)i;
+  for (size_t i = 0; refused && ranks && i < problem->offer_count; i++) {
+    ranks[i] = (int32_t)i;
+    refused[i] = capped && !braid_offer_within_caps(problem, &problem->offers[i]);
+  }
   braid_choosing choosing = {problem, f->allocator, f->arena, refused, ranks};
   if (status == BRAID_OK) status = braid_choices_alternatives(&choosing, &f->choices, &f->alternatives);
   braid_free(f->allocator, refused);
@@ -139,7 +142,7 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   double seconds = (double)(braid_now_ns() - before) * 1e-9;
   BRAID_TRY(braid_power_of(&f->modelled.problem, &f->choices, f->allocator, f->arena, &f->power));
   BRAID_TRY(count_devices(f));
-  BRAID_TRY(find_alternatives(f));
+  BRAID_TRY(find_alternatives(f, policy->capped));
   sum_up(f, seconds);
   qsort_r(f->choices.order, f->choices.task_count, sizeof *f->choices.order, by_start, &f->choices);
   return BRAID_OK;

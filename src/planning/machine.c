@@ -9,7 +9,7 @@
 #include "base/try.h"
 #include "device/yaml.h"
 
-enum { kDevices = 64, kCount = 1024, kClocks = 64, kNameBytes = 24, kTextBytes = 1024, kPathBytes = 4096 };
+enum { kDevices = 64, kCount = 1024, kNameBytes = 24, kTextBytes = 1024, kPathBytes = 4096 };
 
 static const cyaml_schema_field_t kClockFields[] = {
     CYAML_FIELD_FLOAT("mhz", CYAML_FLAG_DEFAULT, braid_modelled_clock, mhz),
@@ -36,7 +36,7 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_FLOAT("clock_change_ms", CYAML_FLAG_OPTIONAL, braid_modelled_device, clock_change_ms),
     CYAML_FIELD_MAPPING_PTR("link", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, link, kLinkFields),
     CYAML_FIELD_SEQUENCE("clocks", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, clocks, &kClock, 1,
-                         kClocks),
+                         BRAID_MODELLED_CLOCKS),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kDevice = {
@@ -103,9 +103,15 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
   if (strspn(device->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != strlen(device->name))
     return braid_fail(BRAID_INVALID_FILE, "device name \"%s\": letters, digits, '_' and '-' are expected",
                       device->name);
-  for (unsigned k = 0; k < index; k++)
-    if (strcmp(file->devices[k].name, device->name) == 0)
-      return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
+  for (unsigned k = 0; k < file->devices_count; k++) { /* several of a kind are numbered: gpu0, gpu1 */
+    const char *name = file->devices[k].name;
+    size_t length = strlen(name),
+           digits = strspn(device->name + (strlen(device->name) < length ? 0 : length), "0123456789");
+    bool same = k < index && strcmp(name, device->name) == 0;
+    bool numbered = k != index && file->devices[k].count > 1 && strncmp(name, device->name, length) == 0 && digits &&
+                    strlen(device->name) == length + digits;
+    if (same || numbered) return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
+  }
   snprintf(at->path, sizeof at->path, "devices/%u/class", index);
   if (braid_modelled_class(device->class) == BRAID_CLASS_OTHER && strcmp(device->class, "other") != 0)
     return braid_fail(BRAID_INVALID_FILE, "class \"%s\": cpu, gpu, fpga or other is expected", device->class);

@@ -7,7 +7,10 @@
 #include "planning/profile.h"
 #include "schedule/problem.h"
 
-/* A state of a device's clock: what an operation takes there, in proportion to the first state. */
+enum { BRAID_MODELLED_CLOCKS = 64 };
+
+/* A state of a device's clock: what an operation takes there, and what it draws above the idle power, in proportion to
+ * the first state. */
 typedef struct braid_modelled_clock {
   double mhz, seconds, watts;
 } braid_modelled_clock;

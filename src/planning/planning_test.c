@@ -132,6 +132,23 @@ static void test_refused_profiles(void **state) {
   }
 }
 
+/* Between a row with a number and one without it, the number is unknown; rows come before likenesses. */
+static void test_between(void **state) {
+  (void)state;
+  static const char text[] = "source: s\nlikenesses:\n  - {op: Relu, as: Exp}\nrows:\n"
+                             "  - {device: d, op: Relu, bytes: 1e3, ms: 1, average_watts: 50, peak_watts: 60}\n"
+                             "  - {device: d, op: Relu, bytes: 9e6, ms: 1, average_watts: 300}\n"
+                             "  - {device: d, op: Exp, bytes: 1e3, ms: 7}\n";
+  braid_profile *profile;
+  braid_profile_row row;
+  OK(braid_profile_parse("p.yaml", text, strlen(text), &profile));
+  assert_string_equal(braid_profile_like(profile, "Relu"), "Relu");
+  assert_true(braid_profile_at(profile, "d", 1, "Relu", 1e5, &row));
+  assert_true(isnan(row.peak_watts) && row.average_watts > 50 && row.average_watts < 300 && row.ms == 1);
+  assert_true(braid_profile_at(profile, "d", 1, "Relu", 1e3, &row) && row.peak_watts == 60);
+  braid_profile_free(profile);
+}
+
 static void write_file(const char *path, const char *text) {
   FILE *file = fopen(path, "w");
   assert_non_null(file);
@@ -177,6 +194,44 @@ static void test_unknown(void **state) {
   assert_int_equal(braid_modelled_machine_load(NULL, "v1000", &machine), BRAID_NOT_FOUND);
   assert_non_null(strstr(braid_error_detail(), "v100-s10x3"));
   braid_graph_destroy(step);
+}
+
+/* Of a device's ways to run an operation the fastest comes first, alone or with others; a page shows names as they
+ * are. */
+static void test_groups(void **state) {
+  (void)state;
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64], page[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  snprintf(page, sizeof page, "%s/page.html", folder);
+  write_file(platform,
+             "name: m\nprofile: p.yaml\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: 1, count: 6}\n");
+  char rows[1024] = "source: s\nothers: <b>\nrows:\n";
+  for (int k = 1; k <= 6; k++) /* 4 together are the fastest */
+    snprintf(rows + strlen(rows), sizeof rows - strlen(rows),
+             "  - {device: d, op: <b>, bytes: 100, ms: %d, devices: %d, average_watts: 9, peak_watts: 9}\n",
+             k < 5 ? 50 - 10 * k : 60, k);
+  write_file(profile, rows);
+  braid_modelled_machine *machine = load(platform);
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 1);
+  braid_forecast *forecast;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "first"}, NULL, &forecast));
+  assert_int_equal(braid_forecast_get_task(forecast, 0).devices, 4);
+  assert_int_equal(braid_forecast_offer_count(forecast, 0), 6 + 3 + 2 + 1 + 1 + 1);
+  OK(braid_forecast_save_html(forecast, "t", page));
+  char text[8192] = "";
+  FILE *file = fopen(page, "r");
+  assert_non_null(file);
+  assert_true(fread(text, 1, sizeof text - 1, file) > 100);
+  fclose(file);
+  assert_null(strstr(text, "<b>"));
+  assert_non_null(strstr(text, "&lt;b&gt;"));
+  braid_forecast_destroy(forecast);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+  unlink(platform), unlink(profile), unlink(page);
+  rmdir(folder);
 }
 
 /* Whatever the policy: every operation once, energy of devices and tasks adds up, no loss of hybrid-energy, caps hold,
@@ -244,7 +299,8 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_published),        cmocka_unit_test(test_refused_platforms),
-      cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_between),
+      cmocka_unit_test(test_groups),           cmocka_unit_test(test_unknown),
       cmocka_unit_test(test_forecasts),        cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,12 @@
 #include "planning/problem.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/try.h"
+
+enum { kOffers = 1 << 20 };
 
 typedef struct maker {
   const braid_graph *graph;
@@ -16,6 +19,7 @@ typedef struct maker {
   int *devices;          /* 0, 1, 2 ...: an offer for several points here */
   size_t *first;         /* of each kind of device: its first one */
   braid_value_id *roots; /* per value: what it is a view of */
+  struct way *ways;      /* of one node on one kind of device */
 } maker;
 
 static braid_number modelled(double value) {
@@ -49,7 +53,8 @@ static braid_status make_links(maker *m, braid_problem *p) {
         seconds += link->latency_ms * 1e-3;
         per_byte += 1e-9 / link->gigabytes_per_second;
       }
-      links[from * spaces + to] = (braid_problem_link){seconds, 1 / per_byte, (int)(to ? 2 * to : 2 * from + 1)};
+      links[from * spaces + to] =
+          (braid_problem_link){seconds, 1 / per_byte, {from ? (int)(2 * from + 1) : -1, to ? (int)(2 * to) : -1}};
     }
   p->links = links;
   p->bus_count = 2 * (int)spaces;
@@ -156,46 +161,87 @@ static braid_status make_nodes(maker *m, braid_problem *p) {
 /* What a node reads and writes at least: each operand and result once. */
 static double bytes_of(const maker *m, const braid_node *node) {
   double sum = 0;
-  for (size_t i = 0; i < node->input_count; i++)
-    if (node->inputs[i] >= 0) sum += (double)braid_desc_bytes(&m->graph->values[node->inputs[i]].desc);
+  for (size_t i = 0; i < node->input_count; i++) {
+    bool again = node->inputs[i] < 0;
+    for (size_t k = 0; k < i && !again; k++) again = node->inputs[k] == node->inputs[i];
+    if (!again) sum += (double)braid_desc_bytes(&m->graph->values[node->inputs[i]].desc);
+  }
   for (size_t i = 0; i < node->output_count; i++)
     if (node->outputs[i] >= 0) sum += (double)braid_desc_bytes(&m->graph->values[node->outputs[i]].desc);
   return sum;
 }
 
-/* Offers of one device, or of `row->devices` from it on, at each of the clocks. */
-static void add_offers(maker *m, size_t node, const braid_modelled_device *kind, size_t device,
-                       const braid_profile_row *row) {
-  unsigned clocks = kind->clocks_count ? kind->clocks_count : 1;
-  for (unsigned c = 0; c < clocks; c++) {
-    double slower = kind->clocks_count ? kind->clocks[c].seconds : 1,
-           watts = kind->clocks_count ? kind->clocks[c].watts : 1;
-    size_t index = m->out->problem.offer_count++;
-    double seconds = row->ms * 1e-3 * slower;
-    m->out->mhz[index] = kind->clocks_count ? kind->clocks[c].mhz : NAN;
-    m->offers[index] = (braid_offer){
-        .device = (int)device,
-        .also = &m->devices[device + 1],
-        .also_count = (size_t)row->devices - 1,
-        .clock = (int)c,
-        .rank = (uint32_t)c * 64 + (row->devices > 1 ? 0 : 1),
-        .nodes = &m->ids[node],
-        .node_count = 1,
-        .seconds = modelled(seconds),
-        .joules = modelled(row->average_watts * watts * seconds),
-        .watts = modelled(row->peak_watts * watts),
-        .bytes_per_second = modelled(row->gigabytes_per_second * 1e9 / slower),
-        .instructions_per_cycle = modelled(row->instructions_per_cycle),
-    };
-  }
+/* A way to run a node on a kind of device: so many of them together, at one of the clocks. */
+typedef struct way {
+  const braid_modelled_device *kind;
+  braid_profile_row row; /* at that clock */
+  int clock;
+  double mhz;
+} way;
+
+static int by_seconds(const void *left, const void *right) {
+  const way *a = left, *b = right;
+  if (a->row.ms != b->row.ms) return a->row.ms < b->row.ms ? -1 : 1;
+  return a->row.devices != b->row.devices ? (a->row.devices > b->row.devices) - (a->row.devices < b->row.devices)
+                                          : a->clock - b->clock;
 }
 
-/* The most offers that a node can have. */
-static size_t most_offers(const braid_machine_file *file) {
+/* Power above the idle power goes down with the clock. */
+static double at_clock(double watts, double idle, double factor) {
+  return watts > idle ? idle + (watts - idle) * factor : watts;
+}
+
+static size_t list_ways(maker *m, const braid_modelled_device *kind, const char *like, double bytes) {
+  size_t count = 0;
+  for (int64_t together = 1; together <= kind->count && together <= BRAID_PROFILE_DEVICES; together++) {
+    braid_profile_row row;
+    if (!braid_profile_at(m->machine->profile, kind->profile, together, like, bytes, &row)) continue;
+    for (unsigned c = 0; c < (kind->clocks_count ? kind->clocks_count : 1); c++) {
+      way *w = &m->ways[count++];
+      double idle = kind->idle_watts * (double)together;
+      *w = (way){.kind = kind, .row = row, .clock = (int)c, .mhz = NAN};
+      if (!kind->clocks_count) continue;
+      w->mhz = kind->clocks[c].mhz;
+      w->row.ms *= kind->clocks[c].seconds;
+      w->row.gigabytes_per_second /= kind->clocks[c].seconds;
+      w->row.average_watts = at_clock(row.average_watts, idle, kind->clocks[c].watts);
+      w->row.peak_watts = at_clock(row.peak_watts, idle, kind->clocks[c].watts);
+    }
+  }
+  qsort(m->ways, count, sizeof *m->ways, by_seconds);
+  return count;
+}
+
+/* The faster a way is, the earlier it stands in its device's order. */
+static void add_offer(maker *m, size_t node, size_t device, const way *w, size_t rank) {
+  size_t index = m->out->problem.offer_count++;
+  double seconds = w->row.ms * 1e-3;
+  m->out->mhz[index] = w->mhz;
+  m->offers[index] = (braid_offer){
+      .device = (int)device,
+      .also = &m->devices[device + 1],
+      .also_count = (size_t)w->row.devices - 1,
+      .clock = w->clock,
+      .rank = (uint32_t)rank,
+      .nodes = &m->ids[node],
+      .node_count = 1,
+      .seconds = modelled(seconds),
+      .joules = modelled(w->row.average_watts * seconds),
+      .watts = modelled(w->row.peak_watts),
+      .bytes_per_second = modelled(w->row.gigabytes_per_second * 1e9),
+      .instructions_per_cycle = modelled(w->row.instructions_per_cycle),
+  };
+}
+
+/* Groups of k devices: the first k, the next k, and so on. */
+static size_t most_offers(const maker *m) {
+  const braid_machine_file *file = m->machine->file;
   size_t count = 0;
   for (unsigned k = 0; k < file->devices_count; k++) {
-    unsigned clocks = file->devices[k].clocks_count ? file->devices[k].clocks_count : 1;
-    count += 2 * clocks * (size_t)file->devices[k].count; /* groups of 2, 3, ... are fewer than two times the devices */
+    size_t clocks = file->devices[k].clocks_count ? file->devices[k].clocks_count : 1;
+    for (int64_t together = 1; together <= file->devices[k].count && together <= BRAID_PROFILE_DEVICES; together++)
+      if (braid_profile_has(m->machine->profile, file->devices[k].profile, together))
+        count += clocks * (size_t)(file->devices[k].count / together);
   }
   return count;
 }
@@ -209,14 +255,10 @@ static braid_status offer_node(maker *m, size_t n) {
   m->out->likes[n] = like ? braid_arena_text(m->arena, like, strlen(like)) : "";
   if (!m->out->likes[n]) return BRAID_NO_MEMORY;
   for (unsigned k = 0; like && k < file->devices_count; k++) {
-    const braid_modelled_device *kind = &file->devices[k];
-    size_t room = 2 * (size_t)kind->count;
-    for (int64_t together = 1; together <= kind->count; together++) {
-      braid_profile_row row;
-      if (!braid_profile_at(m->machine->profile, kind->profile, together, like, bytes, &row)) continue;
-      for (int64_t i = 0; i + together <= kind->count && room; i += together, room--)
-        add_offers(m, n, kind, m->first[k] + (size_t)i, &row);
-    }
+    size_t ways = list_ways(m, &file->devices[k], like, bytes);
+    for (size_t w = 0; w < ways; w++)
+      for (int64_t i = 0; i + m->ways[w].row.devices <= file->devices[k].count; i += m->ways[w].row.devices)
+        add_offer(m, n, m->first[k] + (size_t)i, &m->ways[w], w);
   }
   if (m->out->problem.offer_count > before) return BRAID_OK;
   return braid_fail(BRAID_UNSUPPORTED,
@@ -227,10 +269,15 @@ static braid_status offer_node(maker *m, size_t n) {
 static braid_status make_offers(maker *m, braid_problem *p) {
   size_t running = 0;
   for (size_t n = 0; n < p->node_count; n++) running += !p->nodes[n].idle;
-  size_t most = running * most_offers(m->machine->file) + 1;
+  size_t most = running * most_offers(m) + 1;
+  if (most > kOffers)
+    return braid_fail(BRAID_UNSUPPORTED,
+                      "%zu operations, each with %zu ways to run it: more than %d together are not planned", running,
+                      most_offers(m), kOffers);
+  m->ways = braid_arena_alloc(m->arena, BRAID_PROFILE_DEVICES * (size_t)BRAID_MODELLED_CLOCKS * sizeof *m->ways);
   m->offers = braid_arena_alloc(m->arena, most * sizeof *m->offers);
   m->out->mhz = braid_arena_alloc(m->arena, most * sizeof *m->out->mhz);
-  if (!m->offers || !m->out->mhz) return BRAID_NO_MEMORY;
+  if (!m->offers || !m->out->mhz || !m->ways) return BRAID_NO_MEMORY;
   for (size_t n = 0; n < p->node_count; n++)
     if (!p->nodes[n].idle) BRAID_TRY(offer_node(m, n));
   p->offers = m->offers;
@@ -241,7 +288,7 @@ braid_status braid_modelled_problem_make(const braid_graph *graph, const braid_m
                                          double cap_watts, braid_arena *arena, braid_modelled_problem *out) {
   maker m = {.graph = graph, .machine = machine, .arena = arena, .out = out};
   *out = (braid_modelled_problem){0};
-  out->problem.cap_watts = modelled(cap_watts > 0 ? cap_watts : machine->file->cap_watts);
+  out->problem.cap_watts = modelled(isinf(cap_watts) ? NAN : cap_watts > 0 ? cap_watts : machine->file->cap_watts);
   out->problem.bandwidth_threshold = modelled(machine->file->bandwidth_threshold * 1e9);
   out->problem.instructions_threshold = modelled(machine->file->instructions_threshold);
   BRAID_TRY(make_devices(&m, &out->problem));

@@ -61,23 +61,26 @@ static braid_status check_row(braid_profile_row *row, const char **key) {
     const char *key;
     double *value;
     bool needed;
-  } numbers[] = {{"bytes", &row->bytes, true},
-                 {"ms", &row->ms, true},
-                 {"average_watts", &row->average_watts, false},
-                 {"peak_watts", &row->peak_watts, false},
-                 {"gigabytes_per_second", &row->gigabytes_per_second, false},
-                 {"instructions_per_cycle", &row->instructions_per_cycle, false}};
+    double least, limit;
+  } numbers[] = {{"bytes", &row->bytes, true, 1, 1e18},
+                 {"ms", &row->ms, true, 1e-9, 1e9},
+                 {"average_watts", &row->average_watts, false, 1e-9, 1e9},
+                 {"peak_watts", &row->peak_watts, false, 1e-9, 1e9},
+                 {"gigabytes_per_second", &row->gigabytes_per_second, false, 1e-9, 1e9},
+                 {"instructions_per_cycle", &row->instructions_per_cycle, false, 1e-9, 1e9}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     *key = numbers[i].key;
-    if (*numbers[i].value > 0 && *numbers[i].value < 1e18) continue;
+    if (*numbers[i].value >= numbers[i].least && *numbers[i].value < numbers[i].limit) continue;
     if (*numbers[i].value != 0 || numbers[i].needed)
-      return braid_fail(BRAID_INVALID_FILE, "%s is %g, a number above 0 is expected", *key, *numbers[i].value);
+      return braid_fail(BRAID_INVALID_FILE, "%s is %g, a number from %g to %g is expected", *key, *numbers[i].value,
+                        numbers[i].least, numbers[i].limit);
     *numbers[i].value = NAN;
   }
   if (!row->devices) row->devices = 1;
   *key = "devices";
-  if (row->devices < 1 || row->devices > 64)
-    return braid_fail(BRAID_INVALID_FILE, "%lld devices, 1 to 64 are expected", (long long)row->devices);
+  if (row->devices < 1 || row->devices > BRAID_PROFILE_DEVICES)
+    return braid_fail(BRAID_INVALID_FILE, "%lld devices, 1 to %d are expected", (long long)row->devices,
+                      BRAID_PROFILE_DEVICES);
   *key = "peak_watts";
   if (row->peak_watts < row->average_watts)
     return braid_fail(BRAID_INVALID_FILE, "the peak of %g W is below the average of %g W", row->peak_watts,
@@ -128,9 +131,16 @@ void braid_profile_free(braid_profile *profile) {
 /* --- asking --------------------------------------------------------------------------------------------------------
  */
 const char *braid_profile_like(const braid_profile *profile, const char *op) {
+  if (has_rows(profile, op)) return op;
   for (unsigned i = 0; i < profile->likenesses_count; i++)
     if (strcmp(profile->likenesses[i].op, op) == 0) return profile->likenesses[i].as;
-  return has_rows(profile, op) ? op : profile->others;
+  return profile->others;
+}
+
+bool braid_profile_has(const braid_profile *profile, const char *device, int64_t devices) {
+  for (unsigned i = 0; i < profile->rows_count; i++)
+    if (profile->rows[i].devices == devices && strcmp(profile->rows[i].device, device) == 0) return true;
+  return false;
 }
 
 /* The share of the way from a to b, in logarithms. */
@@ -140,8 +150,7 @@ static double share_of(double at, double a, double b) {
 }
 
 static double between(double a, double b, double share) {
-  if (isnan(a)) return b;
-  return isnan(b) ? a : a + (b - a) * share;
+  return a == b ? a : a + (b - a) * share; /* NAN if either is unknown */
 }
 
 bool braid_profile_at(const braid_profile *profile, const char *device, int64_t devices, const char *op, double bytes,

@@ -9,6 +9,8 @@
 
 #include "braid/allocator.h"
 
+enum { BRAID_PROFILE_DEVICES = 64 }; /* that may share an operation */
+
 /* NAN: not in the file. */
 typedef struct braid_profile_row {
   char *device, *op, *size; /* size: the class that the source gives it, or NULL */
@@ -37,6 +39,8 @@ void braid_profile_free(braid_profile *profile); /* NULL is allowed */
 
 /* The operation whose rows stand for `op`; NULL: none does. */
 const char *braid_profile_like(const braid_profile *profile, const char *op);
+/* Whether any operation has rows for so many devices of a kind together. */
+bool braid_profile_has(const braid_profile *profile, const char *device, int64_t devices);
 /* What `op` (one that has rows) takes at `bytes` on `devices` devices of a kind; false: no rows. `bytes` of the result
  * are those asked for; numbers that the file does not have are NAN. */
 bool braid_profile_at(const braid_profile *profile, const char *device, int64_t devices, const char *op, double bytes,

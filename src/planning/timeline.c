@@ -24,7 +24,8 @@ static void add_event(braid_text *text, const braid_forecast_task *task) {
     braid_text_add_json(text, task->op);
     braid_text_add(text, ",\"taken_as\":");
     braid_text_add_json(text, task->like);
-    braid_text_printf(text, ",\"joules\":%.6g,\"peak_watts\":%.6g", task->joules, task->peak_watts);
+    if (!isnan(task->joules)) braid_text_printf(text, ",\"joules\":%.6g", task->joules);
+    if (!isnan(task->peak_watts)) braid_text_printf(text, ",\"peak_watts\":%.6g", task->peak_watts);
     if (!isnan(task->mhz)) braid_text_printf(text, ",\"mhz\":%g", task->mhz);
     braid_text_add(text, ",\"why\":");
     braid_text_add_json(text, task->reason);
@@ -48,6 +49,7 @@ braid_status braid_forecast_save_trace(const braid_forecast *forecast, const cha
   }
   for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
     braid_forecast_power power = braid_forecast_get_power(forecast, i);
+    if (isnan(power.watts) || isnan(power.peak_watts)) continue;
     braid_text_printf(&text,
                       ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"name\":\"watts\",\"args\":{\"average\":%.6g,"
                       "\"peaks\":%.6g}}",
@@ -76,9 +78,14 @@ static void draw_tasks(braid_text *text, const braid_forecast *forecast, double 
                         kLeft + task.start * scale, (task.device_index + d) * kRow + 4,
                         fmax((task.end - task.start) * scale, 0.3), kRow - 8, hue_of(task.op));
       braid_text_add_html(text, task.node);
-      braid_text_printf(text, "\n%s%s%s, %.3f to %.3f ms, %.4g J, peak %.4g W\n", task.op,
-                        strcmp(task.op, task.like) ? " taken as " : "", strcmp(task.op, task.like) ? task.like : "",
-                        task.start * 1e3, task.end * 1e3, task.joules, task.peak_watts);
+      braid_text_add(text, "\n");
+      braid_text_add_html(text, task.op);
+      if (strcmp(task.op, task.like) != 0) {
+        braid_text_add(text, " taken as ");
+        braid_text_add_html(text, task.like);
+      }
+      braid_text_printf(text, ", %.3f to %.3f ms, %.4g J, peak %.4g W\n", task.start * 1e3, task.end * 1e3, task.joules,
+                        task.peak_watts);
       braid_text_add_html(text, task.reason);
       braid_text_add(text, "</title></rect>\n");
     }
@@ -115,7 +122,7 @@ braid_status braid_forecast_save_html(const braid_forecast *forecast, const char
   size_t devices = braid_forecast_device_count(forecast);
   double scale = s.seconds > 0 ? kWidth / s.seconds : 0, top = (double)devices * kRow + 20;
   braid_text text;
-  if (isnan(s.peak_watts) || isnan(s.seconds))
+  if (isnan(s.peak_watts) || isnan(s.seconds) || isnan(s.joules))
     return braid_fail(BRAID_UNSUPPORTED, "the forecast has unknown times or powers: there is nothing to draw");
   braid_text_init(&text, NULL);
   braid_text_add(&text, "<!DOCTYPE html><meta charset='utf-8'><title>");

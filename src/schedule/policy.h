@@ -63,6 +63,8 @@ BRAID_MUST_CHECK braid_status braid_choices_sort(const braid_choosing *choosing,
                                                  int32_t *cycle);
 /* Simulates the tasks in order, one after the other on each device (simulate.h). */
 BRAID_MUST_CHECK braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices);
+/* When both buses of a link are free, from `from` seconds on. */
+double braid_problem_link_free(const braid_problem_link *link, double from, const double *bus_free);
 /* The time at which a value could be available in a space, if its transfer starts at `from` seconds. */
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free);
@@ -72,6 +74,8 @@ BRAID_MUST_CHECK braid_status braid_choose_first(const braid_choosing *choosing,
 void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices);
 /* Whether it could run under the caps if nothing else did. An unknown peak could not. */
 bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *offer);
+/* The same for the caps of single devices: each counts its share of the peak. */
+bool braid_offer_within_device_caps(const braid_problem *problem, const braid_offer *offer);
 /* The offers for exactly the nodes of a task that is not refused: offers[first[task]] to offers[first[task + 1]], by
  * device and then in the device's order. In the arena. */
 typedef struct braid_alternatives {

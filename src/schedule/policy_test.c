@@ -119,9 +119,7 @@ static void check_replay(const fixture *f, const braid_policy *policy, const bra
 static void check_no_loss(const fixture *f, braid_arena *arena, bool *saves) {
   braid_choices alone, hybrid;
   *saves = false;
-  bool has_gpu = false;
-  for (size_t d = 0; d < f->problem.device_count; d++) has_gpu |= f->devices[d].class == BRAID_CLASS_GPU;
-  if (!has_gpu || braid_problem_solve(&braid_policy_gpu_only, &f->problem, NULL, arena, &alone) != BRAID_OK) return;
+  if (braid_problem_solve(&braid_policy_gpu_only, &f->problem, NULL, arena, &alone) != BRAID_OK) return;
   OK(braid_problem_solve(&braid_policy_hybrid_energy, &f->problem, NULL, arena, &hybrid));
   if (alone.seconds.source == BRAID_UNKNOWN || hybrid.seconds.source == BRAID_UNKNOWN) return;
   assert_true(hybrid.seconds.value <= alone.seconds.value * (1 + 1e-9));
@@ -339,7 +337,7 @@ static void test_never_slower_than_one_device(void **state) {
   braid_choices choices;
   init(&f, 2, 2, 2);
   read_by(&f, 0, 2), read_by(&f, 1, 0);
-  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){1e-3, 1e6, -1};
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){1e-3, 1e6, {-1, -1}};
   f.values[0].bytes = 50000;
   f.values[2].bytes = 100;
   offer_for(&f, 0, (int32_t[]){0}, 1)->seconds = (braid_number){9e-3, BRAID_MODELLED};
@@ -527,6 +525,52 @@ static void test_waits(void **state) {
   braid_arena_destroy(arena);
 }
 
+/* What a device sends to several others goes over its own link one by one, and so does what one receives. */
+static void test_links(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  init(&f, 3, 3, 3);
+  read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 0);
+  for (int from = 0; from < 3; from++)
+    for (int to = 0; to < 3; to++)
+      f.links[from * 3 + to] = (braid_problem_link){0, 1000, {from ? 2 * from + 1 : -1, to ? 2 * to : -1}};
+  f.problem.bus_count = 6;
+  for (int d = 0; d < 3; d++) f.devices[d].space = (d + 1) % 3; /* the third is in the host's memory */
+  f.values[0].bytes = 4000, f.values[3].bytes = 0;
+  for (int32_t n = 0; n < 3; n++) set_offer(&f, n, n, 1, 10);
+  OK(braid_problem_check(&f.problem, NULL));
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 3; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 3;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[0] == 1 && c.start[1] == 5 && c.start[2] == 9);
+  assert_true(c.moving_seconds == 8 && c.exposed_seconds == 4 + 8);
+  braid_arena_destroy(arena);
+}
+
+/* Devices that share an operation each count their share of its power against their own cap. */
+static void test_device_caps(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  init(&f, 1, 2, 1);
+  read_by(&f, 0, 1);
+  set_offer(&f, 0, 0, 1, 60);
+  f.offers[0].also = (const int[]){1}, f.offers[0].also_count = 1;
+  f.devices[0].cap_watts = f.devices[1].cap_watts = (braid_number){30, BRAID_MODELLED};
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c));
+  f.devices[1].cap_watts.value = 29;
+  assert_int_equal(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c), BRAID_UNSUPPORTED);
+  braid_arena_destroy(arena);
+}
+
 static braid_status schedule_all(const braid_allocator *allocator, void *context) {
   const fixture *f = context;
   braid_status status = braid_problem_check(&f->problem, allocator);
@@ -561,6 +605,8 @@ int main(void) {
       cmocka_unit_test(test_refused_problems),
       cmocka_unit_test(test_cap),
       cmocka_unit_test(test_waits),
+      cmocka_unit_test(test_links),
+      cmocka_unit_test(test_device_caps),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

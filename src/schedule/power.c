@@ -1,5 +1,6 @@
 #include "schedule/power.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/try.h"
@@ -48,7 +49,7 @@ static bool exceeds(double watts, const braid_number *cap) {
   return cap->source != BRAID_UNKNOWN && watts > cap->value * (1 + 1e-9);
 }
 
-static void walk(const braid_problem *problem, const change *changes, size_t count, braid_power *out) {
+static void walk(const braid_problem *problem, const change *changes, size_t count, double end, braid_power *out) {
   braid_power_step now = out->steps[0];
   for (size_t i = 0; i < count; i++) {
     const braid_offer *offer = &problem->offers[changes[i].offer];
@@ -59,13 +60,15 @@ static void walk(const braid_problem *problem, const change *changes, size_t cou
       out->count++;
     }
     now.peak_watts += sign * (offer->watts.value - idle);
+    if (offer->joules.source == BRAID_UNKNOWN) now.watts = NAN; /* and so it stays */
     if (offer->seconds.value > 0) now.watts += sign * (offer->joules.value / offer->seconds.value - idle);
     out->steps[out->count - 1] = now;
     if (now.peak_watts > out->peak_watts.value) out->peak_watts.value = now.peak_watts;
-    if (changes[i].starts && (exceeds(now.peak_watts, &problem->cap_watts) ||
-                              exceeds(offer->watts.value, &problem->devices[offer->device].cap_watts)))
+    if (changes[i].starts &&
+        (exceeds(now.peak_watts, &problem->cap_watts) || !braid_offer_within_device_caps(problem, offer)))
       out->violations++;
   }
+  if (end > now.from && exceeds(now.peak_watts, &problem->cap_watts)) out->seconds_above += end - now.from;
 }
 
 braid_status braid_power_of(const braid_problem *problem, const braid_choices *choices,
@@ -84,7 +87,7 @@ braid_status braid_power_of(const braid_problem *problem, const braid_choices *c
   }
   out->steps[0].watts = out->peak_watts.value = out->steps[0].peak_watts;
   size_t count = list_changes(problem, choices, changes, out);
-  walk(problem, changes, count, out);
+  walk(problem, changes, count, choices->seconds.value, out);
   braid_free(allocator, changes);
   weaken(&out->average_watts, choices->joules.source);
   weaken(&out->average_watts, choices->seconds.source);

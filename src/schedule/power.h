@@ -8,11 +8,11 @@
 typedef struct braid_power_step {
   double from;
   double peak_watts; /* sum of the peaks of what runs, and of the idle power of the other devices */
-  double watts;      /* the same by the average power of each task */
+  double watts;      /* the same by the average power of each task; NAN from a task on whose energy is unknown */
 } braid_power_step;
 
 typedef struct braid_power {
-  braid_power_step *steps; /* in the arena; the last one is at the end of the schedule */
+  braid_power_step *steps; /* in the arena; the last one lasts to the end of the schedule */
   size_t count;
   braid_number peak_watts, average_watts; /* unknown if any task's or any device's idle power is */
   size_t violations; /* tasks that started though the sum of peaks exceeded the cap of the machine or of their device */

@@ -97,7 +97,8 @@ braid_status braid_problem_check(const braid_problem *problem, const braid_alloc
   for (int a = 0; a < problem->space_count; a++)
     for (int b = 0; b < problem->space_count; b++) {
       const braid_problem_link *link = &problem->links[a * problem->space_count + b];
-      if (a != b && (!(link->bytes_per_second > 0) || !(link->seconds >= 0) || link->bus >= problem->bus_count))
+      if (a != b && (!(link->bytes_per_second > 0) || !(link->seconds >= 0) || link->buses[0] >= problem->bus_count ||
+                     link->buses[1] >= problem->bus_count))
         return braid_fail(BRAID_INVALID_ARGUMENT, "the link from space %d to %d has no bandwidth", a, b);
     }
   BRAID_TRY(check_nodes(problem));

@@ -79,7 +79,7 @@ typedef struct braid_problem_device {
 typedef struct braid_problem_link {
   double seconds;          /* latency */
   double bytes_per_second; /* > 0 */
-  int bus;                 /* transfers over links of one bus exclude each other; -1: no bus */
+  int buses[2];            /* transfers over links of one bus exclude each other; -1: no bus, or no second one */
 } braid_problem_link;
 
 typedef struct braid_problem {

@@ -49,7 +49,8 @@ static void init(fixture *f, size_t nodes, size_t devices, int spaces) {
     f->devices[d] = (braid_problem_device){.name = kNames[d], .space = (int)d % spaces};
   for (size_t d = 0; d < devices; d++) f->others[d] = (int)((d + 1) % devices);
   for (int i = 0; i < spaces * spaces; i++)
-    f->links[i] = (braid_problem_link){1e-3 * draw(20), 1e6 * (1 + draw(10)), i % 2 ? i / spaces : -1};
+    f->links[i] =
+        (braid_problem_link){1e-3 * draw(20), 1e6 * (1 + draw(10)), {i % 2 ? i / spaces : -1, i % 3 ? i % spaces : -1}};
   for (size_t v = 0; v < nodes + 2; v++)
     f->values[v] = (braid_problem_value){v < nodes ? (int32_t)v : -1, 100 + draw(5000), false};
   for (size_t n = 0; n < nodes; n++) {

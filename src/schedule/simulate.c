@@ -43,6 +43,7 @@ typedef struct engine {
   size_t event_count, done;
   uint64_t event_number;
   int32_t last_ended;
+  double watts_before; /* the last end of a task */
 } engine;
 
 /* --- events: a binary heap -----------------------------------------------------------------------------------------
@@ -75,13 +76,20 @@ static event pop(engine *e) {
 
 /* --- transfers -----------------------------------------------------------------------------------------------------
  */
+double braid_problem_link_free(const braid_problem_link *link, double from, const double *bus_free) {
+  for (int i = 0; i < 2; i++)
+    if (link->buses[i] >= 0 && bus_free[link->buses[i]] > from) from = bus_free[link->buses[i]];
+  return from;
+}
+
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free) {
   if (from_space == space) return from;
   const braid_problem_link *link = &problem->links[from_space * problem->space_count + space];
-  double start = link->bus >= 0 && bus_free[link->bus] > from ? bus_free[link->bus] : from;
+  double start = braid_problem_link_free(link, from, bus_free);
   double end = start + link->seconds + (double)problem->values[value].bytes / link->bytes_per_second;
-  if (link->bus >= 0) bus_free[link->bus] = end;
+  for (int i = 0; i < 2; i++)
+    if (link->buses[i] >= 0) bus_free[link->buses[i]] = end;
   return end;
 }
 
@@ -144,9 +152,8 @@ double braid_simulation_moving(const braid_simulation *simulation, const braid_o
     if (there >= 0 || from == space) continue;
     const braid_problem_link *link = &e->problem->links[from * e->problem->space_count + space];
     double seconds = link->seconds + (double)e->problem->values[value].bytes / link->bytes_per_second;
-    double busy = link->bus < 0 ? simulation->now : e->bus_free[link->bus];
     added += seconds;
-    double end = (busy > simulation->now ? busy : simulation->now) + (link->bus < 0 ? seconds : added);
+    double end = braid_problem_link_free(link, simulation->now, e->bus_free) + (link->buses[0] < 0 ? seconds : added);
     if (end > latest) latest = end;
   }
   return latest - simulation->now;
@@ -164,23 +171,33 @@ static bool is_within(double watts, const braid_number *cap) {
   return cap->source == BRAID_UNKNOWN || watts <= cap->value * (1 + 1e-12);
 }
 
+/* Of devices: each has its share of what those that run the offer draw. */
+bool braid_offer_within_device_caps(const braid_problem *problem, const braid_offer *offer) {
+  double share = offer->watts.value / (double)(offer->also_count + 1);
+  for (size_t i = 0; i <= offer->also_count; i++) {
+    const braid_number *cap = &problem->devices[i < offer->also_count ? offer->also[i] : offer->device].cap_watts;
+    if (cap->source != BRAID_UNKNOWN && (offer->watts.source == BRAID_UNKNOWN || !is_within(share, cap))) return false;
+  }
+  return true;
+}
+
 bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *offer) {
   double others = 0;
-  if (problem->cap_watts.source == BRAID_UNKNOWN && problem->devices[offer->device].cap_watts.source == BRAID_UNKNOWN)
-    return true;
+  if (!braid_offer_within_device_caps(problem, offer)) return false;
+  if (problem->cap_watts.source == BRAID_UNKNOWN) return true;
   if (offer->watts.source == BRAID_UNKNOWN) return false;
   for (size_t d = 0; d < problem->device_count; d++) {
     const braid_number *idle = &problem->devices[d].idle_watts;
-    if (idle->source == BRAID_UNKNOWN && problem->cap_watts.source != BRAID_UNKNOWN) return false;
+    if (idle->source == BRAID_UNKNOWN) return false;
     others += idle->value;
   }
-  return is_within(offer->watts.value, &problem->devices[offer->device].cap_watts) &&
+  return is_within(others, &problem->cap_watts) &&
          is_within(others - idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
 }
 
 bool braid_simulation_fits(const braid_simulation *simulation, const braid_offer *offer) {
   const braid_problem *problem = simulation->choosing->problem;
-  return is_within(offer->watts.value, &problem->devices[offer->device].cap_watts) &&
+  return braid_offer_within_device_caps(problem, offer) &&
          is_within(simulation->watts - idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
 }
 
@@ -313,6 +330,12 @@ static void look_at_all(engine *e) {
 static void take(engine *e, int32_t index) {
   const braid_offer *offer = &e->problem->offers[index];
   int32_t task = offer->nodes[offer->node_count - 1];
+  double watts = e->view.watts;
+  e->view.watts = e->watts_before;
+  bool waited = e->capped && e->computed[task] < e->view.now && e->idle_since[offer->device] < e->view.now &&
+                !braid_simulation_fits(&e->view, offer);
+  e->view.watts = watts;
+  if (waited) e->choices->after[task] = e->last_ended;
   size_t at = 0;
   while (e->ready[at] != task) at++;
   memmove(&e->ready[at], &e->ready[at + 1], (e->ready_count - at - 1) * sizeof *e->ready);
@@ -351,6 +374,7 @@ static braid_status engine_run(engine *e, size_t tasks) {
       look_at_all(e);
     if (!e->event_count) break;
     e->view.now = e->events[0].at;
+    e->watts_before = e->view.watts;
     while (e->event_count && e->events[0].at <= e->view.now) {
       event next = pop(e);
       if (next.task >= 0)

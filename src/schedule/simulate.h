@@ -1,6 +1,6 @@
-/* A schedule in virtual time: an event loop that moves from one end of a task to the next, so ten thousand devices cost
- * no more than their tasks. The solution is either played as it is (every device runs its tasks in order, as a queue
- * does), or made meanwhile by a rule, which is asked whenever a device is idle and something has changed.
+/* A schedule in virtual time: an event loop that moves from one end of a task to the next. The solution is either
+ * played as it is (every device runs its tasks in order, as a queue does), or made meanwhile by a rule, which is asked
+ * whenever a device is idle and something has changed.
  *
  * A value is brought into another space once, as soon as it is computed if its readers have a device by then, else when
  * one is chosen; transfers over one bus follow each other in the order in which they were asked for. */

@@ -92,9 +92,10 @@ static braid_status describe_devices(braid_placing *placing) {
       if (from == to) continue;
       bool hops =
           from != kHostSpace && to != kHostSpace && !are_peers(device_of_space(plan, from), device_of_space(plan, to));
-      links[(size_t)from * spaces + (size_t)to] = (braid_problem_link){.seconds = kLinkSeconds * (hops ? 2 : 1),
-                                                                       .bytes_per_second = kLinkBytes / (hops ? 2 : 1),
-                                                                       .bus = to == kHostSpace ? 2 * from : 2 * to + 1};
+      links[(size_t)from * spaces + (size_t)to] =
+          (braid_problem_link){.seconds = kLinkSeconds * (hops ? 2 : 1),
+                               .bytes_per_second = kLinkBytes / (hops ? 2 : 1),
+                               .buses = {from == kHostSpace ? -1 : 2 * from, to == kHostSpace ? -1 : 2 * to + 1}};
     }
   placing->problem.devices = devices;
   placing->problem.device_count = plan->device_count;

@@ -7,6 +7,7 @@ static braid_status cpu_only_choose(const braid_choosing *choosing, braid_choice
 
 const braid_policy braid_policy_cpu_only = {
     .name = "cpu-only",
-    .summary = "everything on the CPUs; what they cannot run is on other devices",
+    .summary =
+        "everything on the CPUs; what they cannot run, and without a CPU everything, by earliest end over all devices",
     .choose = cpu_only_choose,
 };

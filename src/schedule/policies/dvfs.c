@@ -24,22 +24,24 @@ static double measured_watts(const governor *g, const braid_simulation *s, doubl
   for (size_t i = s->choices->task_count; i-- > 0;) {
     int32_t task = s->choices->order[i];
     const braid_offer *offer = &problem->offers[s->choices->offer_of[task]];
-    double start = s->choices->start[task], end = s->choices->end[task];
+    double start = s->choices->start[task], end = s->choices->end[task], idle = 0;
     double common = (end < to ? end : to) - (start > from ? start : from);
-    if (common > 0 && end > start) {
-      joules += (offer->joules.value / (end - start) - problem->devices[offer->device].idle_watts.value) * common;
-    } else if (end <= from && problem->device_count == 1) {
-      break; /* with one device, what was started before that ended before */
-    }
+    if (common <= 0 || end <= start) continue;
+    for (size_t k = 0; k < offer->also_count; k++) idle += problem->devices[offer->also[k]].idle_watts.value;
+    idle += problem->devices[offer->device].idle_watts.value;
+    joules += (offer->joules.value / (end - start) - idle) * common;
   }
   return joules / (to - from);
 }
 
 static void sample(governor *g, const braid_simulation *s) {
   const braid_number *cap = &g->hybrid.problem->cap_watts;
-  for (; g->sampled + kPeriod <= s->now; g->sampled += kPeriod) {
+  if (cap->source == BRAID_UNKNOWN) return;
+  /* Power that does not change for so many periods leads to the last clock: what came before them decides nothing. */
+  double most = 2.0 * (g->lowest + 1);
+  if (s->now - g->sampled > (most + 1) * kPeriod) g->sampled = s->now - most * kPeriod;
+  for (; g->sampled + kPeriod <= s->now && g->sampled + kPeriod > g->sampled; g->sampled += kPeriod) {
     double watts = measured_watts(g, s, g->sampled, g->sampled + kPeriod);
-    if (cap->source == BRAID_UNKNOWN) continue;
     if (watts > cap->value && g->state < g->lowest) g->state++;
     if (watts < cap->value * kBand && g->state > 0) g->state--;
   }
@@ -75,7 +77,9 @@ static braid_status dvfs_choose(const braid_choosing *choosing, braid_choices *c
   BRAID_TRY(braid_hybrid_init(choosing, choices, &g.hybrid));
   BRAID_TRY(braid_hybrid_order(&g.hybrid, true, &order));
   for (size_t i = 0; i < choosing->problem->offer_count; i++)
-    if (choosing->problem->offers[i].clock > g.lowest) g.lowest = choosing->problem->offers[i].clock;
+    if (braid_hybrid_is_fast(&g.hybrid, choosing->problem->offers[i].device) &&
+        choosing->problem->offers[i].clock > g.lowest)
+      g.lowest = choosing->problem->offers[i].clock;
   for (size_t n = 0; n < choosing->problem->node_count; n++) choices->offer_of[n] = g.hybrid.base.offer_of[n];
   BRAID_TRY(braid_simulate(choosing, choices, &(braid_rule){.order = order, .pick = pick, .context = &g}, false));
   for (size_t i = 0; i < choices->task_count; i++)

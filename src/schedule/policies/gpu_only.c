@@ -1,4 +1,5 @@
-/* All on the GPUs, as far as they can: what the other policies are compared with. */
+/* All on the GPUs, as far as they can; without a GPU, by earliest end over all devices: what the other policies are
+ * compared with. */
 #include "schedule/policy.h"
 
 static braid_status gpu_only_choose(const braid_choosing *choosing, braid_choices *choices) {
@@ -7,6 +8,7 @@ static braid_status gpu_only_choose(const braid_choosing *choosing, braid_choice
 
 const braid_policy braid_policy_gpu_only = {
     .name = "gpu-only",
-    .summary = "everything on the GPUs; what they cannot run is on other devices",
+    .summary =
+        "everything on the GPUs; what they cannot run, and without a GPU everything, by earliest end over all devices",
     .choose = gpu_only_choose,
 };

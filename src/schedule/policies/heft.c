@@ -72,14 +72,27 @@ static bool covers_better(const planner *p, const braid_offer *offer) {
   return source != c.most || offer->seconds.value <= c.seconds;
 }
 
+/* Where the offers of a device begin in `ranks`, which are sorted by device. */
+static size_t first_rank(const planner *p, size_t device) {
+  size_t low = 0, high = p->problem->offer_count;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((size_t)p->problem->offers[p->choosing->ranks[middle]].device < device)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
 /* Chooses a device's best offer for each node, smaller sets before larger ones that contain them. */
 static void tile(const planner *p, size_t device, bool regions) {
   const braid_problem *problem = p->problem;
   memset(tile_of(p, device, 0), -1, problem->node_count * sizeof *p->tiles);
-  for (size_t i = problem->offer_count; i-- > 0;) {
+  for (size_t first = first_rank(p, device), i = first_rank(p, device + 1); i-- > first;) {
     int32_t index = p->choosing->ranks[i];
     const braid_offer *offer = &problem->offers[index];
-    bool fits = offer->device == (int)device && !p->choosing->refused[index] && (regions || !offer->region);
+    bool fits = !p->choosing->refused[index] && (regions || !offer->region);
     for (size_t k = 0; fits && k < offer->node_count; k++) fits = !p->blocked[offer->nodes[k]];
     if (!fits || !covers_better(p, offer)) continue;
     for (size_t k = 0; k < offer->node_count; k++) *tile_of(p, device, offer->nodes[k]) = index;
@@ -176,13 +189,13 @@ static double inputs_at(planner *p, const braid_choices *choices, int32_t task, 
       if (at < 0) {
         int from = space_of_value(p, choices, value);
         double left = before < 0 ? 0 : p->finish[before];
-        int bus = from == space ? -1 : problem->links[from * problem->space_count + space].bus;
-        double busy = bus < 0 ? 0 : p->bus_free[bus];
+        const int *buses = problem->links[from * problem->space_count + space].buses;
+        double busy[2] = {0};
+        for (int b = 0; b < 2 && from != space; b++) busy[b] = buses[b] < 0 ? 0 : p->bus_free[buses[b]];
         at = braid_problem_arrival(problem, value, from, space, left, p->bus_free);
-        if (bring)
-          *there = at;
-        else if (bus >= 0)
-          p->bus_free[bus] = busy;
+        if (bring) *there = at;
+        for (int b = 0; b < 2 && from != space && !bring; b++)
+          if (buses[b] >= 0) p->bus_free[buses[b]] = busy[b];
       }
       if (at > latest) latest = at;
     }
@@ -347,9 +360,9 @@ static braid_status explain_alone(const planner *p, size_t device, double otherw
   return BRAID_OK;
 }
 
-static bool has_regions(const braid_problem *problem, size_t device) {
-  for (size_t i = 0; i < problem->offer_count; i++)
-    if (problem->offers[i].region && problem->offers[i].device == (int)device) return true;
+static bool has_regions(const planner *p, size_t device) {
+  for (size_t i = first_rank(p, device), end = first_rank(p, device + 1); i < end; i++)
+    if (p->problem->offers[p->choosing->ranks[i]].region) return true;
   return false;
 }
 
@@ -357,7 +370,7 @@ static braid_status find_best(planner *p, braid_choices *best, braid_choices *tr
   const braid_problem *problem = p->problem;
   bool found, kept;
   for (int d = -1; d < (int)problem->device_count; d++) {
-    if (d >= 0 && !has_regions(problem, (size_t)d)) continue;
+    if (d >= 0 && !has_regions(p, (size_t)d)) continue;
     BRAID_TRY(spread(p, d, trial, &found));
     if (found) BRAID_TRY(judge(p, trial, best, &kept));
   }

@@ -55,7 +55,7 @@ braid_status braid_hybrid_init(const braid_choosing *choosing, braid_choices *ch
   out->tail = braid_arena_alloc(choosing->arena, nodes * sizeof *out->tail);
   if (!out->other || !out->offloaded || !out->head || !out->tail) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_choices_init(choosing, &out->base));
-  BRAID_TRY(braid_choose_class(choosing, out->fast, &out->base));
+  BRAID_TRY(braid_policy_gpu_only.choose(choosing, &out->base));
   BRAID_TRY(braid_choices_check(choosing, &out->base));
   BRAID_TRY(braid_choices_sort(choosing, &out->base, &cycle));
   if (cycle >= 0) return braid_fail(BRAID_INTERNAL, "regions that were chosen form a cycle");

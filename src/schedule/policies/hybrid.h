@@ -10,7 +10,7 @@ typedef struct braid_hybrid {
   const braid_problem *problem;
   braid_choices *choices;
   braid_device_class fast; /* GPU; if there is none, the class of the first device */
-  braid_choices base;      /* the step by the fast devices alone */
+  braid_choices base;      /* gpu-only: the step by the fast devices, or without a GPU by all */
   braid_alternatives alternatives;
   int32_t *other; /* per task: the offer of another device that would take it over; -1: none */
   /* Per task: the first of them may take it. Where its reason is constant, it is one of those below. */

@@ -76,9 +76,10 @@ static int by_gain(const void *left, const void *right, void *context) {
   return x != y ? (x > y ? -1 : 1) : (a > b) - (a < b);
 }
 
-/* No slower, and not at a higher cost. */
+/* No slower by times that are known, and not at a higher cost. */
 static bool is_good(const energy *e) {
   const braid_choices *base = &e->hybrid.base, *now = e->hybrid.choices;
+  if (now->seconds.source == BRAID_UNKNOWN || base->seconds.source == BRAID_UNKNOWN) return false;
   return now->seconds.value <= base->seconds.value * (1 + 1e-12) &&
          (now->joules.source == BRAID_UNKNOWN || now->joules.value <= base->joules.value);
 }
