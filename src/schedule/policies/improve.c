@@ -147,12 +147,28 @@ braid_status braid_improve_clocks(braid_improving *improving, size_t smallest) {
  */
 typedef struct move {
   int32_t task, offer;
-  double saved;
+  double worth; /* joules saved for each second that it takes longer, with what it reads on its way */
 } move;
 
-static int by_saving(const void *left, const void *right) {
+/* What bringing the operands of a task to another space takes at most. */
+static double moving_seconds(const braid_improving *m, const braid_offer *from, const braid_offer *to) {
+  const braid_problem *problem = m->choosing->problem;
+  int here = problem->devices[from->device].space, there = problem->devices[to->device].space;
+  double sum = 0;
+  if (here == there) return 0;
+  const braid_problem_link *link = &problem->links[here * problem->space_count + there];
+  for (size_t i = 0; i < to->node_count; i++) {
+    const braid_problem_node *node = &problem->nodes[to->nodes[i]];
+    for (size_t r = 0; r < node->read_count; r++)
+      sum +=
+          link->seconds + (double)problem->values[problem->reads[node->first_read + r]].bytes / link->bytes_per_second;
+  }
+  return sum;
+}
+
+static int by_worth(const void *left, const void *right) {
   const move *a = left, *b = right;
-  if (a->saved != b->saved) return a->saved > b->saved ? -1 : 1;
+  if (a->worth != b->worth) return a->worth > b->worth ? -1 : 1;
   return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : (a->offer > b->offer) - (a->offer < b->offer);
 }
 
@@ -166,8 +182,11 @@ static size_t list_moves(const braid_improving *m, move *moves) {
       const braid_offer *offer = &problem->offers[m->alternatives.offers[k]];
       bool known = offer->seconds.source != BRAID_UNKNOWN && offer->joules.source != BRAID_UNKNOWN;
       double saved = now - own_joules(problem, offer);
-      if (known && offer->device != best_offer(m, task)->device && saved > 0 && offer->seconds.value < m->limit)
-        moves[count++] = (move){task, m->alternatives.offers[k], saved};
+      if (!known || offer->device == best_offer(m, task)->device || saved <= 0 || offer->seconds.value > m->limit)
+        continue;
+      double longer = offer->seconds.value - best_offer(m, task)->seconds.value;
+      longer = (longer > 0 ? longer : 0) + moving_seconds(m, best_offer(m, task), offer);
+      moves[count++] = (move){task, m->alternatives.offers[k], saved / (longer + 1e-6 * m->limit)};
     }
   }
   return count;
@@ -178,7 +197,7 @@ braid_status braid_improve_devices(braid_improving *improving) {
   move *moves = braid_zalloc_array(improving->choosing->allocator, most, sizeof *moves);
   if (!moves) return BRAID_NO_MEMORY;
   size_t count = list_moves(improving, moves);
-  qsort(moves, count, sizeof *moves, by_saving);
+  qsort(moves, count, sizeof *moves, by_worth);
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < count && improving->trials && status == BRAID_OK; i++) {
     bool kept;

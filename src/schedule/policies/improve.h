@@ -23,7 +23,7 @@ BRAID_MUST_CHECK braid_status braid_improving_init(const braid_choosing *choosin
 /* Runs of tasks that follow each other on a device without a gap get one lower clock each, a run that cannot is halved,
  * down to `smallest` tasks. */
 BRAID_MUST_CHECK braid_status braid_improve_clocks(braid_improving *improving, size_t smallest);
-/* Tasks go to other devices one by one, the largest gains first. */
+/* Tasks go to other devices one by one, those first that save most for the time that they take longer. */
 BRAID_MUST_CHECK braid_status braid_improve_devices(braid_improving *improving);
 /* Gives the best to a policy's choices. */
 void braid_improving_give(const braid_improving *improving, braid_choices *choices);

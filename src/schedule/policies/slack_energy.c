@@ -1,8 +1,9 @@
 /* Least energy at no loss of throughput, over the whole schedule: starts from the fast devices alone, from
- * hybrid-energy and from heft, whichever end in the time of the first; then tasks go where they cost less, and runs of
- * tasks, halved down to single ones, get lower clocks, as long as the step still ends in that time. Every change is
- * simulated, with its transfers, changes of clocks, what devices draw while they wait, and the caps; it is kept if the
- * whole costs less. The best of the three is the result, so it never costs more than any of them that is fast enough.
+ * region-clock, hybrid-energy and heft, whichever end in the time of the first; then tasks go where they cost less, and
+ * runs of tasks, then halves of them, get lower clocks, as long as the step still ends in that time and the budget
+ * lasts. Every change is simulated, with its transfers, changes of clocks, what devices draw while they wait, and the
+ * caps; it is kept if the whole costs less. The best of them is the result, so it never costs more than any of them
+ * that is fast enough.
  *
  * Under a cap the time is that of hybrid-cap. */
 #include "base/try.h"
@@ -10,7 +11,7 @@
 #include "schedule/policies/improve.h"
 
 /* Simulated tasks in all for one start, and at least so many schedules: a budget of time. */
-enum { kTasks = 24000, kTrials = 40 };
+enum { kTasks = 36000, kTrials = 40 };
 
 static braid_status improve_one(const braid_choosing *choosing, const braid_choices *given, double limit,
                                 braid_improving *best, bool *has_best) {
@@ -31,8 +32,8 @@ static braid_status improve_one(const braid_choosing *choosing, const braid_choi
 }
 
 static braid_status slack_energy_choose(const braid_choosing *choosing, braid_choices *choices) {
-  const braid_policy *const starts[] = {&braid_policy_hybrid_cap, &braid_policy_gpu_only, &braid_policy_hybrid_energy,
-                                        &braid_policy_heft};
+  const braid_policy *const starts[] = {&braid_policy_hybrid_cap, &braid_policy_gpu_only, &braid_policy_region_clock,
+                                        &braid_policy_hybrid_energy, &braid_policy_heft};
   bool capped = choosing->problem->cap_watts.source != BRAID_UNKNOWN, has_best = false;
   braid_improving best;
   double limit = 0;
