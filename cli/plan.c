@@ -61,15 +61,20 @@ static bool is_policy(const char *name) {
   return false;
 }
 
-static void check_policy(struct argp_state *state, const char *option, const char *name) {
-  if (is_policy(name)) return;
-  fprintf(stderr, "The policies are:\n");
+static void list_policies(void) {
   for (size_t i = 0; i < braid_planning_policy_count(); i++)
-    fprintf(stderr, "  %-14s %s\n", braid_planning_policy_name(i), braid_planning_policy_summary(i));
-  argp_error(state, "%s: there is no policy \"%s\"", option, name);
+    printf("%-14s %s\n", braid_planning_policy_name(i), braid_planning_policy_summary(i));
+}
+
+static void check_policy(struct argp_state *state, const char *option, const char *name) {
+  if (!is_policy(name)) argp_error(state, "%s: there is no policy \"%s\"; --policy help lists them", option, name);
 }
 
 static void parse_policies(struct argp_state *state, char *text, options *o) {
+  if (strcmp(text, "help") == 0) {
+    list_policies();
+    exit(CLI_OK);
+  }
   for (char *word = text, *next; word; word = next) {
     next = strchr(word, ',');
     if (next) *next++ = '\0';

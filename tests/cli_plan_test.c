@@ -44,6 +44,14 @@ static void test_text(void **state) {
   discard(&o);
 }
 
+static void test_help(void **state) {
+  (void)state;
+  outcome o = run_well("plan --policy help");
+  expect_text(o.out, "hybrid-energy");
+  expect_text(o.out, "slack-energy");
+  discard(&o);
+}
+
 static void test_json(void **state) {
   (void)state;
   outcome o =
@@ -108,10 +116,8 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text),
-      cmocka_unit_test(test_json),
-      cmocka_unit_test(test_files),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_text),  cmocka_unit_test(test_help),    cmocka_unit_test(test_json),
+      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
