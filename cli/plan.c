@@ -300,6 +300,11 @@ static void print_assumptions(const options *o, const plans *p) {
     printf("\n%s: %s%s\n", o->platforms[i], braid_modelled_machine_name(p->machines[i]),
            count ? "; assumed, since nobody published it:" : "");
     for (size_t k = 0; k < count; k++) printf("  - %s\n", braid_modelled_assumption(p->machines[i], k));
+    braid_modelled_thresholds most = braid_modelled_machine_thresholds(p->machines[i]);
+    if (!isnan(most.gigabytes_per_second))
+      printf("Candidates of hybrid-energy have less than %.1f GB/s or %.2f instructions per cycle on the GPU, by its "
+             "profile.\n",
+             most.gigabytes_per_second, most.instructions_per_cycle);
   }
 }
 

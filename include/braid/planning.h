@@ -18,6 +18,13 @@ BRAID_API const char *braid_modelled_machine_name(const braid_modelled_machine *
 BRAID_API size_t braid_modelled_assumption_count(const braid_modelled_machine *machine);
 BRAID_API const char *braid_modelled_assumption(const braid_modelled_machine *machine, size_t index);
 
+/* What an operation has on the GPU at most to be a candidate of hybrid-energy: where the other devices stop being
+ * faster at the operations that the profile names for it. NAN: there is no such filter. */
+typedef struct braid_modelled_thresholds {
+  double gigabytes_per_second, instructions_per_cycle;
+} braid_modelled_thresholds;
+BRAID_API braid_modelled_thresholds braid_modelled_machine_thresholds(const braid_modelled_machine *machine);
+
 /* The names of the policies, and what each does in one sentence. */
 BRAID_API size_t braid_planning_policy_count(void);
 BRAID_API const char *braid_planning_policy_name(size_t index);

@@ -51,8 +51,6 @@ static const cyaml_schema_field_t kFields[] = {
                          &kAssumption, 0, kDevices),
     CYAML_FIELD_FLOAT("host_watts", CYAML_FLAG_OPTIONAL, braid_machine_file, host_watts),
     CYAML_FIELD_FLOAT("cap_watts", CYAML_FLAG_OPTIONAL, braid_machine_file, cap_watts),
-    CYAML_FIELD_FLOAT("bandwidth_threshold", CYAML_FLAG_OPTIONAL, braid_machine_file, bandwidth_threshold),
-    CYAML_FIELD_FLOAT("instructions_threshold", CYAML_FLAG_OPTIONAL, braid_machine_file, instructions_threshold),
     CYAML_FIELD_SEQUENCE("devices", CYAML_FLAG_POINTER, braid_machine_file, devices, &kDevice, 1, kDevices),
     CYAML_FIELD_END,
 };
@@ -69,7 +67,7 @@ static braid_status check_number(const char *key, double value, double least) {
   return braid_fail(BRAID_INVALID_FILE, "%s is %g, a number from %g to 1e9 is expected", key, value, least);
 }
 
-/* A cap or threshold that the file leaves out is 0. */
+/* A cap that the file leaves out is 0. */
 static braid_status check_limit(const char *key, double *value) {
   BRAID_TRY(check_number(key, *value, 0));
   if (*value == 0) *value = NAN;
@@ -141,17 +139,9 @@ size_t braid_machine_device_count(const braid_machine_file *file) {
 }
 
 static braid_status check_file(braid_machine_file *file, place *at) {
-  struct {
-    const char *key;
-    double *value;
-  } limits[] = {{"cap_watts", &file->cap_watts},
-                {"bandwidth_threshold", &file->bandwidth_threshold},
-                {"instructions_threshold", &file->instructions_threshold}};
   for (unsigned i = 0; i < file->devices_count; i++) BRAID_TRY(check_device(file, i, at));
-  for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-    snprintf(at->path, sizeof at->path, "%s", limits[i].key);
-    BRAID_TRY(check_limit(limits[i].key, limits[i].value));
-  }
+  snprintf(at->path, sizeof at->path, "cap_watts");
+  BRAID_TRY(check_limit("cap_watts", &file->cap_watts));
   snprintf(at->path, sizeof at->path, "host_watts");
   BRAID_TRY(check_number("host_watts", file->host_watts, 0));
   snprintf(at->path, sizeof at->path, "devices");
@@ -259,11 +249,17 @@ braid_status braid_modelled_machine_load(const braid_allocator *allocator, const
   if (!machine) return BRAID_NO_MEMORY;
   machine->allocator = allocator;
   braid_status status = load(machine, path_or_name);
-  if (status == BRAID_OK)
-    *out = machine;
-  else
+  if (status != BRAID_OK) {
     braid_modelled_machine_destroy(machine);
-  return status;
+    return status;
+  }
+  machine->thresholds = braid_machine_thresholds(machine->file, machine->profile);
+  *out = machine;
+  return BRAID_OK;
+}
+
+braid_modelled_thresholds braid_modelled_machine_thresholds(const braid_modelled_machine *machine) {
+  return machine->thresholds;
 }
 
 void braid_modelled_machine_destroy(braid_modelled_machine *machine) {

@@ -34,7 +34,6 @@ typedef struct braid_machine_file {
   char **assumptions;
   unsigned assumptions_count;
   double host_watts, cap_watts;
-  double bandwidth_threshold, instructions_threshold; /* GB/s, and per cycle */
   braid_modelled_device *devices;
   unsigned devices_count;
 } braid_machine_file;
@@ -43,6 +42,7 @@ struct braid_modelled_machine {
   const braid_allocator *allocator;
   braid_machine_file *file;
   braid_profile *profile;
+  braid_modelled_thresholds thresholds;
 };
 
 /* Texts of the source tree that the build puts into the library: the .yaml files of platforms and platforms/profiles.
@@ -59,6 +59,8 @@ BRAID_MUST_CHECK braid_status braid_machine_file_parse(const char *name, const v
                                                        braid_machine_file **out);
 void braid_machine_file_free(braid_machine_file *file); /* NULL is allowed */
 size_t braid_machine_device_count(const braid_machine_file *file);
+/* thresholds.c */
+braid_modelled_thresholds braid_machine_thresholds(const braid_machine_file *file, const braid_profile *profile);
 braid_device_class braid_modelled_class(const char *name);
 
 #endif

@@ -132,6 +132,25 @@ static void test_refused_profiles(void **state) {
   }
 }
 
+/* By hand: MatMul's times are equal at 59.3 % of the way from the medium to the large row, Conv2D's at 65.5 %. */
+static void test_thresholds(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100-s10x3");
+  braid_modelled_thresholds most = braid_modelled_machine_thresholds(machine);
+  double matmul = log(4.137 / 3.551) / (log(7.932 / 7.144) - log(3.551 / 4.137));
+  double conv = log(2.344 / 1.825) / (log(4.663 / 4.088) - log(1.825 / 2.344));
+  assert_true(fabs(most.gigabytes_per_second - (60.31 + conv * (71.93 - 60.31))) < 0.01);
+  assert_true(fabs(most.instructions_per_cycle - (5.549 + matmul * (5.764 - 5.549))) < 0.001);
+  braid_modelled_machine_destroy(machine);
+  machine = load("v100-s10x1"); /* one board is never faster: nothing is a candidate */
+  most = braid_modelled_machine_thresholds(machine);
+  assert_true(most.gigabytes_per_second == 0 && most.instructions_per_cycle == 0);
+  braid_modelled_machine_destroy(machine);
+  machine = load("v100");
+  assert_true(isnan(braid_modelled_machine_thresholds(machine).gigabytes_per_second));
+  braid_modelled_machine_destroy(machine);
+}
+
 /* Between a row with a number and one without it, the number is unknown; rows come before likenesses. */
 static void test_between(void **state) {
   (void)state;
@@ -299,9 +318,10 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_published),        cmocka_unit_test(test_refused_platforms),
-      cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_between),
-      cmocka_unit_test(test_groups),           cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_forecasts),        cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_thresholds),
+      cmocka_unit_test(test_between),          cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_unknown),          cmocka_unit_test(test_forecasts),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

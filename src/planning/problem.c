@@ -289,8 +289,8 @@ braid_status braid_modelled_problem_make(const braid_graph *graph, const braid_m
   maker m = {.graph = graph, .machine = machine, .arena = arena, .out = out};
   *out = (braid_modelled_problem){0};
   out->problem.cap_watts = modelled(isinf(cap_watts) ? NAN : cap_watts > 0 ? cap_watts : machine->file->cap_watts);
-  out->problem.bandwidth_threshold = modelled(machine->file->bandwidth_threshold * 1e9);
-  out->problem.instructions_threshold = modelled(machine->file->instructions_threshold);
+  out->problem.bandwidth_threshold = modelled(machine->thresholds.gigabytes_per_second * 1e9);
+  out->problem.instructions_threshold = modelled(machine->thresholds.instructions_per_cycle);
   BRAID_TRY(make_devices(&m, &out->problem));
   BRAID_TRY(make_values(&m, &out->problem));
   BRAID_TRY(make_nodes(&m, &out->problem));

@@ -35,11 +35,15 @@ static const cyaml_schema_field_t kLikenessFields[] = {
 static const cyaml_schema_value_t kLikeness = {
     CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_profile_likeness, kLikenessFields)};
 
+static const cyaml_schema_value_t kName = {CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 1, kNameBytes - 1)};
+
 static const cyaml_schema_field_t kFields[] = {
     CYAML_FIELD_STRING_PTR("source", CYAML_FLAG_POINTER, braid_profile, source, 1, kSourceBytes - 1),
     CYAML_FIELD_STRING_PTR("others", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_profile, others, 1,
                            kNameBytes - 1),
     CYAML_FIELD_FLOAT("launch_ms", CYAML_FLAG_OPTIONAL, braid_profile, launch_ms),
+    CYAML_FIELD_SEQUENCE("threshold_ops", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_profile, threshold_ops,
+                         &kName, 0, kNames),
     CYAML_FIELD_SEQUENCE("rows", CYAML_FLAG_POINTER, braid_profile, rows, &kRow, 1, kRows),
     CYAML_FIELD_SEQUENCE("likenesses", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_profile, likenesses, &kLikeness,
                          0, kNames),
@@ -102,6 +106,11 @@ static braid_status check_profile(braid_profile *profile, char *path, size_t byt
     snprintf(path, bytes, "likenesses/%u/as", i);
     if (!has_rows(profile, profile->likenesses[i].as))
       return braid_fail(BRAID_INVALID_FILE, "\"%s\" has no rows", profile->likenesses[i].as);
+  }
+  for (unsigned i = 0; i < profile->threshold_ops_count; i++) {
+    snprintf(path, bytes, "threshold_ops/%u", i);
+    if (!has_rows(profile, profile->threshold_ops[i]))
+      return braid_fail(BRAID_INVALID_FILE, "\"%s\" has no rows", profile->threshold_ops[i]);
   }
   snprintf(path, bytes, "others");
   if (profile->others && !has_rows(profile, profile->others))

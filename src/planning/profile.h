@@ -25,8 +25,10 @@ typedef struct braid_profile_likeness {
 
 typedef struct braid_profile {
   char *source;
-  char *others;     /* what every operation that is not named is taken as; NULL: it is unknown */
-  double launch_ms; /* no operation takes less */
+  char *others;         /* what every operation that is not named is taken as; NULL: it is unknown */
+  double launch_ms;     /* no operation takes less */
+  char **threshold_ops; /* that thresholds are found by; section 3.2 of Hype-training has MatMul and Conv2D */
+  unsigned threshold_ops_count;
   braid_profile_row *rows;
   unsigned rows_count;
   braid_profile_likeness *likenesses;
