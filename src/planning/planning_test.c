@@ -190,6 +190,9 @@ static void test_unknown(void **state) {
   OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
   braid_forecast_summary s = braid_forecast_get_summary(forecast);
   assert_true(s.seconds > 0 && isnan(s.joules) && isnan(s.peak_watts) && isnan(s.average_watts) && isnan(s.cap_watts));
+  assert_true(isnan(braid_forecast_get_device(forecast, 0).joules));
+  size_t steps = braid_forecast_power_count(forecast);
+  assert_true(steps > 1 && isnan(braid_forecast_get_power(forecast, steps - 1).watts));
   assert_int_equal(braid_forecast_save_html(forecast, "t", platform), BRAID_UNSUPPORTED);
   braid_forecast_destroy(forecast);
   braid_forecast_options capped = {.policy = "hybrid-cap", .cap_watts = 1000};

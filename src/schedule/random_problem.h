@@ -162,7 +162,7 @@ static void add_regions(fixture *f) {
   }
 }
 
-static void make_random(fixture *f, size_t most, bool regions) {
+static inline void make_random(fixture *f, size_t most, bool regions) {
   size_t nodes = 2 + draw((uint32_t)most - 1), devices = 1 + draw(kDevices);
   int read_times[kNodes] = {0};
   init(f, nodes, devices, 1 + (int)draw((uint32_t)devices));

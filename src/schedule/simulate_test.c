@@ -1,0 +1,176 @@
+/* Small problems whose schedules are known by hand: caps, waits, clocks, links, what is offloaded. */
+#include "schedule/simulate.h"
+
+#include <math.h>
+
+#include "schedule/power.h"
+#include "schedule/random_problem.h"
+
+#define OK(call)                                                                                                       \
+  do {                                                                                                                 \
+    if ((call) != BRAID_OK) fail_msg("%s: %s", #call, braid_error_detail());                                           \
+  } while (0)
+
+static void set_offer(fixture *f, int device, int32_t node, double seconds, double watts) {
+  braid_offer *offer = offer_for(f, device, (int32_t[]){node}, 1);
+  offer->seconds = (braid_number){seconds, BRAID_MODELLED};
+  offer->joules = (braid_number){seconds * watts, BRAID_MODELLED};
+  offer->watts = (braid_number){watts, BRAID_MODELLED};
+}
+
+/* Two nodes that could run side by side: under the cap one waits for the other, and says so. The idle power counts. */
+static void test_cap(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  braid_power power;
+  init(&f, 2, 2, 1);
+  read_by(&f, 0, 2), read_by(&f, 1, 2);
+  f.devices[0].class = BRAID_CLASS_GPU, f.devices[1].class = BRAID_CLASS_FPGA;
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){10, BRAID_MODELLED};
+  set_offer(&f, 0, 0, 2, 60), set_offer(&f, 1, 1, 3, 50);
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c));
+  assert_true(c.seconds.value == 3 && c.after[0] == -1 && c.after[1] == -1);
+  assert_true(fabs(c.joules.value - (120 + 150 + 10)) < 1e-9); /* a idles for a second */
+  f.problem.cap_watts = (braid_number){110, BRAID_MODELLED};
+  OK(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c));
+  assert_true(c.seconds.value == 3);
+  f.problem.cap_watts.value = 109;
+  OK(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c));
+  assert_true(c.seconds.value == 5);
+  OK(braid_power_of(&f.problem, &c, NULL, arena, &power));
+  assert_true(power.peak_watts.value == 70 && power.violations == 0);
+  OK(braid_problem_solve(&braid_policy_heft, &f.problem, NULL, arena, &c));
+  OK(braid_power_of(&f.problem, &c, NULL, arena, &power));
+  assert_true(power.peak_watts.value == 110 && power.violations == 1 && power.seconds_above == 2);
+  f.problem.cap_watts.value = 69; /* the first never fits */
+  assert_int_equal(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c), BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "node n0: no offer is left for it under the power cap"));
+  f.problem.cap_watts.value = 109;
+  f.offers[1].watts = (braid_number){0}; /* unknown is not nothing */
+  assert_int_equal(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c), BRAID_UNSUPPORTED);
+  braid_arena_destroy(arena);
+}
+
+/* A wait because of the cap is part of what is played in order, too. */
+static void test_waits(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  init(&f, 2, 2, 1);
+  read_by(&f, 0, 2), read_by(&f, 1, 2);
+  set_offer(&f, 0, 0, 2, 60), set_offer(&f, 1, 1, 3, 50);
+  f.problem.cap_watts = (braid_number){100, BRAID_MODELLED};
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){1, BRAID_MODELLED};
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  c.offer_of[0] = 0, c.offer_of[1] = 1;
+  c.order[0] = 0, c.order[1] = 1, c.task_count = 2;
+  OK(braid_simulate(&choosing, &c, NULL, true));
+  assert_true(c.start[1] == 2 && c.after[1] == 0 && c.after[0] == -1);
+  f.offers[1].clock = 1, f.devices[1].clock_seconds = 0.5;
+  OK(braid_simulate(&choosing, &c, NULL, false));
+  assert_true(c.start[1] == 0.5 && c.after[1] == -1);
+  /* both devices for the second one: it waits for the first, though no value passes */
+  f.offers[1].also = (const int[]){0};
+  f.offers[1].also_count = 1;
+  OK(braid_simulate(&choosing, &c, NULL, false));
+  assert_true(c.start[1] == 2.5 && c.seconds.value == 5.5);
+  braid_arena_destroy(arena);
+}
+
+/* What a device sends to several others goes over its own link one by one, and so does what one receives. */
+static void test_links(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  init(&f, 3, 3, 3);
+  read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 0);
+  for (int from = 0; from < 3; from++)
+    for (int to = 0; to < 3; to++)
+      f.links[from * 3 + to] = (braid_problem_link){0, 1000, {from ? 2 * from + 1 : -1, to ? 2 * to : -1}};
+  f.problem.bus_count = 6;
+  for (int d = 0; d < 3; d++) f.devices[d].space = (d + 1) % 3; /* the third is in the host's memory */
+  f.values[0].bytes = 4000, f.values[3].bytes = 0;
+  for (int32_t n = 0; n < 3; n++) set_offer(&f, n, n, 1, 10);
+  OK(braid_problem_check(&f.problem, NULL));
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 3; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 3;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[0] == 1 && c.start[1] == 5 && c.start[2] == 9);
+  assert_true(c.moving_seconds == 8 && c.exposed_seconds == 4 + 8);
+  /* the second device is busy for three of the eight seconds that the last value takes */
+  f.offers[2].device = 1, f.offers[1].seconds.value = 3;
+  f.values[1] = f.values[0], f.values[1].producer = 1, f.reads[f.nodes[1].first_read] = 3,
+  f.reads[f.nodes[2].first_read] = 0;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[1] == 3 && c.start[2] == 5 && c.exposed_seconds == 2);
+  braid_arena_destroy(arena);
+}
+
+/* Section 3.3: off the critical path a node may be slower on the other device, on it it may not. */
+static void test_critical_path(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  init(&f, 3, 2, 1);
+  read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 3);
+  f.devices[0].class = BRAID_CLASS_GPU, f.devices[1].class = BRAID_CLASS_FPGA;
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){1, BRAID_MODELLED};
+  set_offer(&f, 0, 0, 10, 100);
+  set_offer(&f, 0, 1, 1, 100), set_offer(&f, 1, 1, 20, 4);
+  set_offer(&f, 0, 2, 1, 100), set_offer(&f, 1, 2, 3, 10);
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+  assert_true(c.offer_of[0] == 0 && c.offer_of[1] == 1 && c.offer_of[2] == 4);
+  assert_string_equal(c.reasons[1], "slower on another device, and on the critical path");
+  assert_string_equal(c.reasons[2], "off the critical path on a slower device");
+  assert_true(c.seconds.value == 11 && fabs(c.joules.value - (1000 + 100 + 30 + 8)) < 1e-9);
+  /* little bandwidth on the GPU makes a candidate of what is faster elsewhere */
+  f.offers[4].seconds.value = 0.5;
+  f.offers[3].bytes_per_second = (braid_number){50, BRAID_MODELLED};
+  f.problem.bandwidth_threshold = (braid_number){50, BRAID_MODELLED};
+  OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+  assert_int_equal(c.offer_of[2], 3);
+  f.offers[3].bytes_per_second.value = 49;
+  OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+  assert_int_equal(c.offer_of[2], 4);
+  braid_arena_destroy(arena);
+}
+
+/* Devices that share an operation each count their share of its power against their own cap. */
+static void test_device_caps(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  init(&f, 1, 2, 1);
+  read_by(&f, 0, 1);
+  set_offer(&f, 0, 0, 1, 60);
+  f.offers[0].also = (const int[]){1}, f.offers[0].also_count = 1;
+  f.devices[0].cap_watts = f.devices[1].cap_watts = (braid_number){30, BRAID_MODELLED};
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c));
+  f.devices[1].cap_watts.value = 29;
+  assert_int_equal(braid_problem_solve(&braid_policy_hybrid_cap, &f.problem, NULL, arena, &c), BRAID_UNSUPPORTED);
+  braid_arena_destroy(arena);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_cap),           cmocka_unit_test(test_waits),       cmocka_unit_test(test_links),
+      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_device_caps),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
