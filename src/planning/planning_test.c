@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "braid/model.h"
+#include "braid/session.h"
 #include "oom.h"
 #include "planning/machine.h"
 
@@ -218,6 +219,31 @@ static void test_unknown(void **state) {
   braid_graph_destroy(step);
 }
 
+/* A node that reads a value twice moves it once: its time is that of two tensors, not of three. */
+static void test_bytes(void **state) {
+  (void)state;
+  braid_graph *graph;
+  braid_desc desc;
+  braid_value_id x, y;
+  braid_node_id node;
+  braid_profile_row row;
+  braid_forecast *forecast;
+  braid_modelled_machine *machine = load("v100");
+  OK(braid_graph_create(NULL, "g", &graph));
+  OK(braid_desc_init(&desc, BRAID_F32, 2, (const int64_t[]){1000, 1000}));
+  OK(braid_graph_add_input(graph, "x", &desc, &x));
+  OK(braid_graph_add_node(graph, "Mul", "m", (braid_value_id[]){x, x}, 2, &y, 1, &node));
+  OK(braid_graph_add_output(graph, y));
+  OK(braid_resolve(graph));
+  OK(braid_forecast_create(graph, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
+  braid_forecast_task task = braid_forecast_get_task(forecast, 0);
+  assert_true(braid_profile_at(machine->profile, "v100", 1, "Mul", 8e6, &row));
+  assert_true(fabs((task.end - task.start) * 1e3 - row.ms) < 1e-9);
+  braid_forecast_destroy(forecast);
+  braid_graph_destroy(graph);
+  braid_modelled_machine_destroy(machine);
+}
+
 /* Of a device's ways to run an operation the fastest comes first, alone or with others; a page shows names as they
  * are. */
 static void test_groups(void **state) {
@@ -322,9 +348,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_published),        cmocka_unit_test(test_refused_platforms),
       cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_thresholds),
-      cmocka_unit_test(test_between),          cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_unknown),          cmocka_unit_test(test_forecasts),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_between),          cmocka_unit_test(test_bytes),
+      cmocka_unit_test(test_groups),           cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_forecasts),        cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
