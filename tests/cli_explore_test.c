@@ -5,17 +5,6 @@
 #define LENET BRAID_MODELS "/lenet.cfg"
 #define TILE BRAID_MODELS "/vgg-tile.cfg"
 
-static outcome run_well(const char *line) {
-  outcome o = run(line);
-  if (o.code != 0) fail_msg("braid %s: code %d: %s", line, o.code, o.err);
-  assert_string_equal(o.err, "");
-  return o;
-}
-
-static void expect_text(const char *text, const char *part) {
-  if (!strstr(text, part)) fail_msg("\"%s\" is not in: %.2000s", part, text);
-}
-
 /* The number after "key": behind `from`. */
 static double number_after(const char *text, const char *from, const char *key) {
   char quoted[64];
@@ -33,7 +22,7 @@ static void expect_near(double value, double expected, double most) {
 
 static void test_explore(void **state) {
   (void)state;
-  outcome o = run_well("explore tiles --network " TILE " --chip vu9p");
+  outcome o = run_quietly("explore tiles --network " TILE " --chip vu9p");
   expect_text(o.out, "The paper's design points");
   expect_text(o.out, "no: DSPs 120%");
   expect_text(o.out, "Fastest: T_B = 128, T_I = 52");
@@ -42,7 +31,7 @@ static void test_explore(void **state) {
   expect_text(o.out, "Nothing is fitted");
   expect_text(o.out, "no published point validates it");
   discard(&o);
-  o = run_well("explore tiles --network " TILE " --chip XCVU9P --json");
+  o = run_quietly("explore tiles --network " TILE " --chip XCVU9P --json");
   assert_true(is_one_document(o.out));
   expect_near(number_after(o.out, "\"check\"", "modelled_conv_ms"), 284.43, 0.01);
   expect_near(number_after(o.out, "\"check\"", "modelled_connected_ms"), 3.947, 0.001);
@@ -53,12 +42,12 @@ static void test_explore(void **state) {
   expect_text(o.out, "\"pass\":\"col2im\"");
   expect_text(o.out, "\"macs\":236059361280,");
   discard(&o);
-  o = run_well("explore tiles --network " LENET " --chip arria10-gx1150 --batch 32 --tb 32,16 --ti 8 --clock 250");
+  o = run_quietly("explore tiles --network " LENET " --chip arria10-gx1150 --batch 32 --tb 32,16 --ti 8 --clock 250");
   expect_text(o.out, "250 MHz");
   expect_text(o.out, "2 designs were tried");
   expect_text(o.out, "no bandwidth");
   discard(&o);
-  o = run_well("explore tiles --network " LENET " --chip xczu9eg --tb 4096 --ti 64");
+  o = run_quietly("explore tiles --network " LENET " --chip xczu9eg --tb 4096 --ti 64");
   expect_text(o.out, "(the paper's; the chip file says none)");
   expect_text(o.out, "No design fits.");
   discard(&o);
@@ -66,7 +55,7 @@ static void test_explore(void **state) {
 
 static void test_files(void **state) {
   (void)state;
-  outcome o = run_well("explore tiles --network " LENET " --chip vu9p --svg $/designs.svg --html $/designs.html");
+  outcome o = run_quietly("explore tiles --network " LENET " --chip vu9p --svg $/designs.svg --html $/designs.html");
   discard(&o);
   char *svg = get_file(in_folder("designs.svg"), NULL), *html = get_file(in_folder("designs.html"), NULL);
   assert_int_equal(strncmp(svg, "<svg xmlns=", 11), 0);
@@ -77,7 +66,7 @@ static void test_files(void **state) {
   expect_text(html, "Layers at the fastest design");
   free(svg);
   free(html);
-  o = run_well("evaluate tiles --html $/tables.html");
+  o = run_quietly("evaluate tiles --html $/tables.html");
   discard(&o);
   html = get_file(in_folder("tables.html"), NULL);
   expect_text(html, "<td>66439</td>");
@@ -87,7 +76,7 @@ static void test_files(void **state) {
 
 static void test_evaluate(void **state) {
   (void)state;
-  outcome o = run_well("evaluate tiles");
+  outcome o = run_quietly("evaluate tiles");
   static const char *const parts[] = {"66439",
                                       "3270",
                                       "53.4",
@@ -99,7 +88,7 @@ static void test_evaluate(void **state) {
                                       "Braid, int8: "};
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) expect_text(o.out, parts[i]);
   discard(&o);
-  o = run_well("evaluate tiles --json");
+  o = run_quietly("evaluate tiles --json");
   assert_true(is_one_document(o.out));
   expect_text(o.out, "\"order_follows_rule\":true");
   expect_text(o.out, "\"measured_ms\":null");
@@ -158,14 +147,14 @@ static void test_measure(void **state) {
 
 static void test_kernel(void **state) {
   (void)state;
-  outcome o = run_well(PRODUCT " --fmax-table hype-training");
+  outcome o = run_quietly(PRODUCT " --fmax-table hype-training");
   expect_text(o.out, "4 compute units x 5 SIMD widths x 4 work-groups x 256 unrollings");
   expect_text(o.out, "20480");
   expect_text(o.out, "81.81, published 81.81");
   expect_text(o.out, "142.57, published 142.57");
   expect_text(o.out, "size class: medium");
   discard(&o);
-  o = run_well(PRODUCT " --fmax-table hype-training --top 100 --json");
+  o = run_quietly(PRODUCT " --fmax-table hype-training --top 100 --json");
   assert_true(is_one_document(o.out));
   expect_near(number_after(o.out, "combinations", "all"), 20480, 0);
   expect_near(number_after(o.out, "combinations", "fmax_known"), 8, 0);
@@ -174,14 +163,15 @@ static void test_kernel(void **state) {
   expect_near(number_after(o.out, "\"work_group_size\":64,\"unroll\":64,\"fmax_mhz\":241", "latency_indicator"), 142.57,
               0.005);
   discard(&o);
-  o = run_well("explore kernel --op maxpool --size 8x64x56x56 --window 3 --stride 2 --pad 1 --chip alveo-u250 --json");
+  o = run_quietly(
+      "explore kernel --op maxpool --size 8x64x56x56 --window 3 --stride 2 --pad 1 --chip alveo-u250 --json");
   assert_true(is_one_document(o.out));
   expect_text(o.out, "\"size_class\":\"no class\"");
   expect_text(o.out, "\"modelled_fmax_mhz\"");
   assert_true(number_after(o.out, "combinations", "fitting") < 20480);
   expect_near(number_after(o.out, "{", "comparisons"), 8.0 * 64 * 28 * 28 * 9, 0);
   discard(&o);
-  o = run_well("explore kernel --op Conv --size 1x64x30x30 --filters 8 --window 3");
+  o = run_quietly("explore kernel --op Conv --size 1x64x30x30 --filters 8 --window 3");
   expect_text(o.out, "assumed");
   expect_text(o.out, "Stratix 10 GX 2500");
   discard(&o);
@@ -189,8 +179,8 @@ static void test_kernel(void **state) {
 
 static void test_kernel_reports(void **state) {
   (void)state;
-  outcome o = run_well(PRODUCT " --report 2,1,64=" REPORTS "acl_quartus_report.txt --report 4,2,64=" REPORTS
-                               "kernel.xclbin.info --report 4,16,100=" REPORTS "aoc_report.txt --json");
+  outcome o = run_quietly(PRODUCT " --report 2,1,64=" REPORTS "acl_quartus_report.txt --report 4,2,64=" REPORTS
+                                  "kernel.xclbin.info --report 4,16,100=" REPORTS "aoc_report.txt --json");
   assert_true(is_one_document(o.out));
   /* 131% of the logic: 16 SIMD lanes, 4 units and 100 steps or more do not fit, with each of four work-groups */
   expect_near(number_after(o.out, "combinations", "fitting"), 20480 - 4 * 157, 0);
@@ -201,7 +191,7 @@ static void test_kernel_reports(void **state) {
   static const char report[] = "DSP blocks: 1 / 2 ( 50 % )\nKernel fmax: 250\n", cut[] = "Kernel fmax: ";
   put_file("mm_cu3_simd16_ul7.txt", report, sizeof report - 1);
   put_file("cut.txt", cut, sizeof cut - 1);
-  o = run_well(PRODUCT " --report $/mm_cu3_simd16_ul7.txt");
+  o = run_quietly(PRODUCT " --report $/mm_cu3_simd16_ul7.txt");
   expect_text(o.out, "mm_cu3_simd16_ul7.txt");
   discard(&o);
   expect_failure(PRODUCT " --report $/cut.txt", 2, "of which configuration?");

@@ -6,17 +6,6 @@
 #define LENET BRAID_MODELS "/lenet.cfg"
 #define ALEXNET BRAID_MODELS "/alexnet-branches.cfg"
 
-static outcome run_well(const char *line) {
-  outcome o = run(line);
-  if (o.code != 0) fail_msg("braid %s: code %d: %s", line, o.code, o.err);
-  assert_string_equal(o.err, "");
-  return o;
-}
-
-static void expect_text(const char *text, const char *part) {
-  if (!strstr(text, part)) fail_msg("\"%s\" is not in: %.2000s", part, text);
-}
-
 static double number_of(const char *text, const char *key) {
   char quoted[64];
   snprintf(quoted, sizeof quoted, "\"%s\":", key);
@@ -27,16 +16,16 @@ static double number_of(const char *text, const char *key) {
 
 static void test_text(void **state) {
   (void)state;
-  outcome o = run_well("plan " ALEXNET
-                       " --train --batch 256 --platform v100-s10x3 --policy gpu-only,hybrid-energy,dvfs,hybrid-cap "
-                       "--power-cap 230");
+  outcome o = run_quietly("plan " ALEXNET
+                          " --train --batch 256 --platform v100-s10x3 --policy gpu-only,hybrid-energy,dvfs,hybrid-cap "
+                          "--power-cap 230");
   expect_text(o.out, "batch 256, a training step");
   expect_text(o.out, "Modelled");
   expect_text(o.out, "assumed, since nobody published it");
   expect_text(o.out, "cap: 230 W");
   expect_text(o.out, "fpga2");
   discard(&o);
-  o = run_well("plan " LENET " --platform v100 --explain");
+  o = run_quietly("plan " LENET " --platform v100 --explain");
   expect_text(o.out, "inference");
   expect_text(o.out, "taken as Mul");
   expect_text(o.out, "* gpu at 1530 MHz");
@@ -46,7 +35,7 @@ static void test_text(void **state) {
 
 static void test_help(void **state) {
   (void)state;
-  outcome o = run_well("plan --policy help");
+  outcome o = run_quietly("plan --policy help");
   expect_text(o.out, "hybrid-energy");
   expect_text(o.out, "slack-energy");
   discard(&o);
@@ -55,7 +44,7 @@ static void test_help(void **state) {
 static void test_json(void **state) {
   (void)state;
   outcome o =
-      run_well("plan " ALEXNET " --train --batch 128 --platform v100-s10x3 --policy dvfs --power-cap 230 --json");
+      run_quietly("plan " ALEXNET " --train --batch 128 --platform v100-s10x3 --policy dvfs --power-cap 230 --json");
   assert_true(is_one_document(o.out));
   double throughput = number_of(o.out, "throughput"), ms = number_of(o.out, "modelled_ms");
   assert_true(fabs(throughput * ms / 128e3 - 1) < 1e-6);
@@ -64,13 +53,13 @@ static void test_json(void **state) {
   expect_text(o.out, "\"baseline\":{\"policy\":\"gpu-only\"");
   expect_text(o.out, "\"source\":\"modelled\"");
   discard(&o);
-  o = run_well("plan " ALEXNET
-               " --train --batch 128 --platform v100-s10x3 --policy hybrid-cap --power-cap 230 --json --explain");
+  o = run_quietly("plan " ALEXNET
+                  " --train --batch 128 --platform v100-s10x3 --policy hybrid-cap --power-cap 230 --json --explain");
   assert_true(is_one_document(o.out));
   assert_true(number_of(o.out, "peak_w") <= 230 && number_of(o.out, "cap_violations") == 0);
   expect_text(o.out, "\"tasks\":[{");
   discard(&o);
-  o = run_well("plan " LENET " --platform v100 --platform v100-s10x3 --policy gpu-only,heft --json");
+  o = run_quietly("plan " LENET " --platform v100 --platform v100-s10x3 --policy gpu-only,heft --json");
   assert_true(is_one_document(o.out));
   expect_text(o.out, "\"plans\":[{");
   discard(&o);
@@ -78,7 +67,7 @@ static void test_json(void **state) {
 
 static void test_files(void **state) {
   (void)state;
-  outcome o = run_well("plan " LENET " --train --platform v100-s10x3 --html $/page.html --trace $/trace.json");
+  outcome o = run_quietly("plan " LENET " --train --platform v100-s10x3 --html $/page.html --trace $/trace.json");
   discard(&o);
   char *page = get_file(in_folder("page.html"), NULL), *trace = get_file(in_folder("trace.json"), NULL);
   expect_text(page, "<svg");

@@ -129,6 +129,18 @@ static inline outcome run(const char *line) {
   return o;
 }
 
+/* A command that ends well and has nothing to say on standard error. */
+static inline outcome run_quietly(const char *line) {
+  outcome o = run(line);
+  if (o.code != 0) fail_msg("braid %s: code %d: %s", line, o.code, o.err);
+  assert_string_equal(o.err, "");
+  return o;
+}
+
+static inline void expect_text(const char *text, const char *part) {
+  if (!strstr(text, part)) fail_msg("\"%s\" is not in: %.2000s", part, text);
+}
+
 /* With files of at most so many bytes, as on a disk that is full. */
 static inline outcome run_within(const char *line, rlim_t bytes) {
   struct rlimit all, less;

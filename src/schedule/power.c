@@ -19,12 +19,6 @@ static int by_time(const void *left, const void *right) {
   return (a->offer > b->offer) - (a->offer < b->offer);
 }
 
-static double idle_watts(const braid_problem *problem, const braid_offer *offer) {
-  double sum = problem->devices[offer->device].idle_watts.value;
-  for (size_t i = 0; i < offer->also_count; i++) sum += problem->devices[offer->also[i]].idle_watts.value;
-  return sum;
-}
-
 static void weaken(braid_number *number, braid_number_source source) {
   if (source < number->source) number->source = source;
 }
@@ -53,7 +47,7 @@ static void walk(const braid_problem *problem, const change *changes, size_t cou
   braid_power_step now = out->steps[0];
   for (size_t i = 0; i < count; i++) {
     const braid_offer *offer = &problem->offers[changes[i].offer];
-    double idle = idle_watts(problem, offer), sign = changes[i].starts ? 1 : -1;
+    double idle = braid_offer_idle_watts(problem, offer), sign = changes[i].starts ? 1 : -1;
     if (changes[i].at > now.from) {
       if (exceeds(now.peak_watts, &problem->cap_watts)) out->seconds_above += changes[i].at - now.from;
       now.from = changes[i].at;

@@ -5,6 +5,18 @@
 
 #include "base/try.h"
 
+double braid_problem_moving(const braid_problem *problem, int32_t value, int from_space, int to_space) {
+  if (from_space == to_space) return 0;
+  const braid_problem_link *link = &problem->links[from_space * problem->space_count + to_space];
+  return link->seconds + (double)problem->values[value].bytes / link->bytes_per_second;
+}
+
+double braid_offer_idle_watts(const braid_problem *problem, const braid_offer *offer) {
+  double sum = problem->devices[offer->device].idle_watts.value;
+  for (size_t i = 0; i < offer->also_count; i++) sum += problem->devices[offer->also[i]].idle_watts.value;
+  return sum;
+}
+
 bool braid_offer_allowed(const braid_problem *problem, const braid_offer *offer) {
   for (size_t i = 0; i < offer->node_count; i++) {
     int fixed = problem->nodes[offer->nodes[i]].fixed;

@@ -105,6 +105,10 @@ typedef struct braid_problem {
  * problem, except for regions, whose cost is the span of their nodes. */
 BRAID_MUST_CHECK braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator);
 
+/* Seconds of a transfer from one space to another, if nothing else uses the link; 0 within one. */
+double braid_problem_moving(const braid_problem *problem, int32_t value, int from_space, int to_space);
+/* What the devices that the offer occupies draw when they are idle; an unknown one counts as 0. */
+double braid_offer_idle_watts(const braid_problem *problem, const braid_offer *offer);
 /* Whether fixed nodes allow the offer. */
 bool braid_offer_allowed(const braid_problem *problem, const braid_offer *offer);
 

@@ -87,7 +87,7 @@ double braid_problem_arrival(const braid_problem *problem, int32_t value, int fr
   if (from_space == space) return from;
   const braid_problem_link *link = &problem->links[from_space * problem->space_count + space];
   double start = braid_problem_link_free(link, from, bus_free);
-  double end = start + link->seconds + (double)problem->values[value].bytes / link->bytes_per_second;
+  double end = start + braid_problem_moving(problem, value, from_space, space);
   for (int i = 0; i < 2; i++)
     if (link->buses[i] >= 0) bus_free[link->buses[i]] = end;
   return end;
@@ -109,10 +109,7 @@ static double bring(engine *e, int32_t value, int space) {
   if (*arrived >= 0) return *arrived;
   int from = space_of_value(e, value);
   *arrived = braid_problem_arrival(e->problem, value, from, space, e->view.now, e->bus_free);
-  if (from != space) {
-    const braid_problem_link *link = &e->problem->links[from * e->problem->space_count + space];
-    e->choices->moving_seconds += link->seconds + (double)e->problem->values[value].bytes / link->bytes_per_second;
-  }
+  e->choices->moving_seconds += braid_problem_moving(e->problem, value, from, space);
   return *arrived;
 }
 
@@ -151,9 +148,10 @@ double braid_simulation_moving(const braid_simulation *simulation, const braid_o
     if (there > latest) latest = there;
     if (there >= 0 || from == space) continue;
     const braid_problem_link *link = &e->problem->links[from * e->problem->space_count + space];
-    double seconds = link->seconds + (double)e->problem->values[value].bytes / link->bytes_per_second;
+    double seconds = braid_problem_moving(e->problem, value, from, space);
+    bool alone = link->buses[0] < 0 && link->buses[1] < 0;
     added += seconds;
-    double end = braid_problem_link_free(link, simulation->now, e->bus_free) + (link->buses[0] < 0 ? seconds : added);
+    double end = braid_problem_link_free(link, simulation->now, e->bus_free) + (alone ? seconds : added);
     if (end > latest) latest = end;
   }
   return latest - simulation->now;
@@ -161,12 +159,6 @@ double braid_simulation_moving(const braid_simulation *simulation, const braid_o
 
 /* --- power ---------------------------------------------------------------------------------------------------------
  */
-static double idle_watts(const braid_problem *problem, const braid_offer *offer) {
-  double sum = problem->devices[offer->device].idle_watts.value;
-  for (size_t i = 0; i < offer->also_count; i++) sum += problem->devices[offer->also[i]].idle_watts.value;
-  return sum;
-}
-
 static bool is_within(double watts, const braid_number *cap) {
   return cap->source == BRAID_UNKNOWN || watts <= cap->value * (1 + 1e-12);
 }
@@ -192,13 +184,14 @@ bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *of
     others += idle->value;
   }
   return is_within(others, &problem->cap_watts) &&
-         is_within(others - idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
+         is_within(others - braid_offer_idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
 }
 
 bool braid_simulation_fits(const braid_simulation *simulation, const braid_offer *offer) {
   const braid_problem *problem = simulation->choosing->problem;
   return braid_offer_within_device_caps(problem, offer) &&
-         is_within(simulation->watts - idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
+         is_within(simulation->watts - braid_offer_idle_watts(problem, offer) + offer->watts.value,
+                   &problem->cap_watts);
 }
 
 bool braid_simulation_free(const braid_simulation *simulation, const braid_offer *offer) {
@@ -241,7 +234,7 @@ static void start(engine *e, int32_t task, const braid_offer *offer, double ther
   }
   occupy(e, offer->device, offer, task, offer->seconds.value);
   for (size_t i = 0; i < offer->also_count; i++) occupy(e, offer->also[i], offer, task, offer->seconds.value);
-  e->view.watts += offer->watts.value - idle_watts(e->problem, offer);
+  e->view.watts += offer->watts.value - braid_offer_idle_watts(e->problem, offer);
   push(e, end, task, -1);
 }
 
@@ -273,7 +266,7 @@ static void pass_on(engine *e, int32_t value) {
 
 static void finish(engine *e, int32_t task) {
   const braid_offer *offer = offer_of(e, task);
-  e->view.watts -= offer->watts.value - idle_watts(e->problem, offer);
+  e->view.watts -= offer->watts.value - braid_offer_idle_watts(e->problem, offer);
   e->last_ended = task;
   e->done++;
   release(e, offer->device, task);
@@ -545,7 +538,7 @@ static braid_status simulate(engine *e) {
   BRAID_TRY(engine_allocate(e));
   for (size_t n = 0; n < problem->node_count; n++) reads += problem->nodes[n].read_count;
   BRAID_TRY(fill_lists(e, reads));
-  e->view.running = e->running, e->view.ready = e->ready, e->view.clocks = e->clocks;
+  e->view.running = e->running, e->view.ready = e->ready;
   begin(e);
   if (e->rule)
     e->choices->task_count = 0;

@@ -17,8 +17,7 @@ typedef struct braid_simulation {
   /* Tasks that no device has taken though what they read is computed, in the order in which they came to be so. */
   const int32_t *ready;
   size_t ready_count;
-  double watts;      /* the peaks of what was started and the idle power of the other devices, together */
-  const int *clocks; /* per device */
+  double watts; /* the peaks of what was started and the idle power of the other devices, together */
 } braid_simulation;
 
 typedef struct braid_rule {

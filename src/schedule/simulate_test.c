@@ -149,6 +149,56 @@ static void test_critical_path(void **state) {
   braid_arena_destroy(arena);
 }
 
+/* Two nodes off the critical path, but one other device: both there would take longer than the fast device alone, so
+ * one of them comes back. */
+static void test_taken_back(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  init(&f, 3, 2, 1);
+  for (size_t n = 0; n < 3; n++) read_by(&f, n, 3);
+  f.devices[0].class = BRAID_CLASS_GPU, f.devices[1].class = BRAID_CLASS_FPGA;
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){1, BRAID_MODELLED};
+  set_offer(&f, 0, 0, 10, 100);
+  for (int32_t n = 1; n < 3; n++) set_offer(&f, 0, n, 1, 100), set_offer(&f, 1, n, 6.5, 2);
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_hybrid_energy, &f.problem, NULL, arena, &c));
+  assert_true(c.seconds.value == 11);
+  assert_int_equal((f.offers[c.offer_of[1]].device == 1) + (f.offers[c.offer_of[2]].device == 1), 1);
+  braid_arena_destroy(arena);
+}
+
+static int32_t pick_after_looking(const braid_simulation *s, int device, void *context) {
+  double *moving = context;
+  if (device != 1) return -1;
+  *moving = braid_simulation_moving(s, &s->choosing->problem->offers[1]);
+  return 1;
+}
+
+/* Operands that come over one link come one after the other, also in a rule's estimate. */
+static void test_moving(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  double moving = -1;
+  init(&f, 1, 2, 2);
+  read_by(&f, 0, 1), read_by(&f, 0, 2);
+  f.values[1].bytes = 4000, f.values[2].bytes = 3000;
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000, {-1, 1}};
+  set_offer(&f, 0, 0, 1, 1), set_offer(&f, 1, 0, 1, 1);
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  c.offer_of[0] = 0;
+  braid_rule rule = {.order = (const int[]){0, 1}, .pick = pick_after_looking, .context = &moving};
+  OK(braid_simulate(&choosing, &c, &rule, false));
+  assert_true(moving == 7 && c.start[0] == 7 && c.offer_of[0] == 1);
+  braid_arena_destroy(arena);
+}
+
 /* Devices that share an operation each count their share of its power against their own cap. */
 static void test_device_caps(void **state) {
   (void)state;
@@ -169,8 +219,9 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),           cmocka_unit_test(test_waits),       cmocka_unit_test(test_links),
-      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),           cmocka_unit_test(test_waits),      cmocka_unit_test(test_links),
+      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back), cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_device_caps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,12 +24,10 @@ static double measured_watts(const governor *g, const braid_simulation *s, doubl
   for (size_t i = s->choices->task_count; i-- > 0;) {
     int32_t task = s->choices->order[i];
     const braid_offer *offer = &problem->offers[s->choices->offer_of[task]];
-    double start = s->choices->start[task], end = s->choices->end[task], idle = 0;
+    double start = s->choices->start[task], end = s->choices->end[task];
     double common = (end < to ? end : to) - (start > from ? start : from);
     if (common <= 0 || end <= start) continue;
-    for (size_t k = 0; k < offer->also_count; k++) idle += problem->devices[offer->also[k]].idle_watts.value;
-    idle += problem->devices[offer->device].idle_watts.value;
-    joules += (offer->joules.value / (end - start) - idle) * common;
+    joules += (offer->joules.value / (end - start) - braid_offer_idle_watts(problem, offer)) * common;
   }
   return joules / (to - from);
 }

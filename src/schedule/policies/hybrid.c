@@ -77,12 +77,6 @@ static int space_of(const braid_hybrid *h, int32_t task) {
   return h->problem->devices[offer->device].space;
 }
 
-static double moving(const braid_hybrid *h, int32_t value, int from, int to) {
-  if (from == to) return 0;
-  const braid_problem_link *link = &h->problem->links[from * h->problem->space_count + to];
-  return link->seconds + (double)h->problem->values[value].bytes / link->bytes_per_second;
-}
-
 /* Calls `each` for every value that a task reads of another one. */
 typedef void edge_visitor(braid_hybrid *h, int32_t from, int32_t to, double seconds);
 
@@ -94,7 +88,8 @@ static void visit_edges(braid_hybrid *h, int32_t task, edge_visitor *each) {
       int32_t value = h->problem->reads[node->first_read + r], producer = h->problem->values[value].producer;
       if (producer < 0) continue;
       int32_t before = braid_choices_task(h->problem, &h->base, producer);
-      if (before != task) each(h, before, task, moving(h, value, space_of(h, before), space_of(h, task)));
+      if (before != task)
+        each(h, before, task, braid_problem_moving(h->problem, value, space_of(h, before), space_of(h, task)));
     }
   }
 }
@@ -142,7 +137,7 @@ static double gain_of(const braid_hybrid *h, int32_t task) {
   return base_of(h, task)->joules.value - offer_at(h, h->other[task])->joules.value;
 }
 
-static int by_gain(const void *left, const void *right, void *context) {
+int braid_hybrid_by_gain(const void *left, const void *right, void *context) {
   const braid_hybrid *h = context;
   int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
   double x = gain_of(h, a), y = gain_of(h, b);
@@ -178,7 +173,7 @@ braid_status braid_hybrid_offload(braid_hybrid *h) {
     else
       h->choices->reasons[task] = "no other device runs it with less energy, by times and energy that are known";
   }
-  qsort_r(list, known, sizeof *list, by_gain, h);
+  qsort_r(list, known, sizeof *list, braid_hybrid_by_gain, h);
   for (int slower = 0; slower < 2; slower++) {
     find_paths(h);
     for (size_t i = 0; i < known; i++) {

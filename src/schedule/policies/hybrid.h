@@ -26,6 +26,8 @@ BRAID_MUST_CHECK braid_status braid_hybrid_init(const braid_choosing *choosing, 
 /* Offloads what may be: candidates (section 3.2) that another device runs no slower than the fast one, and what is so
  * far off the critical path that it may be slower (section 3.3). Sets the reasons of all tasks. */
 BRAID_MUST_CHECK braid_status braid_hybrid_offload(braid_hybrid *hybrid);
+/* Orders tasks that have an `other` by the energy that it saves, the largest first; context: the braid_hybrid. */
+int braid_hybrid_by_gain(const void *left, const void *right, void *context);
 bool braid_hybrid_is_fast(const braid_hybrid *hybrid, int device);
 /* The best offer of a device for a task, for which it is not refused: of the kind of `other` on a device that is not
  * fast, else the fastest that fits, if `simulation` is not NULL under the caps at this moment; -1: none. */

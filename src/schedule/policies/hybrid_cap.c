@@ -54,13 +54,12 @@ static int32_t pick_any(const braid_simulation *s, int device, void *context) {
   return -1;
 }
 
-static braid_status keep_faster(braid_choices *best, braid_choices *trial) {
+static void keep_faster(braid_choices *best, braid_choices *trial) {
   bool known = trial->seconds.source != BRAID_UNKNOWN, was = best->seconds.source != BRAID_UNKNOWN;
-  if (best->task_count && (known == was ? trial->seconds.value >= best->seconds.value : was)) return BRAID_OK;
+  if (best->task_count && (known == was ? trial->seconds.value >= best->seconds.value : was)) return;
   braid_choices swap = *best;
   *best = *trial;
   *trial = swap;
-  return BRAID_OK;
 }
 
 static braid_status try_static(const braid_choosing *choosing, const braid_choices *given, braid_choices *trial,
@@ -71,7 +70,8 @@ static braid_status try_static(const braid_choosing *choosing, const braid_choic
   if (cycle >= 0) return BRAID_OK;
   BRAID_TRY(braid_simulate(choosing, trial, NULL, true));
   for (size_t i = 0; i < trial->task_count; i++) trial->reasons[trial->order[i]] = reason;
-  return keep_faster(best, trial);
+  keep_faster(best, trial);
+  return BRAID_OK;
 }
 
 static braid_status hybrid_cap_choose(const braid_choosing *choosing, braid_choices *choices) {
@@ -90,7 +90,7 @@ static braid_status hybrid_cap_choose(const braid_choosing *choosing, braid_choi
         braid_hybrid_is_fast(&hybrid, problem->offers[trial.offer_of[trial.order[i]]].device)
             ? "the fastest that the cap left when it was ready"
             : "ends before a fast device could, or could under the cap";
-  BRAID_TRY(keep_faster(choices, &trial));
+  keep_faster(choices, &trial);
   BRAID_TRY(try_static(choosing, &hybrid.base, &trial, "the fast devices alone are faster under the cap", choices));
   braid_choices spread;
   BRAID_TRY(braid_choices_init(choosing, &spread));

@@ -67,15 +67,6 @@ static braid_status simulate(energy *e, const int *order) {
   return braid_simulate(h->choosing, h->choices, &(braid_rule){.order = order, .pick = pick, .context = e}, false);
 }
 
-static int by_gain(const void *left, const void *right, void *context) {
-  const braid_hybrid *h = context;
-  int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
-  const braid_offer *offers = h->problem->offers;
-  double x = offers[h->base.offer_of[a]].joules.value - offers[h->other[a]].joules.value;
-  double y = offers[h->base.offer_of[b]].joules.value - offers[h->other[b]].joules.value;
-  return x != y ? (x > y ? -1 : 1) : (a > b) - (a < b);
-}
-
 /* No slower by times that are known, and not at a higher cost. */
 static bool is_good(const energy *e) {
   const braid_choices *base = &e->hybrid.base, *now = e->hybrid.choices;
@@ -92,7 +83,7 @@ static braid_status take_back(energy *e, const int *order) {
   size_t count = 0, good = 0;
   for (size_t i = 0; i < h->base.task_count; i++)
     if (h->offloaded[h->base.order[i]]) list[count++] = h->base.order[i];
-  qsort_r(list, count, sizeof *list, by_gain, h);
+  qsort_r(list, count, sizeof *list, braid_hybrid_by_gain, h);
   braid_status status = BRAID_OK;
   for (size_t bad = count; status == BRAID_OK && bad - good > 1;) {
     size_t middle = good + (bad - good) / 2;

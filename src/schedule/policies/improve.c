@@ -76,9 +76,7 @@ static int32_t at_clock(const braid_improving *m, int32_t task, int clock) {
 
 /* What a task costs more than if its devices were idle meanwhile. */
 static double own_joules(const braid_problem *problem, const braid_offer *offer) {
-  double idle = problem->devices[offer->device].idle_watts.value;
-  for (size_t i = 0; i < offer->also_count; i++) idle += problem->devices[offer->also[i]].idle_watts.value;
-  return offer->joules.value - idle * offer->seconds.value;
+  return offer->joules.value - braid_offer_idle_watts(problem, offer) * offer->seconds.value;
 }
 
 /* Gives all tasks of a run the clock, if that alone would save energy. */
@@ -155,13 +153,10 @@ static double moving_seconds(const braid_improving *m, const braid_offer *from, 
   const braid_problem *problem = m->choosing->problem;
   int here = problem->devices[from->device].space, there = problem->devices[to->device].space;
   double sum = 0;
-  if (here == there) return 0;
-  const braid_problem_link *link = &problem->links[here * problem->space_count + there];
   for (size_t i = 0; i < to->node_count; i++) {
     const braid_problem_node *node = &problem->nodes[to->nodes[i]];
     for (size_t r = 0; r < node->read_count; r++)
-      sum +=
-          link->seconds + (double)problem->values[problem->reads[node->first_read + r]].bytes / link->bytes_per_second;
+      sum += braid_problem_moving(problem, problem->reads[node->first_read + r], here, there);
   }
   return sum;
 }
