@@ -28,36 +28,36 @@ static braid_number modelled(double value) {
 
 /* --- devices and links ---------------------------------------------------------------------------------------------
  */
-static const braid_modelled_device *kind_of(const maker *m, size_t device) {
-  unsigned kind = 0;
-  while (kind + 1 < m->machine->file->devices_count && m->first[kind + 1] <= device) kind++;
-  return &m->machine->file->devices[kind];
-}
-
 /* The host's memory is space 0; every device with a link has one of its own. What goes from one to another goes by way
  * of the host, at the time of both; each link carries one transfer at a time, each way. */
 static braid_status make_links(maker *m, braid_problem *p) {
-  size_t spaces = (size_t)p->space_count;
-  braid_problem_link *links = braid_arena_alloc(m->arena, spaces * spaces * sizeof *links);
-  const braid_modelled_link **of_space = braid_arena_alloc(m->arena, spaces * sizeof *of_space);
-  if (!links || !of_space) return BRAID_NO_MEMORY;
-  for (size_t d = 0; d < p->device_count; d++)
-    if (p->devices[d].space) of_space[p->devices[d].space] = kind_of(m, d)->link;
-  for (size_t from = 0; from < spaces; from++)
-    for (size_t to = 0; to < spaces; to++) {
+  size_t kinds = m->machine->file->devices_count + 1; /* the host's is kind 0 */
+  braid_problem_link *links = braid_arena_alloc(m->arena, kinds * kinds * sizeof *links);
+  braid_problem_space *spaces = braid_arena_alloc(m->arena, (size_t)p->space_count * sizeof *spaces);
+  if (!links || !spaces) return BRAID_NO_MEMORY;
+  spaces[0] = (braid_problem_space){.kind = 0, .out_bus = -1, .in_bus = -1};
+  for (size_t d = 0, kind = 0; d < p->device_count; d++) {
+    while (kind + 1 < m->machine->file->devices_count && m->first[kind + 1] <= d) kind++;
+    int space = p->devices[d].space;
+    if (space)
+      spaces[space] = (braid_problem_space){.kind = (int)kind + 1, .out_bus = 2 * space + 1, .in_bus = 2 * space};
+  }
+  for (size_t from = 0; from < kinds; from++)
+    for (size_t to = 0; to < kinds; to++) {
       double seconds = 0, per_byte = 0;
-      if (from == to) continue;
       for (int end = 0; end < 2; end++) {
-        const braid_modelled_link *link = of_space[end ? to : from];
+        size_t kind = end ? to : from;
+        const braid_modelled_link *link = kind ? m->machine->file->devices[kind - 1].link : NULL;
         if (!link) continue; /* the host's own memory */
         seconds += link->latency_ms * 1e-3;
         per_byte += 1e-9 / link->gigabytes_per_second;
       }
-      links[from * spaces + to] =
-          (braid_problem_link){seconds, 1 / per_byte, {from ? (int)(2 * from + 1) : -1, to ? (int)(2 * to) : -1}};
+      links[from * kinds + to] = (braid_problem_link){seconds, per_byte > 0 ? 1 / per_byte : INFINITY};
     }
   p->links = links;
-  p->bus_count = 2 * (int)spaces;
+  p->spaces = spaces;
+  p->kind_count = (int)kinds;
+  p->bus_count = 2 * p->space_count;
   return BRAID_OK;
 }
 

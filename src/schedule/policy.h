@@ -63,8 +63,9 @@ BRAID_MUST_CHECK braid_status braid_choices_sort(const braid_choosing *choosing,
                                                  int32_t *cycle);
 /* Simulates the tasks in order, one after the other on each device (simulate.h). */
 BRAID_MUST_CHECK braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices);
-/* When both buses of a link are free, from `from` seconds on. */
-double braid_problem_link_free(const braid_problem_link *link, double from, const double *bus_free);
+/* When a transfer's buses are free, from `from` seconds on. */
+double braid_problem_link_free(const braid_problem *problem, int from_space, int space, double from,
+                               const double *bus_free);
 /* The time at which a value could be available in a space, if its transfer starts at `from` seconds. */
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free);

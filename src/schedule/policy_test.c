@@ -57,7 +57,7 @@ static void check_choices(const fixture *f, const braid_policy *policy, const br
         int from = before < 0 ? 0 : f->devices[f->offers[c->offer_of[before]].device].space;
         int space = f->devices[offer->device].space;
         double there = before < 0 ? 0 : c->end[before];
-        const braid_problem_link *link = &f->links[from * problem->space_count + space];
+        const braid_problem_link *link = braid_problem_link_between(problem, from, space);
         if (from != space) there += link->seconds + (double)f->values[value].bytes / link->bytes_per_second;
         if (before >= 0 && position[before] >= (int32_t)i)
           fail_msg("%s: n%d before what it reads", policy->name, node->first_read ? 0 : 1);
@@ -336,7 +336,8 @@ static void test_never_slower_than_one_device(void **state) {
   braid_choices choices;
   init(&f, 2, 2, 2);
   read_by(&f, 0, 2), read_by(&f, 1, 0);
-  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){1e-3, 1e6, {-1, -1}};
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){1e-3, 1e6};
+  f.spaces[0] = (braid_problem_space){0, -1, -1}, f.spaces[1] = (braid_problem_space){1, -1, -1};
   f.values[0].bytes = 50000;
   f.values[2].bytes = 100;
   offer_for(&f, 0, (int32_t[]){0}, 1)->seconds = (braid_number){9e-3, BRAID_MODELLED};

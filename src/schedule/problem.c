@@ -5,9 +5,13 @@
 
 #include "base/try.h"
 
+const braid_problem_link *braid_problem_link_between(const braid_problem *problem, int from_space, int to_space) {
+  return &problem->links[problem->spaces[from_space].kind * problem->kind_count + problem->spaces[to_space].kind];
+}
+
 double braid_problem_moving(const braid_problem *problem, int32_t value, int from_space, int to_space) {
   if (from_space == to_space) return 0;
-  const braid_problem_link *link = &problem->links[from_space * problem->space_count + to_space];
+  const braid_problem_link *link = braid_problem_link_between(problem, from_space, to_space);
   return link->seconds + (double)problem->values[value].bytes / link->bytes_per_second;
 }
 
@@ -98,6 +102,24 @@ static braid_status check_offer(const braid_problem *problem, size_t index, bool
                     problem->nodes[outside].name);
 }
 
+/* Links of a kind to itself are used if there are two spaces of it. */
+static braid_status check_spaces(const braid_problem *problem) {
+  for (int i = 0; i < problem->space_count; i++) {
+    const braid_problem_space *space = &problem->spaces[i];
+    if (space->kind < 0 || space->kind >= problem->kind_count || space->out_bus >= problem->bus_count ||
+        space->in_bus >= problem->bus_count)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "space %d has a kind or a bus that does not exist", i);
+  }
+  for (int a = 0; a < problem->kind_count; a++)
+    for (int b = 0; b < problem->kind_count; b++) {
+      const braid_problem_link *link = &problem->links[a * problem->kind_count + b];
+      bool used = a != b || problem->space_count > problem->kind_count;
+      if (used && (!(link->bytes_per_second > 0) || !(link->seconds >= 0)))
+        return braid_fail(BRAID_INVALID_ARGUMENT, "the link from spaces of kind %d to %d has no bandwidth", a, b);
+    }
+  return BRAID_OK;
+}
+
 braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator) {
   for (size_t d = 0; d < problem->device_count; d++) {
     const braid_problem_device *device = &problem->devices[d];
@@ -106,13 +128,7 @@ braid_status braid_problem_check(const braid_problem *problem, const braid_alloc
     if (!is_number(&device->idle_watts) || !is_number(&device->cap_watts) || !(device->clock_seconds >= 0))
       return braid_fail(BRAID_INVALID_ARGUMENT, "device %s: a number is negative, or unknown and not 0", device->name);
   }
-  for (int a = 0; a < problem->space_count; a++)
-    for (int b = 0; b < problem->space_count; b++) {
-      const braid_problem_link *link = &problem->links[a * problem->space_count + b];
-      if (a != b && (!(link->bytes_per_second > 0) || !(link->seconds >= 0) || link->buses[0] >= problem->bus_count ||
-                     link->buses[1] >= problem->bus_count))
-        return braid_fail(BRAID_INVALID_ARGUMENT, "the link from space %d to %d has no bandwidth", a, b);
-    }
+  BRAID_TRY(check_spaces(problem));
   BRAID_TRY(check_nodes(problem));
   bool *marks = braid_zalloc_array(allocator, problem->node_count, 2 * sizeof *marks);
   if (!marks) return BRAID_NO_MEMORY;

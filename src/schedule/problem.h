@@ -6,7 +6,7 @@
  *   offer    a candidate: a device can run a set of nodes as one task, by a kernel for one node, a fused pattern, or
  *            a region that a backend runs whole
  *   device   runs one task at a time; accesses one memory space; runs at one of its clocks at a time
- *   link     a connection between two memory spaces
+ *   link     a connection between two memory spaces; its numbers depend on the kinds of both
  *
  * Sets of nodes: a pattern is read from outside at its last node only; the patterns of all devices together are nested
  * or disjoint. A region may be read at any of its nodes, its set is convex, and it is nested in or disjoint from every
@@ -79,8 +79,13 @@ typedef struct braid_problem_device {
 typedef struct braid_problem_link {
   double seconds;          /* latency */
   double bytes_per_second; /* > 0 */
-  int buses[2];            /* transfers over links of one bus exclude each other; -1: no bus, or no second one */
 } braid_problem_link;
+
+/* Transfers over one bus exclude each other; -1: what leaves, or what arrives, excludes nothing. */
+typedef struct braid_problem_space {
+  int kind; /* row and column of `links` */
+  int out_bus, in_bus;
+} braid_problem_space;
 
 typedef struct braid_problem {
   const braid_problem_node *nodes;
@@ -90,9 +95,9 @@ typedef struct braid_problem {
   const int32_t *reads; /* values */
   const braid_problem_device *devices;
   size_t device_count;
-  int space_count; /* space 0 is the host's */
-  int bus_count;
-  const braid_problem_link *links; /* from space x to space; unused if they are equal */
+  const braid_problem_space *spaces; /* space 0 is the host's */
+  int space_count, bus_count, kind_count;
+  const braid_problem_link *links; /* from kind x to kind; between two spaces of a kind too */
   const braid_offer *offers;
   size_t offer_count;
   braid_number cap_watts; /* for all devices together; unknown: no limit */
@@ -105,6 +110,8 @@ typedef struct braid_problem {
  * problem, except for regions, whose cost is the span of their nodes. */
 BRAID_MUST_CHECK braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator);
 
+/* Between two different spaces. */
+const braid_problem_link *braid_problem_link_between(const braid_problem *problem, int from_space, int to_space);
 /* Seconds of a transfer from one space to another, if nothing else uses the link; 0 within one. */
 double braid_problem_moving(const braid_problem *problem, int32_t value, int from_space, int to_space);
 /* What the devices that the offer occupies draw when they are idle; an unknown one counts as 0. */

@@ -16,6 +16,7 @@ typedef struct fixture {
   braid_problem_value values[kNodes + 2];
   braid_problem_device devices[kDevices];
   braid_problem_link links[kDevices * kDevices];
+  braid_problem_space spaces[kDevices];
   braid_offer offers[kOffers];
   int32_t reads[kReads], members[kMembers];
   char names[kNodes][16];
@@ -40,7 +41,9 @@ static void init(fixture *f, size_t nodes, size_t devices, int spaces) {
                                .reads = f->reads,
                                .devices = f->devices,
                                .device_count = devices,
+                               .spaces = f->spaces,
                                .space_count = spaces,
+                               .kind_count = spaces,
                                .bus_count = spaces,
                                .links = f->links,
                                .offers = f->offers};
@@ -48,9 +51,9 @@ static void init(fixture *f, size_t nodes, size_t devices, int spaces) {
   for (size_t d = 0; d < devices; d++)
     f->devices[d] = (braid_problem_device){.name = kNames[d], .space = (int)d % spaces};
   for (size_t d = 0; d < devices; d++) f->others[d] = (int)((d + 1) % devices);
-  for (int i = 0; i < spaces * spaces; i++)
-    f->links[i] =
-        (braid_problem_link){1e-3 * draw(20), 1e6 * (1 + draw(10)), {i % 2 ? i / spaces : -1, i % 3 ? i % spaces : -1}};
+  for (int i = 0; i < spaces * spaces; i++) f->links[i] = (braid_problem_link){1e-3 * draw(20), 1e6 * (1 + draw(10))};
+  for (int i = 0; i < spaces; i++)
+    f->spaces[i] = (braid_problem_space){i, draw(3) ? i : -1, draw(3) ? (int)draw((uint32_t)spaces) : -1};
   for (size_t v = 0; v < nodes + 2; v++)
     f->values[v] = (braid_problem_value){v < nodes ? (int32_t)v : -1, 100 + draw(5000), false};
   for (size_t n = 0; n < nodes; n++) {

@@ -76,20 +76,22 @@ static event pop(engine *e) {
 
 /* --- transfers -----------------------------------------------------------------------------------------------------
  */
-double braid_problem_link_free(const braid_problem_link *link, double from, const double *bus_free) {
-  for (int i = 0; i < 2; i++)
-    if (link->buses[i] >= 0 && bus_free[link->buses[i]] > from) from = bus_free[link->buses[i]];
+double braid_problem_link_free(const braid_problem *problem, int from_space, int space, double from,
+                               const double *bus_free) {
+  int out = problem->spaces[from_space].out_bus, in = problem->spaces[space].in_bus;
+  if (out >= 0 && bus_free[out] > from) from = bus_free[out];
+  if (in >= 0 && bus_free[in] > from) from = bus_free[in];
   return from;
 }
 
 double braid_problem_arrival(const braid_problem *problem, int32_t value, int from_space, int space, double from,
                              double *bus_free) {
   if (from_space == space) return from;
-  const braid_problem_link *link = &problem->links[from_space * problem->space_count + space];
-  double start = braid_problem_link_free(link, from, bus_free);
+  int out = problem->spaces[from_space].out_bus, in = problem->spaces[space].in_bus;
+  double start = braid_problem_link_free(problem, from_space, space, from, bus_free);
   double end = start + braid_problem_moving(problem, value, from_space, space);
-  for (int i = 0; i < 2; i++)
-    if (link->buses[i] >= 0) bus_free[link->buses[i]] = end;
+  if (out >= 0) bus_free[out] = end;
+  if (in >= 0) bus_free[in] = end;
   return end;
 }
 
@@ -147,11 +149,11 @@ double braid_simulation_moving(const braid_simulation *simulation, const braid_o
     int from = space_of_value(e, value);
     if (there > latest) latest = there;
     if (there >= 0 || from == space) continue;
-    const braid_problem_link *link = &e->problem->links[from * e->problem->space_count + space];
     double seconds = braid_problem_moving(e->problem, value, from, space);
-    bool alone = link->buses[0] < 0 && link->buses[1] < 0;
+    bool alone = e->problem->spaces[from].out_bus < 0 && e->problem->spaces[space].in_bus < 0;
     added += seconds;
-    double end = braid_problem_link_free(link, simulation->now, e->bus_free) + (alone ? seconds : added);
+    double end =
+        braid_problem_link_free(e->problem, from, space, simulation->now, e->bus_free) + (alone ? seconds : added);
     if (end > latest) latest = end;
   }
   return latest - simulation->now;

@@ -93,9 +93,8 @@ static void test_links(void **state) {
   bool refused[4] = {false};
   init(&f, 3, 3, 3);
   read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 0);
-  for (int from = 0; from < 3; from++)
-    for (int to = 0; to < 3; to++)
-      f.links[from * 3 + to] = (braid_problem_link){0, 1000, {from ? 2 * from + 1 : -1, to ? 2 * to : -1}};
+  for (int i = 0; i < 9; i++) f.links[i] = (braid_problem_link){0, 1000};
+  for (int i = 0; i < 3; i++) f.spaces[i] = (braid_problem_space){i, i ? 2 * i + 1 : -1, i ? 2 * i : -1};
   f.problem.bus_count = 6;
   for (int d = 0; d < 3; d++) f.devices[d].space = (d + 1) % 3; /* the third is in the host's memory */
   f.values[0].bytes = 4000, f.values[3].bytes = 0;
@@ -187,7 +186,8 @@ static void test_moving(void **state) {
   init(&f, 1, 2, 2);
   read_by(&f, 0, 1), read_by(&f, 0, 2);
   f.values[1].bytes = 4000, f.values[2].bytes = 3000;
-  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000, {-1, 1}};
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000};
+  for (int i = 0; i < 2; i++) f.spaces[i] = (braid_problem_space){i, -1, 1};
   set_offer(&f, 0, 0, 1, 1), set_offer(&f, 1, 0, 1, 1);
   OK(braid_arena_create(NULL, &arena));
   braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};

@@ -84,23 +84,27 @@ static braid_status describe_devices(braid_placing *placing) {
   size_t spaces = (size_t)plan->space_count;
   braid_problem_device *devices = braid_arena_alloc(placing->arena, plan->device_count * sizeof *devices);
   braid_problem_link *links = braid_arena_alloc(placing->arena, spaces * spaces * sizeof *links);
-  if (!devices || !links) return BRAID_NO_MEMORY;
+  braid_problem_space *buses = braid_arena_alloc(placing->arena, spaces * sizeof *buses);
+  if (!devices || !links || !buses) return BRAID_NO_MEMORY;
   for (size_t d = 0; d < plan->device_count; d++)
     devices[d] = (braid_problem_device){.name = plan->devices[d].label, .space = plan->devices[d].space};
-  for (int from = 0; from < plan->space_count; from++)
+  for (int from = 0; from < plan->space_count; from++) {
+    bool host = from == kHostSpace;
+    buses[from] =
+        (braid_problem_space){.kind = from, .out_bus = host ? -1 : 2 * from, .in_bus = host ? -1 : 2 * from + 1};
     for (int to = 0; to < plan->space_count; to++) {
       if (from == to) continue;
       bool hops =
           from != kHostSpace && to != kHostSpace && !are_peers(device_of_space(plan, from), device_of_space(plan, to));
-      links[(size_t)from * spaces + (size_t)to] =
-          (braid_problem_link){.seconds = kLinkSeconds * (hops ? 2 : 1),
-                               .bytes_per_second = kLinkBytes / (hops ? 2 : 1),
-                               .buses = {from == kHostSpace ? -1 : 2 * from, to == kHostSpace ? -1 : 2 * to + 1}};
+      links[(size_t)from * spaces + (size_t)to] = (braid_problem_link){.seconds = kLinkSeconds * (hops ? 2 : 1),
+                                                                       .bytes_per_second = kLinkBytes / (hops ? 2 : 1)};
     }
+  }
   placing->problem.devices = devices;
   placing->problem.device_count = plan->device_count;
   placing->problem.links = links;
-  placing->problem.space_count = plan->space_count;
+  placing->problem.spaces = buses;
+  placing->problem.space_count = placing->problem.kind_count = plan->space_count;
   placing->problem.bus_count = 2 * plan->space_count;
   return BRAID_OK;
 }

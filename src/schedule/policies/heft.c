@@ -189,7 +189,7 @@ static double inputs_at(planner *p, const braid_choices *choices, int32_t task, 
       if (at < 0) {
         int from = space_of_value(p, choices, value);
         double left = before < 0 ? 0 : p->finish[before];
-        const int *buses = problem->links[from * problem->space_count + space].buses;
+        const int buses[2] = {problem->spaces[from].out_bus, problem->spaces[space].in_bus};
         double busy[2] = {0};
         for (int b = 0; b < 2 && from != space; b++) busy[b] = buses[b] < 0 ? 0 : p->bus_free[buses[b]];
         at = braid_problem_arrival(problem, value, from, space, left, p->bus_free);
