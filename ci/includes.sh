@@ -36,7 +36,9 @@ schedule="$base|schedule/" # numbers only
 runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train|ledger)\.h"
 explore="$upper|train/|explore/|braid/explore\.h"
-planning="$upper|train/|planning/|braid/planning\.h"
+profile="$graph|profile/|braid/(device|planning|profile)\.h" # the database alone
+planning="$upper|train/|profile/|planning/|braid/(planning|profile)\.h"
+measure="$planning|measure/"
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
@@ -50,7 +52,9 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/train)" "$upper|train/"
   check "$(sources src/explore)" "$explore"
   check "$(sources src/quantize)" "$quantize"
+  check "$(sources src/profile)" "$profile"
   check "$(sources src/planning)" "$planning"
+  check "$(sources src/measure)" "$measure"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
     check "$(sources "src/backend/$name")" "$launch|backend/$name/"

@@ -13,6 +13,7 @@
 #include "braid/op.h"
 #include "braid/plan.h"
 #include "braid/planning.h"
+#include "braid/profile.h"
 #include "braid/quantize.h"
 #include "braid/session.h"
 #include "braid/train.h"

@@ -31,7 +31,7 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_STRING_PTR("class", CYAML_FLAG_POINTER, braid_modelled_device, class, 1, kNameBytes - 1),
     CYAML_FIELD_STRING_PTR("profile", CYAML_FLAG_POINTER, braid_modelled_device, profile, 1, kNameBytes - 1),
     CYAML_FIELD_INT("count", CYAML_FLAG_OPTIONAL, braid_modelled_device, count),
-    CYAML_FIELD_FLOAT("idle_watts", CYAML_FLAG_DEFAULT, braid_modelled_device, idle_watts),
+    CYAML_FIELD_FLOAT_PTR("idle_watts", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, idle),
     CYAML_FIELD_FLOAT("cap_watts", CYAML_FLAG_OPTIONAL, braid_modelled_device, cap_watts),
     CYAML_FIELD_FLOAT("clock_change_ms", CYAML_FLAG_OPTIONAL, braid_modelled_device, clock_change_ms),
     CYAML_FIELD_MAPPING_PTR("link", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, link, kLinkFields),
@@ -119,7 +119,8 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
     return braid_fail(BRAID_INVALID_FILE, "device %s: %lld of them, 1 to %d are expected", device->name,
                       (long long)device->count, kCount);
   snprintf(at->path, sizeof at->path, "devices/%u/idle_watts", index);
-  BRAID_TRY(check_number("idle_watts", device->idle_watts, 0));
+  device->idle_watts = device->idle ? *device->idle : NAN;
+  if (device->idle) BRAID_TRY(check_number("idle_watts", *device->idle, 0));
   snprintf(at->path, sizeof at->path, "devices/%u/cap_watts", index);
   BRAID_TRY(check_limit("cap_watts", &device->cap_watts));
   snprintf(at->path, sizeof at->path, "devices/%u/clock_change_ms", index);
@@ -200,6 +201,8 @@ static braid_status load_profile_beside(braid_modelled_machine *machine, const c
   braid_file_view view;
   if (snprintf(beside, sizeof beside, "%.*s%s", folder, path, machine->file->profile) >= (int)sizeof beside)
     return braid_fail(BRAID_INVALID_FILE, "%.200s: the path of its profile is too long", path);
+  if (braid_profile_is_database(machine->allocator, beside))
+    return braid_profile_read_database(machine->allocator, beside, &machine->profile);
   BRAID_TRY(braid_file_open(machine->allocator, beside, BRAID_YAML_BYTES, &view));
   braid_status status = braid_profile_parse(beside, view.data, view.bytes, &machine->profile);
   braid_file_close(&view);

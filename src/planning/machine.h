@@ -23,6 +23,7 @@ typedef struct braid_modelled_link {
 typedef struct braid_modelled_device {
   char *name, *class, *profile; /* profile: the device's name there */
   int64_t count;
+  double *idle; /* as the file has it; NULL: it has not */
   double idle_watts, cap_watts, clock_change_ms;
   braid_modelled_link *link;
   braid_modelled_clock *clocks; /* the first is the one of the profile, and the highest */

@@ -65,8 +65,8 @@ static void test_published(void **state) {
   assert_true(braid_profile_at(machine->profile, "v100", 1, "MatMul", 57.72e9 * 7.144e-3 * 2, &beyond));
   assert_true(fabs(beyond.ms - 2 * 7.144) < 0.01 && beyond.peak_watts == 302);
   assert_false(braid_profile_at(machine->profile, "v100", 2, "MatMul", 1e6, &beyond));
-  assert_string_equal(braid_profile_like(machine->profile, "ConvGradFilter"), "Conv2DBackpropFilter");
-  assert_string_equal(braid_profile_like(machine->profile, "Relu"), "Mul");
+  assert_string_equal(braid_profile_like(machine->profile, NULL, "ConvGradFilter"), "Conv2DBackpropFilter");
+  assert_string_equal(braid_profile_like(machine->profile, NULL, "Relu"), "Mul");
   braid_modelled_machine_destroy(machine);
 }
 
@@ -162,7 +162,7 @@ static void test_between(void **state) {
   braid_profile *profile;
   braid_profile_row row;
   OK(braid_profile_parse("p.yaml", text, strlen(text), &profile));
-  assert_string_equal(braid_profile_like(profile, "Relu"), "Relu");
+  assert_string_equal(braid_profile_like(profile, NULL, "Relu"), "Relu");
   assert_true(braid_profile_at(profile, "d", 1, "Relu", 1e5, &row));
   assert_true(isnan(row.peak_watts) && row.average_watts > 50 && row.average_watts < 300 && row.ms == 1);
   assert_true(braid_profile_at(profile, "d", 1, "Relu", 1e3, &row) && row.peak_watts == 60);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "profile/subject.h"
 
 enum { kOffers = 1 << 20 };
 
@@ -20,6 +21,7 @@ typedef struct maker {
   size_t *first;         /* of each kind of device: its first one */
   braid_value_id *roots; /* per value: what it is a view of */
   struct way *ways;      /* of one node on one kind of device */
+  bool training;
 } maker;
 
 static braid_number modelled(double value) {
@@ -93,12 +95,6 @@ static braid_status make_devices(maker *m, braid_problem *p) {
 
 /* --- nodes and values ----------------------------------------------------------------------------------------------
  */
-static bool is_view(const braid_graph *graph, const braid_node *node) {
-  if (!(node->op->flags & BRAID_OP_VIEW) || node->inputs[0] < 0 || node->output_count != 1) return false;
-  const braid_desc *from = &graph->values[node->inputs[0]].desc, *to = &graph->values[node->outputs[0]].desc;
-  return from->dtype == to->dtype && braid_desc_count(from) == braid_desc_count(to);
-}
-
 static braid_status make_values(maker *m, braid_problem *p) {
   const braid_graph *graph = m->graph;
   braid_problem_value *values = braid_arena_alloc(m->arena, (graph->value_count + 1) * sizeof *values);
@@ -111,7 +107,8 @@ static braid_status make_values(maker *m, braid_problem *p) {
     values[v].bytes = braid_desc_bytes(&value->desc);
   }
   for (size_t n = 0; n < graph->node_count; n++)
-    if (is_view(graph, &graph->nodes[n])) m->roots[graph->nodes[n].outputs[0]] = m->roots[graph->nodes[n].inputs[0]];
+    if (braid_subject_is_view(graph, &graph->nodes[n]))
+      m->roots[graph->nodes[n].outputs[0]] = m->roots[graph->nodes[n].inputs[0]];
   for (size_t i = 0; i < graph->output_count; i++) {
     braid_value_id root = m->roots[graph->outputs[i]];
     values[root].wanted = graph->values[root].kind == BRAID_VALUE_RESULT;
@@ -137,7 +134,7 @@ static braid_status make_nodes(maker *m, braid_problem *p) {
     m->ids[n] = (int32_t)n;
     m->nodes[n] = (braid_problem_node){
         .name = braid_arena_text(m->arena, node->name, strlen(node->name)),
-        .idle = is_view(graph, node),
+        .idle = braid_subject_is_view(graph, node),
         .fixed = -1,
         .first_read = count,
     };
@@ -158,18 +155,12 @@ static braid_status make_nodes(maker *m, braid_problem *p) {
 
 /* --- offers --------------------------------------------------------------------------------------------------------
  */
-/* What a node reads and writes at least: each operand and result once. */
-static double bytes_of(const maker *m, const braid_node *node) {
-  double sum = 0;
-  for (size_t i = 0; i < node->input_count; i++) {
-    bool again = node->inputs[i] < 0;
-    for (size_t k = 0; k < i && !again; k++) again = node->inputs[k] == node->inputs[i];
-    if (!again) sum += (double)braid_desc_bytes(&m->graph->values[node->inputs[i]].desc);
-  }
-  for (size_t i = 0; i < node->output_count; i++)
-    if (node->outputs[i] >= 0) sum += (double)braid_desc_bytes(&m->graph->values[node->outputs[i]].desc);
-  return sum;
-}
+/* A node whose time is looked up. */
+typedef struct sought {
+  const char *like; /* the operation whose rows stand for it; NULL: none */
+  double bytes;
+  char key[BRAID_SUBJECT_KEY]; /* "": no row has a key */
+} sought;
 
 /* A way to run a node on a kind of device: so many of them together, at one of the clocks. */
 typedef struct way {
@@ -188,14 +179,25 @@ static int by_seconds(const void *left, const void *right) {
 
 /* Power above the idle power goes down with the clock. */
 static double at_clock(double watts, double idle, double factor) {
+  if (isnan(idle)) return factor == 1 ? watts : NAN;
   return watts > idle ? idle + (watts - idle) * factor : watts;
 }
 
-static size_t list_ways(maker *m, const braid_modelled_device *kind, const char *like, double bytes) {
+/* What is known of a node on so many devices of a kind: measured as it is, else by rows of its size. */
+static bool find_row(const maker *m, const braid_modelled_device *kind, int64_t together, const sought *what,
+                     braid_profile_row *out) {
+  const braid_profile *profile = m->machine->profile;
+  const braid_profile_row *exact =
+      what->key[0] ? braid_profile_exact(profile, kind->profile, together, what->key) : NULL;
+  if (exact) *out = *exact;
+  return exact || (what->like && braid_profile_at(profile, kind->profile, together, what->like, what->bytes, out));
+}
+
+static size_t list_ways(maker *m, const braid_modelled_device *kind, const sought *what) {
   size_t count = 0;
   for (int64_t together = 1; together <= kind->count && together <= BRAID_PROFILE_DEVICES; together++) {
     braid_profile_row row;
-    if (!braid_profile_at(m->machine->profile, kind->profile, together, like, bytes, &row)) continue;
+    if (!find_row(m, kind, together, what, &row)) continue;
     for (unsigned c = 0; c < (kind->clocks_count ? kind->clocks_count : 1); c++) {
       way *w = &m->ways[count++];
       double idle = kind->idle_watts * (double)together;
@@ -249,13 +251,15 @@ static size_t most_offers(const maker *m) {
 static braid_status offer_node(maker *m, size_t n) {
   const braid_node *node = &m->graph->nodes[n];
   const braid_machine_file *file = m->machine->file;
-  const char *like = braid_profile_like(m->machine->profile, node->op->name);
-  double bytes = bytes_of(m, node);
+  sought what = {.bytes = braid_subject_bytes(m->graph, node)};
   size_t before = m->out->problem.offer_count;
-  m->out->likes[n] = like ? braid_arena_text(m->arena, like, strlen(like)) : "";
-  if (!m->out->likes[n]) return BRAID_NO_MEMORY;
-  for (unsigned k = 0; like && k < file->devices_count; k++) {
-    size_t ways = list_ways(m, &file->devices[k], like, bytes);
+  m->out->likes[n] = "";
+  if (m->machine->profile->keyed) BRAID_TRY(braid_subject_key(m->graph, node, m->training, what.key));
+  for (unsigned k = 0; k < file->devices_count; k++) {
+    what.like = braid_profile_like(m->machine->profile, file->devices[k].profile, node->op->name);
+    if (what.like && !m->out->likes[n][0]) m->out->likes[n] = braid_arena_text(m->arena, what.like, strlen(what.like));
+    if (!m->out->likes[n]) return BRAID_NO_MEMORY;
+    size_t ways = list_ways(m, &file->devices[k], &what);
     for (size_t w = 0; w < ways; w++)
       for (int64_t i = 0; i + m->ways[w].row.devices <= file->devices[k].count; i += m->ways[w].row.devices)
         add_offer(m, n, m->first[k] + (size_t)i, &m->ways[w], w);
@@ -286,7 +290,8 @@ static braid_status make_offers(maker *m, braid_problem *p) {
 
 braid_status braid_modelled_problem_make(const braid_graph *graph, const braid_modelled_machine *machine,
                                          double cap_watts, braid_arena *arena, braid_modelled_problem *out) {
-  maker m = {.graph = graph, .machine = machine, .arena = arena, .out = out};
+  maker m = {
+      .graph = graph, .machine = machine, .arena = arena, .out = out, .training = braid_subject_is_training(graph)};
   *out = (braid_modelled_problem){0};
   out->problem.cap_watts = modelled(isinf(cap_watts) ? NAN : cap_watts > 0 ? cap_watts : machine->file->cap_watts);
   out->problem.bandwidth_threshold = modelled(machine->thresholds.gigabytes_per_second * 1e9);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/try.h"
 #include "device/yaml.h"
 
@@ -53,10 +54,14 @@ static const cyaml_schema_value_t kProfile = {CYAML_VALUE_MAPPING(CYAML_FLAG_POI
 
 /* --- reading -------------------------------------------------------------------------------------------------------
  */
-static bool has_rows(const braid_profile *profile, const char *op) {
+static bool has_rows_on(const braid_profile *profile, const char *device, const char *op) {
   for (unsigned i = 0; i < profile->rows_count; i++)
-    if (strcmp(profile->rows[i].op, op) == 0) return true;
+    if (strcmp(profile->rows[i].op, op) == 0 && (!device || strcmp(profile->rows[i].device, device) == 0)) return true;
   return false;
+}
+
+static bool has_rows(const braid_profile *profile, const char *op) {
+  return has_rows_on(profile, NULL, op);
 }
 
 /* A number that the file leaves out is 0, which none of them can be. */
@@ -134,16 +139,30 @@ braid_status braid_profile_parse(const char *name, const void *text, size_t byte
 }
 
 void braid_profile_free(braid_profile *profile) {
-  braid_yaml_free(&kProfile, profile);
+  if (profile && profile->arena)
+    braid_arena_destroy(profile->arena);
+  else
+    braid_yaml_free(&kProfile, profile);
 }
 
 /* --- asking --------------------------------------------------------------------------------------------------------
  */
-const char *braid_profile_like(const braid_profile *profile, const char *op) {
-  if (has_rows(profile, op)) return op;
+const char *braid_profile_like(const braid_profile *profile, const char *device, const char *op) {
+  if (has_rows_on(profile, device, op)) return op;
   for (unsigned i = 0; i < profile->likenesses_count; i++)
-    if (strcmp(profile->likenesses[i].op, op) == 0) return profile->likenesses[i].as;
-  return profile->others;
+    if (strcmp(profile->likenesses[i].op, op) == 0 && has_rows_on(profile, device, profile->likenesses[i].as))
+      return profile->likenesses[i].as;
+  return profile->others && has_rows_on(profile, device, profile->others) ? profile->others : NULL;
+}
+
+const braid_profile_row *braid_profile_exact(const braid_profile *profile, const char *device, int64_t devices,
+                                             const char *key) {
+  for (unsigned i = 0; i < profile->rows_count; i++) {
+    const braid_profile_row *row = &profile->rows[i];
+    if (row->key && strcmp(row->key, key) == 0 && row->devices == devices && strcmp(row->device, device) == 0)
+      return row;
+  }
+  return NULL;
 }
 
 bool braid_profile_has(const braid_profile *profile, const char *device, int64_t devices) {
@@ -179,7 +198,7 @@ bool braid_profile_at(const braid_profile *profile, const char *device, int64_t 
   out->ms = exp(log(a->ms) + (log(b->ms) - log(a->ms)) * share);
   if (a == b && bytes > 0) out->ms = a->ms * bytes / a->bytes; /* beyond the rows, in proportion */
   if (bytes <= 0) out->ms = 0;
-  if (out->ms < profile->launch_ms) out->ms = profile->launch_ms;
+  if (!a->key && out->ms < profile->launch_ms) out->ms = profile->launch_ms; /* measured times have their launch */
   out->average_watts = between(a->average_watts, b->average_watts, share);
   out->peak_watts = between(a->peak_watts, b->peak_watts, share);
   out->gigabytes_per_second = between(a->gigabytes_per_second, b->gigabytes_per_second, share);

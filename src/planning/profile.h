@@ -16,6 +16,7 @@ typedef struct braid_profile_row {
   char *device, *op, *size; /* size: the class that the source gives it, or NULL */
   int64_t devices;          /* that share the operation; watts are those of all of them */
   double bytes, ms, average_watts, peak_watts, gigabytes_per_second, instructions_per_cycle;
+  const char *key; /* of a measured operation (profile/subject.h); NULL: the row stands for all of its size */
 } braid_profile_row;
 
 /* An operation that has no rows of its own is taken as one of the same nature. */
@@ -33,19 +34,28 @@ typedef struct braid_profile {
   unsigned rows_count;
   braid_profile_likeness *likenesses;
   unsigned likenesses_count;
+  struct braid_arena *arena; /* of a profile that is no file of YAML: everything in it; else NULL */
+  bool keyed;                /* some row has a key */
 } braid_profile;
 
 BRAID_MUST_CHECK braid_status braid_profile_parse(const char *name, const void *text, size_t bytes,
                                                   braid_profile **out);
 void braid_profile_free(braid_profile *profile); /* NULL is allowed */
+/* Whether a file is a database (braid/profile.h), and reading one. */
+bool braid_profile_is_database(const braid_allocator *allocator, const char *path);
+BRAID_MUST_CHECK braid_status braid_profile_read_database(const braid_allocator *allocator, const char *path,
+                                                          braid_profile **out);
 
-/* The operation whose rows stand for `op`; NULL: none does. */
-const char *braid_profile_like(const braid_profile *profile, const char *op);
+/* The operation whose rows stand for `op` on a kind of device (NULL: on any); NULL: none does. */
+const char *braid_profile_like(const braid_profile *profile, const char *device, const char *op);
 /* Whether any operation has rows for so many devices of a kind together. */
 bool braid_profile_has(const braid_profile *profile, const char *device, int64_t devices);
 /* What `op` (one that has rows) takes at `bytes` on `devices` devices of a kind; false: no rows. `bytes` of the result
  * are those asked for; numbers that the file does not have are NAN. */
 bool braid_profile_at(const braid_profile *profile, const char *device, int64_t devices, const char *op, double bytes,
                       braid_profile_row *out);
+/* The row of exactly this operation, measured; NULL: there is none. */
+const braid_profile_row *braid_profile_exact(const braid_profile *profile, const char *device, int64_t devices,
+                                             const char *key);
 
 #endif
