@@ -1,6 +1,5 @@
-/* Profiles: what operations take on the devices of this machine, measured one by one, in a database (SQLite) that
- * forecasts (braid/planning.h) read in place of a published profile. docs/profiling.md says how everything is measured
- * and has the tables of the database.
+/* Profiles: what operations take on the devices of this machine, or are published to take, in a database (SQLite) that
+ * forecasts (braid/planning.h) read in place of a profile file (docs/planning.md).
  *
  * Unknown is NAN, NULL or -1 here and NULL in the database, never 0. */
 #ifndef BRAID_PROFILE_H
