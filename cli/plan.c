@@ -14,6 +14,8 @@ static const char doc[] =
     "\nExamples:\n"
     "  braid plan models/resnet50.cfg --train --batch 256 --platform v100-s10x3\n"
     "  braid plan models/vgg16.cfg --train --batch 256 --platform v100-s10x3 --policy dvfs,hybrid-cap --power-cap 230\n"
+    "  braid plan models/dcgan-generator.cfg --train --discriminator models/dcgan-discriminator.cfg --batch 256 "
+    "--platform v100-s10x3\n"
     "  braid plan net.onnx --platform mine.yaml --policy hybrid-energy --explain --trace plan.json\n";
 
 enum { MOST_PLATFORMS = 16, MOST_POLICIES = 16, MOST_PLANS = MOST_PLATFORMS * MOST_POLICIES };
@@ -23,6 +25,7 @@ enum {
   KEY_CAP,
   KEY_BATCH,
   KEY_TRAIN,
+  KEY_DISCRIMINATOR,
   KEY_BASELINE,
   KEY_EXPLAIN,
   KEY_TRACE,
@@ -32,7 +35,7 @@ enum {
 typedef struct options {
   cli_common common;
   cli_source source;
-  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html;
+  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html, *discriminator;
   size_t platform_count, policy_count;
   double cap;
   int64_t batch; /* 0: not given */
@@ -86,6 +89,7 @@ static void parse_policies(struct argp_state *state, char *text, options *o) {
 
 static void check_options(options *o, struct argp_state *state) {
   if (!o->platform_count) argp_error(state, "--platform is expected, for instance --platform v100-s10x3");
+  if (o->discriminator && !o->train) argp_error(state, "--discriminator has no effect without --train");
   if (!o->policy_count) o->policies[o->policy_count++] = o->cap > 0 ? "hybrid-cap" : "hybrid-energy";
   if ((o->trace || o->html) && (o->platform_count > 1 || o->policy_count > 1))
     argp_error(state, "%s is of one plan: one platform and one policy are expected", o->trace ? "--trace" : "--html");
@@ -114,6 +118,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_TRAIN:
     o->train = true;
     return 0;
+  case KEY_DISCRIMINATOR:
+    o->discriminator = argument;
+    return 0;
   case KEY_BASELINE:
     check_policy(state, "--baseline", argument);
     o->baseline = argument;
@@ -137,6 +144,17 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* --- forecasts -----------------------------------------------------------------------------------------------------
  */
+static braid_status make_step(const options *o, const braid_graph *graph, int64_t batch, braid_graph **out) {
+  braid_graph *other = NULL;
+  braid_model_options how = o->source.options;
+  how.log = cli_log();
+  how.weights = NULL;
+  braid_status status = o->discriminator ? braid_model_load(NULL, o->discriminator, &how, &other) : BRAID_OK;
+  if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_planning_step(graph, other, batch, out));
+  braid_graph_destroy(other);
+  return status;
+}
+
 static braid_status make_graph(const options *o, plans *p, braid_graph **out) {
   braid_graph *graph;
   braid_status status = cli_load(&o->source, &graph);
@@ -144,7 +162,7 @@ static braid_status make_graph(const options *o, plans *p, braid_graph **out) {
   if (status != BRAID_OK) return status;
   p->batch = o->batch ? o->batch : o->train ? 128 : 1;
   if (o->train) {
-    status = cli_blame_model(&o->source, braid_planning_step(graph, p->batch, out));
+    status = make_step(o, graph, p->batch, out);
     braid_graph_destroy(graph);
     return status;
   }
@@ -440,6 +458,9 @@ int cli_plan(int argc, char **argv) {
       {"baseline", KEY_BASELINE, "P", 0, "The policy that results are compared with (default gpu-only)", 0},
       {"batch", KEY_BATCH, "N", 0, "Samples (default 1, with --train 128)", 0},
       {"train", KEY_TRAIN, NULL, 0, "A training step: forward, backward and update", 0},
+      {"discriminator", KEY_DISCRIMINATOR, "MODEL", 0,
+       "With --train: the step of MODEL as a generator and of this one, which takes what it gives, against each other",
+       0},
       {"explain", KEY_EXPLAIN, NULL, 0, "Print for every operation what could run it, and why it is where it is", 0},
       {"trace", KEY_TRACE, "FILE", 0, "Write the timeline for Perfetto or chrome://tracing, power below it", 0},
       {"html", KEY_HTML, "FILE", 0, "Write the timeline as a page of its own, power below it", 0},

@@ -31,8 +31,11 @@ BRAID_API const char *braid_planning_policy_name(size_t index);
 BRAID_API const char *braid_planning_policy_summary(size_t index);
 
 /* A training step of `model` (resolved or not) for a batch, as the trainer runs it by default: what is to be forecast
- * for training. For inference it is the resolved model. */
-BRAID_API BRAID_MUST_CHECK braid_status braid_planning_step(const braid_graph *model, int64_t batch, braid_graph **out);
+ * for training. For inference it is the resolved model. Where each place of a sample has scores of its own ([batch,
+ * classes, ...]), each has a class; auxiliary classifiers of a .cfg count with their share. With a `discriminator`
+ * (else NULL), which takes what the model gives, the step trains both against each other. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_planning_step(const braid_graph *model, const braid_graph *discriminator,
+                                                            int64_t batch, braid_graph **out);
 
 typedef struct braid_forecast_options {
   const char *policy;

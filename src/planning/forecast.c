@@ -46,11 +46,15 @@ static braid_status find_policy(const char *name, const braid_policy **out) {
 
 /* --- making --------------------------------------------------------------------------------------------------------
  */
-braid_status braid_planning_step(const braid_graph *model, int64_t batch, braid_graph **out) {
+braid_status braid_planning_step(const braid_graph *model, const braid_graph *discriminator, int64_t batch,
+                                 braid_graph **out) {
   braid_train_options options;
   braid_train_options_init(&options);
   options.batch = batch;
-  BRAID_TRY(braid_step_graph_alone(model, &options, out));
+  if (discriminator)
+    BRAID_TRY(braid_step_graph_adversarial(model, discriminator, &options, out));
+  else
+    BRAID_TRY(braid_step_graph_alone(model, &options, out));
   braid_status status = braid_graph_compact(*out);
   if (status == BRAID_OK) return BRAID_OK;
   braid_graph_destroy(*out);

@@ -24,7 +24,7 @@ static braid_modelled_machine *load(const char *name) {
 static braid_graph *step_of(const char *path, int64_t batch) {
   braid_graph *model, *step;
   OK(braid_model_load(NULL, path, NULL, &model));
-  OK(braid_planning_step(model, batch, &step));
+  OK(braid_planning_step(model, NULL, batch, &step));
   braid_graph_destroy(model);
   return step;
 }

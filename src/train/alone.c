@@ -6,7 +6,7 @@
 #include "train/step.h"
 
 /* Values of a sample, and how many scores the model gives for it: what a data set would say. */
-static braid_status describe_data(const braid_graph *model, int64_t batch, braid_dataset_info *info) {
+static braid_status describe_data(const braid_graph *model, int64_t batch, braid_dataset_info *info, int64_t *places) {
   if (braid_graph_input_count(model) != 1 || braid_graph_output_count(model) < 1)
     return braid_fail(BRAID_INVALID_GRAPH,
                       "the model has %zu inputs and %zu outputs; one input and scores are expected",
@@ -27,7 +27,8 @@ static braid_status describe_data(const braid_graph *model, int64_t batch, braid
     int64_t classes = scores.rank > 0 ? braid_desc_count(&scores) / batch : 0;
     if (classes < 1 || classes > INT32_MAX || scores.dims[0] != batch)
       status = braid_fail(BRAID_INVALID_GRAPH, "the model's first output does not hold scores of each sample");
-    info->classes = (int)classes;
+    *places = scores.rank > 2 && status == BRAID_OK ? classes / scores.dims[1] : 1;
+    info->classes = (int)(classes / *places);
   }
   braid_graph_destroy(resolved);
   return status;
@@ -36,6 +37,7 @@ static braid_status describe_data(const braid_graph *model, int64_t batch, braid
 braid_status braid_step_graph_alone(const braid_graph *model, const braid_train_options *options, braid_graph **out) {
   braid_dataset_info info;
   *out = NULL;
-  BRAID_TRY(describe_data(model, options->batch, &info));
-  return braid_step_graph(model, &info, options, out);
+  int64_t places = 1;
+  BRAID_TRY(describe_data(model, options->batch, &info, &places));
+  return braid_step_graph_of_places(model, &info, places, options, out);
 }

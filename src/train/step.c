@@ -102,15 +102,26 @@ static braid_status cast_scores(braid_graph *graph, braid_value_id *scores) {
   return braid_graph_set_int(graph, cast, "to", braid_dtype_to_onnx(BRAID_F32));
 }
 
-braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_activation,
-                          braid_value_id *out, braid_score_kind *kind) {
+static braid_status move_classes_last(braid_graph *graph, int rank, braid_value_id *scores) {
+  int64_t order[BRAID_MAX_RANK] = {0};
+  braid_value_id input = *scores;
+  braid_node_id node;
+  for (int i = 1; i < rank; i++) order[i] = i + 1 < rank ? i + 1 : 1;
+  *scores = 0;
+  BRAID_TRY(braid_graph_add_node(graph, "Transpose", NULL, &input, 1, scores, 1, &node));
+  return braid_graph_set_ints(graph, node, "perm", order, (size_t)rank);
+}
+
+/* Of one of the outputs. `places`: classes stand in dimension 1, and a sample has so many places, each with a class of
+ * its own; the scores are those of [batch * places, classes]. */
+static braid_status scores_of(braid_graph *graph, size_t output, const braid_dataset_info *info, int64_t places,
+                              bool before_activation, braid_value_id *out, braid_score_kind *kind) {
   *kind = BRAID_SCORES_PLAIN;
-  if (braid_graph_output_count(graph) < 1) return braid_fail(BRAID_INVALID_GRAPH, "the model has no output");
-  braid_value_id scores = braid_graph_output(graph, 0);
+  braid_value_id scores = braid_graph_output(graph, output);
   const braid_desc desc = graph->values[scores].desc;
   if (desc.rank < 1 || desc.dims[0] < 1)
     return braid_fail(BRAID_INVALID_GRAPH, "output %.80s has no batch dimension", graph->values[scores].name);
-  int64_t classes = braid_desc_count(&desc) / desc.dims[0];
+  int64_t classes = braid_desc_count(&desc) / desc.dims[0] / places;
   if (classes != info->classes)
     return braid_fail(
         BRAID_INVALID_ARGUMENT,
@@ -126,10 +137,17 @@ braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bo
   BRAID_TRY(cast_scores(graph, &scores));
   *out = scores;
   if (rank == 2) return BRAID_OK;
+  if (places > 1) BRAID_TRY(move_classes_last(graph, desc.rank, &scores));
   braid_value_id inputs[2] = {scores};
-  BRAID_TRY(braid_graph_add_int64s(graph, (int64_t[]){desc.dims[0], classes}, 2, &inputs[1]));
+  BRAID_TRY(braid_graph_add_int64s(graph, (int64_t[]){desc.dims[0] * places, classes}, 2, &inputs[1]));
   *out = 0;
   return braid_graph_add_node(graph, "Reshape", NULL, inputs, 2, out, 1, NULL);
+}
+
+braid_status braid_scores(braid_graph *graph, const braid_dataset_info *info, bool before_activation,
+                          braid_value_id *out, braid_score_kind *kind) {
+  if (braid_graph_output_count(graph) < 1) return braid_fail(BRAID_INVALID_GRAPH, "the model has no output");
+  return scores_of(graph, 0, info, 1, before_activation, out, kind);
 }
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
@@ -149,7 +167,7 @@ static braid_status add_targets(braid_graph *graph, const char *name, const brai
 }
 
 /* Streams of random numbers below this are the loader's. */
-enum { kFirstDropoutStream = 1 << 16 };
+enum { kFirstDropoutStream = 1 << 16, kMostHeads = 8 };
 
 /* Every Dropout learns which step it is in, draws from a stream of its own, and takes the run's seed unless the model
  * gives it one. */
@@ -179,7 +197,9 @@ static braid_status check_output(const braid_graph *graph) {
 }
 
 static braid_status make_trainable(braid_graph *graph, bool own_loss) {
-  if (graph->output_count > 1) graph->output_count = 1; /* what the loss does not depend on has no next value */
+  bool more = graph->auxiliary_share > 0 && !own_loss;
+  if (graph->output_count > 1 && !more)
+    graph->output_count = 1; /* what the loss does not depend on has no next value */
   return own_loss ? braid_graph_make_loss_trainable(graph) : braid_graph_make_trainable(graph);
 }
 
@@ -254,25 +274,50 @@ static braid_status add_scalars(braid_graph *graph, const braid_train_options *o
   return number_dropouts(graph, number, options->seed);
 }
 
+/* Adds the losses of auxiliary classifiers, of the same targets. */
+static braid_status add_auxiliary(braid_graph *graph, const braid_dataset_info *info,
+                                  const braid_train_options *options, const braid_value_id *scores, size_t count,
+                                  braid_value_id targets, braid_value_id *loss) {
+  braid_value_id share, sum = *loss;
+  if (!count) return BRAID_OK;
+  BRAID_TRY(braid_graph_add_scalar(graph, BRAID_F32, graph->auxiliary_share, &share));
+  for (size_t i = 0; i < count; i++) {
+    braid_loss_inputs losses;
+    braid_value_id other, part = 0, before = sum;
+    BRAID_TRY(braid_loss_prepare(graph, options, scores[i], &losses));
+    BRAID_TRY(braid_loss_add(graph, options, info->target, &losses, targets, &other));
+    BRAID_TRY(braid_graph_add_node(graph, "Mul", NULL, (braid_value_id[]){other, share}, 2, &part, 1, NULL));
+    sum = 0;
+    BRAID_TRY(braid_graph_add_node(graph, "Add", NULL, (braid_value_id[]){before, part}, 2, &sum, 1, NULL));
+  }
+  *loss = sum;
+  return BRAID_OK;
+}
+
 /* Of a bound graph: the loss of its scores and the data set's targets. */
-static braid_status build_loss(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options,
-                               braid_update_inputs *in) {
+static braid_status build_loss(braid_graph *graph, const braid_dataset_info *info, int64_t places,
+                               const braid_train_options *options, braid_update_inputs *in) {
   BRAID_TRY(make_trainable(graph, false));
   BRAID_TRY(braid_resolve_for_good(graph));
   BRAID_TRY(check_output(graph));
-  braid_value_id scores, targets;
+  braid_value_id scores[kMostHeads], targets;
   braid_loss_inputs losses;
   braid_score_kind kind;
+  size_t heads = graph->output_count;
   bool entropy = options->loss == BRAID_CROSS_ENTROPY || options->loss == BRAID_BINARY_CROSS_ENTROPY;
-  BRAID_TRY(braid_scores(graph, info, entropy, &scores, &kind));
+  if (heads > kMostHeads || (heads > 1 && places > 1))
+    return braid_fail(BRAID_UNSUPPORTED, "%zu auxiliary classifiers, at most %d of whole samples train", heads - 1,
+                      kMostHeads - 1);
+  for (size_t i = 0; i < heads; i++) BRAID_TRY(scores_of(graph, i, info, places, entropy, &scores[i], &kind));
   graph->output_count = 0; /* the training step gives the loss and the scores instead */
-  BRAID_TRY(add_targets(graph, "labels", info, options->batch, &targets));
+  BRAID_TRY(add_targets(graph, "labels", info, options->batch * places, &targets));
   BRAID_TRY(add_scalars(graph, options, in));
-  BRAID_TRY(braid_loss_prepare(graph, options, scores, &losses));
+  BRAID_TRY(braid_loss_prepare(graph, options, scores[0], &losses));
   BRAID_TRY(braid_loss_add(graph, options, info->target, &losses, targets, &in->loss));
   BRAID_TRY(mix_losses(graph, info, options, &losses, &in->loss));
+  BRAID_TRY(add_auxiliary(graph, info, options, scores + 1, heads - 1, targets, &in->loss));
   BRAID_TRY(braid_graph_add_output(graph, in->loss));
-  return braid_graph_add_output(graph, scores);
+  return braid_graph_add_output(graph, scores[0]);
 }
 
 /* Of a bound graph: the loss that it computes itself. */
@@ -285,7 +330,8 @@ static braid_status take_own_loss(braid_graph *graph, const braid_train_options 
   return braid_graph_add_output(graph, in->loss);
 }
 
-static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, const braid_train_options *options) {
+static braid_status step_build(braid_graph *graph, const braid_dataset_info *info, int64_t places,
+                               const braid_train_options *options) {
   BRAID_TRY(braid_loss_check(options, info));
   braid_update_inputs in = {.kept = -1, .last = -1, .average = -1};
   if (options->loss == BRAID_OUTPUT_LOSS) {
@@ -293,20 +339,25 @@ static braid_status step_build(braid_graph *graph, const braid_dataset_info *inf
     BRAID_TRY(take_own_loss(graph, options, &in));
   } else {
     BRAID_TRY(braid_bind_input(graph, info, options->batch));
-    BRAID_TRY(build_loss(graph, info, options, &in));
+    BRAID_TRY(build_loss(graph, info, places, options, &in));
   }
   return braid_add_update(graph, options, &in);
 }
 
-braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,
-                              const braid_train_options *options, braid_graph **out) {
+braid_status braid_step_graph_of_places(const braid_graph *model, const braid_dataset_info *info, int64_t places,
+                                        const braid_train_options *options, braid_graph **out) {
   *out = NULL;
   braid_graph *graph;
   BRAID_TRY(braid_graph_clone(model, &graph));
-  braid_status status = step_build(graph, info, options);
+  braid_status status = step_build(graph, info, places, options);
   if (status == BRAID_OK)
     *out = graph;
   else
     braid_graph_destroy(graph);
   return status;
+}
+
+braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,
+                              const braid_train_options *options, braid_graph **out) {
+  return braid_step_graph_of_places(model, info, 1, options, out);
 }

@@ -26,9 +26,25 @@ size_t braid_step_bind(const braid_train_options *options, const braid_step_numb
 BRAID_MUST_CHECK braid_status braid_step_graph(const braid_graph *model, const braid_dataset_info *info,
                                                const braid_train_options *options, braid_graph **out);
 
-/* The same without a data set: samples are what the model's one input takes, classes what its first output gives. */
+/* The same of a model that gives scores of [batch, classes, ...]: each of a sample's `places` places has a class of its
+ * own, and the targets are int32 of (batch * places). */
+BRAID_MUST_CHECK braid_status braid_step_graph_of_places(const braid_graph *model, const braid_dataset_info *info,
+                                                         int64_t places, const braid_train_options *options,
+                                                         braid_graph **out);
+
+/* The same without a data set: samples are what the model's one input takes, classes what its first output gives: of
+ * each sample, or, where it has more than two dimensions, of each place of it. Further outputs of a graph with an
+ * auxiliary_share count with it in the loss. */
 BRAID_MUST_CHECK braid_status braid_step_graph_alone(const braid_graph *model, const braid_train_options *options,
                                                      braid_graph **out);
+
+/* Of a generator and a discriminator (adversarial.c). Inputs: what the generator takes (random numbers), samples of the
+ * data, the learning rate (float32), the number of the step (int64). Outputs: the discriminator's loss, the
+ * generator's, and what it made. Of options only the batch, the optimizer and weight decay count. Parameters and states
+ * of the discriminator are named "discriminator/NAME". INVALID_GRAPH or INVALID_ARGUMENT if they do not fit. */
+BRAID_MUST_CHECK braid_status braid_step_graph_adversarial(const braid_graph *generator,
+                                                           const braid_graph *discriminator,
+                                                           const braid_train_options *options, braid_graph **out);
 
 /* Sets the batch of the model's first input (the first dimension) and checks it against the data set's samples. */
 BRAID_MUST_CHECK braid_status braid_bind_samples(braid_graph *model, const braid_dataset_info *info, int64_t batch);

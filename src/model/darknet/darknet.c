@@ -155,6 +155,7 @@ static const struct layer_type {
     {"avgpool", braid_darknet_layer_avgpool, false, NULL},
     {"avg", braid_darknet_layer_avgpool, false, NULL},
     {"batchnorm", braid_darknet_layer_batchnorm, false, NULL},
+    {"local_avgpool", braid_darknet_layer_local_avgpool, false, NULL},
     {"normalization", braid_darknet_layer_normalization, false, NULL},
     {"lrn", braid_darknet_layer_normalization, false, NULL},
     {"softmax", braid_darknet_layer_softmax, false, NULL},
@@ -163,7 +164,7 @@ static const struct layer_type {
     {"activation", braid_darknet_layer_activation, false, NULL},
     {"logistic", braid_darknet_layer_logistic, false, NULL},
     {"l2norm", braid_darknet_layer_l2norm, false, NULL},
-    {"cost", braid_darknet_layer_pass, false, NULL},
+    {"cost", braid_darknet_layer_cost, false, NULL},
     {"empty", braid_darknet_layer_pass, false, NULL},
     {"yolo", braid_darknet_layer_yolo, true, NULL},
     {"region", braid_darknet_layer_region, true, NULL},
@@ -180,10 +181,13 @@ static const struct layer_type {
     {"crnn", braid_darknet_layer_crnn, false, NULL},
     {"gru", braid_darknet_layer_gru, false, NULL},
     {"lstm", braid_darknet_layer_lstm, false, NULL},
+    {"embedding", braid_darknet_layer_embedding, false, NULL},
+    {"layernorm", braid_darknet_layer_layernorm, false, NULL},
+    {"transformer", braid_darknet_layer_transformer, false, NULL},
+    {"sequence", braid_darknet_layer_sequence, false, NULL},
     {"iseg", NULL, false, "instance segmentation is a loss, not a network"},
     {"conv_lstm", NULL, false, "convolutional LSTM"},
     {"Gaussian_yolo", NULL, false, "Gaussian detection"},
-    {"local_avgpool", NULL, false, "windowed average pooling"},
     {"reorg3d", NULL, false, "its order of elements differs from [reorg]"},
 };
 
@@ -250,6 +254,21 @@ static bool is_output(const braid_darknet *net, braid_value_id value) {
   return false;
 }
 
+/* What a loss before the last layer is of: the scores of an auxiliary classifier, which are outputs after all others.
+ */
+static braid_status add_auxiliary_outputs(braid_darknet *net) {
+  char name[64];
+  for (size_t i = 0; i + 2 < net->cfg->count; i++) {
+    braid_value_id value = net->outputs[i].value;
+    if (strcmp(net->cfg->sections[i + 1].type, "cost") != 0 || is_output(net, value) || !is_result(net, value))
+      continue;
+    snprintf(name, sizeof name, "cost_%zu", i);
+    BRAID_TRY(braid_graph_rename_value(net->graph, value, name));
+    BRAID_TRY(braid_graph_add_output(net->graph, value));
+  }
+  return BRAID_OK;
+}
+
 /* The result of each detection layer, and of the last layer. */
 static braid_status add_outputs(braid_darknet *net) {
   char name[64];
@@ -265,7 +284,7 @@ static braid_status add_outputs(braid_darknet *net) {
     BRAID_TRY(braid_graph_rename_value(net->graph, value, type->output ? name : "output"));
     BRAID_TRY(braid_graph_add_output(net->graph, value));
   }
-  return BRAID_OK;
+  return add_auxiliary_outputs(net);
 }
 
 static braid_status network_build(braid_darknet *net) {
@@ -291,7 +310,7 @@ braid_status braid_darknet_import(const braid_allocator *allocator, const char *
   braid_cfg cfg;
   braid_status status = braid_cfg_parse(allocator, path, text, bytes, &cfg);
   if (status != BRAID_OK) return status;
-  braid_darknet net = {.allocator = allocator, .cfg = &cfg, .weights = weights, .seed = seed, .log = log};
+  braid_darknet net = {.allocator = allocator, .cfg = &cfg, .weights = weights, .seed = seed, .log = log, .mask = -1};
   braid_text_init(&net.idle, allocator);
   const char *slash = strrchr(path, '/');
   status = braid_graph_create(allocator, slash ? slash + 1 : path, &net.graph);

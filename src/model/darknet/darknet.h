@@ -7,6 +7,7 @@
  * darknet_layers.c     convolutions, pooling, normalization, softmax, detection
  * darknet_blocks.c     joining and moving layers: route, shortcut, upsample, reorg, crop, local
  * darknet_recurrent.c  rnn, crnn, gru, lstm, unrolled
+ * darknet_attention.c  embedding, layernorm, transformer, sequence, which Darknet does not have
  * Meaning of the layers: Darknet's own source (inference), J. Redmon; AlexeyAB's for what only his cfg files use. */
 #ifndef BRAID_MODEL_DARKNET_H
 #define BRAID_MODEL_DARKNET_H
@@ -84,6 +85,7 @@ typedef struct braid_darknet {
   const braid_log *log; /* NULL: none */
   uint32_t tensors;     /* made so far: the stream of the next random one */
   int64_t time_steps;
+  braid_value_id mask;              /* added to the scores of attention: [B, 1, 1, time_steps]; -1: none */
   const braid_cfg_section *section; /* the layer being built */
   size_t index;                     /* of it, from 0 after [net] */
   braid_text idle;                  /* keys so far that have no effect, each after a blank */
@@ -173,7 +175,7 @@ typedef struct braid_darknet_dense {
   braid_value_id weights, bias, scale, mean, variance; /* the last three -1 without batch normalization */
   const char *activation;
   bool convolution;
-  int64_t groups, size, stride_x, stride_y, padding, dilation;
+  int64_t groups, size_x, size_y, stride_x, stride_y, padding_x, padding_y, dilation;
 } braid_darknet_dense;
 BRAID_MUST_CHECK braid_status braid_darknet_connected(braid_darknet *net, const char *prefix, int64_t inputs,
                                                       int64_t outputs, const char *activation, bool normalize,
@@ -195,7 +197,9 @@ braid_darknet_layer braid_darknet_layer_convolutional, braid_darknet_layer_decon
     braid_darknet_layer_sam, braid_darknet_layer_scale_channels, braid_darknet_layer_upsample,
     braid_darknet_layer_reorg, braid_darknet_layer_crop, braid_darknet_layer_local, braid_darknet_layer_rnn,
     braid_darknet_layer_crnn, braid_darknet_layer_gru, braid_darknet_layer_lstm, braid_darknet_layer_logistic,
-    braid_darknet_layer_l2norm;
+    braid_darknet_layer_l2norm, braid_darknet_layer_local_avgpool, braid_darknet_layer_embedding,
+    braid_darknet_layer_layernorm, braid_darknet_layer_transformer, braid_darknet_layer_sequence,
+    braid_darknet_layer_cost;
 
 /* The text of a .cfg (for files: braid_darknet_load in model.h). `weights` may be NULL: random from `seed`. */
 BRAID_MUST_CHECK braid_status braid_darknet_import(const braid_allocator *allocator, const char *path, const char *text,

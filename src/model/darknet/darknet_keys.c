@@ -22,7 +22,7 @@ static const struct {
     {"maxpool max", "out_channels"},
     {"softmax soft", "noloss"},
     {"dropout", "dropblock dropblock_size_rel dropblock_size_abs"},
-    {"cost", "type scale ratio noobj thresh"},
+    {"cost", "type ratio noobj thresh"},
     {"crop", "flip angle saturation exposure shift"},
     {"route", "stream wait_stream"},
     {"yolo",

@@ -82,13 +82,14 @@ static const struct simple_activation {
   const char *name, *op, *attr;
   double value;
 } kSimple[] = {
-    {"leaky", "LeakyRelu", "alpha", 0.1},
+    {"leaky", "LeakyRelu", "alpha", 0.1}, /* or slope= */
     {"relie", "LeakyRelu", "alpha", 0.01},
     {"elu", "Elu", "alpha", 1},
     {"relu", "Relu", NULL, 0},
     {"logistic", "Sigmoid", NULL, 0},
     {"tanh", "Tanh", NULL, 0},
     {"selu", "Selu", NULL, 0},
+    {"gelu", "Gelu", NULL, 0},
 };
 
 braid_status braid_darknet_activate(braid_darknet *net, const char *name, braid_value_id value, braid_value_id *out) {
@@ -98,6 +99,7 @@ braid_status braid_darknet_activate(braid_darknet *net, const char *name, braid_
     const struct simple_activation *simple = &kSimple[i];
     if (strcmp(simple->name, name) != 0) continue;
     braid_darknet_attr attr = {.name = simple->attr, .kind = BRAID_DARKNET_FLOAT, .f = simple->value};
+    if (strcmp(name, "leaky") == 0) BRAID_TRY(braid_darknet_float(net, "slope", attr.f, &attr.f));
     return braid_darknet_node(net, simple->op, &value, 1, &attr, simple->attr != NULL, out);
   }
   if (strcmp(name, "ramp") == 0) return ramp(net, value, out);
@@ -111,7 +113,7 @@ braid_status braid_darknet_activate(braid_darknet *net, const char *name, braid_
   if (strcmp(name, "stair") == 0) return stair(net, value, out);
   return braid_darknet_fail(net, BRAID_UNSUPPORTED,
                             "activation=%.40s, expected linear, leaky, relu, relu6, relie, elu, selu, logistic, loggy, "
-                            "tanh, hardtan, lhtan, plse, ramp, stair, swish or mish",
+                            "tanh, hardtan, lhtan, plse, ramp, stair, swish, mish or gelu",
                             name);
 }
 
@@ -147,8 +149,8 @@ braid_status braid_darknet_connected(braid_darknet *net, const char *prefix, int
 braid_status braid_darknet_convolution(braid_darknet *net, const char *prefix, int64_t channels, int64_t filters,
                                        const char *name, bool normalize, bool flipped, braid_darknet_dense *out) {
   char full[64];
-  int64_t each = channels / out->groups, dims[4] = {filters, each, out->size, out->size};
-  double scale = sqrt(2.0 / (double)(each * out->size * out->size));
+  int64_t each = channels / out->groups, dims[4] = {filters, each, out->size_y, out->size_x};
+  double scale = sqrt(2.0 / (double)(each * out->size_y * out->size_x));
   out->convolution = true;
   out->activation = name;
   out->scale = -1;
@@ -157,7 +159,7 @@ braid_status braid_darknet_convolution(braid_darknet *net, const char *prefix, i
   part(full, prefix, "weight");
   if (!flipped || !net->weights)
     return braid_darknet_tensor(net, full, 4, dims, BRAID_FILL_NORMAL, scale, &out->weights);
-  BRAID_TRY(braid_darknet_matrix(net, full, filters, each * out->size * out->size, true, scale, &out->weights));
+  BRAID_TRY(braid_darknet_matrix(net, full, filters, each * out->size_y * out->size_x, true, scale, &out->weights));
   return braid_darknet_reshape(net, out->weights, 4, dims, &out->weights);
 }
 
@@ -174,8 +176,9 @@ braid_status braid_darknet_apply(braid_darknet *net, const braid_darknet_dense *
   braid_value_id inputs[3] = {value, dense->weights, dense->bias};
   size_t count = normalized ? 2 : 3; /* the bias stands after the normalization */
   if (dense->convolution) {
-    int64_t size[2] = {dense->size, dense->size}, pad = dense->padding * dense->dilation;
-    int64_t pads[4] = {pad, pad, pad, pad}, strides[2] = {dense->stride_y, dense->stride_x};
+    int64_t size[2] = {dense->size_y, dense->size_x}, strides[2] = {dense->stride_y, dense->stride_x};
+    int64_t pad_x = dense->padding_x * dense->dilation, pad_y = dense->padding_y * dense->dilation;
+    int64_t pads[4] = {pad_y, pad_x, pad_y, pad_x};
     int64_t dilations[2] = {dense->dilation, dense->dilation};
     braid_darknet_attr attrs[] = {BRAID_ATTR_L("kernel_shape", size, 2), BRAID_ATTR_L("pads", pads, 4),
                                   BRAID_ATTR_L("strides", strides, 2), BRAID_ATTR_L("dilations", dilations, 2),
@@ -191,23 +194,25 @@ braid_status braid_darknet_apply(braid_darknet *net, const braid_darknet_dense *
 
 /* --- convolutional, deconvolutional, connected -------------------------------------------------------------------- */
 static braid_status geometry(const braid_darknet *net, braid_darknet_dense *dense) {
-  int64_t pad, stride;
-  BRAID_TRY(braid_darknet_int(net, "size", 1, 1, BRAID_DARKNET_MAX_KERNEL, &dense->size));
+  int64_t pad, size, stride;
+  BRAID_TRY(braid_darknet_int(net, "size", 1, 1, BRAID_DARKNET_MAX_KERNEL, &size));
+  BRAID_TRY(braid_darknet_int(net, "size_x", size, 1, BRAID_DARKNET_MAX_KERNEL, &dense->size_x));
+  BRAID_TRY(braid_darknet_int(net, "size_y", size, 1, BRAID_DARKNET_MAX_KERNEL, &dense->size_y));
   BRAID_TRY(braid_darknet_int(net, "stride", 1, 1, BRAID_DARKNET_MAX_KERNEL, &stride));
   BRAID_TRY(braid_darknet_int(net, "stride_x", stride, 1, BRAID_DARKNET_MAX_KERNEL, &dense->stride_x));
   BRAID_TRY(braid_darknet_int(net, "stride_y", stride, 1, BRAID_DARKNET_MAX_KERNEL, &dense->stride_y));
   BRAID_TRY(braid_darknet_int(net, "pad", 0, 0, BRAID_DARKNET_MAX_KERNEL, &pad));
-  BRAID_TRY(braid_darknet_int(net, "padding", 0, 0, BRAID_DARKNET_MAX_KERNEL, &dense->padding));
+  BRAID_TRY(braid_darknet_int(net, "padding", 0, 0, BRAID_DARKNET_MAX_KERNEL, &dense->padding_x));
   BRAID_TRY(braid_darknet_int(net, "dilation", 1, 1, BRAID_DARKNET_MAX_KERNEL, &dense->dilation));
   BRAID_TRY(braid_darknet_int(net, "groups", 1, 1, BRAID_DARKNET_MAX_SIZE, &dense->groups));
-  if (pad) dense->padding = dense->size / 2;
-  if (dense->size == 1) dense->dilation = 1;
+  dense->padding_y = pad ? dense->size_y / 2 : dense->padding_x;
+  if (pad) dense->padding_x = dense->size_x / 2;
+  if (dense->size_x == 1 && dense->size_y == 1) dense->dilation = 1;
   return BRAID_OK;
 }
 
-static int64_t convolved(int64_t in, const braid_darknet_dense *dense, int64_t stride) {
-  int64_t reach = dense->dilation * (dense->size - 1) + 1;
-  int64_t room = in + 2 * dense->padding * dense->dilation - reach;
+static int64_t convolved(int64_t in, int64_t size, int64_t stride, int64_t padding, int64_t dilation) {
+  int64_t room = in + 2 * padding * dilation - (dilation * (size - 1) + 1);
   return room < 0 ? 0 : room / stride + 1;
 }
 
@@ -233,12 +238,14 @@ braid_status braid_darknet_layer_convolutional(braid_darknet *net, braid_darknet
   if (net->input.c % dense.groups || filters % dense.groups)
     return braid_darknet_fail(net, BRAID_INVALID_FILE, "%lld channels and %lld filters do not divide into %lld groups",
                               (long long)net->input.c, (long long)filters, (long long)dense.groups);
-  *out = (braid_darknet_output){.c = filters,
-                                .h = convolved(net->input.h, &dense, dense.stride_y),
-                                .w = convolved(net->input.w, &dense, dense.stride_x)};
+  *out = (braid_darknet_output){
+      .c = filters,
+      .h = convolved(net->input.h, dense.size_y, dense.stride_y, dense.padding_y, dense.dilation),
+      .w = convolved(net->input.w, dense.size_x, dense.stride_x, dense.padding_x, dense.dilation)};
   if (!out->h || !out->w)
-    return braid_darknet_fail(net, BRAID_INVALID_FILE, "size=%lld does not fit its input of %lld x %lld",
-                              (long long)dense.size, (long long)net->input.h, (long long)net->input.w);
+    return braid_darknet_fail(net, BRAID_INVALID_FILE, "a window of %lld x %lld does not fit its input of %lld x %lld",
+                              (long long)dense.size_y, (long long)dense.size_x, (long long)net->input.h,
+                              (long long)net->input.w);
   braid_value_id value;
   BRAID_TRY(braid_darknet_convolution(net, "", net->input.c, filters, activation(net, "logistic"), normalize, flipped,
                                       &dense));
@@ -257,14 +264,14 @@ braid_status braid_darknet_layer_deconvolutional(braid_darknet *net, braid_darkn
   BRAID_TRY(batch_normalize(net, &normalize));
   dense.scale = -1;
   *out = (braid_darknet_output){.c = filters,
-                                .h = (net->input.h - 1) * dense.stride_y + dense.size - 2 * dense.padding,
-                                .w = (net->input.w - 1) * dense.stride_x + dense.size - 2 * dense.padding};
+                                .h = (net->input.h - 1) * dense.stride_y + dense.size_y - 2 * dense.padding_y,
+                                .w = (net->input.w - 1) * dense.stride_x + dense.size_x - 2 * dense.padding_x};
   BRAID_TRY(braid_darknet_tensor(net, "bias", 1, &filters, BRAID_FILL_ZERO, 1, &dense.bias));
   if (normalize) BRAID_TRY(normalization(net, "", filters, &dense));
-  BRAID_TRY(braid_darknet_tensor(net, "weight", 4, (int64_t[]){c, filters, dense.size, dense.size}, BRAID_FILL_NORMAL,
-                                 0.02, &dense.weights));
-  int64_t size[2] = {dense.size, dense.size}, strides[2] = {dense.stride_y, dense.stride_x};
-  int64_t pads[4] = {dense.padding, dense.padding, dense.padding, dense.padding};
+  BRAID_TRY(braid_darknet_tensor(net, "weight", 4, (int64_t[]){c, filters, dense.size_y, dense.size_x},
+                                 BRAID_FILL_NORMAL, 0.02, &dense.weights));
+  int64_t size[2] = {dense.size_y, dense.size_x}, strides[2] = {dense.stride_y, dense.stride_x};
+  int64_t pads[4] = {dense.padding_y, dense.padding_x, dense.padding_y, dense.padding_x};
   braid_darknet_attr attrs[] = {BRAID_ATTR_L("kernel_shape", size, 2), BRAID_ATTR_L("pads", pads, 4),
                                 BRAID_ATTR_L("strides", strides, 2)};
   braid_value_id value;
@@ -298,11 +305,8 @@ static int64_t pooled(int64_t in, int64_t size, int64_t stride, int64_t padding,
   return out;
 }
 
-braid_status braid_darknet_layer_maxpool(braid_darknet *net, braid_darknet_output *out) {
+static braid_status pool_windows(braid_darknet *net, const char *op, braid_darknet_output *out) {
   int64_t stride, size, padding, pads[4], strides[2];
-  BRAID_TRY(braid_darknet_only(net, "maxpool_depth", 0));
-  BRAID_TRY(braid_darknet_only(net, "maxpool_zero_nonmax", 0));
-  BRAID_TRY(braid_darknet_only(net, "antialiasing", 0));
   BRAID_TRY(braid_darknet_int(net, "stride", 1, 1, BRAID_DARKNET_MAX_KERNEL, &stride));
   BRAID_TRY(braid_darknet_int(net, "stride_x", stride, 1, BRAID_DARKNET_MAX_KERNEL, &strides[1]));
   BRAID_TRY(braid_darknet_int(net, "stride_y", stride, 1, BRAID_DARKNET_MAX_KERNEL, &strides[0]));
@@ -319,7 +323,20 @@ braid_status braid_darknet_layer_maxpool(braid_darknet *net, braid_darknet_outpu
                                 BRAID_ATTR_L("strides", strides, 2)};
   braid_value_id value;
   BRAID_TRY(braid_darknet_image(net, &value));
-  return braid_darknet_node(net, "MaxPool", &value, 1, attrs, 3, &out->value);
+  return braid_darknet_node(net, op, &value, 1, attrs, 3, &out->value);
+}
+
+braid_status braid_darknet_layer_maxpool(braid_darknet *net, braid_darknet_output *out) {
+  BRAID_TRY(braid_darknet_only(net, "maxpool_depth", 0));
+  BRAID_TRY(braid_darknet_only(net, "maxpool_zero_nonmax", 0));
+  BRAID_TRY(braid_darknet_only(net, "antialiasing", 0));
+  return pool_windows(net, "MaxPool", out);
+}
+
+/* The mean of what a window has of the image, without the padding. */
+braid_status braid_darknet_layer_local_avgpool(braid_darknet *net, braid_darknet_output *out) {
+  BRAID_TRY(braid_darknet_only(net, "antialiasing", 0));
+  return pool_windows(net, "AveragePool", out);
 }
 
 braid_status braid_darknet_layer_avgpool(braid_darknet *net, braid_darknet_output *out) {
@@ -383,6 +400,20 @@ braid_status braid_darknet_layer_logistic(braid_darknet *net, braid_darknet_outp
 /* Losses: the prediction passes. */
 braid_status braid_darknet_layer_pass(braid_darknet *net, braid_darknet_output *out) {
   *out = net->input;
+  return BRAID_OK;
+}
+
+/* Before the last layer: of an auxiliary classifier, whose loss counts so much beside that of the network's output. */
+braid_status braid_darknet_layer_cost(braid_darknet *net, braid_darknet_output *out) {
+  double share;
+  BRAID_TRY(braid_darknet_float(net, "scale", 1, &share));
+  *out = net->input;
+  if (net->index + 2 == net->cfg->count) return BRAID_OK;
+  if (!(share > 0) || (net->graph->auxiliary_share != 0 && net->graph->auxiliary_share != share))
+    return braid_darknet_fail(net, BRAID_UNSUPPORTED,
+                              "scale=%g before the last layer, a number above 0 that is the same for all is expected",
+                              share);
+  net->graph->auxiliary_share = share;
   return BRAID_OK;
 }
 

@@ -137,8 +137,14 @@ braid_status braid_darknet_layer_crnn(braid_darknet *net, braid_darknet_output *
   BRAID_TRY(braid_darknet_int(net, "output_filters", filters, 1, BRAID_DARKNET_MAX_SIZE, &filters)); /* J. Redmon's */
   BRAID_TRY(braid_darknet_int(net, "hidden_filters", hidden, 1, BRAID_DARKNET_MAX_SIZE, &hidden));
   for (int i = 0; i < 3; i++)
-    cell.parts[i] =
-        (braid_darknet_dense){.groups = 1, .size = 3, .stride_x = 1, .stride_y = 1, .padding = 1, .dilation = 1};
+    cell.parts[i] = (braid_darknet_dense){.groups = 1,
+                                          .size_x = 3,
+                                          .size_y = 3,
+                                          .stride_x = 1,
+                                          .stride_y = 1,
+                                          .padding_x = 1,
+                                          .padding_y = 1,
+                                          .dilation = 1};
   BRAID_TRY(
       braid_darknet_convolution(net, "input.", net->input.c, hidden, name, normalize, false, &cell.parts[RNN_INPUT]));
   BRAID_TRY(braid_darknet_convolution(net, "self.", hidden, hidden, name, normalize, false, &cell.parts[RNN_SELF]));

@@ -33,6 +33,7 @@ static void refused(const char *text, braid_status status, const char *words) {
 }
 
 #define NET "[net]\nheight=8\nwidth=8\nchannels=4\n"
+#define WORDS "[net]\ninputs=1\ntime_steps=3\n"
 
 static void test_errors_name_the_line(void **state) {
   (void)state;
@@ -54,6 +55,13 @@ static void test_errors_name_the_line(void **state) {
   refused(NET "[convolutional]\nactivation=strange\n", BRAID_UNSUPPORTED, "activation=strange");
   refused(NET "[conv_lstm]\n", BRAID_UNSUPPORTED, "convolutional LSTM");
   refused(NET "[yolo]\nclasses=3\nnum=1\n", BRAID_INVALID_FILE, "channels");
+  refused(NET "[transformer]\nheads=3\n", BRAID_INVALID_FILE, "net.cfg:5: [transformer] a step of 256 does not");
+  refused(NET "[transformer]\nprobability=1\n", BRAID_INVALID_FILE, "probability is not in [0, 1)");
+  refused(NET "[embedding]\nclasses=5\n", BRAID_INVALID_FILE, "takes 1 numbers a step, its input has 256");
+  refused(WORDS "[embedding]\n", BRAID_INVALID_FILE, "net.cfg:4: [embedding] lacks classes=");
+  refused(WORDS "[embedding]\nclasses=5\npositions=2\n", BRAID_INVALID_FILE, "positions=2, [net] has time_steps=3");
+  refused(NET "[maxpool]\n[cost]\nscale=0.4\n[avgpool]\n[cost]\nscale=0.3\n[avgpool]\n", BRAID_UNSUPPORTED,
+          "net.cfg:9: [cost] scale=0.3 before the last layer");
 }
 
 /* Text ends at no byte of value 0, wherever it stands. */
@@ -85,6 +93,10 @@ static void test_keys(void **state) {
       "[local]\n%s=1\n",
       "[maxpool]\n%s=1\n",
       "[avgpool]\n%s=1\n",
+      "[local_avgpool]\n%s=1\n",
+      "[layernorm]\n%s=1\n",
+      "[transformer]\n%s=1\n",
+      "[sequence]\n%s=1\n",
       "[batchnorm]\n%s=1\n",
       "[normalization]\n%s=1\n",
       "[softmax]\n%s=1\n",
@@ -215,6 +227,11 @@ static void test_shapes(void **state) {
       {NET "[maxpool]\nsize=3\nstride=2\n", 4, {2, 4, 4, 4}},
       {NET "[maxpool]\nsize=5\nstride=1\n", 4, {2, 4, 8, 8}},
       {NET "[maxpool]\nsize=3\nstride=2\npadding=0\n", 4, {2, 4, 3, 3}},
+      {NET "[local_avgpool]\nsize=3\nstride=2\npadding=0\n", 4, {2, 4, 3, 3}},
+      {NET "[local_avgpool]\nsize=3\nstride=1\n", 4, {2, 4, 8, 8}},
+      {NET "[convolutional]\nfilters=6\nsize_x=5\nsize_y=1\npad=1\n", 4, {2, 6, 8, 8}},
+      {NET "[convolutional]\nfilters=6\nsize=3\nsize_x=5\n", 4, {2, 6, 6, 4}},
+      {NET "[deconvolutional]\nfilters=6\nsize_x=4\nsize_y=2\nstride=2\n", 4, {2, 6, 16, 18}},
   };
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     braid_graph *graph = imported(kCases[i].text);
@@ -398,6 +415,8 @@ static braid_status attempt(const braid_allocator *allocator, void *context) {
 static void test_out_of_memory(void **state) {
   (void)state;
   assert_true(oom_sweep(attempt, (void *)NET "[convolutional]\nfilters=2\nsize=3\nactivation=leaky\n[maxpool]\n") > 10);
+  assert_true(oom_sweep(attempt, (void *)WORDS "[embedding]\nclasses=5\npositions=3\npadding=0\noutput=4\n"
+                                               "[transformer]\nheads=2\nprobability=.1\n[sequence]\n") > 10);
 }
 
 int main(void) {
