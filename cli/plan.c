@@ -144,55 +144,73 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* --- forecasts -----------------------------------------------------------------------------------------------------
  */
-static braid_status make_step(const options *o, const braid_graph *graph, int64_t batch, braid_graph **out) {
-  braid_graph *other = NULL;
+/* The models as loaded, and what is planned of them: for so many replicas. */
+typedef struct subject {
+  braid_graph *model, *discriminator, *graph;
+  int64_t replicas; /* 0: there is no graph yet */
+} subject;
+
+static braid_status load_models(const options *o, subject *s) {
   braid_model_options how = o->source.options;
   how.log = cli_log();
   how.weights = NULL;
-  braid_status status = o->discriminator ? braid_model_load(NULL, o->discriminator, &how, &other) : BRAID_OK;
-  if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_planning_step(graph, other, batch, out));
-  braid_graph_destroy(other);
+  braid_status status = cli_load(&o->source, &s->model);
+  if (status == BRAID_OK && o->discriminator)
+    status = braid_model_load(NULL, o->discriminator, &how, &s->discriminator);
   return status;
 }
 
-static braid_status make_graph(const options *o, plans *p, braid_graph **out) {
-  braid_graph *graph;
-  braid_status status = cli_load(&o->source, &graph);
-  *out = NULL;
-  if (status != BRAID_OK) return status;
-  p->batch = o->batch ? o->batch : o->train ? 128 : 1;
-  if (o->train) {
-    status = make_step(o, graph, p->batch, out);
-    braid_graph_destroy(graph);
-    return status;
-  }
-  status = o->batch ? cli_set_batch(graph, o->batch) : BRAID_OK;
-  if (status == BRAID_OK) status = braid_resolve(graph);
-  if (status == BRAID_OK) {
-    braid_desc first = braid_graph_value(graph, braid_graph_input(graph, 0)).desc;
-    if (first.rank > 0) p->batch = first.dims[0];
-    *out = graph;
-    return BRAID_OK;
-  }
-  braid_graph_destroy(graph);
-  return cli_blame_model(&o->source, status);
+/* The step of one replica. */
+static braid_status make_step(const options *o, int64_t batch, int64_t replicas, subject *s) {
+  if (s->replicas == replicas) return BRAID_OK;
+  braid_graph_destroy(s->graph);
+  *s = (subject){s->model, s->discriminator, NULL, replicas};
+  if (batch % replicas)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "a batch of %" PRId64 " does not divide among %" PRId64 " GPUs", batch,
+                      replicas);
+  return cli_blame_model(&o->source, braid_planning_step(s->model, s->discriminator, batch / replicas, &s->graph));
 }
 
-static braid_status make_plans(const options *o, const braid_graph *graph, plans *p) {
-  for (size_t i = 0; i < o->platform_count; i++) {
-    braid_status status = braid_modelled_machine_load(NULL, o->platforms[i], &p->machines[i]);
-    if (status != BRAID_OK) return status;
-    braid_forecast_options base = {.policy = o->baseline ? o->baseline : "gpu-only", .cap_watts = INFINITY};
-    status = braid_forecast_create(graph, p->machines[i], &base, NULL, &p->baselines[i]);
-    for (size_t k = 0; k < o->policy_count && status == BRAID_OK; k++) {
-      planned *item = &p->items[p->count++];
-      *item = (planned){.platform = o->platforms[i], .policy = o->policies[k], .baseline = p->baselines[i]};
-      braid_forecast_options how = {.policy = o->policies[k], .cap_watts = o->cap};
-      status = braid_forecast_create(graph, p->machines[i], &how, NULL, &item->forecast);
-    }
-    if (status != BRAID_OK) return status;
-  }
+static braid_status make_inference(const options *o, plans *p, subject *s) {
+  braid_status status = o->batch ? cli_set_batch(s->model, o->batch) : BRAID_OK;
+  if (status == BRAID_OK) status = braid_resolve(s->model);
+  if (status != BRAID_OK) return cli_blame_model(&o->source, status);
+  braid_desc first = braid_graph_value(s->model, braid_graph_input(s->model, 0)).desc;
+  if (first.rank > 0) p->batch = first.dims[0];
+  s->graph = s->model;
+  s->model = NULL;
+  s->replicas = 1;
   return BRAID_OK;
+}
+
+static braid_status plan_machine(const options *o, size_t i, subject *s, plans *p) {
+  braid_status status = braid_modelled_machine_load(NULL, o->platforms[i], &p->machines[i]);
+  if (status != BRAID_OK) return status;
+  int64_t replicas = o->train ? braid_modelled_machine_replicas(p->machines[i]) : 1;
+  if (o->train) status = make_step(o, p->batch, replicas, s);
+  if (status != BRAID_OK) return status;
+  braid_forecast_options base = {
+      .policy = o->baseline ? o->baseline : "gpu-only", .cap_watts = INFINITY, .replicas = replicas};
+  status = braid_forecast_create(s->graph, p->machines[i], &base, NULL, &p->baselines[i]);
+  for (size_t k = 0; k < o->policy_count && status == BRAID_OK; k++) {
+    planned *item = &p->items[p->count++];
+    *item = (planned){.platform = o->platforms[i], .policy = o->policies[k], .baseline = p->baselines[i]};
+    braid_forecast_options how = {.policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas};
+    status = braid_forecast_create(s->graph, p->machines[i], &how, NULL, &item->forecast);
+  }
+  return status;
+}
+
+static braid_status make_plans(const options *o, plans *p) {
+  subject s = {0};
+  braid_status status = load_models(o, &s);
+  p->batch = o->batch ? o->batch : o->train ? 128 : 1;
+  if (status == BRAID_OK && !o->train) status = make_inference(o, p, &s);
+  for (size_t i = 0; i < o->platform_count && status == BRAID_OK; i++) status = plan_machine(o, i, &s, p);
+  braid_graph_destroy(s.model);
+  braid_graph_destroy(s.discriminator);
+  braid_graph_destroy(s.graph);
+  return status;
 }
 
 static void end_plans(plans *p) {
@@ -319,6 +337,11 @@ static void print_assumptions(const options *o, const plans *p) {
            count ? "; assumed, since nobody published it:" : "");
     for (size_t k = 0; k < count; k++) printf("  - %s\n", braid_modelled_assumption(p->machines[i], k));
     braid_modelled_thresholds most = braid_modelled_machine_thresholds(p->machines[i]);
+    int64_t replicas = o->train ? braid_modelled_machine_replicas(p->machines[i]) : 1;
+    if (replicas > 1)
+      printf("Data parallel: each of %" PRId64 " GPUs, with its share of the other devices, runs the step for %" PRId64
+             " samples; gradients are added between them before the update.\n",
+             replicas, p->batch / replicas);
     if (!isnan(most.gigabytes_per_second))
       printf("Candidates of hybrid-energy have less than %.1f GB/s or %.2f instructions per cycle on the GPU, by its "
              "profile.\n",
@@ -470,19 +493,16 @@ int cli_plan(int argc, char **argv) {
   const struct argp argp = {rows, parse, "MODEL", doc, children, NULL, NULL};
   options o = {.source = {.path = NULL}};
   plans p = {.count = 0};
-  braid_graph *graph = NULL;
   cli_parse(&argp, argc, argv, &o);
   cli_start_log(&o.common);
   cli_fit_terminal(o.common.json);
-  braid_status status = make_graph(&o, &p, &graph);
-  if (status == BRAID_OK) status = make_plans(&o, graph, &p);
+  braid_status status = make_plans(&o, &p);
   if (status == BRAID_OK && o.trace) status = braid_forecast_save_trace(p.items[0].forecast, o.trace);
   if (status == BRAID_OK && o.html) status = braid_forecast_save_html(p.items[0].forecast, o.source.path, o.html);
   if (status == BRAID_OK && o.common.json)
     status = print_json(&o, &p);
   else if (status == BRAID_OK)
     print_text(&o, &p);
-  braid_graph_destroy(graph);
   end_plans(&p);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "plan", status);
 }

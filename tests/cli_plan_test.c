@@ -33,6 +33,20 @@ static void test_text(void **state) {
   discard(&o);
 }
 
+/* DCGAN against itself, and two GPUs, each with half of the batch. */
+static void test_steps(void **state) {
+  (void)state;
+  outcome o = run_quietly("plan " BRAID_MODELS "/dcgan-generator.cfg --discriminator " BRAID_MODELS
+                          "/dcgan-discriminator.cfg --train --batch 16 --platform v100 --explain");
+  expect_text(o.out, "discriminator/0_convolutional/Conv");
+  discard(&o);
+  o = run_quietly("plan " LENET " --train --batch 64 --platform v100x2 --explain");
+  expect_text(o.out, "runs the step for 32 samples");
+  expect_text(o.out, "1/0_convolutional/Conv");
+  expect_text(o.out, "exchange/0 (AllReduce)");
+  discard(&o);
+}
+
 static void test_help(void **state) {
   (void)state;
   outcome o = run_quietly("plan --policy help");
@@ -93,6 +107,9 @@ static void test_refused(void **state) {
       {"plan " LENET " --platform v100 --power-cap 60", "under the power cap", 2},
       {"plan " LENET " --platform v100 --policy heft,dvfs --trace t.json", "--trace is of one plan", 2},
       {"plan none.onnx --platform v100", "none.onnx", 2},
+      {"plan " LENET " --train --batch 3 --platform v100x2", "a batch of 3 does not divide among 2 GPUs", 2},
+      {"plan " LENET " --platform v100 --discriminator " LENET, "--discriminator has no effect without --train", 2},
+      {"plan " LENET " --train --platform v100 --discriminator " LENET, "node discriminator/0_convolutional/Conv", 2},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     outcome o = run(cases[i].line);
@@ -105,8 +122,8 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text),  cmocka_unit_test(test_help),    cmocka_unit_test(test_json),
-      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_text), cmocka_unit_test(test_steps), cmocka_unit_test(test_help),
+      cmocka_unit_test(test_json), cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -14,6 +14,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_modelled_machine_load(const braid_
                                                                     braid_modelled_machine **out);
 BRAID_API void braid_modelled_machine_destroy(braid_modelled_machine *machine); /* NULL is allowed */
 BRAID_API const char *braid_modelled_machine_name(const braid_modelled_machine *machine);
+/* On how many GPUs a training step runs side by side, each with a part of the batch, as the file's `exchange` of
+ * gradients says; 1 without one. */
+BRAID_API int64_t braid_modelled_machine_replicas(const braid_modelled_machine *machine);
 /* What its file assumes since nobody published it. */
 BRAID_API size_t braid_modelled_assumption_count(const braid_modelled_machine *machine);
 BRAID_API const char *braid_modelled_assumption(const braid_modelled_machine *machine, size_t index);
@@ -40,6 +43,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_planning_step(const braid_graph *m
 typedef struct braid_forecast_options {
   const char *policy;
   double cap_watts; /* for the machine; 0: as its file says; INFINITY: none */
+  /* The graph is the training step of one of so many replicas, each on a GPU of its own with its share of the other
+   * devices; 0 and 1: of the whole machine. Else braid_modelled_machine_replicas. */
+  int64_t replicas;
 } braid_forecast_options;
 
 typedef struct braid_forecast braid_forecast;

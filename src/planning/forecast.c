@@ -139,7 +139,8 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   if (!(options->cap_watts >= 0))
     return braid_fail(BRAID_INVALID_ARGUMENT, "a cap of %g W, a number above 0 is expected", options->cap_watts);
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
-  BRAID_TRY(braid_modelled_problem_make(graph, machine, options->cap_watts, f->arena, &f->modelled));
+  BRAID_TRY(braid_modelled_problem_make(graph, machine, options->cap_watts, options->replicas ? options->replicas : 1,
+                                        f->arena, &f->modelled));
   BRAID_TRY(braid_problem_check(&f->modelled.problem, f->allocator));
   int64_t before = braid_now_ns();
   BRAID_TRY(braid_problem_solve(policy, &f->modelled.problem, f->allocator, f->arena, &f->choices));

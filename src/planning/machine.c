@@ -9,7 +9,14 @@
 #include "base/try.h"
 #include "device/yaml.h"
 
-enum { kDevices = 64, kCount = 1024, kNameBytes = 24, kTextBytes = 1024, kPathBytes = 4096 };
+enum {
+  kBucketMegabytes = 25, /* as in PyTorch's DistributedDataParallel */
+  kDevices = 64,
+  kCount = 1024,
+  kNameBytes = 24,
+  kTextBytes = 1024,
+  kPathBytes = 4096
+};
 
 static const cyaml_schema_field_t kClockFields[] = {
     CYAML_FIELD_FLOAT("mhz", CYAML_FLAG_DEFAULT, braid_modelled_clock, mhz),
@@ -23,6 +30,14 @@ static const cyaml_schema_value_t kClock = {
 static const cyaml_schema_field_t kLinkFields[] = {
     CYAML_FIELD_FLOAT("latency_ms", CYAML_FLAG_OPTIONAL, braid_modelled_link, latency_ms),
     CYAML_FIELD_FLOAT("gigabytes_per_second", CYAML_FLAG_DEFAULT, braid_modelled_link, gigabytes_per_second),
+    CYAML_FIELD_END,
+};
+
+static const cyaml_schema_field_t kExchangeFields[] = {
+    CYAML_FIELD_FLOAT("latency_ms", CYAML_FLAG_OPTIONAL, braid_modelled_exchange, latency_ms),
+    CYAML_FIELD_FLOAT("gigabytes_per_second", CYAML_FLAG_DEFAULT, braid_modelled_exchange, gigabytes_per_second),
+    CYAML_FIELD_FLOAT("bucket_megabytes", CYAML_FLAG_OPTIONAL, braid_modelled_exchange, bucket_megabytes),
+    CYAML_FIELD_FLOAT_PTR("watts", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_exchange, watts),
     CYAML_FIELD_END,
 };
 
@@ -51,6 +66,8 @@ static const cyaml_schema_field_t kFields[] = {
                          &kAssumption, 0, kDevices),
     CYAML_FIELD_FLOAT("host_watts", CYAML_FLAG_OPTIONAL, braid_machine_file, host_watts),
     CYAML_FIELD_FLOAT("cap_watts", CYAML_FLAG_OPTIONAL, braid_machine_file, cap_watts),
+    CYAML_FIELD_MAPPING_PTR("exchange", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_machine_file, exchange,
+                            kExchangeFields),
     CYAML_FIELD_SEQUENCE("devices", CYAML_FLAG_POINTER, braid_machine_file, devices, &kDevice, 1, kDevices),
     CYAML_FIELD_END,
 };
@@ -139,8 +156,29 @@ size_t braid_machine_device_count(const braid_machine_file *file) {
   return count;
 }
 
+int64_t braid_machine_gpu_count(const braid_machine_file *file) {
+  int64_t count = 0;
+  for (unsigned i = 0; i < file->devices_count; i++)
+    if (braid_modelled_class(file->devices[i].class) == BRAID_CLASS_GPU) count += file->devices[i].count;
+  return count;
+}
+
+static braid_status check_exchange(braid_machine_file *file, place *at) {
+  braid_modelled_exchange *exchange = file->exchange;
+  snprintf(at->path, sizeof at->path, "exchange");
+  if (!exchange) return BRAID_OK;
+  if (exchange->bucket_megabytes == 0) exchange->bucket_megabytes = kBucketMegabytes;
+  BRAID_TRY(check_number("latency_ms", exchange->latency_ms, 0));
+  BRAID_TRY(check_number("gigabytes_per_second", exchange->gigabytes_per_second, 1e-6));
+  BRAID_TRY(check_number("bucket_megabytes", exchange->bucket_megabytes, 1e-6));
+  if (exchange->watts) BRAID_TRY(check_number("watts", *exchange->watts, 0));
+  if (braid_machine_gpu_count(file) > 1) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "an exchange of gradients, and not more than one GPU");
+}
+
 static braid_status check_file(braid_machine_file *file, place *at) {
   for (unsigned i = 0; i < file->devices_count; i++) BRAID_TRY(check_device(file, i, at));
+  BRAID_TRY(check_exchange(file, at));
   snprintf(at->path, sizeof at->path, "cap_watts");
   BRAID_TRY(check_limit("cap_watts", &file->cap_watts));
   snprintf(at->path, sizeof at->path, "host_watts");
@@ -274,6 +312,10 @@ void braid_modelled_machine_destroy(braid_modelled_machine *machine) {
 
 const char *braid_modelled_machine_name(const braid_modelled_machine *machine) {
   return machine->file->name;
+}
+
+int64_t braid_modelled_machine_replicas(const braid_modelled_machine *machine) {
+  return machine->file->exchange ? braid_machine_gpu_count(machine->file) : 1;
 }
 
 size_t braid_modelled_assumption_count(const braid_modelled_machine *machine) {

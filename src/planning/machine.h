@@ -19,6 +19,13 @@ typedef struct braid_modelled_link {
   double latency_ms, gigabytes_per_second; /* each way, to the host's memory */
 } braid_modelled_link;
 
+/* How the GPUs add their gradients where each trains on a share of the batch. */
+typedef struct braid_modelled_exchange {
+  double latency_ms, gigabytes_per_second; /* of a step of the ring, from one to the next */
+  double bucket_megabytes;                 /* of gradients that are exchanged together */
+  double *watts;                           /* what all draw more meanwhile; NULL: unknown */
+} braid_modelled_exchange;
+
 /* `count` devices alike. NAN: not in the file. */
 typedef struct braid_modelled_device {
   char *name, *class, *profile; /* profile: the device's name there */
@@ -35,6 +42,7 @@ typedef struct braid_machine_file {
   char **assumptions;
   unsigned assumptions_count;
   double host_watts, cap_watts;
+  braid_modelled_exchange *exchange; /* NULL: GPUs share the operations of a step */
   braid_modelled_device *devices;
   unsigned devices_count;
 } braid_machine_file;
@@ -60,6 +68,7 @@ BRAID_MUST_CHECK braid_status braid_machine_file_parse(const char *name, const v
                                                        braid_machine_file **out);
 void braid_machine_file_free(braid_machine_file *file); /* NULL is allowed */
 size_t braid_machine_device_count(const braid_machine_file *file);
+int64_t braid_machine_gpu_count(const braid_machine_file *file);
 /* thresholds.c */
 braid_modelled_thresholds braid_machine_thresholds(const braid_machine_file *file, const braid_profile *profile);
 braid_device_class braid_modelled_class(const char *name);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "planning/replicas.h"
 #include "profile/subject.h"
 
 enum { kOffers = 1 << 20 };
@@ -16,9 +17,11 @@ typedef struct maker {
   braid_modelled_problem *out;
   braid_problem_node *nodes;
   braid_offer *offers;
-  int32_t *ids;          /* of the nodes: an offer points here */
-  int *devices;          /* 0, 1, 2 ...: an offer for several points here */
-  size_t *first;         /* of each kind of device: its first one */
+  int32_t *ids;  /* of the nodes: an offer points here */
+  int *devices;  /* 0, 1, 2 ...: an offer for several points here */
+  size_t *first; /* of each kind of device: its first one */
+  braid_replicas replicas;
+  size_t exchange;       /* the device that adds gradients between the GPUs, where there is one */
   braid_value_id *roots; /* per value: what it is a view of */
   struct way *ways;      /* of one node on one kind of device */
   bool training;
@@ -33,7 +36,8 @@ static braid_number modelled(double value) {
 /* The host's memory is space 0; every device with a link has one of its own. What goes from one to another goes by way
  * of the host, at the time of both; each link carries one transfer at a time, each way. */
 static braid_status make_links(maker *m, braid_problem *p) {
-  size_t kinds = m->machine->file->devices_count + 1; /* the host's is kind 0 */
+  bool exchanges = m->replicas.count > 1;
+  size_t kinds = m->machine->file->devices_count + 1 + exchanges; /* the host's is kind 0 */
   braid_problem_link *links = braid_arena_alloc(m->arena, kinds * kinds * sizeof *links);
   braid_problem_space *spaces = braid_arena_alloc(m->arena, (size_t)p->space_count * sizeof *spaces);
   if (!links || !spaces) return BRAID_NO_MEMORY;
@@ -41,13 +45,16 @@ static braid_status make_links(maker *m, braid_problem *p) {
   for (size_t d = 0, kind = 0; d < p->device_count; d++) {
     while (kind + 1 < m->machine->file->devices_count && m->first[kind + 1] <= d) kind++;
     int space = p->devices[d].space;
-    if (space)
+    if (exchanges && d == m->exchange) /* its time is that of the ring: nothing is brought to it */
+      spaces[space] = (braid_problem_space){.kind = (int)kinds - 1, .out_bus = -1, .in_bus = -1};
+    else if (space)
       spaces[space] = (braid_problem_space){.kind = (int)kind + 1, .out_bus = 2 * space + 1, .in_bus = 2 * space};
   }
   for (size_t from = 0; from < kinds; from++)
     for (size_t to = 0; to < kinds; to++) {
       double seconds = 0, per_byte = 0;
-      for (int end = 0; end < 2; end++) {
+      bool free = exchanges && (from == kinds - 1 || to == kinds - 1);
+      for (int end = 0; end < 2 && !free; end++) {
         size_t kind = end ? to : from;
         const braid_modelled_link *link = kind ? m->machine->file->devices[kind - 1].link : NULL;
         if (!link) continue; /* the host's own memory */
@@ -66,7 +73,7 @@ static braid_status make_links(maker *m, braid_problem *p) {
 static braid_status make_devices(maker *m, braid_problem *p) {
   const braid_machine_file *file = m->machine->file;
   size_t count = braid_machine_device_count(file), host = file->host_watts > 0;
-  braid_problem_device *devices = braid_arena_alloc(m->arena, (count + host) * sizeof *devices);
+  braid_problem_device *devices = braid_arena_alloc(m->arena, (count + host + 1) * sizeof *devices);
   m->devices = braid_arena_alloc(m->arena, (count + 1) * sizeof *m->devices);
   m->first = braid_arena_alloc(m->arena, (file->devices_count + 1) * sizeof *m->first);
   if (!devices || !m->devices || !m->first) return BRAID_NO_MEMORY;
@@ -87,6 +94,10 @@ static braid_status make_devices(maker *m, braid_problem *p) {
       if (!devices[d].name) return BRAID_NO_MEMORY;
     }
   }
+  m->exchange = p->device_count;
+  if (m->replicas.count > 1)
+    devices[p->device_count++] = (braid_problem_device){
+        .name = "exchange", .class = BRAID_CLASS_OTHER, .space = p->space_count++, .idle_watts = modelled(0)};
   if (host) /* it runs nothing, and draws power */
     devices[p->device_count++] = (braid_problem_device){.name = "host", .idle_watts = modelled(file->host_watts)};
   p->devices = devices;
@@ -95,60 +106,118 @@ static braid_status make_devices(maker *m, braid_problem *p) {
 
 /* --- nodes and values ----------------------------------------------------------------------------------------------
  */
-static braid_status make_values(maker *m, braid_problem *p) {
+/* Values stand replica by replica, then the sums of buckets. */
+static int32_t value_at(const maker *m, int32_t replica, braid_value_id value) {
+  return (int32_t)((size_t)replica * m->graph->value_count) + value;
+}
+
+static int32_t sum_at(const maker *m, size_t bucket) {
+  return (int32_t)((size_t)m->replicas.count * m->graph->value_count + bucket);
+}
+
+static void make_values_of(const maker *m, int32_t replica, braid_problem_value *values) {
   const braid_graph *graph = m->graph;
-  braid_problem_value *values = braid_arena_alloc(m->arena, (graph->value_count + 1) * sizeof *values);
-  m->roots = braid_arena_alloc(m->arena, (graph->value_count + 1) * sizeof *m->roots);
-  if (!values || !m->roots) return BRAID_NO_MEMORY;
+  const int32_t *position = m->replicas.position + (size_t)replica * graph->node_count;
   for (size_t v = 0; v < graph->value_count; v++) {
     const braid_value *value = &graph->values[v];
-    m->roots[v] = (braid_value_id)v;
-    values[v].producer = value->kind == BRAID_VALUE_RESULT ? value->producer : -1;
+    values[v].producer = value->kind == BRAID_VALUE_RESULT ? position[value->producer] : -1;
     values[v].bytes = braid_desc_bytes(&value->desc);
   }
-  for (size_t n = 0; n < graph->node_count; n++)
-    if (braid_subject_is_view(graph, &graph->nodes[n]))
-      m->roots[graph->nodes[n].outputs[0]] = m->roots[graph->nodes[n].inputs[0]];
   for (size_t i = 0; i < graph->output_count; i++) {
     braid_value_id root = m->roots[graph->outputs[i]];
     values[root].wanted = graph->values[root].kind == BRAID_VALUE_RESULT;
   }
+}
+
+static size_t bucket_bytes(const maker *m, size_t bucket) {
+  size_t sum = 0;
+  for (size_t i = m->replicas.first[bucket]; i < m->replicas.first[bucket + 1]; i++)
+    sum += braid_desc_bytes(&m->graph->values[m->replicas.gradients[i].value].desc);
+  return sum;
+}
+
+static braid_status make_values(maker *m, braid_problem *p) {
+  const braid_graph *graph = m->graph;
+  size_t count = (size_t)m->replicas.count * graph->value_count + m->replicas.bucket_count;
+  if (count > INT32_MAX) return braid_fail(BRAID_UNSUPPORTED, "%zu values are too many for a plan", count);
+  braid_problem_value *values = braid_arena_alloc(m->arena, (count + 1) * sizeof *values);
+  m->roots = braid_arena_alloc(m->arena, (graph->value_count + 1) * sizeof *m->roots);
+  if (!values || !m->roots) return BRAID_NO_MEMORY;
+  for (size_t v = 0; v < graph->value_count; v++) m->roots[v] = (braid_value_id)v;
+  for (size_t n = 0; n < graph->node_count; n++)
+    if (braid_subject_is_view(graph, &graph->nodes[n]))
+      m->roots[graph->nodes[n].outputs[0]] = m->roots[graph->nodes[n].inputs[0]];
+  for (int32_t r = 0; r < m->replicas.count; r++) make_values_of(m, r, values + value_at(m, r, 0));
+  for (size_t e = 0; e < m->replicas.entry_count; e++) {
+    const braid_replica_entry *entry = &m->replicas.entries[e];
+    if (entry->node >= 0) continue;
+    values[sum_at(m, (size_t)entry->bucket)] =
+        (braid_problem_value){.producer = (int32_t)e, .bytes = bucket_bytes(m, (size_t)entry->bucket)};
+  }
   p->values = values;
-  p->value_count = graph->value_count;
+  p->value_count = count;
   return BRAID_OK;
 }
 
-/* Weights and states are where they are read; inputs come from the host. */
+/* An exchange reads the gradients of all replicas. */
+static void read_bucket(const maker *m, size_t bucket, int32_t *list, size_t *count) {
+  for (size_t i = m->replicas.first[bucket]; i < m->replicas.first[bucket + 1]; i++)
+    for (int32_t r = 0; r < m->replicas.count; r++)
+      list[(*count)++] = value_at(m, r, m->roots[m->replicas.gradients[i].value]);
+}
+
+/* Weights and states are where they are read; inputs come from the host. An update reads the sum of its bucket. */
+static void read_inputs(const maker *m, const braid_replica_entry *entry, int32_t *list, size_t *count) {
+  const braid_node *node = &m->graph->nodes[entry->node];
+  int32_t bucket = m->replicas.bucket[entry->node];
+  for (size_t i = 0; i < node->input_count; i++) {
+    if (node->inputs[i] < 0) continue;
+    braid_value_id root = m->roots[node->inputs[i]];
+    braid_value_kind kind = m->graph->values[root].kind;
+    if (i == 1 && bucket >= 0)
+      list[(*count)++] = sum_at(m, (size_t)bucket);
+    else if (kind == BRAID_VALUE_RESULT || kind == BRAID_VALUE_INPUT)
+      list[(*count)++] = value_at(m, entry->replica, root);
+  }
+}
+
+static const char *entry_name(const maker *m, const braid_replica_entry *entry) {
+  if (entry->node < 0) return braid_arena_format(m->arena, "exchange/%d", entry->bucket);
+  const char *name = m->graph->nodes[entry->node].name;
+  return m->replicas.count > 1 ? braid_arena_format(m->arena, "%d/%s", entry->replica, name)
+                               : braid_arena_text(m->arena, name, strlen(name));
+}
+
 static braid_status make_nodes(maker *m, braid_problem *p) {
   const braid_graph *graph = m->graph;
-  size_t reads = 0, count = 0;
+  size_t reads = 0, count = 0, entries = m->replicas.entry_count;
   for (size_t n = 0; n < graph->node_count; n++) reads += graph->nodes[n].input_count;
+  reads = (reads + graph->node_count) * (size_t)m->replicas.count; /* each gradient is read once more */
   int32_t *list = braid_arena_alloc(m->arena, (reads + 1) * sizeof *list);
-  m->nodes = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->nodes);
-  m->ids = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->ids);
-  m->out->ops = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->out->ops);
-  m->out->likes = braid_arena_alloc(m->arena, (graph->node_count + 1) * sizeof *m->out->likes);
+  m->nodes = braid_arena_alloc(m->arena, (entries + 1) * sizeof *m->nodes);
+  m->ids = braid_arena_alloc(m->arena, (entries + 1) * sizeof *m->ids);
+  m->out->ops = braid_arena_alloc(m->arena, (entries + 1) * sizeof *m->out->ops);
+  m->out->likes = braid_arena_alloc(m->arena, (entries + 1) * sizeof *m->out->likes);
   if (!list || !m->nodes || !m->ids || !m->out->ops || !m->out->likes) return BRAID_NO_MEMORY;
-  for (size_t n = 0; n < graph->node_count; n++) {
-    const braid_node *node = &graph->nodes[n];
-    m->ids[n] = (int32_t)n;
-    m->nodes[n] = (braid_problem_node){
-        .name = braid_arena_text(m->arena, node->name, strlen(node->name)),
-        .idle = braid_subject_is_view(graph, node),
-        .fixed = -1,
-        .first_read = count,
-    };
-    m->out->ops[n] = braid_arena_text(m->arena, node->op->name, strlen(node->op->name));
-    if (!m->nodes[n].name || !m->out->ops[n]) return BRAID_NO_MEMORY;
-    for (size_t i = 0; i < node->input_count && !m->nodes[n].idle; i++) {
-      if (node->inputs[i] < 0) continue;
-      braid_value_id root = m->roots[node->inputs[i]];
-      braid_value_kind kind = graph->values[root].kind;
-      if (kind == BRAID_VALUE_RESULT || kind == BRAID_VALUE_INPUT) list[count++] = root, m->nodes[n].read_count++;
-    }
+  for (size_t e = 0; e < entries; e++) {
+    const braid_replica_entry *entry = &m->replicas.entries[e];
+    const braid_node *node = entry->node < 0 ? NULL : &graph->nodes[entry->node];
+    const char *op = node ? node->op->name : "AllReduce";
+    m->ids[e] = (int32_t)e;
+    m->nodes[e] = (braid_problem_node){.name = entry_name(m, entry),
+                                       .idle = node && braid_subject_is_view(graph, node),
+                                       .fixed = -1,
+                                       .first_read = count};
+    m->out->ops[e] = braid_arena_text(m->arena, op, strlen(op));
+    if (!m->nodes[e].name || !m->out->ops[e]) return BRAID_NO_MEMORY;
+    if (!node)
+      read_bucket(m, (size_t)entry->bucket, list, &count);
+    else if (!m->nodes[e].idle)
+      read_inputs(m, entry, list, &count);
+    m->nodes[e].read_count = count - m->nodes[e].first_read;
   }
   p->nodes = m->nodes;
-  p->node_count = graph->node_count;
+  p->node_count = entries;
   p->reads = list;
   return BRAID_OK;
 }
@@ -248,8 +317,45 @@ static size_t most_offers(const maker *m) {
   return count;
 }
 
+/* The devices of a kind that a replica has: a GPU of its own, and its share of the others. */
+static void share_of(const maker *m, unsigned kind, int32_t replica, int64_t *from, int64_t *to) {
+  const braid_machine_file *file = m->machine->file;
+  *from = 0, *to = file->devices[kind].count;
+  if (m->replicas.count == 1) return;
+  if (braid_modelled_class(file->devices[kind].class) != BRAID_CLASS_GPU) {
+    *from = file->devices[kind].count * replica / m->replicas.count;
+    *to = file->devices[kind].count * (replica + 1) / m->replicas.count;
+    return;
+  }
+  int64_t before = 0;
+  for (unsigned k = 0; k < kind; k++)
+    if (braid_modelled_class(file->devices[k].class) == BRAID_CLASS_GPU) before += file->devices[k].count;
+  bool here = replica >= before && replica < before + *to;
+  *from = here ? replica - before : 0;
+  *to = here ? *from + 1 : 0;
+}
+
+static void offer_exchange(maker *m, size_t n) {
+  const braid_modelled_exchange *exchange = m->machine->file->exchange;
+  size_t index = m->out->problem.offer_count++;
+  double bytes = (double)bucket_bytes(m, (size_t)m->replicas.entries[n].bucket);
+  double seconds =
+      braid_ring_seconds(m->replicas.count, bytes, exchange->latency_ms * 1e-3, exchange->gigabytes_per_second * 1e9);
+  braid_number watts = modelled(exchange->watts ? *exchange->watts : NAN);
+  m->out->mhz[index] = NAN;
+  m->out->likes[n] = m->out->ops[n];
+  m->offers[index] = (braid_offer){.device = (int)m->exchange,
+                                   .also = m->devices,
+                                   .nodes = &m->ids[n],
+                                   .node_count = 1,
+                                   .seconds = modelled(seconds),
+                                   .joules = {watts.value * seconds, watts.source},
+                                   .watts = watts};
+}
+
 static braid_status offer_node(maker *m, size_t n) {
-  const braid_node *node = &m->graph->nodes[n];
+  const braid_replica_entry *entry = &m->replicas.entries[n];
+  const braid_node *node = &m->graph->nodes[entry->node];
   const braid_machine_file *file = m->machine->file;
   sought what = {.bytes = braid_subject_bytes(m->graph, node)};
   size_t before = m->out->problem.offer_count;
@@ -259,9 +365,11 @@ static braid_status offer_node(maker *m, size_t n) {
     what.like = braid_profile_like(m->machine->profile, file->devices[k].profile, node->op->name);
     if (what.like && !m->out->likes[n][0]) m->out->likes[n] = braid_arena_text(m->arena, what.like, strlen(what.like));
     if (!m->out->likes[n]) return BRAID_NO_MEMORY;
+    int64_t from, to;
+    share_of(m, k, entry->replica, &from, &to);
     size_t ways = list_ways(m, &file->devices[k], &what);
     for (size_t w = 0; w < ways; w++)
-      for (int64_t i = 0; i + m->ways[w].row.devices <= file->devices[k].count; i += m->ways[w].row.devices)
+      for (int64_t i = from; i + m->ways[w].row.devices <= to; i += m->ways[w].row.devices)
         add_offer(m, n, m->first[k] + (size_t)i, &m->ways[w], w);
   }
   if (m->out->problem.offer_count > before) return BRAID_OK;
@@ -282,20 +390,30 @@ static braid_status make_offers(maker *m, braid_problem *p) {
   m->offers = braid_arena_alloc(m->arena, most * sizeof *m->offers);
   m->out->mhz = braid_arena_alloc(m->arena, most * sizeof *m->out->mhz);
   if (!m->offers || !m->out->mhz || !m->ways) return BRAID_NO_MEMORY;
-  for (size_t n = 0; n < p->node_count; n++)
-    if (!p->nodes[n].idle) BRAID_TRY(offer_node(m, n));
+  for (size_t n = 0; n < p->node_count; n++) {
+    if (m->replicas.entries[n].node < 0)
+      offer_exchange(m, n);
+    else if (!p->nodes[n].idle)
+      BRAID_TRY(offer_node(m, n));
+  }
   p->offers = m->offers;
   return BRAID_OK;
 }
 
 braid_status braid_modelled_problem_make(const braid_graph *graph, const braid_modelled_machine *machine,
-                                         double cap_watts, braid_arena *arena, braid_modelled_problem *out) {
+                                         double cap_watts, int64_t replicas, braid_arena *arena,
+                                         braid_modelled_problem *out) {
   maker m = {
       .graph = graph, .machine = machine, .arena = arena, .out = out, .training = braid_subject_is_training(graph)};
   *out = (braid_modelled_problem){0};
   out->problem.cap_watts = modelled(isinf(cap_watts) ? NAN : cap_watts > 0 ? cap_watts : machine->file->cap_watts);
   out->problem.bandwidth_threshold = modelled(machine->thresholds.gigabytes_per_second * 1e9);
   out->problem.instructions_threshold = modelled(machine->thresholds.instructions_per_cycle);
+  if (replicas != 1 && replicas != braid_modelled_machine_replicas(machine))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%lld replicas; %s has %lld", (long long)replicas, machine->file->name,
+                      (long long)braid_modelled_machine_replicas(machine));
+  double bucket = machine->file->exchange ? machine->file->exchange->bucket_megabytes * 1e6 : 0;
+  BRAID_TRY(braid_replicas_make(graph, replicas, bucket, arena, &m.replicas));
   BRAID_TRY(make_devices(&m, &out->problem));
   BRAID_TRY(make_values(&m, &out->problem));
   BRAID_TRY(make_nodes(&m, &out->problem));

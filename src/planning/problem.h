@@ -12,9 +12,11 @@ typedef struct braid_modelled_problem {
   double *mhz;               /* per offer; NAN: the device has no clocks */
 } braid_modelled_problem;
 
-/* UNSUPPORTED names a node for whose op the profile has nothing. */
+/* `replicas`: of the training step, on a GPU each; 1: the graph is for the whole machine. UNSUPPORTED names a node for
+ * whose op the profile has nothing. */
 BRAID_MUST_CHECK braid_status braid_modelled_problem_make(const braid_graph *graph,
                                                           const braid_modelled_machine *machine, double cap_watts,
-                                                          braid_arena *arena, braid_modelled_problem *out);
+                                                          int64_t replicas, braid_arena *arena,
+                                                          braid_modelled_problem *out);
 
 #endif
