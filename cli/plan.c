@@ -28,6 +28,7 @@ enum {
   KEY_DISCRIMINATOR,
   KEY_BASELINE,
   KEY_EXPLAIN,
+  KEY_NO_BOUND,
   KEY_TRACE,
   KEY_HTML,
 };
@@ -39,7 +40,7 @@ typedef struct options {
   size_t platform_count, policy_count;
   double cap;
   int64_t batch; /* 0: not given */
-  bool train, explain;
+  bool train, explain, unbounded;
 } options;
 
 /* A forecast and the one it is compared with: on the same platform, without a cap. */
@@ -128,6 +129,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_EXPLAIN:
     o->explain = true;
     return 0;
+  case KEY_NO_BOUND:
+    o->unbounded = true;
+    return 0;
   case KEY_TRACE:
     o->trace = argument;
     return 0;
@@ -195,7 +199,8 @@ static braid_status plan_machine(const options *o, size_t i, subject *s, plans *
   for (size_t k = 0; k < o->policy_count && status == BRAID_OK; k++) {
     planned *item = &p->items[p->count++];
     *item = (planned){.platform = o->platforms[i], .policy = o->policies[k], .baseline = p->baselines[i]};
-    braid_forecast_options how = {.policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas};
+    braid_forecast_options how = {
+        .policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas, .bound = !o->unbounded};
     status = braid_forecast_create(s->graph, p->machines[i], &how, NULL, &item->forecast);
   }
   return status;
@@ -248,10 +253,10 @@ static void add_number(cli_table *table, const char *format, double value) {
 
 static void print_table(const options *o, const plans *p) {
   cli_table table;
-  cli_table_begin(
-      &table, "Modelled, by platform and policy", NULL,
-      "platform|policy|step ms|samples/s|to baseline|J a step|samples/J|to baseline|idle J|average W|peak W|"
-      "violations|moved ms|exposed ms");
+  cli_table_begin(&table, "Modelled, by platform and policy", NULL,
+                  "platform|policy|step ms|samples/s|to baseline|J a step|least J|above it|samples/J|to baseline|idle "
+                  "J|average W|peak W|"
+                  "violations|moved ms|exposed ms");
   for (size_t i = 0; i < p->count; i++) {
     braid_forecast_summary s = braid_forecast_get_summary(p->items[i].forecast);
     cli_table_cell(&table, "%s", p->items[i].platform);
@@ -260,6 +265,8 @@ static void print_table(const options *o, const plans *p) {
     add_number(&table, "%.1f", ratio((double)p->batch, s.seconds));
     add_number(&table, "%+.1f%%", throughput_gain(&p->items[i]) * 100);
     add_number(&table, "%.2f", s.joules);
+    add_number(&table, "%.2f", s.least_joules);
+    add_number(&table, "%.1f%%", (ratio(s.joules, s.least_joules) - 1) * 100);
     add_number(&table, "%.3f", ratio((double)p->batch, s.joules));
     add_number(&table, "%+.1f%%", efficiency_gain(&p->items[i]) * 100);
     add_number(&table, "%.2f", s.idle_joules);
@@ -366,6 +373,7 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "throughput", ratio((double)p->batch, s.seconds));
   cli_json_number(json, "modelled_ms", s.seconds * 1e3);
   cli_json_number(json, "energy_j", s.joules);
+  cli_json_number(json, "least_energy_j", s.least_joules);
   cli_json_number(json, "idle_j", s.idle_joules);
   cli_json_number(json, "average_w", s.average_watts);
   cli_json_number(json, "peak_w", s.peak_watts);
@@ -485,6 +493,8 @@ int cli_plan(int argc, char **argv) {
        "With --train: the step of MODEL as a generator and of this one, which takes what it gives, against each other",
        0},
       {"explain", KEY_EXPLAIN, NULL, 0, "Print for every operation what could run it, and why it is where it is", 0},
+      {"no-bound", KEY_NO_BOUND, NULL, 0, "Do not look for the least energy that any plan needs, which takes seconds",
+       0},
       {"trace", KEY_TRACE, "FILE", 0, "Write the timeline for Perfetto or chrome://tracing, power below it", 0},
       {"html", KEY_HTML, "FILE", 0, "Write the timeline as a page of its own, power below it", 0},
       {0},

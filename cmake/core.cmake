@@ -8,7 +8,7 @@ foreach(room ${BRAID_CORE_ROOMS})
 endforeach()
 # What stands on other libraries; src/core/without.c says so where it is asked for.
 string(CONCAT left_out "_(test|bench|fuzz)\\.c$|/model/onnx/|/backend/cpu/onednn/|/runtime/conformance/conformance"
-  "|/device/(yaml|platform|plugin)\\.c$")
+  "|/device/(yaml|platform|plugin)\\.c$|/schedule/program/(glpk|solve)\\.c$")
 list(FILTER BRAID_CORE_SOURCES EXCLUDE REGEX "${left_out}")
 include(cmake/isa.cmake)
 braid_isa_sources(BRAID_CORE_SOURCES)

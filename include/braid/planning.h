@@ -46,6 +46,7 @@ typedef struct braid_forecast_options {
   /* The graph is the training step of one of so many replicas, each on a GPU of its own with its share of the other
    * devices; 0 and 1: of the whole machine. Else braid_modelled_machine_replicas. */
   int64_t replicas;
+  bool bound; /* find least_joules too: takes longer than most policies */
 } braid_forecast_options;
 
 typedef struct braid_forecast braid_forecast;
@@ -60,7 +61,9 @@ BRAID_API void braid_forecast_destroy(braid_forecast *forecast); /* NULL is allo
 /* NAN: unknown. */
 typedef struct braid_forecast_summary {
   double seconds, joules, average_watts;
-  double peak_watts;                      /* the largest sum of the peaks of what runs at the same time */
+  double peak_watts; /* the largest sum of the peaks of what runs at the same time */
+  double
+      least_joules; /* no plan costs less that takes no longer than this one, proved; NAN: unknown, or not asked for */
   double idle_joules;                     /* of them: what devices draw while they do nothing */
   double cap_watts;                       /* NAN: none */
   double seconds_above;                   /* that sum exceeds the cap */

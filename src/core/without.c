@@ -3,6 +3,7 @@
 #include "device/platform.h"
 #include "device/plugin.h"
 #include "model/model.h"
+#include "schedule/program/program.h"
 
 const braid_cpu_table *const braid_cpu_onednn_tables[] = {NULL};
 
@@ -58,4 +59,16 @@ braid_status braid_plugin_open(const char *path, void **handle, const braid_back
 
 void braid_plugin_close(void *handle) {
   (void)handle;
+}
+
+braid_status braid_program_relax(const braid_program *program, int iterations, double *joules) {
+  (void)program, (void)iterations;
+  *joules = 0;
+  return without("GLPK", "a bound of energy");
+}
+
+braid_status braid_program_search_run(const braid_program *program, braid_program_search *search) {
+  (void)program;
+  search->joules = 0;
+  return without("GLPK", "the policy optimal");
 }

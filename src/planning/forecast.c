@@ -7,6 +7,7 @@
 #include "base/try.h"
 #include "planning/problem.h"
 #include "schedule/power.h"
+#include "schedule/program/program.h"
 #include "train/step.h"
 
 struct braid_forecast {
@@ -132,6 +133,16 @@ static braid_status find_alternatives(braid_forecast *f, bool capped) {
   return status;
 }
 
+/* The larger of what the policy has proved itself, and of the bound for plans that take as long as this one. */
+static braid_status find_least(braid_forecast *f, bool capped) {
+  const braid_choices *choices = &f->choices;
+  braid_number bound = {0};
+  if (choices->joules.source != BRAID_UNKNOWN)
+    BRAID_TRY(braid_problem_bound(&f->modelled.problem, choices->seconds.value, capped, f->allocator, &bound));
+  f->summary.least_joules = fmax(value_of(&bound), value_of(&choices->least_joules)); /* NAN if both are */
+  return BRAID_OK;
+}
+
 static braid_status forecast(braid_forecast *f, const braid_graph *graph, const braid_modelled_machine *machine,
                              const braid_forecast_options *options) {
   const braid_policy *policy;
@@ -149,6 +160,8 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   BRAID_TRY(count_devices(f));
   BRAID_TRY(find_alternatives(f, policy->capped));
   sum_up(f, seconds);
+  f->summary.least_joules = NAN;
+  if (options->bound) BRAID_TRY(find_least(f, policy->capped));
   qsort_r(f->choices.order, f->choices.task_count, sizeof *f->choices.order, by_start, &f->choices);
   return BRAID_OK;
 }

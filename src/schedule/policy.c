@@ -8,7 +8,7 @@
 static const braid_policy *const kPolicies[] = {
     &braid_policy_first,        &braid_policy_manual,        &braid_policy_heft,       &braid_policy_gpu_only,
     &braid_policy_cpu_only,     &braid_policy_hybrid_energy, &braid_policy_hybrid_cap, &braid_policy_dvfs,
-    &braid_policy_region_clock, &braid_policy_slack_energy,
+    &braid_policy_region_clock, &braid_policy_slack_energy,  &braid_policy_optimal,
 };
 
 size_t braid_policy_count(void) {

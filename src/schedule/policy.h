@@ -19,7 +19,9 @@ typedef struct braid_choices {
   braid_number
       seconds; /* until all tasks are done and the wanted values are on the host; unknown if a time is unknown */
   braid_number joules; /* of tasks and idle devices */
-  int32_t *after;      /* per task: the one whose end it waits for because of a cap; -1: none */
+  /* No plan that takes no longer than the baseline costs less, proved; unknown: nothing is proved. */
+  braid_number least_joules;
+  int32_t *after; /* per task: the one whose end it waits for because of a cap; -1: none */
   /* Of transfers: in total, and of that while a device has nothing to do but wait for them. */
   double moving_seconds, exposed_seconds;
   bool ordered; /* the policy has simulated it: `order`, times and energy are set */
@@ -93,6 +95,6 @@ BRAID_MUST_CHECK braid_status braid_choices_check(const braid_choosing *choosing
 
 extern const braid_policy braid_policy_first, braid_policy_manual, braid_policy_heft, braid_policy_gpu_only,
     braid_policy_cpu_only, braid_policy_hybrid_energy, braid_policy_hybrid_cap, braid_policy_dvfs,
-    braid_policy_region_clock, braid_policy_slack_energy;
+    braid_policy_region_clock, braid_policy_slack_energy, braid_policy_optimal;
 
 #endif

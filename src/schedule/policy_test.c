@@ -191,6 +191,7 @@ static void test_random(void **state) {
     for (size_t p = 0; p < braid_policy_count(); p++) {
       const braid_policy *policy = braid_policy_at(p);
       braid_choices choices, again;
+      if (policy == &braid_policy_optimal && s % 20 > 1) continue; /* its searches take seconds */
       if (!solve(f, policy, arena, &choices)) {
         assert_false(has_singles(f, policy->capped));
         unsolved++;

@@ -28,4 +28,8 @@ BRAID_MUST_CHECK braid_status braid_improve_devices(braid_improving *improving);
 /* Gives the best to a policy's choices. */
 void braid_improving_give(const braid_improving *improving, braid_choices *choices);
 
+/* slack_energy.c: what takes as long as a schedule may: gpu-only, under a cap hybrid-cap; simulated. No tasks: its
+ * regions form a cycle. */
+BRAID_MUST_CHECK braid_status braid_choose_baseline(const braid_choosing *choosing, braid_choices *out);
+
 #endif

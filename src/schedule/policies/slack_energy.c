@@ -31,27 +31,38 @@ static braid_status improve_one(const braid_choosing *choosing, const braid_choi
   return BRAID_OK;
 }
 
+/* Simulated choices of another policy; no tasks: regions of it form a cycle. */
+static braid_status start_from(const braid_choosing *choosing, const braid_policy *policy, braid_choices *out) {
+  int32_t cycle = -1;
+  BRAID_TRY(braid_choices_init(choosing, out));
+  BRAID_TRY(policy->choose(choosing, out));
+  BRAID_TRY(braid_choices_check(choosing, out));
+  if (out->ordered) return BRAID_OK;
+  BRAID_TRY(braid_choices_sort(choosing, out, &cycle));
+  if (cycle < 0) return braid_simulate(choosing, out, NULL, true);
+  out->task_count = 0;
+  return BRAID_OK;
+}
+
+braid_status braid_choose_baseline(const braid_choosing *choosing, braid_choices *out) {
+  bool capped = choosing->problem->cap_watts.source != BRAID_UNKNOWN;
+  return start_from(choosing, capped ? &braid_policy_hybrid_cap : &braid_policy_gpu_only, out);
+}
+
 static braid_status slack_energy_choose(const braid_choosing *choosing, braid_choices *choices) {
-  const braid_policy *const starts[] = {&braid_policy_hybrid_cap, &braid_policy_gpu_only, &braid_policy_region_clock,
-                                        &braid_policy_hybrid_energy, &braid_policy_heft};
+  const braid_policy *const starts[] = {&braid_policy_gpu_only, &braid_policy_region_clock, &braid_policy_hybrid_energy,
+                                        &braid_policy_heft};
   bool capped = choosing->problem->cap_watts.source != BRAID_UNKNOWN, has_best = false;
   braid_improving best;
-  double limit = 0;
+  braid_choices given;
+  BRAID_TRY(braid_choose_baseline(choosing, &given));
+  double limit = given.seconds.value;
+  *choices = given;
+  choices->ordered = given.task_count > 0; /* what there is if nothing is known */
+  if (choices->ordered) BRAID_TRY(improve_one(choosing, &given, limit, &best, &has_best));
   for (size_t i = capped ? 0 : 1; i < sizeof starts / sizeof *starts; i++) {
-    braid_choices given;
-    int32_t cycle = -1;
-    BRAID_TRY(braid_choices_init(choosing, &given));
-    BRAID_TRY(starts[i]->choose(choosing, &given));
-    BRAID_TRY(braid_choices_check(choosing, &given));
-    if (!given.ordered) BRAID_TRY(braid_choices_sort(choosing, &given, &cycle));
-    if (cycle >= 0) continue;
-    if (!given.ordered) BRAID_TRY(braid_simulate(choosing, &given, NULL, true));
-    if (i == (capped ? 0 : 1)) { /* what all others are held against, and what there is if nothing is known */
-      limit = given.seconds.value;
-      *choices = given;
-      choices->ordered = true;
-    }
-    BRAID_TRY(improve_one(choosing, &given, limit, &best, &has_best));
+    BRAID_TRY(start_from(choosing, starts[i], &given));
+    if (given.task_count) BRAID_TRY(improve_one(choosing, &given, limit, &best, &has_best));
   }
   if (has_best) braid_improving_give(&best, choices);
   return BRAID_OK;
