@@ -361,6 +361,8 @@ static void print_text(const options *o, const plans *p) {
   printf("%s, batch %" PRId64 ", %s: %zu operations\n", o->source.path, p->batch,
          o->train ? "a training step" : "inference", first.tasks);
   print_table(o, p);
+  if (!first.interference)
+    puts("Interference is not modelled: operations take what they take alone, whatever runs or moves beside them.");
   for (size_t i = 0; i < p->count; i++) print_devices(&p->items[i]);
   for (size_t i = 0; i < p->count && o->explain; i++) print_tasks(&p->items[i]);
   print_assumptions(o, p);
@@ -382,6 +384,7 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "above_cap_ms", s.seconds_above * 1e3);
   cli_json_number(json, "moved_ms", s.moving_seconds * 1e3);
   cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
+  cli_json_string(json, "interference", s.interference ? "modelled" : "not modelled");
   cli_json_integer(json, "operations", (int64_t)s.tasks);
   cli_json_number(json, "measured_policy_ms", s.policy_seconds * 1e3);
 }

@@ -69,6 +69,9 @@ typedef struct braid_forecast_summary {
   double seconds_above;                   /* that sum exceeds the cap */
   size_t cap_violations;                  /* operations that start though it then exceeds the cap */
   double moving_seconds, exposed_seconds; /* of transfers: in total; while a device waits for nothing else */
+  /* Whether the platform says how much longer operations take beside others and beside transfers; without it the
+   * times are those of operations alone. */
+  bool interference;
   size_t tasks, nodes;
   double policy_seconds; /* measured: what the policy itself took on this machine */
 } braid_forecast_summary;

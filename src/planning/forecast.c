@@ -74,10 +74,11 @@ static int by_start(const void *left, const void *right, void *context) {
   return (a > b) - (a < b);
 }
 
-static void count_device(braid_forecast *f, int device, const braid_offer *offer) {
+static void count_device(braid_forecast *f, int device, const braid_offer *offer, double seconds) {
   braid_forecast_device *d = &f->devices[device];
-  d->busy_seconds += offer->seconds.value;
-  d->joules += value_of(&offer->joules) / (double)(offer->also_count + 1); /* NAN stays */
+  double longer = offer->seconds.value > 0 ? seconds / offer->seconds.value : 1;
+  d->busy_seconds += seconds;
+  d->joules += value_of(&offer->joules) * longer / (double)(offer->also_count + 1); /* NAN stays */
   d->tasks++;
 }
 
@@ -86,9 +87,11 @@ static braid_status count_devices(braid_forecast *f) {
   f->devices = braid_arena_alloc(f->arena, (problem->device_count + 1) * sizeof *f->devices);
   if (!f->devices) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < f->choices.task_count; i++) {
-    const braid_offer *offer = &problem->offers[f->choices.offer_of[f->choices.order[i]]];
-    count_device(f, offer->device, offer);
-    for (size_t k = 0; k < offer->also_count; k++) count_device(f, offer->also[k], offer);
+    int32_t task = f->choices.order[i];
+    const braid_offer *offer = &problem->offers[f->choices.offer_of[task]];
+    double seconds = f->choices.end[task] - f->choices.start[task];
+    count_device(f, offer->device, offer, seconds);
+    for (size_t k = 0; k < offer->also_count; k++) count_device(f, offer->also[k], offer, seconds);
   }
   for (size_t d = 0; d < problem->device_count; d++) {
     double idle = problem->devices[d].idle_watts.value * (f->choices.seconds.value - f->devices[d].busy_seconds);
@@ -114,6 +117,8 @@ static void sum_up(braid_forecast *f, double policy_seconds) {
   s->tasks = choices->task_count;
   s->nodes = f->modelled.problem.node_count;
   s->policy_seconds = policy_seconds;
+  for (size_t d = 0; d < f->modelled.problem.device_count; d++)
+    s->interference |= f->modelled.problem.devices[d].slower_beside.source != BRAID_UNKNOWN;
 }
 
 /* The offers that a task could have had, for braid_forecast_get_offer. */

@@ -33,6 +33,12 @@ static const cyaml_schema_field_t kLinkFields[] = {
     CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t kSlowdownFields[] = {
+    CYAML_FIELD_FLOAT("beside", CYAML_FLAG_OPTIONAL, braid_modelled_slowdown, beside),
+    CYAML_FIELD_FLOAT("traffic", CYAML_FLAG_OPTIONAL, braid_modelled_slowdown, traffic),
+    CYAML_FIELD_END,
+};
+
 static const cyaml_schema_field_t kExchangeFields[] = {
     CYAML_FIELD_FLOAT("latency_ms", CYAML_FLAG_OPTIONAL, braid_modelled_exchange, latency_ms),
     CYAML_FIELD_FLOAT("gigabytes_per_second", CYAML_FLAG_DEFAULT, braid_modelled_exchange, gigabytes_per_second),
@@ -50,6 +56,8 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_FLOAT("cap_watts", CYAML_FLAG_OPTIONAL, braid_modelled_device, cap_watts),
     CYAML_FIELD_FLOAT("clock_change_ms", CYAML_FLAG_OPTIONAL, braid_modelled_device, clock_change_ms),
     CYAML_FIELD_MAPPING_PTR("link", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, link, kLinkFields),
+    CYAML_FIELD_MAPPING_PTR("slowdown", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, slowdown,
+                            kSlowdownFields),
     CYAML_FIELD_SEQUENCE("clocks", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, clocks, &kClock, 1,
                          BRAID_MODELLED_CLOCKS),
     CYAML_FIELD_END,
@@ -146,6 +154,11 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
   if (device->link) {
     BRAID_TRY(check_number("latency_ms", device->link->latency_ms, 0));
     BRAID_TRY(check_number("gigabytes_per_second", device->link->gigabytes_per_second, 1e-6));
+  }
+  snprintf(at->path, sizeof at->path, "devices/%u/slowdown", index);
+  if (device->slowdown) {
+    BRAID_TRY(check_number("beside", device->slowdown->beside, 0));
+    BRAID_TRY(check_number("traffic", device->slowdown->traffic, 0));
   }
   return check_clocks(device, index, at);
 }

@@ -19,6 +19,11 @@ typedef struct braid_modelled_link {
   double latency_ms, gigabytes_per_second; /* each way, to the host's memory */
 } braid_modelled_link;
 
+/* By which part of its time an operation takes longer while others run elsewhere, and while its link is used. */
+typedef struct braid_modelled_slowdown {
+  double beside, traffic;
+} braid_modelled_slowdown;
+
 /* How the GPUs add their gradients where each trains on a share of the batch. */
 typedef struct braid_modelled_exchange {
   double latency_ms, gigabytes_per_second; /* of a step of the ring, from one to the next */
@@ -33,7 +38,8 @@ typedef struct braid_modelled_device {
   double *idle; /* as the file has it; NULL: it has not */
   double idle_watts, cap_watts, clock_change_ms;
   braid_modelled_link *link;
-  braid_modelled_clock *clocks; /* the first is the one of the profile, and the highest */
+  braid_modelled_slowdown *slowdown; /* NULL: unknown */
+  braid_modelled_clock *clocks;      /* the first is the one of the profile, and the highest */
   unsigned clocks_count;
 } braid_modelled_device;
 

@@ -125,6 +125,9 @@ braid_status braid_problem_check(const braid_problem *problem, const braid_alloc
     const braid_problem_device *device = &problem->devices[d];
     if (device->space < 0 || device->space >= problem->space_count)
       return braid_fail(BRAID_INVALID_ARGUMENT, "device %s has an invalid space", device->name);
+    if (!is_number(&device->slower_beside) || !is_number(&device->slower_with_traffic))
+      return braid_fail(BRAID_INVALID_ARGUMENT, "device %s: a slowdown is negative, or unknown and not 0",
+                        device->name);
     if (!is_number(&device->idle_watts) || !is_number(&device->cap_watts) || !(device->clock_seconds >= 0))
       return braid_fail(BRAID_INVALID_ARGUMENT, "device %s: a number is negative, or unknown and not 0", device->name);
   }

@@ -74,6 +74,9 @@ typedef struct braid_problem_device {
   braid_number idle_watts;
   braid_number cap_watts; /* of this device; unknown: no limit */
   double clock_seconds;   /* a change of its clock takes that long, and it does nothing else meanwhile */
+  /* By which part of its time a task takes longer that starts while other devices run tasks, and while a transfer
+   * from or to the device's space is under way; unknown: not modelled. */
+  braid_number slower_beside, slower_with_traffic;
 } braid_problem_device;
 
 typedef struct braid_problem_link {

@@ -44,6 +44,8 @@ typedef struct engine {
   uint64_t event_number;
   int32_t last_ended;
   double watts_before; /* the last end of a task */
+  size_t occupied;     /* devices that run a task */
+  double stretched;    /* energy of what interference adds */
 } engine;
 
 /* --- events: a binary heap -----------------------------------------------------------------------------------------
@@ -209,6 +211,7 @@ static void occupy(engine *e, int device, const braid_offer *offer, int32_t task
   e->running[device] = task;
   e->clocks[device] = offer->clock;
   e->busy[device] += seconds;
+  e->occupied++;
 }
 
 /* What changing the clocks takes; they change together. */
@@ -222,6 +225,18 @@ static double clock_seconds(const engine *e, const braid_offer *offer) {
   return most;
 }
 
+/* What a task's time is multiplied by that starts at `from`, when its devices are not counted as occupied yet. */
+static double interference(const engine *e, const braid_offer *offer, double from) {
+  const braid_problem_device *device = &e->problem->devices[offer->device];
+  const braid_problem_space *space = &e->problem->spaces[device->space];
+  bool in = space->in_bus >= 0 && e->bus_free[space->in_bus] > from;
+  bool out = space->out_bus >= 0 && e->bus_free[space->out_bus] > from;
+  double factor = 1;
+  if (e->occupied) factor += device->slower_beside.value;
+  if (in || out) factor += device->slower_with_traffic.value;
+  return factor;
+}
+
 /* What the task reads is in its device's space from `there` on. */
 static void start(engine *e, int32_t task, const braid_offer *offer, double there) {
   double from = e->view.now;
@@ -229,19 +244,21 @@ static void start(engine *e, int32_t task, const braid_offer *offer, double ther
   if (there > since) e->choices->exposed_seconds += there - since;
   if (there > from) from = there;
   from += clock_seconds(e, offer);
-  double end = from + offer->seconds.value;
+  double factor = interference(e, offer, from), seconds = offer->seconds.value * factor, end = from + seconds;
+  if (factor > 1) e->stretched += offer->joules.value * (factor - 1);
   for (size_t i = 0; i < offer->node_count; i++) {
     e->choices->start[offer->nodes[i]] = from;
     e->choices->end[offer->nodes[i]] = end;
   }
-  occupy(e, offer->device, offer, task, offer->seconds.value);
-  for (size_t i = 0; i < offer->also_count; i++) occupy(e, offer->also[i], offer, task, offer->seconds.value);
+  occupy(e, offer->device, offer, task, seconds);
+  for (size_t i = 0; i < offer->also_count; i++) occupy(e, offer->also[i], offer, task, seconds);
   e->view.watts += offer->watts.value - braid_offer_idle_watts(e->problem, offer);
   push(e, end, task, -1);
 }
 
 static void release(engine *e, int device, int32_t task) {
   e->running[device] = -1;
+  e->occupied--;
   e->idle_since[device] = e->view.now;
   e->dirty[device] = true;
   if (!e->rule && e->queues.items[e->heads[device]] == task) e->heads[device]++;
@@ -392,7 +409,7 @@ static void add_number(braid_number *sum, double value, braid_number_source sour
 static void sum_up(engine *e) {
   const braid_problem *problem = e->problem;
   braid_choices *choices = e->choices;
-  braid_number joules = {0, BRAID_MEASURED};
+  braid_number joules = {e->stretched, BRAID_MEASURED};
   double last = 0;
   choices->seconds = (braid_number){0, BRAID_MEASURED};
   for (size_t i = 0; i < choices->task_count; i++) {

@@ -54,6 +54,32 @@ static void test_cap(void **state) {
   braid_arena_destroy(arena);
 }
 
+/* Two nodes side by side, then one that reads both, whose inputs move: interference lengthens what starts beside
+ * another one, or while its link is used; in proportion its energy. Unknown interference changes nothing. */
+static void test_interference(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  init(&f, 2, 2, 1);
+  read_by(&f, 0, 2), read_by(&f, 1, 2);
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){0, BRAID_MODELLED};
+  set_offer(&f, 0, 0, 2, 60), set_offer(&f, 1, 1, 4, 50);
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_heft, &f.problem, NULL, arena, &c));
+  assert_true(c.seconds.value == 4 && c.joules.value == 120 + 200);
+  f.devices[0].slower_beside = (braid_number){0.5, BRAID_MODELLED};
+  f.devices[1].slower_beside = (braid_number){0.25, BRAID_MODELLED};
+  OK(braid_problem_solve(&braid_policy_heft, &f.problem, NULL, arena, &c));
+  /* One of them starts first, alone; the other one beside it. */
+  bool second = c.end[1] == 5;
+  assert_true(second ? c.end[0] == 2 && c.joules.value == 120 + 250 : c.end[0] == 3 && c.joules.value == 180 + 200);
+  f.devices[0].slower_beside = f.devices[1].slower_beside = (braid_number){0};
+  f.devices[0].slower_beside.value = 1; /* of an unknown number */
+  assert_int_equal(braid_problem_check(&f.problem, NULL), BRAID_INVALID_ARGUMENT);
+  braid_arena_destroy(arena);
+}
+
 /* A wait because of the cap is part of what is played in order, too. */
 static void test_waits(void **state) {
   (void)state;
@@ -114,6 +140,35 @@ static void test_links(void **state) {
   f.reads[f.nodes[2].first_read] = 0;
   OK(braid_choices_play(&choosing, &c));
   assert_true(c.end[1] == 3 && c.start[2] == 5 && c.exposed_seconds == 2);
+  braid_arena_destroy(arena);
+}
+
+/* While a result leaves for the host, what the device starts takes half as long again. */
+static void test_traffic(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  init(&f, 3, 1, 1);
+  f.problem.space_count = f.problem.kind_count = 2, f.problem.bus_count = 2;
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000};
+  f.spaces[0] = (braid_problem_space){0, -1, -1}, f.spaces[1] = (braid_problem_space){1, 1, 0};
+  f.devices[0].space = 1;
+  f.devices[0].idle_watts = (braid_number){0, BRAID_MODELLED};
+  f.devices[0].slower_with_traffic = (braid_number){0.5, BRAID_MODELLED};
+  read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 1);
+  f.values[3].bytes = 0;
+  f.values[0].bytes = 2000, f.values[0].wanted = true; /* on its way from 1 to 3 s */
+  for (int32_t n = 0; n < 3; n++) set_offer(&f, 0, n, 1, 10);
+  OK(braid_problem_check(&f.problem, NULL));
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 3; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 3;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[0] == 1 && c.end[1] == 2.5 && c.end[2] == 4 && c.joules.value == 10 + 15 + 15);
   braid_arena_destroy(arena);
 }
 
@@ -219,9 +274,9 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),           cmocka_unit_test(test_waits),      cmocka_unit_test(test_links),
-      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back), cmocka_unit_test(test_moving),
-      cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),        cmocka_unit_test(test_interference), cmocka_unit_test(test_traffic),
+      cmocka_unit_test(test_waits),      cmocka_unit_test(test_links),        cmocka_unit_test(test_critical_path),
+      cmocka_unit_test(test_taken_back), cmocka_unit_test(test_moving),       cmocka_unit_test(test_device_caps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
