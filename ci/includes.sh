@@ -36,9 +36,9 @@ schedule="$base|schedule/" # numbers only
 runtime="$device|schedule/|model/|backend/|runtime/|braid/(model|machine|buffer|op|plan|session|conformance)\.h"
 upper="$runtime|braid/(data|train|ledger)\.h"
 explore="$upper|train/|explore/|braid/explore\.h"
-profile="$graph|profile/|braid/(device|planning|profile)\.h" # the database alone
-planning="$upper|train/|profile/|planning/|braid/(planning|profile)\.h"
-measure="$planning|measure/"
+profile="$graph|profile/|braid/(device|explore|planning|profile)\.h" # the database alone
+planning="$upper|train/|profile/|planning/|braid/(explore|planning|profile)\.h"
+measure="$planning|explore/page|braid/explore\.h|measure/"
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"

@@ -25,6 +25,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_INTERRUPTED = 130 };
   X(quantize, "make a model of 8-bit integers from a float one")                                                       \
   X(inspect, "list a model's nodes, shapes, parameters and memory, or draw it")                                        \
   X(bench, "measure the latency of a model and of each node")                                                          \
+  X(profile, "measure what operations take on each device, for forecasts")                                             \
   X(plan, "forecast time, power and energy of a network on a modelled machine")                                        \
   X(devices, "list the available devices, or test one")                                                                \
   X(conformance, "run ONNX's backend tests")                                                                           \

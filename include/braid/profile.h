@@ -1,11 +1,12 @@
 /* Profiles: what operations take on the devices of this machine, or are published to take, in a database (SQLite) that
- * forecasts (braid/planning.h) read in place of a profile file (docs/planning.md).
+ * forecasts (braid/planning.h) read in place of a profile file. docs/profiling.md says how everything is measured.
  *
  * Unknown is NAN, NULL or -1 here and NULL in the database, never 0. */
 #ifndef BRAID_PROFILE_H
 #define BRAID_PROFILE_H
 
 #include "braid/device.h"
+#include "braid/explore.h"
 #include "braid/planning.h"
 
 /* --- the database --------------------------------------------------------------------------------------------------
@@ -60,6 +61,7 @@ typedef struct braid_profile_entry {
   double peak_watts;           /* over a window of the sensor */
   double busy;                 /* share of the time of the energy measurement that the operation ran */
   double bytes_per_second, instructions_per_cycle;
+  const char *stale;       /* set by braid_profile_list_check: why it counts no more; NULL: it does */
   double previous_seconds; /* what was there before this measurement */
   double drift;            /* how many MADs this one lies apart from that */
 } braid_profile_entry;
@@ -75,10 +77,75 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_profile_list_create(braid_profile_
                                                                   const braid_allocator *allocator,
                                                                   braid_profile_list *out);
 BRAID_API void braid_profile_list_deinit(braid_profile_list *list);
+/* Sets `stale` of measured entries: the device is not here, or is another one, its driver or Braid has another version,
+ * the number of threads is another, or the entry is older than so many days. `threads`: 0 for as many as the process
+ * may use. Devices are opened for it. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_list_check(braid_profile_list *list, braid_registry *registry,
+                                                                 int threads, double most_days);
 
 /* Adds the rows of a profile file (YAML, docs/planning.md), or of the library's profile of this name, with what it says
  * of operations that have none. Rows that are there are replaced. *count: rows. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_profile_import(braid_profile_db *db, const char *path_or_name,
                                                              size_t *count);
+
+/* --- measuring -----------------------------------------------------------------------------------------------------
+ */
+typedef struct braid_profile_options {
+  const char *devices; /* specs separated by spaces; NULL: all that the registry lists and that have a kernel for some
+                          of the operations */
+  int threads;         /* of the CPU; 0: as many as the process may use */
+  const braid_graph *graph; /* resolved: its operations are measured at their sizes; NULL: none */
+  const char *ops;          /* "MatMul,Conv", or "all" for those of the published table, at given sizes; NULL: none */
+  const char *sizes;        /* "small,medium,large"; NULL: all three */
+  const char *beside;       /* "OP:SIZE@DEVICE": runs meanwhile on another device; NULL: everything is measured alone */
+  double seconds;           /* for an operation's time; the energy takes as much again, and at least 20 windows */
+  double most_days;         /* older entries are measured again */
+  double drift;             /* MADs that lie between two measurements before that is said */
+  int checks;               /* entries of each device that are measured again to see whether they drift */
+  bool again;               /* all entries are */
+  /* Before each operation, and a few times a second; false: stop (CANCELLED). What was measured is kept. */
+  bool (*progress)(void *context, size_t done, size_t total, const char *what);
+  void *context;
+} braid_profile_options;
+BRAID_API void braid_profile_options_init(braid_profile_options *options);
+
+typedef struct braid_profile_report {
+  size_t operations;                                       /* different ones, times devices */
+  size_t measured, unable, kept, stale, checked, drifting; /* unable: the device cannot run it */
+} braid_profile_report;
+
+/* Measures what the database does not have, or has no more (braid_profile_list_check), one operation after the other;
+ * each is in the database when the next one begins. What is stale, drifts or is refused goes to the registry's log.
+ * DEVICE_LOST, CANCELLED: what came before is kept, and the next call goes on there. `report` is filled either way. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_measure(braid_registry *registry, braid_profile_db *db,
+                                                              const braid_profile_options *options,
+                                                              braid_profile_report *report);
+
+/* --- what it is for ------------------------------------------------------------------------------------------------
+ */
+/* Where another device stops being faster than a fast one at an operation (Hype-training, section 3.2): what the fast
+ * one has there is a threshold for candidates. */
+typedef struct braid_profile_threshold {
+  const char *op, *fast, *other; /* memory of the list */
+  bool
+      stops; /* false: the other one is the faster one at the largest size that was measured, or one was not measured */
+  bool ever; /* whether it is faster at any size */
+  double gigabytes_per_second, instructions_per_cycle; /* NAN: unknown; 0: not `ever` */
+} braid_profile_threshold;
+/* For MatMul and Conv, and every device beside the fast one (NULL: the first GPU, else the fastest at the largest) that
+ * has rows. Free *out with braid_free. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_thresholds(braid_profile_db *db, const braid_profile_list *list,
+                                                                 const char *fast, const braid_allocator *allocator,
+                                                                 braid_profile_threshold **out, size_t *count);
+
+/* Writes a platform file (docs/planning.md) of the measured devices, with the database as its profile, their idle power
+ * and links. `db_path` is where the database is. Written atomically. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_save_platform(const braid_profile_list *list, const char *db_path,
+                                                                    const char *path);
+/* A page of its own: time and power over the bytes of operations, and the tables. `note` (may be NULL) stands below the
+ * title. Written atomically. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_save_html(const braid_profile_list *list, const char *title,
+                                                                const char *note, const braid_page_table *tables,
+                                                                size_t table_count, const char *path);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "base/try.h"
 #include "braid/explore.h"
+#include "explore/page.h"
 #include "train/report/chart.h"
 #include "train/report/report.h"
 
@@ -97,7 +98,7 @@ braid_status braid_tile_write_svg(const braid_allocator *allocator, const char *
   return finish(allocator, path, status, &text);
 }
 
-static void add_table(braid_text *text, const braid_page_table *table) {
+void braid_page_add_table(braid_text *text, const braid_page_table *table) {
   braid_text_add(text, "<h2>");
   braid_text_add_html(text, table->title);
   braid_text_add(text, "</h2>\n");
@@ -131,7 +132,7 @@ braid_status braid_tile_write_html(const braid_allocator *allocator, const char 
     status = draw(allocator, &text, "Time and DSPs", search, named, named_count);
     braid_text_add(&text, "</div>\n");
   }
-  for (size_t i = 0; i < table_count; i++) add_table(&text, &tables[i]);
+  for (size_t i = 0; i < table_count; i++) braid_page_add_table(&text, &tables[i]);
   braid_page_end(&text);
   return finish(allocator, path, status, &text);
 }

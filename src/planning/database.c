@@ -81,22 +81,28 @@ static braid_status read_into(braid_profile_db *db, braid_profile *profile) {
   return BRAID_OK;
 }
 
-braid_status braid_profile_read_database(const braid_allocator *allocator, const char *path, braid_profile **out) {
+braid_status braid_profile_from_database(braid_profile_db *db, const braid_allocator *allocator, braid_profile **out) {
   braid_arena *arena;
-  braid_profile_db *db = NULL;
   *out = NULL;
   BRAID_TRY(braid_arena_create(allocator, &arena));
   braid_profile *profile = braid_arena_alloc(arena, sizeof *profile);
   braid_status status = profile ? BRAID_OK : BRAID_NO_MEMORY;
   if (profile) profile->arena = arena;
-  if (status == BRAID_OK) status = braid_profile_db_open(allocator, path, BRAID_PROFILE_READ, &db);
   if (status == BRAID_OK) status = braid_profile_run(db, "BEGIN", NULL); /* one state of the file */
-  if (status == BRAID_OK) status = read_into(db, profile);
-  braid_profile_db_close(db);
+  if (status == BRAID_OK) status = braid_profile_end(db, read_into(db, profile));
   if (status == BRAID_OK)
     *out = profile;
   else
     braid_arena_destroy(arena);
+  return status;
+}
+
+braid_status braid_profile_read_database(const braid_allocator *allocator, const char *path, braid_profile **out) {
+  braid_profile_db *db;
+  *out = NULL;
+  BRAID_TRY(braid_profile_db_open(allocator, path, BRAID_PROFILE_READ, &db));
+  braid_status status = braid_profile_from_database(db, allocator, out);
+  braid_profile_db_close(db);
   return status;
 }
 

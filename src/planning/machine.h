@@ -77,6 +77,12 @@ size_t braid_machine_device_count(const braid_machine_file *file);
 int64_t braid_machine_gpu_count(const braid_machine_file *file);
 /* thresholds.c */
 braid_modelled_thresholds braid_machine_thresholds(const braid_machine_file *file, const braid_profile *profile);
+/* What the fast device has at an op where up to `others` of another stop being faster at it for good, in logarithms of
+ * times: 0 if they never are, NAN what the profile has not counted; false: they never stop, or the fast one has no
+ * rows.
+ */
+bool braid_profile_crossing(const braid_profile *profile, const char *fast, const char *other, int64_t others,
+                            const char *op, braid_modelled_thresholds *out);
 braid_device_class braid_modelled_class(const char *name);
 
 #endif

@@ -43,6 +43,9 @@ BRAID_MUST_CHECK braid_status braid_profile_parse(const char *name, const void *
 void braid_profile_free(braid_profile *profile); /* NULL is allowed */
 /* Whether a file is a database (braid/profile.h), and reading one. */
 bool braid_profile_is_database(const braid_allocator *allocator, const char *path);
+struct braid_profile_db;
+BRAID_MUST_CHECK braid_status braid_profile_from_database(struct braid_profile_db *db, const braid_allocator *allocator,
+                                                          braid_profile **out);
 BRAID_MUST_CHECK braid_status braid_profile_read_database(const braid_allocator *allocator, const char *path,
                                                           braid_profile **out);
 

@@ -19,25 +19,24 @@ static const braid_profile_row *next_row(const braid_profile *profile, const cha
 }
 
 /* What the fastest group of a kind takes; INFINITY: it has no rows. */
-static double least_ms(const braid_profile *profile, const braid_modelled_device *kind, const char *op, double bytes) {
+static double least_ms(const braid_profile *profile, const char *device, int64_t count, const char *op, double bytes) {
   double least = INFINITY;
-  for (int64_t together = 1; together <= kind->count && together <= BRAID_PROFILE_DEVICES; together++) {
+  for (int64_t together = 1; together <= count && together <= BRAID_PROFILE_DEVICES; together++) {
     braid_profile_row row;
-    if (braid_profile_at(profile, kind->profile, together, op, bytes, &row) && row.ms < least) least = row.ms;
+    if (braid_profile_at(profile, device, together, op, bytes, &row) && row.ms < least) least = row.ms;
   }
   return least;
 }
 
-/* Raises the thresholds to where `other` stops being faster for good, in logarithms of times; false: it never does, or
- * the profile has not counted what the fast device does there. */
-static bool raise_thresholds(const braid_profile *profile, const char *fast, const braid_modelled_device *other,
-                             const char *op, braid_modelled_thresholds *out) {
+bool braid_profile_crossing(const braid_profile *profile, const char *fast, const char *other, int64_t others,
+                            const char *op, braid_modelled_thresholds *out) {
   const braid_profile_row *below = NULL, *row = next_row(profile, fast, op, 0);
   double before = 0, bandwidth = 0, rate = 0;
   bool stops = true;
+  *out = (braid_modelled_thresholds){NAN, NAN};
   if (!row) return false;
   for (; row; row = next_row(profile, fast, op, row->bytes)) {
-    double now = log(least_ms(profile, other, op, row->bytes) / row->ms);
+    double now = log(least_ms(profile, other, others, op, row->bytes) / row->ms);
     stops = now > 0;
     if (below && before <= 0 && stops) {
       double share = isinf(now) ? 0 : -before / (now - before);
@@ -47,9 +46,18 @@ static bool raise_thresholds(const braid_profile *profile, const char *fast, con
     below = row;
     before = now;
   }
-  if (!stops || isnan(bandwidth) || isnan(rate)) return false;
-  out->gigabytes_per_second = fmax(out->gigabytes_per_second, bandwidth);
-  out->instructions_per_cycle = fmax(out->instructions_per_cycle, rate);
+  if (stops) *out = (braid_modelled_thresholds){bandwidth, rate};
+  return stops;
+}
+
+/* False: there is no such place, or the profile has not counted what the fast device does there. */
+static bool raise_thresholds(const braid_profile *profile, const char *fast, const braid_modelled_device *other,
+                             const char *op, braid_modelled_thresholds *out) {
+  braid_modelled_thresholds at;
+  if (!braid_profile_crossing(profile, fast, other->profile, other->count, op, &at)) return false;
+  if (isnan(at.gigabytes_per_second) || isnan(at.instructions_per_cycle)) return false;
+  out->gigabytes_per_second = fmax(out->gigabytes_per_second, at.gigabytes_per_second);
+  out->instructions_per_cycle = fmax(out->instructions_per_cycle, at.instructions_per_cycle);
   return true;
 }
 

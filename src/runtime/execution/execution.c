@@ -39,7 +39,8 @@ static void stop_timing(braid_execution *execution) {
 }
 
 static void record_times(braid_execution *execution) {
-  if (!execution->trace && execution->runs >= kSamples) return;
+  bool always = execution->trace || execution->timed;
+  if (!always && execution->runs >= kSamples) return;
   for (size_t i = 0; i < execution->plan->steps.count; i++) {
     const braid_timing *timing = &execution->timings[i];
     int64_t ns = timing->end_ns - timing->start_ns;
@@ -51,7 +52,7 @@ static void record_times(braid_execution *execution) {
   }
   if (++execution->runs != kSamples) return;
   braid_execution_keep_times(execution);
-  if (!execution->trace) stop_timing(execution);
+  if (!always) stop_timing(execution);
 }
 
 static void leave_weights(braid_execution *execution) {

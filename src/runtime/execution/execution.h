@@ -82,6 +82,7 @@ struct braid_execution {
   int legs;                  /* transfers of the move under way that have ended */
   bool late_outputs;         /* some are to be moved when the run has ended, by the caller's thread */
   uint64_t runs;
+  bool timed; /* every run, and not the first ones alone */
   int64_t timeout_ns; /* of a run that is waited for at once; < 0: none */
   bool lost;          /* nothing runs any more */
   bool left;          /* tasks of the last run have not ended: they may still come back to their memory */
@@ -126,6 +127,8 @@ void braid_ports_deinit(braid_execution *execution);
 /* measure.c. What some of the runs so far took, < 0: not measured; what the machine keeps of it: after the last of the
  * timed runs and at the end. */
 double braid_execution_median_us(const braid_execution *execution, size_t step);
+/* What the last run took of a step, in seconds; < 0: the device did not measure it. For executions that are `timed`. */
+double braid_execution_last_seconds(const braid_execution *execution, size_t step);
 BRAID_MUST_CHECK braid_status braid_execution_find_times(braid_execution *execution);
 void braid_execution_keep_times(const braid_execution *execution);
 

@@ -24,6 +24,11 @@ double braid_execution_median_us(const braid_execution *execution, size_t step) 
   return ((double)samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;
 }
 
+double braid_execution_last_seconds(const braid_execution *execution, size_t step) {
+  const braid_timing *timing = &execution->timings[step];
+  return timing->end_ns ? (double)(timing->end_ns - timing->start_ns) * 1e-9 : -1;
+}
+
 /* Where a run must not allocate, the places are found beforehand. */
 braid_status braid_execution_find_times(braid_execution *execution) {
   const braid_plan *plan = execution->plan;

@@ -216,7 +216,9 @@ void braid_scatter(braid_text *text, const char *title, const char *description,
     left -= 140;
     braid_text_printf(text, "<rect x=\"%.0f\" y=\"22\" width=\"14\" height=\"4\" style=\"fill:%s\"/>", left,
                       points[p].colour);
-    braid_text_printf(text, "<text class=\"tick\" x=\"%.0f\" y=\"28\">%s</text>", left + 19, points[p].name);
+    braid_text_printf(text, "<text class=\"tick\" x=\"%.0f\" y=\"28\">", left + 19);
+    braid_text_add_html(text, points[p].name);
+    braid_text_add(text, "</text>");
   }
   braid_text_add(text, "</svg>\n");
 }

@@ -1,0 +1,174 @@
+#include "measure/operation.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/try.h"
+#include "measure/cycles.h"
+
+enum { kWarmUps = 2, kLeastRuns = 10, kMostRuns = 4096 };
+static const double kLook = 0.1;      /* seconds between two questions whether to go on */
+static const double kEnergyShare = 4; /* an operation that takes a good part of the time gets this many times of it */
+
+braid_status braid_bench_go_on(const braid_bench *bench) {
+  const braid_profile_options *o = bench->options;
+  if (!o->progress || o->progress(o->context, bench->done, bench->total, bench->what)) return BRAID_OK;
+  return braid_fail(BRAID_CANCELLED, "interrupted");
+}
+
+static double now_seconds(void) {
+  return (double)braid_now_ns() * 1e-9;
+}
+
+/* --- time ----------------------------------------------------------------------------------------------------------
+ */
+/* A run that takes longer than the operation's time is all there is of it. */
+static braid_status warm_up(braid_bench *bench, braid_trial *trial, braid_profile_entry *entry) {
+  double start = now_seconds(), seconds;
+  for (int i = 0; i < kWarmUps; i++) {
+    BRAID_TRY(braid_trial_run(trial, &seconds));
+    if (now_seconds() - start > bench->options->seconds) {
+      entry->seconds = seconds;
+      entry->runs = 1;
+      return BRAID_OK;
+    }
+    BRAID_TRY(braid_bench_go_on(bench));
+  }
+  return BRAID_OK;
+}
+
+static braid_status time_runs(braid_bench *bench, braid_trial *trial, double *seconds, size_t *count) {
+  double start = now_seconds(), looked = start;
+  for (*count = 0; *count < kMostRuns; ++*count) {
+    double now = now_seconds(), gone = now - start;
+    if (gone > bench->options->seconds && (*count >= kLeastRuns || gone > kEnergyShare * bench->options->seconds))
+      break;
+    if (now - looked > kLook) {
+      BRAID_TRY(braid_bench_go_on(bench));
+      looked = now;
+    }
+    BRAID_TRY(braid_trial_run(trial, &seconds[*count]));
+  }
+  return BRAID_OK;
+}
+
+static braid_status measure_time(braid_bench *bench, braid_trial *trial, braid_operation_texts *texts,
+                                 braid_profile_entry *entry) {
+  braid_cycles cycles = {0};
+  size_t count;
+  BRAID_TRY(warm_up(bench, trial, entry));
+  if (!isnan(entry->seconds)) return BRAID_OK;
+  double *seconds = braid_zalloc_array(bench->allocator, kMostRuns, sizeof *seconds);
+  braid_status status = seconds ? BRAID_OK : BRAID_NO_MEMORY;
+  if (status == BRAID_OK && bench->host_cycles) status = braid_cycles_begin(&cycles, bench->allocator);
+  if (status == BRAID_OK) status = time_runs(bench, trial, seconds, &count);
+  entry->instructions_per_cycle = braid_cycles_end(&cycles);
+  snprintf(texts->note, sizeof texts->note, "%s",
+           bench->host_cycles ? cycles.note : "instructions of this kind of device are not counted");
+  if (status == BRAID_OK) {
+    entry->runs = (int64_t)count;
+    entry->seconds = braid_median(seconds, count);
+    entry->seconds_mad = braid_median_deviation(seconds, count, entry->seconds);
+  }
+  braid_free(bench->allocator, seconds);
+  return status;
+}
+
+/* --- energy --------------------------------------------------------------------------------------------------------
+ */
+static braid_status repeat(braid_bench *bench, braid_trial *trial, double least, size_t *runs, double *busy) {
+  double start = now_seconds(), looked = start;
+  *runs = 0;
+  *busy = 0;
+  for (double now = start; now - start < least || !*runs; now = now_seconds()) {
+    double seconds;
+    if (now - looked > kLook) {
+      BRAID_TRY(braid_bench_go_on(bench));
+      looked = now;
+    }
+    BRAID_TRY(braid_trial_run(trial, &seconds));
+    *busy += seconds;
+    ++*runs;
+  }
+  return BRAID_OK;
+}
+
+/* What the device used between two runs, while the next one was submitted, is its idle power and not the operation's.
+ */
+static void share_energy(const braid_bench *bench, const braid_meter_reading *reading, size_t runs, double busy,
+                         braid_profile_entry *entry) {
+  const braid_meter *meter = &bench->meter;
+  double between = fmax(reading->seconds - busy, 0), joules = reading->joules, error = reading->error_joules;
+  if (isnan(joules)) return;
+  entry->busy = fmin(busy / reading->seconds, 1);
+  if (!isnan(meter->idle_watts)) {
+    joules = fmax(joules - meter->idle_watts * between, 0);
+    error += isnan(meter->idle_watts_error) ? 0 : meter->idle_watts_error * between;
+  }
+  double of_runs = isnan(meter->idle_watts) ? reading->seconds : fmax(busy, 1e-12);
+  entry->joules = joules / (double)runs;
+  entry->joules_error = error / (double)runs;
+  entry->average_watts = joules / of_runs;
+  entry->peak_watts = isnan(reading->peak_watts) ? NAN : fmax(reading->peak_watts, entry->average_watts);
+  entry->energy_source = meter->source;
+}
+
+static braid_status measure_energy(braid_bench *bench, braid_trial *trial, braid_profile_entry *entry) {
+  size_t runs;
+  double busy, least = fmax(braid_meter_least_seconds(&bench->meter), bench->options->seconds);
+  if (!braid_meter_works(&bench->meter)) return BRAID_OK;
+  BRAID_TRY(braid_meter_begin(&bench->meter));
+  braid_status status = repeat(bench, trial, least, &runs, &busy);
+  braid_meter_reading reading = braid_meter_end(&bench->meter);
+  if (status == BRAID_OK) share_energy(bench, &reading, runs, busy, entry);
+  return status;
+}
+
+/* --- all of it -----------------------------------------------------------------------------------------------------
+ */
+static braid_status measure(braid_bench *bench, const braid_subject *subject, braid_operation_texts *texts,
+                            braid_profile_entry *entry) {
+  braid_graph *graph;
+  braid_trial *trial = NULL;
+  BRAID_TRY(braid_subject_extract(subject, &graph));
+  braid_status status = braid_trial_create(bench->machine, graph, subject->training, bench->allocator, &trial);
+  braid_graph_destroy(graph);
+  if (status == BRAID_OK && braid_trial_is_empty(trial)) {
+    entry->seconds = 1e-9; /* a profile has no row that takes nothing */
+    entry->runs = 1;
+    snprintf(texts->kernel, sizeof texts->kernel, "(nothing is left to run)");
+  } else if (status == BRAID_OK) {
+    snprintf(texts->kernel, sizeof texts->kernel, "%s", braid_trial_kernel(trial));
+    status = measure_time(bench, trial, texts, entry);
+    if (status == BRAID_OK && !entry->beside[0]) status = measure_energy(bench, trial, entry);
+  }
+  braid_trial_destroy(trial);
+  return status;
+}
+
+/* What one operation fails at; the rest can go on. */
+static bool is_of_operation(braid_status status) {
+  return status == BRAID_UNSUPPORTED || status == BRAID_NOT_FOUND || status == BRAID_TIMEOUT ||
+         status == BRAID_NO_MEMORY || status == BRAID_INVALID_ARGUMENT || status == BRAID_OUT_OF_RANGE ||
+         status == BRAID_INVALID_GRAPH || status == BRAID_INTERNAL || status == BRAID_IO;
+}
+
+braid_status braid_operation_measure(braid_bench *bench, const braid_subject *subject, braid_operation_texts *texts,
+                                     braid_profile_entry *entry) {
+  texts->why[0] = texts->kernel[0] = texts->note[0] = '\0';
+  braid_status status = measure(bench, subject, texts, entry);
+  if (status != BRAID_OK && is_of_operation(status)) {
+    const char *why = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
+    snprintf(texts->why, sizeof texts->why, "%.*s", (int)strcspn(why, "\n"), why);
+    entry->seconds = entry->seconds_mad = entry->instructions_per_cycle = NAN;
+    entry->runs = -1;
+    status = BRAID_OK;
+  }
+  entry->why = texts->why[0] ? texts->why : NULL;
+  entry->kernel = texts->kernel[0] ? texts->kernel : NULL;
+  entry->ipc_note = texts->note[0] ? texts->note : NULL;
+  if (!isnan(entry->seconds)) entry->bytes_per_second = entry->bytes / entry->seconds;
+  return status;
+}

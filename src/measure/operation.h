@@ -1,0 +1,30 @@
+/* Measuring one operation on one device. */
+#ifndef BRAID_MEASURE_OPERATION_H
+#define BRAID_MEASURE_OPERATION_H
+
+#include "measure/measure.h"
+
+/* What measuring needs of a device, for as long as it is measured. */
+typedef struct braid_bench {
+  const braid_allocator *allocator;
+  const braid_profile_options *options;
+  braid_machine *machine;
+  const braid_device_info *info;
+  braid_meter meter;
+  bool host_cycles; /* its kernels run in threads of this process */
+  const char *what; /* for progress */
+  size_t done, total;
+} braid_bench;
+
+/* Fills the entry's times, energies and counts. What the device cannot do, or fails at, is said in entry->why (memory
+ * of `why`), and is no failure; DEVICE_LOST, CANCELLED and NO_MEMORY of the host are. `kernel` and `note` have room for
+ * 128 bytes each, which the entry points to. */
+typedef struct braid_operation_texts {
+  char why[512], kernel[128], note[160];
+} braid_operation_texts;
+BRAID_MUST_CHECK braid_status braid_operation_measure(braid_bench *bench, const braid_subject *subject,
+                                                      braid_operation_texts *texts, braid_profile_entry *entry);
+/* CANCELLED if the caller does not want more. */
+BRAID_MUST_CHECK braid_status braid_bench_go_on(const braid_bench *bench);
+
+#endif

@@ -1,0 +1,136 @@
+/* The example's device with a meter: it draws a known power while a kernel runs and another while none does, and every
+ * kernel takes a known time. BRAID_METERED sets them, "key=number,...":
+ *
+ *   sleep_us   what a kernel takes (2000)
+ *   watts      drawn while it runs (50); idle: else (10)
+ *   window_us  between two updates of the energy counter (5000)
+ *   counts     what the counter counts of the truth, in per cent (100)
+ *   sensor     1: there is a power sensor, which tells the truth (1); 2: it is all there is; 0: there is none
+ *   driver     number of the driver's version (1)
+ *   link_us    what a transfer takes (0)
+ *   stuck      1: the counter does not move (0)
+ *   kernels    how many it runs before it is lost; 0: no limit (0) */
+#include <braid/plugin.h>
+#undef BRAID_PLUGIN
+#define BRAID_PLUGIN(backend)
+#include "../../examples/plugin.c"
+
+#include <pthread.h>
+#include <time.h>
+
+typedef struct meter {
+  pthread_mutex_t lock;
+  double at, joules;           /* until when they are counted */
+  double edge, joules_at_edge; /* of the last window */
+  int running, runs;
+} meter;
+static meter METER = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static double setting(const char *key, double otherwise) {
+  const char *list = getenv("BRAID_METERED"), *at = list ? strstr(list, key) : NULL;
+  return at && at[strlen(key)] == '=' ? strtod(at + strlen(key) + 1, NULL) : otherwise;
+}
+
+static double now_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static double watts_now(void) {
+  return METER.running ? setting("watts", 50) : setting("idle", 10);
+}
+
+/* Counts up to now, with the lock held; the counter shows what was true at the last edge of a window. */
+static void count(void) {
+  double now = now_seconds(), window = setting("window_us", 5000) * 1e-6, watts = watts_now();
+  if (METER.at == 0) METER.at = METER.edge = now;
+  while (METER.edge + window <= now) {
+    METER.edge += window;
+    if (METER.edge > METER.at) {
+      METER.joules += watts * (METER.edge - METER.at);
+      METER.at = METER.edge;
+    }
+    METER.joules_at_edge = METER.joules;
+  }
+  METER.joules += watts * (now - METER.at);
+  METER.at = now;
+}
+
+static void switch_to(int running) {
+  pthread_mutex_lock(&METER.lock);
+  count();
+  METER.running = running;
+  pthread_mutex_unlock(&METER.lock);
+}
+
+static braid_status metered_energy(void *device, double *out_uj) {
+  (void)device;
+  pthread_mutex_lock(&METER.lock);
+  count();
+  *out_uj = setting("stuck", 0) > 0 ? 1 : METER.joules_at_edge * 1e6 * setting("counts", 100) / 100;
+  pthread_mutex_unlock(&METER.lock);
+  return setting("sensor", 1) == 2 ? BRAID_UNSUPPORTED : BRAID_OK;
+}
+
+static braid_status metered_power(void *device, double *out_watts) {
+  (void)device;
+  pthread_mutex_lock(&METER.lock);
+  *out_watts = watts_now();
+  pthread_mutex_unlock(&METER.lock);
+  return setting("sensor", 1) > 0 ? BRAID_OK : BRAID_UNSUPPORTED;
+}
+
+static void sleep_us(double us) {
+  double end = now_seconds() + us * 1e-6;
+  for (double left = us * 1e-6; left > 0; left = end - now_seconds()) {
+    struct timespec time = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
+    nanosleep(&time, NULL);
+  }
+}
+
+static braid_status metered_task(void *context, const braid_task *task) {
+  if (task->kind != BRAID_TASK_KERNEL) {
+    sleep_us(setting("link_us", 0));
+    return run_task(context, task);
+  }
+  if (setting("kernels", 0) > 0 && ++METER.runs > setting("kernels", 0))
+    return braid_fail(BRAID_DEVICE_LOST, "somebody pulled the plug");
+  switch_to(1);
+  sleep_us(setting("sleep_us", 2000));
+  switch_to(0);
+  return BRAID_OK;
+}
+
+static braid_status metered_queue(void *device, braid_timeline *timeline, void **queue) {
+  static const braid_host_queue_ops OPS = {.run = metered_task};
+  return braid_host_queue_create(((tutor *)device)->allocator, "metered", &OPS, device, timeline,
+                                 (braid_host_queue **)queue);
+}
+
+static void metered_info(void *device, braid_device_info *info) {
+  device_info(device, info);
+  snprintf(info->name, sizeof info->name, "metered");
+  snprintf(info->description, sizeof info->description, "a device of known watts");
+  snprintf(info->software, sizeof info->software, "metered driver %g", setting("driver", 1));
+}
+
+static braid_status metered_enumerate(braid_device_info *infos, size_t capacity, size_t *device_count) {
+  braid_status status = enumerate(infos, capacity, device_count);
+  if (capacity) snprintf(infos[0].name, sizeof infos[0].name, "metered");
+  return status;
+}
+
+BRAID_API const braid_backend *braid_plugin(uint32_t abi);
+const braid_backend *braid_plugin(uint32_t abi) {
+  static braid_backend table;
+  (void)abi;
+  table = BACKEND;
+  table.name = "metered";
+  table.enumerate = metered_enumerate;
+  table.info = metered_info;
+  table.queue_create = metered_queue;
+  table.read_energy = metered_energy;
+  table.read_power = metered_power;
+  return &table;
+}
