@@ -28,6 +28,7 @@ enum {
   KEY_WEIGHTS,
   KEY_SHAPE,
   KEY_TRAIN,
+  KEY_DISCRIMINATOR,
   KEY_BATCH,
   KEY_OPS,
   KEY_SIZES,
@@ -53,6 +54,7 @@ static void check_options(cli_profile_options *o, struct argp_state *state) {
   if (!o->db) argp_error(state, "--db is expected: the file of the database");
   if (!o->source.path && (o->train || o->batch || o->source.options.weights || o->source.shapes.count))
     argp_error(state, "--train, --batch, --weights and --shape are of a model: --model is expected");
+  if (o->discriminator && !o->train) argp_error(state, "--discriminator is of --train");
   if (o->measuring.sizes && !o->measuring.ops) argp_error(state, "--sizes are of --ops");
   bool shows = o->show || o->html || o->save_platform || o->import_count;
   o->measure = o->source.path || o->measuring.ops || o->measuring.beside || o->measuring.again || !shows;
@@ -105,6 +107,9 @@ static error_t parse_model(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_TRAIN:
     o->train = true;
+    return 0;
+  case KEY_DISCRIMINATOR:
+    o->discriminator = argument;
     return 0;
   case KEY_BATCH:
     o->batch = cli_integer(state, "--batch", argument, 1, 1 << 20);
@@ -174,7 +179,7 @@ static braid_status make_graph(const cli_profile_options *o, braid_graph **out) 
   braid_status status = cli_load(&o->source, &graph);
   if (status != BRAID_OK) return status;
   if (o->train) {
-    status = cli_blame_model(&o->source, braid_planning_step(graph, o->batch ? o->batch : 128, out));
+    status = cli_make_step(&o->source, graph, o->discriminator, o->batch ? o->batch : 128, out);
     braid_graph_destroy(graph);
     return status;
   }
@@ -246,6 +251,7 @@ int cli_profile(int argc, char **argv) {
        0},
       {"model", KEY_MODEL, "MODEL", 0, "Measure the operations of a model: a .onnx or .cfg file", 1},
       {"train", KEY_TRAIN, NULL, 0, "... of its training step", 1},
+      {"discriminator", KEY_DISCRIMINATOR, "MODEL", 0, "... against this network, which takes what the model gives", 1},
       {"batch", KEY_BATCH, "N", 0, "Samples (default: the model's batch size, else 1; with --train 128)", 1},
       {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model", 1},
       {"shape", KEY_SHAPE, "[NAME=]DIMS", 0, "Shape of an input, e.g. 1x3x224x224", 1},

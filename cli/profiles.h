@@ -10,7 +10,7 @@ typedef struct cli_profile_options {
   cli_common common;
   cli_place place; /* devices, platform, plug-ins, threads */
   cli_source source;
-  const char *db, *html, *save_platform, *imports[CLI_PROFILE_IMPORTS];
+  const char *discriminator, *db, *html, *save_platform, *imports[CLI_PROFILE_IMPORTS];
   size_t import_count;
   int64_t batch; /* 0: not given */
   int64_t rows;
