@@ -82,7 +82,7 @@ struct braid_execution {
   int legs;                  /* transfers of the move under way that have ended */
   bool late_outputs;         /* some are to be moved when the run has ended, by the caller's thread */
   uint64_t runs;
-  bool timed; /* every run, and not the first ones alone */
+  bool timed;         /* every run, and not the first ones alone */
   int64_t timeout_ns; /* of a run that is waited for at once; < 0: none */
   bool lost;          /* nothing runs any more */
   bool left;          /* tasks of the last run have not ended: they may still come back to their memory */
