@@ -222,7 +222,7 @@ static braid_status import_all(const cli_profile_options *o, braid_profile_db *d
   return BRAID_OK;
 }
 
-static braid_status run(cli_profile_options *o) {
+static braid_status run_profile(cli_profile_options *o) {
   bool writes = o->measure || o->import_count;
   braid_profile_report report = {0};
   braid_profile_db *db;
@@ -278,7 +278,7 @@ int cli_profile(int argc, char **argv) {
   braid_profile_options_init(&o.measuring);
   cli_parse(&argp, argc, argv, &o);
   cli_catch_interrupt();
-  braid_status status = run(&o);
+  braid_status status = run_profile(&o);
   cli_close_registry(&o.place);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "profile", status);
 }

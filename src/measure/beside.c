@@ -33,7 +33,7 @@ static braid_status parse_spec(braid_beside *beside, const char *spec) {
   return BRAID_OK;
 }
 
-static void *work(void *context) {
+static void *beside_work(void *context) {
   braid_beside *beside = context;
   double seconds;
   while (beside->status == BRAID_OK && !__atomic_load_n(&beside->stop, __ATOMIC_ACQUIRE))
@@ -42,7 +42,7 @@ static void *work(void *context) {
   return NULL;
 }
 
-static braid_status start(braid_beside *beside, braid_registry *registry, const char *spec, int threads) {
+static braid_status beside_make(braid_beside *beside, braid_registry *registry, const char *spec, int threads) {
   braid_graph *graph;
   BRAID_TRY(parse_spec(beside, spec));
   BRAID_TRY(braid_subjects_init(&beside->subjects, beside->allocator));
@@ -54,7 +54,7 @@ static braid_status start(braid_beside *beside, braid_registry *registry, const 
   BRAID_TRY(braid_subject_extract(subject, &graph));
   braid_status status = braid_trial_create(beside->machine, graph, false, beside->allocator, &beside->trial);
   braid_graph_destroy(graph);
-  if (status == BRAID_OK) status = braid_thread_start(&beside->thread, "braid-beside", work, beside);
+  if (status == BRAID_OK) status = braid_thread_start(&beside->thread, "braid-beside", beside_work, beside);
   beside->running = status == BRAID_OK;
   return status;
 }
@@ -65,7 +65,7 @@ braid_status braid_beside_start(braid_registry *registry, const char *spec, int 
   braid_beside *beside = braid_zalloc(allocator, sizeof *beside);
   if (!beside) return BRAID_NO_MEMORY;
   beside->allocator = allocator;
-  braid_status status = start(beside, registry, spec, threads);
+  braid_status status = beside_make(beside, registry, spec, threads);
   if (status == BRAID_OK)
     *out = beside;
   else

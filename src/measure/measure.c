@@ -108,7 +108,7 @@ static const braid_profile_entry *find_entry(const campaign *c, const char *devi
 }
 
 /* Both times are known. */
-static void compare(campaign *c, const braid_profile_entry *before, braid_profile_entry *now) {
+static void compare_times(campaign *c, const braid_profile_entry *before, braid_profile_entry *now) {
   now->previous_seconds = before->seconds;
   now->previous_date = before->date;
   now->drift = braid_drift(now->seconds, now->seconds_mad, before->seconds, before->seconds_mad);
@@ -148,7 +148,7 @@ static braid_status measure_entry(campaign *c, braid_bench *bench, const braid_s
     braid_log_write(log_of(c), BRAID_LOG_WARNING, "%s: its energy is unknown: %s", name, bench->meter.note);
     BRAID_TRY(put_device(c, name, bench, identity));
   }
-  if (before && !isnan(before->seconds) && !isnan(entry.seconds)) compare(c, before, &entry);
+  if (before && !isnan(before->seconds) && !isnan(entry.seconds)) compare_times(c, before, &entry);
   BRAID_TRY(braid_profile_put(c->db, &braid_profile_entry_table, &entry));
   if (entry.why)
     c->report->unable++;
@@ -293,7 +293,7 @@ static braid_status measure_all(campaign *c) {
   return BRAID_OK;
 }
 
-static braid_status prepare(campaign *c) {
+static braid_status prepare_campaign(campaign *c) {
   BRAID_TRY(braid_subjects_init(&c->subjects, c->allocator));
   if (c->options->graph) BRAID_TRY(braid_subjects_add_graph(&c->subjects, c->options->graph));
   if (c->options->ops) BRAID_TRY(braid_subjects_add_ops(&c->subjects, c->options->ops, c->options->sizes));
@@ -308,7 +308,7 @@ braid_status braid_profile_measure(braid_registry *registry, braid_profile_db *d
   if (!(options->seconds > 0 && options->drift > 0 && options->most_days >= 0))
     return braid_fail(BRAID_INVALID_ARGUMENT, "seconds and MADs of a profile are above 0, and days at least 0");
   campaign c = {.allocator = db->allocator, .registry = registry, .db = db, .options = options, .report = report};
-  braid_status status = prepare(&c);
+  braid_status status = prepare_campaign(&c);
   if (status == BRAID_OK) status = measure_all(&c);
   char detail[512];
   snprintf(detail, sizeof detail, "%s", braid_error_detail());

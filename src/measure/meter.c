@@ -19,7 +19,7 @@ static double now_seconds(void) {
   return (double)braid_now_ns() * 1e-9;
 }
 
-static void nap(double seconds) {
+static void sleep_for(double seconds) {
   struct timespec time = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
   (void)nanosleep(&time, NULL);
 }
@@ -51,7 +51,7 @@ static double find_window(const braid_meter *meter) {
   size_t count = 0;
   if (!read_counter(meter, &last)) return NAN;
   while (count < kChanges && now_seconds() < end) {
-    nap(kFindPoll);
+    sleep_for(kFindPoll);
     if (!read_counter(meter, &joules)) return NAN;
     if (joules == last) continue;
     double now = now_seconds();
@@ -64,7 +64,7 @@ static double find_window(const braid_meter *meter) {
   return between[count / 2];
 }
 
-static void refuse(braid_meter *meter, const char *why) {
+static void meter_refuse(braid_meter *meter, const char *why) {
   meter->source = NULL;
   snprintf(meter->note, sizeof meter->note, "%s", why);
 }
@@ -77,7 +77,7 @@ void braid_meter_init(braid_meter *meter, braid_device *device) {
   meter->counter = backend->read_energy && read_counter(meter, &value);
   meter->power = backend->read_power && read_power(meter, &value);
   if (!meter->counter && !meter->power) {
-    refuse(meter, "the device has no energy counter and no power sensor that can be read");
+    meter_refuse(meter, "the device has no energy counter and no power sensor that can be read");
     return;
   }
   meter->source = meter->counter ? "counter" : "polling";
@@ -86,7 +86,7 @@ void braid_meter_init(braid_meter *meter, braid_device *device) {
     return;
   }
   meter->window = find_window(meter);
-  if (isnan(meter->window)) refuse(meter, "its energy counter does not move");
+  if (isnan(meter->window)) meter_refuse(meter, "its energy counter does not move");
   if (meter->source && !meter->power)
     snprintf(meter->note, sizeof meter->note, "there is no power sensor to hold the counter against");
 }
@@ -165,7 +165,7 @@ braid_status braid_meter_begin(braid_meter *meter) {
 
 /* --- what it says --------------------------------------------------------------------------------------------------
  */
-static void judge(braid_meter *meter, double seconds, double counted, double polled) {
+static void meter_judge(braid_meter *meter, double seconds, double counted, double polled) {
   double limit = 1 + kTolerance + meter->window / seconds,
          ratio = counted > polled ? counted / polled : polled / counted;
   if (!(counted > 0 || polled > 0) || ratio <= limit) return;
@@ -175,7 +175,7 @@ static void judge(braid_meter *meter, double seconds, double counted, double pol
       "its energy counter says %.4g W, its power sensor %.4g W at the same time: %.2f times as much (up to %.2f is "
       "taken), so neither is used",
       counted / seconds, polled / seconds, ratio, limit);
-  refuse(meter, why);
+  meter_refuse(meter, why);
   meter->refused = true;
 }
 
@@ -191,11 +191,11 @@ braid_meter_reading braid_meter_end(braid_meter *meter) {
   meter->running = false;
   reading.seconds = seconds;
   const braid_meter_sums *sums = &meter->sums;
-  if (sums->failed && meter->source) refuse(meter, "its counter or sensor failed, or fell, while it was read");
+  if (sums->failed && meter->source) meter_refuse(meter, "its counter or sensor failed, or fell, while it was read");
   if (!meter->source) return reading;
   joules -= meter->began_joules;
   double polled = sums->polled_seconds > 0 ? sums->polled_joules / sums->polled_seconds * seconds : NAN;
-  if (meter->counter && meter->power && !isnan(polled)) judge(meter, seconds, joules, polled);
+  if (meter->counter && meter->power && !isnan(polled)) meter_judge(meter, seconds, joules, polled);
   if (!meter->source) return reading;
   reading.joules = meter->counter ? joules : polled;
   if (meter->counter) /* both ends may lie within a window */
@@ -208,7 +208,7 @@ braid_meter_reading braid_meter_end(braid_meter *meter) {
 braid_status braid_meter_measure_idle(braid_meter *meter) {
   if (!meter->source) return BRAID_OK;
   BRAID_TRY(braid_meter_begin(meter));
-  nap(braid_meter_least_seconds(meter));
+  sleep_for(braid_meter_least_seconds(meter));
   braid_meter_reading reading = braid_meter_end(meter);
   meter->idle_watts = reading.joules / reading.seconds;
   meter->idle_watts_error = reading.error_joules / reading.seconds;

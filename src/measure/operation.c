@@ -128,8 +128,8 @@ static braid_status measure_energy(braid_bench *bench, braid_trial *trial, braid
 
 /* --- all of it -----------------------------------------------------------------------------------------------------
  */
-static braid_status measure(braid_bench *bench, const braid_subject *subject, braid_operation_texts *texts,
-                            braid_profile_entry *entry) {
+static braid_status operation_try(braid_bench *bench, const braid_subject *subject, braid_operation_texts *texts,
+                                  braid_profile_entry *entry) {
   braid_graph *graph;
   braid_trial *trial = NULL;
   BRAID_TRY(braid_subject_extract(subject, &graph));
@@ -158,7 +158,7 @@ static bool is_of_operation(braid_status status) {
 braid_status braid_operation_measure(braid_bench *bench, const braid_subject *subject, braid_operation_texts *texts,
                                      braid_profile_entry *entry) {
   texts->why[0] = texts->kernel[0] = texts->note[0] = '\0';
-  braid_status status = measure(bench, subject, texts, entry);
+  braid_status status = operation_try(bench, subject, texts, entry);
   if (status != BRAID_OK && is_of_operation(status)) {
     const char *why = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
     snprintf(texts->why, sizeof texts->why, "%.*s", (int)strcspn(why, "\n"), why);

@@ -104,7 +104,7 @@ static braid_status add_result(const braid_graph *graph, const braid_node *node,
   return braid_graph_add_output(out, result);
 }
 
-static braid_status extract(const braid_subject *subject, braid_graph *out, braid_value_id *ids) {
+static braid_status extract_node(const braid_subject *subject, braid_graph *out, braid_value_id *ids) {
   const braid_graph *graph = subject->graph;
   const braid_node *node = &graph->nodes[subject->node];
   braid_value_id *results = ids + node->input_count;
@@ -129,7 +129,7 @@ braid_status braid_subject_extract(const braid_subject *subject, braid_graph **o
   if (!ids) return BRAID_NO_MEMORY;
   braid_graph *made;
   braid_status status = braid_graph_create(allocator, "subject", &made);
-  if (status == BRAID_OK) status = extract(subject, made, ids);
+  if (status == BRAID_OK) status = extract_node(subject, made, ids);
   if (status == BRAID_OK)
     *out = made;
   else

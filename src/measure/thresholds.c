@@ -50,8 +50,8 @@ static bool is_ever_faster(const braid_profile *profile, const char *fast, const
   return false;
 }
 
-static void find(const braid_profile *profile, const braid_profile_list *list, const char *fast,
-                 braid_profile_threshold *out, size_t *count) {
+static void find_thresholds(const braid_profile *profile, const braid_profile_list *list, const char *fast,
+                            braid_profile_threshold *out, size_t *count) {
   for (size_t d = 0; d < list->device_count; d++)
     for (size_t i = 0; i < sizeof kOps / sizeof *kOps; i++) {
       const char *other = list->devices[d].device;
@@ -78,7 +78,7 @@ braid_status braid_profile_thresholds(braid_profile_db *db, const braid_profile_
     *out = NULL;
     return status;
   }
-  find(profile, list, fast ? fast : fast_device(profile, list), *out, count);
+  find_thresholds(profile, list, fast ? fast : fast_device(profile, list), *out, count);
   braid_profile_free(profile);
   return BRAID_OK;
 }

@@ -27,7 +27,7 @@ static float number_at(size_t index) {
   return (float)(int32_t)(hash * 2246822519u) * 0x1p-31f;
 }
 
-static void fill(const braid_desc *desc, void *data) {
+static void fill_numbers(const braid_desc *desc, void *data) {
   size_t count = (size_t)braid_desc_count(desc), bytes = braid_desc_bytes(desc);
   memset(data, 0, bytes);
   if (desc->dtype == BRAID_F32)
@@ -44,7 +44,7 @@ static braid_status fill_buffer(const braid_allocator *allocator, const braid_de
   size_t bytes = braid_desc_bytes(desc);
   void *data = braid_alloc(allocator, bytes);
   if (!data) return BRAID_NO_MEMORY;
-  fill(desc, data);
+  fill_numbers(desc, data);
   braid_status status = braid_buffer_write(buffer, data, bytes, kLimitNs);
   braid_free(allocator, data);
   return status;
@@ -93,7 +93,7 @@ static void name_kernel(braid_trial *trial) {
     snprintf(trial->kernel, sizeof trial->kernel, "%.80s", first);
 }
 
-static braid_status make(braid_trial *trial, braid_machine *machine, const braid_graph *graph, bool training) {
+static braid_status trial_make(braid_trial *trial, braid_machine *machine, const braid_graph *graph, bool training) {
   const braid_plan_options options = {.training = training, .no_fusion = true, .device_io = true};
   BRAID_TRY(braid_plan_create(machine, graph, &options, &trial->plan));
   name_kernel(trial);
@@ -113,7 +113,7 @@ braid_status braid_trial_create(braid_machine *machine, const braid_graph *graph
   braid_trial *trial = braid_zalloc(allocator, sizeof *trial);
   if (!trial) return BRAID_NO_MEMORY;
   trial->allocator = allocator;
-  braid_status status = make(trial, machine, graph, training);
+  braid_status status = trial_make(trial, machine, graph, training);
   if (status == BRAID_OK)
     *out = trial;
   else

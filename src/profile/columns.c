@@ -103,7 +103,7 @@ void braid_table_clear(const braid_table *table, void *record) {
 }
 
 /* `known` is of what was there, whatever its value. */
-static braid_status refuse(const braid_table *table, const braid_column *column, double value) {
+static braid_status refuse_number(const braid_table *table, const braid_column *column, double value) {
   return braid_fail(BRAID_INVALID_FILE, "table %s, column %s is %g, a number from %g to %g is expected", table->name,
                     column->name, value, column->least, column->most);
 }
@@ -124,12 +124,12 @@ braid_status braid_column_check(const braid_table *table, const braid_column *co
   case BRAID_COLUMN_REAL:
     value = *(const double *)at;
     unknown = isnan(value);
-    if (!unknown && !(value >= column->least && value <= column->most)) return refuse(table, column, value);
+    if (!unknown && !(value >= column->least && value <= column->most)) return refuse_number(table, column, value);
     break;
   case BRAID_COLUMN_INTEGER:
     value = (double)*(const int64_t *)at;
     unknown = value == -1;
-    if (!unknown && !(value >= column->least && value <= column->most)) return refuse(table, column, value);
+    if (!unknown && !(value >= column->least && value <= column->most)) return refuse_number(table, column, value);
     break;
   }
   if (unknown && column->needed)

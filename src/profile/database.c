@@ -15,7 +15,7 @@ enum { kApplication = 0x42726170, kWaitMs = 2000, kMostBytes = 1 << 20 };
 
 /* --- failures ------------------------------------------------------------------------------------------------------
  */
-static braid_status status_of(int code) {
+static braid_status sqlite_status(int code) {
   switch (code & 0xff) {
   case SQLITE_NOMEM:
     return BRAID_NO_MEMORY;
@@ -34,9 +34,9 @@ static braid_status status_of(int code) {
   }
 }
 
-static braid_status fail(const braid_profile_db *db, const char *what) {
+static braid_status db_fail(const braid_profile_db *db, const char *what) {
   int code = sqlite3_extended_errcode(db->sqlite);
-  braid_status status = status_of(code);
+  braid_status status = sqlite_status(code);
   if (status == BRAID_BUSY)
     return braid_fail(status, "%.200s: %s: another process has it locked (waited %d s)", db->path, what,
                       kWaitMs / 1000);
@@ -46,24 +46,24 @@ static braid_status fail(const braid_profile_db *db, const char *what) {
 
 /* --- statements ----------------------------------------------------------------------------------------------------
  */
-static braid_status prepare(braid_profile_db *db, const char *sql, sqlite3_stmt **out) {
-  return sqlite3_prepare_v2(db->sqlite, sql, -1, out, NULL) == SQLITE_OK ? BRAID_OK : fail(db, "it cannot be read");
+static braid_status prepare_statement(braid_profile_db *db, const char *sql, sqlite3_stmt **out) {
+  return sqlite3_prepare_v2(db->sqlite, sql, -1, out, NULL) == SQLITE_OK ? BRAID_OK : db_fail(db, "it cannot be read");
 }
 
 braid_status braid_profile_run(braid_profile_db *db, const char *sql, const char *first) {
   sqlite3_stmt *statement;
-  BRAID_TRY(prepare(db, sql, &statement));
+  BRAID_TRY(prepare_statement(db, sql, &statement));
   if (first) sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
   int code = sqlite3_step(statement);
-  braid_status status = code == SQLITE_DONE || code == SQLITE_ROW ? BRAID_OK : fail(db, "it cannot be written");
+  braid_status status = code == SQLITE_DONE || code == SQLITE_ROW ? BRAID_OK : db_fail(db, "it cannot be written");
   sqlite3_finalize(statement);
   return status;
 }
 
 static braid_status read_number(braid_profile_db *db, const char *sql, int64_t *out) {
   sqlite3_stmt *statement;
-  BRAID_TRY(prepare(db, sql, &statement));
-  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : fail(db, "it cannot be read");
+  BRAID_TRY(prepare_statement(db, sql, &statement));
+  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : db_fail(db, "it cannot be read");
   if (status == BRAID_OK) *out = sqlite3_column_int64(statement, 0);
   sqlite3_finalize(statement);
   return status;
@@ -154,12 +154,13 @@ static braid_status check_object(braid_profile_db *db, const char *name, const c
 static braid_status check_schema(braid_profile_db *db) {
   sqlite3_stmt *statement;
   int found = 0, code;
-  BRAID_TRY(prepare(db, "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_autoindex_%'", &statement));
+  BRAID_TRY(prepare_statement(db, "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_autoindex_%'",
+                              &statement));
   braid_status status = BRAID_OK;
   while (status == BRAID_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
     const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
-    status = code == SQLITE_ROW ? check_object(db, name ? name : "", sql, &found) : fail(db, "it cannot be read");
+    status = code == SQLITE_ROW ? check_object(db, name ? name : "", sql, &found) : db_fail(db, "it cannot be read");
   }
   sqlite3_finalize(statement);
   if (status == BRAID_OK && found != BRAID_PROFILE_TABLES)
@@ -170,8 +171,8 @@ static braid_status check_schema(braid_profile_db *db) {
 
 static braid_status check_whole(braid_profile_db *db) {
   sqlite3_stmt *statement;
-  BRAID_TRY(prepare(db, "PRAGMA quick_check(1)", &statement));
-  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : fail(db, "it cannot be read");
+  BRAID_TRY(prepare_statement(db, "PRAGMA quick_check(1)", &statement));
+  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : db_fail(db, "it cannot be read");
   const char *said = status == BRAID_OK ? (const char *)sqlite3_column_text(statement, 0) : NULL;
   if (status == BRAID_OK && (!said || strcmp(said, "ok") != 0))
     status = braid_fail(BRAID_INVALID_FILE, "%.200s: the database is damaged: %.300s", db->path, said ? said : "?");
@@ -186,7 +187,7 @@ static braid_status configure(braid_profile_db *db) {
                                      {SQLITE_DBCONFIG_ENABLE_VIEW, 0}};
   for (size_t i = 0; i < sizeof kSettings / sizeof *kSettings; i++)
     if (sqlite3_db_config(db->sqlite, kSettings[i][0], kSettings[i][1], (int *)NULL) != SQLITE_OK)
-      return fail(db, "it cannot be opened");
+      return db_fail(db, "it cannot be opened");
   sqlite3_extended_result_codes(db->sqlite, 1);
   sqlite3_busy_timeout(db->sqlite, kWaitMs);
   sqlite3_limit(db->sqlite, SQLITE_LIMIT_LENGTH, kMostBytes);
@@ -210,7 +211,7 @@ static braid_status open_file(braid_profile_db *db, const char *path, braid_prof
   BRAID_TRY(copy_path(db, path));
   int code = sqlite3_open_v2(db->path, &db->sqlite, flags, NULL);
   if (!db->sqlite) return braid_fail(BRAID_NO_MEMORY, "%s", braid_status_text(BRAID_NO_MEMORY));
-  if (code != SQLITE_OK) return fail(db, "it cannot be opened");
+  if (code != SQLITE_OK) return db_fail(db, "it cannot be opened");
   BRAID_TRY(configure(db));
   if (access == BRAID_PROFILE_WRITE && sqlite3_db_readonly(db->sqlite, "main") == 1)
     return braid_fail(BRAID_IO, "%.200s: it can be read, but not written", db->path);
@@ -243,7 +244,7 @@ void braid_profile_db_close(braid_profile_db *db) {
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
-static int bind(sqlite3_stmt *statement, int place, const braid_column *column, const void *record) {
+static int bind_column(sqlite3_stmt *statement, int place, const braid_column *column, const void *record) {
   const char *at = (const char *)record + column->offset;
   switch (column->type) {
   case BRAID_COLUMN_TEXT:
@@ -269,10 +270,11 @@ braid_status braid_profile_put(braid_profile_db *db, const braid_table *table, c
   braid_text_printf(&sql, "INSERT OR REPLACE INTO %s VALUES (", table->name);
   for (size_t i = 0; i < table->column_count; i++) braid_text_add(&sql, i ? ", ?" : "?");
   braid_text_add(&sql, ")");
-  braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare(db, sql.data, &statement);
+  braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare_statement(db, sql.data, &statement);
   for (size_t i = 0; i < table->column_count && status == BRAID_OK; i++)
-    if (bind(statement, (int)i + 1, &table->columns[i], record) != SQLITE_OK) status = fail(db, "it cannot be written");
-  if (status == BRAID_OK && sqlite3_step(statement) != SQLITE_DONE) status = fail(db, "it cannot be written");
+    if (bind(statement, (int)i + 1, &table->columns[i], record) != SQLITE_OK)
+      status = db_fail(db, "it cannot be written");
+  if (status == BRAID_OK && sqlite3_step(statement) != SQLITE_DONE) status = db_fail(db, "it cannot be written");
   sqlite3_finalize(statement);
   braid_text_deinit(&sql);
   return status;
@@ -327,7 +329,7 @@ static braid_status read_rows(braid_profile_db *db, const braid_table *table, sq
     }
     ++*count;
   }
-  return code == SQLITE_DONE ? BRAID_OK : fail(db, "it cannot be read");
+  return code == SQLITE_DONE ? BRAID_OK : db_fail(db, "it cannot be read");
 }
 
 static braid_status count_rows(braid_profile_db *db, const braid_table *table, size_t *out) {
@@ -358,9 +360,9 @@ braid_status braid_profile_get_where(braid_profile_db *db, const braid_table *ta
   braid_text_printf(&sql, " FROM %s", table->name);
   if (column) braid_text_printf(&sql, " WHERE %s = ?1", column);
   braid_text_printf(&sql, " ORDER BY %s", table->order);
-  braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare(db, sql.data, &statement);
+  braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare_statement(db, sql.data, &statement);
   if (status == BRAID_OK && column && sqlite3_bind_text(statement, 1, equal, -1, SQLITE_STATIC) != SQLITE_OK)
-    status = fail(db, "it cannot be read");
+    status = db_fail(db, "it cannot be read");
   if (status == BRAID_OK) status = read_rows(db, table, statement, arena, *records, most, count);
   sqlite3_finalize(statement);
   braid_text_deinit(&sql);
