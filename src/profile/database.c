@@ -272,7 +272,7 @@ braid_status braid_profile_put(braid_profile_db *db, const braid_table *table, c
   braid_text_add(&sql, ")");
   braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare_statement(db, sql.data, &statement);
   for (size_t i = 0; i < table->column_count && status == BRAID_OK; i++)
-    if (bind(statement, (int)i + 1, &table->columns[i], record) != SQLITE_OK)
+    if (bind_column(statement, (int)i + 1, &table->columns[i], record) != SQLITE_OK)
       status = db_fail(db, "it cannot be written");
   if (status == BRAID_OK && sqlite3_step(statement) != SQLITE_DONE) status = db_fail(db, "it cannot be written");
   sqlite3_finalize(statement);
