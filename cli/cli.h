@@ -89,9 +89,6 @@ braid_status cli_load(const cli_source *source, braid_graph **out);
 /* The same, for commands that run the model: meanwhile a thread opens the CPU device, if it is used, so that its
  * libraries load in parallel. */
 braid_status cli_load_to_run(const cli_source *source, const cli_place *place, braid_graph **out);
-/* A training step (braid_planning_step) of the model that was loaded; `discriminator`: a model file, or NULL. */
-braid_status cli_make_step(const cli_source *source, const braid_graph *graph, const char *discriminator, int64_t batch,
-                           braid_graph **out);
 /* The first dimension of every input becomes the batch. */
 braid_status cli_set_batch(braid_graph *graph, int64_t batch);
 /* Returns `status`; for errors of the model its path is put before the detail. */

@@ -388,19 +388,6 @@ braid_status cli_blame_model(const cli_source *source, braid_status status) {
   return of_model ? braid_fail_prefix(status, "%s", source->path) : status;
 }
 
-braid_status cli_make_step(const cli_source *source, const braid_graph *graph, const char *discriminator, int64_t batch,
-                           braid_graph **out) {
-  braid_graph *other = NULL;
-  braid_model_options how = source->options;
-  how.log = cli_log();
-  how.weights = NULL;
-  *out = NULL;
-  braid_status status = discriminator ? braid_model_load(NULL, discriminator, &how, &other) : BRAID_OK;
-  if (status == BRAID_OK) status = cli_blame_model(source, braid_planning_step(graph, other, batch, out));
-  braid_graph_destroy(other);
-  return status;
-}
-
 braid_status cli_set_batch(braid_graph *graph, int64_t batch) {
   for (size_t i = 0; i < braid_graph_input_count(graph); i++) {
     braid_value_id input = braid_graph_input(graph, i);

@@ -172,6 +172,18 @@ static bool show_progress(void *context, size_t done, size_t total, const char *
   return !cli_interrupted();
 }
 
+static braid_status make_step(const cli_profile_options *o, const braid_graph *graph, braid_graph **out) {
+  braid_graph *other = NULL;
+  braid_model_options how = o->source.options;
+  how.log = cli_log();
+  how.weights = NULL;
+  braid_status status = o->discriminator ? braid_model_load(NULL, o->discriminator, &how, &other) : BRAID_OK;
+  if (status == BRAID_OK)
+    status = cli_blame_model(&o->source, braid_planning_step(graph, other, o->batch ? o->batch : 128, out));
+  braid_graph_destroy(other);
+  return status;
+}
+
 static braid_status make_graph(const cli_profile_options *o, braid_graph **out) {
   braid_graph *graph;
   *out = NULL;
@@ -179,7 +191,7 @@ static braid_status make_graph(const cli_profile_options *o, braid_graph **out) 
   braid_status status = cli_load(&o->source, &graph);
   if (status != BRAID_OK) return status;
   if (o->train) {
-    status = cli_make_step(&o->source, graph, o->discriminator, o->batch ? o->batch : 128, out);
+    status = make_step(o, graph, out);
     braid_graph_destroy(graph);
     return status;
   }
