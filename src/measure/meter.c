@@ -9,10 +9,10 @@
 #include "base/clock.h"
 #include "base/try.h"
 
-/* Counter and polling may differ by this share, and by the window's part of the time. Two sensors of one card have been
- * seen to differ by 1.7 times. */
+/* Counter and polling may differ by this share, and by the window's part of the time and the error of polling. Two
+ * sensors of one card have been seen to differ by 1.7 times. */
 static const double kTolerance = 0.15;
-static const double kFindSeconds = 1, kFindPoll = 100e-6, kLeastPoll = 500e-6, kMostPoll = 25e-3;
+static const double kFindSeconds = 1, kFindPoll = 100e-6, kLeastPoll = 500e-6, kMostPoll = 25e-3, kSensorPoll = 2e-3;
 static const double kLeastSeconds = 0.5, kMostSeconds = 5;
 
 static double now_seconds(void) {
@@ -111,6 +111,9 @@ static void note_power(braid_meter_sums *sums, double now, double watts) {
   sums->last_power = watts;
   sums->last_power_at = now;
   sums->peak_power = fmax(sums->peak_power, watts);
+  double from = watts - sums->mean;
+  sums->mean += from / ++sums->samples;
+  sums->deviations += from * (watts - sums->mean);
 }
 
 /* Power over some windows of the counter: over one alone the moment of reading would count as much. */
@@ -131,7 +134,7 @@ static void note_counter(braid_meter_sums *sums, double span, double now, double
 
 static void *sample(void *context) {
   braid_meter *meter = context;
-  double window = isnan(meter->window) ? kMostPoll : meter->window;
+  double window = isnan(meter->window) ? 4 * kSensorPoll : meter->window;
   double poll = fmin(fmax(window / 4, kLeastPoll), kMostPoll), span = fmax(4 * window, 10e-3);
   while (!__atomic_load_n(&meter->stop, __ATOMIC_ACQUIRE)) {
     double value;
@@ -165,8 +168,14 @@ braid_status braid_meter_begin(braid_meter *meter) {
 
 /* --- what it says --------------------------------------------------------------------------------------------------
  */
+/* Twice the standard error of the polled power's mean. */
+static double polled_error_watts(const braid_meter_sums *sums) {
+  return sums->samples > 1 ? 2 * sqrt(sums->deviations / (sums->samples - 1) / sums->samples) : NAN;
+}
+
 static void meter_judge(braid_meter *meter, double seconds, double counted, double polled) {
-  double limit = 1 + kTolerance + meter->window / seconds,
+  double error = polled_error_watts(&meter->sums) * seconds;
+  double limit = 1 + kTolerance + meter->window / seconds + (polled > 0 && !isnan(error) ? error / polled : 0),
          ratio = counted > polled ? counted / polled : polled / counted;
   if (!(counted > 0 || polled > 0) || ratio <= limit) return;
   char why[sizeof meter->note];
@@ -200,6 +209,7 @@ braid_meter_reading braid_meter_end(braid_meter *meter) {
   reading.joules = meter->counter ? joules : polled;
   if (meter->counter) /* both ends may lie within a window */
     reading.error_joules = fmax(joules / seconds * meter->window, isnan(polled) ? 0 : fabs(joules - polled));
+  if (!meter->counter) reading.error_joules = polled_error_watts(sums) * seconds;
   double average = reading.joules / seconds, peak = meter->power ? sums->peak_power : sums->peak_counter;
   if (peak > 0) reading.peak_watts = fmax(peak, average);
   return reading;

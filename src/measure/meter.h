@@ -16,6 +16,7 @@ typedef struct braid_meter_reading {
 
 typedef struct braid_meter_sums {
   double last_power, last_power_at, polled_joules, polled_seconds, peak_power;
+  double samples, mean, deviations; /* of the polled power: how many, their mean, squares of what they differ from it */
   double changes_at[BRAID_METER_CHANGES], changes[BRAID_METER_CHANGES]; /* of the counter: when, joules */
   size_t change_count;
   double peak_counter;
