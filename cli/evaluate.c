@@ -3,27 +3,36 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hybrid.h"
 #include "measurement.h"
 #include "tiles.h"
 
 static const char doc[] =
-    "Prints what Luo et al. (2020) published of their FPGA accelerator (Tables 3 and 4, Figs. 8 and 9) beside what the "
-    "model of `braid explore tiles` gives and what is measured on this machine, each marked as such. SUBJECT is "
-    "`tiles`."
+    "Prints what a paper published beside what Braid's models give and what is measured on this machine, each marked "
+    "as "
+    "such, and why they differ. SUBJECT is `tiles`, Luo et al. (2020): their FPGA accelerator (Tables 3 and 4, Figs. 8 "
+    "and 9) and the model of `braid explore tiles`; or `hybrid`, He et al. (2021): training on GPUs and FPGAs together "
+    "(Hype-training; all of section 5) and forecasts as `braid plan` makes them."
     "\vExamples:\n"
     "  braid evaluate tiles\n"
+    "  braid evaluate hybrid --html hybrid.html\n"
+    "  braid evaluate hybrid --model AlexNet,DCGAN\n"
     "  braid evaluate tiles --measure --peer /usr/bin/python3 --html evaluation.html\n"
     "  braid evaluate tiles --json\n"
     "\n--measure runs training steps of the paper's network at batch 128: some seconds, and about 1 GiB of memory.\n";
 
-enum { KEY_MEASURE = CLI_FIRST_KEY, KEY_PEER, KEY_STEPS, KEY_THREADS, KEY_HTML, TABLES = 4, BATCH = 128 };
+enum { KEY_MEASURE = CLI_FIRST_KEY, KEY_PEER, KEY_STEPS, KEY_THREADS, KEY_HTML, KEY_MODEL, TABLES = 4, BATCH = 128 };
 
 typedef struct options {
   cli_common common;
-  const char *subject, *peer, *html;
+  const char *subject, *peer, *html, *model;
   bool measure;
   int steps, threads;
 } options;
+
+static bool is_hybrid(const options *o) {
+  return strcmp(o->subject, "hybrid") == 0;
+}
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
   options *o = state->input;
@@ -46,10 +55,17 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_HTML:
     o->html = argument;
     return 0;
+  case KEY_MODEL:
+    o->model = argument;
+    return 0;
   case ARGP_KEY_ARG:
-    return cli_tiles_subject(state, argument, &o->subject);
+    if (o->subject || strcmp(argument, "hybrid") != 0) return cli_tiles_subject(state, argument, &o->subject);
+    o->subject = argument;
+    return 0;
   case ARGP_KEY_END:
-    if (!o->subject) argp_error(state, "a subject is expected: tiles");
+    if (!o->subject) argp_error(state, "a subject is expected: tiles or hybrid");
+    if (is_hybrid(o) && o->measure) argp_error(state, "--measure has no effect on hybrid, whose machines are modelled");
+    if (!is_hybrid(o) && o->model) argp_error(state, "--model has no effect on tiles");
     if (o->peer && !o->measure) argp_error(state, "--peer has no effect without --measure");
     if (o->steps && !o->measure) argp_error(state, "--steps has no effect without --measure");
     if (o->threads && !o->measure) argp_error(state, "--threads has no effect without --measure");
@@ -346,6 +362,40 @@ static braid_status show(const options *o, const findings *f) {
   return status;
 }
 
+/* --- hybrid --------------------------------------------------------------------------------------------------------
+ */
+static void print_hybrid(const cli_hybrid *h, const cli_table tables[CLI_HYBRID_TABLES]) {
+  puts("Hype-training (He et al. 2021), section 5: what was published, and what the forecasts of `braid plan` give. "
+       "All of "
+       "ours is modelled, from the paper's Table 1.");
+  for (size_t i = 0; i < CLI_HYBRID_TABLES; i++) cli_table_print(&tables[i], SIZE_MAX - 1);
+  puts("\nAssumed, since nobody published it:");
+  for (size_t i = 0; i < braid_modelled_assumption_count(h->pair); i++)
+    printf("  - %s\n", braid_modelled_assumption(h->pair, i));
+}
+
+static int evaluate_hybrid(const options *o) {
+  cli_hybrid *h = calloc(1, sizeof *h);
+  cli_table tables[CLI_HYBRID_TABLES] = {{0}};
+  braid_page_table pages[CLI_HYBRID_TABLES];
+  braid_status status = h ? cli_hybrid_select(o->model, h) : cli_no_memory();
+  if (status == BRAID_OK) status = cli_hybrid_make(h);
+  if (status == BRAID_OK) cli_hybrid_tables(h, tables);
+  for (size_t i = 0; i < CLI_HYBRID_TABLES && status == BRAID_OK; i++) {
+    if (tables[i].failed) status = cli_no_memory();
+    pages[i] = cli_table_page(&tables[i]);
+  }
+  if (status == BRAID_OK && o->html)
+    status = braid_tile_write_html(NULL, o->html, "Hype-training: published, modelled", NULL, NULL, 0, pages,
+                                   CLI_HYBRID_TABLES);
+  if (status == BRAID_OK && o->common.json) status = cli_hybrid_json(h);
+  if (status == BRAID_OK && !o->common.json) print_hybrid(h, tables);
+  for (size_t i = 0; i < CLI_HYBRID_TABLES; i++) cli_table_end(&tables[i]);
+  if (h) cli_hybrid_end(h);
+  free(h);
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
+}
+
 int cli_evaluate(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"measure", KEY_MEASURE, NULL, 0, "Measure training steps of the paper's network on this CPU", 0},
@@ -353,12 +403,14 @@ int cli_evaluate(int argc, char **argv) {
       {"steps", KEY_STEPS, "N", 0, "Measured steps, after one for warm-up (default 5)", 0},
       {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 0},
       {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
+      {"model", KEY_MODEL, "M[,M...]", 0, "With hybrid: only these models", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "SUBJECT", doc, children, NULL, NULL};
   options o = {.threads = 0};
   cli_parse(&argp, argc, argv, &o);
   cli_catch_interrupt();
+  if (is_hybrid(&o)) return evaluate_hybrid(&o);
   findings f = {.auxiliary_bytes = 0};
   cli_measurements_init(f.measured);
   braid_status status = cli_tiles_make_check(&f.check);

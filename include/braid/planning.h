@@ -17,6 +17,14 @@ BRAID_API const char *braid_modelled_machine_name(const braid_modelled_machine *
 /* On how many GPUs a training step runs side by side, each with a part of the batch, as the file's `exchange` of
  * gradients says; 1 without one. */
 BRAID_API int64_t braid_modelled_machine_replicas(const braid_modelled_machine *machine);
+/* Other numbers for what its file assumes, to see what results depend on; all are factors, 1: as it is. */
+typedef struct braid_modelled_variation {
+  double idle_watts, link_latency, link_bandwidth;
+  double assumed_ms;              /* of the profile's rows of size "assumed" */
+  const char *device, *op, *size; /* one of its rows; NULL: none */
+  double ms;                      /* what it then takes, no factor */
+} braid_modelled_variation;
+BRAID_API void braid_modelled_machine_vary(braid_modelled_machine *machine, const braid_modelled_variation *variation);
 /* What its file assumes since nobody published it. */
 BRAID_API size_t braid_modelled_assumption_count(const braid_modelled_machine *machine);
 BRAID_API const char *braid_modelled_assumption(const braid_modelled_machine *machine, size_t index);
@@ -72,6 +80,7 @@ typedef struct braid_forecast_summary {
   /* Whether the platform says how much longer operations take beside others and beside transfers; without it the
    * times are those of operations alone. */
   bool interference;
+  double idle_watts; /* of all devices together, doing nothing */
   size_t tasks, nodes;
   double policy_seconds; /* measured: what the policy itself took on this machine */
 } braid_forecast_summary;
@@ -119,5 +128,41 @@ BRAID_API braid_forecast_power braid_forecast_get_power(const braid_forecast *fo
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_trace(const braid_forecast *forecast, const char *path);
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title,
                                                                  const char *path);
+
+/* --- the evaluation of Hype-training --------------------------------------------------------------------------------
+ * He, Liu, Li et al., "Enabling energy-efficient DNN training on hybrid GPU-FPGA accelerators" (ICS 2021), section 5:
+ * what it publishes as numbers, in percent where nothing else is said. */
+enum { BRAID_HYBRID_MODELS = 6, BRAID_HYBRID_KERNELS = 15 };
+typedef struct braid_hybrid_model {
+  const char *name;
+  int64_t batch;
+  double offloaded_operations, offloaded_time; /* Table 2: shares of all operations and of their time */
+  const char *offloaded;                       /* which */
+  double efficiency, movement, left_on_gpu;    /* Fig. 5: samples per joule gained, transfers less, operations faster */
+  double dvfs, capped;                         /* Table 3: samples/s under 230 W */
+} braid_hybrid_model;
+BRAID_API const braid_hybrid_model *braid_hybrid_models(void);
+/* A training step of one of them (DCGAN's is that of both networks). */
+BRAID_API BRAID_MUST_CHECK braid_status braid_hybrid_step(const braid_allocator *allocator, size_t model, int64_t batch,
+                                                          braid_graph **out);
+
+/* Averages that the text gives: changes in percent. */
+typedef struct braid_hybrid_text {
+  double throughput, power, efficiency, movement, left_on_gpu; /* section 5.2: 1 V100 + 3 S10 against 1 V100 */
+  double two_throughput, two_efficiency, two_power;            /* section 5.3: 2 V100 + 6 S10 against 2 V100 */
+  double against_one_throughput, against_one_power;            /* 2 V100 against 1 V100 + 1 S10 */
+  double one_efficiency;                                       /* the other way round */
+  double four_power, four_efficiency;                          /* 1 V100 + 4 S10 against 1 V100 */
+  double violations_250, violations_210; /* section 5.4, of frequency scaling: the most, VGG16's and ResNet50's */
+} braid_hybrid_text;
+BRAID_API const braid_hybrid_text *braid_hybrid_texts(void);
+
+/* Table 4. MHz: 0 where it is not given. */
+typedef struct braid_hybrid_kernel {
+  const char *op;
+  int compute_units, simd, group, unroll;
+  double ms, indicator, mhz;
+} braid_hybrid_kernel;
+BRAID_API const braid_hybrid_kernel *braid_hybrid_kernels(void);
 
 #endif

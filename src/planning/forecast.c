@@ -118,6 +118,8 @@ static void sum_up(braid_forecast *f, double policy_seconds) {
   s->nodes = f->modelled.problem.node_count;
   s->policy_seconds = policy_seconds;
   for (size_t d = 0; d < f->modelled.problem.device_count; d++)
+    s->idle_watts += value_of(&f->modelled.problem.devices[d].idle_watts); /* NAN stays */
+  for (size_t d = 0; d < f->modelled.problem.device_count; d++)
     s->interference |= f->modelled.problem.devices[d].slower_beside.source != BRAID_UNKNOWN;
 }
 

@@ -327,6 +327,27 @@ const char *braid_modelled_machine_name(const braid_modelled_machine *machine) {
   return machine->file->name;
 }
 
+void braid_modelled_machine_vary(braid_modelled_machine *machine, const braid_modelled_variation *v) {
+  for (unsigned i = 0; i < machine->file->devices_count; i++) {
+    braid_modelled_device *device = &machine->file->devices[i];
+    device->idle_watts *= v->idle_watts;
+    if (!device->link) continue;
+    device->link->latency_ms *= v->link_latency;
+    device->link->gigabytes_per_second *= v->link_bandwidth;
+  }
+  if (machine->file->exchange) {
+    machine->file->exchange->latency_ms *= v->link_latency;
+    machine->file->exchange->gigabytes_per_second *= v->link_bandwidth;
+  }
+  for (unsigned i = 0; i < machine->profile->rows_count; i++) {
+    braid_profile_row *row = &machine->profile->rows[i];
+    if (!row->size) continue;
+    if (strcmp(row->size, "assumed") == 0) row->ms *= v->assumed_ms;
+    bool named = v->op && strcmp(row->op, v->op) == 0 && strcmp(row->device, v->device) == 0;
+    if (named && strcmp(row->size, v->size) == 0) row->ms = v->ms;
+  }
+}
+
 int64_t braid_modelled_machine_replicas(const braid_modelled_machine *machine) {
   return machine->file->exchange ? braid_machine_gpu_count(machine->file) : 1;
 }

@@ -69,6 +69,9 @@ typedef struct braid_planning_file {
 } braid_planning_file;
 extern const braid_planning_file braid_platform_texts[], braid_profile_texts[];
 extern const size_t braid_platform_text_count, braid_profile_text_count;
+/* The .cfg files of the networks of Hype-training. */
+extern const braid_planning_file braid_network_texts[];
+extern const size_t braid_network_text_count;
 
 BRAID_MUST_CHECK braid_status braid_machine_file_parse(const char *name, const void *text, size_t bytes,
                                                        braid_machine_file **out);

@@ -344,13 +344,67 @@ static void test_out_of_memory(void **state) {
   braid_graph_destroy(step);
 }
 
+/* What the paper prints of its models agrees with the averages that it prints. */
+static void test_published_averages(void **state) {
+  (void)state;
+  const braid_hybrid_model *models = braid_hybrid_models();
+  const braid_hybrid_text *text = braid_hybrid_texts();
+  double efficiency = 0, movement = 0, left = 0, capped = 0, throughput = 1 + text->throughput / 100;
+  for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++) {
+    efficiency += models[m].efficiency / 6;
+    movement += models[m].movement / 6;
+    if (m < 5) left += models[m].left_on_gpu / 5; /* of BERT-Large other operations */
+    capped += 100 * (models[m].capped / models[m].dvfs - 1) / 6;
+  }
+  assert_true(fabs(efficiency - text->efficiency) < 0.1 && fabs(-movement - text->movement) < 0.1);
+  assert_true(fabs(left - text->left_on_gpu) < 0.1 && fabs(capped - 11.3) < 0.2);
+  /* efficiency is throughput by power, and of two GPUs and of one and one as well */
+  assert_true(fabs(throughput / (1 + text->power / 100) - 1 - text->efficiency / 100) < 0.01);
+  assert_true(fabs((1 + text->two_throughput / 100) / (1 + text->two_power / 100) - 1 - text->two_efficiency / 100) <
+              0.01);
+  assert_true(fabs((1 + text->against_one_power / 100) / (1 + text->against_one_throughput / 100) - 1 -
+                   text->one_efficiency / 100) < 0.01);
+}
+
+/* Other numbers for what a platform assumes. */
+static void test_variation(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100x2-s10x6");
+  braid_profile_row before, after;
+  assert_true(braid_profile_at(machine->profile, "stratix10", 1, "MatMul", 65.96e6, &before));
+  braid_modelled_machine_vary(machine, &(braid_modelled_variation){.idle_watts = 0.5,
+                                                                   .link_latency = 0.25,
+                                                                   .link_bandwidth = 4,
+                                                                   .assumed_ms = 2,
+                                                                   .device = "stratix10",
+                                                                   .op = "Transpose",
+                                                                   .size = "medium",
+                                                                   .ms = 0.008});
+  assert_true(machine->file->devices[0].idle_watts == 20.5 && machine->file->devices[1].idle_watts == 5);
+  assert_true(machine->file->devices[0].link->gigabytes_per_second == 48);
+  assert_true(machine->file->exchange->gigabytes_per_second == 24 && machine->file->exchange->latency_ms == 0.577);
+  assert_true(braid_profile_at(machine->profile, "stratix10", 1, "MatMul", 65.96e6, &after));
+  assert_true(fabs(after.ms - 2 * before.ms) < 1e-9);
+  assert_true(braid_profile_at(machine->profile, "stratix10", 1, "Transpose", 7.866e4, &after) && after.ms == 0.008);
+  assert_true(braid_profile_at(machine->profile, "stratix10", 3, "MatMul", 65.96e6, &after));
+  assert_true(fabs(after.ms - 1.341) < 1e-9); /* published */
+  braid_modelled_machine_destroy(machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_published),        cmocka_unit_test(test_refused_platforms),
-      cmocka_unit_test(test_refused_profiles), cmocka_unit_test(test_thresholds),
-      cmocka_unit_test(test_between),          cmocka_unit_test(test_bytes),
-      cmocka_unit_test(test_groups),           cmocka_unit_test(test_unknown),
-      cmocka_unit_test(test_forecasts),        cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_published_averages),
+      cmocka_unit_test(test_variation),
+      cmocka_unit_test(test_published),
+      cmocka_unit_test(test_refused_platforms),
+      cmocka_unit_test(test_refused_profiles),
+      cmocka_unit_test(test_thresholds),
+      cmocka_unit_test(test_between),
+      cmocka_unit_test(test_bytes),
+      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_unknown),
+      cmocka_unit_test(test_forecasts),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
