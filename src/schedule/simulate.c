@@ -1,5 +1,6 @@
 #include "schedule/simulate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -362,6 +363,7 @@ static void engine_ask(engine *e) {
     int device = e->rule->order[i];
     if (e->running[device] >= 0) continue;
     e->view.ready_count = e->ready_count;
+    e->view.next = e->event_count ? e->events[0].at : INFINITY;
     int32_t offer = e->rule->pick(&e->view, device, e->rule->context);
     if (offer >= 0) take(e, offer);
   }

@@ -12,7 +12,7 @@
 typedef struct braid_simulation {
   const braid_choosing *choosing;
   braid_choices *choices;
-  double now;             /* seconds from the start of the run */
+  double now, next;       /* seconds from the start of the run; the next end of a task, INFINITY if none runs */
   const int32_t *running; /* per device: the task that occupies it, by its last node; -1: it is idle */
   /* Tasks that no device has taken though what they read is computed, in the order in which they came to be so. */
   const int32_t *ready;

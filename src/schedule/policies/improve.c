@@ -42,11 +42,18 @@ void braid_improving_give(const braid_improving *improving, braid_choices *choic
   choices->ordered = true;
 }
 
-/* Simulates the trial and keeps it if it costs less in time. */
-static braid_status judge_trial(braid_improving *m, bool *kept) {
+void braid_improving_begin(braid_improving *m) {
+  copy_choices(m, &m->best, &m->trial);
+}
+
+braid_status braid_improving_try(braid_improving *m, const braid_rule *rule, bool equal, bool *kept) {
+  double most = m->best.joules.value * (equal ? 1 + 1e-9 : 1 - 1e-9);
+  *kept = false;
   m->trials--;
+  if (rule) BRAID_TRY(braid_simulate(m->choosing, &m->trial, rule, m->capped));
+  if (rule && (!is_good(m, &m->trial) || m->trial.joules.value >= most)) return BRAID_OK;
   BRAID_TRY(braid_simulate(m->choosing, &m->trial, NULL, m->capped));
-  *kept = is_good(m, &m->trial) && m->trial.joules.value < m->best.joules.value * (1 - 1e-9);
+  *kept = is_good(m, &m->trial) && m->trial.joules.value < most;
   if (!*kept) return BRAID_OK;
   braid_choices swap = m->best;
   m->best = m->trial;
@@ -54,7 +61,7 @@ static braid_status judge_trial(braid_improving *m, bool *kept) {
   return BRAID_OK;
 }
 
-static void change_offer(braid_improving *m, int32_t task, int32_t offer, const char *reason) {
+void braid_improving_change(braid_improving *m, int32_t task, int32_t offer, const char *reason) {
   const braid_offer *o = &m->choosing->problem->offers[offer];
   for (size_t i = 0; i < o->node_count; i++) m->trial.offer_of[o->nodes[i]] = offer;
   m->trial.reasons[task] = reason;
@@ -74,8 +81,7 @@ static int32_t at_clock(const braid_improving *m, int32_t task, int clock) {
   return -1;
 }
 
-/* What a task costs more than if its devices were idle meanwhile. */
-static double own_joules(const braid_problem *problem, const braid_offer *offer) {
+double braid_offer_own_joules(const braid_problem *problem, const braid_offer *offer) {
   return offer->joules.value - braid_offer_idle_watts(problem, offer) * offer->seconds.value;
 }
 
@@ -83,12 +89,13 @@ static double own_joules(const braid_problem *problem, const braid_offer *offer)
 static bool prepare_clock(braid_improving *m, const int32_t *tasks, size_t count, int clock) {
   const braid_problem *problem = m->choosing->problem;
   double saved = 0;
-  copy_choices(m, &m->best, &m->trial);
+  braid_improving_begin(m);
   for (size_t i = 0; i < count; i++) {
     int32_t offer = at_clock(m, tasks[i], clock);
     if (offer < 0) return false;
-    saved += own_joules(problem, best_offer(m, tasks[i])) - own_joules(problem, &problem->offers[offer]);
-    change_offer(m, tasks[i], offer, "a lower clock, at which the step still ends in time");
+    saved += braid_offer_own_joules(problem, best_offer(m, tasks[i])) -
+             braid_offer_own_joules(problem, &problem->offers[offer]);
+    braid_improving_change(m, tasks[i], offer, "a lower clock, at which the step still ends in time");
   }
   return saved > 0;
 }
@@ -105,7 +112,7 @@ static int lowest_clock(const braid_improving *m, int device) {
 static braid_status lower_run(braid_improving *m, const int32_t *tasks, size_t count, int lowest, size_t smallest) {
   for (int clock = lowest; clock > 0 && m->trials; clock--) {
     bool kept = false;
-    if (prepare_clock(m, tasks, count, clock)) BRAID_TRY(judge_trial(m, &kept));
+    if (prepare_clock(m, tasks, count, clock)) BRAID_TRY(braid_improving_try(m, NULL, false, &kept));
     if (kept) return BRAID_OK;
   }
   if (count < 2 * smallest || !m->trials) return BRAID_OK;
@@ -120,16 +127,21 @@ static int by_start(const void *left, const void *right, void *context) {
   return (a > b) - (a < b);
 }
 
+/* The tasks of a device in `sequence`, by their starts. */
+static size_t list_tasks(braid_improving *m, size_t device) {
+  size_t count = 0;
+  for (size_t i = 0; i < m->best.task_count; i++)
+    if (best_offer(m, m->best.order[i])->device == (int)device) m->sequence[count++] = m->best.order[i];
+  qsort_r(m->sequence, count, sizeof *m->sequence, by_start, &m->best);
+  return count;
+}
+
 braid_status braid_improve_clocks(braid_improving *improving, size_t smallest) {
   const braid_problem *problem = improving->choosing->problem;
   for (size_t d = 0; d < problem->device_count; d++) {
     int lowest = lowest_clock(improving, (int)d);
-    size_t count = 0;
     if (!lowest) continue;
-    for (size_t i = 0; i < improving->best.task_count; i++)
-      if (best_offer(improving, improving->best.order[i])->device == (int)d)
-        improving->sequence[count++] = improving->best.order[i];
-    qsort_r(improving->sequence, count, sizeof *improving->sequence, by_start, &improving->best);
+    size_t count = list_tasks(improving, d);
     for (size_t from = 0, to; from < count; from = to) { /* a run ends where the device waits */
       for (to = from + 1; to < count; to++) {
         double gap = improving->best.start[improving->sequence[to]] - improving->best.end[improving->sequence[to - 1]];
@@ -141,65 +153,35 @@ braid_status braid_improve_clocks(braid_improving *improving, size_t smallest) {
   return BRAID_OK;
 }
 
-/* --- devices -------------------------------------------------------------------------------------------------------
- */
-typedef struct move {
-  int32_t task, offer;
-  double worth; /* joules saved for each second that it takes longer, with what it reads on its way */
-} move;
-
-/* What bringing the operands of a task to another space takes at most. */
-static double moving_seconds(const braid_improving *m, const braid_offer *from, const braid_offer *to) {
-  const braid_problem *problem = m->choosing->problem;
-  int here = problem->devices[from->device].space, there = problem->devices[to->device].space;
-  double sum = 0;
-  for (size_t i = 0; i < to->node_count; i++) {
-    const braid_problem_node *node = &problem->nodes[to->nodes[i]];
-    for (size_t r = 0; r < node->read_count; r++)
-      sum += braid_problem_moving(problem, problem->reads[node->first_read + r], here, there);
+/* How many tasks from `from` on could take the next clock below the first within so many seconds. */
+static size_t fit_clock(const braid_improving *m, size_t from, size_t count, double seconds) {
+  size_t to = from;
+  for (; to < count; to++) {
+    const braid_offer *now = best_offer(m, m->sequence[to]);
+    int32_t lower = now->clock ? -1 : at_clock(m, m->sequence[to], 1);
+    if (lower < 0) break;
+    seconds -= m->choosing->problem->offers[lower].seconds.value - now->seconds.value;
+    if (seconds < 0) break;
   }
-  return sum;
+  return to;
 }
 
-static int by_worth(const void *left, const void *right) {
-  const move *a = left, *b = right;
-  if (a->worth != b->worth) return a->worth > b->worth ? -1 : 1;
-  return a->task != b->task ? (a->task > b->task) - (a->task < b->task) : (a->offer > b->offer) - (a->offer < b->offer);
-}
-
-static size_t list_moves(const braid_improving *m, move *moves) {
-  const braid_problem *problem = m->choosing->problem;
-  size_t count = 0;
-  for (size_t i = 0; i < m->best.task_count; i++) {
-    int32_t task = m->best.order[i];
-    double now = own_joules(problem, best_offer(m, task));
-    for (size_t k = m->alternatives.first[task]; k < m->alternatives.first[task + 1]; k++) {
-      const braid_offer *offer = &problem->offers[m->alternatives.offers[k]];
-      bool known = offer->seconds.source != BRAID_UNKNOWN && offer->joules.source != BRAID_UNKNOWN;
-      double saved = now - own_joules(problem, offer);
-      if (!known || offer->device == best_offer(m, task)->device || saved <= 0 || offer->seconds.value > m->limit)
-        continue;
-      double longer = offer->seconds.value - best_offer(m, task)->seconds.value;
-      longer = (longer > 0 ? longer : 0) + moving_seconds(m, best_offer(m, task), offer);
-      moves[count++] = (move){task, m->alternatives.offers[k], saved / (longer + 1e-6 * m->limit)};
+braid_status braid_improve_first_clocks(braid_improving *improving) {
+  const braid_problem *problem = improving->choosing->problem;
+  for (size_t d = 0; d < problem->device_count; d++) {
+    if (!lowest_clock(improving, (int)d)) continue;
+    size_t count = list_tasks(improving, d);
+    for (size_t from = 0, most = count; from < count && most && improving->trials;) {
+      double left = improving->limit - improving->best.seconds.value - 2 * problem->devices[d].clock_seconds;
+      size_t to = fit_clock(improving, from, from + most < count ? from + most : count, left);
+      bool kept = false;
+      if (to > from && prepare_clock(improving, improving->sequence + from, to - from, 1))
+        BRAID_TRY(braid_improving_try(improving, NULL, false, &kept));
+      if (kept || to == from)
+        from = to > from ? to : from + 1;
+      else
+        most = (to - from) / 2;
     }
   }
-  return count;
-}
-
-braid_status braid_improve_devices(braid_improving *improving) {
-  size_t most = improving->choosing->problem->offer_count + 1;
-  move *moves = braid_zalloc_array(improving->choosing->allocator, most, sizeof *moves);
-  if (!moves) return BRAID_NO_MEMORY;
-  size_t count = list_moves(improving, moves);
-  qsort(moves, count, sizeof *moves, by_worth);
-  braid_status status = BRAID_OK;
-  for (size_t i = 0; i < count && improving->trials && status == BRAID_OK; i++) {
-    bool kept;
-    copy_choices(improving, &improving->best, &improving->trial);
-    change_offer(improving, moves[i].task, moves[i].offer, "costs less there, and the step still ends in time");
-    status = judge_trial(improving, &kept);
-  }
-  braid_free(improving->choosing->allocator, moves);
-  return status;
+  return BRAID_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef BRAID_SCHEDULE_IMPROVE_H
 #define BRAID_SCHEDULE_IMPROVE_H
 
-#include "schedule/policy.h"
+#include "schedule/simulate.h"
 
 typedef struct braid_improving {
   const braid_choosing *choosing;
@@ -23,8 +23,21 @@ BRAID_MUST_CHECK braid_status braid_improving_init(const braid_choosing *choosin
 /* Runs of tasks that follow each other on a device without a gap get one lower clock each, a run that cannot is halved,
  * down to `smallest` tasks. */
 BRAID_MUST_CHECK braid_status braid_improve_clocks(braid_improving *improving, size_t smallest);
-/* Tasks go to other devices one by one, those first that save most for the time that they take longer. */
-BRAID_MUST_CHECK braid_status braid_improve_devices(braid_improving *improving);
+/* As many tasks in a row as fit into the time that is left get the clock below the first, which saves most for the time
+ * that it takes longer. */
+BRAID_MUST_CHECK braid_status braid_improve_first_clocks(braid_improving *improving);
+/* slack.c: tasks go to other devices where they cost less, into the time that the schedule leaves them.
+ * `variant`, below BRAID_SLACK_VARIANTS: what moves first; the last one moves single tasks only. */
+enum { BRAID_SLACK_VARIANTS = 4 };
+BRAID_MUST_CHECK braid_status braid_improve_devices(braid_improving *improving, int variant);
+/* A change: `trial` becomes a copy of the best, is changed, and then simulated and kept if it ends in time and costs
+ * less; `equal`: or as much. `rule`: makes its order, which is then simulated as it is; NULL: it has one. */
+void braid_improving_begin(braid_improving *improving);
+void braid_improving_change(braid_improving *improving, int32_t task, int32_t offer, const char *reason);
+BRAID_MUST_CHECK braid_status braid_improving_try(braid_improving *improving, const braid_rule *rule, bool equal,
+                                                  bool *kept);
+/* What a task costs more than if its devices were idle meanwhile. */
+double braid_offer_own_joules(const braid_problem *problem, const braid_offer *offer);
 /* Gives the best to a policy's choices. */
 void braid_improving_give(const braid_improving *improving, braid_choices *choices);
 

@@ -197,10 +197,11 @@ static braid_status program_allocate(braid_program *p) {
   p->group_of_space = braid_arena_alloc(p->memory, spaces * sizeof *p->group_of_space);
   p->space_kinds = braid_arena_alloc(p->memory, spaces * sizeof *p->space_kinds);
   p->bus_rows = braid_arena_alloc(p->memory, spaces * sizeof *p->bus_rows);
+  p->out_rows = braid_arena_alloc(p->memory, spaces * sizeof *p->out_rows);
   p->offers = braid_arena_alloc(p->memory, (problem->offer_count + 1) * sizeof *p->offers);
   p->first_offer = braid_arena_alloc(p->memory, (problem->node_count + 3) * sizeof *p->first_offer);
   bool all = p->group_of_device && p->group_devices && p->group_of_space && p->space_kinds && p->bus_rows &&
-             p->offers && p->first_offer;
+             p->out_rows && p->offers && p->first_offer;
   return all ? BRAID_OK : BRAID_NO_MEMORY;
 }
 

@@ -49,6 +49,7 @@ typedef struct braid_program {
   size_t *group_devices;
   int *space_kinds; /* per group of spaces: their kind */
   size_t *bus_rows; /* per group of spaces: of what comes over its buses; SIZE_MAX: not all of them have one */
+  size_t *out_rows; /* the same of what leaves */
   int32_t *offers;  /* of the first columns */
   size_t offer_count;
   size_t *first_offer; /* per node: its columns, node_offers[first_offer[n]] to [first_offer[n + 1]] */

@@ -213,6 +213,59 @@ static void test_all_plans(void **state) {
   assert_true(compared > 700 && proved > compared * 9 / 10 && improved > 0);
 }
 
+/* --- how far policies are from the optimum, and from each other -----------------------------------------------------
+ */
+enum { SLACK, HYBRID, REGION, COMPARED };
+
+/* Whether all of them end in the baseline's time and cost what is known. */
+static bool solve_all(const fixture *f, braid_arena *arena, braid_choices *out) {
+  static const braid_policy *const kCompared[] = {&braid_policy_slack_energy, &braid_policy_hybrid_energy,
+                                                  &braid_policy_region_clock};
+  bool solved = f->problem.cap_watts.source == BRAID_UNKNOWN;
+  for (int i = 0; i < COMPARED && solved; i++)
+    solved = braid_problem_solve(kCompared[i], &f->problem, NULL, arena, &out[i]) == BRAID_OK &&
+             out[i].joules.source != BRAID_UNKNOWN && out[i].joules.value > 0;
+  return solved;
+}
+
+static void test_distances(void **state) {
+  (void)state;
+  fixture *f = malloc(sizeof *f);
+  double above[COMPARED] = {0}, less[COMPARED] = {0};
+  size_t proved = 0, compared = 0;
+  for (uint32_t s = 0; s < 2000; s++) {
+    bool small = s % 2;
+    seed = first_seed = 30000 + s;
+    make_random(f, small ? 10 : kNodes, false);
+    braid_arena *arena;
+    braid_choices choices[COMPARED], optimal;
+    OK(braid_arena_create(NULL, &arena));
+    bool solved = solve_all(f, arena, choices);
+    if (solved && small && braid_problem_solve(&braid_policy_optimal, &f->problem, NULL, arena, &optimal) == BRAID_OK &&
+        optimal.least_joules.value >= optimal.joules.value * (1 - 1e-6)) {
+      proved++;
+      for (int i = 0; i < COMPARED; i++) above[i] += choices[i].joules.value / optimal.joules.value - 1;
+    }
+    if (solved && !small) {
+      compared++;
+      for (int i = 0; i < COMPARED; i++) less[i] += choices[SLACK].joules.value / choices[i].joules.value - 1;
+    }
+    braid_arena_destroy(arena);
+  }
+  free(f);
+  for (int i = 0; i < COMPARED; i++) {
+    above[i] *= 100 / (double)proved;
+    less[i] *= 100 / (double)compared;
+  }
+  print_message(
+      "above the optimum of %zu problems on average: slack-energy %.2f %%, hybrid-energy %.1f %%, region-clock "
+      "%.1f %%\nslack-energy on %zu larger ones: %.1f %% to hybrid-energy, %.1f %% to region-clock\n",
+      proved, above[SLACK], above[HYBRID], above[REGION], compared, less[HYBRID], less[REGION]);
+  assert_true(proved > 300 && compared > 200);
+  assert_true(above[SLACK] < 6 && above[HYBRID] < 15 && above[REGION] < 20);
+  assert_true(less[HYBRID] <= -5 && less[REGION] <= -5);
+}
+
 /* --- GLPK's own errors ---------------------------------------------------------------------------------------------
  */
 static braid_status misuse(void *context) {
@@ -275,10 +328,8 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   if (!braid_glpk_load()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bound),
-      cmocka_unit_test(test_all_plans),
-      cmocka_unit_test(test_errors),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_bound),  cmocka_unit_test(test_all_plans),     cmocka_unit_test(test_distances),
+      cmocka_unit_test(test_errors), cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,10 +107,24 @@ typedef struct arrivals {
   size_t *columns; /* per group of spaces: whether the value is brought there; SIZE_MAX: not yet */
 } arrivals;
 
+/* What leaves a group of spaces: the value, if it is computed there and brought to this other one. */
+static braid_status add_departures(braid_program *p, const edge *e, size_t to, size_t arrival) {
+  size_t row, column;
+  for (size_t from = 0; from < p->space_groups; from++) {
+    if (from == to || p->out_rows[from] == SIZE_MAX || e->producer < 0 || !runs_in(p, e->producer, from)) continue;
+    BRAID_TRY(braid_program_add_column(p, 0, 1, false, &column));
+    BRAID_TRY(braid_program_add_row(p, -1, INFINITY, &row));
+    BRAID_TRY(braid_program_add_term(p, row, column, 1));
+    BRAID_TRY(braid_program_add_term(p, row, arrival, -1));
+    BRAID_TRY(add_shares(p, row, e->producer, from, -1));
+    BRAID_TRY(braid_program_add_term(p, p->out_rows[from], column, -moving(p, e->value, from, to)));
+  }
+  return BRAID_OK;
+}
+
 static braid_status add_to_bus(braid_program *p, arrivals *a, const edge *e, size_t group, size_t movement,
                                double least, bool alone) {
   size_t row;
-  if (p->bus_rows[group] == SIZE_MAX) return BRAID_OK;
   if (a->value != e->value) {
     for (size_t g = 0; g < p->space_groups; g++) a->columns[g] = SIZE_MAX;
     a->value = e->value;
@@ -120,7 +134,9 @@ static braid_status add_to_bus(braid_program *p, arrivals *a, const edge *e, siz
       a->columns[group] = movement;
     else
       BRAID_TRY(braid_program_add_column(p, 0, 1, false, &a->columns[group]));
-    BRAID_TRY(braid_program_add_term(p, p->bus_rows[group], a->columns[group], -least));
+    if (p->bus_rows[group] != SIZE_MAX)
+      BRAID_TRY(braid_program_add_term(p, p->bus_rows[group], a->columns[group], -least));
+    BRAID_TRY(add_departures(p, e, group, a->columns[group]));
   }
   if (alone) return BRAID_OK;
   BRAID_TRY(braid_program_add_row(p, 0, INFINITY, &row));
@@ -257,23 +273,23 @@ static braid_status add_cap(braid_program *p, double idle_watts) {
   return BRAID_OK;
 }
 
-/* What comes over the buses of a group of spaces fits into the time, if each of its spaces has one. */
-static braid_status add_buses(braid_program *p) {
+/* What goes over the buses of a group of spaces, one way, fits into the time, if each of its spaces has one. */
+static braid_status add_buses(braid_program *p, bool out, size_t *rows) {
   const braid_problem *problem = p->problem;
   int *seen = braid_arena_alloc(p->memory, ((size_t)problem->bus_count + 1) * sizeof *seen); /* in group - 1 */
   size_t *counts = braid_arena_alloc(p->memory, (p->space_groups + 1) * sizeof *counts);
   if (!seen || !counts) return BRAID_NO_MEMORY;
-  memset(p->bus_rows, 0, p->space_groups * sizeof *p->bus_rows);
+  memset(rows, 0, p->space_groups * sizeof *rows);
   for (int s = 0; s < problem->space_count; s++) {
-    int bus = problem->spaces[s].in_bus, group = p->group_of_space[s];
-    if (bus < 0) p->bus_rows[group] = SIZE_MAX;
+    int bus = out ? problem->spaces[s].out_bus : problem->spaces[s].in_bus, group = p->group_of_space[s];
+    if (bus < 0) rows[group] = SIZE_MAX;
     if (bus >= 0 && seen[bus] != group + 1) counts[group]++;
     if (bus >= 0) seen[bus] = group + 1;
   }
   for (size_t g = 0; g < p->space_groups; g++) {
-    if (p->bus_rows[g] == SIZE_MAX) continue;
-    BRAID_TRY(braid_program_add_row(p, 0, INFINITY, &p->bus_rows[g]));
-    BRAID_TRY(braid_program_add_term(p, p->bus_rows[g], p->end, (double)counts[g]));
+    if (rows[g] == SIZE_MAX) continue;
+    BRAID_TRY(braid_program_add_row(p, 0, INFINITY, &rows[g]));
+    BRAID_TRY(braid_program_add_term(p, rows[g], p->end, (double)counts[g]));
   }
   return BRAID_OK;
 }
@@ -282,6 +298,7 @@ braid_status braid_program_add_rows(braid_program *p, double idle_watts, size_t 
   BRAID_TRY(add_nodes(p));
   BRAID_TRY(add_loads(p));
   BRAID_TRY(add_cap(p, idle_watts));
-  BRAID_TRY(add_buses(p));
+  BRAID_TRY(add_buses(p, false, p->bus_rows));
+  BRAID_TRY(add_buses(p, true, p->out_rows));
   return add_values(p, most, possible);
 }
