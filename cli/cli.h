@@ -56,15 +56,18 @@ typedef struct cli_place {
   size_t plugin_count;
   int threads;
   bool no_fusion;
-  braid_registry *registry; /* between open and close */
+  braid_registry *registry;  /* between open and close */
+  braid_placement placement; /* that `plan` names, after open: `devices` and `patterns` are then from it */
 } cli_place;
 extern const struct argp cli_place_argp;     /* --device --place --platform --plugin --threads --trace */
 extern const struct argp cli_inference_argp; /* ... and --no-fusion; training fuses nothing */
 extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan, for commands that run a model */
 /* The first option given that says where or how to run; NULL: none. */
 const char *cli_place_given(const cli_place *place);
+/* Whether a file is a plan of `braid plan --save`. */
+bool cli_is_placement(const char *path);
 void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
-/* The built-in backends, plug-ins and the platform file. */
+/* The built-in backends, plug-ins and the platform file; what a plan of `braid plan --save` says. */
 braid_status cli_open_registry(cli_place *place);
 void cli_close_registry(cli_place *place); /* after all sessions were destroyed */
 braid_session_options cli_session_options(const cli_place *place);

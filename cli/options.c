@@ -205,7 +205,9 @@ static error_t parse_plan(int key, char *argument, struct argp_state *state) {
 
 static const struct argp_option plan_options[] = {
     {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, to be loaded by --plan", 80},
-    {"plan", KEY_PLAN, "FILE", 0, "Load a saved plan instead of planning; it must be for the same model and machine",
+    {"plan", KEY_PLAN, "FILE", 0,
+     "Load a saved plan instead of planning; it must be for the same model and machine. Or one of `braid plan --save`, "
+     "which says where nodes run",
      80},
     {0}};
 static const struct argp_child plan_children[] = {{&cli_inference_argp, 0, NULL, 0}, {0}};
@@ -252,8 +254,20 @@ static braid_status set_cache(braid_registry *registry) {
   return length > 0 && (size_t)length < sizeof folder ? braid_registry_set_cache(registry, folder) : BRAID_OK;
 }
 
+/* A plan of `braid plan --save` becomes devices and patterns. */
+static braid_status load_placement(cli_place *place) {
+  if (!place->plan || !cli_is_placement(place->plan)) return BRAID_OK;
+  braid_status status = braid_placement_load(NULL, place->plan, &place->placement);
+  if (status != BRAID_OK) return status;
+  if (!place->devices) place->devices = place->placement.devices;
+  place->patterns = place->placement.place;
+  place->plan = NULL;
+  return BRAID_OK;
+}
+
 braid_status cli_open_registry(cli_place *place) {
-  braid_status status = braid_registry_create(NULL, &place->registry);
+  braid_status status = load_placement(place);
+  if (status == BRAID_OK) status = braid_registry_create(NULL, &place->registry);
   if (status == BRAID_OK) braid_registry_set_log(place->registry, cli_log());
   if (status == BRAID_OK) braid_registry_set_progress(place->registry, cli_prepare_progress());
   if (status == BRAID_OK) status = set_cache(place->registry);
@@ -269,6 +283,7 @@ braid_status cli_open_registry(cli_place *place) {
 void cli_close_registry(cli_place *place) {
   if (place->registry) braid_registry_destroy(place->registry);
   place->registry = NULL;
+  braid_placement_deinit(&place->placement);
 }
 
 void cli_assign(struct argp_state *state, cli_assignments *list, char *text) {

@@ -31,12 +31,13 @@ enum {
   KEY_NO_BOUND,
   KEY_TRACE,
   KEY_HTML,
+  KEY_SAVE,
 };
 
 typedef struct options {
   cli_common common;
   cli_source source;
-  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html, *discriminator;
+  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html, *discriminator, *save;
   size_t platform_count, policy_count;
   double cap;
   int64_t batch; /* 0: not given */
@@ -92,8 +93,11 @@ static void check_options(options *o, struct argp_state *state) {
   if (!o->platform_count) argp_error(state, "--platform is expected, for instance --platform v100-s10x3");
   if (o->discriminator && !o->train) argp_error(state, "--discriminator has no effect without --train");
   if (!o->policy_count) o->policies[o->policy_count++] = o->cap > 0 ? "hybrid-cap" : "hybrid-energy";
-  if ((o->trace || o->html) && (o->platform_count > 1 || o->policy_count > 1))
-    argp_error(state, "%s is of one plan: one platform and one policy are expected", o->trace ? "--trace" : "--html");
+  if ((o->trace || o->html || o->save) && (o->platform_count > 1 || o->policy_count > 1))
+    argp_error(state, "%s is of one plan: one platform and one policy are expected",
+               o->trace  ? "--trace"
+               : o->html ? "--html"
+                         : "--save");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -137,6 +141,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_HTML:
     o->html = argument;
+    return 0;
+  case KEY_SAVE:
+    o->save = argument;
     return 0;
   case ARGP_KEY_END:
     check_options(o, state);
@@ -483,6 +490,38 @@ static braid_status print_json(const options *o, const plans *p) {
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
+/* --- saving --------------------------------------------------------------------------------------------------------
+ */
+enum { MOST_DEVICES = 256 };
+
+/* Every device that the plan uses is one of this machine. */
+static braid_status check_devices(const braid_forecast *forecast) {
+  braid_device_info infos[MOST_DEVICES];
+  size_t count = 0;
+  cli_place place = {.devices = NULL};
+  braid_status status = cli_open_registry(&place);
+  if (status == BRAID_OK) status = braid_registry_devices(place.registry, infos, MOST_DEVICES, &count);
+  for (size_t d = 0; d < braid_forecast_device_count(forecast) && status == BRAID_OK; d++) {
+    braid_forecast_device device = braid_forecast_get_device(forecast, d);
+    bool known = !device.tasks;
+    for (size_t i = 0; i < count && i < MOST_DEVICES; i++) known |= strcmp(infos[i].name, device.name) == 0;
+    if (!known)
+      status = braid_fail(BRAID_NOT_FOUND,
+                          "--save: the platform's device \"%s\" is none of this machine; `braid devices` lists those",
+                          device.name);
+  }
+  if (place.registry) cli_close_registry(&place);
+  return status;
+}
+
+static braid_status save_placement(const options *o, const plans *p) {
+  char what[512];
+  snprintf(what, sizeof what, "%.200s, batch %" PRId64 ", %s, by %s on %.100s", o->source.path, p->batch,
+           o->train ? "a training step" : "inference", o->policies[0], o->platforms[0]);
+  braid_status status = check_devices(p->items[0].forecast);
+  return status == BRAID_OK ? braid_forecast_save_placement(p->items[0].forecast, what, o->save) : status;
+}
+
 int cli_plan(int argc, char **argv) {
   static const struct argp_option rows[] = {
       {"platform", KEY_PLATFORM, "NAME", 0, "The machine: a .yaml file, or a name (docs/planning.md); repeatable", 0},
@@ -500,6 +539,10 @@ int cli_plan(int argc, char **argv) {
        0},
       {"trace", KEY_TRACE, "FILE", 0, "Write the timeline for Perfetto or chrome://tracing, power below it", 0},
       {"html", KEY_HTML, "FILE", 0, "Write the timeline as a page of its own, power below it", 0},
+      {"save", KEY_SAVE, "FILE", 0,
+       "Save where the plan has each operation, for `braid run` and `braid train --plan FILE`: the platform's devices "
+       "must be this machine's",
+       0},
       {0},
   };
   const struct argp_child children[] = {{&cli_source_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
@@ -512,6 +555,7 @@ int cli_plan(int argc, char **argv) {
   braid_status status = make_plans(&o, &p);
   if (status == BRAID_OK && o.trace) status = braid_forecast_save_trace(p.items[0].forecast, o.trace);
   if (status == BRAID_OK && o.html) status = braid_forecast_save_html(p.items[0].forecast, o.source.path, o.html);
+  if (status == BRAID_OK && o.save) status = save_placement(&o, &p);
   if (status == BRAID_OK && o.common.json)
     status = print_json(&o, &p);
   else if (status == BRAID_OK)

@@ -6,16 +6,26 @@
 
 #include "values.h"
 
+/* The number of bytes that were read; 0: it cannot be looked at. */
+static size_t read_start(const char *path, char *start, size_t bytes) {
+  struct stat about;
+  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return 0; /* a pipe would be emptied by looking */
+  FILE *file = fopen(path, "rb");
+  if (!file) return 0;
+  size_t count = fread(start, 1, bytes, file);
+  fclose(file);
+  return count;
+}
+
 bool cli_is_plan(const char *path) {
   static const char kMagic[] = "braidpln";
   char start[sizeof kMagic - 1];
-  struct stat about;
-  if (stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return false; /* a pipe would be emptied by looking */
-  FILE *file = fopen(path, "rb");
-  if (!file) return false;
-  bool is = fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, kMagic, sizeof start) == 0;
-  fclose(file);
-  return is;
+  return read_start(path, start, sizeof start) == sizeof start && memcmp(start, kMagic, sizeof start) == 0;
+}
+
+bool cli_is_placement(const char *path) {
+  char start[64];
+  return braid_placement_is(start, read_start(path, start, sizeof start));
 }
 
 static braid_status print_differences(const char *path, const char *against, const char *text, bool json) {

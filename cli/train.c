@@ -271,8 +271,6 @@ int cli_train(int argc, char **argv) {
   braid_rate_options_init(&o.rates);
   o.train.seed = 1;
   cli_parse(&train_argp, argc, argv, &o);
-  o.train.devices = o.place.devices;
-  o.train.place = o.place.patterns;
   o.train.threads = o.place.threads;
   o.train.trace = o.place.trace;
   o.source.options.seed = o.source.options.seed ? o.source.options.seed : o.train.seed;
@@ -280,6 +278,8 @@ int cli_train(int argc, char **argv) {
   braid_graph *model = NULL;
   braid_status status = cli_open_registry(&o.place);
   o.train.registry = o.place.registry;
+  o.train.devices = o.place.devices;
+  o.train.place = o.place.patterns;
   if (status == BRAID_OK) status = cli_load(&o.source, &model);
   bool began = false;
   if (status == BRAID_OK) {

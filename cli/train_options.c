@@ -79,12 +79,15 @@ enum {
   KEY_LEDGER,
   KEY_KEEP,
   KEY_CHECKPOINT,
+  KEY_PLAN,
 };
 
 static const struct argp_option table[] = {
     {"data", KEY_DATA, "SPEC", 0, "The data set to train on", 1},
     {"test", KEY_TEST, "SPEC", 0, "The data set to test on (default: the test part of --data)", 1},
     {"no-test", KEY_NO_TEST, NULL, 0, "Do not evaluate after each epoch", 1},
+    {"plan", KEY_PLAN, "FILE", 0,
+     "Run operations where the plan has them that `braid plan --train --save FILE` made with the same batch", 1},
     {"out", KEY_OUT, "DIR", 0,
      "Folder for the model, checkpoints, event files and report (default: a new folder named after the model and the "
      "date); results of an earlier run in it are moved to DIR/earlier, DIR/earlier-2 ...",
@@ -435,6 +438,11 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_DATA:
     o->data = argument;
     return 0;
+  case KEY_PLAN:
+    if (!cli_is_placement(argument))
+      argp_error(state, "--plan: %s is no plan of `braid plan --train --save`", argument);
+    o->place.plan = argument;
+    return 0;
   case KEY_TEST:
     o->test = argument;
     return 0;
@@ -510,6 +518,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case ARGP_KEY_END:
     if (!o->data) argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs");
     if (t->resume && !t->out_directory) argp_error(state, "--resume needs --out DIR, where the checkpoints are");
+    if (o->place.plan && o->place.patterns)
+      argp_error(state, "--plan cannot be combined with --place: placement is part of the plan");
     check_integers(state, o);
     check_effects(state, o);
     return 0;

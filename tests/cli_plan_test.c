@@ -4,6 +4,8 @@
 #include "clicheck.h"
 
 #define LENET BRAID_MODELS "/lenet.cfg"
+#define GLYPHS BRAID_MODELS "/glyphs.cfg"
+#define STAR BRAID_PICTURES "/star.png"
 #define ALEXNET BRAID_MODELS "/alexnet-branches.cfg"
 
 static double number_of(const char *text, const char *key) {
@@ -93,6 +95,56 @@ static void test_files(void **state) {
   free(trace);
 }
 
+static void put_text(const char *name, const char *text) {
+  put_file(in_folder(name), text, strlen(text));
+}
+
+/* A plan for devices of this machine is saved, and runs and training go by it. */
+static void test_saved(void **state) {
+  (void)state;
+  put_text("here.yaml", "name: here\nprofile: rows.yaml\ndevices:\n"
+                        "  - {name: cpu, class: cpu, profile: c, idle_watts: 1}\n"
+                        "  - {name: gpu, class: gpu, profile: g, idle_watts: 1}\n");
+  put_text("rows.yaml", "source: s\nothers: Relu\nrows:\n"
+                        "  - {device: c, op: Relu, bytes: 1000, ms: 0.01, average_watts: 5, peak_watts: 6}\n"
+                        "  - {device: g, op: Relu, bytes: 1000, ms: 0.02, average_watts: 5, peak_watts: 6}\n");
+  outcome o = run_quietly("plan " GLYPHS " --platform $/here.yaml --policy cpu-only --save $/run.plan");
+  discard(&o);
+  char *text = get_file(in_folder("run.plan"), NULL);
+  expect_text(text, "# braid placement 1\n# " GLYPHS ", batch 1, inference, by cpu-only");
+  expect_text(text, "\ndevices cpu\n");
+  expect_text(text, "\ncpu 0_convolutional/Conv\n");
+  free(text);
+  o = run_quietly("run " GLYPHS " --input " STAR " --plan $/run.plan --explain");
+  expect_text(o.out, "by hand");
+  discard(&o);
+  o = run_quietly("plan " GLYPHS " --train --batch 32 --platform $/here.yaml --policy cpu-only --save $/train.plan");
+  discard(&o);
+  o = run("train " GLYPHS " --data builtin:glyphs,limit=640 --epochs 1 --batch 32 --plan $/train.plan --out $/t");
+  if (o.code) fail_msg("%s", o.err);
+  discard(&o);
+  static const struct {
+    const char *line, *said;
+  } cases[] = {
+      {"plan " GLYPHS " --platform $/here.yaml --policy gpu-only --save $/x.plan",
+       "the platform's device \"gpu\" is none of this machine"},
+      {"plan " GLYPHS " --platform $/here.yaml --policy gpu-only,heft --save $/x.plan", "--save is of one plan"},
+      {"bench " LENET " --plan $/run.plan", "place: no node"},
+      {"run " GLYPHS " --input " STAR " --plan $/run.plan --place a=cpu", "--plan cannot be combined"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $/here.yaml", "is no plan of `braid plan --train --save`"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $/train.plan --place a=cpu", "--plan cannot be combined"},
+      {"train " GLYPHS " --data builtin:glyphs,limit=640 --batch 32 --optimizer adam --plan $/train.plan "
+       "--out $/u",
+       "place: no node"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    o = run(cases[i].line);
+    if (!o.code) fail_msg("%s", cases[i].line);
+    expect_text(o.err, cases[i].said);
+    discard(&o);
+  }
+}
+
 static void test_refused(void **state) {
   (void)state;
   static const struct {
@@ -122,8 +174,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_text), cmocka_unit_test(test_steps), cmocka_unit_test(test_help),
-      cmocka_unit_test(test_json), cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_saved),   cmocka_unit_test(test_text), cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_help),    cmocka_unit_test(test_json), cmocka_unit_test(test_files),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -129,6 +129,25 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_trace(const braid_fo
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title,
                                                                  const char *path);
 
+/* Where a forecast has every node, written atomically as a text that sessions can run by; `what` it is of stands in a
+ * comment. UNSUPPORTED names a node for which that is not enough: on several devices together, or below a device's
+ * highest clock. The devices must be those of the machine that runs it, which is not checked here. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_placement(const braid_forecast *forecast, const char *what,
+                                                                      const char *path);
+/* `devices` and `place` of session options. */
+typedef struct braid_placement {
+  const braid_allocator *allocator;
+  char *devices, *place;
+} braid_placement;
+/* Whether a file that begins with these bytes (20 or more) is one. */
+BRAID_API bool braid_placement_is(const void *bytes, size_t count);
+/* INVALID_FILE names the file, the line and what was expected. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_placement_load(const braid_allocator *allocator, const char *path,
+                                                             braid_placement *out);
+BRAID_API BRAID_MUST_CHECK braid_status braid_placement_parse(const braid_allocator *allocator, const char *name,
+                                                              const void *text, size_t bytes, braid_placement *out);
+BRAID_API void braid_placement_deinit(braid_placement *placement); /* all zero is allowed */
+
 /* --- the evaluation of Hype-training --------------------------------------------------------------------------------
  * He, Liu, Li et al., "Enabling energy-efficient DNN training on hybrid GPU-FPGA accelerators" (ICS 2021), section 5:
  * what it publishes as numbers, in percent where nothing else is said. */

@@ -54,6 +54,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   } else if (!braid_error_detail()[0]) {
     abort();
   }
+  braid_placement placement;
+  if (braid_placement_parse(NULL, "input", data, bytes, &placement) == BRAID_OK && !strchr(placement.place, '='))
+    abort();
+  braid_placement_deinit(&placement);
   if (braid_profile_parse("input", data, bytes, &profile) == BRAID_OK) {
     braid_profile_row row;
     for (unsigned i = 0; i < profile->rows_count; i++)

@@ -366,6 +366,49 @@ static void test_published_averages(void **state) {
                    text->one_efficiency / 100) < 0.01);
 }
 
+/* What `braid plan --save` writes, and what is no such file. */
+static void test_placement(void **state) {
+  (void)state;
+  static const char kText[] = "# braid placement 1\n# of a net\n\ndevices cpu opencl0\ncpu a b/Conv\nopencl0 c\n";
+  braid_placement placement;
+  OK(braid_placement_parse(NULL, "p", kText, sizeof kText - 1, &placement));
+  assert_string_equal(placement.devices, "cpu opencl0");
+  assert_string_equal(placement.place, "'a b/Conv'=cpu 'c'=opencl0");
+  braid_placement_deinit(&placement);
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"", "p:1: \"# braid placement 1\" is expected"},
+      {"# braid placement 2\ndevices cpu\ncpu a\n", "p:1:"},
+      {"# braid placement 1\ncpu a\n", "p:2: \"devices\" and their names"},
+      {"# braid placement 1\ndevices cpu\n", "a node is expected"},
+      {"# braid placement 1\ndevices cpu\ncpu\n", "p:3: a device, a blank and the name of a node"},
+      {"# braid placement 1\ndevices cpu\n'a'=cpu b\n", "p:3:"},
+      {"# braid placement 1\ndevices cpu\ncpu a*\n", "p:3:"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    assert_int_equal(braid_placement_parse(NULL, "p", cases[i].text, strlen(cases[i].text), &placement),
+                     BRAID_INVALID_FILE);
+    assert_null(placement.devices);
+    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].said, braid_error_detail());
+  }
+  braid_modelled_machine *machine = load("v100-s10x3");
+  braid_graph *step = step_of(BRAID_MODELS "/alexnet.cfg", 8);
+  braid_forecast *forecast;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "slack-energy", .cap_watts = INFINITY},
+                           NULL, &forecast));
+  assert_int_equal(braid_forecast_save_placement(forecast, "w", "/dev/null/file"), BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "on 3 devices together"));
+  braid_forecast_destroy(forecast);
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 230}, NULL,
+                           &forecast));
+  assert_int_equal(braid_forecast_save_placement(forecast, "w", "/dev/null/file"), BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "below the device's 1530"));
+  braid_forecast_destroy(forecast);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+}
+
 /* Other numbers for what a platform assumes. */
 static void test_variation(void **state) {
   (void)state;
@@ -395,6 +438,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_published_averages),
       cmocka_unit_test(test_variation),
+      cmocka_unit_test(test_placement),
       cmocka_unit_test(test_published),
       cmocka_unit_test(test_refused_platforms),
       cmocka_unit_test(test_refused_profiles),
