@@ -116,26 +116,30 @@ static void note_power(braid_meter_sums *sums, double now, double watts) {
   sums->deviations += from * (watts - sums->mean);
 }
 
-/* Power over some windows of the counter: over one alone the moment of reading would count as much. */
-static void note_counter(braid_meter_sums *sums, double span, double now, double joules) {
+/* Power over some windows of the counter: over one alone the moment of reading would count as much. The counter changed
+ * at some time since it was read last, and within its window before now: the middle is taken. */
+static void note_counter(braid_meter_sums *sums, double window, double now, double joules) {
   size_t last = (sums->change_count + BRAID_METER_CHANGES - 1) % BRAID_METER_CHANGES;
+  double gap = sums->last_read_at > 0 ? fmin(now - sums->last_read_at, window) : 0, span = fmax(8 * window, 50e-3);
+  sums->last_read_at = now;
   if (sums->change_count && sums->changes[last] == joules) return;
   if (sums->change_count && joules < sums->changes[last]) sums->failed = true;
+  double at = now - gap / 2;
   size_t kept = sums->change_count < BRAID_METER_CHANGES ? sums->change_count : BRAID_METER_CHANGES;
   for (size_t k = 1; k <= kept; k++) {
-    size_t at = (sums->change_count + BRAID_METER_CHANGES - k) % BRAID_METER_CHANGES;
-    if (now - sums->changes_at[at] < span) continue;
-    sums->peak_counter = fmax(sums->peak_counter, (joules - sums->changes[at]) / (now - sums->changes_at[at]));
+    size_t then = (sums->change_count + BRAID_METER_CHANGES - k) % BRAID_METER_CHANGES;
+    if (at - sums->changes_at[then] < span) continue;
+    sums->peak_counter = fmax(sums->peak_counter, (joules - sums->changes[then]) / (at - sums->changes_at[then]));
     break;
   }
   sums->changes[sums->change_count % BRAID_METER_CHANGES] = joules;
-  sums->changes_at[sums->change_count++ % BRAID_METER_CHANGES] = now;
+  sums->changes_at[sums->change_count++ % BRAID_METER_CHANGES] = at;
 }
 
 static void *sample(void *context) {
   braid_meter *meter = context;
   double window = isnan(meter->window) ? 4 * kSensorPoll : meter->window;
-  double poll = fmin(fmax(window / 4, kLeastPoll), kMostPoll), span = fmax(4 * window, 10e-3);
+  double poll = fmin(fmax(window / 4, kLeastPoll), kMostPoll);
   while (!__atomic_load_n(&meter->stop, __ATOMIC_ACQUIRE)) {
     double value;
     if (meter->power) {
@@ -146,7 +150,7 @@ static void *sample(void *context) {
     }
     if (meter->counter) {
       if (read_counter(meter, &value))
-        note_counter(&meter->sums, span, now_seconds(), value);
+        note_counter(&meter->sums, window, now_seconds(), value);
       else
         meter->sums.failed = true;
     }

@@ -7,7 +7,7 @@
 #include "base/thread.h"
 #include "braid/device.h"
 
-enum { BRAID_METER_WINDOWS = 20, BRAID_METER_CHANGES = 64 };
+enum { BRAID_METER_WINDOWS = 20, BRAID_METER_CHANGES = 256 };
 
 typedef struct braid_meter_reading {
   double seconds, joules, error_joules; /* NAN: unknown */
@@ -19,6 +19,7 @@ typedef struct braid_meter_sums {
   double samples, mean, deviations; /* of the polled power: how many, their mean, squares of what they differ from it */
   double changes_at[BRAID_METER_CHANGES], changes[BRAID_METER_CHANGES]; /* of the counter: when, joules */
   size_t change_count;
+  double last_read_at; /* of the counter */
   double peak_counter;
   bool failed;
 } braid_meter_sums;
