@@ -14,7 +14,7 @@ static const char doc[] =
     "number of threads, or too old); Ctrl-C leaves what was measured, and the next call goes on there. Unknown is "
     "unknown, never 0. docs/profiling.md says how everything is measured.\n"
     "\nExamples:\n"
-    "  braid profile --db here.db --show\n"
+    "  braid profile --db here.db --ops all --show\n"
     "  braid profile --db here.db --model models/resnet20.cfg --train --batch 128 --devices \"cpu opencl0\"\n"
     "  braid profile --db here.db --save-platform here.yaml\n"
     "  braid plan models/resnet20.cfg --train --batch 128 --platform here.yaml --policy cpu-only\n"

@@ -337,7 +337,7 @@ static void test_refused(void **state) {
   expect_failure("profile --db $/x.db --seconds 0", 2, "--seconds");
   expect_failure("profile --db $/text.db --show", 2, "text.db: it is not an SQLite database");
   expect_failure("profile --db $/none/x.db", 1, "cannot be opened");
-  expect_failure("profile --db $/none.db --show", 1, "cannot be opened");
+  expect_failure("profile --db $/none.db --show", 2, "none.db: there is no such database");
   expect_failure("profile --db $/x.db --model none.onnx", 2, "none.onnx");
 }
 

@@ -20,7 +20,8 @@ typedef enum braid_profile_access {
 
 /* Opens a file and looks whether it is whole. INVALID_FILE: it is no database, one of something else, one of another
  * version, or damaged; the detail says which, and where. BUSY: another process holds it locked for longer than some
- * seconds. IO: it cannot be opened or written. A handle is used by one thread at a time. */
+ * seconds. NOT_FOUND: there is none to read. IO: it cannot be opened or written. A handle is used by one thread at a
+ * time. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_profile_db_open(const braid_allocator *allocator, const char *path,
                                                               braid_profile_access access, braid_profile_db **out);
 BRAID_API void braid_profile_db_close(braid_profile_db *db); /* NULL is allowed */

@@ -27,7 +27,7 @@ static float number_at(size_t index) {
   return (float)(int32_t)(hash * 2246822519u) * 0x1p-31f;
 }
 
-static void fill_numbers(const braid_desc *desc, void *data) {
+void braid_trial_fill(const braid_desc *desc, void *data) {
   size_t count = (size_t)braid_desc_count(desc), bytes = braid_desc_bytes(desc);
   memset(data, 0, bytes);
   if (desc->dtype == BRAID_F32)
@@ -44,7 +44,7 @@ static braid_status fill_buffer(const braid_allocator *allocator, const braid_de
   size_t bytes = braid_desc_bytes(desc);
   void *data = braid_alloc(allocator, bytes);
   if (!data) return BRAID_NO_MEMORY;
-  fill_numbers(desc, data);
+  braid_trial_fill(desc, data);
   braid_status status = braid_buffer_write(buffer, data, bytes, kLimitNs);
   braid_free(allocator, data);
   return status;

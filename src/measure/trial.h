@@ -17,4 +17,7 @@ const char *braid_trial_kernel(const braid_trial *trial);
 /* Nothing is left to run: what the operation gives is known, or it is its input. */
 bool braid_trial_is_empty(const braid_trial *trial);
 
+/* What inputs hold: see trial.c. */
+void braid_trial_fill(const braid_desc *desc, void *data);
+
 #endif

@@ -3,10 +3,12 @@
  * every value is checked when it is read. */
 #include "profile/database.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/try.h"
 #include "base/vector.h"
@@ -209,6 +211,8 @@ static braid_status copy_path(braid_profile_db *db, const char *path) {
 static braid_status open_file(braid_profile_db *db, const char *path, braid_profile_access access) {
   int flags = access == BRAID_PROFILE_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   BRAID_TRY(copy_path(db, path));
+  if (access == BRAID_PROFILE_READ && faccessat(AT_FDCWD, db->path, F_OK, 0) != 0)
+    return braid_fail(BRAID_NOT_FOUND, "%.200s: there is no such database", path);
   int code = sqlite3_open_v2(db->path, &db->sqlite, flags, NULL);
   if (!db->sqlite) return braid_fail(BRAID_NO_MEMORY, "%s", braid_status_text(BRAID_NO_MEMORY));
   if (code != SQLITE_OK) return db_fail(db, "it cannot be opened");

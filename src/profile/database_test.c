@@ -152,7 +152,7 @@ static void test_foreign(void **state) {
 
 static void test_no_database(void **state) {
   (void)state;
-  expect_refused(BRAID_PROFILE_READ, BRAID_IO, "cannot be opened");
+  expect_refused(BRAID_PROFILE_READ, BRAID_NOT_FOUND, "there is no such database");
   write_bytes("", 0);
   expect_refused(BRAID_PROFILE_READ, BRAID_INVALID_FILE, "the database is empty");
   static const char kText[] = "source: not a database, but long enough to have a header of one hundred bytes ......."
