@@ -66,6 +66,7 @@ static double find_window(const braid_meter *meter) {
 
 static void meter_refuse(braid_meter *meter, const char *why) {
   meter->source = NULL;
+  meter->doubted = false; /* there is nothing to repeat it for */
   snprintf(meter->note, sizeof meter->note, "%s", why);
 }
 
@@ -181,7 +182,9 @@ static void meter_judge(braid_meter *meter, double seconds, double counted, doub
   double error = polled_error_watts(&meter->sums) * seconds;
   double limit = 1 + kTolerance + meter->window / seconds + (polled > 0 && !isnan(error) ? error / polled : 0),
          ratio = counted > polled ? counted / polled : polled / counted;
-  if (!(counted > 0 || polled > 0) || ratio <= limit) return;
+  bool doubted = meter->doubted;
+  meter->doubted = (counted > 0 || polled > 0) && !(ratio <= limit);
+  if (!meter->doubted || !doubted) return; /* a stall of the thread that polls may be at fault */
   char why[sizeof meter->note];
   snprintf(
       why, sizeof why,
@@ -209,7 +212,7 @@ braid_meter_reading braid_meter_end(braid_meter *meter) {
   joules -= meter->began_joules;
   double polled = sums->polled_seconds > 0 ? sums->polled_joules / sums->polled_seconds * seconds : NAN;
   if (meter->counter && meter->power && !isnan(polled)) meter_judge(meter, seconds, joules, polled);
-  if (!meter->source) return reading;
+  if (!meter->source || meter->doubted) return reading;
   reading.joules = meter->counter ? joules : polled;
   if (meter->counter) /* both ends may lie within a window */
     reading.error_joules = fmax(joules / seconds * meter->window, isnan(polled) ? 0 : fabs(joules - polled));
@@ -221,9 +224,12 @@ braid_meter_reading braid_meter_end(braid_meter *meter) {
 
 braid_status braid_meter_measure_idle(braid_meter *meter) {
   if (!meter->source) return BRAID_OK;
-  BRAID_TRY(braid_meter_begin(meter));
-  sleep_for(braid_meter_least_seconds(meter));
-  braid_meter_reading reading = braid_meter_end(meter);
+  braid_meter_reading reading;
+  do {
+    BRAID_TRY(braid_meter_begin(meter));
+    sleep_for(braid_meter_least_seconds(meter));
+    reading = braid_meter_end(meter);
+  } while (meter->doubted && !meter->refused);
   meter->idle_watts = reading.joules / reading.seconds;
   meter->idle_watts_error = reading.error_joules / reading.seconds;
   return BRAID_OK;

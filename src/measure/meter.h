@@ -29,7 +29,8 @@ typedef struct braid_meter {
   bool counter, power;
   const char *source; /* "counter", "polling"; NULL: nothing, or nothing that can be believed */
   char note[256];     /* why, or what to know; "": nothing */
-  bool refused;       /* the counter disagrees with polling */
+  bool refused;       /* the counter disagrees with polling, twice in a row */
+  bool doubted;       /* it did in the last measurement, which counts for nothing: it is to be repeated */
   double window;      /* seconds between updates of the counter; NAN: there is none */
   double idle_watts, idle_watts_error;
 

@@ -119,11 +119,15 @@ static braid_status measure_energy(braid_bench *bench, braid_trial *trial, braid
   size_t runs;
   double busy, least = fmax(braid_meter_least_seconds(&bench->meter), bench->options->seconds);
   if (!braid_meter_works(&bench->meter)) return BRAID_OK;
-  BRAID_TRY(braid_meter_begin(&bench->meter));
-  braid_status status = repeat(bench, trial, least, &runs, &busy);
-  braid_meter_reading reading = braid_meter_end(&bench->meter);
-  if (status == BRAID_OK) share_energy(bench, &reading, runs, busy, entry);
-  return status;
+  braid_meter_reading reading;
+  do {
+    BRAID_TRY(braid_meter_begin(&bench->meter));
+    braid_status status = repeat(bench, trial, least, &runs, &busy);
+    reading = braid_meter_end(&bench->meter);
+    if (status != BRAID_OK) return status;
+  } while (bench->meter.doubted && !bench->meter.refused);
+  share_energy(bench, &reading, runs, busy, entry);
+  return BRAID_OK;
 }
 
 /* --- all of it -----------------------------------------------------------------------------------------------------

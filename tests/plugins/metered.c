@@ -5,7 +5,8 @@
  *   watts      drawn while it runs (50); idle: else (10)
  *   window_us  between two updates of the energy counter (5000)
  *   counts     what the counter counts of the truth, in per cent (100)
- *   sensor     1: there is a power sensor, which tells the truth (1); 2: it is all there is; 0: there is none
+ *   sensor     1: there is a power sensor, which tells the truth of the last four windows (1); 2: it is all there is;
+ *              0: there is none
  *   driver     number of the driver's version (1)
  *   link_us    what a transfer takes (0)
  *   stuck      1: the counter does not move (0)
@@ -22,6 +23,7 @@ typedef struct meter {
   pthread_mutex_t lock;
   double at, joules;           /* until when they are counted */
   double edge, joules_at_edge; /* of the last window */
+  double edges[4], watts;      /* joules at the last edges, the mean power between them */
   int running, runs;
 } meter;
 static meter METER = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -52,6 +54,9 @@ static void count(void) {
       METER.at = METER.edge;
     }
     METER.joules_at_edge = METER.joules;
+    METER.watts = (METER.joules - METER.edges[0]) / (4 * window);
+    memmove(METER.edges, METER.edges + 1, 3 * sizeof *METER.edges);
+    METER.edges[3] = METER.joules;
   }
   METER.joules += watts * (now - METER.at);
   METER.at = now;
@@ -76,7 +81,8 @@ static braid_status metered_energy(void *device, double *out_uj) {
 static braid_status metered_power(void *device, double *out_watts) {
   (void)device;
   pthread_mutex_lock(&METER.lock);
-  *out_watts = watts_now();
+  count();
+  *out_watts = METER.watts;
   pthread_mutex_unlock(&METER.lock);
   return setting("sensor", 1) > 0 ? BRAID_OK : BRAID_UNSUPPORTED;
 }
