@@ -105,9 +105,10 @@ static braid_status read_lines(const char *name, const char *text, size_t bytes,
       braid_text_add(devices, line + 8);
     else
       return fail_line(name, number, "\"devices\" and their names");
+    if (devices->failed || place->failed) return BRAID_NO_MEMORY;
   }
   if (!place->length) return fail_line(name, number, "a node");
-  return devices->failed || place->failed ? BRAID_NO_MEMORY : BRAID_OK;
+  return BRAID_OK;
 }
 
 braid_status braid_placement_parse(const braid_allocator *allocator, const char *name, const void *text, size_t bytes,

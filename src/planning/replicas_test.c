@@ -1,10 +1,4 @@
 /* Data parallel steps whose times are known by hand: two replicas, gradients exchanged one by one or together. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +6,7 @@
 #include <unistd.h>
 
 #include "graph/graph.h"
+#include "oom.h"
 #include "planning/machine.h"
 #include "planning/replicas.h"
 
@@ -162,6 +157,29 @@ static void test_refused(void **state) {
   braid_modelled_machine_destroy(machine);
 }
 
+static braid_status forecast_step(const braid_allocator *allocator, void *context) {
+  static const char kText[] = "# braid placement 1\ndevices cpu\ncpu a\ncpu b\n";
+  braid_modelled_machine *machine;
+  braid_forecast *forecast;
+  braid_placement placement;
+  braid_status status = braid_placement_parse(allocator, "p", kText, sizeof kText - 1, &placement);
+  braid_placement_deinit(&placement);
+  if (status == BRAID_OK) status = braid_modelled_machine_load(allocator, "v100x2-s10x6", &machine);
+  if (status != BRAID_OK) return status;
+  braid_forecast_options how = {.policy = "hybrid-energy", .cap_watts = INFINITY, .replicas = 2};
+  status = braid_forecast_create(context, machine, &how, allocator, &forecast);
+  braid_forecast_destroy(forecast);
+  braid_modelled_machine_destroy(machine);
+  return status;
+}
+
+static void test_out_of_memory(void **state) {
+  (void)state;
+  braid_graph *graph = step_of_two();
+  assert_true(oom_sweep(forecast_step, graph) > 10);
+  braid_graph_destroy(graph);
+}
+
 static void test_ring(void **state) {
   (void)state;
   assert_near(braid_ring_seconds(4, 100e6, 1e-3, 10e9), 6 * (1e-3 + 2.5e-3));
@@ -177,6 +195,7 @@ int main(void) {
       cmocka_unit_test(test_unknown_power),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_ring),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
