@@ -9,8 +9,9 @@ static const char doc[] =
     "Measures operations alone on each device, and keeps what they take in a database: time, energy and power where "
     "the "
     "device has a counter or a sensor, bandwidth, instructions per cycle. `braid plan` forecasts with it."
-    "\vWithout --model, --ops, --import and --show the operations of Hype-training's Table 1 are measured at three "
-    "sizes. What the database has already is measured again only if it is stale (another device, driver, version or "
+    "\vWithout --model and --ops the operations of Hype-training's Table 1 are measured at three sizes; with --import, "
+    "--show, --html or --save-platform alone nothing is. What the database has already is measured again only if it is "
+    "stale (another device, driver, version or "
     "number of threads, or too old); Ctrl-C leaves what was measured, and the next call goes on there. Unknown is "
     "unknown, never 0. docs/profiling.md says how everything is measured.\n"
     "\nExamples:\n"
@@ -262,13 +263,14 @@ int cli_profile(int argc, char **argv) {
       {"devices", KEY_DEVICES, "LIST", 0, "Devices, as listed by `braid devices`, separated by spaces (default: all)",
        0},
       {"model", KEY_MODEL, "MODEL", 0, "Measure the operations of a model: a .onnx or .cfg file", 1},
-      {"train", KEY_TRAIN, NULL, 0, "... of its training step", 1},
-      {"discriminator", KEY_DISCRIMINATOR, "MODEL", 0, "... against this network, which takes what the model gives", 1},
+      {"train", KEY_TRAIN, NULL, 0, "Measure the operations of the model's training step", 1},
+      {"discriminator", KEY_DISCRIMINATOR, "MODEL", 0,
+       "With --train: train against this network, which takes what the model gives", 1},
       {"batch", KEY_BATCH, "N", 0, "Samples (default: the model's batch size, else 1; with --train 128)", 1},
       {"weights", KEY_WEIGHTS, "FILE", 0, "The .weights file of a Darknet model", 1},
       {"shape", KEY_SHAPE, "[NAME=]DIMS", 0, "Shape of an input, e.g. 1x3x224x224", 1},
       {"ops", KEY_OPS, "LIST", 0, "Measure operations at given sizes: MatMul,Conv,... or \"all\" of Table 1", 2},
-      {"sizes", KEY_SIZES, "LIST", 0, "... of small,medium,large (default: all three)", 2},
+      {"sizes", KEY_SIZES, "LIST", 0, "Sizes for --ops: small,medium,large (default: all three)", 2},
       {"beside", KEY_BESIDE, "OP:SIZE@DEVICE", 0, "Measure while this operation runs on another device", 2},
       {"seconds", KEY_SECONDS, "S", 0, "Time for each operation, and as much for its energy (default 0.3)", 3},
       {"again", KEY_AGAIN, NULL, 0, "Measure everything again, and say what drifts", 3},

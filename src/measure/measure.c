@@ -7,7 +7,7 @@
 #include "measure/operation.h"
 #include "runtime/machine.h"
 
-enum { kSpecs = 2048, kName = 128 };
+enum { kSpecs = 2048 };
 
 typedef struct campaign {
   const braid_allocator *allocator;
@@ -279,7 +279,7 @@ static bool is_beside(const campaign *c, const char *name) {
 }
 
 static braid_status measure_all(campaign *c) {
-  char name[kName];
+  char name[kSpecs];
   const char *at = c->specs;
   size_t nth = 0;
   while (next_word(&at, name, sizeof name)) c->device_count += !is_beside(c, name);

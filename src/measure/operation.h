@@ -17,7 +17,7 @@ typedef struct braid_bench {
 } braid_bench;
 
 /* Fills the entry's times, energies and counts. What the device cannot do, or fails at, is said in entry->why (memory
- * of `why`), and is no failure; DEVICE_LOST, CANCELLED and NO_MEMORY of the host are. `kernel` and `note` have room for
+ * of `why`), and is no failure; DEVICE_LOST and CANCELLED are. `kernel` and `note` have room for
  * 128 bytes each, which the entry points to. */
 typedef struct braid_operation_texts {
   char why[512], kernel[128], note[160];

@@ -132,12 +132,6 @@ static const struct {
 };
 enum { kOpCount = sizeof kOps / sizeof *kOps };
 
-const char *braid_subject_published_name(const char *op) {
-  for (size_t i = 0; i < kOpCount; i++)
-    if (strcmp(kOps[i].op, op) == 0) return kOps[i].published;
-  return NULL;
-}
-
 static braid_status add_op(braid_subjects *subjects, size_t op, int size) {
   maker m = {.size = size};
   braid_graph **graphs = braid_grow(subjects->allocator, subjects->graphs, subjects->graph_count,

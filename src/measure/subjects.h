@@ -31,8 +31,6 @@ BRAID_MUST_CHECK braid_status braid_subjects_add_graph(braid_subjects *subjects,
 /* sizes.c: the operations of a list ("MatMul,Conv"; "all") at sizes of a list ("small,large"; NULL: all three).
  * INVALID_ARGUMENT lists what there is. */
 BRAID_MUST_CHECK braid_status braid_subjects_add_ops(braid_subjects *subjects, const char *ops, const char *sizes);
-/* What the published table calls the operation; NULL: it does not have it. */
-const char *braid_subject_published_name(const char *op);
 BRAID_MUST_CHECK braid_status braid_subjects_add(braid_subjects *subjects, const braid_graph *graph, braid_node_id node,
                                                  const char *size);
 /* A graph of the node alone: what others compute is an input, constants and weights are as they are. */
