@@ -145,8 +145,7 @@ static braid_status forecast_on(size_t model, int64_t batch, const char *platfor
   return status;
 }
 
-static braid_status forecast_model(size_t model, cli_hybrid_run runs[CLI_HYBRID_RUNS]) {
-  braid_graph *graphs[2] = {NULL, NULL};
+static braid_status forecast_model(size_t model, braid_graph *graphs[2], cli_hybrid_run runs[CLI_HYBRID_RUNS]) {
   int64_t batch = braid_hybrid_models()[model].batch;
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < CLI_HYBRID_CAPS && status == BRAID_OK; i++)
@@ -154,7 +153,6 @@ static braid_status forecast_model(size_t model, cli_hybrid_run runs[CLI_HYBRID_
   for (size_t i = 0; i < 6 && status == BRAID_OK; i++)
     status = forecast_on(model, batch, i % 2 ? "v100-s10x3" : "v100", i % 2 ? "hybrid-cap" : "dvfs",
                          cli_hybrid_cap(i / 2), NULL, graphs, &runs[CLI_HYBRID_CAPS + i]);
-  for (size_t i = 0; i < 2; i++) braid_graph_destroy(graphs[i]);
   return status;
 }
 
@@ -179,16 +177,18 @@ static int64_t batch_of(size_t model, int64_t less) {
   return batch < 2 ? 2 : batch;
 }
 
-static braid_status vary_model(size_t model, size_t index, cli_hybrid_variation *sum) {
+/* `graphs` are those of the whole batch. */
+static braid_status vary_model(size_t model, size_t index, braid_graph *graphs[2], cli_hybrid_variation *sum) {
   static const char *const kCompared[4][2] = {
       {"v100", "gpu-only"}, {"v100-s10x3", "hybrid-energy"}, {"v100-s10x3", "slack-energy"}, {"v100x2", "gpu-only"}};
-  braid_graph *graphs[2] = {NULL, NULL};
+  braid_graph *smaller[2] = {NULL, NULL};
   cli_hybrid_run runs[4];
-  int64_t batch = batch_of(model, kVariations[index].less);
+  int64_t less = kVariations[index].less, batch = batch_of(model, less);
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < 4 && status == BRAID_OK; i++)
-    status = forecast_on(model, batch, kCompared[i][0], kCompared[i][1], 0, &kVariations[index].v, graphs, &runs[i]);
-  for (size_t i = 0; i < 2; i++) braid_graph_destroy(graphs[i]);
+    status = forecast_on(model, batch, kCompared[i][0], kCompared[i][1], 0, &kVariations[index].v,
+                         less == 1 ? graphs : smaller, &runs[i]);
+  for (size_t i = 0; i < 2; i++) braid_graph_destroy(smaller[i]);
   if (status != BRAID_OK) return status;
   sum->efficiency += cli_hybrid_efficiency(&runs[1], &runs[0]);
   sum->ours += cli_hybrid_efficiency(&runs[2], &runs[0]);
@@ -197,20 +197,13 @@ static braid_status vary_model(size_t model, size_t index, cli_hybrid_variation 
   return BRAID_OK;
 }
 
-static braid_status vary(cli_hybrid *h) {
-  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++) {
-    cli_hybrid_variation *sum = &h->variations[h->variation_count++];
-    double count = 0;
-    *sum = (cli_hybrid_variation){.what = kVariations[i].what, .throughput = NAN};
-    for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++) {
-      if (!h->wanted[m]) continue;
-      braid_status status = vary_model(m, i, sum);
-      if (status != BRAID_OK) return status;
-      count++;
-    }
-    sum->efficiency /= count, sum->ours /= count, sum->two_gpus /= count;
-  }
-  return BRAID_OK;
+static braid_status evaluate_model(cli_hybrid *h, size_t model) {
+  braid_graph *graphs[2] = {NULL, NULL};
+  braid_status status = forecast_model(model, graphs, h->runs[model]);
+  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS && status == BRAID_OK; i++)
+    status = vary_model(model, i, graphs, &h->variations[i]);
+  for (size_t i = 0; i < 2; i++) braid_graph_destroy(graphs[i]);
+  return status;
 }
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
@@ -233,11 +226,20 @@ braid_status cli_hybrid_select(const char *models, cli_hybrid *out) {
 }
 
 braid_status cli_hybrid_make(cli_hybrid *h) {
+  double count = 0;
   braid_status status = braid_modelled_machine_load(NULL, "v100-s10x3", &h->machine);
   if (status == BRAID_OK) status = braid_modelled_machine_load(NULL, "v100x2-s10x6", &h->pair);
-  for (size_t m = 0; m < BRAID_HYBRID_MODELS && status == BRAID_OK; m++)
-    if (h->wanted[m]) status = forecast_model(m, h->runs[m]);
-  return status == BRAID_OK ? vary(h) : status;
+  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++)
+    h->variations[i] = (cli_hybrid_variation){.what = kVariations[i].what, .throughput = NAN};
+  for (size_t m = 0; m < BRAID_HYBRID_MODELS && status == BRAID_OK; m++) {
+    if (h->wanted[m]) status = evaluate_model(h, m);
+    count += h->wanted[m];
+  }
+  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++) {
+    cli_hybrid_variation *sum = &h->variations[i];
+    sum->efficiency /= count, sum->ours /= count, sum->two_gpus /= count;
+  }
+  return status;
 }
 
 void cli_hybrid_end(cli_hybrid *h) {

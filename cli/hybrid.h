@@ -46,8 +46,7 @@ typedef struct cli_hybrid {
   bool wanted[BRAID_HYBRID_MODELS];
   cli_hybrid_run runs[BRAID_HYBRID_MODELS][CLI_HYBRID_RUNS];
   cli_hybrid_variation variations[CLI_HYBRID_VARIATIONS];
-  size_t variation_count;
-  char notes[CLI_HYBRID_TABLES][640];
+  char notes[CLI_HYBRID_TABLES][1200];
   braid_modelled_machine *machine; /* for its assumptions: one V100 and three Stratix 10 */
   braid_modelled_machine *pair;    /* two V100 and six */
 } cli_hybrid;

@@ -64,7 +64,7 @@ static void json_text(cli_json *json) {
 
 static void json_variations(cli_json *json, const cli_hybrid *h) {
   cli_json_array(json, "sensitivity");
-  for (size_t i = 0; i < h->variation_count; i++) {
+  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++) {
     const cli_hybrid_variation *v = &h->variations[i];
     cli_json_object(json, NULL);
     cli_json_string(json, "assumption", v->what);
