@@ -208,11 +208,20 @@ static braid_status copy_path(braid_profile_db *db, const char *path) {
   return BRAID_OK;
 }
 
+/* Whether a process was ended while it wrote: its journal is beside the file, and who opens it next takes back what was
+ * half written. */
+static bool has_journal(const braid_profile_db *db) {
+  char journal[4200];
+  return snprintf(journal, sizeof journal, "%s-journal", db->path) < (int)sizeof journal &&
+         faccessat(AT_FDCWD, journal, F_OK, 0) == 0;
+}
+
 static braid_status open_file(braid_profile_db *db, const char *path, braid_profile_access access) {
   int flags = access == BRAID_PROFILE_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   BRAID_TRY(copy_path(db, path));
   if (access == BRAID_PROFILE_READ && faccessat(AT_FDCWD, db->path, F_OK, 0) != 0)
     return braid_fail(BRAID_NOT_FOUND, "%.200s: there is no such database", path);
+  if (access == BRAID_PROFILE_READ && has_journal(db)) flags = SQLITE_OPEN_READWRITE;
   int code = sqlite3_open_v2(db->path, &db->sqlite, flags, NULL);
   if (!db->sqlite) return braid_fail(BRAID_NO_MEMORY, "%s", braid_status_text(BRAID_NO_MEMORY));
   if (code != SQLITE_OK) return db_fail(db, "it cannot be opened");

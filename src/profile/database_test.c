@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "folder.h"
@@ -229,6 +230,39 @@ static void test_undone(void **state) {
   assert_true(number_by_sqlite("SELECT count(*) FROM entries") == 1);
 }
 
+/* A process that is ended in the middle of a transaction, when a part of it is in the file: what was there before is.
+ */
+static void test_killed(void **state) {
+  (void)state;
+  put_entry("Relu", 1e-3);
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    sqlite3 *file;
+    if (sqlite3_open(path, &file) != SQLITE_OK) _exit(1);
+    int code = sqlite3_exec(file,
+                            "PRAGMA cache_size = 1; BEGIN; UPDATE entries SET seconds = 7; "
+                            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+                            "INSERT INTO rules SELECT 'like', i, 'x', 0 FROM n",
+                            NULL, NULL, NULL);
+    _exit(code == SQLITE_OK ? 0 : 1);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+  char journal[300];
+  snprintf(journal, sizeof journal, "%s-journal", path);
+  assert_int_equal(access(journal, F_OK), 0); /* or this would prove nothing */
+  braid_profile_db *db;
+  braid_profile_list list;
+  OK(braid_profile_db_open(NULL, path, BRAID_PROFILE_READ, &db));
+  OK(braid_profile_list_create(db, NULL, &list));
+  braid_profile_db_close(db);
+  assert_int_equal(list.entry_count, 1);
+  assert_true(list.entries[0].seconds == 1e-3);
+  braid_profile_list_deinit(&list);
+}
+
 /* A published profile has the same rows in a database as in its file. */
 static void test_import(void **state) {
   (void)state;
@@ -304,11 +338,11 @@ static void test_no_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup(test_round_trip, fresh),  cmocka_unit_test_setup(test_foreign, fresh),
-      cmocka_unit_test_setup(test_no_database, fresh), cmocka_unit_test_setup(test_damage, fresh),
-      cmocka_unit_test_setup(test_locked, fresh),      cmocka_unit_test_setup(test_undone, fresh),
-      cmocka_unit_test_setup(test_import, fresh),      cmocka_unit_test_setup(test_import_refused, fresh),
-      cmocka_unit_test_setup(test_no_memory, fresh),
+      cmocka_unit_test_setup(test_round_trip, fresh),     cmocka_unit_test_setup(test_foreign, fresh),
+      cmocka_unit_test_setup(test_no_database, fresh),    cmocka_unit_test_setup(test_damage, fresh),
+      cmocka_unit_test_setup(test_locked, fresh),         cmocka_unit_test_setup(test_undone, fresh),
+      cmocka_unit_test_setup(test_killed, fresh),         cmocka_unit_test_setup(test_import, fresh),
+      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_no_memory, fresh),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
