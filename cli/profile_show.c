@@ -42,6 +42,7 @@ static void add_state(cli_table *table, const braid_profile_entry *e) {
 static void add_numbers(cli_table *table, const braid_profile_entry *e) {
   add_number(table, "%.4g", e->seconds * 1e3);
   add_number(table, "%.2g", e->seconds_mad * 1e3);
+  add_number(table, "%.4g", e->seconds_mean * 1e3);
   add_number(table, "%.0f", e->runs < 0 ? NAN : (double)e->runs);
   add_number(table, "%.1f", e->peak_watts);
   add_number(table, "%.1f", e->average_watts);
@@ -54,9 +55,9 @@ static void add_numbers(cli_table *table, const braid_profile_entry *e) {
   add_state(table, e);
 }
 
-static const char kNote[] =
-    "ms: median; MAD: median absolute deviation of so many runs, in ms. W: over a window of the sensor at its peak, on "
-    "average; mJ: of one run, and its error. IPC: instructions per cycle. ?: unknown.";
+static const char kNote[] = "ms: median; MAD: median absolute deviation, and mean of the runs, in ms. W: over a window "
+                            "of the sensor at its peak, on "
+                            "average; mJ: of one run, and its error. IPC: instructions per cycle. ?: unknown.";
 
 static int size_rank(const char *size) {
   return strcmp(size, "small") == 0 ? 0 : strcmp(size, "medium") == 0 ? 1 : 2;
@@ -91,7 +92,7 @@ static size_t pick(const view *v, bool sized, const braid_profile_entry **out) {
 static void make_published(const view *v, const braid_profile_entry **rows, cli_table *table) {
   size_t count = pick(v, true, rows);
   cli_table_begin(table, "Operations at three sizes (Table 1 of Hype-training)", kNote,
-                  "op|size|device|ms|MAD|runs|peak W|average W|mJ|GB/s|IPC|");
+                  "op|size|device|ms|MAD|mean|runs|peak W|average W|mJ|GB/s|IPC|");
   for (size_t i = 0; i < count; i++) {
     add_text(table, rows[i]->op);
     add_text(table, rows[i]->size);
@@ -106,7 +107,7 @@ static void make_published(const view *v, const braid_profile_entry **rows, cli_
 static void make_models(const view *v, const braid_profile_entry **rows, cli_table *table) {
   size_t count = pick(v, false, rows);
   cli_table_begin(table, "Operations of models, the longest first", NULL,
-                  "op|shapes|device|ms|MAD|runs|peak W|average W|mJ|GB/s|IPC|");
+                  "op|shapes|device|ms|MAD|mean|runs|peak W|average W|mJ|GB/s|IPC|");
   for (size_t i = 0; i < count; i++) {
     add_text(table, rows[i]->op);
     cli_table_cell(table, "%.56s", rows[i]->shapes);
@@ -227,6 +228,7 @@ static void json_entry(cli_json *json, const braid_profile_entry *e) {
   cli_json_number(json, "bytes", e->bytes);
   cli_json_number(json, "macs", e->macs);
   cli_json_number(json, "ms", e->seconds * 1e3);
+  cli_json_number(json, "mean_ms", e->seconds_mean * 1e3);
   cli_json_number(json, "mad_ms", e->seconds_mad * 1e3);
   cli_json_number(json, "runs", e->runs < 0 ? NAN : (double)e->runs);
   cli_json_number(json, "energy_j", e->joules);

@@ -57,6 +57,7 @@ typedef struct braid_profile_entry {
   int64_t threads, runs;
   double bytes, macs;          /* read and written at least; multiply-accumulates */
   double seconds, seconds_mad; /* median and median absolute deviation of `runs` runs */
+  double seconds_mean;         /* of the same runs: more than the median where others use the device, too */
   double joules, joules_error; /* of a run */
   double average_watts;        /* while it runs */
   double peak_watts;           /* over a window of the sensor */

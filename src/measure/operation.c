@@ -58,6 +58,7 @@ static braid_status measure_time(braid_bench *bench, braid_trial *trial, braid_o
                                  braid_profile_entry *entry) {
   braid_cycles cycles = {0};
   size_t count;
+  double sum = 0;
   BRAID_TRY(warm_up(bench, trial, entry));
   if (!isnan(entry->seconds)) return BRAID_OK;
   double *seconds = braid_zalloc_array(bench->allocator, kMostRuns, sizeof *seconds);
@@ -69,6 +70,8 @@ static braid_status measure_time(braid_bench *bench, braid_trial *trial, braid_o
            bench->host_cycles ? cycles.note : "instructions of this kind of device are not counted");
   if (status == BRAID_OK) {
     entry->runs = (int64_t)count;
+    for (size_t i = 0; i < count; i++) sum += seconds[i];
+    entry->seconds_mean = count ? sum / (double)count : NAN;
     entry->seconds = braid_median(seconds, count);
     entry->seconds_mad = braid_median_deviation(seconds, count, entry->seconds);
   }
@@ -166,7 +169,7 @@ braid_status braid_operation_measure(braid_bench *bench, const braid_subject *su
   if (status != BRAID_OK && is_of_operation(status)) {
     const char *why = braid_error_detail()[0] ? braid_error_detail() : braid_status_text(status);
     snprintf(texts->why, sizeof texts->why, "%.*s", (int)strcspn(why, "\n"), why);
-    entry->seconds = entry->seconds_mad = entry->instructions_per_cycle = NAN;
+    entry->seconds = entry->seconds_mad = entry->seconds_mean = entry->instructions_per_cycle = NAN;
     entry->runs = -1;
     status = BRAID_OK;
   }

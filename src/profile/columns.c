@@ -45,6 +45,7 @@ static const braid_column kEntryColumns[] = {
     REAL(braid_profile_entry, macs, false, 0, 1e18),
     REAL(braid_profile_entry, seconds, false, 1e-12, 1e6),
     REAL(braid_profile_entry, seconds_mad, false, 0, 1e6),
+    REAL(braid_profile_entry, seconds_mean, false, 0, 1e6),
     INTEGER(braid_profile_entry, runs, false, 1, 1e9),
     TEXT(braid_profile_entry, why, false),
     REAL(braid_profile_entry, joules, false, 0, 1e12),

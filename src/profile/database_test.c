@@ -138,6 +138,7 @@ static void test_foreign(void **state) {
       {"UPDATE entries SET shapes = hex(zeroblob(4000))", "column shapes has 8000 bytes"},
       {"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 70000) INSERT INTO rules SELECT "
        "'like', i, 'x', 0 FROM n; INSERT INTO entries SELECT 'cpu', 1, 'Relu', op, '', NULL, '', NULL, 1, NULL, 1, "
+       "NULL, "
        "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 'measured', "
        "'', NULL, NULL, NULL FROM rules",
        "rows, at most 65536"},
