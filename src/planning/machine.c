@@ -12,7 +12,7 @@
 enum {
   kBucketMegabytes = 25, /* as in PyTorch's DistributedDataParallel */
   kDevices = 64,
-  kCount = 1024,
+  kCount = 16384,
   kNameBytes = 24,
   kTextBytes = 1024,
   kPathBytes = 4096

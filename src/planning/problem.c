@@ -8,7 +8,9 @@
 #include "planning/replicas.h"
 #include "profile/subject.h"
 
-enum { kOffers = 1 << 20 };
+/* kGroups: of a kind of which there are more devices, or groups that share an operation, so many are offered for each.
+ */
+enum { kOffers = 1 << 20, kGroups = 64 };
 
 typedef struct maker {
   const braid_graph *graph;
@@ -309,6 +311,18 @@ static void add_offer(maker *m, size_t node, size_t device, const way *w, size_t
 }
 
 /* Groups of k devices: the first k, the next k, and so on. */
+static size_t offered_groups(int64_t devices, int64_t together) {
+  size_t groups = (size_t)(devices / together);
+  return groups < kGroups ? groups : kGroups;
+}
+
+/* The group that is offered as number `i` for a node, of so many: half of the offered are the first ones, so that nodes
+ * which follow each other may stay where they are; the others differ from node to node, so that all are used. */
+static size_t group_at(size_t node, size_t i, size_t groups) {
+  if (groups <= kGroups || i < kGroups / 2) return i;
+  return kGroups / 2 + (node * (kGroups / 2) + i - kGroups / 2) % (groups - kGroups / 2);
+}
+
 static size_t most_offers(const maker *m) {
   const braid_machine_file *file = m->machine->file;
   size_t count = 0;
@@ -316,7 +330,7 @@ static size_t most_offers(const maker *m) {
     size_t clocks = file->devices[k].clocks_count ? file->devices[k].clocks_count : 1;
     for (int64_t together = 1; together <= file->devices[k].count && together <= BRAID_PROFILE_DEVICES; together++)
       if (braid_profile_has(m->machine->profile, file->devices[k].profile, together))
-        count += clocks * (size_t)(file->devices[k].count / together);
+        count += clocks * offered_groups(file->devices[k].count, together);
   }
   return count;
 }
@@ -372,9 +386,13 @@ static braid_status offer_node(maker *m, size_t n) {
     int64_t from, to;
     share_of(m, k, entry->replica, &from, &to);
     size_t ways = list_ways(m, &file->devices[k], &what);
-    for (size_t w = 0; w < ways; w++)
-      for (int64_t i = from; i + m->ways[w].row.devices <= to; i += m->ways[w].row.devices)
-        add_offer(m, n, m->first[k] + (size_t)i, &m->ways[w], w);
+    for (size_t w = 0; w < ways; w++) {
+      int64_t together = m->ways[w].row.devices;
+      for (size_t i = 0; i < offered_groups(to - from, together); i++) {
+        size_t group = group_at(n, i, (size_t)((to - from) / together));
+        add_offer(m, n, m->first[k] + (size_t)from + group * (size_t)together, &m->ways[w], w);
+      }
+    }
   }
   if (m->out->problem.offer_count > before) return BRAID_OK;
   return braid_fail(BRAID_UNSUPPORTED,

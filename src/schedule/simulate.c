@@ -1,4 +1,4 @@
-#include "schedule/simulate.h"
+#include "schedule/engine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -6,48 +6,27 @@
 
 #include "base/try.h"
 
-typedef struct event {
-  double at;
-  uint64_t number; /* of equal times, the one that was entered first comes first */
-  int32_t task;    /* that ends; -1: a device is looked at again */
-  int device;
-} event;
+/* To be looked at when the present instant is over. */
+static void mark(engine *e, int device) {
+  if (e->dirty[device]) return;
+  e->dirty[device] = true;
+  e->marked[e->marked_count++] = device;
+}
 
-/* A list for each of `count` things: items[first[i]] to items[first[i + 1]]. */
-typedef struct lists {
-  size_t *first;
-  int32_t *items;
-} lists;
+static int by_turn(const void *left, const void *right, void *context) {
+  const engine *e = context;
+  return e->turn[*(const int *)left] - e->turn[*(const int *)right];
+}
 
-typedef struct engine {
-  braid_simulation view; /* what rules see; first, so that their calls find the rest */
-  const braid_problem *problem;
-  braid_choices *choices;
-  const braid_rule *rule;
-  bool capped;
-  int32_t *task_of; /* per node: its task; -1: idle */
-  size_t *waiting;  /* per task: reads of what is not computed yet */
-  double *computed; /* per task: when the last of them was */
-  lists readers;    /* per value: nodes */
-  lists results;    /* per node: values */
-  lists queues;     /* per device: its tasks in order; without a rule */
-  size_t *heads;    /* per device: the next of them */
-  double *arrived;  /* per value and space; < 0: not on its way */
-  double *bus_free; /* per bus */
-  int32_t *running, *ready;
-  int32_t *awaiting; /* per device: the task whose inputs it was to be looked at again for */
-  size_t ready_count;
-  double *idle_since, *busy; /* per device */
-  int *clocks;
-  bool *dirty, *blocked; /* per device: to be looked at; its next task waits for the cap */
-  event *events;
-  size_t event_count, done;
-  uint64_t event_number;
-  int32_t last_ended;
-  double watts_before; /* the last end of a task */
-  size_t occupied;     /* devices that run a task */
-  double stretched;    /* energy of what interference adds */
-} engine;
+/* Moves the marked devices to `looking`, in their order. */
+static size_t take_marked(engine *e) {
+  size_t count = e->marked_count;
+  memcpy(e->looking, e->marked, count * sizeof *e->looking);
+  e->marked_count = 0;
+  if (count > 1) qsort_r(e->looking, count, sizeof *e->looking, by_turn, e);
+  for (size_t i = 0; i < count; i++) e->dirty[e->looking[i]] = false;
+  return count;
+}
 
 /* --- events: a binary heap -----------------------------------------------------------------------------------------
  */
@@ -110,12 +89,13 @@ static int space_of_value(const engine *e, int32_t value) {
 
 /* When a computed value is available in a space; it is sent there now if it is not on its way. */
 static double bring(engine *e, int32_t value, int space) {
-  double *arrived = &e->arrived[(size_t)value * (size_t)e->problem->space_count + (size_t)space];
-  if (*arrived >= 0) return *arrived;
+  double arrived = braid_arrivals_get(&e->arrived, value, space);
+  if (arrived >= 0) return arrived;
   int from = space_of_value(e, value);
-  *arrived = braid_problem_arrival(e->problem, value, from, space, e->view.now, e->bus_free);
+  arrived = braid_problem_arrival(e->problem, value, from, space, e->view.now, e->bus_free);
+  braid_arrivals_set(&e->arrived, value, space, arrived);
   e->choices->moving_seconds += braid_problem_moving(e->problem, value, from, space);
-  return *arrived;
+  return arrived;
 }
 
 /* The next value, from `*node` and `*read` on, that an offer reads of other tasks or of the host; -1: none. */
@@ -148,7 +128,7 @@ double braid_simulation_moving(const braid_simulation *simulation, const braid_o
   double latest = simulation->now, added = 0;
   size_t node = 0, read = 0;
   for (int32_t value; (value = next_read(e, offer, &node, &read)) >= 0;) {
-    double there = e->arrived[(size_t)value * (size_t)e->problem->space_count + (size_t)space];
+    double there = braid_arrivals_get(&e->arrived, value, space);
     int from = space_of_value(e, value);
     if (there > latest) latest = there;
     if (there >= 0 || from == space) continue;
@@ -261,17 +241,30 @@ static void release(engine *e, int device, int32_t task) {
   e->running[device] = -1;
   e->occupied--;
   e->idle_since[device] = e->view.now;
-  e->dirty[device] = true;
+  mark(e, device);
   if (!e->rule && e->queues.items[e->heads[device]] == task) e->heads[device]++;
+}
+
+/* Counts a ready task with all devices that may run it. */
+static void count_able(engine *e, int32_t task, bool more) {
+  const braid_alternatives *able = e->rule->alternatives;
+  for (size_t i = able->first[task]; i < able->first[task + 1]; i++) {
+    int device = e->problem->offers[able->offers[i]].device;
+    e->ready_on[device] += more ? 1 : SIZE_MAX;
+    if (more) mark(e, device);
+  }
 }
 
 /* All that a reader waits for is computed. */
 static void become_ready(engine *e, int32_t task) {
+  bool free = e->rule && !e->rule->assigned;
+  int device = free ? -1 : offer_of(e, task)->device;
   e->computed[task] = e->view.now;
-  if (e->rule)
-    e->ready[e->ready_count++] = task;
-  else
-    e->dirty[offer_of(e, task)->device] = true;
+  if (free) e->ready[e->ready_count] = task;
+  if (e->rule && !free) e->queues.items[e->queues.first[device] + e->ready_on[device]++] = task;
+  if (e->rule) e->ready_count++;
+  if (device >= 0) mark(e, device);
+  if (free && e->rule->alternatives) count_able(e, task, true);
 }
 
 static void pass_on(engine *e, int32_t value) {
@@ -323,6 +316,7 @@ static void look_at(engine *e, int device) {
   }
   if (e->capped && !braid_simulation_fits(&e->view, offer)) {
     e->blocked[device] = true;
+    mark(e, device);
     return;
   }
   if (e->blocked[device]) e->choices->after[task] = e->last_ended;
@@ -331,11 +325,8 @@ static void look_at(engine *e, int device) {
 }
 
 static void look_at_all(engine *e) {
-  for (size_t d = 0; d < e->problem->device_count; d++) {
-    if (!e->dirty[d] && !e->blocked[d]) continue;
-    e->dirty[d] = false;
-    look_at(e, (int)d);
-  }
+  size_t count = take_marked(e);
+  for (size_t i = 0; i < count; i++) look_at(e, e->looking[i]);
 }
 
 /* --- asking a rule -------------------------------------------------------------------------------------------------
@@ -349,16 +340,40 @@ static void take(engine *e, int32_t index) {
                 !braid_simulation_fits(&e->view, offer);
   e->view.watts = watts;
   if (waited) e->choices->after[task] = e->last_ended;
-  size_t at = 0;
-  while (e->ready[at] != task) at++;
-  memmove(&e->ready[at], &e->ready[at + 1], (e->ready_count - at - 1) * sizeof *e->ready);
-  e->view.ready_count = --e->ready_count;
+  size_t at = 0, *count = e->rule->assigned ? &e->ready_on[offer->device] : &e->ready_count;
+  int32_t *ready = e->rule->assigned ? e->queues.items + e->queues.first[offer->device] : e->ready;
+  while (ready[at] != task) at++;
+  memmove(&ready[at], &ready[at + 1], (*count - at - 1) * sizeof *ready);
+  e->view.ready_count = --*count;
+  if (e->rule->assigned) e->ready_count--;
+  if (!e->rule->assigned && e->rule->alternatives) count_able(e, task, false);
   for (size_t i = 0; i < offer->node_count; i++) e->choices->offer_of[offer->nodes[i]] = index;
   e->choices->order[e->choices->task_count++] = task;
   start(e, task, offer, bring_all(e, offer));
 }
 
+/* Devices that have ready tasks; what stays idle is asked again at the next instant. */
+static void ask_able(engine *e) {
+  size_t count = take_marked(e);
+  for (size_t i = 0; i < count; i++) {
+    int device = e->looking[i];
+    if (e->running[device] >= 0 || !e->ready_on[device]) continue;
+    e->view.ready = e->rule->assigned ? e->queues.items + e->queues.first[device] : e->ready;
+    e->view.ready_count = e->rule->assigned ? e->ready_on[device] : e->ready_count;
+    e->view.next = e->event_count ? e->events[0].at : INFINITY;
+    int32_t offer = e->rule->pick(&e->view, device, e->rule->context);
+    if (offer >= 0)
+      take(e, offer);
+    else
+      mark(e, device);
+  }
+}
+
 static void engine_ask(engine *e) {
+  if (e->rule->assigned || e->rule->alternatives) {
+    ask_able(e);
+    return;
+  }
   for (size_t i = 0; i < e->problem->device_count && e->ready_count; i++) {
     int device = e->rule->order[i];
     if (e->running[device] >= 0) continue;
@@ -372,9 +387,12 @@ static void engine_ask(engine *e) {
 /* --- the loop ------------------------------------------------------------------------------------------------------
  */
 static braid_status fail_stuck(const engine *e) {
-  int32_t task = e->ready_count ? e->ready[0] : -1;
-  for (size_t d = 0; d < e->problem->device_count && task < 0; d++)
+  bool assigned = e->rule && e->rule->assigned;
+  int32_t task = e->ready_count && !assigned ? e->ready[0] : -1;
+  for (size_t d = 0; d < e->problem->device_count && task < 0; d++) {
     if (e->blocked[d]) task = head_of(e, (int)d);
+    if (assigned && e->ready_on[d]) task = e->queues.items[e->queues.first[d]];
+  }
   if (task < 0) return braid_fail(BRAID_INTERNAL, "a schedule in which nothing can start");
   return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its peak power exceeds the cap wherever it could run",
                     e->problem->nodes[task].name);
@@ -394,7 +412,7 @@ static braid_status engine_run(engine *e, size_t tasks) {
       if (next.task >= 0)
         finish(e, next.task);
       else
-        e->dirty[next.device] = true;
+        mark(e, next.device);
     }
   }
   return e->done == tasks ? BRAID_OK : fail_stuck(e);
@@ -434,108 +452,16 @@ static void sum_up(engine *e) {
   choices->joules = joules;
 }
 
-/* --- memory --------------------------------------------------------------------------------------------------------
+/* --- the whole -----------------------------------------------------------------------------------------------------
  */
-static braid_status make_lists(const engine *e, size_t count, size_t items, lists *out) {
-  out->first = braid_zalloc_array(e->view.choosing->allocator, count + 2, sizeof *out->first);
-  out->items = braid_zalloc_array(e->view.choosing->allocator, items + 1, sizeof *out->items);
-  return out->first && out->items ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
-/* Lists are filled in two rounds: lengths into first[i + 2], which become the starts into first[i + 1], which filling
- * moves on. */
-static void start_lists(lists *l, size_t count) {
-  for (size_t i = 2; i < count + 2; i++) l->first[i] += l->first[i - 1];
-}
-
-static void add_item(lists *l, size_t to, int32_t item) {
-  l->items[l->first[to + 1]++] = item;
-}
-
-static braid_status fill_lists(engine *e, size_t reads) {
-  const braid_problem *problem = e->problem;
-  BRAID_TRY(make_lists(e, problem->value_count, reads, &e->readers));
-  BRAID_TRY(make_lists(e, problem->node_count, problem->value_count, &e->results));
-  for (size_t n = 0; n < problem->node_count; n++)
-    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
-      e->readers.first[problem->reads[problem->nodes[n].first_read + r] + 2]++;
-  start_lists(&e->readers, problem->value_count);
-  for (size_t n = 0; n < problem->node_count; n++)
-    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
-      add_item(&e->readers, (size_t)problem->reads[problem->nodes[n].first_read + r], (int32_t)n);
-  for (size_t v = 0; v < problem->value_count; v++)
-    if (problem->values[v].producer >= 0) e->results.first[problem->values[v].producer + 2]++;
-  start_lists(&e->results, problem->node_count);
-  for (size_t v = 0; v < problem->value_count; v++)
-    if (problem->values[v].producer >= 0) add_item(&e->results, (size_t)problem->values[v].producer, (int32_t)v);
-  return BRAID_OK;
-}
-
-static braid_status fill_queues(engine *e) {
-  size_t count = 0, devices = e->problem->device_count;
-  for (size_t i = 0; i < e->choices->task_count; i++) count += 1 + offer_of(e, e->choices->order[i])->also_count;
-  BRAID_TRY(make_lists(e, devices, count, &e->queues));
-  for (int round = 0; round < 2; round++) {
-    for (size_t i = 0; i < e->choices->task_count; i++) {
-      int32_t task = e->choices->order[i];
-      const braid_offer *offer = offer_of(e, task);
-      for (size_t k = 0; k <= offer->also_count; k++) {
-        int device = k < offer->also_count ? offer->also[k] : offer->device;
-        if (round)
-          add_item(&e->queues, (size_t)device, task);
-        else
-          e->queues.first[device + 2]++;
-      }
-    }
-    if (!round) start_lists(&e->queues, devices);
-  }
-  for (size_t d = 0; d < devices; d++) e->heads[d] = e->queues.first[d];
-  return BRAID_OK;
-}
-
-static braid_status engine_allocate(engine *e) {
-  const braid_problem *problem = e->problem;
-  const braid_allocator *allocator = e->view.choosing->allocator;
-  size_t nodes = problem->node_count + 1, devices = problem->device_count + 1;
-  size_t places = problem->value_count * (size_t)problem->space_count + 1;
-  e->task_of = braid_zalloc_array(allocator, nodes, sizeof *e->task_of);
-  e->waiting = braid_zalloc_array(allocator, nodes, sizeof *e->waiting);
-  e->computed = braid_zalloc_array(allocator, nodes, sizeof *e->computed);
-  e->ready = braid_zalloc_array(allocator, nodes, sizeof *e->ready);
-  e->heads = braid_zalloc_array(allocator, devices, sizeof *e->heads);
-  e->running = braid_zalloc_array(allocator, devices, sizeof *e->running);
-  e->awaiting = braid_zalloc_array(allocator, devices, sizeof *e->awaiting);
-  e->idle_since = braid_zalloc_array(allocator, devices, sizeof *e->idle_since);
-  e->busy = braid_zalloc_array(allocator, devices, sizeof *e->busy);
-  e->clocks = braid_zalloc_array(allocator, devices, sizeof *e->clocks);
-  e->dirty = braid_zalloc_array(allocator, devices, sizeof *e->dirty);
-  e->blocked = braid_zalloc_array(allocator, devices, sizeof *e->blocked);
-  e->arrived = braid_zalloc_array(allocator, places, sizeof *e->arrived);
-  e->bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *e->bus_free);
-  /* a task ends once, and a device is looked at again once for each */
-  e->events = braid_zalloc_array(allocator, 2 * nodes + devices, sizeof *e->events);
-  bool all = e->task_of && e->waiting && e->computed && e->ready && e->heads && e->running && e->awaiting &&
-             e->idle_since && e->busy && e->clocks && e->dirty && e->blocked && e->arrived && e->bus_free && e->events;
-  return all ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
-static void free_all(engine *e) {
-  void *memory[] = {e->task_of,       e->waiting,       e->computed,      e->ready,        e->heads,
-                    e->running,       e->idle_since,    e->busy,          e->clocks,       e->dirty,
-                    e->blocked,       e->arrived,       e->bus_free,      e->events,       e->readers.first,
-                    e->readers.items, e->results.first, e->results.items, e->queues.first, e->queues.items,
-                    e->awaiting};
-  for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
-}
-
 /* Inputs are on the host from the start; what reads nothing else is ready. */
 static void begin(engine *e) {
   const braid_problem *problem = e->problem;
   for (size_t d = 0; d < problem->device_count; d++) {
     e->running[d] = e->awaiting[d] = -1;
+    e->turn[e->rule && !e->rule->assigned ? e->rule->order[d] : (int)d] = (int)d;
     e->view.watts += problem->devices[d].idle_watts.value;
   }
-  for (size_t i = 0; i < problem->value_count * (size_t)problem->space_count; i++) e->arrived[i] = -1;
   for (size_t n = 0; n < problem->node_count; n++) {
     e->task_of[n] = problem->nodes[n].idle ? -1 : braid_choices_task(problem, e->choices, (int32_t)n);
     e->choices->after[n] = -1;
@@ -556,21 +482,18 @@ static size_t count_tasks(const engine *e) {
 static braid_status simulate(engine *e) {
   const braid_problem *problem = e->problem;
   size_t reads = 0;
-  BRAID_TRY(engine_allocate(e));
   for (size_t n = 0; n < problem->node_count; n++) reads += problem->nodes[n].read_count;
-  BRAID_TRY(fill_lists(e, reads));
+  BRAID_TRY(braid_engine_allocate(e, reads));
   e->view.running = e->running, e->view.ready = e->ready;
   begin(e);
-  if (e->rule)
-    e->choices->task_count = 0;
-  else
-    BRAID_TRY(fill_queues(e));
+  if (!e->rule || e->rule->assigned) BRAID_TRY(braid_engine_fill_queues(e));
+  if (e->rule) e->choices->task_count = 0;
   e->choices->moving_seconds = e->choices->exposed_seconds = 0;
   for (size_t n = 0; n < problem->node_count; n++)
     if (e->task_of[n] == (int32_t)n && !e->waiting[n]) become_ready(e, (int32_t)n);
   for (size_t v = 0; v < problem->value_count; v++)
     if (problem->values[v].producer < 0) pass_on(e, (int32_t)v);
-  for (size_t d = 0; d < problem->device_count; d++) e->dirty[d] = true;
+  for (size_t d = 0; d < problem->device_count; d++) mark(e, (int)d);
   BRAID_TRY(engine_run(e, count_tasks(e)));
   sum_up(e);
   return BRAID_OK;
@@ -585,7 +508,7 @@ braid_status braid_simulate(const braid_choosing *choosing, braid_choices *choic
               .capped = capped,
               .last_ended = -1};
   braid_status status = simulate(&e);
-  free_all(&e);
+  braid_engine_free(&e);
   return status;
 }
 

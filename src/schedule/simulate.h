@@ -26,6 +26,12 @@ typedef struct braid_rule {
    * changes. The offer's set of nodes is the task's, and all devices that it occupies are idle. */
   int32_t (*pick)(const braid_simulation *simulation, int device, void *context);
   void *context;
+  /* Every task runs by the offer that the choices have for it: a device is asked only while tasks of its own are ready,
+   * in the order of devices, and sees those alone. `order` is not used; the choices have an order of tasks. */
+  bool assigned;
+  /* What may run each task, if that is known: devices are asked only while they could run a ready one. NULL: all are.
+   */
+  const braid_alternatives *alternatives;
 } braid_rule;
 
 /* Plays the tasks in `order` (rule NULL), or lets the rule decide for the tasks that offer_of tells apart, and whose

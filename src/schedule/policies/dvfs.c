@@ -79,7 +79,9 @@ static braid_status dvfs_choose(const braid_choosing *choosing, braid_choices *c
         choosing->problem->offers[i].clock > g.lowest)
       g.lowest = choosing->problem->offers[i].clock;
   for (size_t n = 0; n < choosing->problem->node_count; n++) choices->offer_of[n] = g.hybrid.base.offer_of[n];
-  BRAID_TRY(braid_simulate(choosing, choices, &(braid_rule){.order = order, .pick = pick, .context = &g}, false));
+  BRAID_TRY(braid_simulate(
+      choosing, choices,
+      &(braid_rule){.order = order, .pick = pick, .context = &g, .alternatives = &g.hybrid.alternatives}, false));
   for (size_t i = 0; i < choices->task_count; i++)
     choices->reasons[choices->order[i]] = "on the GPU, at the clock that measured power led to";
   choices->ordered = true;

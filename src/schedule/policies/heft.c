@@ -11,23 +11,72 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "schedule/arrivals.h"
 #include "schedule/policy.h"
 
 typedef struct planner {
   const braid_choosing *choosing;
   const braid_problem *problem;
-  int32_t *tiles;      /* per device and node: the offer by which it would run the node; -1: none */
+  /* Per node the devices that have offers for it, ascending: able[first_able[n]] to able[first_able[n + 1]]; and beside
+   * them the offer by which each would run the node; -1: none */
+  size_t *first_able;
+  int *able;
+  int32_t *tiles;
   bool *blocked;       /* per node: covered by a chosen region */
   braid_choices units; /* sets of nodes that are placed as a unit; only the set of offer_of is used */
   double *path;        /* per unit: longest path from its start to the end of the graph */
   double *finish;      /* per node */
   double *free_at;     /* per device */
-  double *arrived;     /* per value and space; < 0: not there */
+  braid_arrivals arrived;
   double *bus_free;
 } planner;
 
-static int32_t *tile_of(const planner *p, size_t device, int32_t node) {
-  return &p->tiles[device * p->problem->node_count + (size_t)node];
+/* NULL: the device has no offers for the node. */
+static int32_t *tile_slot(const planner *p, size_t device, int32_t node) {
+  size_t low = p->first_able[node], high = p->first_able[node + 1], end = high;
+  while (low < high) {
+    size_t middle = low + (high - low) / 2;
+    if ((size_t)p->able[middle] < device)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < end && (size_t)p->able[low] == device ? &p->tiles[low] : NULL;
+}
+
+static int32_t tile_of(const planner *p, size_t device, int32_t node) {
+  const int32_t *slot = tile_slot(p, device, node);
+  return slot ? *slot : -1;
+}
+
+/* The devices that have offers for each node. Offers are sorted by device in `ranks`, so each list is ascending. */
+static braid_status list_able(planner *p) {
+  const braid_problem *problem = p->problem;
+  size_t members = 0;
+  for (size_t i = 0; i < problem->offer_count; i++) members += problem->offers[i].node_count;
+  p->first_able = braid_zalloc_array(p->choosing->allocator, problem->node_count + 3, sizeof *p->first_able);
+  p->able = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->able);
+  p->tiles = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->tiles);
+  int *last = braid_zalloc_array(p->choosing->allocator, problem->node_count + 1, sizeof *last);
+  bool all = p->first_able && p->able && p->tiles && last;
+  for (int round = 0; all && round < 2; round++) {
+    memset(last, -1, problem->node_count * sizeof *last);
+    for (size_t i = 0; i < problem->offer_count; i++) {
+      const braid_offer *offer = &problem->offers[p->choosing->ranks[i]];
+      for (size_t k = 0; k < offer->node_count; k++) {
+        int32_t node = offer->nodes[k];
+        if (last[node] == offer->device) continue;
+        last[node] = offer->device;
+        if (round)
+          p->able[p->first_able[node + 1]++] = offer->device;
+        else
+          p->first_able[node + 2]++;
+      }
+    }
+    for (size_t n = 2; !round && n < problem->node_count + 2; n++) p->first_able[n] += p->first_able[n - 1];
+  }
+  braid_free(p->choosing->allocator, last);
+  return all ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
 /* --- covering the graph per device ---------------------------------------------------------------------------------
@@ -43,7 +92,7 @@ typedef struct covering {
 static covering covering_of(const planner *p, const braid_offer *offer) {
   covering c = {.least = BRAID_MEASURED, .most = BRAID_UNKNOWN, .whole = true};
   for (size_t i = 0; i < offer->node_count; i++) {
-    int32_t index = *tile_of(p, (size_t)offer->device, offer->nodes[i]);
+    int32_t index = tile_of(p, (size_t)offer->device, offer->nodes[i]);
     if (index < 0) {
       c.whole = false;
       continue;
@@ -88,26 +137,32 @@ static size_t first_rank(const planner *p, size_t device) {
 /* Chooses a device's best offer for each node, smaller sets before larger ones that contain them. */
 static void tile(const planner *p, size_t device, bool regions) {
   const braid_problem *problem = p->problem;
-  memset(tile_of(p, device, 0), -1, problem->node_count * sizeof *p->tiles);
-  for (size_t first = first_rank(p, device), i = first_rank(p, device + 1); i-- > first;) {
+  size_t first = first_rank(p, device), end = first_rank(p, device + 1);
+  for (size_t i = first; i < end; i++) {
+    const braid_offer *offer = &problem->offers[p->choosing->ranks[i]];
+    for (size_t k = 0; k < offer->node_count; k++) *tile_slot(p, device, offer->nodes[k]) = -1;
+  }
+  for (size_t i = end; i-- > first;) {
     int32_t index = p->choosing->ranks[i];
     const braid_offer *offer = &problem->offers[index];
     bool fits = !p->choosing->refused[index] && (regions || !offer->region);
     for (size_t k = 0; fits && k < offer->node_count; k++) fits = !p->blocked[offer->nodes[k]];
     if (!fits || !covers_better(p, offer)) continue;
-    for (size_t k = 0; k < offer->node_count; k++) *tile_of(p, device, offer->nodes[k]) = index;
+    for (size_t k = 0; k < offer->node_count; k++) *tile_slot(p, device, offer->nodes[k]) = index;
   }
 }
 
 /* --- units ---------------------------------------------------------------------------------------------------------
  */
-/* Finds the largest set that a device would run as one task, for each node; sets of patterns are nested or disjoint. */
-static void widen_units(planner *p, size_t device) {
-  for (size_t n = 0; n < p->problem->node_count; n++) {
-    int32_t index = *tile_of(p, device, (int32_t)n), *unit = &p->units.offer_of[n];
-    if (index < 0) continue;
-    if (*unit < 0 || p->problem->offers[index].node_count > p->problem->offers[*unit].node_count) *unit = index;
-  }
+/* Finds the largest set that any device would run as one task, for each node; sets of patterns are nested or disjoint.
+ */
+static void widen_units(planner *p) {
+  for (size_t n = 0; n < p->problem->node_count; n++)
+    for (size_t i = p->first_able[n]; i < p->first_able[n + 1]; i++) {
+      int32_t index = p->tiles[i], *unit = &p->units.offer_of[n];
+      if (index < 0) continue;
+      if (*unit < 0 || p->problem->offers[index].node_count > p->problem->offers[*unit].node_count) *unit = index;
+    }
 }
 
 static const braid_offer *unit_of(const planner *p, int32_t task) {
@@ -120,7 +175,7 @@ static bool unit_seconds(const planner *p, int32_t task, size_t device, double *
   *out = 0;
   *known = true;
   for (size_t i = 0; i < unit->node_count; i++) {
-    int32_t index = *tile_of(p, device, unit->nodes[i]);
+    int32_t index = tile_of(p, device, unit->nodes[i]);
     if (index < 0) return false;
     const braid_offer *offer = &p->problem->offers[index];
     if (offer->nodes[offer->node_count - 1] != unit->nodes[i]) continue;
@@ -133,13 +188,13 @@ static bool unit_seconds(const planner *p, int32_t task, size_t device, double *
 static void find_paths(planner *p) {
   const braid_problem *problem = p->problem;
   memset(p->path, 0, problem->node_count * sizeof *p->path);
-  for (size_t i = p->units.task_count; i-- > 0;) {
-    int32_t task = p->units.order[i];
+  for (size_t t = p->units.task_count; t-- > 0;) {
+    int32_t task = p->units.order[t];
     double sum = 0, seconds;
     size_t able = 0;
     bool known;
-    for (size_t d = 0; d < problem->device_count; d++)
-      if (unit_seconds(p, task, d, &seconds, &known) && known) sum += seconds, able++;
+    for (size_t i = p->first_able[task]; i < p->first_able[task + 1]; i++)
+      if (unit_seconds(p, task, (size_t)p->able[i], &seconds, &known) && known) sum += seconds, able++;
     p->path[task] += able ? sum / (double)able : 0;
     const braid_offer *unit = unit_of(p, task);
     for (size_t k = 0; k < unit->node_count; k++) {
@@ -184,8 +239,7 @@ static double inputs_at(planner *p, const braid_choices *choices, int32_t task, 
     for (size_t k = 0; k < node->read_count; k++) {
       int32_t value = problem->reads[node->first_read + k], before = problem->values[value].producer;
       if (before >= 0 && braid_choices_task(problem, &p->units, before) == task) continue;
-      double *there = &p->arrived[(size_t)value * (size_t)problem->space_count + (size_t)space];
-      double at = *there;
+      double at = braid_arrivals_get(&p->arrived, value, space);
       if (at < 0) {
         int from = space_of_value(p, choices, value);
         double left = before < 0 ? 0 : p->finish[before];
@@ -193,7 +247,7 @@ static double inputs_at(planner *p, const braid_choices *choices, int32_t task, 
         double busy[2] = {0};
         for (int b = 0; b < 2 && from != space; b++) busy[b] = buses[b] < 0 ? 0 : p->bus_free[buses[b]];
         at = braid_problem_arrival(problem, value, from, space, left, p->bus_free);
-        if (bring) *there = at;
+        if (bring) braid_arrivals_set(&p->arrived, value, space, at);
         for (int b = 0; b < 2 && from != space && !bring; b++)
           if (buses[b] >= 0) p->bus_free[buses[b]] = busy[b];
       }
@@ -209,13 +263,34 @@ static double devices_free(planner *p, int32_t task, size_t device, double until
   double latest = p->free_at[device];
   if (until > 0) p->free_at[device] = until;
   for (size_t i = 0; i < unit->node_count; i++) {
-    const braid_offer *offer = &p->problem->offers[*tile_of(p, device, unit->nodes[i])];
+    const braid_offer *offer = &p->problem->offers[tile_of(p, device, unit->nodes[i])];
     for (size_t k = 0; k < offer->also_count; k++) {
       if (p->free_at[offer->also[k]] > latest) latest = p->free_at[offer->also[k]];
       if (until > 0) p->free_at[offer->also[k]] = until;
     }
   }
   return latest;
+}
+
+/* Appends a device and when the task would end there, in milliseconds; what does not fit is left out. */
+static size_t explain_end(char *text, size_t used, size_t room, const char *device, bool known, double end) {
+  const char *says = known ? ": ends at " : ": time not known";
+  size_t name = strlen(device), length = strlen(says);
+  if (used + name + length + 40 > room || end > 1e9) return used;
+  if (used) memcpy(text + used, "; ", 2), used += 2;
+  memcpy(text + used, device, name), used += name;
+  memcpy(text + used, says, length), used += length;
+  if (!known) return used;
+  uint64_t micros = (uint64_t)(end * 1e6 + 0.5), whole = micros / 1000;
+  char digits[24];
+  size_t count = 0;
+  do digits[count++] = (char)('0' + whole % 10);
+  while (whole /= 10);
+  while (count) text[used++] = digits[--count];
+  text[used++] = '.';
+  for (uint64_t unit = 100; unit; unit /= 10) text[used++] = (char)('0' + micros / unit % 10);
+  memcpy(text + used, " ms", 3);
+  return used + 3;
 }
 
 static braid_status put(planner *p, braid_choices *choices, int32_t task) {
@@ -226,14 +301,13 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   int best = -1;
   bool best_known = false, known;
   double best_end = 0, seconds;
-  for (size_t d = 0; d < problem->device_count; d++) {
+  for (size_t i = p->first_able[task]; i < p->first_able[task + 1]; i++) {
+    size_t d = (size_t)p->able[i];
     if (!unit_seconds(p, task, d, &seconds, &known)) continue;
     double there = inputs_at(p, choices, task, d, false), freed = devices_free(p, task, d, 0);
     double end = (there > freed ? there : freed) + seconds;
     able++;
-    if (used < sizeof why)
-      used += (size_t)snprintf(why + used, sizeof why - used, known ? "%s%s: ends at %.3f ms" : "%s%s: time not known",
-                               used ? "; " : "", problem->devices[d].name, end * 1e3);
+    used = explain_end(why, used, sizeof why, problem->devices[d].name, known, end);
     if (best >= 0 && (known == best_known ? end >= best_end : best_known)) continue;
     best = (int)d;
     best_end = end;
@@ -242,10 +316,10 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   (void)inputs_at(p, choices, task, (size_t)best, true);
   (void)devices_free(p, task, (size_t)best, best_end);
   const char *reason = "no other device can";
-  if (able > 1) reason = braid_arena_text(p->choosing->arena, why, used < sizeof why ? used : sizeof why - 1);
+  if (able > 1) reason = braid_arena_text(p->choosing->arena, why, used);
   if (!reason) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < unit->node_count; i++) {
-    int32_t node = unit->nodes[i], index = *tile_of(p, (size_t)best, node);
+    int32_t node = unit->nodes[i], index = tile_of(p, (size_t)best, node);
     const braid_offer *offer = &problem->offers[index];
     p->finish[node] = best_end;
     if (offer->nodes[offer->node_count - 1] == node) braid_choices_take(p->choosing, choices, index, reason);
@@ -255,10 +329,9 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
 
 static braid_status schedule_units(planner *p, braid_choices *choices) {
   const braid_problem *problem = p->problem;
-  size_t places = problem->value_count * (size_t)problem->space_count;
   ready *list = braid_zalloc_array(p->choosing->allocator, p->units.task_count + 1, sizeof *list);
   if (!list) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < places; i++) p->arrived[i] = -1;
+  braid_arrivals_clear(&p->arrived);
   memset(p->bus_free, 0, (size_t)problem->bus_count * sizeof *p->bus_free);
   memset(p->free_at, 0, problem->device_count * sizeof *p->free_at);
   find_paths(p);
@@ -284,17 +357,15 @@ static bool find_units(planner *p, int region_device) {
   forget(p, &p->units);
   if (region_device >= 0) tile(p, (size_t)region_device, true);
   for (size_t n = 0; region_device >= 0 && n < problem->node_count; n++) {
-    int32_t index = *tile_of(p, (size_t)region_device, (int32_t)n);
+    int32_t index = tile_of(p, (size_t)region_device, (int32_t)n);
     if (index < 0 || !problem->offers[index].region) continue;
     p->units.offer_of[n] = index;
     p->blocked[n] = true;
   }
-  for (size_t d = 0; d < problem->device_count; d++) {
-    tile(p, d, false);
-    widen_units(p, d);
-  }
+  for (size_t d = 0; d < problem->device_count; d++) tile(p, d, false);
+  widen_units(p);
   for (size_t n = 0; n < problem->node_count; n++) {
-    if (p->blocked[n]) *tile_of(p, (size_t)region_device, (int32_t)n) = p->units.offer_of[n];
+    if (p->blocked[n]) *tile_slot(p, (size_t)region_device, (int32_t)n) = p->units.offer_of[n];
     if (!problem->nodes[n].idle && p->units.offer_of[n] < 0) return false;
   }
   return true;
@@ -317,11 +388,13 @@ static braid_status spread(planner *p, int region_device, braid_choices *choices
 /* Everything on one device. */
 static bool choose_alone(planner *p, size_t device, braid_choices *choices) {
   const braid_problem *problem = p->problem;
+  for (size_t n = 0; n < problem->node_count; n++)
+    if (!problem->nodes[n].idle && !tile_slot(p, device, (int32_t)n)) return false;
   memset(p->blocked, 0, problem->node_count * sizeof *p->blocked);
   forget(p, choices);
   tile(p, device, true);
   for (size_t n = 0; n < problem->node_count; n++) {
-    int32_t index = *tile_of(p, device, (int32_t)n);
+    int32_t index = tile_of(p, device, (int32_t)n);
     if (index < 0 && !problem->nodes[n].idle) return false;
     if (index < 0) continue;
     const braid_offer *offer = &problem->offers[index];
@@ -389,27 +462,29 @@ static braid_status find_best(planner *p, braid_choices *best, braid_choices *tr
 static braid_status heft_choose(const braid_choosing *choosing, braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
   const braid_allocator *allocator = choosing->allocator;
-  size_t nodes = problem->node_count + 1, places = problem->value_count * (size_t)problem->space_count + 1;
+  size_t nodes = problem->node_count + 1, reads = 0;
   planner p = {.choosing = choosing, .problem = problem};
   braid_choices trial;
   BRAID_TRY(braid_choices_init(choosing, &trial));
   BRAID_TRY(braid_choices_init(choosing, &p.units));
-  p.tiles = braid_zalloc_array(allocator, nodes * (problem->device_count + 1), sizeof *p.tiles);
+  braid_status status = list_able(&p);
   p.blocked = braid_zalloc_array(allocator, nodes, sizeof *p.blocked);
   p.path = braid_zalloc_array(allocator, nodes, sizeof *p.path);
   p.finish = braid_zalloc_array(allocator, nodes, sizeof *p.finish);
   p.free_at = braid_zalloc_array(allocator, problem->device_count + 1, sizeof *p.free_at);
-  p.arrived = braid_zalloc_array(allocator, places, sizeof *p.arrived);
+  for (size_t n = 0; n < problem->node_count; n++) reads += problem->nodes[n].read_count;
+  if (status == BRAID_OK) status = braid_arrivals_init(&p.arrived, problem, reads, allocator);
   p.bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *p.bus_free);
-  braid_status status = BRAID_NO_MEMORY;
-  if (p.tiles && p.blocked && p.path && p.finish && p.free_at && p.arrived && p.bus_free)
-    status = find_best(&p, choices, &trial);
+  if (status == BRAID_OK && !(p.blocked && p.path && p.finish && p.free_at && p.bus_free)) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK) status = find_best(&p, choices, &trial);
+  braid_free(allocator, p.first_able);
+  braid_free(allocator, p.able);
   braid_free(allocator, p.tiles);
   braid_free(allocator, p.blocked);
   braid_free(allocator, p.path);
   braid_free(allocator, p.finish);
   braid_free(allocator, p.free_at);
-  braid_free(allocator, p.arrived);
+  braid_arrivals_deinit(&p.arrived, allocator);
   braid_free(allocator, p.bus_free);
   return status;
 }

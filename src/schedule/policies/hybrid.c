@@ -1,5 +1,6 @@
 #include "schedule/policies/hybrid.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,6 +120,35 @@ static void find_paths(braid_hybrid *h) {
   }
 }
 
+static braid_status list_readers(braid_hybrid *h) {
+  const braid_problem *problem = h->problem;
+  size_t reads = 0;
+  for (size_t n = 0; n < problem->node_count; n++) reads += problem->nodes[n].read_count;
+  h->first_reader = braid_arena_alloc(h->choosing->arena, (problem->node_count + 3) * sizeof *h->first_reader);
+  h->reader_tasks = braid_arena_alloc(h->choosing->arena, (reads + 1) * sizeof *h->reader_tasks);
+  h->reader_values = braid_arena_alloc(h->choosing->arena, (reads + 1) * sizeof *h->reader_values);
+  if (!h->first_reader || !h->reader_tasks || !h->reader_values) return BRAID_NO_MEMORY;
+  for (int round = 0; round < 2; round++) {
+    for (size_t n = 0; n < problem->node_count; n++)
+      for (size_t r = 0; r < problem->nodes[n].read_count; r++) {
+        int32_t value = problem->reads[problem->nodes[n].first_read + r], producer = problem->values[value].producer;
+        if (producer < 0 || problem->nodes[producer].idle) continue;
+        int32_t before = braid_choices_task(problem, &h->base, producer);
+        int32_t after = braid_choices_task(problem, &h->base, (int32_t)n);
+        if (before == after) continue;
+        if (!round) {
+          h->first_reader[before + 2]++;
+          continue;
+        }
+        size_t at = h->first_reader[before + 1]++;
+        h->reader_tasks[at] = after;
+        h->reader_values[at] = value;
+      }
+    for (size_t n = 2; !round && n < problem->node_count + 2; n++) h->first_reader[n] += h->first_reader[n - 1];
+  }
+  return BRAID_OK;
+}
+
 /* --- offloading ----------------------------------------------------------------------------------------------------
  */
 /* Section 3.2: little bandwidth or few instructions per cycle on the fast device. What nobody has counted is not
@@ -144,6 +174,30 @@ int braid_hybrid_by_gain(const void *left, const void *right, void *context) {
   return x != y ? (x > y ? -1 : 1) : (a > b) - (a < b);
 }
 
+/* Whether the longest path through the task, offloaded, is no longer than `most`: what comes before it and after it
+ * does not depend on where it runs, but for the way there and back. */
+static bool fits_beside(const braid_hybrid *h, int32_t task, double most) {
+  const braid_offer *offer = base_of(h, task), *other = offer_at(h, h->other[task]);
+  int space = h->problem->devices[other->device].space;
+  double head = 0, tail = 0;
+  for (size_t i = 0; i < offer->node_count; i++) {
+    const braid_problem_node *node = &h->problem->nodes[offer->nodes[i]];
+    for (size_t r = 0; r < node->read_count; r++) {
+      int32_t value = h->problem->reads[node->first_read + r], producer = h->problem->values[value].producer;
+      int32_t before = producer < 0 ? task : braid_choices_task(h->problem, &h->base, producer);
+      if (before == task) continue;
+      double moving = braid_problem_moving(h->problem, value, space_of(h, before), space);
+      head = fmax(head, h->head[before] + seconds_of(h, before) + moving);
+    }
+  }
+  for (size_t i = h->first_reader[task]; i < h->first_reader[task + 1]; i++) {
+    int32_t after = h->reader_tasks[i];
+    double moving = braid_problem_moving(h->problem, h->reader_values[i], space, space_of(h, after));
+    tail = fmax(tail, h->tail[after] + seconds_of(h, after) + moving);
+  }
+  return head + other->seconds.value + tail <= most;
+}
+
 static const char *offload_one(braid_hybrid *h, int32_t task) {
   if (h->other[task] < 0) return "no other device runs it with less energy, by times and energy that are known";
   const braid_offer *other = offer_at(h, h->other[task]);
@@ -152,17 +206,16 @@ static const char *offload_one(braid_hybrid *h, int32_t task) {
   double before = h->longest;
   bool critical = h->head[task] + other->seconds.value + h->tail[task] > before; /* even if nothing had to move */
   if (!faster && critical) return "slower on another device, and on the critical path";
+  if (!faster && !fits_beside(h, task, before)) return "slower on another device, and on the critical path";
   h->offloaded[task] = true;
   if (faster) return "another device is no slower";
   find_paths(h);
-  if (h->head[task] + seconds_of(h, task) + h->tail[task] <= before) return "off the critical path on a slower device";
-  h->offloaded[task] = false;
-  find_paths(h);
-  return "slower on another device, and on the critical path";
+  return "off the critical path on a slower device";
 }
 
 braid_status braid_hybrid_offload(braid_hybrid *h) {
   size_t count = h->base.task_count;
+  BRAID_TRY(list_readers(h));
   int32_t *list = braid_zalloc_array(h->choosing->allocator, count + 1, sizeof *list);
   if (!list) return BRAID_NO_MEMORY;
   size_t known = 0;
@@ -221,6 +274,7 @@ double braid_hybrid_busy(const braid_hybrid *hybrid, const braid_simulation *sim
     int32_t task = simulation->running[d];
     double left = task < 0 ? 0 : simulation->choices->end[task] - simulation->now;
     if (least < 0 || left < least) least = left;
+    if (least == 0) break;
   }
   return least < 0 ? 0 : least;
 }

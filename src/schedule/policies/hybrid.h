@@ -17,6 +17,9 @@ typedef struct braid_hybrid {
   bool *offloaded;
   double *head, *tail; /* per task: the longest path to its start, and from its end */
   double longest;      /* path through all tasks */
+  /* Per task what it hands on: reader_tasks and reader_values [first_reader[task]] to [first_reader[task + 1]] */
+  size_t *first_reader;
+  int32_t *reader_tasks, *reader_values;
 } braid_hybrid;
 
 /* Finds the base and the offers of other devices by time and energy that are known; nothing is offloaded. Freed with

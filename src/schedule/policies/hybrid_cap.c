@@ -83,8 +83,9 @@ static braid_status hybrid_cap_choose(const braid_choosing *choosing, braid_choi
   BRAID_TRY(braid_hybrid_order(&hybrid, true, &order));
   BRAID_TRY(braid_choices_init(choosing, &trial));
   memcpy(trial.offer_of, hybrid.base.offer_of, problem->node_count * sizeof *trial.offer_of);
-  BRAID_TRY(
-      braid_simulate(choosing, &trial, &(braid_rule){.order = order, .pick = pick_any, .context = &hybrid}, true));
+  BRAID_TRY(braid_simulate(
+      choosing, &trial,
+      &(braid_rule){.order = order, .pick = pick_any, .context = &hybrid, .alternatives = &hybrid.alternatives}, true));
   for (size_t i = 0; i < trial.task_count; i++)
     trial.reasons[trial.order[i]] =
         braid_hybrid_is_fast(&hybrid, problem->offers[trial.offer_of[trial.order[i]]].device)

@@ -27,7 +27,12 @@ braid_status braid_improving_init(const braid_choosing *choosing, const braid_ch
                                   size_t trials, bool capped, braid_improving *out, bool *good) {
   *out = (braid_improving){.choosing = choosing, .limit = limit, .trials = trials, .capped = capped};
   out->sequence = braid_arena_alloc(choosing->arena, (choosing->problem->node_count + 1) * sizeof *out->sequence);
-  if (!out->sequence) return BRAID_NO_MEMORY;
+  out->lowest = braid_arena_alloc(choosing->arena, (choosing->problem->device_count + 1) * sizeof *out->lowest);
+  if (!out->sequence || !out->lowest) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < choosing->problem->offer_count; i++) {
+    const braid_offer *offer = &choosing->problem->offers[i];
+    if (offer->clock > out->lowest[offer->device]) out->lowest[offer->device] = offer->clock;
+  }
   BRAID_TRY(braid_choices_init(choosing, &out->best));
   BRAID_TRY(braid_choices_init(choosing, &out->trial));
   copy_choices(out, given, &out->best);
@@ -100,15 +105,6 @@ static bool prepare_clock(braid_improving *m, const int32_t *tasks, size_t count
   return saved > 0;
 }
 
-static int lowest_clock(const braid_improving *m, int device) {
-  int lowest = 0;
-  for (size_t i = 0; i < m->choosing->problem->offer_count; i++) {
-    const braid_offer *offer = &m->choosing->problem->offers[i];
-    if (offer->device == device && offer->clock > lowest) lowest = offer->clock;
-  }
-  return lowest;
-}
-
 static braid_status lower_run(braid_improving *m, const int32_t *tasks, size_t count, int lowest, size_t smallest) {
   for (int clock = lowest; clock > 0 && m->trials; clock--) {
     bool kept = false;
@@ -138,8 +134,8 @@ static size_t list_tasks(braid_improving *m, size_t device) {
 
 braid_status braid_improve_clocks(braid_improving *improving, size_t smallest) {
   const braid_problem *problem = improving->choosing->problem;
-  for (size_t d = 0; d < problem->device_count; d++) {
-    int lowest = lowest_clock(improving, (int)d);
+  for (size_t d = 0; d < problem->device_count && improving->trials; d++) {
+    int lowest = improving->lowest[d];
     if (!lowest) continue;
     size_t count = list_tasks(improving, d);
     for (size_t from = 0, to; from < count; from = to) { /* a run ends where the device waits */
@@ -168,8 +164,8 @@ static size_t fit_clock(const braid_improving *m, size_t from, size_t count, dou
 
 braid_status braid_improve_first_clocks(braid_improving *improving) {
   const braid_problem *problem = improving->choosing->problem;
-  for (size_t d = 0; d < problem->device_count; d++) {
-    if (!lowest_clock(improving, (int)d)) continue;
+  for (size_t d = 0; d < problem->device_count && improving->trials; d++) {
+    if (!improving->lowest[d]) continue;
     size_t count = list_tasks(improving, d);
     for (size_t from = 0, most = count; from < count && most && improving->trials;) {
       double left = improving->limit - improving->best.seconds.value - 2 * problem->devices[d].clock_seconds;

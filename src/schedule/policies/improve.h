@@ -13,6 +13,7 @@ typedef struct braid_improving {
   size_t trials;     /* that are left */
   bool capped;       /* schedules keep the caps */
   int32_t *sequence; /* tasks of one device, by their starts */
+  int *lowest;       /* per device: the clock that is lowest */
 } braid_improving;
 
 /* Starts from given choices, simulated in their order; false in *good: they take longer than `limit`, or

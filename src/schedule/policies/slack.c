@@ -28,7 +28,6 @@ typedef struct slack {
   braid_improving *m;
   const braid_problem *problem;
   double *tail;                 /* per task: the longest path from its start to the end */
-  int *devices;                 /* all of them */
   double *late_start;           /* per task */
   bool *moved;                  /* per task: itself or what it reads from or is read by, in this round */
   interval *busy;               /* per device, then per bus: what it does, by time, with room for what moves there */
@@ -117,7 +116,7 @@ static int32_t pick_longest(const braid_simulation *simulation, int device, void
 
 static braid_status try_trial(slack *s, bool equal, bool *kept) {
   find_tails(s);
-  return braid_improving_try(s->m, &(braid_rule){.order = s->devices, .pick = pick_longest, .context = s}, equal, kept);
+  return braid_improving_try(s->m, &(braid_rule){.pick = pick_longest, .context = s, .assigned = true}, equal, kept);
 }
 
 /* --- slack ---------------------------------------------------------------------------------------------------------
@@ -410,7 +409,6 @@ braid_status braid_improve_devices(braid_improving *improving, int variant) {
   size_t lanes = devices + (size_t)problem->bus_count;
   slack s = {.m = improving, .problem = problem};
   s.tail = braid_zalloc_array(allocator, nodes, sizeof *s.tail);
-  s.devices = braid_zalloc_array(allocator, devices, sizeof *s.devices);
   s.late_start = braid_zalloc_array(allocator, nodes, sizeof *s.late_start);
   s.latest = braid_zalloc_array(allocator, nodes, sizeof *s.latest);
   s.moved = braid_zalloc_array(allocator, nodes, sizeof *s.moved);
@@ -418,14 +416,13 @@ braid_status braid_improve_devices(braid_improving *improving, int variant) {
   s.sent = braid_zalloc_array(allocator, problem->value_count + 1, sizeof *s.sent);
   s.moves = braid_zalloc_array(allocator, problem->offer_count + 1, sizeof *s.moves);
   double *next = braid_zalloc_array(allocator, devices, sizeof *next);
-  bool all = s.tail && s.devices && s.late_start && s.latest && s.moved && s.first && s.sent && s.moves && next;
+  bool all = s.tail && s.late_start && s.latest && s.moved && s.first && s.sent && s.moves && next;
   if (all) s.count = s.first + lanes, s.room = s.count + lanes;
   for (size_t d = 0; all && d < problem->device_count; d++) {
-    s.devices[d] = (int)d;
     s.idle_watts += problem->devices[d].idle_watts.value;
   }
   braid_status status = all ? slack_improve(&s, variant, next) : BRAID_NO_MEMORY;
-  void *memory[] = {s.tail, s.devices, s.late_start, s.latest, s.moved, s.first, s.sent, s.moves, next};
+  void *memory[] = {s.tail, s.late_start, s.latest, s.moved, s.first, s.sent, s.moves, next};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(allocator, memory[i]);
   return status;
 }

@@ -1,0 +1,105 @@
+#include "schedule/engine.h"
+
+#include "base/try.h"
+
+static const braid_offer *offer_at(const engine *e, int32_t task) {
+  return &e->problem->offers[e->choices->offer_of[task]];
+}
+
+static braid_status make_lists(const engine *e, size_t count, size_t items, lists *out) {
+  out->first = braid_zalloc_array(e->view.choosing->allocator, count + 2, sizeof *out->first);
+  out->items = braid_zalloc_array(e->view.choosing->allocator, items + 1, sizeof *out->items);
+  return out->first && out->items ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+/* Lists are filled in two rounds: lengths into first[i + 2], which become the starts into first[i + 1], which filling
+ * moves on. */
+static void start_lists(lists *l, size_t count) {
+  for (size_t i = 2; i < count + 2; i++) l->first[i] += l->first[i - 1];
+}
+
+static void add_item(lists *l, size_t to, int32_t item) {
+  l->items[l->first[to + 1]++] = item;
+}
+
+static braid_status fill_lists(engine *e, size_t reads) {
+  const braid_problem *problem = e->problem;
+  BRAID_TRY(make_lists(e, problem->value_count, reads, &e->readers));
+  BRAID_TRY(make_lists(e, problem->node_count, problem->value_count, &e->results));
+  for (size_t n = 0; n < problem->node_count; n++)
+    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
+      e->readers.first[problem->reads[problem->nodes[n].first_read + r] + 2]++;
+  start_lists(&e->readers, problem->value_count);
+  for (size_t n = 0; n < problem->node_count; n++)
+    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
+      add_item(&e->readers, (size_t)problem->reads[problem->nodes[n].first_read + r], (int32_t)n);
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].producer >= 0) e->results.first[problem->values[v].producer + 2]++;
+  start_lists(&e->results, problem->node_count);
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].producer >= 0) add_item(&e->results, (size_t)problem->values[v].producer, (int32_t)v);
+  return BRAID_OK;
+}
+
+braid_status braid_engine_fill_queues(engine *e) {
+  size_t count = 0, devices = e->problem->device_count;
+  for (size_t i = 0; i < e->choices->task_count; i++) count += 1 + offer_at(e, e->choices->order[i])->also_count;
+  BRAID_TRY(make_lists(e, devices, count, &e->queues));
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < e->choices->task_count; i++) {
+      int32_t task = e->choices->order[i];
+      const braid_offer *offer = offer_at(e, task);
+      for (size_t k = 0; k <= offer->also_count; k++) {
+        int device = k < offer->also_count ? offer->also[k] : offer->device;
+        if (round)
+          add_item(&e->queues, (size_t)device, task);
+        else
+          e->queues.first[device + 2]++;
+      }
+    }
+    if (!round) start_lists(&e->queues, devices);
+  }
+  for (size_t d = 0; d < devices; d++) e->heads[d] = e->queues.first[d];
+  return BRAID_OK;
+}
+
+braid_status braid_engine_allocate(engine *e, size_t reads) {
+  const braid_problem *problem = e->problem;
+  const braid_allocator *allocator = e->view.choosing->allocator;
+  size_t nodes = problem->node_count + 1, devices = problem->device_count + 1;
+  e->task_of = braid_zalloc_array(allocator, nodes, sizeof *e->task_of);
+  e->waiting = braid_zalloc_array(allocator, nodes, sizeof *e->waiting);
+  e->computed = braid_zalloc_array(allocator, nodes, sizeof *e->computed);
+  e->ready = braid_zalloc_array(allocator, nodes, sizeof *e->ready);
+  e->heads = braid_zalloc_array(allocator, devices, sizeof *e->heads);
+  e->running = braid_zalloc_array(allocator, devices, sizeof *e->running);
+  e->awaiting = braid_zalloc_array(allocator, devices, sizeof *e->awaiting);
+  e->idle_since = braid_zalloc_array(allocator, devices, sizeof *e->idle_since);
+  e->busy = braid_zalloc_array(allocator, devices, sizeof *e->busy);
+  e->clocks = braid_zalloc_array(allocator, devices, sizeof *e->clocks);
+  e->dirty = braid_zalloc_array(allocator, devices, sizeof *e->dirty);
+  e->blocked = braid_zalloc_array(allocator, devices, sizeof *e->blocked);
+  e->marked = braid_zalloc_array(allocator, devices, sizeof *e->marked);
+  e->looking = braid_zalloc_array(allocator, devices, sizeof *e->looking);
+  e->ready_on = braid_zalloc_array(allocator, devices, sizeof *e->ready_on);
+  e->turn = braid_zalloc_array(allocator, devices, sizeof *e->turn);
+  e->bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *e->bus_free);
+  /* a task ends once, and a device is looked at again once for each */
+  e->events = braid_zalloc_array(allocator, 2 * nodes + devices, sizeof *e->events);
+  bool all = e->task_of && e->waiting && e->computed && e->ready && e->heads && e->running && e->awaiting &&
+             e->idle_since && e->busy && e->clocks && e->dirty && e->blocked && e->bus_free && e->events && e->marked &&
+             e->looking && e->ready_on && e->turn;
+  if (!all) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_arrivals_init(&e->arrived, problem, 2 * reads, allocator));
+  return fill_lists(e, reads);
+}
+
+void braid_engine_free(engine *e) {
+  void *memory[] = {e->marked,        e->looking,      e->turn,          e->ready_on,      e->task_of,
+                    e->waiting,       e->computed,     e->ready,         e->heads,         e->running,
+                    e->idle_since,    e->busy,         e->clocks,        e->dirty,         e->blocked,
+                    e->bus_free,      e->events,       e->readers.first, e->readers.items, e->results.first,
+                    e->results.items, e->queues.first, e->queues.items,  e->awaiting};
+  for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
+  braid_arrivals_deinit(&e->arrived, e->view.choosing->allocator);
+}
