@@ -30,7 +30,8 @@ static void forecast(braid_machine_file *file, braid_profile *profile) {
   if (!graph) graph = make_graph();
   braid_modelled_machine machine = {.file = file, .profile = profile};
   for (size_t i = 0; i < braid_planning_policy_count(); i++) {
-    braid_forecast_options options = {.policy = braid_planning_policy_name(i)};
+    braid_forecast_options options = {.policy = braid_planning_policy_name(i),
+                                      .replicas = braid_modelled_machine_replicas(&machine)};
     braid_forecast *made;
     if (braid_forecast_create(graph, &machine, &options, NULL, &made) != BRAID_OK) {
       if (made || !braid_error_detail()[0]) abort();
