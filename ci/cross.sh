@@ -12,6 +12,6 @@ ci/sysroot.sh arm64 build-ci-sysroot-arm64
 cmake --preset aarch64-whole -B build-ci-aarch64 -DBRAID_WERROR=ON -DBRAID_SYSROOT="$PWD/build-ci-sysroot-arm64"
 cmake --build build-ci-aarch64
 # What compares shapes by the thousand, trains or runs the command by the hundred, takes an emulator half an hour; so do
-# oracles in long double, which no such CPU has.
-long='threads|in_place|cli|cli_audit|cli_explore|cli_quantize|cli_train|mutants|fft|audit|ledger|finder|trainer_resume'
+# oracles in long double, which no such CPU has. What meters a device would meter the emulator.
+long='threads|in_place|cli|cli_audit|cli_explore|cli_profile|cli_quantize|cli_train|mutants|fft|audit|ledger|finder|trainer_resume'
 ci/test.sh build-ci-aarch64 --output-on-failure -E "^($long)_test\$"

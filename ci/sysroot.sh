@@ -6,7 +6,8 @@ architecture=$1
 mkdir -p "$2"
 folder=$(cd "$2" && pwd)
 cd "$(dirname "$0")/.."
-[ ! -e "$folder/complete" ] || exit 0
+packages=$(awk '($1 == "build" || $1 == "tests") && ($2 == "module" || $2 == "header") { print $4 }' packages.txt)
+[ ! -e "$folder/complete" ] || [ "$(cat "$folder/complete")" != "$packages" ] || exit 0
 command -v apt-get >/dev/null || { echo "skipped (apt): only Debian's packages are unpacked here" >&2 && exit 77; }
 mkdir -p "$folder/apt/lists/partial" "$folder/apt/archives/partial"
 : >"$folder/apt/installed"
@@ -15,9 +16,8 @@ apt() {
     -o Dir::State::status="$folder/apt/installed" -o Dir::Cache="$folder/apt" -o APT::Sandbox::User= "$@"
 }
 apt update
-# shellcheck disable=SC2046
-apt install --yes --download-only --no-install-recommends \
-  $(awk '($1 == "build" || $1 == "tests") && ($2 == "module" || $2 == "header") { print $4 }' packages.txt)
+# shellcheck disable=SC2086
+apt install --yes --download-only --no-install-recommends $packages
 for package in "$folder"/apt/archives/*.deb; do dpkg -x "$package" "$folder"; done
 rm -r "$folder/apt"
-: >"$folder/complete"
+echo "$packages" >"$folder/complete"
