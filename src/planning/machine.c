@@ -30,6 +30,7 @@ static const cyaml_schema_value_t kClock = {
 static const cyaml_schema_field_t kLinkFields[] = {
     CYAML_FIELD_FLOAT("latency_ms", CYAML_FLAG_OPTIONAL, braid_modelled_link, latency_ms),
     CYAML_FIELD_FLOAT("gigabytes_per_second", CYAML_FLAG_DEFAULT, braid_modelled_link, gigabytes_per_second),
+    CYAML_FIELD_BOOL("shared", CYAML_FLAG_OPTIONAL, braid_modelled_link, shared),
     CYAML_FIELD_END,
 };
 
@@ -42,7 +43,8 @@ static const cyaml_schema_field_t kSlowdownFields[] = {
 static const cyaml_schema_field_t kExchangeFields[] = {
     CYAML_FIELD_FLOAT("latency_ms", CYAML_FLAG_OPTIONAL, braid_modelled_exchange, latency_ms),
     CYAML_FIELD_FLOAT("gigabytes_per_second", CYAML_FLAG_DEFAULT, braid_modelled_exchange, gigabytes_per_second),
-    CYAML_FIELD_FLOAT("bucket_megabytes", CYAML_FLAG_OPTIONAL, braid_modelled_exchange, bucket_megabytes),
+    CYAML_FIELD_FLOAT_PTR("bucket_megabytes", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_exchange,
+                          bucket),
     CYAML_FIELD_FLOAT_PTR("watts", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_exchange, watts),
     CYAML_FIELD_END,
 };
@@ -51,9 +53,10 @@ static const cyaml_schema_field_t kDeviceFields[] = {
     CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, braid_modelled_device, name, 1, kNameBytes - 1),
     CYAML_FIELD_STRING_PTR("class", CYAML_FLAG_POINTER, braid_modelled_device, class, 1, kNameBytes - 1),
     CYAML_FIELD_STRING_PTR("profile", CYAML_FLAG_POINTER, braid_modelled_device, profile, 1, kNameBytes - 1),
-    CYAML_FIELD_INT("count", CYAML_FLAG_OPTIONAL, braid_modelled_device, count),
+    CYAML_FIELD_INT_PTR("count", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, counted),
     CYAML_FIELD_FLOAT_PTR("idle_watts", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, idle),
-    CYAML_FIELD_FLOAT("cap_watts", CYAML_FLAG_OPTIONAL, braid_modelled_device, cap_watts),
+    CYAML_FIELD_FLOAT_PTR("cap_watts", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, cap),
+    CYAML_FIELD_FLOAT_PTR("memory_gigabytes", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, memory),
     CYAML_FIELD_FLOAT("clock_change_ms", CYAML_FLAG_OPTIONAL, braid_modelled_device, clock_change_ms),
     CYAML_FIELD_MAPPING_PTR("link", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, link, kLinkFields),
     CYAML_FIELD_MAPPING_PTR("slowdown", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_device, slowdown,
@@ -73,7 +76,7 @@ static const cyaml_schema_field_t kFields[] = {
     CYAML_FIELD_SEQUENCE("assumptions", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_machine_file, assumptions,
                          &kAssumption, 0, kDevices),
     CYAML_FIELD_FLOAT("host_watts", CYAML_FLAG_OPTIONAL, braid_machine_file, host_watts),
-    CYAML_FIELD_FLOAT("cap_watts", CYAML_FLAG_OPTIONAL, braid_machine_file, cap_watts),
+    CYAML_FIELD_FLOAT_PTR("cap_watts", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_machine_file, cap),
     CYAML_FIELD_MAPPING_PTR("exchange", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_machine_file, exchange,
                             kExchangeFields),
     CYAML_FIELD_SEQUENCE("devices", CYAML_FLAG_POINTER, braid_machine_file, devices, &kDevice, 1, kDevices),
@@ -92,11 +95,10 @@ static braid_status check_number(const char *key, double value, double least) {
   return braid_fail(BRAID_INVALID_FILE, "%s is %g, a number from %g to 1e9 is expected", key, value, least);
 }
 
-/* A cap that the file leaves out is 0. */
-static braid_status check_limit(const char *key, double *value) {
-  BRAID_TRY(check_number(key, *value, 0));
-  if (*value == 0) *value = NAN;
-  return BRAID_OK;
+/* What the file leaves out is `otherwise`. */
+static braid_status read_optional(const char *key, const double *given, double least, double otherwise, double *out) {
+  *out = given ? *given : otherwise;
+  return given ? check_number(key, *given, least) : BRAID_OK;
 }
 
 braid_device_class braid_modelled_class(const char *name) {
@@ -131,7 +133,8 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
     size_t length = strlen(name),
            digits = strspn(device->name + (strlen(device->name) < length ? 0 : length), "0123456789");
     bool same = k < index && strcmp(name, device->name) == 0;
-    bool numbered = k != index && file->devices[k].count > 1 && strncmp(name, device->name, length) == 0 && digits &&
+    bool several = file->devices[k].counted && *file->devices[k].counted > 1;
+    bool numbered = k != index && several && strncmp(name, device->name, length) == 0 && digits &&
                     strlen(device->name) == length + digits;
     if (same || numbered) return braid_fail(BRAID_INVALID_FILE, "there are two devices named %s", device->name);
   }
@@ -139,7 +142,7 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
   if (braid_modelled_class(device->class) == BRAID_CLASS_OTHER && strcmp(device->class, "other") != 0)
     return braid_fail(BRAID_INVALID_FILE, "class \"%s\": cpu, gpu, fpga or other is expected", device->class);
   snprintf(at->path, sizeof at->path, "devices/%u/count", index);
-  if (!device->count) device->count = 1;
+  device->count = device->counted ? *device->counted : 1;
   if (device->count < 1 || device->count > kCount)
     return braid_fail(BRAID_INVALID_FILE, "device %s: %lld of them, 1 to %d are expected", device->name,
                       (long long)device->count, kCount);
@@ -147,7 +150,9 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
   device->idle_watts = device->idle ? *device->idle : NAN;
   if (device->idle) BRAID_TRY(check_number("idle_watts", *device->idle, 0));
   snprintf(at->path, sizeof at->path, "devices/%u/cap_watts", index);
-  BRAID_TRY(check_limit("cap_watts", &device->cap_watts));
+  BRAID_TRY(read_optional("cap_watts", device->cap, 1e-3, NAN, &device->cap_watts));
+  snprintf(at->path, sizeof at->path, "devices/%u/memory_gigabytes", index);
+  BRAID_TRY(read_optional("memory_gigabytes", device->memory, 1e-6, INFINITY, &device->memory_gigabytes));
   snprintf(at->path, sizeof at->path, "devices/%u/clock_change_ms", index);
   BRAID_TRY(check_number("clock_change_ms", device->clock_change_ms, 0));
   snprintf(at->path, sizeof at->path, "devices/%u/link", index);
@@ -180,10 +185,9 @@ static braid_status check_exchange(braid_machine_file *file, place *at) {
   braid_modelled_exchange *exchange = file->exchange;
   snprintf(at->path, sizeof at->path, "exchange");
   if (!exchange) return BRAID_OK;
-  if (exchange->bucket_megabytes == 0) exchange->bucket_megabytes = kBucketMegabytes;
   BRAID_TRY(check_number("latency_ms", exchange->latency_ms, 0));
   BRAID_TRY(check_number("gigabytes_per_second", exchange->gigabytes_per_second, 1e-6));
-  BRAID_TRY(check_number("bucket_megabytes", exchange->bucket_megabytes, 1e-6));
+  BRAID_TRY(read_optional("bucket_megabytes", exchange->bucket, 1e-6, kBucketMegabytes, &exchange->bucket_megabytes));
   if (exchange->watts) BRAID_TRY(check_number("watts", *exchange->watts, 0));
   if (braid_machine_gpu_count(file) > 1) return BRAID_OK;
   return braid_fail(BRAID_INVALID_FILE, "an exchange of gradients, and not more than one GPU");
@@ -193,7 +197,7 @@ static braid_status check_file(braid_machine_file *file, place *at) {
   for (unsigned i = 0; i < file->devices_count; i++) BRAID_TRY(check_device(file, i, at));
   BRAID_TRY(check_exchange(file, at));
   snprintf(at->path, sizeof at->path, "cap_watts");
-  BRAID_TRY(check_limit("cap_watts", &file->cap_watts));
+  BRAID_TRY(read_optional("cap_watts", file->cap, 1e-3, NAN, &file->cap_watts));
   snprintf(at->path, sizeof at->path, "host_watts");
   BRAID_TRY(check_number("host_watts", file->host_watts, 0));
   snprintf(at->path, sizeof at->path, "devices");

@@ -17,6 +17,7 @@ typedef struct braid_modelled_clock {
 
 typedef struct braid_modelled_link {
   double latency_ms, gigabytes_per_second; /* each way, to the host's memory */
+  bool shared;                             /* one for all devices of the kind */
 } braid_modelled_link;
 
 /* By which part of its time an operation takes longer while others run elsewhere, and while its link is used. */
@@ -28,6 +29,7 @@ typedef struct braid_modelled_slowdown {
 typedef struct braid_modelled_exchange {
   double latency_ms, gigabytes_per_second; /* of a step of the ring, from one to the next */
   double bucket_megabytes;                 /* of gradients that are exchanged together */
+  double *bucket;                          /* as the file has it; NULL: it has not */
   double *watts;                           /* what all draw more meanwhile; NULL: unknown */
 } braid_modelled_exchange;
 
@@ -35,8 +37,10 @@ typedef struct braid_modelled_exchange {
 typedef struct braid_modelled_device {
   char *name, *class, *profile; /* profile: the device's name there */
   int64_t count;
-  double *idle; /* as the file has it; NULL: it has not */
-  double idle_watts, cap_watts, clock_change_ms;
+  /* As the file has them; NULL: it has not. */
+  int64_t *counted;
+  double *idle, *cap, *memory;
+  double idle_watts, cap_watts, memory_gigabytes, clock_change_ms;
   braid_modelled_link *link;
   braid_modelled_slowdown *slowdown; /* NULL: unknown */
   braid_modelled_clock *clocks;      /* the first is the one of the profile, and the highest */
@@ -48,6 +52,7 @@ typedef struct braid_machine_file {
   char **assumptions;
   unsigned assumptions_count;
   double host_watts, cap_watts;
+  double *cap;                       /* as the file has it; NULL: it has not */
   braid_modelled_exchange *exchange; /* NULL: GPUs share the operations of a step */
   braid_modelled_device *devices;
   unsigned devices_count;

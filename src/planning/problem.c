@@ -36,7 +36,8 @@ static braid_number modelled(double value) {
 /* --- devices and links ---------------------------------------------------------------------------------------------
  */
 /* The host's memory is space 0; every device with a link has one of its own. What goes from one to another goes by way
- * of the host, at the time of both; each link carries one transfer at a time, each way. */
+ * of the host, at the time of both; each link carries one transfer at a time, each way. Devices of a kind that share
+ * their link have the buses of the first of them. */
 static braid_status make_links(maker *m, braid_problem *p) {
   bool exchanges = m->replicas.count > 1;
   size_t kinds = m->machine->file->devices_count + 1 + exchanges; /* the host's is kind 0 */
@@ -49,8 +50,10 @@ static braid_status make_links(maker *m, braid_problem *p) {
     int space = p->devices[d].space;
     if (exchanges && d == m->exchange) /* its time is that of the ring: nothing is brought to it */
       spaces[space] = (braid_problem_space){.kind = (int)kinds - 1, .out_bus = -1, .in_bus = -1};
-    else if (space)
-      spaces[space] = (braid_problem_space){.kind = (int)kind + 1, .out_bus = 2 * space + 1, .in_bus = 2 * space};
+    else if (space) {
+      int owner = m->machine->file->devices[kind].link->shared ? p->devices[m->first[kind]].space : space;
+      spaces[space] = (braid_problem_space){.kind = (int)kind + 1, .out_bus = 2 * owner + 1, .in_bus = 2 * owner};
+    }
   }
   for (size_t from = 0; from < kinds; from++)
     for (size_t to = 0; to < kinds; to++) {
@@ -377,6 +380,7 @@ static braid_status offer_node(maker *m, size_t n) {
   const braid_machine_file *file = m->machine->file;
   sought what = {.bytes = braid_subject_bytes(m->graph, node)};
   size_t before = m->out->problem.offer_count;
+  bool full = false;
   m->out->likes[n] = "";
   if (m->machine->profile->keyed) BRAID_TRY(braid_subject_key(m->graph, node, m->training, what.key));
   for (unsigned k = 0; k < file->devices_count; k++) {
@@ -388,6 +392,10 @@ static braid_status offer_node(maker *m, size_t n) {
     size_t ways = list_ways(m, &file->devices[k], &what);
     for (size_t w = 0; w < ways; w++) {
       int64_t together = m->ways[w].row.devices;
+      if (what.bytes > file->devices[k].memory_gigabytes * 1e9 * (double)together) {
+        full = true; /* of what each operand and result needs, each device has a part */
+        continue;
+      }
       for (size_t i = 0; i < offered_groups(to - from, together); i++) {
         size_t group = group_at(n, i, (size_t)((to - from) / together));
         add_offer(m, n, m->first[k] + (size_t)from + group * (size_t)together, &m->ways[w], w);
@@ -395,6 +403,9 @@ static braid_status offer_node(maker *m, size_t n) {
     }
   }
   if (m->out->problem.offer_count > before) return BRAID_OK;
+  if (full)
+    return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its operands and results, %.3g GB, fit into no device's memory",
+                      node->name, what.bytes * 1e-9);
   return braid_fail(BRAID_UNSUPPORTED,
                     "node %.120s: the profile has no rows for %s, nor for anything that stands for it", node->name,
                     node->op->name);
