@@ -83,10 +83,11 @@ KERNEL relu(global const char *x, global char *y, index_t count) {
   STORE_LANES(char, max(LOAD_LANES(char, x + first), (char_lanes)(0)), y + first);
 }
 
-KERNEL relu_grad(global const char *e, global const char *y, global char *out, index_t count) {
+KERNEL relu_grad(global const char *e, global const char *y, global char *out, index_t count, int most) {
   FIRST
-  const char_lanes error = LOAD_LANES(char, e + first);
-  STORE_LANES(char, LOAD_LANES(char, y + first) > (char_lanes)(0) ? error : (char_lanes)(0), out + first);
+  const char_lanes error = LOAD_LANES(char, e + first), value = LOAD_LANES(char, y + first);
+  const char_lanes passes = (value > (char_lanes)(0)) & (value < (char_lanes)((char)most));
+  STORE_LANES(char, passes ? error : (char_lanes)(0), out + first);
 }
 
 KERNEL add(global const char *a, global const char *b, global char *y, index_t count, int least, int most) {

@@ -456,7 +456,7 @@ static const braid_sample kSamples[] = {
     ONE("IntegerQuantize", "a,b@int16<32767", "bits=8 shift=8"),
     ONE("IntegerQuantize", "a,b@int8<127", "bits=2 shift=6"),
     ONE("IntegerRelu", "a,b@int8<127", ""),
-    ONE("IntegerReluGrad", "a,b@int8<127 a,b@int8<2", ""),
+    ONE("IntegerReluGrad", "a,b@int8<127 a,b@int8<8", "bits=4"),
     ONE("IntegerAdd", "a,b@int8<127 a,b@int8<127", "bits=8"),
     ONE("IntegerAdd", "a,b@int8<8 a,b@int8<8", "bits=4 relu=1"),
     {"IntegerErrorSum", "a,b@int8<127 .@int32<9 a,b@int8<127 .@int32<9", "", 3, false, false},

@@ -47,7 +47,7 @@ static const struct own_attrs {
     {"IntegerMaxPoolGrad", "MaxPool", "input_shape"},
     {"IntegerQuantize", NULL, "bits shift"},
     {"IntegerRelu", NULL, ""},
-    {"IntegerReluGrad", NULL, ""},
+    {"IntegerReluGrad", NULL, "bits"},
     {"IntegerScaleError", NULL, "bits offset seed stream"},
     {"IntegerSquaredError", NULL, "bits hinge"},
     {"IntegerUpdate", NULL, "bits seed slower stream"},

@@ -29,7 +29,7 @@ static void value_case(const char *op, int64_t count, int64_t bits, int64_t shif
   braid_value_id inputs[2] = {draw_tensor(&c, dtype, e, 1, &count), draw_tensor(&c, dtype, e, 1, &count)};
   check_node(&c, op, inputs, input || quantize || strcmp(op, "IntegerRelu") == 0 ? 1 : 2);
   bool add = strcmp(op, "IntegerAdd") == 0;
-  if (input || quantize || add) set_number(&c, "bits", bits);
+  if (strcmp(op, "IntegerRelu") != 0) set_number(&c, "bits", bits);
   if (input || quantize) set_number(&c, "shift", shift);
   if (add) set_number(&c, "relu", bits % 2);
   check_end(&c, 0);

@@ -78,16 +78,13 @@ static braid_status infer_relu(const braid_infer *infer) {
   return give_like(infer, 0, BRAID_I8, 0);
 }
 
+/* IntegerAdd and IntegerReluGrad. */
 static braid_status infer_two(const braid_infer *infer) {
+  BRAID_TRY(check_range(infer, "bits", 2, 8));
   BRAID_TRY(check_type(infer, 0, BRAID_I8, BRAID_I8));
   BRAID_TRY(check_type(infer, 1, BRAID_I8, BRAID_I8));
   BRAID_TRY(check_like(infer, 1, 0));
   return give_like(infer, 0, BRAID_I8, 0);
-}
-
-static braid_status infer_add(const braid_infer *infer) {
-  BRAID_TRY(check_range(infer, "bits", 2, 8));
-  return infer_two(infer);
 }
 
 static braid_status infer_error_sum(const braid_infer *infer) {
@@ -312,7 +309,7 @@ static braid_status infer_digest(const braid_infer *infer) {
 }
 
 static const braid_op kOps[] = {
-    {"IntegerAdd", 2, 2, 1, 1, 0, infer_add, NULL, NULL},
+    {"IntegerAdd", 2, 2, 1, 1, 0, infer_two, NULL, NULL},
     {"IntegerAveragePool", 1, 1, 1, 1, 0, infer_average_pool, NULL, NULL},
     {"IntegerAveragePoolGrad", 1, 1, 1, 2, 0, infer_pool_grad, NULL, NULL},
     {"IntegerBatchNormalization", 5, 5, 1, 6, 0, infer_batch_normalization, NULL, NULL},

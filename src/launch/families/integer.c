@@ -71,24 +71,29 @@ static braid_status plan_quantize(const braid_launch_traits *traits, const braid
   return braid_launch_plan_end(&p);
 }
 
-static braid_status plan_plain(const char *function, const braid_launch_traits *traits, const braid_node_desc *node,
-                               braid_launch_recipe *recipe) {
+static braid_status plan_relu(const braid_launch_traits *traits, const braid_node_desc *node,
+                              braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
-  integer_begin(&p, function);
+  integer_begin(&p, "relu");
   add_inputs(&p);
   add_outputs(&p, 1);
   braid_launch_index(&p, count_of(node));
   add_lanes(&p);
   return braid_launch_plan_end(&p);
 }
-static braid_status plan_relu(const braid_launch_traits *traits, const braid_node_desc *node,
-                              braid_launch_recipe *recipe) {
-  return plan_plain("relu", traits, node, recipe);
-}
+
 static braid_status plan_relu_grad(const braid_launch_traits *traits, const braid_node_desc *node,
                                    braid_launch_recipe *recipe) {
-  return plan_plain("relu_grad", traits, node, recipe);
+  braid_launch_planner p;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  integer_begin(&p, "relu_grad");
+  add_inputs(&p);
+  add_outputs(&p, 1);
+  braid_launch_index(&p, count_of(node));
+  braid_launch_int(&p, braid_integer_max(attr_of(node, "bits")));
+  add_lanes(&p);
+  return braid_launch_plan_end(&p);
 }
 
 static braid_status plan_add(const braid_launch_traits *traits, const braid_node_desc *node,

@@ -340,9 +340,11 @@ static braid_status emit_backward(emitter *e, size_t index) {
   braid_node_id node;
   if (error.error < 0) return BRAID_OK; /* nothing that the loss depends on reads it */
   e->layer = layer_name(e, layer);
-  if (layer->relu || layer->kind == BRAID_INTEGER_RELU)
+  if (layer->relu || layer->kind == BRAID_INTEGER_RELU) {
     BRAID_TRY(emit(e, "IntegerReluGrad", NULL, (braid_value_id[]){error.error, e->tensors[layer->out].y}, 2,
                    &error.error, 1, &node));
+    BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->activation_bits));
+  }
   switch (layer->kind) {
   case BRAID_INTEGER_CONV:
     return conv_backward(e, layer, &e->layers[index], error);

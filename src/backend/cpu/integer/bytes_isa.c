@@ -7,9 +7,11 @@ void BRAID_ISA_NAME(braid_integer_rectify)(const int8_t *x, int64_t count, int8_
   for (int64_t i = 0; i < count; i++) y[i] = x[i] > 0 ? x[i] : 0;
 }
 
-void BRAID_ISA_NAME(braid_integer_pass_positive)(const int8_t *e, const int8_t *y, int64_t count, int8_t *to) {
+void BRAID_ISA_NAME(braid_integer_pass_within)(const int8_t *e, const int8_t *y, int64_t count, int32_t most,
+                                               int8_t *to) {
+  int8_t end = (int8_t)most;
 #pragma omp simd
-  for (int64_t i = 0; i < count; i++) to[i] = y[i] > 0 ? e[i] : 0;
+  for (int64_t i = 0; i < count; i++) to[i] = (y[i] > 0) & (y[i] < end) ? e[i] : 0;
 }
 
 void BRAID_ISA_NAME(braid_integer_add_bytes)(const int8_t *a, const int8_t *b, int64_t count, int32_t low, int32_t high,

@@ -7,7 +7,9 @@
 enum { BRAID_INTEGER_DRAWS = 64 };
 
 BRAID_ISA_FUNCTION(void, braid_integer_rectify, (const int8_t *x, int64_t count, int8_t *y))
-BRAID_ISA_FUNCTION(void, braid_integer_pass_positive, (const int8_t *e, const int8_t *y, int64_t count, int8_t *to))
+/* e where 0 < y < most. */
+BRAID_ISA_FUNCTION(void, braid_integer_pass_within,
+                   (const int8_t *e, const int8_t *y, int64_t count, int32_t most, int8_t *to))
 BRAID_ISA_FUNCTION(void, braid_integer_add_bytes,
                    (const int8_t *a, const int8_t *b, int64_t count, int32_t low, int32_t high, int8_t *y))
 /* raw = large * 2^apart + (small & kept), apart up to 16; the OR of magnitudes is returned. */

@@ -192,7 +192,7 @@ static void bytes_agree(void **state) {
     bool words = kind == 3 && draw(0, 1);
     for (size_t k = 0; k < kPointwise[kind].inputs; k++) add_typed(&f, ids, words ? BRAID_I16 : BRAID_I8, 4, dims);
     finish(&f, kPointwise[kind].op, ids, 1);
-    if (kind > 1) ok(braid_graph_set_int(f.graph, f.node, "bits", draw(2, 8)));
+    if (kind > 0) ok(braid_graph_set_int(f.graph, f.node, "bits", draw(2, 8)));
     if (kind == 2) ok(braid_graph_set_int(f.graph, f.node, "relu", draw(0, 1)));
     if (kind == 3) ok(braid_graph_set_int(f.graph, f.node, "shift", draw(0, 14)));
     fill_bytes(&f, 0);

@@ -44,8 +44,9 @@ static braid_status run_relu_grad(const braid_node_desc *node, void *state, cons
   (void)state;
   const int8_t *e = args->inputs[0], *y = args->inputs[1];
   int8_t *to = args->outputs[0];
+  int32_t most = (int32_t)braid_integer_max(read_attr(node, "bits"));
   EACH_CHUNK(braid_desc_count(&node->inputs[0].desc),
-             BRAID_ISA_CALL(braid_integer_pass_positive, e + at, y + at, some, to + at));
+             BRAID_ISA_CALL(braid_integer_pass_within, e + at, y + at, some, most, to + at));
   return BRAID_OK;
 }
 

@@ -50,9 +50,9 @@ static braid_status run_relu_grad(const braid_node_desc *node, void *state, cons
   (void)state;
   const int8_t *e = args->inputs[0], *y = args->inputs[1];
   int8_t *result = args->outputs[0];
-  int64_t count = braid_desc_count(&node->inputs[0].desc);
+  int64_t count = braid_desc_count(&node->inputs[0].desc), most = braid_integer_max(read_attr(node, "bits"));
 #pragma omp parallel for
-  for (int64_t i = 0; i < count; i++) result[i] = y[i] > 0 ? e[i] : 0;
+  for (int64_t i = 0; i < count; i++) result[i] = y[i] > 0 && y[i] < most ? e[i] : 0;
   return BRAID_OK;
 }
 
