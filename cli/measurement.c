@@ -74,7 +74,7 @@ static braid_status time_trainer(const braid_graph *model, braid_dataset *data, 
   options.precision = precision;
   if (precision == BRAID_INT8) {
     options.draw_weights = true;
-    options.learning_rate = 8;
+    options.learning_rate = 0.125;
   } else {
     options.schedule = BRAID_CONSTANT;
     options.learning_rate = 1e-3;

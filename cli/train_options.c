@@ -123,11 +123,11 @@ static const struct argp_option table[] = {
     {"huber-delta", KEY_DELTA, "X", 0, "Differences above it count linearly (default 1)", 2},
     {"mixup", KEY_MIXUP, "A", 0, "Mix pairs of samples and their labels, by a share of Beta(A, A) for each batch", 2},
     {"label-noise", KEY_NOISE, "P", 0, "Replace a label by any with probability P, anew in each epoch", 2},
-    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw", 3},
+    {"optimizer", KEY_OPTIMIZER, "NAME", 0, "sgd (default), adam or adamw; with --precision int8 sgd or wage", 3},
     {"precision", KEY_PRECISION, "NAME", 0,
-     "float32 (default), or int8: training in integers, the same bits on every device, with losses of its own (--loss) "
-     "and WAGE's "
-     "rule of updates (docs/integer-training.md); --lr is then a power of two (default 8)",
+     "float32 (default), or int8: training in integers, the same bits on every device, with losses, rules of updates "
+     "and a schedule of its own (docs/integer-training.md); --lr is then a power of two (default 0.125; with "
+     "--optimizer wage 8)",
      3},
     {"bits", KEY_BITS, "W,A,G,E", 0,
      "With --precision int8, four numbers: bits of weights, activations and errors (2 to 8), and of gradients and the "
@@ -139,9 +139,9 @@ static const struct argp_option table[] = {
      "Find a learning rate instead of training: 100 steps at rates from MIN to MAX (1e-7..10) that stop where the loss "
      "diverges; writes learning-rate.csv and learning-rate.html to DIR, and changes nothing else there",
      3},
-    {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9)", 3},
+    {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9; with --precision int8 it is 15/16)", 3},
     {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
-    {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005", 3},
+    {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005; with --precision int8 the nearest power of two", 3},
     {"no-bias-decay", KEY_NO_BIAS_DECAY, NULL, 0,
      "No weight decay for biases and for scales and shifts of normalizations", 3},
     {"group", KEY_GROUP, "PATTERN:KEY=X[,KEY=X]", 0,
@@ -318,17 +318,15 @@ static bool is_given(const train_options *o, int key) {
   return o->given >> (key - KEY_DATA) & 1;
 }
 
-/* Training in integers has its own losses, optimizer and schedule. */
+/* Training in integers has its own losses, optimizers and schedule. */
 static void check_integers(struct argp_state *state, train_options *o) {
-  static const char kSchedule[] = ", which has WAGE's schedule", kRule[] = ", which has WAGE's rule of updates";
+  static const char kSchedule[] = ", which has WAGE's schedule", kRule[] = ", which has rules of updates of its own";
   static const struct {
     int key;
     const char *option, *instead;
   } kOthers[] = {{KEY_SMOOTHING, "--label-smoothing", ""},
-                 {KEY_OPTIMIZER, "--optimizer", kRule},
-                 {KEY_MOMENTUM, "--momentum", kRule},
+                 {KEY_MOMENTUM, "--momentum", ", where it is 15/16"},
                  {KEY_NESTEROV, "--nesterov", kRule},
-                 {KEY_DECAY, "--weight-decay", ""},
                  {KEY_SCHEDULE, "--schedule", kSchedule},
                  {KEY_WARMUP, "--warmup", kSchedule},
                  {KEY_STEP_EPOCHS, "--step-epochs", kSchedule},
@@ -346,7 +344,9 @@ static void check_integers(struct argp_state *state, train_options *o) {
                  {KEY_POSITIVE, "--positive-weights", ""},
                  {KEY_MIXUP, "--mixup", ""},
                  {KEY_FIND, "--find-lr", ""}};
+  bool wage = o->train.optimizer == BRAID_WAGE;
   if (o->train.precision != BRAID_INT8) {
+    if (wage) argp_error(state, "--optimizer wage is of --precision int8");
     if (is_given(o, KEY_BITS)) argp_error(state, "--bits has no effect without --precision int8");
     if (o->train.ledger)
       argp_error(state,
@@ -357,6 +357,9 @@ static void check_integers(struct argp_state *state, train_options *o) {
   if (o->loss_given && o->train.loss != BRAID_SQUARED_ERROR && o->train.loss != BRAID_SQUARED_HINGE)
     argp_error(state, "--precision int8 has the losses squared-error and squared-hinge, not %s",
                braid_loss_name(o->train.loss));
+  if (o->train.optimizer == BRAID_ADAM || o->train.optimizer == BRAID_ADAMW)
+    argp_error(state, "--precision int8 has the optimizers sgd and wage");
+  if (wage && is_given(o, KEY_DECAY)) argp_error(state, "--weight-decay has no effect with --optimizer wage");
   for (size_t i = 0; i < sizeof kOthers / sizeof *kOthers; i++)
     if (is_given(o, kOthers[i].key))
       argp_error(state, "%s has no effect with --precision int8%s", kOthers[i].option, kOthers[i].instead);
@@ -365,7 +368,7 @@ static void check_integers(struct argp_state *state, train_options *o) {
       argp_error(state, "--group %s: decay= has no effect with --precision int8", o->groups[i].pattern);
   if (o->train.ledger && o->replace_head)
     argp_error(state, "--ledger is of a model that an audit reads as it is; --replace-head changes it");
-  if (!is_given(o, KEY_LR)) o->train.learning_rate = 8;
+  if (!is_given(o, KEY_LR)) o->train.learning_rate = wage ? 8 : 0.125;
   o->train.ledger_model = o->source.path;
   size_t length = strlen(o->source.path ? o->source.path : "");
   o->train.draw_weights = length > 4 && strcmp(o->source.path + length - 4, ".cfg") == 0 && !o->source.options.weights;
@@ -422,7 +425,7 @@ static void check_effects(struct argp_state *state, const train_options *o) {
 static error_t parse(int key, char *argument, struct argp_state *state) {
   static const char *const losses[] = {"cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error",
                                        "huber",         "output",        "squared-hinge",        NULL};
-  static const char *const optimizers[] = {"sgd", "adam", "adamw", NULL};
+  static const char *const optimizers[] = {"sgd", "adam", "adamw", "wage", NULL};
   static const char *const schedules[] = {"constant", "step", "cosine", "one-cycle", "plateau", NULL};
   static const char *const precisions[] = {"float32", "int8", NULL};
   static const char *const monitors[] = {"loss", "accuracy", NULL};

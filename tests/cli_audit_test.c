@@ -7,6 +7,8 @@
 #define TRAIN                                                                                                          \
   "train " GLYPHS " " DATA "--precision int8 --epochs 3 --batch 32 --no-test --checkpoint-steps 3 "                    \
   "--keep-checkpoints 0 "
+/* Without momentum, so that a ledger is longer than a checkpoint. */
+#define SMALL TRAIN "--optimizer wage "
 #define ROUNDING "--plugin " BRAID_PLUGIN_FOLDER "/rounding.so --device rounding~cpu "
 
 enum { kSteps = 60 };
@@ -98,15 +100,16 @@ static void test_killed(void **state) {
 static void test_full_disk(void **state) {
   (void)state;
   size_t count;
-  char *whole = get_file(in_folder("whole.ledger"), &count), *step = strstr(whole, "\nstep 56 ");
+  expect_code(SMALL "--out $/small --ledger $/small.ledger", 0);
+  char *whole = get_file(in_folder("small.ledger"), &count), *step = strstr(whole, "\nstep 56 ");
   assert_non_null(step);
-  outcome o = run_within(TRAIN "--out $/full --ledger $/full.ledger", (rlim_t)(step - whole) + 100);
+  outcome o = run_within(SMALL "--out $/full --ledger $/full.ledger", (rlim_t)(step - whole) + 100);
   free(whole);
   assert_int_equal(o.code, 1);
   assert_non_null(strstr(o.err, "full.ledger: cannot write: File too large"));
   discard(&o);
-  expect_code(TRAIN "--out $/full --ledger $/full.ledger --resume", 0);
-  expect_same_file(in_folder("full.ledger"), in_folder("whole.ledger"));
+  expect_code(SMALL "--out $/full --ledger $/full.ledger --resume", 0);
+  expect_same_file(in_folder("full.ledger"), in_folder("small.ledger"));
 }
 
 static void test_agrees(void **state) {
@@ -131,9 +134,9 @@ static void test_agrees(void **state) {
 static void test_rounding(void **state) {
   (void)state;
   static const struct {
-    const char *op, *layer;
-  } kCases[] = {{"IntegerScaleError", "\"layer\":\"6_convolutional/BatchNormalization\""},
-                {"IntegerConv", "\"layer\":\"8_connected/Gemm\""}};
+    const char *op, *step, *layer;
+  } kCases[] = {{"IntegerScaleError", "\"step\":1,", "\"layer\":\"6_convolutional/BatchNormalization\""},
+                {"IntegerConv", "\"step\":3,", "\"layer\":\"8_connected/Gemm\""}};
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     char right[64], operation[64];
     snprintf(right, sizeof right, "%s-right", kCases[i].op);
@@ -146,7 +149,7 @@ static void test_rounding(void **state) {
     unlink(in_folder("wrong.ledger"));
     expect_code(TRAIN "--out $/wrong --ledger $/wrong.ledger " ROUNDING, 0);
     unsetenv("BRAID_ROUNDING");
-    expect_audit("$/wrong.ledger " DATA, 1, WORDS("\"agrees\":false", "\"step\":1,", kCases[i].layer, operation));
+    expect_audit("$/wrong.ledger " DATA, 1, WORDS("\"agrees\":false", kCases[i].step, kCases[i].layer, operation));
     outcome o = run("audit $/wrong.ledger " DATA);
     assert_int_equal(o.code, 1);
     assert_non_null(strstr(o.out, kCases[i].op));
@@ -188,7 +191,7 @@ static void test_refused(void **state) {
   expect_failure("audit $/whole.ledger --data builtin:glyphs,limit=320", 2, "number of samples: 640");
   expect_failure("audit $/whole.ledger --data builtin:glyphs,limit=640,augment=flip", 2, "augmentation: none");
   expect_failure("audit $/whole.ledger " DATA "--model " BRAID_MODELS "/lenet.cfg", 2, "do not have this shape");
-  change(in_folder("whole.ledger"), in_folder("edited.ledger"), "\nstep 7 rate 8", "\nstep 7 rate 1");
+  change(in_folder("whole.ledger"), in_folder("edited.ledger"), "\nstep 7 rate 0.125", "\nstep 7 rate 0.625");
   expect_failure("audit $/edited.ledger " DATA, 2, "was changed after it had been written");
   change(in_folder("whole.ledger"), in_folder("edited.ledger"), "/glyphs.cfg", "/gIyphs.cfg");
   expect_failure("audit $/edited.ledger " DATA, 2, "nor beside the ledger: give it with --model");
@@ -255,6 +258,10 @@ static void test_refused_training(void **state) {
       {"--bits 8,8,8", "W,A,G,E is expected, four numbers"},
       {"--bits 8,8,8,8,8", "W,A,G,E is expected, four numbers"},
       {"--schedule step", "--schedule has no effect with --precision int8, which has WAGE's schedule"},
+      {"--optimizer adam", "--precision int8 has the optimizers sgd and wage"},
+      {"--momentum 0.5", "--momentum has no effect with --precision int8, where it is 15/16"},
+      {"--optimizer wage --weight-decay 0.1", "--weight-decay has no effect with --optimizer wage"},
+      {"--lr 3", "a power of two"},
       {"--step-epochs 2", "--step-epochs has no effect with --precision int8"},
       {"--beta1 0.5", "--beta1 has no effect with --precision int8"},
       {"--group *:lr=1,decay=0.1", "--group *: decay= has no effect with --precision int8"},

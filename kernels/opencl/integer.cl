@@ -186,6 +186,12 @@ KERNEL squared_error(IN(char) y, IN(int) labels, OUT(long) loss, OUT(int) raw, O
 #endif
 }
 
+uint mix_word(uint h) {
+  h = (h ^ h >> 16) * 0x7feb352du;
+  h = (h ^ h >> 15) * 0x846ca68bu;
+  return h ^ h >> 16;
+}
+
 /* --- update ------------------------------------------------------------------------------------------------------- */
 #ifdef COUNTERS
 /* Philox4x32-10 for COUNTERS counters from `counter` on: bits[4 * i + j] is word j of counter i. */
@@ -261,17 +267,36 @@ KERNEL update(global const P *parameter, IN(RAW) gradient, IN(RAW) magnitude, IN
     out[first + i] = (P)clamp(p, -most, most);
   }
 }
+
+KERNEL momentum(global const P *parameter, global const short *momentum, IN(RAW) gradient, IN(int) exponent,
+                IN(int) rate, IN(long) step, IN(uint) key, global P *out, global short *momentum_out, index_t count,
+                int bits, int place, int decay, int seed_low, int seed_high, int stream) {
+  const index_t first = (index_t)get_global_id(0) * (4 * COUNTERS), there = min(count - first, (index_t)(4 * COUNTERS));
+  if (there <= 0) return;
+  const ulong seed = (ulong)(uint)seed_high << 32 | (uint)seed_low;
+  const int most = (1 << (bits - 1)) - 1, eta = clamp(rate[0], -16, 8), f = 20 - bits;
+  const int t = (int)clamp((long)place - eta - exponent[0], -16L, 62L), decay_shift = 36 - bits - decay + eta;
+  const int right = t <= 32 ? 32 - t : 0, left = t <= 32 ? 0 : t - 32;
+  uint u[4 * COUNTERS];
+  if (t > 0) philox(seed, (uint)step[0], (uint)stream, (ulong)(first / 4), u);
+  EACH_OF(i, there) {
+    const long g = clamp((long)gradient[first + i], -MOST_RAW, MOST_RAW);
+    const long q = t > 0 ? (g + (((long)u[i] >> right) << left)) >> t : g * (1L << -min(t, 0));
+    const uint w = mix_word(key[0] + (uint)(first + i));
+    const int p = parameter[first + i];
+    const long decayed = decay ? (long)p * (1L << max(decay_shift, 0)) >> -min(decay_shift, 0) : 0;
+    const long kept = (15 * 4096 * (long)momentum[first + i] + decayed + (w & 0xffff)) >> 16;
+    const int v = (int)clamp(kept + clamp(q, -32767L, 32767L), -32767L, 32767L);
+    momentum_out[first + i] = (short)v;
+    out[first + i] = (P)clamp(p - ((v + (int)(w >> 16 & ((1u << f) - 1))) >> f), -most, most);
+  }
+}
 #endif
 #endif
 
 /* --- digest ------------------------------------------------------------------------------------------------------- */
 #ifdef NUMBER
-#define DIGEST_WEIGHT(place) (digest_mix((uint)(place)) | 1)
-uint digest_mix(uint h) {
-  h = (h ^ h >> 16) * 0x7feb352du;
-  h = (h ^ h >> 15) * 0x846ca68bu;
-  return h ^ h >> 16;
-}
+#define DIGEST_WEIGHT(place) (mix_word((uint)(place)) | 1)
 
 #ifdef NUMBER_LONG
 #define DIGEST_NUMBER(x) ((uint)(x) + 0x9e3779b1u * (uint)((ulong)(x) >> 32))

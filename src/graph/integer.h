@@ -76,6 +76,21 @@ static inline int64_t braid_integer_round_randomly(int64_t value, int t, uint32_
   return braid_integer_floor(value + (t <= 32 ? (int64_t)(u >> (32 - t)) : (int64_t)u << (t - 32)), t);
 }
 
+/* IntegerMomentum: a momentum has so many bits, in steps of 2^-19 of a parameter's range; its rate is in these bounds.
+ */
+enum { BRAID_INTEGER_MOMENTUM_BITS = 16, BRAID_INTEGER_MOMENTUM_PLACES = 20 };
+enum { BRAID_INTEGER_LEAST_RATE = -16, BRAID_INTEGER_MOST_RATE = 8 };
+/* Places by which a gradient's sums are shifted to the right. */
+static inline int braid_integer_momentum_shift(int64_t place, int64_t rate, int64_t exponent) {
+  return (int)braid_integer_limit(
+      place - braid_integer_limit(rate, BRAID_INTEGER_LEAST_RATE, BRAID_INTEGER_MOST_RATE) - exponent, -16, 62);
+}
+/* Places to the left, with 16 more behind the momentum's, by which the decay 2^-decay of a parameter counts. */
+static inline int braid_integer_decay_shift(int64_t bits, int64_t decay, int64_t rate) {
+  return (int)(BRAID_INTEGER_MOMENTUM_PLACES + 16 - bits - decay +
+               braid_integer_limit(rate, BRAID_INTEGER_LEAST_RATE, BRAID_INTEGER_MOST_RATE));
+}
+
 /* IntegerDigest: the weight of place j of a sample (2 j) and of sample b (2 b + 1); odd, so that no single difference
  * vanishes. */
 static inline uint32_t braid_integer_digest_weight(uint64_t place) {

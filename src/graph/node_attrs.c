@@ -45,6 +45,7 @@ static const struct own_attrs {
     {"IntegerInput", NULL, "bits shift"},
     {"IntegerMaxPool", "MaxPool", ""},
     {"IntegerMaxPoolGrad", "MaxPool", "input_shape"},
+    {"IntegerMomentum", NULL, "bits decay place seed stream"},
     {"IntegerQuantize", NULL, "bits shift"},
     {"IntegerRelu", NULL, ""},
     {"IntegerReluGrad", NULL, "bits"},

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "base/try.h"
+#include "train/integer/network.h"
 
 void braid_train_options_init(braid_train_options *options) {
   *options = (braid_train_options){.batch = 128,
@@ -51,12 +52,13 @@ static bool is_width(int bits, int least, int most) {
   return bits >= least && bits <= most;
 }
 
-/* Training in integers has two losses and one rule of updates. */
+/* Training in integers has losses and rules of updates of its own. */
 static const char *check_integers(const braid_train_options *o) {
   int exponent;
   if (!is_width(o->weight_bits, 2, 8) || !is_width(o->activation_bits, 2, 8) || !is_width(o->error_bits, 2, 8))
     return "weights, activations and errors have 2 to 8 bits";
   if (!is_width(o->gradient_bits, 8, 16)) return "gradients have 8 to 16 bits";
+  if (o->optimizer != BRAID_SGD && o->optimizer != BRAID_WAGE) return "in integers the optimizer is sgd or wage";
   if (frexp(o->learning_rate, &exponent) != 0.5 || !is_width(exponent - 1, -8, 8))
     return "in integers the learning rate is a power of two from 2^-8 to 2^8";
   if (o->accumulate > 1 || o->clip_value > 0 || o->clip_norm > 0 || o->average_decay > 0 || o->mixup > 0)
@@ -65,7 +67,7 @@ static const char *check_integers(const braid_train_options *o) {
     return "in integers there are no class weights and no label smoothing";
   if (o->loss == BRAID_OUTPUT_LOSS) return "in integers no output of the model is the loss";
   for (size_t i = 0; i < o->group_count; i++)
-    if (!isnan(o->groups[i].weight_decay)) return "in integers there is no weight decay, of a group neither";
+    if (!isnan(o->groups[i].weight_decay)) return "in integers a group has no weight decay of its own";
   return NULL;
 }
 
@@ -91,6 +93,10 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "an unknown loss";
   else if (o->loss == BRAID_SQUARED_HINGE && o->precision != BRAID_INT8)
     wrong = "the loss squared-hinge is of training in integers";
+  else if ((unsigned)o->optimizer > BRAID_WAGE)
+    wrong = "an unknown optimizer";
+  else if (o->optimizer == BRAID_WAGE && o->precision != BRAID_INT8)
+    wrong = "the optimizer wage is of training in integers";
   else if ((o->class_weights || o->balance_classes) && o->loss != BRAID_CROSS_ENTROPY &&
            o->loss != BRAID_BINARY_CROSS_ENTROPY)
     wrong = "class weights are for cross entropy and binary cross entropy";
@@ -205,10 +211,20 @@ static braid_status own_weights(const braid_allocator *allocator, braid_train_op
   return copy_weights(allocator, positive, o->positive_weight_count, &o->positive_weights);
 }
 
+/* What training in integers takes of the options, as checkpoints and reports say it. */
+static void take_integers(braid_train_options *o) {
+  bool sgd = o->optimizer == BRAID_SGD;
+  int decay = sgd ? braid_integer_decay(o->weight_decay) : 0;
+  if (o->loss != BRAID_SQUARED_HINGE) o->loss = BRAID_SQUARED_ERROR;
+  o->momentum = sgd ? 15.0 / 16 : 0;
+  o->weight_decay = decay ? ldexp(1, -decay) : 0;
+  o->nesterov = false;
+}
+
 braid_status braid_train_options_own(const braid_allocator *allocator, braid_train_options *options) {
   const char **texts[kTexts];
   list_texts(options, texts);
-  if (options->precision == BRAID_INT8 && options->loss != BRAID_SQUARED_HINGE) options->loss = BRAID_SQUARED_ERROR;
+  if (options->precision == BRAID_INT8) take_integers(options);
   braid_status status = own_groups(allocator, options);
   if (status == BRAID_OK)
     status = own_weights(allocator, options);

@@ -22,7 +22,8 @@ static double one_cycle(double base, double step, double span) {
 double braid_learning_rate(const braid_train_options *options, const braid_record *record, int64_t step,
                            int64_t steps_per_epoch) {
   double base = options->learning_rate;
-  if (options->precision == BRAID_INT8) return braid_integer_rate(base, step / steps_per_epoch, options->epochs);
+  if (options->precision == BRAID_INT8)
+    return braid_integer_rate(options->optimizer, base, step / steps_per_epoch, options->epochs);
   if (step < options->warmup_steps) return base * (double)(step + 1) / (double)options->warmup_steps;
   int64_t total = options->epochs * steps_per_epoch;
   int64_t span = total - options->warmup_steps;

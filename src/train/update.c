@@ -47,8 +47,7 @@ static braid_status update_cast(const update *u, braid_value_id value, braid_dty
  */
 static const char kAverage[] = "average";
 
-/* "w/momentum", or "w/momentum~2" if the model has a value of that name. */
-static char *state_name(braid_graph *graph, const char *parameter, const char *suffix) {
+const char *braid_update_state_name(braid_graph *graph, const char *parameter, const char *suffix) {
   char *name = braid_arena_format(graph->arena, "%s/%s", parameter, suffix);
   for (int number = 2; name && braid_graph_find_value(graph, name) >= 0; number++)
     name = braid_arena_format(graph->arena, "%s/%s~%d", parameter, suffix, number);
@@ -58,7 +57,7 @@ static char *state_name(braid_graph *graph, const char *parameter, const char *s
 /* A state of the parameter's type and shape that starts with its numbers, or with zeros. */
 static braid_status add_state(braid_graph *graph, braid_value_id parameter, const char *suffix, bool copied,
                               braid_value_id *out) {
-  const char *name = state_name(graph, graph->values[parameter].name, suffix);
+  const char *name = braid_update_state_name(graph, graph->values[parameter].name, suffix);
   if (!name) return BRAID_NO_MEMORY;
   const braid_desc desc = graph->values[parameter].desc;
   braid_tensor *start;

@@ -22,4 +22,6 @@ BRAID_MUST_CHECK braid_status braid_add_update(braid_graph *graph, const braid_t
                                                const braid_update_inputs *inputs);
 /* The state of a training graph that holds the moving average of a parameter; -1: there is none. */
 braid_value_id braid_step_average(const braid_graph *step, const char *parameter);
+/* "w/momentum", or "w/momentum~2" if `graph` has a value of that name; in its arena. NULL: no memory. */
+const char *braid_update_state_name(braid_graph *graph, const char *parameter, const char *suffix);
 #endif

@@ -4,6 +4,10 @@
 static const char kTypes[] = "five operands of as many types are not drawn; training in integers runs it in place";
 
 static const in_place_exception kExceptions[] = {
+    {"cpu", "IntegerMomentum", "vector_integer_momentum", 0, 0, kTypes},
+    {"cpu", "IntegerMomentum", "vector_integer_momentum", 1, 1, kTypes},
+    {"cpu", "IntegerMomentum", "ref_integer_momentum", 0, 0, kTypes},
+    {"cpu", "IntegerMomentum", "ref_integer_momentum", 1, 1, kTypes},
     {"cpu", "IntegerUpdate", "ref_integer_update", 0, 0, kTypes},
     {"cpu", "IntegerUpdate", "vector_integer_update", 0, 0, kTypes},
     {"cpu", "IntegerBatchNormalization", "ref_integer_batch_normalization", 1, 3, kTypes},

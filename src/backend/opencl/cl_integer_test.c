@@ -159,6 +159,34 @@ static void test_updates(void **state) {
   update_case(BRAID_I16, BRAID_I64, (extent){-((int64_t)1 << 47), (int64_t)1 << 47}, (int64_t)1 << 62, 99);
 }
 
+static void momentum_case(braid_dtype dtype, braid_dtype raw, extent gradients, int64_t place, int64_t rate) {
+  int64_t count = check_draw(1, 300), bits = dtype == BRAID_I8 ? 8 : check_draw(9, 16);
+  check c;
+  check_begin(&c);
+  braid_value_id inputs[6] = {draw_tensor(&c, dtype, dtype == BRAID_I8 ? kByte : kWord, 1, &count),
+                              draw_tensor(&c, BRAID_I16, kWord, 1, &count),
+                              draw_tensor(&c, raw, gradients, 1, &count),
+                              draw_number(&c, BRAID_I32, -3),
+                              draw_number(&c, BRAID_I32, rate),
+                              draw_number(&c, BRAID_I64, 77777)};
+  check_node_of(&c, "IntegerMomentum", inputs, 6, 2, 3);
+  set_number(&c, "bits", bits);
+  set_number(&c, "place", place);
+  set_number(&c, "decay", check_draw(0, 14));
+  set_number(&c, "seed", 0x123456789abcdef);
+  set_number(&c, "stream", 0x87654321);
+  check_end(&c, 0);
+}
+
+static void test_momentum(void **state) {
+  (void)state;
+  momentum_case(BRAID_I8, BRAID_I32, kRaw, 3, -3);
+  momentum_case(BRAID_I16, BRAID_I32, kRaw, 9, -99);
+  momentum_case(BRAID_I16, BRAID_I32, (extent){-700, 700}, -4, 5);
+  momentum_case(BRAID_I8, BRAID_I64, (extent){-((int64_t)1 << 47), (int64_t)1 << 47}, 30, -3);
+  momentum_case(BRAID_I16, BRAID_I64, (extent){-((int64_t)1 << 47), (int64_t)1 << 47}, 60, 99);
+}
+
 static void test_digests(void **state) {
   (void)state;
   static const braid_dtype kTypes[] = {BRAID_I8, BRAID_U8, BRAID_I16, BRAID_I32, BRAID_I64};
@@ -378,10 +406,11 @@ static void test_dense(void **state) {
 }
 
 static const struct CMUnitTest kTests[] = {
-    cmocka_unit_test(test_values),        cmocka_unit_test(test_input_edges),    cmocka_unit_test(test_errors),
-    cmocka_unit_test(test_scaled_errors), cmocka_unit_test(test_squared_errors), cmocka_unit_test(test_updates),
-    cmocka_unit_test(test_digests),       cmocka_unit_test(test_pools),          cmocka_unit_test(test_normalizations),
-    cmocka_unit_test(test_convolutions),  cmocka_unit_test(test_layers),         cmocka_unit_test(test_dense)};
+    cmocka_unit_test(test_values),         cmocka_unit_test(test_input_edges),    cmocka_unit_test(test_errors),
+    cmocka_unit_test(test_scaled_errors),  cmocka_unit_test(test_squared_errors), cmocka_unit_test(test_updates),
+    cmocka_unit_test(test_momentum),       cmocka_unit_test(test_digests),        cmocka_unit_test(test_pools),
+    cmocka_unit_test(test_normalizations), cmocka_unit_test(test_convolutions),   cmocka_unit_test(test_layers),
+    cmocka_unit_test(test_dense)};
 
 int main(void) {
   int result = 0;

@@ -9,6 +9,8 @@ static const in_place_exception kExceptions[] = {
     {"cpu", "LogSoftmax", "cl_softmax_groups", 0, 0, kGroups},
     {"cpu", "SoftmaxGrad", "cl_softmax_groups", 0, 0, kGroups},
     {"cpu", "LogSoftmaxGrad", "cl_softmax_groups", 0, 0, kGroups},
+    {"cpu", "IntegerMomentum", "cl_integer_momentum", 0, 0, kTypes},
+    {"cpu", "IntegerMomentum", "cl_integer_momentum", 1, 1, kTypes},
     {"cpu", "IntegerUpdate", "cl_integer_update", 0, 0, kTypes},
     {"cpu", "IntegerBatchNormalization", "cl_integer_batch_normalization", 1, 3, kTypes},
     {"cpu", "IntegerBatchNormalization", "cl_integer_batch_normalization", 2, 4, kTypes}};

@@ -120,6 +120,22 @@ static braid_status infer_update(const braid_infer *infer) {
   return give_like(infer, 0, braid_infer_input(infer, 0)->dtype, 0);
 }
 
+static braid_status infer_momentum(const braid_infer *infer) {
+  BRAID_TRY(check_type(infer, 0, BRAID_I8, BRAID_I16));
+  BRAID_TRY(check_type(infer, 1, BRAID_I16, BRAID_I16));
+  BRAID_TRY(check_like(infer, 1, 0));
+  BRAID_TRY(check_type(infer, 2, BRAID_I32, BRAID_I64));
+  BRAID_TRY(check_like(infer, 2, 0));
+  BRAID_TRY(check_one(infer, 3, BRAID_I32));
+  BRAID_TRY(check_one(infer, 4, BRAID_I32));
+  BRAID_TRY(check_one(infer, 5, BRAID_I64));
+  BRAID_TRY(check_range(infer, "bits", 8, braid_infer_input(infer, 0)->dtype == BRAID_I8 ? 8 : 16));
+  BRAID_TRY(check_range(infer, "place", -64, 64));
+  BRAID_TRY(check_range(infer, "decay", 0, 30));
+  BRAID_TRY(give_like(infer, 0, braid_infer_input(infer, 0)->dtype, 0));
+  return give_like(infer, 1, BRAID_I16, 0);
+}
+
 /* --- convolutions --------------------------------------------------------------------------------------------------
  */
 static braid_status check_bytes(const braid_infer *infer) {
@@ -322,6 +338,7 @@ static const braid_op kOps[] = {
     {"IntegerInput", 1, 1, 1, 1, 0, infer_input, NULL, NULL},
     {"IntegerMaxPool", 1, 1, 1, 2, 0, infer_max_pool, NULL, NULL},
     {"IntegerMaxPoolGrad", 2, 2, 1, 2, 0, infer_pool_grad, NULL, NULL},
+    {"IntegerMomentum", 6, 6, 2, 2, 0, infer_momentum, NULL, NULL},
     {"IntegerQuantize", 1, 1, 1, 1, 0, infer_quantize, NULL, NULL},
     {"IntegerRelu", 1, 1, 1, 1, BRAID_OP_ELEMENTWISE, infer_relu, NULL, NULL},
     {"IntegerReluGrad", 2, 2, 1, 1, BRAID_OP_ELEMENTWISE, infer_two, NULL, NULL},

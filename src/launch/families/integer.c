@@ -134,17 +134,23 @@ static void add_random(braid_launch_planner *p) {
   braid_launch_int(p, (int32_t)(uint32_t)attr_of(p->node, "stream"));
 }
 
+/* A launch that computes the random bits of element 0; `step` is an input. */
+static braid_launch_piece add_key(braid_launch_planner *p, size_t step) {
+  braid_launch_piece key = braid_launch_reserve(p, 1, 1, sizeof(uint32_t));
+  integer_begin(p, "error_key");
+  braid_launch_option(p, "-DCOUNTERS=1");
+  braid_launch_input(p, step);
+  braid_launch_workspace(p, key);
+  add_random(p);
+  braid_launch_groups(p, 1, 1, 1, 1);
+  return key;
+}
+
 static braid_status plan_scale_error(const braid_launch_traits *traits, const braid_node_desc *node,
                                      braid_launch_recipe *recipe) {
   braid_launch_planner p;
   braid_launch_plan_begin(&p, traits, node, recipe);
-  braid_launch_piece key = braid_launch_reserve(&p, 1, 1, sizeof(uint32_t));
-  integer_begin(&p, "error_key");
-  braid_launch_option(&p, "-DCOUNTERS=1");
-  braid_launch_input(&p, 3);
-  braid_launch_workspace(&p, key);
-  add_random(&p);
-  braid_launch_groups(&p, 1, 1, 1, 1);
+  braid_launch_piece key = add_key(&p, 3);
   integer_begin(&p, "scale_error");
   braid_launch_add_raw(&p, node->inputs[0].desc.dtype);
   for (size_t i = 0; i < 3; i++) braid_launch_input(&p, i);
@@ -195,6 +201,29 @@ static braid_status plan_update(const braid_launch_traits *traits, const braid_n
   return braid_launch_plan_end(&p);
 }
 
+/* The key of what rounds the momentum first. */
+static braid_status plan_momentum(const braid_launch_traits *traits, const braid_node_desc *node,
+                                  braid_launch_recipe *recipe) {
+  braid_launch_planner p;
+  int counters = traits->cpu ? kCpuCounters : 1;
+  braid_launch_plan_begin(&p, traits, node, recipe);
+  braid_launch_piece key = add_key(&p, 5);
+  integer_begin(&p, "momentum");
+  braid_launch_option(&p, "-DUPDATE -DCOUNTERS=%d", counters);
+  braid_launch_add_parameter_type(&p, node->inputs[0].desc.dtype);
+  braid_launch_add_raw(&p, node->inputs[2].desc.dtype);
+  add_inputs(&p);
+  braid_launch_workspace(&p, key);
+  add_outputs(&p, 2);
+  braid_launch_index(&p, count_of(node));
+  braid_launch_int(&p, attr_of(node, "bits"));
+  braid_launch_int(&p, attr_of(node, "place"));
+  braid_launch_int(&p, attr_of(node, "decay"));
+  add_random(&p);
+  add_items(&p, count_of(node), 4 * counters);
+  return braid_launch_plan_end(&p);
+}
+
 /* A launch for each tensor: groups of the places of a sample. */
 static void add_digest(braid_launch_planner *p, size_t input) {
   const braid_desc *desc = &p->node->inputs[input].desc;
@@ -228,13 +257,19 @@ static const braid_launch_kernel kInput = {.plan = plan_input}, kQuantize = {.pl
                                  kRelu = {.plan = plan_relu}, kReluGrad = {.plan = plan_relu_grad},
                                  kAdd = {.plan = plan_add}, kErrorSum = {.plan = plan_error_sum},
                                  kScaleError = {.plan = plan_scale_error}, kSquaredError = {.plan = plan_squared_error},
-                                 kUpdate = {.plan = plan_update}, kDigest = {.plan = plan_digest};
+                                 kUpdate = {.plan = plan_update}, kMomentum = {.plan = plan_momentum},
+                                 kDigest = {.plan = plan_digest};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAdd", .name = "integer_add", .in_place = 3, .implementation = &kAdd},
     {.op = "IntegerDigest", .name = "integer_digest", .implementation = &kDigest},
     {.op = "IntegerErrorSum", .name = "integer_error_sum", .implementation = &kErrorSum},
     {.op = "IntegerInput", .name = "integer_input", .implementation = &kInput},
+    {.op = "IntegerMomentum",
+     .name = "integer_momentum",
+     .in_place = 1u << 0,
+     .in_place_more = {1u << 1},
+     .implementation = &kMomentum},
     {.op = "IntegerQuantize", .name = "integer_quantize", .implementation = &kQuantize},
     {.op = "IntegerRelu", .name = "integer_relu", .in_place = 1, .implementation = &kRelu},
     {.op = "IntegerReluGrad", .name = "integer_relu_grad", .in_place = 3, .implementation = &kReluGrad},

@@ -205,13 +205,13 @@ static braid_status add_data(const braid_dataset *data, braid_text *out) {
 /* --- the optimizer -------------------------------------------------------------------------------------------------
  */
 static void add_optimizer(const braid_train_options *o, braid_text *out) {
-  static const char *const kOptimizers[] = {"sgd", "adam", "adamw"};
+  static const char *const kOptimizers[] = {"sgd", "adam", "adamw", "wage"};
   add_text(out, "optimizer", kOptimizers[o->optimizer]);
   add_number(out, kRate, o->learning_rate);
   if (o->optimizer == BRAID_SGD) {
     add_number(out, "momentum", o->momentum);
     add_text(out, "Nesterov's momentum", o->nesterov ? "yes" : "no");
-  } else {
+  } else if (o->optimizer != BRAID_WAGE) {
     add_number(out, "beta1", o->beta1);
     add_number(out, "beta2", o->beta2);
     add_number(out, "epsilon", o->epsilon);

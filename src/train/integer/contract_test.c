@@ -430,6 +430,58 @@ static void free_operands(node_case *c) {
   for (size_t i = 0; i < c->inputs; i++) free(c->in[i]);
 }
 
+/* A momentum and what it moves, by whole numbers of any size. */
+static void test_momentum(void **state) {
+  (void)state;
+  for (int round = 0; round < 120; round++) {
+    node_case c = {.op = "IntegerMomentum", .outputs = 2};
+    bool is_long = round % 2, is_short = round % 4 < 2;
+    int64_t count = draw(1, 90), bits = is_short ? draw(8, 16) : 8, reach = (int64_t)1 << draw(0, is_long ? 46 : 30);
+    void *p = operand(&c, is_short ? BRAID_I16 : BRAID_I8, 1, &count);
+    int16_t *m = operand(&c, BRAID_I16, 1, &count);
+    void *g = operand(&c, is_long ? BRAID_I64 : BRAID_I32, 1, &count);
+    for (int64_t i = 0; i < count; i++) {
+      int64_t v = reach * draw(-1000, 1000) / 1000, w = draw((int64_t)-most_of(bits), (int64_t)most_of(bits));
+      if (is_short)
+        ((int16_t *)p)[i] = (int16_t)w;
+      else
+        ((int8_t *)p)[i] = (int8_t)w;
+      if (is_long)
+        ((int64_t *)g)[i] = v;
+      else
+        ((int32_t *)g)[i] = (int32_t)v;
+      m[i] = (int16_t)(draw(0, 3) ? draw(-32767, 32767) : draw(-20, 20));
+    }
+    int64_t rate = draw(-18, 9), exponent = draw(-40, 20), place = draw(-30, 30), decay = draw(0, 3) ? draw(1, 30) : 0;
+    int64_t step = draw(0, 1 << 20), seed = draw(0, 1 << 30), stream = draw(0, 1 << 30);
+    one(&c, BRAID_I32, exponent);
+    one(&c, BRAID_I32, rate);
+    one(&c, BRAID_I64, step);
+    number(&c, "bits", bits);
+    number(&c, "place", place);
+    number(&c, "decay", decay);
+    number(&c, "seed", seed << 20);
+    number(&c, "stream", stream);
+    run(&c);
+    int64_t eta = (int64_t)limit(rate, -16, 8), t = (int64_t)limit(place - eta - exponent, -16, 62), f = 20 - bits;
+    uint64_t key64 = (uint64_t)seed << 20;
+    uint32_t key[2] = {(uint32_t)key64, (uint32_t)(key64 >> 32)}, zero[4], u[4];
+    braid_philox((uint32_t[]){0, 0, (uint32_t)step, (uint32_t)stream}, key, zero);
+    for (int64_t i = 0; i < count; i++) {
+      braid_philox((uint32_t[]){(uint32_t)i / 4, 0, (uint32_t)step, (uint32_t)stream}, key, u);
+      wide w = mixed((zero[0] + (uint64_t)i) % (UINT64_C(1) << 32));
+      wide v = is_long ? ((int64_t *)g)[i] : ((int32_t *)g)[i], old = is_short ? ((int16_t *)p)[i] : ((int8_t *)p)[i];
+      wide r = t <= 32 ? u[i % 4] / power(32 - t) : u[i % 4] * power(t - 32), by = 36 - bits - decay + eta;
+      wide q = t > 0 ? floor_div(v + r, power(t)) : v * power(-t);
+      wide decayed = !decay ? 0 : by >= 0 ? old * power((int64_t)by) : floor_div(old, power((int64_t)-by));
+      wide next = clip(floor_div(m[i] * power(12) * 15 + decayed + w % 65536, power(16)) + clip(q, 16), 16);
+      expect(&c, 1, 2, i, next);
+      expect(&c, 0, is_short ? 2 : 1, i, clip(old - floor_div(next + w / 65536 % power(f), power(f)), bits));
+    }
+    done(&c);
+  }
+}
+
 static void test_operands_of_others(void **state) {
   (void)state;
   const int64_t kOne = 1, kRaw = ((int64_t)1 << 47) - 1, kX[] = {1, 1, 1, 1};
@@ -495,6 +547,7 @@ int main(void) {
       cmocka_unit_test(test_scale_error),
       cmocka_unit_test(test_error_sum),
       cmocka_unit_test(test_update),
+      cmocka_unit_test(test_momentum),
       cmocka_unit_test(test_digest),
       cmocka_unit_test(test_batch_normalization),
       cmocka_unit_test(test_batch_normalization_grad),

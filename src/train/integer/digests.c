@@ -6,8 +6,8 @@
 #include "base/vector.h"
 
 /* Of each result: L is large, s small (a number, or one for each channel), - is not recorded: a raw sum. Nodes of
- * another number of results have those of `otherwise`. The results of IntegerUpdate are parameters, which the ledger
- * hashes. */
+ * another number of results have those of `otherwise`. What IntegerUpdate and IntegerMomentum give are parameters and
+ * states, which the ledger hashes. */
 static const struct {
   const char *op, *results, *otherwise;
 } kRecorded[] = {{"Add", "s", NULL}, /* of exponents */

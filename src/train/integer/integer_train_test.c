@@ -173,7 +173,7 @@ static void test_frozen(void **state) {
     assert_int_equal(count_ops(step, "IntegerConvGradInput"), kCases[c].inputs);
     assert_int_equal(count_ops(step, "IntegerMaxPoolGrad"), kCases[c].pools);
     assert_int_equal(count_ops(step, "IntegerBatchNormalizationGrad"), kCases[c].norms);
-    ok(braid_trainer_step(trainer, 4, &loss));
+    ok(braid_trainer_step(trainer, 0.125, &loss));
     for (size_t i = 0; i < step->value_count; i++) {
       const braid_value *value = &step->values[i];
       if (value->kind != BRAID_VALUE_PARAMETER) continue;
@@ -200,7 +200,7 @@ static void test_groups_refused(void **state) {
                 {{{"*", 1, NAN}, {"first", 0, NAN}}, 2, BRAID_NOT_FOUND, "that an earlier group leaves"},
                 {{{"*", 0, NAN}}, 1, BRAID_INVALID_ARGUMENT, "all 8 parameters are frozen: nothing trains"},
                 {{{"*", 2, NAN}}, 1, BRAID_UNSUPPORTED, "first has a learning rate of its own"},
-                {{{"*", 1, 0.1}}, 1, BRAID_INVALID_ARGUMENT, "no weight decay, of a group neither"}};
+                {{{"*", 1, 0.1}}, 1, BRAID_INVALID_ARGUMENT, "a group has no weight decay of its own"}};
   braid_graph *graph = integer_network(true);
   braid_dataset *data = glyphs("train");
   for (size_t c = 0; c < sizeof kCases / sizeof *kCases; c++) {
@@ -248,9 +248,9 @@ static void expect_parameter(const braid_graph *step, const char *name, const in
   for (int64_t i = 0; i < 4; i++) assert_int_equal(braid_tensor_get_i64(step->values[id].tensor, i), expected[i]);
 }
 
-/* Gammas and betas that are given stand on the grid of the activations: 2^(k_G - 2) is 1 where samples have 3 places
- * less than k_A - 1 would give them, else a quarter. Beyond 2 or 4 of these, none is clipped: all are divided by one
- * power of two instead. */
+/* Gammas and betas that are given stand on the grid of the activations: 2^(k_G - 3) is 1 where samples have 4 places
+ * less than k_A would give them, else an eighth. Beyond 4 or 8 of these, none is clipped: all are divided by one power
+ * of two instead. */
 static void test_given_norm(void **state) {
   (void)state;
   static const struct {
@@ -259,15 +259,16 @@ static void test_given_norm(void **state) {
     bool normalized;
     int64_t gamma[4], beta[4];
   } kCases[] = {
-      {{1, 0.5f, -1.5f, 0}, {0, 1, -1, 0.25f}, 8, 8, true, {64, 32, -96, 0}, {0, 32, -32, 8}},
-      {{1, 0.5f, -1.5f, 0}, {0, 1, -1, 0.25f}, 8, 12, true, {1024, 512, -1536, 0}, {0, 512, -512, 128}},
+      {{1, 0.5f, -1.5f, 0}, {0, 1, -1, 0.25f}, 8, 8, true, {32, 16, -48, 0}, {0, 16, -16, 4}},
+      {{1, 0.5f, -1.5f, 0}, {0, 1, -1, 0.25f}, 8, 12, true, {512, 256, -768, 0}, {0, 256, -256, 64}},
+      {{1, 0.5f, -1.5f, 0}, {0, 1, -1, 0.25f}, 5, 8, true, {32, 16, -48, 0}, {0, 16, -16, 4}},
       {{1, 0.5f, -0.25f, 0}, {0, 1, -1, 0.25f}, 8, 8, false, {64, 32, -16, 0}, {0, 32, -32, 8}},
-      {{1, 0.5f, -0.25f, 0}, {0, 1, -1, 0.25f}, 3, 8, true, {64, 32, -16, 0}, {0, 32, -32, 8}},
+      {{1, 0.5f, -0.25f, 0}, {0, 1, -1, 0.25f}, 4, 8, true, {64, 32, -16, 0}, {0, 32, -32, 8}},
       {{0.25f, 0.125f, -0.375f, 0}, {0, 0.25f, 0, 0}, 8, 8, false, {64, 32, -96, 0}, {0, 32, 0, 0}},
-      {{1.984375f, 1, 1, 1}, {3.96875f, 0, 0, 0}, 8, 8, true, {127, 64, 64, 64}, {127, 0, 0, 0}},
-      {{1.9990234375f, 1, 1, 1}, {-3.9990234375f, 0, 0, 0}, 8, 8, true, {127, 64, 64, 64}, {-127, 0, 0, 0}},
-      {{2, 1, 1, 1}, {0, 1, 0, 0}, 8, 8, true, {64, 32, 32, 32}, {0, 16, 0, 0}},
-      {{1, 1, 1, 1}, {-8, 1, 0, 0}, 8, 8, true, {16, 16, 16, 16}, {-64, 8, 0, 0}},
+      {{3.96875f, 1, 1, 1}, {7.9375f, 0, 0, 0}, 8, 8, true, {127, 32, 32, 32}, {127, 0, 0, 0}},
+      {{3.998046875f, 1, 1, 1}, {-7.998046875f, 0, 0, 0}, 8, 8, true, {127, 32, 32, 32}, {-127, 0, 0, 0}},
+      {{4, 1, 1, 1}, {0, 1, 0, 0}, 8, 8, true, {64, 16, 16, 16}, {0, 8, 0, 0}},
+      {{1, 1, 1, 1}, {-16, 1, 0, 0}, 8, 8, true, {8, 8, 8, 8}, {-64, 4, 0, 0}},
   };
   braid_dataset *data = glyphs("train");
   braid_dataset_info info = braid_dataset_get_info(data);
@@ -332,7 +333,7 @@ static void test_not_finite(void **state) {
     double loss;
     ok(braid_dataset_create(NULL, &source, NULL, &data));
     trainer = trainer_of(graph, data, NULL, 0);
-    assert_int_equal(braid_trainer_step(trainer, 4, &loss), BRAID_NOT_FINITE);
+    assert_int_equal(braid_trainer_step(trainer, 0.125, &loss), BRAID_NOT_FINITE);
     assert_string_equal(braid_error_detail(),
                         "epoch 1, step 1: sample 5 of the data set holds a number that is not finite");
     braid_trainer_destroy(trainer);
@@ -389,7 +390,15 @@ static void test_refused(void **state) {
   graph = integer_network(true);
   options.learning_rate = 3;
   assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer), BRAID_INVALID_ARGUMENT);
-  options.learning_rate = 4;
+  options.learning_rate = 0.125;
+  options.optimizer = BRAID_ADAM;
+  assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "sgd or wage"));
+  options.optimizer = BRAID_WAGE;
+  options.precision = BRAID_FLOAT32;
+  assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "training in integers"));
+  options.precision = BRAID_INT8;
   options.gradient_bits = 17;
   assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer), BRAID_INVALID_ARGUMENT);
   braid_graph_destroy(graph);
@@ -399,10 +408,18 @@ static void test_refused(void **state) {
 static void test_rates(void **state) {
   (void)state;
   static const double kWanted[] = {8, 8, 8, 8, 1, 0.125};
-  for (int e = 0; e < 6; e++) assert_true(braid_integer_rate(8, e, 6) == kWanted[e]);
-  assert_true(braid_integer_rate(8, 199, 300) == 8 && braid_integer_rate(8, 200, 300) == 1);
-  assert_true(braid_integer_rate(8, 249, 300) == 1 && braid_integer_rate(8, 250, 300) == 0.125);
-  assert_true(braid_integer_rate(0x1p-8, 299, 300) == 0x1p-8);
+  for (int e = 0; e < 6; e++) assert_true(braid_integer_rate(BRAID_WAGE, 8, e, 6) == kWanted[e]);
+  for (int rule = 0; rule < 2; rule++) {
+    braid_optimizer optimizer = rule ? BRAID_WAGE : BRAID_SGD;
+    assert_true(braid_integer_rate(optimizer, 8, 199, 300) == 8 && braid_integer_rate(optimizer, 8, 200, 300) == 1);
+    assert_true(braid_integer_rate(optimizer, 8, 249, 300) == 1 && braid_integer_rate(optimizer, 8, 250, 300) == 0.125);
+    assert_true(braid_integer_rate(optimizer, 0x1p-8, 299, 300) == (rule ? 0x1p-8 : 0x1p-14));
+  }
+  assert_true(braid_integer_rate(BRAID_SGD, 0x1p-15, 299, 300) == 0x1p-16);
+  assert_int_equal(braid_integer_decay(0), 0);
+  assert_int_equal(braid_integer_decay(5e-4), 11);
+  assert_int_equal(braid_integer_decay(7), 1);
+  assert_int_equal(braid_integer_decay(1e-30), 30);
 }
 
 static braid_status build_all(const braid_allocator *allocator, void *context) {

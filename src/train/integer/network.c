@@ -1,5 +1,6 @@
 #include "train/integer/network.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/try.h"
@@ -158,8 +159,9 @@ static braid_status finish_product(builder *b, braid_integer_layer *layer, const
   braid_value_id value = past_rounding(b, node->outputs[0]);
   braid_node_id norm = sole_reader(b, value, "BatchNormalization");
   layer->in[1] = layer->in[0];
+  layer->a_shift = braid_integer_a_shift(fan_in);
   layer->shift = norm >= 0 ? braid_integer_wide_shift(fan_in, net->weight_bits, net->activation_bits)
-                           : net->weight_bits - 1 + braid_integer_a_shift(fan_in);
+                           : net->weight_bits - 1 + layer->a_shift;
   if (norm >= 0) {
     BRAID_TRY(take_norm(b, layer, norm));
     value = past_limits(b, net->graph->nodes[norm].outputs[0]);
@@ -330,6 +332,15 @@ static braid_status read_graph(builder *b, const braid_graph *model, const braid
   return take_nodes(b);
 }
 
+/* Normalized samples have a range of 4 deviations, networks with batch normalization, whose sums of residuals are
+ * wider, 8; other samples a range of 1. */
+static int find_input_shift(const braid_integer_network *net, bool normalized) {
+  int places = 3;
+  for (size_t i = 0; i < net->layer_count; i++)
+    if (net->layers[i].norm_node >= 0) places = 4;
+  return net->activation_bits - (normalized && net->activation_bits > places ? places : 1);
+}
+
 braid_status braid_integer_network_create(const braid_graph *model, const braid_dataset_info *info,
                                           const braid_train_options *options, bool normalized,
                                           braid_integer_network **out) {
@@ -341,9 +352,9 @@ braid_status braid_integer_network_create(const braid_graph *model, const braid_
   net->activation_bits = options->activation_bits;
   net->gradient_bits = options->gradient_bits;
   net->error_bits = options->error_bits;
-  net->input_shift = options->activation_bits - (normalized && options->activation_bits > 3 ? 3 : 1);
   builder b = {.net = net, .options = options};
   braid_status status = read_graph(&b, model, info, options->batch);
+  net->input_shift = find_input_shift(net, normalized);
   if (status == BRAID_OK && !options->draw_weights) net->norm_places = braid_integer_find_norm_places(net, NULL, NULL);
   braid_free(net->allocator, b.uses);
   braid_free(net->allocator, b.at);
@@ -366,7 +377,12 @@ void braid_integer_network_destroy(braid_integer_network *net) {
   braid_free(net->allocator, net);
 }
 
-double braid_integer_rate(double first, int64_t epoch, int64_t epochs) {
+double braid_integer_rate(braid_optimizer rule, double first, int64_t epoch, int64_t epochs) {
   double rate = 3 * epoch < 2 * epochs ? first : 6 * epoch < 5 * epochs ? first / 8 : first / 64;
-  return rate < 0x1p-8 ? 0x1p-8 : rate;
+  double least = rule == BRAID_WAGE ? 0x1p-8 : ldexp(1, BRAID_INTEGER_LEAST_RATE);
+  return rate < least ? least : rate;
+}
+
+int braid_integer_decay(double weight_decay) {
+  return weight_decay > 0 ? (int)braid_integer_limit(lround(-log2(weight_decay)), 1, 30) : 0;
 }

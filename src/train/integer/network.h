@@ -26,6 +26,7 @@ typedef struct braid_integer_layer {
   bool frozen;     /* its weight */
   bool relu;       /* of the layer's result */
   int64_t shift;   /* of its sums */
+  int64_t a_shift; /* its weights stand for W * 2^-(weight_bits - 1 + a_shift) */
   int64_t pooled;  /* positions of a pool's window */
 } braid_integer_layer;
 
@@ -81,5 +82,7 @@ typedef braid_status braid_integer_read(void *context, const char *name, braid_t
 BRAID_MUST_CHECK braid_status braid_integer_export(const braid_integer_network *network, braid_integer_read *read,
                                                    void *context, braid_graph **out);
 /* WAGE's schedule: the rate of an epoch (from 0), a power of two. */
-double braid_integer_rate(double first, int64_t epoch, int64_t epochs);
+double braid_integer_rate(braid_optimizer rule, double first, int64_t epoch, int64_t epochs);
+/* The exponent of 1/2 that is nearest to a weight decay, from 1 to 30; 0: there is none. */
+int braid_integer_decay(double weight_decay);
 #endif

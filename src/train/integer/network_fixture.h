@@ -56,7 +56,7 @@ static inline braid_train_options integer_options(const char *name) {
   braid_train_options options = options_of(name);
   options.epochs = 1;
   options.precision = BRAID_INT8;
-  options.learning_rate = 4;
+  options.learning_rate = 0.125;
   options.draw_weights = true;
   return options;
 }

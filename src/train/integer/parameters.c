@@ -143,7 +143,7 @@ static braid_status channel_parameter(const braid_integer_network *net, braid_va
 braid_status braid_integer_gamma(const braid_integer_network *net, const braid_integer_layer *layer, bool drawn,
                                  braid_tensor **out) {
   double scale = ldexp(gamma_scale(net), -net->norm_places);
-  return channel_parameter(net, layer->gamma, scale, drawn, (int64_t)1 << (net->gradient_bits - 2), out);
+  return channel_parameter(net, layer->gamma, scale, drawn, (int64_t)1 << (net->gradient_bits - 3), out);
 }
 
 braid_status braid_integer_beta(const braid_integer_network *net, const braid_integer_layer *layer, bool drawn,

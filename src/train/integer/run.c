@@ -34,7 +34,7 @@ static void tell_norm_places(const braid_trainer *trainer) {
   double size = 0;
   braid_value_id widest = -1;
   braid_integer_find_norm_places(net, &widest, &size);
-  int lost = net->norm_places + ilogb(braid_integer_gamma_unit(net));
+  int lost = net->norm_places + ilogb(braid_integer_gamma_unit(net)) - 1;
   char more[64] = "";
   if (lost > 0) snprintf(more, sizeof more, "; activations behind them have %d bit%s less", lost, lost > 1 ? "s" : "");
   braid_log_write(trainer->log, lost > 0 ? BRAID_LOG_WARNING : BRAID_LOG_INFO,

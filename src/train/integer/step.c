@@ -10,6 +10,14 @@
 
 enum { kNormSlower = 3, kMostOutputs = 7 };
 
+/* Where a step by momentum finds the unit of a gradient: docs/integer-training.md, "Update by momentum". */
+typedef struct gradient {
+  braid_value_id raw, magnitude, exponent;
+  int64_t place;  /* without the batch */
+  int64_t slower; /* of WAGE's rule */
+  bool decays;
+} gradient;
+
 /* What a layer's backward pass needs of its forward pass; values of the training graph. */
 typedef struct layer_values {
   braid_value_id parameter, weight, index, gamma, beta, normalized, multiplier, places;
@@ -245,18 +253,49 @@ static braid_status give_error(emitter *e, size_t tensor, scaled error) {
   return BRAID_OK;
 }
 
-static braid_status emit_update(emitter *e, braid_value_id parameter, const braid_value_id raw[2], int64_t slower) {
+static braid_status add_momentum(emitter *e, braid_value_id parameter, braid_value_id *out) {
+  braid_desc desc = e->graph->values[parameter].desc;
+  const char *name = braid_update_state_name(e->graph, e->graph->values[parameter].name, "momentum");
+  braid_tensor *start;
+  if (!name) return BRAID_NO_MEMORY;
+  desc.dtype = BRAID_I16;
+  BRAID_TRY(braid_tensor_create(e->net->allocator, &desc, &start));
+  memset(braid_tensor_data(start), 0, braid_desc_bytes(&desc));
+  braid_status status = braid_graph_add_tensor(e->graph, name, BRAID_VALUE_STATE, start, out);
+  braid_tensor_release(start);
+  return status;
+}
+
+static braid_status emit_momentum(emitter *e, braid_value_id parameter, const gradient *g, braid_value_id *next,
+                                  braid_node_id *node) {
+  braid_value_id momentum, outputs[2];
+  int64_t batch = tensor_desc(e, 0)->dims[0];
+  int decay = g->decays ? braid_integer_decay(e->options->weight_decay) : 0;
+  BRAID_TRY(add_momentum(e, parameter, &momentum));
+  BRAID_TRY(emit(e, "IntegerMomentum", NULL,
+                 (braid_value_id[]){parameter, momentum, g->raw, g->exponent, e->rate, e->step}, 6, outputs, 2, node));
+  BRAID_TRY(braid_graph_set_int(e->graph, *node, "place", g->place + braid_integer_width((uint64_t)(batch - 1))));
+  BRAID_TRY(braid_graph_set_int(e->graph, *node, "decay", decay));
+  *next = outputs[0];
+  return braid_graph_update_state(e->graph, momentum, outputs[1]);
+}
+
+static braid_status emit_update(emitter *e, braid_value_id parameter, const gradient *g) {
   const char *name = e->graph->values[parameter].name;
   braid_value_id next;
   braid_node_id node;
   if (braid_parameter_is_frozen(e->options, name)) return BRAID_OK;
   uint32_t stream = braid_integer_stream(name);
-  BRAID_TRY(emit(e, "IntegerUpdate", NULL, (braid_value_id[]){parameter, raw[0], raw[1], e->rate, e->step}, 5, &next, 1,
-                 &node));
+  if (e->options->optimizer == BRAID_WAGE) {
+    BRAID_TRY(emit(e, "IntegerUpdate", NULL, (braid_value_id[]){parameter, g->raw, g->magnitude, e->rate, e->step}, 5,
+                   &next, 1, &node));
+    BRAID_TRY(braid_graph_set_int(e->graph, node, "slower", g->slower));
+  } else {
+    BRAID_TRY(emit_momentum(e, parameter, g, &next, &node));
+  }
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->gradient_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "seed", (int64_t)e->options->seed));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "stream", stream));
-  BRAID_TRY(braid_graph_set_int(e->graph, node, "slower", slower));
   return braid_graph_update_state(e->graph, parameter, next);
 }
 
@@ -269,26 +308,30 @@ static braid_status norm_backward(emitter *e, const braid_integer_layer *layer, 
                  6, outputs, 7, &node));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->activation_bits));
   BRAID_TRY(braid_graph_set_int(e->graph, node, "parameter_bits", e->net->gradient_bits));
-  BRAID_TRY(emit_update(e, v->gamma, &outputs[3], kNormSlower));
-  BRAID_TRY(emit_update(e, v->beta, &outputs[5], kNormSlower));
+  int64_t bits = e->net->activation_bits;
+  BRAID_TRY(
+      emit_update(e, v->gamma, &(gradient){outputs[3], outputs[4], error->exponent, bits - 10, kNormSlower, false}));
+  BRAID_TRY(
+      emit_update(e, v->beta, &(gradient){outputs[5], outputs[6], error->exponent, bits - 14, kNormSlower, false}));
   if (layer->frozen && !e->net->trained[layer->in[0]]) return BRAID_OK;
   uint32_t stream = stream_of_value(e, e->net->graph->nodes[layer->node].outputs[0]);
   return scale_error(e, outputs, outputs[2], 0, stream, error);
 }
 
-static braid_status weight_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v,
-                                    braid_value_id error) {
+static braid_status weight_backward(emitter *e, const braid_integer_layer *layer, const layer_values *v, scaled error) {
   braid_value_id raw[2];
   braid_node_id node;
-  BRAID_TRY(
-      emit(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error}, 2, raw, 2, &node));
+  BRAID_TRY(emit(e, "IntegerConvGradFilter", NULL, (braid_value_id[]){e->tensors[layer->in[0]].y, error.error}, 2, raw,
+                 2, &node));
   if (!is_flat(e, layer)) {
     int64_t kernel[2];
     memcpy(kernel, e->graph->values[v->parameter].desc.dims + 2, sizeof kernel);
     BRAID_TRY(copy_attrs(e, layer, node));
     BRAID_TRY(braid_graph_set_ints(e->graph, node, "kernel_shape", kernel, 2));
   }
-  return emit_update(e, v->parameter, raw, 0);
+  int64_t place = 2 * e->net->activation_bits + layer->shift - e->net->weight_bits - 2 * layer->a_shift -
+                  BRAID_INTEGER_MOMENTUM_PLACES;
+  return emit_update(e, v->parameter, &(gradient){raw[0], raw[1], error.exponent, place, 0, true});
 }
 
 /* Only what a parameter that trains needs. */
@@ -297,7 +340,7 @@ static braid_status conv_backward(emitter *e, const braid_integer_layer *layer, 
   braid_node_id node;
   if (layer->norm_node >= 0) BRAID_TRY(norm_backward(e, layer, v, &error));
   e->layer = layer_name(e, layer);
-  if (!layer->frozen) BRAID_TRY(weight_backward(e, layer, v, error.error));
+  if (!layer->frozen) BRAID_TRY(weight_backward(e, layer, v, error));
   if (!e->net->trained[layer->in[0]]) return BRAID_OK;
   BRAID_TRY(emit(e, "IntegerConvGradInput", NULL, (braid_value_id[]){error.error, v->weight}, 2, raw, 2, &node));
   if (!is_flat(e, layer)) {

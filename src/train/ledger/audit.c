@@ -34,8 +34,27 @@ static bool is_named(const braid_integer_network *net, braid_value_id id, const 
   return id >= 0 && strcmp(net->graph->values[id].name, name) == 0;
 }
 
-/* The layer that a parameter or statistic belongs to. */
-static const char *layer_of(const braid_integer_network *net, const char *name) {
+/* The operation that computes the next contents of a parameter or state: the last that reads it. */
+static const braid_node *update_of(const braid_graph *step, const braid_value *value) {
+  for (size_t i = step->node_count; i-- > 0;)
+    for (size_t k = 0; k < step->nodes[i].input_count; k++) {
+      braid_value_id input = step->nodes[i].inputs[k];
+      if (input >= 0 && &step->values[input] == value) return &step->nodes[i];
+    }
+  return NULL;
+}
+
+static const char *writer_of(const braid_graph *step, const braid_value *value) {
+  const braid_node *node = update_of(step, value);
+  return node ? node->op->name : "";
+}
+
+/* The layer that a parameter, its momentum or a statistic belongs to. */
+static const char *layer_of(const braid_trainer *trainer, const braid_value *value) {
+  const braid_integer_network *net = trainer->integers;
+  const braid_node *node = update_of(trainer->step, value);
+  bool updates = node && strcmp(node->op->name, "IntegerMomentum") == 0;
+  const char *name = updates ? trainer->step->values[node->inputs[0]].name : value->name;
   for (size_t i = 0; i < net->layer_count; i++) {
     const braid_integer_layer *l = &net->layers[i];
     if (is_named(net, l->weight, name)) return net->graph->nodes[l->node].name;
@@ -73,11 +92,9 @@ static void tell_parameter(audit *a, const braid_ledger_line *line, const braid_
              where);
     return;
   }
-  bool statistic = value->kind == BRAID_VALUE_STATE;
-  name_difference(a, line, layer_of(a->trainer->integers, value->name),
-                  !computed   ? "parameters"
-                  : statistic ? "IntegerBatchNormalization"
-                              : "IntegerUpdate");
+  const char *writer = writer_of(a->trainer->step, value);
+  bool statistic = strcmp(writer, "IntegerBatchNormalization") == 0;
+  name_difference(a, line, layer_of(a->trainer, value), computed ? writer : "parameters");
   for (size_t i = at + 1; i < count; i++)
     others += first_other(was->parameters + i * BRAID_LEDGER_NUMBER, now->parameters + i * BRAID_LEDGER_NUMBER, 1) == 0;
   char more[64] = "";

@@ -81,7 +81,7 @@ static void train_with_ledger(const char *name, disturb *between) {
   for (int64_t done = 0; between && done < 8; done++) {
     double loss;
     between(trainer, done);
-    ok(braid_trainer_step(trainer, 4, &loss));
+    ok(braid_trainer_step(trainer, 0.125, &loss));
   }
   braid_trainer_destroy(trainer);
   pictures_close(&p, data);
@@ -282,18 +282,21 @@ static void test_other_parts(void **state) {
   }
   /* parameters in the order of the head: an updated one, and a statistic */
   char *parameters = strstr(strstr(text, "\nstep 2 "), " parameters ") + strlen(" parameters "), *name = text;
-  size_t updated = 0, statistics = 0;
+  size_t updated = 0, statistics = 0, moved = 0;
   for (size_t i = 0; (name = strstr(name, "\nparameter: ")); i++) {
     char word[64];
     name += strlen("\nparameter: ");
     assert_int_equal(sscanf(name, "%63s", word), 1);
     bool statistic = strstr(word, ".2") || strstr(word, ".3");
+    char *momentum = strstr(word, "/momentum");
+    if (momentum) *momentum = '\0';
     expect_differs(audit_forged(text, parameters + BRAID_LEDGER_NUMBER * i, 2), 2, reader_of(word),
-                   statistic ? "IntegerBatchNormalization" : "IntegerUpdate");
-    statistics += statistic, updated += !statistic;
+                   statistic ? "IntegerBatchNormalization" : "IntegerMomentum");
+    statistics += statistic, updated += !statistic && !momentum, moved += momentum != NULL;
   }
   assert_int_equal(statistics, 4);
   assert_int_equal(updated, 8);
+  assert_int_equal(moved, 8);
   /* the state that training begins with */
   char *first = strstr(strstr(text, "\nstep 0 "), " parameters ") + strlen(" parameters ");
   expect_differs(audit_forged(text, first, 1), 0, reader_of("first"), "parameters");

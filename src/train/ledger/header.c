@@ -15,7 +15,8 @@
 static const char kBatch[] = "batch", kEpochs[] = "number of epochs", kSeed[] = "seed",
                   kBits[] = "bits of weights, activations, gradients, errors", kRate[] = "first learning rate",
                   kLoss[] = "loss", kError[] = "squared-error", kNoise[] = "label noise", kWeights[] = "first weights",
-                  kDrawn[] = "drawn", kFrozen[] = "frozen", kTrained[] = "trained";
+                  kDrawn[] = "drawn", kRule[] = "optimizer", kWage[] = "wage", kMomentum[] = "sgd",
+                  kDecay[] = "weight decay", kFrozen[] = "frozen", kTrained[] = "trained";
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
@@ -31,6 +32,8 @@ static void add_options(const braid_train_options *o, braid_text *out) {
   braid_text_printf(out, "%s: %d/%d/%d/%d\n", kBits, o->weight_bits, o->activation_bits, o->gradient_bits,
                     o->error_bits);
   braid_text_printf(out, "%s: %.17g\n", kRate, o->learning_rate);
+  add_line(out, kRule, o->optimizer == BRAID_WAGE ? kWage : kMomentum);
+  braid_text_printf(out, "%s: %.17g\n", kDecay, o->weight_decay);
   add_line(out, kLoss, o->loss == BRAID_SQUARED_HINGE ? braid_loss_name(o->loss) : kError);
   braid_text_printf(out, "%s: %.17g\n", kNoise, o->label_noise);
   add_line(out, kWeights, o->draw_weights ? kDrawn : "the model's");
@@ -162,6 +165,15 @@ static braid_status get_loss(const braid_ledger *ledger, braid_train_options *ou
   return BRAID_OK;
 }
 
+static braid_status get_rule(const braid_ledger *ledger, braid_train_options *out) {
+  size_t line = 0;
+  const char *text = braid_ledger_setting(ledger, kRule, &line);
+  if (!text || (strcmp(text, kWage) != 0 && strcmp(text, kMomentum) != 0))
+    return refuse_setting(ledger, line, kRule, "sgd or wage");
+  if (strcmp(text, kWage) == 0) out->optimizer = BRAID_WAGE;
+  return get_real(ledger, kDecay, &out->weight_decay);
+}
+
 static braid_status get_groups(braid_ledger *ledger, braid_train_options *out) {
   static const char *const kNames[] = {kFrozen, kTrained};
   size_t count = 0;
@@ -192,6 +204,7 @@ braid_status braid_ledger_options(braid_ledger *ledger, braid_train_options *out
   out->seed = (uint64_t)seed;
   BRAID_TRY(get_bits(ledger, out));
   BRAID_TRY(get_real(ledger, kRate, &out->learning_rate));
+  BRAID_TRY(get_rule(ledger, out));
   BRAID_TRY(get_loss(ledger, out));
   BRAID_TRY(get_real(ledger, kNoise, &out->label_noise));
   const char *weights = braid_ledger_setting(ledger, kWeights, &line);

@@ -71,7 +71,7 @@ int main(int argc, char **argv) {
                         "train", &data));
   braid_train_options_init(&options);
   options.precision = BRAID_INT8;
-  options.learning_rate = 8;
+  options.learning_rate = 0.125;
   options.draw_weights = true;
   options.threads = argc > 3 ? atoi(argv[3]) : 0;
   for (int with = 0; with < 2; with++) {

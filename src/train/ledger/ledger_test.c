@@ -199,7 +199,7 @@ static void test_read(void **state) {
   assert_int_equal(options.epochs, 3);
   assert_int_equal(options.seed, kSeed);
   assert_int_equal(options.gradient_bits, 10);
-  assert_true(options.learning_rate == 4 && options.draw_weights);
+  assert_true(options.learning_rate == 0.125 && options.draw_weights);
   braid_ledger_close(ledger);
 }
 
@@ -270,8 +270,12 @@ static void test_hostile_settings(void **state) {
                 {"seed: 7\n", "seed: -7\n", "a number from 0"},
                 {"10/8\nfirst", "10\nfirst", "four numbers"},
                 {"10/8\nfirst", "99/8\nfirst", "gradients have 8 to 16 bits"},
-                {"first learning rate: 4\n", "first learning rate: 3\n", "power of two"},
-                {"first learning rate: 4\n", "first learning rate: nan\n", "a number is expected"}};
+                {"first learning rate: 0.125\n", "first learning rate: 3\n", "power of two"},
+                {"first learning rate: 0.125\n", "first learning rate: nan\n", "a number is expected"},
+                {"optimizer: sgd\n", "optimizer: adam\n", "sgd or wage is expected"},
+                {"optimizer: sgd\n", "", "has no line \"optimizer: ...\""},
+                {"weight decay: ", "weight decay: x", "a number is expected"},
+                {"weight decay: ", "weight decay: -", "the weight decay must be at least 0"}};
   for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
     const char *at = strstr(whole, kCases[i].was);
     assert_non_null(at);

@@ -120,3 +120,46 @@ void BRAID_ISA_NAME(braid_integer_draw)(uint64_t seed, uint32_t step, uint32_t s
 DEFINE_UPDATE(braid_integer_update_i8, int8_t)
 DEFINE_UPDATE(braid_integer_update_i16, int16_t)
 #undef DEFINE_UPDATE
+
+/* --- momentum ------------------------------------------------------------------------------------------------------
+ */
+/* What a gradient adds to a momentum. */
+static void add_gradient(const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t *q) {
+  enum { kMost = 32767 };
+  uint32_t dropped = t > 0 ? ((uint32_t)1 << t) - 1 : 0;
+  if (t > 0)
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+      uint32_t carry = (((uint32_t)g[i] & dropped) + (u[i] >> (32 - t))) >> t;
+      int32_t by = (g[i] >> t) + (int32_t)carry;
+      q[i] = by > kMost ? kMost : by < -kMost ? -kMost : by;
+    }
+  else
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+      int32_t by = (g[i] > kMost ? kMost : g[i] < -kMost ? -kMost : g[i]) * (1 << -t);
+      q[i] = by > kMost ? kMost : by < -kMost ? -kMost : by;
+    }
+}
+
+#define DEFINE_MOMENTUM(name, type)                                                                                    \
+  void BRAID_ISA_NAME(name)(const braid_integer_momentum *m, const type *p, const int16_t *v, const int32_t *g,        \
+                            const uint32_t *u, int64_t count, type *to, int16_t *v_to) {                               \
+    int32_t q[BRAID_INTEGER_DRAWS], most = m->most;                                                                    \
+    uint32_t mask = ((uint32_t)1 << m->f) - 1, key = m->key;                                                           \
+    int left = m->decay_shift > 0 ? m->decay_shift : 0, right = m->decay_shift < 0 ? -m->decay_shift : 0, f = m->f;    \
+    int64_t kept = m->decays ? -1 : 0;                                                                                 \
+    add_gradient(g, u, count, m->t, q);                                                                                \
+    _Pragma("omp simd") for (int64_t i = 0; i < count; i++) {                                                          \
+      uint32_t w = braid_integer_mix(key + (uint32_t)i);                                                               \
+      int64_t decay = (p[i] * ((int64_t)1 << left) >> right) & kept;                                                   \
+      int64_t sum = ((15 * 4096 * (int64_t)v[i] + decay + (w & 0xffff)) >> 16) + q[i];                                 \
+      int32_t next = (int32_t)(sum > 32767 ? 32767 : sum < -32767 ? -32767 : sum);                                     \
+      int32_t value = p[i] - ((next + (int32_t)(w >> 16 & mask)) >> f);                                                \
+      v_to[i] = (int16_t)next;                                                                                         \
+      to[i] = (type)(value > most ? most : value < -most ? -most : value);                                             \
+    }                                                                                                                  \
+  }
+DEFINE_MOMENTUM(braid_integer_momentum_i8, int8_t)
+DEFINE_MOMENTUM(braid_integer_momentum_i16, int16_t)
+#undef DEFINE_MOMENTUM

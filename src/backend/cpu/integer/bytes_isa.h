@@ -36,4 +36,22 @@ BRAID_ISA_FUNCTION(void, braid_integer_update_i16,
                    (const int16_t *p, const int32_t *g, const uint32_t *u, int64_t count, int t, int32_t most,
                     int16_t *to))
 
+/* What a step by momentum has for all elements: docs/integer-training.md, "Update by momentum". `key` is that of
+ * element 0 of the call. */
+typedef struct braid_integer_momentum {
+  int t; /* from -16 to 31 */
+  bool decays;
+  int decay_shift; /* -40 to 40 */
+  int f;
+  int32_t most;
+  uint32_t key;
+} braid_integer_momentum;
+/* At most BRAID_INTEGER_DRAWS elements; `to` and `v_to` may be `p` and `v`. */
+BRAID_ISA_FUNCTION(void, braid_integer_momentum_i8,
+                   (const braid_integer_momentum *m, const int8_t *p, const int16_t *v, const int32_t *g,
+                    const uint32_t *u, int64_t count, int8_t *to, int16_t *v_to))
+BRAID_ISA_FUNCTION(void, braid_integer_momentum_i16,
+                   (const braid_integer_momentum *m, const int16_t *p, const int16_t *v, const int32_t *g,
+                    const uint32_t *u, int64_t count, int16_t *to, int16_t *v_to))
+
 #endif

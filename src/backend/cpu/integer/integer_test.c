@@ -317,6 +317,38 @@ static void updates_agree(void **state) {
   assert_true(braid_isa_limit(best));
 }
 
+static void momentum_agrees(void **state) {
+  (void)state;
+  braid_isa best = braid_isa_current();
+  for (int i = 0; i < 3 * kCases; i++) {
+    set_machine(i, best);
+    braid_dtype dtype = i % 4 ? BRAID_I32 : BRAID_I64, parameter = i % 2 ? BRAID_I8 : BRAID_I16;
+    int64_t bits = parameter == BRAID_I8 ? 8 : draw(8, 16), dims[2] = {draw(1, 300), draw(1, 150)};
+    fixture f = begin();
+    braid_value_id ids[6];
+    add_typed(&f, ids, parameter, 2, dims);
+    add_typed(&f, ids, BRAID_I16, 2, dims);
+    add_typed(&f, ids, dtype, 2, dims);
+    for (int k = 0; k < 2; k++) add_typed(&f, ids, BRAID_I32, 0, NULL);
+    add_typed(&f, ids, BRAID_I64, 0, NULL);
+    finish(&f, "IntegerMomentum", ids, 2);
+    ok(braid_graph_set_int(f.graph, f.node, "bits", bits));
+    ok(braid_graph_set_int(f.graph, f.node, "place", draw(0, 20) - 10));
+    ok(braid_graph_set_int(f.graph, f.node, "decay", draw(0, 20)));
+    ok(braid_graph_set_int(f.graph, f.node, "seed", draw(0, INT32_MAX - 1) << 20 | draw(0, 99)));
+    ok(braid_graph_set_int(f.graph, f.node, "stream", (int64_t)1 << 31 | draw(0, INT32_MAX - 1)));
+    fill_bytes(&f, 0);
+    if (parameter == BRAID_I16) fill_numbers(&f, 0, bits - 1);
+    fill_numbers(&f, 1, draw(0, 15));
+    fill_numbers(&f, 2, draw(0, dtype == BRAID_I32 ? 31 : 47));
+    set_number(&f, 3, draw(0, 80) - 40);
+    set_number(&f, 4, draw(0, 26) - 18);
+    set_number(&f, 5, draw(1, INT32_MAX - 1));
+    check_filled(&f, 1);
+  }
+  assert_true(braid_isa_limit(best));
+}
+
 /* --- batch normalization -------------------------------------------------------------------------------------------
  */
 /* Images or rows, with few and many channels, and more rows than a block has. */
@@ -468,9 +500,9 @@ static void pools_agree(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(convolutions_agree), cmocka_unit_test(products_agree), cmocka_unit_test(wide_sums_agree),
-      cmocka_unit_test(bytes_agree),        cmocka_unit_test(errors_agree),   cmocka_unit_test(updates_agree),
-      cmocka_unit_test(pools_agree),        cmocka_unit_test(digests_agree),  cmocka_unit_test(norms_agree),
-      cmocka_unit_test(error_sums_agree),   cmocka_unit_test(inputs_agree)};
+      cmocka_unit_test(convolutions_agree), cmocka_unit_test(products_agree),   cmocka_unit_test(wide_sums_agree),
+      cmocka_unit_test(bytes_agree),        cmocka_unit_test(errors_agree),     cmocka_unit_test(updates_agree),
+      cmocka_unit_test(momentum_agrees),    cmocka_unit_test(pools_agree),      cmocka_unit_test(digests_agree),
+      cmocka_unit_test(norms_agree),        cmocka_unit_test(error_sums_agree), cmocka_unit_test(inputs_agree)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,10 +266,84 @@ static braid_status run_update(const braid_node_desc *node, void *state, const b
   return BRAID_OK;
 }
 
+/* --- momentum ------------------------------------------------------------------------------------------------------
+ */
+typedef struct momentum {
+  update update; /* t is the shift of the gradient, inputs are as IntegerMomentum has them */
+  braid_integer_momentum all;
+} momentum;
+
+static void move_parameters(const update *p, const braid_integer_momentum *all, int64_t at, int64_t some,
+                            const int32_t *g, const uint32_t *u) {
+  const int16_t *v = (const int16_t *)p->args->inputs[1] + at;
+  int16_t *v_to = (int16_t *)p->args->outputs[1] + at;
+  braid_integer_momentum m = *all;
+  m.key += (uint32_t)at;
+  if (p->parameter == BRAID_I8)
+    BRAID_ISA_CALL(braid_integer_momentum_i8, &m, (const int8_t *)p->args->inputs[0] + at, v, g, u, some,
+                   (int8_t *)p->args->outputs[0] + at, v_to);
+  else
+    BRAID_ISA_CALL(braid_integer_momentum_i16, &m, (const int16_t *)p->args->inputs[0] + at, v, g, u, some,
+                   (int16_t *)p->args->outputs[0] + at, v_to);
+}
+
+/* Gradients of 64 bits and random numbers of more than 31 bits. */
+static void momentum_slowly(const momentum *m, int64_t at, int64_t some, const uint32_t *u) {
+  const update *p = &m->update;
+  int32_t q[BRAID_INTEGER_DRAWS];
+  for (int64_t i = 0; i < some; i++) {
+    int64_t g = raw_at(p->gradient, p->args->inputs[2], at + i);
+    int64_t by = p->t > 0 ? braid_integer_round_randomly(g, (int)p->t, u[i]) : g * ((int64_t)1 << -p->t);
+    q[i] = (int32_t)braid_integer_clip(by, BRAID_INTEGER_MOMENTUM_BITS);
+  }
+  braid_integer_momentum all = m->all;
+  all.t = 0;
+  move_parameters(p, &all, at, some, q, u);
+}
+
+static void momentum_chunk(const momentum *m, int64_t first, int64_t count) {
+  const update *p = &m->update;
+  bool fast = p->gradient == BRAID_I32 && p->t <= 31;
+  for (int64_t at = first; at < first + count; at += BRAID_INTEGER_DRAWS) {
+    uint32_t u[BRAID_INTEGER_DRAWS];
+    int64_t some = first + count - at < BRAID_INTEGER_DRAWS ? first + count - at : BRAID_INTEGER_DRAWS;
+    if (p->t > 0) BRAID_ISA_CALL(braid_integer_draw, p->seed, p->step, p->stream, (uint64_t)at, u);
+    if (fast)
+      move_parameters(p, &m->all, at, some, (const int32_t *)p->args->inputs[2] + at, u);
+    else
+      momentum_slowly(m, at, some, u);
+  }
+}
+
+static braid_status run_momentum(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  int64_t bits = read_attr(node, "bits"), decay = read_attr(node, "decay"), step = *(const int64_t *)args->inputs[5];
+  int64_t rate = *(const int32_t *)args->inputs[4];
+  int t = braid_integer_momentum_shift(read_attr(node, "place"), rate, *(const int32_t *)args->inputs[3]);
+  uint64_t seed = (uint64_t)read_attr(node, "seed");
+  uint32_t stream = (uint32_t)read_attr(node, "stream");
+  momentum m = {{.args = args,
+                 .parameter = node->inputs[0].desc.dtype,
+                 .gradient = node->inputs[2].desc.dtype,
+                 .seed = seed,
+                 .stream = stream,
+                 .step = (uint32_t)step,
+                 .t = t,
+                 .bits = bits},
+                {.t = t,
+                 .decays = decay > 0,
+                 .decay_shift = braid_integer_decay_shift(bits, decay, rate),
+                 .f = BRAID_INTEGER_MOMENTUM_PLACES - (int)bits,
+                 .most = (int32_t)braid_integer_max(bits),
+                 .key = braid_integer_error_key(seed, step, stream)}};
+  EACH_CHUNK(braid_desc_count(&node->inputs[0].desc), momentum_chunk(&m, at, some));
+  return BRAID_OK;
+}
+
 static const braid_cpu_kernel kRelu = {.run = run_relu}, kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kQuantize = {.run = run_quantize}, kScaleError = {.run = run_scale_error},
-                              kUpdate = {.run = run_update}, kInput = {.run = run_input},
-                              kErrorSum = {.run = run_error_sum};
+                              kUpdate = {.run = run_update}, kMomentum = {.run = run_momentum},
+                              kInput = {.run = run_input}, kErrorSum = {.run = run_error_sum};
 
 #define KERNEL(node_op, kernel_name, places, kernel)                                                                   \
   { .op = node_op, .name = kernel_name, .layouts = pointwise_layouts, .in_place = places, .implementation = &(kernel) }
@@ -284,6 +358,11 @@ static const braid_kernel kKernels[] = {
      .layouts = scale_layouts,
      .implementation = &kScaleError},
     {.op = "IntegerQuantize", .name = "vector_integer_quantize", .implementation = &kQuantize},
+    {.op = "IntegerMomentum",
+     .name = "vector_integer_momentum",
+     .in_place = 1u << 0,
+     .in_place_more = {1u << 1},
+     .implementation = &kMomentum},
     {.op = "IntegerUpdate", .name = "vector_integer_update", .in_place = 1, .implementation = &kUpdate},
 };
 

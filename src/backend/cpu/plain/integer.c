@@ -160,6 +160,41 @@ static braid_status run_update(const braid_node_desc *node, void *state, const b
   return BRAID_OK;
 }
 
+/* floor(value * 2^places) */
+static int64_t scale_floor(int64_t value, int places) {
+  return places >= 0 ? value * ((int64_t)1 << places) : braid_integer_floor(value, -places);
+}
+
+static braid_status run_momentum(const braid_node_desc *node, void *state, const braid_cpu_args *args) {
+  (void)state;
+  const braid_desc *parameter = &node->inputs[0].desc, *gradient = &node->inputs[2].desc;
+  int64_t bits = read_attr(node, "bits"), decay = read_attr(node, "decay"), count = braid_desc_count(parameter);
+  int64_t rate = *(const int32_t *)args->inputs[4], step = *(const int64_t *)args->inputs[5];
+  int t = braid_integer_momentum_shift(read_attr(node, "place"), rate, *(const int32_t *)args->inputs[3]);
+  int decay_shift = braid_integer_decay_shift(bits, decay, rate), f = BRAID_INTEGER_MOMENTUM_PLACES - (int)bits;
+  uint64_t seed = (uint64_t)read_attr(node, "seed");
+  uint32_t stream = (uint32_t)read_attr(node, "stream"), key = braid_integer_error_key(seed, step, stream);
+  const int16_t *momentum = args->inputs[1];
+  int16_t *next = args->outputs[1];
+#pragma omp parallel for
+  for (int64_t i = 0; i < count; i++) {
+    int64_t g = braid_integer_limit(braid_plain_get(gradient->dtype, args->inputs[2], i), -BRAID_INTEGER_MOST_RAW,
+                                    BRAID_INTEGER_MOST_RAW);
+    int64_t p = braid_plain_get(parameter->dtype, args->inputs[0], i);
+    uint32_t w = braid_integer_error_bits(key, (uint64_t)i);
+    int64_t q = t > 0 ? braid_integer_round_randomly(g, t, braid_random_u32(seed, (uint32_t)step, stream, (uint64_t)i))
+                      : g * ((int64_t)1 << -t);
+    int64_t kept = 15 * 4096 * (int64_t)momentum[i] + (decay ? scale_floor(p, decay_shift) : 0);
+    int64_t v = braid_integer_clip(braid_integer_floor(kept + (w & 0xffff), 16) +
+                                       braid_integer_clip(q, BRAID_INTEGER_MOMENTUM_BITS),
+                                   BRAID_INTEGER_MOMENTUM_BITS);
+    int64_t by = braid_integer_floor(v + (w >> 16 & (((uint32_t)1 << f) - 1)), f);
+    next[i] = (int16_t)v;
+    braid_plain_set(parameter->dtype, args->outputs[0], i, braid_integer_clip(p - by, bits));
+  }
+  return BRAID_OK;
+}
+
 /* --- digest --------------------------------------------------------------------------------------------------------
  */
 static uint32_t digest_number(braid_dtype dtype, const void *data, int64_t i) {
@@ -190,13 +225,18 @@ static const braid_cpu_kernel kInput = {.run = run_input}, kQuantize = {.run = r
                               kReluGrad = {.run = run_relu_grad}, kAdd = {.run = run_add},
                               kErrorSum = {.run = run_error_sum}, kScaleError = {.run = run_scale_error},
                               kSquaredError = {.run = run_squared_error}, kUpdate = {.run = run_update},
-                              kDigest = {.run = run_digest};
+                              kMomentum = {.run = run_momentum}, kDigest = {.run = run_digest};
 
 static const braid_kernel kKernels[] = {
     {.op = "IntegerAdd", .name = "ref_integer_add", .in_place = 3, .implementation = &kAdd},
     {.op = "IntegerDigest", .name = "ref_integer_digest", .implementation = &kDigest},
     {.op = "IntegerErrorSum", .name = "ref_integer_error_sum", .implementation = &kErrorSum},
     {.op = "IntegerInput", .name = "ref_integer_input", .implementation = &kInput},
+    {.op = "IntegerMomentum",
+     .name = "ref_integer_momentum",
+     .in_place = 1u << 0,
+     .in_place_more = {1u << 1},
+     .implementation = &kMomentum},
     {.op = "IntegerQuantize", .name = "ref_integer_quantize", .implementation = &kQuantize},
     {.op = "IntegerRelu", .name = "ref_integer_relu", .in_place = 1, .implementation = &kRelu},
     {.op = "IntegerReluGrad", .name = "ref_integer_relu_grad", .in_place = 3, .implementation = &kReluGrad},
