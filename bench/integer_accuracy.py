@@ -35,7 +35,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time")
     parser.add_argument("--float", default="", help="options of the runs in floating point")
-    parser.add_argument("--integer", default="", help="options of the runs in integers, for instance '--lr 16'")
+    parser.add_argument("--integer", default="", help="options of the runs in integers, for instance '--optimizer wage --lr 16'")
     args = parser.parse_args()
     kinds = {"float": shlex.split(args.float), "integer": ["--precision", "int8"] + shlex.split(args.integer)}
     jobs = [(kind, seed) for seed in range(1, args.seeds + 1) for kind in kinds]

@@ -320,7 +320,7 @@ static bool is_given(const train_options *o, int key) {
 
 /* Training in integers has its own losses, optimizers and schedule. */
 static void check_integers(struct argp_state *state, train_options *o) {
-  static const char kSchedule[] = ", which has WAGE's schedule", kRule[] = ", which has rules of updates of its own";
+  static const char kSchedule[] = ", which has a schedule of its own", kRule[] = ", which has rules of updates of its own";
   static const struct {
     int key;
     const char *option, *instead;

@@ -23,7 +23,8 @@ double braid_learning_rate(const braid_train_options *options, const braid_recor
                            int64_t steps_per_epoch) {
   double base = options->learning_rate;
   if (options->precision == BRAID_INT8)
-    return braid_integer_rate(options->optimizer, base, step / steps_per_epoch, options->epochs);
+    return options->optimizer == BRAID_WAGE ? braid_integer_wage_rate(base, step / steps_per_epoch, options->epochs)
+                                            : braid_integer_cosine_rate(base, step, options->epochs * steps_per_epoch);
   if (step < options->warmup_steps) return base * (double)(step + 1) / (double)options->warmup_steps;
   int64_t total = options->epochs * steps_per_epoch;
   int64_t span = total - options->warmup_steps;

@@ -161,7 +161,7 @@ static void test_frozen(void **state) {
   braid_dataset *data = glyphs("train");
   braid_trainer *whole = trainer_of(graph, data, NULL, 0), *start = trainer_of(graph, data, NULL, 0);
   double loss;
-  ok(braid_trainer_step(whole, 4, &loss));
+  ok(braid_trainer_step(whole, 0.125, &loss));
   for (size_t c = 0; c < sizeof kCases / sizeof *kCases; c++) {
     braid_parameter_group groups[2];
     size_t count = 0;
@@ -408,14 +408,19 @@ static void test_refused(void **state) {
 static void test_rates(void **state) {
   (void)state;
   static const double kWanted[] = {8, 8, 8, 8, 1, 0.125};
-  for (int e = 0; e < 6; e++) assert_true(braid_integer_rate(BRAID_WAGE, 8, e, 6) == kWanted[e]);
-  for (int rule = 0; rule < 2; rule++) {
-    braid_optimizer optimizer = rule ? BRAID_WAGE : BRAID_SGD;
-    assert_true(braid_integer_rate(optimizer, 8, 199, 300) == 8 && braid_integer_rate(optimizer, 8, 200, 300) == 1);
-    assert_true(braid_integer_rate(optimizer, 8, 249, 300) == 1 && braid_integer_rate(optimizer, 8, 250, 300) == 0.125);
-    assert_true(braid_integer_rate(optimizer, 0x1p-8, 299, 300) == (rule ? 0x1p-8 : 0x1p-14));
-  }
-  assert_true(braid_integer_rate(BRAID_SGD, 0x1p-15, 299, 300) == 0x1p-16);
+  for (int e = 0; e < 6; e++) assert_true(braid_integer_wage_rate(8, e, 6) == kWanted[e]);
+  assert_true(braid_integer_wage_rate(8, 199, 300) == 8 && braid_integer_wage_rate(8, 200, 300) == 1);
+  assert_true(braid_integer_wage_rate(8, 249, 300) == 1 && braid_integer_wage_rate(8, 250, 300) == 0.125);
+  assert_true(braid_integer_wage_rate(0x1p-8, 299, 300) == 0x1p-8);
+  for (int64_t steps = 1; steps < 5000; steps += 7 + steps / 5)
+    for (int64_t step = 0; step < steps; step++) {
+      double place = log2(0.5 + 0.5 * cos(3.14159265358979323846 * (double)step / (double)steps)),
+             near = place - floor(place);
+      double rate = braid_integer_cosine_rate(0.25, step, steps);
+      assert_true(log2(rate) == floor(log2(rate)));
+      if (place > -12 && fabs(near - 0.5) > 0.02) assert_true(log2(rate) == -2 + floor(place + 0.5));
+    }
+  assert_true(braid_integer_cosine_rate(0x1p-8, 99999, 100000) == 0x1p-16);
   assert_int_equal(braid_integer_decay(0), 0);
   assert_int_equal(braid_integer_decay(5e-4), 11);
   assert_int_equal(braid_integer_decay(7), 1);

@@ -377,10 +377,18 @@ void braid_integer_network_destroy(braid_integer_network *net) {
   braid_free(net->allocator, net);
 }
 
-double braid_integer_rate(braid_optimizer rule, double first, int64_t epoch, int64_t epochs) {
+double braid_integer_wage_rate(double first, int64_t epoch, int64_t epochs) {
   double rate = 3 * epoch < 2 * epochs ? first : 6 * epoch < 5 * epochs ? first / 8 : first / 64;
-  double least = rule == BRAID_WAGE ? 0x1p-8 : ldexp(1, BRAID_INTEGER_LEAST_RATE);
-  return rate < least ? least : rate;
+  return rate < 0x1p-8 ? 0x1p-8 : rate;
+}
+
+double braid_integer_cosine_rate(double first, int64_t step, int64_t steps) {
+  /* where (1 + cos(pi t)) / 2 is 2^-0.5, 2^-1.5, ..., in 1/10000 */
+  static const int64_t kHalves[] = {3641, 5946, 7237, 8078, 8652, 9050, 9330, 9526, 9665, 9763, 9833, 9882, 9916};
+  double rate = first;
+  for (size_t i = 0; i < sizeof kHalves / sizeof *kHalves; i++)
+    if (10000 * step >= kHalves[i] * steps) rate /= 2;
+  return fmax(rate, ldexp(1, BRAID_INTEGER_LEAST_RATE));
 }
 
 int braid_integer_decay(double weight_decay) {

@@ -81,8 +81,9 @@ typedef braid_status braid_integer_read(void *context, const char *name, braid_t
 /* The trained network as a float graph of QuantizeLinear and DequantizeLinear, batch open. */
 BRAID_MUST_CHECK braid_status braid_integer_export(const braid_integer_network *network, braid_integer_read *read,
                                                    void *context, braid_graph **out);
-/* WAGE's schedule: the rate of an epoch (from 0), a power of two. */
-double braid_integer_rate(braid_optimizer rule, double first, int64_t epoch, int64_t epochs);
+/* The rate of an epoch (from 0) by WAGE's schedule, and of a step (from 0) by a cosine: powers of two. */
+double braid_integer_wage_rate(double first, int64_t epoch, int64_t epochs);
+double braid_integer_cosine_rate(double first, int64_t step, int64_t steps);
 /* The exponent of 1/2 that is nearest to a weight decay, from 1 to 30; 0: there is none. */
 int braid_integer_decay(double weight_decay);
 #endif
