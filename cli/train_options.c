@@ -139,9 +139,10 @@ static const struct argp_option table[] = {
      "Find a learning rate instead of training: 100 steps at rates from MIN to MAX (1e-7..10) that stop where the loss "
      "diverges; writes learning-rate.csv and learning-rate.html to DIR, and changes nothing else there",
      3},
-    {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9; with --precision int8 it is 15/16)", 3},
+    {"momentum", KEY_MOMENTUM, "X", 0, "Momentum of sgd (default 0.9; with --precision int8 sgd has 15/16)", 3},
     {"nesterov", KEY_NESTEROV, NULL, 0, "Nesterov's momentum", 3},
-    {"weight-decay", KEY_DECAY, "X", 0, "Default 0.0005; with --precision int8 the nearest power of two", 3},
+    {"weight-decay", KEY_DECAY, "X", 0,
+     "Default 0.0005; with --precision int8 and sgd the nearest power of two from 2^-30 to 1/2, or 0", 3},
     {"no-bias-decay", KEY_NO_BIAS_DECAY, NULL, 0,
      "No weight decay for biases and for scales and shifts of normalizations", 3},
     {"group", KEY_GROUP, "PATTERN:KEY=X[,KEY=X]", 0,
@@ -320,12 +321,13 @@ static bool is_given(const train_options *o, int key) {
 
 /* Training in integers has its own losses, optimizers and schedule. */
 static void check_integers(struct argp_state *state, train_options *o) {
-  static const char kSchedule[] = ", which has a schedule of its own", kRule[] = ", which has rules of updates of its own";
+  static const char kSchedule[] = ", which has a schedule of its own",
+                    kRule[] = ", which has rules of updates of its own";
   static const struct {
     int key;
     const char *option, *instead;
   } kOthers[] = {{KEY_SMOOTHING, "--label-smoothing", ""},
-                 {KEY_MOMENTUM, "--momentum", ", where it is 15/16"},
+                 {KEY_MOMENTUM, "--momentum", ", where sgd has 15/16"},
                  {KEY_NESTEROV, "--nesterov", kRule},
                  {KEY_SCHEDULE, "--schedule", kSchedule},
                  {KEY_WARMUP, "--warmup", kSchedule},

@@ -259,7 +259,7 @@ static void test_refused_training(void **state) {
       {"--bits 8,8,8,8,8", "W,A,G,E is expected, four numbers"},
       {"--schedule step", "--schedule has no effect with --precision int8, which has a schedule of its own"},
       {"--optimizer adam", "--precision int8 has the optimizers sgd and wage"},
-      {"--momentum 0.5", "--momentum has no effect with --precision int8, where it is 15/16"},
+      {"--momentum 0.5", "--momentum has no effect with --precision int8, where sgd has 15/16"},
       {"--optimizer wage --weight-decay 0.1", "--weight-decay has no effect with --optimizer wage"},
       {"--lr 3", "a power of two"},
       {"--step-epochs 2", "--step-epochs has no effect with --precision int8"},

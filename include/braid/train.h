@@ -86,9 +86,9 @@ typedef struct braid_train_options {
   int64_t log_steps;         /* steps between points in the event file; 0: at the end of every epoch only */
   const char *trace;         /* path of a Chrome/Perfetto trace; NULL: none */
   braid_precision precision; /* BRAID_INT8: the loss is squared error if it is not BRAID_SQUARED_HINGE, the optimizer
-                                is BRAID_SGD, with a momentum of 15/16 and the power of two next to weight_decay, or
-                                BRAID_WAGE, the schedule a cosine in powers of two, or WAGE's; fields of others say
-                                nothing. learning_rate is a power of two from 2^-8 to 2^8 */
+                                is BRAID_SGD, with a momentum of 15/16 and the power of two from 2^-30 to 1/2 next to
+                                weight_decay (or 0), or BRAID_WAGE, the schedule a cosine in powers of two, or WAGE's;
+                                fields of others say nothing. learning_rate is a power of two from 2^-8 to 2^8 */
   int weight_bits, activation_bits, error_bits; /* BRAID_INT8: 2 to 8 */
   int gradient_bits;                            /* BRAID_INT8: 8 to 16, also of the weights that are updated */
   bool draw_weights;              /* BRAID_INT8: the first weights are drawn over their whole range, not the model's */

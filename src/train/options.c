@@ -79,7 +79,7 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "epochs must be at least 1";
   else if (!(o->learning_rate > 0) || !isfinite(o->learning_rate))
     wrong = "the learning rate must be above 0";
-  else if (!within(o->momentum, 0, 1))
+  else if (o->precision != BRAID_INT8 && !within(o->momentum, 0, 1))
     wrong = "the momentum must be in [0, 1)";
   else if (!(o->weight_decay >= 0) || !isfinite(o->weight_decay))
     wrong = "the weight decay must be at least 0";
@@ -128,7 +128,7 @@ braid_status braid_train_options_check(const braid_train_options *o) {
     wrong = "the patience must be at least 0";
   else if (o->keep_best && !o->out_directory)
     wrong = "the best model needs an output directory";
-  else if (o->nesterov && o->momentum == 0)
+  else if (o->precision != BRAID_INT8 && o->nesterov && o->momentum == 0)
     wrong = "Nesterov needs a momentum above 0";
   else if (o->resume && !o->out_directory)
     wrong = "resuming needs an output directory";
@@ -219,6 +219,7 @@ static void take_integers(braid_train_options *o) {
   o->momentum = sgd ? 15.0 / 16 : 0;
   o->weight_decay = decay ? ldexp(1, -decay) : 0;
   o->nesterov = false;
+  o->schedule = BRAID_COSINE;
 }
 
 braid_status braid_train_options_own(const braid_allocator *allocator, braid_train_options *options) {

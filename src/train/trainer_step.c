@@ -5,6 +5,7 @@
 #include "base/try.h"
 #include "train/data/dataset.h"
 #include "train/diagnose.h"
+#include "train/integer/network.h"
 #include "train/ledger/recorder.h"
 #include "train/ledger/writer.h"
 #include "train/trainer.h"
@@ -70,6 +71,9 @@ static int64_t sample_count(const braid_trainer *trainer) {
 static braid_status run_part(braid_trainer *trainer, int64_t part, double rate) {
   const braid_train_options *o = &trainer->options;
   braid_batch batch;
+  if (trainer->integers && !braid_integer_rate_is_valid(o->optimizer, rate))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "in integers a learning rate is a power of two from 2^%d to 2^8, not %g",
+                      o->optimizer == BRAID_WAGE ? -8 : -16, rate);
   do BRAID_TRY(next_batch(trainer, &batch));
   while (batch.epoch != trainer->epoch);
   int64_t update = braid_trainer_steps_done(trainer) + 1;

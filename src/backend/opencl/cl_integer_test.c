@@ -159,7 +159,8 @@ static void test_updates(void **state) {
   update_case(BRAID_I16, BRAID_I64, (extent){-((int64_t)1 << 47), (int64_t)1 << 47}, (int64_t)1 << 62, 99);
 }
 
-static void momentum_case(braid_dtype dtype, braid_dtype raw, extent gradients, int64_t place, int64_t rate) {
+static void momentum_case(braid_dtype dtype, braid_dtype raw, extent gradients, int64_t place, int64_t rate,
+                          int64_t decay) {
   int64_t count = check_draw(1, 300), bits = dtype == BRAID_I8 ? 8 : check_draw(9, 16);
   check c;
   check_begin(&c);
@@ -172,7 +173,7 @@ static void momentum_case(braid_dtype dtype, braid_dtype raw, extent gradients, 
   check_node_of(&c, "IntegerMomentum", inputs, 6, 2, 3);
   set_number(&c, "bits", bits);
   set_number(&c, "place", place);
-  set_number(&c, "decay", check_draw(0, 14));
+  set_number(&c, "decay", decay);
   set_number(&c, "seed", 0x123456789abcdef);
   set_number(&c, "stream", 0x87654321);
   check_end(&c, 0);
@@ -180,11 +181,13 @@ static void momentum_case(braid_dtype dtype, braid_dtype raw, extent gradients, 
 
 static void test_momentum(void **state) {
   (void)state;
-  momentum_case(BRAID_I8, BRAID_I32, kRaw, 3, -3);
-  momentum_case(BRAID_I16, BRAID_I32, kRaw, 9, -99);
-  momentum_case(BRAID_I16, BRAID_I32, (extent){-700, 700}, -4, 5);
-  momentum_case(BRAID_I8, BRAID_I64, (extent){-((int64_t)1 << 47), (int64_t)1 << 47}, 30, -3);
-  momentum_case(BRAID_I16, BRAID_I64, (extent){-((int64_t)1 << 47), (int64_t)1 << 47}, 60, 99);
+  static const int64_t kShifts[] = {-17, -16, -1, 0, 1, 31, 32, 33, 61, 62, 63}, kDecays[] = {0, 1, 11, 30};
+  const extent kLong = {-((int64_t)1 << 47), (int64_t)1 << 47};
+  for (size_t i = 0; i < sizeof kShifts / sizeof *kShifts; i++) { /* the exponent is -3 */
+    int64_t rate = i % 3 == 0 ? -99 : i % 3 == 1 ? -3 : 99, eta = rate < -16 ? -16 : rate > 8 ? 8 : rate;
+    momentum_case(i % 2 ? BRAID_I8 : BRAID_I16, BRAID_I32, kRaw, kShifts[i] + eta - 3, rate, kDecays[i % 4]);
+    momentum_case(i % 2 ? BRAID_I16 : BRAID_I8, BRAID_I64, kLong, kShifts[i] + eta - 3, rate, kDecays[(i + 1) % 4]);
+  }
 }
 
 static void test_digests(void **state) {

@@ -130,7 +130,7 @@ static braid_status infer_momentum(const braid_infer *infer) {
   BRAID_TRY(check_one(infer, 4, BRAID_I32));
   BRAID_TRY(check_one(infer, 5, BRAID_I64));
   BRAID_TRY(check_range(infer, "bits", 8, braid_infer_input(infer, 0)->dtype == BRAID_I8 ? 8 : 16));
-  BRAID_TRY(check_range(infer, "place", -64, 64));
+  BRAID_TRY(check_range(infer, "place", -128, 128));
   BRAID_TRY(check_range(infer, "decay", 0, 30));
   BRAID_TRY(give_like(infer, 0, braid_infer_input(infer, 0)->dtype, 0));
   return give_like(infer, 1, BRAID_I16, 0);

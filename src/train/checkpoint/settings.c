@@ -11,6 +11,7 @@
 #include "base/try.h"
 #include "graph/graph.h"
 #include "train/data/dataset.h"
+#include "train/integer/network.h"
 
 /* Not to the same bits, but to a purpose: these may be changed on the way. */
 static const char kEpochs[] = "number of epochs", kRate[] = "learning rate", kSpec[] = "data set",
@@ -247,7 +248,7 @@ static void add_weights(const char *what, const double *weights, size_t count, b
 
 static void add_schedule(const braid_train_options *o, braid_text *out) {
   static const char *const kSchedules[] = {"constant", "step", "cosine", "one-cycle", "plateau"};
-  add_text(out, "schedule", kSchedules[o->schedule]);
+  add_text(out, "schedule", o->optimizer == BRAID_WAGE ? "wage" : kSchedules[o->schedule]);
   if (o->schedule == BRAID_STEP) {
     add_integer(out, "epochs between drops", o->step_epochs);
     add_number(out, "factor of a drop", o->step_gamma);
@@ -309,8 +310,9 @@ braid_status braid_settings_write(const braid_trainer *trainer, braid_text *out)
   if (o->mixup > 0) add_number(out, "mixup", o->mixup);
   if (o->label_noise > 0) add_number(out, "label noise", o->label_noise);
   if (o->precision == BRAID_INT8)
-    braid_text_printf(out, "bits of weights, activations, gradients, errors: %d/%d/%d/%d\n", o->weight_bits,
-                      o->activation_bits, o->gradient_bits, o->error_bits);
+    braid_text_printf(out,
+                      "contract: integer training %d\nbits of weights, activations, gradients, errors: %d/%d/%d/%d\n",
+                      BRAID_INTEGER_CONTRACT, o->weight_bits, o->activation_bits, o->gradient_bits, o->error_bits);
   add_optimizer(o, out);
   add_update(o, out);
   add_schedule(o, out);

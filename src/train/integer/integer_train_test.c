@@ -189,6 +189,37 @@ static void test_frozen(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* With all widths of activations, by both rules, all that trains moves. */
+static void test_all_move(void **state) {
+  (void)state;
+  braid_graph *graph = integer_network(true);
+  braid_dataset *data = glyphs("train");
+  for (int bits = 2; bits <= 8; bits++)
+    for (int rule = 0; rule < 2; rule++) {
+      braid_train_options options = integer_options("move");
+      options.activation_bits = bits;
+      options.optimizer = rule ? BRAID_WAGE : BRAID_SGD;
+      options.weight_decay = 0;
+      braid_trainer *start, *trainer;
+      double loss;
+      options.out_directory = NULL;
+      ok(braid_trainer_create(graph, data, NULL, &options, &start));
+      ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+      for (int step = 0; step < 8; step++) ok(braid_trainer_step(trainer, rule ? 8 : 1, &loss));
+      for (size_t i = 0; i < trainer->step->value_count; i++) {
+        const braid_value *value = &trainer->step->values[i];
+        if (value->kind == BRAID_VALUE_PARAMETER && same_numbers(start, trainer, value))
+          fail_msg("%s stays with %d bits, rule %d", value->name, bits, rule);
+      }
+      assert_int_equal(braid_trainer_step(trainer, 3, &loss), BRAID_INVALID_ARGUMENT);
+      assert_int_equal(braid_trainer_step(trainer, rule ? 0x1p-9 : 0x1p-17, &loss), BRAID_INVALID_ARGUMENT);
+      braid_trainer_destroy(start);
+      braid_trainer_destroy(trainer);
+    }
+  braid_dataset_close(data);
+  braid_graph_destroy(graph);
+}
+
 static void test_groups_refused(void **state) {
   (void)state;
   static const struct {
@@ -456,6 +487,7 @@ int main(void) {
                                      cmocka_unit_test(test_seed),
                                      cmocka_unit_test(test_saved),
                                      cmocka_unit_test(test_frozen),
+                                     cmocka_unit_test(test_all_move),
                                      cmocka_unit_test(test_groups_refused),
                                      cmocka_unit_test(test_given_norm),
                                      cmocka_unit_test(test_not_finite),

@@ -391,6 +391,11 @@ double braid_integer_cosine_rate(double first, int64_t step, int64_t steps) {
   return fmax(rate, ldexp(1, BRAID_INTEGER_LEAST_RATE));
 }
 
+bool braid_integer_rate_is_valid(braid_optimizer rule, double rate) {
+  int exponent, least = rule == BRAID_WAGE ? -8 : BRAID_INTEGER_LEAST_RATE;
+  return frexp(rate, &exponent) == 0.5 && exponent - 1 >= least && exponent - 1 <= BRAID_INTEGER_MOST_RATE;
+}
+
 int braid_integer_decay(double weight_decay) {
   return weight_decay > 0 ? (int)braid_integer_limit(lround(-log2(weight_decay)), 1, 30) : 0;
 }

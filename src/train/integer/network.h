@@ -7,6 +7,9 @@
 #include "graph/graph.h"
 #include "train/integer/digests.h"
 
+/* The version of docs/integer-training.md that is computed. */
+enum { BRAID_INTEGER_CONTRACT = 4 };
+
 typedef enum braid_integer_kind {
   BRAID_INTEGER_CONV, /* or fully connected; a batch normalization after it belongs to it */
   BRAID_INTEGER_RELU,
@@ -84,6 +87,8 @@ BRAID_MUST_CHECK braid_status braid_integer_export(const braid_integer_network *
 /* The rate of an epoch (from 0) by WAGE's schedule, and of a step (from 0) by a cosine: powers of two. */
 double braid_integer_wage_rate(double first, int64_t epoch, int64_t epochs);
 double braid_integer_cosine_rate(double first, int64_t step, int64_t steps);
+/* A power of two within the rule's bounds? */
+bool braid_integer_rate_is_valid(braid_optimizer rule, double rate);
 /* The exponent of 1/2 that is nearest to a weight decay, from 1 to 30; 0: there is none. */
 int braid_integer_decay(double weight_decay);
 #endif

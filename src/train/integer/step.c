@@ -386,7 +386,8 @@ static braid_status emit_backward(emitter *e, size_t index) {
   if (layer->relu || layer->kind == BRAID_INTEGER_RELU) {
     BRAID_TRY(emit(e, "IntegerReluGrad", NULL, (braid_value_id[]){error.error, e->tensors[layer->out].y}, 2,
                    &error.error, 1, &node));
-    BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", e->net->activation_bits));
+    int bits = e->net->activation_bits > 2 ? e->net->activation_bits : 8; /* of 2 bits, 1 is all there is */
+    BRAID_TRY(braid_graph_set_int(e->graph, node, "bits", bits));
   }
   switch (layer->kind) {
   case BRAID_INTEGER_CONV:

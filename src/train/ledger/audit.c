@@ -34,19 +34,9 @@ static bool is_named(const braid_integer_network *net, braid_value_id id, const 
   return id >= 0 && strcmp(net->graph->values[id].name, name) == 0;
 }
 
-/* The operation that computes the next contents of a parameter or state: the last that reads it. */
+/* The node that computes the next contents of a parameter or state; NULL: it is frozen. */
 static const braid_node *update_of(const braid_graph *step, const braid_value *value) {
-  for (size_t i = step->node_count; i-- > 0;)
-    for (size_t k = 0; k < step->nodes[i].input_count; k++) {
-      braid_value_id input = step->nodes[i].inputs[k];
-      if (input >= 0 && &step->values[input] == value) return &step->nodes[i];
-    }
-  return NULL;
-}
-
-static const char *writer_of(const braid_graph *step, const braid_value *value) {
-  const braid_node *node = update_of(step, value);
-  return node ? node->op->name : "";
+  return value->next >= 0 ? &step->nodes[step->values[value->next].producer] : NULL;
 }
 
 /* The layer that a parameter, its momentum or a statistic belongs to. */
@@ -92,17 +82,18 @@ static void tell_parameter(audit *a, const braid_ledger_line *line, const braid_
              where);
     return;
   }
-  const char *writer = writer_of(a->trainer->step, value);
-  bool statistic = strcmp(writer, "IntegerBatchNormalization") == 0;
-  name_difference(a, line, layer_of(a->trainer, value), computed ? writer : "parameters");
+  const braid_node *update = update_of(a->trainer->step, value);
+  bool statistic = update && strcmp(update->op->name, "IntegerBatchNormalization") == 0;
+  name_difference(a, line, layer_of(a->trainer, value), computed && update ? update->op->name : "parameters");
   for (size_t i = at + 1; i < count; i++)
     others += first_other(was->parameters + i * BRAID_LEDGER_NUMBER, now->parameters + i * BRAID_LEDGER_NUMBER, 1) == 0;
   char more[64] = "";
   if (others) snprintf(more, sizeof more, ", and %zu more parameters do", others);
   snprintf(r->what, sizeof r->what, "%s %.100s %s differs%s%s", statistic ? "statistic" : "parameter", value->name,
            where, more,
-           computed && !statistic ? "; all results before the update agree (of the gradient's sums their magnitude)"
-                                  : "");
+           !computed || statistic ? ""
+           : update               ? "; all results before the update agree (of the gradient's sums their magnitude)"
+                                  : "; it is frozen, so that no step changes it");
 }
 
 static void tell_value(audit *a, const braid_ledger_line *line, size_t index) {

@@ -69,13 +69,10 @@ static int64_t step_of_sample(int64_t sample) {
 /* Called before each step, with the number of those done. */
 typedef void disturb(braid_trainer *trainer, int64_t done);
 
-static void train_with_ledger(const char *name, disturb *between) {
-  char ledger[64];
+static void train_by(braid_train_options options, disturb *between) {
   pictures p;
   braid_dataset *data = pictures_open(&p, -1, -1);
   braid_trainer *trainer;
-  snprintf(ledger, sizeof ledger, "%s.ledger", name);
-  braid_train_options options = ledger_options(name, ledger);
   ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
   if (!between) ok(braid_trainer_run(trainer, NULL, NULL));
   for (int64_t done = 0; between && done < 8; done++) {
@@ -85,6 +82,12 @@ static void train_with_ledger(const char *name, disturb *between) {
   }
   braid_trainer_destroy(trainer);
   pictures_close(&p, data);
+}
+
+static void train_with_ledger(const char *name, disturb *between) {
+  char ledger[64];
+  snprintf(ledger, sizeof ledger, "%s.ledger", name);
+  train_by(ledger_options(name, ledger), between);
 }
 
 static int begin(void **state) {
@@ -280,27 +283,56 @@ static void test_other_parts(void **state) {
     expect_differs(audit_forged(text, at + strlen(kCases[i].part) + kCases[i].digit, 2), 2, kCases[i].layer,
                    kCases[i].operation);
   }
-  /* parameters in the order of the head: an updated one, and a statistic */
-  char *parameters = strstr(strstr(text, "\nstep 2 "), " parameters ") + strlen(" parameters "), *name = text;
-  size_t updated = 0, statistics = 0, moved = 0;
-  for (size_t i = 0; (name = strstr(name, "\nparameter: ")); i++) {
-    char word[64];
-    name += strlen("\nparameter: ");
-    assert_int_equal(sscanf(name, "%63s", word), 1);
-    bool statistic = strstr(word, ".2") || strstr(word, ".3");
-    char *momentum = strstr(word, "/momentum");
-    if (momentum) *momentum = '\0';
-    expect_differs(audit_forged(text, parameters + BRAID_LEDGER_NUMBER * i, 2), 2, reader_of(word),
-                   statistic ? "IntegerBatchNormalization" : "IntegerMomentum");
-    statistics += statistic, updated += !statistic && !momentum, moved += momentum != NULL;
-  }
-  assert_int_equal(statistics, 4);
-  assert_int_equal(updated, 8);
-  assert_int_equal(moved, 8);
   /* the state that training begins with */
   char *first = strstr(strstr(text, "\nstep 0 "), " parameters ") + strlen(" parameters ");
   expect_differs(audit_forged(text, first, 1), 0, reader_of("first"), "parameters");
   free(text);
+}
+
+/* Of each parameter, momentum and statistic, in the order of the head, the operation is named that computes it: also
+ * where no node quantizes weights, by both rules, and of frozen ones that there is none. */
+static void test_each_parameter(void **state) {
+  (void)state;
+  static const struct {
+    int bits, rule, frozen;
+  } kCases[] = {{10, BRAID_SGD, 0}, {8, BRAID_SGD, 0}, {8, BRAID_WAGE, 0}, {8, BRAID_SGD, 1}};
+  for (size_t c = 0; c < sizeof kCases / sizeof *kCases; c++) {
+    char run[16], file[32];
+    braid_parameter_group groups[] = {{"norm2.*", 0, NAN}, {"hidden", 0, NAN}};
+    snprintf(run, sizeof run, "each%zu", c);
+    snprintf(file, sizeof file, "%s.ledger", run);
+    braid_train_options options = ledger_options(run, file);
+    options.gradient_bits = kCases[c].bits;
+    options.optimizer = (braid_optimizer)kCases[c].rule;
+    options.groups = groups;
+    options.group_count = kCases[c].frozen ? 2 : 0;
+    options.epochs = 1;
+    train_by(options, NULL);
+    char *text = text_of(path_of(file), NULL), *name = text;
+    char *parameters = strstr(strstr(text, "\nstep 2 "), " parameters ") + strlen(" parameters ");
+    size_t updated = 0, statistics = 0, moved = 0, fixed = 0;
+    for (size_t i = 0; (name = strstr(name, "\nparameter: ")); i++) {
+      char word[64];
+      name += strlen("\nparameter: ");
+      assert_int_equal(sscanf(name, "%63s", word), 1);
+      bool statistic = strstr(word, ".2") || strstr(word, ".3"), wage = kCases[c].rule == BRAID_WAGE;
+      char *momentum = strstr(word, "/momentum");
+      if (momentum) *momentum = '\0';
+      bool frozen = kCases[c].frozen && !statistic && (strncmp(word, "norm2", 5) == 0 || strcmp(word, "hidden") == 0);
+      const char *op = statistic ? "IntegerBatchNormalization"
+                       : frozen  ? "parameters"
+                       : wage    ? "IntegerUpdate"
+                                 : "IntegerMomentum";
+      expect_differs(audit_forged(text, parameters + BRAID_LEDGER_NUMBER * i, 2), 2, reader_of(word), op);
+      statistics += statistic, updated += !statistic && !momentum && !frozen, moved += momentum != NULL,
+          fixed += frozen;
+    }
+    assert_int_equal(statistics, 4);
+    assert_int_equal(fixed, kCases[c].frozen ? 3 : 0);
+    assert_int_equal(updated, 8 - fixed);
+    assert_int_equal(moved, kCases[c].rule == BRAID_WAGE ? 0 : updated);
+    free(text);
+  }
 }
 
 /* --- what is refused -----------------------------------------------------------------------------------------------
@@ -371,6 +403,7 @@ int main(void) {
       cmocka_unit_test(test_sample),
       cmocka_unit_test(test_each_value),
       cmocka_unit_test(test_other_parts),
+      cmocka_unit_test(test_each_parameter),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_cancelled),
   };

@@ -7,7 +7,7 @@
 #include "braid/ledger.h"
 
 #define BRAID_LEDGER_FIRST "braid ledger "
-enum { BRAID_LEDGER_VERSION = 1, BRAID_LEDGER_CONTRACT = 4 };
+enum { BRAID_LEDGER_VERSION = 1 };
 /* Digits of the line's parts. */
 enum { BRAID_LEDGER_ORDER = 32, BRAID_LEDGER_NUMBER = 8 };
 

@@ -12,7 +12,7 @@
 #include "train/ledger/file.h"
 #include "train/options.h"
 
-static const char kBatch[] = "batch", kEpochs[] = "number of epochs", kSeed[] = "seed",
+static const char kContract[] = "contract", kBatch[] = "batch", kEpochs[] = "number of epochs", kSeed[] = "seed",
                   kBits[] = "bits of weights, activations, gradients, errors", kRate[] = "first learning rate",
                   kLoss[] = "loss", kError[] = "squared-error", kNoise[] = "label noise", kWeights[] = "first weights",
                   kDrawn[] = "drawn", kRule[] = "optimizer", kWage[] = "wage", kMomentum[] = "sgd",
@@ -67,7 +67,7 @@ static void add_names(const braid_trainer *trainer, braid_text *out) {
 braid_status braid_ledger_write_head(const braid_trainer *trainer, const char *model, braid_text *out) {
   braid_text_printf(out, BRAID_LEDGER_FIRST "%d\n", BRAID_LEDGER_VERSION);
   if (model) add_line(out, "model", model);
-  braid_text_printf(out, "contract: integer training %d\n", BRAID_LEDGER_CONTRACT);
+  braid_text_printf(out, "%s: integer training %d\n", kContract, BRAID_INTEGER_CONTRACT);
   add_options(&trainer->options, out);
   BRAID_TRY(braid_settings_write_data(trainer->train, out));
   BRAID_TRY(add_data_hash(trainer, out));
@@ -174,6 +174,17 @@ static braid_status get_rule(const braid_ledger *ledger, braid_train_options *ou
   return get_real(ledger, kDecay, &out->weight_decay);
 }
 
+static braid_status check_contract(const braid_ledger *ledger) {
+  size_t line = 0;
+  char ours[32];
+  const char *text = braid_ledger_setting(ledger, kContract, &line);
+  snprintf(ours, sizeof ours, "integer training %d", BRAID_INTEGER_CONTRACT);
+  if (text && strcmp(text, ours) == 0) return BRAID_OK;
+  if (!text) return refuse_setting(ledger, 0, kContract, ours);
+  return braid_fail(BRAID_INVALID_FILE, "%s: line %zu: it is of the contract \"%.100s\"; this version computes \"%s\"",
+                    ledger->path, line, text, ours);
+}
+
 static braid_status get_groups(braid_ledger *ledger, braid_train_options *out) {
   static const char *const kNames[] = {kFrozen, kTrained};
   size_t count = 0;
@@ -198,6 +209,7 @@ braid_status braid_ledger_options(braid_ledger *ledger, braid_train_options *out
   size_t line = 0;
   braid_train_options_init(out);
   out->precision = BRAID_INT8;
+  BRAID_TRY(check_contract(ledger));
   BRAID_TRY(get_whole(ledger, kBatch, 1, kMostBatch, &out->batch));
   BRAID_TRY(get_whole(ledger, kEpochs, 1, kMostEpochs, &out->epochs));
   BRAID_TRY(get_whole(ledger, kSeed, 0, INT64_MAX, &seed));

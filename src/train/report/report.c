@@ -132,7 +132,7 @@ static void add_summary(braid_text *text, const braid_report *report) {
   add_row(text, "learning rate", "%g", o->learning_rate);
   add_row(text, "weight decay", "%g", o->weight_decay);
   braid_text_printf(text, "<tr><td>optimizer</td><td>%s</td></tr><tr><td>schedule</td><td>%s</td></tr>",
-                    kOptimizers[o->optimizer], kSchedules[o->schedule]);
+                    kOptimizers[o->optimizer], o->optimizer == BRAID_WAGE ? "WAGE's" : kSchedules[o->schedule]);
   add_row(text, "seed", "%.0f", (double)o->seed);
   braid_text_add(text, "</table>\n");
 }
