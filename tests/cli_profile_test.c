@@ -76,7 +76,7 @@ static void test_sensors(void **state) {
   expect_text(o.out, "the power sensor is polled");
   discard(&o);
   expect_between(ask("sensor.db", "SELECT average_watts FROM entries"), 35, 60, "average by polling");
-  expect_between(ask("sensor.db", "SELECT joules_error / joules FROM entries"), 1e-3, 0.2, "error of polling");
+  expect_between(ask("sensor.db", "SELECT joules_error / joules FROM entries"), 1e-6, 0.2, "error of polling");
   assert_true(ask("sensor.db", "SELECT energy_source = 'polling' FROM entries") == 1);
   set_meter("sensor=0,stuck=1");
   o = run_quietly("profile --db $/stuck.db " METERED "--ops Relu --sizes small --seconds 0.1 --show");

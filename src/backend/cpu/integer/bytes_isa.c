@@ -11,7 +11,7 @@ void BRAID_ISA_NAME(braid_integer_pass_within)(const int8_t *e, const int8_t *y,
                                                int8_t *to) {
   int8_t end = (int8_t)most;
 #pragma omp simd
-  for (int64_t i = 0; i < count; i++) to[i] = (y[i] > 0) & (y[i] < end) ? e[i] : 0;
+  for (int64_t i = 0; i < count; i++) to[i] = ((y[i] > 0) & (y[i] < end)) ? e[i] : 0;
 }
 
 void BRAID_ISA_NAME(braid_integer_add_bytes)(const int8_t *a, const int8_t *b, int64_t count, int32_t low, int32_t high,
