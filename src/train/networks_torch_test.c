@@ -160,18 +160,28 @@ static void alone(const char *kind, const char *text, int64_t classes, bool word
   compare(kind, step, 1, classes, words);
 }
 
+static void need_torch(void) {
+  const char *python = getenv("BRAID_PYTHON");
+  char text[1024];
+  snprintf(text, sizeof text, "'%s' -c 'import torch' 2>/dev/null", python ? python : "");
+  if (!python || !*python || system(text) != 0) skip_test("peers", "BRAID_PYTHON names no Python with torch");
+}
+
 static void test_branches_and_auxiliary(void **state) {
   (void)state;
+  need_torch();
   alone("branches", kBranches, 5, false);
 }
 
 static void test_sequence(void **state) {
   (void)state;
+  need_torch();
   alone("sequence", kSequence, 6, true);
 }
 
 static void test_adversarial(void **state) {
   (void)state;
+  need_torch();
   braid_train_options options = plain_options();
   braid_graph *generator = imported(kGenerator, 3), *discriminator = imported(kDiscriminator, 4), *step;
   ok(braid_step_graph_adversarial(generator, discriminator, &options, &step));
@@ -181,10 +191,6 @@ static void test_adversarial(void **state) {
 }
 
 int main(void) {
-  const char *python = getenv("BRAID_PYTHON");
-  char text[1024];
-  snprintf(text, sizeof text, "'%s' -c 'import torch' 2>/dev/null", python ? python : "");
-  if (!python || !*python || system(text) != 0) skip_test("peers", "BRAID_PYTHON names no Python with torch");
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_branches_and_auxiliary),
       cmocka_unit_test(test_sequence),
