@@ -6,8 +6,8 @@
 #include "base/vector.h"
 
 /* Of each result: L is large, s small (a number, or one for each channel), - is not recorded: a raw sum. Nodes of
- * another number of results have those of `otherwise`. What IntegerUpdate and IntegerMomentum give are parameters and
- * states, which the ledger hashes. */
+ * another number of results have those of `otherwise`. Parameters, which IntegerUpdate and IntegerMomentum give, are
+ * hashed by the ledger; momentums are not, which are twice as large. */
 static const struct {
   const char *op, *results, *otherwise;
 } kRecorded[] = {{"Add", "s", NULL}, /* of exponents */
@@ -23,6 +23,7 @@ static const struct {
                  {"IntegerInput", "L", NULL},
                  {"IntegerMaxPool", "LL", NULL},
                  {"IntegerMaxPoolGrad", "L", "-s"},
+                 {"IntegerMomentum", "-L", NULL},
                  {"IntegerQuantize", "L", NULL},
                  {"IntegerRelu", "L", NULL},
                  {"IntegerReluGrad", "L", NULL},

@@ -399,3 +399,8 @@ bool braid_integer_rate_is_valid(braid_optimizer rule, double rate) {
 int braid_integer_decay(double weight_decay) {
   return weight_decay > 0 ? (int)braid_integer_limit(lround(-log2(weight_decay)), 1, 30) : 0;
 }
+
+bool braid_integer_is_momentum(const braid_graph *step, const braid_value *value) {
+  if (value->kind != BRAID_VALUE_STATE || value->next < 0) return false;
+  return strcmp(step->nodes[step->values[value->next].producer].op->name, "IntegerMomentum") == 0;
+}

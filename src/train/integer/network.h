@@ -91,4 +91,6 @@ double braid_integer_cosine_rate(double first, int64_t step, int64_t steps);
 bool braid_integer_rate_is_valid(braid_optimizer rule, double rate);
 /* The exponent of 1/2 that is nearest to a weight decay, from 1 to 30; 0: there is none. */
 int braid_integer_decay(double weight_decay);
+/* A state of a step that is the momentum of a parameter? */
+bool braid_integer_is_momentum(const braid_graph *step, const braid_value *value);
 #endif

@@ -39,12 +39,8 @@ static const braid_node *update_of(const braid_graph *step, const braid_value *v
   return value->next >= 0 ? &step->nodes[step->values[value->next].producer] : NULL;
 }
 
-/* The layer that a parameter, its momentum or a statistic belongs to. */
-static const char *layer_of(const braid_trainer *trainer, const braid_value *value) {
-  const braid_integer_network *net = trainer->integers;
-  const braid_node *node = update_of(trainer->step, value);
-  bool updates = node && strcmp(node->op->name, "IntegerMomentum") == 0;
-  const char *name = updates ? trainer->step->values[node->inputs[0]].name : value->name;
+/* The layer that a parameter or statistic belongs to. */
+static const char *layer_of(const braid_integer_network *net, const char *name) {
   for (size_t i = 0; i < net->layer_count; i++) {
     const braid_integer_layer *l = &net->layers[i];
     if (is_named(net, l->weight, name)) return net->graph->nodes[l->node].name;
@@ -59,7 +55,7 @@ static const char *layer_of(const braid_trainer *trainer, const braid_value *val
 static const braid_value *kept_value(const audit *a, size_t index) {
   const braid_graph *step = a->trainer->step;
   for (size_t i = 0; i < step->value_count; i++)
-    if (braid_value_is_kept(&step->values[i]) && index-- == 0) return &step->values[i];
+    if (braid_ledger_hashes(a->trainer, &step->values[i]) && index-- == 0) return &step->values[i];
   return NULL;
 }
 
@@ -84,7 +80,8 @@ static void tell_parameter(audit *a, const braid_ledger_line *line, const braid_
   }
   const braid_node *update = update_of(a->trainer->step, value);
   bool statistic = update && strcmp(update->op->name, "IntegerBatchNormalization") == 0;
-  name_difference(a, line, layer_of(a->trainer, value), computed && update ? update->op->name : "parameters");
+  name_difference(a, line, layer_of(a->trainer->integers, value->name),
+                  computed && update ? update->op->name : "parameters");
   for (size_t i = at + 1; i < count; i++)
     others += first_other(was->parameters + i * BRAID_LEDGER_NUMBER, now->parameters + i * BRAID_LEDGER_NUMBER, 1) == 0;
   char more[64] = "";
@@ -100,7 +97,8 @@ static void tell_value(audit *a, const braid_ledger_line *line, size_t index) {
   braid_audit_result *r = a->result;
   const braid_integer_digest *d = &a->trainer->digests.items[index];
   name_difference(a, line, d->layer, d->op);
-  bool samples = strcmp(d->op, "IntegerInput") == 0, rounds = strcmp(d->op, "IntegerScaleError") == 0;
+  bool samples = strcmp(d->op, "IntegerInput") == 0,
+       rounds = strcmp(d->op, "IntegerScaleError") == 0 || strcmp(d->op, "IntegerMomentum") == 0;
   if (samples)
     snprintf(r->what, sizeof r->what,
              "the step's samples hold other numbers, though the same samples were drawn: the data differ, or their "

@@ -61,7 +61,8 @@ static void add_names(const braid_trainer *trainer, braid_text *out) {
     braid_text_deinit(&line);
   }
   for (size_t i = 0; i < trainer->step->value_count; i++)
-    if (braid_value_is_kept(&trainer->step->values[i])) add_line(out, "parameter", trainer->step->values[i].name);
+    if (braid_ledger_hashes(trainer, &trainer->step->values[i]))
+      add_line(out, "parameter", trainer->step->values[i].name);
 }
 
 braid_status braid_ledger_write_head(const braid_trainer *trainer, const char *model, braid_text *out) {

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "braid/ledger.h"
+#include "train/integer/network.h"
 #include "train/trainer.h"
 
 /* The names of the lines that tell which numbers the data hold: with others, every step can still be computed. */
@@ -17,4 +18,8 @@ BRAID_MUST_CHECK braid_status braid_ledger_write_head(const braid_trainer *train
 BRAID_MUST_CHECK braid_status braid_ledger_compare_head(const braid_ledger *ledger, const braid_trainer *trainer,
                                                         char *other_data, size_t room);
 
+/* Does each line have the hash of this parameter or state? Not of momentums: of them it has the digest. */
+static inline bool braid_ledger_hashes(const braid_trainer *trainer, const braid_value *value) {
+  return braid_value_is_kept(value) && !braid_integer_is_momentum(trainer->step, value);
+}
 #endif

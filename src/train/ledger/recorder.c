@@ -11,6 +11,7 @@
 #include "runtime/surface/session.h"
 #include "train/integer/digests.h"
 #include "train/ledger/file.h"
+#include "train/ledger/header.h"
 
 /* A parameter or state; memory for a copy only where it cannot be read as it lies. */
 typedef struct kept {
@@ -38,7 +39,7 @@ static braid_status make_kept(braid_recorder *recorder) {
   if (!recorder->kept) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < step->value_count; i++) {
     const braid_value *value = &step->values[i];
-    if (!braid_value_is_kept(value)) continue;
+    if (!braid_ledger_hashes(recorder->trainer, value)) continue;
     kept *k = &recorder->kept[recorder->kept_count++];
     k->name = value->name;
     k->desc = value->desc;
