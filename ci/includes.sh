@@ -39,6 +39,7 @@ explore="$upper|train/|explore/|braid/explore\.h"
 profile="$graph|profile/|braid/(device|explore|planning|profile)\.h" # the database alone
 planning="$upper|train/|profile/|planning/|braid/(explore|planning|profile)\.h"
 measure="$planning|explore/page|braid/explore\.h|measure/"
+steering="$measure|steering/|braid/steering\.h"
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
@@ -55,6 +56,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/profile)" "$profile"
   check "$(sources src/planning)" "$planning"
   check "$(sources src/measure)" "$measure"
+  check "$(sources src/steering)" "$steering"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
     check "$(sources "src/backend/$name")" "$launch|backend/$name/"

@@ -13,6 +13,8 @@
 /* State of the progress callback. */
 typedef struct watch {
   const train_options *options;
+  braid_status steered; /* the first failure of a new plan, and its detail */
+  char detail[512];
   cli_progress progress;
   cli_json *json; /* one object per epoch */
   braid_train_progress last;
@@ -74,7 +76,8 @@ static bool on_step(void *context, const braid_train_progress *p) {
              cli_format_seconds(p->seconds_left, left, sizeof left));
     cli_progress_update(&w->progress, p->step, p->steps, note);
   }
-  return !cli_interrupted();
+  if (w->options->steering.made && w->steered == BRAID_OK) w->steered = braid_steering_step(w->options->steering.made);
+  return w->steered == BRAID_OK && !cli_interrupted();
 }
 
 /* DIR/name, allocated. */
@@ -140,6 +143,8 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   cli_progress_begin(&w.progress, "training");
   braid_status status = braid_trainer_run(trainer, on_step, &w);
   cli_progress_end(&w.progress);
+  if (status == BRAID_CANCELLED && w.steered != BRAID_OK)
+    status = braid_fail(w.steered, "%s; the checkpoint is of what was trained before", w.detail);
   if (status == BRAID_CANCELLED) {
     status = braid_fail(BRAID_CANCELLED,
                         "interrupted in epoch %" PRId64 " after step %" PRId64
@@ -147,12 +152,15 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
                         w.last.epoch, w.last.step, o->train.out_directory, o->train.out_directory);
   }
   if (status != BRAID_CANCELLED) tell_results(o);
+  int64_t samples = o->train.batch * o->train.accumulate;
+  if (status == BRAID_OK && o->steering.made) cli_steering_print(w.json ? stderr : stdout, o->steering.made, samples);
   if (!w.json) return status;
   if (status != BRAID_OK) {
     cli_json_discard(&json);
     return status;
   }
   cli_json_close(&json, ']');
+  if (o->steering.made) cli_steering_json(&json, o->steering.made, samples);
   cli_json_integer(&json, "best_epoch", w.last.best_epoch);
   cli_json_string(&json, "out", o->train.out_directory);
   cli_json_end(&json);
@@ -239,8 +247,11 @@ static braid_status train_on(train_options *o, const braid_graph *model, braid_d
     braid_log_write(cli_log(), BRAID_LOG_WARNING,
                     "--model-seed has no effect on a run that is resumed: the weights are the checkpoint's");
   if (status == BRAID_OK) status = training_summarize(trainer, &o->train);
+  if (status == BRAID_OK && o->steering.given)
+    status = cli_steering_begin(&o->steering, trainer, o->train.out_directory);
   *began = status == BRAID_OK;
   if (status == BRAID_OK) status = run_trainer(o, trainer);
+  cli_steering_end(&o->steering);
   if (trainer) braid_trainer_destroy(trainer);
   if (test) braid_dataset_close(test);
   return status;
@@ -280,6 +291,10 @@ int cli_train(int argc, char **argv) {
   o.train.registry = o.place.registry;
   o.train.devices = o.place.devices;
   o.train.place = o.place.patterns;
+  if (status == BRAID_OK && o.steering.given && !o.train.devices) {
+    status = cli_steering_devices(&o.steering, o.place.registry);
+    o.train.devices = o.steering.devices;
+  }
   if (status == BRAID_OK) status = cli_load(&o.source, &model);
   bool began = false;
   if (status == BRAID_OK) {

@@ -424,6 +424,20 @@ static void check_effects(struct argp_state *state, const train_options *o) {
       argp_error(state, "%s has no effect %s", rules[i].option, rules[i].why);
 }
 
+/* A policy places nodes, of steps in floating point. */
+static void check_steering(struct argp_state *state, const train_options *o) {
+  const struct {
+    bool given;
+    const char *option;
+  } others[] = {{o->place.patterns != NULL, "--place"},
+                {o->place.plan != NULL, "--plan"},
+                {o->place.trace != NULL, "--trace"},
+                {o->find_rate, "--find-lr"},
+                {o->train.precision == BRAID_INT8, "--precision int8"}};
+  for (size_t i = 0; o->steering.given && i < sizeof others / sizeof *others; i++)
+    if (others[i].given) argp_error(state, "--policy and --power-cap cannot be combined with %s", others[i].option);
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state) {
   static const char *const losses[] = {"cross-entropy", "squared-error", "binary-cross-entropy", "absolute-error",
                                        "huber",         "output",        "squared-hinge",        NULL};
@@ -439,6 +453,7 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     state->child_inputs[0] = &o->source;
     state->child_inputs[1] = &o->place;
     state->child_inputs[2] = &o->common;
+    state->child_inputs[3] = &o->steering;
     return 0;
   case KEY_DATA:
     o->data = argument;
@@ -527,12 +542,16 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
       argp_error(state, "--plan cannot be combined with --place: placement is part of the plan");
     check_integers(state, o);
     check_effects(state, o);
+    check_steering(state, o);
     return 0;
   default:
     return parse_numbers(key, argument, state, t);
   }
 }
 
-static const struct argp_child children[] = {
-    {&cli_source_argp, 0, NULL, 0}, {&cli_place_argp, 0, NULL, 0}, {&cli_common_argp, 0, NULL, 0}, {0}};
+static const struct argp_child children[] = {{&cli_source_argp, 0, NULL, 0},
+                                             {&cli_place_argp, 0, NULL, 0},
+                                             {&cli_common_argp, 0, NULL, 0},
+                                             {&cli_steering_argp, 0, NULL, 0},
+                                             {0}};
 const struct argp train_argp = {table, parse, "MODEL", doc, children, NULL, NULL};

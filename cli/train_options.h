@@ -2,6 +2,7 @@
 #ifndef BRAID_CLI_TRAIN_OPTIONS_H
 #define BRAID_CLI_TRAIN_OPTIONS_H
 #include "cli.h"
+#include "steering.h"
 
 enum { TRAIN_MOST_GROUPS = 64, TRAIN_MOST_CLASSES = 1000 };
 
@@ -9,6 +10,7 @@ typedef struct train_options {
   cli_common common;
   cli_place place;
   cli_source source;
+  cli_steering steering;
   const char *data, *test;
   braid_train_options train;
   bool no_test, replace_head, raw_columns;

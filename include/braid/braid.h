@@ -16,6 +16,7 @@
 #include "braid/profile.h"
 #include "braid/quantize.h"
 #include "braid/session.h"
+#include "braid/steering.h"
 #include "braid/train.h"
 #include "braid/version.h"
 #endif

@@ -28,6 +28,10 @@ double braid_drift(double seconds, double mad, double previous, double previous_
 BRAID_MUST_CHECK braid_status braid_link_measure(braid_machine *machine, const braid_allocator *allocator,
                                                  double *seconds, double *bytes_per_second);
 
+/* platform.c: the platform file of the list's measured devices, in their order; `profile` stands in it as its profile.
+ */
+void braid_platform_write(const braid_profile_list *list, const char *profile, braid_text *text);
+
 /* beside.c: an operation that runs on another device, again and again, until it is stopped. */
 typedef struct braid_beside braid_beside;
 /* `spec`: "OP:SIZE@DEVICE". */

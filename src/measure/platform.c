@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/try.h"
-#include "braid/profile.h"
+#include "measure/measure.h"
 
 enum { kName = 23 };
 
@@ -91,6 +91,17 @@ static void add_device(braid_text *text, const braid_profile_device *device, siz
                       device->link_bytes_per_second * 1e-9);
 }
 
+void braid_platform_write(const braid_profile_list *list, const char *profile, braid_text *text) {
+  braid_text_add(text, "# The devices that braid profile measured. Add cap_watts, clocks or count as docs/planning.md "
+                       "has them.\nname: \"this machine, measured\"\nprofile: ");
+  braid_text_add_json(text, profile);
+  braid_text_add(text, "\n");
+  add_assumptions(text, list);
+  braid_text_add(text, "devices:\n");
+  for (size_t d = 0; d < list->device_count; d++)
+    if (is_measured(&list->devices[d])) add_device(text, &list->devices[d], d);
+}
+
 braid_status braid_profile_save_platform(const braid_profile_list *list, const char *db_path, const char *path) {
   char db[PATH_MAX];
   size_t count = 0;
@@ -100,14 +111,7 @@ braid_status braid_profile_save_platform(const braid_profile_list *list, const c
     return braid_fail(BRAID_NOT_FOUND, "%.200s has no measured device: a platform file would have none", db_path);
   braid_text text;
   braid_text_init(&text, NULL);
-  braid_text_add(&text, "# The devices that braid profile measured. Add cap_watts, clocks or count as docs/planning.md "
-                        "has them.\nname: \"this machine, measured\"\nprofile: ");
-  braid_text_add_json(&text, db);
-  braid_text_add(&text, "\n");
-  add_assumptions(&text, list);
-  braid_text_add(&text, "devices:\n");
-  for (size_t d = 0; d < list->device_count; d++)
-    if (is_measured(&list->devices[d])) add_device(&text, &list->devices[d], d);
+  braid_platform_write(list, db, &text);
   braid_status status = text.failed ? BRAID_NO_MEMORY : braid_file_write(NULL, path, text.data, text.length);
   braid_text_deinit(&text);
   return status;

@@ -300,13 +300,7 @@ static braid_status load(braid_modelled_machine *machine, const char *name) {
   return check_profiles(machine, name);
 }
 
-braid_status braid_modelled_machine_load(const braid_allocator *allocator, const char *path_or_name,
-                                         braid_modelled_machine **out) {
-  *out = NULL;
-  braid_modelled_machine *machine = braid_zalloc(allocator, sizeof *machine);
-  if (!machine) return BRAID_NO_MEMORY;
-  machine->allocator = allocator;
-  braid_status status = load(machine, path_or_name);
+static braid_status finish_load(braid_modelled_machine *machine, braid_status status, braid_modelled_machine **out) {
   if (status != BRAID_OK) {
     braid_modelled_machine_destroy(machine);
     return status;
@@ -314,6 +308,30 @@ braid_status braid_modelled_machine_load(const braid_allocator *allocator, const
   machine->thresholds = braid_machine_thresholds(machine->file, machine->profile);
   *out = machine;
   return BRAID_OK;
+}
+
+braid_status braid_modelled_machine_load(const braid_allocator *allocator, const char *path_or_name,
+                                         braid_modelled_machine **out) {
+  *out = NULL;
+  braid_modelled_machine *machine = braid_zalloc(allocator, sizeof *machine);
+  if (!machine) return BRAID_NO_MEMORY;
+  machine->allocator = allocator;
+  return finish_load(machine, load(machine, path_or_name), out);
+}
+
+braid_status braid_modelled_machine_make(const braid_allocator *allocator, const char *name, const void *text,
+                                         size_t bytes, braid_profile *profile, braid_modelled_machine **out) {
+  *out = NULL;
+  braid_modelled_machine *machine = braid_zalloc(allocator, sizeof *machine);
+  if (!machine) {
+    braid_profile_free(profile);
+    return BRAID_NO_MEMORY;
+  }
+  machine->allocator = allocator;
+  machine->profile = profile;
+  braid_status status = braid_machine_file_parse(name, text, bytes, &machine->file);
+  if (status == BRAID_OK) status = check_profiles(machine, name);
+  return finish_load(machine, status, out);
 }
 
 braid_modelled_thresholds braid_modelled_machine_thresholds(const braid_modelled_machine *machine) {

@@ -82,6 +82,10 @@ BRAID_MUST_CHECK braid_status braid_machine_file_parse(const char *name, const v
                                                        braid_machine_file **out);
 void braid_machine_file_free(braid_machine_file *file); /* NULL is allowed */
 size_t braid_machine_device_count(const braid_machine_file *file);
+/* A machine of a platform file's text and a profile, which becomes the machine's, also on failure. */
+BRAID_MUST_CHECK braid_status braid_modelled_machine_make(const braid_allocator *allocator, const char *name,
+                                                          const void *text, size_t bytes, braid_profile *profile,
+                                                          braid_modelled_machine **out);
 int64_t braid_machine_gpu_count(const braid_machine_file *file);
 /* thresholds.c */
 braid_modelled_thresholds braid_machine_thresholds(const braid_machine_file *file, const braid_profile *profile);

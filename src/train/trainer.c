@@ -467,6 +467,7 @@ braid_status braid_trainer_run(braid_trainer *trainer, braid_train_callback *cal
                                       braid_trainer_steps_done(trainer) - only_test, trainer->steps);
     if (!only_test) BRAID_TRY(braid_trainer_run_step(trainer, rate));
     double took = (double)(braid_now_ns() - start) * 1e-9;
+    trainer->step_seconds = only_test ? 0 : took;
     trainer->epoch_seconds += took;
     seconds += took;
     timed += !only_test;

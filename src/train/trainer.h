@@ -36,6 +36,7 @@ struct braid_trainer {
   double loss_sum, epoch_seconds;
   int64_t correct, seen; /* within the epoch; of labels the decisions */
   double step_loss;      /* of the last step */
+  double step_seconds;   /* measured; of the last step, with reading its batches */
   int64_t step_correct, step_seen;
   braid_status side_failure; /* first failure of an evaluation, report or checkpoint; returned at the end of the run */
   char side_failure_detail[1024];
@@ -56,6 +57,19 @@ BRAID_MUST_CHECK braid_status braid_trainer_make(const braid_graph *model, braid
                                                  braid_trainer **out);
 /* Options for its sessions. */
 braid_session_options braid_trainer_place(const braid_trainer *trainer);
+/* replace.c: between two steps, another plan for those to come, on the same devices; what was trained stays. `place` as
+ * in session options. From then on every run is timed. On failure the plan stays. */
+typedef struct braid_replacement {
+  double prepare_seconds, switch_seconds; /* making the new plan and giving up the old one; in between */
+  bool moved;                             /* parameters had to be brought to other memory, or to another layout */
+} braid_replacement;
+BRAID_MUST_CHECK braid_status braid_trainer_replace(braid_trainer *trainer, const char *place, braid_replacement *out);
+/* The machine that steps run on, the tasks of a step, the node of each (NULL: it was inserted by the plan), and what
+ * the last run took of it in seconds (< 0: the device did not measure it), once a plan was replaced. */
+struct braid_machine *braid_trainer_machine(const braid_trainer *trainer);
+size_t braid_trainer_task_count(const braid_trainer *trainer);
+const char *braid_trainer_task_node(const braid_trainer *trainer, size_t task);
+double braid_trainer_task_seconds(const braid_trainer *trainer, size_t task);
 /* Checks that the names of all parameters and states are valid in checkpoints. */
 BRAID_MUST_CHECK braid_status braid_trainer_check_names(const braid_trainer *trainer);
 /* The batches that come next are those after the steps done. */

@@ -1,0 +1,64 @@
+/* The steering inside: steering.c makes plans, watch.c holds them against what is measured. */
+#ifndef BRAID_STEERING_STATE_H
+#define BRAID_STEERING_STATE_H
+
+#include "braid/steering.h"
+#include "steering/costs.h"
+#include "steering/drift.h"
+#include "steering/power.h"
+#include "train/trainer.h"
+
+/* Steps by one plan; those of a device alone that were not run have none. */
+typedef struct braid_steering_stretch {
+  braid_steering_run run;
+  double *seconds; /* of each step but the first, which finds everything cold */
+  size_t count, capacity;
+  double joules;
+  size_t metered; /* steps that `joules` is of */
+} braid_steering_stretch;
+
+struct braid_steering {
+  const braid_allocator *allocator;
+  braid_trainer *trainer;
+  braid_steering_options options; /* strings are in the arena */
+  braid_arena *arena;
+  braid_graph *graph; /* the trainer's step, resolved */
+  braid_costs costs;
+  braid_power_sampler sampler;
+  const char *source;
+
+  /* the plan */
+  braid_forecast_summary forecast;
+  size_t waits;
+  double policy_seconds;
+  int *devices;    /* per node; -1: nothing runs */
+  int *before;     /* the same of the plan before */
+  double *planned; /* per node, seconds */
+
+  /* what runs now */
+  int alone;           /* the device that runs alone; -1: the plan runs */
+  int64_t *task_nodes; /* per task of a step: its node, -1: none of the graph's */
+  size_t task_count;
+  int64_t seen;        /* steps done when it was looked at last */
+  int64_t switched_at; /* steps done then */
+  double looked_at, joules_then;
+  size_t corrections; /* of costs by which the plan was the same */
+  braid_drift_watch drift;
+  double usual; /* of a step by this plan; NAN: not known yet */
+
+  braid_steering_stretch *stretches;
+  size_t stretch_count, stretch_capacity, current;
+  braid_steering_event *events;
+  size_t event_count, event_capacity;
+};
+
+/* steering.c. Asks the policy: fills devices, planned, forecast and waits. */
+BRAID_MUST_CHECK braid_status braid_steering_ask(braid_steering *steering);
+/* Gives the trainer the plan that was asked for, or a device alone (>= 0), and begins a stretch. */
+BRAID_MUST_CHECK braid_status braid_steering_switch(braid_steering *steering, int alone, braid_replacement *out);
+/* The next device, from `first`, that can run all of the step alone; behind the last one the plan. */
+BRAID_MUST_CHECK braid_status braid_steering_next(braid_steering *steering, int first);
+/* "cpu 12, opencl0 30", in the arena; NULL: no memory. `devices` per node. */
+const char *braid_steering_count(braid_steering *steering, const int *devices);
+
+#endif

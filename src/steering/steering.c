@@ -1,0 +1,303 @@
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "measure/measure.h"
+#include "steering/state.h"
+
+/* kQuickSeconds: for each operation, and as much for its energy. */
+static const double kQuickSeconds = 0.05, kMostDays = 90;
+enum { kMostWindow = 1024 };
+
+void braid_steering_options_init(braid_steering_options *options) {
+  *options = (braid_steering_options){.policy = "hybrid-energy", .drift = 0.5, .window = 8};
+}
+
+static const char *specs_of(const braid_steering *s) {
+  return s->trainer->options.devices ? s->trainer->options.devices : "cpu";
+}
+
+static double now_seconds(void) {
+  return (double)braid_now_ns() * 1e-9;
+}
+
+/* --- where costs come from -----------------------------------------------------------------------------------------
+ */
+static braid_status measure_quickly(braid_steering *s, braid_registry *registry, braid_profile_db *db) {
+  braid_profile_options options;
+  braid_profile_report report;
+  braid_profile_options_init(&options);
+  options.devices = specs_of(s);
+  options.threads = s->trainer->options.threads;
+  options.graph = s->graph;
+  options.seconds = kQuickSeconds;
+  options.checks = 0;
+  options.progress = s->options.progress;
+  options.context = s->options.context;
+  double began = now_seconds();
+  BRAID_TRY(braid_profile_measure(registry, db, &options, &report));
+  s->source = braid_arena_format(s->arena, "%zu operations measured in %.1f s, %zu known before (%s)", report.measured,
+                                 now_seconds() - began, report.kept, s->options.measured);
+  return s->source ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+static braid_status check_profile(braid_steering *s, braid_registry *registry, braid_profile_db *db) {
+  braid_profile_list list;
+  size_t stale = 0;
+  BRAID_TRY(braid_profile_list_create(db, s->allocator, &list));
+  braid_status status = braid_profile_list_check(&list, registry, s->trainer->options.threads, kMostDays);
+  for (size_t i = 0; i < list.entry_count; i++) {
+    if (status != BRAID_OK || !list.entries[i].stale) continue;
+    if (!stale++)
+      braid_log_write(s->trainer->log, BRAID_LOG_WARNING, "%s: %s on %s is stale: %s", s->options.profile,
+                      list.entries[i].op, list.entries[i].device, list.entries[i].stale);
+  }
+  s->source =
+      braid_arena_format(s->arena, "%s, %zu entries, %zu of them stale", s->options.profile, list.entry_count, stale);
+  braid_profile_list_deinit(&list);
+  return status == BRAID_OK && !s->source ? BRAID_NO_MEMORY : status;
+}
+
+static braid_status read_costs(braid_steering *s, braid_registry *registry) {
+  const char *path = s->options.profile ? s->options.profile : s->options.measured;
+  braid_profile_db *db;
+  if (!path) return braid_fail(BRAID_INVALID_ARGUMENT, "a profile, or a path for a quick measurement, is expected");
+  BRAID_TRY(
+      braid_profile_db_open(s->allocator, path, s->options.profile ? BRAID_PROFILE_READ : BRAID_PROFILE_WRITE, &db));
+  braid_status status = s->options.profile ? check_profile(s, registry, db) : measure_quickly(s, registry, db);
+  if (status == BRAID_OK) status = braid_costs_init(&s->costs, s->allocator, s->graph, specs_of(s), db, path);
+  braid_profile_db_close(db);
+  return status;
+}
+
+static braid_status find_costs(braid_steering *s) {
+  braid_registry *registry = s->trainer->options.registry, *own = NULL;
+  if (!registry) BRAID_TRY(braid_registry_create(s->allocator, &own));
+  braid_status status = read_costs(s, registry ? registry : own);
+  if (own) braid_registry_destroy(own);
+  return status;
+}
+
+/* --- asking the policy ---------------------------------------------------------------------------------------------
+ */
+static braid_status take_task(braid_steering *s, const braid_forecast_task *task) {
+  int64_t node = braid_costs_node(&s->costs, task->node);
+  if (node < 0) return braid_fail(BRAID_INTERNAL, "the plan has a node %.120s, the step has none", task->node);
+  s->devices[node] = (int)task->device_index;
+  s->planned[node] = braid_costs_get(&s->costs, (size_t)node, task->device_index);
+  s->waits += task->after != NULL;
+  return BRAID_OK;
+}
+
+braid_status braid_steering_ask(braid_steering *s) {
+  const braid_forecast_options options = {.policy = s->options.policy,
+                                          .cap_watts = s->options.cap_watts > 0 ? s->options.cap_watts : INFINITY};
+  braid_forecast *forecast;
+  double began = now_seconds();
+  BRAID_TRY(braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast));
+  s->policy_seconds = now_seconds() - began;
+  memcpy(s->before, s->devices, s->graph->node_count * sizeof *s->before);
+  for (size_t n = 0; n < s->graph->node_count; n++) s->devices[n] = -1;
+  s->forecast = braid_forecast_get_summary(forecast);
+  s->waits = 0;
+  braid_status status = BRAID_OK;
+  for (size_t i = 0; i < s->forecast.tasks && status == BRAID_OK; i++) {
+    braid_forecast_task task = braid_forecast_get_task(forecast, i);
+    status = take_task(s, &task);
+  }
+  braid_forecast_destroy(forecast);
+  return status;
+}
+
+const char *braid_steering_count(braid_steering *s, const int *devices) {
+  size_t counts[kMaxDevices] = {0};
+  const char *text = "";
+  for (size_t n = 0; n < s->graph->node_count; n++)
+    if (devices[n] >= 0) counts[devices[n]]++;
+  for (size_t d = 0; d < s->costs.device_count && text; d++)
+    text = braid_arena_format(s->arena, "%s%s%s %zu", text, d ? ", " : "", s->costs.specs[d], counts[d]);
+  return text;
+}
+
+/* --- switching -----------------------------------------------------------------------------------------------------
+ */
+/* Patterns stand in quotes, and '*' and '?' fit any letters. */
+static braid_status write_place(const braid_steering *s, braid_text *text) {
+  for (size_t n = 0; n < s->graph->node_count; n++) {
+    const char *name = s->graph->nodes[n].name;
+    if (s->devices[n] < 0) continue;
+    if (!*name || strpbrk(name, "'*?\n"))
+      return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its name has a quote, a star, a question mark or is empty",
+                        name);
+    braid_text_printf(text, "'%s'=%d ", name, s->devices[n]);
+  }
+  return text->failed ? BRAID_NO_MEMORY : BRAID_OK;
+}
+
+static braid_status find_task_nodes(braid_steering *s) {
+  size_t count = braid_trainer_task_count(s->trainer);
+  int64_t *nodes = braid_zalloc_array(s->allocator, count + 1, sizeof *nodes);
+  if (!nodes) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < count; i++) nodes[i] = braid_costs_node(&s->costs, braid_trainer_task_node(s->trainer, i));
+  braid_free(s->allocator, s->task_nodes);
+  s->task_nodes = nodes;
+  s->task_count = count;
+  return BRAID_OK;
+}
+
+static braid_status add_stretch(braid_steering *s, const char *what, double seconds, double joules) {
+  braid_steering_stretch *items =
+      braid_grow(s->allocator, s->stretches, s->stretch_count, &s->stretch_capacity, sizeof *items);
+  if (!items || !what) return BRAID_NO_MEMORY;
+  s->stretches = items;
+  items[s->stretch_count++].run = (braid_steering_run){
+      .what = what, .seconds = NAN, .joules = NAN, .planned_seconds = seconds, .planned_joules = joules};
+  return BRAID_OK;
+}
+
+braid_status braid_steering_switch(braid_steering *s, int alone, braid_replacement *out) {
+  braid_text place;
+  braid_text_init(&place, s->allocator);
+  braid_status status = BRAID_OK;
+  if (alone >= 0)
+    braid_text_printf(&place, "*=%d", alone);
+  else
+    status = write_place(s, &place);
+  if (status == BRAID_OK && place.failed) status = BRAID_NO_MEMORY;
+  if (status == BRAID_OK && alone < 0)
+    status = add_stretch(s, s->options.policy, s->forecast.seconds, s->forecast.joules);
+  size_t added = status == BRAID_OK && alone < 0;
+  if (status == BRAID_OK) status = braid_trainer_replace(s->trainer, place.data, out);
+  braid_text_deinit(&place);
+  if (status != BRAID_OK) {
+    s->stretch_count -= added;
+    return status;
+  }
+  s->alone = alone;
+  s->current = alone >= 0 ? (size_t)alone : s->stretch_count - 1;
+  s->stretches[s->current].run.first = braid_trainer_steps_done(s->trainer) + 1;
+  s->switched_at = s->seen = braid_trainer_steps_done(s->trainer);
+  s->usual = NAN;
+  braid_drift_reset(&s->drift);
+  return find_task_nodes(s);
+}
+
+braid_status braid_steering_next(braid_steering *s, int first) {
+  braid_replacement replaced;
+  for (int next = first; next < (int)s->costs.device_count; next++) {
+    braid_status status = braid_steering_switch(s, next, &replaced);
+    if (status == BRAID_OK || status == BRAID_NO_MEMORY) return status;
+    braid_log_write(s->trainer->log, BRAID_LOG_INFO, "%s alone does not run the step: %s", s->costs.specs[next],
+                    braid_error_detail());
+  }
+  return braid_steering_switch(s, -1, &replaced);
+}
+
+/* --- making --------------------------------------------------------------------------------------------------------
+ */
+static braid_status copy_options(braid_steering *s, const braid_steering_options *options) {
+  const char **const texts[] = {&s->options.policy, &s->options.profile, &s->options.measured};
+  s->options = *options;
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    if (!*texts[i]) continue;
+    *texts[i] = braid_arena_text(s->arena, *texts[i], strlen(*texts[i]));
+    if (!*texts[i]) return BRAID_NO_MEMORY;
+  }
+  if (!(options->drift > 0) || options->window < 2 || options->window > kMostWindow || options->alone < 0 ||
+      options->alone == 1 || !(options->cap_watts >= 0))
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "a drift above 0, a window of 2 to %d steps, 0 or at least 2 steps for each device alone and a "
+                      "cap of at least 0 W are expected",
+                      kMostWindow);
+  if (!s->trainer->options.place) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT, "a policy places the nodes, and so does \"%.80s\"",
+                    s->trainer->options.place);
+}
+
+static braid_status copy_graph(braid_steering *s) {
+  BRAID_TRY(braid_graph_clone(s->trainer->step, &s->graph));
+  BRAID_TRY(braid_resolve(s->graph));
+  BRAID_TRY(braid_graph_compact(s->graph));
+  size_t nodes = s->graph->node_count + 1;
+  s->devices = braid_arena_alloc(s->arena, nodes * sizeof *s->devices);
+  s->before = braid_arena_alloc(s->arena, nodes * sizeof *s->before);
+  s->planned = braid_arena_alloc(s->arena, nodes * sizeof *s->planned);
+  return s->devices && s->before && s->planned ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+/* One after the other, the operations of a device alone take what they take together. */
+static braid_status add_alone(braid_steering *s, size_t device) {
+  double sum = 0;
+  for (size_t n = 0; n < s->graph->node_count; n++)
+    if (s->costs.keys[n][0]) sum += braid_costs_get(&s->costs, n, device); /* NAN stays */
+  return add_stretch(s, braid_arena_format(s->arena, "%s alone", s->costs.specs[device]), sum, NAN);
+}
+
+static void tell_cap(const braid_steering *s) {
+  const braid_log *log = s->trainer->log;
+  if (!(s->options.cap_watts > 0)) return;
+  if (s->sampler.unknown.length)
+    braid_log_write(log, BRAID_LOG_WARNING,
+                    "the power of %s can't be read here: of %s the cap of %g W holds by the profile's peaks only, and "
+                    "is not looked after",
+                    s->sampler.unknown.data, s->sampler.count ? "these" : "all devices", s->options.cap_watts);
+  if (s->forecast.cap_violations)
+    braid_log_write(log, BRAID_LOG_WARNING,
+                    "%s keeps no cap: %zu operations start though the profile's peaks then exceed %g W",
+                    s->options.policy, s->forecast.cap_violations, s->options.cap_watts);
+  if (s->waits)
+    braid_log_write(log, BRAID_LOG_WARNING,
+                    "the plan lets %zu operations wait for others because of the cap; runs do not keep these waits",
+                    s->waits);
+}
+
+static braid_status steering_begin(braid_steering *s) {
+  BRAID_TRY(copy_graph(s));
+  BRAID_TRY(find_costs(s));
+  BRAID_TRY(braid_drift_init(&s->drift, s->allocator, s->graph->node_count, (size_t)s->options.window));
+  for (size_t d = 0; d < s->costs.device_count; d++) BRAID_TRY(add_alone(s, d));
+  BRAID_TRY(braid_steering_ask(s));
+  BRAID_TRY(braid_power_sampler_start(&s->sampler, braid_trainer_machine(s->trainer),
+                                      s->options.cap_watts > 0 ? s->options.cap_watts : NAN));
+  tell_cap(s);
+  braid_log_write(s->trainer->log, BRAID_LOG_INFO, "%s: %s, from %s", s->options.policy,
+                  braid_steering_count(s, s->devices), s->source);
+  s->looked_at = now_seconds();
+  s->joules_then = braid_power_sampler_read(&s->sampler).joules;
+  return braid_steering_next(s, s->options.alone ? 0 : (int)s->costs.device_count);
+}
+
+braid_status braid_steering_create(braid_trainer *trainer, const braid_steering_options *options,
+                                   braid_steering **out) {
+  *out = NULL;
+  braid_steering *s = braid_zalloc(trainer->allocator, sizeof *s);
+  if (!s) return BRAID_NO_MEMORY;
+  s->allocator = trainer->allocator;
+  s->trainer = trainer;
+  s->alone = -1;
+  braid_status status = braid_arena_create(s->allocator, &s->arena);
+  if (status == BRAID_OK) status = copy_options(s, options);
+  if (status == BRAID_OK) status = steering_begin(s);
+  if (status == BRAID_OK)
+    *out = s;
+  else
+    braid_steering_destroy(s);
+  return status;
+}
+
+void braid_steering_destroy(braid_steering *s) {
+  if (!s) return;
+  braid_power_sampler_stop(&s->sampler);
+  braid_drift_deinit(&s->drift);
+  braid_costs_deinit(&s->costs);
+  braid_graph_destroy(s->graph);
+  for (size_t i = 0; i < s->stretch_count; i++) braid_free(s->allocator, s->stretches[i].seconds);
+  braid_free(s->allocator, s->stretches);
+  braid_free(s->allocator, s->events);
+  braid_free(s->allocator, s->task_nodes);
+  braid_arena_destroy(s->arena);
+  braid_free(s->allocator, s);
+}

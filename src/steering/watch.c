@@ -1,0 +1,257 @@
+/* After each step: what it took, and whether the plan is still the right one. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/try.h"
+#include "base/vector.h"
+#include "measure/measure.h"
+#include "steering/state.h"
+
+/* --- what a step took ----------------------------------------------------------------------------------------------
+ */
+static void note_operations(braid_steering *s) {
+  for (size_t i = 0; i < s->task_count; i++) {
+    if (s->task_nodes[i] < 0) continue;
+    double seconds = braid_trainer_task_seconds(s->trainer, i);
+    if (seconds >= 0) braid_drift_add(&s->drift, (size_t)s->task_nodes[i], seconds);
+  }
+  braid_drift_end_step(&s->drift, s->trainer->step_seconds);
+}
+
+/* The step's share of the energy since the last look: tests and checkpoints may have come between. */
+static void note_energy(braid_steering *s, braid_steering_stretch *stretch, bool counts) {
+  braid_power_sums sums = braid_power_sampler_read(&s->sampler);
+  double now = (double)braid_now_ns() * 1e-9, span = now - s->looked_at;
+  double share = span > 0 ? fmin(1, s->trainer->step_seconds / span) : 0;
+  if (counts) {
+    stretch->joules += (sums.joules - s->joules_then) * share; /* NAN stays */
+    stretch->metered++;
+  }
+  s->joules_then = sums.joules;
+  s->looked_at = now;
+}
+
+static braid_status note_step(braid_steering *s, bool cold) {
+  braid_steering_stretch *stretch = &s->stretches[s->current];
+  stretch->run.steps++;
+  note_energy(s, stretch, !cold);
+  if (cold) return BRAID_OK;
+  note_operations(s);
+  double *seconds =
+      braid_grow(s->allocator, stretch->seconds, stretch->count, &stretch->capacity, sizeof *stretch->seconds);
+  if (!seconds) return BRAID_NO_MEMORY;
+  stretch->seconds = seconds;
+  seconds[stretch->count++] = s->trainer->step_seconds;
+  return BRAID_OK;
+}
+
+/* --- correcting costs ----------------------------------------------------------------------------------------------
+ */
+/* Operations that run elsewhere, or did not run, change as those that did, if these drift. */
+static double factor_of(const braid_steering *s, size_t device) {
+  double is = 0, was = 0;
+  for (size_t n = 0; n < s->graph->node_count; n++) {
+    if (s->devices[n] != (int)device || s->drift.medians[n] < 0) continue;
+    is += s->drift.medians[n];
+    was += s->planned[n];
+  }
+  double factor = is > 0 && was > 0 ? is / was : 1;
+  return factor > 1 + s->options.drift || factor * (1 + s->options.drift) < 1 ? factor : 1;
+}
+
+static braid_status correct_device(braid_steering *s, size_t device, double factor) {
+  double *seconds = braid_zalloc_array(s->allocator, s->graph->node_count + 1, sizeof *seconds);
+  if (!seconds) return BRAID_NO_MEMORY;
+  for (size_t n = 0; n < s->graph->node_count; n++)
+    seconds[n] = s->alone >= 0 || s->devices[n] == (int)device ? s->drift.medians[n] : -1;
+  braid_status status = braid_costs_correct(&s->costs, device, seconds, factor);
+  braid_free(s->allocator, seconds);
+  return status;
+}
+
+static braid_status correct_all(braid_steering *s) {
+  double factors[kMaxDevices];
+  for (size_t d = 0; d < s->costs.device_count; d++) factors[d] = factor_of(s, d);
+  for (size_t d = 0; d < s->costs.device_count; d++) BRAID_TRY(correct_device(s, d, factors[d]));
+  return BRAID_OK;
+}
+
+/* --- events --------------------------------------------------------------------------------------------------------
+ */
+static braid_status add_event(braid_steering *s, const braid_steering_event *event) {
+  if (!event->reason || !event->from || !event->to) return BRAID_NO_MEMORY;
+  braid_steering_event *items = braid_grow(s->allocator, s->events, s->event_count, &s->event_capacity, sizeof *items);
+  if (!items) return BRAID_NO_MEMORY;
+  s->events = items;
+  items[s->event_count++] = *event;
+  return BRAID_OK;
+}
+
+static braid_status publish_event(braid_steering *s, const braid_steering_event *event) {
+  braid_events *file = s->trainer->events;
+  const struct {
+    const char *tag;
+    double value;
+  } numbers[] = {{"plan/operations_moved", (double)event->moved},
+                 {"plan/seconds_to_recover", event->recover_seconds},
+                 {"plan/steps_lost", event->steps_lost}};
+  braid_log_write(
+      s->trainer->log, BRAID_LOG_WARNING,
+      "step %lld: %s; %zu operations move (%s; now %s), %.1f ms for the policy, %.1f ms to prepare, %.3f ms "
+      "to switch",
+      (long long)event->step, event->reason, event->moved, event->from, event->to, event->policy_seconds * 1e3,
+      event->prepare_seconds * 1e3, event->switch_seconds * 1e3);
+  if (!file) return BRAID_OK;
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (isfinite(numbers[i].value)) BRAID_TRY(braid_events_scalar(file, event->step, numbers[i].tag, numbers[i].value));
+  return braid_events_flush(file);
+}
+
+static const char *write_reason(braid_steering *s, const braid_drift_verdict *v) {
+  return braid_arena_format(s->arena,
+                            "%s: %zu of %zu operations take %.2f times what the plan has, most of all %.100s, %.3g "
+                            "ms and not %.3g",
+                            s->costs.specs[v->device], v->drifting, v->measured, v->factor,
+                            s->graph->nodes[v->node].name, v->is * 1e3, v->was * 1e3);
+}
+
+static size_t count_moved(const braid_steering *s) {
+  size_t moved = 0;
+  for (size_t n = 0; n < s->graph->node_count; n++) moved += s->devices[n] != s->before[n];
+  return moved;
+}
+
+/* --- another plan --------------------------------------------------------------------------------------------------
+ */
+/* A plan that the policy or the runtime refuses leaves the one that runs. */
+static braid_status keep_plan(braid_steering *s, braid_status status) {
+  if (status == BRAID_NO_MEMORY) return status;
+  braid_log_write(s->trainer->log, BRAID_LOG_WARNING, "the plan stays, since another one was refused: %s",
+                  braid_error_detail());
+  memcpy(s->devices, s->before, s->graph->node_count * sizeof *s->devices);
+  braid_drift_reset(&s->drift);
+  return BRAID_OK;
+}
+
+/* The same plan, at other costs. */
+static void keep_same(braid_steering *s, const char *reason) {
+  s->corrections++;
+  s->stretches[s->current].run.planned_seconds = s->forecast.seconds;
+  s->stretches[s->current].run.planned_joules = s->forecast.joules;
+  s->usual = NAN;
+  braid_drift_reset(&s->drift);
+  braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs the plan is the same",
+                  (long long)s->seen, reason);
+}
+
+static braid_status plan_again(braid_steering *s, const braid_drift_verdict *verdict) {
+  braid_replacement replaced;
+  double slow_seconds = NAN, usual = s->usual, began = (double)braid_now_ns() * 1e-9;
+  braid_steering_event event = {.step = s->seen, .reason = write_reason(s, verdict)};
+  size_t slow = isnan(usual) ? 0 : braid_drift_onset(&s->drift, usual, &slow_seconds);
+  if (!event.reason) return BRAID_NO_MEMORY;
+  BRAID_TRY(correct_all(s));
+  braid_status status = braid_steering_ask(s);
+  if (status != BRAID_OK) return keep_plan(s, status);
+  event.moved = count_moved(s);
+  if (!event.moved) {
+    keep_same(s, event.reason);
+    return BRAID_OK;
+  }
+  event.from = braid_steering_count(s, s->before);
+  event.to = braid_steering_count(s, s->devices);
+  event.policy_seconds = s->policy_seconds;
+  status = braid_steering_switch(s, -1, &replaced);
+  if (status != BRAID_OK) return keep_plan(s, status);
+  double took = (double)braid_now_ns() * 1e-9 - began;
+  event.prepare_seconds = replaced.prepare_seconds;
+  event.switch_seconds = replaced.switch_seconds;
+  event.copied = replaced.moved;
+  event.recover_seconds = slow_seconds + took; /* NAN stays */
+  event.steps_lost = (slow_seconds + took - (double)slow * usual) / usual;
+  BRAID_TRY(add_event(s, &event));
+  return publish_event(s, &event);
+}
+
+static braid_status end_alone(braid_steering *s) {
+  braid_drift_find_medians(&s->drift);
+  BRAID_TRY(correct_device(s, (size_t)s->alone, 1));
+  BRAID_TRY(braid_steering_ask(s));
+  return braid_steering_next(s, s->alone + 1);
+}
+
+static braid_status judge_plan(braid_steering *s) {
+  size_t half = (s->drift.window + 1) / 2;
+  if (s->drift.taken < s->drift.window || (s->drift.taken - s->drift.window) % half) return BRAID_OK;
+  braid_drift_find_medians(&s->drift);
+  braid_drift_verdict verdict =
+      braid_drift_judge(&s->drift, s->devices, s->planned, s->costs.device_count, s->options.drift);
+  if (verdict.drifts) return plan_again(s, &verdict);
+  if (isnan(s->usual)) s->usual = braid_drift_step_seconds(&s->drift);
+  return BRAID_OK;
+}
+
+braid_status braid_steering_step(braid_steering *s) {
+  int64_t done = braid_trainer_steps_done(s->trainer);
+  if (done == s->seen) return BRAID_OK; /* a test or the end of an epoch */
+  s->seen = done;
+  BRAID_TRY(note_step(s, done == s->switched_at + 1));
+  if (s->alone < 0) return judge_plan(s);
+  return done - s->switched_at < s->options.alone ? BRAID_OK : end_alone(s);
+}
+
+/* --- what came of it -----------------------------------------------------------------------------------------------
+ */
+size_t braid_steering_run_count(const braid_steering *s) {
+  return s->stretch_count;
+}
+
+static double median_seconds(const braid_steering *s, const braid_steering_stretch *stretch) {
+  double *copy = braid_alloc(s->allocator, (stretch->count + 1) * sizeof *copy), median = NAN;
+  if (copy && stretch->count) {
+    memcpy(copy, stretch->seconds, stretch->count * sizeof *copy);
+    median = braid_median(copy, stretch->count);
+  }
+  braid_free(s->allocator, copy);
+  return median;
+}
+
+braid_steering_run braid_steering_get_run(const braid_steering *s, size_t index) {
+  const braid_steering_stretch *stretch = &s->stretches[index];
+  braid_steering_run run = stretch->run;
+  run.seconds = median_seconds(s, stretch);
+  if (stretch->metered && !s->sampler.unknown.length) run.joules = stretch->joules / (double)stretch->metered;
+  return run;
+}
+
+size_t braid_steering_event_count(const braid_steering *s) {
+  return s->event_count;
+}
+
+braid_steering_event braid_steering_get_event(const braid_steering *s, size_t index) {
+  return s->events[index];
+}
+
+braid_steering_power braid_steering_get_power(const braid_steering *s) {
+  braid_power_sums sums = braid_power_sampler_read((braid_power_sampler *)&s->sampler);
+  return (braid_steering_power){.cap_watts = s->sampler.cap_watts,
+                                .unknown = s->sampler.unknown.data,
+                                .any = s->sampler.count > 0,
+                                .samples = sums.samples,
+                                .violations = sums.violations,
+                                .average_watts = sums.joules / sums.seconds,
+                                .peak_watts = sums.peak_watts,
+                                .joules = sums.joules,
+                                .planned_violations = s->forecast.cap_violations,
+                                .waits = s->waits};
+}
+
+size_t braid_steering_corrections(const braid_steering *s) {
+  return s->corrections;
+}
+
+const char *braid_steering_source(const braid_steering *s) {
+  return s->source;
+}
