@@ -62,14 +62,25 @@ static size_t steps_kept(const braid_drift_watch *drift) {
   return drift->step_count < 2 * drift->window ? drift->step_count : 2 * drift->window;
 }
 
-double braid_drift_step_seconds(braid_drift_watch *drift) {
-  size_t count = steps_kept(drift) < drift->window ? steps_kept(drift) : drift->window;
-  for (size_t i = 0; i < count; i++) drift->scratch[i] = step_at(drift, i);
+/* Median of `count` steps, at most a window, that ended `ago` steps before the last one. */
+static double median_of_steps(braid_drift_watch *drift, size_t ago, size_t count) {
+  for (size_t i = 0; i < count; i++) drift->scratch[i] = step_at(drift, ago + i);
   return count ? braid_median(drift->scratch, count) : NAN;
+}
+
+double braid_drift_step_seconds(braid_drift_watch *drift) {
+  size_t kept = steps_kept(drift);
+  return median_of_steps(drift, 0, kept < drift->window ? kept : drift->window);
 }
 
 static bool beyond(double is, double was, double most) {
   return is > was * (1 + most) || is * (1 + most) < was;
+}
+
+double braid_drift_before(braid_drift_watch *drift, double most) {
+  size_t half = steps_kept(drift) / 2;
+  double now = median_of_steps(drift, 0, half), before = median_of_steps(drift, steps_kept(drift) - half, half);
+  return beyond(now, before, most) ? before : NAN; /* no NAN is beyond */
 }
 
 braid_drift_verdict braid_drift_judge(const braid_drift_watch *drift, const int *devices, const double *planned,

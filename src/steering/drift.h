@@ -38,6 +38,8 @@ typedef struct braid_drift_verdict {
 /* `devices`: per node where it runs, -1: nowhere; `planned`: seconds in the plan. Medians must be found. */
 braid_drift_verdict braid_drift_judge(const braid_drift_watch *drift, const int *devices, const double *planned,
                                       size_t device_count, double most);
+/* What a step took before it changed within the last steps, if it did by more than `most`; else NAN. */
+double braid_drift_before(braid_drift_watch *drift, double most);
 /* How many of the last steps were as the median of the window is now, and not as `usual`; their seconds. */
 size_t braid_drift_onset(braid_drift_watch *drift, double usual, double *seconds);
 

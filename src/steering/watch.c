@@ -131,6 +131,8 @@ static braid_status keep_plan(braid_steering *s, braid_status status) {
   braid_log_write(s->trainer->log, BRAID_LOG_WARNING, "the plan stays, since another one was refused: %s",
                   braid_error_detail());
   memcpy(s->devices, s->before, s->graph->node_count * sizeof *s->devices);
+  for (size_t n = 0; n < s->graph->node_count; n++)
+    if (s->devices[n] >= 0) s->planned[n] = braid_costs_get(&s->costs, n, (size_t)s->devices[n]);
   braid_drift_reset(&s->drift);
   return BRAID_OK;
 }
@@ -140,7 +142,7 @@ static void keep_same(braid_steering *s, const char *reason) {
   s->corrections++;
   s->stretches[s->current].run.planned_seconds = s->forecast.seconds;
   s->stretches[s->current].run.planned_joules = s->forecast.joules;
-  s->usual = NAN;
+  s->usual = braid_drift_step_seconds(&s->drift);
   braid_drift_reset(&s->drift);
   braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs the plan is the same",
                   (long long)s->seen, reason);
@@ -150,6 +152,7 @@ static braid_status plan_again(braid_steering *s, const braid_drift_verdict *ver
   braid_replacement replaced;
   double slow_seconds = NAN, usual = s->usual, began = (double)braid_now_ns() * 1e-9;
   braid_steering_event event = {.step = s->seen, .reason = write_reason(s, verdict)};
+  if (isnan(usual)) usual = braid_drift_before(&s->drift, s->options.drift);
   size_t slow = isnan(usual) ? 0 : braid_drift_onset(&s->drift, usual, &slow_seconds);
   if (!event.reason) return BRAID_NO_MEMORY;
   BRAID_TRY(correct_all(s));

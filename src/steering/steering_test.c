@@ -1,0 +1,507 @@
+/* Training by a policy over two devices that are this CPU, each slowed as the test wants it and with a power that the
+ * test sets: what is learned is that of one device, a device that slows down in the middle is left, caps are kept or
+ * their violations counted. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <omp.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backend/cpu/prepared.h"
+#include "base/clock.h"
+#include "braid/host_queue.h"
+#include "braid/model.h"
+#include "braid/steering.h"
+#include "registry.h"
+#include "steering/drift.h"
+#include "train/trainer.h"
+
+extern const braid_backend braid_backend_cpu;
+
+/* --- two slow devices ----------------------------------------------------------------------------------------------
+ */
+typedef struct slow_state {
+  const char *name, *kind;
+  double factor;      /* a kernel takes so many times what it takes on the CPU */
+  double watts, idle; /* while a kernel runs, and else */
+  uint32_t running;   /* atomic */
+} slow_state;
+static slow_state slow[2] = {{.name = "left", .kind = "gpu"}, {.name = "right", .kind = "cpu"}};
+static bool metered; /* the devices have a power sensor */
+
+typedef struct slow_device {
+  void *cpu;
+  slow_state *state;
+  const braid_allocator *allocator;
+} slow_device;
+
+static void *inner(void *self) {
+  return ((slow_device *)self)->cpu;
+}
+
+static void slow_describe(const slow_state *state, braid_device_info *info) {
+  snprintf(info->name, sizeof info->name, "%s", state->name);
+  snprintf(info->kind, sizeof info->kind, "%s", state->kind);
+}
+
+static braid_status slow_enumerate(braid_device_info *infos, size_t capacity, size_t *count) {
+  *count = 2;
+  for (size_t i = 0; i < 2 && i < capacity; i++) {
+    size_t one;
+    braid_status status = braid_backend_cpu.enumerate(&infos[i], 1, &one);
+    if (status != BRAID_OK) return status;
+    slow_describe(&slow[i], &infos[i]);
+  }
+  return BRAID_OK;
+}
+
+static braid_status slow_open(const braid_allocator *allocator, size_t index, const char *options, void **out) {
+  slow_device *device = braid_zalloc(allocator, sizeof *device);
+  (void)options;
+  *out = device;
+  if (!device) return BRAID_NO_MEMORY;
+  *device = (slow_device){.state = &slow[index], .allocator = allocator};
+  return braid_backend_cpu.open(allocator, 0, "threads=1", &device->cpu);
+}
+
+static void slow_close(void *self) {
+  slow_device *device = self;
+  braid_backend_cpu.close(device->cpu);
+  braid_free(device->allocator, device);
+}
+
+static void slow_info(void *self, braid_device_info *info) {
+  braid_backend_cpu.info(inner(self), info);
+  slow_describe(((slow_device *)self)->state, info);
+}
+
+static const braid_kernel *const *slow_kernels(void *self, size_t *count) {
+  return braid_backend_cpu.kernels(inner(self), count);
+}
+
+static braid_status slow_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
+                                 braid_prepared_info *info) {
+  return braid_backend_cpu.prepare(inner(self), kernel, node, prepared, info);
+}
+
+static void slow_discard(void *self, void *prepared) {
+  braid_backend_cpu.discard(inner(self), prepared);
+}
+
+static braid_status slow_query(void *self, const braid_kernel *kernel, const braid_node_desc *node, braid_query *out) {
+  return braid_backend_cpu.query(inner(self), kernel, node, out);
+}
+
+static braid_status slow_pack(void *self, void *prepared, uint32_t input, const void *plain, void *packed) {
+  return braid_backend_cpu.pack(inner(self), prepared, input, plain, packed);
+}
+
+static braid_status slow_buffer_create(void *self, size_t bytes, void **out) {
+  return braid_backend_cpu.buffer_create(inner(self), bytes, out);
+}
+
+static void slow_buffer_destroy(void *self, void *buffer) {
+  braid_backend_cpu.buffer_destroy(inner(self), buffer);
+}
+
+static void *slow_buffer_map(void *self, void *buffer) {
+  return braid_backend_cpu.buffer_map(inner(self), buffer);
+}
+
+static void *locate(slow_device *device, const braid_binding *binding) {
+  if (binding->host || !binding->buffer) return binding->host;
+  return (uint8_t *)slow_buffer_map(device, binding->buffer) + binding->offset;
+}
+
+static braid_status run_kernel(slow_device *device, const braid_task *task) {
+  braid_cpu_prepared *prepared = task->prepared;
+  const braid_binding *bindings = task->bindings;
+  for (size_t i = 0; i < task->input_count; i++) prepared->inputs[i] = locate(device, &bindings[i]);
+  bindings += task->input_count;
+  for (size_t i = 0; i < task->output_count; i++) prepared->outputs[i] = locate(device, &bindings[i]);
+  return braid_cpu_run(prepared, locate(device, &bindings[task->output_count]));
+}
+
+static braid_status slow_task(void *context, const braid_task *task) {
+  slow_device *device = context;
+  if (task->kind == BRAID_TASK_KERNEL) {
+    int64_t began = braid_now_ns();
+    __atomic_store_n(&device->state->running, 1, __ATOMIC_RELEASE);
+    braid_status status = run_kernel(device, task);
+    int64_t end = began + (int64_t)((double)(braid_now_ns() - began) * device->state->factor);
+    while (braid_now_ns() < end) usleep(20);
+    __atomic_store_n(&device->state->running, 0, __ATOMIC_RELEASE);
+    return status;
+  }
+  bool reads = task->kind == BRAID_TASK_READ, writes = task->kind == BRAID_TASK_WRITE;
+  memmove(reads ? task->host : locate(device, &task->target), writes ? task->host : locate(device, &task->source),
+          writes ? task->target.bytes : task->source.bytes);
+  return BRAID_OK;
+}
+
+static void slow_enter(void *context) {
+  (void)context;
+  omp_set_num_threads(1);
+}
+
+static braid_status slow_queue_create(void *self, braid_timeline *timeline, void **queue) {
+  static const braid_host_queue_ops kOps = {.enter = slow_enter, .run = slow_task};
+  return braid_host_queue_create(((slow_device *)self)->allocator, "slow", &kOps, self, timeline,
+                                 (braid_host_queue **)queue);
+}
+
+static void slow_queue_destroy(void *self, void *queue) {
+  (void)self;
+  braid_host_queue_destroy(queue);
+}
+
+static braid_status slow_submit(void *queue, braid_task *task) {
+  return braid_host_queue_submit(queue, task);
+}
+
+static braid_status slow_power(void *self, double *watts) {
+  const slow_state *state = ((slow_device *)self)->state;
+  *watts = __atomic_load_n(&state->running, __ATOMIC_ACQUIRE) ? state->watts : state->idle;
+  return metered ? BRAID_OK : BRAID_UNSUPPORTED;
+}
+
+static const braid_backend kSlow = {
+    .abi = BRAID_DEVICE_ABI,
+    .size = sizeof(braid_backend),
+    .name = "slow",
+    .enumerate = slow_enumerate,
+    .open = slow_open,
+    .close = slow_close,
+    .info = slow_info,
+    .kernels = slow_kernels,
+    .prepare = slow_prepare,
+    .discard = slow_discard,
+    .buffer_create = slow_buffer_create,
+    .buffer_destroy = slow_buffer_destroy,
+    .queue_create = slow_queue_create,
+    .queue_destroy = slow_queue_destroy,
+    .submit = slow_submit,
+    .buffer_map = slow_buffer_map,
+    .query = slow_query,
+    .pack = slow_pack,
+    .read_power = slow_power,
+};
+
+/* --- a training ----------------------------------------------------------------------------------------------------
+ */
+enum { kBatch = 64, kSteps = 40 };
+static char folder[64], database[96];
+static braid_registry *registry;
+static char said[1 << 16]; /* by the log */
+
+static void ok(braid_status status) {
+  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
+}
+
+static void hear(void *context, braid_log_level level, const char *message) {
+  (void)context, (void)level;
+  size_t used = strlen(said);
+  snprintf(said + used, sizeof said - used, "%s\n", message);
+}
+
+static int setup(void **state) {
+  (void)state;
+  strcpy(folder, "steering-test-XXXXXX");
+  registry = open_test_registry(hear, NULL);
+  if (!registry || !mkdtemp(folder)) return -1;
+  snprintf(database, sizeof database, "%s/profile.db", folder);
+  return braid_registry_add(registry, &kSlow) == BRAID_OK ? 0 : -1;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  char command[128];
+  braid_registry_destroy(registry);
+  snprintf(command, sizeof command, "rm -rf %s", folder);
+  return system(command);
+}
+
+typedef struct training {
+  braid_graph *model;
+  braid_dataset *data;
+  braid_trainer *trainer;
+  braid_steering *steering;
+  int64_t slow_after; /* steps, when left becomes slow; 0: never */
+  double slow_factor;
+  int64_t steps;
+  double loss[2 * kSteps], seconds[2 * kSteps]; /* of each step */
+} training;
+
+static void begin(training *t, const char *devices, const braid_steering_options *options) {
+  braid_train_options train;
+  said[0] = '\0';
+  slow[0].factor = 1;
+  slow[1].factor = 3;
+  braid_train_options_init(&train);
+  train.devices = devices;
+  train.registry = registry;
+  train.batch = kBatch;
+  train.epochs = 1;
+  train.seed = 3;
+  ok(braid_model_load(NULL, BRAID_MODELS "/glyphs.cfg", &(braid_model_options){.seed = 3}, &t->model));
+  ok(braid_dataset_open(NULL, "builtin:glyphs,limit=2560", "train", &t->data));
+  ok(braid_trainer_create(t->model, t->data, NULL, &train, &t->trainer));
+  if (options) ok(braid_steering_create(t->trainer, options, &t->steering));
+}
+
+static bool on_step(void *context, const braid_train_progress *progress) {
+  training *t = context;
+  (void)progress;
+  int64_t done = braid_trainer_steps_done(t->trainer);
+  if (done == t->steps) return true;
+  t->loss[done - 1] = t->trainer->step_loss;
+  t->seconds[done - 1] = t->trainer->step_seconds;
+  t->steps = done;
+  if (t->slow_after && done == t->slow_after) slow[0].factor = t->slow_factor;
+  if (t->steering) ok(braid_steering_step(t->steering));
+  return true;
+}
+
+static void train(training *t) {
+  ok(braid_trainer_run(t->trainer, on_step, t));
+  assert_int_equal(t->steps, kSteps);
+}
+
+static void end(training *t) {
+  braid_steering_destroy(t->steering);
+  braid_trainer_destroy(t->trainer);
+  braid_dataset_close(t->data);
+  braid_graph_destroy(t->model);
+}
+
+static braid_steering_options measured_options(const char *policy) {
+  braid_steering_options options;
+  braid_steering_options_init(&options);
+  options.policy = policy;
+  options.measured = database;
+  options.window = 4;
+  return options;
+}
+
+static void expect_losses(const training *t, const training *one) {
+  for (int i = 0; i < kSteps; i++)
+    if (!(fabs(t->loss[i] - one->loss[i]) <= 2e-3 * (1 + fabs(one->loss[i]))))
+      fail_msg("step %d: loss %.7g, on one device %.7g", i + 1, t->loss[i], one->loss[i]);
+}
+
+static double mean_seconds(const training *t, int64_t first, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += t->seconds[first - 1 + i];
+  return sum / (double)count;
+}
+
+/* How many operations an event's text has on a device. */
+static long count_on(const char *text, const char *device) {
+  const char *at = strstr(text, device);
+  assert_non_null(at);
+  return strtol(at + strlen(device), NULL, 10);
+}
+
+/* --- what is learned, and a device that slows down -----------------------------------------------------------------
+ */
+static void test_same_loss(void **state) {
+  (void)state;
+  static const char *const kPolicies[] = {"hybrid-energy", "slack-energy", "cpu-only"};
+  training one = {0};
+  begin(&one, "cpu", NULL);
+  train(&one);
+  assert_true(one.loss[kSteps - 1] < one.loss[0]);
+  for (size_t i = 0; i < sizeof kPolicies / sizeof *kPolicies; i++) {
+    training t = {0};
+    braid_steering_options options = measured_options(kPolicies[i]);
+    options.alone = i == 1 ? 4 : 0;
+    begin(&t, "left right", &options);
+    train(&t);
+    expect_losses(&t, &one);
+    assert_true(braid_steering_run_count(t.steering) >= 3); /* each device alone, and the plan */
+    int64_t steps = 0;
+    for (size_t k = 0; k < braid_steering_run_count(t.steering); k++) {
+      braid_steering_run run = braid_steering_get_run(t.steering, k);
+      assert_true(run.steps == (k < 2 ? options.alone : run.steps));
+      assert_true(isnan(run.joules)); /* nothing measures it: unknown, and not 0 */
+      if (run.steps > 1) assert_true(run.seconds > 0);
+      steps += run.steps;
+    }
+    assert_int_equal(steps, kSteps);
+    assert_string_equal(braid_steering_get_power(t.steering).unknown, "left, right");
+    end(&t);
+  }
+  end(&one);
+}
+
+/* Left becomes twelve times slower: what it had goes to right, which takes three times as long as left did before. */
+static void test_slowed(void **state) {
+  (void)state;
+  training one = {0}, t = {.slow_after = 26, .slow_factor = 12};
+  begin(&one, "cpu", NULL);
+  train(&one);
+  braid_steering_options options = measured_options("heft");
+  options.drift = 1.5; /* what other programs on this machine do to times stays below that */
+  options.window = 6;
+  options.alone = 6;
+  begin(&t, "left right", &options);
+  train(&t);
+  expect_losses(&t, &one);
+  size_t count = braid_steering_event_count(t.steering), found = count;
+  for (size_t i = 0; i < count; i++)
+    if (found == count && braid_steering_get_event(t.steering, i).step > t.slow_after) found = i;
+  if (found == count) fail_msg("no event after step 26: %s", said);
+  braid_steering_event event = braid_steering_get_event(t.steering, found);
+  assert_in_range(event.step, 27, 27 + 2 * options.window);
+  assert_true(event.moved > 10);
+  assert_true(count_on(event.to, "left ") < count_on(event.from, "left "));
+  assert_true(count_on(event.to, "right ") > count_on(event.from, "right "));
+  assert_non_null(strstr(event.reason, "left: "));
+  assert_non_null(strstr(said, "operations move"));
+  if (!(event.recover_seconds > 0)) fail_msg("%g s to recover: %s", event.recover_seconds, said);
+  assert_true(event.steps_lost > 1);
+  assert_true(mean_seconds(&t, kSteps - 2, 3) < mean_seconds(&t, event.step - 2, 3));
+  assert_false(event.copied); /* one memory: both plans share the parameters */
+  assert_true(event.switch_seconds < 1e-3);
+  print_message("%.2f ms to prepare, %.4f ms to switch, %.3f s and %.1f steps lost\n", event.prepare_seconds * 1e3,
+                event.switch_seconds * 1e3, event.recover_seconds, event.steps_lost);
+  end(&t);
+  end(&one);
+}
+
+/* --- caps ----------------------------------------------------------------------------------------------------------
+ */
+/* As if a meter had been there when the profile was made. */
+static void set_watts(void) {
+  sqlite3 *db;
+  char *why = NULL;
+  assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
+  int code = sqlite3_exec(db,
+                          "UPDATE entries SET average_watts = 50, peak_watts = 50 WHERE device = 'left';"
+                          "UPDATE entries SET average_watts = 20, peak_watts = 20 WHERE device = 'right';"
+                          "UPDATE devices SET idle_watts = 5",
+                          NULL, NULL, &why);
+  if (code != SQLITE_OK) fail_msg("%s", why);
+  sqlite3_close(db);
+  for (int i = 0; i < 2; i++) slow[i].idle = 5, slow[i].watts = i ? 20 : 50;
+}
+
+static void test_capped(void **state) {
+  (void)state;
+  set_watts();
+  metered = true;
+  training t = {0};
+  braid_steering_options options = measured_options("hybrid-cap");
+  options.measured = NULL;
+  options.profile = database;
+  options.cap_watts = 40;
+  begin(&t, "left right", &options);
+  train(&t);
+  braid_steering_power power = braid_steering_get_power(t.steering);
+  assert_string_equal(power.unknown, "");
+  assert_true(power.any && power.samples > 5);
+  assert_int_equal(power.violations, 0); /* left, with 50 W, runs nothing */
+  assert_int_equal(power.planned_violations, 0);
+  assert_true(power.peak_watts == 25);
+  braid_steering_run run = braid_steering_get_run(t.steering, 2);
+  assert_true(run.joules > 10 * 0.9 * run.seconds && run.joules < 25 * 1.6 * run.seconds);
+  assert_true(run.planned_joules > 0);
+  end(&t);
+  training over = {0};
+  options.policy = "gpu-only"; /* keeps no cap */
+  begin(&over, "left right", &options);
+  train(&over);
+  power = braid_steering_get_power(over.steering);
+  assert_true(power.violations > 0);
+  assert_true(power.planned_violations > 0);
+  assert_non_null(strstr(said, "gpu-only keeps no cap"));
+  end(&over);
+  metered = false;
+  training unknown = {0};
+  options.policy = "hybrid-cap";
+  begin(&unknown, "left right", &options);
+  assert_non_null(strstr(said, "the power of left, right can't be read here: of all devices the cap of 40 W holds by "
+                               "the profile's peaks only"));
+  assert_false(braid_steering_get_power(unknown.steering).any);
+  end(&unknown);
+}
+
+/* --- refusals ------------------------------------------------------------------------------------------------------
+ */
+static void expect_refused(const braid_steering_options *options, braid_status status, const char *detail) {
+  training t = {0};
+  begin(&t, "left right", NULL);
+  braid_status got = braid_steering_create(t.trainer, options, &t.steering);
+  if (got != status || !strstr(braid_error_detail(), detail))
+    fail_msg("%s: %s, expected %s", braid_status_text(got), braid_error_detail(), detail);
+  assert_null(t.steering);
+  end(&t);
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  braid_steering_options options = measured_options("hybrid-energy");
+  options.policy = "nonesuch";
+  expect_refused(&options, BRAID_NOT_FOUND, "there is no policy \"nonesuch\"");
+  options = measured_options("heft");
+  options.window = 1;
+  expect_refused(&options, BRAID_INVALID_ARGUMENT, "a window of 2");
+  options = measured_options("heft");
+  options.measured = NULL;
+  expect_refused(&options, BRAID_INVALID_ARGUMENT, "a profile, or a path");
+  options.profile = "nowhere.db";
+  expect_refused(&options, BRAID_NOT_FOUND, "there is no such database");
+  options = measured_options("hybrid-cap");
+  options.measured = NULL;
+  options.profile = database;
+  options.cap_watts = 8; /* less than both do when they do nothing */
+  expect_refused(&options, BRAID_UNSUPPORTED, "cap");
+}
+
+/* --- medians -------------------------------------------------------------------------------------------------------
+ */
+static void test_drift(void **state) {
+  (void)state;
+  enum { kWindow = 4 };
+  braid_drift_watch drift;
+  const int devices[] = {0, 0, 1};
+  const double planned[] = {1, 0.01, 1};
+  ok(braid_drift_init(&drift, NULL, 3, kWindow));
+  double seconds;
+  for (int step = 0; step < 8; step++) { /* one in four is an outlier, and a small operation scatters */
+    braid_drift_add(&drift, 0, step % 4 ? 1.1 : 9);
+    braid_drift_add(&drift, 1, 0.05);
+    braid_drift_add(&drift, 2, 1);
+    braid_drift_end_step(&drift, 2);
+  }
+  braid_drift_find_medians(&drift);
+  assert_true(drift.medians[0] == 1.1);
+  assert_false(braid_drift_judge(&drift, devices, planned, 2, 0.5).drifts);
+  for (int step = 0; step < 3; step++) {
+    braid_drift_add(&drift, 2, 3);
+    braid_drift_end_step(&drift, 4);
+  }
+  braid_drift_find_medians(&drift);
+  braid_drift_verdict verdict = braid_drift_judge(&drift, devices, planned, 2, 0.5);
+  assert_true(verdict.drifts && verdict.device == 1 && verdict.node == 2 && verdict.factor == 3);
+  assert_true(verdict.was == 1 && verdict.is == 3);
+  assert_int_equal(braid_drift_onset(&drift, 2, &seconds), 3);
+  assert_true(seconds == 12);
+  braid_drift_deinit(&drift);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_drift),  cmocka_unit_test(test_same_loss), cmocka_unit_test(test_slowed),
+      cmocka_unit_test(test_capped), cmocka_unit_test(test_refused),
+  };
+  return cmocka_run_group_tests(tests, setup, teardown);
+}
