@@ -76,7 +76,10 @@ static bool on_step(void *context, const braid_train_progress *p) {
              cli_format_seconds(p->seconds_left, left, sizeof left));
     cli_progress_update(&w->progress, p->step, p->steps, note);
   }
-  if (w->options->steering.made && w->steered == BRAID_OK) w->steered = braid_steering_step(w->options->steering.made);
+  if (w->options->steering.made && w->steered == BRAID_OK) {
+    w->steered = braid_steering_step(w->options->steering.made);
+    if (w->steered != BRAID_OK) snprintf(w->detail, sizeof w->detail, "%s", braid_error_detail());
+  }
   return w->steered == BRAID_OK && !cli_interrupted();
 }
 
@@ -144,7 +147,8 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   braid_status status = braid_trainer_run(trainer, on_step, &w);
   cli_progress_end(&w.progress);
   if (status == BRAID_CANCELLED && w.steered != BRAID_OK)
-    status = braid_fail(w.steered, "%s; the checkpoint is of what was trained before", w.detail);
+    status = braid_fail(w.steered, "%s; the checkpoint in %s is of what was trained before", w.detail,
+                        o->train.out_directory);
   if (status == BRAID_CANCELLED) {
     status = braid_fail(BRAID_CANCELLED,
                         "interrupted in epoch %" PRId64 " after step %" PRId64
@@ -153,7 +157,8 @@ static braid_status run_trainer(const train_options *o, braid_trainer *trainer) 
   }
   if (status != BRAID_CANCELLED) tell_results(o);
   int64_t samples = o->train.batch * o->train.accumulate;
-  if (status == BRAID_OK && o->steering.made) cli_steering_print(w.json ? stderr : stdout, o->steering.made, samples);
+  if ((status == BRAID_OK || status == BRAID_CANCELLED) && o->steering.made)
+    cli_steering_print(w.json ? stderr : stdout, o->steering.made, samples);
   if (!w.json) return status;
   if (status != BRAID_OK) {
     cli_json_discard(&json);

@@ -56,6 +56,7 @@ static void test_refused(void **state) {
       {TRAIN "--policy heft --precision int8", "cannot be combined with --precision int8"},
       {TRAIN "--power-cap 100 --trace $/t.json", "cannot be combined with --trace"},
       {TRAIN "--policy heft --drift-steps 1", "--drift-steps"},
+      {TRAIN "--policy heft --alone 20 --out $/none", "20 steps alone on each of 1 devices"},
       {TRAIN "--policy nonesuch --out $/none", "there is no policy \"nonesuch\""},
       {TRAIN "--policy heft --profile $/none.db --out $/none", "there is no such database"},
       {TRAIN "--policy heft --profile /dev/null --out $/none", "/dev/null"},

@@ -8,9 +8,9 @@
  * visible to others.
  *
  * submit, replay, run, waits, read_power and read_energy neither allocate nor, unless a thread has to sleep, take a
- * lock that devices share. Threads: flush, query, read_energy, status and the functions of timelines and verdicts may
- * be called by any thread; submit by one thread at a time for each queue; all other functions by one thread at a time
- * for each device, except prepare where concurrent_prepare is set.
+ * lock that devices share. Threads: flush, query, read_power, read_energy, status and the functions of timelines and
+ * verdicts may be called by any thread; submit by one thread at a time for each queue; all other functions by one
+ * thread at a time for each device, except prepare where concurrent_prepare is set.
  *
  * The contract covers the device functions of Zhao et al., "On Retargeting the AI Programming Framework to New
  * Hardwares" (NPC 2018, doi 10.1007/978-3-030-05677-3_4); docs/new-device.md has the correspondence. src/backend/null

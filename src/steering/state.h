@@ -17,6 +17,20 @@ typedef struct braid_steering_stretch {
   size_t metered; /* steps that `joules` is of */
 } braid_steering_stretch;
 
+/* What the policy answered. */
+typedef struct braid_steering_answer {
+  int *devices; /* per node; -1: nothing runs */
+  braid_forecast_summary forecast;
+  size_t waits;
+  double policy_seconds;
+} braid_steering_answer;
+
+/* A node's part in a task: several nodes are one, if the plan fused them. */
+typedef struct braid_steering_part {
+  size_t task, node;
+  double share; /* of the task's time */
+} braid_steering_part;
+
 struct braid_steering {
   const braid_allocator *allocator;
   braid_trainer *trainer;
@@ -27,18 +41,14 @@ struct braid_steering {
   braid_power_sampler sampler;
   const char *source;
 
-  /* the plan */
-  braid_forecast_summary forecast;
-  size_t waits;
-  double policy_seconds;
-  int *devices;    /* per node; -1: nothing runs */
-  int *before;     /* the same of the plan before */
-  double *planned; /* per node, seconds */
+  braid_steering_answer plan, asked; /* what the trainer has; the last answer */
 
   /* what runs now */
-  int alone;           /* the device that runs alone; -1: the plan runs */
-  int64_t *task_nodes; /* per task of a step: its node, -1: none of the graph's */
-  size_t task_count;
+  int alone;       /* the device that runs alone; -1: the plan runs */
+  int *placed;     /* per node, where it runs: a fused one may run elsewhere than it was placed; -1: nowhere */
+  double *planned; /* per node, the seconds there that the costs have */
+  braid_steering_part *parts; /* a node is in one task at most */
+  size_t part_count;
   int64_t seen;        /* steps done when it was looked at last */
   int64_t switched_at; /* steps done then */
   double looked_at, joules_then;
@@ -52,12 +62,15 @@ struct braid_steering {
   size_t event_count, event_capacity;
 };
 
-/* steering.c. Asks the policy: fills devices, planned, forecast and waits. */
+/* steering.c. Asks the policy: fills `asked`. */
 BRAID_MUST_CHECK braid_status braid_steering_ask(braid_steering *steering);
-/* Gives the trainer the plan that was asked for, or a device alone (>= 0), and begins a stretch. */
+/* Gives the trainer the plan that was asked for, or a device alone (>= 0), and begins a stretch. If it fails, what ran
+ * before goes on. */
 BRAID_MUST_CHECK braid_status braid_steering_switch(braid_steering *steering, int alone, braid_replacement *out);
 /* The next device, from `first`, that can run all of the step alone; behind the last one the plan. */
 BRAID_MUST_CHECK braid_status braid_steering_next(braid_steering *steering, int first);
+/* Holds what runs against the costs of now: fills placed, planned and parts. */
+void braid_steering_find_parts(braid_steering *steering);
 /* "cpu 12, opencl0 30", in the arena; NULL: no memory. `devices` per node. */
 const char *braid_steering_count(braid_steering *steering, const int *devices);
 

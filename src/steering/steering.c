@@ -86,9 +86,8 @@ static braid_status find_costs(braid_steering *s) {
 static braid_status take_task(braid_steering *s, const braid_forecast_task *task) {
   int64_t node = braid_costs_node(&s->costs, task->node);
   if (node < 0) return braid_fail(BRAID_INTERNAL, "the plan has a node %.120s, the step has none", task->node);
-  s->devices[node] = (int)task->device_index;
-  s->planned[node] = braid_costs_get(&s->costs, (size_t)node, task->device_index);
-  s->waits += task->after != NULL;
+  s->asked.devices[node] = (int)task->device_index;
+  s->asked.waits += task->after != NULL;
   return BRAID_OK;
 }
 
@@ -98,13 +97,12 @@ braid_status braid_steering_ask(braid_steering *s) {
   braid_forecast *forecast;
   double began = now_seconds();
   BRAID_TRY(braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast));
-  s->policy_seconds = now_seconds() - began;
-  memcpy(s->before, s->devices, s->graph->node_count * sizeof *s->before);
-  for (size_t n = 0; n < s->graph->node_count; n++) s->devices[n] = -1;
-  s->forecast = braid_forecast_get_summary(forecast);
-  s->waits = 0;
+  s->asked.policy_seconds = now_seconds() - began;
+  for (size_t n = 0; n < s->graph->node_count; n++) s->asked.devices[n] = -1;
+  s->asked.forecast = braid_forecast_get_summary(forecast);
+  s->asked.waits = 0;
   braid_status status = BRAID_OK;
-  for (size_t i = 0; i < s->forecast.tasks && status == BRAID_OK; i++) {
+  for (size_t i = 0; i < s->asked.forecast.tasks && status == BRAID_OK; i++) {
     braid_forecast_task task = braid_forecast_get_task(forecast, i);
     status = take_task(s, &task);
   }
@@ -128,33 +126,54 @@ const char *braid_steering_count(braid_steering *s, const int *devices) {
 static braid_status write_place(const braid_steering *s, braid_text *text) {
   for (size_t n = 0; n < s->graph->node_count; n++) {
     const char *name = s->graph->nodes[n].name;
-    if (s->devices[n] < 0) continue;
+    if (s->asked.devices[n] < 0) continue;
     if (!*name || strpbrk(name, "'*?\n"))
       return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its name has a quote, a star, a question mark or is empty",
                         name);
-    braid_text_printf(text, "'%s'=%d ", name, s->devices[n]);
+    braid_text_printf(text, "'%s'=%d ", name, s->asked.devices[n]);
   }
   return text->failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 
-static braid_status find_task_nodes(braid_steering *s) {
-  size_t count = braid_trainer_task_count(s->trainer);
-  int64_t *nodes = braid_zalloc_array(s->allocator, count + 1, sizeof *nodes);
-  if (!nodes) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < count; i++) nodes[i] = braid_costs_node(&s->costs, braid_trainer_task_node(s->trainer, i));
-  braid_free(s->allocator, s->task_nodes);
-  s->task_nodes = nodes;
-  s->task_count = count;
-  return BRAID_OK;
+/* The nodes of one task. What is measured of it together is theirs by their costs there. */
+static void add_parts(braid_steering *s, size_t task) {
+  size_t first = s->part_count;
+  double sum = 0;
+  int device = braid_trainer_task_device(s->trainer, task);
+  const char *name;
+  for (size_t i = 0; (name = braid_trainer_task_node(s->trainer, task, i)) != NULL; i++) {
+    int64_t node = braid_costs_node(&s->costs, name);
+    if (node < 0 || s->placed[node] >= 0) continue;
+    double cost = braid_costs_get(&s->costs, (size_t)node, (size_t)device);
+    s->placed[node] = device;
+    s->planned[node] = cost;
+    s->parts[s->part_count++] = (braid_steering_part){task, (size_t)node, cost};
+    sum += cost;
+  }
+  for (size_t i = first; i < s->part_count; i++) {
+    bool known = sum > 0 && isfinite(sum);
+    s->parts[i].share = known ? s->parts[i].share / sum : 1 / (double)(s->part_count - first);
+  }
 }
 
+void braid_steering_find_parts(braid_steering *s) {
+  s->part_count = 0;
+  for (size_t n = 0; n < s->graph->node_count; n++) s->placed[n] = -1;
+  for (size_t i = 0; i < braid_trainer_task_count(s->trainer); i++) add_parts(s, i);
+}
+
+/* Modelled for one batch; a step may have several. */
 static braid_status add_stretch(braid_steering *s, const char *what, double seconds, double joules) {
   braid_steering_stretch *items =
       braid_grow(s->allocator, s->stretches, s->stretch_count, &s->stretch_capacity, sizeof *items);
   if (!items || !what) return BRAID_NO_MEMORY;
   s->stretches = items;
-  items[s->stretch_count++].run = (braid_steering_run){
-      .what = what, .seconds = NAN, .joules = NAN, .planned_seconds = seconds, .planned_joules = joules};
+  items[s->stretch_count++].run =
+      (braid_steering_run){.what = what,
+                           .seconds = NAN,
+                           .joules = NAN,
+                           .planned_seconds = seconds * (double)s->trainer->options.accumulate,
+                           .planned_joules = joules * (double)s->trainer->options.accumulate};
   return BRAID_OK;
 }
 
@@ -168,7 +187,7 @@ braid_status braid_steering_switch(braid_steering *s, int alone, braid_replaceme
     status = write_place(s, &place);
   if (status == BRAID_OK && place.failed) status = BRAID_NO_MEMORY;
   if (status == BRAID_OK && alone < 0)
-    status = add_stretch(s, s->options.policy, s->forecast.seconds, s->forecast.joules);
+    status = add_stretch(s, s->options.policy, s->asked.forecast.seconds, s->asked.forecast.joules);
   size_t added = status == BRAID_OK && alone < 0;
   if (status == BRAID_OK) status = braid_trainer_replace(s->trainer, place.data, out);
   braid_text_deinit(&place);
@@ -176,13 +195,19 @@ braid_status braid_steering_switch(braid_steering *s, int alone, braid_replaceme
     s->stretch_count -= added;
     return status;
   }
+  if (alone < 0) {
+    braid_steering_answer before = s->plan;
+    s->plan = s->asked;
+    s->asked = before;
+  }
   s->alone = alone;
   s->current = alone >= 0 ? (size_t)alone : s->stretch_count - 1;
   s->stretches[s->current].run.first = braid_trainer_steps_done(s->trainer) + 1;
   s->switched_at = s->seen = braid_trainer_steps_done(s->trainer);
   s->usual = NAN;
   braid_drift_reset(&s->drift);
-  return find_task_nodes(s);
+  braid_steering_find_parts(s);
+  return BRAID_OK;
 }
 
 braid_status braid_steering_next(braid_steering *s, int first) {
@@ -212,6 +237,7 @@ static braid_status copy_options(braid_steering *s, const braid_steering_options
                       "a drift above 0, a window of 2 to %d steps, 0 or at least 2 steps for each device alone and a "
                       "cap of at least 0 W are expected",
                       kMostWindow);
+  if (!options->policy) return braid_fail(BRAID_INVALID_ARGUMENT, "the name of a policy is expected");
   if (!s->trainer->options.place) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT, "a policy places the nodes, and so does \"%.80s\"",
                     s->trainer->options.place);
@@ -222,10 +248,12 @@ static braid_status copy_graph(braid_steering *s) {
   BRAID_TRY(braid_resolve(s->graph));
   BRAID_TRY(braid_graph_compact(s->graph));
   size_t nodes = s->graph->node_count + 1;
-  s->devices = braid_arena_alloc(s->arena, nodes * sizeof *s->devices);
-  s->before = braid_arena_alloc(s->arena, nodes * sizeof *s->before);
+  s->plan.devices = braid_arena_alloc(s->arena, nodes * sizeof *s->plan.devices);
+  s->asked.devices = braid_arena_alloc(s->arena, nodes * sizeof *s->asked.devices);
+  s->placed = braid_arena_alloc(s->arena, nodes * sizeof *s->placed);
   s->planned = braid_arena_alloc(s->arena, nodes * sizeof *s->planned);
-  return s->devices && s->before && s->planned ? BRAID_OK : BRAID_NO_MEMORY;
+  s->parts = braid_arena_alloc(s->arena, nodes * sizeof *s->parts);
+  return s->plan.devices && s->asked.devices && s->placed && s->planned && s->parts ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
 /* One after the other, the operations of a device alone take what they take together. */
@@ -238,36 +266,51 @@ static braid_status add_alone(braid_steering *s, size_t device) {
 
 static void tell_cap(const braid_steering *s) {
   const braid_log *log = s->trainer->log;
+  const braid_steering_answer *plan = s->alone < 0 ? &s->plan : &s->asked;
   if (!(s->options.cap_watts > 0)) return;
   if (s->sampler.unknown.length)
     braid_log_write(log, BRAID_LOG_WARNING,
                     "the power of %s can't be read here: of %s the cap of %g W holds by the profile's peaks only, and "
                     "is not looked after",
                     s->sampler.unknown.data, s->sampler.count ? "these" : "all devices", s->options.cap_watts);
-  if (s->forecast.cap_violations)
+  if (plan->forecast.cap_violations)
     braid_log_write(log, BRAID_LOG_WARNING,
                     "%s keeps no cap: %zu operations start though the profile's peaks then exceed %g W",
-                    s->options.policy, s->forecast.cap_violations, s->options.cap_watts);
-  if (s->waits)
+                    s->options.policy, plan->forecast.cap_violations, s->options.cap_watts);
+  if (plan->waits)
     braid_log_write(log, BRAID_LOG_WARNING,
                     "the plan lets %zu operations wait for others because of the cap; runs do not keep these waits",
-                    s->waits);
+                    plan->waits);
+}
+
+/* Steps of devices alone leave some for the policy. */
+static braid_status check_alone(const braid_steering *s) {
+  const braid_trainer *t = s->trainer;
+  int64_t left = t->options.epochs * t->steps - braid_trainer_steps_done(t);
+  int64_t devices = (int64_t)braid_trainer_machine(t)->device_count;
+  if (left <= 0 || s->options.alone <= (left - 1) / devices) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "%lld steps alone on each of %lld devices are all of the %lld that are left: none remains for %s",
+                    (long long)s->options.alone, (long long)devices, (long long)left, s->options.policy);
 }
 
 static braid_status steering_begin(braid_steering *s) {
   BRAID_TRY(copy_graph(s));
+  BRAID_TRY(check_alone(s));
   BRAID_TRY(find_costs(s));
   BRAID_TRY(braid_drift_init(&s->drift, s->allocator, s->graph->node_count, (size_t)s->options.window));
   for (size_t d = 0; d < s->costs.device_count; d++) BRAID_TRY(add_alone(s, d));
   BRAID_TRY(braid_steering_ask(s));
+  const char *placed = braid_steering_count(s, s->asked.devices);
+  BRAID_TRY(braid_steering_next(s, s->options.alone ? 0 : (int)s->costs.device_count));
   BRAID_TRY(braid_power_sampler_start(&s->sampler, braid_trainer_machine(s->trainer),
                                       s->options.cap_watts > 0 ? s->options.cap_watts : NAN));
   tell_cap(s);
-  braid_log_write(s->trainer->log, BRAID_LOG_INFO, "%s: %s, from %s", s->options.policy,
-                  braid_steering_count(s, s->devices), s->source);
+  if (!placed) return BRAID_NO_MEMORY;
+  braid_log_write(s->trainer->log, BRAID_LOG_INFO, "%s: %s, from %s", s->options.policy, placed, s->source);
   s->looked_at = now_seconds();
   s->joules_then = braid_power_sampler_read(&s->sampler).joules;
-  return braid_steering_next(s, s->options.alone ? 0 : (int)s->costs.device_count);
+  return BRAID_OK;
 }
 
 braid_status braid_steering_create(braid_trainer *trainer, const braid_steering_options *options,
@@ -297,7 +340,6 @@ void braid_steering_destroy(braid_steering *s) {
   for (size_t i = 0; i < s->stretch_count; i++) braid_free(s->allocator, s->stretches[i].seconds);
   braid_free(s->allocator, s->stretches);
   braid_free(s->allocator, s->events);
-  braid_free(s->allocator, s->task_nodes);
   braid_arena_destroy(s->arena);
   braid_free(s->allocator, s);
 }

@@ -12,10 +12,10 @@
 /* --- what a step took ----------------------------------------------------------------------------------------------
  */
 static void note_operations(braid_steering *s) {
-  for (size_t i = 0; i < s->task_count; i++) {
-    if (s->task_nodes[i] < 0) continue;
-    double seconds = braid_trainer_task_seconds(s->trainer, i);
-    if (seconds >= 0) braid_drift_add(&s->drift, (size_t)s->task_nodes[i], seconds);
+  for (size_t i = 0; i < s->part_count; i++) {
+    const braid_steering_part *part = &s->parts[i];
+    double seconds = braid_trainer_task_seconds(s->trainer, part->task);
+    if (seconds >= 0) braid_drift_add(&s->drift, part->node, seconds * part->share);
   }
   braid_drift_end_step(&s->drift, s->trainer->step_seconds);
 }
@@ -53,7 +53,7 @@ static braid_status note_step(braid_steering *s, bool cold) {
 static double factor_of(const braid_steering *s, size_t device) {
   double is = 0, was = 0;
   for (size_t n = 0; n < s->graph->node_count; n++) {
-    if (s->devices[n] != (int)device || s->drift.medians[n] < 0) continue;
+    if (s->placed[n] != (int)device || s->drift.medians[n] < 0) continue;
     is += s->drift.medians[n];
     was += s->planned[n];
   }
@@ -64,8 +64,7 @@ static double factor_of(const braid_steering *s, size_t device) {
 static braid_status correct_device(braid_steering *s, size_t device, double factor) {
   double *seconds = braid_zalloc_array(s->allocator, s->graph->node_count + 1, sizeof *seconds);
   if (!seconds) return BRAID_NO_MEMORY;
-  for (size_t n = 0; n < s->graph->node_count; n++)
-    seconds[n] = s->alone >= 0 || s->devices[n] == (int)device ? s->drift.medians[n] : -1;
+  for (size_t n = 0; n < s->graph->node_count; n++) seconds[n] = s->placed[n] == (int)device ? s->drift.medians[n] : -1;
   braid_status status = braid_costs_correct(&s->costs, device, seconds, factor);
   braid_free(s->allocator, seconds);
   return status;
@@ -119,7 +118,7 @@ static const char *write_reason(braid_steering *s, const braid_drift_verdict *v)
 
 static size_t count_moved(const braid_steering *s) {
   size_t moved = 0;
-  for (size_t n = 0; n < s->graph->node_count; n++) moved += s->devices[n] != s->before[n];
+  for (size_t n = 0; n < s->graph->node_count; n++) moved += s->asked.devices[n] != s->plan.devices[n];
   return moved;
 }
 
@@ -130,18 +129,20 @@ static braid_status keep_plan(braid_steering *s, braid_status status) {
   if (status == BRAID_NO_MEMORY) return status;
   braid_log_write(s->trainer->log, BRAID_LOG_WARNING, "the plan stays, since another one was refused: %s",
                   braid_error_detail());
-  memcpy(s->devices, s->before, s->graph->node_count * sizeof *s->devices);
-  for (size_t n = 0; n < s->graph->node_count; n++)
-    if (s->devices[n] >= 0) s->planned[n] = braid_costs_get(&s->costs, n, (size_t)s->devices[n]);
+  braid_steering_find_parts(s);
   braid_drift_reset(&s->drift);
   return BRAID_OK;
 }
 
 /* The same plan, at other costs. */
 static void keep_same(braid_steering *s, const char *reason) {
+  braid_steering_run *run = &s->stretches[s->current].run;
   s->corrections++;
-  s->stretches[s->current].run.planned_seconds = s->forecast.seconds;
-  s->stretches[s->current].run.planned_joules = s->forecast.joules;
+  run->planned_seconds = s->asked.forecast.seconds * (double)s->trainer->options.accumulate;
+  run->planned_joules = s->asked.forecast.joules * (double)s->trainer->options.accumulate;
+  s->plan.forecast = s->asked.forecast;
+  s->plan.waits = s->asked.waits;
+  braid_steering_find_parts(s);
   s->usual = braid_drift_step_seconds(&s->drift);
   braid_drift_reset(&s->drift);
   braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs the plan is the same",
@@ -163,9 +164,9 @@ static braid_status plan_again(braid_steering *s, const braid_drift_verdict *ver
     keep_same(s, event.reason);
     return BRAID_OK;
   }
-  event.from = braid_steering_count(s, s->before);
-  event.to = braid_steering_count(s, s->devices);
-  event.policy_seconds = s->policy_seconds;
+  event.from = braid_steering_count(s, s->plan.devices);
+  event.to = braid_steering_count(s, s->asked.devices);
+  event.policy_seconds = s->asked.policy_seconds;
   status = braid_steering_switch(s, -1, &replaced);
   if (status != BRAID_OK) return keep_plan(s, status);
   double took = (double)braid_now_ns() * 1e-9 - began;
@@ -190,7 +191,7 @@ static braid_status judge_plan(braid_steering *s) {
   if (s->drift.taken < s->drift.window || (s->drift.taken - s->drift.window) % half) return BRAID_OK;
   braid_drift_find_medians(&s->drift);
   braid_drift_verdict verdict =
-      braid_drift_judge(&s->drift, s->devices, s->planned, s->costs.device_count, s->options.drift);
+      braid_drift_judge(&s->drift, s->placed, s->planned, s->costs.device_count, s->options.drift);
   if (verdict.drifts) return plan_again(s, &verdict);
   if (isnan(s->usual)) s->usual = braid_drift_step_seconds(&s->drift);
   return BRAID_OK;
@@ -239,6 +240,7 @@ braid_steering_event braid_steering_get_event(const braid_steering *s, size_t in
 
 braid_steering_power braid_steering_get_power(const braid_steering *s) {
   braid_power_sums sums = braid_power_sampler_read((braid_power_sampler *)&s->sampler);
+  const braid_steering_answer *plan = s->alone >= 0 ? &s->asked : &s->plan;
   return (braid_steering_power){.cap_watts = s->sampler.cap_watts,
                                 .unknown = s->sampler.unknown.data,
                                 .any = s->sampler.count > 0,
@@ -247,8 +249,8 @@ braid_steering_power braid_steering_get_power(const braid_steering *s) {
                                 .average_watts = sums.joules / sums.seconds,
                                 .peak_watts = sums.peak_watts,
                                 .joules = sums.joules,
-                                .planned_violations = s->forecast.cap_violations,
-                                .waits = s->waits};
+                                .planned_violations = plan->forecast.cap_violations,
+                                .waits = plan->waits};
 }
 
 size_t braid_steering_corrections(const braid_steering *s) {

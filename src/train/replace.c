@@ -76,10 +76,18 @@ size_t braid_trainer_task_count(const braid_trainer *trainer) {
   return trainer->session->plan->steps.count;
 }
 
-const char *braid_trainer_task_node(const braid_trainer *trainer, size_t task) {
+int braid_trainer_task_device(const braid_trainer *trainer, size_t task) {
+  return trainer->session->plan->steps.items[task].device;
+}
+
+const char *braid_trainer_task_node(const braid_trainer *trainer, size_t task, size_t index) {
   const braid_plan *plan = trainer->session->plan;
   braid_node_id node = plan->steps.items[task].node;
-  return node < 0 ? NULL : plan->graph->nodes[node].name;
+  if (node < 0) return NULL;
+  if (!index) return plan->graph->nodes[node].name;
+  const braid_alias *alias = plan->graph->nodes[node].absorbed;
+  while (alias && --index) alias = alias->next;
+  return alias ? alias->name : NULL;
 }
 
 double braid_trainer_task_seconds(const braid_trainer *trainer, size_t task) {

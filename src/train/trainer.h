@@ -64,11 +64,13 @@ typedef struct braid_replacement {
   bool moved;                             /* parameters had to be brought to other memory, or to another layout */
 } braid_replacement;
 BRAID_MUST_CHECK braid_status braid_trainer_replace(braid_trainer *trainer, const char *place, braid_replacement *out);
-/* The machine that steps run on, the tasks of a step, the node of each (NULL: it was inserted by the plan), and what
- * the last run took of it in seconds (< 0: the device did not measure it), once a plan was replaced. */
+/* The machine that steps run on, the tasks of a step, the device of each, the nodes that it runs (from 0; several, if
+ * the plan fused them; NULL: no more, and none in what the plan inserted), and what the last run took of it in seconds
+ * (< 0: the device did not measure it), once a plan was replaced. */
 struct braid_machine *braid_trainer_machine(const braid_trainer *trainer);
 size_t braid_trainer_task_count(const braid_trainer *trainer);
-const char *braid_trainer_task_node(const braid_trainer *trainer, size_t task);
+int braid_trainer_task_device(const braid_trainer *trainer, size_t task);
+const char *braid_trainer_task_node(const braid_trainer *trainer, size_t task, size_t index);
 double braid_trainer_task_seconds(const braid_trainer *trainer, size_t task);
 /* Checks that the names of all parameters and states are valid in checkpoints. */
 BRAID_MUST_CHECK braid_status braid_trainer_check_names(const braid_trainer *trainer);
