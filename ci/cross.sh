@@ -11,7 +11,8 @@ ci/test.sh build-ci-riscv64 --output-on-failure
 ci/sysroot.sh arm64 build-ci-sysroot-arm64
 cmake --preset aarch64-whole -B build-ci-aarch64 -DBRAID_WERROR=ON -DBRAID_SYSROOT="$PWD/build-ci-sysroot-arm64"
 cmake --build build-ci-aarch64
-# What compares shapes by the thousand, trains or runs the command by the hundred, takes an emulator half an hour; so do
-# oracles in long double, which no such CPU has. What meters a device would meter the emulator.
-long='threads|in_place|cli|cli_audit|cli_explore|cli_profile|cli_quantize|cli_train|mutants|fft|audit|ledger|finder|trainer_resume'
+# What compares shapes or plans by the thousand, trains or runs the command by the hundred, takes an emulator half an
+# hour; so do oracles in long double, which no such CPU has. What meters a device would meter the emulator.
+long='threads|in_place|mutants|fft|audit|ledger|finder|trainer_resume|trainer_targets|own_loss|policy|program|planning|steering'
+long="$long|cli|cli_(audit|explore|plan|profile|quantize|steering|train)"
 ci/test.sh build-ci-aarch64 --output-on-failure -E "^($long)_test\$"
