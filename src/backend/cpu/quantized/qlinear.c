@@ -337,6 +337,16 @@ static void subtract_zeros(const braid_qlinear_job *j, const uint8_t *row, int64
     sums[c] = (int32_t)((uint32_t)sums[c] - total * (uint32_t)filter_zero(j, filter + c));
 }
 
+/* Rows of a tile of the result, and of what is added to it, are far apart: the processor would not foresee them, and
+ * wait for memory at each. */
+static inline void fetch_rows(const braid_qlinear_job *j, int64_t at, int64_t rows) {
+  const uint8_t *z = j->q.residual ? j->args->inputs[BRAID_QLINEAR_Z] : NULL, *y = j->args->outputs[0];
+  for (int64_t i = 0; i < rows; i++, at += j->p->conv.outputs) {
+    if (z) __builtin_prefetch(z + at);
+    __builtin_prefetch(y + at, 1);
+  }
+}
+
 static void run_block(const braid_qlinear_job *j, int64_t group, int64_t first, int64_t rows, int64_t from, int64_t end,
                       uint8_t *lane) {
   const braid_qlinear *p = j->p;
@@ -356,10 +366,11 @@ static void run_block(const braid_qlinear_job *j, int64_t group, int64_t first, 
       int64_t some = rows - r < BRAID_DOT_ROWS ? rows - r : BRAID_DOT_ROWS;
       braid_requantize q = j->q;
       q.offsets += filter, q.factors += filter;
+      int64_t at = (first + r) * p->conv.outputs + filter;
+      fetch_rows(j, at, some);
       braid_dot_tile(a + r * p->step, p->step, some, panel, p->inner, columns, sums);
       for (int64_t i = 0; j->w_zero && i < some; i++)
         subtract_zeros(j, a + (r + i) * p->step, filter, columns, sums + i * BRAID_DOT_COLUMNS);
-      int64_t at = (first + r) * p->conv.outputs + filter;
       BRAID_ISA_CALL(braid_requantize_rows, &q, sums, BRAID_DOT_COLUMNS, some, columns, z ? z + at : NULL, y + at,
                      p->conv.outputs);
     }
