@@ -148,9 +148,13 @@ static void print_event(FILE *file, const braid_steering_event *e) {
 }
 
 static void print_power(FILE *file, const braid_steering_power *p) {
+  char text[3][24];
   if (p->any)
-    fprintf(file, "power: %.4g W on average, %.4g W at most in %zu samples, %.4g J%s%s\n", p->average_watts,
-            p->peak_watts, p->samples, p->joules, p->unknown[0] ? "; not in it, since unknown: " : "", p->unknown);
+    fprintf(file, "power: %s W on average, %s W at most in %zu samples, %s J%s%s\n",
+            number(p->average_watts, 1, "%.4g", text[0], sizeof text[0]),
+            number(p->peak_watts, 1, "%.4g", text[1], sizeof text[1]), p->samples,
+            number(p->joules, 1, "%.4g", text[2], sizeof text[2]), p->unknown[0] ? "; not in it, since unknown: " : "",
+            p->unknown);
   else
     fprintf(file, "power and energy: unknown; no counter and no sensor of %s can be read\n", p->unknown);
   if (isnan(p->cap_watts)) return;

@@ -38,11 +38,51 @@ static void test_report(void **state) {
   expect_text(o.out, "cpu alone                      0          ?");
   expect_text(o.out, "cpu-only                ");
   discard(&o);
+  o = run(TRAIN "--device cpu:threads=1 --policy cpu-only --profile $/steered/profile.db --out $/other");
+  expect_text(o.err, "profile.db has no measurements of device cpu:threads=1; those that it has are of: cpu");
+  discard(&o);
   o = run_well(TRAIN "--epochs 2 --policy heft --out $/steered --resume");
   expect_text(o.out, "costs: 0 operations measured in ");
   expect_text(o.out, "epoch 2/2");
   discard(&o);
   discard(&one);
+}
+
+/* Costs are those that the first test measured. */
+#define MANY                                                                                                           \
+  "train " GLYPHS " --data builtin:glyphs,limit=640 --no-test --batch 32 --threads 1 --device cpu --policy heft "      \
+  "--profile $/steered/profile.db --keep-checkpoints 1000 "
+
+/* Ends the command once its checkpoints say that it trains. */
+static int end_by(const char *line, const char *checkpoint, int number) {
+  pid_t child = start(line, "/dev/null", in_folder("out"), in_folder("err"));
+  char *path = expand(checkpoint);
+  while (access(path, R_OK) != 0) {
+    if (waitpid(child, NULL, WNOHANG) == child) fail_msg("braid %s: %s", line, get_file(in_folder("err"), NULL));
+    usleep(1000);
+  }
+  free(path);
+  kill(child, number);
+  return await(child);
+}
+
+/* One that is interrupted says what came of it until then; one that is killed goes on. */
+static void test_ended(void **state) {
+  (void)state;
+  assert_int_equal(end_by(MANY "--epochs 1000 --out $/ended", "$/ended/checkpoint-0000000020.braid", SIGINT), 130);
+  char *text = get_file(in_folder("out"), NULL);
+  expect_text(text, "costs: ");
+  expect_text(text, "heft                ");
+  free(text);
+  text = get_file(in_folder("err"), NULL);
+  expect_text(text, "goes on from it");
+  free(text);
+  assert_int_equal(end_by(MANY "--epochs 1000 --out $/killed", "$/killed/checkpoint-0000000020.braid", SIGKILL),
+                   128 + SIGKILL);
+  outcome o = run_well(MANY "--epochs 3 --out $/killed --resume --json");
+  assert_true(is_one_document(o.out));
+  expect_text(o.out, "\"what\":\"heft\"");
+  discard(&o);
 }
 
 static void test_refused(void **state) {
@@ -71,6 +111,7 @@ static void test_refused(void **state) {
 
 int main(void) {
   setenv("OMP_WAIT_POLICY", "passive", 0);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_report), cmocka_unit_test(test_ended),
+                                     cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -76,11 +76,12 @@ typedef struct braid_steering_power {
   double cap_watts;    /* NAN: none */
   const char *unknown; /* devices whose power is not known here, which the numbers below leave out; "": all are */
   bool any;            /* the power of some device is known */
-  size_t samples;      /* of power */
+  size_t samples;      /* of power, of all whose power is known */
   size_t violations;   /* of them, above the cap */
-  double average_watts, peak_watts, joules;
-  size_t planned_violations; /* operations that start though the profile's peaks then exceed the cap */
-  size_t waits;              /* of operations for others because of the cap; runs do not keep them */
+  double average_watts, peak_watts; /* NAN: there is no sample */
+  double joules;                    /* while power could be read */
+  size_t planned_violations;        /* operations that start though the profile's peaks then exceed the cap */
+  size_t waits;                     /* of operations for others because of the cap; runs do not keep them */
 } braid_steering_power;
 BRAID_API braid_steering_power braid_steering_get_power(const braid_steering *steering);
 /* Where its costs came from, and how much of it: a sentence. */

@@ -28,6 +28,8 @@ static char *text_of(const char *text) {
 }
 
 static void add_row(braid_profile *profile, const braid_profile_entry *entry) {
+  if (isnan(entry->seconds) && entry->why)
+    profile->refusals[profile->refusals_count++] = (braid_profile_refusal){entry->device, entry->key};
   if (isnan(entry->seconds) || entry->bytes < 1) return;
   bool measured = strcmp(entry->source, "measured") == 0;
   profile->rows[profile->rows_count++] = (braid_profile_row){
@@ -72,9 +74,10 @@ static braid_status read_into(braid_profile_db *db, braid_profile *profile) {
       braid_profile_get_where(db, &braid_profile_entry_table, "beside", "", profile->arena, &entries, &entry_count));
   BRAID_TRY(braid_profile_get(db, &braid_profile_rule_table, profile->arena, &rules, &rule_count));
   profile->rows = braid_arena_alloc(profile->arena, (entry_count + 1) * sizeof *profile->rows);
+  profile->refusals = braid_arena_alloc(profile->arena, (entry_count + 1) * sizeof *profile->refusals);
   profile->likenesses = braid_arena_alloc(profile->arena, (rule_count + 1) * sizeof *profile->likenesses);
   profile->threshold_ops = braid_arena_alloc(profile->arena, (rule_count + 1) * sizeof *profile->threshold_ops);
-  if (!profile->rows || !profile->likenesses || !profile->threshold_ops) return BRAID_NO_MEMORY;
+  if (!profile->rows || !profile->refusals || !profile->likenesses || !profile->threshold_ops) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < entry_count; i++) add_row(profile, (const braid_profile_entry *)entries + i);
   for (size_t i = 0; i < rule_count; i++) add_rule(profile, (const braid_profile_rule *)rules + i);
   profile->source = text_of("measured and imported");

@@ -45,6 +45,11 @@ static braid_status find_policy(const char *name, const braid_policy **out) {
   return braid_fail(BRAID_NOT_FOUND, "there is no policy \"%.100s\"; there are %s", name, list);
 }
 
+braid_status braid_planning_policy_check(const char *name) {
+  const braid_policy *policy;
+  return find_policy(name, &policy);
+}
+
 /* --- making --------------------------------------------------------------------------------------------------------
  */
 braid_status braid_planning_step(const braid_graph *model, const braid_graph *discriminator, int64_t batch,

@@ -268,6 +268,7 @@ static bool find_row(const maker *m, const braid_modelled_device *kind, int64_t 
   const braid_profile_row *exact =
       what->key[0] ? braid_profile_exact(profile, kind->profile, together, what->key) : NULL;
   if (exact) *out = *exact;
+  if (!exact && braid_profile_refuses(profile, kind->profile, what->key)) return false;
   return exact || (what->like && braid_profile_at(profile, kind->profile, together, what->like, what->bytes, out));
 }
 

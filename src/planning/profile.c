@@ -165,6 +165,12 @@ const braid_profile_row *braid_profile_exact(const braid_profile *profile, const
   return NULL;
 }
 
+bool braid_profile_refuses(const braid_profile *profile, const char *device, const char *key) {
+  for (unsigned i = 0; i < profile->refusals_count; i++)
+    if (strcmp(profile->refusals[i].key, key) == 0 && strcmp(profile->refusals[i].device, device) == 0) return true;
+  return false;
+}
+
 bool braid_profile_has(const braid_profile *profile, const char *device, int64_t devices) {
   for (unsigned i = 0; i < profile->rows_count; i++)
     if (profile->rows[i].devices == devices && strcmp(profile->rows[i].device, device) == 0) return true;

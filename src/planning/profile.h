@@ -24,6 +24,11 @@ typedef struct braid_profile_likeness {
   char *op, *as;
 } braid_profile_likeness;
 
+/* A device was measured to be unable to run an operation: rows of others do not stand for it there. */
+typedef struct braid_profile_refusal {
+  const char *device, *key;
+} braid_profile_refusal;
+
 typedef struct braid_profile {
   char *source;
   char *others;         /* what every operation that is not named is taken as; NULL: it is unknown */
@@ -34,6 +39,8 @@ typedef struct braid_profile {
   unsigned rows_count;
   braid_profile_likeness *likenesses;
   unsigned likenesses_count;
+  braid_profile_refusal *refusals; /* of a database */
+  unsigned refusals_count;
   struct braid_arena *arena; /* of a profile that is no file of YAML: everything in it; else NULL */
   bool keyed;                /* some row has a key */
 } braid_profile;
@@ -49,6 +56,7 @@ BRAID_MUST_CHECK braid_status braid_profile_from_database(struct braid_profile_d
 BRAID_MUST_CHECK braid_status braid_profile_read_database(const braid_allocator *allocator, const char *path,
                                                           braid_profile **out);
 
+bool braid_profile_refuses(const braid_profile *profile, const char *device, const char *key);
 /* The operation whose rows stand for `op` on a kind of device (NULL: on any); NULL: none does. */
 const char *braid_profile_like(const braid_profile *profile, const char *device, const char *op);
 /* Whether any operation has rows for so many devices of a kind together. */

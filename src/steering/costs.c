@@ -1,6 +1,7 @@
 #include "steering/costs.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -24,6 +25,17 @@ static braid_status split_specs(braid_costs *costs, const char *specs) {
   return BRAID_OK;
 }
 
+static braid_status refuse_device(const braid_profile_list *list, const char *spec, const char *db_path) {
+  char known[160] = "none";
+  size_t used = 0;
+  for (size_t i = 0; i < list->device_count && used < sizeof known; i++) {
+    if (strcmp(list->devices[i].source, "measured") != 0) continue;
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", list->devices[i].device);
+  }
+  return braid_fail(BRAID_NOT_FOUND, "%.200s has no measurements of device %.80s; those that it has are of: %s",
+                    db_path, spec, known);
+}
+
 /* The list's devices that the training has, in its order. */
 static braid_status pick_devices(const braid_costs *costs, const braid_profile_list *list, const char *db_path,
                                  braid_profile_device *out) {
@@ -32,8 +44,7 @@ static braid_status pick_devices(const braid_costs *costs, const braid_profile_l
     while (i < list->device_count &&
            (strcmp(list->devices[i].device, costs->specs[d]) != 0 || strcmp(list->devices[i].source, "measured") != 0))
       i++;
-    if (i == list->device_count)
-      return braid_fail(BRAID_NOT_FOUND, "%.200s has no measurements of device %.80s", db_path, costs->specs[d]);
+    if (i == list->device_count) return refuse_device(list, costs->specs[d], db_path);
     out[d] = list->devices[i];
   }
   return BRAID_OK;
@@ -125,6 +136,7 @@ static bool find_row(const braid_costs *costs, size_t node, size_t device, braid
     *out = *exact;
     return true;
   }
+  if (braid_profile_refuses(profile, name, costs->keys[node])) return false;
   like = braid_profile_like(profile, name, at->op->name);
   return like && braid_profile_at(profile, name, 1, like, braid_subject_bytes(costs->graph, at), out);
 }

@@ -27,36 +27,37 @@ static bool read_sensor(const braid_machine_device *device, double *watts) {
  * Energy is the counter's, where there is one, else the sensor's power over time; power is the sensor's, else the
  * counter's over some of its updates. */
 static void sample_counter(braid_power_device *d, double now) {
-  double joules;
-  if (!read_counter(d->device, &joules) || now - d->counted_at < d->window) return;
-  if (joules >= d->counted) { /* one that fell began anew: that span is left out */
+  double joules, seconds = now - d->counted_at;
+  if (seconds < d->window || !read_counter(d->device, &joules)) return; /* the next reading is of this span, too */
+  bool fell = joules < d->counted;                                      /* it began anew: that span is left out */
+  if (!fell) {
     d->joules += joules - d->counted;
-    if (!d->sensor) d->watts = (joules - d->counted) / (now - d->counted_at);
+    d->seconds += seconds;
   }
+  if (!d->sensor) d->watts = fell ? NAN : (joules - d->counted) / seconds;
   d->counted = joules;
   d->counted_at = now;
 }
 
-static void sample_device(braid_power_device *d, double now, double seconds) {
-  double watts;
-  if (d->sensor && read_sensor(d->device, &watts)) {
-    if (!d->counter && !isnan(d->watts)) d->joules += (d->watts + watts) / 2 * seconds;
-    d->watts = watts;
+static void sample_sensor(braid_power_device *d, double seconds) {
+  double watts = NAN;
+  if (!read_sensor(d->device, &watts)) watts = NAN;
+  if (!d->counter && !isnan(d->watts) && !isnan(watts)) {
+    d->joules += (d->watts + watts) / 2 * seconds;
+    d->seconds += seconds;
   }
-  if (d->counter) sample_counter(d, now);
+  d->watts = watts;
 }
 
 static void sample_all(braid_power_sampler *s) {
   double now = now_seconds(), sum = 0;
-  bool any = false;
   for (size_t i = 0; i < s->count; i++) {
-    sample_device(&s->devices[i], now, now - s->last);
-    if (isnan(s->devices[i].watts)) continue;
+    if (s->devices[i].sensor) sample_sensor(&s->devices[i], now - s->last);
+    if (s->devices[i].counter) sample_counter(&s->devices[i], now);
     sum += s->devices[i].watts;
-    any = true;
   }
   s->last = now;
-  if (!any) return;
+  if (isnan(sum)) return; /* of some it is not known now */
   s->samples++;
   s->peak_watts = fmax(s->peak_watts, sum);
   s->violations += sum > s->cap_watts; /* never of NAN */
@@ -93,11 +94,11 @@ braid_status braid_power_sampler_start(braid_power_sampler *s, const braid_machi
                              .window = fmax(kLeastWindow, isnan(meter.window) ? 0 : 4 * meter.window),
                              .watts = NAN};
   }
-  s->began = s->last = now_seconds();
+  s->last = now_seconds();
   for (size_t i = 0; i < s->count; i++) {
     braid_power_device *d = &s->devices[i];
     if (d->counter) d->counter = read_counter(d->device, &d->counted);
-    d->counted_at = s->began;
+    d->counted_at = s->last;
   }
   if (s->unknown.failed) return BRAID_NO_MEMORY;
   if (!s->count) return BRAID_OK;
@@ -117,15 +118,30 @@ void braid_power_sampler_stop(braid_power_sampler *s) {
 }
 
 braid_power_sums braid_power_sampler_read(braid_power_sampler *s) {
-  braid_power_sums sums = {.joules = NAN, .peak_watts = NAN, .seconds = now_seconds() - s->began};
+  braid_power_sums sums = {.peak_watts = NAN, .count = s->count};
   if (!s->count) return sums;
   pthread_mutex_lock(&s->lock);
-  if (s->running) sample_all(s);
   sums.samples = s->samples;
   sums.violations = s->violations;
   sums.peak_watts = s->peak_watts;
-  sums.joules = 0;
-  for (size_t i = 0; i < s->count; i++) sums.joules += s->devices[i].joules;
+  for (size_t i = 0; i < s->count; i++) {
+    sums.joules[i] = s->devices[i].joules;
+    sums.seconds[i] = s->devices[i].seconds;
+  }
   pthread_mutex_unlock(&s->lock);
   return sums;
+}
+
+double braid_power_joules(const braid_power_sums *sums, const braid_power_sums *before) {
+  double joules = sums->count ? 0 : NAN;
+  for (size_t i = 0; i < sums->count; i++)
+    joules += sums->seconds[i] > before->seconds[i] ? sums->joules[i] - before->joules[i] : NAN;
+  return joules;
+}
+
+double braid_power_watts(const braid_power_sums *sums, const braid_power_sums *before) {
+  double watts = sums->count ? 0 : NAN;
+  for (size_t i = 0; i < sums->count; i++) /* 0 / 0 is NAN */
+    watts += (sums->joules[i] - before->joules[i]) / (sums->seconds[i] - before->seconds[i]);
+  return watts;
 }

@@ -11,8 +11,8 @@ typedef struct braid_power_device {
   bool counter, sensor;
   double window;              /* seconds over which the counter gives a power */
   double counted, counted_at; /* the counter at the last sample that gave a power, and when */
-  double watts;               /* the last one; NAN: none yet */
-  double joules;
+  double watts;               /* the last one; NAN: none yet, or it could not be read */
+  double joules, seconds;     /* energy, and the time that it is of: less than all, if readings failed */
 } braid_power_device;
 
 typedef struct braid_power_sampler {
@@ -25,7 +25,7 @@ typedef struct braid_power_sampler {
   uint32_t stop;        /* atomic, a futex */
   pthread_mutex_t lock; /* of all that follows, and of the devices */
   size_t samples, violations;
-  double began, last, peak_watts;
+  double last, peak_watts;
 } braid_power_sampler;
 
 /* Finds what the machine's devices have, and starts sampling where any has something. */
@@ -35,9 +35,14 @@ void braid_power_sampler_stop(braid_power_sampler *sampler); /* all zero is allo
 
 typedef struct braid_power_sums {
   size_t samples, violations;
-  double seconds, joules, peak_watts; /* of the devices that are known; NAN: none is */
+  double peak_watts; /* NAN: there is no sample */
+  size_t count;      /* devices that are known; of each: */
+  double joules[kMaxDevices], seconds[kMaxDevices];
 } braid_power_sums;
-/* Since the start. */
+/* The energy of all of them since `before`, and their power; NAN: of one it is not known for that time. */
+double braid_power_joules(const braid_power_sums *sums, const braid_power_sums *before);
+double braid_power_watts(const braid_power_sums *sums, const braid_power_sums *before);
+/* Since the start, by the last samples. */
 braid_power_sums braid_power_sampler_read(braid_power_sampler *sampler);
 
 #endif

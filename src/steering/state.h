@@ -13,8 +13,7 @@ typedef struct braid_steering_stretch {
   braid_steering_run run;
   double *seconds; /* of each step but the first, which finds everything cold */
   size_t count, capacity;
-  double joules;
-  size_t metered; /* steps that `joules` is of */
+  double joules[kMaxDevices], metered[kMaxDevices]; /* energy of each known device, and the seconds that it is of */
 } braid_steering_stretch;
 
 /* What the policy answered. */
@@ -51,8 +50,9 @@ struct braid_steering {
   size_t part_count;
   int64_t seen;        /* steps done when it was looked at last */
   int64_t switched_at; /* steps done then */
-  double looked_at, joules_then;
-  size_t corrections; /* of costs by which the plan was the same */
+  double looked_at;
+  braid_power_sums then; /* when it was looked at */
+  size_t corrections;    /* of costs by which the plan was the same */
   braid_drift_watch drift;
   double usual; /* of a step by this plan; NAN: not known yet */
 
@@ -62,6 +62,8 @@ struct braid_steering {
   size_t event_count, event_capacity;
 };
 
+/* Of the whole training, unless it ends early. */
+int64_t braid_steering_steps_left(const braid_steering *steering);
 /* steering.c. Asks the policy: fills `asked`. */
 BRAID_MUST_CHECK braid_status braid_steering_ask(braid_steering *steering);
 /* Gives the trainer the plan that was asked for, or a device alone (>= 0), and begins a stretch. If it fails, what ran

@@ -238,6 +238,7 @@ static braid_status copy_options(braid_steering *s, const braid_steering_options
                       "cap of at least 0 W are expected",
                       kMostWindow);
   if (!options->policy) return braid_fail(BRAID_INVALID_ARGUMENT, "the name of a policy is expected");
+  BRAID_TRY(braid_planning_policy_check(options->policy)); /* before anything is measured */
   if (!s->trainer->options.place) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT, "a policy places the nodes, and so does \"%.80s\"",
                     s->trainer->options.place);
@@ -283,11 +284,13 @@ static void tell_cap(const braid_steering *s) {
                     plan->waits);
 }
 
+int64_t braid_steering_steps_left(const braid_steering *s) {
+  return s->trainer->options.epochs * s->trainer->steps - braid_trainer_steps_done(s->trainer);
+}
+
 /* Steps of devices alone leave some for the policy. */
 static braid_status check_alone(const braid_steering *s) {
-  const braid_trainer *t = s->trainer;
-  int64_t left = t->options.epochs * t->steps - braid_trainer_steps_done(t);
-  int64_t devices = (int64_t)braid_trainer_machine(t)->device_count;
+  int64_t left = braid_steering_steps_left(s), devices = (int64_t)braid_trainer_machine(s->trainer)->device_count;
   if (left <= 0 || s->options.alone <= (left - 1) / devices) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT,
                     "%lld steps alone on each of %lld devices are all of the %lld that are left: none remains for %s",
@@ -309,7 +312,7 @@ static braid_status steering_begin(braid_steering *s) {
   if (!placed) return BRAID_NO_MEMORY;
   braid_log_write(s->trainer->log, BRAID_LOG_INFO, "%s: %s, from %s", s->options.policy, placed, s->source);
   s->looked_at = now_seconds();
-  s->joules_then = braid_power_sampler_read(&s->sampler).joules;
+  s->then = braid_power_sampler_read(&s->sampler);
   return BRAID_OK;
 }
 

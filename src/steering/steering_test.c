@@ -22,7 +22,7 @@
 #include "braid/model.h"
 #include "braid/steering.h"
 #include "registry.h"
-#include "steering/drift.h"
+#include "steering/state.h"
 #include "train/trainer.h"
 
 extern const braid_backend braid_backend_cpu;
@@ -33,6 +33,8 @@ typedef struct slow_state {
   const char *name, *kind;
   double factor;      /* a kernel takes so many times what seconds_of says */
   double watts, idle; /* while a kernel runs, and else */
+  bool refuses;       /* the second convolution */
+  uint32_t broken;    /* atomic; its sensor */
   uint32_t running;   /* atomic */
 } slow_state;
 static slow_state slow[2] = {{.name = "left", .kind = "gpu"}, {.name = "right", .kind = "cpu"}};
@@ -98,6 +100,15 @@ static void slow_info(void *self, braid_device_info *info) {
 
 static const braid_kernel *const *slow_kernels(void *self, size_t *count) {
   return braid_backend_cpu.kernels(inner(self), count);
+}
+
+static bool slow_match(void *self, const braid_kernel *kernel, const braid_node_desc *node, char *why,
+                       size_t why_bytes) {
+  (void)kernel;
+  bool refused =
+      ((slow_device *)self)->state->refuses && !strcmp(node->op, "Conv") && node->inputs[0].desc.dims[1] == 8;
+  if (refused) snprintf(why, why_bytes, "it takes no eight channels");
+  return !refused;
 }
 
 static braid_status slow_prepare(void *self, const braid_kernel *kernel, const braid_node_desc *node, void **prepared,
@@ -216,6 +227,7 @@ static braid_status slow_submit(void *queue, braid_task *task) {
 
 static braid_status slow_power(void *self, double *watts) {
   const slow_state *state = ((slow_device *)self)->state;
+  if (__atomic_load_n(&state->broken, __ATOMIC_ACQUIRE)) return BRAID_IO;
   *watts = __atomic_load_n(&state->running, __ATOMIC_ACQUIRE) ? state->watts : state->idle;
   return metered ? BRAID_OK : BRAID_UNSUPPORTED;
 }
@@ -229,6 +241,7 @@ static const braid_backend kSlow = {
     .close = slow_close,
     .info = slow_info,
     .kernels = slow_kernels,
+    .match = slow_match,
     .prepare = slow_prepare,
     .discard = slow_discard,
     .buffer_create = slow_buffer_create,
@@ -296,7 +309,8 @@ typedef struct training {
   braid_steering *steering;
   int64_t slow_after; /* steps, when left becomes slow; 0: never */
   double slow_factor;
-  int64_t accumulate; /* batches for a step; 0: one */
+  int64_t breaks_after; /* steps, when left's sensor fails; 0: never */
+  int64_t accumulate;   /* batches for a step; 0: one */
   int64_t steps;
   double loss[2 * kSteps], seconds[2 * kSteps]; /* of each step */
 } training;
@@ -328,6 +342,7 @@ static bool on_step(void *context, const braid_train_progress *progress) {
   t->seconds[done - 1] = t->trainer->step_seconds;
   t->steps = done;
   if (t->slow_after && done == t->slow_after) slow[0].factor = t->slow_factor;
+  if (t->breaks_after && done == t->breaks_after) __atomic_store_n(&slow[0].broken, 1, __ATOMIC_RELEASE);
   if (t->steering) ok(braid_steering_step(t->steering));
   return true;
 }
@@ -462,6 +477,46 @@ static void test_slowed(void **state) {
   end(&one);
 }
 
+/* A change by the last step is too late for another plan. */
+static void test_slowed_at_the_end(void **state) {
+  (void)state;
+  training t = {.slow_after = 35, .slow_factor = 12};
+  braid_steering_options options = measured_options("heft");
+  options.window = 6;
+  options.alone = 6;
+  begin(&t, "left right", &options);
+  train(&t);
+  assert_int_equal(braid_steering_event_count(t.steering), 0);
+  assert_int_equal(braid_steering_run_count(t.steering), 3);
+  end(&t);
+}
+
+/* What a device was measured to be unable to run stays away from it, though it runs others of the same operation. */
+static void test_unable(void **state) {
+  (void)state;
+  char own[96];
+  training t = {0};
+  snprintf(own, sizeof own, "%s/unable.db", folder);
+  braid_steering_options options = measured_options("gpu-only");
+  options.measured = own;
+  slow[0].refuses = true;
+  begin(&t, "left right", &options);
+  train(&t);
+  const braid_graph *graph = t.steering->graph;
+  size_t convolutions = 0, refused = 0;
+  for (size_t n = 0; n < graph->node_count; n++) {
+    if (strcmp(graph->nodes[n].op->name, "Conv") != 0) continue;
+    bool second = graph->values[graph->nodes[n].inputs[0]].desc.dims[1] == 8;
+    assert_int_equal(t.steering->placed[n], second);
+    convolutions++;
+    refused += second;
+  }
+  assert_int_equal(convolutions, 2);
+  assert_int_equal(refused, 1);
+  slow[0].refuses = false;
+  end(&t);
+}
+
 /* --- caps ----------------------------------------------------------------------------------------------------------
  */
 /* As if a meter had been there when the profile was made. */
@@ -519,6 +574,29 @@ static void test_capped(void **state) {
   end(&unknown);
 }
 
+/* What can't be read is left out of time as of energy: it is not 0 W. */
+static void test_broken_sensor(void **state) {
+  (void)state;
+  training t = {.breaks_after = 20};
+  braid_steering_options options = measured_options("cpu-only");
+  metered = true;
+  slow[0].idle = slow[0].watts = 5;
+  slow[1].idle = slow[1].watts = 20;
+  begin(&t, "left right", &options);
+  train(&t);
+  braid_steering_power power = braid_steering_get_power(t.steering);
+  braid_power_sums sums = braid_power_sampler_read(&t.steering->sampler);
+  braid_steering_run run = braid_steering_get_run(t.steering, 2);
+  if (!(fabs(power.average_watts - 25) < 1e-6)) fail_msg("%g W, expected 25", power.average_watts);
+  assert_true(power.peak_watts == 25);
+  assert_true(sums.count == 2 && sums.seconds[0] < sums.seconds[1]);
+  assert_true(fabs(power.joules - 5 * sums.seconds[0] - 20 * sums.seconds[1]) < 1e-6);
+  assert_true(run.joules > 25 * 0.5 * run.seconds);
+  __atomic_store_n(&slow[0].broken, 0, __ATOMIC_RELEASE);
+  metered = false;
+  end(&t);
+}
+
 /* --- refusals ------------------------------------------------------------------------------------------------------
  */
 static void expect_refused(const braid_steering_options *options, braid_status status, const char *detail) {
@@ -535,6 +613,7 @@ static void test_refused(void **state) {
   (void)state;
   braid_steering_options options = measured_options("hybrid-energy");
   options.policy = "nonesuch";
+  options.measured = "nowhere/profile.db"; /* which is not reached */
   expect_refused(&options, BRAID_NOT_FOUND, "there is no policy \"nonesuch\"");
   options = measured_options("heft");
   options.window = 1;
@@ -591,8 +670,9 @@ static void test_drift(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_drift),  cmocka_unit_test(test_same_loss), cmocka_unit_test(test_fused),
-      cmocka_unit_test(test_slowed), cmocka_unit_test(test_capped),    cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_drift),  cmocka_unit_test(test_same_loss),         cmocka_unit_test(test_fused),
+      cmocka_unit_test(test_slowed), cmocka_unit_test(test_slowed_at_the_end), cmocka_unit_test(test_unable),
+      cmocka_unit_test(test_capped), cmocka_unit_test(test_broken_sensor),     cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

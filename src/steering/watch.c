@@ -9,6 +9,8 @@
 #include "measure/measure.h"
 #include "steering/state.h"
 
+static const double kTrainingShare = 0.5; /* of a span whose power counts */
+
 /* --- what a step took ----------------------------------------------------------------------------------------------
  */
 static void note_operations(braid_steering *s) {
@@ -20,16 +22,16 @@ static void note_operations(braid_steering *s) {
   braid_drift_end_step(&s->drift, s->trainer->step_seconds);
 }
 
-/* The step's share of the energy since the last look: tests and checkpoints may have come between. */
+/* Power while it trained: spans in which tests and checkpoints took most of the time are left out. */
 static void note_energy(braid_steering *s, braid_steering_stretch *stretch, bool counts) {
   braid_power_sums sums = braid_power_sampler_read(&s->sampler);
-  double now = (double)braid_now_ns() * 1e-9, span = now - s->looked_at;
-  double share = span > 0 ? fmin(1, s->trainer->step_seconds / span) : 0;
-  if (counts) {
-    stretch->joules += (sums.joules - s->joules_then) * share; /* NAN stays */
-    stretch->metered++;
-  }
-  s->joules_then = sums.joules;
+  double now = (double)braid_now_ns() * 1e-9;
+  if (counts && s->trainer->step_seconds > kTrainingShare * (now - s->looked_at))
+    for (size_t d = 0; d < sums.count; d++) {
+      stretch->joules[d] += sums.joules[d] - s->then.joules[d];
+      stretch->metered[d] += sums.seconds[d] - s->then.seconds[d];
+    }
+  s->then = sums;
   s->looked_at = now;
 }
 
@@ -109,11 +111,12 @@ static braid_status publish_event(braid_steering *s, const braid_steering_event 
 }
 
 static const char *write_reason(braid_steering *s, const braid_drift_verdict *v) {
-  return braid_arena_format(s->arena,
-                            "%s: %zu of %zu operations take %.2f times what the plan has, most of all %.100s, %.3g "
-                            "ms and not %.3g",
-                            s->costs.specs[v->device], v->drifting, v->measured, v->factor,
-                            s->graph->nodes[v->node].name, v->is * 1e3, v->was * 1e3);
+  return braid_arena_format(
+      s->arena,
+      "%s: %zu of %zu operations take together %.2f times what the plan has, most of all %.100s, %.3g "
+      "ms and not %.3g",
+      s->costs.specs[v->device], v->drifting, v->measured, v->factor, s->graph->nodes[v->node].name, v->is * 1e3,
+      v->was * 1e3);
 }
 
 static size_t count_moved(const braid_steering *s) {
@@ -187,6 +190,7 @@ static braid_status end_alone(braid_steering *s) {
 }
 
 static braid_status judge_plan(braid_steering *s) {
+  if (braid_steering_steps_left(s) <= 0) return BRAID_OK; /* nothing would run by another plan */
   size_t half = (s->drift.window + 1) / 2;
   if (s->drift.taken < s->drift.window || (s->drift.taken - s->drift.window) % half) return BRAID_OK;
   braid_drift_find_medians(&s->drift);
@@ -222,11 +226,20 @@ static double median_seconds(const braid_steering *s, const braid_steering_stret
   return median;
 }
 
+/* Of a step: the power of all devices while it trained, times the mean step. */
+static double mean_joules(const braid_steering *s, const braid_steering_stretch *stretch) {
+  double watts = s->sampler.count ? 0 : NAN, sum = 0;
+  for (size_t i = 0; i < stretch->count; i++) sum += stretch->seconds[i];
+  for (size_t d = 0; d < s->sampler.count; d++)
+    watts += stretch->metered[d] > 0 ? stretch->joules[d] / stretch->metered[d] : NAN;
+  return watts * sum / (double)stretch->count; /* 0 / 0 is NAN */
+}
+
 braid_steering_run braid_steering_get_run(const braid_steering *s, size_t index) {
   const braid_steering_stretch *stretch = &s->stretches[index];
   braid_steering_run run = stretch->run;
   run.seconds = median_seconds(s, stretch);
-  if (stretch->metered && !s->sampler.unknown.length) run.joules = stretch->joules / (double)stretch->metered;
+  run.joules = s->sampler.unknown.length ? NAN : mean_joules(s, stretch);
   return run;
 }
 
@@ -240,15 +253,16 @@ braid_steering_event braid_steering_get_event(const braid_steering *s, size_t in
 
 braid_steering_power braid_steering_get_power(const braid_steering *s) {
   braid_power_sums sums = braid_power_sampler_read((braid_power_sampler *)&s->sampler);
+  static const braid_power_sums kStart;
   const braid_steering_answer *plan = s->alone >= 0 ? &s->asked : &s->plan;
   return (braid_steering_power){.cap_watts = s->sampler.cap_watts,
                                 .unknown = s->sampler.unknown.data,
                                 .any = s->sampler.count > 0,
                                 .samples = sums.samples,
                                 .violations = sums.violations,
-                                .average_watts = sums.joules / sums.seconds,
+                                .average_watts = braid_power_watts(&sums, &kStart),
                                 .peak_watts = sums.peak_watts,
-                                .joules = sums.joules,
+                                .joules = braid_power_joules(&sums, &kStart),
                                 .planned_violations = plan->forecast.cap_violations,
                                 .waits = plan->waits};
 }
