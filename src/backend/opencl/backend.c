@@ -4,6 +4,7 @@
  *   context    a physical device and what its users share      program  kernel text, built
  *   options    what may follow a device's name                 kernel   a node's recipe as the driver's kernels
  *   queue      tasks as the driver's commands                  manifest kernels of somebody else, bound by a file
+ *   power      of cards that tell it elsewhere
  *
  * The kernels that stand behind it are those of src/launch, their text in kernels/opencl; the order and the ending of
  * tasks are launch/queue's. */
@@ -15,6 +16,7 @@
 #include "backend/opencl/memory.h"
 #include "backend/opencl/options.h"
 #include "backend/opencl/pin.h"
+#include "backend/opencl/power.h"
 #include "backend/opencl/program.h"
 #include "backend/opencl/queue.h"
 #include "launch/families.h"
@@ -36,6 +38,8 @@ static void device_close(void *self) {
   braid_cl_manifest_release(device);
   braid_cl_bitstream_release(device);
   braid_cl_context_release(device->shared);
+  braid_nvml_close(device->card);
+  pthread_mutex_destroy(&device->card_lock);
   pthread_mutex_destroy(&device->lock);
   braid_free(device->allocator, device->kernels);
   braid_free(device->allocator, device);
@@ -93,6 +97,7 @@ static braid_status device_open(const braid_allocator *allocator, size_t index, 
   braid_cl_device *device = braid_zalloc(allocator, sizeof *device);
   if (!device) return BRAID_NO_MEMORY;
   *device = (braid_cl_device){.allocator = allocator, .cl = braid_cl_load()};
+  pthread_mutex_init(&device->card_lock, NULL);
   pthread_mutex_init(&device->lock, NULL);
   status = device_init(device, index, &options);
   if (status == BRAID_OK)
@@ -155,6 +160,8 @@ const braid_backend braid_backend_opencl = {
     .host_register = braid_cl_host_register,
     .host_unregister = braid_cl_host_unregister,
     .read_memory = braid_cl_read_memory,
+    .read_power = braid_cl_read_power,
+    .read_energy = braid_cl_read_energy,
     .status = braid_cl_device_status,
     .query = braid_cl_query_kernel,
     .brought = device_brought,

@@ -3,6 +3,7 @@
 #define BRAID_BACKEND_OPENCL_DEVICE_H
 
 #include "backend/opencl/context.h"
+#include "launch/nvml.h"
 
 typedef struct braid_cl_bitstream braid_cl_bitstream;
 typedef struct braid_cl_manifest braid_cl_manifest;
@@ -25,6 +26,8 @@ typedef struct braid_cl_device {
   braid_cl_bitstream *bitstream; /* NULL: programs are built from text */
   braid_cl_manifest *manifest;   /* NULL: none */
   uint32_t lost;                 /* atomic */
+  pthread_mutex_t card_lock;     /* of `card` */
+  braid_nvml_card *card;         /* opened by the first reading of power or energy */
   pthread_mutex_t lock;          /* guards what follows */
   braid_cl_queue *queues;        /* linked by `next` */
   braid_cl_pin *pins;            /* host memory registered, the same */
