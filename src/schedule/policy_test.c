@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "oom.h"
+#include "schedule/policies/improve.h"
 #include "schedule/power.h"
 #include "schedule/random_problem.h"
 
@@ -100,11 +101,25 @@ static void check_power(const fixture *f, const braid_policy *policy, const brai
   assert_true(fabs(area - joules) < 1e-6 * (1 + joules));
 }
 
+/* No simulation is over before what it takes at least; and where nothing is brought anywhere, playing takes just that.
+ */
+static void check_least(const fixture *f, const braid_choices *c, bool exact, braid_arena *arena) {
+  const braid_choosing choosing = {.problem = &f->problem, .arena = arena};
+  braid_least_seconds least;
+  if (c->seconds.source == BRAID_UNKNOWN) return;
+  OK(braid_least_seconds_init(&choosing, &least));
+  assert_false(braid_takes_longer(&f->problem, c, true, c->seconds.value * (1 + 1e-9), &least));
+  assert_false(braid_takes_longer(&f->problem, c, false, c->seconds.value * (1 + 1e-9), &least));
+  if (exact && c->seconds.value > 0)
+    assert_true(braid_takes_longer(&f->problem, c, true, c->seconds.value * (1 - 1e-6), &least));
+}
+
 /* What a policy found while it simulated holds when every device simply runs its tasks in that order, as queues do. */
 static void check_replay(const fixture *f, const braid_policy *policy, const braid_choices *c, braid_arena *arena) {
   bool refused[kOffers] = {false};
   braid_choosing choosing = {.problem = &f->problem, .arena = arena, .refused = refused};
   braid_choices again;
+  check_least(f, c, false, arena);
   if (!c->ordered || f->problem.space_count > 1 || policy->capped) return;
   OK(braid_choices_init(&choosing, &again));
   memcpy(again.offer_of, c->offer_of, f->problem.node_count * sizeof *again.offer_of);
@@ -112,6 +127,7 @@ static void check_replay(const fixture *f, const braid_policy *policy, const bra
   again.task_count = c->task_count;
   OK(braid_choices_play(&choosing, &again));
   assert_true(again.seconds.value <= c->seconds.value + 1e-9);
+  check_least(f, &again, true, arena);
 }
 
 /* Offloading neither costs time nor energy. */

@@ -6,6 +6,9 @@
 #include "base/try.h"
 #include "schedule/simulate.h"
 
+/* Of sums in another order than the simulation's. */
+static const double kRounding = 1e-9;
+
 static const braid_offer *best_offer(const braid_improving *m, int32_t task) {
   return &m->choosing->problem->offers[m->best.offer_of[task]];
 }
@@ -29,6 +32,7 @@ braid_status braid_improving_init(const braid_choosing *choosing, const braid_ch
   out->sequence = braid_arena_alloc(choosing->arena, (choosing->problem->node_count + 1) * sizeof *out->sequence);
   out->lowest = braid_arena_alloc(choosing->arena, (choosing->problem->device_count + 1) * sizeof *out->lowest);
   if (!out->sequence || !out->lowest) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_least_seconds_init(choosing, &out->least));
   for (size_t i = 0; i < choosing->problem->offer_count; i++) {
     const braid_offer *offer = &choosing->problem->offers[i];
     if (offer->clock > out->lowest[offer->device]) out->lowest[offer->device] = offer->clock;
@@ -55,6 +59,8 @@ braid_status braid_improving_try(braid_improving *m, const braid_rule *rule, boo
   double most = m->best.joules.value * (equal ? 1 + 1e-9 : 1 - 1e-9);
   *kept = false;
   m->trials--;
+  if (braid_takes_longer(m->choosing->problem, &m->trial, !rule, m->limit * (1 + kRounding), &m->least))
+    return BRAID_OK; /* without its simulation, which would say the same */
   if (rule) BRAID_TRY(braid_simulate(m->choosing, &m->trial, rule, m->capped));
   if (rule && (!is_good(m, &m->trial) || m->trial.joules.value >= most)) return BRAID_OK;
   BRAID_TRY(braid_simulate(m->choosing, &m->trial, NULL, m->capped));

@@ -5,6 +5,17 @@
 
 #include "schedule/simulate.h"
 
+/* bound.c: memory for braid_takes_longer. */
+typedef struct braid_least_seconds {
+  double *ends, *frees; /* per node; per device */
+  int *clocks;          /* per device */
+} braid_least_seconds;
+BRAID_MUST_CHECK braid_status braid_least_seconds_init(const braid_choosing *choosing, braid_least_seconds *out);
+/* True: a simulation of the choices would take longer than so many seconds, also with buses that are always free. False
+ * says nothing. `ordered`: devices run their tasks in the choices' order; else in any. */
+bool braid_takes_longer(const braid_problem *problem, const braid_choices *choices, bool ordered, double seconds,
+                        const braid_least_seconds *memory);
+
 typedef struct braid_improving {
   const braid_choosing *choosing;
   braid_choices best, trial; /* best: simulated, its order is kept */
@@ -14,6 +25,7 @@ typedef struct braid_improving {
   bool capped;       /* schedules keep the caps */
   int32_t *sequence; /* tasks of one device, by their starts */
   int *lowest;       /* per device: the clock that is lowest */
+  braid_least_seconds least;
 } braid_improving;
 
 /* Starts from given choices, simulated in their order; false in *good: they take longer than `limit`, or
