@@ -1,6 +1,7 @@
 #include "schedule/policy.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/try.h"
 #include "schedule/simulate.h"
@@ -19,6 +20,8 @@ const braid_policy *braid_policy_at(size_t index) {
   return kPolicies[index];
 }
 
+/* --- ranks ---------------------------------------------------------------------------------------------------------
+ */
 static int by_rank(const void *left, const void *right, void *context) {
   const braid_problem *problem = context;
   int32_t i = *(const int32_t *)left, k = *(const int32_t *)right;
@@ -29,6 +32,52 @@ static int by_rank(const void *left, const void *right, void *context) {
   return i < k ? -1 : i > k;
 }
 
+/* A stable pass: `from`, sorted by keys below `range`, into `to`. `starts`: range + 1 zeros. */
+static void pass_ranks(const int32_t *from, int32_t *to, size_t count, const uint32_t *keys, size_t range,
+                       size_t *starts) {
+  memset(starts, 0, (range + 1) * sizeof *starts);
+  for (size_t i = 0; i < count; i++) starts[keys[i] + 1]++;
+  for (size_t k = 1; k <= range; k++) starts[k] += starts[k - 1];
+  for (size_t i = 0; i < count; i++) to[starts[keys[from[i]]]++] = from[i];
+}
+
+/* By their order within a device, then by how many nodes they have, then by device: as by_rank has it. */
+static void count_ranks(const braid_problem *problem, size_t range, int32_t *ranks, int32_t *other, uint32_t *keys,
+                        size_t *starts) {
+  const braid_offer *offers = problem->offers;
+  size_t count = problem->offer_count;
+  for (size_t i = 0; i < count; i++) keys[i] = offers[i].rank;
+  pass_ranks(ranks, other, count, keys, range, starts);
+  for (size_t i = 0; i < count; i++) keys[i] = (uint32_t)(problem->node_count - offers[i].node_count);
+  pass_ranks(other, ranks, count, keys, range, starts);
+  for (size_t i = 0; i < count; i++) keys[i] = (uint32_t)offers[i].device;
+  pass_ranks(ranks, other, count, keys, range, starts);
+  memcpy(ranks, other, count * sizeof *ranks);
+}
+
+static braid_status sort_ranks(const braid_problem *problem, const braid_allocator *allocator, int32_t *ranks) {
+  size_t count = problem->offer_count, range = problem->device_count + problem->node_count + 1;
+  for (size_t i = 0; i < count; i++) {
+    ranks[i] = (int32_t)i;
+    if (problem->offers[i].rank >= range) range = (size_t)problem->offers[i].rank + 1;
+  }
+  if (range > 4 * count + 1024) { /* counting would take longer */
+    qsort_r(ranks, count, sizeof *ranks, by_rank, (void *)problem);
+    return BRAID_OK;
+  }
+  int32_t *other = braid_alloc(allocator, (count + 1) * sizeof *other);
+  uint32_t *keys = braid_alloc(allocator, (count + 1) * sizeof *keys);
+  size_t *starts = braid_alloc(allocator, (range + 1) * sizeof *starts);
+  bool all = other && keys && starts;
+  if (all) count_ranks(problem, range, ranks, other, keys, starts);
+  braid_free(allocator, other);
+  braid_free(allocator, keys);
+  braid_free(allocator, starts);
+  return all ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+/* --- solving -------------------------------------------------------------------------------------------------------
+ */
 /* Breaks cycles of regions that wait for each other: refuses the last region of each cycle, whose nodes become single
  * tasks until the problem is solved again. *refused: their number. */
 static braid_status refuse_cycles(const braid_choosing *choosing, braid_choices *choices, size_t *refused) {
@@ -64,11 +113,10 @@ braid_status braid_problem_solve(const braid_policy *policy, const braid_problem
     for (size_t i = 0; i < problem->offer_count; i++) {
       choosing.refused[i] = !braid_offer_allowed(problem, &problem->offers[i]) ||
                             (policy->capped && !braid_offer_within_caps(problem, &problem->offers[i]));
-      choosing.ranks[i] = (int32_t)i;
     }
-    qsort_r(choosing.ranks, problem->offer_count, sizeof *choosing.ranks, by_rank, (void *)problem);
-    status = solve(policy, &choosing, out);
+    status = sort_ranks(problem, allocator, choosing.ranks);
   }
+  if (status == BRAID_OK) status = solve(policy, &choosing, out);
   braid_free(allocator, choosing.refused);
   braid_free(allocator, choosing.ranks);
   return status;

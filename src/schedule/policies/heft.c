@@ -14,6 +14,11 @@
 #include "schedule/arrivals.h"
 #include "schedule/policy.h"
 
+typedef struct unit_way {
+  double seconds;             /* an unknown time counts as 0 */
+  bool able, known, together; /* the device can run it; the time is known; it occupies other devices, too */
+} unit_way;
+
 typedef struct planner {
   const braid_choosing *choosing;
   const braid_problem *problem;
@@ -22,11 +27,13 @@ typedef struct planner {
   size_t *first_able;
   int *able;
   int32_t *tiles;
-  bool *blocked;       /* per node: covered by a chosen region */
-  braid_choices units; /* sets of nodes that are placed as a unit; only the set of offer_of is used */
-  double *path;        /* per unit: longest path from its start to the end of the graph */
-  double *finish;      /* per node */
-  double *free_at;     /* per device */
+  size_t *slots, *first_slot; /* where in `able` each node of each offer is, by the offers' places in `ranks` */
+  unit_way *ways;             /* beside `able` */
+  bool *blocked;              /* per node: covered by a chosen region */
+  braid_choices units;        /* sets of nodes that are placed as a unit; only the set of offer_of is used */
+  double *path;               /* per unit: longest path from its start to the end of the graph */
+  double *finish;             /* per node */
+  double *free_at;            /* per device */
   braid_arrivals arrived;
   double *bus_free;
 } planner;
@@ -58,19 +65,22 @@ static braid_status list_able(planner *p) {
   p->able = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->able);
   p->tiles = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->tiles);
   int *last = braid_zalloc_array(p->choosing->allocator, problem->node_count + 1, sizeof *last);
-  bool all = p->first_able && p->able && p->tiles && last;
+  p->slots = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->slots);
+  p->first_slot = braid_zalloc_array(p->choosing->allocator, problem->offer_count + 1, sizeof *p->first_slot);
+  p->ways = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->ways);
+  bool all = p->first_able && p->able && p->tiles && p->slots && p->first_slot && p->ways && last;
   for (int round = 0; all && round < 2; round++) {
     memset(last, -1, problem->node_count * sizeof *last);
-    for (size_t i = 0; i < problem->offer_count; i++) {
+    for (size_t i = 0, member = 0; i < problem->offer_count; i++) {
       const braid_offer *offer = &problem->offers[p->choosing->ranks[i]];
-      for (size_t k = 0; k < offer->node_count; k++) {
+      p->first_slot[i] = member;
+      for (size_t k = 0; k < offer->node_count; k++, member++) {
         int32_t node = offer->nodes[k];
-        if (last[node] == offer->device) continue;
+        bool more = last[node] != offer->device;
         last[node] = offer->device;
-        if (round)
-          p->able[p->first_able[node + 1]++] = offer->device;
-        else
-          p->first_able[node + 2]++;
+        if (round && more) p->able[p->first_able[node + 1]++] = offer->device;
+        if (round) p->slots[member] = p->first_able[node + 1] - 1;
+        if (!round && more) p->first_able[node + 2]++;
       }
     }
     for (size_t n = 2; !round && n < problem->node_count + 2; n++) p->first_able[n] += p->first_able[n - 1];
@@ -89,10 +99,10 @@ typedef struct covering {
   bool whole, same; /* whole: all nodes are covered; same: by one offer for the same nodes */
 } covering;
 
-static covering covering_of(const planner *p, const braid_offer *offer) {
+static covering covering_of(const planner *p, const braid_offer *offer, const size_t *slots) {
   covering c = {.least = BRAID_MEASURED, .most = BRAID_UNKNOWN, .whole = true};
   for (size_t i = 0; i < offer->node_count; i++) {
-    int32_t index = tile_of(p, (size_t)offer->device, offer->nodes[i]);
+    int32_t index = p->tiles[slots[i]];
     if (index < 0) {
       c.whole = false;
       continue;
@@ -108,8 +118,8 @@ static covering covering_of(const planner *p, const braid_offer *offer) {
   return c;
 }
 
-static bool covers_better(const planner *p, const braid_offer *offer) {
-  covering c = covering_of(p, offer);
+static bool covers_better(const planner *p, const braid_offer *offer, const size_t *slots) {
+  covering c = covering_of(p, offer, slots);
   if (!c.whole) return true;
   braid_number_source source = offer->seconds.source;
   if (source == BRAID_UNKNOWN || c.least == BRAID_UNKNOWN) {
@@ -140,15 +150,16 @@ static void tile(const planner *p, size_t device, bool regions) {
   size_t first = first_rank(p, device), end = first_rank(p, device + 1);
   for (size_t i = first; i < end; i++) {
     const braid_offer *offer = &problem->offers[p->choosing->ranks[i]];
-    for (size_t k = 0; k < offer->node_count; k++) *tile_slot(p, device, offer->nodes[k]) = -1;
+    for (size_t k = 0; k < offer->node_count; k++) p->tiles[p->slots[p->first_slot[i] + k]] = -1;
   }
   for (size_t i = end; i-- > first;) {
     int32_t index = p->choosing->ranks[i];
     const braid_offer *offer = &problem->offers[index];
     bool fits = !p->choosing->refused[index] && (regions || !offer->region);
     for (size_t k = 0; fits && k < offer->node_count; k++) fits = !p->blocked[offer->nodes[k]];
-    if (!fits || !covers_better(p, offer)) continue;
-    for (size_t k = 0; k < offer->node_count; k++) *tile_slot(p, device, offer->nodes[k]) = index;
+    const size_t *slots = &p->slots[p->first_slot[i]];
+    if (!fits || !covers_better(p, offer, slots)) continue;
+    for (size_t k = 0; k < offer->node_count; k++) p->tiles[slots[k]] = index;
   }
 }
 
@@ -169,20 +180,21 @@ static const braid_offer *unit_of(const planner *p, int32_t task) {
   return &p->problem->offers[p->units.offer_of[task]];
 }
 
-/* Time of a unit on a device; false: the device cannot run it. An unknown time counts as 0 and clears `known`. */
-static bool unit_seconds(const planner *p, int32_t task, size_t device, double *out, bool *known) {
+/* How a task's unit would run on one of the devices that have offers for the task, by its place in `able`. */
+static unit_way find_way(const planner *p, int32_t task, size_t place) {
   const braid_offer *unit = unit_of(p, task);
-  *out = 0;
-  *known = true;
-  for (size_t i = 0; i < unit->node_count; i++) {
-    int32_t index = tile_of(p, device, unit->nodes[i]);
-    if (index < 0) return false;
-    const braid_offer *offer = &p->problem->offers[index];
-    if (offer->nodes[offer->node_count - 1] != unit->nodes[i]) continue;
-    *out += offer->seconds.value;
-    *known &= offer->seconds.source != BRAID_UNKNOWN;
+  size_t device = (size_t)p->able[place];
+  unit_way way = {.able = true, .known = true};
+  for (size_t i = 0; i < unit->node_count && way.able; i++) {
+    int32_t index = unit->nodes[i] == task ? p->tiles[place] : tile_of(p, device, unit->nodes[i]);
+    way.able = index >= 0;
+    const braid_offer *offer = &p->problem->offers[way.able ? index : 0];
+    if (!way.able || offer->nodes[offer->node_count - 1] != unit->nodes[i]) continue;
+    way.seconds += offer->seconds.value;
+    way.known &= offer->seconds.source != BRAID_UNKNOWN;
+    way.together |= offer->also_count > 0;
   }
-  return true;
+  return way;
 }
 
 static void find_paths(planner *p) {
@@ -190,11 +202,13 @@ static void find_paths(planner *p) {
   memset(p->path, 0, problem->node_count * sizeof *p->path);
   for (size_t t = p->units.task_count; t-- > 0;) {
     int32_t task = p->units.order[t];
-    double sum = 0, seconds;
+    double sum = 0;
     size_t able = 0;
-    bool known;
-    for (size_t i = p->first_able[task]; i < p->first_able[task + 1]; i++)
-      if (unit_seconds(p, task, (size_t)p->able[i], &seconds, &known) && known) sum += seconds, able++;
+    for (size_t i = p->first_able[task]; i < p->first_able[task + 1]; i++) {
+      unit_way *way = &p->ways[i];
+      *way = find_way(p, task, i);
+      if (way->able && way->known) sum += way->seconds, able++;
+    }
     p->path[task] += able ? sum / (double)able : 0;
     const braid_offer *unit = unit_of(p, task);
     for (size_t k = 0; k < unit->node_count; k++) {
@@ -299,19 +313,21 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   char why[256];
   size_t used = 0, able = 0;
   int best = -1;
-  bool best_known = false, known;
-  double best_end = 0, seconds;
+  bool best_known = false;
+  double best_end = 0;
   for (size_t i = p->first_able[task]; i < p->first_able[task + 1]; i++) {
     size_t d = (size_t)p->able[i];
-    if (!unit_seconds(p, task, d, &seconds, &known)) continue;
-    double there = inputs_at(p, choices, task, d, false), freed = devices_free(p, task, d, 0);
-    double end = (there > freed ? there : freed) + seconds;
+    const unit_way *way = &p->ways[i];
+    if (!way->able) continue;
+    double there = inputs_at(p, choices, task, d, false);
+    double freed = way->together ? devices_free(p, task, d, 0) : p->free_at[d];
+    double end = (there > freed ? there : freed) + way->seconds;
     able++;
-    used = explain_end(why, used, sizeof why, problem->devices[d].name, known, end);
-    if (best >= 0 && (known == best_known ? end >= best_end : best_known)) continue;
+    used = explain_end(why, used, sizeof why, problem->devices[d].name, way->known, end);
+    if (best >= 0 && (way->known == best_known ? end >= best_end : best_known)) continue;
     best = (int)d;
     best_end = end;
-    best_known = known;
+    best_known = way->known;
   }
   (void)inputs_at(p, choices, task, (size_t)best, true);
   (void)devices_free(p, task, (size_t)best, best_end);
@@ -480,6 +496,9 @@ static braid_status heft_choose(const braid_choosing *choosing, braid_choices *c
   braid_free(allocator, p.first_able);
   braid_free(allocator, p.able);
   braid_free(allocator, p.tiles);
+  braid_free(allocator, p.slots);
+  braid_free(allocator, p.first_slot);
+  braid_free(allocator, p.ways);
   braid_free(allocator, p.blocked);
   braid_free(allocator, p.path);
   braid_free(allocator, p.finish);
