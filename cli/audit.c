@@ -160,20 +160,34 @@ static void print_json(const options *o, const braid_ledger_info *info, int64_t 
   cli_json_end(&json);
 }
 
+/* A ledger may hold anything. */
+static void print_quoted(const char *before, const char *text) {
+  fputs(before, stdout);
+  cli_print_escaped(stdout, text);
+  putchar('\n');
+}
+
+static void print_difference(const char *from, const braid_audit_result *r) {
+  printf("differs from %s on\n  step       %" PRId64 " (line %zu)\n", from, r->step, r->line);
+  print_quoted("  layer      ", r->layer[0] ? r->layer : "-");
+  print_quoted("  operation  ", r->operation);
+  print_quoted("  ", r->what);
+}
+
 static void print_text(const options *o, const braid_ledger_info *info, int64_t whole, const braid_audit_result *r) {
   char from[64] = "the start of training";
   if (r->from) snprintf(from, sizeof from, "the checkpoint of step %" PRId64, r->from);
   printf("%s: %" PRId64 " of the %" PRId64 " steps of its run, chain %s\n", o->ledger, info->steps, whole, info->chain);
   if (r->other_data[0])
-    printf("the data set is another than that of the ledger, whose claim is of its own alone:\n  %s\n", r->other_data);
+    print_quoted("the data set is another than that of the ledger, whose claim is of its own alone:\n  ",
+                 r->other_data);
   if (r->steps_agree && r->checked)
     printf("steps %" PRId64 " to %" PRId64 ", computed again from %s, agree\n", r->from + 1, r->from + r->checked,
            from);
   else if (r->steps_agree)
     printf("%s agrees, and there are no steps\n", from);
   else
-    printf("differs from %s on\n  step       %" PRId64 " (line %zu)\n  layer      %s\n  operation  %s\n  %s\n", from,
-           r->step, r->line, r->layer[0] ? r->layer : "-", r->operation, r->what);
+    print_difference(from, r);
 }
 
 /* `training`: the run's options. */

@@ -115,6 +115,9 @@ void cli_start_log(const cli_common *common);
 const braid_log *cli_log(void); /* silent until the log is started */
 /* Prints {"error": {"status": ..., "detail": ...}} on standard output. */
 void cli_print_error_json(const char *kind, const char *detail);
+/* Names come from files, which may hold anything: what a terminal would not print, or would obey, is written as \xNN.
+ */
+void cli_print_escaped(FILE *file, const char *text);
 /* Ctrl-C: the first sets the flag, the second ends the program at once. */
 void cli_catch_interrupt(void);
 /* Ctrl-C ends the program at once, as cli_fail would end it with "interrupted": while nothing is half written. */

@@ -45,15 +45,13 @@ void cli_print_error_json(const char *kind, const char *detail) {
   cli_json_end(&json);
 }
 
-/* Names come from files, which may hold anything: what a terminal would not print, or would obey, is written as \xNN.
- */
-static void print_escaped(const char *text) {
+void cli_print_escaped(FILE *file, const char *text) {
   for (const unsigned char *s = (const unsigned char *)text; *s;) {
     size_t length = cli_utf8_length(s);
     bool plain =
         length == 1 ? (*s >= ' ' && *s != 0x7f) || *s == '\n' || *s == '\t' : length && (*s != 0xc2 || s[1] > 0x9f);
     if (!length) length = 1;
-    for (size_t i = 0; i < length; i++) fprintf(stderr, plain ? "%c" : "\\x%02x", s[i]);
+    for (size_t i = 0; i < length; i++) fprintf(file, plain ? "%c" : "\\x%02x", s[i]);
     s += length;
   }
 }
@@ -61,7 +59,7 @@ static void print_escaped(const char *text) {
 static void print_failure(const cli_common *common, const char *command, const char *kind, const char *detail) {
   clear_line();
   fprintf(stderr, "braid %s: ", command);
-  print_escaped(detail[0] ? detail : kind);
+  cli_print_escaped(stderr, detail[0] ? detail : kind);
   fputc('\n', stderr);
   if (common->json) cli_print_error_json(kind, detail);
 }
@@ -94,7 +92,7 @@ static void print_log(void *context, braid_log_level level, const char *message)
   if (level > BRAID_LOG_WARNING && !common->verbose) return;
   clear_line();
   fprintf(stderr, "braid: %s", level == BRAID_LOG_WARNING ? "warning: " : "");
-  print_escaped(message);
+  cli_print_escaped(stderr, message);
   fputc('\n', stderr);
 }
 

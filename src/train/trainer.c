@@ -94,17 +94,17 @@ static braid_status open_output(braid_trainer *trainer) {
 
 static braid_status begin_ledger(braid_trainer *trainer) {
   const braid_train_options *o = &trainer->options;
-  const char *state;
+  braid_ledger_now now = {.done = braid_trainer_steps_done(trainer)};
   if (!trainer->recorded) return BRAID_OK;
   BRAID_TRY(braid_recorder_create(trainer, &trainer->recorder));
   if (!o->ledger) return BRAID_OK;
   braid_text head;
   braid_text_init(&head, trainer->allocator);
   braid_status status = braid_ledger_write_head(trainer, o->ledger_model, &head);
-  if (status == BRAID_OK) status = braid_recorder_state(trainer->recorder, &state);
+  if (status == BRAID_OK) status = braid_recorder_state(trainer->recorder, &now.state);
+  if (status == BRAID_OK) status = braid_recorder_momentums(trainer->recorder, &now.momentums);
   if (status == BRAID_OK)
-    status = braid_ledger_writer_open(trainer->allocator, o->ledger, head.data, state,
-                                      braid_trainer_steps_done(trainer), o->resume, &trainer->ledger);
+    status = braid_ledger_writer_open(trainer->allocator, o->ledger, head.data, &now, o->resume, &trainer->ledger);
   braid_text_deinit(&head);
   return status;
 }

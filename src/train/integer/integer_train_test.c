@@ -452,6 +452,11 @@ static void test_rates(void **state) {
       if (place > -12 && fabs(near - 0.5) > 0.02) assert_true(log2(rate) == -2 + floor(place + 0.5));
     }
   assert_true(braid_integer_cosine_rate(0x1p-8, 99999, 100000) == 0x1p-16);
+  static const int64_t kHalves[] = {3641, 5946, 7237, 8078, 8652, 9050, 9330, 9526, 9665, 9763, 9833, 9882, 9916};
+  for (int i = 0; i < 13; i++) {
+    assert_true(braid_integer_cosine_rate(1, kHalves[i] - 1, 10000) == ldexp(1, -i));
+    assert_true(braid_integer_cosine_rate(1, kHalves[i], 10000) == ldexp(1, -i - 1));
+  }
   assert_int_equal(braid_integer_decay(0), 0);
   assert_int_equal(braid_integer_decay(5e-4), 11);
   assert_int_equal(braid_integer_decay(7), 1);

@@ -59,17 +59,11 @@ static const braid_value *kept_value(const audit *a, size_t index) {
   return NULL;
 }
 
-/* The first number of a list that differs; `count`: none does. */
-static size_t first_other(const char *a, const char *b, size_t count) {
-  size_t i = 0;
-  while (i < count && memcmp(a + i * BRAID_LEDGER_NUMBER, b + i * BRAID_LEDGER_NUMBER, BRAID_LEDGER_NUMBER) == 0) i++;
-  return i;
-}
-
 static void tell_parameter(audit *a, const braid_ledger_line *line, const braid_ledger_parts *was,
                            const braid_ledger_parts *now, bool computed, const char *where) {
   braid_audit_result *r = a->result;
-  size_t count = a->ledger->parameters, at = first_other(was->parameters, now->parameters, count), others = 0;
+  size_t count = a->ledger->parameters, at = braid_ledger_other_number(was->parameters, now->parameters, count),
+         others = 0;
   const braid_value *value = at < count ? kept_value(a, at) : NULL;
   if (!value) {
     name_difference(a, line, "", "state");
@@ -83,7 +77,8 @@ static void tell_parameter(audit *a, const braid_ledger_line *line, const braid_
   name_difference(a, line, layer_of(a->trainer->integers, value->name),
                   computed && update ? update->op->name : "parameters");
   for (size_t i = at + 1; i < count; i++)
-    others += first_other(was->parameters + i * BRAID_LEDGER_NUMBER, now->parameters + i * BRAID_LEDGER_NUMBER, 1) == 0;
+    others += braid_ledger_other_number(was->parameters + i * BRAID_LEDGER_NUMBER,
+                                        now->parameters + i * BRAID_LEDGER_NUMBER, 1) == 0;
   char more[64] = "";
   if (others) snprintf(more, sizeof more, ", and %zu more parameters do", others);
   snprintf(r->what, sizeof r->what, "%s %.100s %s differs%s%s", statistic ? "statistic" : "parameter", value->name,
@@ -117,7 +112,7 @@ static bool same_token(const char *a, size_t a_length, const char *b, size_t b_l
 static void tell_step(audit *a, const braid_ledger_line *line, const braid_ledger_parts *was,
                       const braid_ledger_parts *now) {
   char *what = a->result->what;
-  size_t room = sizeof a->result->what, value = first_other(was->values, now->values, a->ledger->values);
+  size_t room = sizeof a->result->what, value = braid_ledger_other_number(was->values, now->values, a->ledger->values);
   if (memcmp(was->order, now->order, BRAID_LEDGER_ORDER) != 0) {
     name_difference(a, line, "samples", "order");
     snprintf(what, room, "other samples were drawn, or in another order");
@@ -175,9 +170,7 @@ static braid_status restore(audit *a) {
   return braid_trainer_seek(a->trainer);
 }
 
-/* The state that the audit begins with is that of the ledger. */
-static braid_status check_beginning(audit *a) {
-  const braid_ledger_line *line = &a->ledger->lines[a->result->from];
+static braid_status check_parameters(audit *a, const braid_ledger_line *line) {
   const char *state;
   braid_ledger_parts parts[2];
   char where[64] = "that training begins with";
@@ -192,6 +185,29 @@ static braid_status check_beginning(audit *a) {
   if (status == BRAID_OK) tell_parameter(a, line, &parts[0], &parts[1], false, where);
   braid_text_deinit(&now);
   return status;
+}
+
+/* Those of a checkpoint are the ones that the step before it left. */
+static braid_status check_momentums(audit *a, const braid_ledger_line *line) {
+  const char *momentums;
+  braid_ledger_parts parts;
+  int64_t step;
+  size_t count = a->ledger->values;
+  if (!a->result->from || !braid_ledger_split(line->text, count, a->ledger->parameters, &step, &parts)) return BRAID_OK;
+  BRAID_TRY(braid_recorder_momentums(a->trainer->recorder, &momentums));
+  size_t at = braid_ledger_other_number(parts.values, momentums, count);
+  if (at == count) return BRAID_OK;
+  name_difference(a, line, a->trainer->digests.items[at].layer, "momentum");
+  snprintf(a->result->what, sizeof a->result->what,
+           "a momentum of the checkpoint of step %" PRId64 " is another than that the step left", a->result->from);
+  return BRAID_OK;
+}
+
+/* The state that the audit begins with is that of the ledger. */
+static braid_status check_beginning(audit *a) {
+  const braid_ledger_line *line = &a->ledger->lines[a->result->from];
+  BRAID_TRY(check_parameters(a, line));
+  return a->result->steps_agree ? check_momentums(a, line) : BRAID_OK;
 }
 
 /* --- the steps -----------------------------------------------------------------------------------------------------
@@ -229,6 +245,10 @@ static braid_status audit_steps(audit *a, braid_audit_callback *callback, void *
   r->agrees = !r->other_data[0];
   if (a->ledger->values != a->trainer->digests.count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%s: is of another network", a->ledger->path);
+  int64_t whole = a->trainer->options.epochs * a->trainer->steps;
+  if ((int64_t)a->ledger->line_count - 1 > whole)
+    return braid_fail(BRAID_INVALID_FILE, "%s: line %zu: is of step %" PRId64 " of a run of %" PRId64, a->ledger->path,
+                      a->ledger->lines[whole + 1].number, whole + 1, whole);
   BRAID_TRY(restore(a));
   BRAID_TRY(check_beginning(a));
   for (int64_t step = r->from + 1; r->steps_agree && step <= a->last; step++) {

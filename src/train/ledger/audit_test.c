@@ -2,6 +2,8 @@
  * one number of the ledger that is another is found where it is. */
 #include "train/checkpoint/checkpoint.h"
 #include "train/ledger/ledger_fixture.h"
+#include "train/schedule.h"
+#include "train/trainer.h"
 
 enum { kSteps = 30, kOther = 77, kPixel = 16 * 32 + 16, kMostValues = 200 };
 
@@ -397,8 +399,92 @@ static void test_cancelled(void **state) {
   pictures_close(&p, data);
 }
 
+/* --- momentums of checkpoints --------------------------------------------------------------------------------------
+ */
+/* A copy of a checkpoint in which each momentum, or number `at` of that of `hidden`, is another. */
+static void change_momentums(const char *from, const char *to, int64_t at) {
+  braid_checkpoint_file *file;
+  braid_checkpoint *copy;
+  size_t changed = 0;
+  ok(braid_checkpoint_open(NULL, from, &file));
+  ok(braid_checkpoint_create(NULL, to, braid_checkpoint_count(file), &copy));
+  for (size_t i = 0; i < braid_checkpoint_count(file); i++) {
+    const char *name = braid_checkpoint_name(file, i);
+    braid_desc desc;
+    const int16_t *was = braid_checkpoint_find(file, name, &desc);
+    int64_t count = braid_desc_count(&desc);
+    int16_t *momentum = strstr(name, "/momentum") ? malloc((size_t)count * sizeof *was) : NULL;
+    for (int64_t k = 0; momentum && k < count; k++) {
+      bool is_other = at < 0 || (k == at && strcmp(name, "hidden/momentum") == 0);
+      momentum[k] = is_other ? (int16_t)(at < 0 ? 32767 : was[k] + 1) : was[k];
+      changed += is_other;
+    }
+    ok(braid_checkpoint_put(copy, name, &desc, momentum ? momentum : was));
+    free(momentum);
+  }
+  assert_true(changed > 0);
+  ok(braid_checkpoint_commit(copy));
+  braid_checkpoint_close(file);
+}
+
+/* Whether or not the steps that follow show it. */
+static void test_momentum_of_checkpoint(void **state) {
+  (void)state;
+  static const char kName[] = "checkpoint-0000000012.braid";
+  char from[160], to[160];
+  assert_int_equal(mkdir(path_of("momentums"), 0777), 0);
+  snprintf(from, sizeof from, "%s/%s", path_of("whole"), kName);
+  snprintf(to, sizeof to, "%s/%s", path_of("momentums"), kName);
+  for (int64_t at = -1; at < 20; at++) {
+    change_momentums(from, to, at);
+    braid_audit_result r =
+        audit_clean("whole.ledger", (braid_audit_options){.first = 13, .checkpoints = path_of("momentums")});
+    expect_differs(r, 12, at < 0 ? r.layer : reader_of("hidden"), "momentum");
+  }
+  /* the run does not go on from it, and its ledger stays */
+  size_t bytes;
+  char *text = text_of(path_of("whole.ledger"), &bytes);
+  put_text(path_of("resumed.ledger"), text, bytes);
+  braid_train_options options = ledger_options("momentums", "resumed.ledger");
+  options.resume = true;
+  pictures p;
+  braid_dataset *data = pictures_open(&p, -1, -1);
+  braid_trainer *trainer;
+  assert_int_equal(braid_trainer_create(graph, data, NULL, &options, &trainer), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "the momentums after step 12 are not those of the checkpoint"));
+  pictures_close(&p, data);
+  expect_same(path_of("resumed.ledger"), path_of("whole.ledger"));
+  free(text);
+}
+
+/* A ledger has no more steps than the run that it tells of. */
+static void test_more_steps(void **state) {
+  (void)state;
+  braid_train_options options = ledger_options("more", "more.ledger");
+  options.epochs = 1;
+  pictures p;
+  braid_dataset *data = pictures_open(&p, -1, -1);
+  braid_trainer *trainer;
+  double loss;
+  ok(braid_trainer_create(graph, data, NULL, &options, &trainer));
+  for (int64_t done = 0; done <= trainer->steps; done++) {
+    double rate = braid_learning_rate(&trainer->options, &trainer->record, done, trainer->steps);
+    ok(braid_trainer_step(trainer, rate, &loss));
+  }
+  braid_trainer_destroy(trainer);
+  braid_ledger *ledger;
+  braid_audit_result r;
+  ok(braid_ledger_open(NULL, path_of("more.ledger"), &ledger));
+  assert_int_equal(braid_audit(ledger, graph, data, NULL, NULL, NULL, &r), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "is of step 11 of a run of 10"));
+  braid_ledger_close(ledger);
+  pictures_close(&p, data);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_momentum_of_checkpoint),
+      cmocka_unit_test(test_more_steps),
       cmocka_unit_test(test_agrees),
       cmocka_unit_test(test_other_data),
       cmocka_unit_test(test_weight_of_checkpoint),

@@ -36,7 +36,7 @@ static bool take_digits(const char **at, size_t count, const char **out) {
 
 static bool take_token(const char **at, const char **out, size_t *length) {
   *out = *at;
-  *length = strcspn(*at, " ");
+  *length = strspn(*at, "0123456789.e+-");
   *at += *length;
   return *length > 0;
 }
@@ -63,6 +63,14 @@ bool braid_ledger_split(const char *text, size_t values, size_t parameters, int6
   if (!take_word(&text, " parameters ")) return false;
   if (!take_digits(&text, parameters * BRAID_LEDGER_NUMBER, &out->parameters)) return false;
   return take_word(&text, " state ") && take_digits(&text, BRAID_SHA256_HEX, &out->state) && !*text;
+}
+
+size_t braid_ledger_other_number(const char *a, const char *b, size_t count) {
+  size_t i = 0;
+  while (i < count && (b[i * BRAID_LEDGER_NUMBER] == '-' ||
+                       memcmp(a + i * BRAID_LEDGER_NUMBER, b + i * BRAID_LEDGER_NUMBER, BRAID_LEDGER_NUMBER) == 0))
+    i++;
+  return i;
 }
 
 void braid_ledger_begin_chain(const char *head, char out[BRAID_SHA256_HEX + 1]) {

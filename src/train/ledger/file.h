@@ -46,6 +46,8 @@ BRAID_MUST_CHECK braid_status braid_ledger_parse(const braid_allocator *allocato
                                                  size_t bytes, braid_ledger **out);
 /* False: the text is not that of a step with so many values and parameters. */
 bool braid_ledger_split(const char *text, size_t values, size_t parameters, int64_t *step, braid_ledger_parts *out);
+/* The first number of a list that differs; '-' in the second stands for any. `count`: none does. */
+size_t braid_ledger_other_number(const char *a, const char *b, size_t count);
 /* The first number of the chain: of the head's lines without the model's name, each with its line feed. */
 void braid_ledger_begin_chain(const char *head, char out[BRAID_SHA256_HEX + 1]);
 /* The next one, in place of the one before it. */

@@ -38,6 +38,52 @@ static void test_threads(void **state) {
   }
 }
 
+/* Ledgers of runs that the contract (docs/integer-training.md) and the format (docs/audit.md) decide to the bit. A
+ * change of either makes others: then BRAID_INTEGER_CONTRACT or BRAID_LEDGER_VERSION is the next number. */
+static void test_known_runs(void **state) {
+  (void)state;
+  static const struct {
+    const char *name, *chain;
+    braid_optimizer optimizer;
+    double rate, decay;
+    braid_loss loss;
+    uint64_t seed;
+    int64_t bits[4], batch;
+  } kRuns[] = {
+      {"sgd", "2f0e38eef6787395", BRAID_SGD, 0.125, 5e-4, BRAID_SQUARED_ERROR, 1, {8, 8, 8, 8}, 32},
+      {"hinge", "239ca4e90387a774", BRAID_SGD, 0.25, 0, BRAID_SQUARED_HINGE, 7, {8, 8, 12, 8}, 24},
+      {"few-bits", "e35ff4f618cfcb1b", BRAID_SGD, 0.125, 0.01, BRAID_SQUARED_ERROR, 3, {5, 4, 10, 6}, 33},
+      {"wage", "02ac9880fb09bff8", BRAID_WAGE, 4, 0, BRAID_SQUARED_ERROR, 2, {8, 8, 10, 8}, 32},
+      {"wage-few-bits", "fbf8ed033f9aa6b7", BRAID_WAGE, 8, 0, BRAID_SQUARED_HINGE, 1, {2, 8, 8, 8}, 32},
+  };
+  for (size_t i = 0; i < sizeof kRuns / sizeof *kRuns; i++) {
+    char name[32];
+    snprintf(name, sizeof name, "%s.ledger", kRuns[i].name);
+    braid_train_options options = ledger_options(kRuns[i].name, name);
+    options.out_directory = NULL;
+    options.epochs = 2;
+    options.optimizer = kRuns[i].optimizer;
+    options.learning_rate = kRuns[i].rate;
+    options.weight_decay = kRuns[i].decay;
+    options.loss = kRuns[i].loss;
+    options.seed = kRuns[i].seed;
+    options.batch = kRuns[i].batch;
+    options.weight_bits = kRuns[i].bits[0];
+    options.activation_bits = kRuns[i].bits[1];
+    options.gradient_bits = kRuns[i].bits[2];
+    options.error_bits = kRuns[i].bits[3];
+    stop_at never = {.after = -1};
+    train_model(graph, options, &never, BRAID_OK);
+    braid_ledger *ledger;
+    ok(braid_ledger_open(NULL, path_of(name), &ledger));
+    braid_ledger_info info = braid_ledger_get_info(ledger);
+    if (strncmp(info.chain, kRuns[i].chain, 16) != 0)
+      fail_msg("%s: its chain ends in %.16s after %lld steps, and not in %s", name, info.chain, (long long)info.steps,
+               kRuns[i].chain);
+    braid_ledger_close(ledger);
+  }
+}
+
 /* The end of line `number`, from 1. */
 static size_t end_of_line(const char *text, size_t number) {
   const char *at = text;
@@ -257,6 +303,20 @@ static void test_hostile(void **state) {
     if (!strstr(braid_error_detail(), kCases[i].why)) fail_msg("%s: %s", kCases[i].why, braid_error_detail());
     assert_null(ledger);
   }
+  /* numbers of a line that is chained anew, of which a terminal would obey some */
+  static const char *const kNumbers[] = {" rate 0.125", " rate \x1b[2J;", " rate nanny", " loss ", " loss \x1b", NULL};
+  for (size_t i = 0; kNumbers[i]; i++) {
+    char *text = strdup(whole), *at = strstr(strstr(text, "\nstep 1 "), i < 3 ? " rate " : " loss ");
+    memcpy(at, kNumbers[i], strlen(kNumbers[i]));
+    char *forged = forge(text);
+    braid_ledger *ledger;
+    bool right = i == 0 || i == 3;
+    assert_int_equal(parse_text(forged, strlen(forged), &ledger), right ? BRAID_OK : BRAID_INVALID_FILE);
+    if (!right) assert_non_null(strstr(braid_error_detail(), "is not the line of a step"));
+    braid_ledger_close(ledger);
+    free(forged);
+    free(text);
+  }
 }
 
 /* Settings that no training could have, in a head that is chained anew. */
@@ -310,10 +370,10 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_threads),       cmocka_unit_test(test_resume),  cmocka_unit_test(test_resume_from_start),
-      cmocka_unit_test(test_refused),       cmocka_unit_test(test_read),    cmocka_unit_test(test_changed_bytes),
-      cmocka_unit_test(test_truncated),     cmocka_unit_test(test_hostile), cmocka_unit_test(test_hostile_settings),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_threads),           cmocka_unit_test(test_known_runs),    cmocka_unit_test(test_resume),
+      cmocka_unit_test(test_resume_from_start), cmocka_unit_test(test_refused),       cmocka_unit_test(test_read),
+      cmocka_unit_test(test_changed_bytes),     cmocka_unit_test(test_truncated),     cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_hostile_settings),  cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, begin, end);
 }

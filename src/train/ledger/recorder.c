@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/thread.h"
 #include "base/try.h"
+#include "graph/integer.h"
 #include "runtime/surface/session.h"
 #include "train/integer/digests.h"
 #include "train/ledger/file.h"
@@ -28,7 +29,7 @@ struct braid_recorder {
   uint8_t *sums;   /* of a parameter's pieces */
   uint8_t *hashes; /* of all parameters */
   int threads;
-  braid_text line;
+  braid_text line, momentums;
 };
 
 static braid_status make_kept(braid_recorder *recorder) {
@@ -59,6 +60,7 @@ braid_status braid_recorder_create(braid_trainer *trainer, braid_recorder **out)
   recorder->trainer = trainer;
   recorder->threads = trainer->options.threads > 0 ? trainer->options.threads : braid_cpu_count();
   braid_text_init(&recorder->line, trainer->allocator);
+  braid_text_init(&recorder->momentums, trainer->allocator);
   braid_status status = make_kept(recorder);
   if (status == BRAID_OK)
     *out = recorder;
@@ -76,6 +78,7 @@ void braid_recorder_destroy(braid_recorder *recorder) {
   braid_free(allocator, recorder->hashes);
   braid_free(allocator, recorder->digests);
   braid_text_deinit(&recorder->line);
+  braid_text_deinit(&recorder->momentums);
   braid_free(allocator, recorder);
 }
 
@@ -139,6 +142,60 @@ braid_status braid_recorder_state(braid_recorder *recorder, const char **text) {
   return BRAID_OK;
 }
 
+/* The state whose next contents a node's second result is. */
+static const braid_value *momentum_of(const braid_graph *step, const braid_node *node) {
+  for (size_t i = 0; i < step->value_count; i++)
+    if (step->values[i].next == node->outputs[1]) return &step->values[i];
+  return NULL;
+}
+
+/* As IntegerDigest (docs/integer-training.md, "Digest"). */
+static uint32_t digest_of(const int16_t *data, const braid_desc *desc) {
+  int64_t count = braid_desc_count(desc), rows = desc->rank ? desc->dims[0] : 1;
+  uint32_t digest = 0;
+  for (int64_t b = 0, i = 0; b < rows; b++) {
+    uint32_t sum = 0;
+    for (int64_t j = 0; j < count / rows; j++)
+      sum += braid_integer_digest_weight(2 * (uint64_t)j) * (uint32_t)data[i++];
+    digest += braid_integer_digest_weight(2 * (uint64_t)b + 1) * sum;
+  }
+  return digest;
+}
+
+static void add_number(braid_text *line, uint32_t number) {
+  add_digits(line, (const uint8_t[]){number >> 24, number >> 16 & 255, number >> 8 & 255, number & 255},
+             BRAID_LEDGER_NUMBER);
+}
+
+static braid_status add_momentum(braid_recorder *recorder, const braid_value *value) {
+  kept k = {value->name, value->desc, NULL};
+  const void *data;
+  braid_status status = look_at(recorder, &k, &data);
+  if (status == BRAID_OK) add_number(&recorder->momentums, digest_of(data, &k.desc));
+  braid_tensor_release(k.copy);
+  return status;
+}
+
+braid_status braid_recorder_momentums(braid_recorder *recorder, const char **out) {
+  const braid_trainer *trainer = recorder->trainer;
+  const braid_graph *step = trainer->step;
+  braid_text *text = &recorder->momentums;
+  text->length = 0;
+  braid_node_id next = 0;
+  for (size_t i = 0; i < trainer->digests.count; i++) {
+    if (strcmp(trainer->digests.items[i].op, "IntegerMomentum") != 0) {
+      braid_text_add(text, "--------");
+      continue;
+    }
+    while (strcmp(step->nodes[next].op->name, "IntegerMomentum") != 0) next++;
+    const braid_value *value = momentum_of(step, &step->nodes[next++]);
+    if (!value) return braid_fail(BRAID_INTERNAL, "a node moves no momentum");
+    BRAID_TRY(add_momentum(recorder, value));
+  }
+  *out = text->length ? text->data : "";
+  return text->failed ? BRAID_NO_MEMORY : BRAID_OK;
+}
+
 /* The samples' numbers in the data set and their classes, each in 8 and 4 bytes, the lowest first. */
 static void add_samples(braid_recorder *recorder, const braid_batch *batch) {
   size_t count = (size_t)recorder->trainer->options.batch;
@@ -156,11 +213,7 @@ braid_status braid_recorder_step(braid_recorder *recorder, const braid_batch *ba
   braid_text_printf(line, "step %" PRId64 " rate %.9g", numbers->update, ldexp(1, numbers->rate_exponent));
   add_samples(recorder, batch);
   braid_text_printf(line, " loss %.9g values ", (double)loss);
-  for (size_t i = 0; i < digests->count; i++) {
-    uint32_t digest = recorder->digests[digests->items[i].place];
-    add_digits(line, (const uint8_t[]){digest >> 24, digest >> 16 & 255, digest >> 8 & 255, digest & 255},
-               BRAID_LEDGER_NUMBER);
-  }
+  for (size_t i = 0; i < digests->count; i++) add_number(line, recorder->digests[digests->items[i].place]);
   BRAID_TRY(add_state(recorder));
   *out = line->data;
   return BRAID_OK;

@@ -20,4 +20,7 @@ const char *braid_recorder_line(const braid_recorder *recorder);
 /* " parameters ... state ..." of now, as a line ends with it. */
 BRAID_MUST_CHECK braid_status braid_recorder_state(braid_recorder *recorder, const char **text);
 
+/* The digests of the momentums as they are now, at their places among the values of a line; in those of others '-'. */
+BRAID_MUST_CHECK braid_status braid_recorder_momentums(braid_recorder *recorder, const char **text);
+
 #endif

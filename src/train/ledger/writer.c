@@ -143,18 +143,26 @@ static braid_status begin_file(braid_ledger_writer *writer, const char *text, co
 }
 
 /* Training goes on behind the line of step `done`. */
-static braid_status go_on(braid_ledger_writer *writer, braid_ledger *ledger, const char *state, int64_t done) {
+static braid_status go_on(braid_ledger_writer *writer, braid_ledger *ledger, const braid_ledger_now *now) {
+  int64_t done = now->done, step;
+  braid_ledger_parts parts;
   if (done >= (int64_t)ledger->line_count)
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "%s: ends with step %zu, and the checkpoint is of step %" PRId64
                       ": it is of another run, or lines were removed",
                       ledger->path, ledger->line_count - 1, done);
   const braid_ledger_line *line = &ledger->lines[done];
-  size_t length = strlen(line->text), tail = strlen(state);
-  if (length < tail || strcmp(line->text + length - tail, state) != 0)
+  size_t length = strlen(line->text), tail = strlen(now->state), count = ledger->values;
+  if (length < tail || strcmp(line->text + length - tail, now->state) != 0)
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "%s: line %zu: the parameters after step %" PRId64
                       " are not those of the checkpoint: it is of another run",
+                      ledger->path, line->number, done);
+  if (!braid_ledger_split(line->text, count, ledger->parameters, &step, &parts) ||
+      strlen(now->momentums) != count * BRAID_LEDGER_NUMBER ||
+      braid_ledger_other_number(parts.values, now->momentums, count) < count)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "%s: line %zu: the momentums after step %" PRId64 " are not those of the checkpoint",
                       ledger->path, line->number, done);
   memcpy(writer->chain, line->chain, BRAID_SHA256_HEX);
   return cut(writer, line->end);
@@ -167,17 +175,17 @@ static braid_status no_ledger(const char *path, int64_t done) {
                     path, done);
 }
 
-static braid_status take_file(braid_ledger_writer *writer, const char *head, const char *state, int64_t done,
-                              bool resume) {
+static braid_status take_file(braid_ledger_writer *writer, const char *head, const braid_ledger_now *now, bool resume) {
   char *text;
   size_t bytes;
   const char *rest;
   braid_ledger *ledger = NULL;
   BRAID_TRY(read_all(writer, &text, &bytes));
   braid_status status;
+  int64_t done = now->done;
   size_t line = done > 0 && bytes ? differing_line(text, head, &rest) : 0;
   if (done == 0)
-    status = begin_file(writer, text, head, state, resume);
+    status = begin_file(writer, text, head, now->state, resume);
   else if (!bytes)
     status = no_ledger(writer->path, done);
   else if (line)
@@ -185,7 +193,7 @@ static braid_status take_file(braid_ledger_writer *writer, const char *head, con
   else {
     status = braid_ledger_parse(writer->allocator, writer->path, text, bytes, &ledger);
     text = NULL; /* the ledger's */
-    if (status == BRAID_OK) status = go_on(writer, ledger, state, done);
+    if (status == BRAID_OK) status = go_on(writer, ledger, now);
   }
   braid_ledger_close(ledger);
   braid_free(writer->allocator, text);
@@ -203,7 +211,7 @@ static braid_status open_locked(braid_ledger_writer *writer, bool create) {
 }
 
 braid_status braid_ledger_writer_open(const braid_allocator *allocator, const char *path, const char *head,
-                                      const char *state, int64_t done, bool resume, braid_ledger_writer **out) {
+                                      const braid_ledger_now *now, bool resume, braid_ledger_writer **out) {
   *out = NULL;
   braid_ledger_writer *writer = braid_zalloc(allocator, sizeof *writer);
   if (!writer) return BRAID_NO_MEMORY;
@@ -211,9 +219,9 @@ braid_status braid_ledger_writer_open(const braid_allocator *allocator, const ch
   writer->file = -1;
   braid_text_init(&writer->line, allocator);
   writer->path = braid_strdup(allocator, path);
-  braid_status status = writer->path ? open_locked(writer, done == 0) : BRAID_NO_MEMORY;
-  if (status == BRAID_OK && writer->file < 0) status = no_ledger(path, done);
-  if (status == BRAID_OK) status = take_file(writer, head, state, done, resume);
+  braid_status status = writer->path ? open_locked(writer, now->done == 0) : BRAID_NO_MEMORY;
+  if (status == BRAID_OK && writer->file < 0) status = no_ledger(path, now->done);
+  if (status == BRAID_OK) status = take_file(writer, head, now, resume);
   if (status == BRAID_OK) status = braid_ledger_writer_sync(writer);
   if (status == BRAID_OK)
     *out = writer;
