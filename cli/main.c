@@ -1,4 +1,5 @@
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -83,6 +84,7 @@ static void keep_memory(void) {
 int main(int argc, char **argv) {
   prepare_environment(argv);
   keep_memory();
+  (void)signal(SIGXFSZ, SIG_IGN); /* a file that reaches a limit is an error of writing, with a sentence */
   cli_fit_terminal(cli_wants_json(argc, argv));
   argp_err_exit_status = CLI_USAGE;
   if (argc < 2) {

@@ -194,11 +194,44 @@ static void test_beside_peers(void **state) {
   fail_msg("%s", length > 2000 ? text + length - 2000 : text);
 }
 
+/* ONNX Runtime takes what training in integers saves, of normalizations and pools too, and its optimizer (but for the
+ * one that docs/integer-training.md names) leaves the scores as they are. */
+static void test_trained_in_integers(void **state) {
+  (void)state;
+  const char *python = getenv("BRAID_PYTHON");
+  char command[2048];
+  snprintf(command, sizeof command, "'%s' -c 'import onnxruntime' 2>/dev/null", python ? python : "");
+  if (!python || !*python || system(command) != 0) skip_test("peers", "BRAID_PYTHON names no Python with onnxruntime");
+  outcome o =
+      run("train " GLYPHS " --data builtin:glyphs,limit=640 --precision int8 --epochs 1 --no-test --out $/integers");
+  assert_int_equal(o.code, 0);
+  discard(&o);
+  snprintf(command, sizeof command,
+           "'%s' -c 'import sys, numpy as np, onnxruntime as ort\n"
+           "x = np.random.default_rng(1).normal(size=(64, 3, 32, 32)).astype(np.float32)\n"
+           "plain = ort.SessionOptions()\n"
+           "plain.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL\n"
+           "ort.InferenceSession(sys.argv[1])\n"
+           "ways = [ort.InferenceSession(sys.argv[1], plain),\n"
+           "        ort.InferenceSession(sys.argv[1], disabled_optimizers=[\"WeightBiasQuantization\"])]\n"
+           "a, b = [way.run(None, {way.get_inputs()[0].name: x})[0] for way in ways]\n"
+           "assert a.std() > 0 and np.abs(a - b).max() <= 2 ** -7' '%s/integers/model.onnx' >'%s' 2>&1",
+           python, folder, in_folder("runtime.txt"));
+  int code = system(command);
+  char *text = get_file(in_folder("runtime.txt"), NULL);
+  if (code != 0) fail_msg("%.1500s", text);
+  free(text);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_result),    cmocka_unit_test(test_text),
-      cmocka_unit_test(test_repeats),   cmocka_unit_test(test_arrays),
-      cmocka_unit_test(test_failures),  cmocka_unit_test(test_out_that_cannot_be_written),
-      cmocka_unit_test(test_full_disk), cmocka_unit_test(test_beside_peers)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_result),
+                                     cmocka_unit_test(test_text),
+                                     cmocka_unit_test(test_repeats),
+                                     cmocka_unit_test(test_arrays),
+                                     cmocka_unit_test(test_failures),
+                                     cmocka_unit_test(test_out_that_cannot_be_written),
+                                     cmocka_unit_test(test_full_disk),
+                                     cmocka_unit_test(test_beside_peers),
+                                     cmocka_unit_test(test_trained_in_integers)};
   return skip_run_group_tests(tests, train_network, remove_folder);
 }

@@ -387,6 +387,16 @@ static void judge_epoch(braid_trainer *trainer, braid_train_progress *progress) 
     note_side_failure(trainer, save_model(trainer, "best.onnx"), "the best model was not written");
 }
 
+/* Where all scores are 0 no error is left: no step changes anything then, whatever the samples. */
+static void warn_of_same_losses(const braid_trainer *trainer) {
+  bool same = trainer->step_loss > 0 && trainer->loss_sum == trainer->step_loss * (double)trainer->epoch_step;
+  if (trainer->integers && trainer->epoch_step > 1 && same)
+    braid_log_write(trainer->log, BRAID_LOG_WARNING,
+                    "every step of epoch %lld had the same loss: in integers all scores are 0, and nothing is learned "
+                    "(see \"Where it does not learn\" in docs/integer-training.md)",
+                    (long long)trainer->epoch + 1);
+}
+
 /* Everything trained is on disk before anything is tested or reported, and the epoch is over only when that is done
  * too: a run that is killed in between goes on with the test and the report. */
 static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
@@ -404,6 +414,7 @@ static braid_status finish_epoch(braid_trainer *trainer, watcher *w) {
   if (trainer->test) note_side_failure(trainer, tested, "the test failed");
   if (status == BRAID_OK) {
     judge_epoch(trainer, progress);
+    warn_of_same_losses(trainer);
     progress->test = tested == BRAID_OK ? &w->result : NULL;
     show_epoch(trainer, progress->test);
     trainer->epoch++;

@@ -55,6 +55,15 @@ static braid_status export_vector(exporter *e, const char *name, const char *end
   return export_numbers(e, name, ending, values, 1, &count, out);
 }
 
+/* x in steps of `scale`, which fits `dtype`. */
+static braid_status export_steps(exporter *e, braid_value_id x, double scale, braid_dtype dtype, braid_value_id *out) {
+  braid_value_id inputs[3] = {x};
+  BRAID_TRY(export_scalar(e, scale, &inputs[1]));
+  BRAID_TRY(braid_graph_add_scalar(e->graph, dtype, 0, &inputs[2]));
+  BRAID_TRY(export_node(e, "QuantizeLinear", NULL, inputs, 3, &inputs[0], NULL));
+  return export_node(e, "DequantizeLinear", NULL, inputs, 3, out, NULL);
+}
+
 /* The integers of `dtype` that x, in steps of `scale`, is nearest to; limited to `bits`. */
 static braid_status export_rounding(exporter *e, braid_value_id x, double scale, braid_dtype dtype, int64_t bits,
                                     braid_value_id *out) {
@@ -63,10 +72,7 @@ static braid_status export_rounding(exporter *e, braid_value_id x, double scale,
   BRAID_TRY(export_scalar(e, -most, &inputs[1]));
   BRAID_TRY(export_scalar(e, most, &inputs[2]));
   BRAID_TRY(export_node(e, "Clip", NULL, inputs, 3, &inputs[0], NULL));
-  BRAID_TRY(export_scalar(e, scale, &inputs[1]));
-  BRAID_TRY(braid_graph_add_scalar(e->graph, dtype, 0, &inputs[2]));
-  BRAID_TRY(export_node(e, "QuantizeLinear", NULL, inputs, 3, &inputs[0], NULL));
-  return export_node(e, "DequantizeLinear", NULL, inputs, 3, out, NULL);
+  return export_steps(e, inputs[0], scale, dtype, out);
 }
 
 static braid_status round_activation(exporter *e, braid_value_id x, braid_value_id *out) {
@@ -233,6 +239,12 @@ static braid_status export_reshape(exporter *e, const braid_integer_layer *layer
   return export_node(e, "Reshape", NULL, inputs, 2, y, NULL);
 }
 
+/* Values on the grid that were only moved. The steps change nothing: without them ONNX Runtime 1.31 adds its own, and
+ * refuses those (its QDQPropagationTransformer, of signed bytes in files of opset 21). */
+static braid_status export_moved(exporter *e, braid_value_id *y) {
+  return export_steps(e, *y, e->step, BRAID_I8, y);
+}
+
 static braid_status export_layer(exporter *e, const braid_integer_layer *layer) {
   const braid_node *from = &e->net->graph->nodes[layer->node];
   braid_value_id x = e->tensors[layer->in[0]], y = x;
@@ -246,6 +258,7 @@ static braid_status export_layer(exporter *e, const braid_integer_layer *layer) 
   case BRAID_INTEGER_MAX_POOL:
     BRAID_TRY(export_node(e, "MaxPool", from->name, &x, 1, &y, &node));
     BRAID_TRY(export_attrs(e, layer, node));
+    BRAID_TRY(export_moved(e, &y));
     break;
   case BRAID_INTEGER_AVERAGE_POOL:
     BRAID_TRY(export_average(e, layer, x, &y));
@@ -257,6 +270,7 @@ static braid_status export_layer(exporter *e, const braid_integer_layer *layer) 
     break;
   case BRAID_INTEGER_RESHAPE:
     BRAID_TRY(export_reshape(e, layer, x, &y));
+    BRAID_TRY(export_moved(e, &y));
     break;
   case BRAID_INTEGER_RELU:
     break;

@@ -436,6 +436,52 @@ static void test_refused(void **state) {
   braid_dataset_close(data);
 }
 
+/* Limits and roundings that this training has not saved are no part of its arithmetic: none is passed over. */
+static void test_foreign_rounding(void **state) {
+  (void)state;
+  static const struct {
+    const char *op;
+    float a, b; /* limits; scale and zero point */
+    bool is_unsigned;
+  } kCases[] = {{"Clip", 0, 6, false},
+                {"Clip", -1, 1, false},
+                {"Clip", 0, 0.001f, false},
+                {"QuantizeLinear", 0.1f, 0, false},
+                {"QuantizeLinear", 0.125f, 3, false},
+                {"QuantizeLinear", 0.125f, 0, true}};
+  braid_dataset *data = glyphs("train");
+  for (size_t i = 0; i < sizeof kCases / sizeof *kCases; i++) {
+    braid_graph *graph;
+    braid_value_id x, inputs[3];
+    ok(braid_graph_create(NULL, "rounded", &graph));
+    ok(braid_graph_add_input(graph, "image", &(braid_desc){.dtype = BRAID_F32, .rank = 4, .dims = {-1, 3, 32, 32}},
+                             &x));
+    x = window(graph, "Conv", x, constant(graph, "first", 4, (int64_t[]){8, 3, 3, 3}, 0.2f, 0), 3, 2, 1);
+    inputs[0] = x;
+    inputs[1] = constant(graph, "a", 0, NULL, 0, kCases[i].a);
+    if (strcmp(kCases[i].op, "Clip") == 0) {
+      inputs[2] = constant(graph, "b", 0, NULL, 0, kCases[i].b);
+      x = node(graph, "Clip", inputs, 3, NULL);
+    } else {
+      ok(braid_graph_add_scalar(graph, kCases[i].is_unsigned ? BRAID_U8 : BRAID_I8, (double)kCases[i].b, &inputs[2]));
+      inputs[0] = node(graph, "QuantizeLinear", inputs, 3, NULL);
+      x = node(graph, "DequantizeLinear", inputs, 3, NULL);
+    }
+    x = node(graph, "Flatten", &x, 1, NULL);
+    x = node(graph, "MatMul", (braid_value_id[]){x, constant(graph, "last", 2, (int64_t[]){2048, kClasses}, 0.1f, 0)},
+             2, NULL);
+    ok(braid_graph_add_output(graph, x));
+    braid_train_options options = integer_options("foreign");
+    braid_trainer *trainer;
+    options.out_directory = NULL;
+    braid_status status = braid_trainer_create(graph, data, NULL, &options, &trainer);
+    if (status != BRAID_UNSUPPORTED || !strstr(braid_error_detail(), kCases[i].op))
+      fail_msg("%s %g %g: %s", kCases[i].op, (double)kCases[i].a, (double)kCases[i].b, braid_error_detail());
+    braid_graph_destroy(graph);
+  }
+  braid_dataset_close(data);
+}
+
 static void test_rates(void **state) {
   (void)state;
   static const double kWanted[] = {8, 8, 8, 8, 1, 0.125};
@@ -498,6 +544,7 @@ int main(void) {
                                      cmocka_unit_test(test_not_finite),
                                      cmocka_unit_test(test_parameters),
                                      cmocka_unit_test(test_refused),
+                                     cmocka_unit_test(test_foreign_rounding),
                                      cmocka_unit_test(test_rates),
                                      cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -62,16 +62,42 @@ static braid_node_id sole_reader(const builder *b, braid_value_id value, const c
   return kNone;
 }
 
-/* Past nodes that only round, clip and scale: those of a file that this training saved. */
+/* The number that an operand is; NAN: it is none that is known. */
+static double number_of(const builder *b, const braid_node *node, size_t input) {
+  braid_value_id id = braid_node_input(node, input);
+  if (!is_known(b, id) || !b->net->graph->values[id].tensor) return NAN;
+  const braid_tensor *tensor = b->net->graph->values[id].tensor;
+  return braid_desc_count(braid_tensor_desc(tensor)) == 1 ? braid_tensor_get_f64(tensor, 0) : NAN;
+}
+
+/* Signed numbers in steps of a power of two around 0, there and back. */
+static bool is_own_steps(const builder *b, const braid_node *there, const braid_node *back) {
+  double scale = number_of(b, there, 1);
+  int exponent;
+  braid_dtype dtype = b->net->graph->values[there->outputs[0]].desc.dtype;
+  return (dtype == BRAID_I8 || dtype == BRAID_I16) && number_of(b, there, 2) == 0 && number_of(b, back, 2) == 0 &&
+         number_of(b, back, 1) == scale && frexp(scale, &exponent) == 0.5;
+}
+
+/* To so many steps as k bits have. */
+static bool is_own_limit(const builder *b, const braid_node *clip, const braid_node *there) {
+  double high = number_of(b, clip, 2);
+  int bits;
+  return number_of(b, clip, 1) == -high && frexp(high / number_of(b, there, 1) + 1, &bits) == 0.5 && bits >= 2 &&
+         bits <= 16;
+}
+
+/* Past the nodes by which a file that this training saved rounds `value`, which other nodes of these ops are not. */
 static braid_value_id past_rounding(builder *b, braid_value_id value) {
-  static const char *const kOps[] = {"Clip", "QuantizeLinear", "DequantizeLinear"};
-  for (size_t i = 0; i < 3; i++) {
-    braid_node_id reader = sole_reader(b, value, kOps[i]);
-    if (reader < 0) continue;
-    b->done[reader] = true;
-    value = b->net->graph->nodes[reader].outputs[0];
-  }
-  return value;
+  const braid_node *nodes = b->net->graph->nodes;
+  braid_node_id clip = sole_reader(b, value, "Clip");
+  braid_node_id there = sole_reader(b, clip < 0 ? value : nodes[clip].outputs[0], "QuantizeLinear");
+  braid_node_id back = there < 0 ? kNone : sole_reader(b, nodes[there].outputs[0], "DequantizeLinear");
+  if (back < 0 || !is_own_steps(b, &nodes[there], &nodes[back])) return value;
+  if (clip >= 0 && !is_own_limit(b, &nodes[clip], &nodes[there])) return value;
+  if (clip >= 0) b->done[clip] = true;
+  b->done[there] = b->done[back] = true;
+  return nodes[back].outputs[0];
 }
 
 static bool trains(const builder *b, braid_value_id parameter) {
@@ -262,6 +288,19 @@ static braid_status take_relu(builder *b, const braid_node *node) {
   return BRAID_OK;
 }
 
+/* Of a file that this training saved: its values are on the grid already. */
+static braid_status take_rounding(builder *b, const braid_node *node) {
+  size_t in;
+  braid_value_id value = past_rounding(b, node->inputs[0]);
+  if (value == node->inputs[0])
+    return refuse(node, braid_node_is(node, "Clip") ? "of limits only the rectifier (relu) has a form in integers"
+                                                    : "of quantized networks only those that training in integers "
+                                                      "saved train on");
+  BRAID_TRY(tensor_of(b, node, 0, &in));
+  b->at[value] = (int32_t)in;
+  return BRAID_OK;
+}
+
 static braid_status take_node(builder *b, const braid_node *node) {
   if (braid_node_is(node, "Conv")) return take_conv(b, node);
   if (braid_node_is(node, "Gemm") || braid_node_is(node, "MatMul")) return take_product(b, node);
@@ -271,9 +310,7 @@ static braid_status take_node(builder *b, const braid_node *node) {
   if (braid_node_is(node, "GlobalAveragePool")) return take_pool(b, node, BRAID_INTEGER_AVERAGE_POOL, true);
   if (braid_node_is(node, "Add")) return take_add(b, node);
   if (node->op->flags & BRAID_OP_VIEW) return take_reshape(b, node);
-  /* A file that this training saved: values on the grid already. */
-  if (braid_node_is(node, "QuantizeLinear") || braid_node_is(node, "DequantizeLinear") || braid_node_is(node, "Clip"))
-    return pass_on(b, node);
+  if (braid_node_is(node, "Clip") || braid_node_is(node, "QuantizeLinear")) return take_rounding(b, node);
   if (braid_node_is(node, "BatchNormalization"))
     return refuse(node, "a batch normalization must follow a convolution or product that nothing else reads");
   return refuse(node, "docs/integer-training.md lists the layers that have a form in integers");

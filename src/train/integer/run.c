@@ -73,6 +73,9 @@ braid_status braid_integer_parameters(const braid_trainer *trainer, braid_graph 
   const braid_integer_network *net = trainer->integers;
   BRAID_TRY(braid_graph_clone(trainer->step, out));
   braid_status status = BRAID_OK;
+  for (size_t i = 0; i < trainer->step->value_count; i++) /* momentums are the rule's, and not the network's */
+    if (braid_integer_is_momentum(trainer->step, &trainer->step->values[i]))
+      (*out)->values[i].kind = BRAID_VALUE_CONSTANT;
   for (size_t i = 0; status == BRAID_OK && i < net->bias_count; i++)
     status = add_bias(*out, &net->graph->values[net->biases[i]]);
   if (status == BRAID_OK) return BRAID_OK;
