@@ -110,6 +110,28 @@ static void test_lying_counter(void **state) {
   expect_between(ask("near.db", "SELECT joules_error / joules FROM entries"), 0.03, 0.4, "error");
 }
 
+/* A machine that stalls for longer than an operation's time, at its first runs or at those that count: what is kept is
+ * what the operation takes. One that takes longer than its time in every run is run three times all the same. */
+static void test_stalls(void **state) {
+  (void)state;
+  static const char *const settings[] = {"stuck=1,sensor=0,stalls=1,stall_us=300000",
+                                         "stuck=1,sensor=0,stalls=2,stall_us=300000",
+                                         "stuck=1,sensor=0,stalls=3,stall_at=3,stall_us=300000"};
+  for (int i = 0; i < 3; i++) {
+    set_meter(settings[i]);
+    outcome o = run_quietly("profile --db $/stalls.db " METERED "--ops Relu --sizes small --seconds 0.05 --again");
+    discard(&o);
+    expect_between(ask("stalls.db", "SELECT seconds FROM entries"), 2e-3, 40e-3, settings[i]);
+    expect_between(ask("stalls.db", "SELECT runs FROM entries"), 10, 100, "runs");
+  }
+  set_meter("stuck=1,sensor=0,sleep_us=100000");
+  outcome o = run_quietly("profile --db $/stalls.db " METERED "--ops Relu --sizes small --seconds 0.01 --again");
+  discard(&o);
+  assert_true(ask("stalls.db", "SELECT runs FROM entries") == 3);
+  expect_between(ask("stalls.db", "SELECT seconds FROM entries"), 0.1, 0.3, "a long operation");
+  assert_true(ask("stalls.db", "SELECT seconds_mad IS NOT NULL FROM entries") == 1);
+}
+
 static void test_goes_on(void **state) {
   (void)state;
   set_meter("");
@@ -354,11 +376,22 @@ static void test_locked(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_known),     cmocka_unit_test(test_sensors),     cmocka_unit_test(test_lying_counter),
-      cmocka_unit_test(test_goes_on),   cmocka_unit_test(test_too_old),     cmocka_unit_test(test_drift),
-      cmocka_unit_test(test_lost),      cmocka_unit_test(test_interrupted), cmocka_unit_test(test_full_disk),
-      cmocka_unit_test(test_beside),    cmocka_unit_test(test_forecast),    cmocka_unit_test(test_metered_platform),
-      cmocka_unit_test(test_published), cmocka_unit_test(test_refused),     cmocka_unit_test(test_locked),
+      cmocka_unit_test(test_known),
+      cmocka_unit_test(test_sensors),
+      cmocka_unit_test(test_lying_counter),
+      cmocka_unit_test(test_stalls),
+      cmocka_unit_test(test_goes_on),
+      cmocka_unit_test(test_too_old),
+      cmocka_unit_test(test_drift),
+      cmocka_unit_test(test_lost),
+      cmocka_unit_test(test_interrupted),
+      cmocka_unit_test(test_full_disk),
+      cmocka_unit_test(test_beside),
+      cmocka_unit_test(test_forecast),
+      cmocka_unit_test(test_metered_platform),
+      cmocka_unit_test(test_published),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_locked),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -8,9 +8,10 @@
 #include "base/try.h"
 #include "measure/cycles.h"
 
-enum { kWarmUps = 2, kLeastRuns = 10, kMostRuns = 4096 };
-static const double kLook = 0.1;      /* seconds between two questions whether to go on */
-static const double kEnergyShare = 4; /* an operation that takes a good part of the time gets this many times of it */
+enum { kWarmUps = 2, kFewRuns = 3, kEnoughRuns = 10, kMostRuns = 4096 };
+static const double kLook = 0.1;    /* seconds between two questions whether to go on */
+static const double kMostShare = 4; /* an operation that takes a good part of the time gets this many times of it */
+static const double kLong = 5;      /* seconds of a run that is not repeated more than once */
 
 braid_status braid_bench_go_on(const braid_bench *bench) {
   const braid_profile_options *o = bench->options;
@@ -24,32 +25,39 @@ static double now_seconds(void) {
 
 /* --- time ----------------------------------------------------------------------------------------------------------
  */
-/* A run that takes longer than the operation's time is all there is of it. */
-static braid_status warm_up(braid_bench *bench, braid_trial *trial, braid_profile_entry *entry) {
-  double start = now_seconds(), seconds;
+/* *shortest: of the runs. What takes long twice is long, and these runs are all there is of it; once may be a stall. */
+static braid_status warm_up(braid_bench *bench, braid_trial *trial, braid_profile_entry *entry, double *shortest) {
+  *shortest = INFINITY;
   for (int i = 0; i < kWarmUps; i++) {
+    double seconds;
     BRAID_TRY(braid_trial_run(trial, &seconds));
-    if (now_seconds() - start > bench->options->seconds) {
-      entry->seconds = seconds;
-      entry->runs = 1;
-      return BRAID_OK;
-    }
+    *shortest = fmin(*shortest, seconds);
     BRAID_TRY(braid_bench_go_on(bench));
+  }
+  if (*shortest > kLong) {
+    entry->seconds = *shortest;
+    entry->runs = kWarmUps;
   }
   return BRAID_OK;
 }
 
-static braid_status time_runs(braid_bench *bench, braid_trial *trial, double *seconds, size_t *count) {
+/* How often an operation has to run: by its shortest run, since longer ones may have waited for somebody else. */
+static size_t needed_runs(const braid_bench *bench, double shortest) {
+  double fit = kMostShare * bench->options->seconds / shortest;
+  return fit > kEnoughRuns ? kEnoughRuns : fit < kFewRuns ? kFewRuns : (size_t)fit;
+}
+
+static braid_status time_runs(braid_bench *bench, braid_trial *trial, double shortest, double *seconds, size_t *count) {
   double start = now_seconds(), looked = start;
   for (*count = 0; *count < kMostRuns; ++*count) {
-    double now = now_seconds(), gone = now - start;
-    if (gone > bench->options->seconds && (*count >= kLeastRuns || gone > kEnergyShare * bench->options->seconds))
-      break;
+    double now = now_seconds();
+    if (now - start > bench->options->seconds && *count >= needed_runs(bench, shortest)) break;
     if (now - looked > kLook) {
       BRAID_TRY(braid_bench_go_on(bench));
       looked = now;
     }
     BRAID_TRY(braid_trial_run(trial, &seconds[*count]));
+    shortest = fmin(shortest, seconds[*count]);
   }
   return BRAID_OK;
 }
@@ -58,13 +66,13 @@ static braid_status measure_time(braid_bench *bench, braid_trial *trial, braid_o
                                  braid_profile_entry *entry) {
   braid_cycles cycles = {0};
   size_t count;
-  double sum = 0;
-  BRAID_TRY(warm_up(bench, trial, entry));
+  double sum = 0, shortest;
+  BRAID_TRY(warm_up(bench, trial, entry, &shortest));
   if (!isnan(entry->seconds)) return BRAID_OK;
   double *seconds = braid_zalloc_array(bench->allocator, kMostRuns, sizeof *seconds);
   braid_status status = seconds ? BRAID_OK : BRAID_NO_MEMORY;
   if (status == BRAID_OK && bench->host_cycles) status = braid_cycles_begin(&cycles, bench->allocator);
-  if (status == BRAID_OK) status = time_runs(bench, trial, seconds, &count);
+  if (status == BRAID_OK) status = time_runs(bench, trial, shortest, seconds, &count);
   entry->instructions_per_cycle = braid_cycles_end(&cycles);
   snprintf(texts->note, sizeof texts->note, "%s",
            bench->host_cycles ? cycles.note : "instructions of this kind of device are not counted");

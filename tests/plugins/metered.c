@@ -10,6 +10,7 @@
  *   driver     number of the driver's version (1)
  *   link_us    what a transfer takes (0)
  *   stuck      1: the counter does not move (0)
+ *   stalls     how many kernels take stall_us longer (0), from number stall_at on (1)
  *   kernels    how many it runs before it is lost; 0: no limit (0) */
 #include <braid/plugin.h>
 #undef BRAID_PLUGIN
@@ -24,7 +25,7 @@ typedef struct meter {
   double at, joules;           /* until when they are counted */
   double edge, joules_at_edge; /* of the last window */
   double edges[4], watts;      /* joules at the last edges, the mean power between them */
-  int running, runs;
+  int running, runs, kernels;
 } meter;
 static meter METER = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -103,7 +104,8 @@ static braid_status metered_task(void *context, const braid_task *task) {
   if (setting("kernels", 0) > 0 && ++METER.runs > setting("kernels", 0))
     return braid_fail(BRAID_DEVICE_LOST, "somebody pulled the plug");
   switch_to(1);
-  sleep_us(setting("sleep_us", 2000));
+  int late = METER.kernels++ + 1 - (int)setting("stall_at", 1);
+  sleep_us(setting("sleep_us", 2000) + (late >= 0 && late < setting("stalls", 0) ? setting("stall_us", 0) : 0));
   switch_to(0);
   return BRAID_OK;
 }
