@@ -119,13 +119,14 @@ static void test_stalls(void **state) {
                                          "stuck=1,sensor=0,stalls=3,stall_at=3,stall_us=300000"};
   for (int i = 0; i < 3; i++) {
     set_meter(settings[i]);
-    outcome o = run_quietly("profile --db $/stalls.db " METERED "--ops Relu --sizes small --seconds 0.05 --again");
+    outcome o = run_quietly("profile --db $/stalls.db " METERED "--ops Relu --sizes small --seconds 0.05");
     discard(&o);
     expect_between(ask("stalls.db", "SELECT seconds FROM entries"), 2e-3, 40e-3, settings[i]);
     expect_between(ask("stalls.db", "SELECT runs FROM entries"), 10, 100, "runs");
+    assert_int_equal(unlink(in_folder("stalls.db")), 0);
   }
   set_meter("stuck=1,sensor=0,sleep_us=100000");
-  outcome o = run_quietly("profile --db $/stalls.db " METERED "--ops Relu --sizes small --seconds 0.01 --again");
+  outcome o = run_quietly("profile --db $/stalls.db " METERED "--ops Relu --sizes small --seconds 0.01");
   discard(&o);
   assert_true(ask("stalls.db", "SELECT runs FROM entries") == 3);
   expect_between(ask("stalls.db", "SELECT seconds FROM entries"), 0.1, 0.3, "a long operation");

@@ -83,6 +83,30 @@ static braid_status check_tokens(const char *name, const void *text, size_t byte
   return status;
 }
 
+/* Text goes to terminals: an escape, as in "\\e[31m", could move the cursor there. */
+static bool has_controls(const unsigned char *text, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) {
+    bool c1 = text[i] == 0xc2 && i + 1 < bytes && text[i + 1] < 0xa0;
+    if ((text[i] < ' ' && text[i] != '\n' && text[i] != '\t') || text[i] == 0x7f || c1) return true;
+  }
+  return false;
+}
+
+static braid_status check_event(const char *name, const yaml_event_t *event) {
+  size_t line = event->start_mark.line + 1;
+  bool anchor = event->type == YAML_ALIAS_EVENT || (event->type == YAML_SCALAR_EVENT && event->data.scalar.anchor) ||
+                (event->type == YAML_SEQUENCE_START_EVENT && event->data.sequence_start.anchor) ||
+                (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.anchor);
+  if (anchor)
+    return braid_fail(BRAID_INVALID_FILE, "%.200s: there are no anchors and aliases here, line: %zu", name, line);
+  if (event->type != YAML_SCALAR_EVENT) return BRAID_OK;
+  if (memchr(event->data.scalar.value, 0, event->data.scalar.length))
+    return braid_fail(BRAID_INVALID_FILE, "%.200s: a text holds a byte of value 0, line: %zu", name, line);
+  if (has_controls(event->data.scalar.value, event->data.scalar.length))
+    return braid_fail(BRAID_INVALID_FILE, "%.200s: a text holds control characters, line: %zu", name, line);
+  return BRAID_OK;
+}
+
 /* What is no YAML is said here, since libcyaml does not say where. And a text written with an escape, as in "cpu\\0",
  * may hold a byte of value 0, at which libcyaml cuts it without a word. */
 static braid_status check_yaml(const char *name, const void *text, size_t bytes) {
@@ -99,9 +123,7 @@ static braid_status check_yaml(const char *name, const void *text, size_t bytes)
                                 parser.problem ? parser.problem : "unreadable", parser.mark.line + 1);
       break;
     }
-    if (event.type == YAML_SCALAR_EVENT && memchr(event.data.scalar.value, 0, event.data.scalar.length))
-      status = braid_fail(BRAID_INVALID_FILE, "%.200s: a text holds a byte of value 0, line: %zu", name,
-                          event.start_mark.line + 1);
+    status = check_event(name, &event);
     more = event.type != YAML_STREAM_END_EVENT;
     yaml_event_delete(&event);
   }
@@ -109,6 +131,92 @@ static braid_status check_yaml(const char *name, const void *text, size_t bytes)
   return status;
 }
 
+/* --- what libcyaml takes without a word, or says of another line ---------------------------------------------------
+ */
+typedef struct reading {
+  const char *name;
+  yaml_document_t *document;
+} reading;
+
+static const char *text_of(const yaml_node_t *node) {
+  return (const char *)node->data.scalar.value;
+}
+
+/* libcyaml reads as much of a text as is a number, and what begins with a 0 to the base of 8. */
+static braid_status check_number(const reading *r, const yaml_node_t *node, const char *key, bool whole) {
+  const char *text = text_of(node), *digits = text + (*text == '-');
+  size_t line = node->start_mark.line + 1;
+  int64_t integer;
+  double number;
+  if (whole && braid_parse_i64(text, &integer) && !(digits[0] == '0' && digits[1])) return BRAID_OK;
+  if (!whole && (strcmp(text, "nan") == 0 || strcmp(text, "inf") == 0)) return BRAID_OK; /* out of every range */
+  if (!whole && strspn(text, "0123456789+-.eE") == strlen(text) && braid_parse_f64(text, &number)) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_FILE, "%.200s: %.60s is %.60s, %s is expected, line: %zu", r->name, key,
+                    *text ? text : "empty", whole ? "a whole number without a 0 before its digits" : "a number", line);
+}
+
+static braid_status fail_key(const reading *r, const yaml_node_t *key, const cyaml_schema_field_t *fields) {
+  char known[kMessageBytes] = "";
+  for (size_t used = 0; fields->key && used < sizeof known; fields++)
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", fields->key);
+  return braid_fail(BRAID_INVALID_FILE, "%.200s: Unexpected key: %.60s, line: %zu; there are %.300s", r->name,
+                    text_of(key), key->start_mark.line + 1, known);
+}
+
+static braid_status check_node(const reading *r, const yaml_node_t *node, const cyaml_schema_value_t *schema,
+                               const char *key);
+
+static braid_status check_mapping(const reading *r, const yaml_node_t *node, const cyaml_schema_field_t *fields) {
+  uint64_t seen = 0;
+  for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
+    const yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
+    if (!key || key->type != YAML_SCALAR_NODE) continue;
+    size_t at = 0;
+    while (fields[at].key && strcmp(fields[at].key, text_of(key)) != 0) at++;
+    if (!fields[at].key) return fail_key(r, key, fields);
+    uint64_t bit = at < 64 ? (uint64_t)1 << at : 0;
+    if (seen & bit)
+      return braid_fail(BRAID_INVALID_FILE, "%.200s: key %s comes twice, line: %zu", r->name, fields[at].key,
+                        key->start_mark.line + 1);
+    seen |= bit;
+    BRAID_TRY(check_node(r, yaml_document_get_node(r->document, pair->value), &fields[at].value, fields[at].key));
+  }
+  return BRAID_OK;
+}
+
+/* What is of another kind than the schema has is left to libcyaml. No schema is in itself, so this ends. */
+static braid_status check_node(const reading *r, const yaml_node_t *node, const cyaml_schema_value_t *schema,
+                               const char *key) {
+  if (!node) return BRAID_OK;
+  if (node->type == YAML_SCALAR_NODE && (schema->type == CYAML_INT || schema->type == CYAML_FLOAT))
+    return check_number(r, node, key, schema->type == CYAML_INT);
+  if (node->type == YAML_MAPPING_NODE && schema->type == CYAML_MAPPING)
+    return check_mapping(r, node, schema->mapping.fields);
+  if (node->type != YAML_SEQUENCE_NODE || schema->type != CYAML_SEQUENCE) return BRAID_OK;
+  for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
+    BRAID_TRY(check_node(r, yaml_document_get_node(r->document, *item), schema->sequence.entry, key));
+  return BRAID_OK;
+}
+
+static braid_status check_values(const char *name, const void *text, size_t bytes, const cyaml_schema_value_t *schema) {
+  yaml_parser_t parser;
+  yaml_document_t document;
+  braid_status status = BRAID_OK;
+  if (!yaml_parser_initialize(&parser)) return BRAID_NO_MEMORY;
+  yaml_parser_set_input_string(&parser, text, bytes);
+  if (yaml_parser_load(&parser, &document)) {
+    const reading r = {name, &document};
+    status = check_node(&r, yaml_document_get_root_node(&document), schema, "the file");
+    yaml_document_delete(&document);
+  } else if (parser.error == YAML_MEMORY_ERROR) {
+    status = BRAID_NO_MEMORY;
+  }
+  yaml_parser_delete(&parser);
+  return status;
+}
+
+/* --- reading -------------------------------------------------------------------------------------------------------
+ */
 braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes, const cyaml_schema_value_t *schema,
                               void **out) {
   complaint heard = {"", ""};
@@ -116,6 +224,7 @@ braid_status braid_yaml_parse(const char *name, const void *text, size_t bytes, 
   *out = NULL;
   BRAID_TRY(check_tokens(name, text, bytes));
   BRAID_TRY(check_yaml(name, text, bytes));
+  BRAID_TRY(check_values(name, text, bytes, schema));
   cyaml_err_t error = cyaml_load_data(text, bytes, &how, schema, out, NULL);
   if (error == CYAML_OK && *out) return BRAID_OK;
   *out = NULL;

@@ -181,6 +181,8 @@ braid_status braid_operation_measure(braid_bench *bench, const braid_subject *su
     entry->runs = -1;
     status = BRAID_OK;
   }
+  braid_profile_make_plain(texts->why);
+  braid_profile_make_plain(texts->kernel);
   entry->why = texts->why[0] ? texts->why : NULL;
   entry->kernel = texts->kernel[0] ? texts->kernel : NULL;
   entry->ipc_note = texts->note[0] ? texts->note : NULL;

@@ -15,6 +15,8 @@ void braid_identity_of(braid_device *device, int threads, braid_identity *out) {
   bool ours = strcmp(braid_device_backend(device)->name, "cpu") == 0;
   snprintf(out->description, sizeof out->description, "%s", info->description);
   snprintf(out->software, sizeof out->software, "%s", info->software[0] ? info->software : "none");
+  braid_profile_make_plain(out->description);
+  braid_profile_make_plain(out->software);
   out->version = BRAID_VERSION;
   out->threads = !ours ? -1 : threads ? threads : braid_cpu_count();
 }

@@ -103,7 +103,26 @@ void braid_table_clear(const braid_table *table, void *record) {
   }
 }
 
-/* `known` is of what was there, whatever its value. */
+/* The bytes of the control character that a text begins with: 0, 1, or 2 in UTF-8. */
+static size_t control_bytes(const char *text) {
+  unsigned char c = (unsigned char)text[0];
+  if (c && (c < ' ' || c == 0x7f)) return 1;
+  return c == 0xc2 && (unsigned char)text[1] < 0xa0 ? (text[1] ? 2 : 1) : 0;
+}
+
+bool braid_profile_is_plain(const char *text) {
+  for (; *text; text++)
+    if (control_bytes(text)) return false;
+  return true;
+}
+
+void braid_profile_make_plain(char *text) {
+  for (; *text; text++) {
+    size_t bytes = control_bytes(text);
+    if (bytes) memset(text, '?', bytes);
+  }
+}
+
 static braid_status refuse_number(const braid_table *table, const braid_column *column, double value) {
   return braid_fail(BRAID_INVALID_FILE, "table %s, column %s is %g, a number from %g to %g is expected", table->name,
                     column->name, value, column->least, column->most);
@@ -120,6 +139,8 @@ braid_status braid_column_check(const braid_table *table, const braid_column *co
     if (text && strlen(text) > BRAID_PROFILE_TEXT)
       return braid_fail(BRAID_INVALID_FILE, "table %s, column %s has %zu bytes, at most %d are expected", table->name,
                         column->name, strlen(text), BRAID_PROFILE_TEXT);
+    if (text && !braid_profile_is_plain(text))
+      return braid_fail(BRAID_INVALID_FILE, "table %s, column %s has control characters", table->name, column->name);
     break;
   }
   case BRAID_COLUMN_REAL:

@@ -75,7 +75,27 @@ braid_status braid_profile_begin(braid_profile_db *db) {
   return braid_profile_run(db, "BEGIN IMMEDIATE", NULL);
 }
 
+static braid_status count_rows(braid_profile_db *db, const braid_table *table, size_t *out) {
+  char sql[64];
+  int64_t count;
+  snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table->name);
+  BRAID_TRY(read_number(db, sql, &count));
+  if (count > BRAID_PROFILE_ROWS)
+    return braid_fail(BRAID_INVALID_FILE, "%.200s: table %s has %" PRId64 " rows, at most %d are expected", db->path,
+                      table->name, count, BRAID_PROFILE_ROWS);
+  *out = (size_t)count;
+  return BRAID_OK;
+}
+
+/* More rows than are read would be a database that nobody reads again. */
+static braid_status check_counts(braid_profile_db *db) {
+  size_t count;
+  for (int i = 0; i < BRAID_PROFILE_TABLES; i++) BRAID_TRY(count_rows(db, braid_profile_tables[i], &count));
+  return BRAID_OK;
+}
+
 braid_status braid_profile_end(braid_profile_db *db, braid_status status) {
+  if (status == BRAID_OK) status = check_counts(db);
   if (status == BRAID_OK) status = braid_profile_run(db, "COMMIT", NULL);
   if (status != BRAID_OK && !sqlite3_get_autocommit(db->sqlite)) {
     sqlite3_stmt *statement; /* the failure is what is told, not this */
@@ -271,7 +291,7 @@ static int bind_column(sqlite3_stmt *statement, int place, const braid_column *c
   return value == -1 ? sqlite3_bind_null(statement, place) : sqlite3_bind_int64(statement, place, value);
 }
 
-braid_status braid_profile_put(braid_profile_db *db, const braid_table *table, const void *record) {
+static braid_status insert_record(braid_profile_db *db, const braid_table *table, const void *record) {
   braid_text sql;
   sqlite3_stmt *statement = NULL;
   for (size_t i = 0; i < table->column_count; i++) {
@@ -293,17 +313,14 @@ braid_status braid_profile_put(braid_profile_db *db, const braid_table *table, c
   return status;
 }
 
-/* --- reading -------------------------------------------------------------------------------------------------------
- */
-/* Text goes to terminals and pages: a file that was not written by us could move the cursor. */
-static bool is_plain(const char *text, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) {
-    unsigned char c = (unsigned char)text[i];
-    if (c < ' ' || c == 0x7f || (c == 0xc2 && (unsigned char)text[i + 1] < 0xa0)) return false;
-  }
-  return true;
+braid_status braid_profile_put(braid_profile_db *db, const braid_table *table, const void *record) {
+  if (!sqlite3_get_autocommit(db->sqlite)) return insert_record(db, table, record);
+  BRAID_TRY(braid_profile_begin(db));
+  return braid_profile_end(db, insert_record(db, table, record));
 }
 
+/* --- reading -------------------------------------------------------------------------------------------------------
+ */
 static braid_status read_column(sqlite3_stmt *statement, int place, const braid_table *table,
                                 const braid_column *column, braid_arena *arena, void *record) {
   char *at = (char *)record + column->offset;
@@ -318,7 +335,7 @@ static braid_status read_column(sqlite3_stmt *statement, int place, const braid_
     const char *text = (const char *)sqlite3_column_text(statement, place);
     size_t bytes = (size_t)sqlite3_column_bytes(statement, place);
     if (!text) return braid_fail(BRAID_NO_MEMORY, "%s", braid_status_text(BRAID_NO_MEMORY));
-    if (!is_plain(text, bytes))
+    if (strlen(text) != bytes) /* a byte of value 0 */
       return braid_fail(BRAID_INVALID_FILE, "table %s, column %s has control characters", table->name, column->name);
     *(const char **)at = braid_arena_text(arena, text, bytes);
     if (!*(const char **)at) return BRAID_NO_MEMORY;
@@ -343,18 +360,6 @@ static braid_status read_rows(braid_profile_db *db, const braid_table *table, sq
     ++*count;
   }
   return code == SQLITE_DONE ? BRAID_OK : db_fail(db, "it cannot be read");
-}
-
-static braid_status count_rows(braid_profile_db *db, const braid_table *table, size_t *out) {
-  char sql[64];
-  int64_t count;
-  snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table->name);
-  BRAID_TRY(read_number(db, sql, &count));
-  if (count > BRAID_PROFILE_ROWS)
-    return braid_fail(BRAID_INVALID_FILE, "%.200s: table %s has %" PRId64 " rows, at most %d are expected", db->path,
-                      table->name, count, BRAID_PROFILE_ROWS);
-  *out = (size_t)count;
-  return BRAID_OK;
 }
 
 braid_status braid_profile_get_where(braid_profile_db *db, const braid_table *table, const char *column,

@@ -44,7 +44,8 @@ struct braid_profile_db {
   char *path;
 };
 
-/* Writes one record; one that has the same identity is replaced. On failure the file is as it was. */
+/* Writes one record; one that has the same identity is replaced. On failure the file is as it was; INTERNAL: a record
+ * that could not be read again. */
 BRAID_MUST_CHECK braid_status braid_profile_put(braid_profile_db *db, const braid_table *table, const void *record);
 /* Reads all records into memory of the arena. INVALID_FILE names the table, the row and the column. */
 BRAID_MUST_CHECK braid_status braid_profile_get(braid_profile_db *db, const braid_table *table, braid_arena *arena,
@@ -55,7 +56,8 @@ BRAID_MUST_CHECK braid_status braid_profile_get_where(braid_profile_db *db, cons
                                                       void **records, size_t *count);
 /* Runs statements of ours; `first`, if not NULL, is bound to ?1. */
 BRAID_MUST_CHECK braid_status braid_profile_run(braid_profile_db *db, const char *sql, const char *first);
-/* What is put between them is written as a whole, or, if `status` is no success, not at all; returns it. */
+/* What is put between them is written as a whole, or, if `status` is no success or a table has more rows than are read,
+ * not at all; returns it. */
 BRAID_MUST_CHECK braid_status braid_profile_begin(braid_profile_db *db);
 braid_status braid_profile_end(braid_profile_db *db, braid_status status);
 
@@ -63,6 +65,10 @@ braid_status braid_profile_end(braid_profile_db *db, braid_status status);
 void braid_table_schema(const braid_table *table, braid_text *out);
 /* A record of which nothing is known. */
 void braid_table_clear(const braid_table *table, void *record);
+/* Whether a text has no control characters: text goes to terminals and pages, where one could move the cursor. */
+bool braid_profile_is_plain(const char *text);
+/* Puts '?' in place of control characters, in texts of drivers and compilers. */
+void braid_profile_make_plain(char *text);
 BRAID_MUST_CHECK braid_status braid_column_check(const braid_table *table, const braid_column *column,
                                                  const void *record);
 /* "2026-11-23T10:52:55Z", now; and seconds since 1970 of such a text, -1 if it is none. */

@@ -315,6 +315,67 @@ static void test_import_refused(void **state) {
   assert_true(number_by_sqlite("SELECT count(*) FROM entries") == 0);
 }
 
+static void expect_entries(size_t count) {
+  braid_profile_db *db;
+  braid_profile_list list;
+  OK(braid_profile_db_open(NULL, path, BRAID_PROFILE_READ, &db));
+  OK(braid_profile_list_create(db, NULL, &list));
+  assert_int_equal(list.entry_count, count);
+  braid_profile_list_deinit(&list);
+  braid_profile_db_close(db);
+}
+
+/* What reading would refuse is not written: the database is read as before. */
+static void test_unreadable(void **state) {
+  (void)state;
+  static const char *const texts[] = {"e\x1b[31mred", "a\tb", "a\nb", "\x7f", "c1 \xc2\x9b", "cut \xc2"};
+  put_entry("Relu", 1e-3);
+  braid_profile_db *db = open_to_write();
+  braid_profile_entry entry = make_entry("Conv", 1);
+  for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    char plain[32];
+    entry.kernel = texts[i];
+    assert_int_equal(braid_profile_put(db, &braid_profile_entry_table, &entry), BRAID_INTERNAL);
+    assert_non_null(strstr(braid_error_detail(), "column kernel has control characters"));
+    snprintf(plain, sizeof plain, "%s", texts[i]);
+    braid_profile_make_plain(plain);
+    assert_true(braid_profile_is_plain(plain) && strlen(plain) == strlen(texts[i]));
+  }
+  assert_true(braid_profile_is_plain("caf\xc3\xa9 \xc2\xb5s"));
+  char file[300];
+  size_t count;
+  snprintf(file, sizeof file, "%s/bad.yaml", folder);
+  FILE *out = fopen(file, "w");
+  assert_non_null(out);
+  fputs("source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n"
+        "  - {device: \"e\\e[31mred\", op: Relu, bytes: 2, ms: 1}\n",
+        out);
+  fclose(out);
+  assert_int_equal(braid_profile_import(db, file, &count), BRAID_INVALID_FILE);
+  assert_int_equal(count, 0);
+  assert_non_null(strstr(braid_error_detail(), "control characters, line: 4"));
+  unlink(file);
+  braid_profile_db_close(db);
+  expect_entries(1);
+}
+
+static void test_too_many_rows(void **state) {
+  (void)state;
+  put_entry("Relu", 1e-3);
+  by_sqlite("WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 65536) INSERT INTO entries "
+            "(device, devices, op, key, beside, shapes, bytes, seconds, source, date) "
+            "SELECT 'cpu', 1, 'Add', i, '', 's', 1, 1, 'measured', '2026-11-23T10:52:55Z' FROM n");
+  put_entry("Relu", 2e-3); /* in its place */
+  braid_profile_db *db = open_to_write();
+  braid_profile_entry entry = make_entry("Conv", 1);
+  size_t count;
+  assert_int_equal(braid_profile_put(db, &braid_profile_entry_table, &entry), BRAID_INVALID_FILE);
+  assert_non_null(strstr(braid_error_detail(), "has 65537 rows, at most 65536 are expected"));
+  assert_int_equal(braid_profile_import(db, "hype-training", &count), BRAID_INVALID_FILE);
+  braid_profile_db_close(db);
+  expect_entries(65536);
+}
+
 static braid_status attempt(const braid_allocator *allocator, void *context) {
   (void)context;
   braid_profile_db *db;
@@ -343,7 +404,8 @@ int main(void) {
       cmocka_unit_test_setup(test_no_database, fresh),    cmocka_unit_test_setup(test_damage, fresh),
       cmocka_unit_test_setup(test_locked, fresh),         cmocka_unit_test_setup(test_undone, fresh),
       cmocka_unit_test_setup(test_killed, fresh),         cmocka_unit_test_setup(test_import, fresh),
-      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_no_memory, fresh),
+      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_unreadable, fresh),
+      cmocka_unit_test_setup(test_too_many_rows, fresh),  cmocka_unit_test_setup(test_no_memory, fresh),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
