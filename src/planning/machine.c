@@ -249,6 +249,41 @@ static braid_status check_profiles(const braid_modelled_machine *machine, const 
   return BRAID_OK;
 }
 
+/* What an operation draws has the idle power in it. A file whose idle power is the larger one is mistaken; what was
+ * measured may lie below it by the error of both, but not all of it. */
+static braid_status check_idle(const braid_modelled_machine *machine, unsigned index, place *at) {
+  const braid_modelled_device *device = &machine->file->devices[index];
+  const braid_profile *profile = machine->profile;
+  const braid_profile_row *below = NULL;
+  bool above = false;
+  for (unsigned i = 0; i < profile->rows_count; i++) {
+    const braid_profile_row *row = &profile->rows[i];
+    if (isnan(row->average_watts) || strcmp(row->device, device->profile) != 0) continue;
+    bool is_below = row->average_watts < device->idle_watts * (double)row->devices; /* not of NAN */
+    if (is_below && !below) below = row;
+    above |= !is_below;
+  }
+  if (!below || (profile->arena && above)) return BRAID_OK;
+  snprintf(at->path, sizeof at->path, "devices/%u/idle_watts", index);
+  return braid_fail(
+      BRAID_INVALID_FILE,
+      "device %s: idle_watts is %g, more than the %g W that %s draws at %g bytes on %lld of them; what an "
+      "operation draws has the idle power in it",
+      device->name, device->idle_watts, below->average_watts, below->op, below->bytes, (long long)below->devices);
+}
+
+static braid_status check_machine(const braid_modelled_machine *machine, const char *name, const void *text,
+                                  size_t bytes) {
+  place at = {""};
+  BRAID_TRY(check_profiles(machine, name));
+  for (unsigned d = 0; d < machine->file->devices_count; d++) {
+    braid_status status = check_idle(machine, d, &at);
+    if (status != BRAID_OK)
+      return braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
+  }
+  return BRAID_OK;
+}
+
 static braid_status load_profile_beside(braid_modelled_machine *machine, const char *path) {
   char beside[kPathBytes];
   const char *slash = strrchr(path, '/');
@@ -278,7 +313,8 @@ static braid_status load_named(braid_modelled_machine *machine, const char *name
   const char *profile = slash ? slash + 1 : machine->file->profile;
   const braid_planning_file *rows = find_text(braid_profile_texts, braid_profile_text_count, profile);
   if (!rows) return braid_fail(BRAID_NOT_FOUND, "%s: there is no profile \"%.100s\"", name, machine->file->profile);
-  return braid_profile_parse(rows->name, rows->text, rows->bytes, &machine->profile);
+  BRAID_TRY(braid_profile_parse(rows->name, rows->text, rows->bytes, &machine->profile));
+  return check_machine(machine, name, text->text, text->bytes);
 }
 
 static bool is_path(const char *name) {
@@ -287,17 +323,14 @@ static bool is_path(const char *name) {
 }
 
 static braid_status load(braid_modelled_machine *machine, const char *name) {
-  if (!is_path(name)) {
-    BRAID_TRY(load_named(machine, name));
-  } else {
-    braid_file_view view;
-    BRAID_TRY(braid_file_open(machine->allocator, name, BRAID_YAML_BYTES, &view));
-    braid_status status = braid_machine_file_parse(name, view.data, view.bytes, &machine->file);
-    braid_file_close(&view);
-    BRAID_TRY(status);
-    BRAID_TRY(load_profile_beside(machine, name));
-  }
-  return check_profiles(machine, name);
+  braid_file_view view;
+  if (!is_path(name)) return load_named(machine, name);
+  BRAID_TRY(braid_file_open(machine->allocator, name, BRAID_YAML_BYTES, &view));
+  braid_status status = braid_machine_file_parse(name, view.data, view.bytes, &machine->file);
+  if (status == BRAID_OK) status = load_profile_beside(machine, name);
+  if (status == BRAID_OK) status = check_machine(machine, name, view.data, view.bytes);
+  braid_file_close(&view);
+  return status;
 }
 
 static braid_status finish_load(braid_modelled_machine *machine, braid_status status, braid_modelled_machine **out) {
@@ -330,7 +363,7 @@ braid_status braid_modelled_machine_make(const braid_allocator *allocator, const
   machine->allocator = allocator;
   machine->profile = profile;
   braid_status status = braid_machine_file_parse(name, text, bytes, &machine->file);
-  if (status == BRAID_OK) status = check_profiles(machine, name);
+  if (status == BRAID_OK) status = check_machine(machine, name, text, bytes);
   return finish_load(machine, status, out);
 }
 

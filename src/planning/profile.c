@@ -2,28 +2,32 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/try.h"
 #include "device/yaml.h"
+#include "profile/database.h"
 
 enum { kRows = 65536, kNames = 4096, kNameBytes = 64, kSourceBytes = 512 };
 
-#define NUMBER(key, flags) CYAML_FIELD_FLOAT(#key, CYAML_FLAG_DEFAULT | (flags), braid_profile_row, key)
+#define NUMBER(key) CYAML_FIELD_FLOAT(#key, CYAML_FLAG_DEFAULT, braid_profile_row, key)
+#define OPTIONAL(key, member)                                                                                          \
+  CYAML_FIELD_FLOAT_PTR(#key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_profile_row, member)
 
 static const cyaml_schema_field_t kRowFields[] = {
     CYAML_FIELD_STRING_PTR("device", CYAML_FLAG_POINTER, braid_profile_row, device, 1, kNameBytes - 1),
     CYAML_FIELD_STRING_PTR("op", CYAML_FLAG_POINTER, braid_profile_row, op, 1, kNameBytes - 1),
     CYAML_FIELD_STRING_PTR("size", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_profile_row, size, 1,
                            kNameBytes - 1),
-    CYAML_FIELD_INT("devices", CYAML_FLAG_OPTIONAL, braid_profile_row, devices),
-    NUMBER(bytes, 0),
-    NUMBER(ms, 0),
-    NUMBER(average_watts, CYAML_FLAG_OPTIONAL),
-    NUMBER(peak_watts, CYAML_FLAG_OPTIONAL),
-    NUMBER(gigabytes_per_second, CYAML_FLAG_OPTIONAL),
-    NUMBER(instructions_per_cycle, CYAML_FLAG_OPTIONAL),
+    CYAML_FIELD_INT_PTR("devices", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_profile_row, shared),
+    NUMBER(bytes),
+    NUMBER(ms),
+    OPTIONAL(average_watts, average),
+    OPTIONAL(peak_watts, peak),
+    OPTIONAL(gigabytes_per_second, rate),
+    OPTIONAL(instructions_per_cycle, instructions),
     CYAML_FIELD_END,
 };
 static const cyaml_schema_value_t kRow = {CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, braid_profile_row, kRowFields)};
@@ -64,28 +68,26 @@ static bool has_rows(const braid_profile *profile, const char *op) {
   return has_rows_on(profile, NULL, op);
 }
 
-/* A number that the file leaves out is 0, which none of them can be. */
+/* Within what a database takes (profile/columns.c). What the file leaves out is NAN. */
 static braid_status check_row(braid_profile_row *row, const char **key) {
   struct {
     const char *key;
-    double *value;
-    bool needed;
-    double least, limit;
-  } numbers[] = {{"bytes", &row->bytes, true, 1, 1e18},
-                 {"ms", &row->ms, true, 1e-9, 1e9},
-                 {"average_watts", &row->average_watts, false, 1e-9, 1e9},
-                 {"peak_watts", &row->peak_watts, false, 1e-9, 1e9},
-                 {"gigabytes_per_second", &row->gigabytes_per_second, false, 1e-9, 1e9},
-                 {"instructions_per_cycle", &row->instructions_per_cycle, false, 1e-9, 1e9}};
+    const double *given;
+    double *value, least, limit;
+  } numbers[] = {{"bytes", &row->bytes, &row->bytes, 1, 1e18},
+                 {"ms", &row->ms, &row->ms, 1e-8, 1e9},
+                 {"average_watts", row->average, &row->average_watts, 1e-9, 1e9},
+                 {"peak_watts", row->peak, &row->peak_watts, 1e-9, 1e9},
+                 {"gigabytes_per_second", row->rate, &row->gigabytes_per_second, 1e-9, 1e6},
+                 {"instructions_per_cycle", row->instructions, &row->instructions_per_cycle, 1e-9, 1e6}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
     *key = numbers[i].key;
-    if (*numbers[i].value >= numbers[i].least && *numbers[i].value < numbers[i].limit) continue;
-    if (*numbers[i].value != 0 || numbers[i].needed)
-      return braid_fail(BRAID_INVALID_FILE, "%s is %g, a number from %g to %g is expected", *key, *numbers[i].value,
-                        numbers[i].least, numbers[i].limit);
-    *numbers[i].value = NAN;
+    *numbers[i].value = numbers[i].given ? *numbers[i].given : NAN;
+    if (!numbers[i].given || (*numbers[i].value >= numbers[i].least && *numbers[i].value < numbers[i].limit)) continue;
+    return braid_fail(BRAID_INVALID_FILE, "%s is %g, a number from %g to %g is expected", *key, *numbers[i].value,
+                      numbers[i].least, numbers[i].limit);
   }
-  if (!row->devices) row->devices = 1;
+  row->devices = row->shared ? *row->shared : 1;
   *key = "devices";
   if (row->devices < 1 || row->devices > BRAID_PROFILE_DEVICES)
     return braid_fail(BRAID_INVALID_FILE, "%lld devices, 1 to %d are expected", (long long)row->devices,
@@ -97,13 +99,64 @@ static braid_status check_row(braid_profile_row *row, const char **key) {
   return BRAID_OK;
 }
 
-static braid_status check_profile(braid_profile *profile, char *path, size_t bytes) {
+/* Two rows that stand for the same are next to each other, the earlier one first. */
+static int by_subject(const void *left, const void *right) {
+  const braid_profile_row *a = *(const braid_profile_row *const *)left, *b = *(const braid_profile_row *const *)right;
+  int device = strcmp(a->device, b->device), op = strcmp(a->op, b->op);
+  if (device || op) return device ? device : op;
+  if (a->devices != b->devices) return a->devices < b->devices ? -1 : 1;
+  if (a->bytes != b->bytes) return a->bytes < b->bytes ? -1 : 1;
+  return a < b ? -1 : a > b;
+}
+
+static braid_status check_twice(const braid_profile *profile, const void *text, size_t size, char *path, size_t bytes) {
+  const braid_profile_row **rows = braid_zalloc_array(NULL, profile->rows_count + 1, sizeof *rows);
+  braid_status status = rows ? BRAID_OK : BRAID_NO_MEMORY;
+  for (unsigned i = 0; rows && i < profile->rows_count; i++) rows[i] = &profile->rows[i];
+  if (rows) qsort(rows, profile->rows_count, sizeof *rows, by_subject);
+  for (unsigned i = 1; rows && i < profile->rows_count && status == BRAID_OK; i++) {
+    const braid_profile_row *a = rows[i - 1], *b = rows[i];
+    if (strcmp(a->device, b->device) != 0 || strcmp(a->op, b->op) != 0 || a->devices != b->devices ||
+        a->bytes != b->bytes)
+      continue;
+    snprintf(path, bytes, "rows/%zu", (size_t)(a - profile->rows));
+    size_t line = braid_yaml_line(text, size, path);
+    snprintf(path, bytes, "rows/%zu", (size_t)(b - profile->rows));
+    status = braid_fail(BRAID_INVALID_FILE,
+                        "line %zu has a row of %s on %lld %s at %g bytes already, one for each size is expected", line,
+                        b->op, (long long)b->devices, b->device, b->bytes);
+  }
+  braid_free(NULL, rows);
+  return status;
+}
+
+/* Databases take no line breaks and tabs either. */
+static braid_status check_texts(const braid_profile *profile, char *path, size_t bytes) {
+  snprintf(path, bytes, "source");
+  bool plain = braid_profile_is_plain(profile->source);
+  for (unsigned i = 0; i < profile->rows_count && plain; i++) {
+    const braid_profile_row *row = &profile->rows[i];
+    snprintf(path, bytes, "rows/%u", i);
+    plain = braid_profile_is_plain(row->device) && braid_profile_is_plain(row->op) &&
+            (!row->size || braid_profile_is_plain(row->size));
+  }
+  for (unsigned i = 0; i < profile->likenesses_count && plain; i++) {
+    snprintf(path, bytes, "likenesses/%u", i);
+    plain = braid_profile_is_plain(profile->likenesses[i].op); /* what it is taken as has rows */
+  }
+  return plain ? BRAID_OK
+               : braid_fail(BRAID_INVALID_FILE, "a text holds control characters, a single line is expected");
+}
+
+static braid_status check_profile(braid_profile *profile, const void *text, size_t size, char *path, size_t bytes) {
+  BRAID_TRY(check_texts(profile, path, bytes));
   for (unsigned i = 0; i < profile->rows_count; i++) {
     const char *key;
     braid_status status = check_row(&profile->rows[i], &key);
     snprintf(path, bytes, "rows/%u/%s", i, key);
     if (status != BRAID_OK) return status;
   }
+  BRAID_TRY(check_twice(profile, text, size, path, bytes));
   snprintf(path, bytes, "launch_ms");
   if (!(profile->launch_ms >= 0 && profile->launch_ms < 1e6))
     return braid_fail(BRAID_INVALID_FILE, "launch_ms is %g, a number of at least 0 is expected", profile->launch_ms);
@@ -128,12 +181,13 @@ braid_status braid_profile_parse(const char *name, const void *text, size_t byte
   char path[64];
   *out = NULL;
   BRAID_TRY(braid_yaml_parse(name, text, bytes, &kProfile, &document));
-  braid_status status = check_profile(document, path, sizeof path);
+  braid_status status = check_profile(document, text, bytes, path, sizeof path);
   if (status == BRAID_OK) {
     *out = document;
     return BRAID_OK;
   }
-  status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, path));
+  if (status == BRAID_INVALID_FILE)
+    status = braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, path));
   braid_profile_free(document);
   return status;
 }

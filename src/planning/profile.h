@@ -17,6 +17,9 @@ typedef struct braid_profile_row {
   int64_t devices;          /* that share the operation; watts are those of all of them */
   double bytes, ms, average_watts, peak_watts, gigabytes_per_second, instructions_per_cycle;
   const char *key; /* of a measured operation (profile/subject.h); NULL: the row stands for all of its size */
+  /* As a file has them; NULL: it has not. */
+  int64_t *shared;
+  double *average, *peak, *rate, *instructions;
 } braid_profile_row;
 
 /* An operation that has no rows of its own is taken as one of the same nature. */
@@ -45,6 +48,8 @@ typedef struct braid_profile {
   bool keyed;                /* some row has a key */
 } braid_profile;
 
+/* INVALID_FILE names the line and what is expected; so are two rows of one op at one size on as many of one device, and
+ * texts with control characters, which no database takes. */
 BRAID_MUST_CHECK braid_status braid_profile_parse(const char *name, const void *text, size_t bytes,
                                                   braid_profile **out);
 void braid_profile_free(braid_profile *profile); /* NULL is allowed */
