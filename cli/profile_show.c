@@ -27,12 +27,19 @@ static void add_text(cli_table *table, const char *text) {
   cli_table_cell(table, "%s", text ? text : "?");
 }
 
+/* A row of a published profile that its publication does not have. */
+static bool is_assumed(const braid_profile_entry *e) {
+  return e->size && strcmp(e->size, "assumed") == 0;
+}
+
 /* What is to be known before the numbers are used. */
 static void add_state(cli_table *table, const braid_profile_entry *e) {
   if (e->why)
     cli_table_cell(table, "not measured: %.90s", e->why);
   else if (e->stale)
     cli_table_cell(table, "stale: %.90s", e->stale);
+  else if (is_assumed(e))
+    cli_table_cell(table, "assumed");
   else if (strcmp(e->source, "measured") != 0)
     cli_table_cell(table, "published");
   else
@@ -60,7 +67,7 @@ static const char kNote[] = "ms: median; MAD: median absolute deviation, and mea
                             "average; mJ: of one run, and its error. IPC: instructions per cycle. ?: unknown.";
 
 static int size_rank(const char *size) {
-  return strcmp(size, "small") == 0 ? 0 : strcmp(size, "medium") == 0 ? 1 : 2;
+  return strcmp(size, "small") == 0 ? 0 : strcmp(size, "medium") == 0 ? 1 : strcmp(size, "large") == 0 ? 2 : 3;
 }
 
 /* By op, size, device: as the published table stands. */
@@ -305,8 +312,9 @@ static braid_status show_tables(const view *v, const braid_profile_entry **rows)
   braid_status status = failed ? cli_no_memory() : BRAID_OK;
   if (o->html && status == BRAID_OK)
     status = braid_profile_save_html(v->list, "Profile of operations",
-                                     "Measured on this machine, except what is called published. Both axes are "
-                                     "logarithmic. Unknown numbers are not drawn.",
+                                     "Measured on this machine, except what is called published, and what is called "
+                                     "assumed, which nobody has published or measured. Both axes are logarithmic. "
+                                     "Unknown and assumed numbers are not drawn.",
                                      pages, TABLES, o->html);
   for (int i = 0; i < TABLES; i++) cli_table_end(&tables[i]);
   return status;

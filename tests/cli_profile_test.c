@@ -330,16 +330,28 @@ static void test_metered_platform(void **state) {
 
 static void test_published(void **state) {
   (void)state;
-  outcome o = run_quietly("profile --db $/published.db --import hype-training --show");
+  outcome o = run_quietly("profile --db $/published.db --import hype-training --show --html $/published.html");
   expect_text(o.out, "rows imported");
+  size_t assumed = 0;
+  for (const char *at = o.out; (at = strstr(at, "assumed")); at++) assumed++;
+  assert_int_equal(assumed, 2 * 28); /* as sizes, and as what is to be known of them */
   expect_text(o.out, "3 x stratix10");
   expect_text(o.out, "57.7"); /* GB/s of MatMul, large */
   discard(&o);
   o = run_quietly("profile --db $/published.db --show --json");
   assert_true(is_one_document(o.out));
   expect_text(o.out, "\"source\":\"Hype-training, Table 1\"");
+  expect_text(o.out, "\"source\":\"assumed, not in: Hype-training, Table 1\"");
   expect_text(o.out, "\"thresholds\":[{\"op\":\"MatMul\",\"fast\":\"v100\",\"other\":\"stratix10\"");
   discard(&o);
+  /* Table 1 has seven operations at three sizes on two devices; the rest is ours. */
+  assert_true(ask("published.db", "SELECT count(*) FROM entries WHERE source = 'Hype-training, Table 1'") == 42);
+  assert_true(ask("published.db", "SELECT count(*) FROM entries WHERE source LIKE 'assumed, %' AND size = 'assumed'") ==
+              28);
+  char *page = get_file(in_folder("published.html"), NULL);
+  expect_text(page, "<td>assumed</td>");
+  expect_text(page, "W over megabytes read and written, 42 operations on 2 devices"); /* drawn */
+  free(page);
 }
 
 static void test_refused(void **state) {

@@ -29,7 +29,8 @@ static double watts(const braid_profile_entry *entry) {
   return entry->average_watts;
 }
 
-/* Entries of a device that are of `op` (NULL: of any), alone on their device, with a number to draw. */
+/* Entries of a device that are of `op` (NULL: of any), alone on their device, with a number to draw that is not
+ * assumed. */
 static size_t collect(page *p, const char *device, const char *op, double (*number)(const braid_profile_entry *),
                       braid_mark *out) {
   size_t count = 0;
@@ -37,6 +38,7 @@ static size_t collect(page *p, const char *device, const char *op, double (*numb
     const braid_profile_entry *entry = &p->list->entries[i];
     if (strcmp(entry->device, device) != 0 || entry->beside[0] || (op && strcmp(entry->op, op) != 0)) continue;
     if (op && !entry->size) continue; /* of a model: in the chart of all */
+    if (entry->size && strcmp(entry->size, "assumed") == 0) continue;
     if (number(entry) > 0 && entry->bytes > 0)
       out[count++] = (braid_mark){.x = entry->bytes * 1e-6, .y = number(entry)};
   }

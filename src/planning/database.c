@@ -115,7 +115,7 @@ static braid_status put_row(braid_profile_db *db, const braid_profile *profile, 
                             const char *date) {
   braid_profile_device device;
   braid_profile_entry entry;
-  char key[256];
+  char key[256], assumed[BRAID_PROFILE_TEXT];
   braid_table_clear(&braid_profile_device_table, &device);
   device.device = row->device;
   device.source = profile->source;
@@ -137,6 +137,10 @@ static braid_status put_row(braid_profile_db *db, const braid_profile *profile, 
   entry.bytes_per_second = row->gigabytes_per_second * 1e9;
   entry.instructions_per_cycle = row->instructions_per_cycle;
   entry.source = profile->source;
+  if (row->size && strcmp(row->size, "assumed") == 0) {
+    snprintf(assumed, sizeof assumed, "assumed, not in: %s", profile->source);
+    entry.source = assumed;
+  }
   entry.date = date;
   return braid_profile_put(db, &braid_profile_entry_table, &entry);
 }
