@@ -207,16 +207,11 @@ static braid_status make_graph(const cli_profile_options *o, braid_graph **out) 
 
 static braid_status measure(cli_profile_options *o, braid_profile_db *db, braid_profile_report *report) {
   cli_progress progress;
-  braid_graph *graph;
-  braid_status status = make_graph(o, &graph);
-  if (status != BRAID_OK) return status;
   cli_progress_begin(&progress, "profiling");
-  o->measuring.graph = graph;
   o->measuring.progress = show_progress;
   o->measuring.context = &progress;
-  status = braid_profile_measure(o->place.registry, db, &o->measuring, report);
+  braid_status status = braid_profile_measure(o->place.registry, db, &o->measuring, report);
   cli_progress_end(&progress);
-  braid_graph_destroy(graph);
   size_t done = report->measured + report->unable;
   if (status == BRAID_CANCELLED)
     return braid_fail(status,
@@ -235,25 +230,42 @@ static braid_status import_all(const cli_profile_options *o, braid_profile_db *d
   return BRAID_OK;
 }
 
-static braid_status run_profile(cli_profile_options *o) {
-  bool writes = o->measure || o->import_count;
-  braid_profile_report report = {0};
-  braid_profile_db *db;
+/* What refuses to begin leaves no database behind. */
+static braid_status check_work(const cli_profile_options *o) {
+  for (size_t i = 0; i < o->import_count; i++) {
+    braid_status status = braid_profile_import_check(NULL, o->imports[i]);
+    if (status != BRAID_OK) return braid_fail_prefix(status, "--import %s", o->imports[i]);
+  }
+  return o->measure ? braid_profile_options_check(o->place.registry, &o->measuring) : BRAID_OK;
+}
+
+static braid_status show_all(cli_profile_options *o, braid_profile_db *db, const braid_profile_report *report) {
   braid_profile_list list;
+  braid_status status = braid_profile_list_create(db, NULL, &list);
+  if (status == BRAID_OK)
+    status = braid_profile_list_check(&list, o->place.registry, o->measuring.threads, o->measuring.most_days);
+  if (status == BRAID_OK && o->save_platform) status = braid_profile_save_platform(&list, o->db, o->save_platform);
+  if (status == BRAID_OK) status = cli_profile_show(o, db, &list, report);
+  braid_profile_list_deinit(&list);
+  return status;
+}
+
+static braid_status run_profile(cli_profile_options *o) {
+  braid_profile_report report = {0};
+  braid_profile_db *db = NULL;
+  braid_graph *graph = NULL;
   braid_status status = cli_open_registry(&o->place);
-  if (status != BRAID_OK) return status;
-  status = braid_profile_db_open(NULL, o->db, writes ? BRAID_PROFILE_WRITE : BRAID_PROFILE_READ, &db);
+  if (status == BRAID_OK && o->measure) status = make_graph(o, &graph);
+  o->measuring.graph = graph;
+  if (status == BRAID_OK) status = check_work(o);
+  if (status == BRAID_OK)
+    status = braid_profile_db_open(NULL, o->db,
+                                   o->measure || o->import_count ? BRAID_PROFILE_WRITE : BRAID_PROFILE_READ, &db);
   if (status == BRAID_OK) status = import_all(o, db);
   if (status == BRAID_OK && o->measure) status = measure(o, db, &report);
-  if (status == BRAID_OK) {
-    status = braid_profile_list_create(db, NULL, &list);
-    if (status == BRAID_OK)
-      status = braid_profile_list_check(&list, o->place.registry, o->measuring.threads, o->measuring.most_days);
-    if (status == BRAID_OK && o->save_platform) status = braid_profile_save_platform(&list, o->db, o->save_platform);
-    if (status == BRAID_OK) status = cli_profile_show(o, db, &list, o->measure ? &report : NULL);
-    braid_profile_list_deinit(&list);
-  }
+  if (status == BRAID_OK) status = show_all(o, db, o->measure ? &report : NULL);
   braid_profile_db_close(db);
+  braid_graph_destroy(graph);
   return status;
 }
 

@@ -373,6 +373,8 @@ static void test_refused(void **state) {
   expect_failure("profile --db $/none/x.db", 1, "cannot be opened");
   expect_failure("profile --db $/none.db --show", 2, "none.db: there is no such database");
   expect_failure("profile --db $/x.db --model none.onnx", 2, "none.onnx");
+  expect_failure("profile --db $/x.db --ops Mul --beside Foo:small@cpu", 2, "there is no operation \"Foo\"");
+  assert_int_equal(access(in_folder("x.db"), F_OK), -1); /* nothing of it was begun */
 }
 
 static void test_locked(void **state) {

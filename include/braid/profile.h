@@ -86,9 +86,13 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_profile_list_check(braid_profile_l
                                                                  int threads, double most_days);
 
 /* Adds the rows of a profile file (YAML, docs/planning.md), or of the library's profile of this name, with what it says
- * of operations that have none. Rows that are there are replaced. *count: rows. */
+ * of operations that have none. Rows that are there are replaced. *count: rows. On failure the database is as it was.
+ * INVALID_FILE names the line. The source of rows of size "assumed" begins with "assumed, not in: ". */
 BRAID_API BRAID_MUST_CHECK braid_status braid_profile_import(braid_profile_db *db, const char *path_or_name,
                                                              size_t *count);
+/* Whether there is such a profile that can be read; for callers that make a database only then. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_import_check(const braid_allocator *allocator,
+                                                                   const char *path_or_name);
 
 /* --- measuring -----------------------------------------------------------------------------------------------------
  */
@@ -115,6 +119,11 @@ typedef struct braid_profile_report {
   size_t operations;                                       /* different ones, times devices */
   size_t measured, unable, kept, stale, checked, drifting; /* unable: the device cannot run it */
 } braid_profile_report;
+
+/* Whether measuring could begin: refuses operations, sizes and devices that are not there, as braid_profile_measure
+ * does, and a number out of range. For callers that make a database only then. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_options_check(braid_registry *registry,
+                                                                    const braid_profile_options *options);
 
 /* Measures what the database does not have, or has no more (braid_profile_list_check), one operation after the other;
  * each is in the database when the next one begins. What is stale, drifts or is refused goes to the registry's log.

@@ -42,11 +42,25 @@ static void *beside_work(void *context) {
   return NULL;
 }
 
-static braid_status beside_make(braid_beside *beside, braid_registry *registry, const char *spec, int threads) {
-  braid_graph *graph;
+static braid_status beside_read(braid_beside *beside, const char *spec) {
   BRAID_TRY(parse_spec(beside, spec));
   BRAID_TRY(braid_subjects_init(&beside->subjects, beside->allocator));
-  BRAID_TRY(braid_subjects_add_ops(&beside->subjects, beside->op, beside->size));
+  return braid_subjects_add_ops(&beside->subjects, beside->op, beside->size);
+}
+
+braid_status braid_beside_check(const char *spec, const braid_allocator *allocator, char *device, size_t bytes) {
+  braid_beside *beside = braid_zalloc(allocator, sizeof *beside);
+  if (!beside) return BRAID_NO_MEMORY;
+  beside->allocator = allocator;
+  braid_status status = beside_read(beside, spec);
+  snprintf(device, bytes, "%s", beside->device);
+  (void)braid_beside_stop(beside);
+  return status;
+}
+
+static braid_status beside_make(braid_beside *beside, braid_registry *registry, const char *spec, int threads) {
+  braid_graph *graph;
+  BRAID_TRY(beside_read(beside, spec));
   const braid_subject *subject = &beside->subjects.items[0];
   snprintf(beside->name, sizeof beside->name, "%s %s %s", beside->device, subject->op, subject->size);
   const braid_machine_options options = {.devices = beside->device, .threads = threads, .registry = registry};

@@ -274,6 +274,13 @@ static bool next_word(const char **at, char *out, size_t bytes) {
   return true;
 }
 
+static braid_status check_device(braid_registry *registry, const char *name) {
+  braid_device *device;
+  BRAID_TRY(braid_device_open(registry, name, &device));
+  braid_device_close(device);
+  return BRAID_OK;
+}
+
 static bool is_beside(const campaign *c, const char *name) {
   return c->beside && strcmp(braid_beside_device(c->beside), name) == 0;
 }
@@ -293,11 +300,39 @@ static braid_status measure_all(campaign *c) {
   return BRAID_OK;
 }
 
-static braid_status prepare_campaign(campaign *c) {
+static braid_status list_work(campaign *c) {
+  if (!(c->options->seconds > 0 && c->options->drift > 0 && c->options->most_days >= 0))
+    return braid_fail(BRAID_INVALID_ARGUMENT, "seconds and MADs of a profile are above 0, and days at least 0");
   BRAID_TRY(braid_subjects_init(&c->subjects, c->allocator));
   if (c->options->graph) BRAID_TRY(braid_subjects_add_graph(&c->subjects, c->options->graph));
   if (c->options->ops) BRAID_TRY(braid_subjects_add_ops(&c->subjects, c->options->ops, c->options->sizes));
-  BRAID_TRY(list_devices(c));
+  return list_devices(c);
+}
+
+static braid_status check_work(campaign *c) {
+  char name[kSpecs], beside[64] = "";
+  size_t count = 0;
+  if (c->options->beside) {
+    BRAID_TRY(braid_beside_check(c->options->beside, c->allocator, beside, sizeof beside));
+    BRAID_TRY(check_device(c->registry, beside));
+  }
+  BRAID_TRY(list_work(c));
+  for (const char *at = c->specs; next_word(&at, name, sizeof name); count += strcmp(name, beside) != 0)
+    BRAID_TRY(check_device(c->registry, name));
+  return count ? BRAID_OK
+               : braid_fail(BRAID_INVALID_ARGUMENT, "there is no device beside the one that is kept busy, %.100s",
+                            beside);
+}
+
+braid_status braid_profile_options_check(braid_registry *registry, const braid_profile_options *options) {
+  campaign c = {.registry = registry, .options = options};
+  braid_status status = check_work(&c);
+  braid_subjects_deinit(&c.subjects);
+  return status;
+}
+
+static braid_status prepare_campaign(campaign *c) {
+  BRAID_TRY(list_work(c));
   BRAID_TRY(braid_profile_list_create(c->db, c->allocator, &c->list));
   return start_beside(c);
 }
@@ -305,8 +340,6 @@ static braid_status prepare_campaign(campaign *c) {
 braid_status braid_profile_measure(braid_registry *registry, braid_profile_db *db, const braid_profile_options *options,
                                    braid_profile_report *report) {
   *report = (braid_profile_report){0};
-  if (!(options->seconds > 0 && options->drift > 0 && options->most_days >= 0))
-    return braid_fail(BRAID_INVALID_ARGUMENT, "seconds and MADs of a profile are above 0, and days at least 0");
   campaign c = {.allocator = db->allocator, .registry = registry, .db = db, .options = options, .report = report};
   braid_status status = prepare_campaign(&c);
   if (status == BRAID_OK) status = measure_all(&c);

@@ -34,7 +34,9 @@ void braid_platform_write(const braid_profile_list *list, const char *profile, b
 
 /* beside.c: an operation that runs on another device, again and again, until it is stopped. */
 typedef struct braid_beside braid_beside;
-/* `spec`: "OP:SIZE@DEVICE". */
+/* `spec`: "OP:SIZE@DEVICE". The check writes its device, of up to 63 characters, and starts nothing. */
+BRAID_MUST_CHECK braid_status braid_beside_check(const char *spec, const braid_allocator *allocator, char *device,
+                                                 size_t bytes);
 BRAID_MUST_CHECK braid_status braid_beside_start(braid_registry *registry, const char *spec, int threads,
                                                  const braid_allocator *allocator, braid_beside **out);
 /* OK, or why it stopped by itself. NULL is allowed. */

@@ -178,21 +178,28 @@ static braid_status put_profile(braid_profile_db *db, const braid_profile *profi
   return profile->launch_ms > 0 ? put_rule(db, "launch_ms", "", "", profile->launch_ms) : BRAID_OK;
 }
 
-static braid_status load_file(braid_profile_db *db, const char *path, braid_profile **out) {
+static braid_status load_file(const braid_allocator *allocator, const char *path, braid_profile **out) {
   braid_file_view view;
   for (size_t i = 0; i < braid_profile_text_count; i++)
     if (strcmp(braid_profile_texts[i].name, path) == 0)
       return braid_profile_parse(path, braid_profile_texts[i].text, braid_profile_texts[i].bytes, out);
-  BRAID_TRY(braid_file_open(db->allocator, path, BRAID_YAML_BYTES, &view));
+  BRAID_TRY(braid_file_open(allocator, path, BRAID_YAML_BYTES, &view));
   braid_status status = braid_profile_parse(path, view.data, view.bytes, out);
   braid_file_close(&view);
   return status;
 }
 
+braid_status braid_profile_import_check(const braid_allocator *allocator, const char *path_or_name) {
+  braid_profile *profile;
+  BRAID_TRY(load_file(allocator, path_or_name, &profile));
+  braid_profile_free(profile);
+  return BRAID_OK;
+}
+
 braid_status braid_profile_import(braid_profile_db *db, const char *path_or_name, size_t *count) {
   braid_profile *profile;
   *count = 0;
-  BRAID_TRY(load_file(db, path_or_name, &profile));
+  BRAID_TRY(load_file(db->allocator, path_or_name, &profile));
   braid_status status = braid_profile_begin(db);
   if (status == BRAID_OK) status = braid_profile_end(db, put_profile(db, profile));
   if (status == BRAID_OK) *count = profile->rows_count;
