@@ -315,6 +315,35 @@ static void test_import_refused(void **state) {
   assert_true(number_by_sqlite("SELECT count(*) FROM entries") == 0);
 }
 
+/* Of what was measured, some may lie below the idle power by the error of both; all of it is a mistake. */
+static void test_idle_power(void **state) {
+  (void)state;
+  static const struct {
+    const char *text, *said;
+  } cases[] = {
+      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: cpu, profile: cpu, idle_watts: 10}\n", NULL},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: cpu, profile: cpu, idle_watts: 30}\n",
+       "line 4: device a: idle_watts is 30, more than the "},
+  };
+  braid_profile_db *db = open_to_write();
+  for (int i = 0; i < 2; i++) {
+    braid_profile_entry entry = make_entry(i ? "Relu" : "Conv", 1e-3);
+    entry.average_watts = i ? 20 : 9.9;
+    OK(braid_profile_put(db, &braid_profile_entry_table, &entry));
+  }
+  braid_profile_db_close(db);
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_profile *profile;
+    braid_modelled_machine *machine;
+    OK(braid_profile_read_database(NULL, path, &profile));
+    braid_status status =
+        braid_modelled_machine_make(NULL, "m.yaml", cases[i].text, strlen(cases[i].text), profile, &machine);
+    braid_modelled_machine_destroy(machine);
+    assert_int_equal(status, cases[i].said ? BRAID_INVALID_FILE : BRAID_OK);
+    if (cases[i].said && !strstr(braid_error_detail(), cases[i].said)) fail_msg("%s", braid_error_detail());
+  }
+}
+
 static void expect_entries(size_t count) {
   braid_profile_db *db;
   braid_profile_list list;
@@ -404,8 +433,9 @@ int main(void) {
       cmocka_unit_test_setup(test_no_database, fresh),    cmocka_unit_test_setup(test_damage, fresh),
       cmocka_unit_test_setup(test_locked, fresh),         cmocka_unit_test_setup(test_undone, fresh),
       cmocka_unit_test_setup(test_killed, fresh),         cmocka_unit_test_setup(test_import, fresh),
-      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_unreadable, fresh),
-      cmocka_unit_test_setup(test_too_many_rows, fresh),  cmocka_unit_test_setup(test_no_memory, fresh),
+      cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_idle_power, fresh),
+      cmocka_unit_test_setup(test_unreadable, fresh),     cmocka_unit_test_setup(test_too_many_rows, fresh),
+      cmocka_unit_test_setup(test_no_memory, fresh),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
