@@ -279,17 +279,20 @@ static void print_table(const options *o, const plans *p) {
     add_number(&table, "%.2f", s.idle_joules);
     add_number(&table, "%.1f", s.average_watts);
     add_number(&table, "%.1f", s.peak_watts);
-    if (isnan(s.cap_watts))
+    if (!s.capped)
       cli_table_cell(&table, "no cap");
+    else if (s.cap_unknown && s.cap_violations == 0)
+      cli_table_cell(&table, "unknown");
     else
-      cli_table_cell(&table, "%zu", s.cap_violations);
+      cli_table_cell(&table, "%s%zu", s.cap_unknown ? "at least " : "", s.cap_violations);
     add_number(&table, "%.2f", s.moving_seconds * 1e3);
     add_number(&table, "%.2f", s.exposed_seconds * 1e3);
   }
   if (o->cap > 0) printf("cap: %g W for the machine\n", o->cap);
   cli_table_print(&table, MOST_PLANS);
   cli_table_end(&table);
-  printf("Baseline: %s without a cap. violations: operations that start though the sum of peaks is then above the cap. "
+  printf("Baseline: %s without a cap. violations: operations that start though the sum of peaks, or the peak of their "
+         "device, is then above its cap. "
          "exposed: a device waits for a transfer and has nothing else to do.\n",
          o->baseline ? o->baseline : "gpu-only");
 }
@@ -387,8 +390,9 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "average_w", s.average_watts);
   cli_json_number(json, "peak_w", s.peak_watts);
   cli_json_number(json, "cap_w", s.cap_watts);
-  cli_json_integer(json, "cap_violations", (int64_t)s.cap_violations);
-  cli_json_number(json, "above_cap_ms", s.seconds_above * 1e3);
+  bool unknown = s.cap_unknown && s.cap_violations == 0;
+  cli_json_number(json, "cap_violations", unknown ? NAN : (double)s.cap_violations);
+  cli_json_number(json, "above_cap_ms", s.cap_unknown ? NAN : s.seconds_above * 1e3);
   cli_json_number(json, "moved_ms", s.moving_seconds * 1e3);
   cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
   cli_json_string(json, "interference", s.interference ? "modelled" : "not modelled");

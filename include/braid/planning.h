@@ -74,10 +74,12 @@ typedef struct braid_forecast_summary {
   double peak_watts; /* the largest sum of the peaks of what runs at the same time */
   double
       least_joules; /* no plan costs less that takes no longer than this one, proved; NAN: unknown, or not asked for */
-  double idle_joules;                     /* of them: what devices draw while they do nothing */
-  double cap_watts;                       /* NAN: none */
-  double seconds_above;                   /* that sum exceeds the cap */
-  size_t cap_violations;                  /* operations that start though it then exceeds the cap */
+  double idle_joules;    /* of them: what devices draw while they do nothing */
+  double cap_watts;      /* NAN: none */
+  double seconds_above;  /* that sum exceeds the cap */
+  bool capped;           /* the machine or one of its devices has a cap */
+  bool cap_unknown;      /* some peak is unknown: there may be more violations */
+  size_t cap_violations; /* operations that start though it, or that of a device, then exceeds its cap */
   double moving_seconds, exposed_seconds; /* of transfers: in total; while a device waits for nothing else */
   /* Whether the platform says how much longer operations take beside others and beside transfers; without it the
    * times are those of operations alone. */

@@ -115,6 +115,10 @@ static void sum_up(braid_forecast *f, double policy_seconds) {
   s->average_watts = value_of(&f->power.average_watts);
   s->peak_watts = value_of(&f->power.peak_watts);
   s->cap_watts = value_of(&f->modelled.problem.cap_watts);
+  s->capped = !isnan(s->cap_watts);
+  for (size_t d = 0; d < f->modelled.problem.device_count; d++)
+    s->capped |= f->modelled.problem.devices[d].cap_watts.source != BRAID_UNKNOWN;
+  s->cap_unknown = s->capped && isnan(s->peak_watts);
   s->cap_violations = f->power.violations;
   s->seconds_above = f->power.seconds_above;
   s->moving_seconds = choices->moving_seconds;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "braid/model.h"
 #include "braid/session.h"
 #include "oom.h"
@@ -291,6 +292,68 @@ static void test_links_and_memory(void **state) {
   (void)remove(platform), (void)remove(profile), (void)remove(folder);
 }
 
+static char *saved_page(const braid_forecast *forecast) {
+  char path[] = "/tmp/braid-planning-XXXXXX";
+  int file = mkstemp(path);
+  assert_true(file >= 0);
+  close(file);
+  OK(braid_forecast_save_html(forecast, "t", path));
+  braid_file_view view;
+  OK(braid_file_open(NULL, path, 0, &view));
+  char *text = calloc(view.bytes + 1, 1);
+  assert_non_null(text);
+  memcpy(text, view.data, view.bytes);
+  braid_file_close(&view);
+  (void)remove(path);
+  return text;
+}
+
+/* A cap of a device counts without one of the machine. */
+static void test_device_cap(void **state) {
+  (void)state;
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n"
+                       "  - {name: a, class: gpu, profile: d, idle_watts: 1, cap_watts: 5.5}\n");
+  write_file(profile, "source: s\nothers: Relu\nrows:\n"
+                      "  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 5, peak_watts: 6}\n");
+  braid_modelled_machine *machine = load(platform);
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 4);
+  braid_forecast *forecast;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  assert_true(s.capped && !s.cap_unknown && isnan(s.cap_watts));
+  assert_int_equal(s.cap_violations, s.tasks);
+  braid_forecast_destroy(forecast);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+  (void)remove(platform), (void)remove(profile), (void)remove(folder);
+}
+
+/* What the GPU runs after all was not brought to a board. */
+static void test_moves_what_runs(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100-s10x3");
+  braid_graph *step = step_of(BRAID_MODELS "/alexnet-branches.cfg", 256);
+  double moved[2];
+  for (int i = 0; i < 2; i++) {
+    braid_forecast *forecast;
+    size_t elsewhere = 0;
+    OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = i ? "hybrid-energy" : "gpu-only"}, NULL,
+                             &forecast));
+    moved[i] = braid_forecast_get_summary(forecast).moving_seconds;
+    for (size_t k = 0; k < braid_forecast_get_summary(forecast).tasks; k++)
+      elsewhere += braid_forecast_get_task(forecast, k).device_index > 0;
+    assert_int_equal(elsewhere, 0);
+    braid_forecast_destroy(forecast);
+  }
+  assert_true(moved[0] > 0 && fabs(moved[1] - moved[0]) <= 1e-9 * moved[0]);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+}
+
 /* The profile is beside the platform; powers that it leaves out are unknown, and stay so. */
 static void test_unknown(void **state) {
   (void)state;
@@ -309,7 +372,18 @@ static void test_unknown(void **state) {
   assert_true(isnan(braid_forecast_get_device(forecast, 0).joules));
   size_t steps = braid_forecast_power_count(forecast);
   assert_true(steps > 1 && isnan(braid_forecast_get_power(forecast, steps - 1).watts));
-  assert_int_equal(braid_forecast_save_html(forecast, "t", platform), BRAID_UNSUPPORTED);
+  assert_true(!s.capped && !s.cap_unknown);
+  char *page = saved_page(forecast);
+  assert_non_null(strstr(page, "peak unknown"));
+  assert_non_null(strstr(page, "Relu"));
+  assert_null(strstr(page, "nan"));
+  free(page);
+  braid_forecast_destroy(forecast);
+  /* a cap that a plan may keep or not */
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only", .cap_watts = 1}, NULL,
+                           &forecast));
+  s = braid_forecast_get_summary(forecast);
+  assert_true(s.capped && s.cap_unknown && s.cap_violations == 0);
   braid_forecast_destroy(forecast);
   braid_forecast_options capped = {.policy = "hybrid-cap", .cap_watts = 1000};
   assert_int_equal(braid_forecast_create(step, machine, &capped, NULL, &forecast), BRAID_UNSUPPORTED);
@@ -564,6 +638,8 @@ int main(void) {
       cmocka_unit_test(test_between),
       cmocka_unit_test(test_bytes),
       cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_moves_what_runs),
+      cmocka_unit_test(test_device_cap),
       cmocka_unit_test(test_unknown),
       cmocka_unit_test(test_links_and_memory),
       cmocka_unit_test(test_forecasts),

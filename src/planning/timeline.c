@@ -70,6 +70,13 @@ static unsigned hue_of(const char *op) {
   return hash % 360;
 }
 
+static void add_quantity(braid_text *text, const char *format, const char *unknown, double number) {
+  if (isnan(number))
+    braid_text_add(text, unknown);
+  else
+    braid_text_printf(text, format, number);
+}
+
 static void draw_tasks(braid_text *text, const braid_forecast *forecast, double scale) {
   for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++) {
     braid_forecast_task task = braid_forecast_get_task(forecast, i);
@@ -84,37 +91,46 @@ static void draw_tasks(braid_text *text, const braid_forecast *forecast, double 
         braid_text_add(text, " taken as ");
         braid_text_add_html(text, task.like);
       }
-      braid_text_printf(text, ", %.3f to %.3f ms, %.4g J, peak %.4g W\n", task.start * 1e3, task.end * 1e3, task.joules,
-                        task.peak_watts);
+      braid_text_printf(text, ", %.3f to %.3f ms", task.start * 1e3, task.end * 1e3);
+      add_quantity(text, ", %.4g J", ", energy unknown", task.joules);
+      add_quantity(text, ", peak %.4g W\n", ", peak unknown\n", task.peak_watts);
       braid_text_add_html(text, task.reason);
       braid_text_add(text, "</title></rect>\n");
     }
   }
 }
 
-/* Two lines of steps: the sum of peaks, and of averages; the cap across. */
+/* A line of steps: the sum of peaks, or of averages, as far as it is known. */
+static void draw_line(braid_text *text, const braid_forecast *forecast, double scale, double bottom, double per_watt,
+                      bool peaks) {
+  bool known = false;
+  braid_text_printf(text, "<path fill='none' stroke='%s' d='", peaks ? "#c33" : "#36c");
+  for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
+    braid_forecast_power power = braid_forecast_get_power(forecast, i);
+    double watts = peaks ? power.peak_watts : power.watts, x = kLeft + power.from * scale;
+    if (known) braid_text_printf(text, "H%.2f", x);
+    double y = bottom - watts * per_watt;
+    if (!isnan(watts) && known) braid_text_printf(text, "V%.2f", y);
+    if (!isnan(watts) && !known) braid_text_printf(text, "M%.2f %.2f", x, y);
+    known = !isnan(watts);
+  }
+  if (known) braid_text_printf(text, "H%.2f", kLeft + braid_forecast_get_summary(forecast).seconds * scale);
+  braid_text_add(text, "'/>\n");
+}
+
+/* Both, and the cap across. */
 static void draw_power(braid_text *text, const braid_forecast *forecast, double scale, double top) {
   braid_forecast_summary s = braid_forecast_get_summary(forecast);
   double most = isnan(s.cap_watts) ? s.peak_watts : fmax(s.peak_watts, s.cap_watts), per_watt = kPower / (1.05 * most);
-  for (int line = 0; line < 2; line++) {
-    braid_text_printf(text, "<path fill='none' stroke='%s' d='", line ? "#c33" : "#36c");
-    for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
-      braid_forecast_power power = braid_forecast_get_power(forecast, i);
-      double y = top + kPower - (line ? power.peak_watts : power.watts) * per_watt;
-      if (i)
-        braid_text_printf(text, "H%.2fV%.2f", kLeft + power.from * scale, y);
-      else
-        braid_text_printf(text, "M%d %.2f", kLeft, y);
-    }
-    braid_text_printf(text, "H%.2f'/>\n", kLeft + s.seconds * scale);
-  }
+  double bottom = top + kPower;
+  draw_line(text, forecast, scale, bottom, per_watt, false);
+  draw_line(text, forecast, scale, bottom, per_watt, true);
   if (!isnan(s.cap_watts))
     braid_text_printf(
         text, "<path stroke='#000' stroke-dasharray='4' d='M%d %.2fH%d'/><text x='2' y='%.2f'>cap %.4g W</text>\n",
-        kLeft, top + kPower - s.cap_watts * per_watt, kLeft + kWidth, top + kPower - s.cap_watts * per_watt + 4,
-        s.cap_watts);
+        kLeft, bottom - s.cap_watts * per_watt, kLeft + kWidth, bottom - s.cap_watts * per_watt + 4, s.cap_watts);
   braid_text_printf(text, "<text x='2' y='%.2f'>%.4g W</text><text x='2' y='%.2f'>0 W</text>\n",
-                    top + kPower - s.peak_watts * per_watt + 4, s.peak_watts, top + kPower);
+                    bottom - s.peak_watts * per_watt + 4, s.peak_watts, bottom);
 }
 
 braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title, const char *path) {
@@ -122,18 +138,22 @@ braid_status braid_forecast_save_html(const braid_forecast *forecast, const char
   size_t devices = braid_forecast_device_count(forecast);
   double scale = s.seconds > 0 ? kWidth / s.seconds : 0, top = (double)devices * kRow + 20;
   braid_text text;
-  if (isnan(s.peak_watts) || isnan(s.seconds) || isnan(s.joules))
-    return braid_fail(BRAID_UNSUPPORTED, "the forecast has unknown times or powers: there is nothing to draw");
+  if (isnan(s.seconds))
+    return braid_fail(BRAID_UNSUPPORTED, "the forecast has unknown times: there is nothing to draw");
   braid_text_init(&text, NULL);
   braid_text_add(&text, "<!DOCTYPE html><meta charset='utf-8'><title>");
   braid_text_add_html(&text, title);
   braid_text_add(&text, "</title><style>body{font:14px sans-serif}text{font-size:12px}</style><h1>");
   braid_text_add_html(&text, title);
+  braid_text_printf(&text, "</h1><p>Modelled: %.3f ms", s.seconds * 1e3);
+  add_quantity(&text, ", %.4g J", ", energy unknown", s.joules);
+  add_quantity(&text, ", average %.4g W", ", average power unknown", s.average_watts);
+  add_quantity(&text, ", peak %.4g W", ", peak unknown", s.peak_watts);
   braid_text_printf(&text,
-                    "</h1><p>Modelled: %.3f ms, %.4g J, average %.4g W, peak %.4g W. Point at an operation for its "
-                    "numbers and the reason why it is there. Below: power over time, the sum of averages (blue) and of "
-                    "peaks (red).</p>\n<svg width='%d' height='%.0f'>\n",
-                    s.seconds * 1e3, s.joules, s.average_watts, s.peak_watts, kLeft + kWidth + 10, top + kPower + 30);
+                    ". Point at an operation for its numbers and the reason why it is there. Below: power over time, "
+                    "%s.</p>\n<svg width='%d' height='%.0f'>\n",
+                    isnan(s.peak_watts) ? "which is unknown" : "the sum of averages (blue) and of peaks (red)",
+                    kLeft + kWidth + 10, top + kPower + 30);
   for (size_t d = 0; d < devices; d++) {
     braid_text_printf(&text, "<rect x='%d' y='%zu' width='%d' height='%d' fill='#f2f2f2'/><text x='2' y='%zu'>", kLeft,
                       d * kRow + 2, kWidth, kRow - 4, d * kRow + 17);
@@ -141,7 +161,7 @@ braid_status braid_forecast_save_html(const braid_forecast *forecast, const char
     braid_text_add(&text, "</text>\n");
   }
   draw_tasks(&text, forecast, scale);
-  draw_power(&text, forecast, scale, top);
+  if (!isnan(s.peak_watts)) draw_power(&text, forecast, scale, top);
   braid_text_printf(&text,
                     "<text x='%d' y='%.0f'>0</text><text x='%d' y='%.0f' text-anchor='end'>%.3f ms</text></svg>\n",
                     kLeft, top + kPower + 20, kLeft + kWidth, top + kPower + 20, s.seconds * 1e3);

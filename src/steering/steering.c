@@ -270,10 +270,11 @@ static void tell_cap(const braid_steering *s) {
   const braid_steering_answer *plan = s->alone < 0 ? &s->plan : &s->asked;
   if (!(s->options.cap_watts > 0)) return;
   if (s->sampler.unknown.length)
-    braid_log_write(log, BRAID_LOG_WARNING,
-                    "the power of %s can't be read here: of %s the cap of %g W holds by the profile's peaks only, and "
-                    "is not looked after",
-                    s->sampler.unknown.data, s->sampler.count ? "these" : "all devices", s->options.cap_watts);
+    braid_log_write(log, BRAID_LOG_WARNING, "the power of %s can't be read here: of %s the cap of %g W %s",
+                    s->sampler.unknown.data, s->sampler.count ? "these" : "all devices", s->options.cap_watts,
+                    plan->forecast.cap_unknown      ? "is not looked after, and the profile lacks peaks to plan by"
+                    : plan->forecast.cap_violations ? "is not looked after"
+                                                    : "holds by the profile's peaks only, and is not looked after");
   if (plan->forecast.cap_violations)
     braid_log_write(log, BRAID_LOG_WARNING,
                     "%s keeps no cap: %zu operations start though the profile's peaks then exceed %g W",

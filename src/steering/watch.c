@@ -264,6 +264,7 @@ braid_steering_power braid_steering_get_power(const braid_steering *s) {
                                 .peak_watts = sums.peak_watts,
                                 .joules = braid_power_joules(&sums, &kStart),
                                 .planned_violations = plan->forecast.cap_violations,
+                                .planned_unknown = plan->forecast.cap_unknown,
                                 .waits = plan->waits};
 }
 

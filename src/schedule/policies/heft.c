@@ -331,7 +331,7 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   }
   (void)inputs_at(p, choices, task, (size_t)best, true);
   (void)devices_free(p, task, (size_t)best, best_end);
-  const char *reason = "no other device can";
+  const char *reason = "no other device can, or may by the policy";
   if (able > 1) reason = braid_arena_text(p->choosing->arena, why, used);
   if (!reason) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < unit->node_count; i++) {

@@ -115,6 +115,32 @@ static void explain(const energy *e) {
   }
 }
 
+/* What the fast devices took after all was expected elsewhere, and its inputs were brought there: again without this,
+ * unless it then takes longer or costs more. */
+static braid_status settle(energy *e, const int *order) {
+  braid_hybrid *h = &e->hybrid;
+  bool *expected = braid_zalloc_array(h->choosing->allocator, h->problem->node_count + 1, sizeof *expected);
+  if (!expected) return BRAID_NO_MEMORY;
+  memcpy(expected, h->offloaded, h->problem->node_count * sizeof *expected);
+  double seconds = h->choices->seconds.value, joules = h->choices->joules.value;
+  size_t taken = 0;
+  for (size_t i = 0; i < h->choices->task_count; i++) {
+    int32_t task = h->choices->order[i];
+    if (!h->offloaded[task] || !braid_hybrid_is_fast(h, h->problem->offers[h->choices->offer_of[task]].device))
+      continue;
+    h->offloaded[task] = false;
+    taken++;
+  }
+  braid_status status = taken ? simulate(e, order) : BRAID_OK;
+  bool better = is_good(e) && h->choices->seconds.value <= seconds && h->choices->joules.value <= joules;
+  if (status == BRAID_OK && !better) {
+    memcpy(h->offloaded, expected, h->problem->node_count * sizeof *expected);
+    status = simulate(e, order);
+  }
+  braid_free(h->choosing->allocator, expected);
+  return status;
+}
+
 static braid_status hybrid_energy_choose(const braid_choosing *choosing, braid_choices *choices) {
   energy e;
   int *order;
@@ -126,10 +152,12 @@ static braid_status hybrid_energy_choose(const braid_choosing *choosing, braid_c
   BRAID_TRY(simulate(&e, order));
   if (!is_good(&e)) BRAID_TRY(take_back(&e, order));
   choices->ordered = is_good(&e);
-  if (choices->ordered)
+  if (choices->ordered) {
     explain(&e);
-  else
+    BRAID_TRY(settle(&e, order));
+  } else {
     memcpy(choices->offer_of, e.hybrid.base.offer_of, choosing->problem->node_count * sizeof *choices->offer_of);
+  }
   return BRAID_OK;
 }
 
