@@ -57,6 +57,9 @@ typedef struct braid_forecast_options {
    * devices; 0 and 1: of the whole machine. Else braid_modelled_machine_replicas. */
   int64_t replicas;
   bool bound; /* find least_joules too: takes longer than most policies */
+  /* For the policy "manual", of a graph that is not replicated: the index of the device that runs each node, -1: any
+   * may. NULL: any may run any. */
+  const int *devices;
 } braid_forecast_options;
 
 typedef struct braid_forecast braid_forecast;

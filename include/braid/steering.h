@@ -68,7 +68,7 @@ typedef struct braid_steering_event {
 BRAID_API size_t braid_steering_event_count(const braid_steering *steering);
 BRAID_API braid_steering_event braid_steering_get_event(const braid_steering *steering, size_t index);
 
-/* How often costs drifted and the policy gave the same plan. */
+/* How often costs drifted and the policy gave the same plan, or one that was hardly better. */
 BRAID_API size_t braid_steering_corrections(const braid_steering *steering);
 
 /* Power of all devices together, sampled while it trained. */

@@ -159,6 +159,22 @@ static braid_status find_least(braid_forecast *f, bool capped) {
   return BRAID_OK;
 }
 
+static braid_status fix_nodes(braid_modelled_problem *modelled, const braid_graph *graph,
+                              const braid_forecast_options *options) {
+  const braid_problem *problem = &modelled->problem;
+  braid_problem_node *nodes = (braid_problem_node *)problem->nodes; /* in our arena */
+  if (!options->devices) return BRAID_OK;
+  if (problem->node_count != graph->node_count)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "devices are given for the nodes of a graph that is replicated");
+  for (size_t n = 0; n < graph->node_count; n++) {
+    if (options->devices[n] < -1 || options->devices[n] >= (int)problem->device_count)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "node %.120s: there is no device %d", graph->nodes[n].name,
+                        options->devices[n]);
+    nodes[n].fixed = options->devices[n];
+  }
+  return BRAID_OK;
+}
+
 static braid_status forecast(braid_forecast *f, const braid_graph *graph, const braid_modelled_machine *machine,
                              const braid_forecast_options *options) {
   const braid_policy *policy;
@@ -168,6 +184,7 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
   BRAID_TRY(braid_modelled_problem_make(graph, machine, options->cap_watts, options->replicas ? options->replicas : 1,
                                         f->arena, &f->modelled));
+  BRAID_TRY(fix_nodes(&f->modelled, graph, options));
   BRAID_TRY(braid_problem_check(&f->modelled.problem, f->allocator));
   int64_t before = braid_now_ns();
   BRAID_TRY(braid_problem_solve(policy, &f->modelled.problem, f->allocator, f->arena, &f->choices));

@@ -308,6 +308,43 @@ static char *saved_page(const braid_forecast *forecast) {
   return text;
 }
 
+/* Nodes on devices by hand: all on the GPU is gpu-only; one elsewhere is there. */
+static void test_by_hand(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100-s10x3");
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 64);
+  braid_forecast *forecast;
+  int *devices = calloc(step->node_count, sizeof *devices);
+  assert_non_null(devices);
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
+  double alone = braid_forecast_get_summary(forecast).seconds;
+  braid_forecast_destroy(forecast);
+  braid_forecast_options options = {.policy = "manual", .devices = devices};
+  OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+  assert_true(braid_forecast_get_summary(forecast).seconds == alone);
+  braid_forecast_task task = braid_forecast_get_task(forecast, 3);
+  char name[128];
+  snprintf(name, sizeof name, "%s", task.node);
+  braid_forecast_destroy(forecast);
+  for (size_t n = 0; n < step->node_count; n++)
+    if (strcmp(step->nodes[n].name, name) == 0) devices[n] = 2;
+  OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+  size_t there = 0;
+  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++) {
+    task = braid_forecast_get_task(forecast, i);
+    there += task.device_index == 2 && strcmp(task.node, name) == 0;
+    assert_true(task.device_index == 0 || task.device_index == 2);
+  }
+  assert_int_equal(there, 1);
+  braid_forecast_destroy(forecast);
+  devices[0] = 4;
+  assert_int_equal(braid_forecast_create(step, machine, &options, NULL, &forecast), BRAID_INVALID_ARGUMENT);
+  assert_non_null(strstr(braid_error_detail(), "there is no device 4"));
+  free(devices);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+}
+
 /* A cap of a device counts without one of the machine. */
 static void test_device_cap(void **state) {
   (void)state;
@@ -638,6 +675,7 @@ int main(void) {
       cmocka_unit_test(test_between),
       cmocka_unit_test(test_bytes),
       cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_by_hand),
       cmocka_unit_test(test_moves_what_runs),
       cmocka_unit_test(test_device_cap),
       cmocka_unit_test(test_unknown),

@@ -16,6 +16,9 @@ typedef struct braid_steering_stretch {
   double joules[kMaxDevices], metered[kMaxDevices]; /* energy of each known device, and the seconds that it is of */
 } braid_steering_stretch;
 
+/* A part of time or energy, below which a plan is no better: medians of a window vary by as much. */
+static const double kLeastGain = 0.03;
+
 /* What the policy answered. */
 typedef struct braid_steering_answer {
   int *devices; /* per node; -1: nothing runs */
@@ -66,6 +69,9 @@ struct braid_steering {
 int64_t braid_steering_steps_left(const braid_steering *steering);
 /* steering.c. Asks the policy: fills `asked`. */
 BRAID_MUST_CHECK braid_status braid_steering_ask(braid_steering *steering);
+/* By the costs of now: is the plan that was asked for faster, or thriftier, by more than kLeastGain, or does it keep a
+ * cap better? If not, *now is the forecast of the plan that runs. */
+bool braid_steering_gains(const braid_steering *steering, braid_forecast_summary *now);
 /* Gives the trainer the plan that was asked for, or a device alone (>= 0), and begins a stretch. If it fails, what ran
  * before goes on. */
 BRAID_MUST_CHECK braid_status braid_steering_switch(braid_steering *steering, int alone, braid_replacement *out);

@@ -91,9 +91,28 @@ static braid_status take_task(braid_steering *s, const braid_forecast_task *task
   return BRAID_OK;
 }
 
+static braid_forecast_options options_of(const braid_steering *s) {
+  return (braid_forecast_options){.policy = s->options.policy,
+                                  .cap_watts = s->options.cap_watts > 0 ? s->options.cap_watts : INFINITY};
+}
+
+/* No plan is changed for what is within the noise of a measurement. */
+bool braid_steering_gains(const braid_steering *s, braid_forecast_summary *now) {
+  braid_forecast_options options = options_of(s);
+  options.policy = "manual";
+  options.devices = s->plan.devices;
+  braid_forecast *forecast;
+  if (braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast) != BRAID_OK) return true;
+  *now = braid_forecast_get_summary(forecast);
+  braid_forecast_destroy(forecast);
+  const braid_forecast_summary *asked = &s->asked.forecast;
+  bool faster = !(now->seconds <= asked->seconds * (1 + kLeastGain));
+  bool thriftier = now->joules > asked->joules * (1 + kLeastGain); /* never of NAN */
+  return faster || thriftier || now->cap_violations > asked->cap_violations || now->cap_unknown != asked->cap_unknown;
+}
+
 braid_status braid_steering_ask(braid_steering *s) {
-  const braid_forecast_options options = {.policy = s->options.policy,
-                                          .cap_watts = s->options.cap_watts > 0 ? s->options.cap_watts : INFINITY};
+  const braid_forecast_options options = options_of(s);
   braid_forecast *forecast;
   double began = now_seconds();
   BRAID_TRY(braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast));

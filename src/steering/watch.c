@@ -137,8 +137,8 @@ static braid_status keep_plan(braid_steering *s, braid_status status) {
   return BRAID_OK;
 }
 
-/* The same plan, at other costs. */
-static void keep_same(braid_steering *s, const char *reason) {
+/* The plan goes on, at other costs. */
+static void keep_same(braid_steering *s, const char *reason, const char *why) {
   braid_steering_run *run = &s->stretches[s->current].run;
   s->corrections++;
   run->planned_seconds = s->asked.forecast.seconds * (double)s->trainer->options.accumulate;
@@ -148,8 +148,7 @@ static void keep_same(braid_steering *s, const char *reason) {
   braid_steering_find_parts(s);
   s->usual = braid_drift_step_seconds(&s->drift);
   braid_drift_reset(&s->drift);
-  braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs the plan is the same",
-                  (long long)s->seen, reason);
+  braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs %s", (long long)s->seen, reason, why);
 }
 
 static braid_status plan_again(braid_steering *s, const braid_drift_verdict *verdict) {
@@ -163,8 +162,15 @@ static braid_status plan_again(braid_steering *s, const braid_drift_verdict *ver
   braid_status status = braid_steering_ask(s);
   if (status != BRAID_OK) return keep_plan(s, status);
   event.moved = count_moved(s);
+  braid_forecast_summary now;
   if (!event.moved) {
-    keep_same(s, event.reason);
+    keep_same(s, event.reason, "the plan is the same");
+    return BRAID_OK;
+  }
+  if (!braid_steering_gains(s, &now)) {
+    s->asked.forecast = now;
+    s->asked.waits = s->plan.waits;
+    keep_same(s, event.reason, "another plan would gain next to nothing");
     return BRAID_OK;
   }
   event.from = braid_steering_count(s, s->plan.devices);
