@@ -306,10 +306,9 @@ static void make_capped(cli_hybrid *h, cli_table *table) {
       when_far(mean_of(&ours), mean_of(&published),
                " Ours differ: most of Table 1's GPU rows exceed 230 W by themselves, so that keeping the cap at "
                "every instant means low clocks, while dvfs runs near the cap on average, above it much of the time. "
-               "Its samples "
-               "a second differ from the published ones, too: the paper says neither what operations of its networks' "
-               "sizes take "
-               "at which clock, nor how the clocks follow power. The text gives its average as 11.3 %."));
+               "Its samples a second differ from the published ones, too: the paper says neither what operations of "
+               "its networks' sizes take at which clock, nor how the clocks follow power. The text gives its average "
+               "as 11.3 %."));
 }
 
 static void make_violations(cli_hybrid *h, cli_table *table) {

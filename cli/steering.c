@@ -186,7 +186,7 @@ void cli_steering_print(FILE *file, const braid_steering *steering, int64_t samp
     print_event(file, &event);
   }
   if (braid_steering_corrections(steering))
-    fprintf(file, "costs were corrected %zu times more, which gave the same plan\n",
+    fprintf(file, "costs were corrected %zu times more, which gave the same plan or one that is hardly better\n",
             braid_steering_corrections(steering));
   print_power(file, &power);
 }
