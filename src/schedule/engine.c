@@ -71,6 +71,7 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
   e->waiting = braid_zalloc_array(allocator, nodes, sizeof *e->waiting);
   e->computed = braid_zalloc_array(allocator, nodes, sizeof *e->computed);
   e->ready = braid_zalloc_array(allocator, nodes, sizeof *e->ready);
+  e->begun = braid_zalloc_array(allocator, nodes, sizeof *e->begun);
   e->heads = braid_zalloc_array(allocator, devices, sizeof *e->heads);
   e->running = braid_zalloc_array(allocator, devices, sizeof *e->running);
   e->awaiting = braid_zalloc_array(allocator, devices, sizeof *e->awaiting);
@@ -84,11 +85,11 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
   e->ready_on = braid_zalloc_array(allocator, devices, sizeof *e->ready_on);
   e->turn = braid_zalloc_array(allocator, devices, sizeof *e->turn);
   e->bus_free = braid_zalloc_array(allocator, (size_t)problem->bus_count + 1, sizeof *e->bus_free);
-  /* a task ends once, and a device is looked at again once for each */
-  e->events = braid_zalloc_array(allocator, 2 * nodes + devices, sizeof *e->events);
+  /* a task begins and ends once, and a device is looked at again once for each */
+  e->events = braid_zalloc_array(allocator, 3 * nodes + devices, sizeof *e->events);
   bool all = e->task_of && e->waiting && e->computed && e->ready && e->heads && e->running && e->awaiting &&
              e->idle_since && e->busy && e->clocks && e->dirty && e->blocked && e->bus_free && e->events && e->marked &&
-             e->looking && e->ready_on && e->turn;
+             e->looking && e->ready_on && e->turn && e->begun;
   if (!all) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_arrivals_init(&e->arrived, problem, 2 * reads, allocator));
   return fill_lists(e, reads);
@@ -99,7 +100,7 @@ void braid_engine_free(engine *e) {
                     e->waiting,       e->computed,     e->ready,         e->heads,         e->running,
                     e->idle_since,    e->busy,         e->clocks,        e->dirty,         e->blocked,
                     e->bus_free,      e->events,       e->readers.first, e->readers.items, e->results.first,
-                    e->results.items, e->queues.first, e->queues.items,  e->awaiting};
+                    e->results.items, e->queues.first, e->queues.items,  e->awaiting,      e->begun};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
   braid_arrivals_deinit(&e->arrived, e->view.choosing->allocator);
 }

@@ -8,8 +8,8 @@
 typedef struct event {
   double at;
   uint64_t number; /* of equal times, the one that was entered first comes first */
-  int32_t task;    /* that ends; -1: a device is looked at again */
-  int device;
+  int32_t task;    /* that ends, or with a device begins; -1: the device is looked at again */
+  int device;      /* -1: the task ends */
 } event;
 
 /* A list for each of `count` things: items[first[i]] to items[first[i + 1]]. */
@@ -48,8 +48,13 @@ typedef struct engine {
   uint64_t event_number;
   int32_t last_ended;
   double watts_before; /* the last end of a task */
-  size_t occupied;     /* devices that run a task */
-  double stretched;    /* energy of what interference adds */
+  /* Interference, if any device has it: what begins at an instant is settled when that is over, so that all of it
+   * counts for each, whichever was started first. */
+  bool interferes;
+  int32_t *begun; /* tasks that began at the present instant */
+  size_t begun_count;
+  size_t computing; /* devices whose tasks have begun */
+  double stretched; /* energy of what interference adds */
 } engine;
 
 /* `reads`: of all nodes. */

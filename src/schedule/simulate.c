@@ -188,11 +188,10 @@ bool braid_simulation_free(const braid_simulation *simulation, const braid_offer
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
  */
-static void occupy(engine *e, int device, const braid_offer *offer, int32_t task, double seconds) {
+static void occupy(engine *e, int device, const braid_offer *offer, int32_t task) {
   e->running[device] = task;
   e->clocks[device] = offer->clock;
-  e->busy[device] += seconds;
-  e->occupied++;
+  e->busy[device] += offer->seconds.value;
 }
 
 /* What changing the clocks takes; they change together. */
@@ -206,18 +205,65 @@ static double clock_seconds(const engine *e, const braid_offer *offer) {
   return most;
 }
 
-/* What a task's time is multiplied by that starts at `from`, when its devices are not counted as occupied yet. */
-static double interference(const engine *e, const braid_offer *offer, double from) {
+static void set_end(engine *e, const braid_offer *offer, double end) {
+  for (size_t i = 0; i < offer->node_count; i++) e->choices->end[offer->nodes[i]] = end;
+}
+
+/* --- interference --------------------------------------------------------------------------------------------------
+ */
+/* What takes no time is beside nothing. */
+static bool takes_time(const engine *e, int32_t task) {
+  return e->choices->end[task] > e->choices->start[task];
+}
+
+static void begin_task(engine *e, int32_t task) {
+  if (!takes_time(e, task)) return;
+  e->begun[e->begun_count++] = task;
+  e->computing += 1 + offer_of(e, task)->also_count;
+}
+
+/* What a task's time is multiplied by that begins now. */
+static double interference(const engine *e, const braid_offer *offer) {
   const braid_problem_device *device = &e->problem->devices[offer->device];
   const braid_problem_space *space = &e->problem->spaces[device->space];
-  bool in = space->in_bus >= 0 && e->bus_free[space->in_bus] > from;
-  bool out = space->out_bus >= 0 && e->bus_free[space->out_bus] > from;
+  bool in = space->in_bus >= 0 && e->bus_free[space->in_bus] > e->view.now;
+  bool out = space->out_bus >= 0 && e->bus_free[space->out_bus] > e->view.now;
   double factor = 1;
-  if (e->occupied) factor += device->slower_beside.value;
+  if (e->computing > 1 + offer->also_count) factor += device->slower_beside.value;
   if (in || out) factor += device->slower_with_traffic.value;
   return factor;
 }
 
+/* The present instant is over: what began at it has its end now. Events of ends that are too early are entered again
+ * when they come up. */
+static void settle(engine *e) {
+  for (size_t i = 0; i < e->begun_count; i++) {
+    int32_t task = e->begun[i];
+    const braid_offer *offer = offer_of(e, task);
+    double factor = interference(e, offer), longer = offer->seconds.value * (factor - 1);
+    if (factor <= 1) continue;
+    set_end(e, offer, e->choices->start[task] + offer->seconds.value * factor);
+    e->busy[offer->device] += longer;
+    for (size_t k = 0; k < offer->also_count; k++) e->busy[offer->also[k]] += longer;
+    e->stretched += offer->joules.value * (factor - 1);
+  }
+  e->begun_count = 0;
+}
+
+static bool is_early(const engine *e, const event *of) {
+  return of->task >= 0 && of->device < 0 && of->at < e->choices->end[of->task];
+}
+
+/* The next event is one that happens. */
+static void renew_next(engine *e) {
+  while (e->event_count && is_early(e, &e->events[0])) {
+    int32_t task = pop(e).task;
+    push(e, e->choices->end[task], task, -1);
+  }
+}
+
+/* --- starts and ends -----------------------------------------------------------------------------------------------
+ */
 /* What the task reads is in its device's space from `there` on. */
 static void start(engine *e, int32_t task, const braid_offer *offer, double there) {
   double from = e->view.now;
@@ -225,21 +271,18 @@ static void start(engine *e, int32_t task, const braid_offer *offer, double ther
   if (there > since) e->choices->exposed_seconds += there - since;
   if (there > from) from = there;
   from += clock_seconds(e, offer);
-  double factor = interference(e, offer, from), seconds = offer->seconds.value * factor, end = from + seconds;
-  if (factor > 1) e->stretched += offer->joules.value * (factor - 1);
-  for (size_t i = 0; i < offer->node_count; i++) {
-    e->choices->start[offer->nodes[i]] = from;
-    e->choices->end[offer->nodes[i]] = end;
-  }
-  occupy(e, offer->device, offer, task, seconds);
-  for (size_t i = 0; i < offer->also_count; i++) occupy(e, offer->also[i], offer, task, seconds);
+  for (size_t i = 0; i < offer->node_count; i++) e->choices->start[offer->nodes[i]] = from;
+  set_end(e, offer, from + offer->seconds.value);
+  occupy(e, offer->device, offer, task);
+  for (size_t i = 0; i < offer->also_count; i++) occupy(e, offer->also[i], offer, task);
   e->view.watts += offer->watts.value - braid_offer_idle_watts(e->problem, offer);
-  push(e, end, task, -1);
+  if (e->interferes && from > e->view.now) push(e, from, task, offer->device);
+  if (e->interferes && from <= e->view.now) begin_task(e, task);
+  push(e, from + offer->seconds.value, task, -1);
 }
 
 static void release(engine *e, int device, int32_t task) {
   e->running[device] = -1;
-  e->occupied--;
   e->idle_since[device] = e->view.now;
   mark(e, device);
   if (!e->rule && e->queues.items[e->heads[device]] == task) e->heads[device]++;
@@ -282,6 +325,7 @@ static void finish(engine *e, int32_t task) {
   e->view.watts -= offer->watts.value - braid_offer_idle_watts(e->problem, offer);
   e->last_ended = task;
   e->done++;
+  if (e->interferes && takes_time(e, task)) e->computing -= 1 + offer->also_count;
   release(e, offer->device, task);
   for (size_t i = 0; i < offer->also_count; i++) release(e, offer->also[i], task);
   for (size_t i = 0; i < offer->node_count; i++) {
@@ -398,6 +442,21 @@ static braid_status fail_stuck(const engine *e) {
                     e->problem->nodes[task].name);
 }
 
+/* What happens at the next instant. */
+static void move_on(engine *e) {
+  e->view.now = e->events[0].at;
+  e->watts_before = e->view.watts;
+  for (; e->event_count && e->events[0].at <= e->view.now; renew_next(e)) {
+    event next = pop(e);
+    if (next.task >= 0 && next.device >= 0)
+      begin_task(e, next.task);
+    else if (next.task >= 0)
+      finish(e, next.task);
+    else
+      mark(e, next.device);
+  }
+}
+
 static braid_status engine_run(engine *e, size_t tasks) {
   for (;;) {
     if (e->rule)
@@ -405,15 +464,9 @@ static braid_status engine_run(engine *e, size_t tasks) {
     else
       look_at_all(e);
     if (!e->event_count) break;
-    e->view.now = e->events[0].at;
-    e->watts_before = e->view.watts;
-    while (e->event_count && e->events[0].at <= e->view.now) {
-      event next = pop(e);
-      if (next.task >= 0)
-        finish(e, next.task);
-      else
-        mark(e, next.device);
-    }
+    if (e->events[0].at > e->view.now) settle(e);
+    renew_next(e);
+    move_on(e);
   }
   return e->done == tasks ? BRAID_OK : fail_stuck(e);
 }
@@ -461,6 +514,8 @@ static void begin(engine *e) {
     e->running[d] = e->awaiting[d] = -1;
     e->turn[e->rule && !e->rule->assigned ? e->rule->order[d] : (int)d] = (int)d;
     e->view.watts += problem->devices[d].idle_watts.value;
+    e->interferes |= problem->devices[d].slower_beside.source != BRAID_UNKNOWN ||
+                     problem->devices[d].slower_with_traffic.source != BRAID_UNKNOWN;
   }
   for (size_t n = 0; n < problem->node_count; n++) {
     e->task_of[n] = problem->nodes[n].idle ? -1 : braid_choices_task(problem, e->choices, (int32_t)n);

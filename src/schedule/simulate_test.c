@@ -71,12 +71,43 @@ static void test_interference(void **state) {
   f.devices[0].slower_beside = (braid_number){0.5, BRAID_MODELLED};
   f.devices[1].slower_beside = (braid_number){0.25, BRAID_MODELLED};
   OK(braid_problem_solve(&braid_policy_heft, &f.problem, NULL, arena, &c));
-  /* One of them starts first, alone; the other one beside it. */
-  bool second = c.end[1] == 5;
-  assert_true(second ? c.end[0] == 2 && c.joules.value == 120 + 250 : c.end[0] == 3 && c.joules.value == 180 + 200);
+  /* both start at 0, and each is beside the other one, whichever is looked at first */
+  assert_true(c.end[0] == 3 && c.end[1] == 5 && c.seconds.value == 5 && fabs(c.joules.value - (180 + 250)) < 1e-9);
+  f.offers[0].device = 1, f.offers[1].device = 0; /* the same the other way round */
+  f.devices[0].slower_beside.value = 0.25, f.devices[1].slower_beside.value = 0.5;
+  OK(braid_problem_solve(&braid_policy_heft, &f.problem, NULL, arena, &c));
+  assert_true(c.end[0] == 3 && c.end[1] == 5 && c.seconds.value == 5 && fabs(c.joules.value - (180 + 250)) < 1e-9);
+  f.offers[1].seconds.value = 0; /* what takes no time is beside nothing */
+  OK(braid_problem_solve(&braid_policy_heft, &f.problem, NULL, arena, &c));
+  assert_true(c.end[0] == 2 && c.end[1] == 0);
   f.devices[0].slower_beside = f.devices[1].slower_beside = (braid_number){0};
   f.devices[0].slower_beside.value = 1; /* of an unknown number */
   assert_int_equal(braid_problem_check(&f.problem, NULL), BRAID_INVALID_ARGUMENT);
+  braid_arena_destroy(arena);
+}
+
+/* Beside is what computes: a task whose input or clock is still on its way counts from its beginning on. */
+static void test_beside_begins(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  init(&f, 3, 2, 1);
+  for (size_t n = 0; n < 3; n++) read_by(&f, n, 3);
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){0, BRAID_MODELLED};
+  f.devices[0].slower_beside = f.devices[1].slower_beside = (braid_number){1, BRAID_MODELLED};
+  set_offer(&f, 0, 0, 2, 10), set_offer(&f, 1, 1, 4, 10), set_offer(&f, 0, 2, 1, 10);
+  f.offers[1].clock = 1, f.devices[1].clock_seconds = 2;
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 3; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 3;
+  OK(braid_choices_play(&choosing, &c));
+  /* n0 is alone until 2, when n1 begins on b and n2 on a */
+  assert_true(c.end[0] == 2 && c.start[1] == 2 && c.end[1] == 10 && c.start[2] == 2 && c.end[2] == 4);
+  assert_true(fabs(c.joules.value - (20 + 80 + 20)) < 1e-9);
   braid_arena_destroy(arena);
 }
 
@@ -274,9 +305,10 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),        cmocka_unit_test(test_interference), cmocka_unit_test(test_traffic),
-      cmocka_unit_test(test_waits),      cmocka_unit_test(test_links),        cmocka_unit_test(test_critical_path),
-      cmocka_unit_test(test_taken_back), cmocka_unit_test(test_moving),       cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),           cmocka_unit_test(test_interference), cmocka_unit_test(test_beside_begins),
+      cmocka_unit_test(test_traffic),       cmocka_unit_test(test_waits),        cmocka_unit_test(test_links),
+      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back),   cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_device_caps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
