@@ -128,8 +128,9 @@ static void make_three(cli_hybrid *h, cli_table *table) {
       h->notes[0], sizeof h->notes[0],
       "The bars of Fig. 4 were not published as numbers, their averages were. samples/J is efficiency: +44.3%% of it, "
       "which the abstract calls a reduction of energy, is -30.7%% of energy. dynamic: without what all devices draw "
-      "doing nothing. exposed: devices wait for transfers and have nothing else to do; GPUs alone wait only for their "
-      "samples. GPU ops faster: by less interference, which the platforms do not declare.%s",
+      "doing nothing. exposed moves: by how much the step is longer because of transfers; with GPUs alone those of "
+      "their samples and of what the host gets back. GPU ops faster: by less interference, which the platforms do not "
+      "declare.%s",
       when_far(mean_of(&sums[0].efficiency), t->efficiency, kWhyLess));
 }
 

@@ -291,10 +291,11 @@ static void print_table(const options *o, const plans *p) {
   if (o->cap > 0) printf("cap: %g W for the machine\n", o->cap);
   cli_table_print(&table, MOST_PLANS);
   cli_table_end(&table);
-  printf("Baseline: %s without a cap. violations: operations that start though the sum of peaks, or the peak of their "
-         "device, is then above its cap. "
-         "exposed: a device waits for a transfer and has nothing else to do.\n",
-         o->baseline ? o->baseline : "gpu-only");
+  printf(
+      "Baseline: %s without a cap. violations: operations that start though the sum of peaks, or the peak of their "
+      "device, is then above its cap. "
+      "moved: all transfers together. exposed: by how much the step is longer because of them; the rest is hidden.\n",
+      o->baseline ? o->baseline : "gpu-only");
 }
 
 static void print_devices(const planned *item) {

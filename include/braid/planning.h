@@ -83,7 +83,9 @@ typedef struct braid_forecast_summary {
   bool capped;           /* the machine or one of its devices has a cap */
   bool cap_unknown;      /* some peak is unknown: there may be more violations */
   size_t cap_violations; /* operations that start though it, or that of a device, then exceeds its cap */
-  double moving_seconds, exposed_seconds; /* of transfers: in total; while a device waits for nothing else */
+  /* Of transfers, in total; and by how much the step is longer because of them, those of inputs and to the host at the
+   * end included: the same operations in the same order end so much earlier if nothing takes time to move. */
+  double moving_seconds, exposed_seconds;
   /* Whether the platform says how much longer operations take beside others and beside transfers; without it the
    * times are those of operations alone. */
   bool interference;

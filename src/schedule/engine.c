@@ -71,6 +71,9 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
   e->waiting = braid_zalloc_array(allocator, nodes, sizeof *e->waiting);
   e->computed = braid_zalloc_array(allocator, nodes, sizeof *e->computed);
   e->ready = braid_zalloc_array(allocator, nodes, sizeof *e->ready);
+  e->unmoved = braid_zalloc_array(allocator, nodes, sizeof *e->unmoved);
+  e->unmoved_seconds = braid_zalloc_array(allocator, nodes, sizeof *e->unmoved_seconds);
+  e->unmoved_idle = braid_zalloc_array(allocator, devices, sizeof *e->unmoved_idle);
   e->begun = braid_zalloc_array(allocator, nodes, sizeof *e->begun);
   e->heads = braid_zalloc_array(allocator, devices, sizeof *e->heads);
   e->running = braid_zalloc_array(allocator, devices, sizeof *e->running);
@@ -89,18 +92,23 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
   e->events = braid_zalloc_array(allocator, 3 * nodes + devices, sizeof *e->events);
   bool all = e->task_of && e->waiting && e->computed && e->ready && e->heads && e->running && e->awaiting &&
              e->idle_since && e->busy && e->clocks && e->dirty && e->blocked && e->bus_free && e->events && e->marked &&
-             e->looking && e->ready_on && e->turn && e->begun;
+             e->looking && e->ready_on && e->turn && e->begun && e->unmoved && e->unmoved_seconds && e->unmoved_idle;
   if (!all) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_arrivals_init(&e->arrived, problem, 2 * reads, allocator));
   return fill_lists(e, reads);
 }
 
 void braid_engine_free(engine *e) {
-  void *memory[] = {e->marked,        e->looking,      e->turn,          e->ready_on,      e->task_of,
-                    e->waiting,       e->computed,     e->ready,         e->heads,         e->running,
-                    e->idle_since,    e->busy,         e->clocks,        e->dirty,         e->blocked,
-                    e->bus_free,      e->events,       e->readers.first, e->readers.items, e->results.first,
-                    e->results.items, e->queues.first, e->queues.items,  e->awaiting,      e->begun};
+  void *memory[] = {e->marked,        e->looking,       e->turn,
+                    e->ready_on,      e->task_of,       e->waiting,
+                    e->computed,      e->ready,         e->heads,
+                    e->running,       e->idle_since,    e->busy,
+                    e->clocks,        e->dirty,         e->blocked,
+                    e->bus_free,      e->events,        e->readers.first,
+                    e->readers.items, e->results.first, e->results.items,
+                    e->queues.first,  e->queues.items,  e->awaiting,
+                    e->begun,         e->unmoved,       e->unmoved_seconds,
+                    e->unmoved_idle};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
   braid_arrivals_deinit(&e->arrived, e->view.choosing->allocator);
 }

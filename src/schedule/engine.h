@@ -55,6 +55,10 @@ typedef struct engine {
   size_t begun_count;
   size_t computing; /* devices whose tasks have begun */
   double stretched; /* energy of what interference adds */
+  /* The same schedule if nothing took time to move. Per task: when what it reads is computed, then its start, then its
+   * end; what it takes; per device: since when it is idle. */
+  double *unmoved, *unmoved_seconds, *unmoved_idle;
+  double unmoved_end;
 } engine;
 
 /* `reads`: of all nodes. */

@@ -21,9 +21,12 @@ typedef struct braid_choices {
   braid_number joules; /* of tasks and idle devices */
   /* No plan that takes no longer than the baseline costs less, proved; unknown: nothing is proved. */
   braid_number least_joules;
-  int32_t *after; /* per task: the one whose end it waits for because of a cap; -1: none */
-  /* Of transfers: in total, and of that while a device has nothing to do but wait for them. */
-  double moving_seconds, exposed_seconds;
+  int32_t *after;        /* per task: the one whose end it waits for because of a cap; -1: none */
+  double moving_seconds; /* of all transfers */
+  /* By how much the run is longer because values move: the same tasks, in the same order on each device, with the same
+   * waits because of caps and rules, would end so much earlier if nothing took time to move. What the host brings in
+   * and what it gets back at the end count; what the rest of the run hides does not. */
+  double exposed_seconds;
   bool ordered; /* the policy has simulated it: `order`, times and energy are set */
 } braid_choices;
 

@@ -130,6 +130,30 @@ static void check_replay(const fixture *f, const braid_policy *policy, const bra
   check_least(f, &again, true, arena);
 }
 
+/* The movement that is exposed is what the run is longer than the same one over links that take no time; of a run that
+ * a rule made, or in which tasks wait under a cap, it is no more than all movement. */
+static void check_exposed(const fixture *f, const braid_choices *c, braid_arena *arena) {
+  braid_problem_link instant[kDevices * kDevices];
+  bool refused[kOffers] = {false};
+  braid_problem unmoved = f->problem;
+  braid_choosing choosing = {.problem = &f->problem, .arena = arena, .refused = refused};
+  braid_choices again;
+  if (c->seconds.source == BRAID_UNKNOWN) return;
+  assert_true(c->exposed_seconds >= 0 && c->exposed_seconds <= c->moving_seconds + 1e-9);
+  for (int i = 0; i < kDevices * kDevices; i++) instant[i] = (braid_problem_link){0, INFINITY};
+  OK(braid_choices_init(&choosing, &again));
+  memcpy(again.offer_of, c->offer_of, f->problem.node_count * sizeof *again.offer_of);
+  memcpy(again.order, c->order, c->task_count * sizeof *again.order);
+  again.task_count = c->task_count;
+  OK(braid_choices_play(&choosing, &again));
+  double seconds = again.seconds.value, exposed = again.exposed_seconds;
+  unmoved.links = instant;
+  choosing.problem = &unmoved;
+  OK(braid_choices_play(&choosing, &again));
+  assert_true(again.moving_seconds == 0 && again.exposed_seconds == 0);
+  assert_true(fabs(seconds - again.seconds.value - exposed) < 1e-9);
+}
+
 /* Offloading neither costs time nor energy. */
 static void check_no_loss(const fixture *f, braid_arena *arena, bool *saves) {
   braid_choices alone, hybrid;
@@ -217,6 +241,7 @@ static void test_random(void **state) {
       check_choices(f, policy, &choices);
       check_power(f, policy, &choices, arena);
       check_replay(f, policy, &choices, arena);
+      check_exposed(f, &choices, arena);
       if (policy == &braid_policy_first && has_singles(f, false)) check_first(f, &choices);
       for (size_t i = 0; i < choices.task_count; i++)
         with_regions += f->offers[choices.offer_of[choices.order[i]]].region;

@@ -142,43 +142,6 @@ double braid_simulation_moving(const braid_simulation *simulation, const braid_o
   return latest - simulation->now;
 }
 
-/* --- power ---------------------------------------------------------------------------------------------------------
- */
-static bool is_within(double watts, const braid_number *cap) {
-  return cap->source == BRAID_UNKNOWN || watts <= cap->value * (1 + 1e-12);
-}
-
-/* Of devices: each has its share of what those that run the offer draw. */
-bool braid_offer_within_device_caps(const braid_problem *problem, const braid_offer *offer) {
-  double share = offer->watts.value / (double)(offer->also_count + 1);
-  for (size_t i = 0; i <= offer->also_count; i++) {
-    const braid_number *cap = &problem->devices[i < offer->also_count ? offer->also[i] : offer->device].cap_watts;
-    if (cap->source != BRAID_UNKNOWN && (offer->watts.source == BRAID_UNKNOWN || !is_within(share, cap))) return false;
-  }
-  return true;
-}
-
-bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *offer) {
-  double others = 0;
-  if (!braid_offer_within_device_caps(problem, offer)) return false;
-  if (problem->cap_watts.source == BRAID_UNKNOWN) return true;
-  if (offer->watts.source == BRAID_UNKNOWN) return false;
-  for (size_t d = 0; d < problem->device_count; d++) {
-    const braid_number *idle = &problem->devices[d].idle_watts;
-    if (idle->source == BRAID_UNKNOWN) return false;
-    others += idle->value;
-  }
-  return is_within(others, &problem->cap_watts) &&
-         is_within(others - braid_offer_idle_watts(problem, offer) + offer->watts.value, &problem->cap_watts);
-}
-
-bool braid_simulation_fits(const braid_simulation *simulation, const braid_offer *offer) {
-  const braid_problem *problem = simulation->choosing->problem;
-  return braid_offer_within_device_caps(problem, offer) &&
-         is_within(simulation->watts - braid_offer_idle_watts(problem, offer) + offer->watts.value,
-                   &problem->cap_watts);
-}
-
 bool braid_simulation_free(const braid_simulation *simulation, const braid_offer *offer) {
   if (simulation->running[offer->device] >= 0) return false;
   for (size_t i = 0; i < offer->also_count; i++)
@@ -222,16 +185,17 @@ static void begin_task(engine *e, int32_t task) {
   e->computing += 1 + offer_of(e, task)->also_count;
 }
 
-/* What a task's time is multiplied by that begins now. */
-static double interference(const engine *e, const braid_offer *offer) {
+/* By which part of its time a task takes longer that begins now: beside other tasks, and with traffic. */
+static double slower_beside(const engine *e, const braid_offer *offer) {
+  return e->computing > 1 + offer->also_count ? e->problem->devices[offer->device].slower_beside.value : 0;
+}
+
+static double slower_with_traffic(const engine *e, const braid_offer *offer) {
   const braid_problem_device *device = &e->problem->devices[offer->device];
   const braid_problem_space *space = &e->problem->spaces[device->space];
   bool in = space->in_bus >= 0 && e->bus_free[space->in_bus] > e->view.now;
   bool out = space->out_bus >= 0 && e->bus_free[space->out_bus] > e->view.now;
-  double factor = 1;
-  if (e->computing > 1 + offer->also_count) factor += device->slower_beside.value;
-  if (in || out) factor += device->slower_with_traffic.value;
-  return factor;
+  return in || out ? device->slower_with_traffic.value : 0;
 }
 
 /* The present instant is over: what began at it has its end now. Events of ends that are too early are entered again
@@ -240,8 +204,10 @@ static void settle(engine *e) {
   for (size_t i = 0; i < e->begun_count; i++) {
     int32_t task = e->begun[i];
     const braid_offer *offer = offer_of(e, task);
-    double factor = interference(e, offer), longer = offer->seconds.value * (factor - 1);
+    double beside = 1 + slower_beside(e, offer), factor = beside + slower_with_traffic(e, offer);
+    double longer = offer->seconds.value * (factor - 1);
     if (factor <= 1) continue;
+    e->unmoved_seconds[task] = offer->seconds.value * beside;
     set_end(e, offer, e->choices->start[task] + offer->seconds.value * factor);
     e->busy[offer->device] += longer;
     for (size_t k = 0; k < offer->also_count; k++) e->busy[offer->also[k]] += longer;
@@ -262,15 +228,36 @@ static void renew_next(engine *e) {
   }
 }
 
+/* --- the same without movement -------------------------------------------------------------------------------------
+ */
+/* When the task would start: as soon as its devices are idle and what it reads is computed, and where it starts later
+ * than that and than its inputs are there, because of a cap or of the rule, after the end that it then waits for. */
+static void start_unmoved(engine *e, int32_t task, const braid_offer *offer, double there, double clock) {
+  double from = e->unmoved[task], needed = e->computed[task];
+  for (size_t i = 0; i <= offer->also_count; i++) {
+    int device = i < offer->also_count ? offer->also[i] : offer->device;
+    from = fmax(from, e->unmoved_idle[device]);
+    needed = fmax(needed, e->idle_since[device]);
+  }
+  bool waits = e->view.now > needed && (e->rule || e->view.now > there);
+  if (waits && e->last_ended >= 0) from = fmax(from, e->unmoved[e->last_ended]);
+  e->unmoved[task] = from + clock;
+  e->unmoved_seconds[task] = offer->seconds.value;
+}
+
+static void finish_unmoved(engine *e, int32_t task, const braid_offer *offer) {
+  e->unmoved[task] += e->unmoved_seconds[task];
+  for (size_t i = 0; i < offer->also_count; i++) e->unmoved_idle[offer->also[i]] = e->unmoved[task];
+  e->unmoved_idle[offer->device] = e->unmoved[task];
+  e->unmoved_end = fmax(e->unmoved_end, e->unmoved[task]);
+}
+
 /* --- starts and ends -----------------------------------------------------------------------------------------------
  */
 /* What the task reads is in its device's space from `there` on. */
 static void start(engine *e, int32_t task, const braid_offer *offer, double there) {
-  double from = e->view.now;
-  double since = e->idle_since[offer->device] > e->computed[task] ? e->idle_since[offer->device] : e->computed[task];
-  if (there > since) e->choices->exposed_seconds += there - since;
-  if (there > from) from = there;
-  from += clock_seconds(e, offer);
+  double clock = clock_seconds(e, offer), from = fmax(e->view.now, there) + clock;
+  start_unmoved(e, task, offer, there, clock);
   for (size_t i = 0; i < offer->node_count; i++) e->choices->start[offer->nodes[i]] = from;
   set_end(e, offer, from + offer->seconds.value);
   occupy(e, offer->device, offer, task);
@@ -314,7 +301,9 @@ static void pass_on(engine *e, int32_t value) {
   if (e->problem->values[value].wanted) (void)bring(e, value, 0);
   for (size_t r = e->readers.first[value]; r < e->readers.first[value + 1]; r++) {
     int32_t node = e->readers.items[r], task = e->task_of[node];
-    if (e->problem->values[value].producer >= 0 && task == e->task_of[e->problem->values[value].producer]) continue;
+    int32_t before = e->problem->values[value].producer < 0 ? -1 : e->task_of[e->problem->values[value].producer];
+    if (before == task) continue;
+    if (before >= 0) e->unmoved[task] = fmax(e->unmoved[task], e->unmoved[before]);
     (void)bring(e, value, e->problem->devices[offer_of(e, task)->device].space);
     if (--e->waiting[task] == 0) become_ready(e, task);
   }
@@ -326,6 +315,7 @@ static void finish(engine *e, int32_t task) {
   e->last_ended = task;
   e->done++;
   if (e->interferes && takes_time(e, task)) e->computing -= 1 + offer->also_count;
+  finish_unmoved(e, task, offer);
   release(e, offer->device, task);
   for (size_t i = 0; i < offer->also_count; i++) release(e, offer->also[i], task);
   for (size_t i = 0; i < offer->node_count; i++) {
@@ -496,6 +486,7 @@ static void sum_up(engine *e) {
       double there = bring(e, (int32_t)v, 0);
       if (there > last) last = there;
     }
+  choices->exposed_seconds = fmax(0, last - e->unmoved_end);
   add_number(&choices->seconds, last, BRAID_MODELLED);
   for (size_t d = 0; d < problem->device_count; d++) {
     const braid_number *idle = &problem->devices[d].idle_watts;
@@ -543,7 +534,7 @@ static braid_status simulate(engine *e) {
   begin(e);
   if (!e->rule || e->rule->assigned) BRAID_TRY(braid_engine_fill_queues(e));
   if (e->rule) e->choices->task_count = 0;
-  e->choices->moving_seconds = e->choices->exposed_seconds = 0;
+  e->choices->moving_seconds = 0;
   for (size_t n = 0; n < problem->node_count; n++)
     if (e->task_of[n] == (int32_t)n && !e->waiting[n]) become_ready(e, (int32_t)n);
   for (size_t v = 0; v < problem->value_count; v++)

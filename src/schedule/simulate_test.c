@@ -164,13 +164,61 @@ static void test_links(void **state) {
   c.task_count = 3;
   OK(braid_choices_play(&choosing, &c));
   assert_true(c.end[0] == 1 && c.start[1] == 5 && c.start[2] == 9);
-  assert_true(c.moving_seconds == 8 && c.exposed_seconds == 4 + 8);
+  assert_true(c.moving_seconds == 8 && c.exposed_seconds == 8); /* 2 s without movement */
   /* the second device is busy for three of the eight seconds that the last value takes */
   f.offers[2].device = 1, f.offers[1].seconds.value = 3;
   f.values[1] = f.values[0], f.values[1].producer = 1, f.reads[f.nodes[1].first_read] = 3,
   f.reads[f.nodes[2].first_read] = 0;
   OK(braid_choices_play(&choosing, &c));
-  assert_true(c.end[1] == 3 && c.start[2] == 5 && c.exposed_seconds == 2);
+  assert_true(c.end[1] == 3 && c.start[2] == 5 && c.exposed_seconds == 2); /* 4 s */
+  braid_arena_destroy(arena);
+}
+
+/* Exposed is by how much the run is longer since values move: the way of an input in, of a result back, and neither
+ * where another device computes meanwhile. */
+static void test_exposed(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[4] = {false};
+  init(&f, 3, 2, 2);
+  for (int i = 0; i < 4; i++) f.links[i] = (braid_problem_link){0, 1000};
+  f.spaces[0] = (braid_problem_space){0, -1, -1}, f.spaces[1] = (braid_problem_space){1, 1, 0};
+  f.problem.bus_count = 2;
+  read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 4);
+  f.values[3].bytes = 2000, f.values[4].bytes = 0, f.values[0].bytes = 0;
+  f.values[1].bytes = 3000, f.values[1].wanted = true;
+  set_offer(&f, 1, 0, 1, 10), set_offer(&f, 1, 1, 1, 10), set_offer(&f, 0, 2, 1, 10);
+  OK(braid_problem_check(&f.problem, NULL));
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 3; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 3;
+  OK(braid_choices_play(&choosing, &c)); /* in by 2, computed by 4, back by 7: 2 s without movement */
+  assert_true(c.start[0] == 2 && c.end[1] == 4 && c.seconds.value == 7);
+  assert_true(c.moving_seconds == 5 && c.exposed_seconds == 5);
+  f.offers[2].seconds.value = 6; /* the host computes meanwhile: of 5 s one is seen */
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.seconds.value == 7 && c.moving_seconds == 5 && c.exposed_seconds == 1);
+  f.offers[2].seconds.value = 8;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.seconds.value == 8 && c.exposed_seconds == 0);
+  f.values[1].wanted = false, f.offers[2].seconds.value = 1; /* only the way in: the host's second is beside it */
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.seconds.value == 4 && c.moving_seconds == 2 && c.exposed_seconds == 2);
+  /* a task of the same device that has nothing to do with it hides the way in */
+  f.nodes[1].first_read = f.nodes[0].first_read, f.nodes[0].first_read = f.nodes[2].first_read;
+  f.values[1].bytes = f.values[3].bytes = 0, f.values[4].bytes = 2000;
+  c.order[0] = 1, c.order[1] = 0;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[1] == 1 && c.start[0] == 2 && c.seconds.value == 3 && c.exposed_seconds == 1);
+  /* under a cap, the wait for another task's end is none for movement */
+  f.values[4].bytes = 0, f.offers[2].seconds.value = 3, c.order[0] = 2, c.order[1] = 0, c.order[2] = 1;
+  f.problem.cap_watts = (braid_number){15, BRAID_MODELLED};
+  OK(braid_simulate(&choosing, &c, NULL, true));
+  assert_true(c.seconds.value == 5 && c.exposed_seconds == 0);
   braid_arena_destroy(arena);
 }
 
@@ -305,10 +353,10 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),           cmocka_unit_test(test_interference), cmocka_unit_test(test_beside_begins),
-      cmocka_unit_test(test_traffic),       cmocka_unit_test(test_waits),        cmocka_unit_test(test_links),
-      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back),   cmocka_unit_test(test_moving),
-      cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),     cmocka_unit_test(test_interference),  cmocka_unit_test(test_beside_begins),
+      cmocka_unit_test(test_traffic), cmocka_unit_test(test_exposed),       cmocka_unit_test(test_waits),
+      cmocka_unit_test(test_links),   cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back),
+      cmocka_unit_test(test_moving),  cmocka_unit_test(test_device_caps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
