@@ -15,7 +15,7 @@ static void json_run(cli_json *json, size_t model, const cli_hybrid_run *run) {
   cli_json_number(json, "gpu_w", run->gpu_watts);
   cli_json_number(json, "dynamic_w", run->dynamic_watts);
   cli_json_number(json, "peak_w", s->peak_watts);
-  cli_json_integer(json, "cap_violations", (int64_t)s->cap_violations);
+  cli_json_number(json, "cap_violations", s->cap_violations);
   cli_json_number(json, "above_cap_ms", s->seconds_above * 1e3);
   cli_json_number(json, "exposed_ms", s->exposed_seconds * 1e3);
   cli_json_number(json, "offloaded_operations_pct", run->offloaded);

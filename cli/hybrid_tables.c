@@ -314,7 +314,7 @@ static void make_capped(cli_hybrid *h, cli_table *table) {
 
 static void make_violations(cli_hybrid *h, cli_table *table) {
   const braid_hybrid_text *t = braid_hybrid_texts();
-  size_t kept = 0, broken = 0;
+  double kept = 0, broken = 0;
   cli_table_begin(table, "Section 5.4: violations of caps", h->notes[6],
                   "cap W|model|policy|samples/s|average W|GPU W|peak W|violations a step|% of the time above");
   for (size_t c = 0; c < 3; c++)
@@ -332,15 +332,15 @@ static void make_violations(cli_hybrid *h, cli_table *table) {
         cell_number(table, "%.1f", run->summary.average_watts);
         cell_number(table, "%.1f", run->gpu_watts);
         cell_number(table, "%.1f", run->summary.peak_watts);
-        cli_table_cell(table, "%zu", run->summary.cap_violations);
+        cell_number(table, "%.0f", run->summary.cap_violations);
         cell_number(table, "%.1f", 100 * run->summary.seconds_above / run->summary.seconds);
       }
-  snprintf(
-      h->notes[6], sizeof h->notes[6],
-      "Published: frequency scaling %.0f times at 250 W (VGG16, the most) and %.0f at 210 W (ResNet50), with an "
-      "unstated sampling interval and duration; with FPGAs none. Ours, in one step: dvfs %zu, hybrid-cap %zu. The cap "
-      "is taken for all devices together, idle ones included.",
-      t->violations_250, t->violations_210, broken, kept);
+  snprintf(h->notes[6], sizeof h->notes[6],
+           "Published: frequency scaling %.0f times at 250 W (VGG16, the most) and %.0f at 210 W (ResNet50), with an "
+           "unstated sampling interval and duration; with FPGAs none. Ours, in one step: dvfs %.0f, hybrid-cap %.0f. "
+           "The cap "
+           "is taken for all devices together, idle ones included.",
+           t->violations_250, t->violations_210, broken, kept);
 }
 
 /* --- Table 4 -------------------------------------------------------------------------------------------------------

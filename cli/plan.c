@@ -281,10 +281,8 @@ static void print_table(const options *o, const plans *p) {
     add_number(&table, "%.1f", s.peak_watts);
     if (!s.capped)
       cli_table_cell(&table, "no cap");
-    else if (s.cap_unknown && s.cap_violations == 0)
-      cli_table_cell(&table, "unknown");
     else
-      cli_table_cell(&table, "%s%zu", s.cap_unknown ? "at least " : "", s.cap_violations);
+      add_number(&table, s.cap_unknown ? "at least %.0f" : "%.0f", s.cap_violations);
     add_number(&table, "%.2f", s.moving_seconds * 1e3);
     add_number(&table, "%.2f", s.exposed_seconds * 1e3);
   }
@@ -391,9 +389,9 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "average_w", s.average_watts);
   cli_json_number(json, "peak_w", s.peak_watts);
   cli_json_number(json, "cap_w", s.cap_watts);
-  bool unknown = s.cap_unknown && s.cap_violations == 0;
-  cli_json_number(json, "cap_violations", unknown ? NAN : (double)s.cap_violations);
-  cli_json_number(json, "above_cap_ms", s.cap_unknown ? NAN : s.seconds_above * 1e3);
+  cli_json_number(json, "cap_violations", s.cap_violations);
+  cli_json_bool(json, "cap_violations_may_be_more", s.cap_unknown);
+  cli_json_number(json, "above_cap_ms", s.seconds_above * 1e3);
   cli_json_number(json, "moved_ms", s.moving_seconds * 1e3);
   cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
   cli_json_string(json, "interference", s.interference ? "modelled" : "not modelled");

@@ -163,11 +163,11 @@ static void print_power(FILE *file, const braid_steering_power *p) {
             p->unknown[0] ? ", without what is unknown" : "");
   else
     fprintf(file, "cap of %g W: %s; nothing was sampled\n", p->cap_watts,
-            p->planned_unknown      ? "whether it holds is unknown, since the profile lacks peaks"
-            : p->planned_violations ? "the plan does not keep it"
-                                    : "it holds by the profile's peaks only");
-  if (p->planned_violations)
-    fprintf(file, "  %zu operations of the plan start above it by the profile's peaks\n", p->planned_violations);
+            p->planned_unknown          ? "whether it holds is unknown, since the profile lacks peaks"
+            : p->planned_violations > 0 ? "the plan does not keep it"
+                                        : "it holds by the profile's peaks only");
+  if (p->planned_violations > 0)
+    fprintf(file, "  %.0f operations of the plan start above it by the profile's peaks\n", p->planned_violations);
   if (p->waits)
     fprintf(file, "  %zu operations of the plan wait for others because of it, which runs do not keep\n", p->waits);
 }
@@ -229,8 +229,8 @@ static void power_json(cli_json *json, const braid_steering_power *p) {
   cli_json_number(json, "measured_joules", p->joules);
   cli_json_number(json, "cap_w", p->cap_watts);
   cli_json_number(json, "cap_violations", p->any ? (double)p->violations : NAN);
-  bool unknown = p->planned_unknown && p->planned_violations == 0;
-  cli_json_number(json, "modelled_cap_violations", unknown ? NAN : (double)p->planned_violations);
+  cli_json_number(json, "modelled_cap_violations", p->planned_violations);
+  cli_json_bool(json, "modelled_cap_violations_may_be_more", p->planned_unknown);
   cli_json_integer(json, "waits_not_kept", (int64_t)p->waits);
   cli_json_close(json, '}');
 }

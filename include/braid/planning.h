@@ -77,12 +77,14 @@ typedef struct braid_forecast_summary {
   double peak_watts; /* the largest sum of the peaks of what runs at the same time */
   double
       least_joules; /* no plan costs less that takes no longer than this one, proved; NAN: unknown, or not asked for */
-  double idle_joules;    /* of them: what devices draw while they do nothing */
-  double cap_watts;      /* NAN: none */
-  double seconds_above;  /* that sum exceeds the cap */
-  bool capped;           /* the machine or one of its devices has a cap */
-  bool cap_unknown;      /* some peak is unknown: there may be more violations */
-  size_t cap_violations; /* operations that start though it, or that of a device, then exceeds its cap */
+  double idle_joules;   /* of them: what devices draw while they do nothing */
+  double cap_watts;     /* NAN: none */
+  double seconds_above; /* that sum exceeds the cap; NAN: unknown, as some peak is */
+  bool capped;          /* the machine or one of its devices has a cap */
+  /* Operations that start though it, or that of a device, then exceeds its cap. NAN: unknown, since some peak is and
+   * the others exceed no cap; with `cap_unknown` and a number there may be more. */
+  double cap_violations;
+  bool cap_unknown; /* there is a cap, and some peak is unknown */
   /* Of transfers, in total; and by how much the step is longer because of them, those of inputs and to the host at the
    * end included: the same operations in the same order end so much earlier if nothing takes time to move. */
   double moving_seconds, exposed_seconds;

@@ -80,9 +80,9 @@ typedef struct braid_steering_power {
   size_t violations;   /* of them, above the cap */
   double average_watts, peak_watts; /* NAN: there is no sample */
   double joules;                    /* while power could be read */
-  size_t planned_violations;        /* operations that start though the profile's peaks then exceed the cap */
-  bool planned_unknown;             /* the profile lacks peaks: there may be more */
-  size_t waits;                     /* of operations for others because of the cap; runs do not keep them */
+  double planned_violations; /* operations that start though the profile's peaks then exceed the cap; NAN: unknown */
+  bool planned_unknown;      /* the profile lacks peaks: there may be more */
+  size_t waits;              /* of operations for others because of the cap; runs do not keep them */
 } braid_steering_power;
 BRAID_API braid_steering_power braid_steering_get_power(const braid_steering *steering);
 /* Where its costs came from, and how much of it: a sentence. */

@@ -119,8 +119,8 @@ static void sum_up(braid_forecast *f, double policy_seconds) {
   for (size_t d = 0; d < f->modelled.problem.device_count; d++)
     s->capped |= f->modelled.problem.devices[d].cap_watts.source != BRAID_UNKNOWN;
   s->cap_unknown = s->capped && isnan(s->peak_watts);
-  s->cap_violations = f->power.violations;
-  s->seconds_above = f->power.seconds_above;
+  s->cap_violations = s->cap_unknown && !f->power.violations ? NAN : (double)f->power.violations;
+  s->seconds_above = s->cap_unknown ? NAN : f->power.seconds_above;
   s->moving_seconds = choices->moving_seconds;
   s->exposed_seconds = choices->exposed_seconds;
   s->tasks = choices->task_count;

@@ -291,12 +291,12 @@ static void tell_cap(const braid_steering *s) {
   if (s->sampler.unknown.length)
     braid_log_write(log, BRAID_LOG_WARNING, "the power of %s can't be read here: of %s the cap of %g W %s",
                     s->sampler.unknown.data, s->sampler.count ? "these" : "all devices", s->options.cap_watts,
-                    plan->forecast.cap_unknown      ? "is not looked after, and the profile lacks peaks to plan by"
-                    : plan->forecast.cap_violations ? "is not looked after"
-                                                    : "holds by the profile's peaks only, and is not looked after");
-  if (plan->forecast.cap_violations)
+                    plan->forecast.cap_unknown          ? "is not looked after, and the profile lacks peaks to plan by"
+                    : plan->forecast.cap_violations > 0 ? "is not looked after"
+                                                        : "holds by the profile's peaks only, and is not looked after");
+  if (plan->forecast.cap_violations > 0)
     braid_log_write(log, BRAID_LOG_WARNING,
-                    "%s keeps no cap: %zu operations start though the profile's peaks then exceed %g W",
+                    "%s keeps no cap: %.0f operations start though the profile's peaks then exceed %g W",
                     s->options.policy, plan->forecast.cap_violations, s->options.cap_watts);
   if (plan->waits)
     braid_log_write(log, BRAID_LOG_WARNING,
