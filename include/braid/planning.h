@@ -40,6 +40,8 @@ BRAID_API braid_modelled_thresholds braid_modelled_machine_thresholds(const brai
 BRAID_API size_t braid_planning_policy_count(void);
 BRAID_API const char *braid_planning_policy_name(size_t index);
 BRAID_API const char *braid_planning_policy_summary(size_t index);
+/* Whether its plans, without a cap, are no slower than everything on the fastest devices, by the same numbers. */
+BRAID_API bool braid_planning_policy_no_loss(size_t index);
 /* NOT_FOUND says which there are. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_planning_policy_check(const char *name);
 

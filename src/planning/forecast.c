@@ -35,6 +35,10 @@ const char *braid_planning_policy_summary(size_t index) {
   return braid_policy_at(index)->summary;
 }
 
+bool braid_planning_policy_no_loss(size_t index) {
+  return braid_policy_at(index)->no_loss;
+}
+
 static braid_status find_policy(const char *name, const braid_policy **out) {
   char list[512] = "";
   for (size_t i = 0, used = 0; i < braid_policy_count(); i++) {

@@ -41,7 +41,8 @@ typedef struct braid_choosing {
 
 typedef struct braid_policy {
   const char *name, *summary;
-  bool capped; /* keeps the caps: offers beyond them are refused, and tasks wait for each other */
+  bool capped;  /* keeps the caps: offers beyond them are refused, and tasks wait for each other */
+  bool no_loss; /* without caps, no slower than the baseline, everything on the fastest devices, by the same numbers */
   /* Sets offer_of, which is -1 everywhere, and reasons. */
   braid_status (*choose)(const braid_choosing *choosing, braid_choices *choices);
 } braid_policy;

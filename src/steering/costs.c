@@ -146,7 +146,28 @@ double braid_costs_get(const braid_costs *costs, size_t node, size_t device) {
   return find_row(costs, node, device, &row) ? row.ms * 1e-3 : NAN;
 }
 
-/* The operation's own row; one that only others stood for gets its own now. NULL: nothing stands for it. */
+double braid_costs_sum(const braid_costs *costs, size_t device) {
+  double sum = 0;
+  for (size_t n = 0; n < costs->graph->node_count; n++)
+    if (costs->keys[n][0]) sum += braid_costs_get(costs, n, device); /* NAN stays */
+  return sum;
+}
+
+size_t braid_costs_missing(const braid_costs *costs, size_t device, size_t *all, const char **first) {
+  size_t missing = 0;
+  *all = 0;
+  for (size_t n = 0; n < costs->graph->node_count; n++) {
+    if (!costs->keys[n][0]) continue;
+    ++*all;
+    if (!isnan(braid_costs_get(costs, n, device)) ||
+        braid_profile_refuses(costs->machine->profile, costs->specs[device], costs->keys[n]))
+      continue;
+    if (!missing++) *first = costs->graph->nodes[n].name;
+  }
+  return missing;
+}
+
+/* The operation's own row; one that only others stood for, or nothing, gets its own now. */
 static braid_profile_row *own_row(braid_costs *costs, size_t node, size_t device) {
   braid_profile *profile = costs->machine->profile;
   braid_profile_row made;
@@ -156,7 +177,15 @@ static braid_profile_row *own_row(braid_costs *costs, size_t node, size_t device
         strcmp(row->device, costs->specs[device]) == 0)
       return row;
   }
-  if (profile->rows_count == costs->row_capacity || !find_row(costs, node, device, &made)) return NULL;
+  if (profile->rows_count == costs->row_capacity) return NULL;
+  if (!find_row(costs, node, device, &made))
+    made = (braid_profile_row){.device = (char *)(uintptr_t)costs->specs[device],
+                               .devices = 1,
+                               .ms = NAN,
+                               .average_watts = NAN,
+                               .peak_watts = NAN,
+                               .gigabytes_per_second = NAN,
+                               .instructions_per_cycle = NAN};
   made.key = costs->keys[node];
   made.op = (char *)(uintptr_t)costs->graph->nodes[node].op->name; /* rows of files have text that could be changed */
   made.bytes = braid_subject_bytes(costs->graph, &costs->graph->nodes[node]);

@@ -31,8 +31,14 @@ void braid_costs_deinit(braid_costs *costs);
 int64_t braid_costs_node(const braid_costs *costs, const char *name);
 /* Seconds of a node on a device; NAN: the profile has none. */
 double braid_costs_get(const braid_costs *costs, size_t node, size_t device);
+/* Of all nodes, one after the other, on a device; NAN: the profile lacks one. */
+double braid_costs_sum(const braid_costs *costs, size_t device);
+/* How many of the `*all` nodes the profile has nothing for on a device, though nothing says that it cannot run them;
+ * *first is one of them. */
+size_t braid_costs_missing(const braid_costs *costs, size_t device, size_t *all, const char **first);
 /* Corrects the costs on a device: `seconds` per node, as measured there; < 0: it was not. What was not measured changes
- * by `factor`. Nodes that are the same operation get the mean of those that were measured. */
+ * by `factor`. Nodes that are the same operation get the mean of those that were measured. What the profile had
+ * nothing for has a time now, and no known power. */
 BRAID_MUST_CHECK braid_status braid_costs_correct(braid_costs *costs, size_t device, const double *seconds,
                                                   double factor);
 

@@ -21,8 +21,10 @@ typedef struct slow_state {
   double factor;      /* a kernel takes so many times what seconds_of says */
   double watts, idle; /* while a kernel runs, and else */
   bool refuses;       /* the second convolution */
-  uint32_t broken;    /* atomic; its sensor */
-  uint32_t running;   /* atomic */
+  double hidden;    /* seconds that a kernel waits, before its own time, in a step that the other device runs in, too */
+  uint32_t broken;  /* atomic; its sensor */
+  uint32_t running; /* atomic */
+  uint32_t used;    /* atomic; a kernel ran in this step */
 } slow_state;
 static slow_state slow[2] = {{.name = "left", .kind = "gpu"}, {.name = "right", .kind = "cpu"}};
 static bool metered; /* the devices have a power sensor */
@@ -160,11 +162,20 @@ static braid_timing *use_clock(slow_device *device, const braid_task *task, brai
   return timing;
 }
 
+/* What no operation's time shows. */
+static void wait_for_other(const slow_device *device) {
+  const slow_state *other = &slow[device->state == &slow[0]];
+  if (device->state->hidden > 0 && __atomic_load_n(&other->used, __ATOMIC_ACQUIRE))
+    usleep((useconds_t)(device->state->hidden * 1e6));
+}
+
 static braid_status slow_task(void *context, const braid_task *task) {
   slow_device *device = context;
   if (task->kind == BRAID_TASK_KERNEL) {
+    wait_for_other(device);
     int64_t began = braid_now_ns(), end = began + (int64_t)(seconds_of(task) * device->state->factor * 1e9);
     __atomic_store_n(&device->state->running, 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&device->state->used, 1, __ATOMIC_RELEASE);
     braid_status status = run_kernel(device, task);
     while (braid_now_ns() < end) usleep(20);
     __atomic_store_n(&device->state->running, 0, __ATOMIC_RELEASE);

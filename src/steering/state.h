@@ -19,8 +19,9 @@ typedef struct braid_steering_stretch {
 /* A part of time or energy, below which a plan is no better: medians of a window vary by as much. */
 static const double kLeastGain = 0.03;
 
-/* What the policy answered. */
+/* What the policy answered, or what runs instead. */
 typedef struct braid_steering_answer {
+  const char *what;
   int *devices; /* per node; -1: nothing runs */
   braid_forecast_summary forecast;
   size_t waits;
@@ -58,6 +59,9 @@ struct braid_steering {
   size_t corrections;    /* of costs by which the plan was the same */
   braid_drift_watch drift;
   double usual; /* of a step by this plan; NAN: not known yet */
+  bool no_loss; /* the policy promises it, and there is no cap */
+  /* A measured step of each device alone, over the sum of its operations' costs then; NAN: it ran none. */
+  double pace[kMaxDevices];
 
   braid_steering_stretch *stretches;
   size_t stretch_count, stretch_capacity, current;
@@ -69,6 +73,9 @@ struct braid_steering {
 int64_t braid_steering_steps_left(const braid_steering *steering);
 /* steering.c. Asks the policy: fills `asked`. */
 BRAID_MUST_CHECK braid_status braid_steering_ask(braid_steering *steering);
+/* What the costs of now make of a placement, per node. */
+BRAID_MUST_CHECK braid_status braid_steering_forecast(const braid_steering *steering, const int *devices,
+                                                      braid_forecast_summary *out);
 /* By the costs of now: is the plan that was asked for faster, or thriftier, by more than kLeastGain, or does it keep a
  * cap better? If not, *now is the forecast of the plan that runs. */
 bool braid_steering_gains(const braid_steering *steering, braid_forecast_summary *now);

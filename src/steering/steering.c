@@ -61,6 +61,19 @@ static braid_status check_profile(braid_steering *s, braid_registry *registry, b
   return status == BRAID_OK && !s->source ? BRAID_NO_MEMORY : status;
 }
 
+/* What was never measured on a device is not placed there, however slow the others are. */
+static void tell_missing(const braid_steering *s, const char *path) {
+  for (size_t d = 0; d < s->costs.device_count; d++) {
+    const char *first;
+    size_t all, missing = braid_costs_missing(&s->costs, d, &all, &first);
+    if (missing)
+      braid_log_write(s->trainer->log, BRAID_LOG_WARNING,
+                      "%s has nothing for %zu of the step's %zu operations on %s (%.100s and others): they are not "
+                      "placed there; `braid profile --db %s --train`, with this model and batch, goes on measuring",
+                      path, missing, all, s->costs.specs[d], first, path);
+  }
+}
+
 static braid_status read_costs(braid_steering *s, braid_registry *registry) {
   const char *path = s->options.profile ? s->options.profile : s->options.measured;
   braid_profile_db *db;
@@ -70,6 +83,7 @@ static braid_status read_costs(braid_steering *s, braid_registry *registry) {
   braid_status status = s->options.profile ? check_profile(s, registry, db) : measure_quickly(s, registry, db);
   if (status == BRAID_OK) status = braid_costs_init(&s->costs, s->allocator, s->graph, specs_of(s), db, path);
   braid_profile_db_close(db);
+  if (status == BRAID_OK) tell_missing(s, path);
   return status;
 }
 
@@ -96,15 +110,20 @@ static braid_forecast_options options_of(const braid_steering *s) {
                                   .cap_watts = s->options.cap_watts > 0 ? s->options.cap_watts : INFINITY};
 }
 
-/* No plan is changed for what is within the noise of a measurement. */
-bool braid_steering_gains(const braid_steering *s, braid_forecast_summary *now) {
+braid_status braid_steering_forecast(const braid_steering *s, const int *devices, braid_forecast_summary *out) {
   braid_forecast_options options = options_of(s);
   options.policy = "manual";
-  options.devices = s->plan.devices;
+  options.devices = devices;
   braid_forecast *forecast;
-  if (braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast) != BRAID_OK) return true;
-  *now = braid_forecast_get_summary(forecast);
+  BRAID_TRY(braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast));
+  *out = braid_forecast_get_summary(forecast);
   braid_forecast_destroy(forecast);
+  return BRAID_OK;
+}
+
+/* No plan is changed for what is within the noise of a measurement. */
+bool braid_steering_gains(const braid_steering *s, braid_forecast_summary *now) {
+  if (braid_steering_forecast(s, s->plan.devices, now) != BRAID_OK) return true;
   const braid_forecast_summary *asked = &s->asked.forecast;
   bool faster = !(now->seconds <= asked->seconds * (1 + kLeastGain));
   bool thriftier = now->joules > asked->joules * (1 + kLeastGain); /* never of NAN */
@@ -118,6 +137,7 @@ braid_status braid_steering_ask(braid_steering *s) {
   BRAID_TRY(braid_forecast_create(s->graph, s->costs.machine, &options, s->allocator, &forecast));
   s->asked.policy_seconds = now_seconds() - began;
   for (size_t n = 0; n < s->graph->node_count; n++) s->asked.devices[n] = -1;
+  s->asked.what = s->options.policy;
   s->asked.forecast = braid_forecast_get_summary(forecast);
   s->asked.waits = 0;
   braid_status status = BRAID_OK;
@@ -206,7 +226,7 @@ braid_status braid_steering_switch(braid_steering *s, int alone, braid_replaceme
     status = write_place(s, &place);
   if (status == BRAID_OK && place.failed) status = BRAID_NO_MEMORY;
   if (status == BRAID_OK && alone < 0)
-    status = add_stretch(s, s->options.policy, s->asked.forecast.seconds, s->asked.forecast.joules);
+    status = add_stretch(s, s->asked.what, s->asked.forecast.seconds, s->asked.forecast.joules);
   size_t added = status == BRAID_OK && alone < 0;
   if (status == BRAID_OK) status = braid_trainer_replace(s->trainer, place.data, out);
   braid_text_deinit(&place);
@@ -258,6 +278,9 @@ static braid_status copy_options(braid_steering *s, const braid_steering_options
                       kMostWindow);
   if (!options->policy) return braid_fail(BRAID_INVALID_ARGUMENT, "the name of a policy is expected");
   BRAID_TRY(braid_planning_policy_check(options->policy)); /* before anything is measured */
+  for (size_t i = 0; i < braid_planning_policy_count(); i++)
+    if (strcmp(braid_planning_policy_name(i), options->policy) == 0)
+      s->no_loss = braid_planning_policy_no_loss(i) && options->cap_watts == 0;
   if (!s->trainer->options.place) return BRAID_OK;
   return braid_fail(BRAID_INVALID_ARGUMENT, "a policy places the nodes, and so does \"%.80s\"",
                     s->trainer->options.place);
@@ -278,10 +301,9 @@ static braid_status copy_graph(braid_steering *s) {
 
 /* One after the other, the operations of a device alone take what they take together. */
 static braid_status add_alone(braid_steering *s, size_t device) {
-  double sum = 0;
-  for (size_t n = 0; n < s->graph->node_count; n++)
-    if (s->costs.keys[n][0]) sum += braid_costs_get(&s->costs, n, device); /* NAN stays */
-  return add_stretch(s, braid_arena_format(s->arena, "%s alone", s->costs.specs[device]), sum, NAN);
+  s->pace[device] = NAN;
+  return add_stretch(s, braid_arena_format(s->arena, "%s alone", s->costs.specs[device]),
+                     braid_costs_sum(&s->costs, device), NAN);
 }
 
 static void tell_cap(const braid_steering *s) {

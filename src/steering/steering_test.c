@@ -105,6 +105,7 @@ static bool on_step(void *context, const braid_train_progress *progress) {
   t->loss[done - 1] = t->trainer->step_loss;
   t->seconds[done - 1] = t->trainer->step_seconds;
   t->steps = done;
+  for (int i = 0; i < 2; i++) __atomic_store_n(&slow[i].used, 0, __ATOMIC_RELEASE);
   if (t->slow_after && done == t->slow_after) slow[0].factor = t->slow_factor;
   if (t->breaks_after && done == t->breaks_after) __atomic_store_n(&slow[0].broken, 1, __ATOMIC_RELEASE);
   if (t->steering) ok(braid_steering_step(t->steering));
@@ -218,11 +219,11 @@ static void test_slowed(void **state) {
   train(&one);
   braid_steering_options options = measured_options("heft");
   options.window = 6;
-  options.alone = 6;
   begin(&t, "left right", &options);
   train(&t);
   expect_losses(&t, &one);
-  if (braid_steering_event_count(t.steering) != 1) fail_msg("%zu events", braid_steering_event_count(t.steering));
+  if (braid_steering_event_count(t.steering) != 1)
+    fail_msg("%zu events: %s", braid_steering_event_count(t.steering), said);
   braid_steering_event event = braid_steering_get_event(t.steering, 0);
   assert_int_equal(event.step, 31); /* looked at every third step, and five of the last six were slow */
   assert_true(event.moved > 10);
@@ -247,7 +248,6 @@ static void test_slowed_at_the_end(void **state) {
   training t = {.slow_after = 35, .slow_factor = 12};
   braid_steering_options options = measured_options("heft");
   options.window = 6;
-  options.alone = 6;
   begin(&t, "left right", &options);
   train(&t);
   assert_int_equal(braid_steering_event_count(t.steering), 0);
@@ -281,20 +281,79 @@ static void test_unable(void **state) {
   end(&t);
 }
 
+/* --- no loss -------------------------------------------------------------------------------------------------------
+ */
+static void run_sql(const char *path, const char *text) {
+  sqlite3 *db;
+  char *why = NULL;
+  assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+  int code = sqlite3_exec(db, text, NULL, NULL, &why);
+  if (code != SQLITE_OK) fail_msg("%s", why);
+  sqlite3_close(db);
+}
+
+/* The devices wait for each other, which no operation's time shows: together they are slower than left alone. */
+static void test_slower_than_alone(void **state) {
+  (void)state;
+  training t = {0};
+  braid_steering_options options = measured_options("heft");
+  options.alone = 5;
+  slow[0].hidden = slow[1].hidden = 5e-3;
+  begin(&t, "left right", &options);
+  train(&t);
+  slow[0].hidden = slow[1].hidden = 0;
+  if (braid_steering_event_count(t.steering) != 1)
+    fail_msg("%zu events: %s", braid_steering_event_count(t.steering), said);
+  braid_steering_event event = braid_steering_get_event(t.steering, 0);
+  assert_int_equal(event.step, 15); /* ten steps alone, one cold one, and a window */
+  if (!strstr(event.reason, "heft takes") || !strstr(event.reason, "left alone")) fail_msg("%s", event.reason);
+  assert_true(count_on(event.from, "right ") > 0);
+  assert_int_equal(count_on(event.to, "right "), 0);
+  assert_true(event.steps_lost > 1);
+  assert_int_equal(braid_steering_run_count(t.steering), 4);
+  braid_steering_run together = braid_steering_get_run(t.steering, 2), last = braid_steering_get_run(t.steering, 3);
+  assert_string_equal(last.what, "left, as it is faster");
+  assert_int_equal(last.steps, kSteps - 15);
+  assert_true(last.seconds < together.seconds);
+  end(&t);
+}
+
+/* A profile that was interrupted has nothing for some operations of the fast device: this is said, and measured steps
+ * of that device alone make up for it. */
+static void test_unfinished_profile(void **state) {
+  (void)state;
+  char own[96], command[256];
+  snprintf(own, sizeof own, "%s/unfinished.db", folder);
+  snprintf(command, sizeof command, "cp %s %s", database, own);
+  assert_int_equal(system(command), 0);
+  run_sql(own, "DELETE FROM entries WHERE device = 'left' AND op LIKE 'Conv%'");
+  for (int i = 0; i < 2; i++) {
+    training t = {0};
+    braid_steering_options options = measured_options("heft");
+    options.measured = NULL;
+    options.profile = own;
+    options.alone = i ? 5 : 0;
+    slow[1].factor = 3;
+    begin(&t, "left right", &options);
+    train(&t);
+    assert_non_null(strstr(said, "unfinished.db has nothing for"));
+    assert_non_null(strstr(said, "operations on left"));
+    const braid_graph *graph = t.steering->graph;
+    size_t left = 0;
+    for (size_t n = 0; n < graph->node_count; n++)
+      left += !strncmp(graph->nodes[n].op->name, "Conv", 4) && t.steering->placed[n] == 0;
+    assert_int_equal(left > 0, i);
+    end(&t);
+  }
+}
+
 /* --- caps ----------------------------------------------------------------------------------------------------------
  */
 /* As if a meter had been there when the profile was made. */
 static void set_watts(void) {
-  sqlite3 *db;
-  char *why = NULL;
-  assert_int_equal(sqlite3_open(database, &db), SQLITE_OK);
-  int code = sqlite3_exec(db,
-                          "UPDATE entries SET average_watts = 50, peak_watts = 50 WHERE device = 'left';"
-                          "UPDATE entries SET average_watts = 20, peak_watts = 20 WHERE device = 'right';"
-                          "UPDATE devices SET idle_watts = 5",
-                          NULL, NULL, &why);
-  if (code != SQLITE_OK) fail_msg("%s", why);
-  sqlite3_close(db);
+  run_sql(database, "UPDATE entries SET average_watts = 50, peak_watts = 50 WHERE device = 'left';"
+                    "UPDATE entries SET average_watts = 20, peak_watts = 20 WHERE device = 'right';"
+                    "UPDATE devices SET idle_watts = 5");
   for (int i = 0; i < 2; i++) slow[i].idle = 5, slow[i].watts = i ? 20 : 50;
 }
 
@@ -434,9 +493,17 @@ static void test_drift(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_drift),  cmocka_unit_test(test_same_loss),         cmocka_unit_test(test_fused),
-      cmocka_unit_test(test_slowed), cmocka_unit_test(test_slowed_at_the_end), cmocka_unit_test(test_unable),
-      cmocka_unit_test(test_capped), cmocka_unit_test(test_broken_sensor),     cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_drift),
+      cmocka_unit_test(test_same_loss),
+      cmocka_unit_test(test_fused),
+      cmocka_unit_test(test_slowed),
+      cmocka_unit_test(test_slowed_at_the_end),
+      cmocka_unit_test(test_unable),
+      cmocka_unit_test(test_slower_than_alone),
+      cmocka_unit_test(test_unfinished_profile),
+      cmocka_unit_test(test_capped),
+      cmocka_unit_test(test_broken_sensor),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

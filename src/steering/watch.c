@@ -10,6 +10,7 @@
 #include "steering/state.h"
 
 static const double kTrainingShare = 0.5; /* of a span whose power counts */
+static const double kMostLoss = 0.05;     /* by which a plan may be slower than one device, in the noise of steps */
 
 /* --- what a step took ----------------------------------------------------------------------------------------------
  */
@@ -125,6 +126,16 @@ static size_t count_moved(const braid_steering *s) {
   return moved;
 }
 
+static double median_seconds(const braid_steering *s, const braid_steering_stretch *stretch) {
+  double *copy = braid_alloc(s->allocator, (stretch->count + 1) * sizeof *copy), median = NAN;
+  if (copy && stretch->count) {
+    memcpy(copy, stretch->seconds, stretch->count * sizeof *copy);
+    median = braid_median(copy, stretch->count);
+  }
+  braid_free(s->allocator, copy);
+  return median;
+}
+
 /* --- another plan --------------------------------------------------------------------------------------------------
  */
 /* A plan that the policy or the runtime refuses leaves the one that runs. */
@@ -151,19 +162,41 @@ static void keep_same(braid_steering *s, const char *reason, const char *why) {
   braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs %s", (long long)s->seen, reason, why);
 }
 
-static braid_status plan_again(braid_steering *s, const braid_drift_verdict *verdict) {
+/* Steps that took longer than they should: how many, how long together, how long each should take, and since when
+ * another plan is made. */
+typedef struct slow_steps {
+  size_t count;
+  double seconds, usual, began;
+} slow_steps;
+
+static braid_status take_answer(braid_steering *s, braid_steering_event *event, const slow_steps *slow) {
   braid_replacement replaced;
+  event->step = s->seen;
+  event->moved = count_moved(s);
+  event->from = braid_steering_count(s, s->plan.devices);
+  event->to = braid_steering_count(s, s->asked.devices);
+  braid_status status = braid_steering_switch(s, -1, &replaced);
+  if (status != BRAID_OK) return keep_plan(s, status);
+  event->prepare_seconds = replaced.prepare_seconds;
+  event->switch_seconds = replaced.switch_seconds;
+  event->copied = replaced.moved;
+  event->recover_seconds = slow->seconds + (double)braid_now_ns() * 1e-9 - slow->began; /* NAN stays */
+  event->steps_lost = (event->recover_seconds - (double)slow->count * slow->usual) / slow->usual;
+  BRAID_TRY(add_event(s, event));
+  return publish_event(s, event);
+}
+
+static braid_status plan_again(braid_steering *s, const braid_drift_verdict *verdict) {
   double slow_seconds = NAN, usual = s->usual, began = (double)braid_now_ns() * 1e-9;
-  braid_steering_event event = {.step = s->seen, .reason = write_reason(s, verdict)};
+  braid_steering_event event = {.reason = write_reason(s, verdict)};
   if (isnan(usual)) usual = braid_drift_before(&s->drift, s->options.drift);
   size_t slow = isnan(usual) ? 0 : braid_drift_onset(&s->drift, usual, &slow_seconds);
   if (!event.reason) return BRAID_NO_MEMORY;
   BRAID_TRY(correct_all(s));
   braid_status status = braid_steering_ask(s);
   if (status != BRAID_OK) return keep_plan(s, status);
-  event.moved = count_moved(s);
   braid_forecast_summary now;
-  if (!event.moved) {
+  if (!count_moved(s)) {
     keep_same(s, event.reason, "the plan is the same");
     return BRAID_OK;
   }
@@ -173,32 +206,60 @@ static braid_status plan_again(braid_steering *s, const braid_drift_verdict *ver
     keep_same(s, event.reason, "another plan would gain next to nothing");
     return BRAID_OK;
   }
-  event.from = braid_steering_count(s, s->plan.devices);
-  event.to = braid_steering_count(s, s->asked.devices);
   event.policy_seconds = s->asked.policy_seconds;
-  status = braid_steering_switch(s, -1, &replaced);
-  if (status != BRAID_OK) return keep_plan(s, status);
-  double took = (double)braid_now_ns() * 1e-9 - began;
-  event.prepare_seconds = replaced.prepare_seconds;
-  event.switch_seconds = replaced.switch_seconds;
-  event.copied = replaced.moved;
-  event.recover_seconds = slow_seconds + took; /* NAN stays */
-  event.steps_lost = (slow_seconds + took - (double)slow * usual) / usual;
-  BRAID_TRY(add_event(s, &event));
-  return publish_event(s, &event);
+  return take_answer(s, &event, &(slow_steps){slow, slow_seconds, usual, began});
 }
 
 static braid_status end_alone(braid_steering *s) {
   braid_drift_find_medians(&s->drift);
   BRAID_TRY(correct_device(s, (size_t)s->alone, 1));
+  s->pace[s->alone] = median_seconds(s, &s->stretches[s->alone]) / braid_costs_sum(&s->costs, (size_t)s->alone);
   BRAID_TRY(braid_steering_ask(s));
   return braid_steering_next(s, s->alone + 1);
 }
 
+/* --- no loss -------------------------------------------------------------------------------------------------------
+ */
+/* What a step takes on the fastest device alone, by what was measured and the costs of now; NAN: none ran alone. */
+static double fastest_alone(const braid_steering *s, size_t *device) {
+  double least = NAN;
+  for (size_t d = 0; d < s->costs.device_count; d++) {
+    double seconds = s->pace[d] * braid_costs_sum(&s->costs, d);
+    if (!(seconds >= least) && !isnan(seconds)) least = seconds, *device = d;
+  }
+  return least;
+}
+
+/* A forecast has operations and transfers, and does not know what they do to each other here: a plan that turns out to
+ * be slower than one device leaves everything to that. */
+static braid_status keep_pace(braid_steering *s, bool *replaced) {
+  size_t device = 0;
+  double is = braid_drift_step_seconds(&s->drift), least = fastest_alone(s, &device);
+  *replaced = false;
+  if (!s->no_loss || !(is > least * (1 + kMostLoss))) return BRAID_OK;
+  double began = (double)braid_now_ns() * 1e-9;
+  for (size_t n = 0; n < s->graph->node_count; n++) s->asked.devices[n] = s->plan.devices[n] < 0 ? -1 : (int)device;
+  if (!count_moved(s)) return BRAID_OK;
+  BRAID_TRY(braid_steering_forecast(s, s->asked.devices, &s->asked.forecast));
+  s->asked.waits = 0;
+  s->asked.what = braid_arena_format(s->arena, "%s, as it is faster", s->costs.specs[device]);
+  braid_steering_event event = {.reason = braid_arena_format(s->arena, "%s takes %.4g ms a step, %s alone %.4g",
+                                                             s->options.policy, is * 1e3, s->costs.specs[device],
+                                                             least * 1e3)};
+  if (!s->asked.what || !event.reason) return BRAID_NO_MEMORY;
+  *replaced = true;
+  return take_answer(s, &event, &(slow_steps){s->drift.window, is * (double)s->drift.window, least, began});
+}
+
+/* --- after each step -----------------------------------------------------------------------------------------------
+ */
 static braid_status judge_plan(braid_steering *s) {
   if (braid_steering_steps_left(s) <= 0) return BRAID_OK; /* nothing would run by another plan */
   size_t half = (s->drift.window + 1) / 2;
   if (s->drift.taken < s->drift.window || (s->drift.taken - s->drift.window) % half) return BRAID_OK;
+  bool replaced = false;
+  if (isnan(s->usual)) BRAID_TRY(keep_pace(s, &replaced)); /* it is judged for the first time */
+  if (replaced) return BRAID_OK;
   braid_drift_find_medians(&s->drift);
   braid_drift_verdict verdict =
       braid_drift_judge(&s->drift, s->placed, s->planned, s->costs.device_count, s->options.drift);
@@ -220,16 +281,6 @@ braid_status braid_steering_step(braid_steering *s) {
  */
 size_t braid_steering_run_count(const braid_steering *s) {
   return s->stretch_count;
-}
-
-static double median_seconds(const braid_steering *s, const braid_steering_stretch *stretch) {
-  double *copy = braid_alloc(s->allocator, (stretch->count + 1) * sizeof *copy), median = NAN;
-  if (copy && stretch->count) {
-    memcpy(copy, stretch->seconds, stretch->count * sizeof *copy);
-    median = braid_median(copy, stretch->count);
-  }
-  braid_free(s->allocator, copy);
-  return median;
 }
 
 /* Of a step: the power of all devices while it trained, times the mean step. */

@@ -537,5 +537,6 @@ braid_status braid_choose_class(const braid_choosing *choosing, braid_device_cla
 const braid_policy braid_policy_heft = {
     .name = "heft",
     .summary = "earliest finish time, including transfers; never slower than one device alone, by the same numbers",
+    .no_loss = true,
     .choose = heft_choose,
 };

@@ -165,5 +165,6 @@ const braid_policy braid_policy_hybrid_energy = {
     .name = "hybrid-energy",
     .summary = "least energy at no loss of throughput: what other devices run no slower leaves the fast ones "
                "(Hype-training, case 1)",
+    .no_loss = true,
     .choose = hybrid_energy_choose,
 };

@@ -168,5 +168,6 @@ const braid_policy braid_policy_optimal = {
         "the least energy there is at no loss of throughput, proved for small graphs; for large ones slack-energy "
         "and how much less any plan could cost",
     .capped = true,
+    .no_loss = true,
     .choose = optimal_choose,
 };

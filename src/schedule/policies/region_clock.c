@@ -21,5 +21,6 @@ static braid_status region_clock_choose(const braid_choosing *choosing, braid_ch
 const braid_policy braid_policy_region_clock = {
     .name = "region-clock",
     .summary = "gpu-only with the lowest clock for each region between two waits at which the step takes no longer",
+    .no_loss = true,
     .choose = region_clock_choose,
 };

@@ -98,5 +98,6 @@ const braid_policy braid_policy_slack_energy = {
     .summary = "least energy at no loss of throughput over the whole schedule: devices and clocks of every task, with "
                "transfers, idle power and caps",
     .capped = true,
+    .no_loss = true,
     .choose = slack_energy_choose,
 };
