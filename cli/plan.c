@@ -209,6 +209,9 @@ static braid_status plan_machine(const options *o, size_t i, subject *s, plans *
     braid_forecast_options how = {
         .policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas, .bound = !o->unbounded};
     status = braid_forecast_create(s->graph, p->machines[i], &how, NULL, &item->forecast);
+    if (status == BRAID_OK && *braid_forecast_note(item->forecast))
+      braid_log_write(cli_log(), BRAID_LOG_INFO, "%s, %s: %s", item->platform, item->policy,
+                      braid_forecast_note(item->forecast));
   }
   return status;
 }
@@ -296,6 +299,20 @@ static void print_table(const options *o, const plans *p) {
       o->baseline ? o->baseline : "gpu-only");
 }
 
+/* What policies did instead of what they are asked for. */
+static void print_notes(const options *o, const plans *p) {
+  for (size_t i = 0; i < p->count; i++) {
+    const char *note = braid_forecast_note(p->items[i].forecast);
+    if (*note) printf("%s, %s: %s\n", p->items[i].platform, p->items[i].policy, note);
+  }
+  for (size_t i = 0; i < o->platform_count; i++) {
+    const char *note = braid_forecast_note(p->baselines[i]), *policy = o->baseline ? o->baseline : "gpu-only";
+    bool said = !*note;
+    for (size_t k = 0; k < o->policy_count; k++) said |= strcmp(o->policies[k], policy) == 0;
+    if (!said) printf("%s, the baseline %s: %s\n", o->platforms[i], policy, note);
+  }
+}
+
 static void print_devices(const planned *item) {
   cli_table table;
   char title[256];
@@ -370,6 +387,7 @@ static void print_text(const options *o, const plans *p) {
   printf("%s, batch %" PRId64 ", %s: %zu operations\n", o->source.path, p->batch,
          o->train ? "a training step" : "inference", first.tasks);
   print_table(o, p);
+  print_notes(o, p);
   if (!first.interference)
     puts("Interference is not modelled: operations take what they take alone, whatever runs or moves beside them.");
   for (size_t i = 0; i < p->count; i++) print_devices(&p->items[i]);
@@ -395,6 +413,7 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "moved_ms", s.moving_seconds * 1e3);
   cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
   cli_json_string(json, "interference", s.interference ? "modelled" : "not modelled");
+  cli_json_string(json, "note", braid_forecast_note(forecast));
   cli_json_integer(json, "operations", (int64_t)s.tasks);
   cli_json_number(json, "measured_policy_ms", s.policy_seconds * 1e3);
 }

@@ -175,6 +175,7 @@ static void print_power(FILE *file, const braid_steering_power *p) {
 void cli_steering_print(FILE *file, const braid_steering *steering, int64_t samples) {
   braid_steering_power power = braid_steering_get_power(steering);
   fprintf(file, "costs: %s\n", braid_steering_source(steering));
+  if (*braid_steering_note(steering)) fprintf(file, "policy: %s\n", braid_steering_note(steering));
   fprintf(file, "%-24s %7s %10s %10s %10s %12s %12s\n", "", "steps", "ms a step", "samples/s", "J a step",
           "forecast ms", "forecast J");
   for (size_t i = 0; i < braid_steering_run_count(steering); i++) {
@@ -239,6 +240,7 @@ void cli_steering_json(cli_json *json, const braid_steering *steering, int64_t s
   braid_steering_power power = braid_steering_get_power(steering);
   cli_json_object(json, "steering");
   cli_json_string(json, "costs", braid_steering_source(steering));
+  cli_json_string(json, "note", braid_steering_note(steering));
   cli_json_array(json, "runs");
   for (size_t i = 0; i < braid_steering_run_count(steering); i++) {
     braid_steering_run run = braid_steering_get_run(steering, i);

@@ -81,6 +81,30 @@ static void test_json(void **state) {
   discard(&o);
 }
 
+static void put_text(const char *name, const char *text) {
+  put_file(in_folder(name), text, strlen(text));
+}
+
+/* What a policy did instead stands under the table, in the document and in the log. */
+static void test_notes(void **state) {
+  (void)state;
+  put_text("dark.yaml", "name: dark\nprofile: dark-rows.yaml\ndevices:\n"
+                        "  - {name: a, class: cpu, profile: c, idle_watts: 1}\n"
+                        "  - {name: b, class: fpga, profile: c, idle_watts: 1}\n");
+  put_text("dark-rows.yaml", "source: s\nothers: Relu\nrows:\n  - {device: c, op: Relu, bytes: 1000, ms: 0.01}\n");
+  outcome o = run("plan " LENET " --platform $/dark.yaml --policy hybrid-energy -v");
+  assert_int_equal(o.code, 0);
+  expect_text(o.out, "dark.yaml, hybrid-energy: No device is a GPU: it begins with");
+  expect_text(o.out, "so none is offloaded: this is gpu-only.");
+  expect_text(o.out, "dark.yaml, the baseline gpu-only: No device is a GPU: everything goes by");
+  expect_text(o.err, "so none is offloaded: this is gpu-only.");
+  discard(&o);
+  o = run_quietly("plan " LENET " --platform $/dark.yaml --policy gpu-only --json");
+  assert_true(is_one_document(o.out));
+  expect_text(o.out, "\"note\":\"No device is a GPU: everything goes by the earliest end over all devices.\"");
+  discard(&o);
+}
+
 static void test_files(void **state) {
   (void)state;
   outcome o = run_quietly("plan " LENET " --train --platform v100-s10x3 --html $/page.html --trace $/trace.json");
@@ -93,10 +117,6 @@ static void test_files(void **state) {
   assert_true(is_one_document(trace));
   free(page);
   free(trace);
-}
-
-static void put_text(const char *name, const char *text) {
-  put_file(in_folder(name), text, strlen(text));
 }
 
 /* A plan for devices of this machine is saved, and runs and training go by it. */
@@ -174,9 +194,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saved),   cmocka_unit_test(test_text), cmocka_unit_test(test_steps),
-      cmocka_unit_test(test_help),    cmocka_unit_test(test_json), cmocka_unit_test(test_files),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_saved), cmocka_unit_test(test_text),    cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_help),  cmocka_unit_test(test_json),    cmocka_unit_test(test_notes),
+      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

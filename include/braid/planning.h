@@ -99,6 +99,10 @@ typedef struct braid_forecast_summary {
 } braid_forecast_summary;
 BRAID_API braid_forecast_summary braid_forecast_get_summary(const braid_forecast *forecast);
 
+/* What the policy did instead where the platform lacks what it goes by, for instance a GPU, or energies that are known:
+ * sentences; "": it had all. The forecast's. */
+BRAID_API const char *braid_forecast_note(const braid_forecast *forecast);
+
 typedef struct braid_forecast_device {
   const char *name;
   double busy_seconds, joules;

@@ -85,6 +85,8 @@ typedef struct braid_steering_power {
   size_t waits;              /* of operations for others because of the cap; runs do not keep them */
 } braid_steering_power;
 BRAID_API braid_steering_power braid_steering_get_power(const braid_steering *steering);
+/* What the policy did instead where the devices or their profile lack what it goes by (braid_forecast_note). */
+BRAID_API const char *braid_steering_note(const braid_steering *steering);
 /* Where its costs came from, and how much of it: a sentence. */
 BRAID_API const char *braid_steering_source(const braid_steering *steering);
 

@@ -19,6 +19,7 @@ struct braid_forecast {
   braid_power power;
   braid_forecast_summary summary;
   braid_forecast_device *devices;
+  const char *note;
 };
 
 /* --- policies ------------------------------------------------------------------------------------------------------
@@ -193,6 +194,7 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   int64_t before = braid_now_ns();
   BRAID_TRY(braid_problem_solve(policy, &f->modelled.problem, f->allocator, f->arena, &f->choices));
   double seconds = (double)(braid_now_ns() - before) * 1e-9;
+  BRAID_TRY(braid_policy_note(policy, &f->modelled.problem, &f->choices, f->allocator, f->arena, &f->note));
   BRAID_TRY(braid_power_of(&f->modelled.problem, &f->choices, f->allocator, f->arena, &f->power));
   BRAID_TRY(count_devices(f));
   BRAID_TRY(find_alternatives(f, policy->capped));
@@ -228,6 +230,10 @@ void braid_forecast_destroy(braid_forecast *forecast) {
  */
 braid_forecast_summary braid_forecast_get_summary(const braid_forecast *forecast) {
   return forecast->summary;
+}
+
+const char *braid_forecast_note(const braid_forecast *forecast) {
+  return forecast->note;
 }
 
 size_t braid_forecast_device_count(const braid_forecast *forecast) {

@@ -421,6 +421,7 @@ static void test_unknown(void **state) {
                            &forecast));
   s = braid_forecast_get_summary(forecast);
   assert_true(s.capped && s.cap_unknown && isnan(s.cap_violations) && isnan(s.seconds_above));
+  assert_string_equal(braid_forecast_note(forecast), "");
   braid_forecast_destroy(forecast);
   braid_forecast_options capped = {.policy = "hybrid-cap", .cap_watts = 1000};
   assert_int_equal(braid_forecast_create(step, machine, &capped, NULL, &forecast), BRAID_UNSUPPORTED);

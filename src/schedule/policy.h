@@ -56,6 +56,14 @@ BRAID_MUST_CHECK braid_status braid_problem_solve(const braid_policy *policy, co
                                                   const braid_allocator *allocator, braid_arena *arena,
                                                   braid_choices *out);
 
+/* What the policy did instead where the problem lacks what it goes by: devices of the class that it is named after,
+ * energies that are known, a cap, a proof. Sentences in the arena; "": nothing to say. `choices` are its solution. */
+BRAID_MUST_CHECK braid_status braid_policy_note(const braid_policy *policy, const braid_problem *problem,
+                                                const braid_choices *choices, const braid_allocator *allocator,
+                                                braid_arena *arena, const char **note);
+/* Larger graphs are not searched by the policy "optimal". */
+enum { BRAID_OPTIMAL_TASKS = 20 };
+
 /* --- for policies ---------------------------------------------------------------------------------------------------
  */
 braid_status braid_choices_init(const braid_choosing *choosing, braid_choices *out);

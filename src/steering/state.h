@@ -43,6 +43,7 @@ struct braid_steering {
   braid_costs costs;
   braid_power_sampler sampler;
   const char *source;
+  const char *note; /* of the last forecast; in the arena */
 
   braid_steering_answer plan, asked; /* what the trainer has; the last answer */
 

@@ -145,8 +145,19 @@ braid_status braid_steering_ask(braid_steering *s) {
     braid_forecast_task task = braid_forecast_get_task(forecast, i);
     status = take_task(s, &task);
   }
+  const char *note = braid_forecast_note(forecast);
+  if (status == BRAID_OK && (!s->note || strcmp(s->note, note) != 0)) {
+    s->note = braid_arena_format(s->arena, "%s", note);
+    if (!s->note) status = BRAID_NO_MEMORY;
+    if (status == BRAID_OK && *note)
+      braid_log_write(s->trainer->log, BRAID_LOG_WARNING, "%s: %s", s->options.policy, note);
+  }
   braid_forecast_destroy(forecast);
   return status;
+}
+
+const char *braid_steering_note(const braid_steering *s) {
+  return s->note;
 }
 
 const char *braid_steering_count(braid_steering *s, const int *devices) {

@@ -13,9 +13,9 @@
 #include "schedule/program/program.h"
 #include "schedule/simulate.h"
 
-/* Tasks and terms of a program that is solved; and how many nodes of the search are visited: the fewer, the more rows
+/* Terms of a program that is solved; and how many nodes of the search are visited: the fewer, the more rows
  * each has. That takes a second or two. */
-enum { kTasks = 20, kTerms = 60000, kVisits = 5000, kVisitedRows = 1000000 };
+enum { kTerms = 60000, kVisits = 5000, kVisitedRows = 1000000 };
 
 typedef struct exact {
   const braid_choosing *choosing;
@@ -137,7 +137,7 @@ static braid_status solve_exactly(exact *e) {
   bool possible;
   size_t tasks = 0;
   for (size_t n = 0; n < problem->node_count; n++) tasks += !problem->nodes[n].idle;
-  if (tasks > kTasks) return BRAID_OK;
+  if (tasks > BRAID_OPTIMAL_TASKS) return BRAID_OK;
   BRAID_TRY(braid_program_make(problem, e->choosing->refused, e->limit, true, true, kTerms, e->choosing->allocator,
                                &program, &possible));
   braid_status status = possible ? search(e, &program) : BRAID_OK;

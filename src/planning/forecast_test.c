@@ -1,0 +1,98 @@
+/* Forecasts of policies that lack what they go by. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "braid/model.h"
+#include "oom.h"
+#include "planning/machine.h"
+
+#define OK(call)                                                                                                       \
+  do {                                                                                                                 \
+    if ((call) != BRAID_OK) fail_msg("%s: %s", #call, braid_error_detail());                                           \
+  } while (0)
+
+static braid_modelled_machine *load(const char *name) {
+  braid_modelled_machine *machine;
+  OK(braid_modelled_machine_load(NULL, name, &machine));
+  return machine;
+}
+
+static braid_graph *step_of(const char *path, int64_t batch) {
+  braid_graph *model, *step;
+  OK(braid_model_load(NULL, path, NULL, &model));
+  OK(braid_planning_step(model, NULL, batch, &step));
+  braid_graph_destroy(model);
+  return step;
+}
+
+static void write_file(const char *path, const char *text) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void expect_note(const braid_graph *step, const braid_modelled_machine *machine, const char *policy, double cap,
+                        const char *note) {
+  braid_forecast *forecast;
+  braid_forecast_options options = {.policy = policy, .cap_watts = cap};
+  OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+  if (!strstr(braid_forecast_note(forecast), note) || !*note != !*braid_forecast_note(forecast))
+    fail_msg("%s: \"%s\"", policy, braid_forecast_note(forecast));
+  braid_forecast_destroy(forecast);
+}
+
+/* A policy that lacks what it goes by says so, and what it did instead. */
+static void test_notes(void **state) {
+  (void)state;
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n"
+                       "  - {name: a, class: cpu, profile: d, idle_watts: 1}\n"
+                       "  - {name: b, class: fpga, profile: e}\n");
+  write_file(profile, "source: s\nothers: Relu\nrows:\n  - {device: d, op: Relu, bytes: 100, ms: 1}\n"
+                      "  - {device: e, op: Relu, bytes: 100, ms: 1}\n"
+                      "  - {device: d, op: Gemm, bytes: 100, ms: 1, average_watts: 5}\n"
+                      "  - {device: e, op: Gemm, bytes: 100, ms: 1, average_watts: 5}\n");
+  braid_modelled_machine *machine = load(platform);
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 4);
+  expect_note(step, machine, "gpu-only", 0,
+              "No device is a GPU: everything goes by the earliest end over all devices.");
+  expect_note(step, machine, "cpu-only", 0, "");
+  expect_note(step, machine, "heft", 0, "");
+  expect_note(step, machine, "hybrid-energy", 0, "No device is a GPU: it begins with the earliest end");
+  expect_note(step, machine, "hybrid-energy", 0, "operations that several devices could run, the energy is not known");
+  expect_note(step, machine, "slack-energy", 0,
+              "The idle power of b is unknown, so nothing was saved: this is what it "
+              "begins with, gpu-only.");
+  expect_note(step, machine, "region-clock", 0, "no clock was lowered: this is gpu-only.");
+  expect_note(step, machine, "dvfs", 0, "There is no cap, so its clocks stay at the top.");
+  braid_modelled_machine_destroy(machine);
+  write_file(profile, "source: s\nothers: Relu\nrows:\n  - {device: d, op: Relu, bytes: 100, ms: 1}\n"
+                      "  - {device: e, op: Relu, bytes: 100, ms: 1}\n");
+  machine = load(platform);
+  expect_note(step, machine, "hybrid-energy", 0,
+              "No operation's energy is known on two devices, so none is offloaded: "
+              "this is gpu-only.");
+  braid_modelled_machine_destroy(machine);
+  machine = load("v100-s10x3");
+  expect_note(step, machine, "hybrid-energy", 0, "");
+  expect_note(step, machine, "slack-energy", 0, "");
+  expect_note(step, machine, "dvfs", 230, "");
+  expect_note(step, machine, "cpu-only", 0, "No device is a CPU: everything goes by");
+  expect_note(step, machine, "optimal", 0, "graphs of more than 20 operations are not searched, this has");
+  braid_modelled_machine_destroy(machine);
+  braid_graph_destroy(step);
+  (void)remove(platform), (void)remove(profile), (void)remove(folder);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_notes),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
