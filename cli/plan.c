@@ -16,7 +16,8 @@ static const char doc[] =
     "  braid plan models/vgg16.cfg --train --batch 256 --platform v100-s10x3 --policy dvfs,hybrid-cap --power-cap 230\n"
     "  braid plan models/dcgan-generator.cfg --train --discriminator models/dcgan-discriminator.cfg --batch 256 "
     "--platform v100-s10x3\n"
-    "  braid plan net.onnx --platform mine.yaml --policy hybrid-energy --explain --trace plan.json\n";
+    "  braid plan net.onnx --platform mine.yaml --policy hybrid-energy --explain --trace plan.json\n"
+    "  braid plan models/lenet.cfg --platform v100-s10x3 --place '*Conv=gpu,*=fpga0'\n";
 
 enum { MOST_PLATFORMS = 16, MOST_POLICIES = 16, MOST_PLANS = MOST_PLATFORMS * MOST_POLICIES };
 enum {
@@ -32,12 +33,14 @@ enum {
   KEY_TRACE,
   KEY_HTML,
   KEY_SAVE,
+  KEY_PLACE,
 };
 
 typedef struct options {
   cli_common common;
   cli_source source;
-  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html, *discriminator, *save;
+  const char *platforms[MOST_PLATFORMS], *policies[MOST_POLICIES], *baseline, *trace, *html, *discriminator, *save,
+      *place;
   size_t platform_count, policy_count;
   double cap;
   int64_t batch; /* 0: not given */
@@ -92,6 +95,7 @@ static void parse_policies(struct argp_state *state, char *text, options *o) {
 static void check_options(options *o, struct argp_state *state) {
   if (!o->platform_count) argp_error(state, "--platform is expected, for instance --platform v100-s10x3");
   if (o->discriminator && !o->train) argp_error(state, "--discriminator has no effect without --train");
+  if (!o->policy_count && o->place) o->policies[o->policy_count++] = "manual";
   if (!o->policy_count) o->policies[o->policy_count++] = o->cap > 0 ? "hybrid-cap" : "hybrid-energy";
   if ((o->trace || o->html || o->save) && (o->platform_count > 1 || o->policy_count > 1))
     argp_error(state, "%s is of one plan: one platform and one policy are expected",
@@ -144,6 +148,9 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_SAVE:
     o->save = argument;
+    return 0;
+  case KEY_PLACE:
+    o->place = argument;
     return 0;
   case ARGP_KEY_END:
     check_options(o, state);
@@ -207,7 +214,7 @@ static braid_status plan_machine(const options *o, size_t i, subject *s, plans *
     planned *item = &p->items[p->count++];
     *item = (planned){.platform = o->platforms[i], .policy = o->policies[k], .baseline = p->baselines[i]};
     braid_forecast_options how = {
-        .policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas, .bound = !o->unbounded};
+        .policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas, .bound = !o->unbounded, .place = o->place};
     status = braid_forecast_create(s->graph, p->machines[i], &how, NULL, &item->forecast);
     if (status == BRAID_OK && *braid_forecast_note(item->forecast))
       braid_log_write(cli_log(), BRAID_LOG_INFO, "%s, %s: %s", item->platform, item->policy,
@@ -548,7 +555,12 @@ int cli_plan(int argc, char **argv) {
   static const struct argp_option rows[] = {
       {"platform", KEY_PLATFORM, "NAME", 0, "The machine: a .yaml file, or a name (docs/planning.md); repeatable", 0},
       {"policy", KEY_POLICY, "P[,P...]", 0,
-       "Policies (default hybrid-energy, with --power-cap hybrid-cap); --policy help lists them", 0},
+       "Policies (default hybrid-energy, with --power-cap hybrid-cap, with --place manual); --policy help lists them",
+       0},
+      {"place", KEY_PLACE, "LIST", 0,
+       "Place operations on the platform's devices: pattern=device,... (patterns of node names, with * and ?); the "
+       "policy places the others. The baseline is without it",
+       0},
       {"power-cap", KEY_CAP, "W", 0, "Limit of the machine's power (default: the platform's)", 0},
       {"baseline", KEY_BASELINE, "P", 0, "The policy that results are compared with (default gpu-only)", 0},
       {"batch", KEY_BATCH, "N", 0, "Samples (default 1, with --train 128)", 0},

@@ -105,6 +105,16 @@ static void test_notes(void **state) {
   discard(&o);
 }
 
+static void test_place(void **state) {
+  (void)state;
+  outcome o = run_quietly("plan " LENET " --platform v100-s10x3 --place *Conv=fpga0 --explain");
+  expect_text(o.out, "v100-s10x3, manual: Placed by hand: 2 of 10 operations; the policy places the others: ");
+  expect_text(o.out, "by hand");
+  expect_text(o.out, "and 5 more.");
+  expect_text(o.out, "* fpga0");
+  discard(&o);
+}
+
 static void test_files(void **state) {
   (void)state;
   outcome o = run_quietly("plan " LENET " --train --platform v100-s10x3 --html $/page.html --trace $/trace.json");
@@ -178,6 +188,8 @@ static void test_refused(void **state) {
       {"plan " LENET " --platform v100 --power-cap -3", "--power-cap", 2},
       {"plan " LENET " --platform v100 --power-cap 60", "under the power cap", 2},
       {"plan " LENET " --platform v100 --policy heft,dvfs --trace t.json", "--trace is of one plan", 2},
+      {"plan " LENET " --platform v100-s10x3 --place *=fpga7", "fpga7 is not among the platform's devices", 2},
+      {"plan " LENET " --platform v100-s10x3 --place none=gpu", "no node matches", 2},
       {"plan none.onnx --platform v100", "none.onnx", 2},
       {"plan " LENET " --train --batch 3 --platform v100x2", "a batch of 3 does not divide among 2 GPUs", 2},
       {"plan " LENET " --platform v100 --discriminator " LENET, "--discriminator has no effect without --train", 2},
@@ -194,9 +206,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saved), cmocka_unit_test(test_text),    cmocka_unit_test(test_steps),
-      cmocka_unit_test(test_help),  cmocka_unit_test(test_json),    cmocka_unit_test(test_notes),
-      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_saved), cmocka_unit_test(test_text),  cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_help),  cmocka_unit_test(test_json),  cmocka_unit_test(test_notes),
+      cmocka_unit_test(test_place), cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -59,8 +59,12 @@ typedef struct braid_forecast_options {
    * devices; 0 and 1: of the whole machine. Else braid_modelled_machine_replicas. */
   int64_t replicas;
   bool bound; /* find least_joules too: takes longer than most policies */
-  /* For the policy "manual", of a graph that is not replicated: the index of the device that runs each node, -1: any
-   * may. NULL: any may run any. */
+  /* Where nodes are by hand, whatever the policy: "pattern=device pattern=device ...", as in braid_session_options, by
+   * names of nodes (of replicas "0/NODE") and of the platform's devices; "auto" is refused. NOT_FOUND: a pattern that
+   * matches no node, a device that the platform does not have; UNSUPPORTED: a node that can't run there. NULL: none. */
+  const char *place;
+  /* The same by numbers, of a graph that is not replicated: the index of the device that runs each node, -1: any
+   * may. NULL: any may run any. Not together with `place`. */
   const int *devices;
 } braid_forecast_options;
 
@@ -99,8 +103,8 @@ typedef struct braid_forecast_summary {
 } braid_forecast_summary;
 BRAID_API braid_forecast_summary braid_forecast_get_summary(const braid_forecast *forecast);
 
-/* What the policy did instead where the platform lacks what it goes by, for instance a GPU, or energies that are known:
- * sentences; "": it had all. The forecast's. */
+/* What the policy did instead where the platform lacks what it goes by, for instance a GPU, or energies that are known,
+ * and how much is placed by hand: sentences; "": nothing to say. The forecast's. */
 BRAID_API const char *braid_forecast_note(const braid_forecast *forecast);
 
 typedef struct braid_forecast_device {

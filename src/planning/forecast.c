@@ -19,7 +19,7 @@ struct braid_forecast {
   braid_power power;
   braid_forecast_summary summary;
   braid_forecast_device *devices;
-  const char *note;
+  const char *note, *placed; /* what is placed by hand; NULL: nothing */
 };
 
 /* --- policies ------------------------------------------------------------------------------------------------------
@@ -164,10 +164,13 @@ static braid_status find_least(braid_forecast *f, bool capped) {
   return BRAID_OK;
 }
 
-static braid_status fix_nodes(braid_modelled_problem *modelled, const braid_graph *graph,
-                              const braid_forecast_options *options) {
+static braid_status fix_nodes(braid_forecast *f, const braid_graph *graph, const braid_forecast_options *options) {
+  const braid_modelled_problem *modelled = &f->modelled;
   const braid_problem *problem = &modelled->problem;
   braid_problem_node *nodes = (braid_problem_node *)problem->nodes; /* in our arena */
+  if (options->place && options->devices)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "nodes are placed by a list and by numbers: one of both is expected");
+  if (options->place) return braid_modelled_problem_place(modelled, options->place, f->allocator, f->arena, &f->placed);
   if (!options->devices) return BRAID_OK;
   if (problem->node_count != graph->node_count)
     return braid_fail(BRAID_INVALID_ARGUMENT, "devices are given for the nodes of a graph that is replicated");
@@ -189,12 +192,14 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   BRAID_TRY(braid_arena_create(f->allocator, &f->arena));
   BRAID_TRY(braid_modelled_problem_make(graph, machine, options->cap_watts, options->replicas ? options->replicas : 1,
                                         f->arena, &f->modelled));
-  BRAID_TRY(fix_nodes(&f->modelled, graph, options));
+  BRAID_TRY(fix_nodes(f, graph, options));
   BRAID_TRY(braid_problem_check(&f->modelled.problem, f->allocator));
   int64_t before = braid_now_ns();
   BRAID_TRY(braid_problem_solve(policy, &f->modelled.problem, f->allocator, f->arena, &f->choices));
   double seconds = (double)(braid_now_ns() - before) * 1e-9;
   BRAID_TRY(braid_policy_note(policy, &f->modelled.problem, &f->choices, f->allocator, f->arena, &f->note));
+  if (f->placed) f->note = braid_arena_format(f->arena, "%s%s%s", f->placed, *f->note ? " " : "", f->note);
+  if (!f->note) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_power_of(&f->modelled.problem, &f->choices, f->allocator, f->arena, &f->power));
   BRAID_TRY(count_devices(f));
   BRAID_TRY(find_alternatives(f, policy->capped));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "braid/model.h"
 #include "oom.h"
 #include "planning/machine.h"
@@ -90,9 +91,64 @@ static void test_notes(void **state) {
   (void)remove(platform), (void)remove(profile), (void)remove(folder);
 }
 
+/* Places by a list: all policies keep them, and what they do not name is the policy's. */
+static void test_place(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100-s10x3");
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 4);
+  static const char *const kPolicies[] = {"manual", "heft", "gpu-only", "hybrid-energy", "slack-energy"};
+  for (size_t p = 0; p < sizeof kPolicies / sizeof *kPolicies; p++) {
+    braid_forecast *forecast;
+    braid_forecast_options options = {.policy = kPolicies[p], .place = "'*Conv'=fpga1, *Gemm=2"};
+    OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+    size_t placed = 0, tasks = braid_forecast_get_summary(forecast).tasks;
+    for (size_t i = 0; i < tasks; i++) {
+      braid_forecast_task task = braid_forecast_get_task(forecast, i);
+      bool conv = braid_text_fits("*Conv", task.node), gemm = braid_text_fits("*Gemm", task.node);
+      if (conv || gemm) assert_string_equal(task.device, "fpga1"); /* number 2 */
+      if (!conv && !gemm && p == 0) assert_string_equal(task.device, "gpu");
+      placed += conv || gemm;
+    }
+    char said[128];
+    snprintf(said, sizeof said, "Placed by hand: %zu of %zu operations; the policy places the others: ", placed, tasks);
+    assert_true(placed > 2 && placed < tasks);
+    assert_non_null(strstr(braid_forecast_note(forecast), said));
+    braid_forecast_destroy(forecast);
+  }
+  static const struct {
+    const char *place, *said;
+    braid_status status;
+  } cases[] = {
+      {"*Conv=fpga9", "fpga9 is not among the platform's devices; these are gpu, fpga0, fpga1, fpga2", BRAID_NOT_FOUND},
+      {"*Conf=gpu", "place: no node matches \"*Conf\"; the first are 0_conv", BRAID_NOT_FOUND},
+      {"auto", "in a forecast the policy places", BRAID_INVALID_ARGUMENT},
+      {"gpu", "expected pattern=device", BRAID_INVALID_ARGUMENT},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    braid_forecast *forecast;
+    braid_forecast_options options = {.policy = "manual", .place = cases[i].place};
+    assert_int_equal(braid_forecast_create(step, machine, &options, NULL, &forecast), cases[i].status);
+    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s", braid_error_detail());
+  }
+  braid_modelled_machine *pair = load("v100x2");
+  braid_forecast *forecast;
+  braid_forecast_options other = {.policy = "manual", .place = "0/*Conv=gpu1", .replicas = 2};
+  assert_int_equal(braid_forecast_create(step, pair, &other, NULL, &forecast), BRAID_UNSUPPORTED);
+  assert_non_null(strstr(braid_error_detail(), "node 0/0_convolutional/Conv can't run on gpu1"));
+  assert_non_null(strstr(braid_error_detail(), "gpu0 can run it"));
+  other.place = "0/*Conv=gpu0,1/*Conv=gpu1";
+  OK(braid_forecast_create(step, pair, &other, NULL, &forecast));
+  braid_forecast_destroy(forecast);
+  braid_modelled_machine_destroy(pair);
+  expect_note(step, machine, "manual", 0, "Nothing is placed by hand");
+  braid_modelled_machine_destroy(machine);
+  braid_graph_destroy(step);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_notes),
+      cmocka_unit_test(test_place),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

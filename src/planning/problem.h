@@ -19,4 +19,11 @@ BRAID_MUST_CHECK braid_status braid_modelled_problem_make(const braid_graph *gra
                                                           int64_t replicas, braid_arena *arena,
                                                           braid_modelled_problem *out);
 
+/* Sends nodes to devices by a list of "pattern=device" (braid_forecast_options.place). NOT_FOUND names a device or a
+ * pattern that there is not, UNSUPPORTED a node that its device has no offer for. *note: what is placed and what is
+ * not, in the arena. */
+BRAID_MUST_CHECK braid_status braid_modelled_problem_place(const braid_modelled_problem *modelled, const char *list,
+                                                           const braid_allocator *allocator, braid_arena *arena,
+                                                           const char **note);
+
 #endif

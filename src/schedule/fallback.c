@@ -123,8 +123,12 @@ static const char *note_optimal(const braid_problem *problem, const braid_choice
 braid_status braid_policy_note(const braid_policy *policy, const braid_problem *problem, const braid_choices *choices,
                                const braid_allocator *allocator, braid_arena *arena, const char **note) {
   const policy_need *need = need_of(policy);
+  bool fixed = false;
   bool known = choices->joules.source != BRAID_UNKNOWN;
   *note = "";
+  for (size_t n = 0; n < problem->node_count; n++) fixed |= problem->nodes[n].fixed >= 0;
+  if (policy == &braid_policy_manual && !fixed)
+    *note = "Nothing is placed by hand: everything is on the first device that can run it.";
   if (!need) return BRAID_OK;
   if (!has_class(problem, need->class)) *note = note_class(need, arena);
   if (policy == &braid_policy_hybrid_energy && *note) BRAID_TRY(note_unweighed(problem, allocator, arena, note));

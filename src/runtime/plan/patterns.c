@@ -1,92 +1,18 @@
 #include "runtime/plan/patterns.h"
 
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
 #include "base/try.h"
 
-static const char kAuto[] = "auto", kSeparators[] = " ,", kQuotes[] = "'\"";
-
-/* --- the list ------------------------------------------------------------------------------------------------------
- */
-/* The device that an entry names by label or number. */
-static braid_status device_named(const braid_plan *plan, const char *name, int *out) {
-  int64_t number;
-  if (braid_parse_i64(name, &number) && number >= 0 && (size_t)number < plan->device_count) {
-    *out = (int)number;
-    return BRAID_OK;
-  }
-  for (size_t i = 0; i < plan->device_count; i++) {
-    if (strcmp(plan->devices[i].label, name) != 0) continue;
-    *out = (int)i;
-    return BRAID_OK;
-  }
-  return braid_fail(BRAID_NOT_FOUND, "place: %.120s is not among the session's devices", name);
+braid_status braid_plan_patterns_parse(const braid_plan *plan, const char *list, braid_patterns *out) {
+  const char **labels = braid_arena_alloc(plan->arena, (plan->device_count + 1) * sizeof *labels);
+  if (!labels) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < plan->device_count; i++) labels[i] = plan->devices[i].label;
+  return braid_patterns_parse(list, labels, plan->device_count, "session's", plan->arena, out);
 }
 
-/* `text` is the entry without the quotes around its pattern, `equals` the sign behind that; NULL: there is none. */
-static braid_status add_entry(const braid_plan *plan, char *text, char *equals, braid_patterns *out) {
-  if (!equals && strcmp(text, kAuto) == 0) {
-    out->balanced = true;
-    return BRAID_OK;
-  }
-  if (!equals || equals == text)
-    return braid_fail(
-        BRAID_INVALID_ARGUMENT,
-        "place: \"%.120s\", expected pattern=device or auto, and quotes around a pattern that holds spaces "
-        "or commas",
-        text);
-  *equals = '\0';
-  braid_pattern *pattern = &out->items[out->count++];
-  pattern->text = text;
-  return device_named(plan, equals + 1, &pattern->device);
-}
-
-/* An entry begins with its pattern in quotes, or ends at the next separator, and its last "=" is behind the pattern. */
-static braid_status read_entry(const braid_plan *plan, const char **list, braid_patterns *out) {
-  const char *at = *list, *end = strchr(kQuotes, *at) ? strchr(at + 1, *at) : NULL;
-  if (strchr(kQuotes, *at) && (!end || end[1] != '='))
-    return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"%.120s\", expected %c=device behind a pattern in quotes", at,
-                      *at);
-  size_t quoted = end ? (size_t)(end - at) - 1 : 0, rest = strcspn(end ? end + 1 : at, kSeparators);
-  char *text = braid_arena_alloc(plan->arena, quoted + rest + 1);
-  if (!text) return BRAID_NO_MEMORY;
-  if (quoted) memcpy(text, at + 1, quoted);
-  memcpy(text + quoted, end ? end + 1 : at, rest);
-  *list = (end ? end + 1 : at) + rest;
-  return add_entry(plan, text, end ? text + quoted : strrchr(text, '='), out);
-}
-
-braid_status braid_patterns_parse(const braid_plan *plan, const char *list, braid_patterns *out) {
-  *out = (braid_patterns){0};
-  if (!list) return BRAID_OK;
-  size_t most = 1;
-  for (const char *at = list; *at; at++) most += strchr(kSeparators, *at) != NULL;
-  out->items = braid_arena_alloc(plan->arena, most * sizeof *out->items);
-  if (!out->items) return BRAID_NO_MEMORY;
-  for (list += strspn(list, kSeparators); *list; list += strspn(list, kSeparators))
-    BRAID_TRY(read_entry(plan, &list, out));
-  return BRAID_OK;
-}
-
-/* --- nodes ---------------------------------------------------------------------------------------------------------
- */
-/* The first pattern that matches a name; patterns->count: none. */
-static size_t first_match(braid_patterns *patterns, const char *name) {
-  size_t first = patterns->count;
-  for (size_t i = patterns->count; i-- > 0;) {
-    if (!braid_text_fits(patterns->items[i].text, name)) continue;
-    patterns->items[i].matched = true;
-    first = i;
-  }
-  return first;
-}
-
-int braid_patterns_find(const braid_plan *plan, braid_patterns *patterns, const braid_node *node) {
-  size_t first = first_match(patterns, node->name);
+int braid_plan_patterns_find(const braid_plan *plan, braid_patterns *patterns, const braid_node *node) {
+  size_t first = braid_patterns_first(patterns, node->name);
   for (const braid_alias *alias = node->absorbed; alias; alias = alias->next) {
-    size_t of_alias = first_match(patterns, alias->name);
+    size_t of_alias = braid_patterns_first(patterns, alias->name);
     if (of_alias == patterns->count) continue;
     if (first < patterns->count && patterns->items[first].device != patterns->items[of_alias].device)
       braid_log_write(plan->machine->log, BRAID_LOG_WARNING,
@@ -98,62 +24,10 @@ int braid_patterns_find(const braid_plan *plan, braid_patterns *patterns, const 
   return first < patterns->count ? patterns->items[first].device : -1;
 }
 
-/* --- patterns that match nothing -----------------------------------------------------------------------------------
- */
-enum { kNear = 3, kPatternBytes = 128 };
-
-/* The pattern's letters: what a name would have to be like. */
-static void strip(const char *pattern, char out[kPatternBytes]) {
-  size_t length = 0;
-  for (; *pattern && length + 1 < kPatternBytes; pattern++)
-    if (*pattern != '*' && *pattern != '?') out[length++] = *pattern;
-  out[length] = '\0';
-}
-
-/* Edits between the two, none if one holds the other; SIZE_MAX: nothing alike. */
-static size_t distance(const char *letters, const char *name) {
-  if (*letters && (strstr(name, letters) || strstr(letters, name))) return 0;
-  size_t edits = braid_text_distance(letters, name);
-  return edits <= 1 + strlen(letters) / 3 ? edits : SIZE_MAX;
-}
-
-/* "; near are a, b, c", or what the names are like at all. */
-static void describe_near(const braid_graph *graph, const char *pattern, char *out, size_t bytes) {
-  char letters[kPatternBytes];
-  strip(pattern, letters);
-  const char *names[kNear];
-  size_t found = 0;
-  out[0] = '\0';
-  for (size_t edits = 0; edits < kPatternBytes && found < kNear; edits++)
-    for (size_t i = 0; i < graph->node_count && found < kNear; i++)
-      if (distance(letters, graph->nodes[i].name) == edits) names[found++] = graph->nodes[i].name;
-  bool near = found > 0;
-  for (size_t i = 0; !near && i < graph->node_count && found < kNear; i++) names[found++] = graph->nodes[i].name;
-  size_t used = 0;
-  for (size_t i = 0; i < found && used < bytes; i++)
-    used += (size_t)snprintf(out + used, bytes - used, "%s%.120s",
-                             i      ? ", "
-                             : near ? "; near are "
-                                    : "; the first are ",
-                             names[i]);
-}
-
-braid_status braid_patterns_check(const braid_patterns *patterns, const braid_log *log, const braid_graph *given) {
-  for (size_t i = 0; i < patterns->count; i++) {
-    const braid_pattern *pattern = &patterns->items[i];
-    bool known = pattern->matched;
-    for (size_t j = 0; !known && j < given->node_count; j++)
-      known = braid_text_fits(pattern->text, given->nodes[j].name);
-    if (!known) {
-      char near[512];
-      describe_near(given, pattern->text, near, sizeof near);
-      return braid_fail(BRAID_NOT_FOUND, "place: no node matches \"%.120s\"%s", pattern->text, near);
-    }
-    if (!pattern->matched)
-      braid_log_write(log, BRAID_LOG_WARNING,
-                      "place: \"%.120s\" places nothing: what it matches is computed beforehand, left out or only "
-                      "another shape of the same memory",
-                      pattern->text);
-  }
-  return BRAID_OK;
+braid_status braid_plan_patterns_check(const braid_patterns *patterns, const braid_log *log, const braid_graph *given,
+                                       braid_arena *arena) {
+  const char **names = braid_arena_alloc(arena, (given->node_count + 1) * sizeof *names);
+  if (!names) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < given->node_count; i++) names[i] = given->nodes[i].name;
+  return braid_patterns_check(patterns, log, names, given->node_count);
 }

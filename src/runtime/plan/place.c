@@ -82,11 +82,12 @@ static braid_status assert_problem(const braid_placing *p) {
 static braid_status place_all(braid_placing *p) {
   braid_plan *plan = p->plan;
   BRAID_TRY(braid_arena_create(plan->allocator, &p->arena));
-  BRAID_TRY(braid_patterns_parse(plan, p->options->place, &p->patterns));
+  BRAID_TRY(braid_plan_patterns_parse(plan, p->options->place, &p->patterns));
   if (!p->options->no_fusion) BRAID_TRY(braid_graph_find_fusions(plan->graph, p->arena, &p->fusions));
   BRAID_TRY(braid_placing_describe(p));
   BRAID_TRY(braid_placing_ask(p));
-  if (!p->options->loose_place) BRAID_TRY(braid_patterns_check(&p->patterns, p->plan->machine->log, p->given));
+  if (!p->options->loose_place)
+    BRAID_TRY(braid_plan_patterns_check(&p->patterns, p->plan->machine->log, p->given, p->arena));
   BRAID_TRY(assert_problem(p));
   BRAID_TRY(braid_problem_solve(find_policy(&p->patterns), &p->problem, plan->allocator, p->arena, &p->choices));
   return apply_choices(p);

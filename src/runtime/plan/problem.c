@@ -31,7 +31,7 @@ static braid_status describe_nodes(braid_placing *placing) {
     placing->ids[n] = (int32_t)n;
     if (plan->views[n]) continue;
     placing->macs[n] = (double)braid_graph_node_macs(graph, (braid_node_id)n);
-    out->fixed = braid_patterns_find(plan, &placing->patterns, node);
+    out->fixed = braid_plan_patterns_find(plan, &placing->patterns, node);
     for (size_t i = 0; i < node->input_count; i++) {
       if (node->inputs[i] < 0) continue;
       braid_value_id root = plan->roots[node->inputs[i]];
