@@ -20,6 +20,7 @@ static const char doc[] =
     "  braid profile --db here.db --save-platform here.yaml\n"
     "  braid plan models/resnet20.cfg --train --batch 128 --platform here.yaml --policy cpu-only\n"
     "  braid profile --db here.db --ops MatMul,Conv --sizes small,medium --beside MatMul:medium@opencl0\n"
+    "  braid profile --db here.db --forget-bad\n"
     "  braid profile --db published.db --import hype-training --html published.html\n";
 
 enum {
@@ -38,6 +39,7 @@ enum {
   KEY_DRIFT,
   KEY_CHECKS,
   KEY_AGAIN,
+  KEY_FORGET_BAD,
   KEY_BESIDE,
   KEY_IMPORT,
   KEY_SHOW,
@@ -57,7 +59,7 @@ static void check_options(cli_profile_options *o, struct argp_state *state) {
     argp_error(state, "--train, --batch, --weights and --shape are of a model: --model is expected");
   if (o->discriminator && !o->train) argp_error(state, "--discriminator is of --train");
   if (o->measuring.sizes && !o->measuring.ops) argp_error(state, "--sizes are of --ops");
-  bool shows = o->show || o->html || o->save_platform || o->import_count;
+  bool shows = o->show || o->html || o->save_platform || o->import_count || o->forget_bad;
   o->measure = o->source.path || o->measuring.ops || o->measuring.beside || o->measuring.again || !shows;
   if (o->measure && !o->source.path && !o->measuring.ops) o->measuring.ops = "all";
 }
@@ -85,6 +87,9 @@ static error_t parse_measuring(int key, char *argument, struct argp_state *state
     return 0;
   case KEY_AGAIN:
     o->measuring.again = true;
+    return 0;
+  case KEY_FORGET_BAD:
+    o->forget_bad = true;
     return 0;
   case KEY_BESIDE:
     o->measuring.beside = argument;
@@ -230,6 +235,13 @@ static braid_status import_all(const cli_profile_options *o, braid_profile_db *d
   return BRAID_OK;
 }
 
+static braid_status forget_bad(cli_profile_options *o, braid_profile_db *db) {
+  braid_status status = braid_profile_forget_bad(db, cli_log(), &o->forgotten);
+  if (status == BRAID_OK && !o->common.json)
+    printf("%s: %zu rows that can't be read were deleted\n", o->db, o->forgotten);
+  return status;
+}
+
 /* What refuses to begin leaves no database behind. */
 static braid_status check_work(const cli_profile_options *o) {
   for (size_t i = 0; i < o->import_count; i++) {
@@ -250,6 +262,14 @@ static braid_status show_all(cli_profile_options *o, braid_profile_db *db, const
   return status;
 }
 
+/* Nothing is forgotten of a database that there is not. */
+static braid_status check_there(const cli_profile_options *o) {
+  braid_profile_db *db;
+  braid_status status = braid_profile_db_open(NULL, o->db, BRAID_PROFILE_READ, &db);
+  braid_profile_db_close(db);
+  return status;
+}
+
 static braid_status run_profile(cli_profile_options *o) {
   braid_profile_report report = {0};
   braid_profile_db *db = NULL;
@@ -258,9 +278,11 @@ static braid_status run_profile(cli_profile_options *o) {
   if (status == BRAID_OK && o->measure) status = make_graph(o, &graph);
   o->measuring.graph = graph;
   if (status == BRAID_OK) status = check_work(o);
+  if (status == BRAID_OK && o->forget_bad) status = check_there(o);
   if (status == BRAID_OK)
-    status = braid_profile_db_open(NULL, o->db,
-                                   o->measure || o->import_count ? BRAID_PROFILE_WRITE : BRAID_PROFILE_READ, &db);
+    status = braid_profile_db_open(
+        NULL, o->db, o->measure || o->import_count || o->forget_bad ? BRAID_PROFILE_WRITE : BRAID_PROFILE_READ, &db);
+  if (status == BRAID_OK && o->forget_bad) status = forget_bad(o, db);
   if (status == BRAID_OK) status = import_all(o, db);
   if (status == BRAID_OK && o->measure) status = measure(o, db, &report);
   if (status == BRAID_OK) status = show_all(o, db, o->measure ? &report : NULL);
@@ -286,6 +308,8 @@ int cli_profile(int argc, char **argv) {
       {"beside", KEY_BESIDE, "OP:SIZE@DEVICE", 0, "Measure while this operation runs on another device", 2},
       {"seconds", KEY_SECONDS, "S", 0, "Time for each operation, and as much for its energy (default 0.3)", 3},
       {"again", KEY_AGAIN, NULL, 0, "Measure everything again, and say what drifts", 3},
+      {"forget-bad", KEY_FORGET_BAD, NULL, 0,
+       "Delete entries that can't be read, for instance of an older version; they count as never measured", 3},
       {"checks", KEY_CHECKS, "N", 0, "Entries of each device, the oldest, to measure again for drift (default 3)", 3},
       {"drift", KEY_DRIFT, "N", 0, "MADs between two measurements that are drift (default 8)", 3},
       {"max-age", KEY_AGE, "DAYS", 0, "Older entries are stale (default 90)", 3},

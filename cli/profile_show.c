@@ -273,6 +273,7 @@ static braid_status print_json(const view *v) {
   cli_json json;
   if (!cli_json_begin(&json)) return cli_no_memory();
   cli_json_string(&json, "db", v->options->db);
+  if (v->options->forget_bad) cli_json_integer(&json, "forgotten", (int64_t)v->options->forgotten);
   if (v->report) {
     cli_json_integer(&json, "operations", (int64_t)v->report->operations);
     cli_json_integer(&json, "measured", (int64_t)v->report->measured);

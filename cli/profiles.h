@@ -14,7 +14,8 @@ typedef struct cli_profile_options {
   size_t import_count;
   int64_t batch; /* 0: not given */
   int64_t rows;
-  bool train, show, measure;
+  bool train, show, measure, forget_bad;
+  size_t forgotten;
   braid_profile_options measuring;
 } cli_profile_options;
 

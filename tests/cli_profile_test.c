@@ -354,6 +354,28 @@ static void test_published(void **state) {
   free(page);
 }
 
+/* A database that one bad entry made unreadable is of use again. */
+static void test_forget_bad(void **state) {
+  (void)state;
+  sqlite3 *file;
+  outcome o = run_quietly("profile --db $/bad.db --import hype-training");
+  discard(&o);
+  assert_int_equal(sqlite3_open(in_folder("bad.db"), &file), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(file, "UPDATE entries SET kernel = 'a' || char(27) WHERE rowid = 3", NULL, NULL, NULL),
+                   SQLITE_OK);
+  sqlite3_close(file);
+  expect_failure("profile --db $/bad.db --show", 2, "--forget-bad` deletes such rows");
+  o = run("profile --db $/bad.db --forget-bad --json");
+  assert_int_equal(o.code, 0);
+  expect_text(o.out, "\"forgotten\":1");
+  expect_text(o.err, "deleted the row of device \"");
+  discard(&o);
+  o = run_quietly("profile --db $/bad.db --forget-bad --show");
+  expect_text(o.out, "0 rows that can't be read were deleted");
+  expect_text(o.out, "stratix10");
+  discard(&o);
+}
+
 static void test_refused(void **state) {
   (void)state;
   put_file(in_folder("text.db"), "this is no database at all, and it is quite long enough to look like one .......\n",
@@ -371,6 +393,7 @@ static void test_refused(void **state) {
   expect_failure("profile --db $/x.db --seconds 0", 2, "--seconds");
   expect_failure("profile --db $/text.db --show", 2, "text.db: it is not an SQLite database");
   expect_failure("profile --db $/none/x.db", 1, "cannot be opened");
+  expect_failure("profile --db $/none.db --forget-bad", 2, "none.db: there is no such database");
   expect_failure("profile --db $/none.db --show", 2, "none.db: there is no such database");
   expect_failure("profile --db $/x.db --model none.onnx", 2, "none.onnx");
   expect_failure("profile --db $/x.db --ops Mul --beside Foo:small@cpu", 2, "there is no operation \"Foo\"");
@@ -406,6 +429,7 @@ int main(void) {
       cmocka_unit_test(test_metered_platform),
       cmocka_unit_test(test_published),
       cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_forget_bad),
       cmocka_unit_test(test_locked),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -85,6 +85,12 @@ BRAID_API void braid_profile_list_deinit(braid_profile_list *list);
 BRAID_API BRAID_MUST_CHECK braid_status braid_profile_list_check(braid_profile_list *list, braid_registry *registry,
                                                                  int threads, double most_days);
 
+/* Deletes rows that can't be read (braid_profile_list_create: INVALID_FILE names the first), so that the others can be;
+ * what they were of counts as never measured. Each is a warning in the log, which may be NULL. *count: of them. On
+ * failure the database is as it was. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_profile_forget_bad(braid_profile_db *db, const braid_log *log,
+                                                                 size_t *count);
+
 /* Adds the rows of a profile file (YAML, docs/planning.md), or of the library's profile of this name, with what it says
  * of operations that have none. Rows that are there are replaced. *count: rows. On failure the database is as it was.
  * INVALID_FILE names the line. The source of rows of size "assumed" begins with "assumed, not in: ". */

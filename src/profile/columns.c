@@ -94,6 +94,11 @@ void braid_table_schema(const braid_table *table, braid_text *out) {
   braid_text_printf(out, "PRIMARY KEY (%s)) STRICT", table->unique);
 }
 
+void braid_table_columns(const braid_table *table, braid_text *out) {
+  for (size_t i = 0; i < table->column_count; i++)
+    braid_text_printf(out, "%s%s", i ? ", " : "", table->columns[i].name);
+}
+
 void braid_table_clear(const braid_table *table, void *record) {
   memset(record, 0, table->record_bytes);
   for (size_t i = 0; i < table->column_count; i++) {

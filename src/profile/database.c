@@ -36,7 +36,7 @@ static braid_status sqlite_status(int code) {
   }
 }
 
-static braid_status db_fail(const braid_profile_db *db, const char *what) {
+braid_status braid_profile_fail(const braid_profile_db *db, const char *what) {
   int code = sqlite3_extended_errcode(db->sqlite);
   braid_status status = sqlite_status(code);
   if (status == BRAID_BUSY)
@@ -49,7 +49,8 @@ static braid_status db_fail(const braid_profile_db *db, const char *what) {
 /* --- statements ----------------------------------------------------------------------------------------------------
  */
 static braid_status prepare_statement(braid_profile_db *db, const char *sql, sqlite3_stmt **out) {
-  return sqlite3_prepare_v2(db->sqlite, sql, -1, out, NULL) == SQLITE_OK ? BRAID_OK : db_fail(db, "it cannot be read");
+  return sqlite3_prepare_v2(db->sqlite, sql, -1, out, NULL) == SQLITE_OK ? BRAID_OK
+                                                                         : braid_profile_fail(db, "it cannot be read");
 }
 
 braid_status braid_profile_run(braid_profile_db *db, const char *sql, const char *first) {
@@ -57,7 +58,8 @@ braid_status braid_profile_run(braid_profile_db *db, const char *sql, const char
   BRAID_TRY(prepare_statement(db, sql, &statement));
   if (first) sqlite3_bind_text(statement, 1, first, -1, SQLITE_STATIC);
   int code = sqlite3_step(statement);
-  braid_status status = code == SQLITE_DONE || code == SQLITE_ROW ? BRAID_OK : db_fail(db, "it cannot be written");
+  braid_status status =
+      code == SQLITE_DONE || code == SQLITE_ROW ? BRAID_OK : braid_profile_fail(db, "it cannot be written");
   sqlite3_finalize(statement);
   return status;
 }
@@ -65,7 +67,7 @@ braid_status braid_profile_run(braid_profile_db *db, const char *sql, const char
 static braid_status read_number(braid_profile_db *db, const char *sql, int64_t *out) {
   sqlite3_stmt *statement;
   BRAID_TRY(prepare_statement(db, sql, &statement));
-  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : db_fail(db, "it cannot be read");
+  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : braid_profile_fail(db, "it cannot be read");
   if (status == BRAID_OK) *out = sqlite3_column_int64(statement, 0);
   sqlite3_finalize(statement);
   return status;
@@ -182,7 +184,8 @@ static braid_status check_schema(braid_profile_db *db) {
   while (status == BRAID_OK && (code = sqlite3_step(statement)) != SQLITE_DONE) {
     const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
-    status = code == SQLITE_ROW ? check_object(db, name ? name : "", sql, &found) : db_fail(db, "it cannot be read");
+    status = code == SQLITE_ROW ? check_object(db, name ? name : "", sql, &found)
+                                : braid_profile_fail(db, "it cannot be read");
   }
   sqlite3_finalize(statement);
   if (status == BRAID_OK && found != BRAID_PROFILE_TABLES)
@@ -194,7 +197,7 @@ static braid_status check_schema(braid_profile_db *db) {
 static braid_status check_whole(braid_profile_db *db) {
   sqlite3_stmt *statement;
   BRAID_TRY(prepare_statement(db, "PRAGMA quick_check(1)", &statement));
-  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : db_fail(db, "it cannot be read");
+  braid_status status = sqlite3_step(statement) == SQLITE_ROW ? BRAID_OK : braid_profile_fail(db, "it cannot be read");
   const char *said = status == BRAID_OK ? (const char *)sqlite3_column_text(statement, 0) : NULL;
   if (status == BRAID_OK && (!said || strcmp(said, "ok") != 0))
     status = braid_fail(BRAID_INVALID_FILE, "%.200s: the database is damaged: %.300s", db->path, said ? said : "?");
@@ -209,7 +212,7 @@ static braid_status configure(braid_profile_db *db) {
                                      {SQLITE_DBCONFIG_ENABLE_VIEW, 0}};
   for (size_t i = 0; i < sizeof kSettings / sizeof *kSettings; i++)
     if (sqlite3_db_config(db->sqlite, kSettings[i][0], kSettings[i][1], (int *)NULL) != SQLITE_OK)
-      return db_fail(db, "it cannot be opened");
+      return braid_profile_fail(db, "it cannot be opened");
   sqlite3_extended_result_codes(db->sqlite, 1);
   sqlite3_busy_timeout(db->sqlite, kWaitMs);
   sqlite3_limit(db->sqlite, SQLITE_LIMIT_LENGTH, kMostBytes);
@@ -244,7 +247,7 @@ static braid_status open_file(braid_profile_db *db, const char *path, braid_prof
   if (access == BRAID_PROFILE_READ && has_journal(db)) flags = SQLITE_OPEN_READWRITE;
   int code = sqlite3_open_v2(db->path, &db->sqlite, flags, NULL);
   if (!db->sqlite) return braid_fail(BRAID_NO_MEMORY, "%s", braid_status_text(BRAID_NO_MEMORY));
-  if (code != SQLITE_OK) return db_fail(db, "it cannot be opened");
+  if (code != SQLITE_OK) return braid_profile_fail(db, "it cannot be opened");
   BRAID_TRY(configure(db));
   if (access == BRAID_PROFILE_WRITE && sqlite3_db_readonly(db->sqlite, "main") == 1)
     return braid_fail(BRAID_IO, "%.200s: it can be read, but not written", db->path);
@@ -306,8 +309,9 @@ static braid_status insert_record(braid_profile_db *db, const braid_table *table
   braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare_statement(db, sql.data, &statement);
   for (size_t i = 0; i < table->column_count && status == BRAID_OK; i++)
     if (bind_column(statement, (int)i + 1, &table->columns[i], record) != SQLITE_OK)
-      status = db_fail(db, "it cannot be written");
-  if (status == BRAID_OK && sqlite3_step(statement) != SQLITE_DONE) status = db_fail(db, "it cannot be written");
+      status = braid_profile_fail(db, "it cannot be written");
+  if (status == BRAID_OK && sqlite3_step(statement) != SQLITE_DONE)
+    status = braid_profile_fail(db, "it cannot be written");
   sqlite3_finalize(statement);
   braid_text_deinit(&sql);
   return status;
@@ -343,6 +347,14 @@ static braid_status read_column(sqlite3_stmt *statement, int place, const braid_
   return braid_column_check(table, column, record);
 }
 
+braid_status braid_profile_read_row(sqlite3_stmt *statement, const braid_table *table, braid_arena *arena,
+                                    void *record) {
+  braid_table_clear(table, record);
+  for (size_t i = 0; i < table->column_count; i++)
+    BRAID_TRY(read_column(statement, (int)i, table, &table->columns[i], arena, record));
+  return BRAID_OK;
+}
+
 static braid_status read_rows(braid_profile_db *db, const braid_table *table, sqlite3_stmt *statement,
                               braid_arena *arena, char *records, size_t most, size_t *count) {
   int code;
@@ -350,16 +362,12 @@ static braid_status read_rows(braid_profile_db *db, const braid_table *table, sq
   while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
     void *record = records + *count * table->record_bytes;
     if (*count == most) return braid_fail(BRAID_BUSY, "%.200s: it changed while it was read", db->path);
-    braid_table_clear(table, record);
-    for (size_t i = 0; i < table->column_count; i++) {
-      braid_status status = read_column(statement, (int)i, table, &table->columns[i], arena, record);
-      if (status == BRAID_INVALID_FILE)
-        return braid_fail_prefix(status, "%.200s, row %zu by %s", db->path, *count + 1, table->order);
-      BRAID_TRY(status);
-    }
+    braid_status status = braid_profile_read_row(statement, table, arena, record);
+    if (status == BRAID_INVALID_FILE) return braid_profile_blame_row(db, statement, table);
+    BRAID_TRY(status);
     ++*count;
   }
-  return code == SQLITE_DONE ? BRAID_OK : db_fail(db, "it cannot be read");
+  return code == SQLITE_DONE ? BRAID_OK : braid_profile_fail(db, "it cannot be read");
 }
 
 braid_status braid_profile_get_where(braid_profile_db *db, const braid_table *table, const char *column,
@@ -373,14 +381,13 @@ braid_status braid_profile_get_where(braid_profile_db *db, const braid_table *ta
   if (!*records) return BRAID_NO_MEMORY;
   braid_text_init(&sql, db->allocator);
   braid_text_add(&sql, "SELECT ");
-  for (size_t i = 0; i < table->column_count; i++)
-    braid_text_printf(&sql, "%s%s", i ? ", " : "", table->columns[i].name);
+  braid_table_columns(table, &sql);
   braid_text_printf(&sql, " FROM %s", table->name);
   if (column) braid_text_printf(&sql, " WHERE %s = ?1", column);
   braid_text_printf(&sql, " ORDER BY %s", table->order);
   braid_status status = sql.failed ? BRAID_NO_MEMORY : prepare_statement(db, sql.data, &statement);
   if (status == BRAID_OK && column && sqlite3_bind_text(statement, 1, equal, -1, SQLITE_STATIC) != SQLITE_OK)
-    status = db_fail(db, "it cannot be read");
+    status = braid_profile_fail(db, "it cannot be read");
   if (status == BRAID_OK) status = read_rows(db, table, statement, arena, *records, most, count);
   sqlite3_finalize(statement);
   braid_text_deinit(&sql);

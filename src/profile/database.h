@@ -54,6 +54,14 @@ BRAID_MUST_CHECK braid_status braid_profile_get(braid_profile_db *db, const brai
 BRAID_MUST_CHECK braid_status braid_profile_get_where(braid_profile_db *db, const braid_table *table,
                                                       const char *column, const char *equal, braid_arena *arena,
                                                       void **records, size_t *count);
+/* The row that a statement is at, whose columns are the table's in their order; INVALID_FILE names table and column. */
+BRAID_MUST_CHECK braid_status braid_profile_read_row(sqlite3_stmt *statement, const braid_table *table,
+                                                     braid_arena *arena, void *record);
+/* forget.c. INVALID_FILE, its detail (the column that can't be read) behind the row's identity and before what helps.
+ */
+braid_status braid_profile_blame_row(const braid_profile_db *db, sqlite3_stmt *statement, const braid_table *table);
+/* What SQLite says of the last call. */
+braid_status braid_profile_fail(const braid_profile_db *db, const char *what);
 /* Runs statements of ours; `first`, if not NULL, is bound to ?1. */
 BRAID_MUST_CHECK braid_status braid_profile_run(braid_profile_db *db, const char *sql, const char *first);
 /* What is put between them is written as a whole, or, if `status` is no success or a table has more rows than are read,
@@ -63,6 +71,8 @@ braid_status braid_profile_end(braid_profile_db *db, braid_status status);
 
 /* CREATE TABLE as this version has it. */
 void braid_table_schema(const braid_table *table, braid_text *out);
+/* Its columns: "a, b, c". */
+void braid_table_columns(const braid_table *table, braid_text *out);
 /* A record of which nothing is known. */
 void braid_table_clear(const braid_table *table, void *record);
 /* Whether a text has no control characters: text goes to terminals and pages, where one could move the cursor. */

@@ -388,6 +388,38 @@ static void test_unreadable(void **state) {
   expect_entries(1);
 }
 
+/* A bad row is named, and forgotten without the others. */
+static void test_forget(void **state) {
+  (void)state;
+  braid_profile_db *db;
+  size_t count;
+  put_entry("Relu", 1e-3);
+  put_entry("Conv", 2e-3);
+  put_entry("Gemm", 3e-3);
+  by_sqlite("UPDATE entries SET kernel = 'a' || char(27) || '[2J' WHERE op = 'Conv'; "
+            "UPDATE entries SET seconds = -4, key = key || char(10) WHERE op = 'Gemm'");
+  expect_refused(BRAID_PROFILE_READ, BRAID_INVALID_FILE,
+                 "a row can't be read, that of device \"cpu\", devices \"1\", key \"Conv");
+  expect_refused(BRAID_PROFILE_READ, BRAID_INVALID_FILE, "column kernel has control characters; `braid profile --db ");
+  db = open_to_write();
+  OK(braid_profile_forget_bad(db, NULL, &count));
+  assert_int_equal(count, 2);
+  OK(braid_profile_forget_bad(db, NULL, &count));
+  assert_int_equal(count, 0);
+  braid_profile_db_close(db);
+  expect_entries(1);
+  assert_true(number_by_sqlite("SELECT count(*) FROM entries WHERE op = 'Relu' AND seconds = 1e-3") == 1);
+  put_entry("Conv", 2e-3);
+  expect_entries(2);
+  by_sqlite(
+      "INSERT INTO rules VALUES ('like', 'a' || char(7), 'Relu', NULL); UPDATE entries SET runs = 0 WHERE op = 'Relu'");
+  db = open_to_write();
+  OK(braid_profile_forget_bad(db, NULL, &count));
+  assert_int_equal(count, 2);
+  braid_profile_db_close(db);
+  expect_entries(1);
+}
+
 static void test_too_many_rows(void **state) {
   (void)state;
   put_entry("Relu", 1e-3);
@@ -435,7 +467,7 @@ int main(void) {
       cmocka_unit_test_setup(test_killed, fresh),         cmocka_unit_test_setup(test_import, fresh),
       cmocka_unit_test_setup(test_import_refused, fresh), cmocka_unit_test_setup(test_idle_power, fresh),
       cmocka_unit_test_setup(test_unreadable, fresh),     cmocka_unit_test_setup(test_too_many_rows, fresh),
-      cmocka_unit_test_setup(test_no_memory, fresh),
+      cmocka_unit_test_setup(test_no_memory, fresh),      cmocka_unit_test_setup(test_forget, fresh),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
