@@ -403,7 +403,7 @@ int cli_evaluate(int argc, char **argv) {
       {"steps", KEY_STEPS, "N", 0, "Measured steps, after one for warm-up (default 5)", 0},
       {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 0},
       {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
-      {"model", KEY_MODEL, "M[,M...]", 0, "With hybrid: only these models", 0},
+      {"model", KEY_MODEL, "M[,M...]", 0, "With hybrid: only these models, without averages, which are of all six", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "SUBJECT", doc, children, NULL, NULL};

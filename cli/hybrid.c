@@ -178,7 +178,7 @@ static int64_t batch_of(size_t model, int64_t less) {
 }
 
 /* `graphs` are those of the whole batch. */
-static braid_status vary_model(size_t model, size_t index, braid_graph *graphs[2], cli_hybrid_variation *sum) {
+static braid_status vary_model(size_t model, size_t index, braid_graph *graphs[2], cli_hybrid_variation *out) {
   static const char *const kCompared[4][2] = {
       {"v100", "gpu-only"}, {"v100-s10x3", "hybrid-energy"}, {"v100-s10x3", "slack-energy"}, {"v100x2", "gpu-only"}};
   braid_graph *smaller[2] = {NULL, NULL};
@@ -190,10 +190,11 @@ static braid_status vary_model(size_t model, size_t index, braid_graph *graphs[2
                          less == 1 ? graphs : smaller, &runs[i]);
   for (size_t i = 0; i < 2; i++) braid_graph_destroy(smaller[i]);
   if (status != BRAID_OK) return status;
-  sum->efficiency += cli_hybrid_efficiency(&runs[1], &runs[0]);
-  sum->ours += cli_hybrid_efficiency(&runs[2], &runs[0]);
-  sum->throughput = fmin(sum->throughput, cli_hybrid_throughput(&runs[1], &runs[0]));
-  sum->two_gpus += cli_hybrid_throughput(&runs[3], &runs[0]);
+  *out = (cli_hybrid_variation){.what = kVariations[index].what,
+                                .efficiency = cli_hybrid_efficiency(&runs[1], &runs[0]),
+                                .ours = cli_hybrid_efficiency(&runs[2], &runs[0]),
+                                .throughput = cli_hybrid_throughput(&runs[1], &runs[0]),
+                                .two_gpus = cli_hybrid_throughput(&runs[3], &runs[0])};
   return BRAID_OK;
 }
 
@@ -201,7 +202,7 @@ static braid_status evaluate_model(cli_hybrid *h, size_t model) {
   braid_graph *graphs[2] = {NULL, NULL};
   braid_status status = forecast_model(model, graphs, h->runs[model]);
   for (size_t i = 0; i < CLI_HYBRID_VARIATIONS && status == BRAID_OK; i++)
-    status = vary_model(model, i, graphs, &h->variations[i]);
+    status = vary_model(model, i, graphs, &h->variations[model][i]);
   for (size_t i = 0; i < 2; i++) braid_graph_destroy(graphs[i]);
   return status;
 }
@@ -222,24 +223,29 @@ braid_status cli_hybrid_select(const char *models, cli_hybrid *out) {
     out->wanted[m] = true;
     at += length + (at[length] == ',');
   }
+  out->all = true;
+  for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++) out->all &= out->wanted[m];
   return BRAID_OK;
 }
 
 braid_status cli_hybrid_make(cli_hybrid *h) {
-  double count = 0;
   braid_status status = braid_modelled_machine_load(NULL, "v100-s10x3", &h->machine);
   if (status == BRAID_OK) status = braid_modelled_machine_load(NULL, "v100x2-s10x6", &h->pair);
-  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++)
-    h->variations[i] = (cli_hybrid_variation){.what = kVariations[i].what, .throughput = NAN};
-  for (size_t m = 0; m < BRAID_HYBRID_MODELS && status == BRAID_OK; m++) {
+  for (size_t m = 0; m < BRAID_HYBRID_MODELS && status == BRAID_OK; m++)
     if (h->wanted[m]) status = evaluate_model(h, m);
-    count += h->wanted[m];
-  }
-  for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++) {
-    cli_hybrid_variation *sum = &h->variations[i];
-    sum->efficiency /= count, sum->ours /= count, sum->two_gpus /= count;
-  }
   return status;
+}
+
+cli_hybrid_variation cli_hybrid_mean_variation(const cli_hybrid *h, size_t index) {
+  cli_hybrid_variation sum = {.what = kVariations[index].what, .throughput = NAN};
+  for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++) {
+    const cli_hybrid_variation *v = &h->variations[m][index];
+    sum.efficiency += v->efficiency / BRAID_HYBRID_MODELS;
+    sum.ours += v->ours / BRAID_HYBRID_MODELS;
+    sum.two_gpus += v->two_gpus / BRAID_HYBRID_MODELS;
+    sum.throughput = fmin(sum.throughput, v->throughput);
+  }
+  return sum;
 }
 
 void cli_hybrid_end(cli_hybrid *h) {

@@ -35,7 +35,7 @@ typedef struct cli_hybrid_run {
   char ops[160];                    /* the offloaded kinds of operation, most time first */
 } cli_hybrid_run;
 
-/* What results depend on: averages over the models, of three FPGAs against none. */
+/* What results depend on, of three FPGAs against none; `what` is the same for all models. */
 typedef struct cli_hybrid_variation {
   const char *what;
   double efficiency, ours, throughput; /* hybrid-energy's samples/J, slack-energy's, hybrid-energy's least samples/s */
@@ -44,8 +44,9 @@ typedef struct cli_hybrid_variation {
 
 typedef struct cli_hybrid {
   bool wanted[BRAID_HYBRID_MODELS];
+  bool all; /* all are: averages over the six, which is mostly what was published, can be compared */
   cli_hybrid_run runs[BRAID_HYBRID_MODELS][CLI_HYBRID_RUNS];
-  cli_hybrid_variation variations[CLI_HYBRID_VARIATIONS];
+  cli_hybrid_variation variations[BRAID_HYBRID_MODELS][CLI_HYBRID_VARIATIONS];
   char notes[CLI_HYBRID_TABLES][1200];
   braid_modelled_machine *machine; /* for its assumptions: one V100 and three Stratix 10 */
   braid_modelled_machine *pair;    /* two V100 and six */
@@ -54,6 +55,8 @@ typedef struct cli_hybrid {
 /* `models`: names separated by commas; NULL: all. NOT_FOUND lists them. */
 braid_status cli_hybrid_select(const char *models, cli_hybrid *out);
 braid_status cli_hybrid_make(cli_hybrid *out);
+/* Over all models: means, and the least samples/s. */
+cli_hybrid_variation cli_hybrid_mean_variation(const cli_hybrid *hybrid, size_t index);
 void cli_hybrid_end(cli_hybrid *hybrid);
 
 /* Their notes are in `hybrid`. */

@@ -62,17 +62,26 @@ static void json_text(cli_json *json) {
   cli_json_close(json, '}');
 }
 
+/* `model` NULL: over all. */
+static void json_variation(cli_json *json, const char *model, const cli_hybrid_variation *v) {
+  cli_json_object(json, NULL);
+  cli_json_string(json, "assumption", v->what);
+  if (model) cli_json_string(json, "model", model);
+  cli_json_number(json, "hybrid_energy_efficiency_gain_pct", v->efficiency);
+  cli_json_number(json, "slack_energy_efficiency_gain_pct", v->ours);
+  cli_json_number(json, "least_throughput_gain_pct", v->throughput);
+  cli_json_number(json, "two_gpus_throughput_gain_pct", v->two_gpus);
+  cli_json_close(json, '}');
+}
+
+/* Averages if there are all models. */
 static void json_variations(cli_json *json, const cli_hybrid *h) {
   cli_json_array(json, "sensitivity");
   for (size_t i = 0; i < CLI_HYBRID_VARIATIONS; i++) {
-    const cli_hybrid_variation *v = &h->variations[i];
-    cli_json_object(json, NULL);
-    cli_json_string(json, "assumption", v->what);
-    cli_json_number(json, "hybrid_energy_efficiency_gain_pct", v->efficiency);
-    cli_json_number(json, "slack_energy_efficiency_gain_pct", v->ours);
-    cli_json_number(json, "least_throughput_gain_pct", v->throughput);
-    cli_json_number(json, "two_gpus_throughput_gain_pct", v->two_gpus);
-    cli_json_close(json, '}');
+    cli_hybrid_variation average = cli_hybrid_mean_variation(h, i);
+    if (h->all) json_variation(json, NULL, &average);
+    for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++)
+      if (!h->all && h->wanted[m]) json_variation(json, braid_hybrid_models()[m].name, &h->variations[m][i]);
   }
   cli_json_close(json, ']');
   cli_json_array(json, "assumptions");
@@ -89,7 +98,7 @@ braid_status cli_hybrid_json(const cli_hybrid *h) {
   for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++)
     if (h->wanted[m]) json_model(&json, h, m);
   cli_json_close(&json, ']');
-  json_text(&json);
+  if (h->all) json_text(&json);
   json_variations(&json, h);
   cli_json_end(&json);
   return BRAID_OK;
