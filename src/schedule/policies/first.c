@@ -22,10 +22,15 @@ braid_status braid_choose_first(const braid_choosing *choosing, braid_choices *c
   if (!alone) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < problem->offer_count; i++)
     if (!choosing->refused[i] && problem->offers[i].node_count == 1) alone[problem->offers[i].nodes[0]] = true;
-  take_bound(choosing, choices, alone);
-  for (size_t i = 0; i < problem->offer_count; i++)
-    if (braid_choices_free(choosing, choices, choosing->ranks[i]))
-      braid_choices_take(choosing, choices, choosing->ranks[i], "first capable device");
+  size_t left = 0, bound = 0;
+  for (size_t n = 0; n < problem->node_count; n++) bound += !problem->nodes[n].idle && !alone[n];
+  if (bound) take_bound(choosing, choices, alone);
+  for (size_t n = 0; n < problem->node_count; n++) left += !problem->nodes[n].idle && choices->offer_of[n] < 0;
+  for (size_t i = 0; i < problem->offer_count && left; i++) {
+    if (!braid_choices_free(choosing, choices, choosing->ranks[i])) continue;
+    braid_choices_take(choosing, choices, choosing->ranks[i], "first capable device");
+    left -= problem->offers[choosing->ranks[i]].node_count;
+  }
   braid_free(choosing->allocator, alone);
   return BRAID_OK;
 }

@@ -30,10 +30,12 @@ typedef struct planner {
   size_t *slots, *first_slot; /* where in `able` each node of each offer is, by the offers' places in `ranks` */
   unit_way *ways;             /* beside `able` */
   bool *blocked;              /* per node: covered by a chosen region */
-  braid_choices units;        /* sets of nodes that are placed as a unit; only the set of offer_of is used */
-  double *path;               /* per unit: longest path from its start to the end of the graph */
-  double *finish;             /* per node */
-  double *free_at;            /* per device */
+  bool *has_regions;          /* per device: among its offers */
+  bool any_regions;
+  braid_choices units; /* sets of nodes that are placed as a unit; only the set of offer_of is used */
+  double *path;        /* per unit: longest path from its start to the end of the graph */
+  double *finish;      /* per node */
+  double *free_at;     /* per device */
   braid_arrivals arrived;
   double *bus_free;
 } planner;
@@ -68,12 +70,14 @@ static braid_status list_able(planner *p) {
   p->slots = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->slots);
   p->first_slot = braid_zalloc_array(p->choosing->allocator, problem->offer_count + 1, sizeof *p->first_slot);
   p->ways = braid_zalloc_array(p->choosing->allocator, members + 1, sizeof *p->ways);
-  bool all = p->first_able && p->able && p->tiles && p->slots && p->first_slot && p->ways && last;
+  p->has_regions = braid_zalloc_array(p->choosing->allocator, problem->device_count + 1, sizeof *p->has_regions);
+  bool all = p->first_able && p->able && p->tiles && p->slots && p->first_slot && p->ways && p->has_regions && last;
   for (int round = 0; all && round < 2; round++) {
     memset(last, -1, problem->node_count * sizeof *last);
     for (size_t i = 0, member = 0; i < problem->offer_count; i++) {
       const braid_offer *offer = &problem->offers[p->choosing->ranks[i]];
       p->first_slot[i] = member;
+      if (offer->region) p->any_regions = p->has_regions[offer->device] = true;
       for (size_t k = 0; k < offer->node_count; k++, member++) {
         int32_t node = offer->nodes[k];
         bool more = last[node] != offer->device;
@@ -408,7 +412,7 @@ static bool choose_alone(planner *p, size_t device, braid_choices *choices) {
     if (!problem->nodes[n].idle && !tile_slot(p, device, (int32_t)n)) return false;
   memset(p->blocked, 0, problem->node_count * sizeof *p->blocked);
   forget(p, choices);
-  tile(p, device, true);
+  if (p->any_regions) tile(p, device, true); /* else it still is, as find_units has it */
   for (size_t n = 0; n < problem->node_count; n++) {
     int32_t index = tile_of(p, device, (int32_t)n);
     if (index < 0 && !problem->nodes[n].idle) return false;
@@ -424,10 +428,28 @@ static bool is_sooner(const braid_choices *a, const braid_choices *b) {
   return known == other ? a->seconds.value < b->seconds.value : known;
 }
 
+/* Whether its simulation need not be looked at: it is the best again, or the work of one of its devices alone takes as
+ * long as the best, or a time is unknown that is known of the best. */
+static bool is_hopeless(const planner *p, const braid_choices *trial, const braid_choices *best) {
+  static const double kRounding = 1 + 1e-9; /* of sums in another order */
+  const braid_problem *problem = p->problem;
+  if (!best->task_count || best->seconds.source == BRAID_UNKNOWN) return false;
+  if (!memcmp(trial->offer_of, best->offer_of, problem->node_count * sizeof *trial->offer_of)) return true;
+  memset(p->free_at, 0, problem->device_count * sizeof *p->free_at);
+  for (size_t n = 0; n < problem->node_count; n++) {
+    const braid_offer *offer = &problem->offers[trial->offer_of[n] < 0 ? 0 : trial->offer_of[n]];
+    if (trial->offer_of[n] < 0 || offer->nodes[offer->node_count - 1] != (int32_t)n) continue;
+    if (offer->seconds.source == BRAID_UNKNOWN) return true;
+    if ((p->free_at[offer->device] += offer->seconds.value) > best->seconds.value * kRounding) return true;
+  }
+  return false;
+}
+
 /* Simulates `trial`, and keeps it if it is the best so far. */
 static braid_status judge(const planner *p, braid_choices *trial, braid_choices *best, bool *kept) {
   int32_t cycle;
   *kept = false;
+  if (is_hopeless(p, trial, best)) return BRAID_OK;
   BRAID_TRY(braid_choices_sort(p->choosing, trial, &cycle));
   if (cycle >= 0) return BRAID_OK;
   BRAID_TRY(braid_choices_play(p->choosing, trial));
@@ -449,17 +471,11 @@ static braid_status explain_alone(const planner *p, size_t device, double otherw
   return BRAID_OK;
 }
 
-static bool has_regions(const planner *p, size_t device) {
-  for (size_t i = first_rank(p, device), end = first_rank(p, device + 1); i < end; i++)
-    if (p->problem->offers[p->choosing->ranks[i]].region) return true;
-  return false;
-}
-
 static braid_status find_best(planner *p, braid_choices *best, braid_choices *trial) {
   const braid_problem *problem = p->problem;
   bool found, kept;
   for (int d = -1; d < (int)problem->device_count; d++) {
-    if (d >= 0 && !has_regions(p, (size_t)d)) continue;
+    if (d >= 0 && !p->has_regions[d]) continue;
     BRAID_TRY(spread(p, d, trial, &found));
     if (found) BRAID_TRY(judge(p, trial, best, &kept));
   }
@@ -472,7 +488,9 @@ static braid_status find_best(planner *p, braid_choices *best, braid_choices *tr
   forget(p, trial);
   braid_choose_fixed(p->choosing, trial);
   BRAID_TRY(braid_choose_first(p->choosing, trial));
-  return braid_choices_check(p->choosing, trial) == BRAID_OK ? judge(p, trial, best, &kept) : BRAID_OK;
+  if (braid_choices_check(p->choosing, trial) == BRAID_OK) BRAID_TRY(judge(p, trial, best, &kept));
+  best->ordered = best->task_count > 0; /* the simulation that judged it need not be repeated */
+  return BRAID_OK;
 }
 
 static braid_status heft_choose(const braid_choosing *choosing, braid_choices *choices) {
@@ -500,6 +518,7 @@ static braid_status heft_choose(const braid_choosing *choosing, braid_choices *c
   braid_free(allocator, p.first_slot);
   braid_free(allocator, p.ways);
   braid_free(allocator, p.blocked);
+  braid_free(allocator, p.has_regions);
   braid_free(allocator, p.path);
   braid_free(allocator, p.finish);
   braid_free(allocator, p.free_at);

@@ -58,9 +58,11 @@ braid_status braid_hybrid_init(const braid_choosing *choosing, braid_choices *ch
   BRAID_TRY(braid_choices_init(choosing, &out->base));
   BRAID_TRY(braid_policy_gpu_only.choose(choosing, &out->base));
   BRAID_TRY(braid_choices_check(choosing, &out->base));
-  BRAID_TRY(braid_choices_sort(choosing, &out->base, &cycle));
-  if (cycle >= 0) return braid_fail(BRAID_INTERNAL, "regions that were chosen form a cycle");
-  BRAID_TRY(braid_choices_play(choosing, &out->base));
+  if (!out->base.ordered) {
+    BRAID_TRY(braid_choices_sort(choosing, &out->base, &cycle));
+    if (cycle >= 0) return braid_fail(BRAID_INTERNAL, "regions that were chosen form a cycle");
+    BRAID_TRY(braid_choices_play(choosing, &out->base));
+  }
   BRAID_TRY(braid_choices_alternatives(choosing, &out->base, &out->alternatives));
   for (size_t i = 0; i < out->base.task_count; i++)
     out->other[out->base.order[i]] = find_other(out, out->base.order[i]);

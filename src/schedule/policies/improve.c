@@ -58,7 +58,7 @@ void braid_improving_begin(braid_improving *m) {
 braid_status braid_improving_try(braid_improving *m, const braid_rule *rule, bool equal, bool *kept) {
   double most = m->best.joules.value * (equal ? 1 + 1e-9 : 1 - 1e-9);
   *kept = false;
-  m->trials--;
+  if (m->trials) m->trials--;
   if (braid_takes_longer(m->choosing->problem, &m->trial, !rule, m->limit * (1 + kRounding), &m->least))
     return BRAID_OK; /* without its simulation, which would say the same */
   if (rule) BRAID_TRY(braid_simulate(m->choosing, &m->trial, rule, m->capped));

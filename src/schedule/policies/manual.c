@@ -10,7 +10,9 @@ static bool has_fixed(const braid_problem *problem, const braid_offer *offer) {
 
 void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
-  for (size_t i = 0; i < problem->offer_count; i++) {
+  size_t fixed = 0;
+  for (size_t n = 0; n < problem->node_count; n++) fixed += problem->nodes[n].fixed >= 0;
+  for (size_t i = 0; i < problem->offer_count && fixed; i++) {
     int32_t index = choosing->ranks[i];
     if (has_fixed(problem, &problem->offers[index]) && braid_choices_free(choosing, choices, index))
       braid_choices_take(choosing, choices, index, "by hand");

@@ -1,9 +1,9 @@
 /* Least energy at no loss of throughput, over the whole schedule: starts from the fast devices alone, from
  * region-clock, hybrid-energy and heft, whichever end in the time of the first; then tasks go where they cost less
  * (slack.c), and runs of tasks, then halves of them, get lower clocks, as long as the step still ends in that time and
- * the budget lasts. Every change is simulated, with its transfers, changes of clocks, what devices draw while they
- * wait, and the caps; it is kept if the whole costs less. The best of them is the result, so it never costs more than
- * any of them that is fast enough.
+ * the budget lasts. The best of these goes through a search over devices and clocks of all tasks at once (search.c).
+ * What is kept is simulated, with its transfers, changes of clocks, what devices draw while they wait, and the caps,
+ * and the whole costs less. The best of them is the result, so it never costs more than any start that is fast enough.
  *
  * Under a cap the time is that of hybrid-cap. */
 #include <math.h>
@@ -89,6 +89,7 @@ static braid_status slack_energy_choose(const braid_choosing *choosing, braid_ch
   }
   for (int variant = 1; variant < BRAID_SLACK_VARIANTS && has_best; variant++)
     BRAID_TRY(improve_by(choosing, &starts[cheapest], limit, variant, &best, &has_best));
+  if (has_best) BRAID_TRY(braid_improve_together(&best));
   if (has_best) braid_improving_give(&best, choices);
   return BRAID_OK;
 }
