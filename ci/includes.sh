@@ -40,6 +40,7 @@ profile="$graph|profile/|braid/(device|explore|planning|profile)\.h" # the datab
 planning="$upper|train/|profile/|planning/|braid/(explore|planning|profile)\.h"
 measure="$planning|explore/page|braid/explore\.h|measure/"
 steering="$measure|steering/|braid/steering\.h"
+overlay="$graph|overlay/" # below runtime: its device is a backend
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
@@ -52,6 +53,7 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/runtime)" "$runtime"
   check "$(sources src/train)" "$upper|train/"
   check "$(sources src/explore)" "$explore"
+  check "$(sources src/overlay)" "$overlay"
   check "$(sources src/quantize)" "$quantize"
   check "$(sources src/profile)" "$profile"
   check "$(sources src/planning)" "$planning"
