@@ -151,8 +151,8 @@ static const struct argp_option place_options[] = {
     {"device", 'd', "SPEC", 0,
      "Devices to run on, as listed by `braid devices`, separated by spaces; the first is preferred", 80},
     {"place", KEY_PLACE, "LIST", 0,
-     "Place nodes on devices: pattern=device,... (patterns of node names, with * and ?), or \"auto\" to schedule by "
-     "cost",
+     "Place nodes on devices: pattern=device,... (patterns of node names, with * and ?), \"auto\" to schedule by "
+     "cost, \"ordered\" to start them in the order of the list",
      80},
     {"plugin", KEY_PLUGIN, "FILE", 0, "Load a backend from a shared object (may be repeated)", 80},
     {"platform", KEY_PLATFORM, "FILE", 0, "Platform file (YAML): names devices and splits them into parts", 80},
@@ -261,6 +261,12 @@ static braid_status load_placement(cli_place *place) {
   if (status != BRAID_OK) return status;
   if (!place->devices) place->devices = place->placement.devices;
   place->patterns = place->placement.place;
+  if (place->placement.clocked)
+    braid_log_write(
+        cli_log(), BRAID_LOG_WARNING,
+        "%s: %lld operations have a lower clock in the forecast; runs set no clocks, so that they take other "
+        "times and energies",
+        place->plan, (long long)place->placement.clocked);
   place->plan = NULL;
   return BRAID_OK;
 }

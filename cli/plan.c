@@ -574,7 +574,8 @@ int cli_plan(int argc, char **argv) {
       {"trace", KEY_TRACE, "FILE", 0, "Write the timeline for Perfetto or chrome://tracing, power below it", 0},
       {"html", KEY_HTML, "FILE", 0, "Write the timeline as a page of its own, power below it", 0},
       {"save", KEY_SAVE, "FILE", 0,
-       "Save where the plan has each operation, for `braid run` and `braid train --plan FILE`: the platform's devices "
+       "Save where the plan has each operation and in which order, for `braid run` and `braid train --plan FILE`: the "
+       "platform's devices "
        "must be this machine's",
        0},
       {0},

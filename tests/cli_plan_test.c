@@ -142,11 +142,24 @@ static void test_saved(void **state) {
   discard(&o);
   char *text = get_file(in_folder("run.plan"), NULL);
   expect_text(text, "# braid placement 1\n# " GLYPHS ", batch 1, inference, by cpu-only");
-  expect_text(text, "\ndevices cpu\n");
+  expect_text(text, "\ndevices cpu\nordered\n");
   expect_text(text, "\ncpu 0_convolutional/Conv\n");
   free(text);
   o = run_quietly("run " GLYPHS " --input " STAR " --plan $/run.plan --explain");
   expect_text(o.out, "by hand");
+  discard(&o);
+  put_text("slow.yaml",
+           "name: here\nprofile: rows.yaml\ndevices:\n"
+           "  - {name: cpu, class: gpu, profile: c, idle_watts: 1, clocks: [{mhz: 9, seconds: 1, watts: 1}, "
+           "{mhz: 4, seconds: 2, watts: 0.1}]}\n");
+  o = run_quietly("plan " GLYPHS " --platform $/slow.yaml --power-cap 5 --save $/slow.plan");
+  discard(&o);
+  text = get_file(in_folder("slow.plan"), NULL);
+  expect_text(text, "\nordered\nclocked ");
+  free(text);
+  o = run("run " GLYPHS " --input " STAR " --plan $/slow.plan");
+  assert_int_equal(o.code, 0);
+  expect_text(o.err, "operations have a lower clock in the forecast; runs set no clocks");
   discard(&o);
   o = run_quietly("plan " GLYPHS " --train --batch 32 --platform $/here.yaml --policy cpu-only --save $/train.plan");
   discard(&o);

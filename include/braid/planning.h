@@ -60,8 +60,9 @@ typedef struct braid_forecast_options {
   int64_t replicas;
   bool bound; /* find least_joules too: takes longer than most policies */
   /* Where nodes are by hand, whatever the policy: "pattern=device pattern=device ...", as in braid_session_options, by
-   * names of nodes (of replicas "0/NODE") and of the platform's devices; "auto" is refused. NOT_FOUND: a pattern that
-   * matches no node, a device that the platform does not have; UNSUPPORTED: a node that can't run there. NULL: none. */
+   * names of nodes (of replicas "0/NODE") and of the platform's devices; "auto" and "ordered" are refused. NOT_FOUND: a
+   * pattern that matches no node, a device that the platform does not have; UNSUPPORTED: a node that can't run there.
+   * NULL: none. */
   const char *place;
   /* The same by numbers, of a graph that is not replicated: the index of the device that runs each node, -1: any
    * may. NULL: any may run any. Not together with `place`. */
@@ -120,7 +121,8 @@ typedef struct braid_forecast_task {
   const char *like;   /* the published operation whose rows stand for it */
   const char *device; /* the first of `devices` */
   size_t device_index, devices;
-  double mhz; /* NAN: the device has no clock states */
+  double mhz;       /* NAN: the device has no clock states */
+  bool lower_clock; /* than the device's highest */
   double start, end, joules, peak_watts;
   const char *reason;
   const char *after; /* the node whose end it waits for because of the cap; NULL: none */
@@ -150,15 +152,17 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_trace(const braid_fo
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title,
                                                                  const char *path);
 
-/* Where a forecast has every node, written atomically as a text that sessions can run by; `what` it is of stands in a
- * comment. UNSUPPORTED names a node for which that is not enough: on several devices together, or below a device's
- * highest clock. The devices must be those of the machine that runs it, which is not checked here. */
+/* Where a forecast has every node, and in which order they start, written atomically as a text that sessions can run
+ * by; `what` it is of stands in a comment. Clocks are not kept, since runs set none: the text says how many nodes have
+ * a lower one in the forecast. UNSUPPORTED names a node for which a device is not enough: on several together. The
+ * devices must be those of the machine that runs it, which is not checked here. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_placement(const braid_forecast *forecast, const char *what,
                                                                       const char *path);
 /* `devices` and `place` of session options. */
 typedef struct braid_placement {
   const braid_allocator *allocator;
   char *devices, *place;
+  int64_t clocked; /* nodes that have a lower clock in the forecast, which runs do not set */
 } braid_placement;
 /* Whether a file that begins with these bytes (20 or more) is one. */
 BRAID_API bool braid_placement_is(const void *bytes, size_t count);

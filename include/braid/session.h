@@ -36,7 +36,9 @@ typedef struct braid_session_options {
    * several matching patterns the first is used. Nodes placed on different devices are not fused; a fused node is
    * placed by any of its nodes' names. NOT_FOUND if a pattern matches no node; the detail lists similar names. The
    * other nodes run on the first device that has a kernel for them, or, if the list contains "auto", where a list
-   * scheduler expects them to end earliest, so that independent branches run concurrently. */
+   * scheduler expects them to end earliest, so that independent branches run concurrently. With "ordered" in it, nodes
+   * start in the order of the patterns that match them, as far as data and updates in place let them: a device runs one
+   * after the other. */
   const char *place;
   bool loose_place; /* patterns that match no node are ignored, for graphs that are a part of another */
   bool explain;     /* keep all candidate kernels, for braid_session_offer */

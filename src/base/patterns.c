@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/try.h"
 
-static const char kAuto[] = "auto", kSeparators[] = " ,", kQuotes[] = "'\"";
+static const char kAuto[] = "auto", kOrdered[] = "ordered", kSeparators[] = " ,", kQuotes[] = "'\"";
 
 /* --- the list ------------------------------------------------------------------------------------------------------
  */
@@ -49,10 +49,14 @@ static braid_status add_entry(const reading *r, char *text, char *equals, braid_
     out->balanced = true;
     return BRAID_OK;
   }
+  if (!equals && strcmp(text, kOrdered) == 0) {
+    out->ordered = true;
+    return BRAID_OK;
+  }
   if (!equals || equals == text)
     return braid_fail(
         BRAID_INVALID_ARGUMENT,
-        "place: \"%.120s\", expected pattern=device or auto, and quotes around a pattern that holds spaces "
+        "place: \"%.120s\", expected pattern=device, auto or ordered, and quotes around a pattern that holds spaces "
         "or commas",
         text);
   *equals = '\0';

@@ -1,6 +1,6 @@
 /* Lists that send nodes to devices by hand: "pattern=device", of which the first that matches a name counts, and
- * "auto", with spaces or commas between them. A pattern may hold '*' and '?', and may stand in quotes, single or
- * double, and then holds spaces and commas, too: "'conv 1, left'=cpu". */
+ * "auto" and "ordered", with spaces or commas between them. A pattern may hold '*' and '?', and may stand in quotes,
+ * single or double, and then holds spaces and commas, too: "'conv 1, left'=cpu". */
 #ifndef BRAID_BASE_PATTERNS_H
 #define BRAID_BASE_PATTERNS_H
 
@@ -19,6 +19,7 @@ typedef struct braid_patterns {
   braid_pattern *items; /* in the arena */
   size_t count;
   bool balanced; /* "auto" is in the list */
+  bool ordered;  /* "ordered" is */
 } braid_patterns;
 
 /* `list` may be NULL. A device is one of `devices`, by name or number; NOT_FOUND lists them as `whose` devices,

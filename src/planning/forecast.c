@@ -262,6 +262,7 @@ braid_forecast_task braid_forecast_get_task(const braid_forecast *forecast, size
       .device_index = (size_t)chosen->device,
       .devices = chosen->also_count + 1,
       .mhz = forecast->modelled.mhz[offer],
+      .lower_clock = chosen->clock > 0,
       .start = choices->start[task],
       .end = choices->end[task],
       .joules = value_of(&chosen->joules),

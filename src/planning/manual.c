@@ -86,9 +86,10 @@ braid_status braid_modelled_problem_place(const braid_modelled_problem *modelled
   BRAID_TRY(list_devices(problem, arena, &devices));
   BRAID_TRY(list_nodes(problem, arena, &names));
   BRAID_TRY(braid_patterns_parse(list, devices, problem->device_count, "platform's", arena, &patterns));
-  if (patterns.balanced)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "place: \"auto\" is of runs; in a forecast the policy places what the "
-                                              "list does not");
+  if (patterns.balanced || patterns.ordered)
+    return braid_fail(BRAID_INVALID_ARGUMENT,
+                      "place: \"auto\" and \"ordered\" are of runs; in a forecast the policy places what the list "
+                      "does not, and orders all");
   for (size_t n = 0; n < problem->node_count; n++) {
     if (nodes[n].idle) continue;
     size_t first = braid_patterns_first(&patterns, nodes[n].name);

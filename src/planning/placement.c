@@ -19,17 +19,18 @@ static bool is_plain(const char *name) {
   return *name != '\0';
 }
 
+static size_t count_clocked(const braid_forecast *forecast) {
+  size_t count = 0;
+  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++)
+    count += braid_forecast_get_task(forecast, i).lower_clock;
+  return count;
+}
+
 static braid_status check_task(const braid_forecast *forecast, size_t index) {
   const braid_forecast_task task = braid_forecast_get_task(forecast, index);
   if (task.devices > 1)
     return braid_fail(BRAID_UNSUPPORTED, "node %.120s is on %zu devices together, which only forecasts can be",
                       task.node, task.devices);
-  for (size_t i = 0; i < braid_forecast_offer_count(forecast, index); i++) {
-    braid_forecast_offer offer = braid_forecast_get_offer(forecast, index, i);
-    if (strcmp(offer.device, task.device) == 0 && offer.mhz > task.mhz)
-      return braid_fail(BRAID_UNSUPPORTED, "node %.120s is at %g MHz, below the device's %g; runs set no clocks",
-                        task.node, task.mhz, offer.mhz);
-  }
   if (is_plain(task.node)) return BRAID_OK;
   return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its name has a quote, a star, a question mark or a line's end",
                     task.node);
@@ -57,6 +58,9 @@ braid_status braid_forecast_save_placement(const braid_forecast *forecast, const
   braid_text_add(&text, kMagic);
   braid_text_printf(&text, "# %.500s\n", is_plain(what) ? what : "");
   add_devices(forecast, &text);
+  braid_text_add(&text, "ordered\n");
+  size_t clocked = count_clocked(forecast);
+  if (clocked) braid_text_printf(&text, "clocked %zu\n", clocked);
   for (size_t i = 0; i < tasks && status == BRAID_OK; i++) {
     braid_forecast_task task = braid_forecast_get_task(forecast, i);
     status = check_task(forecast, i);
@@ -87,8 +91,8 @@ static braid_status read_node(const char *name, size_t number, const char *line,
   return BRAID_OK;
 }
 
-static braid_status read_lines(const char *name, const char *text, size_t bytes, braid_text *devices,
-                               braid_text *place) {
+static braid_status read_lines(const char *name, const char *text, size_t bytes, braid_text *devices, braid_text *place,
+                               int64_t *lower) {
   char line[4096];
   size_t number = 0;
   for (size_t at = 0, length; at < bytes; at += length + 1) {
@@ -99,7 +103,13 @@ static braid_status read_lines(const char *name, const char *text, size_t bytes,
     memcpy(line, text + at, length);
     line[length] = '\0';
     if (!*line || *line == '#') continue;
-    if (devices->length)
+    if (devices->length && strcmp(line, "ordered") == 0 && !place->length)
+      braid_text_add(place, line);
+    else if (devices->length && strncmp(line, "clocked ", 8) == 0)
+      BRAID_TRY(braid_parse_i64(line + 8, lower) && *lower > 0
+                    ? BRAID_OK
+                    : fail_line(name, number, "\"clocked\" and how many nodes are"));
+    else if (devices->length)
       BRAID_TRY(read_node(name, number, line, place));
     else if (strncmp(line, "devices ", 8) == 0 && is_plain(line + 8))
       braid_text_add(devices, line + 8);
@@ -107,7 +117,7 @@ static braid_status read_lines(const char *name, const char *text, size_t bytes,
       return fail_line(name, number, "\"devices\" and their names");
     if (devices->failed || place->failed) return BRAID_NO_MEMORY;
   }
-  if (!place->length) return fail_line(name, number, "a node");
+  if (!strchr(place->length ? place->data : "", '=')) return fail_line(name, number, "a node");
   return BRAID_OK;
 }
 
@@ -118,7 +128,7 @@ braid_status braid_placement_parse(const braid_allocator *allocator, const char 
   if (!braid_placement_is(text, bytes)) return fail_line(name, 1, "\"# braid placement 1\"");
   braid_text_init(&devices, allocator);
   braid_text_init(&place, allocator);
-  braid_status status = read_lines(name, text, bytes, &devices, &place);
+  braid_status status = read_lines(name, text, bytes, &devices, &place, &out->clocked);
   if (status == BRAID_OK) {
     out->devices = devices.data;
     out->place = place.data;

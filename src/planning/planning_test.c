@@ -603,6 +603,7 @@ static void test_placement(void **state) {
   OK(braid_placement_parse(NULL, "p", kText, sizeof kText - 1, &placement));
   assert_string_equal(placement.devices, "cpu opencl0");
   assert_string_equal(placement.place, "'a b/Conv'=cpu 'c'=opencl0");
+  assert_true(placement.clocked == 0);
   braid_placement_deinit(&placement);
   static const struct {
     const char *text, *said;
@@ -611,6 +612,8 @@ static void test_placement(void **state) {
       {"# braid placement 2\ndevices cpu\ncpu a\n", "p:1:"},
       {"# braid placement 1\ncpu a\n", "p:2: \"devices\" and their names"},
       {"# braid placement 1\ndevices cpu\n", "a node is expected"},
+      {"# braid placement 1\ndevices cpu\nordered\n", "a node is expected"},
+      {"# braid placement 1\ndevices cpu\nclocked -1\n", "p:3:"},
       {"# braid placement 1\ndevices cpu\ncpu\n", "p:3: a device, a blank and the name of a node"},
       {"# braid placement 1\ndevices cpu\n'a'=cpu b\n", "p:3:"},
       {"# braid placement 1\ndevices cpu\ncpu a*\n", "p:3:"},
@@ -631,8 +634,20 @@ static void test_placement(void **state) {
   braid_forecast_destroy(forecast);
   OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 230}, NULL,
                            &forecast));
-  assert_int_equal(braid_forecast_save_placement(forecast, "w", "/dev/null/file"), BRAID_UNSUPPORTED);
-  assert_non_null(strstr(braid_error_detail(), "below the device's 1530"));
+  char path[] = "/tmp/braid-placement-XXXXXX";
+  close(mkstemp(path));
+  OK(braid_forecast_save_placement(forecast, "w", path));
+  OK(braid_placement_load(NULL, path, &placement));
+  int64_t lower = 0;
+  char first[256];
+  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++)
+    lower += braid_forecast_get_task(forecast, i).mhz < 1530;
+  snprintf(first, sizeof first, "ordered '%s'=gpu '%s'=gpu ", braid_forecast_get_task(forecast, 0).node,
+           braid_forecast_get_task(forecast, 1).node);
+  assert_true(lower > 0 && placement.clocked == lower);
+  assert_true(strncmp(placement.place, first, strlen(first)) == 0); /* in the order of their starts */
+  braid_placement_deinit(&placement);
+  unlink(path);
   braid_forecast_destroy(forecast);
   braid_graph_destroy(step);
   braid_modelled_machine_destroy(machine);

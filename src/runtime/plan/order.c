@@ -1,10 +1,11 @@
-/* The order of nodes: the graph's own, but
+/* The order of nodes: the graph's own, or that of a list of the caller's (braid_session_options.place), but
  * - the node that computes a state's next value comes after all who read the old one, so that it can write over it;
  *   where that would close a circle the wish is dropped (share.c then copies at the end);
- * - such a node comes as soon as it can, because its inputs (gradients, mostly) die with it. */
+ * - without a list, such a node comes as soon as it can, because its inputs (gradients, mostly) die with it. */
 #include <string.h>
 
-#include "runtime/plan/plan.h"
+#include "base/try.h"
+#include "runtime/plan/patterns.h"
 
 typedef struct order_edge {
   braid_node_id to;
@@ -13,7 +14,7 @@ typedef struct order_edge {
 } order_edge;
 
 typedef struct node_sorter {
-  const braid_plan *plan;
+  braid_plan *plan;
   int32_t *first_edge;     /* per node */
   int32_t *needs, *wishes; /* per node: edges into it not yet satisfied */
   bool *updates, *done;
@@ -21,13 +22,18 @@ typedef struct node_sorter {
   size_t edge_count;
   braid_node_id *heap;
   size_t heap_count, waiting; /* waiting: nodes that only wishes hold back */
-  braid_status status;
+  size_t *ranks;              /* per node: its place in the caller's list; NULL: there is none */
 } node_sorter;
 
-/* --- heap of ready nodes: updates first, then the graph's order ----------------------------------------------------
+/* --- heap of ready nodes: by a list, or updates first, then the graph's order
+ * ----------------------------------------------------
  */
 static bool before(const node_sorter *sorter, braid_node_id a, braid_node_id b) {
-  if (sorter->updates[a] != sorter->updates[b]) return sorter->updates[a];
+  if (sorter->ranks) {
+    if (sorter->ranks[a] != sorter->ranks[b]) return sorter->ranks[a] < sorter->ranks[b];
+  } else if (sorter->updates[a] != sorter->updates[b]) {
+    return sorter->updates[a];
+  }
   return a < b;
 }
 
@@ -97,6 +103,29 @@ static void add_edges(node_sorter *sorter, const braid_node_id *writers) {
   }
 }
 
+/* --- the caller's order ---------------------------------------------------------------------------------------------
+ */
+/* A node that the list does not name comes before the first of those that read it, else last. */
+static braid_status find_ranks(node_sorter *sorter) {
+  braid_plan *plan = sorter->plan;
+  const braid_graph *graph = plan->graph;
+  if (!plan->sequence.ordered) return BRAID_OK;
+  sorter->ranks = braid_zalloc_array(plan->allocator, graph->node_count + 1, sizeof *sorter->ranks);
+  if (!sorter->ranks) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < graph->node_count; i++) {
+    size_t rank = braid_plan_patterns_rank(&plan->sequence, &graph->nodes[i]);
+    sorter->ranks[i] = 2 * rank + (rank < plan->sequence.count); /* odd: the list names it */
+  }
+  for (size_t i = graph->node_count; i-- > 0;)
+    for (size_t j = 0; j < graph->nodes[i].input_count; j++) {
+      braid_value_id id = graph->nodes[i].inputs[j];
+      if (id < 0 || graph->values[id].kind != BRAID_VALUE_RESULT) continue;
+      size_t *rank = &sorter->ranks[graph->values[id].producer], before_reader = sorter->ranks[i] & ~(size_t)1;
+      if (*rank % 2 == 0 && before_reader < *rank) *rank = before_reader;
+    }
+  return BRAID_OK;
+}
+
 /* --- sorting -------------------------------------------------------------------------------------------------------
  */
 static void settle(node_sorter *sorter, braid_node_id node) {
@@ -149,6 +178,7 @@ braid_status braid_plan_order(braid_plan *plan) {
   size_t count = graph->node_count, inputs = 0;
   for (size_t i = 0; i < count; i++) inputs += graph->nodes[i].input_count;
   node_sorter sorter = {.plan = plan};
+  braid_status ranked = find_ranks(&sorter);
   braid_node_id *writers = braid_zalloc_array(allocator, graph->value_count, sizeof *writers);
   sorter.first_edge = braid_zalloc_array(allocator, count, sizeof *sorter.first_edge);
   sorter.needs = braid_zalloc_array(allocator, count, sizeof *sorter.needs);
@@ -158,7 +188,7 @@ braid_status braid_plan_order(braid_plan *plan) {
   sorter.heap = braid_zalloc_array(allocator, count, sizeof *sorter.heap);
   sorter.edges = braid_zalloc_array(allocator, 2 * inputs, sizeof *sorter.edges);
   bool allocated = writers && sorter.first_edge && sorter.needs && sorter.wishes && sorter.updates && sorter.done &&
-                   sorter.heap && sorter.edges;
+                   sorter.heap && sorter.edges && ranked == BRAID_OK;
   if (allocated) {
     for (size_t i = 0; i < count; i++) sorter.first_edge[i] = -1;
     find_writers(&sorter, writers);
@@ -173,5 +203,6 @@ braid_status braid_plan_order(braid_plan *plan) {
   braid_free(allocator, sorter.done);
   braid_free(allocator, sorter.heap);
   braid_free(allocator, sorter.edges);
+  braid_free(allocator, sorter.ranks);
   return allocated ? BRAID_OK : BRAID_NO_MEMORY;
 }

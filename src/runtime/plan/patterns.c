@@ -24,6 +24,15 @@ int braid_plan_patterns_find(const braid_plan *plan, braid_patterns *patterns, c
   return first < patterns->count ? patterns->items[first].device : -1;
 }
 
+size_t braid_plan_patterns_rank(braid_patterns *patterns, const braid_node *node) {
+  size_t first = braid_patterns_first(patterns, node->name);
+  for (const braid_alias *alias = node->absorbed; alias; alias = alias->next) {
+    size_t of_alias = braid_patterns_first(patterns, alias->name);
+    if (of_alias < first) first = of_alias;
+  }
+  return first;
+}
+
 braid_status braid_plan_patterns_check(const braid_patterns *patterns, const braid_log *log, const braid_graph *given,
                                        braid_arena *arena) {
   const char **names = braid_arena_alloc(arena, (given->node_count + 1) * sizeof *names);

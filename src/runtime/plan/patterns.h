@@ -13,6 +13,8 @@
 BRAID_MUST_CHECK braid_status braid_plan_patterns_parse(const braid_plan *plan, const char *list, braid_patterns *out);
 /* The device that the list sends a node to, which runs; -1: none. */
 int braid_plan_patterns_find(const braid_plan *plan, braid_patterns *patterns, const braid_node *node);
+/* The place in the list of the first pattern that any of the node's names matches; count: none does. */
+size_t braid_plan_patterns_rank(braid_patterns *patterns, const braid_node *node);
 /* After all nodes that run: has every pattern matched? `given` is the graph as the caller gave it. */
 BRAID_MUST_CHECK braid_status braid_plan_patterns_check(const braid_patterns *patterns, const braid_log *log,
                                                         const braid_graph *given, braid_arena *arena);

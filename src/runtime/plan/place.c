@@ -83,6 +83,7 @@ static braid_status place_all(braid_placing *p) {
   braid_plan *plan = p->plan;
   BRAID_TRY(braid_arena_create(plan->allocator, &p->arena));
   BRAID_TRY(braid_plan_patterns_parse(plan, p->options->place, &p->patterns));
+  plan->sequence = p->patterns; /* its items are in the plan's arena */
   if (!p->options->no_fusion) BRAID_TRY(braid_graph_find_fusions(plan->graph, p->arena, &p->fusions));
   BRAID_TRY(braid_placing_describe(p));
   BRAID_TRY(braid_placing_ask(p));

@@ -120,7 +120,7 @@ static void test_by_hand_before_auto(void **state) {
   assert_int_equal(braid_session_create(graph, &options, &session), BRAID_NOT_FOUND);
   options.place = "a*=0,automatic";
   assert_int_equal(braid_session_create(graph, &options, &session), BRAID_INVALID_ARGUMENT);
-  assert_non_null(strstr(braid_error_detail(), "pattern=device or auto"));
+  assert_non_null(strstr(braid_error_detail(), "pattern=device, auto or ordered"));
   braid_graph_destroy(graph);
 }
 
@@ -221,6 +221,37 @@ static void test_first_counts(void **state) {
     assert_string_equal(device_of(session, "a1"), cases[i].a1);
     braid_session_destroy(session);
   }
+  braid_graph_destroy(graph);
+}
+
+/* With "ordered" nodes start in the list's order, as far as data lets them, and else in the graph's. */
+static void test_ordered(void **state) {
+  (void)state;
+  braid_graph *graph = two_branches(16);
+  static const struct {
+    const char *place, *order;
+  } cases[] = {
+      {"a*=0,b*=0", NULL},
+      {"ordered b0=0 b1=0 a0=0 *=0", "b0 b1 a0"},
+      {"ordered,'b0'=0,'a0'=1,'a1'=1,'b1'=0,*=0", "b0 a0 a1 b1"},
+      {"b1=0 ordered b0=1 a*=0 *=0", "b0 b1 a0 a1 a2 b2"}, /* what b1 reads comes first */
+      {"b2=0,ordered", "b0 b1 b2"},
+  };
+  char graphs[256] = "";
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char names[256] = "";
+    braid_session *session = open_session(graph, kTwo, cases[i].place);
+    for (size_t k = 0; k < braid_session_plan_count(session); k++) {
+      size_t used = strlen(names);
+      snprintf(names + used, sizeof names - used, "%s%s", used ? " " : "", braid_session_plan(session, k).node);
+    }
+    if (!i) strcpy(graphs, names);
+    const char *order = cases[i].order ? cases[i].order : graphs;
+    if (strncmp(names, order, strlen(order)) != 0) fail_msg("%s: %s", cases[i].place, names);
+    run_as_alone(graph, session, 16);
+    braid_session_destroy(session);
+  }
+  assert_true(strncmp(graphs, "b0", 2) != 0);
   braid_graph_destroy(graph);
 }
 
@@ -373,6 +404,7 @@ int main(void) {
       cmocka_unit_test(test_by_hand_before_auto),
       cmocka_unit_test(test_fused_names),
       cmocka_unit_test(test_first_counts),
+      cmocka_unit_test(test_ordered),
       cmocka_unit_test(test_no_such_node),
       cmocka_unit_test(test_nothing_to_place),
       cmocka_unit_test(test_quoted_patterns),

@@ -11,6 +11,7 @@
 #define BRAID_RUNTIME_PLAN_H
 
 #include "base/arena.h"
+#include "base/patterns.h"
 #include "graph/graph.h"
 #include "runtime/machine.h"
 
@@ -131,6 +132,7 @@ struct braid_plan {
   struct braid_region *regions;      /* those chosen (regions.h) */
   braid_placement *places;           /* per node */
   braid_node_id *order;              /* node_count */
+  braid_patterns sequence;           /* if `ordered`, nodes start in the order of these patterns; in the arena */
   bool *views;                       /* per node: renames memory, no step */
   braid_value_id *roots;             /* per value: the value whose memory it is a view of, itself if none */
   braid_instance_id *first_instance; /* per value; -1: none yet */
