@@ -20,7 +20,16 @@ typedef struct arrival {
   uint32_t run; /* in which it was set */
 } arrival;
 
+/* What a run needs of an offer, together in memory. */
+typedef struct way {
+  double seconds;
+  const int *also;
+  uint32_t also_count;
+  int device, space, clock;
+} way;
+
 typedef struct braid_estimating {
+  way *ways; /* per offer */
   uint32_t run;
   arrival *arrivals; /* values by spaces */
   double *bus_free;
@@ -38,12 +47,12 @@ typedef struct braid_estimating {
   double now;
 } estimating;
 
-static const braid_offer *offer_of(const braid_estimator *e, const int32_t *offers, int32_t place) {
-  return &e->problem->offers[offers[place]];
+static const way *way_of(const braid_estimator *e, const int32_t *offers, int32_t place) {
+  return &e->running->ways[offers[place]];
 }
 
 static int space_of(const braid_estimator *e, const int32_t *offers, int32_t place) {
-  return place < 0 ? 0 : e->problem->devices[offer_of(e, offers, place)->device].space;
+  return place < 0 ? 0 : way_of(e, offers, place)->space;
 }
 
 static double moving(const braid_estimator *e, int32_t value, int from, int to) {
@@ -104,8 +113,8 @@ static int32_t pop_ready(braid_estimator *e, size_t device) {
 
 /* --- the longest paths ---------------------------------------------------------------------------------------------
  */
-static int device_at(const braid_offer *offer, size_t index) {
-  return index < offer->also_count ? offer->also[index] : offer->device;
+static int device_at(const way *at, size_t index) {
+  return index < at->also_count ? at->also[index] : at->device;
 }
 
 /* False: one of them, or the work of a device, takes longer than that. */
@@ -113,13 +122,13 @@ static bool find_tails(braid_estimator *e, const int32_t *offers, double seconds
   memset(e->tail, 0, e->count * sizeof *e->tail);
   memset(e->running->load, 0, e->problem->device_count * sizeof *e->running->load);
   for (size_t i = e->count; i-- > 0;) {
-    const braid_offer *offer = offer_of(e, offers, (int32_t)i);
+    const way *at = way_of(e, offers, (int32_t)i);
     e->work++;
-    int space = e->problem->devices[offer->device].space;
-    double tail = e->tail[i] += offer->seconds.value;
+    int space = at->space;
+    double tail = e->tail[i] += at->seconds;
     if (tail > seconds) return false;
-    for (size_t k = 0; k <= offer->also_count; k++)
-      if ((e->running->load[device_at(offer, k)] += offer->seconds.value) > seconds) return false;
+    for (size_t k = 0; k <= at->also_count; k++)
+      if ((e->running->load[device_at(at, k)] += at->seconds) > seconds) return false;
     for (size_t r = e->first_read[i]; r < e->first_read[i + 1]; r++) {
       int32_t value = e->reads[r], before = e->producer[value];
       int from = space_of(e, offers, before);
@@ -155,7 +164,7 @@ static double bring(braid_estimator *e, int32_t value, int from, int to) {
 static void become_ready(braid_estimator *e, const int32_t *offers, int32_t place) {
   estimating *r = e->running;
   if (r->there[place] <= r->now)
-    push_ready(e, (size_t)offer_of(e, offers, place)->device, place);
+    push_ready(e, (size_t)way_of(e, offers, place)->device, place);
   else
     push_moment(r, (moment){r->there[place], place, false});
 }
@@ -180,12 +189,12 @@ static double start_ready(braid_estimator *e, const int32_t *offers, size_t devi
   estimating *r = e->running;
   size_t aside = 0;
   int32_t place = -1;
-  const braid_offer *offer = NULL;
+  const way *at = NULL;
   while (place < 0 && r->ready_count[device]) {
     bool idle = true;
     place = pop_ready(e, device);
-    offer = offer_of(e, offers, place);
-    for (size_t k = 0; k < offer->also_count; k++) idle &= !r->busy[offer->also[k]];
+    at = way_of(e, offers, place);
+    for (size_t k = 0; k < at->also_count; k++) idle &= !r->busy[at->also[k]];
     if (idle) break;
     r->aside[aside++] = place;
     place = -1;
@@ -193,22 +202,22 @@ static double start_ready(braid_estimator *e, const int32_t *offers, size_t devi
   while (aside) push_ready(e, device, r->aside[--aside]);
   if (place < 0) return -1;
   double change = 0;
-  for (size_t k = 0; k <= offer->also_count; k++) {
-    int d = device_at(offer, k);
+  for (size_t k = 0; k <= at->also_count; k++) {
+    int d = device_at(at, k);
     double seconds = e->problem->devices[d].clock_seconds;
-    if (r->clocks[d] != offer->clock && seconds > change) change = seconds;
-    r->clocks[d] = offer->clock;
+    if (r->clocks[d] != at->clock && seconds > change) change = seconds;
+    r->clocks[d] = at->clock;
     r->busy[d] = true;
   }
   double begin = r->now + change, least = begin + e->tail[place];
-  for (size_t k = 0; k <= offer->also_count; k++) {
-    double *load = &r->load[device_at(offer, k)];
+  for (size_t k = 0; k <= at->also_count; k++) {
+    double *load = &r->load[device_at(at, k)];
     if (begin + *load > least) least = begin + *load;
-    *load -= offer->seconds.value;
+    *load -= at->seconds;
   }
   e->sequence[(*started)++] = place;
   e->work += kStart;
-  push_moment(r, (moment){begin + offer->seconds.value, place, true});
+  push_moment(r, (moment){begin + at->seconds, place, true});
   return least;
 }
 
@@ -226,8 +235,8 @@ static void begin(braid_estimator *e) {
 }
 
 static void finish(braid_estimator *e, const int32_t *offers, int32_t place, double *last) {
-  const braid_offer *offer = offer_of(e, offers, place);
-  for (size_t k = 0; k <= offer->also_count; k++) e->running->busy[device_at(offer, k)] = false;
+  const way *at = way_of(e, offers, place);
+  for (size_t k = 0; k <= at->also_count; k++) e->running->busy[device_at(at, k)] = false;
   if (e->running->now > *last) *last = e->running->now;
   for (size_t i = e->first_result[place]; i < e->first_result[place + 1]; i++) {
     double wanted = pass_on(e, offers, e->results[i]);
@@ -257,7 +266,7 @@ bool braid_estimator_run(braid_estimator *e, const int32_t *offers, double own, 
       if (next.ends)
         finish(e, offers, next.place, &last);
       else
-        push_ready(e, (size_t)offer_of(e, offers, next.place)->device, next.place);
+        push_ready(e, (size_t)way_of(e, offers, next.place)->device, next.place);
     }
   }
   e->seconds = last;
@@ -329,7 +338,13 @@ static void list_ways(const making *k) {
 static void find_costs(const making *k) {
   const braid_problem *p = k->e->problem;
   size_t kinds = (size_t)p->kind_count;
-  for (size_t i = 0; i < p->offer_count; i++) k->e->own[i] = braid_offer_own_joules(p, &p->offers[i]);
+  for (size_t i = 0; i < p->offer_count; i++) {
+    const braid_offer *offer = &p->offers[i];
+    k->e->own[i] = braid_offer_own_joules(p, offer);
+    k->e->running->ways[i] = (way){
+        offer->seconds.value, offer->also, (uint32_t)offer->also_count, offer->device, p->devices[offer->device].space,
+        offer->clock};
+  }
   for (size_t d = 0; d < p->device_count; d++) k->e->idle_watts += p->devices[d].idle_watts.value;
   for (size_t v = 0; v < p->value_count; v++)
     for (size_t link = 0; link < kinds * kinds; link++)
@@ -370,6 +385,7 @@ static bool estimator_allocate(making *k, size_t reads, braid_arena *arena) {
   if (!r || !k->place_of || !e->own || !e->first_read || !e->first_result || !e->first_way || !e->first_reader ||
       !e->reads || !e->readers || !e->results || !e->ways || !e->producer || !e->sequence || !e->tail)
     return false;
+  r->ways = braid_arena_alloc(arena, (p->offer_count + 1) * sizeof *r->ways);
   r->arrivals = braid_arena_alloc(arena, values * (size_t)p->space_count * sizeof *r->arrivals);
   r->bus_free = braid_arena_alloc(arena, ((size_t)p->bus_count + 1) * sizeof *r->bus_free);
   r->moving = braid_arena_alloc(arena, values * kinds * kinds * sizeof *r->moving);
@@ -382,7 +398,7 @@ static bool estimator_allocate(making *k, size_t reads, braid_arena *arena) {
   r->busy = braid_arena_alloc(arena, devices * sizeof *r->busy);
   r->clocks = braid_arena_alloc(arena, devices * sizeof *r->clocks);
   r->load = braid_arena_alloc(arena, devices * sizeof *r->load);
-  return r->arrivals && r->bus_free && r->moving && r->waiting && r->there && r->moments && r->ready &&
+  return r->ways && r->arrivals && r->bus_free && r->moving && r->waiting && r->there && r->moments && r->ready &&
          r->ready_count && r->aside && r->busy && r->clocks && r->load;
 }
 

@@ -80,45 +80,50 @@ static int space_of(const braid_hybrid *h, int32_t task) {
   return h->problem->devices[offer->device].space;
 }
 
-/* Calls `each` for every value that a task reads of another one. */
-typedef void edge_visitor(braid_hybrid *h, int32_t from, int32_t to, double seconds);
-
-static void visit_edges(braid_hybrid *h, int32_t task, edge_visitor *each) {
+/* The longest path to the task's start in a space, with the paths to what it reads from. */
+static double find_head(const braid_hybrid *h, int32_t task, int space) {
   const braid_offer *offer = base_of(h, task);
+  double head = 0;
   for (size_t i = 0; i < offer->node_count; i++) {
     const braid_problem_node *node = &h->problem->nodes[offer->nodes[i]];
     for (size_t r = 0; r < node->read_count; r++) {
       int32_t value = h->problem->reads[node->first_read + r], producer = h->problem->values[value].producer;
-      if (producer < 0) continue;
-      int32_t before = braid_choices_task(h->problem, &h->base, producer);
-      if (before != task)
-        each(h, before, task, braid_problem_moving(h->problem, value, space_of(h, before), space_of(h, task)));
+      int32_t before = producer < 0 ? task : braid_choices_task(h->problem, &h->base, producer);
+      if (before == task) continue;
+      double moving = braid_problem_moving(h->problem, value, space_of(h, before), space);
+      head = fmax(head, h->head[before] + seconds_of(h, before) + moving);
     }
   }
+  return head;
 }
 
-static void reach_forward(braid_hybrid *h, int32_t from, int32_t to, double seconds) {
-  double at = h->head[from] + seconds_of(h, from) + seconds;
-  if (at > h->head[to]) h->head[to] = at;
+/* The longest path from the task's end in a space, with the paths from what reads its results. */
+static double find_tail(const braid_hybrid *h, int32_t task, int space) {
+  double tail = 0;
+  for (size_t i = h->first_reader[task]; i < h->first_reader[task + 1]; i++) {
+    int32_t after = h->reader_tasks[i];
+    double moving = braid_problem_moving(h->problem, h->reader_values[i], space, space_of(h, after));
+    tail = fmax(tail, h->tail[after] + seconds_of(h, after) + moving);
+  }
+  return tail;
 }
 
-static void reach_back(braid_hybrid *h, int32_t from, int32_t to, double seconds) {
-  double at = h->tail[to] + seconds_of(h, to) + seconds;
-  if (at > h->tail[from]) h->tail[from] = at;
-}
-
-/* Longest paths with what is offloaded by now, as if every task had a device of its own. */
-static void find_paths(braid_hybrid *h) {
+/* Longest paths with what is offloaded by now, as if every task had a device of its own: to the tasks from `first` of
+ * the order on, and from those before `last`; the others are as they were. */
+static void find_paths(braid_hybrid *h, size_t first, size_t last) {
   const braid_choices *base = &h->base;
-  memset(h->head, 0, h->problem->node_count * sizeof *h->head);
-  memset(h->tail, 0, h->problem->node_count * sizeof *h->tail);
+  for (size_t i = first; i < base->task_count; i++) {
+    int32_t task = base->order[i];
+    h->head[task] = find_head(h, task, space_of(h, task));
+  }
+  for (size_t i = last; i-- > 0;) {
+    int32_t task = base->order[i];
+    h->tail[task] = find_tail(h, task, space_of(h, task));
+  }
   h->longest = 0;
-  for (size_t i = 0; i < base->task_count; i++) visit_edges(h, base->order[i], reach_forward);
-  for (size_t i = base->task_count; i-- > 0;) visit_edges(h, base->order[i], reach_back);
   for (size_t i = 0; i < base->task_count; i++) {
     int32_t task = base->order[i];
-    double path = h->head[task] + seconds_of(h, task) + h->tail[task];
-    if (path > h->longest) h->longest = path;
+    h->longest = fmax(h->longest, h->head[task] + seconds_of(h, task) + h->tail[task]);
   }
 }
 
@@ -129,7 +134,9 @@ static braid_status list_readers(braid_hybrid *h) {
   h->first_reader = braid_arena_alloc(h->choosing->arena, (problem->node_count + 3) * sizeof *h->first_reader);
   h->reader_tasks = braid_arena_alloc(h->choosing->arena, (reads + 1) * sizeof *h->reader_tasks);
   h->reader_values = braid_arena_alloc(h->choosing->arena, (reads + 1) * sizeof *h->reader_values);
-  if (!h->first_reader || !h->reader_tasks || !h->reader_values) return BRAID_NO_MEMORY;
+  h->place = braid_arena_alloc(h->choosing->arena, (problem->node_count + 1) * sizeof *h->place);
+  if (!h->first_reader || !h->reader_tasks || !h->reader_values || !h->place) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < h->base.task_count; i++) h->place[h->base.order[i]] = i;
   for (int round = 0; round < 2; round++) {
     for (size_t n = 0; n < problem->node_count; n++)
       for (size_t r = 0; r < problem->nodes[n].read_count; r++) {
@@ -179,25 +186,9 @@ int braid_hybrid_by_gain(const void *left, const void *right, void *context) {
 /* Whether the longest path through the task, offloaded, is no longer than `most`: what comes before it and after it
  * does not depend on where it runs, but for the way there and back. */
 static bool fits_beside(const braid_hybrid *h, int32_t task, double most) {
-  const braid_offer *offer = base_of(h, task), *other = offer_at(h, h->other[task]);
+  const braid_offer *other = offer_at(h, h->other[task]);
   int space = h->problem->devices[other->device].space;
-  double head = 0, tail = 0;
-  for (size_t i = 0; i < offer->node_count; i++) {
-    const braid_problem_node *node = &h->problem->nodes[offer->nodes[i]];
-    for (size_t r = 0; r < node->read_count; r++) {
-      int32_t value = h->problem->reads[node->first_read + r], producer = h->problem->values[value].producer;
-      int32_t before = producer < 0 ? task : braid_choices_task(h->problem, &h->base, producer);
-      if (before == task) continue;
-      double moving = braid_problem_moving(h->problem, value, space_of(h, before), space);
-      head = fmax(head, h->head[before] + seconds_of(h, before) + moving);
-    }
-  }
-  for (size_t i = h->first_reader[task]; i < h->first_reader[task + 1]; i++) {
-    int32_t after = h->reader_tasks[i];
-    double moving = braid_problem_moving(h->problem, h->reader_values[i], space, space_of(h, after));
-    tail = fmax(tail, h->tail[after] + seconds_of(h, after) + moving);
-  }
-  return head + other->seconds.value + tail <= most;
+  return find_head(h, task, space) + other->seconds.value + find_tail(h, task, space) <= most;
 }
 
 static const char *offload_one(braid_hybrid *h, int32_t task) {
@@ -211,7 +202,7 @@ static const char *offload_one(braid_hybrid *h, int32_t task) {
   if (!faster && !fits_beside(h, task, before)) return "slower on another device, and on the critical path";
   h->offloaded[task] = true;
   if (faster) return "another device is no slower";
-  find_paths(h);
+  find_paths(h, h->place[task], h->place[task] + 1);
   return "off the critical path on a slower device";
 }
 
@@ -230,7 +221,7 @@ braid_status braid_hybrid_offload(braid_hybrid *h) {
   }
   qsort_r(list, known, sizeof *list, braid_hybrid_by_gain, h);
   for (int slower = 0; slower < 2; slower++) {
-    find_paths(h);
+    find_paths(h, 0, count);
     for (size_t i = 0; i < known; i++) {
       bool is_slower = offer_at(h, h->other[list[i]])->seconds.value > base_of(h, list[i])->seconds.value;
       if (is_slower != (bool)slower) continue;

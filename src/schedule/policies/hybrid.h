@@ -20,6 +20,7 @@ typedef struct braid_hybrid {
   /* Per task what it hands on: reader_tasks and reader_values [first_reader[task]] to [first_reader[task + 1]] */
   size_t *first_reader;
   int32_t *reader_tasks, *reader_values;
+  size_t *place; /* per task: in the order of the base */
 } braid_hybrid;
 
 /* Finds the base and the offers of other devices by time and energy that are known; nothing is offloaded. Freed with

@@ -13,8 +13,19 @@
 #include "schedule/policies/estimate.h"
 
 /* Tasks that a cluster may have; rounds, each of so much work for a pair of tasks and at most; rounds in a row that
- * save less than a part in kLittle of the energy and end the search. */
-enum { kCluster = 32, kRounds = 12, kPairWork = 60, kMostWork = 300000, kIdleRounds = 3, kLittle = 1000 };
+ * save less than a part in kLittle of the energy and end the search: more of them for graphs of kShort to kLong tasks,
+ * where what helps is too rare for a few rounds, and which have time for it. */
+enum {
+  kCluster = 32,
+  kRounds = 24,
+  kPairWork = 60,
+  kMostWork = 300000,
+  kIdleRounds = 3,
+  kMoreIdleRounds = 8,
+  kLittle = 1000,
+  kShort = 64,
+  kLong = 256
+};
 /* Of the energy: where thresholds begin, one round after the other. */
 static const double kThresholds[] = {1e-4, 1e-3, 4e-3};
 
@@ -237,7 +248,8 @@ static bool begin(search *s) {
 static braid_status take_rounds(search *s) {
   size_t pairs = s->e->count * s->e->count, work = pairs < kMostWork / kPairWork ? kPairWork * pairs : kMostWork;
   size_t kinds = sizeof kThresholds / sizeof *kThresholds;
-  for (size_t round = 0, idle = 0; round < kRounds && idle < kIdleRounds; round++) {
+  size_t most_idle = s->e->count >= kShort && s->e->count < kLong ? kMoreIdleRounds : kIdleRounds;
+  for (size_t round = 0, idle = 0; round < kRounds && idle < most_idle; round++) {
     double before = s->m->best.joules.value;
     if (!begin(s)) return BRAID_OK;
     BRAID_TRY(take_steps(s, work, before * kThresholds[round % kinds]));
