@@ -21,6 +21,7 @@ static const char doc[] =
     "  braid quantize glyphs/model.onnx --data builtin:glyphs --out glyphs-int8.onnx\n"
     "  braid quantize resnet20.onnx --out resnet20-int8.onnx --calibration entropy \\\n"
     "    --data cifar10:DIR,mean=0.485/0.456/0.406,std=0.229/0.224/0.225\n"
+    "  braid quantize resnet20.onnx --out shifts.onnx --scales power-of-two --data cifar10:DIR\n"
     "  braid quantize yolo.cfg --weights yolo.weights --input pictures.npy --out yolo-int8.onnx --keep 'conv_1*'\n";
 
 enum { MOST_KEPT = 64 };
@@ -30,7 +31,7 @@ typedef struct options {
   cli_place place;
   cli_source source;
   cli_assignments inputs;
-  const char *data, *out, *kept[MOST_KEPT];
+  const char *data, *out, *activations, *kept[MOST_KEPT];
   braid_quantize_options how;
 } options;
 
@@ -44,6 +45,7 @@ enum {
   KEY_KEEP,
   KEY_PER_TENSOR,
   KEY_ACTIVATIONS,
+  KEY_SCALES,
   KEY_REDUCE_RANGE,
   KEY_LAYERS,
   KEY_SEED
@@ -69,6 +71,9 @@ static void parse_end(struct argp_state *state, const options *o) {
   if (!o->data && !o->inputs.count)
     argp_error(state, "--data SPEC is expected, for instance --data builtin:glyphs, or --input FILE.npy");
   if (o->data && o->inputs.count) argp_error(state, "--data and --input cannot be combined");
+  if (o->how.power_of_two && o->activations && !o->how.signed_activations)
+    argp_error(state, "--scales power-of-two and --activations uint8 cannot be combined: zero points are 0, so bytes "
+                      "have a sign");
   if (o->place.trace) argp_error(state, "--trace has no effect: several graphs are run");
 }
 
@@ -115,7 +120,13 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_ACTIVATIONS:
     if (strcmp(argument, "uint8") != 0 && strcmp(argument, "int8") != 0)
       argp_error(state, "--activations: uint8 or int8 is expected, not \"%s\"", argument);
+    o->activations = argument;
     o->how.signed_activations = argument[0] == 'i';
+    return 0;
+  case KEY_SCALES:
+    if (strcmp(argument, "float") != 0 && strcmp(argument, "power-of-two") != 0)
+      argp_error(state, "--scales: float or power-of-two is expected, not \"%s\"", argument);
+    o->how.power_of_two = argument[0] == 'p';
     return 0;
   case KEY_REDUCE_RANGE:
     o->how.reduce_range = true;
@@ -250,8 +261,8 @@ static void print_text(const options *o, const braid_quantize_result *r, bool sa
   if (o->how.calibration == BRAID_CALIBRATE_PERCENTILE) printf(" %g", o->how.percentile ? o->how.percentile : 99.999);
   printf(", %" PRId64 " samples; tested on %" PRId64 " %s\n", r->samples, r->test_samples,
          same ? "of the same" : "others");
-  printf("  layers       %zu of %zu in integers, %zu scales of activations\n", quantized, r->layer_count,
-         r->tensor_count);
+  printf("  layers       %zu of %zu in integers, %zu scales of activations%s\n", quantized, r->layer_count,
+         r->tensor_count, o->how.power_of_two ? ", all powers of two" : "");
   for (size_t i = 0; i < r->layer_count; i++)
     if (r->layers[i].why) printf("  in float     %s (%s): %s\n", r->layers[i].name, r->layers[i].op, r->layers[i].why);
   cli_table table;
@@ -317,6 +328,7 @@ static bool print_json(const options *o, const braid_quantize_result *r, double 
   cli_json_string(&json, "model", o->source.path);
   cli_json_string(&json, "out", o->out);
   cli_json_string(&json, "calibration", braid_calibration_name(o->how.calibration));
+  cli_json_string(&json, "scales", o->how.power_of_two ? "power-of-two" : "float");
   cli_json_integer(&json, "samples", r->samples);
   cli_json_integer(&json, "test_samples", r->test_samples);
   cli_json_number(&json, "measured_seconds", seconds);
@@ -431,6 +443,11 @@ int cli_quantize(int argc, char **argv) {
       {"keep", KEY_KEEP, "PATTERN", 0, "Leave nodes of matching names (with * and ?) in float (may be repeated)", 0},
       {"per-tensor", KEY_PER_TENSOR, NULL, 0, "One scale for all weights of a layer, not one per channel", 0},
       {"activations", KEY_ACTIVATIONS, "TYPE", 0, "uint8 (default) or int8", 0},
+      {"scales", KEY_SCALES, "KIND", 0,
+       "float (default) or power-of-two: scales are powers of two, one per tensor, activations int8, zero points 0, "
+       "for "
+       "hardware that computes with shifts",
+       0},
       {"reduce-range", KEY_REDUCE_RANGE, NULL, 0,
        "Weights of 7 bits, for ONNX Runtime on processors without VNNI instructions", 0},
       {"layers", KEY_LAYERS, "N", 0,

@@ -58,6 +58,22 @@ static void test_result(void **state) {
   }
 }
 
+static void test_powers_of_two(void **state) {
+  (void)state;
+  outcome o = run_well("quantize " NET DATA " --out $/q.onnx --scales power-of-two --activations int8 --layers 0");
+  assert_non_null(strstr(o.out, "scales of activations, all powers of two"));
+  discard(&o);
+  o = run_well("quantize " NET DATA " --out $/q.onnx --json --scales power-of-two --layers 0");
+  assert_non_null(strstr(o.out, "\"scales\":\"power-of-two\""));
+  assert_true(number_behind(o.out, "\"quantized\"", "\"accuracy\":") >
+              number_behind(o.out, "\"float\"", "\"accuracy\":") - 0.03);
+  double after = number_behind(o.out, "\"quantized\"", "\"accuracy\":");
+  discard(&o);
+  o = run_well("test $/q.onnx" DATA " --json");
+  assert_true(fabs(number_behind(o.out, "{", "\"accuracy\":") - after) < 1e-9);
+  discard(&o);
+}
+
 static void test_text(void **state) {
   (void)state;
   outcome o = run_well("quantize " NET DATA " --out $/q.onnx --test-samples 50 --keep 2_* --layers 1 --threads 1");
@@ -126,6 +142,9 @@ static void test_failures(void **state) {
                  "minmax, percentile, percentile:P or");
   expect_failure("quantize " NET DATA " --out $/q.onnx --calibration percentile:10", 2, "a number from 50 to 100");
   expect_failure("quantize " NET DATA " --out $/q.onnx --activations int4", 2, "uint8 or int8 is expected");
+  expect_failure("quantize " NET DATA " --out $/q.onnx --scales two", 2, "float or power-of-two is expected");
+  expect_failure("quantize " NET DATA " --out $/q.onnx --scales power-of-two --activations uint8", 2,
+                 "--scales power-of-two and --activations uint8 cannot be combined");
   expect_failure("quantize " NET DATA " --out $/q.onnx --samples 0", 2, "--samples");
   expect_failure("quantize " NET DATA " --out $/q.onnx --keep nothing", 2, "no node's name matches \"nothing\"");
   expect_failure("quantize " NET DATA " --out $/q.onnx --trace $/t.json", 2, "--trace has no effect");
@@ -225,6 +244,7 @@ static void test_trained_in_integers(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_result),
+                                     cmocka_unit_test(test_powers_of_two),
                                      cmocka_unit_test(test_text),
                                      cmocka_unit_test(test_repeats),
                                      cmocka_unit_test(test_arrays),

@@ -5,7 +5,8 @@
  * Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018, eq. 1). Weights are int8 with zero point 0 and
  * a scale per output channel, activations are one byte with one scale and zero point per tensor, biases are int32 with
  * the product of both scales (Krishnamoorthi, "Quantizing deep convolutional networks for efficient inference",
- * arXiv:1806.08342, 2018, sections 2 and 3). The ranges of activations are measured on samples. */
+ * arXiv:1806.08342, 2018, sections 2 and 3). The ranges of activations are measured on samples. With `power_of_two`
+ * every scale is 2^e and every zero point 0, one scale per tensor (Qiu et al., FPGA 2016, section 4.2). */
 #ifndef BRAID_QUANTIZE_H
 #define BRAID_QUANTIZE_H
 
@@ -43,6 +44,8 @@ typedef struct braid_quantize_options {
   bool signed_activations; /* int8 instead of uint8 */
   bool reduce_range;       /* weights of 7 bits, -63 to 63: sums of two products then fit 16 bits, which processors
                               without VNNI instructions saturate to in ONNX Runtime. Braid does not need it */
+  bool power_of_two;       /* every scale is 2^e with the least squared error, every zero point 0: per_tensor and
+                              signed_activations hold then, whatever they say. For hardware that computes with shifts */
   /* Patterns ('*', '?') of names of nodes that stay in float; NOT_FOUND if one matches none. */
   const char *const *keep;
   size_t keep_count;

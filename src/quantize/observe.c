@@ -1,13 +1,17 @@
 /* Calibration: the float graph runs over samples, with every value that becomes bytes as an output. Where the choice of
  * a range needs a histogram it runs a second time: bins over a range that is known are exact, and do not depend on the
- * order of the samples. */
+ * order of the samples. Scales that are powers of two take one more turn, in which each candidate's error is added up.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "base/try.h"
 #include "quantize/internal.h"
+#include "quantize/power.h"
 
 enum { MOST_OUTPUT_BYTES = 512 << 20 };
+
+typedef enum observe_turn { TURN_RANGE, TURN_COUNT, TURN_ERROR } observe_turn;
 
 typedef struct observer {
   braid_work *work;
@@ -15,11 +19,12 @@ typedef struct observer {
   braid_value_id *values; /* that are observed: roots */
   int *inputs;            /* of each: which input of the model it is, else -1 */
   braid_range *ranges;
+  braid_power *powers; /* of powers of two */
   size_t count;
   int64_t batch;
   braid_graph *graph; /* of which the others are outputs */
   braid_probe probe;
-  bool counting; /* the second pass */
+  observe_turn turn;
 } observer;
 
 static braid_status not_finite(const observer *o, size_t index, int64_t sample) {
@@ -47,13 +52,15 @@ static braid_status observe_batch(void *context, const braid_feed_batch *batch) 
       data = o->probe.outputs[output];
       count = braid_probe_valid(&o->probe, output++, batch->count, o->batch);
     }
-    if (o->counting)
+    if (o->turn == TURN_COUNT)
       braid_range_count(&o->ranges[i], data, count);
+    else if (o->turn == TURN_ERROR)
+      braid_power_see(&o->powers[i], data, count);
     else if (braid_range_see(&o->ranges[i], data, count) >= 0)
       return not_finite(o, i, batch->first);
   }
-  return braid_work_progress(o->work, o->counting ? "counting" : "calibrating", batch->first + batch->count,
-                             o->work->calibration.samples);
+  static const char *const kPhases[] = {"calibrating", "counting", "choosing powers of two"};
+  return braid_work_progress(o->work, kPhases[o->turn], batch->first + batch->count, o->work->calibration.samples);
 }
 
 static int input_of(const braid_graph *graph, braid_value_id value) {
@@ -68,7 +75,8 @@ static braid_status observer_init(observer *o) {
   o->values = braid_zalloc_array(allocator, graph->value_count + 1, sizeof *o->values);
   o->inputs = braid_zalloc_array(allocator, graph->value_count + 1, sizeof *o->inputs);
   o->ranges = braid_zalloc_array(allocator, graph->value_count + 1, sizeof *o->ranges);
-  if (!o->values || !o->inputs || !o->ranges) return BRAID_NO_MEMORY;
+  o->powers = braid_zalloc_array(allocator, graph->value_count + 1, sizeof *o->powers);
+  if (!o->values || !o->inputs || !o->ranges || !o->powers) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_graph_clone(graph, &o->graph));
   o->graph->output_count = 0;
   for (size_t i = 0; i < graph->value_count; i++) {
@@ -88,7 +96,7 @@ static braid_status observe(observer *o) {
   BRAID_TRY(braid_feed_run(&o->work->calibration, o->graph, o->batch, observe_batch, o));
   if (calibration == BRAID_CALIBRATE_MINMAX) return BRAID_OK;
   for (size_t i = 0; i < o->count; i++) BRAID_TRY(braid_range_open(&o->ranges[i], o->work->allocator, calibration));
-  o->counting = true;
+  o->turn = TURN_COUNT;
   return braid_feed_run(&o->work->calibration, o->graph, o->batch, observe_batch, o);
 }
 
@@ -108,15 +116,37 @@ static braid_status choose(observer *o) {
   return BRAID_OK;
 }
 
+/* Scales become powers of two, and the ranges what those can hold of the range that was chosen. */
+static braid_status choose_powers(observer *o) {
+  if (!o->work->options.power_of_two) return BRAID_OK;
+  for (size_t i = 0; i < o->count; i++) {
+    const braid_scale *scale = &o->work->scales[o->values[i]];
+    o->powers[i] = braid_power_begin(scale->low, scale->high, -128, 127);
+  }
+  o->turn = TURN_ERROR;
+  BRAID_TRY(braid_feed_run(&o->work->calibration, o->graph, o->batch, observe_batch, o));
+  for (size_t i = 0; i < o->count; i++) {
+    braid_scale *scale = &o->work->scales[o->values[i]];
+    double step = ldexp(1, braid_power_choose(&o->powers[i]));
+    scale->scale = (float)step;
+    scale->zero_point = 0;
+    scale->low = fmax(scale->low, -128 * step);
+    scale->high = fmin(scale->high, 127 * step);
+  }
+  return BRAID_OK;
+}
+
 braid_status braid_observe(braid_work *work, const braid_selection *selection) {
   observer o = {.work = work, .selection = selection};
   braid_status status = observe(&o);
   if (status == BRAID_OK) status = choose(&o);
+  if (status == BRAID_OK) status = choose_powers(&o);
   for (size_t i = 0; i < o.count; i++) braid_range_close(&o.ranges[i], work->allocator);
   braid_probe_destroy(&o.probe);
   braid_graph_destroy(o.graph);
   braid_free(work->allocator, o.values);
   braid_free(work->allocator, o.inputs);
   braid_free(work->allocator, o.ranges);
+  braid_free(work->allocator, o.powers);
   return status;
 }

@@ -26,6 +26,7 @@ static braid_status take_options(const braid_quantize_options *given, braid_work
   if (!o->batch) o->batch = BATCH;
   if (!o->layers) o->layers = LAYERS;
   if (o->percentile == 0) o->percentile = 99.999;
+  if (o->power_of_two) o->per_tensor = o->signed_activations = true;
   if (o->session) work->session = *o->session;
   if ((unsigned)o->calibration > BRAID_CALIBRATE_ENTROPY)
     return braid_fail(BRAID_INVALID_ARGUMENT, "calibration %d is none of minmax, percentile and entropy",

@@ -220,6 +220,52 @@ static void test_calibrations_and_types(void **state) {
     }
 }
 
+static float read_weight(const braid_graph *graph, const char *stem, int64_t i, int64_t channel, float *scale) {
+  char name[64];
+  snprintf(name, sizeof name, "%s_quantized", stem);
+  const braid_tensor *q = braid_graph_value(graph, braid_graph_find_value(graph, name)).tensor;
+  snprintf(name, sizeof name, "%s_scale", stem);
+  const braid_tensor *s = braid_graph_value(graph, braid_graph_find_value(graph, name)).tensor;
+  assert_non_null(q);
+  assert_non_null(s);
+  *scale = (float)braid_tensor_get_f64(s, braid_desc_count(braid_tensor_desc(s)) == 1 ? 0 : channel);
+  return (float)braid_tensor_get_f64(q, i) * *scale;
+}
+
+/* Every scale in the file is one number 2^e, every zero point 0, bytes have a sign; a bias has the scale of x times w
+ * also where it is so large that the weights' scale must give way. */
+static void test_powers_of_two(void **state) {
+  (void)state;
+  fixture f;
+  for (int variant = 0; variant < 8; variant++) {
+    begin(&f);
+    f.options.power_of_two = true;
+    f.options.reduce_range = variant == 6;
+    f.options.calibration = (braid_calibration)(variant % 3);
+    const braid_tensor *bias = braid_graph_value(f.graph, braid_graph_find_value(f.graph, "two.b")).tensor;
+    if (variant == 7) ((float *)braid_tensor_const_data(bias))[1] = 1e7F;
+    ok(quantize(&f));
+    const braid_graph *graph = f.result.graph;
+    size_t seen = 0;
+    for (size_t i = 0; i < graph->node_count; i++) {
+      const braid_node *n = &graph->nodes[i];
+      bool to = strcmp(n->op->name, "QuantizeLinear") == 0;
+      if (!to && strcmp(n->op->name, "DequantizeLinear") != 0) continue;
+      const braid_tensor *unit = graph->values[n->inputs[1]].tensor, *zero = graph->values[n->inputs[2]].tensor;
+      int exponent, type = braid_tensor_desc(zero)->dtype;
+      assert_true(frexp(braid_tensor_get_f64(unit, 0), &exponent) == 0.5 && braid_tensor_get_f64(zero, 0) == 0);
+      assert_true(braid_tensor_desc(unit)->rank == 0 && (type == BRAID_I8 || (!to && type == BRAID_I32)));
+      seen++;
+    }
+    assert_true(seen >= 12);
+    float scale, value = read_weight(graph, "two.b", 1, 0, &scale);
+    assert_true(fabs((double)value - braid_tensor_get_f64(bias, 1)) <= 0.5001 * (double)scale);
+    assert_int_equal(count_tasks(graph, "FusedQLinearConv"), 2);
+    assert_true(f.result.after.sqnr > (variant == 7 ? 5 : 15));
+    end(&f);
+  }
+}
+
 static void test_keeps_nodes(void **state) {
   (void)state;
   fixture f;
@@ -264,18 +310,6 @@ static void test_layers(void **state) {
   assert_int_equal(tried, 2);
   assert_true(worst >= other); /* the one that was not tried loses least */
   end(&f);
-}
-
-static float read_weight(const braid_graph *graph, const char *stem, int64_t i, int64_t channel, float *scale) {
-  char name[64];
-  snprintf(name, sizeof name, "%s_quantized", stem);
-  const braid_tensor *q = braid_graph_value(graph, braid_graph_find_value(graph, name)).tensor;
-  snprintf(name, sizeof name, "%s_scale", stem);
-  const braid_tensor *s = braid_graph_value(graph, braid_graph_find_value(graph, name)).tensor;
-  assert_non_null(q);
-  assert_non_null(s);
-  *scale = (float)braid_tensor_get_f64(s, braid_desc_count(braid_tensor_desc(s)) == 1 ? 0 : channel);
-  return (float)braid_tensor_get_f64(q, i) * *scale;
 }
 
 /* Every weight is within half a unit; a bias too, also where weights are so small that it would not fit int32. */
@@ -553,6 +587,7 @@ static void test_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_forms),
                                      cmocka_unit_test(test_calibrations_and_types),
+                                     cmocka_unit_test(test_powers_of_two),
                                      cmocka_unit_test(test_keeps_nodes),
                                      cmocka_unit_test(test_layers),
                                      cmocka_unit_test(test_weights),

@@ -3,7 +3,8 @@
  * A channel's scale is the greatest absolute weight / 127 (63 in a reduced range; Krishnamoorthi 2018, section 3.1,
  * symmetric). It is made larger where the bias, in units of x's scale times it, would not stay below 2^30: with the sum
  * of 32,768 products of 255 * 127 that still fits int32. A channel without weights takes the scale that gives its bias
- * 24 bits. */
+ * 24 bits. Scales that are powers of two are the one with the least squared error over the weights (power.h), or the
+ * least that the bias allows. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,6 +13,7 @@
 #include "base/try.h"
 #include "graph/rewrite.h"
 #include "quantize/internal.h"
+#include "quantize/power.h"
 
 static const double kMostBias = 1 << 30, kBiasOfNothing = 1 << 24;
 
@@ -23,6 +25,7 @@ typedef struct layer_weights {
   double alpha, beta; /* of Gemm: factors of weights and bias */
   float x_scale;
   double most; /* absolute value of an integer */
+  bool power_of_two;
 } layer_weights;
 
 static double bias_of(const layer_weights *l, int64_t channel) {
@@ -51,6 +54,21 @@ static void read_layer(const braid_graph *graph, const braid_node *node, float x
   l->beta = gemm ? braid_attr_float(&node->attrs, "beta", 1) : 1;
 }
 
+/* The power of two for channels from `first` on, before `last`, whose greatest absolute weight is `most`. */
+static double power_of(const layer_weights *l, int64_t first, int64_t last, double most) {
+  braid_power power = braid_power_begin(-most, most, -l->most, l->most);
+  for (int64_t c = first; c < last; c++)
+    for (int64_t i = 0; i < l->inner; i++) braid_power_see(&power, &(float){(float)weight_of(l, c, i)}, 1);
+  return ldexp(1, braid_power_choose(&power));
+}
+
+/* The least power of two that is no less; `scale` is above 0. */
+static double round_to_power(double scale) {
+  int exponent;
+  double mantissa = frexp(scale, &exponent);
+  return ldexp(1, mantissa == 0.5 ? exponent - 1 : exponent);
+}
+
 /* The scale for channels from `first` on, before `last`. */
 static braid_status scale_of(const layer_weights *l, int64_t first, int64_t last, float *out) {
   double most = 0, bias = 0;
@@ -67,10 +85,12 @@ static braid_status scale_of(const layer_weights *l, int64_t first, int64_t last
   if (!finite)
     return braid_fail(BRAID_NOT_FINITE, "node %.120s (%s): a weight or bias is NaN or infinite", l->node->name,
                       l->node->op->name);
-  double scale = fmax(most / l->most, bias / (l->x_scale * kMostBias));
+  double smallest = l->power_of_two && most > 0 ? power_of(l, first, last, most) : most / l->most;
+  double scale = fmax(smallest, bias / (l->x_scale * kMostBias));
   if (most == 0) scale = bias > 0 ? bias / (l->x_scale * kBiasOfNothing) : 1;
   /* the product with x's scale is a normal number, as factors of kernels must be */
   scale = fmax(scale, fmax((double)FLT_MIN, 2 * (double)FLT_MIN / l->x_scale));
+  if (l->power_of_two) scale = round_to_power(scale);
   if (!(scale * l->x_scale <= (double)FLT_MAX) || !(scale <= (double)FLT_MAX))
     return braid_fail(BRAID_OUT_OF_RANGE, "node %.120s (%s): its numbers are too large for scales in float32",
                       l->node->name, l->node->op->name);
@@ -141,6 +161,7 @@ braid_status braid_quantize_weights(const braid_graph *graph, const braid_node *
   layer_weights l;
   read_layer(graph, layer, x_scale, &l);
   l.most = options->reduce_range ? 63 : 127;
+  l.power_of_two = options->power_of_two;
   braid_status status = quantize_layer(graph, &l, options->per_tensor, out);
   if (status != BRAID_OK) braid_quantized_weights_deinit(out);
   return status;

@@ -169,11 +169,31 @@ def entropy_range(numbers, threshold):
     return min(of(bins) for bins in candidates), of(int(round(threshold / most * side)))
 
 
-def check_range(kind, tensor, values):
+def power_error(numbers, exponent):
+    scale = 2.0 ** exponent
+    return float(((numbers - np.clip(np.round(numbers / scale), -128, 127) * scale) ** 2).sum())
+
+
+def check_power(tensor, numbers, low, high):
+    """The exponent with the least squared error of three: what cuts nothing of the range, and the two below it."""
+    top = int(np.ceil(np.log2(max(low / -128, high / 127)))) if low < high else 0
+    ours = np.log2(tensor["scale"])
+    assert ours == int(ours) and top - 2 <= ours <= top and tensor["zero_point"] == 0, (tensor, top)
+    best = min(power_error(numbers, exponent) for exponent in range(top - 2, top + 1))
+    assert power_error(numbers, ours) <= 1.001 * best + 1e-12, (tensor, best)
+
+
+def check_range(kind, tensor, values, powers):
     name, numbers = tensor["name"], values[tensor["name"]].ravel()
     least, greatest, width = float(numbers.min()), float(numbers.max()), float(np.ptp(numbers))
     near = 1e-4 * max(abs(least), abs(greatest))
     assert abs(tensor["least"] - least) <= near and abs(tensor["greatest"] - greatest) <= near, (tensor, least, greatest)
+    if powers:
+        if kind == "minmax":
+            check_power(tensor, numbers.astype(np.float64), min(least, 0), max(greatest, 0))
+        else:
+            assert tensor["zero_point"] == 0 and np.frexp(tensor["scale"])[0] == 0.5, tensor
+        return name
     if kind == "entropy":
         threshold = max(-tensor["low"], tensor["high"])
         best, ours = entropy_range(numbers, threshold)
@@ -192,7 +212,7 @@ def check_range(kind, tensor, values):
     return name
 
 
-def check_weights(path, float_path, per_tensor, most):
+def check_weights(path, float_path, per_tensor, most, powers):
     """What was quantized is near to what it was; without a normalization, which changes it, to the bit of half a unit."""
     held = {t.name: numpy_helper.to_array(t) for t in onnx.load(path).graph.initializer}
     real = {t.name: numpy_helper.to_array(t) for t in onnx.load(float_path).graph.initializer}
@@ -205,7 +225,13 @@ def check_weights(path, float_path, per_tensor, most):
         shape = [-1] + [1] * (was.ndim - 1) if scale.ndim and scale.size == was.shape[0] else [-1]
         unit = scale.reshape(shape) if scale.ndim else scale
         factor = 2 if was.ndim == 2 and was.shape[0] == CLASSES else 1  # alpha
-        assert (np.abs(bytes_ * unit - factor * was) <= 0.5001 * unit).all(), name
+        if powers:  # numbers may be cut
+            top = int(np.ceil(np.log2(factor * np.abs(was).max() / most)))
+            assert np.frexp(scale)[0] == 0.5 and np.log2(scale) >= top - 2, (name, scale, top)
+            cut = np.clip(factor * was, -most * unit, most * unit)
+            assert (np.abs(bytes_ * unit - cut) <= 0.5001 * unit).all(), name
+        else:
+            assert (np.abs(bytes_ * unit - factor * was) <= 0.5001 * unit).all(), name
         checked += 1
     return checked
 
@@ -243,13 +269,17 @@ def check(braid, folder, number):
     narrow = number % 5 == 1 or SATURATES
     words += ["--reduce-range"] * narrow
     words += ["--activations", "int8" if signed else "uint8"]
+    powers = number % 4 == 3
+    if powers:
+        words[words.index("--activations"):] = ["--scales", "power-of-two"]
+        per_tensor = True
     told = json.loads(subprocess.run([braid, "quantize", path, "--input", arrays[0], "--out", quantized, "--json", *words],
                                      check=True, stdout=subprocess.PIPE).stdout)
     onnx.checker.check_model(onnx.load(quantized), full_check=True)
     values = activations(path, x)
-    named = [check_range(kind, tensor, values) for tensor in told["tensors"] if tensor["name"] in values]
+    named = [check_range(kind, tensor, values, powers) for tensor in told["tensors"] if tensor["name"] in values]
     assert len(named) >= 3, (named, told["tensors"])
-    assert check_weights(quantized, path, per_tensor, 63 if narrow else 127) >= 1
+    assert check_weights(quantized, path, per_tensor, 63 if narrow else 127, powers) >= 1
     real, runtime = infer(path, x)[0], infer(quantized, x)[0]
     subprocess.run([braid, "run", quantized, "--input", arrays[0], "--output", arrays[1]], check=True,
                    stdout=subprocess.DEVNULL)
@@ -259,11 +289,12 @@ def check(braid, folder, number):
     units = np.abs(ours - runtime) / held[last.input[1]]
     same = (ours.argmax(1) == runtime.argmax(1)).mean()
     mine = sqnr(real, ours)
-    report = f"{number} {kind}: {(units > 0.5).mean():.3f} off, {units.max():.1f} units at most, {same:.3f} same, {mine:.1f} dB"
+    report = f"{number} {kind}{', powers of two' * powers}: {(units > 0.5).mean():.3f} off, {units.max():.1f} units at most, {same:.3f} same, {mine:.1f} dB"
     assert abs(mine - told["quantized"]["sqnr_db"]) < 0.01, (report, told["quantized"])
     assert (real.argmax(1) == ours.argmax(1)).mean() == told["quantized"]["agreement"], report
     assert units.max() <= 2.5 and (units > 1.5).mean() <= 0.02 and same >= 0.9, report
-    if kind == "minmax":
+    assert not powers or (units > 0.5).mean() <= 0.001, report  # products with factors are exact
+    if kind == "minmax" and not powers:
         peer, shared = theirs(path, folder, x, real, per_tensor, told["tensors"])
         report += f", ONNX Runtime's {peer:.1f} dB with {shared} scales the same"
         assert mine >= peer - (8 if narrow else 2) and shared >= 2, report  # a bit is 6 dB
