@@ -71,7 +71,8 @@
   F(addend, 20, 0, 0, (1 << 20) - 1, "first line of that map, with the pitches of the result")                         \
   F(sum_left, 5, 0, 0, 31, "bits by which a sum is shifted left before the map is added")                              \
   F(addend_left, 5, 0, 0, 31, "bits by which the map is shifted left before")                                          \
-  F(add_shift, 5, 0, 0, 31, "bits by which the total is shifted right and rounded, with round_first")
+  F(add_shift, 5, 0, 0, 31, "bits by which the total is shifted right and rounded, with round_first")                  \
+  F(half_up, 1, 0, 0, 1, "1: where the sum is first rounded, a half goes up")
 
 #define BRAID_ISA_MISC(F)                                                                                              \
   BRAID_ISA_WINDOW(F)                                                                                                  \
@@ -81,7 +82,8 @@
   F(addend, 20, 0, 0, (1 << 20) - 1, "first line of the second map, with the pitches of the result")                   \
   F(left, 5, 0, 0, 31, "bits by which what is computed is shifted left")                                               \
   F(addend_left, 5, 0, 0, 31, "bits by which the second map is shifted left before")                                   \
-  F(shift, 5, 0, 0, 31, "bits by which the total is shifted right and rounded")
+  F(shift, 5, 0, 0, 31, "bits by which the total is shifted right and rounded")                                        \
+  F(half_up, 1, 0, 0, 1, "1: where the result is rounded, a half goes up")
 
 #define BRAID_ISA_SYSTEM(F)                                                                                            \
   F(sync, 1, 0, 0, 1, "1: raise sync_local, and wait for sync_global")                                                 \
