@@ -91,6 +91,34 @@ static void test_notes(void **state) {
   (void)remove(platform), (void)remove(profile), (void)remove(folder);
 }
 
+/* dvfs measures over many short steps, and a forecast is of one behind them: its power is the cap's, or its clock the
+ * lowest. */
+static void test_steps_repeat(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100");
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 64);
+  braid_forecast *forecast;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 60}, NULL,
+                           &forecast));
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  assert_true(s.seconds < 0.02 && s.average_watts > 60); /* more than the cap even at the lowest clock */
+  for (size_t i = 0; i < s.tasks; i++) assert_true(braid_forecast_get_task(forecast, i).mhz == 1110);
+  braid_forecast_destroy(forecast);
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 200}, NULL,
+                           &forecast));
+  s = braid_forecast_get_summary(forecast);
+  for (size_t i = 0; i < s.tasks; i++) assert_true(braid_forecast_get_task(forecast, i).mhz == 1530);
+  braid_forecast_destroy(forecast);
+  braid_graph_destroy(step);
+  step = step_of(BRAID_MODELS "/vgg16.cfg", 8);
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 160}, NULL,
+                           &forecast));
+  assert_non_null(strstr(braid_forecast_note(forecast), "Its clocks do not settle"));
+  braid_forecast_destroy(forecast);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+}
+
 /* Places by a list: all policies keep them, and what they do not name is the policy's. */
 static void test_place(void **state) {
   (void)state;
@@ -149,6 +177,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_notes),
       cmocka_unit_test(test_place),
+      cmocka_unit_test(test_steps_repeat),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -81,6 +81,7 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
   e->idle_since = braid_zalloc_array(allocator, devices, sizeof *e->idle_since);
   e->busy = braid_zalloc_array(allocator, devices, sizeof *e->busy);
   e->clocks = braid_zalloc_array(allocator, devices, sizeof *e->clocks);
+  e->first_clocks = braid_zalloc_array(allocator, devices, sizeof *e->first_clocks);
   e->dirty = braid_zalloc_array(allocator, devices, sizeof *e->dirty);
   e->blocked = braid_zalloc_array(allocator, devices, sizeof *e->blocked);
   e->marked = braid_zalloc_array(allocator, devices, sizeof *e->marked);
@@ -91,23 +92,22 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
   /* a task begins and ends once, and a device is looked at again once for each */
   e->events = braid_zalloc_array(allocator, 3 * nodes + devices, sizeof *e->events);
   bool all = e->task_of && e->waiting && e->computed && e->ready && e->heads && e->running && e->awaiting &&
-             e->idle_since && e->busy && e->clocks && e->dirty && e->blocked && e->bus_free && e->events && e->marked &&
-             e->looking && e->ready_on && e->turn && e->begun && e->unmoved && e->unmoved_seconds && e->unmoved_idle;
+             e->idle_since && e->busy && e->clocks && e->first_clocks && e->dirty && e->blocked && e->bus_free &&
+             e->events && e->marked && e->looking && e->ready_on && e->turn && e->begun && e->unmoved &&
+             e->unmoved_seconds && e->unmoved_idle;
   if (!all) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_arrivals_init(&e->arrived, problem, 2 * reads, allocator));
   return fill_lists(e, reads);
 }
 
 void braid_engine_free(engine *e) {
-  void *memory[] = {e->marked,        e->looking,       e->turn,
-                    e->ready_on,      e->task_of,       e->waiting,
-                    e->computed,      e->ready,         e->heads,
-                    e->running,       e->idle_since,    e->busy,
-                    e->clocks,        e->dirty,         e->blocked,
-                    e->bus_free,      e->events,        e->readers.first,
-                    e->readers.items, e->results.first, e->results.items,
-                    e->queues.first,  e->queues.items,  e->awaiting,
-                    e->begun,         e->unmoved,       e->unmoved_seconds,
+  void *memory[] = {e->first_clocks,  e->marked,        e->looking,       e->turn,
+                    e->ready_on,      e->task_of,       e->waiting,       e->computed,
+                    e->ready,         e->heads,         e->running,       e->idle_since,
+                    e->busy,          e->clocks,        e->dirty,         e->blocked,
+                    e->bus_free,      e->events,        e->readers.first, e->readers.items,
+                    e->results.first, e->results.items, e->queues.first,  e->queues.items,
+                    e->awaiting,      e->begun,         e->unmoved,       e->unmoved_seconds,
                     e->unmoved_idle};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
   braid_arrivals_deinit(&e->arrived, e->view.choosing->allocator);

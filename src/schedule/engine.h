@@ -36,10 +36,10 @@ typedef struct engine {
   int32_t *running, *ready;
   int32_t *awaiting; /* per device: the task whose inputs it was to be looked at again for */
   size_t ready_count;
-  double *idle_since, *busy; /* per device */
-  int *clocks;
-  bool *dirty, *blocked; /* per device: to be looked at; its next task waits for the cap */
-  int *marked, *looking; /* the dirty ones; those that are being looked at */
+  double *idle_since, *busy;  /* per device */
+  int *clocks, *first_clocks; /* per device: now; when the run began */
+  bool *dirty, *blocked;      /* per device: to be looked at; its next task waits for the cap */
+  int *marked, *looking;      /* the dirty ones; those that are being looked at */
   size_t marked_count;
   size_t *ready_on; /* per device: ready tasks of its own, at the start of its part of `queues`; or that it may run */
   int *turn;        /* per device: its place in the rule's order */

@@ -141,6 +141,9 @@ braid_status braid_policy_note(const braid_policy *policy, const braid_problem *
   }
   if (policy == &braid_policy_optimal && known)
     *note = add_sentence(arena, *note, note_optimal(problem, choices, arena));
+  if (choices->unsettled)
+    *note = add_sentence(
+        arena, *note, "Its clocks do not settle: steps begin at clocks that change, and this is one of these steps.");
   if (policy == &braid_policy_dvfs && problem->cap_watts.source == BRAID_UNKNOWN)
     *note = add_sentence(arena, *note, "There is no cap, so its clocks stay at the top.");
   return *note ? BRAID_OK : BRAID_NO_MEMORY;

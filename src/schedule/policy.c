@@ -91,13 +91,32 @@ static braid_status refuse_cycles(const braid_choosing *choosing, braid_choices 
   }
 }
 
+/* What a rule made of a run that began at the first clocks, as one of runs that follow each other: the same tasks in
+ * the same order, each device from the clock at which it ends. Where the caps then leave something waiting for ever,
+ * the first run stands. */
+static braid_status repeat_run(const braid_policy *policy, const braid_choosing *choosing, braid_choices *out) {
+  braid_choices again;
+  if (out->steady || policy == &braid_policy_dvfs) return BRAID_OK; /* dvfs repeats it by itself */
+  BRAID_TRY(braid_choices_init(choosing, &again));
+  size_t nodes = choosing->problem->node_count;
+  memcpy(again.offer_of, out->offer_of, nodes * sizeof *again.offer_of);
+  memcpy(again.reasons, out->reasons, nodes * sizeof *again.reasons);
+  memcpy(again.order, out->order, out->task_count * sizeof *again.order);
+  again.task_count = out->task_count;
+  again.least_joules = out->least_joules;
+  again.ordered = true;
+  braid_status status = braid_simulate(choosing, &again, NULL, policy->capped);
+  if (status == BRAID_OK) *out = again;
+  return status == BRAID_UNSUPPORTED ? BRAID_OK : status;
+}
+
 static braid_status solve(const braid_policy *policy, const braid_choosing *choosing, braid_choices *out) {
   size_t refused;
   do {
     BRAID_TRY(braid_choices_init(choosing, out));
     BRAID_TRY(policy->choose(choosing, out));
     BRAID_TRY(braid_choices_check(choosing, out));
-    if (out->ordered) return BRAID_OK;
+    if (out->ordered) return repeat_run(policy, choosing, out);
     BRAID_TRY(refuse_cycles(choosing, out, &refused));
   } while (refused);
   return braid_simulate(choosing, out, NULL, policy->capped);

@@ -27,7 +27,11 @@ typedef struct braid_choices {
    * waits because of caps and rules, would end so much earlier if nothing took time to move. What the host brings in
    * and what it gets back at the end count; what the rest of the run hides does not. */
   double exposed_seconds;
-  bool ordered; /* the policy has simulated it: `order`, times and energy are set */
+  /* Each device whose clock takes time to change ends at the clock at which it began, so that the next run is the same.
+   */
+  bool steady;
+  bool unsettled; /* dvfs: its clocks do not come back to where a run began, however often it runs */
+  bool ordered;   /* the policy has simulated it: `order`, times and energy are set */
 } braid_choices;
 
 /* The input and working memory of a policy. */

@@ -486,6 +486,9 @@ static void sum_up(engine *e) {
       double there = bring(e, (int32_t)v, 0);
       if (there > last) last = there;
     }
+  choices->steady = true;
+  for (size_t d = 0; d < problem->device_count; d++)
+    choices->steady &= problem->devices[d].clock_seconds <= 0 || e->clocks[d] == e->first_clocks[d];
   choices->exposed_seconds = fmax(0, last - e->unmoved_end);
   add_number(&choices->seconds, last, BRAID_MODELLED);
   for (size_t d = 0; d < problem->device_count; d++) {
@@ -519,6 +522,21 @@ static void begin(engine *e) {
     }
 }
 
+/* The clock of the last task in a device's queue; 0 without any. */
+static int last_clock(const engine *e, size_t device) {
+  size_t end = e->queues.first[device + 1];
+  return end > e->queues.first[device] ? offer_of(e, e->queues.items[end - 1])->clock : 0;
+}
+
+/* The clocks at which the run begins. Where the order is known they are those at which the last one ended. */
+static void begin_clocks(engine *e) {
+  for (size_t d = 0; d < e->problem->device_count; d++) {
+    if (!e->rule || e->rule->assigned) e->clocks[d] = last_clock(e, d);
+    if (e->rule && e->rule->clocks) e->clocks[d] = e->rule->clocks[d];
+    e->first_clocks[d] = e->clocks[d];
+  }
+}
+
 static size_t count_tasks(const engine *e) {
   size_t tasks = 0;
   for (size_t n = 0; n < e->problem->node_count; n++) tasks += e->task_of[n] == (int32_t)n;
@@ -533,6 +551,7 @@ static braid_status simulate(engine *e) {
   e->view.running = e->running, e->view.ready = e->ready;
   begin(e);
   if (!e->rule || e->rule->assigned) BRAID_TRY(braid_engine_fill_queues(e));
+  begin_clocks(e);
   if (e->rule) e->choices->task_count = 0;
   e->choices->moving_seconds = 0;
   for (size_t n = 0; n < problem->node_count; n++)

@@ -29,15 +29,17 @@ typedef struct braid_rule {
   /* Every task runs by the offer that the choices have for it: a device is asked only while tasks of its own are ready,
    * in the order of devices, and sees those alone. `order` is not used; the choices have an order of tasks. */
   bool assigned;
+  /* Per device: the clock at which the run begins; NULL: the first. */
+  const int *clocks;
   /* What may run each task, if that is known: devices are asked only while they could run a ready one. NULL: all are.
    */
   const braid_alternatives *alternatives;
 } braid_rule;
 
-/* Plays the tasks in `order` (rule NULL), or lets the rule decide for the tasks that offer_of tells apart, and whose
- * offers say where values are sent as soon as they are computed; then offer_of and `order` are set. Sets start, end,
- * after, seconds, joules and the time of transfers. `capped`: a task waits while its peak would exceed a cap;
- * UNSUPPORTED names a task that can never start. */
+/* Plays the tasks in `order` (rule NULL; a run that repeats: each device begins at the clock at which it ends), or lets
+ * the rule decide for the tasks that offer_of tells apart, and whose offers say where values are sent as soon as they
+ * are computed; then offer_of and `order` are set. Sets start, end, after, seconds, joules and the time of transfers.
+ * `capped`: a task waits while its peak would exceed a cap; UNSUPPORTED names a task that can never start. */
 BRAID_MUST_CHECK braid_status braid_simulate(const braid_choosing *choosing, braid_choices *choices,
                                              const braid_rule *rule, bool capped);
 

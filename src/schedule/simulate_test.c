@@ -93,21 +93,23 @@ static void test_beside_begins(void **state) {
   braid_arena *arena;
   braid_choices c;
   bool refused[4] = {false};
-  init(&f, 3, 2, 1);
-  for (size_t n = 0; n < 3; n++) read_by(&f, n, 3);
+  init(&f, 4, 2, 1);
+  for (size_t n = 0; n < 4; n++) read_by(&f, n, 4);
   f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){0, BRAID_MODELLED};
   f.devices[0].slower_beside = f.devices[1].slower_beside = (braid_number){1, BRAID_MODELLED};
   set_offer(&f, 0, 0, 2, 10), set_offer(&f, 1, 1, 4, 10), set_offer(&f, 0, 2, 1, 10);
+  set_offer(&f, 1, 3, 1, 10);
   f.offers[1].clock = 1, f.devices[1].clock_seconds = 2;
   OK(braid_arena_create(NULL, &arena));
   braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
   OK(braid_choices_init(&choosing, &c));
-  for (int32_t n = 0; n < 3; n++) c.offer_of[n] = c.order[n] = n;
-  c.task_count = 3;
+  for (int32_t n = 0; n < 4; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 4;
   OK(braid_choices_play(&choosing, &c));
   /* n0 is alone until 2, when n1 begins on b and n2 on a */
   assert_true(c.end[0] == 2 && c.start[1] == 2 && c.end[1] == 10 && c.start[2] == 2 && c.end[2] == 4);
-  assert_true(fabs(c.joules.value - (20 + 80 + 20)) < 1e-9);
+  assert_true(c.start[3] == 12 && c.seconds.value == 13);
+  assert_true(fabs(c.joules.value - (20 + 80 + 20 + 10)) < 1e-9);
   braid_arena_destroy(arena);
 }
 
@@ -131,13 +133,17 @@ static void test_waits(void **state) {
   OK(braid_simulate(&choosing, &c, NULL, true));
   assert_true(c.start[1] == 2 && c.after[1] == 0 && c.after[0] == -1);
   f.offers[1].clock = 1, f.devices[1].clock_seconds = 0.5;
+  OK(braid_simulate(&choosing, &c, NULL, false)); /* the clock stays where it is, run after run */
+  assert_true(c.start[1] == 0 && c.after[1] == -1 && c.steady);
+  f.offers[0].device = 1; /* the device's clock changes twice in a run: once before its first task */
   OK(braid_simulate(&choosing, &c, NULL, false));
-  assert_true(c.start[1] == 0.5 && c.after[1] == -1);
+  assert_true(c.start[0] == 0.5 && c.start[1] == 3 && c.seconds.value == 6 && c.steady);
+  f.offers[0].device = 0;
   /* both devices for the second one: it waits for the first, though no value passes */
   f.offers[1].also = (const int[]){0};
   f.offers[1].also_count = 1;
   OK(braid_simulate(&choosing, &c, NULL, false));
-  assert_true(c.start[1] == 2.5 && c.seconds.value == 5.5);
+  assert_true(c.start[1] == 2 && c.seconds.value == 5);
   braid_arena_destroy(arena);
 }
 

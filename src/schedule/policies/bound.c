@@ -68,6 +68,10 @@ bool braid_takes_longer(const braid_problem *problem, const braid_choices *choic
                         const braid_least_seconds *memory) {
   memset(memory->frees, 0, problem->device_count * sizeof *memory->frees);
   memset(memory->clocks, 0, problem->device_count * sizeof *memory->clocks);
+  for (size_t i = 0; i < choices->task_count && ordered; i++) { /* a device begins at the clock at which it ends */
+    const braid_offer *offer = &problem->offers[choices->offer_of[choices->order[i]]];
+    for (size_t k = 0; k <= offer->also_count; k++) memory->clocks[device_at(offer, k)] = offer->clock;
+  }
   for (size_t i = 0; i < choices->task_count; i++) {
     const braid_offer *offer = &problem->offers[choices->offer_of[choices->order[i]]];
     double start = least_arrival(problem, choices, offer, memory->ends);

@@ -1,9 +1,12 @@
 /* What GPUs do by themselves about a power limit, for comparison: everything on the GPUs, whose clocks follow the power
  * that was measured. Once in a period the average of the period is compared with the cap; above it the clocks go down
  * by one state, well below it up by one. So they react late, and the cap is exceeded meanwhile.
+ * A step is one of many: it begins at the clocks, and in the window, that the one before it left.
  *
  * Period and band are assumptions: no vendor publishes them. NVIDIA's sensor is refreshed about every 100 ms on some
  * cards, every 20 ms on others (Yang et al., "Part-time Power Measurements: nvidia-smi's Lack of Attention", 2024). */
+#include <math.h>
+
 #include "base/try.h"
 #include "schedule/policies/hybrid.h"
 
@@ -11,38 +14,46 @@ static const double kPeriod = 20e-3, kBand = 0.95;
 
 typedef struct governor {
   braid_hybrid hybrid;
-  double sampled; /* until here */
+  double sampled; /* until here; below 0: in the runs before this one */
+  double carried; /* joules of these since then */
   int state;      /* of the clocks; 0: the highest */
   int lowest;
+  bool any;    /* a sample fell into this run */
+  int *clocks; /* per device: at which the run begins */
 } governor;
 
-/* Average of what tasks and idle devices drew from `from` to `to`, by their energy. */
-static double measured_watts(const governor *g, const braid_simulation *s, double from, double to) {
+/* What tasks and idle devices drew from `from` to `to`, in joules; before 0, from the last sample on. */
+static double joules_between(const governor *g, const braid_choices *choices, double from, double to) {
   const braid_problem *problem = g->hybrid.problem;
-  double joules = 0;
+  double joules = from < 0 ? g->carried : 0;
+  if (from < 0) from = 0;
   for (size_t d = 0; d < problem->device_count; d++) joules += problem->devices[d].idle_watts.value * (to - from);
-  for (size_t i = s->choices->task_count; i-- > 0;) {
-    int32_t task = s->choices->order[i];
-    const braid_offer *offer = &problem->offers[s->choices->offer_of[task]];
-    double start = s->choices->start[task], end = s->choices->end[task];
+  for (size_t i = choices->task_count; i-- > 0;) {
+    int32_t task = choices->order[i];
+    const braid_offer *offer = &problem->offers[choices->offer_of[task]];
+    double start = choices->start[task], end = choices->end[task];
     double common = (end < to ? end : to) - (start > from ? start : from);
     if (common <= 0 || end <= start) continue;
     joules += (offer->joules.value / (end - start) - braid_offer_idle_watts(problem, offer)) * common;
   }
-  return joules / (to - from);
+  return joules;
 }
 
-static void sample(governor *g, const braid_simulation *s) {
+/* False: there was no sample by then. */
+static bool sample_until(governor *g, const braid_choices *choices, double now) {
   const braid_number *cap = &g->hybrid.problem->cap_watts;
-  if (cap->source == BRAID_UNKNOWN) return;
+  bool any = false;
+  if (cap->source == BRAID_UNKNOWN) return false;
   /* Power that does not change for so many periods leads to the last clock: what came before them decides nothing. */
   double most = 2.0 * (g->lowest + 1);
-  if (s->now - g->sampled > (most + 1) * kPeriod) g->sampled = s->now - most * kPeriod;
-  for (; g->sampled + kPeriod <= s->now && g->sampled + kPeriod > g->sampled; g->sampled += kPeriod) {
-    double watts = measured_watts(g, s, g->sampled, g->sampled + kPeriod);
+  if (now - g->sampled > (most + 1) * kPeriod) g->sampled = now - most * kPeriod;
+  for (; g->sampled + kPeriod <= now && g->sampled + kPeriod > g->sampled; g->sampled += kPeriod) {
+    double watts = joules_between(g, choices, g->sampled, g->sampled + kPeriod) / kPeriod;
     if (watts > cap->value && g->state < g->lowest) g->state++;
     if (watts < cap->value * kBand && g->state > 0) g->state--;
+    any = true;
   }
+  return any;
 }
 
 /* The base's offer at the clock of the moment, or at the nearest above it. */
@@ -60,7 +71,7 @@ static int32_t at_clock(const governor *g, int32_t task) {
 
 static int32_t pick(const braid_simulation *s, int device, void *context) {
   governor *g = context;
-  sample(g, s);
+  g->any |= sample_until(g, s->choices, s->now);
   for (size_t i = 0; i < s->ready_count; i++) {
     int32_t index = at_clock(g, s->ready[i]);
     const braid_offer *offer = &g->hybrid.problem->offers[index];
@@ -69,19 +80,69 @@ static int32_t pick(const braid_simulation *s, int device, void *context) {
   return -1;
 }
 
+/* --- run after run -------------------------------------------------------------------------------------------------
+ */
+static braid_status run_once(governor *g, const int *order) {
+  const braid_hybrid *h = &g->hybrid;
+  for (size_t n = 0; n < h->problem->node_count; n++) h->choices->offer_of[n] = h->base.offer_of[n];
+  g->any = false;
+  return braid_simulate(
+      h->choosing, h->choices,
+      &(braid_rule){.order = order, .pick = pick, .context = g, .clocks = g->clocks, .alternatives = &h->alternatives},
+      false);
+}
+
+/* To the beginning of the next run: clocks stay, and the window goes on. While no sample falls into a run all are
+ * alike, so those are counted together that are over before the next one. */
+static void go_on(governor *g) {
+  const braid_choices *choices = g->hybrid.choices;
+  double end = choices->seconds.value;
+  g->any |= sample_until(g, choices, end);
+  double joules = joules_between(g, choices, g->sampled, end);
+  g->sampled -= end;
+  if (!g->any && end > 0) {
+    double more = floor((kPeriod + g->sampled) / end);
+    g->sampled -= more * end;
+    joules += more * joules_between(g, choices, 0, end);
+  }
+  g->carried = joules;
+  for (size_t i = 0; i < choices->task_count; i++) {
+    const braid_offer *offer = &g->hybrid.problem->offers[choices->offer_of[choices->order[i]]];
+    for (size_t k = 0; k <= offer->also_count; k++)
+      g->clocks[k < offer->also_count ? offer->also[k] : offer->device] = offer->clock;
+  }
+}
+
+/* Runs that follow each other, until one ends with the clocks that it began with; a clock that one began with before
+ * comes back otherwise, after as many runs as there are clocks at most. */
+static braid_status run_on(governor *g, const int *order) {
+  braid_choices *choices = g->hybrid.choices;
+  bool *seen = braid_arena_alloc(g->hybrid.choosing->arena, (size_t)g->lowest + 1);
+  if (!seen) return BRAID_NO_MEMORY;
+  for (;;) {
+    int first = g->state;
+    BRAID_TRY(run_once(g, order));
+    bool sampled = g->hybrid.problem->cap_watts.source != BRAID_UNKNOWN && choices->seconds.value > 0;
+    go_on(g);
+    if (!sampled || (g->any && g->state == first)) return BRAID_OK;
+    choices->unsettled = g->any && seen[g->state];
+    if (choices->unsettled) return BRAID_OK;
+    seen[first] |= g->any;
+  }
+}
+
 static braid_status dvfs_choose(const braid_choosing *choosing, braid_choices *choices) {
   governor g = {0};
   int *order;
   BRAID_TRY(braid_hybrid_init(choosing, choices, &g.hybrid));
   BRAID_TRY(braid_hybrid_order(&g.hybrid, true, &order));
+  g.clocks = braid_arena_alloc(choosing->arena, (choosing->problem->device_count + 1) * sizeof *g.clocks);
+  if (!g.clocks) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < choosing->problem->offer_count; i++)
     if (braid_hybrid_is_fast(&g.hybrid, choosing->problem->offers[i].device) &&
         choosing->problem->offers[i].clock > g.lowest)
       g.lowest = choosing->problem->offers[i].clock;
-  for (size_t n = 0; n < choosing->problem->node_count; n++) choices->offer_of[n] = g.hybrid.base.offer_of[n];
-  BRAID_TRY(braid_simulate(
-      choosing, choices,
-      &(braid_rule){.order = order, .pick = pick, .context = &g, .alternatives = &g.hybrid.alternatives}, false));
+  BRAID_TRY(run_on(&g, order));
   for (size_t i = 0; i < choices->task_count; i++)
     choices->reasons[choices->order[i]] = "on the GPU, at the clock that measured power led to";
   choices->ordered = true;

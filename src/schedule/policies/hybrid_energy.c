@@ -64,9 +64,11 @@ static braid_status simulate(energy *e, const int *order) {
     int32_t index = h->offloaded[h->base.order[i]] ? h->other[h->base.order[i]] : h->base.offer_of[h->base.order[i]];
     for (size_t k = 0; k < offer->node_count; k++) h->choices->offer_of[offer->nodes[k]] = index;
   }
-  return braid_simulate(h->choosing, h->choices,
-                        &(braid_rule){.order = order, .pick = pick, .context = e, .alternatives = &h->alternatives},
-                        false);
+  BRAID_TRY(braid_simulate(h->choosing, h->choices,
+                           &(braid_rule){.order = order, .pick = pick, .context = e, .alternatives = &h->alternatives},
+                           false));
+  /* what is judged is a run of many: each device begins at the clock at which it ends */
+  return h->choices->steady ? BRAID_OK : braid_choices_play(h->choosing, h->choices);
 }
 
 /* No slower by times that are known, and not at a higher cost. */

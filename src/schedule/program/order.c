@@ -1,6 +1,6 @@
 /* What makes a program exact: of two tasks on one device one comes first, and changing its clock between them takes its
- * time. Changes of clocks are whole only between tasks that follow each other directly; waiting for a bus is left out:
- * the search asks the simulator for both. */
+ * time. Changes of clocks are whole only between tasks that follow each other directly; waiting for a bus and the
+ * change from the clock at which the last run ended are left out: the search asks the simulator for all of it. */
 #include <math.h>
 #include <string.h>
 
@@ -42,25 +42,6 @@ static braid_status add_sets(braid_program *p) {
         BRAID_TRY(braid_program_add_term(p, row, p->starts + (size_t)offer->nodes[0], -sign));
         BRAID_TRY(braid_program_add_term(p, row, c, 1));
       }
-  }
-  return BRAID_OK;
-}
-
-/* A device starts at its first clock: at another one, a task starts after a change. */
-static braid_status add_first_clocks(braid_program *p) {
-  size_t row;
-  for (size_t n = 0; n < p->problem->node_count; n++) {
-    if (p->problem->nodes[n].idle) continue;
-    BRAID_TRY(braid_program_add_row(p, 0, INFINITY, &row));
-    BRAID_TRY(braid_program_add_term(p, row, p->starts + n, 1));
-    for (size_t i = p->first_offer[n]; i < p->first_offer[n + 1]; i++) {
-      size_t column = (size_t)p->node_offers[i];
-      const braid_offer *offer = offer_at(p, column);
-      double most = 0;
-      for (size_t k = 0; k <= offer->also_count && offer->clock; k++)
-        most = fmax(most, p->problem->devices[k < offer->also_count ? offer->also[k] : offer->device].clock_seconds);
-      if (most > 0) BRAID_TRY(braid_program_add_term(p, row, column, -most / p->seconds));
-    }
   }
   return BRAID_OK;
 }
@@ -170,6 +151,5 @@ braid_status braid_program_add_order(braid_program *p) {
     for (size_t a = 0; a < b; a++)
       if (before[b * nodes + a] && !problem->nodes[a].idle && !problem->nodes[b].idle)
         BRAID_TRY(add_changes(p, (int32_t)a, (int32_t)b, SIZE_MAX));
-  BRAID_TRY(add_sets(p));
-  return add_first_clocks(p);
+  return add_sets(p);
 }
