@@ -88,7 +88,7 @@
 #define BRAID_ISA_SYSTEM(F)                                                                                            \
   F(sync, 1, 0, 0, 1, "1: raise sync_local, and wait for sync_global")                                                 \
   F(end, 1, 0, 0, 1, "1: the task ends")                                                                               \
-  F(tile, 1, 0, 0, 1, "1: nothing is on the chip that is needed later: the core may be given to another task")         \
+  F(tile, 1, 0, 0, 1, "1: the core may be given to another task here")                                                 \
   F(layer, 16, 0, 0, (1 << 16) - 1, "index of the layer, or operator, that ends here")
 
 /* A vector is lines of eight numbers of 16 bits in the vector memory. */

@@ -1,0 +1,188 @@
+#include "overlay/sim/memory.h"
+
+#include <math.h>
+
+enum { kLine = 16, kPorts = 2 * BRAID_OVERLAY_MOST_CORES, kMostOutstanding = 64 };
+
+/* A bank's time is counted in parts of a cycle, since a burst may take less than one. */
+enum { kParts = 1024 };
+
+/* What a port wants of a bank, oldest first. */
+typedef struct waiting {
+  uint32_t bytes[kMostOutstanding];
+  uint8_t first, count;
+} waiting;
+
+typedef struct port {
+  braid_transfer left; /* what is not asked for yet: of the current row `lines` from `first` on */
+  uint64_t plane_start, row_start;
+  int64_t lines_of_row, rows_of_plane;
+  int first_bank, banks;
+  uint16_t epoch;
+  int outstanding;
+  uint64_t free_at; /* when its wires have carried what was asked for */
+} port;
+
+typedef struct bank {
+  waiting ports[kPorts];
+  uint64_t mask[kPorts / 64]; /* ports that wait */
+  uint32_t last;              /* the port that had its turn */
+  uint64_t free_at;           /* in parts */
+  bool wakes;                 /* an event for its being free is under way */
+} bank;
+
+struct braid_memory {
+  const braid_allocator *allocator;
+  const braid_overlay_design *design;
+  braid_event_heap *heap;
+  uint64_t parts_of_byte, port_bytes;
+  int64_t burst_lines;
+  port ports[kPorts];
+  bank *banks;
+};
+
+braid_status braid_memory_create(const braid_overlay_design *design, const braid_allocator *allocator,
+                                 braid_event_heap *heap, braid_memory **out) {
+  *out = NULL;
+  braid_memory *made = braid_zalloc(allocator, sizeof *made);
+  bank *banks = made ? braid_zalloc_array(allocator, (size_t)design->banks, sizeof *banks) : NULL;
+  if (!banks) {
+    braid_free(allocator, made);
+    return BRAID_NO_MEMORY;
+  }
+  made->allocator = allocator;
+  made->design = design;
+  made->heap = heap;
+  made->banks = banks;
+  made->port_bytes = (uint64_t)design->port_bits / 8;
+  made->parts_of_byte = (uint64_t)llrint(kParts / (design->bank_bits / 8.0 * design->efficiency));
+  made->burst_lines = design->burst_bytes / kLine;
+  *out = made;
+  return BRAID_OK;
+}
+
+void braid_memory_destroy(braid_memory *memory) {
+  if (!memory) return;
+  braid_free(memory->allocator, memory->banks);
+  braid_free(memory->allocator, memory);
+}
+
+/* --- banks ---------------------------------------------------------------------------------------------------------
+ */
+/* The next port, behind the last one, that waits; the bank has one. */
+static uint32_t next_turn(const bank *b) {
+  for (uint32_t i = 1; i <= kPorts; i++) {
+    uint32_t p = (b->last + i) % kPorts;
+    uint64_t word = b->mask[p / 64] >> p % 64;
+    if (!word) {
+      i += 63 - p % 64; /* none is left in this word */
+      continue;
+    }
+    return (b->last + i + (uint32_t)__builtin_ctzll(word)) % kPorts;
+  }
+  return b->last;
+}
+
+static bool any_waits(const bank *b) {
+  uint64_t all = 0;
+  for (size_t i = 0; i < kPorts / 64; i++) all |= b->mask[i];
+  return all != 0;
+}
+
+/* Reads arrive `latency` after the bank has begun; of writes it is the answer that does. */
+static void serve(braid_memory *m, uint32_t index, uint64_t now) {
+  bank *b = &m->banks[index];
+  while (any_waits(b)) {
+    if (b->free_at >= (now + 1) * kParts) {
+      if (!b->wakes) braid_event_heap_add(m->heap, b->free_at / kParts, BRAID_EVENT_BANK, index, 0);
+      b->wakes = true;
+      return;
+    }
+    uint32_t turn = next_turn(b);
+    waiting *w = &b->ports[turn];
+    port *p = &m->ports[turn];
+    uint64_t bytes = w->bytes[w->first], latency = (uint64_t)m->design->latency_cycles;
+    w->first = (uint8_t)((w->first + 1) % kMostOutstanding);
+    if (--w->count == 0) b->mask[turn / 64] &= ~((uint64_t)1 << turn % 64);
+    b->last = turn;
+    if (b->free_at < now * kParts) b->free_at = now * kParts;
+    b->free_at += bytes * m->parts_of_byte;
+    bool writes = turn % 2;
+    uint64_t starts = writes ? now : now + latency;
+    if (p->free_at < starts) p->free_at = starts;
+    p->free_at += (bytes + m->port_bytes - 1) / m->port_bytes;
+    braid_event_heap_add(m->heap, p->free_at + (writes ? latency : 0), BRAID_EVENT_BURST, turn, p->epoch);
+  }
+}
+
+void braid_memory_bank_free(braid_memory *m, uint32_t index, uint64_t now) {
+  m->banks[index].wakes = false;
+  serve(m, index, now);
+}
+
+/* --- ports ---------------------------------------------------------------------------------------------------------
+ */
+/* Takes the next burst off what is left; it lies in one block of a bank. */
+static int64_t cut_burst(const braid_memory *m, port *p, uint32_t *bank_index) {
+  braid_transfer *left = &p->left;
+  int64_t block = m->burst_lines, room = block - (int64_t)(left->first % (uint64_t)block);
+  int64_t lines = left->lines < room ? left->lines : room;
+  *bank_index = (uint32_t)p->first_bank + (uint32_t)(left->first / (uint64_t)block % (uint64_t)p->banks);
+  left->first += (uint64_t)lines;
+  left->lines -= lines;
+  if (left->lines) return lines;
+  if (--left->rows) {
+    p->row_start += (uint64_t)left->row_pitch;
+  } else if (--left->planes) {
+    p->plane_start += (uint64_t)left->plane_pitch;
+    p->row_start = p->plane_start;
+    left->rows = p->rows_of_plane;
+  } else {
+    return lines;
+  }
+  left->first = p->row_start;
+  left->lines = p->lines_of_row;
+  return lines;
+}
+
+static void issue(braid_memory *m, uint32_t index, uint64_t now) {
+  port *p = &m->ports[index];
+  int most = m->design->outstanding < kMostOutstanding ? m->design->outstanding : kMostOutstanding;
+  while (p->outstanding < most && p->left.lines) {
+    uint32_t at;
+    int64_t lines = cut_burst(m, p, &at);
+    bank *b = &m->banks[at];
+    waiting *w = &b->ports[index];
+    w->bytes[(w->first + w->count++) % kMostOutstanding] = (uint32_t)(lines * kLine);
+    b->mask[index / 64] |= (uint64_t)1 << index % 64;
+    p->outstanding++;
+    serve(m, at, now);
+  }
+}
+
+void braid_memory_start(braid_memory *m, uint32_t index, const braid_transfer *transfer, int first_bank, int banks,
+                        uint16_t epoch, uint64_t now) {
+  port *p = &m->ports[index];
+  braid_transfer t = *transfer;
+  if (t.row_pitch == t.lines) t.lines *= t.rows, t.rows = 1;
+  if (t.rows == 1 && t.plane_pitch == t.lines) t.lines *= t.planes, t.planes = 1;
+  p->left = t;
+  p->plane_start = p->row_start = t.first;
+  p->lines_of_row = t.lines;
+  p->rows_of_plane = t.rows;
+  p->first_bank = first_bank;
+  p->banks = banks;
+  p->epoch = epoch;
+  issue(m, index, now);
+}
+
+void braid_memory_cancel(braid_memory *m, uint32_t index) {
+  m->ports[index].left = (braid_transfer){0};
+}
+
+bool braid_memory_burst_done(braid_memory *m, uint32_t index, uint64_t now) {
+  port *p = &m->ports[index];
+  p->outstanding--;
+  issue(m, index, now);
+  return p->outstanding == 0 && p->left.lines == 0;
+}

@@ -1,0 +1,89 @@
+/* The timing of tasks on the overlay, cycle by cycle of its clock, without their data: the two levels of dispatch, the
+ * queues of a core's modules and the tokens between them, the memory controller with its ports and banks, and
+ * synchronization (docs/isa.md; sections 4.1 to 4.3 of Zeng et al. 2021). Event driven: time goes from one event to the
+ * next. Equal inputs have equal results. All times are modelled, none is of the machine that this runs on.
+ *
+ * How the memory of a card is shared: the address range of a task is spread over the banks that its cores are at, in
+ * blocks of one burst; each core has a port for reading and one for writing, `port_bits` wide. A bus equalizer cuts
+ * what a port asks for into bursts, lets `outstanding` of them be under way, and refuses what is outside of the task's
+ * ranges; each bank serves one burst at a time, the ports taking turns. */
+#ifndef BRAID_OVERLAY_TIMING_H
+#define BRAID_OVERLAY_TIMING_H
+
+#include "overlay/design.h"
+#include "overlay/isa/instruction.h"
+
+enum { BRAID_TIMING_SEGMENTS = 8 };
+
+/* A core's share of a task. */
+typedef struct braid_timing_program {
+  int core;                              /* of the design's */
+  const braid_instruction *instructions; /* the caller's, until the task is done */
+  size_t count;
+  size_t first; /* where it begins: 0, or where a stopped task goes on */
+} braid_timing_program;
+
+typedef struct braid_timing_range {
+  uint64_t first, lines; /* of 16 bytes, in the card's memory */
+} braid_timing_range;
+
+typedef struct braid_timing_task {
+  const braid_timing_program *programs;
+  size_t core_count;
+  braid_timing_range ranges[BRAID_TIMING_SEGMENTS]; /* base registers and what they may reach */
+  uint64_t most_cycles;                             /* after which it has failed; 0: none */
+} braid_timing_task;
+
+typedef enum braid_timing_state {
+  BRAID_TIMING_RUNS,
+  BRAID_TIMING_ENDED,
+  BRAID_TIMING_STOPPED, /* as it was asked to: it can go on elsewhere, at `stopped_at` of each core */
+  BRAID_TIMING_FAILED   /* `why` says how; its cores are free */
+} braid_timing_state;
+
+/* Where a task may be stopped. */
+typedef enum braid_timing_place { BRAID_TIMING_AT_TILE, BRAID_TIMING_AT_LAYER } braid_timing_place;
+
+/* In cycles. */
+typedef struct braid_timing_module {
+  uint64_t busy;  /* an instruction runs */
+  uint64_t waits; /* one is there and lacks a token */
+  uint64_t moves; /* of load and save: what its bytes take at the port's width */
+  uint64_t bytes, instructions;
+} braid_timing_module;
+
+typedef struct braid_timing_core {
+  braid_timing_module modules[BRAID_ISA_MODULES];
+  uint64_t synchronizing; /* it has raised sync_local */
+  size_t stopped_at;      /* its next instruction */
+  uint64_t operations;    /* two for a multiply-accumulate */
+} braid_timing_core;
+
+typedef struct braid_timing_result {
+  braid_timing_state state;
+  uint64_t began, ended;          /* cycle */
+  const braid_timing_core *cores; /* as in the task's programs; the timing's */
+  size_t core_count;
+  const char *why;
+} braid_timing_result;
+
+typedef struct braid_timing braid_timing;
+
+/* The design must outlive it. */
+BRAID_MUST_CHECK braid_status braid_timing_create(const braid_overlay_design *design, const braid_allocator *allocator,
+                                                  braid_timing **out);
+void braid_timing_destroy(braid_timing *timing); /* NULL is allowed */
+uint64_t braid_timing_now(const braid_timing *timing);
+/* Gives cores to a task, which begins now; *id: its number. INVALID_ARGUMENT: a core that the design lacks or that
+ * another task has, or an instruction that the design's cores lack. */
+BRAID_MUST_CHECK braid_status braid_timing_submit(braid_timing *timing, const braid_timing_task *task, size_t *id);
+/* The task goes on to the next place of this kind, of all cores. */
+void braid_timing_stop(braid_timing *timing, size_t id, braid_timing_place place);
+/* Goes on until a task is no longer running, or to cycle `until`, whichever is first. *id: the task; SIZE_MAX: none. */
+BRAID_MUST_CHECK braid_status braid_timing_advance(braid_timing *timing, uint64_t until, size_t *id);
+braid_timing_result braid_timing_get(const braid_timing *timing, size_t id);
+
+/* What an instruction of compute or side takes on a core of this design, alone, in cycles (equation 5). */
+uint64_t braid_timing_cycles(const braid_overlay_design *design, const braid_instruction *instruction);
+
+#endif
