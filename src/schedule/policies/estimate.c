@@ -1,5 +1,6 @@
 #include "schedule/policies/estimate.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/try.h"
@@ -43,7 +44,8 @@ typedef struct braid_estimating {
   int32_t *aside;
   bool *busy;
   int *clocks;
-  double *load; /* per device: seconds of work that it has still to start */
+  double *shortest; /* per device: the path of the task that it is taken to run last */
+  double *load;     /* per device: seconds of work that it has still to start */
   double now;
 } estimating;
 
@@ -221,14 +223,33 @@ static double start_ready(braid_estimator *e, const int32_t *offers, size_t devi
   return least;
 }
 
-static void begin(braid_estimator *e) {
+/* A device begins at the clock at which it ends: that of the task with the shortest path, which it runs last, mostly.
+ */
+static void begin_clocks(braid_estimator *e, const int32_t *offers) {
+  estimating *r = e->running;
+  for (size_t d = 0; d < e->problem->device_count; d++) {
+    r->shortest[d] = INFINITY;
+    r->clocks[d] = 0;
+  }
+  for (size_t i = 0; i < e->count; i++) {
+    const way *at = way_of(e, offers, (int32_t)i);
+    for (size_t k = 0; k <= at->also_count; k++) {
+      int d = device_at(at, k);
+      if (e->tail[i] > r->shortest[d]) continue;
+      r->shortest[d] = e->tail[i];
+      r->clocks[d] = at->clock;
+    }
+  }
+}
+
+static void begin(braid_estimator *e, const int32_t *offers) {
   estimating *r = e->running;
   r->run++;
   r->now = 0;
   r->moment_count = 0;
   memset(r->bus_free, 0, (size_t)e->problem->bus_count * sizeof *r->bus_free);
   memset(r->busy, 0, e->problem->device_count * sizeof *r->busy);
-  memset(r->clocks, 0, e->problem->device_count * sizeof *r->clocks);
+  begin_clocks(e, offers);
   memset(r->ready_count, 0, e->problem->device_count * sizeof *r->ready_count);
   memset(r->there, 0, e->count * sizeof *r->there);
   for (size_t i = 0; i < e->count; i++) r->waiting[i] = e->first_read[i + 1] - e->first_read[i];
@@ -251,7 +272,7 @@ bool braid_estimator_run(braid_estimator *e, const int32_t *offers, double own, 
   if (own > joules) return false;
   if (most > seconds) most = seconds; /* what it may take, by its energy too */
   if (!find_tails(e, offers, most)) return false;
-  begin(e);
+  begin(e, offers);
   for (size_t i = 0; i < e->count; i++)
     if (!r->waiting[i]) become_ready(e, offers, (int32_t)i);
   for (size_t v = 0; v < e->problem->value_count; v++)
@@ -397,9 +418,10 @@ static bool estimator_allocate(making *k, size_t reads, braid_arena *arena) {
   r->aside = braid_arena_alloc(arena, tasks * sizeof *r->aside);
   r->busy = braid_arena_alloc(arena, devices * sizeof *r->busy);
   r->clocks = braid_arena_alloc(arena, devices * sizeof *r->clocks);
+  r->shortest = braid_arena_alloc(arena, devices * sizeof *r->shortest);
   r->load = braid_arena_alloc(arena, devices * sizeof *r->load);
   return r->ways && r->arrivals && r->bus_free && r->moving && r->waiting && r->there && r->moments && r->ready &&
-         r->ready_count && r->aside && r->busy && r->clocks && r->load;
+         r->ready_count && r->aside && r->busy && r->clocks && r->shortest && r->load;
 }
 
 braid_status braid_estimator_create(const braid_improving *improving, braid_estimator **out) {
