@@ -73,6 +73,13 @@ typedef struct training {
   braid_steering *steering;
   int64_t slow_after; /* steps, when left becomes slow; 0: never */
   double slow_factor;
+  int64_t
+      doubled_after[2]; /* steps, when left becomes twice as slow, and right `ratio` times as slow as left; 0: never */
+  double ratio;
+  int64_t worse_after; /* steps, when the plan becomes worse by a part of its time between two limits; 0: never */
+  double worse[2];
+  int *kept; /* that plan */
+  size_t events_before;
   int64_t breaks_after; /* steps, when left's sensor fails; 0: never */
   int64_t accumulate;   /* batches for a step; 0: one */
   int64_t steps;
@@ -97,6 +104,29 @@ static void begin(training *t, const char *devices, const braid_steering_options
   if (options) ok(braid_steering_create(t->trainer, options, &t->steering));
 }
 
+/* One operation goes to the other device. */
+static void make_worse(training *t) {
+  braid_steering *s = t->steering;
+  braid_forecast_summary best, now;
+  braid_replacement replaced;
+  ok(braid_steering_ask(s));
+  best = s->asked.forecast;
+  t->events_before = braid_steering_event_count(s);
+  for (size_t n = 0; n < s->graph->node_count; n++) {
+    if (s->asked.devices[n] < 0) continue;
+    s->asked.devices[n] = !s->asked.devices[n];
+    ok(braid_steering_forecast(s, s->asked.devices, &now));
+    if (now.seconds > best.seconds * (1 + t->worse[0]) && now.seconds < best.seconds * (1 + t->worse[1])) {
+      s->asked.forecast = now;
+      ok(braid_steering_switch(s, -1, &replaced));
+      memcpy(t->kept, s->plan.devices, s->graph->node_count * sizeof *t->kept);
+      return;
+    }
+    s->asked.devices[n] = !s->asked.devices[n];
+  }
+  fail_msg("no operation makes the plan worse by %g to %g", t->worse[0], t->worse[1]);
+}
+
 static bool on_step(void *context, const braid_train_progress *progress) {
   training *t = context;
   (void)progress;
@@ -107,8 +137,12 @@ static bool on_step(void *context, const braid_train_progress *progress) {
   t->steps = done;
   for (int i = 0; i < 2; i++) __atomic_store_n(&slow[i].used, 0, __ATOMIC_RELEASE);
   if (t->slow_after && done == t->slow_after) slow[0].factor = t->slow_factor;
+  for (int i = 0; i < 2; i++)
+    if (t->doubled_after[i] && done == t->doubled_after[i])
+      slow[0].factor *= 2, slow[1].factor = slow[0].factor * t->ratio;
   if (t->breaks_after && done == t->breaks_after) __atomic_store_n(&slow[0].broken, 1, __ATOMIC_RELEASE);
   if (t->steering) ok(braid_steering_step(t->steering));
+  if (t->worse_after && done == t->worse_after) make_worse(t);
   return true;
 }
 
@@ -240,6 +274,38 @@ static void test_slowed(void **state) {
                 event.switch_seconds * 1e3, event.recover_seconds, event.steps_lost);
   end(&t);
   end(&one);
+}
+
+/* First the costs become what operations take here. Then one operation moves to the other device, so that the plan
+ * takes longer by a part of its time, and both devices become twice as slow, after which what is best is what it was. A
+ * plan that is worse by less than what measurements vary by stays, at the costs of now; one that is worse by more is
+ * left. */
+static void test_hardly_better(void **state) {
+  (void)state;
+  static const double kWorse[2][2] = {{1e-3, kLeastGain * 0.7}, {kLeastGain * 1.5, 1}};
+  for (int much = 0; much < 2; much++) {
+    training t = {.doubled_after = {4, 26}, .ratio = much ? 3 : 1.1, .worse_after = 18};
+    memcpy(t.worse, kWorse[much], sizeof t.worse);
+    braid_steering_options options = measured_options("heft");
+    options.window = 6;
+    options.drift = 0.2;
+    begin(&t, "left right", &options);
+    t.kept = malloc(t.steering->graph->node_count * sizeof *t.kept);
+    train(&t);
+    size_t events = braid_steering_event_count(t.steering) - t.events_before;
+    if (much ? !events : events) fail_msg("%zu events: %s", events, said);
+    size_t bytes = t.steering->graph->node_count * sizeof *t.kept;
+    assert_int_equal(memcmp(t.kept, t.steering->plan.devices, bytes) != 0, much);
+    if (!much) { /* what it promises is of now, for the plan that runs */
+      size_t last = braid_steering_run_count(t.steering) - 1;
+      braid_forecast_summary now;
+      assert_non_null(strstr(said, "another plan would gain next to nothing"));
+      ok(braid_steering_forecast(t.steering, t.kept, &now));
+      assert_true(fabs(braid_steering_get_run(t.steering, last).planned_seconds - now.seconds) <= 1e-9 * now.seconds);
+    }
+    free(t.kept);
+    end(&t);
+  }
 }
 
 /* A change by the last step is too late for another plan. */
@@ -497,6 +563,7 @@ int main(void) {
       cmocka_unit_test(test_same_loss),
       cmocka_unit_test(test_fused),
       cmocka_unit_test(test_slowed),
+      cmocka_unit_test(test_hardly_better),
       cmocka_unit_test(test_slowed_at_the_end),
       cmocka_unit_test(test_unable),
       cmocka_unit_test(test_slower_than_alone),
