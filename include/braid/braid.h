@@ -11,6 +11,7 @@
 #include "braid/log.h"
 #include "braid/model.h"
 #include "braid/op.h"
+#include "braid/overlay.h"
 #include "braid/plan.h"
 #include "braid/planning.h"
 #include "braid/profile.h"

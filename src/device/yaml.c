@@ -159,7 +159,7 @@ static braid_status fail_key(const reading *r, const yaml_node_t *key, const cya
   char known[kMessageBytes] = "";
   for (size_t used = 0; fields->key && used < sizeof known; fields++)
     used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", fields->key);
-  return braid_fail(BRAID_INVALID_FILE, "%.200s: Unexpected key: %.60s, line: %zu; there are %.300s", r->name,
+  return braid_fail(BRAID_INVALID_FILE, "%.200s: Unexpected key: %.60s, line: %zu; there are %.500s", r->name,
                     text_of(key), key->start_mark.line + 1, known);
 }
 

@@ -1,48 +1,51 @@
-/* A design of the overlay: what a core can do, how many there are, and what they share. Designs are data
- *. After sections 2.3, 2.4, 4 and 7.1 of Zeng et al. 2021. */
+/* Designs of the overlay (braid/overlay.h): their figures, as files have them. */
 #ifndef BRAID_OVERLAY_DESIGN_H
 #define BRAID_OVERLAY_DESIGN_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "braid/overlay.h"
 
-#include "braid/allocator.h"
-#include "braid/status.h"
+/* The figures of a design, each a member of it and a key of its file with a value and a source.
+ * X(name, kind, whole, least, most, text)
+ * kind: which designs have it: EVERY, CONVOLUTIONAL, RECURRENT, or MAYBE: every one may, else it is NAN. Bounds are
+ * those of the instructions' fields (docs/isa.md), where these have some. */
+#define BRAID_OVERLAY_FIGURE_LIST(X)                                                                                   \
+  X(cores, EVERY, true, 1, BRAID_OVERLAY_MOST_CORES, "cores")                                                          \
+  X(clock_mhz, EVERY, false, 1, 10000, "clock, MHz")                                                                   \
+  X(pixels, CONVOLUTIONAL, true, 1, 1024, "PP, rows of a result at once")                                              \
+  X(channels_in, CONVOLUTIONAL, true, 1, 1024, "ICP, channels of the input at once")                                   \
+  X(channels_out, CONVOLUTIONAL, true, 1, 1024, "OCP, channels of the result at once")                                 \
+  X(side_bytes, CONVOLUTIONAL, true, 1, 65536, "bytes that MISC takes in a cycle")                                     \
+  X(rows, RECURRENT, true, 1, 1024, "HP, rows of a matrix at once")                                                    \
+  X(columns, RECURRENT, true, 1, 1024, "WP, columns of a matrix at once")                                              \
+  X(side_numbers, RECURRENT, true, 1, 65536, "numbers that ELE takes in a cycle")                                      \
+  X(feature_bytes, CONVOLUTIONAL, true, 16, 16777216, "memory of a core for feature maps, bytes")                      \
+  X(weight_bytes, EVERY, true, 16, 16777216, "memory of a core for weights, bytes")                                    \
+  X(bias_bytes, EVERY, true, 16, 1048576, "memory of a core for biases, bytes")                                        \
+  X(sum_bytes, EVERY, true, 16, 16777216, "memory of a core for sums, bytes")                                          \
+  X(vector_bytes, RECURRENT, true, 16, 262144, "memory of a tenant for vectors, bytes")                                \
+  X(queue_depth, EVERY, true, 1, 65536, "instructions that wait before a module")                                      \
+  X(instruction_bytes, EVERY, true, 16, 1073741824, "memory of the card for instructions, bytes")                      \
+  X(port_bits, EVERY, true, 128, 8192, "port of a core, bits")                                                         \
+  X(bank_bits, EVERY, true, 128, 8192, "port of a bank, bits")                                                         \
+  X(banks, EVERY, true, 1, BRAID_OVERLAY_MOST_BANKS, "banks of DDR")                                                   \
+  X(bank_bytes, EVERY, true, 16, 1099511627776, "bytes of a bank")                                                     \
+  X(burst_bytes, EVERY, true, 16, 4096, "burst that requests are split into, bytes")                                   \
+  X(outstanding, EVERY, true, 1, 64, "bursts of a port under way")                                                     \
+  X(latency_cycles, EVERY, true, 0, 100000, "cycles to the first byte of a burst")                                     \
+  X(efficiency, EVERY, false, 0.01, 1, "share of a bank's cycles that carry data")                                     \
+  X(host_gigabytes_per_second, EVERY, false, 0.001, 1000, "from the host, GB/s")                                       \
+  X(host_latency_us, EVERY, false, 0, 1000000, "latency from the host, microseconds")                                  \
+  X(idle_watts, MAYBE, false, 0, 10000, "power without work, W")                                                       \
+  X(picojoules_per_operation, MAYBE, false, 0, 1000000, "energy of an operation, pJ")                                  \
+  X(picojoules_per_ddr_byte, MAYBE, false, 0, 1000000, "energy of a byte to or from DDR, pJ")
 
-enum { BRAID_OVERLAY_MOST_CORES = 64, BRAID_OVERLAY_MOST_BANKS = 16 };
-
-typedef struct braid_overlay_design {
-  char *name, *summary;
-  bool recurrent; /* cores run MVM and ELE; else CONV and MISC */
-  int cores;
-  double clock_mhz;
-
-  /* of a core for convolutional networks: multiply-accumulates a cycle are their product (equation 2, half of it) */
-  int pixels, channels_in, channels_out; /* PP, ICP, OCP: rows of a result, channels in, channels out at once */
-  int side_bytes;                        /* that MISC takes in a cycle */
-  /* of a core for recurrent networks (equation 4) */
-  int rows, columns; /* HP, WP */
-  int side_numbers;  /* that ELE takes in a cycle */
-
-  /* memories of a core, in bytes */
-  int64_t feature_bytes, weight_bytes, bias_bytes;
-  int64_t sum_bytes;    /* sums that stay from CONV to CONV, or MVM to MVM */
-  int64_t vector_bytes; /* for all cores of a tenant */
-
-  int queue_depth;           /* instructions that wait before a module */
-  int64_t instruction_bytes; /* that the card keeps of all tenants */
-
-  /* memory of the card */
-  int port_bits, bank_bits, banks; /* of a core's port, of a bank's; core c is at bank c * banks / cores */
-  int64_t bank_bytes;
-  int burst_bytes;    /* what the bus equalizer splits a request into (section 4.3.1) */
-  int outstanding;    /* such parts of one port that may be under way */
-  int latency_cycles; /* of a part, from its being asked for to its first byte */
-  double efficiency;  /* of a bank: the share of its cycles that carry data (equation 6) */
-  double host_gigabytes_per_second, host_latency_us; /* from the host to the card: instructions, contexts */
-
-  /* modelled power; NAN: nobody says */
-  double idle_watts, picojoules_per_operation, picojoules_per_ddr_byte;
-} braid_overlay_design;
+/* Files of the source tree that the build puts into the library (cmake/embed.cmake). */
+typedef struct braid_overlay_file {
+  const char *name; /* without its ending */
+  const char *text;
+  size_t bytes;
+} braid_overlay_file;
+extern const braid_overlay_file braid_overlay_design_files[];
+extern const size_t braid_overlay_design_file_count;
 
 #endif

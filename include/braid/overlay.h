@@ -1,0 +1,98 @@
+/* The overlay: an accelerator for FPGAs that runs networks by instructions, shared by tenants, after "A Unified FPGA
+ * Virtualization Framework for General-Purpose Deep Neural Networks in the Cloud" (Zeng et al. 2021; "the paper"
+ * below). docs/overlay.md describes it, docs/isa.md its instructions. There is no such hardware: it is simulated. */
+#ifndef BRAID_OVERLAY_H
+#define BRAID_OVERLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "braid/allocator.h"
+#include "braid/status.h"
+
+enum { BRAID_OVERLAY_MOST_CORES = 64, BRAID_OVERLAY_MOST_BANKS = 16 };
+
+/* --- designs -------------------------------------------------------------------------------------------------------
+ */
+/* A design of the overlay: what a core can do, how many there are, and what they share (sections 2.3, 2.4, 4 and 7.1 of
+ * the paper). Designs are data: files of YAML (docs/overlay.md), of which some are in the library (platforms/overlay).
+ * What the other kind of core has is 0. Immutable; threads may share it. */
+typedef struct braid_overlay_design {
+  const char *name, *summary;
+  bool recurrent; /* cores run MVM and ELE; else CONV and MISC */
+  int cores;
+  double clock_mhz;
+
+  /* of a core for convolutional networks: multiply-accumulates a cycle are their product (equation 2, half of it) */
+  int pixels, channels_in, channels_out; /* PP, ICP, OCP: rows of a result, channels in, channels out at once */
+  int side_bytes;                        /* that MISC takes in a cycle */
+  /* of a core for recurrent networks (equation 4) */
+  int rows, columns; /* HP, WP */
+  int side_numbers;  /* that ELE takes in a cycle */
+
+  /* memories of a core, in bytes, whole lines of 16 */
+  int64_t feature_bytes, weight_bytes, bias_bytes;
+  int64_t sum_bytes;    /* sums that stay from CONV to CONV (4 bytes each), or MVM to MVM (6) */
+  int64_t vector_bytes; /* for all cores of a tenant */
+
+  int queue_depth;           /* instructions that wait before a module */
+  int64_t instruction_bytes; /* that the card keeps of all tenants */
+
+  /* memory of the card */
+  int port_bits, bank_bits, banks; /* of a core's port, of a bank's; braid_overlay_core_banks says where a core is */
+  int64_t bank_bytes;
+  int burst_bytes;    /* what the bus equalizer splits a request into (section 4.3.1) */
+  int outstanding;    /* such parts of one port that may be under way */
+  int latency_cycles; /* of a part, from its being asked for to its first byte */
+  double efficiency;  /* of a bank: the share of its cycles that carry data (equation 6) */
+  double host_gigabytes_per_second, host_latency_us; /* from the host to the card: instructions, contexts */
+
+  /* modelled power; NAN: nobody says */
+  double idle_watts, picojoules_per_operation, picojoules_per_ddr_byte;
+
+  const char *const *sources; /* of its figures, in their order, NULL for what it lacks; NULL: it is from no file */
+} braid_overlay_design;
+
+/* Designs of the library; `index` below the count, the names sorted. */
+BRAID_API size_t braid_overlay_design_count(void);
+BRAID_API const char *braid_overlay_design_name(size_t index);
+/* One of these, or a file (a name with a '/' or an ending .yaml or .yml). NOT_FOUND lists those that there are. Freed
+ * with braid_overlay_design_destroy. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_design_load(const braid_allocator *allocator,
+                                                                  const char *path_or_name,
+                                                                  const braid_overlay_design **out);
+/* Of a text in memory; `name` is for errors. INVALID_FILE names the line and what is allowed. Any text is safe. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_design_parse(const braid_allocator *allocator, const char *name,
+                                                                   const void *text, size_t bytes,
+                                                                   const braid_overlay_design **out);
+BRAID_API void braid_overlay_design_destroy(const braid_overlay_design *design); /* of load or parse, or NULL */
+
+/* A number of a design, as its file has it. */
+typedef struct braid_overlay_figure {
+  const char *key, *text; /* its name in files, what it is */
+  double value;
+  const char *source; /* NULL: not from a file */
+  bool assumed;       /* nobody published it: its source begins with "assumed" */
+} braid_overlay_figure;
+enum { BRAID_OVERLAY_FIGURES = 29 };
+/* False: designs of this kind have no such figure, or this one does not say it. `index` < BRAID_OVERLAY_FIGURES. */
+BRAID_API bool braid_overlay_design_figure(const braid_overlay_design *design, size_t index, braid_overlay_figure *out);
+
+/* --- what follows from a design -------------------------------------------------------------------------------------
+ */
+/* Multiply-accumulates of one core in a cycle (half of equations 2 and 4). */
+BRAID_API int64_t braid_overlay_core_products(const braid_overlay_design *design);
+/* The banks that a core's port is at: cores are spread over the banks in their order, and a core has several, between
+ * which its addresses take turns, where there are fewer cores than banks. */
+BRAID_API void braid_overlay_core_banks(const braid_overlay_design *design, int core, int *first, int *count);
+
+/* The roofline (section 2.3, Figure 3) of the first `cores` cores. */
+typedef struct braid_overlay_roofline {
+  double operations_per_second; /* two for a multiply-accumulate */
+  double bytes_per_second;      /* of each bank what its ports ask for, at most what its efficiency leaves */
+  double turning_point;         /* operations a byte: what has fewer waits for the memory */
+} braid_overlay_roofline;
+BRAID_API void braid_overlay_get_roofline(const braid_overlay_design *design, int cores, braid_overlay_roofline *out);
+
+#endif
