@@ -519,10 +519,6 @@ static braid_status check_task(const braid_timing *t, const braid_timing_task *f
   return BRAID_OK;
 }
 
-static int bank_of(const braid_overlay_design *d, int at) {
-  return at * d->banks / d->cores;
-}
-
 /* At a tile all before it is done and nothing behind it: the counts follow from the program. */
 static void restore_tokens(core *c) {
   for (size_t i = 0; i < c->next; i++) {
@@ -540,7 +536,8 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   core *c = &t->cores[p->core];
   uint16_t epoch = c->epoch;
   task *k = &t->tasks[id];
-  int bank = bank_of(t->design, p->core), last = k->first_bank + k->banks - 1;
+  int first, count, end = k->first_bank + k->banks;
+  braid_overlay_core_banks(t->design, p->core, &first, &count);
   memset(c, 0, sizeof *c);
   c->state = CORE_RUNS;
   c->epoch = (uint16_t)(epoch + 1);
@@ -553,8 +550,8 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   c->furthest = p->first;
   restore_tokens(c);
   k->cores[index] = p->core;
-  if (!index || bank < k->first_bank) k->first_bank = bank;
-  k->banks = (!index || bank > last ? bank : last) - k->first_bank + 1;
+  if (!index || first < k->first_bank) k->first_bank = first;
+  k->banks = (!index || first + count > end ? first + count : end) - k->first_bank;
   braid_event_heap_add(&t->heap, t->now, BRAID_EVENT_CORE, (uint32_t)p->core, c->epoch);
 }
 

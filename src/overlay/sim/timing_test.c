@@ -214,6 +214,20 @@ static void test_shared_bank(void **state) {
   assert_true(eight > 2 * 4096 - 256 && eight < 2 * alone + 64);
 }
 
+/* A core alone before several banks has them all: its port takes a burst a cycle, each bank begins one every fourth. */
+static void test_wide_port(void **state) {
+  (void)state;
+  program p = {0};
+  add_move(&p, false, 4096, 0, 0);
+  add_system(&p, false, true, false);
+  for (int banks = 1; banks <= 4; banks *= 2) {
+    braid_overlay_design d = design_of(1, banks);
+    d.port_bits = 2048;
+    d.outstanding = 64;
+    assert_int_equal(run_alone(&d, &p, NULL), 2 + 40 + (256 / banks - 1) * 4 + banks); /* the last ones at once */
+  }
+}
+
 /* A tenant that asks for as much as it can, at another bank: nothing changes; at the same bank, with no more ports than
  * fit: less than 1 %. */
 static void test_flood(void **state) {
@@ -505,10 +519,11 @@ static void test_random(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_moves),       cmocka_unit_test(test_cycles),          cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_shared_bank), cmocka_unit_test(test_flood),           cmocka_unit_test(test_synchronize),
-      cmocka_unit_test(test_stop),        cmocka_unit_test(test_stop_of_several), cmocka_unit_test(test_wrong),
-      cmocka_unit_test(test_limit),       cmocka_unit_test(test_refused),         cmocka_unit_test(test_random),
+      cmocka_unit_test(test_moves),       cmocka_unit_test(test_cycles),    cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_shared_bank), cmocka_unit_test(test_wide_port), cmocka_unit_test(test_flood),
+      cmocka_unit_test(test_synchronize), cmocka_unit_test(test_stop),      cmocka_unit_test(test_stop_of_several),
+      cmocka_unit_test(test_wrong),       cmocka_unit_test(test_limit),     cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_random),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
