@@ -1,0 +1,167 @@
+/* The reference executor beside Braid's CPU, which computes the Q/DQ graph: bit for bit, on random networks and on
+ * ResNet-20 (BRAID_DATA); and beside ONNX Runtime where BRAID_PYTHON names a Python that has it. */
+#include "overlay/networks.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "backend/cpu/evaluate.h"
+#include "braid/model.h"
+#include "braid/quantize.h"
+#include "braid/session.h"
+#include "folder.h"
+#include "overlay/reference.h"
+#include "skip.h"
+
+enum { MOST_PORTS = 40 };
+
+/* --- the network over a batch ------------------------------------------------------------------------------------ */
+typedef struct result {
+  float *numbers;
+  int64_t count;
+} result;
+
+/* All images of the batch, one after the other; `out` of each output of the graph. */
+static void run_reference(const braid_graph *graph, const braid_overlay_network *network, const float *x, result *out) {
+  int8_t *inputs[MOST_PORTS], *outputs[MOST_PORTS];
+  assert_int_equal(network->input_count, 1);
+  assert_true(network->inputs[0].real);
+  assert_true(network->output_count <= MOST_PORTS);
+  int64_t taken = braid_overlay_map_bytes(&network->maps[network->inputs[0].map]);
+  inputs[0] = malloc((size_t)taken);
+  for (size_t i = 0; i < network->output_count; i++) {
+    const braid_overlay_map *map = &network->maps[network->outputs[i].map];
+    assert_true(network->outputs[i].real);
+    outputs[i] = malloc((size_t)braid_overlay_map_bytes(map));
+  }
+  for (size_t k = 0; k < graph->output_count; k++) {
+    out[k].count = braid_desc_count(&graph->values[graph->outputs[k]].desc);
+    out[k].numbers = malloc((size_t)out[k].count * sizeof(float));
+  }
+  for (int64_t n = 0; n < network->batch; n++) {
+    braid_overlay_quantize(x + n * taken, taken, network->maps[network->inputs[0].map].exponent, inputs[0]);
+    net_ok(braid_overlay_reference(network, (const int8_t *const *)inputs, outputs, NULL));
+    for (size_t k = 0; k < graph->output_count; k++) {
+      size_t i = 0;
+      while (i < network->output_count && network->outputs[i].value != graph->outputs[k]) i++;
+      assert_true(i < network->output_count);
+      const braid_overlay_map *map = &network->maps[network->outputs[i].map];
+      int64_t count = braid_overlay_map_bytes(map);
+      assert_int_equal(count * network->batch, out[k].count);
+      braid_overlay_dequantize(outputs[i], count, map->exponent, out[k].numbers + n * count);
+    }
+  }
+  free(inputs[0]);
+  for (size_t i = 0; i < network->output_count; i++) free(outputs[i]);
+}
+
+static void run_braid(const braid_graph *graph, const float *x, result *out) {
+  braid_session *session;
+  void *outputs[MOST_PORTS];
+  net_ok(braid_session_create(graph, NULL, &session));
+  for (size_t k = 0; k < graph->output_count; k++) {
+    out[k].count = braid_desc_count(braid_session_output(session, k));
+    outputs[k] = out[k].numbers = malloc((size_t)out[k].count * sizeof(float));
+  }
+  net_ok(braid_session_run(session, (const void *const[]){x}, outputs));
+  braid_session_destroy(session);
+}
+
+/* The nodes as they are written, by the plain kernels. */
+static void run_plain(const braid_graph *graph, float *x, result *out) {
+  braid_cpu_evaluator evaluator;
+  braid_tensor **values = calloc(graph->value_count, sizeof *values);
+  net_ok(braid_cpu_evaluator_init(&evaluator, NULL));
+  net_ok(braid_tensor_wrap(NULL, &graph->values[graph->inputs[0]].desc, x, NULL, NULL, &values[graph->inputs[0]]));
+  for (size_t n = 0; n < graph->node_count; n++) {
+    const braid_node *node = &graph->nodes[n];
+    const braid_tensor *inputs[8] = {NULL};
+    assert_true(node->input_count <= 8 && node->output_count == 1);
+    for (size_t i = 0; i < node->input_count; i++)
+      if (node->inputs[i] >= 0)
+        inputs[i] = values[node->inputs[i]] ? values[node->inputs[i]] : graph->values[node->inputs[i]].tensor;
+    net_ok(braid_cpu_evaluate(&evaluator, graph, node, inputs, &values[node->outputs[0]]));
+  }
+  for (size_t k = 0; k < graph->output_count; k++) {
+    const braid_tensor *tensor = values[graph->outputs[k]];
+    out[k].count = braid_desc_count(braid_tensor_desc(tensor));
+    out[k].numbers = malloc((size_t)out[k].count * sizeof(float));
+    memcpy(out[k].numbers, braid_tensor_const_data(tensor), (size_t)out[k].count * sizeof(float));
+  }
+  for (size_t i = 0; i < graph->value_count; i++) braid_tensor_release(values[i]);
+  free(values);
+  braid_cpu_evaluator_deinit(&evaluator);
+}
+
+static void free_results(result *results, size_t count) {
+  for (size_t i = 0; i < count; i++) free(results[i].numbers);
+}
+
+/* Returns how many numbers differ. */
+static int64_t compare(const result *a, const result *b, size_t count) {
+  int64_t different = 0;
+  for (size_t k = 0; k < count; k++) {
+    assert_int_equal(a[k].count, b[k].count);
+    for (int64_t i = 0; i < a[k].count; i++) different += a[k].numbers[i] != b[k].numbers[i];
+  }
+  return different;
+}
+
+static float *make_images(uint64_t seed, int64_t count) {
+  net_builder b = {.state = seed + 3};
+  float *x = malloc((size_t)count * sizeof *x);
+  for (int64_t i = 0; i < count; i++) x[i] = (float)(net_draw(&b, 20001) - 10000) / 2500;
+  return x;
+}
+
+/* --- random networks --------------------------------------------------------------------------------------------- */
+typedef struct seen {
+  int kinds[BRAID_OVERLAY_KINDS], activated, rounds_first, added, parts, lefts;
+} seen;
+
+static void look(const braid_overlay_network *network, seen *s) {
+  for (size_t i = 0; i < network->layer_count; i++) {
+    const braid_overlay_layer *layer = &network->layers[i];
+    s->kinds[layer->kind]++;
+    s->activated += layer->low > -128 || layer->high < 127;
+    s->rounds_first += layer->rounds_first;
+    s->added += layer->weights && layer->other >= 0 && !layer->rounds_first;
+    s->parts += layer->y_channel > 0;
+    s->lefts += layer->left > 0;
+  }
+}
+
+static void test_random_networks(void **state) {
+  (void)state;
+  seen s = {.activated = 0};
+  for (uint64_t seed = 0; seed < 300; seed++) {
+    bool odd_means;
+    braid_overlay_network *network;
+    braid_graph *graph = net_random(seed, 1 + (int64_t)(seed % 3), &odd_means);
+    result ours[MOST_PORTS], theirs[MOST_PORTS];
+    net_ok(braid_resolve(graph));
+    braid_status status = braid_overlay_lower(graph, NULL, &network);
+    if (status != BRAID_OK) fail_msg("seed %d: %s", (int)seed, braid_error_detail());
+    look(network, &s);
+    float *x = make_images(seed, braid_desc_count(&graph->values[graph->inputs[0]].desc));
+    run_reference(graph, network, x, ours);
+    for (int plain = odd_means; plain < 2; plain++) { /* fused means multiply by a rounded reciprocal */
+      plain ? run_plain(graph, x, theirs) : run_braid(graph, x, theirs);
+      int64_t different = compare(ours, theirs, graph->output_count);
+      if (different) fail_msg("seed %d: %d numbers differ (%s)", (int)seed, (int)different, plain ? "plain" : "fused");
+      free_results(theirs, graph->output_count);
+    }
+    free_results(ours, graph->output_count);
+    free(x);
+    braid_overlay_network_destroy(network);
+    braid_graph_destroy(graph);
+  }
+  for (int i = 0; i < BRAID_OVERLAY_KINDS; i++)
+    if (s.kinds[i] < 20) fail_msg("only %d layers are %s", s.kinds[i], braid_overlay_kind_name((braid_overlay_kind)i));
+  assert_true(s.activated > 50 && s.rounds_first > 20 && s.added > 10 && s.parts > 20 && s.lefts > 10);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_networks)};
+  return skip_run_group_tests(tests, NULL, NULL);
+}
