@@ -40,7 +40,7 @@ profile="$graph|profile/|braid/(device|explore|planning|profile)\.h" # the datab
 planning="$upper|train/|profile/|planning/|braid/(explore|planning|profile)\.h"
 measure="$planning|explore/page|braid/explore\.h|measure/"
 steering="$measure|steering/|braid/steering\.h"
-overlay="$graph|device/yaml|overlay/|braid/overlay\.h" # below runtime: its device is a backend
+overlay="$graph|device/yaml|overlay/|schedule/program/glpk\.h|braid/overlay\.h" # below runtime: its device is a backend
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"

@@ -31,6 +31,7 @@
   X(get_row_dual)                                                                                                      \
   X(get_col_prim)                                                                                                      \
   X(get_prim_stat)                                                                                                     \
+  X(mip_col_val)                                                                                                       \
   X(mip_obj_val)                                                                                                       \
   X(mip_status)                                                                                                        \
   X(ios_reason)                                                                                                        \
