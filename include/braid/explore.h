@@ -42,11 +42,12 @@ typedef struct braid_kernel_costs {
 typedef struct braid_chip {
   const char *name, *board, *lut_unit; /* lut_unit: what is counted as luts ("LUT" if NULL) */
   const braid_figure *luts, *dsps, *brams;
-  const braid_figure *bram_bits;                             /* of one block */
-  const braid_figure *bandwidth;                             /* of the memory off the chip, GB/s (10^9 bytes) */
-  const braid_figure *clock;                                 /* MHz */
-  const braid_figure *multiplier_dsps, *adder_dsps;          /* D_mul, D_add */
-  const braid_figure *multiplier_luts, *lane_luts;           /* beta, delta: both or none */
+  const braid_figure *bram_bits;                    /* of one block */
+  const braid_figure *ffs, *urams;                  /* UltraRAM: blocks of 288 Kb; for designs of the overlay */
+  const braid_figure *bandwidth;                    /* of the memory off the chip, GB/s (10^9 bytes) */
+  const braid_figure *clock;                        /* MHz */
+  const braid_figure *multiplier_dsps, *adder_dsps; /* D_mul, D_add */
+  const braid_figure *multiplier_luts, *lane_luts;  /* beta, delta: both or none */
   const braid_figure *fixed_luts, *fixed_dsps, *fixed_brams; /* of the controllers */
   const braid_built_design *built;
   const braid_kernel_costs *kernel;

@@ -95,4 +95,52 @@ typedef struct braid_overlay_roofline {
 } braid_overlay_roofline;
 BRAID_API void braid_overlay_get_roofline(const braid_overlay_design *design, int cores, braid_overlay_roofline *out);
 
+/* --- resources ------------------------------------------------------------------------------------------------------
+ */
+typedef enum braid_overlay_resource {
+  BRAID_OVERLAY_LUTS,
+  BRAID_OVERLAY_FFS,
+  BRAID_OVERLAY_BRAMS, /* blocks of 36 Kb */
+  BRAID_OVERLAY_URAMS, /* blocks of 288 Kb */
+  BRAID_OVERLAY_DSPS,
+  BRAID_OVERLAY_RESOURCES
+} braid_overlay_resource;
+BRAID_API const char *braid_overlay_resource_name(braid_overlay_resource resource);
+
+/* An estimate of what a design needs of an FPGA of AMD's UltraScale+ family. DSPs and memories are counted from what
+ * the design has; LUTs and FFs are a linear model, fitted by least squares to Table 1 of the paper, which has six
+ * different designs: anything far from them is a guess. `shared`: with what tenants share the cores by (the first level
+ * of dispatch, the context switch), as every design of several cores has here. docs/overlay.md has the terms. */
+BRAID_API void braid_overlay_estimate(const braid_overlay_design *design, bool shared,
+                                      double out[BRAID_OVERLAY_RESOURCES]);
+
+/* A memory on the chip, and the blocks that it takes: as many side by side as its width needs, of 64 bits each (the
+ * rest of 72 is for parity), as many of such rows as its bytes fill. */
+typedef struct braid_overlay_memory {
+  const char *name;
+  int count;                  /* how many of them */
+  int64_t bytes, width_bytes; /* of one; what it takes or gives in a cycle */
+  bool ultra;                 /* blocks of 288 Kb (4,096 deep), else of 36 Kb (512 deep) */
+  int64_t blocks;             /* of one */
+} braid_overlay_memory;
+enum { BRAID_OVERLAY_MEMORIES = 8 };
+/* Returns how many there are, at most BRAID_OVERLAY_MEMORIES. Buffers of ports are among them: a port's bursts under
+ * way, to read and to write. Of vectors there is one for each core, since each may be a tenant's (section 4.2.3). */
+BRAID_API size_t braid_overlay_get_memories(const braid_overlay_design *design,
+                                            braid_overlay_memory out[BRAID_OVERLAY_MEMORIES]);
+
+/* A row of Table 1: what was built, and what the estimate says of the same. */
+typedef struct braid_overlay_built {
+  const char *fpga, *published_name; /* as the paper writes it */
+  const char *design;                /* of the library; NULL: what the platform leaves to users ("user budget") */
+  bool shared;
+  double published[BRAID_OVERLAY_RESOURCES];
+  /* NAN for a user budget. Left out: by a model fitted without this row and others of the same design; of LUTs and FFs,
+   * NAN for the rest, which are not fitted. */
+  double estimated[BRAID_OVERLAY_RESOURCES], left_out[BRAID_OVERLAY_RESOURCES];
+} braid_overlay_built;
+BRAID_API size_t braid_overlay_built_count(void);
+/* NO_MEMORY. `index` below the count. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_get_built(size_t index, braid_overlay_built *out);
+
 #endif

@@ -34,6 +34,8 @@ static const cyaml_schema_field_t kBuiltFields[] = {
   X(dsps, true, 1)                                                                                                     \
   X(brams, true, 1)                                                                                                    \
   X(bram_bits, true, 1)                                                                                                \
+  X(ffs, false, 1)                                                                                                     \
+  X(urams, false, 0)                                                                                                   \
   X(bandwidth, false, 1e-6)                                                                                            \
   X(clock, false, 1e-3)                                                                                                \
   X(multiplier_dsps, true, 0)                                                                                          \

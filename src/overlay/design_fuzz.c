@@ -22,6 +22,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
     braid_overlay_get_roofline(design, cores, &roofline);
     if (!(roofline.turning_point > 0) || !isfinite(roofline.turning_point)) abort();
   }
+  double resources[BRAID_OVERLAY_RESOURCES];
+  braid_overlay_estimate(design, true, resources);
+  for (int i = 0; i < BRAID_OVERLAY_RESOURCES; i++)
+    if (!(resources[i] > 0) || !isfinite(resources[i])) abort();
   braid_overlay_design_destroy(design);
   return 0;
 }
