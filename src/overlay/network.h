@@ -43,8 +43,8 @@ const char *braid_overlay_kind_name(braid_overlay_kind kind); /* "conv" ...; "" 
 
 /* Output (r, c) sees the inputs (r * stride_rows - pad_top + i * dilation_rows, c * stride_columns - pad_left + k *
  * dilation_columns), i in [0, kernel_rows), k in [0, kernel_columns), of which those outside of the map are padding.
- * Pads below and right follow from the sizes: pad_bottom and pad_right are what the op says; less than 0: the last
- * inputs are not seen. */
+ * Pads below and right follow from the sizes: pad_bottom and pad_right are what the op says. Pads less than 0: the
+ * first or last inputs are not seen. */
 typedef struct braid_overlay_window {
   int32_t kernel_rows, kernel_columns, stride_rows, stride_columns, dilation_rows, dilation_columns;
   int32_t pad_top, pad_left, pad_bottom, pad_right;

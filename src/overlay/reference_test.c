@@ -16,13 +16,13 @@
 enum { MOST_PORTS = 40 };
 
 /* --- the network over a batch ------------------------------------------------------------------------------------ */
-typedef struct result {
+typedef struct scores {
   float *numbers;
   int64_t count;
-} result;
+} scores;
 
 /* All images of the batch, one after the other; `out` of each output of the graph. */
-static void run_reference(const braid_graph *graph, const braid_overlay_network *network, const float *x, result *out) {
+static void run_reference(const braid_graph *graph, const braid_overlay_network *network, const float *x, scores *out) {
   int8_t *inputs[MOST_PORTS], *outputs[MOST_PORTS];
   assert_int_equal(network->input_count, 1);
   assert_true(network->inputs[0].real);
@@ -55,7 +55,7 @@ static void run_reference(const braid_graph *graph, const braid_overlay_network 
   for (size_t i = 0; i < network->output_count; i++) free(outputs[i]);
 }
 
-static void run_braid(const braid_graph *graph, const float *x, result *out) {
+static void run_braid(const braid_graph *graph, const float *x, scores *out) {
   braid_session *session;
   void *outputs[MOST_PORTS];
   net_ok(braid_session_create(graph, NULL, &session));
@@ -68,7 +68,7 @@ static void run_braid(const braid_graph *graph, const float *x, result *out) {
 }
 
 /* The nodes as they are written, by the plain kernels. */
-static void run_plain(const braid_graph *graph, float *x, result *out) {
+static void run_plain(const braid_graph *graph, float *x, scores *out) {
   braid_cpu_evaluator evaluator;
   braid_tensor **values = calloc(graph->value_count, sizeof *values);
   net_ok(braid_cpu_evaluator_init(&evaluator, NULL));
@@ -93,12 +93,12 @@ static void run_plain(const braid_graph *graph, float *x, result *out) {
   braid_cpu_evaluator_deinit(&evaluator);
 }
 
-static void free_results(result *results, size_t count) {
+static void free_results(scores *results, size_t count) {
   for (size_t i = 0; i < count; i++) free(results[i].numbers);
 }
 
 /* Returns how many numbers differ. */
-static int64_t compare(const result *a, const result *b, size_t count) {
+static int64_t compare(const scores *a, const scores *b, size_t count) {
   int64_t different = 0;
   for (size_t k = 0; k < count; k++) {
     assert_int_equal(a[k].count, b[k].count);
@@ -138,7 +138,7 @@ static void test_random_networks(void **state) {
     bool odd_means;
     braid_overlay_network *network;
     braid_graph *graph = net_random(seed, 1 + (int64_t)(seed % 3), &odd_means);
-    result ours[MOST_PORTS], theirs[MOST_PORTS];
+    scores ours[MOST_PORTS], theirs[MOST_PORTS];
     net_ok(braid_resolve(graph));
     braid_status status = braid_overlay_lower(graph, NULL, &network);
     if (status != BRAID_OK) fail_msg("seed %d: %s", (int)seed, braid_error_detail());
@@ -161,7 +161,124 @@ static void test_random_networks(void **state) {
   assert_true(s.activated > 50 && s.rounds_first > 20 && s.added > 10 && s.parts > 20 && s.lefts > 10);
 }
 
+/* --- models ------------------------------------------------------------------------------------------------------ */
+static const char *data_file(const char *name, char path[600]) {
+  const char *data = getenv("BRAID_DATA");
+  snprintf(path, 600, "%s/%s", data ? data : "", name);
+  FILE *file = data ? fopen(path, "rb") : NULL;
+  if (!file) skip_test("data", "there is no BRAID_DATA/%s", name);
+  fclose(file);
+  return path;
+}
+
+static braid_graph *quantize_resnet(braid_dataset *data) {
+  char path[600];
+  braid_graph *model;
+  braid_quantize_result result;
+  net_ok(braid_model_load(NULL, data_file("models/resnet20.onnx", path), NULL, &model));
+  braid_quantize_data given = {.calibration = data};
+  braid_quantize_options options = {.power_of_two = true, .samples = 64, .test_samples = 64, .layers = -1};
+  net_ok(braid_quantize(model, &given, &options, &result));
+  braid_graph *graph = result.graph;
+  result.graph = NULL;
+  braid_quantize_result_deinit(&result);
+  braid_graph_destroy(model);
+  return graph;
+}
+
+/* ResNet-20 as `braid quantize --scales power-of-two` makes it: 20 layers with weights and their 9 sums, the shortcuts
+ * among them, the mean; every score the same bits. */
+static void test_resnet(void **state) {
+  (void)state;
+  enum { IMAGES = 3, PIXELS = 3 * 32 * 32 };
+  char spec[700], path[600];
+  braid_dataset *data;
+  snprintf(spec, sizeof spec, "cifar10:%s", data_file("cifar10/data_batch_1.bin", path));
+  *strrchr(spec, '/') = '\0';
+  strcat(spec, ",mean=0.485/0.456/0.406,std=0.229/0.224/0.225");
+  net_ok(braid_dataset_open(NULL, spec, "train", &data));
+  braid_graph *graph = quantize_resnet(data);
+  net_ok(braid_graph_set_input_shape(graph, graph->inputs[0], 4, (int64_t[]){IMAGES, 3, 32, 32}));
+  net_ok(braid_resolve(graph));
+  braid_overlay_network *network;
+  net_ok(braid_overlay_lower(graph, NULL, &network));
+  int weighted = 0, sums = 0, means = 0;
+  for (size_t i = 0; i < network->layer_count; i++) {
+    weighted += network->layers[i].weights != NULL;
+    sums += network->layers[i].rounds_first;
+    means += network->layers[i].kind == BRAID_OVERLAY_MEAN;
+  }
+  assert_true(weighted >= 20 && sums == 9 && means == 1);
+  braid_loader *loader;
+  braid_batch batch;
+  net_ok(braid_loader_create(data, &(braid_loader_options){.batch = IMAGES}, 0, 0, &loader));
+  net_ok(braid_loader_next(loader, &batch));
+  scores ours[1], theirs[1];
+  run_reference(graph, network, batch.images, ours);
+  run_braid(graph, batch.images, theirs);
+  assert_int_equal(ours[0].count, IMAGES * 10);
+  assert_int_equal(compare(ours, theirs, 1), 0);
+  assert_true(ours[0].numbers[0] != ours[0].numbers[1]);
+  free_results(ours, 1);
+  free_results(theirs, 1);
+  braid_loader_destroy(loader);
+  braid_overlay_network_destroy(network);
+  braid_graph_destroy(graph);
+  braid_dataset_close(data);
+}
+
+/* --- beside ONNX Runtime ----------------------------------------------------------------------------------------- */
+static void save_array(int number, const char *what, int index, const braid_desc *desc, float *numbers) {
+  char path[128];
+  braid_tensor *tensor;
+  snprintf(path, sizeof path, "%s/%d_%s%d.npy", folder, number, what, index);
+  net_ok(braid_tensor_wrap(NULL, desc, numbers, NULL, NULL, &tensor));
+  net_ok(braid_npy_save(path, tensor));
+  braid_tensor_release(tensor);
+}
+
+static void save_network(int number) {
+  bool odd_means;
+  char path[128];
+  braid_overlay_network *network;
+  scores results[MOST_PORTS];
+  braid_graph *graph = net_random((uint64_t)number + 1000, 2, &odd_means);
+  snprintf(path, sizeof path, "%s/%d%s.onnx", folder, number, odd_means ? "_means" : "");
+  net_ok(braid_model_save_onnx(graph, path));
+  net_ok(braid_resolve(graph));
+  net_ok(braid_overlay_lower(graph, NULL, &network));
+  const braid_desc *desc = &graph->values[graph->inputs[0]].desc;
+  float *x = make_images((uint64_t)number, braid_desc_count(desc));
+  run_reference(graph, network, x, results);
+  save_array(number, "x", 0, desc, x);
+  for (size_t k = 0; k < graph->output_count; k++)
+    save_array(number, "y", (int)k, &graph->values[graph->outputs[k]].desc, results[k].numbers);
+  free_results(results, graph->output_count);
+  free(x);
+  braid_overlay_network_destroy(network);
+  braid_graph_destroy(graph);
+}
+
+static void test_beside_onnx_runtime(void **state) {
+  (void)state;
+  enum { NETS = 40 };
+  const char *python = getenv("BRAID_PYTHON");
+  char command[700];
+  snprintf(command, sizeof command, "'%s' -c 'import onnxruntime' 2>/dev/null", python ? python : "");
+  if (!python || !*python || system(command) != 0) skip_test("peers", "BRAID_PYTHON names no Python with onnxruntime");
+  for (int i = 0; i < NETS; i++) save_network(i);
+  snprintf(command, sizeof command, "'%s' '%s/../oracle/overlay.py' '%s' %d >'%s/said' 2>&1", python, BRAID_TEST_DATA,
+           folder, NETS, folder);
+  int code = system(command);
+  snprintf(command, sizeof command, "%s/said", folder);
+  FILE *file = fopen(command, "rb");
+  char text[2000] = "";
+  if (file) text[fread(text, 1, sizeof text - 1, file)] = '\0', fclose(file);
+  if (code != 0) fail_msg("%s", text);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_networks)};
-  return skip_run_group_tests(tests, NULL, NULL);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_networks), cmocka_unit_test(test_resnet),
+                                     cmocka_unit_test(test_beside_onnx_runtime)};
+  return skip_run_group_tests(tests, make_folder, remove_folder);
 }

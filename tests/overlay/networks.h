@@ -165,6 +165,7 @@ static inline net_map net_pool(net_builder *b, net_map x, bool largest, bool who
   }
   int64_t kernel[2] = {2 + net_draw(b, 2), 2 + net_draw(b, 2)}, strides[2] = {1 + net_draw(b, 2), 1 + net_draw(b, 2)};
   int64_t pads[4] = {net_draw(b, 2), net_draw(b, 2), net_draw(b, 2), net_draw(b, 2)}, up = net_draw(b, 2);
+  if (up) pads[2] = pads[3] = 0; /* ONNX Runtime takes windows that begin in padding */
   y.value = net_node(b, largest ? "MaxPool" : "AveragePool", &x.value, 1, &id);
   net_ok(braid_graph_set_ints(b->graph, id, "kernel_shape", kernel, 2));
   net_ok(braid_graph_set_ints(b->graph, id, "strides", strides, 2));
@@ -215,9 +216,46 @@ static inline net_map net_product(net_builder *b, net_map x, int outputs) {
   return net_quantize(b, net_activation(b, y.value, exponent), y, exponent);
 }
 
+/* Slice and Pad, as residual networks without weights in their shortcuts have it; or one of them. */
+static inline net_map net_move(net_builder *b, net_map x) {
+  int start[3] = {net_draw(b, 2), net_draw(b, 3), 0}, step[3] = {1 + net_draw(b, 2), 1 + net_draw(b, 2), 2};
+  int sides[3] = {x.channels, x.rows, x.columns}, kind = net_draw(b, 3);
+  double starts[3], ends[3], steps[3], pads[8] = {0};
+  braid_value_id inputs[5] = {x.value};
+  const int64_t three = 3, eight = 8;
+  for (int i = 0; i < 3 && kind; i++) {
+    if (i == 0 && net_draw(b, 2)) start[0] = 0, step[0] = 1;
+    if (start[i] >= sides[i]) start[i] = 0;
+    starts[i] = net_draw(b, 2) ? start[i] : start[i] - sides[i];
+    ends[i] = 9999;
+    steps[i] = step[i];
+    sides[i] = (sides[i] - start[i] + step[i] - 1) / step[i];
+  }
+  if (kind) {
+    inputs[1] = net_tensor(b, BRAID_I64, 1, &three, starts);
+    inputs[2] = net_tensor(b, BRAID_I64, 1, &three, ends);
+    inputs[3] = net_tensor(b, BRAID_I64, 1, &three, (double[]){1, -2, 3});
+    inputs[4] = net_tensor(b, BRAID_I64, 1, &three, steps);
+    inputs[0] = net_node(b, "Slice", inputs, 5, NULL);
+  }
+  if (kind != 1) {
+    for (int i = 0; i < 3; i++) {
+      bool cut = kind && i > 0 && start[i] > 0; /* what was cut off must not come back as zeros */
+      pads[1 + i] = cut ? 0 : net_draw(b, 4);
+      pads[5 + i] = kind && i > 0 ? 0 : net_draw(b, 4);
+      sides[i] += (int)(pads[1 + i] + pads[5 + i]);
+    }
+    inputs[1] = net_tensor(b, BRAID_I64, 1, &eight, pads);
+    inputs[0] = net_node(b, "Pad", inputs, 2, NULL);
+  }
+  net_map y = {inputs[0], sides[0], sides[1], sides[2], 0};
+  int exponent = x.exponent + net_draw(b, 4) - 1;
+  return net_quantize(b, net_activation(b, y.value, exponent), y, exponent);
+}
+
 static inline net_map net_step(net_builder *b, net_map x) {
   bool small = x.rows < 4 || x.columns < 4;
-  switch (net_draw(b, 10)) {
+  switch (net_draw(b, 11)) {
   case 0:
   case 1:
     return net_conv(b, x, 1 + net_draw(b, 40), 1, true);
@@ -235,6 +273,8 @@ static inline net_map net_step(net_builder *b, net_map x) {
     return x.channels > 60 ? x : net_concat(b, x);
   case 8: /* an activation of its own, or another scale */
     return net_quantize(b, net_activation(b, x.value, x.exponent), x, x.exponent + net_draw(b, 3) - 1);
+  case 9:
+    return net_move(b, x);
   default: { /* one more reader */
     net_map y = net_conv(b, x, 8, 1, true);
     net_ok(braid_graph_add_output(b->graph, y.value));

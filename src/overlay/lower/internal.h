@@ -25,6 +25,12 @@ typedef struct braid_overlay_known {
   int32_t at; /* the map, or the draft */
 } braid_overlay_known;
 
+/* Slice and Pad in one dimension: place o of the result sees o * step + start of the map if it is within [first, end),
+ * else 0. */
+typedef struct braid_overlay_move {
+  int64_t step, start, first, end;
+} braid_overlay_move;
+
 /* What stands between DequantizeLinear and QuantizeLinear. */
 typedef struct braid_overlay_draft {
   braid_overlay_kind kind;
@@ -38,10 +44,13 @@ typedef struct braid_overlay_draft {
   braid_overlay_window window;
   bool counts_padding;
   int64_t groups;
+  bool moves; /* CONV: of Slice and Pad, as `move` says: channels, rows, columns */
+  braid_overlay_move move[3];
   braid_value_id weights;
   bool turned;              /* weights are [inputs, outputs] */
   braid_value_id biases[2]; /* -1: none */
   size_t bias_count;
+  bool clamped;
   double low, high; /* of an activation, in real numbers */
 } braid_overlay_draft;
 
@@ -110,6 +119,9 @@ BRAID_MUST_CHECK braid_status braid_overlay_read_weights(braid_overlay_lowering 
  */
 BRAID_MUST_CHECK braid_status braid_overlay_add_map(braid_overlay_lowering *l, const braid_overlay_form *form,
                                                     int32_t exponent, braid_value_id value, int32_t *out);
+/* Weights, biases and window of a draft of moves (moves.c); the shift follows from them. */
+BRAID_MUST_CHECK braid_status braid_overlay_place_moves(braid_overlay_lowering *l, const braid_overlay_draft *draft,
+                                                        int32_t exponent, braid_overlay_layer *layer);
 /* The layers of a draft whose result is quantized to `value` with this exponent. */
 BRAID_MUST_CHECK braid_status braid_overlay_finish(braid_overlay_lowering *l, braid_overlay_draft *draft,
                                                    int32_t exponent, braid_value_id value, int32_t *map);

@@ -182,6 +182,11 @@ braid_status braid_overlay_finish(braid_overlay_lowering *l, braid_overlay_draft
   BRAID_TRY(braid_overlay_add_map(l, &draft->form, exponent, value, map));
   braid_overlay_layer layer = begin_layer(l, draft, exponent, *map);
   int32_t from = l->maps[draft->x].exponent;
+  if (draft->moves) {
+    BRAID_TRY(braid_overlay_place_moves(l, draft, exponent, &layer));
+    BRAID_TRY(set_shift(l, draft, from + layer.weight_exponent, exponent, &layer));
+    return add_layer(l, &layer);
+  }
   if (draft->kind == BRAID_OVERLAY_CONV) return finish_conv(l, draft, exponent, layer);
   if (draft->joins) return finish_parts(l, draft, exponent, layer);
   if (draft->kind == BRAID_OVERLAY_ADD)

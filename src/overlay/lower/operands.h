@@ -40,7 +40,9 @@ BRAID_MUST_CHECK braid_status braid_overlay_take_window(braid_overlay_lowering *
 /* Refuses with what src/graph/geometry.h said. */
 BRAID_MUST_CHECK braid_status braid_overlay_geometry_failed(braid_overlay_lowering *l, braid_node_id id);
 
-/* Of the table in ops.c (pools.c, sums.c). */
+/* Of the table in ops.c (pools.c, sums.c, moves.c). */
+braid_status braid_overlay_check_move(braid_overlay_lowering *l, braid_node_id id);
+braid_status braid_overlay_walk_move(braid_overlay_lowering *l, braid_node_id id);
 braid_status braid_overlay_check_max(braid_overlay_lowering *l, braid_node_id id);
 braid_status braid_overlay_walk_max(braid_overlay_lowering *l, braid_node_id id);
 braid_status braid_overlay_check_mean(braid_overlay_lowering *l, braid_node_id id);

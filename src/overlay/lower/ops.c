@@ -205,6 +205,8 @@ static const braid_overlay_op kOps[] = {{"QuantizeLinear", check_quantize, walk_
                                         {"Concat", braid_overlay_check_concat, braid_overlay_walk_concat},
                                         {"Relu", braid_overlay_check_clamp, braid_overlay_walk_clamp},
                                         {"Clip", braid_overlay_check_clamp, braid_overlay_walk_clamp},
+                                        {"Slice", braid_overlay_check_move, braid_overlay_walk_move},
+                                        {"Pad", braid_overlay_check_move, braid_overlay_walk_move},
                                         {"Flatten", check_view, walk_view},
                                         {"Reshape", check_view, walk_view},
                                         {"Squeeze", check_view, walk_view},

@@ -40,7 +40,7 @@ static braid_status walk_bias(braid_overlay_lowering *l, braid_node_id id, size_
   if (known.meaning != BRAID_OVERLAY_DRAFT)
     return braid_overlay_refuse(l, id, "a constant is added, but not to what a convolution or product computes");
   BRAID_TRY(braid_overlay_go_on(l, id, 1 - constant, &draft));
-  bool open = draft->low == -(double)INFINITY && draft->high == (double)INFINITY && draft->other < 0 &&
+  bool open = !draft->clamped && !draft->moves && draft->other < 0 &&
               (draft->kind == BRAID_OVERLAY_CONV ? draft->bias_count < 2
                                                  : draft->kind == BRAID_OVERLAY_MEAN && !draft->bias_count);
   const braid_desc *result = &braid_overlay_value(l, node->outputs[0])->desc;
@@ -58,7 +58,7 @@ static braid_status walk_sum_of_draft(braid_overlay_lowering *l, braid_node_id i
   int32_t other;
   BRAID_TRY(braid_overlay_take_map(l, id, 1 - index, false, &other));
   BRAID_TRY(braid_overlay_go_on(l, id, index, &draft));
-  bool open = draft->low == -(double)INFINITY && draft->high == (double)INFINITY && draft->other < 0;
+  bool open = !draft->clamped && !draft->moves && draft->other < 0;
   if (draft->kind != BRAID_OVERLAY_CONV || !open || !braid_overlay_same_form(&l->maps[other], &draft->form))
     return braid_overlay_refuse(l, id, "it adds a map to what is not quantized and no convolution's sum");
   draft->other = other;
@@ -150,6 +150,7 @@ braid_status braid_overlay_walk_clamp(braid_overlay_lowering *l, braid_node_id i
     BRAID_TRY(braid_overlay_take_map(l, id, 0, false, &x));
     BRAID_TRY(braid_overlay_begin_draft(l, id, BRAID_OVERLAY_COPY, x, &draft));
   }
+  draft->clamped = true;
   draft->low = fmin(fmax(draft->low, low), high);
   draft->high = fmin(fmax(draft->high, low), high);
   return BRAID_OK;
