@@ -84,13 +84,14 @@ typedef struct braid_overlay_layer {
   int32_t low, high;                          /* -128 and 127 without an activation */
 } braid_overlay_layer;
 
-/* What crosses the border of the set of nodes: the graph's value is the bytes of the map, or (real) float32 numbers,
- * q = int8(round(number / 2^exponent)) on the way in and q * 2^exponent on the way out. Its shape has the batch first,
- * the rest in the order of the map. */
+/* What crosses the border of the set of nodes: the graph's value is the bytes of the map, or (real) float32 numbers:
+ * q = clip(round(number / 2^exponent)) to [low, high] on the way in, q * 2^exponent on the way out. Its shape has the
+ * batch first, the rest in the order of the map. */
 typedef struct braid_overlay_port {
   braid_value_id value;
   int32_t map;
   bool real;
+  int32_t low, high; /* -128 and 127, but for a Relu or Clip before the first QuantizeLinear */
 } braid_overlay_port;
 
 typedef struct braid_overlay_network {

@@ -174,6 +174,14 @@ void braid_overlay_quantize(const float *numbers, int64_t count, int exponent, i
   }
 }
 
+void braid_overlay_read_port(const braid_overlay_network *network, const braid_overlay_port *port, const float *numbers,
+                             int8_t *bytes) {
+  const braid_overlay_map *map = &network->maps[port->map];
+  int64_t count = braid_overlay_map_bytes(map);
+  braid_overlay_quantize(numbers, count, map->exponent, bytes);
+  for (int64_t i = 0; i < count; i++) bytes[i] = (int8_t)clip(bytes[i], port->low, port->high);
+}
+
 void braid_overlay_dequantize(const int8_t *bytes, int64_t count, int exponent, float *numbers) {
   for (int64_t i = 0; i < count; i++) numbers[i] = ldexpf((float)bytes[i], exponent);
 }

@@ -13,7 +13,10 @@ BRAID_MUST_CHECK braid_status braid_overlay_reference(const braid_overlay_networ
 void braid_overlay_reference_layer(const braid_overlay_network *network, const braid_overlay_layer *layer,
                                    const int8_t *x, const int8_t *other, int8_t *y);
 
-/* The graph's values at a port, of one image: numbers to bytes as QuantizeLinear does it (NaN is -128), and back. */
+/* One image of the graph's value at a real port of inputs as bytes, as QuantizeLinear does it (NaN is the lowest). */
+void braid_overlay_read_port(const braid_overlay_network *network, const braid_overlay_port *port, const float *numbers,
+                             int8_t *bytes);
+/* The same of numbers alone, without bounds, and back. */
 void braid_overlay_quantize(const float *numbers, int64_t count, int exponent, int8_t *bytes);
 void braid_overlay_dequantize(const int8_t *bytes, int64_t count, int exponent, float *numbers);
 

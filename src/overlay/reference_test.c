@@ -39,7 +39,7 @@ static void run_reference(const braid_graph *graph, const braid_overlay_network 
     out[k].numbers = malloc((size_t)out[k].count * sizeof(float));
   }
   for (int64_t n = 0; n < network->batch; n++) {
-    braid_overlay_quantize(x + n * taken, taken, network->maps[network->inputs[0].map].exponent, inputs[0]);
+    braid_overlay_read_port(network, &network->inputs[0], x + n * taken, inputs[0]);
     net_ok(braid_overlay_reference(network, (const int8_t *const *)inputs, outputs, NULL));
     for (size_t k = 0; k < graph->output_count; k++) {
       size_t i = 0;

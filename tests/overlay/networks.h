@@ -165,7 +165,7 @@ static inline net_map net_pool(net_builder *b, net_map x, bool largest, bool who
   }
   int64_t kernel[2] = {2 + net_draw(b, 2), 2 + net_draw(b, 2)}, strides[2] = {1 + net_draw(b, 2), 1 + net_draw(b, 2)};
   int64_t pads[4] = {net_draw(b, 2), net_draw(b, 2), net_draw(b, 2), net_draw(b, 2)}, up = net_draw(b, 2);
-  if (up) pads[2] = pads[3] = 0; /* ONNX Runtime takes windows that begin in padding */
+  if (up) pads[2] = pads[3] = 0; /* runtimes differ in windows that begin in padding */
   y.value = net_node(b, largest ? "MaxPool" : "AveragePool", &x.value, 1, &id);
   net_ok(braid_graph_set_ints(b->graph, id, "kernel_shape", kernel, 2));
   net_ok(braid_graph_set_ints(b->graph, id, "strides", strides, 2));

@@ -227,7 +227,10 @@ braid_status braid_overlay_read_weights(braid_overlay_lowering *l, const braid_o
                                         int32_t most, struct braid_arena *arena, braid_overlay_numbers *out) {
   weight_source source;
   BRAID_TRY(find_weights(l, draft->node, draft->weights, &source));
-  int64_t outputs = draft->form.channels;
+  int64_t outputs = draft->form.channels, inputs = l->maps[draft->x].channels / draft->groups;
+  int64_t taps = (int64_t)draft->window.kernel_rows * draft->window.kernel_columns;
+  if (taps > source.count || inputs * taps > source.count || outputs * inputs * taps != source.count)
+    return braid_overlay_refuse(l, draft->node, "its weights do not fit its operand and result");
   *out = (braid_overlay_numbers){.exponent = source.exponent};
   out->weights = braid_arena_alloc(arena, (size_t)source.count);
   out->biases = braid_arena_alloc(arena, (size_t)outputs * sizeof *out->biases);

@@ -36,8 +36,9 @@ typedef struct braid_overlay_draft {
   braid_overlay_kind kind;
   braid_node_id node;
   bool done;
-  int32_t x, other; /* maps; other -1: none */
-  bool joins;       /* COPY: `parts` follow each other along the channels; x is the first */
+  braid_value_id entry; /* a number from outside, before an activation and QuantizeLinear; -1: there is a map */
+  int32_t x, other;     /* maps; other -1: none */
+  bool joins;           /* COPY: `parts` follow each other along the channels; x is the first */
   int32_t *parts;
   size_t part_count;
   braid_overlay_form form; /* of the result */
@@ -117,11 +118,15 @@ BRAID_MUST_CHECK braid_status braid_overlay_read_weights(braid_overlay_lowering 
 
 /* --- layers (layers.c, fuse.c) -------------------------------------------------------------------------------------
  */
-BRAID_MUST_CHECK braid_status braid_overlay_add_map(braid_overlay_lowering *l, const braid_overlay_form *form,
-                                                    int32_t exponent, braid_value_id value, int32_t *out);
+/* Of node `id`. */
+BRAID_MUST_CHECK braid_status braid_overlay_add_map(braid_overlay_lowering *l, braid_node_id id,
+                                                    const braid_overlay_form *form, int32_t exponent,
+                                                    braid_value_id value, int32_t *out);
 /* Weights, biases and window of a draft of moves (moves.c); the shift follows from them. */
 BRAID_MUST_CHECK braid_status braid_overlay_place_moves(braid_overlay_lowering *l, const braid_overlay_draft *draft,
                                                         int32_t exponent, braid_overlay_layer *layer);
+/* A bound of an activation in bytes, as QuantizeLinear makes them. */
+int32_t braid_overlay_bound(double number, int32_t exponent);
 /* The layers of a draft whose result is quantized to `value` with this exponent. */
 BRAID_MUST_CHECK braid_status braid_overlay_finish(braid_overlay_lowering *l, braid_overlay_draft *draft,
                                                    int32_t exponent, braid_value_id value, int32_t *map);

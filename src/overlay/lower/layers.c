@@ -11,8 +11,10 @@ static int32_t least_of(int32_t a, int32_t b) {
   return a < b ? a : b;
 }
 
-braid_status braid_overlay_add_map(braid_overlay_lowering *l, const braid_overlay_form *form, int32_t exponent,
-                                   braid_value_id value, int32_t *out) {
+braid_status braid_overlay_add_map(braid_overlay_lowering *l, braid_node_id id, const braid_overlay_form *form,
+                                   int32_t exponent, braid_value_id value, int32_t *out) {
+  if (form->channels > BRAID_OVERLAY_MOST_SIDE)
+    return braid_overlay_refuse(l, id, "its result has %d channels, 65,536 are possible", form->channels);
   if (!l->batch) l->batch = form->batch;
   braid_overlay_map *grown = braid_grow(l->allocator, l->maps, l->map_count, &l->map_capacity, sizeof *l->maps);
   if (!grown) return BRAID_NO_MEMORY;
@@ -32,8 +34,7 @@ static braid_status add_layer(braid_overlay_lowering *l, const braid_overlay_lay
   return BRAID_OK;
 }
 
-/* QuantizeLinear of a bound. */
-static int32_t bound_of(double number, int32_t exponent) {
+int32_t braid_overlay_bound(double number, int32_t exponent) {
   return (int32_t)fmin(fmax(nearbyint(ldexp(number, -exponent)), -128), 127);
 }
 
@@ -50,8 +51,8 @@ static braid_overlay_layer begin_layer(const braid_overlay_lowering *l, const br
                                .counts_padding = draft->counts_padding};
   layer.in_channels = x->channels;
   layer.out_channels = draft->form.channels;
-  layer.low = bound_of(draft->low, exponent);
-  layer.high = bound_of(draft->high, exponent);
+  layer.low = braid_overlay_bound(draft->low, exponent);
+  layer.high = braid_overlay_bound(draft->high, exponent);
   return layer;
 }
 
@@ -179,7 +180,7 @@ static braid_status finish_parts(braid_overlay_lowering *l, const braid_overlay_
 braid_status braid_overlay_finish(braid_overlay_lowering *l, braid_overlay_draft *draft, int32_t exponent,
                                   braid_value_id value, int32_t *map) {
   draft->done = true;
-  BRAID_TRY(braid_overlay_add_map(l, &draft->form, exponent, value, map));
+  BRAID_TRY(braid_overlay_add_map(l, draft->node, &draft->form, exponent, value, map));
   braid_overlay_layer layer = begin_layer(l, draft, exponent, *map);
   int32_t from = l->maps[draft->x].exponent;
   if (draft->moves) {

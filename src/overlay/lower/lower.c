@@ -28,7 +28,8 @@ braid_status braid_overlay_form_of(lowering *l, braid_node_id node, const braid_
                           : braid_overlay_refuse(l, node, "it has values of rank %d, 2 to 4 are possible", desc->rank);
   int64_t numbers = 1;
   for (int i = 0; i < desc->rank; i++) {
-    int64_t most = i ? BRAID_OVERLAY_MOST_SIDE : INT32_MAX;
+    /* what is flat may be a map of any form */
+    int64_t most = !i ? INT32_MAX : desc->rank == 2 ? BRAID_OVERLAY_MOST_MAP : BRAID_OVERLAY_MOST_SIDE;
     if (desc->dims[i] < 1 || desc->dims[i] > most)
       return braid_overlay_refuse(l, node, "dimension %d of a value is %lld, 1 to %lld are possible", i,
                                   (long long)desc->dims[i], (long long)most);
@@ -116,7 +117,7 @@ static braid_status add_output(lowering *l, braid_value_id value) {
       braid_grow(l->allocator, l->outputs, l->output_count, &l->output_capacity, sizeof *l->outputs);
   if (!grown) return BRAID_NO_MEMORY;
   l->outputs = grown;
-  l->outputs[l->output_count++] = (braid_overlay_port){value, known.at, known.meaning == BRAID_OVERLAY_REAL};
+  l->outputs[l->output_count++] = (braid_overlay_port){value, known.at, known.meaning == BRAID_OVERLAY_REAL, -128, 127};
   return BRAID_OK;
 }
 
@@ -212,7 +213,9 @@ static braid_status drop_idle(const lowering *l, selection *s) {
     if (!s->takes[i] || node->output_count < 1 || node->outputs[0] < 0) continue;
     braid_overlay_known known = l->known[node->outputs[0]];
     bool map = known.meaning == BRAID_OVERLAY_BYTES || known.meaning == BRAID_OVERLAY_REAL;
-    if (map && !busy[known.at]) s->takes[i] = false;
+    if (!map || busy[known.at]) continue;
+    s->takes[i] = false;
+    s->changed = true; /* what stood before or behind it may be left alone now */
   }
   braid_free(l->allocator, busy);
   return BRAID_OK;

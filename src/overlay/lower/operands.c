@@ -59,6 +59,10 @@ braid_overlay_known braid_overlay_known_of(const braid_overlay_lowering *l, brai
   return l->known[braid_overlay_node(l, id)->inputs[input]];
 }
 
+int64_t braid_overlay_form_count(const braid_overlay_form *form) {
+  return (int64_t)form->channels * form->rows * form->columns;
+}
+
 bool braid_overlay_same_form(const braid_overlay_map *map, const braid_overlay_form *form) {
   return map->channels == form->channels && map->rows == form->rows && map->columns == form->columns;
 }
@@ -83,27 +87,47 @@ const braid_overlay_window braid_overlay_point = {.kernel_rows = 1,
                                                   .dilation_rows = 1,
                                                   .dilation_columns = 1};
 
-braid_status braid_overlay_begin_draft(braid_overlay_lowering *l, braid_node_id id, braid_overlay_kind kind, int32_t x,
-                                       braid_overlay_draft **out) {
+static braid_status add_draft(braid_overlay_lowering *l, braid_node_id id, const braid_overlay_draft *draft,
+                              braid_overlay_draft **out) {
   braid_overlay_draft *grown =
       braid_grow(l->allocator, l->drafts, l->draft_count, &l->draft_capacity, sizeof *l->drafts);
   if (!grown) return BRAID_NO_MEMORY;
   l->drafts = grown;
   braid_overlay_set_known(l, id, BRAID_OVERLAY_DRAFT, (int32_t)l->draft_count);
-  const braid_overlay_map *map = &l->maps[x];
   *out = &l->drafts[l->draft_count++];
-  **out = (braid_overlay_draft){.kind = kind,
-                                .node = id,
-                                .x = x,
-                                .other = -1,
-                                .form = {l->batch, map->channels, map->rows, map->columns},
-                                .window = braid_overlay_point,
-                                .groups = 1,
-                                .weights = -1,
-                                .biases = {-1, -1},
-                                .low = -(double)INFINITY,
-                                .high = (double)INFINITY};
+  **out = *draft;
   return BRAID_OK;
+}
+
+braid_status braid_overlay_begin_draft(braid_overlay_lowering *l, braid_node_id id, braid_overlay_kind kind, int32_t x,
+                                       braid_overlay_draft **out) {
+  const braid_overlay_map *map = &l->maps[x];
+  return add_draft(l, id,
+                   &(braid_overlay_draft){.kind = kind,
+                                          .node = id,
+                                          .entry = -1,
+                                          .x = x,
+                                          .other = -1,
+                                          .form = {l->batch, map->channels, map->rows, map->columns},
+                                          .window = braid_overlay_point,
+                                          .groups = 1,
+                                          .weights = -1,
+                                          .biases = {-1, -1},
+                                          .low = -(double)INFINITY,
+                                          .high = (double)INFINITY},
+                   out);
+}
+
+braid_status braid_overlay_begin_entry(braid_overlay_lowering *l, braid_node_id id, braid_overlay_draft **out) {
+  braid_overlay_draft draft = {.kind = BRAID_OVERLAY_COPY,
+                               .node = id,
+                               .entry = braid_overlay_node(l, id)->inputs[0],
+                               .x = -1,
+                               .other = -1,
+                               .low = -(double)INFINITY,
+                               .high = (double)INFINITY};
+  BRAID_TRY(braid_overlay_operand(l, id, 0, BRAID_F32, &draft.form));
+  return add_draft(l, id, &draft, out);
 }
 
 braid_status braid_overlay_go_on(braid_overlay_lowering *l, braid_node_id id, size_t index, braid_overlay_draft **out) {

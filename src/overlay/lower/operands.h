@@ -10,6 +10,7 @@ const braid_value *braid_overlay_value(const braid_overlay_lowering *l, braid_va
 bool braid_overlay_is_constant(const braid_overlay_lowering *l, braid_value_id id);
 braid_overlay_known braid_overlay_known_of(const braid_overlay_lowering *l, braid_node_id id, size_t input);
 void braid_overlay_set_known(braid_overlay_lowering *l, braid_node_id id, braid_overlay_meaning meaning, int32_t at);
+int64_t braid_overlay_form_count(const braid_overlay_form *form); /* numbers of an image */
 bool braid_overlay_same_form(const braid_overlay_map *map, const braid_overlay_form *form);
 
 /* The form of operand `index`, which is no constant, and of type `dtype`. */
@@ -27,6 +28,9 @@ BRAID_MUST_CHECK braid_status braid_overlay_take_map(braid_overlay_lowering *l, 
 /* A draft that node `id` begins, in the form of map x; valid until the next one. */
 BRAID_MUST_CHECK braid_status braid_overlay_begin_draft(braid_overlay_lowering *l, braid_node_id id,
                                                         braid_overlay_kind kind, int32_t x, braid_overlay_draft **out);
+/* One of an operand from outside. */
+BRAID_MUST_CHECK braid_status braid_overlay_begin_entry(braid_overlay_lowering *l, braid_node_id id,
+                                                        braid_overlay_draft **out);
 /* The draft of operand `index`, which node `id` goes on with: nothing else may read the number in between. */
 BRAID_MUST_CHECK braid_status braid_overlay_go_on(braid_overlay_lowering *l, braid_node_id id, size_t index,
                                                   braid_overlay_draft **out);

@@ -16,6 +16,8 @@ static braid_status check_steps(braid_overlay_lowering *l, braid_node_id id, bra
     return braid_overlay_refuse(l, id, "it has a scale for each block");
   BRAID_TRY(braid_overlay_operand(l, id, 0, from, &x));
   BRAID_TRY(braid_overlay_result(l, id, to, &y));
+  if (x.batch != y.batch || braid_overlay_form_count(&x) != braid_overlay_form_count(&y))
+    return braid_overlay_refuse(l, id, "its result has another shape than its operand");
   return braid_overlay_read_scale(l, id, &exponent);
 }
 
@@ -33,12 +35,12 @@ static braid_status add_input(braid_overlay_lowering *l, braid_node_id id, braid
   braid_overlay_form form;
   int32_t map;
   BRAID_TRY(braid_overlay_form_of(l, id, &braid_overlay_value(l, bytes)->desc, &form));
-  BRAID_TRY(braid_overlay_add_map(l, &form, exponent, bytes, &map));
+  BRAID_TRY(braid_overlay_add_map(l, id, &form, exponent, bytes, &map));
   braid_overlay_port *grown =
       braid_grow(l->allocator, l->inputs, l->input_count, &l->input_capacity, sizeof *l->inputs);
   if (!grown) return BRAID_NO_MEMORY;
   l->inputs = grown;
-  l->inputs[l->input_count++] = (braid_overlay_port){value, map, real};
+  l->inputs[l->input_count++] = (braid_overlay_port){value, map, real, -128, 127};
   l->known[bytes] = (braid_overlay_known){BRAID_OVERLAY_BYTES, map};
   return BRAID_OK;
 }
@@ -66,6 +68,17 @@ static braid_status walk_quantize(braid_overlay_lowering *l, braid_node_id id) {
     BRAID_TRY(braid_overlay_go_on(l, id, 0, &draft));
     break;
   }
+  if (draft->entry >= 0) {
+    draft->done = true;
+    BRAID_TRY(add_input(l, id, draft->entry, true, bytes, exponent));
+    l->inputs[l->input_count - 1].low = braid_overlay_bound(draft->low, exponent);
+    l->inputs[l->input_count - 1].high = braid_overlay_bound(draft->high, exponent);
+    return BRAID_OK;
+  }
+  braid_overlay_form form;
+  BRAID_TRY(braid_overlay_result(l, id, BRAID_I8, &form));
+  if (braid_overlay_form_count(&form) != braid_overlay_form_count(&draft->form))
+    return braid_overlay_refuse(l, id, "its shape is not that of what it quantizes");
   BRAID_TRY(braid_overlay_finish(l, draft, exponent, bytes, &map));
   l->known[bytes] = (braid_overlay_known){BRAID_OVERLAY_BYTES, map};
   return BRAID_OK;
@@ -94,7 +107,9 @@ static braid_status check_view(braid_overlay_lowering *l, braid_node_id id) {
   braid_dtype dtype = operand >= 0 ? braid_overlay_value(l, operand)->desc.dtype : BRAID_NONE;
   BRAID_TRY(braid_overlay_operand(l, id, 0, dtype == BRAID_I8 ? BRAID_I8 : BRAID_F32, &x));
   BRAID_TRY(braid_overlay_result(l, id, dtype, &y));
-  return x.batch == y.batch ? BRAID_OK : braid_overlay_refuse(l, id, "it mixes the images of a batch");
+  return x.batch == y.batch && braid_overlay_form_count(&x) == braid_overlay_form_count(&y)
+             ? BRAID_OK
+             : braid_overlay_refuse(l, id, "it mixes the images of a batch");
 }
 
 static braid_status walk_view(braid_overlay_lowering *l, braid_node_id id) {
@@ -150,6 +165,8 @@ static braid_status walk_conv(braid_overlay_lowering *l, braid_node_id id) {
   BRAID_TRY(braid_overlay_result(l, id, BRAID_F32, &form));
   draft->form = form;
   draft->window = window;
+  if (conv.groups < 1 || conv.inputs != l->maps[x].channels || conv.outputs != form.channels)
+    return braid_overlay_refuse(l, id, "its channels do not fit its operand and result");
   draft->groups = conv.groups;
   draft->weights = node->inputs[1];
   braid_overlay_take_bias(draft, braid_node_input(node, 2));
@@ -178,6 +195,8 @@ static braid_status walk_product(braid_overlay_lowering *l, braid_node_id id) {
   braid_overlay_draft *draft;
   int32_t x;
   BRAID_TRY(braid_overlay_take_map(l, id, 0, false, &x));
+  if (braid_overlay_map_bytes(&l->maps[x]) != braid_overlay_value(l, node->inputs[0])->desc.dims[1])
+    return braid_overlay_refuse(l, id, "its operand has another shape than what was quantized");
   BRAID_TRY(braid_overlay_begin_draft(l, id, BRAID_OVERLAY_CONV, x, &draft));
   braid_overlay_form form;
   BRAID_TRY(braid_overlay_result(l, id, BRAID_F32, &form));

@@ -54,6 +54,8 @@ static braid_status begin_pool(braid_overlay_lowering *l, braid_node_id id, brai
   BRAID_TRY(pool_window(l, id, &window));
   BRAID_TRY(braid_overlay_begin_draft(l, id, kind, x, draft));
   BRAID_TRY(braid_overlay_form_of(l, id, &braid_overlay_value(l, node->outputs[0])->desc, &form));
+  if (form.channels != l->maps[x].channels)
+    return braid_overlay_refuse(l, id, "its result has other channels than its operand");
   (*draft)->form = form;
   (*draft)->window = window;
   (*draft)->counts_padding = braid_attr_int(&node->attrs, "count_include_pad", 0) != 0;

@@ -146,6 +146,8 @@ braid_status braid_overlay_walk_clamp(braid_overlay_lowering *l, braid_node_id i
   if (known.meaning == BRAID_OVERLAY_DRAFT) {
     BRAID_TRY(braid_overlay_go_on(l, id, 0, &draft));
     braid_overlay_set_known(l, id, BRAID_OVERLAY_DRAFT, known.at);
+  } else if (known.meaning == BRAID_OVERLAY_FOREIGN) {
+    BRAID_TRY(braid_overlay_begin_entry(l, id, &draft));
   } else {
     BRAID_TRY(braid_overlay_take_map(l, id, 0, false, &x));
     BRAID_TRY(braid_overlay_begin_draft(l, id, BRAID_OVERLAY_COPY, x, &draft));
