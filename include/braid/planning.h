@@ -110,7 +110,8 @@ BRAID_API const char *braid_forecast_note(const braid_forecast *forecast);
 
 typedef struct braid_forecast_device {
   const char *name;
-  double busy_seconds, joules;
+  double busy_seconds;
+  double joules; /* of its operations and of its idle time; NAN: its idle power or an operation's energy is unknown */
   size_t tasks;
 } braid_forecast_device;
 BRAID_API size_t braid_forecast_device_count(const braid_forecast *forecast);
@@ -139,7 +140,8 @@ typedef struct braid_forecast_offer {
 BRAID_API size_t braid_forecast_offer_count(const braid_forecast *forecast, size_t task);
 BRAID_API braid_forecast_offer braid_forecast_get_offer(const braid_forecast *forecast, size_t task, size_t index);
 
-/* Power from a time on (seconds), until the next step. */
+/* Power from a time on (seconds), until the next step. NAN: unknown, both where some device's idle power is, the peaks
+ * where some operation's is, the averages from an operation on whose energy is. */
 typedef struct braid_forecast_power {
   double from, watts, peak_watts;
 } braid_forecast_power;

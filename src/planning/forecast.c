@@ -104,10 +104,10 @@ static braid_status count_devices(braid_forecast *f) {
     for (size_t k = 0; k < offer->also_count; k++) count_device(f, offer->also[k], offer, seconds);
   }
   for (size_t d = 0; d < problem->device_count; d++) {
-    double idle = problem->devices[d].idle_watts.value * (f->choices.seconds.value - f->devices[d].busy_seconds);
+    double idle = value_of(&problem->devices[d].idle_watts) * (f->choices.seconds.value - f->devices[d].busy_seconds);
     f->devices[d].name = problem->devices[d].name;
-    f->devices[d].joules += idle;
-    f->summary.idle_joules += problem->devices[d].idle_watts.source == BRAID_UNKNOWN ? NAN : idle;
+    f->devices[d].joules += idle; /* NAN stays */
+    f->summary.idle_joules += idle;
   }
   return BRAID_OK;
 }

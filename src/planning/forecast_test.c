@@ -1,4 +1,5 @@
 /* Forecasts of policies that lack what they go by. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,16 @@ static void write_file(const char *path, const char *text) {
   assert_non_null(file);
   fputs(text, file);
   assert_int_equal(fclose(file), 0);
+}
+
+static bool is_in_file(const char *path, const char *text) {
+  char line[1 << 12];
+  bool found = false;
+  FILE *file = fopen(path, "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof line, file)) found |= strstr(line, text) != NULL;
+  assert_int_equal(fclose(file), 0);
+  return found;
 }
 
 static void expect_note(const braid_graph *step, const braid_modelled_machine *machine, const char *policy, double cap,
@@ -89,6 +100,54 @@ static void test_notes(void **state) {
   braid_modelled_machine_destroy(machine);
   braid_graph_destroy(step);
   (void)remove(platform), (void)remove(profile), (void)remove(folder);
+}
+
+/* A device whose idle power is unknown: its energy is, if it does nothing too, and the power of all over time; not that
+ * of the device beside it. */
+static void test_unknown_idle_power(void **state) {
+  (void)state;
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64], trace[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  snprintf(trace, sizeof trace, "%s/t.json", folder);
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n"
+                       "  - {name: g, class: gpu, profile: d, idle_watts: 2}\n"
+                       "  - {name: f, class: fpga, profile: d}\n");
+  write_file(profile, "source: s\nothers: Relu\nrows:\n"
+                      "  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 5, peak_watts: 6}\n");
+  braid_modelled_machine *machine = load(platform);
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 4);
+  braid_forecast *forecast;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
+  braid_forecast_summary s = braid_forecast_get_summary(forecast);
+  braid_forecast_device g = braid_forecast_get_device(forecast, 0), f = braid_forecast_get_device(forecast, 1);
+  assert_true(g.tasks == s.tasks && f.tasks == 0 && s.seconds > 0);
+  double expected = 2 * s.seconds + (5 - 2) * g.busy_seconds;
+  assert_true(fabs(g.joules - expected) <= 1e-9 * expected);
+  assert_true(isnan(f.joules) && isnan(s.joules) && isnan(s.idle_joules));
+  for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
+    braid_forecast_power power = braid_forecast_get_power(forecast, i);
+    assert_true(isnan(power.watts) && isnan(power.peak_watts));
+  }
+  OK(braid_forecast_save_trace(forecast, trace));
+  assert_false(is_in_file(trace, "\"watts\""));
+  braid_forecast_destroy(forecast);
+  braid_modelled_machine_destroy(machine);
+  /* without peaks the averages are still known */
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n  - {name: g, class: gpu, profile: d, idle_watts: 2}\n");
+  write_file(profile, "source: s\nothers: Relu\nrows:\n"
+                      "  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 5}\n");
+  machine = load(platform);
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
+  braid_forecast_power power = braid_forecast_get_power(forecast, 0);
+  assert_true(power.watts > 0 && isnan(power.peak_watts));
+  OK(braid_forecast_save_trace(forecast, trace));
+  assert_true(is_in_file(trace, "\"watts\",\"args\":{\"average\":5}") && !is_in_file(trace, "peaks"));
+  braid_forecast_destroy(forecast);
+  braid_modelled_machine_destroy(machine);
+  braid_graph_destroy(step);
+  (void)remove(platform), (void)remove(profile), (void)remove(trace), (void)remove(folder);
 }
 
 /* dvfs measures over many short steps, and a forecast is of one behind them: its power is the cap's, or its clock the
@@ -177,6 +236,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_notes),
       cmocka_unit_test(test_place),
+      cmocka_unit_test(test_unknown_idle_power),
       cmocka_unit_test(test_steps_repeat),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

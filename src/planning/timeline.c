@@ -49,11 +49,12 @@ braid_status braid_forecast_save_trace(const braid_forecast *forecast, const cha
   }
   for (size_t i = 0; i < braid_forecast_power_count(forecast); i++) {
     braid_forecast_power power = braid_forecast_get_power(forecast, i);
-    if (isnan(power.watts) || isnan(power.peak_watts)) continue;
-    braid_text_printf(&text,
-                      ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"name\":\"watts\",\"args\":{\"average\":%.6g,"
-                      "\"peaks\":%.6g}}",
-                      power.from * 1e6, power.watts, power.peak_watts);
+    bool average = !isnan(power.watts), peaks = !isnan(power.peak_watts);
+    if (!average && !peaks) continue;
+    braid_text_printf(&text, ",\n{\"ph\":\"C\",\"pid\":1,\"ts\":%.3f,\"name\":\"watts\",\"args\":{", power.from * 1e6);
+    if (average) braid_text_printf(&text, "\"average\":%.6g%s", power.watts, peaks ? "," : "");
+    if (peaks) braid_text_printf(&text, "\"peaks\":%.6g", power.peak_watts);
+    braid_text_add(&text, "}}");
   }
   braid_text_add(&text, "\n]}\n");
   return write_text(&text, path);

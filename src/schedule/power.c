@@ -65,6 +65,14 @@ static void walk(const braid_problem *problem, const change *changes, size_t cou
   if (end > now.from && exceeds(now.peak_watts, &problem->cap_watts)) out->seconds_above += end - now.from;
 }
 
+/* A sum with something unknown in it is unknown: `idle`: that of all devices is known. */
+static void forget_unknown(braid_power *out, bool idle) {
+  for (size_t i = 0; i < out->count; i++) {
+    if (out->peak_watts.source == BRAID_UNKNOWN) out->steps[i].peak_watts = NAN;
+    if (!idle) out->steps[i].watts = NAN;
+  }
+}
+
 braid_status braid_power_of(const braid_problem *problem, const braid_choices *choices,
                             const braid_allocator *allocator, braid_arena *arena, braid_power *out) {
   *out = (braid_power){.peak_watts.source = BRAID_MEASURED, .average_watts.source = BRAID_MEASURED, .count = 1};
@@ -79,9 +87,11 @@ braid_status braid_power_of(const braid_problem *problem, const braid_choices *c
     weaken(&out->average_watts, problem->devices[d].idle_watts.source);
     out->steps[0].peak_watts += problem->devices[d].idle_watts.value;
   }
+  bool idle = out->peak_watts.source != BRAID_UNKNOWN;
   out->steps[0].watts = out->peak_watts.value = out->steps[0].peak_watts;
   size_t count = list_changes(problem, choices, changes, out);
   walk(problem, changes, count, choices->seconds.value, out);
+  forget_unknown(out, idle);
   braid_free(allocator, changes);
   weaken(&out->average_watts, choices->joules.source);
   weaken(&out->average_watts, choices->seconds.source);

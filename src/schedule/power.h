@@ -7,8 +7,12 @@
 /* From `from` (seconds) to the next step: all devices together. */
 typedef struct braid_power_step {
   double from;
-  double peak_watts; /* sum of the peaks of what runs, and of the idle power of the other devices */
-  double watts;      /* the same by the average power of each task; NAN from a task on whose energy is unknown */
+  /* Sum of the peaks of what runs, and of the idle power of the other devices; NAN: some task's or some device's idle
+   * power is unknown. */
+  double peak_watts;
+  /* The same by the average power of each task; NAN from a task on whose energy is unknown, and everywhere if some
+   * device's idle power is. */
+  double watts;
 } braid_power_step;
 
 typedef struct braid_power {
