@@ -1,0 +1,136 @@
+#include "overlay/compiler/dynamic.h"
+
+#include <string.h>
+
+#include "base/try.h"
+#include "overlay/isa/instruction.h"
+
+void braid_programs_init(braid_programs *programs, const braid_allocator *allocator) {
+  memset(programs, 0, sizeof *programs);
+  programs->allocator = allocator;
+}
+
+void braid_programs_deinit(braid_programs *programs) {
+  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) braid_free(programs->allocator, programs->core[c].code);
+  braid_free(programs->allocator, programs->layers);
+  memset(programs, 0, sizeof *programs);
+}
+
+/* --- choice --------------------------------------------------------------------------------------------------------
+ */
+typedef struct braid_layer_choice {
+  braid_program_layer layer;
+  uint8_t core_of[BRAID_ASSIGN_MOST];
+} braid_layer_choice;
+
+static void choose_tiling(const braid_package *package, const braid_package_layer *layer, int cores,
+                          braid_layer_choice *out) {
+  uint32_t count = cores == 1 ? 1 : layer->count;
+  out->layer.cycles = UINT64_MAX;
+  for (uint32_t t = 0; t < count; t++) {
+    const braid_package_tiling *tiling = &package->tilings[layer->first + t];
+    uint64_t cycles[BRAID_ASSIGN_MOST], bound;
+    uint8_t core_of[BRAID_ASSIGN_MOST];
+    if (tiling->longest >= out->layer.cycles || tiling->sum / (uint64_t)cores >= out->layer.cycles) continue;
+    for (uint32_t i = 0; i < tiling->count; i++) cycles[i] = package->tiles[tiling->first + i].cycles;
+    uint64_t longest = braid_tiles_assign(cycles, (int)tiling->count, cores, core_of, &bound);
+    if (longest >= out->layer.cycles) continue;
+    out->layer = (braid_program_layer){.tiling = layer->first + t, .cycles = longest, .bound = bound};
+    memcpy(out->core_of, core_of, tiling->count);
+  }
+}
+
+/* --- code ----------------------------------------------------------------------------------------------------------
+ */
+static braid_status program_reserve(const braid_allocator *allocator, braid_program *program, size_t more) {
+  more += BRAID_PACKAGE_SLACK;
+  if (program->capacity - program->bytes >= more) return BRAID_OK;
+  size_t capacity = 2 * program->capacity + more;
+  uint8_t *code = braid_alloc(allocator, capacity);
+  if (!code) return BRAID_NO_MEMORY;
+  if (program->bytes) memcpy(code, program->code, program->bytes);
+  braid_free(allocator, program->code);
+  program->code = code;
+  program->capacity = capacity;
+  return BRAID_OK;
+}
+
+/* Copies instructions, and writes the core into each: it stands in bits 4 to 9, the package's say 0. As many bytes as
+ * the longest instruction has are copied of each, without a branch. */
+static void copy_code(const uint8_t *from, const uint8_t *words, size_t count, int core, uint8_t *to) {
+  uint8_t low = (uint8_t)(core << 4), high = (uint8_t)(core >> 4);
+  for (size_t i = 0; i < count; i++) {
+    size_t bytes = (size_t)words[i] * BRAID_ISA_WORD;
+    memcpy(to, from, (size_t)BRAID_ISA_MOST_WORDS * BRAID_ISA_WORD);
+    to[0] |= low;
+    to[1] |= high;
+    from += bytes;
+    to += bytes;
+  }
+}
+
+static braid_status append_tile(braid_programs *programs, int core, const braid_package *package,
+                                const braid_package_tile *tile) {
+  braid_program *program = &programs->core[core];
+  BRAID_TRY(program_reserve(programs->allocator, program, tile->bytes));
+  copy_code(package->instructions + tile->at, package->words + tile->first, tile->count, core,
+            program->code + program->bytes);
+  program->bytes += tile->bytes;
+  return BRAID_OK;
+}
+
+/* SYSTEM instructions, of one word each. */
+static braid_status append_marks(braid_programs *programs, int core, const uint8_t *marks, size_t bytes) {
+  braid_program *program = &programs->core[core];
+  BRAID_TRY(program_reserve(programs->allocator, program, bytes));
+  memcpy(program->code + program->bytes, marks, bytes);
+  for (size_t at = 0; at < bytes; at += BRAID_ISA_WORD) {
+    program->code[program->bytes + at] |= (uint8_t)(core << 4);
+    program->code[program->bytes + at + 1] |= (uint8_t)(core >> 4);
+  }
+  program->bytes += bytes;
+  return BRAID_OK;
+}
+
+static braid_status append_layer(const braid_package *package, size_t index, const braid_layer_choice *choice,
+                                 braid_programs *programs) {
+  const braid_package_tiling *tiling = &package->tilings[choice->layer.tiling];
+  const braid_package_marks *marks = &package->marks[index];
+  bool busy[BRAID_OVERLAY_MOST_CORES] = {false};
+  for (uint32_t i = 0; i < tiling->count; i++) {
+    int core = choice->core_of[i];
+    if (busy[core]) BRAID_TRY(append_marks(programs, core, marks->tile, sizeof marks->tile));
+    busy[core] = true;
+    BRAID_TRY(append_tile(programs, core, package, &package->tiles[tiling->first + i]));
+  }
+  for (int c = 0; c < programs->cores; c++) BRAID_TRY(append_marks(programs, c, marks->sync, sizeof marks->sync));
+  return BRAID_OK;
+}
+
+braid_status braid_programs_make(const braid_package *package, int cores, size_t first, braid_programs *programs) {
+  if (cores < 1 || cores > BRAID_OVERLAY_MOST_CORES)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%d cores; 1 to %d are allowed", cores, BRAID_OVERLAY_MOST_CORES);
+  if (first > package->layer_count)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "layer %zu of %zu", first, package->layer_count);
+  if (programs->layer_capacity < package->layer_count) {
+    braid_program_layer *layers = braid_zalloc_array(programs->allocator, package->layer_count, sizeof *layers);
+    if (!layers) return BRAID_NO_MEMORY;
+    braid_free(programs->allocator, programs->layers);
+    programs->layers = layers;
+    programs->layer_capacity = package->layer_count;
+  }
+  programs->cores = cores;
+  programs->cycles = programs->bound = 0;
+  for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) programs->core[c].bytes = 0;
+  if (package->layer_count) memset(programs->layers, 0, package->layer_count * sizeof *programs->layers);
+  for (size_t i = first; i < package->layer_count; i++) {
+    braid_layer_choice choice;
+    choose_tiling(package, &package->layers[i], cores, &choice);
+    BRAID_TRY(append_layer(package, i, &choice, programs));
+    programs->layers[i] = choice.layer;
+    programs->cycles += choice.layer.cycles;
+    programs->bound += choice.layer.bound;
+  }
+  for (int c = 0; c < cores; c++) BRAID_TRY(append_marks(programs, c, package->end, sizeof package->end));
+  return BRAID_OK;
+}

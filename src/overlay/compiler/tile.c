@@ -1,0 +1,324 @@
+/* The instructions of a tile. Its pieces follow each other; while one is computed, LOADs bring what the next one lacks
+ * into the other slot, and the result of the one before is saved. */
+#include "overlay/compiler/tile.h"
+
+#include <string.h>
+
+#include "base/try.h"
+
+typedef struct braid_piece {
+  int32_t block, strip, group, part; /* which */
+  int32_t column, columns, row, rows, channel, channels, input, inputs;
+  int32_t row_from, row_to, column_from, column_to; /* of the input, that are loaded */
+  int32_t in_slot, weight_slot, out_slot;
+} braid_piece;
+
+typedef struct braid_tile_state {
+  const braid_layer_work *work;
+  const braid_layer_part *tile;
+  const braid_blocking *cut;
+  braid_emitter *emitter;
+  braid_slots slots;
+  int64_t output_at, addend_at; /* lines of the feature memory; the input is at 0 */
+  bool loaded;                  /* `last` holds a piece */
+  braid_piece last;             /* whose data the slots got most recently */
+} braid_tile_state;
+
+static int32_t lesser(int32_t a, int32_t b) {
+  return a < b ? a : b;
+}
+
+static braid_piece piece_at(const braid_tile_state *state, int32_t block, int32_t strip, int32_t group, int32_t part) {
+  const braid_layer_work *work = state->work;
+  const braid_blocking *cut = state->cut;
+  const braid_overlay_window *w = &work->window;
+  braid_piece p = {.block = block, .strip = strip, .group = group, .part = part};
+  p.column = state->tile->column + block * cut->columns;
+  p.columns = lesser(cut->columns, state->tile->column + state->tile->columns - p.column);
+  p.row = strip * cut->rows;
+  p.rows = lesser(cut->rows, work->y.rows - p.row);
+  p.channel = state->tile->channel + group * cut->channels;
+  p.channels = lesser(cut->channels, state->tile->channel + state->tile->channels - p.channel);
+  p.input = work->own ? p.channel : part * cut->inputs;
+  p.inputs = work->own ? p.channels : lesser(cut->inputs, work->in_channels - p.input);
+  braid_window_span(p.row, p.rows, w->kernel_rows, w->stride_rows, w->dilation_rows, w->pad_top, work->x.rows,
+                    &p.row_from, &p.row_to);
+  braid_window_span(p.column, p.columns, w->kernel_columns, w->stride_columns, w->dilation_columns, w->pad_left,
+                    work->x.columns, &p.column_from, &p.column_to);
+  return p;
+}
+
+static int64_t weights_at(const braid_tile_state *state, const braid_piece *p) {
+  return p->weight_slot * state->slots.weights;
+}
+
+/* Lines of one plane of what is loaded of the input. */
+static int64_t input_plane(const braid_piece *p) {
+  return (int64_t)(p->row_to - p->row_from) * (p->column_to - p->column_from);
+}
+
+static int64_t result_at(const braid_layer_map *map, const braid_piece *p) {
+  return map->line + p->channel / BRAID_OVERLAY_PLANE * map->plane_lines + p->row * map->row_lines + p->column;
+}
+
+/* What a field can't hold is refused by its encoder; what int32 can't, here. */
+static int32_t field(int64_t value) {
+  return value < INT32_MIN || value > INT32_MAX ? INT32_MAX : (int32_t)value;
+}
+
+static void move_result(braid_instruction *in, const braid_layer_map *map, const braid_piece *p, int64_t chip) {
+  in->load.memory = BRAID_ISA_FEATURES;
+  in->load.segment = map->segment;
+  in->load.ddr = field(result_at(map, p));
+  in->load.chip = field(chip);
+  in->load.planes = braid_ceil(p->channels, BRAID_OVERLAY_PLANE);
+  in->load.rows = p->rows;
+  in->load.lines = p->columns;
+  in->load.ddr_plane = field(map->plane_lines);
+  in->load.ddr_row = field(map->row_lines);
+  in->load.chip_plane = field((int64_t)p->rows * p->columns);
+  in->load.chip_row = p->columns;
+}
+
+static braid_status load_input(braid_tile_state *state, const braid_piece *p) {
+  const braid_layer_map *x = &state->work->x;
+  braid_instruction in = braid_isa_blank(BRAID_ISA_OP_LOAD);
+  if (input_plane(p) == 0) return BRAID_OK;
+  in.load.memory = BRAID_ISA_FEATURES;
+  in.load.segment = x->segment;
+  in.load.ddr =
+      field(x->line + p->input / BRAID_OVERLAY_PLANE * x->plane_lines + p->row_from * x->row_lines + p->column_from);
+  in.load.chip = field(p->in_slot * state->slots.input);
+  in.load.planes = braid_ceil(p->inputs, BRAID_OVERLAY_PLANE);
+  in.load.rows = p->row_to - p->row_from;
+  in.load.lines = p->column_to - p->column_from;
+  in.load.ddr_plane = field(x->plane_lines);
+  in.load.ddr_row = field(x->row_lines);
+  in.load.chip_plane = field(input_plane(p));
+  in.load.chip_row = in.load.lines;
+  return braid_emit(state->emitter, &in, 0, 1u << (BRAID_SLOT_INPUT + p->in_slot));
+}
+
+static braid_status load_weights(braid_tile_state *state, const braid_piece *p) {
+  const braid_layer_work *work = state->work;
+  const braid_overlay_design *design = work->design;
+  int32_t taps = work->window.kernel_rows * work->window.kernel_columns;
+  braid_instruction in = braid_isa_blank(BRAID_ISA_OP_LOAD);
+  in.load.memory = BRAID_ISA_WEIGHTS;
+  in.load.segment = BRAID_SEGMENT_CONSTANTS;
+  in.load.chip = field(weights_at(state, p));
+  if (work->own) {
+    in.load.rows = braid_ceil(p->channels, work->unit);
+    in.load.lines = work->unit * taps / BRAID_ISA_WORD;
+    in.load.ddr = field(work->weights + (int64_t)(p->channel / work->unit) * in.load.lines);
+    in.load.ddr_row = in.load.chip_row = in.load.lines;
+  } else {
+    int32_t lines = design->channels_in * design->channels_out / BRAID_ISA_WORD; /* of a group by a group */
+    int32_t groups = braid_ceil(work->in_channels, design->channels_in);
+    in.load.planes = braid_ceil(p->channels, design->channels_out);
+    in.load.rows = taps;
+    in.load.lines = braid_ceil(p->inputs, design->channels_in) * lines;
+    in.load.ddr_row = groups * lines;
+    in.load.ddr_plane = taps * groups * lines;
+    in.load.ddr = field(work->weights + (int64_t)(p->channel / design->channels_out) * in.load.ddr_plane +
+                        (int64_t)(p->input / design->channels_in) * lines);
+    in.load.chip_row = in.load.lines;
+    in.load.chip_plane = field((int64_t)taps * in.load.lines);
+  }
+  return braid_emit(state->emitter, &in, 0, 1u << (BRAID_SLOT_WEIGHTS + p->weight_slot));
+}
+
+static braid_status load_biases(braid_tile_state *state, const braid_piece *p) {
+  braid_instruction in = braid_isa_blank(BRAID_ISA_OP_LOAD);
+  in.load.memory = BRAID_ISA_BIASES;
+  in.load.segment = BRAID_SEGMENT_CONSTANTS;
+  in.load.ddr = field(state->work->biases + p->channel / 4);
+  in.load.chip = field(p->weight_slot * state->slots.biases);
+  in.load.lines = braid_ceil(p->channels, 4);
+  return braid_emit(state->emitter, &in, 0, 1u << (BRAID_SLOT_BIASES + p->weight_slot));
+}
+
+static int32_t other_slot(int32_t slot, int32_t slots) {
+  return slots > 1 ? 1 - slot : 0;
+}
+
+/* Loads what a piece needs and the slots don't hold; sets its slots. */
+static braid_status prepare(braid_tile_state *state, braid_piece *p) {
+  const braid_layer_work *work = state->work;
+  const braid_piece *last = &state->last;
+  bool first = !state->loaded;
+  bool same_place = !first && p->block == last->block && p->strip == last->strip;
+  bool input = !same_place || p->part != last->part || (work->own && p->group != last->group);
+  bool group = first || p->group != last->group;
+  bool weights = group || p->part != last->part;
+  p->in_slot = first ? 0 : input ? other_slot(last->in_slot, state->slots.inputs) : last->in_slot;
+  p->weight_slot = first ? 0 : weights ? other_slot(last->weight_slot, state->slots.weight_slots) : last->weight_slot;
+  p->out_slot = first ? 0 : !same_place || group ? other_slot(last->out_slot, state->slots.outputs) : last->out_slot;
+  if (weights && !work->side) {
+    BRAID_TRY(load_weights(state, p));
+    BRAID_TRY(load_biases(state, p));
+  }
+  if (input) BRAID_TRY(load_input(state, p));
+  if (work->has_other && (!same_place || group)) {
+    braid_instruction in = braid_isa_blank(BRAID_ISA_OP_LOAD);
+    move_result(&in, &work->other, p, state->addend_at + p->out_slot * state->slots.output);
+    BRAID_TRY(braid_emit(state->emitter, &in, 0, 1u << (BRAID_SLOT_ADDEND + p->out_slot)));
+  }
+  state->last = *p;
+  state->loaded = true;
+  return BRAID_OK;
+}
+
+/* The fields that CONV and MISC begin with. */
+#define F(name, bits, less, lowest, highest, text) int32_t name;
+typedef struct braid_window_fields {
+  BRAID_ISA_WINDOW(F)
+} braid_window_fields;
+#undef F
+
+/* Sets them for some rows and columns of a piece; the others are the layer's. */
+static void set_window(const braid_tile_state *state, const braid_piece *p, int32_t row, int32_t rows, int32_t column,
+                       int32_t columns, braid_instruction *in) {
+  const braid_layer_work *work = state->work;
+  const braid_overlay_window *w = &work->window;
+  int32_t row_from, row_to, column_from, column_to;
+  int32_t pitch = p->column_to - p->column_from;
+  braid_window_fields fields, *out = &fields;
+  memcpy(out, &in->misc, sizeof *out);
+  braid_window_span(row, rows, w->kernel_rows, w->stride_rows, w->dilation_rows, w->pad_top, work->x.rows, &row_from,
+                    &row_to);
+  braid_window_span(column, columns, w->kernel_columns, w->stride_columns, w->dilation_columns, w->pad_left,
+                    work->x.columns, &column_from, &column_to);
+  bool nothing = row_from == row_to || column_from == column_to;
+  out->input = nothing ? 0
+                       : field(p->in_slot * state->slots.input + (int64_t)(row_from - p->row_from) * pitch +
+                               column_from - p->column_from);
+  out->input_plane = nothing ? 0 : field(input_plane(p));
+  out->input_pitch = nothing ? 0 : pitch;
+  out->input_rows = nothing ? 0 : row_to - row_from;
+  out->input_columns = nothing ? 0 : column_to - column_from;
+  out->first_row = nothing ? 0 : row * w->stride_rows - w->pad_top - row_from;
+  out->first_column = nothing ? 0 : column * w->stride_columns - w->pad_left - column_from;
+  out->output = field(state->output_at + p->out_slot * state->slots.output + (int64_t)(row - p->row) * p->columns +
+                      column - p->column);
+  out->output_plane = field((int64_t)p->rows * p->columns);
+  out->output_pitch = p->columns;
+  out->output_rows = rows;
+  out->output_columns = columns;
+  memcpy(&in->misc, out, sizeof *out); /* as well those of CONV: members of one union */
+}
+
+static uint32_t piece_reads(const braid_tile_state *state, const braid_piece *p) {
+  uint32_t reads = 1u << (BRAID_SLOT_INPUT + p->in_slot);
+  if (state->work->has_other) reads |= 1u << (BRAID_SLOT_ADDEND + p->out_slot);
+  if (!state->work->side)
+    reads |= 1u << (BRAID_SLOT_WEIGHTS + p->weight_slot) | 1u << (BRAID_SLOT_BIASES + p->weight_slot);
+  return reads;
+}
+
+static braid_status compute_conv(braid_tile_state *state, const braid_piece *p, bool start, bool finish) {
+  const braid_layer_work *work = state->work;
+  for (int32_t row = p->row; row < p->row + p->rows; row += work->design->pixels) {
+    braid_instruction in = work->base;
+    set_window(state, p, row, lesser(work->design->pixels, p->row + p->rows - row), p->column, p->columns, &in);
+    in.conv.channels_in = p->inputs;
+    in.conv.channels_out = p->channels;
+    in.conv.weights = field(weights_at(state, p));
+    in.conv.biases = field(p->weight_slot * state->slots.biases);
+    in.conv.start = start;
+    in.conv.finish = finish;
+    if (work->has_other) in.conv.addend = field(in.conv.output + state->addend_at - state->output_at);
+    BRAID_TRY(
+        braid_emit(state->emitter, &in, piece_reads(state, p), finish ? 1u << (BRAID_SLOT_OUTPUT + p->out_slot) : 0));
+  }
+  return BRAID_OK;
+}
+
+/* Taps of the window at a row (or column) that count in a mean. */
+static int32_t counted(int32_t at, int32_t kernel, int32_t stride, int32_t dilation, int32_t low, int32_t high,
+                       int32_t pad) {
+  int32_t count = 0;
+  for (int32_t k = 0; k < kernel; k++) {
+    int32_t from = at * stride - pad + k * dilation;
+    count += from >= low && from < high;
+  }
+  return count;
+}
+
+static int32_t counted_rows(const braid_layer_work *work, int32_t row) {
+  const braid_overlay_window *w = &work->window;
+  if (!work->mean) return 1;
+  return counted(row, w->kernel_rows, w->stride_rows, w->dilation_rows, work->counts_padding ? -w->pad_top : 0,
+                 work->x.rows + (work->counts_padding && w->pad_bottom > 0 ? w->pad_bottom : 0), w->pad_top);
+}
+
+static int32_t counted_columns(const braid_layer_work *work, int32_t column) {
+  const braid_overlay_window *w = &work->window;
+  if (!work->mean) return 1;
+  return counted(column, w->kernel_columns, w->stride_columns, w->dilation_columns,
+                 work->counts_padding ? -w->pad_left : 0,
+                 work->x.columns + (work->counts_padding && w->pad_right > 0 ? w->pad_right : 0), w->pad_left);
+}
+
+/* Rows that one MISC may do, so that those of its input fit their field. */
+static int32_t most_rows(const braid_overlay_window *w) {
+  int32_t rows = (1000 - w->kernel_rows * w->dilation_rows) / w->stride_rows;
+  return rows < 1 ? 1 : rows;
+}
+
+/* A mean is divided by what the window counts: rows and columns for which that is the same number go together. */
+static braid_status compute_misc(braid_tile_state *state, const braid_piece *p) {
+  const braid_layer_work *work = state->work;
+  int32_t most = most_rows(&work->window), row_end = p->row + p->rows, column_end = p->column + p->columns;
+  for (int32_t row = p->row, rows; row < row_end; row += rows) {
+    int32_t high = counted_rows(work, row);
+    for (rows = 1; rows < most && row + rows < row_end && counted_rows(work, row + rows) == high;) rows++;
+    for (int32_t column = p->column, columns; column < column_end; column += columns) {
+      int32_t wide = counted_columns(work, column);
+      braid_instruction in = work->base;
+      for (columns = 1; column + columns < column_end && counted_columns(work, column + columns) == wide;) columns++;
+      set_window(state, p, row, rows, column, columns, &in);
+      in.misc.groups = braid_ceil(p->channels, BRAID_OVERLAY_PLANE);
+      in.misc.divisor = high * wide;
+      if (work->has_other) in.misc.addend = field(in.misc.output + state->addend_at - state->output_at);
+      BRAID_TRY(braid_emit(state->emitter, &in, piece_reads(state, p), 1u << (BRAID_SLOT_OUTPUT + p->out_slot)));
+    }
+  }
+  return BRAID_OK;
+}
+
+static braid_status compute(braid_tile_state *state, const braid_piece *p, int32_t parts) {
+  braid_instruction save = braid_isa_blank(BRAID_ISA_OP_SAVE);
+  bool finish = p->part == parts - 1;
+  if (state->work->side)
+    BRAID_TRY(compute_misc(state, p));
+  else
+    BRAID_TRY(compute_conv(state, p, p->part == 0, finish));
+  if (!finish) return BRAID_OK;
+  move_result(&save, &state->work->y, p, state->output_at + p->out_slot * state->slots.output);
+  return braid_emit(state->emitter, &save, 1u << (BRAID_SLOT_OUTPUT + p->out_slot), 0);
+}
+
+braid_status braid_tile_emit(const braid_layer_work *work, const braid_layer_part *part, const braid_blocking *cut,
+                             braid_emitter *emitter) {
+  braid_tile_state state = {.work = work, .tile = part, .cut = cut, .emitter = emitter};
+  braid_piece pending; /* loaded, not computed yet */
+  int32_t blocks = braid_ceil(part->columns, cut->columns), strips = braid_ceil(work->y.rows, cut->rows);
+  int32_t groups = braid_ceil(part->channels, cut->channels);
+  int32_t parts = work->own ? 1 : braid_ceil(work->in_channels, cut->inputs);
+  int32_t outer = cut->channels_first ? groups : strips, inner = cut->channels_first ? strips : groups;
+  int64_t pieces = (int64_t)blocks * strips * groups * parts;
+  braid_blocking_slots(work, part, cut, &state.slots);
+  state.output_at = state.slots.input * state.slots.inputs;
+  state.addend_at = state.output_at + state.slots.output * state.slots.outputs;
+  memset(&pending, 0, sizeof pending);
+  for (int64_t i = 0; i < pieces; i++) {
+    int32_t p = (int32_t)(i % parts), in = (int32_t)(i / parts % inner), out = (int32_t)(i / parts / inner % outer);
+    int32_t block = (int32_t)(i / parts / inner / outer);
+    braid_piece next = piece_at(&state, block, cut->channels_first ? in : out, cut->channels_first ? out : in, p);
+    BRAID_TRY(prepare(&state, &next));
+    if (i > 0) BRAID_TRY(compute(&state, &pending, parts));
+    pending = next;
+  }
+  return compute(&state, &pending, parts);
+}
