@@ -25,7 +25,7 @@ static int64_t clip(int64_t number, int64_t low, int64_t high) {
 /* The formulas of network.h. */
 static int8_t finish(const braid_overlay_layer *layer, int64_t v, int64_t divisor, int8_t other) {
   int64_t step = INT64_C(1) << layer->shift, first = INT64_C(1) << layer->left,
-          second = layer->other < 0 ? 0 : (int64_t)other << layer->other_left, result;
+          second = layer->other < 0 ? 0 : (int64_t)other * (INT64_C(1) << layer->other_left), result;
   if (layer->other < 0)
     result = divide(v * first, divisor * step, layer->half_up);
   else if (layer->rounds_first)
