@@ -102,6 +102,27 @@ static inline braid_instruction end(void) {
   in.system.end = 1;
   return in;
 }
+static inline braid_instruction tile(void) {
+  braid_instruction in = braid_isa_blank(BRAID_ISA_OP_SYSTEM);
+  in.system.tile = 1;
+  return in;
+}
+
+/* Two rows of four columns, one channel in and out. */
+static inline braid_instruction small_conv(void) {
+  braid_instruction in = braid_isa_blank(BRAID_ISA_OP_CONV);
+  in.conv.input_rows = in.conv.input_columns = 4;
+  in.conv.input_pitch = in.conv.output_pitch = 4;
+  in.conv.input_plane = in.conv.output_plane = 16;
+  in.conv.output_rows = 2;
+  in.conv.output_columns = 4;
+  in.conv.output = 100;
+  in.conv.start = in.conv.finish = 1;
+  in.conv.low = -128;
+  in.conv.high = 127;
+  return in;
+}
+
 static inline braid_instruction on_core(braid_instruction in, int32_t core) {
   in.core = core;
   return in;

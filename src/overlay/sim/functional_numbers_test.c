@@ -209,6 +209,42 @@ static void test_conv(void **state) {
   for (int trial = 0; trial < 300; trial++) try_conv(trial % 4 == 0);
 }
 
+/* The same CONV over other weights, and over the same lines after they were loaded anew. */
+static void test_other_weights(void **state) {
+  (void)state;
+  braid_overlay_design design = convolutional_design();
+  world on = make_world((const int[]){1, 8, 4}, 3);
+  code program = {0};
+  int8_t *x = segment_of(&on, 0), *w = segment_of(&on, 1), *y = segment_of(&on, 2);
+  x[0] = 1;
+  /* Of a group of 8 by 8 bytes, that of channel 0 in and channel c out is byte 8 c: from line 1 on that is channel 2.
+   */
+  for (int i = 0; i < 8; i++) w[i / 4 * 4 * kLine + i % 4 * 8] = (int8_t)(i + 1);
+  add(&program, tokens(load(BRAID_ISA_FEATURES, 0, 0, 0, 1), 0, 0));
+  for (int round = 0; round < 2; round++) {
+    add(&program, tokens(load(BRAID_ISA_WEIGHTS, 1, 4 * round, 0, 4), round ? ON_COMPUTE : 0, ON_COMPUTE));
+    for (int i = 0; i < 2; i++) {
+      int shifted = i != round; /* the last one before the weights change is the first one after */
+      braid_instruction in = braid_isa_blank(BRAID_ISA_OP_CONV);
+      in.conv.input_rows = in.conv.input_columns = 1;
+      in.conv.start = in.conv.finish = 1;
+      in.conv.low = -128;
+      in.conv.high = 127;
+      in.conv.channels_out = 2;
+      in.conv.weights = shifted;
+      in.conv.output = 1 + 2 * round + shifted;
+      add(&program, tokens(in, i ? 0 : ON_LOAD, !i ? 0 : round ? ON_SAVE : ON_LOAD));
+    }
+  }
+  add(&program, tokens(save(BRAID_ISA_FEATURES, 2, 0, 1, 4), ON_COMPUTE, 0));
+  add(&program, end());
+  design.weight_bytes = 8 * kLine;
+  run_well(&design, &program, &on, 0, NULL);
+  for (int i = 0; i < 8; i++) assert_int_equal(y[i / 2 * kLine + i % 2], i + 1);
+  drop(&program);
+  free(on.start);
+}
+
 /* --- MISC -----------------------------------------------------------------------------------------------------------
  */
 static int64_t pooled(const int8_t *memory, const braid_isa_misc *misc, int c, int r, int x) {
@@ -471,8 +507,9 @@ static void test_curves(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conv),   cmocka_unit_test(test_misc),
-                                     cmocka_unit_test(test_halves), cmocka_unit_test(test_mvm),
-                                     cmocka_unit_test(test_ele),    cmocka_unit_test(test_curves)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_conv),  cmocka_unit_test(test_other_weights),
+                                     cmocka_unit_test(test_misc),  cmocka_unit_test(test_halves),
+                                     cmocka_unit_test(test_mvm),   cmocka_unit_test(test_ele),
+                                     cmocka_unit_test(test_curves)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
