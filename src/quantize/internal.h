@@ -66,8 +66,9 @@ typedef struct braid_selection {
 
 /* Whether the node is a convolution or product, recurrent ones included; *why: NULL, or why it cannot be quantized. */
 bool braid_select_is_layer(const braid_graph *graph, const braid_node *node, const char **why);
-/* `kept`: of each node, whether it stays in float. */
-BRAID_MUST_CHECK braid_status braid_select(const braid_graph *graph, const bool *kept, braid_selection *out);
+/* `kept`: of each node, whether it stays in float. With `power_of_two` for hardware that joins any number of parts. */
+BRAID_MUST_CHECK braid_status braid_select(const braid_graph *graph, const bool *kept, bool power_of_two,
+                                           braid_selection *out);
 void braid_select_deinit(braid_selection *selection);
 /* Dimension of a layer's weights along which there is one scale each. */
 int braid_select_axis(const braid_node *node);

@@ -186,7 +186,7 @@ static braid_status try_without(braid_work *work, const braid_reference *referen
   size_t node = node_of_layer(work->graph, index);
   braid_selection selection;
   work->kept[node] = true;
-  braid_status status = braid_select(work->graph, work->kept, &selection);
+  braid_status status = braid_select(work->graph, work->kept, work->options.power_of_two, &selection);
   work->kept[node] = false;
   if (status != BRAID_OK) return status;
   braid_graph *graph = NULL;
@@ -248,7 +248,7 @@ static braid_status quantize(const braid_graph *model, braid_work *work, braid_q
   BRAID_TRY(mark_kept(work));
   result->samples = work->calibration.samples;
   braid_selection selection;
-  BRAID_TRY(braid_select(work->graph, work->kept, &selection));
+  BRAID_TRY(braid_select(work->graph, work->kept, work->options.power_of_two, &selection));
   braid_status status = calibrate(model, work, &selection, result);
   braid_select_deinit(&selection);
   return status;

@@ -12,6 +12,8 @@
 #include "graph/rewrite.h"
 #include "quantize/internal.h"
 
+enum { MOST_PARTS = 4 }; /* of QLinearConcat */
+
 /* --- layers --------------------------------------------------------------------------------------------------------
  */
 int braid_select_axis(const braid_node *node) {
@@ -109,8 +111,9 @@ static bool is_pair(const braid_graph *graph, const braid_node *node) {
   return is_any(node, kNames) && is_real(a) && is_real(b) && a != b && braid_desc_same_shape(&a->desc, &b->desc);
 }
 
-static bool is_concat(const braid_graph *graph, const braid_node *node) {
-  if (!braid_node_is(node, "Concat") || node->input_count < 2 || node->input_count > 4) return false;
+/* Of at most `most` parts. */
+static bool is_concat(const braid_graph *graph, const braid_node *node, size_t most) {
+  if (!braid_node_is(node, "Concat") || node->input_count < 2 || node->input_count > most) return false;
   for (size_t i = 0; i < node->input_count; i++) {
     if (!is_real(input_of(graph, node, i))) return false;
     for (size_t k = 0; k < i; k++)
@@ -120,11 +123,11 @@ static bool is_concat(const braid_graph *graph, const braid_node *node) {
 }
 
 /* How many operands are quantized if the node is computed on bytes; 0: it cannot be. */
-static size_t operands_between(const braid_graph *graph, const braid_node *node) {
+static size_t operands_between(const braid_graph *graph, const braid_node *node, size_t most_parts) {
   static const char *const kPools[] = {"AveragePool", "GlobalAveragePool", NULL};
   if (node->input_count < 1 || !is_real(input_of(graph, node, 0))) return 0;
   if (is_pair(graph, node)) return 2;
-  if (is_concat(graph, node)) return node->input_count;
+  if (is_concat(graph, node, most_parts)) return node->input_count;
   return is_choice(node) || is_activation(graph, node) || is_any(node, kPools) ? 1 : 0;
 }
 
@@ -133,6 +136,7 @@ static size_t operands_between(const braid_graph *graph, const braid_node *node)
 typedef struct selector {
   braid_selection *s;
   const bool *kept;
+  size_t most_parts;     /* of a Concat on bytes */
   bool *useful;          /* of each value: a layer on bytes reads it, directly or through what stands between */
   braid_node_id *reader; /* of each value: a node that reads it; -1: none */
 } selector;
@@ -162,7 +166,7 @@ static void mark_useful(const selector *t) {
       if (!why) t->useful[node->inputs[0]] = true;
       continue;
     }
-    size_t operands = operands_between(graph, node);
+    size_t operands = operands_between(graph, node, t->most_parts);
     if (!operands || !t->useful[result_of(t, node)]) continue;
     for (size_t k = 0; k < operands; k++) t->useful[node->inputs[k]] = true;
   }
@@ -183,6 +187,21 @@ static void take_node(const selector *t, size_t id, braid_quantize_role role, si
   t->s->of_bytes[result] = true;
 }
 
+/* Parts that nothing but a Concat reads have its scale, where all scales are powers of two: they are rounded once, and
+ * what computes them can write them where they belong. */
+static void join_parts(const selector *t) {
+  const braid_graph *graph = t->s->graph;
+  for (size_t i = graph->node_count; i-- > 0;) {
+    const braid_node *node = &graph->nodes[i];
+    if (t->s->role[i] != BRAID_ROLE_BETWEEN || !braid_node_is(node, "Concat")) continue;
+    for (size_t k = 0; k < node->input_count; k++) {
+      braid_value_id part = node->inputs[k];
+      if (t->s->uses[part] == 1 && t->s->root[part] == part && t->s->of_bytes[part])
+        t->s->root[part] = t->s->root[t->s->result[i]];
+    }
+  }
+}
+
 /* In order: a node between layers is taken if one of its operands is bytes already. */
 static void take_nodes(const selector *t) {
   const braid_graph *graph = t->s->graph;
@@ -194,7 +213,7 @@ static void take_nodes(const selector *t) {
       if (!why) take_node(t, i, BRAID_ROLE_LAYER, 1);
       continue;
     }
-    size_t operands = operands_between(graph, node);
+    size_t operands = operands_between(graph, node, t->most_parts);
     if (!operands || t->s->of_bytes[node->outputs[0]] || !t->useful[result_of(t, node)]) continue;
     bool bytes = false;
     for (size_t k = 0; k < operands; k++) bytes |= t->s->of_bytes[node->inputs[k]];
@@ -223,9 +242,9 @@ static bool select_allocate(braid_selection *s, selector *t) {
   return s->role && s->result && s->root && s->of_bytes && s->uses && t->useful && t->reader;
 }
 
-braid_status braid_select(const braid_graph *graph, const bool *kept, braid_selection *out) {
+braid_status braid_select(const braid_graph *graph, const bool *kept, bool power_of_two, braid_selection *out) {
   *out = (braid_selection){.allocator = graph->allocator, .graph = graph};
-  selector t = {.s = out, .kept = kept};
+  selector t = {.s = out, .kept = kept, .most_parts = power_of_two ? SIZE_MAX : MOST_PARTS};
   braid_status status = select_allocate(out, &t) ? braid_graph_count_uses(graph, out->uses) : BRAID_NO_MEMORY;
   if (status == BRAID_OK) {
     for (size_t i = 0; i < graph->value_count; i++) out->root[i] = t.reader[i] = -1;
@@ -234,6 +253,7 @@ braid_status braid_select(const braid_graph *graph, const bool *kept, braid_sele
         if (graph->nodes[i].inputs[j] >= 0) t.reader[graph->nodes[i].inputs[j]] = (braid_node_id)i;
     mark_useful(&t);
     take_nodes(&t);
+    if (power_of_two) join_parts(&t);
   }
   braid_free(graph->allocator, t.useful);
   braid_free(graph->allocator, t.reader);

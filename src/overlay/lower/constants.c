@@ -176,6 +176,10 @@ static bool make_biases(const double *sums, int64_t channels, int32_t exponent, 
  */
 static void fill_weights(const weight_source *source, const braid_overlay_draft *draft, int64_t outputs, int8_t *out) {
   int64_t inner = source->count / outputs;
+  if (source->bytes && !draft->turned) {
+    memcpy(out, source->bytes, (size_t)source->count);
+    return;
+  }
   for (int64_t o = 0; o < outputs; o++)
     for (int64_t i = 0; i < inner; i++) {
       int64_t at = draft->turned ? i * outputs + o : o * inner + i;
@@ -194,11 +198,11 @@ static bool double_weights(int8_t *weights, int64_t count) {
 static braid_status check_sums(braid_overlay_lowering *l, braid_node_id id, const braid_overlay_numbers *n,
                                int64_t outputs, int64_t inner) {
   for (int64_t o = 0; o < outputs; o++) {
-    int64_t most = n->biases[o] < 0 ? -(int64_t)n->biases[o] : n->biases[o];
-    for (int64_t i = 0; i < inner; i++) {
-      int weight = n->weights[o * inner + i];
-      most += 128 * (int64_t)(weight < 0 ? -weight : weight);
-    }
+    const int8_t *weights = n->weights + o * inner;
+    int64_t weighed = 0;
+#pragma omp simd reduction(+ : weighed)
+    for (int64_t i = 0; i < inner; i++) weighed += weights[i] < 0 ? -weights[i] : weights[i];
+    int64_t most = 128 * weighed + (n->biases[o] < 0 ? -(int64_t)n->biases[o] : n->biases[o]);
     if (most > INT32_MAX) return braid_overlay_refuse(l, id, "sums of channel %lld could leave int32", (long long)o);
   }
   return BRAID_OK;
