@@ -1,0 +1,240 @@
+/* Ours: plans are played forward with what is known of the jobs that are there (their rest on k cores, the way to the
+ * next place, switches), as if no other came, and the one with the least cost is taken. The cost of a plan is the sum
+ * over jobs of slowdown, the time from arrival to end over the job's time alone on the card, and of priority for each
+ * deadline that is missed. So the average slowdown is made small, and priorities count where deadlines are at stake: a
+ * miss of priority 1 is worth as much as waiting as long as the job takes alone.
+ *
+ * A plan is an order of the jobs and a width: the first `width` of them share the cores by braid_allocate, for the
+ * greatest sum of weight over remaining time, with one core each at least; what is left goes to the next ones. Orders:
+ * by weight over remaining time (the rule of Smith for weighted completion times), by deadline, by arrival. One more
+ * plan takes no cores from anybody, and gives only those that are idle. When a job ends in the play, the same rule
+ * shares anew.
+ *
+ * lookahead-urgent: slowdowns count priority times as well. What has a high priority ends sooner, at the expense of the
+ * average.
+ *
+ * Neither promises a bound of waiting: a large job waits while small ones keep the whole card busy. */
+#include <math.h>
+#include <string.h>
+
+#include "base/try.h"
+#include "overlay/share/allocate.h"
+#include "overlay/share/policy.h"
+
+/* Jobs that are played: those that hold cores, and the best of the others. */
+enum { kOthers = 8, kMost = BRAID_OVERLAY_MOST_CORES + kOthers };
+
+typedef enum rule { BY_WEIGHT, BY_DEADLINE, BY_ARRIVAL, ORDERS } rule;
+
+typedef struct player {
+  const braid_share_job *job;
+  size_t index;  /* in the view */
+  double weight; /* what a second more costs: 1, or the priority, over the time alone */
+} player;
+
+typedef struct played {
+  double left;  /* the share of its run */
+  double delay; /* seconds until it makes progress */
+  int cores;
+  bool done;
+} played;
+
+typedef struct play {
+  const braid_share_view *view;
+  bool urgent; /* slowdowns count by priority */
+  player players[kMost];
+  size_t count;
+  uint8_t orders[ORDERS][kMost];
+} play;
+
+typedef struct plan {
+  rule by;
+  size_t width; /* 0: nobody loses cores */
+} plan;
+
+static double rest_of(const braid_share_view *view, const braid_share_job *job) {
+  return braid_share_left(job, braid_share_best(job, view->cores));
+}
+
+static bool is_before(const play *p, rule by, size_t a, size_t b) {
+  const player *x = &p->players[a], *y = &p->players[b];
+  if (by == BY_DEADLINE && x->job->deadline != y->job->deadline) return x->job->deadline < y->job->deadline;
+  if (by == BY_WEIGHT) {
+    double of_x = x->weight / rest_of(p->view, x->job), of_y = y->weight / rest_of(p->view, y->job);
+    if (of_x != of_y) return of_x > of_y;
+  }
+  return x->index < y->index; /* by arrival */
+}
+
+static void sort_players(play *p) {
+  for (int by = 0; by < ORDERS; by++)
+    for (size_t i = 0; i < p->count; i++) {
+      size_t at = i;
+      for (; at > 0 && is_before(p, (rule)by, i, p->orders[by][at - 1]); at--)
+        p->orders[by][at] = p->orders[by][at - 1];
+      p->orders[by][at] = (uint8_t)i;
+    }
+}
+
+static player player_of(const play *p, size_t index) {
+  const braid_share_job *job = &p->view->jobs[index];
+  return (player){job, index, (p->urgent ? job->priority : 1) / braid_share_isolated(job->model, p->view->cores)};
+}
+
+static bool is_better(const braid_share_view *view, const player *x, const player *y) {
+  return x->weight / rest_of(view, x->job) > y->weight / rest_of(view, y->job);
+}
+
+/* Those that hold cores, then the best of the others; of equal ones the oldest. */
+static void find_players(play *p) {
+  const braid_share_view *view = p->view;
+  p->count = 0;
+  for (size_t j = 0; j < view->count; j++)
+    if (view->jobs[j].cores) p->players[p->count++] = player_of(p, j);
+  size_t held = p->count;
+  for (size_t j = 0; j < view->count; j++) {
+    if (view->jobs[j].cores) continue;
+    player new = player_of(p, j);
+    size_t at = p->count;
+    while (at > held && is_better(view, &new, &p->players[at - 1])) at--;
+    if (at == held + kOthers) continue;
+    if (p->count < held + kOthers) p->count++;
+    memmove(&p->players[at + 1], &p->players[at], (p->count - 1 - at) * sizeof new);
+    p->players[at] = new;
+  }
+}
+
+/* --- sharing -------------------------------------------------------------------------------------------------------
+ */
+/* The cores for each player: of those not done, in the order. */
+static braid_status share(const play *p, const plan *how, const played *state, int *cores) {
+  const uint8_t *order = p->orders[how->by];
+  double performance[kMost][BRAID_OVERLAY_MOST_CORES];
+  braid_demand demands[kMost];
+  size_t who[kMost], width = 0, from = 0;
+  int left = p->view->cores, given[kMost];
+  memset(cores, 0, p->count * sizeof *cores);
+  for (size_t i = 0; i < p->count && !how->width; i++)
+    if (!state[i].done) left -= cores[i] = state[i].cores;
+  for (; from < p->count && width < how->width; from++) {
+    size_t i = order[from];
+    const braid_share_job *job = p->players[i].job;
+    if (state[i].done || job->least > left) continue;
+    int most = job->most < p->view->cores ? job->most : p->view->cores;
+    for (int k = 1; k <= most; k++) {
+      double seconds = state[i].left * job->model->seconds[k - 1];
+      if (k != state[i].cores) seconds += braid_share_switch(job, k);
+      performance[width][k - 1] = 1 / fmax(seconds, 1e-12);
+    }
+    demands[width] = (braid_demand){p->players[i].weight, performance[width], job->least, most};
+    who[width++] = i;
+    left -= job->least;
+  }
+  for (size_t w = 0; w < width; w++) left += demands[w].least;
+  BRAID_TRY(braid_allocate(demands, width, left, p->view->allocator, given, NULL));
+  for (size_t w = 0; w < width; w++) left -= cores[who[w]] = given[w];
+  for (size_t o = 0; o < p->count && left > 0; o++) {
+    size_t i = order[o];
+    if (state[i].done || cores[i]) continue;
+    cores[i] = braid_share_best(p->players[i].job, left);
+    left -= cores[i];
+  }
+  return BRAID_OK;
+}
+
+/* --- playing -------------------------------------------------------------------------------------------------------
+ */
+static void set_cores(const play *p, played *state, const int *cores, bool first) {
+  for (size_t i = 0; i < p->count; i++) {
+    const braid_share_job *job = p->players[i].job;
+    if (state[i].done || cores[i] == state[i].cores) continue;
+    if (cores[i]) state[i].delay = braid_share_switch(job, cores[i]) + (first ? job->to_place : 0);
+    state[i].cores = cores[i];
+  }
+}
+
+static double end_of(const play *p, const played *state, size_t i) {
+  if (state[i].done || !state[i].cores) return INFINITY;
+  return state[i].delay + state[i].left * p->players[i].job->model->seconds[state[i].cores - 1];
+}
+
+static double cost_of(const play *p, size_t i, double end) {
+  const player *one = &p->players[i];
+  return (end - one->job->arrival) * one->weight + (end > one->job->deadline ? one->job->priority : 0);
+}
+
+/* The cost of a plan, INFINITY if it is not less than `least`; first: the cores that it gives now. */
+static braid_status play_forward(const play *p, const plan *how, double least, int *first, double *cost) {
+  played state[kMost] = {0};
+  double now = p->view->now;
+  size_t open = p->count;
+  *cost = 0;
+  for (size_t i = 0; i < p->count; i++) {
+    const braid_share_job *job = p->players[i].job;
+    state[i] = (played){.left = 1 - job->progress, .cores = job->cores};
+  }
+  for (bool begins = true; open && *cost < least; begins = false) {
+    int cores[kMost];
+    BRAID_TRY(share(p, how, state, cores));
+    if (begins) memcpy(first, cores, p->count * sizeof *cores);
+    set_cores(p, state, cores, begins);
+    size_t next = 0;
+    for (size_t i = 1; i < p->count; i++)
+      if (end_of(p, state, i) < end_of(p, state, next)) next = i;
+    double seconds = end_of(p, state, next);
+    if (isinf(seconds)) break; /* those that are left may not have so few cores */
+    for (size_t i = 0; i < p->count; i++) {
+      if (state[i].done || !state[i].cores) continue;
+      double progress = fmax(seconds - state[i].delay, 0) / p->players[i].job->model->seconds[state[i].cores - 1];
+      state[i].delay = fmax(state[i].delay - seconds, 0);
+      state[i].left = fmax(state[i].left - progress, 0);
+    }
+    now += seconds;
+    state[next].done = true;
+    state[next].cores = 0;
+    *cost += cost_of(p, next, now);
+    open--;
+  }
+  if (open) *cost = INFINITY;
+  return BRAID_OK;
+}
+
+static braid_status choose(const braid_share_view *view, bool urgent, braid_share_answer *answers) {
+  static const plan kPlans[] = {{BY_WEIGHT, 0},   {BY_WEIGHT, 1},   {BY_WEIGHT, 2},  {BY_WEIGHT, 3},   {BY_WEIGHT, 4},
+                                {BY_WEIGHT, 6},   {BY_WEIGHT, 8},   {BY_WEIGHT, 16}, {BY_DEADLINE, 1}, {BY_DEADLINE, 2},
+                                {BY_DEADLINE, 4}, {BY_DEADLINE, 8}, {BY_ARRIVAL, 1}, {BY_ARRIVAL, 2},  {BY_ARRIVAL, 4}};
+  play p;
+  p.view = view;
+  p.urgent = urgent;
+  find_players(&p);
+  sort_players(&p);
+  double least = INFINITY;
+  int best[kMost] = {0};
+  for (size_t n = 0; n < sizeof kPlans / sizeof *kPlans; n++) {
+    int first[kMost];
+    double cost;
+    if (kPlans[n].width > 1 && kPlans[n].width > p.count) continue; /* the same as a narrower one */
+    BRAID_TRY(play_forward(&p, &kPlans[n], least, first, &cost));
+    if (n && !(cost < least)) continue;
+    least = cost;
+    memcpy(best, first, p.count * sizeof *first);
+  }
+  for (size_t i = 0; i < p.count; i++) answers[p.players[i].index].cores = best[i];
+  braid_share_fill(view, answers);
+  return BRAID_OK;
+}
+
+static braid_status decide(const braid_share_view *view, braid_share_answer *answers) {
+  return choose(view, false, answers);
+}
+
+static braid_status decide_urgent(const braid_share_view *view, braid_share_answer *answers) {
+  return choose(view, true, answers);
+}
+
+const braid_share_policy braid_share_lookahead = {
+    .name = "lookahead",
+    .summary = "plays plans forward: least slowdown and missed deadlines, cores shared by remaining work",
+    .decide = decide};
+const braid_share_policy braid_share_lookahead_urgent = {
+    .name = "lookahead-urgent", .summary = "lookahead, slowdowns by priority", .decide = decide_urgent};
