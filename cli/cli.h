@@ -67,6 +67,8 @@ extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan, for 
 const char *cli_place_given(const cli_place *place);
 /* Whether a file is a plan of `braid plan --save`. */
 bool cli_is_placement(const char *path);
+/* NOT_FOUND: a device that the forecast uses is none of this machine. */
+braid_status cli_check_forecast(const braid_forecast *forecast);
 void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
 /* The built-in backends, plug-ins and the platform file; what a plan of `braid plan --save` says. */
 braid_status cli_open_registry(cli_place *place);

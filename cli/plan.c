@@ -320,12 +320,19 @@ static void print_notes(const options *o, const plans *p) {
   }
 }
 
+static void add_gigabytes(cli_table *table, double bytes, const char *unknown) {
+  if (isnan(bytes))
+    cli_table_cell(table, "%s", unknown);
+  else
+    cli_table_cell(table, "%.4g", bytes * 1e-9);
+}
+
 static void print_devices(const planned *item) {
   cli_table table;
   char title[256];
   double seconds = braid_forecast_get_summary(item->forecast).seconds;
   snprintf(title, sizeof title, "%s, %s: devices", item->platform, item->policy);
-  cli_table_begin(&table, title, NULL, "device|operations|busy ms|occupied|J");
+  cli_table_begin(&table, title, NULL, "device|operations|busy ms|occupied|J|peak GB|of GB");
   for (size_t d = 0; d < braid_forecast_device_count(item->forecast); d++) {
     braid_forecast_device device = braid_forecast_get_device(item->forecast, d);
     cli_table_cell(&table, "%s", device.name);
@@ -333,6 +340,8 @@ static void print_devices(const planned *item) {
     cli_table_cell(&table, "%.2f", device.busy_seconds * 1e3);
     cli_table_cell(&table, "%.1f%%", seconds > 0 ? device.busy_seconds / seconds * 100 : 0);
     add_number(&table, "%.2f", device.joules);
+    add_gigabytes(&table, device.peak_memory_bytes, "-");
+    add_gigabytes(&table, device.memory_bytes, "no limit");
   }
   cli_table_print(&table, 64);
   cli_table_end(&table);
@@ -483,6 +492,9 @@ static void json_plan(cli_json *json, const options *o, const plans *p, const pl
     cli_json_integer(json, "operations", (int64_t)device.tasks);
     cli_json_number(json, "busy_ms", device.busy_seconds * 1e3);
     cli_json_number(json, "energy_j", device.joules);
+    cli_json_number(json, "peak_memory_bytes", device.peak_memory_bytes);
+    cli_json_number(json, "peak_memory_ms", device.peak_memory_seconds * 1e3);
+    cli_json_number(json, "memory_bytes", device.memory_bytes);
     cli_json_close(json, '}');
   }
   cli_json_close(json, ']');
@@ -517,40 +529,18 @@ static braid_status print_json(const options *o, const plans *p) {
   return BRAID_OK;
 }
 
-/* --- the whole -----------------------------------------------------------------------------------------------------
- */
 /* --- saving --------------------------------------------------------------------------------------------------------
  */
-enum { MOST_DEVICES = 256 };
-
-/* Every device that the plan uses is one of this machine. */
-static braid_status check_devices(const braid_forecast *forecast) {
-  braid_device_info infos[MOST_DEVICES];
-  size_t count = 0;
-  cli_place place = {.devices = NULL};
-  braid_status status = cli_open_registry(&place);
-  if (status == BRAID_OK) status = braid_registry_devices(place.registry, infos, MOST_DEVICES, &count);
-  for (size_t d = 0; d < braid_forecast_device_count(forecast) && status == BRAID_OK; d++) {
-    braid_forecast_device device = braid_forecast_get_device(forecast, d);
-    bool known = !device.tasks;
-    for (size_t i = 0; i < count && i < MOST_DEVICES; i++) known |= strcmp(infos[i].name, device.name) == 0;
-    if (!known)
-      status = braid_fail(BRAID_NOT_FOUND,
-                          "--save: the platform's device \"%s\" is none of this machine; `braid devices` lists those",
-                          device.name);
-  }
-  if (place.registry) cli_close_registry(&place);
-  return status;
-}
-
 static braid_status save_placement(const options *o, const plans *p) {
   char what[512];
   snprintf(what, sizeof what, "%.200s, batch %" PRId64 ", %s, by %s on %.100s", o->source.path, p->batch,
            o->train ? "a training step" : "inference", o->policies[0], o->platforms[0]);
-  braid_status status = check_devices(p->items[0].forecast);
+  braid_status status = cli_check_forecast(p->items[0].forecast);
   return status == BRAID_OK ? braid_forecast_save_placement(p->items[0].forecast, what, o->save) : status;
 }
 
+/* --- the whole -----------------------------------------------------------------------------------------------------
+ */
 int cli_plan(int argc, char **argv) {
   static const struct argp_option rows[] = {
       {"platform", KEY_PLATFORM, "NAME", 0, "The machine: a .yaml file, or a name (docs/planning.md); repeatable", 0},

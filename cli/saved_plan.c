@@ -28,6 +28,27 @@ bool cli_is_placement(const char *path) {
   return braid_placement_is(start, read_start(path, start, sizeof start));
 }
 
+enum { MOST_DEVICES = 256 };
+
+braid_status cli_check_forecast(const braid_forecast *forecast) {
+  braid_device_info infos[MOST_DEVICES];
+  size_t count = 0;
+  cli_place place = {.devices = NULL};
+  braid_status status = cli_open_registry(&place);
+  if (status == BRAID_OK) status = braid_registry_devices(place.registry, infos, MOST_DEVICES, &count);
+  for (size_t d = 0; d < braid_forecast_device_count(forecast) && status == BRAID_OK; d++) {
+    braid_forecast_device device = braid_forecast_get_device(forecast, d);
+    bool known = !device.tasks;
+    for (size_t i = 0; i < count && i < MOST_DEVICES; i++) known |= strcmp(infos[i].name, device.name) == 0;
+    if (!known)
+      status = braid_fail(BRAID_NOT_FOUND,
+                          "--save: the platform's device \"%s\" is none of this machine; `braid devices` lists those",
+                          device.name);
+  }
+  if (place.registry) cli_close_registry(&place);
+  return status;
+}
+
 static braid_status print_differences(const char *path, const char *against, const char *text, bool json) {
   cli_json document;
   if (!json) {

@@ -105,6 +105,34 @@ static void test_notes(void **state) {
   discard(&o);
 }
 
+/* What every device holds at most, and what fits; a plan that does not fit is refused with what is largest. */
+static void test_memory(void **state) {
+  (void)state;
+  put_text("small.yaml", "name: small\nprofile: small-rows.yaml\ndevices:\n"
+                         "  - {name: a, class: gpu, profile: c, idle_watts: 1, memory_gigabytes: 0.5, link: "
+                         "{gigabytes_per_second: 1}}\n");
+  put_text("tiny.yaml", "name: tiny\nprofile: small-rows.yaml\ndevices:\n"
+                        "  - {name: a, class: gpu, profile: c, idle_watts: 1, memory_gigabytes: 0.00165, link: "
+                        "{gigabytes_per_second: 1}}\n");
+  put_text("small-rows.yaml", "source: s\nothers: Relu\nrows:\n  - {device: c, op: Relu, bytes: 1000, ms: 0.01}\n");
+  outcome o = run_quietly("plan " LENET " --platform $/small.yaml --policy gpu-only");
+  expect_text(o.out, "peak GB  of GB\n");
+  expect_text(o.out, "  0.5\n");
+  discard(&o);
+  o = run_quietly("plan " LENET " --platform $/small.yaml --policy gpu-only --json");
+  assert_true(is_one_document(o.out));
+  assert_true(number_of(o.out, "peak_memory_bytes") > 100000 && number_of(o.out, "peak_memory_bytes") < 5e8);
+  assert_true(number_of(o.out, "memory_bytes") == 5e8);
+  discard(&o);
+  o = run_quietly("plan " LENET " --platform v100 --policy gpu-only --json");
+  expect_text(o.out, "\"memory_bytes\":null");
+  discard(&o);
+  o = run("plan " LENET " --platform $/tiny.yaml --policy gpu-only");
+  assert_int_equal(o.code, 2);
+  expect_text(o.err, "no plan was found that fits into the memories: a would hold ");
+  discard(&o);
+}
+
 static void test_place(void **state) {
   (void)state;
   outcome o = run_quietly("plan " LENET " --platform v100-s10x3 --place *Conv=fpga0 --explain");
@@ -219,9 +247,10 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saved), cmocka_unit_test(test_text),  cmocka_unit_test(test_steps),
-      cmocka_unit_test(test_help),  cmocka_unit_test(test_json),  cmocka_unit_test(test_notes),
-      cmocka_unit_test(test_place), cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_saved),   cmocka_unit_test(test_text),   cmocka_unit_test(test_steps),
+      cmocka_unit_test(test_help),    cmocka_unit_test(test_json),   cmocka_unit_test(test_notes),
+      cmocka_unit_test(test_place),   cmocka_unit_test(test_memory), cmocka_unit_test(test_files),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

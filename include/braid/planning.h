@@ -71,7 +71,8 @@ typedef struct braid_forecast_options {
 
 typedef struct braid_forecast braid_forecast;
 /* The graph must be resolved; it may be destroyed afterwards, as the machine may. NOT_FOUND: no such policy.
- * UNSUPPORTED names a node that no device can run, or not under the cap. */
+ * UNSUPPORTED names a node that no device can run, or not under the cap, or a device whose memory is too small for
+ * every plan that was found, with the bytes and what takes most of them. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_create(const braid_graph *graph,
                                                               const braid_modelled_machine *machine,
                                                               const braid_forecast_options *options,
@@ -113,6 +114,10 @@ typedef struct braid_forecast_device {
   double busy_seconds;
   double joules; /* of its operations and of its idle time; NAN: its idle power or an operation's energy is unknown */
   size_t tasks;
+  /* What the plan holds at most at once in the memory that the device works in (the host's, of all devices that share
+   * it, inputs and outputs included), and after how many seconds it first does; NAN: it has none, as an exchange. */
+  double peak_memory_bytes, peak_memory_seconds;
+  double memory_bytes; /* how much fits in there; NAN: no limit */
 } braid_forecast_device;
 BRAID_API size_t braid_forecast_device_count(const braid_forecast *forecast);
 BRAID_API braid_forecast_device braid_forecast_get_device(const braid_forecast *forecast, size_t index);

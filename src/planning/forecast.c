@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/try.h"
 #include "planning/problem.h"
+#include "schedule/memory.h"
 #include "schedule/power.h"
 #include "schedule/program/program.h"
 #include "train/step.h"
@@ -112,6 +113,21 @@ static braid_status count_devices(braid_forecast *f) {
   return BRAID_OK;
 }
 
+static braid_status count_memory(braid_forecast *f) {
+  const braid_problem *problem = &f->modelled.problem;
+  braid_memory_peak *peaks = braid_arena_alloc(f->arena, ((size_t)problem->space_count + 1) * sizeof *peaks);
+  if (!peaks) return BRAID_NO_MEMORY;
+  BRAID_TRY(braid_memory_peaks(problem, &f->choices, f->allocator, peaks));
+  for (size_t d = 0; d < problem->device_count; d++) {
+    int space = problem->devices[d].space;
+    size_t capacity = problem->capacities ? problem->capacities[space] : 0;
+    f->devices[d].peak_memory_bytes = problem->devices[d].borrows ? NAN : (double)peaks[space].bytes;
+    f->devices[d].peak_memory_seconds = problem->devices[d].borrows ? NAN : peaks[space].at;
+    f->devices[d].memory_bytes = capacity ? (double)capacity : NAN;
+  }
+  return BRAID_OK;
+}
+
 static void sum_up(braid_forecast *f, double policy_seconds) {
   const braid_choices *choices = &f->choices;
   braid_forecast_summary *s = &f->summary;
@@ -147,7 +163,8 @@ static braid_status find_alternatives(braid_forecast *f, bool capped) {
     ranks[i] = (int32_t)i;
     refused[i] = capped && !braid_offer_within_caps(problem, &problem->offers[i]);
   }
-  braid_choosing choosing = {problem, f->allocator, f->arena, refused, ranks};
+  braid_choosing choosing = {
+      .problem = problem, .allocator = f->allocator, .arena = f->arena, .refused = refused, .ranks = ranks};
   if (status == BRAID_OK) status = braid_choices_alternatives(&choosing, &f->choices, &f->alternatives);
   braid_free(f->allocator, refused);
   braid_free(f->allocator, ranks);
@@ -202,6 +219,7 @@ static braid_status forecast(braid_forecast *f, const braid_graph *graph, const 
   if (!f->note) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_power_of(&f->modelled.problem, &f->choices, f->allocator, f->arena, &f->power));
   BRAID_TRY(count_devices(f));
+  BRAID_TRY(count_memory(f));
   BRAID_TRY(find_alternatives(f, policy->capped));
   sum_up(f, seconds);
   f->summary.least_joules = NAN;

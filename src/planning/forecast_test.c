@@ -1,4 +1,4 @@
-/* Forecasts of policies that lack what they go by. */
+/* Forecasts of policies that lack what they go by, placed by hand, and within memories. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "braid/model.h"
+#include "graph/graph.h"
 #include "oom.h"
 #include "planning/machine.h"
 
@@ -232,12 +233,107 @@ static void test_place(void **state) {
   braid_graph_destroy(step);
 }
 
+static braid_forecast_device device_of(const braid_graph *step, const char *platform, const char *policy, size_t index,
+                                       size_t *tasks) {
+  braid_modelled_machine *machine = load(platform);
+  braid_forecast *forecast;
+  braid_forecast_options options = {.policy = policy};
+  OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+  braid_forecast_device device = braid_forecast_get_device(forecast, index);
+  *tasks = device.tasks;
+  braid_forecast_destroy(forecast);
+  braid_modelled_machine_destroy(machine);
+  return device; /* without its name */
+}
+
+/* Parameters and states once, what replaces them not at all, and of the rest what is there at once. */
+static void check_sums(const braid_graph *step, double peak) {
+  double kept = 0, results = 0, replaced = 0, gradients = 0;
+  for (size_t v = 0; v < step->value_count; v++) {
+    const braid_value *value = &step->values[v];
+    double bytes = (double)braid_desc_bytes(&value->desc);
+    if (value->kind == BRAID_VALUE_RESULT || value->kind == BRAID_VALUE_INPUT) results += bytes;
+    if (value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE) kept += bytes;
+    if (value->kind == BRAID_VALUE_PARAMETER && value->next >= 0) gradients = fmax(gradients, bytes);
+    if ((value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE) && value->next >= 0)
+      replaced += bytes;
+  }
+  assert_true(replaced > 0 && gradients > 0);
+  assert_true(peak >= kept + gradients);
+  assert_true(peak < kept + results - replaced);
+}
+
+/* What a step holds: without a limit on the GPU, within one partly elsewhere, and refused where there is nothing else.
+ */
+static void test_memory(void **state) {
+  (void)state;
+  static const char *const kPolicies[] = {"gpu-only", "heft", "hybrid-energy", "region-clock", "slack-energy"};
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64], text[512];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  write_file(profile, "source: s\nothers: Relu\nrows:\n"
+                      "  - {device: d, op: Relu, bytes: 1000, ms: 1, average_watts: 50, peak_watts: 60}\n"
+                      "  - {device: e, op: Relu, bytes: 1000, ms: 9, average_watts: 20, peak_watts: 30}\n");
+  static const char kGpu[] = "name: m\nprofile: p.yaml\ndevices:\n"
+                             "  - {name: gpu, class: gpu, profile: d, idle_watts: 1, memory_gigabytes: %.9f,\n"
+                             "     link: {latency_ms: 0.1, gigabytes_per_second: 10}}\n%s";
+  static const char kCpu[] = "  - {name: cpu, class: cpu, profile: e, idle_watts: 1}\n";
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 64);
+  size_t tasks;
+  snprintf(text, sizeof text, kGpu, 1.0, kCpu);
+  write_file(platform, text);
+  braid_forecast_device all = device_of(step, platform, "gpu-only", 0, &tasks);
+  assert_true(all.memory_bytes == 1e9 && all.peak_memory_seconds >= 0);
+  check_sums(step, all.peak_memory_bytes);
+  size_t whole = tasks;
+  snprintf(text, sizeof text, kGpu, all.peak_memory_bytes * 0.7e-9, kCpu);
+  write_file(platform, text);
+  for (size_t p = 0; p < sizeof kPolicies / sizeof *kPolicies; p++) {
+    braid_forecast_device some = device_of(step, platform, kPolicies[p], 0, &tasks);
+    assert_true(tasks < whole && some.peak_memory_bytes <= some.memory_bytes);
+    assert_true(fabs(some.memory_bytes - 0.7 * all.peak_memory_bytes) < 2);
+  }
+  braid_forecast_device host = device_of(step, platform, "gpu-only", 1, &tasks);
+  assert_true(tasks > 0 && isnan(host.memory_bytes) && host.peak_memory_bytes > 0);
+  snprintf(text, sizeof text, kGpu, all.peak_memory_bytes * 0.7e-9, "");
+  write_file(platform, text);
+  braid_modelled_machine *machine = load(platform);
+  braid_forecast *forecast;
+  braid_forecast_options options = {.policy = "heft"};
+  assert_int_equal(braid_forecast_create(step, machine, &options, NULL, &forecast), BRAID_UNSUPPORTED);
+  if (!strstr(braid_error_detail(), "no plan was found that fits into the memories: gpu would hold "))
+    fail_msg("%s", braid_error_detail());
+  braid_modelled_machine_destroy(machine);
+  braid_graph_destroy(step);
+  (void)remove(platform), (void)remove(profile), (void)remove(folder);
+}
+
+/* The exchange has no memory of its own; each GPU has the whole of its replica. */
+static void test_replicas_memory(void **state) {
+  (void)state;
+  braid_modelled_machine *machine = load("v100x2"), *one = load("v100");
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 32);
+  braid_forecast *pair, *single;
+  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only", .replicas = 2}, NULL, &pair));
+  OK(braid_forecast_create(step, one, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &single));
+  double alone = braid_forecast_get_device(single, 0).peak_memory_bytes;
+  double first = braid_forecast_get_device(pair, 0).peak_memory_bytes;
+  assert_true(alone > 0 && first >= alone && first < 2 * alone); /* and its sums of gradients */
+  assert_true(braid_forecast_get_device(pair, 1).peak_memory_bytes == first);
+  assert_string_equal(braid_forecast_get_device(pair, 2).name, "exchange");
+  assert_true(isnan(braid_forecast_get_device(pair, 2).peak_memory_bytes));
+  braid_forecast_destroy(pair);
+  braid_forecast_destroy(single);
+  braid_graph_destroy(step);
+  braid_modelled_machine_destroy(machine);
+  braid_modelled_machine_destroy(one);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_notes),
-      cmocka_unit_test(test_place),
-      cmocka_unit_test(test_unknown_idle_power),
-      cmocka_unit_test(test_steps_repeat),
+      cmocka_unit_test(test_notes),        cmocka_unit_test(test_place),  cmocka_unit_test(test_unknown_idle_power),
+      cmocka_unit_test(test_steps_repeat), cmocka_unit_test(test_memory), cmocka_unit_test(test_replicas_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,9 @@ static braid_status make_links(maker *m, braid_problem *p) {
   size_t kinds = m->machine->file->devices_count + 1 + exchanges; /* the host's is kind 0 */
   braid_problem_link *links = braid_arena_alloc(m->arena, kinds * kinds * sizeof *links);
   braid_problem_space *spaces = braid_arena_alloc(m->arena, (size_t)p->space_count * sizeof *spaces);
-  if (!links || !spaces) return BRAID_NO_MEMORY;
+  size_t *capacities = braid_arena_alloc(m->arena, (size_t)p->space_count * sizeof *capacities);
+  if (!links || !spaces || !capacities) return BRAID_NO_MEMORY;
+  memset(capacities, 0, (size_t)p->space_count * sizeof *capacities);
   spaces[0] = (braid_problem_space){.kind = 0, .out_bus = -1, .in_bus = -1};
   for (size_t d = 0, kind = 0; d < p->device_count; d++) {
     while (kind + 1 < m->machine->file->devices_count && m->first[kind + 1] <= d) kind++;
@@ -52,7 +54,9 @@ static braid_status make_links(maker *m, braid_problem *p) {
       spaces[space] = (braid_problem_space){.kind = (int)kinds - 1, .out_bus = -1, .in_bus = -1};
     else if (space) {
       int owner = m->machine->file->devices[kind].link->shared ? p->devices[m->first[kind]].space : space;
+      double bytes = m->machine->file->devices[kind].memory_gigabytes * 1e9;
       spaces[space] = (braid_problem_space){.kind = (int)kind + 1, .out_bus = 2 * owner + 1, .in_bus = 2 * owner};
+      if (!isinf(bytes)) capacities[space] = (size_t)bytes;
     }
   }
   for (size_t from = 0; from < kinds; from++)
@@ -70,6 +74,7 @@ static braid_status make_links(maker *m, braid_problem *p) {
     }
   p->links = links;
   p->spaces = spaces;
+  p->capacities = capacities;
   p->kind_count = (int)kinds;
   p->bus_count = 2 * p->space_count;
   return BRAID_OK;
@@ -105,8 +110,11 @@ static braid_status make_devices(maker *m, braid_problem *p) {
   }
   m->exchange = p->device_count;
   if (m->replicas.count > 1)
-    devices[p->device_count++] = (braid_problem_device){
-        .name = "exchange", .class = BRAID_CLASS_OTHER, .space = p->space_count++, .idle_watts = modelled(0)};
+    devices[p->device_count++] = (braid_problem_device){.name = "exchange",
+                                                        .class = BRAID_CLASS_OTHER,
+                                                        .space = p->space_count++,
+                                                        .idle_watts = modelled(0),
+                                                        .borrows = true};
   if (host) /* it runs nothing, and draws power */
     devices[p->device_count++] = (braid_problem_device){.name = "host", .idle_watts = modelled(file->host_watts)};
   p->devices = devices;
@@ -228,6 +236,57 @@ static braid_status make_nodes(maker *m, braid_problem *p) {
   p->nodes = m->nodes;
   p->node_count = entries;
   p->reads = list;
+  return BRAID_OK;
+}
+
+/* What a value that is read is of weights and states: itself, or what it is a view of; -1: neither. */
+static braid_value_id kept_root(const maker *m, braid_value_id value) {
+  if (value < 0) return -1;
+  braid_value_kind kind = m->graph->values[m->roots[value]].kind;
+  return kind == BRAID_VALUE_RESULT || kind == BRAID_VALUE_INPUT ? -1 : m->roots[value];
+}
+
+/* Weights and states with the nodes that use them, replica by replica. */
+static braid_status make_kept(maker *m, braid_problem *p) {
+  const braid_graph *graph = m->graph;
+  size_t values = graph->value_count, replicas = (size_t)m->replicas.count, count = 0;
+  size_t *first = braid_arena_alloc(m->arena, (values + 2) * sizeof *first);
+  if (!first) return BRAID_NO_MEMORY;
+  memset(first, 0, (values + 2) * sizeof *first);
+  for (size_t n = 0; n < graph->node_count; n++)
+    for (size_t i = 0; i < graph->nodes[n].input_count; i++) {
+      braid_value_id root = kept_root(m, graph->nodes[n].inputs[i]);
+      if (root >= 0) first[root + 2]++;
+    }
+  for (size_t v = 2; v < values + 2; v++) first[v] += first[v - 1];
+  size_t uses = first[values + 1];
+  int32_t *users = braid_arena_alloc(m->arena, (uses * replicas + 1) * sizeof *users);
+  braid_problem_kept *kept = braid_arena_alloc(m->arena, (values * replicas + 1) * sizeof *kept);
+  if (!users || !kept) return BRAID_NO_MEMORY;
+  for (size_t n = 0; n < graph->node_count; n++) /* moves first[v + 1] from the start of a value's users to their end */
+    for (size_t i = 0; i < graph->nodes[n].input_count; i++) {
+      braid_value_id root = kept_root(m, graph->nodes[n].inputs[i]);
+      if (root < 0) continue;
+      for (size_t r = 0; r < replicas; r++)
+        users[r * uses + first[root + 1]] = m->replicas.position[r * graph->node_count + n];
+      first[root + 1]++;
+    }
+  for (size_t v = 0; v < values; v++) {
+    const braid_value *value = &graph->values[v];
+    const char *name = first[v + 1] > first[v] ? braid_arena_text(m->arena, value->name, strlen(value->name)) : "";
+    if (!name) return BRAID_NO_MEMORY;
+    for (size_t r = 0; r < replicas && first[v + 1] > first[v]; r++)
+      kept[count++] = (braid_problem_kept){
+          .name = name,
+          .bytes = braid_desc_bytes(&value->desc),
+          .next = value->next < 0 ? -1 : value_at(m, (int32_t)r, m->roots[value->next]),
+          .first_user = r * uses + first[v],
+          .user_count = first[v + 1] - first[v],
+      };
+  }
+  p->kept = kept;
+  p->kept_count = count;
+  p->users = users;
   return BRAID_OK;
 }
 
@@ -375,12 +434,25 @@ static void offer_exchange(maker *m, size_t n) {
                                    .watts = watts};
 }
 
+/* Operands and results of a node: what it writes over is one of both. */
+static double own_bytes(const maker *m, const braid_node *node) {
+  double bytes = braid_subject_bytes(m->graph, node);
+  for (size_t i = 0; i < node->input_count; i++)
+    for (size_t k = 0; k < node->output_count && node->inputs[i] >= 0; k++) {
+      const braid_value *value = &m->graph->values[node->inputs[i]];
+      bool kept = value->kind == BRAID_VALUE_PARAMETER || value->kind == BRAID_VALUE_STATE;
+      if (kept && value->next >= 0 && value->next == node->outputs[k]) bytes -= (double)braid_desc_bytes(&value->desc);
+    }
+  return bytes;
+}
+
 static braid_status offer_node(maker *m, size_t n) {
   const braid_replica_entry *entry = &m->replicas.entries[n];
   const braid_node *node = &m->graph->nodes[entry->node];
   const braid_machine_file *file = m->machine->file;
   sought what = {.bytes = braid_subject_bytes(m->graph, node)};
   size_t before = m->out->problem.offer_count;
+  double own = own_bytes(m, node);
   bool full = false;
   m->out->likes[n] = "";
   if (m->machine->profile->keyed) BRAID_TRY(braid_subject_key(m->graph, node, m->training, what.key));
@@ -393,8 +465,8 @@ static braid_status offer_node(maker *m, size_t n) {
     size_t ways = list_ways(m, &file->devices[k], &what);
     for (size_t w = 0; w < ways; w++) {
       int64_t together = m->ways[w].row.devices;
-      if (what.bytes > file->devices[k].memory_gigabytes * 1e9 * (double)together) {
-        full = true; /* of what each operand and result needs, each device has a part */
+      if (own > file->devices[k].memory_gigabytes * 1e9) {
+        full = true; /* also of several devices: the first one has all of it */
         continue;
       }
       for (size_t i = 0; i < offered_groups(to - from, together); i++) {
@@ -406,7 +478,7 @@ static braid_status offer_node(maker *m, size_t n) {
   if (m->out->problem.offer_count > before) return BRAID_OK;
   if (full)
     return braid_fail(BRAID_UNSUPPORTED, "node %.120s: its operands and results, %.3g GB, fit into no device's memory",
-                      node->name, what.bytes * 1e-9);
+                      node->name, own * 1e-9);
   return braid_fail(BRAID_UNSUPPORTED,
                     "node %.120s: the profile has no rows for %s, nor for anything that stands for it", node->name,
                     node->op->name);
@@ -451,5 +523,6 @@ braid_status braid_modelled_problem_make(const braid_graph *graph, const braid_m
   BRAID_TRY(make_devices(&m, &out->problem));
   BRAID_TRY(make_values(&m, &out->problem));
   BRAID_TRY(make_nodes(&m, &out->problem));
+  BRAID_TRY(make_kept(&m, &out->problem));
   return make_offers(&m, &out->problem);
 }

@@ -9,6 +9,8 @@
  */
 braid_status braid_choices_init(const braid_choosing *choosing, braid_choices *out) {
   size_t count = choosing->problem->node_count;
+  size_t moves = choosing->problem->value_count; /* to the host, then each read by two devices: asked for, and taken */
+  for (size_t n = 0; n < count; n++) moves += 2 * choosing->problem->nodes[n].read_count;
   *out = (braid_choices){0};
   out->offer_of = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->offer_of);
   out->reasons = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->reasons);
@@ -16,7 +18,9 @@ braid_status braid_choices_init(const braid_choosing *choosing, braid_choices *o
   out->start = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->start);
   out->end = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->end);
   out->after = braid_arena_alloc(choosing->arena, (count + 1) * sizeof *out->after);
-  if (!out->offer_of || !out->reasons || !out->order || !out->start || !out->end || !out->after) return BRAID_NO_MEMORY;
+  out->moves = braid_arena_alloc(choosing->arena, (moves + 1) * sizeof *out->moves);
+  if (!out->offer_of || !out->reasons || !out->order || !out->start || !out->end || !out->after || !out->moves)
+    return BRAID_NO_MEMORY;
   memset(out->offer_of, -1, count * sizeof *out->offer_of);
   return BRAID_OK;
 }

@@ -108,9 +108,12 @@ static const char *note_optimal(const braid_problem *problem, const braid_choice
   const braid_number *least = &choices->least_joules;
   size_t tasks = 0;
   for (size_t n = 0; n < problem->node_count; n++) tasks += !problem->nodes[n].idle;
+  if (least->source != BRAID_UNKNOWN && choices->joules.value <= least->value * (1 + 1e-6)) return "";
+  if (choices->left_out || choices->crowded_out || choices->baseline)
+    return "It is not proved to be the least: plans were left out since they do not fit into the memories as they are "
+           "simulated; this is the best plan found that does.";
   if (least->source == BRAID_UNKNOWN)
     return "Nothing is proved, since GLPK is not there or finds no bound: this is slack-energy.";
-  if (choices->joules.value <= least->value * (1 + 1e-6)) return "";
   return braid_arena_format(arena, "It is not proved to be the least: %s; this is the best plan found.",
                             tasks > BRAID_OPTIMAL_TASKS
                                 ? braid_arena_format(arena,
@@ -120,7 +123,26 @@ static const char *note_optimal(const braid_problem *problem, const braid_choice
                                 : "the search ended at its limit");
 }
 
-braid_status braid_policy_note(const braid_policy *policy, const braid_problem *problem, const braid_choices *choices,
+/* What the spaces' capacities have changed. */
+static const char *note_memory(const braid_problem *problem, const braid_choices *choices, const char *note,
+                               braid_arena *arena) {
+  size_t tasks = 0;
+  for (size_t n = 0; n < problem->node_count; n++) tasks += !problem->nodes[n].idle;
+  if (choices->crowded_out)
+    note = add_sentence(arena, note,
+                        braid_arena_format(arena,
+                                           "So that what is held fits into the memories, %zu of %zu operations may not "
+                                           "run on some of the devices that could run them.",
+                                           choices->crowded_out, tasks));
+  if (choices->baseline && note)
+    note = add_sentence(arena, note,
+                        problem->cap_watts.source == BRAID_UNKNOWN
+                            ? "This is gpu-only's plan: what it found itself and fits is worse."
+                            : "This is hybrid-cap's plan: what it found itself and fits is worse.");
+  return note;
+}
+
+static braid_status note_needs(const braid_policy *policy, const braid_problem *problem, const braid_choices *choices,
                                const braid_allocator *allocator, braid_arena *arena, const char **note) {
   const policy_need *need = need_of(policy);
   bool fixed = false;
@@ -146,5 +168,12 @@ braid_status braid_policy_note(const braid_policy *policy, const braid_problem *
         arena, *note, "Its clocks do not settle: steps begin at clocks that change, and this is one of these steps.");
   if (policy == &braid_policy_dvfs && problem->cap_watts.source == BRAID_UNKNOWN)
     *note = add_sentence(arena, *note, "There is no cap, so its clocks stay at the top.");
+  return *note ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+braid_status braid_policy_note(const braid_policy *policy, const braid_problem *problem, const braid_choices *choices,
+                               const braid_allocator *allocator, braid_arena *arena, const char **note) {
+  BRAID_TRY(note_needs(policy, problem, choices, allocator, arena, note));
+  *note = note_memory(problem, choices, *note, arena);
   return *note ? BRAID_OK : BRAID_NO_MEMORY;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "schedule/memory.h"
 #include "schedule/simulate.h"
 
 static const braid_policy *const kPolicies[] = {
@@ -94,7 +95,8 @@ static braid_status refuse_cycles(const braid_choosing *choosing, braid_choices 
 /* What a rule made of a run that began at the first clocks, as one of runs that follow each other: the same tasks in
  * the same order, each device from the clock at which it ends. Where the caps then leave something waiting for ever,
  * the first run stands. */
-static braid_status repeat_run(const braid_policy *policy, const braid_choosing *choosing, braid_choices *out) {
+static braid_status repeat_run(const braid_policy *policy, const braid_choosing *choosing, bool capped,
+                               braid_choices *out) {
   braid_choices again;
   if (out->steady || policy == &braid_policy_dvfs) return BRAID_OK; /* dvfs repeats it by itself */
   BRAID_TRY(braid_choices_init(choosing, &again));
@@ -104,22 +106,127 @@ static braid_status repeat_run(const braid_policy *policy, const braid_choosing 
   memcpy(again.order, out->order, out->task_count * sizeof *again.order);
   again.task_count = out->task_count;
   again.least_joules = out->least_joules;
+  again.left_out = out->left_out;
   again.ordered = true;
-  braid_status status = braid_simulate(choosing, &again, NULL, policy->capped);
+  braid_status status = braid_simulate(choosing, &again, NULL, capped);
   if (status == BRAID_OK) *out = again;
   return status == BRAID_UNSUPPORTED ? BRAID_OK : status;
 }
 
-static braid_status solve(const braid_policy *policy, const braid_choosing *choosing, braid_choices *out) {
+static braid_status solve_once(const braid_policy *policy, const braid_choosing *choosing, bool capped,
+                               braid_choices *out) {
   size_t refused;
   do {
     BRAID_TRY(braid_choices_init(choosing, out));
     BRAID_TRY(policy->choose(choosing, out));
     BRAID_TRY(braid_choices_check(choosing, out));
-    if (out->ordered) return repeat_run(policy, choosing, out);
+    if (out->ordered) return repeat_run(policy, choosing, capped, out);
     BRAID_TRY(refuse_cycles(choosing, out, &refused));
   } while (refused);
-  return braid_simulate(choosing, out, NULL, policy->capped);
+  return braid_simulate(choosing, out, NULL, capped);
+}
+
+/* --- solving within the spaces -------------------------------------------------------------------------------------
+ */
+/* How often a policy is asked again since its plan does not fit, and from when on all that can leave a space that is
+ * too small does. */
+enum { kAsked = 16, kAskedGently = 10 };
+
+static bool is_refused(const braid_problem *problem, const braid_offer *offer, bool capped) {
+  return !braid_offer_allowed(problem, offer) || (capped && !braid_offer_within_caps(problem, offer));
+}
+
+/* Nodes for which an offer is refused that the caller and the caps allow. */
+static braid_status count_crowded_out(const braid_choosing *choosing, bool capped, braid_choices *out) {
+  const braid_problem *problem = choosing->problem;
+  out->crowded_out = 0;
+  if (!choosing->crowded) return BRAID_OK;
+  bool *nodes = braid_zalloc_array(choosing->allocator, problem->node_count + 1, sizeof *nodes);
+  if (!nodes) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < problem->offer_count; i++) {
+    const braid_offer *offer = &problem->offers[i];
+    for (size_t k = 0; k < offer->node_count; k++)
+      nodes[offer->nodes[k]] |= choosing->refused[i] && !offer->region && !is_refused(problem, offer, capped);
+  }
+  for (size_t n = 0; n < problem->node_count; n++) out->crowded_out += nodes[n];
+  braid_free(choosing->allocator, nodes);
+  return BRAID_OK;
+}
+
+static void refuse_disallowed(const braid_choosing *choosing, bool capped) {
+  for (size_t i = 0; i < choosing->problem->offer_count; i++)
+    choosing->refused[i] = is_refused(choosing->problem, &choosing->problem->offers[i], capped);
+}
+
+/* Asks a policy whose plan may not fit until it does, with fewer and fewer offers. */
+static braid_status make_fit(const braid_policy *policy, braid_choosing *choosing, bool capped, braid_choices *out) {
+  const braid_problem *problem = choosing->problem;
+  bool fits;
+  BRAID_TRY(braid_memory_fits(choosing, out, &fits));
+  for (int asked = 0; !fits; asked++) {
+    braid_choices before = *out;
+    size_t refused = 0;
+    if (asked < kAskedGently) BRAID_TRY(braid_memory_crowd_out(choosing, out, false, &refused));
+    if (!refused && asked < kAsked) BRAID_TRY(braid_memory_crowd_out(choosing, out, true, &refused));
+    choosing->crowded = true;
+    braid_status status = refused ? solve_once(policy, choosing, capped, out) : BRAID_UNSUPPORTED;
+    if (status == BRAID_UNSUPPORTED) return braid_memory_refuse(problem, &before, choosing->allocator);
+    BRAID_TRY(status);
+    BRAID_TRY(braid_memory_fits(choosing, out, &fits));
+  }
+  return count_crowded_out(choosing, capped, out);
+}
+
+/* Slower, or costlier: heft has promised nothing about energy. */
+static bool is_worse(const braid_policy *policy, const braid_choices *choices, const braid_choices *baseline) {
+  if (choices->seconds.source == BRAID_UNKNOWN || baseline->seconds.source == BRAID_UNKNOWN) return false;
+  if (choices->seconds.value > baseline->seconds.value * (1 + 1e-12)) return true;
+  return policy != &braid_policy_heft && choices->joules.source != BRAID_UNKNOWN &&
+         baseline->joules.source != BRAID_UNKNOWN && choices->joules.value > baseline->joules.value * (1 + 1e-12);
+}
+
+/* The baseline's plan that fits; what was refused for it stays so. */
+static braid_status solve_baseline(braid_choosing *choosing, bool capped, braid_choices *out) {
+  bool hybrid = choosing->problem->cap_watts.source != BRAID_UNKNOWN;
+  const braid_policy *policy = hybrid ? &braid_policy_hybrid_cap : &braid_policy_gpu_only;
+  refuse_disallowed(choosing, capped);
+  BRAID_TRY(solve_once(policy, choosing, capped, out));
+  BRAID_TRY(make_fit(policy, choosing, capped, out));
+  out->baseline = true;
+  return BRAID_OK;
+}
+
+/* Of policies that are no worse than the baseline: by the offers that they are given. What is refused so that plans fit
+ * differs from one policy to the other, so a plan that does not fit is made again from what the baseline was left with,
+ * and the result is compared with that. */
+static braid_status solve_against(const braid_policy *policy, braid_choosing *choosing, braid_choices *out) {
+  braid_choices baseline;
+  bool fits, capped = policy->capped;
+  BRAID_TRY(braid_memory_fits(choosing, out, &fits));
+  braid_status status = solve_baseline(choosing, capped, &baseline);
+  if (status == BRAID_UNSUPPORTED) { /* there is none */
+    refuse_disallowed(choosing, capped);
+    choosing->crowded = false;
+    return make_fit(policy, choosing, capped, out);
+  }
+  BRAID_TRY(status);
+  if (!fits) {
+    status = solve_once(policy, choosing, capped, out);
+    if (status == BRAID_OK) status = make_fit(policy, choosing, capped, out);
+  }
+  if (status != BRAID_OK && status != BRAID_UNSUPPORTED) return status;
+  if (status == BRAID_UNSUPPORTED || is_worse(policy, out, &baseline)) *out = baseline;
+  return BRAID_OK;
+}
+
+static braid_status solve_to_fit(const braid_policy *policy, braid_choosing *choosing, braid_choices *out) {
+  const braid_problem *problem = choosing->problem;
+  refuse_disallowed(choosing, policy->capped);
+  BRAID_TRY(solve_once(policy, choosing, policy->capped, out));
+  if (!problem->capacities) return BRAID_OK;
+  if (policy->no_loss && (policy->capped || problem->cap_watts.source == BRAID_UNKNOWN))
+    return solve_against(policy, choosing, out);
+  return make_fit(policy, choosing, policy->capped, out);
 }
 
 braid_status braid_problem_solve(const braid_policy *policy, const braid_problem *problem,
@@ -128,14 +235,8 @@ braid_status braid_problem_solve(const braid_policy *policy, const braid_problem
   choosing.refused = braid_zalloc_array(allocator, problem->offer_count + 1, sizeof *choosing.refused);
   choosing.ranks = braid_zalloc_array(allocator, problem->offer_count + 1, sizeof *choosing.ranks);
   braid_status status = choosing.refused && choosing.ranks ? BRAID_OK : BRAID_NO_MEMORY;
-  if (status == BRAID_OK) {
-    for (size_t i = 0; i < problem->offer_count; i++) {
-      choosing.refused[i] = !braid_offer_allowed(problem, &problem->offers[i]) ||
-                            (policy->capped && !braid_offer_within_caps(problem, &problem->offers[i]));
-    }
-    status = sort_ranks(problem, allocator, choosing.ranks);
-  }
-  if (status == BRAID_OK) status = solve(policy, &choosing, out);
+  if (status == BRAID_OK) status = sort_ranks(problem, allocator, choosing.ranks);
+  if (status == BRAID_OK) status = solve_to_fit(policy, &choosing, out);
   braid_free(allocator, choosing.refused);
   braid_free(allocator, choosing.ranks);
   return status;

@@ -2,12 +2,19 @@
  *
  * Guarantees of every policy, tested on random problems by policy_test.c: each node that is not idle is covered by
  * exactly one offer; fixed nodes are on their device; the tasks have a topological order; unknown times are not treated
- * as short; equal problems have equal solutions. */
+ * as short; what is held in a space at any instant fits into it (memory.h); equal problems have equal solutions. */
 #ifndef BRAID_SCHEDULE_POLICY_H
 #define BRAID_SCHEDULE_POLICY_H
 
 #include "base/arena.h"
 #include "schedule/problem.h"
+
+/* A transfer of a value into a space. */
+typedef struct braid_move {
+  int32_t value;
+  int space;
+  double start, end;
+} braid_move;
 
 /* A solution. Its tasks are the chosen offers; in `order` and `reasons` a task is identified by its last node. */
 typedef struct braid_choices {
@@ -30,8 +37,14 @@ typedef struct braid_choices {
   /* Each device whose clock takes time to change ends at the clock at which it began, so that the next run is the same.
    */
   bool steady;
-  bool unsettled; /* dvfs: its clocks do not come back to where a run began, however often it runs */
-  bool ordered;   /* the policy has simulated it: `order`, times and energy are set */
+  bool unsettled;    /* dvfs: its clocks do not come back to where a run began, however often it runs */
+  bool ordered;      /* the policy has simulated it: `order`, times and energy are set */
+  braid_move *moves; /* simulated, in the order in which they were asked for */
+  size_t move_count;
+  /* Nodes for which offers were refused since plans with them did not fit into a space; whether it is the baseline's
+   * plan, as the policy's is worse under that limit; whether plans were left out of a search since they do not fit. */
+  size_t crowded_out;
+  bool baseline, left_out;
 } braid_choices;
 
 /* The input and working memory of a policy. */
@@ -41,6 +54,7 @@ typedef struct braid_choosing {
   braid_arena *arena;
   bool *refused;  /* per offer: must not be chosen */
   int32_t *ranks; /* offers sorted by device, then by size of the set (largest first), then by the device's order */
+  bool crowded;   /* offers are refused since plans with them did not fit into a space */
 } braid_choosing;
 
 typedef struct braid_policy {

@@ -120,6 +120,20 @@ static braid_status check_spaces(const braid_problem *problem) {
   return BRAID_OK;
 }
 
+static braid_status check_kept(const braid_problem *problem) {
+  for (size_t i = 0; i < problem->kept_count; i++) {
+    const braid_problem_kept *kept = &problem->kept[i];
+    if (kept->next < -1 || kept->next >= (int32_t)problem->value_count)
+      return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s is written over by a value that does not exist", kept->name);
+    for (size_t k = 0; k < kept->user_count; k++) {
+      int32_t node = problem->users[kept->first_user + k];
+      if (node < 0 || (size_t)node >= problem->node_count)
+        return braid_fail(BRAID_INVALID_ARGUMENT, "%.120s is used by node %d, which does not exist", kept->name, node);
+    }
+  }
+  return BRAID_OK;
+}
+
 braid_status braid_problem_check(const braid_problem *problem, const braid_allocator *allocator) {
   for (size_t d = 0; d < problem->device_count; d++) {
     const braid_problem_device *device = &problem->devices[d];
@@ -133,6 +147,7 @@ braid_status braid_problem_check(const braid_problem *problem, const braid_alloc
   }
   BRAID_TRY(check_spaces(problem));
   BRAID_TRY(check_nodes(problem));
+  BRAID_TRY(check_kept(problem));
   bool *marks = braid_zalloc_array(allocator, problem->node_count, 2 * sizeof *marks);
   if (!marks) return BRAID_NO_MEMORY;
   braid_status status = BRAID_OK;

@@ -7,6 +7,7 @@
  *            a region that a backend runs whole
  *   device   runs one task at a time; accesses one memory space; runs at one of its clocks at a time
  *   link     a connection between two memory spaces; its numbers depend on the kinds of both
+ *   kept     what nodes read and keep from run to run: weights, states
  *
  * Sets of nodes: a pattern is read from outside at its last node only; the patterns of all devices together are nested
  * or disjoint. A region may be read at any of its nodes, its set is convex, and it is nested in or disjoint from every
@@ -77,6 +78,9 @@ typedef struct braid_problem_device {
   /* By which part of its time a task takes longer that starts while other devices run tasks, and while a transfer
    * from or to the device's space is under way; unknown: not modelled. */
   braid_number slower_beside, slower_with_traffic;
+  /* It has no memory of its own: what its tasks read stays where it came from until they end, and what they make is
+   * where it goes from their start on. */
+  bool borrows;
 } braid_problem_device;
 
 typedef struct braid_problem_link {
@@ -90,6 +94,14 @@ typedef struct braid_problem_space {
   int out_bus, in_bus;
 } braid_problem_space;
 
+/* A weight or a state: in every space in which a node works that uses it, all the time. */
+typedef struct braid_problem_kept {
+  const char *name; /* for messages */
+  size_t bytes;
+  int32_t next;                  /* the value that is written over it, if a node that uses it computes that; -1: none */
+  size_t first_user, user_count; /* nodes: braid_problem.users[first_user ... first_user + user_count - 1] */
+} braid_problem_kept;
+
 typedef struct braid_problem {
   const braid_problem_node *nodes;
   size_t node_count;
@@ -101,6 +113,11 @@ typedef struct braid_problem {
   const braid_problem_space *spaces; /* space 0 is the host's */
   int space_count, bus_count, kind_count;
   const braid_problem_link *links; /* from kind x to kind; between two spaces of a kind too */
+  /* Bytes that fit into each space; 0: no limit, as the host's always is; NULL: no space has one. */
+  const size_t *capacities;
+  const braid_problem_kept *kept;
+  size_t kept_count;
+  const int32_t *users;
   const braid_offer *offers;
   size_t offer_count;
   braid_number cap_watts; /* for all devices together; unknown: no limit */

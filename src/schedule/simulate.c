@@ -92,8 +92,10 @@ static double bring(engine *e, int32_t value, int space) {
   double arrived = braid_arrivals_get(&e->arrived, value, space);
   if (arrived >= 0) return arrived;
   int from = space_of_value(e, value);
+  double start = braid_problem_link_free(e->problem, from, space, e->view.now, e->bus_free);
   arrived = braid_problem_arrival(e->problem, value, from, space, e->view.now, e->bus_free);
   braid_arrivals_set(&e->arrived, value, space, arrived);
+  if (from != space) e->choices->moves[e->choices->move_count++] = (braid_move){value, space, start, arrived};
   e->choices->moving_seconds += braid_problem_moving(e->problem, value, from, space);
   return arrived;
 }
@@ -554,6 +556,7 @@ static braid_status simulate(engine *e) {
   begin_clocks(e);
   if (e->rule) e->choices->task_count = 0;
   e->choices->moving_seconds = 0;
+  e->choices->move_count = 0;
   for (size_t n = 0; n < problem->node_count; n++)
     if (e->task_of[n] == (int32_t)n && !e->waiting[n]) become_ready(e, (int32_t)n);
   for (size_t v = 0; v < problem->value_count; v++)

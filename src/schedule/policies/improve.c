@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "schedule/memory.h"
 #include "schedule/simulate.h"
 
 /* Of sums in another order than the simulation's. */
@@ -43,7 +44,7 @@ braid_status braid_improving_init(const braid_choosing *choosing, const braid_ch
   BRAID_TRY(braid_choices_alternatives(choosing, &out->best, &out->alternatives));
   BRAID_TRY(braid_simulate(choosing, &out->best, NULL, capped));
   *good = is_good(out, &out->best);
-  return BRAID_OK;
+  return braid_memory_fits(choosing, &out->best, &out->fits);
 }
 
 void braid_improving_give(const braid_improving *improving, braid_choices *choices) {
@@ -64,8 +65,12 @@ braid_status braid_improving_try(braid_improving *m, const braid_rule *rule, boo
   if (rule) BRAID_TRY(braid_simulate(m->choosing, &m->trial, rule, m->capped));
   if (rule && (!is_good(m, &m->trial) || m->trial.joules.value >= most)) return BRAID_OK;
   BRAID_TRY(braid_simulate(m->choosing, &m->trial, NULL, m->capped));
-  *kept = is_good(m, &m->trial) && m->trial.joules.value < most;
-  if (!*kept) return BRAID_OK;
+  bool fits;
+  if (!is_good(m, &m->trial) || m->trial.joules.value >= most) return BRAID_OK;
+  BRAID_TRY(braid_memory_fits(m->choosing, &m->trial, &fits));
+  if (m->fits && !fits) return BRAID_OK;
+  m->fits = fits;
+  *kept = true;
   braid_choices swap = m->best;
   m->best = m->trial;
   m->trial = swap;

@@ -23,6 +23,7 @@ typedef struct braid_improving {
   double limit;      /* seconds that a schedule may take */
   size_t trials;     /* that are left */
   bool capped;       /* schedules keep the caps */
+  bool fits;         /* into the spaces, the best does; once it does, schedules that do not are not kept */
   int32_t *sequence; /* tasks of one device, by their starts */
   int *lowest;       /* per device: the clock that is lowest */
   braid_least_seconds least;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "schedule/memory.h"
 #include "schedule/policies/improve.h"
 #include "schedule/program/program.h"
 #include "schedule/simulate.h"
@@ -23,8 +24,9 @@ typedef struct exact {
   braid_choices trial, best;
   const double *values;
   double limit;
-  bool *done;  /* per task, in the order that is made */
-  bool better; /* than what it started from */
+  bool *done;          /* per task, in the order that is made */
+  bool better;         /* than what it started from */
+  bool fits, left_out; /* what it started from fits into the spaces; a plan did not */
 } exact;
 
 /* --- the order of tasks --------------------------------------------------------------------------------------------
@@ -105,8 +107,15 @@ static braid_status judge(const double *values, double *end, double *cost, void 
   BRAID_TRY(status);
   *end = e->trial.seconds.value / e->limit;
   if (e->trial.seconds.value > e->limit * (1 + 1e-12)) return BRAID_OK;
+  bool fits;
+  BRAID_TRY(braid_memory_fits(e->choosing, &e->trial, &fits));
+  if (!fits) { /* as it is simulated: whether it would with waits is not known */
+    *end = INFINITY;
+    e->left_out = true;
+    return BRAID_OK;
+  }
   *cost = e->trial.joules.value;
-  if (*cost >= e->best.joules.value * (1 - 1e-12)) return BRAID_OK;
+  if ((e->fits || e->better) && *cost >= e->best.joules.value * (1 - 1e-12)) return BRAID_OK;
   braid_choices swap = e->best;
   e->best = e->trial;
   e->trial = swap;
@@ -117,7 +126,8 @@ static braid_status judge(const double *values, double *end, double *cost, void 
 static braid_status search(exact *e, const braid_program *program) {
   size_t visits = kVisitedRows / (program->row_count + 1);
   braid_program_search how = {
-      .judge = judge, .context = e, .best = e->best.joules.value, .nodes = visits < kVisits ? visits : kVisits};
+      .judge = judge, .context = e, .best = INFINITY, .nodes = visits < kVisits ? visits : kVisits};
+  if (e->fits) how.best = e->best.joules.value;
   e->program = program;
   e->done = braid_arena_alloc(e->choosing->arena, e->choosing->problem->node_count + 1);
   if (!e->done) return BRAID_NO_MEMORY;
@@ -125,6 +135,8 @@ static braid_status search(exact *e, const braid_program *program) {
   braid_status status = braid_program_search_run(program, &how);
   if (status == BRAID_UNSUPPORTED) return BRAID_OK; /* there is no GLPK */
   BRAID_TRY(status);
+  e->best.left_out = e->left_out || !e->fits || e->choosing->crowded;
+  if (e->best.left_out) return BRAID_OK; /* what is proved is not of all plans */
   double least = fmin(how.joules, e->best.joules.value);
   if (least > e->best.joules.value * (1 - 1e-6)) least = e->best.joules.value; /* but for what GLPK rounds */
   e->best.least_joules = (braid_number){least > 0 ? least : 0, BRAID_MODELLED};
@@ -154,7 +166,8 @@ static braid_status optimal_choose(const braid_choosing *choosing, braid_choices
   if (!choices->ordered || !known || !(baseline.seconds.value > 0)) return BRAID_OK;
   e.limit = baseline.seconds.value;
   e.best = *choices;
-  BRAID_TRY(solve_exactly(&e));
+  BRAID_TRY(braid_memory_fits(choosing, choices, &e.fits));
+  if (e.fits || !choosing->crowded) BRAID_TRY(solve_exactly(&e)); /* else the next one asked is nearer to a fit */
   if (e.best.least_joules.source == BRAID_UNKNOWN)
     BRAID_TRY(braid_problem_bound(choosing->problem, e.limit, true, choosing->allocator, &e.best.least_joules));
   *choices = e.best;

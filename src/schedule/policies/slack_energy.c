@@ -6,8 +6,6 @@
  * and the whole costs less. The best of them is the result, so it never costs more than any start that is fast enough.
  *
  * Under a cap the time is that of hybrid-cap. */
-#include <math.h>
-
 #include "base/try.h"
 #include "schedule/policies/hybrid.h"
 #include "schedule/policies/improve.h"
@@ -16,11 +14,12 @@
 enum { kTasks = 30000, kTrials = 20 };
 
 static braid_status improve_by(const braid_choosing *choosing, const braid_choices *given, double limit, int variant,
-                               braid_improving *best, bool *has_best) {
+                               braid_improving *best, bool *has_best, bool *taken) {
   braid_improving improving;
   bool good;
   size_t trials = given->task_count ? kTasks / given->task_count : 0;
   if (trials < kTrials) trials = kTrials;
+  *taken = false;
   BRAID_TRY(braid_improving_init(choosing, given, limit, trials / 2, true, &improving, &good));
   if (!good) return BRAID_OK;
   BRAID_TRY(braid_improve_devices(&improving, variant));
@@ -29,9 +28,11 @@ static braid_status improve_by(const braid_choosing *choosing, const braid_choic
     BRAID_TRY(braid_improve_clocks(&improving, smallest)); /* whole runs, then smaller and smaller parts */
   improving.trials += kTrials / 2;
   BRAID_TRY(braid_improve_first_clocks(&improving));
-  if (*has_best && improving.best.joules.value >= best->best.joules.value) return BRAID_OK;
+  if (*has_best && best->fits && !improving.fits) return BRAID_OK;
+  bool fits_alone = *has_best && improving.fits && !best->fits;
+  if (*has_best && !fits_alone && improving.best.joules.value >= best->best.joules.value) return BRAID_OK;
   *best = improving;
-  *has_best = true;
+  *has_best = *taken = true;
   return BRAID_OK;
 }
 
@@ -77,18 +78,17 @@ static braid_status slack_energy_choose(const braid_choosing *choosing, braid_ch
   braid_choices starts[5];
   braid_improving best;
   size_t count, cheapest = 0;
-  bool has_best = false;
+  bool has_best = false, taken;
   BRAID_TRY(list_starts(choosing, starts, &count));
   double limit = starts[0].seconds.value;
   *choices = starts[0];
   choices->ordered = choices->task_count > 0; /* what there is if nothing is known */
   for (size_t i = 0; i < count && choices->ordered; i++) {
-    double before = has_best ? best.best.joules.value : INFINITY;
-    BRAID_TRY(improve_by(choosing, &starts[i], limit, 0, &best, &has_best));
-    if (has_best && best.best.joules.value < before) cheapest = i;
+    BRAID_TRY(improve_by(choosing, &starts[i], limit, 0, &best, &has_best, &taken));
+    if (taken) cheapest = i;
   }
   for (int variant = 1; variant < BRAID_SLACK_VARIANTS && has_best; variant++)
-    BRAID_TRY(improve_by(choosing, &starts[cheapest], limit, variant, &best, &has_best));
+    BRAID_TRY(improve_by(choosing, &starts[cheapest], limit, variant, &best, &has_best, &taken));
   if (has_best) BRAID_TRY(braid_improve_together(&best));
   if (has_best) braid_improving_give(&best, choices);
   return BRAID_OK;
