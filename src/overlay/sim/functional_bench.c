@@ -1,5 +1,5 @@
 /* How fast the functional simulator computes: the convolutions of ResNet-50 at 224 x 224, each as CONVs of PP rows over
- * all of its channels, on one thread of this machine. */
+ * all of its channels, on one thread of this machine; and products of matrices and vectors. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -59,8 +59,25 @@ static size_t assemble(const layer *of, int rows, uint8_t *code) {
   return at + length;
 }
 
-int main(void) {
-  static uint8_t code[kMostCode];
+/* Runs a program of one core; seconds, or less than 0 after printing what failed. */
+static double measure(const braid_overlay_design *design, const uint8_t *code, size_t bytes, bool races,
+                      braid_functional_counts *counts) {
+  braid_overlay_code text = {code, bytes};
+  braid_overlay_image image = {0};
+  braid_functional_options options = {.races = races};
+  braid_functional *simulator;
+  double seconds = -1;
+  if (braid_functional_create(design, 1, &text, NULL, &simulator) == BRAID_OK) {
+    int64_t began = braid_now_ns();
+    if (braid_functional_run(simulator, &image, &options, counts) == BRAID_OK)
+      seconds = (double)(braid_now_ns() - began) / 1e9;
+    braid_functional_destroy(simulator);
+  }
+  if (seconds < 0) fprintf(stderr, "%s\n", braid_error_detail());
+  return seconds;
+}
+
+static bool measure_convolutions(uint8_t *code, bool races) {
   braid_overlay_design design = {.pixels = 4,
                                  .channels_in = 8,
                                  .channels_out = 8,
@@ -71,23 +88,43 @@ int main(void) {
   double total = 0, macs = 0;
   for (size_t l = 0; l < sizeof kLayers / sizeof *kLayers; l++) {
     const layer *of = &kLayers[l];
-    braid_overlay_code text = {code, assemble(of, design.pixels, code)};
-    braid_overlay_image image = {0};
     braid_functional_counts counts;
-    braid_functional *simulator;
-    if (braid_functional_create(&design, 1, &text, NULL, &simulator) != BRAID_OK) {
-      fprintf(stderr, "%s\n", braid_error_detail());
-      return 1;
-    }
-    int64_t began = braid_now_ns();
-    if (braid_functional_run(simulator, &image, NULL, &counts) != BRAID_OK) return 1;
-    double seconds = (double)(braid_now_ns() - began) / 1e9;
-    printf("%d x %4d -> %4d, %3d, %d x %d: %6.2f G multiply-accumulates/s\n", of->count, of->channels_in,
-           of->channels_out, of->in, of->kernel, of->kernel, (double)counts.multiply_accumulates / seconds / 1e9);
+    double seconds = measure(&design, code, assemble(of, design.pixels, code), races, &counts);
+    if (seconds < 0) return false;
+    if (!races)
+      printf("%d x %4d -> %4d, %3d, %d x %d: %6.2f G multiply-accumulates/s\n", of->count, of->channels_in,
+             of->channels_out, of->in, of->kernel, of->kernel, (double)counts.multiply_accumulates / seconds / 1e9);
     total += of->count * seconds;
     macs += of->count * (double)counts.multiply_accumulates;
-    braid_functional_destroy(simulator);
   }
-  printf("ResNet-50's convolutions: %.2f G multiply-accumulates in %.2f s\n", macs / 1e9, total);
-  return 0;
+  printf("ResNet-50's convolutions%s: %.2f G multiply-accumulates in %.2f s\n", races ? ", looked at for races" : "",
+         macs / 1e9, total);
+  return true;
+}
+
+static bool measure_matrix(uint8_t *code) {
+  enum { kSize = 1500, kTimes = 20 };
+  braid_overlay_design design = {.recurrent = true,
+                                 .rows = 8,
+                                 .columns = 8,
+                                 .weight_bytes = kMemory,
+                                 .bias_bytes = 1 << 16,
+                                 .vector_bytes = 1 << 16,
+                                 .queue_depth = 8};
+  braid_instruction in = braid_isa_blank(BRAID_ISA_OP_MVM), last = braid_isa_blank(BRAID_ISA_OP_SYSTEM);
+  braid_functional_counts counts;
+  size_t at = 0, length;
+  in.mvm = (braid_isa_mvm){.output = 1000, .rows = kSize, .columns = kSize, .start = 1, .finish = 1};
+  last.system.end = 1;
+  for (int i = 0; i <= kTimes; i++, at += length)
+    if (braid_isa_encode(i < kTimes ? &in : &last, code + at, &length) != BRAID_OK) abort();
+  double seconds = measure(&design, code, at, false, &counts);
+  printf("matrix of %d x %d times vector: %.2f G multiply-accumulates/s\n", kSize, kSize,
+         (double)counts.multiply_accumulates / seconds / 1e9);
+  return seconds >= 0;
+}
+
+int main(void) {
+  static uint8_t code[kMostCode];
+  return measure_convolutions(code, false) && measure_convolutions(code, true) && measure_matrix(code) ? 0 : 1;
 }
