@@ -141,6 +141,11 @@ static void test_place(void **state) {
   expect_text(o.out, "and 5 more.");
   expect_text(o.out, "* fpga0");
   discard(&o);
+  o = run_quietly("plan " LENET " --platform v100-s10x3 --place *=gpu,*Conv=fpga0,*Gemm=gpu,*a*=gpu,*e*=gpu");
+  expect_text(o.out,
+              "Placed by hand: 10 of 10 operations. \"*Conv\", \"*Gemm\", \"*a*\" and 1 more place nothing: what "
+              "matches is placed by patterns before");
+  discard(&o);
 }
 
 static void test_files(void **state) {

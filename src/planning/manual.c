@@ -53,9 +53,30 @@ static braid_status check_able(const braid_problem *problem, const braid_allocat
   return status;
 }
 
+enum { kShown = 3 }; /* of what a sentence names */
+
+/* Patterns that place nothing: those before them place all that they match, or it does not run. */
+static const char *describe_idle_patterns(const braid_patterns *patterns, const bool *places, braid_arena *arena) {
+  size_t idle = 0, used = 0;
+  char names[512] = "";
+  for (size_t i = 0; i < patterns->count; i++) {
+    if (places[i]) continue;
+    if (idle++ < kShown && used < sizeof names)
+      used += (size_t)snprintf(names + used, sizeof names - used, "%s\"%.120s\"", idle > 1 ? ", " : "",
+                               patterns->items[i].text);
+  }
+  if (!idle) return "";
+  char more[48] = "";
+  if (idle > kShown) snprintf(more, sizeof more, " and %zu more", idle - kShown);
+  return braid_arena_format(arena,
+                            " %s%s place%s nothing: what matches is placed by patterns before, or is no operation that "
+                            "runs.",
+                            names, more, idle == 1 ? "s" : "");
+}
+
 /* How much is placed, what is not, and patterns that place nothing. */
-static const char *describe_places(const braid_problem *problem, const braid_patterns *patterns, braid_arena *arena) {
-  enum { kShown = 3 };
+static const char *describe_places(const braid_problem *problem, const braid_patterns *patterns, const bool *places,
+                                   braid_arena *arena) {
   size_t placed = 0, left = 0, used = 0;
   char names[512] = "";
   for (size_t n = 0; n < problem->node_count; n++) {
@@ -69,12 +90,8 @@ static const char *describe_places(const braid_problem *problem, const braid_pat
   const char *text = braid_arena_format(arena, "Placed by hand: %zu of %zu operations", placed, placed + left);
   if (text && left) text = braid_arena_format(arena, "%s; the policy places the others: %s", text, names);
   if (text && left > kShown) text = braid_arena_format(arena, "%s and %zu more", text, left - kShown);
-  if (text) text = braid_arena_format(arena, "%s.", text);
-  for (size_t i = 0; i < patterns->count && text; i++)
-    if (!patterns->items[i].matched)
-      text = braid_arena_format(arena, "%s \"%s\" places nothing: what it matches is no operation that runs.", text,
-                                patterns->items[i].text);
-  return text;
+  const char *idle = describe_idle_patterns(patterns, places, arena);
+  return text && idle ? braid_arena_format(arena, "%s.%s", text, idle) : NULL;
 }
 
 braid_status braid_modelled_problem_place(const braid_modelled_problem *modelled, const char *list,
@@ -90,13 +107,17 @@ braid_status braid_modelled_problem_place(const braid_modelled_problem *modelled
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "place: \"auto\" and \"ordered\" are of runs; in a forecast the policy places what the list "
                       "does not, and orders all");
+  bool *places = braid_arena_alloc(arena, patterns.count + 1);
+  if (!places) return BRAID_NO_MEMORY;
   for (size_t n = 0; n < problem->node_count; n++) {
     if (nodes[n].idle) continue;
     size_t first = braid_patterns_first(&patterns, nodes[n].name);
-    if (first < patterns.count) nodes[n].fixed = patterns.items[first].device;
+    if (first == patterns.count) continue;
+    nodes[n].fixed = patterns.items[first].device;
+    places[first] = true;
   }
   BRAID_TRY(braid_patterns_check(&patterns, NULL, names, problem->node_count));
   BRAID_TRY(check_able(problem, allocator));
-  *note = describe_places(problem, &patterns, arena);
+  *note = describe_places(problem, &patterns, places, arena);
   return *note ? BRAID_OK : BRAID_NO_MEMORY;
 }

@@ -63,6 +63,7 @@ struct braid_steering {
   bool no_loss; /* the policy promises it, and there is no cap */
   /* A measured step of each device alone, over the sum of its operations' costs then; NAN: it ran none. */
   double pace[kMaxDevices];
+  double excess; /* what the last plan that lost to one device took, over its forecast; 0: none has lost */
 
   braid_steering_stretch *stretches;
   size_t stretch_count, stretch_capacity, current;

@@ -68,7 +68,7 @@ static void tell_missing(const braid_steering *s, const char *path) {
     size_t all, missing = braid_costs_missing(&s->costs, d, &all, &first);
     if (missing)
       braid_log_write(s->trainer->log, BRAID_LOG_WARNING,
-                      "%s has nothing for %zu of the step's %zu operations on %s (%.100s and others): they are not "
+                      "%s has nothing for %zu of the step's %zu operations on %s (the first is %.100s): they are not "
                       "placed there; `braid profile --db %s --train`, with this model and batch, goes on measuring",
                       path, missing, all, s->costs.specs[d], first, path);
   }

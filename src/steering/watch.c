@@ -136,6 +136,33 @@ static double median_seconds(const braid_steering *s, const braid_steering_stret
   return median;
 }
 
+/* --- no loss -------------------------------------------------------------------------------------------------------
+ */
+/* What a step takes on the fastest device alone, by what was measured and the costs of now; NAN: none ran alone. */
+static double fastest_alone(const braid_steering *s, size_t *device) {
+  double least = NAN;
+  for (size_t d = 0; d < s->costs.device_count; d++) {
+    double seconds = s->pace[d] * braid_costs_sum(&s->costs, d);
+    if (!(seconds >= least) && !isnan(seconds)) least = seconds, *device = d;
+  }
+  return least;
+}
+
+/* A plan of the policy for several devices has lost to one device, and by the same excess over its forecast this one
+ * would, too. */
+static bool loses_again(const braid_steering *s) {
+  size_t device;
+  int first = -1;
+  bool several = false;
+  for (size_t n = 0; n < s->graph->node_count; n++) {
+    if (s->asked.devices[n] < 0) continue;
+    if (first < 0) first = s->asked.devices[n];
+    several |= s->asked.devices[n] != first;
+  }
+  double seconds = s->asked.forecast.seconds * (double)s->trainer->options.accumulate * s->excess;
+  return several && s->excess > 0 && seconds > fastest_alone(s, &device) * (1 + kMostLoss);
+}
+
 /* --- another plan --------------------------------------------------------------------------------------------------
  */
 /* A plan that the policy or the runtime refuses leaves the one that runs. */
@@ -157,7 +184,7 @@ static void keep_same(braid_steering *s, const char *reason, const char *why) {
   s->plan.forecast = s->asked.forecast;
   s->plan.waits = s->asked.waits;
   braid_steering_find_parts(s);
-  s->usual = braid_drift_step_seconds(&s->drift);
+  s->usual = NAN; /* it is held against one device again, by the costs of now */
   braid_drift_reset(&s->drift);
   braid_log_write(s->trainer->log, BRAID_LOG_INFO, "step %lld: %s; by these costs %s", (long long)s->seen, reason, why);
 }
@@ -195,15 +222,17 @@ static braid_status plan_again(braid_steering *s, const braid_drift_verdict *ver
   BRAID_TRY(correct_all(s));
   braid_status status = braid_steering_ask(s);
   if (status != BRAID_OK) return keep_plan(s, status);
-  braid_forecast_summary now;
+  braid_forecast_summary now = s->asked.forecast;
   if (!count_moved(s)) {
     keep_same(s, event.reason, "the plan is the same");
     return BRAID_OK;
   }
-  if (!braid_steering_gains(s, &now)) {
+  bool gains = braid_steering_gains(s, &now);
+  if (!gains || loses_again(s)) {
     s->asked.forecast = now;
     s->asked.waits = s->plan.waits;
-    keep_same(s, event.reason, "another plan would gain next to nothing");
+    keep_same(s, event.reason,
+              gains ? "another plan would lose to one device, as one did" : "another plan would gain next to nothing");
     return BRAID_OK;
   }
   event.policy_seconds = s->asked.policy_seconds;
@@ -218,18 +247,6 @@ static braid_status end_alone(braid_steering *s) {
   return braid_steering_next(s, s->alone + 1);
 }
 
-/* --- no loss -------------------------------------------------------------------------------------------------------
- */
-/* What a step takes on the fastest device alone, by what was measured and the costs of now; NAN: none ran alone. */
-static double fastest_alone(const braid_steering *s, size_t *device) {
-  double least = NAN;
-  for (size_t d = 0; d < s->costs.device_count; d++) {
-    double seconds = s->pace[d] * braid_costs_sum(&s->costs, d);
-    if (!(seconds >= least) && !isnan(seconds)) least = seconds, *device = d;
-  }
-  return least;
-}
-
 /* A forecast has operations and transfers, and does not know what they do to each other here: a plan that turns out to
  * be slower than one device leaves everything to that. */
 static braid_status keep_pace(braid_steering *s, bool *replaced) {
@@ -240,6 +257,7 @@ static braid_status keep_pace(braid_steering *s, bool *replaced) {
   double began = (double)braid_now_ns() * 1e-9;
   for (size_t n = 0; n < s->graph->node_count; n++) s->asked.devices[n] = s->plan.devices[n] < 0 ? -1 : (int)device;
   if (!count_moved(s)) return BRAID_OK;
+  s->excess = is / (s->plan.forecast.seconds * (double)s->trainer->options.accumulate);
   BRAID_TRY(braid_steering_forecast(s, s->asked.devices, &s->asked.forecast));
   s->asked.waits = 0;
   s->asked.what = braid_arena_format(s->arena, "%s, as it is faster", s->costs.specs[device]);
