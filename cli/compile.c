@@ -1,29 +1,45 @@
 #include "designs.h"
+#include "packages.h"
 
 static const char doc[] =
-    "Shows designs of the overlay, an accelerator for FPGAs that runs networks by instructions and is shared by "
-    "tenants: "
-    "what a design computes and moves a second, what it needs of an FPGA, by estimate, and which of its figures nobody "
-    "published. There is no such hardware; all figures are modelled."
+    "Compiles a network for the overlay, an accelerator for FPGAs that runs networks by instructions and is shared by "
+    "tenants, or shows what its designs are: what one computes and moves a second, what it needs of an FPGA, by "
+    "estimate, and which of its figures nobody published. There is no such hardware; all figures are modelled."
     "\vExamples:\n"
     "  braid compile --designs\n"
     "  braid compile --design cnn-16x512 --show\n"
     "  braid compile --design mine.yaml --show --chip alveo-u250 --json\n"
-    "\ndocs/overlay.md describes the overlay, the keys of design files and the estimate.\n";
+    "  braid compile model.onnx --design cnn-16x512 --out model.bpk\n"
+    "  braid compile model.bpk --cores 4\n"
+    "  braid compile model.bpk --cores 4 --disassemble\n"
+    "\nThe model is one of 8-bit integers whose scales are powers of two (braid quantize --scales power-of-two). A "
+    "package (.bpk) has its instructions for any number of cores. docs/overlay.md describes the overlay, the keys of "
+    "design files, the estimates and the compilers.\n";
 
-enum { KEY_DESIGN = CLI_FIRST_KEY, KEY_DESIGNS, KEY_SHOW, KEY_CHIP };
+enum { KEY_DESIGN = CLI_FIRST_KEY, KEY_DESIGNS, KEY_SHOW, KEY_CHIP, KEY_OUT, KEY_CORES, KEY_DISASSEMBLE };
 
 typedef struct options {
   cli_common common;
   const char *design, *chip; /* chip NULL: all of the library */
-  bool designs, show;
+  const char *model, *out;
+  int cores; /* 0: not given */
+  bool designs, show, disassemble;
 } options;
 
 static void check_options(const options *o, struct argp_state *state) {
   if (o->designs && (o->design || o->show || o->chip))
     argp_error(state, "--designs goes without --design, --show and --chip");
+  bool compiles = o->out || o->cores || o->disassemble;
+  if (o->model && (o->designs || o->show || o->chip))
+    argp_error(state, "%s: --designs, --show and --chip go without a model", o->model);
+  if (!o->model && compiles) argp_error(state, "--out, --cores and --disassemble need a model or a package");
+  if (o->disassemble && o->common.json) argp_error(state, "--disassemble prints text: it goes without --json");
+  if (o->model && cli_names_package(o->model) && (o->design || o->out))
+    argp_error(state, "%s: a package is compiled already; --design and --out go with a model", o->model);
+  if (o->model && cli_names_package(o->model)) return;
+  if (o->model && !o->design) argp_error(state, "--design is expected");
   if (!o->designs && !o->design) argp_error(state, "--design or --designs is expected");
-  if (o->design && !o->show) argp_error(state, "--show is expected");
+  if (o->design && !o->show && !o->model) argp_error(state, "--show is expected");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -44,8 +60,18 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_CHIP:
     o->chip = argument;
     return 0;
+  case KEY_OUT:
+    o->out = argument;
+    return 0;
+  case KEY_CORES:
+    o->cores = (int)cli_integer(state, "--cores", argument, 1, BRAID_OVERLAY_MOST_CORES);
+    return 0;
+  case KEY_DISASSEMBLE:
+    o->disassemble = true;
+    return 0;
   case ARGP_KEY_ARG:
-    argp_error(state, "\"%s\": no argument is expected", argument);
+    if (o->model) argp_error(state, "\"%s\": one model is expected", argument);
+    o->model = argument;
     return 0;
   case ARGP_KEY_END:
     check_options(o, state);
@@ -60,12 +86,18 @@ int cli_compile(int argc, char **argv) {
       {"design", KEY_DESIGN, "DESIGN", 0, "A design of the library (--designs lists them) or a .yaml file", 0},
       {"show", KEY_SHOW, NULL, 0, "Print its roofline, its resources beside those of chips, and its figures", 0},
       {"chip", KEY_CHIP, "CHIP", 0, "With --show: this chip alone, of the library or a .yaml file", 0},
+      {"out", KEY_OUT, "FILE", 0, "Write the package of the model", 0},
+      {"cores", KEY_CORES, "N", 0, "Print how so many cores share each layer", 0},
+      {"disassemble", KEY_DISASSEMBLE, NULL, 0, "Print the instructions of all tiles, or with --cores of programs", 0},
       {"designs", KEY_DESIGNS, NULL, 0, "List the designs of the library", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
-  static const struct argp argp = {table, parse, NULL, doc, children, NULL, NULL};
+  static const struct argp argp = {table, parse, "[MODEL]", doc, children, NULL, NULL};
   options o = {.common = {false, false}};
   cli_parse(&argp, argc, argv, &o);
-  braid_status status = o.designs ? cli_design_list(o.common.json) : cli_design_show(o.design, o.chip, o.common.json);
+  cli_compilation how = {o.model, o.design, o.out, o.cores, o.disassemble, o.common.json};
+  braid_status status = o.model     ? cli_compile_model(&how)
+                        : o.designs ? cli_design_list(o.common.json)
+                                    : cli_design_show(o.design, o.chip, o.common.json);
   return status == BRAID_OK ? CLI_OK : cli_fail(&o.common, "compile", status);
 }

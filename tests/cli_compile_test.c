@@ -1,4 +1,4 @@
-/* `braid compile`: designs of the overlay, as text and as JSON, and how it fails. */
+/* `braid compile`: designs of the overlay, as text and as JSON, packages, and how it fails. */
 #include "clicheck.h"
 
 /* The number after "key": behind `from`. */
@@ -57,6 +57,53 @@ static void test_own_files(void **state) {
   expect_failure("compile --design $/wide.yaml --show", 2, "line 4: cores is 0");
 }
 
+#define NET BRAID_MODELS "/glyphs.cfg"
+#define DATA " --data builtin:glyphs"
+
+/* A network becomes a file, which says the same of itself. */
+static void test_package(void **state) {
+  (void)state;
+  outcome o = run_quietly("quantize " NET DATA
+                          " --out $/q.onnx --scales power-of-two --samples 20 --test-samples 20 --layers 0");
+  discard(&o);
+  o = run("compile $/q.onnx --design cnn-16x512 --out $/q.bpk --cores 4 --json");
+  assert_int_equal(o.code, 0);
+  expect_text(o.err, "left to the host");
+  expect_text(o.out, "(Softmax): the overlay has no such op");
+  assert_true(is_one_document(o.out));
+  double cycles = number_after(o.out, "programs", "cycles");
+  assert_true(cycles > 0 && number_after(o.out, "programs", "bound_cycles") <= cycles);
+  assert_true(number_after(o.out, "design", "compile_ms") > 0);
+  discard(&o);
+  o = run_quietly("compile $/q.bpk --cores 4 --json");
+  assert_true(number_after(o.out, "programs", "cycles") == cycles);
+  discard(&o);
+  o = run_quietly("compile $/q.bpk");
+  expect_text(o.out, "16 cores: about");
+  discard(&o);
+  o = run_quietly("compile $/q.bpk --cores 2 --disassemble");
+  expect_text(o.out, "# core 1 of 2");
+  expect_text(o.out, "CONV   core=1");
+  expect_text(o.out, "SYSTEM core=1 end=1");
+  discard(&o);
+  o = run_quietly("compile $/q.bpk --disassemble");
+  expect_text(o.out, "by channels, tile 1 of 2");
+  discard(&o);
+  expect_failure("compile $/q.onnx --design rnn-16x16", 2, "recurrent");
+  expect_failure("compile " NET " --design cnn-16x512", 2, "the overlay can compute nothing of it");
+}
+
+static void test_package_failures(void **state) {
+  (void)state;
+  expect_failure("compile $/none.bpk", 2, "none.bpk");
+  put_file("bad.bpk", "BRAIDBPK", 8);
+  expect_failure("compile $/bad.bpk", 2, "no package");
+  expect_failure("compile $/bad.bpk --design cnn-16x512", 2, "compiled already");
+  expect_failure("compile model.onnx", 2, "--design is expected");
+  expect_failure("compile --design cnn-16x512 --show --cores 3", 2, "need a model");
+  expect_failure("compile $/bad.bpk --cores 65", 2, "--cores");
+}
+
 static void test_failures(void **state) {
   (void)state;
   expect_failure("compile", 2, "--design or --designs is expected");
@@ -69,7 +116,11 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list), cmocka_unit_test(test_show),
-                                     cmocka_unit_test(test_own_files), cmocka_unit_test(test_failures)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),
+                                     cmocka_unit_test(test_show),
+                                     cmocka_unit_test(test_own_files),
+                                     cmocka_unit_test(test_package),
+                                     cmocka_unit_test(test_package_failures),
+                                     cmocka_unit_test(test_failures)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "braid/allocator.h"
+#include "braid/graph.h"
 #include "braid/status.h"
 
 enum { BRAID_OVERLAY_MOST_CORES = 64, BRAID_OVERLAY_MOST_BANKS = 16 };
@@ -142,5 +143,58 @@ typedef struct braid_overlay_built {
 BRAID_API size_t braid_overlay_built_count(void);
 /* NO_MEMORY. `index` below the count. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_get_built(size_t index, braid_overlay_built *out);
+
+/* --- packages -------------------------------------------------------------------------------------------------------
+ */
+/* A network compiled for the cores of one design, for any number of them (docs/overlay.md, section 5 of the paper).
+ * Immutable; threads may share it. */
+typedef struct braid_package braid_overlay_package;
+
+/* Of a resolved graph whose integers have scales that are powers of two (`braid quantize --scales power-of-two`).
+ * `host` NULL: of all nodes; UNSUPPORTED names the first one that the overlay can't compute, and why. Else of the
+ * largest part that it can, and *host has a line for each other node, which is left to the host, with the reason; freed
+ * with braid_free. UNSUPPORTED also where nothing is left, or a layer is too large for the design; INVALID_ARGUMENT
+ * where a path leaves the part and comes back. The package needs neither graph nor design any more. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_compile(const braid_graph *graph,
+                                                              const braid_overlay_design *design,
+                                                              const braid_allocator *allocator, char **host,
+                                                              braid_overlay_package **out);
+/* A file, which may be anybody's: INVALID_FILE names the place. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_read(const braid_allocator *allocator, const char *path,
+                                                                   braid_overlay_package **out);
+/* Writes the file, or none. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_write(const braid_overlay_package *package,
+                                                                    const char *path);
+BRAID_API void braid_overlay_package_destroy(braid_overlay_package *package); /* NULL is allowed */
+
+typedef struct braid_overlay_package_info {
+  const char *design;
+  int cores; /* of the design: numbers of cores for which there are tilings */
+  size_t layers, tiles;
+  int64_t macs; /* multiply-accumulates of an image */
+  int64_t instruction_bytes, constant_bytes, map_bytes, input_bytes, output_bytes;
+} braid_overlay_package_info;
+BRAID_API braid_overlay_package_info braid_overlay_package_get_info(const braid_overlay_package *package);
+
+/* How cores share a layer. */
+typedef struct braid_overlay_layer_share {
+  const char *name, *kind, *tiling; /* "whole", "width", "channels", "both" */
+  int tiles;
+  int64_t macs;
+  int64_t cycles; /* of the longest core, estimated (equations 5 and 6) */
+  int64_t bound;  /* no distribution of these tiles has less */
+} braid_overlay_layer_share;
+typedef struct braid_overlay_program_info {
+  int64_t cycles, bound; /* sums over the layers */
+  int64_t bytes;         /* of the programs of all cores */
+  double microseconds;   /* that making them took */
+} braid_overlay_program_info;
+/* Makes the programs of 1 .. BRAID_OVERLAY_MOST_CORES cores. `layers`: NULL, or room for as many as the package has. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_share(const braid_overlay_package *package, int cores,
+                                                                    braid_overlay_layer_share *layers,
+                                                                    braid_overlay_program_info *out);
+/* The instructions as text: of all tiles (cores 0), or of the programs of so many cores. Freed with braid_free. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_text(const braid_overlay_package *package, int cores,
+                                                                   const braid_allocator *allocator, char **out);
 
 #endif

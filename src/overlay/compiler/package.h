@@ -78,7 +78,7 @@ typedef struct braid_package_port {
 /* Bytes behind code that may be read, or written, with its last instruction. */
 enum { BRAID_PACKAGE_SLACK = 64 };
 
-typedef struct braid_package {
+struct braid_package {                /* braid/overlay.h has its typedef */
   uint8_t design[BRAID_SHA256_BYTES]; /* braid_design_fingerprint of what it is compiled for */
   const char *design_name;
   int32_t cores; /* for which it has tilings; more may run it */
@@ -96,7 +96,8 @@ typedef struct braid_package {
   uint8_t end[16];                  /* SYSTEM at the end of a program */
   size_t map_count, input_count, output_count, layer_count, tiling_count, tile_count;
   struct braid_arena *arena; /* holds all of it */
-} braid_package;
+};
+typedef struct braid_package braid_package;
 
 /* The hash of what a core can do: packages run on designs of the same one. Neither the name, the number of cores nor
  * power is part of it. */

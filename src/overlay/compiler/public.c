@@ -1,0 +1,141 @@
+/* Packages as braid/overlay.h has them. */
+#include "base/clock.h"
+#include "base/try.h"
+#include "overlay/compiler/dynamic.h"
+#include "overlay/isa/instruction.h"
+
+/* The network of the nodes that the overlay can compute; a line in `host` for each other one. */
+static braid_status lower_part(const braid_graph *graph, bool *takes, braid_overlay_refusal *refusals, braid_text *host,
+                               braid_overlay_network **out) {
+  size_t count = 0, taken = 0, nodes = braid_graph_node_count(graph);
+  for (size_t n = 0; n < nodes; n++) takes[n] = true;
+  BRAID_TRY(braid_overlay_select(graph, takes, refusals, &count));
+  for (size_t i = 0; i < count; i++) {
+    braid_node_info node = braid_graph_node(graph, refusals[i].node);
+    braid_text_printf(host, "%s (%s): %s\n", node.name, node.op, refusals[i].why);
+  }
+  for (size_t n = 0; n < nodes; n++) taken += takes[n];
+  if (!taken) return braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it: %s", host->data);
+  return braid_overlay_lower(graph, takes, out);
+}
+
+static braid_status lower(const braid_graph *graph, const braid_allocator *allocator, char **host,
+                          braid_overlay_network **out) {
+  if (!host) return braid_overlay_lower(graph, NULL, out);
+  size_t nodes = braid_graph_node_count(graph);
+  bool *takes = braid_zalloc_array(allocator, nodes + 1, sizeof *takes);
+  braid_overlay_refusal *refusals = braid_zalloc_array(allocator, nodes + 1, sizeof *refusals);
+  braid_text text;
+  braid_text_init(&text, allocator);
+  *out = NULL;
+  braid_status status = takes && refusals ? lower_part(graph, takes, refusals, &text, out) : BRAID_NO_MEMORY;
+  if (status == BRAID_OK) *host = text.failed ? NULL : braid_strdup(allocator, text.data);
+  if (status == BRAID_OK && !*host) status = BRAID_NO_MEMORY;
+  braid_text_deinit(&text);
+  braid_free(allocator, takes);
+  braid_free(allocator, refusals);
+  return status;
+}
+
+braid_status braid_overlay_compile(const braid_graph *graph, const braid_overlay_design *design,
+                                   const braid_allocator *allocator, char **host, braid_overlay_package **out) {
+  braid_overlay_network *network = NULL;
+  *out = NULL;
+  if (host) *host = NULL;
+  braid_status status = lower(graph, allocator, host, &network);
+  if (status == BRAID_OK) status = braid_package_compile(network, design, allocator, out);
+  braid_overlay_network_destroy(network);
+  if (status != BRAID_OK && host) {
+    braid_free(allocator, *host);
+    *host = NULL;
+  }
+  return status;
+}
+
+braid_status braid_overlay_package_read(const braid_allocator *allocator, const char *path,
+                                        braid_overlay_package **out) {
+  return braid_package_open(path, allocator, out);
+}
+
+braid_status braid_overlay_package_write(const braid_overlay_package *package, const char *path) {
+  return braid_package_write(package, path);
+}
+
+void braid_overlay_package_destroy(braid_overlay_package *package) {
+  braid_package_destroy(package);
+}
+
+braid_overlay_package_info braid_overlay_package_get_info(const braid_overlay_package *package) {
+  braid_overlay_package_info info = {.design = package->design_name, .cores = package->cores};
+  info.layers = package->layer_count;
+  info.tiles = package->tile_count;
+  for (size_t l = 0; l < package->layer_count; l++) info.macs += package->layers[l].macs;
+  info.instruction_bytes = (int64_t)package->instruction_bytes;
+  info.constant_bytes = package->bytes[BRAID_SEGMENT_CONSTANTS];
+  info.map_bytes = package->bytes[BRAID_SEGMENT_FEATURES];
+  info.input_bytes = package->bytes[BRAID_SEGMENT_INPUTS];
+  info.output_bytes = package->bytes[BRAID_SEGMENT_OUTPUTS];
+  return info;
+}
+
+static void tell_layer(const braid_package *package, size_t index, const braid_program_layer *choice,
+                       braid_overlay_layer_share *out) {
+  const braid_package_layer *layer = &package->layers[index];
+  const braid_package_tiling *tiling = &package->tilings[choice->tiling];
+  *out = (braid_overlay_layer_share){.name = layer->name,
+                                     .kind = braid_overlay_kind_name(layer->kind),
+                                     .tiling = braid_tiling_name(tiling->kind),
+                                     .tiles = (int)tiling->count,
+                                     .macs = layer->macs,
+                                     .cycles = (int64_t)choice->cycles,
+                                     .bound = (int64_t)choice->bound};
+}
+
+/* Twice: the first time has to ask for memory, which whoever shares a card does once. */
+static braid_status make_twice(const braid_package *package, int cores, braid_programs *programs, double *us) {
+  BRAID_TRY(braid_programs_make(package, cores, 0, programs));
+  int64_t begin = braid_now_ns();
+  braid_status status = braid_programs_make(package, cores, 0, programs);
+  *us = (double)(braid_now_ns() - begin) / 1e3;
+  return status;
+}
+
+braid_status braid_overlay_package_share(const braid_overlay_package *package, int cores,
+                                         braid_overlay_layer_share *layers, braid_overlay_program_info *out) {
+  braid_programs programs;
+  *out = (braid_overlay_program_info){0};
+  braid_programs_init(&programs, NULL);
+  braid_status status = make_twice(package, cores, &programs, &out->microseconds);
+  if (status == BRAID_OK) {
+    out->cycles = (int64_t)programs.cycles;
+    out->bound = (int64_t)programs.bound;
+    for (int c = 0; c < cores; c++) out->bytes += (int64_t)programs.core[c].bytes;
+    for (size_t l = 0; layers && l < package->layer_count; l++) tell_layer(package, l, &programs.layers[l], &layers[l]);
+  }
+  braid_programs_deinit(&programs);
+  return status;
+}
+
+static braid_status print_programs(const braid_package *package, int cores, braid_text *out) {
+  braid_programs programs;
+  braid_programs_init(&programs, NULL);
+  braid_status status = braid_programs_make(package, cores, 0, &programs);
+  for (int c = 0; status == BRAID_OK && c < cores; c++) {
+    braid_text_printf(out, "# core %d of %d\n", c, cores);
+    status = braid_isa_disassemble(programs.core[c].code, programs.core[c].bytes, out);
+  }
+  braid_programs_deinit(&programs);
+  return status;
+}
+
+braid_status braid_overlay_package_text(const braid_overlay_package *package, int cores,
+                                        const braid_allocator *allocator, char **out) {
+  braid_text text;
+  *out = NULL;
+  braid_text_init(&text, allocator);
+  braid_status status = cores ? print_programs(package, cores, &text) : braid_package_disassemble(package, &text);
+  if (status == BRAID_OK) *out = braid_strdup(allocator, text.data);
+  if (status == BRAID_OK && !*out) status = BRAID_NO_MEMORY;
+  braid_text_deinit(&text);
+  return status;
+}
