@@ -106,6 +106,9 @@ int64_t cli_integer(struct argp_state *state, const char *option, const char *te
 bool cli_output_loss(struct argp_state *state, const char *argument, const char **name);
 double cli_number(struct argp_state *state, const char *option, const char *text, double least, double most);
 
+/* Prints the policies of forecasts and what they do (policies.c); returns the exit code. */
+int cli_list_policies(bool json);
+
 /* --- ending (report.c) --- */
 /* Prints the failure (braid_error_detail()) on standard error, with --json also as the document; returns the exit code.
  */

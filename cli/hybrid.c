@@ -212,7 +212,7 @@ static braid_status evaluate_model(cli_hybrid *h, size_t model) {
 braid_status cli_hybrid_select(const char *models, cli_hybrid *out) {
   const braid_hybrid_model *all = braid_hybrid_models();
   for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++) out->wanted[m] = !models;
-  for (const char *at = models; at && *at;) {
+  for (const char *at = models; at;) { /* a comma asks for one more name */
     size_t length = strcspn(at, ","), m = 0;
     while (m < BRAID_HYBRID_MODELS && (strlen(all[m].name) != length || strncmp(all[m].name, at, length) != 0)) m++;
     if (m == BRAID_HYBRID_MODELS)
@@ -221,7 +221,7 @@ braid_status cli_hybrid_select(const char *models, cli_hybrid *out) {
                         "BERT-Large",
                         (int)length, at);
     out->wanted[m] = true;
-    at += length + (at[length] == ',');
+    at = at[length] ? at + length + 1 : NULL;
   }
   out->all = true;
   for (size_t m = 0; m < BRAID_HYBRID_MODELS; m++) out->all &= out->wanted[m];

@@ -271,14 +271,18 @@ static braid_status load_placement(cli_place *place) {
   return BRAID_OK;
 }
 
+static braid_status load_listed_plugins(braid_registry *registry) {
+  braid_status status = braid_registry_load_list(registry, getenv("BRAID_PLUGINS"));
+  return status == BRAID_OK || status == BRAID_NO_MEMORY ? status : braid_fail_prefix(status, "BRAID_PLUGINS");
+}
+
 braid_status cli_open_registry(cli_place *place) {
   braid_status status = load_placement(place);
   if (status == BRAID_OK) status = braid_registry_create(NULL, &place->registry);
   if (status == BRAID_OK) braid_registry_set_log(place->registry, cli_log());
   if (status == BRAID_OK) braid_registry_set_progress(place->registry, cli_prepare_progress());
   if (status == BRAID_OK) status = set_cache(place->registry);
-  if (status == BRAID_OK) status = braid_registry_load_list(place->registry, getenv("BRAID_PLUGINS"));
-  if (status != BRAID_OK && status != BRAID_NO_MEMORY) status = braid_fail_prefix(status, "BRAID_PLUGINS");
+  if (status == BRAID_OK) status = load_listed_plugins(place->registry);
   for (size_t i = 0; status == BRAID_OK && i < place->plugin_count; i++)
     status = braid_registry_load(place->registry, place->plugins[i]);
   if (status == BRAID_OK && place->platform) status = braid_registry_load_platform(place->registry, place->platform);

@@ -11,6 +11,7 @@ static const char doc[] =
     "modelled, from the profile that the platform file names."
     "\vSeveral policies (P,P ...) and platforms (--platform repeated) are compared in one table. A platform is a file "
     "or a name; docs/planning.md has the names, the keys of files, the policies, and how numbers are found.\n"
+    "With --json the numbers of one plan stand in the document itself, those of several in its list \"plans\".\n"
     "\nExamples:\n"
     "  braid plan models/resnet50.cfg --train --batch 256 --platform v100-s10x3\n"
     "  braid plan models/vgg16.cfg --train --batch 256 --platform v100-s10x3 --policy dvfs,hybrid-cap --power-cap 230\n"
@@ -69,19 +70,13 @@ static bool is_policy(const char *name) {
   return false;
 }
 
-static void list_policies(void) {
-  for (size_t i = 0; i < braid_planning_policy_count(); i++)
-    printf("%-14s %s\n", braid_planning_policy_name(i), braid_planning_policy_summary(i));
-}
-
 static void check_policy(struct argp_state *state, const char *option, const char *name) {
   if (!is_policy(name)) argp_error(state, "%s: there is no policy \"%s\"; --policy help lists them", option, name);
 }
 
 static void parse_policies(struct argp_state *state, char *text, options *o) {
   if (strcmp(text, "help") == 0) {
-    list_policies();
-    exit(CLI_OK);
+    exit(cli_list_policies(cli_wants_json(state->argc, state->argv)));
   }
   for (char *word = text, *next; word; word = next) {
     next = strchr(word, ',');
@@ -150,6 +145,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     o->save = argument;
     return 0;
   case KEY_PLACE:
+    if (!argument[strspn(argument, " ")])
+      argp_error(state, "--place: pattern=device,... is expected, not \"%s\"", argument);
     o->place = argument;
     return 0;
   case ARGP_KEY_END:
@@ -195,6 +192,12 @@ static braid_status make_inference(const options *o, plans *p, subject *s) {
   if (status != BRAID_OK) return cli_blame_model(&o->source, status);
   braid_desc first = braid_graph_value(s->model, braid_graph_input(s->model, 0)).desc;
   if (first.rank > 0) p->batch = first.dims[0];
+  if (p->batch < 1)
+    return cli_blame_model(&o->source,
+                           braid_fail(BRAID_INVALID_ARGUMENT,
+                                      "the batch, which is the first dimension of input \"%s\", is %" PRId64
+                                      ", at least 1 is expected",
+                                      braid_graph_value(s->model, braid_graph_input(s->model, 0)).name, p->batch));
   s->graph = s->model;
   s->model = NULL;
   s->replicas = 1;
@@ -300,8 +303,9 @@ static void print_table(const options *o, const plans *p) {
   cli_table_print(&table, MOST_PLANS);
   cli_table_end(&table);
   printf(
-      "Baseline: %s without a cap. violations: operations that start though the sum of peaks, or the peak of their "
-      "device, is then above its cap. "
+      "Baseline: %s without a cap. violations: operations at whose start the sum of peaks, or the peak of their "
+      "device, is above its cap; what starts at one instant is added one by one, so that of two that only together are "
+      "above it one counts. "
       "moved: all transfers together. exposed: by how much the step is longer because of them; the rest is hidden.\n",
       o->baseline ? o->baseline : "gpu-only");
 }

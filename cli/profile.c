@@ -230,7 +230,8 @@ static braid_status import_all(const cli_profile_options *o, braid_profile_db *d
     size_t count;
     braid_status status = braid_profile_import(db, o->imports[i], &count);
     if (status != BRAID_OK) return braid_fail_prefix(status, "--import %s", o->imports[i]);
-    if (!o->common.json) printf("%s: %zu rows imported into %s\n", o->imports[i], count, o->db);
+    if (!o->common.json)
+      printf("%s: %zu %s imported into %s\n", o->imports[i], count, count == 1 ? "row" : "rows", o->db);
   }
   return BRAID_OK;
 }
@@ -238,7 +239,8 @@ static braid_status import_all(const cli_profile_options *o, braid_profile_db *d
 static braid_status forget_bad(cli_profile_options *o, braid_profile_db *db) {
   braid_status status = braid_profile_forget_bad(db, cli_log(), &o->forgotten);
   if (status == BRAID_OK && !o->common.json)
-    printf("%s: %zu rows that can't be read were deleted\n", o->db, o->forgotten);
+    printf("%s: %zu %s that can't be read %s deleted\n", o->db, o->forgotten, o->forgotten == 1 ? "row" : "rows",
+           o->forgotten == 1 ? "was" : "were");
   return status;
 }
 

@@ -79,6 +79,9 @@ static void test_refused(void **state) {
     const char *line, *said;
   } cases[] = {
       {"evaluate hybrid --model LeNet", "there is no \"LeNet\"; there are AlexNet"},
+      {"evaluate hybrid --model=", "there is no \"\"; there are AlexNet"},
+      {"evaluate hybrid --model DCGAN,", "there is no \"\"; there are AlexNet"},
+      {"evaluate hybrid --model ,DCGAN", "there is no \"\"; there are AlexNet"},
       {"evaluate hybrid --measure", "--measure has no effect on hybrid"},
       {"evaluate tiles --model AlexNet", "--model has no effect on tiles"},
       {"evaluate hybrid tiles", "one subject is expected"},

@@ -55,6 +55,11 @@ static void test_help(void **state) {
   expect_text(o.out, "hybrid-energy");
   expect_text(o.out, "slack-energy");
   discard(&o);
+  o = run_quietly("plan --policy help --json");
+  assert_true(is_one_document(o.out));
+  expect_text(o.out, "{\"policies\":[{\"name\":\"");
+  expect_text(o.out, "\"name\":\"slack-energy\",\"summary\":\"");
+  discard(&o);
 }
 
 static void test_json(void **state) {
@@ -199,6 +204,7 @@ static void test_saved(void **state) {
   o = run("train " GLYPHS " --data builtin:glyphs,limit=640 --epochs 1 --batch 32 --plan $/train.plan --out $/t");
   if (o.code) fail_msg("%s", o.err);
   discard(&o);
+  put_text("empty.plan", "# braid placement 1\n");
   static const struct {
     const char *line, *said;
   } cases[] = {
@@ -206,6 +212,7 @@ static void test_saved(void **state) {
        "the platform's device \"gpu\" is none of this machine"},
       {"plan " GLYPHS " --platform $/here.yaml --policy gpu-only,heft --save $/x.plan", "--save is of one plan"},
       {"bench " LENET " --plan $/run.plan", "place: no node"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $/empty.plan", "empty.plan:1: a node is expected"},
       {"run " GLYPHS " --input " STAR " --plan $/run.plan --place a=cpu", "--plan cannot be combined"},
       {"train " GLYPHS " --data builtin:glyphs --plan $/here.yaml", "is no plan of `braid plan --train --save`"},
       {"train " GLYPHS " --data builtin:glyphs --plan $/train.plan --place a=cpu", "--plan cannot be combined"},
@@ -217,6 +224,7 @@ static void test_saved(void **state) {
     o = run(cases[i].line);
     if (!o.code) fail_msg("%s", cases[i].line);
     expect_text(o.err, cases[i].said);
+    assert_null(strstr(o.err, "BRAID_PLUGINS"));
     discard(&o);
   }
 }
@@ -235,6 +243,8 @@ static void test_refused(void **state) {
       {"plan " LENET " --platform v100 --power-cap 60", "under the power cap", 2},
       {"plan " LENET " --platform v100 --policy heft,dvfs --trace t.json", "--trace is of one plan", 2},
       {"plan " LENET " --platform v100-s10x3 --place *=fpga7", "fpga7 is not among the platform's devices", 2},
+      {"plan " LENET " --platform v100 --place ~", "--place: pattern=device,... is expected, not \" \"", 2},
+      {"plan " LENET " --platform v100 --shape 0x1x28x28", "the batch, which is the first dimension of input \"", 2},
       {"plan " LENET " --platform v100-s10x3 --place none=gpu", "no node matches", 2},
       {"plan none.onnx --platform v100", "none.onnx", 2},
       {"plan " LENET " --train --batch 3 --platform v100x2", "a batch of 3 does not divide among 2 GPUs", 2},

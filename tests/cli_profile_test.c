@@ -369,6 +369,15 @@ static void test_forget_bad(void **state) {
   assert_int_equal(o.code, 0);
   expect_text(o.out, "\"forgotten\":1");
   expect_text(o.err, "deleted the row of device \"");
+  expect_text(o.err, ", op \"");
+  discard(&o);
+  assert_int_equal(sqlite3_open(in_folder("bad.db"), &file), SQLITE_OK);
+  assert_int_equal(sqlite3_exec(file, "UPDATE entries SET kernel = 'a' || char(27) WHERE rowid = 4", NULL, NULL, NULL),
+                   SQLITE_OK);
+  sqlite3_close(file);
+  o = run("profile --db $/bad.db --forget-bad");
+  assert_int_equal(o.code, 0);
+  expect_text(o.out, "1 row that can't be read was deleted");
   discard(&o);
   o = run_quietly("profile --db $/bad.db --forget-bad --show");
   expect_text(o.out, "0 rows that can't be read were deleted");

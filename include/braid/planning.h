@@ -89,8 +89,9 @@ typedef struct braid_forecast_summary {
   double cap_watts;     /* NAN: none */
   double seconds_above; /* that sum exceeds the cap; NAN: unknown, as some peak is */
   bool capped;          /* the machine or one of its devices has a cap */
-  /* Operations that start though it, or that of a device, then exceeds its cap. NAN: unknown, since some peak is and
-   * the others exceed no cap; with `cap_unknown` and a number there may be more. */
+  /* Operations at whose start it, or that of a device, exceeds its cap; those that start at one instant are added one
+   * by one, so that of two that only together exceed it one counts. NAN: unknown, since some peak is and the others
+   * exceed no cap; with `cap_unknown` and a number there may be more. */
   double cap_violations;
   bool cap_unknown; /* there is a cap, and some peak is unknown */
   /* Of transfers, in total; and by how much the step is longer because of them, those of inputs and to the host at the

@@ -76,12 +76,16 @@ static const braid_column kRuleColumns[] = {
 };
 
 #define COLUMNS(list) list, sizeof list / sizeof *list
-const braid_table braid_profile_device_table = {"devices", "device", COLUMNS(kDeviceColumns),
-                                                sizeof(braid_profile_device), "device"};
-const braid_table braid_profile_entry_table = {"entries", "device, devices, key, beside", COLUMNS(kEntryColumns),
-                                               sizeof(braid_profile_entry), "device, op, beside, bytes, devices, key"};
-const braid_table braid_profile_rule_table = {"rules", "what, op", COLUMNS(kRuleColumns), sizeof(braid_profile_rule),
-                                              "what, op"};
+const braid_table braid_profile_device_table = {
+    "devices", "device", COLUMNS(kDeviceColumns), sizeof(braid_profile_device), "device", "device"};
+const braid_table braid_profile_entry_table = {"entries",
+                                               "device, devices, key, beside",
+                                               COLUMNS(kEntryColumns),
+                                               sizeof(braid_profile_entry),
+                                               "device, op, beside, bytes, devices, key",
+                                               "device, devices, op, shapes, beside, key"};
+const braid_table braid_profile_rule_table = {"rules",    "what, op", COLUMNS(kRuleColumns), sizeof(braid_profile_rule),
+                                              "what, op", "what, op"};
 const braid_table *const braid_profile_tables[BRAID_PROFILE_TABLES] = {
     &braid_profile_device_table, &braid_profile_entry_table, &braid_profile_rule_table};
 

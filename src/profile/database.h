@@ -32,6 +32,7 @@ typedef struct braid_table {
   const braid_column *columns;
   size_t column_count, record_bytes;
   const char *order;
+  const char *named; /* columns by which messages name a row */
 } braid_table;
 
 extern const braid_table braid_profile_device_table, braid_profile_entry_table, braid_profile_rule_table;

@@ -399,7 +399,7 @@ static void test_forget(void **state) {
   by_sqlite("UPDATE entries SET kernel = 'a' || char(27) || '[2J' WHERE op = 'Conv'; "
             "UPDATE entries SET seconds = -4, key = key || char(10) WHERE op = 'Gemm'");
   expect_refused(BRAID_PROFILE_READ, BRAID_INVALID_FILE,
-                 "a row can't be read, that of device \"cpu\", devices \"1\", key \"Conv");
+                 "a row can't be read, that of device \"cpu\", devices \"1\", op \"Conv\", shapes \"");
   expect_refused(BRAID_PROFILE_READ, BRAID_INVALID_FILE, "column kernel has control characters; `braid profile --db ");
   db = open_to_write();
   OK(braid_profile_forget_bad(db, NULL, &count));

@@ -7,11 +7,11 @@
 
 enum { kShownBytes = 160 };
 
-/* 'device "cpu", devices "1", key "Conv ..."': the columns that identify a row, which is at most made plain and cut. */
+/* 'device "cpu", devices "1", op "Conv" ...': the columns that name a row, which is at most made plain and cut. */
 static void describe_row(sqlite3_stmt *statement, const braid_table *table, char *out, size_t bytes) {
   size_t used = 0;
   out[0] = '\0';
-  for (const char *at = table->unique; *at && used < bytes;) {
+  for (const char *at = table->named; *at && used < bytes;) {
     size_t length = strcspn(at, ",");
     for (size_t i = 0; i < table->column_count && used < bytes; i++) {
       const char *name = table->columns[i].name;

@@ -19,7 +19,9 @@ typedef struct braid_power {
   braid_power_step *steps; /* in the arena; the last one lasts to the end of the schedule */
   size_t count;
   braid_number peak_watts, average_watts; /* unknown if any task's or any device's idle power is */
-  size_t violations; /* tasks that started though the sum of peaks exceeded the cap of the machine or of their device */
+  /* Tasks at whose start the sum of peaks exceeds the cap of the machine, or theirs that of a device. Those that start
+   * at one instant are added one by one: of two that only together exceed it one counts. */
+  size_t violations;
   double seconds_above; /* the machine's cap */
 } braid_power;
 
