@@ -130,6 +130,11 @@ static braid_status measure(const options *o, braid_graph *graph) {
   if (status != BRAID_OK) return status;
   cli_buffers buffers;
   cli_latency latency;
+  status = cli_check_session_batch(&o->place, session);
+  if (status != BRAID_OK) {
+    braid_session_destroy(session);
+    return status;
+  }
   status = cli_buffers_create(session, &buffers);
   for (size_t i = 0; i < buffers.input_count && status == BRAID_OK; i++) {
     status = cli_make_value(braid_session_input(session, i), &buffers.inputs[i]);

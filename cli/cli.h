@@ -57,8 +57,9 @@ typedef struct cli_place {
   size_t plugin_count;
   int threads;
   bool no_fusion;
-  braid_registry *registry;  /* between open and close */
-  braid_placement placement; /* that `plan` names, after open: `devices` and `patterns` are then from it */
+  braid_registry *registry;   /* between open and close */
+  const char *placement_file; /* of `placement`; NULL: none */
+  braid_placement placement;  /* that `plan` names, after open: `devices` and `patterns` are then from it */
 } cli_place;
 extern const struct argp cli_place_argp;     /* --device --place --platform --plugin --threads --trace */
 extern const struct argp cli_inference_argp; /* ... and --no-fusion; training fuses nothing */
@@ -69,6 +70,10 @@ const char *cli_place_given(const cli_place *place);
 bool cli_is_placement(const char *path);
 /* NOT_FOUND: a device that the forecast uses is none of this machine. */
 braid_status cli_check_forecast(const braid_forecast *forecast);
+/* INVALID_ARGUMENT if --plan is of `braid plan --save`, and of another batch than `batch`, or than the session's, which
+ * is the first dimension of its first input. */
+braid_status cli_check_batch(const cli_place *place, int64_t batch);
+braid_status cli_check_session_batch(const cli_place *place, const braid_session *session);
 void cli_add_plugin(struct argp_state *state, cli_place *place, const char *path);
 /* The built-in backends, plug-ins and the platform file; what a plan of `braid plan --save` says. */
 braid_status cli_open_registry(cli_place *place);

@@ -207,7 +207,7 @@ static const struct argp_option plan_options[] = {
     {"save-plan", KEY_SAVE_PLAN, "FILE", 0, "Save the plan, to be loaded by --plan", 80},
     {"plan", KEY_PLAN, "FILE", 0,
      "Load a saved plan instead of planning; it must be for the same model and machine. Or one of `braid plan --save`, "
-     "which says where nodes run",
+     "for the same batch, which says where nodes run",
      80},
     {0}};
 static const struct argp_child plan_children[] = {{&cli_inference_argp, 0, NULL, 0}, {0}};
@@ -267,6 +267,7 @@ static braid_status load_placement(cli_place *place) {
         "%s: %lld operations have a lower clock in the forecast; runs set no clocks, so that they take other "
         "times and energies",
         place->plan, (long long)place->placement.clocked);
+  place->placement_file = place->plan;
   place->plan = NULL;
   return BRAID_OK;
 }

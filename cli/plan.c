@@ -540,7 +540,7 @@ static braid_status save_placement(const options *o, const plans *p) {
   snprintf(what, sizeof what, "%.200s, batch %" PRId64 ", %s, by %s on %.100s", o->source.path, p->batch,
            o->train ? "a training step" : "inference", o->policies[0], o->platforms[0]);
   braid_status status = cli_check_forecast(p->items[0].forecast);
-  return status == BRAID_OK ? braid_forecast_save_placement(p->items[0].forecast, what, o->save) : status;
+  return status == BRAID_OK ? braid_forecast_save_placement(p->items[0].forecast, what, p->batch, o->save) : status;
 }
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
@@ -568,7 +568,8 @@ int cli_plan(int argc, char **argv) {
       {"trace", KEY_TRACE, "FILE", 0, "Write the timeline for Perfetto or chrome://tracing, power below it", 0},
       {"html", KEY_HTML, "FILE", 0, "Write the timeline as a page of its own, power below it", 0},
       {"save", KEY_SAVE, "FILE", 0,
-       "Save where the plan has each operation and in which order, for `braid run` and `braid train --plan FILE`: the "
+       "Save where the plan has each operation and in which order, for `braid run` and `braid train --plan FILE` with "
+       "the same batch: the "
        "platform's devices "
        "must be this machine's",
        0},

@@ -320,6 +320,7 @@ static braid_status run_model(const options *o, braid_graph *graph) {
   braid_status status = check_outputs(o, graph);
   if (status == BRAID_OK) status = read_inputs(o, graph, tensors, count);
   if (status == BRAID_OK) status = cli_blame_model(&o->source, braid_session_create(graph, &place, &session));
+  if (status == BRAID_OK) status = cli_check_session_batch(&o->place, session);
   if (status == BRAID_OK) status = run_session(o, graph, session, tensors);
   if (session) braid_session_destroy(session);
   for (size_t i = 0; i < count; i++) braid_tensor_release(tensors[i]);

@@ -1,4 +1,5 @@
 /* Saved plans at the command line: look at one, compare two. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -87,4 +88,19 @@ braid_status cli_inspect_plan(const char *path, const char *against, bool json) 
     printf("%s", text);
   braid_free(NULL, text);
   return status;
+}
+
+/* --- running by one ------------------------------------------------------------------------------------------------
+ */
+braid_status cli_check_batch(const cli_place *place, int64_t batch) {
+  if (!place->placement.batch || place->placement.batch == batch) return BRAID_OK;
+  return braid_fail(BRAID_INVALID_ARGUMENT,
+                    "--plan %.200s: it is of a batch of %" PRId64 ", and this one is of %" PRId64
+                    "; `braid plan --batch %" PRId64 " --save FILE` makes one for it",
+                    place->placement_file, place->placement.batch, batch, batch);
+}
+
+braid_status cli_check_session_batch(const cli_place *place, const braid_session *session) {
+  const braid_desc *first = braid_session_input_count(session) ? braid_session_input(session, 0) : NULL;
+  return first && first->rank > 0 ? cli_check_batch(place, first->dims[0]) : BRAID_OK;
 }

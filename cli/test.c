@@ -257,13 +257,15 @@ static braid_status test_model(const options *o, const braid_graph *graph, braid
   if (o->at_least > 0 && target == BRAID_TARGET_NUMBERS)
     return braid_fail(BRAID_INVALID_ARGUMENT,
                       "--at-least is of the accuracy, which numbers that are predicted have not");
+  braid_status status = cli_check_batch(&o->place, o->batch);
+  if (status != BRAID_OK) return status;
   braid_session_options place = cli_session_options(&o->place);
   braid_test_result result = {0};
   cli_progress progress;
   cli_progress_begin(&progress, "testing");
-  braid_status status =
-      o->own_loss ? braid_test_loss(graph, o->loss_output, dataset, o->batch, &place, draw_progress, &progress, &result)
-                  : braid_test(graph, dataset, o->batch, &place, draw_progress, &progress, &result);
+  status = o->own_loss
+               ? braid_test_loss(graph, o->loss_output, dataset, o->batch, &place, draw_progress, &progress, &result)
+               : braid_test(graph, dataset, o->batch, &place, draw_progress, &progress, &result);
   cli_progress_end(&progress);
   if (status == BRAID_OK) {
     braid_dataset_info info = braid_dataset_get_info(dataset);

@@ -293,6 +293,7 @@ int cli_train(int argc, char **argv) {
   cli_catch_interrupt();
   braid_graph *model = NULL;
   braid_status status = cli_open_registry(&o.place);
+  if (status == BRAID_OK) status = cli_check_batch(&o.place, o.train.batch);
   o.train.registry = o.place.registry;
   o.train.devices = o.place.devices;
   o.train.place = o.place.patterns;

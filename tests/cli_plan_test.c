@@ -180,7 +180,7 @@ static void test_saved(void **state) {
   discard(&o);
   char *text = get_file(in_folder("run.plan"), NULL);
   expect_text(text, "# braid placement 1\n# " GLYPHS ", batch 1, inference, by cpu-only");
-  expect_text(text, "\ndevices cpu\nordered\n");
+  expect_text(text, "\ndevices cpu\nbatch 1\nordered\n");
   expect_text(text, "\ncpu 0_convolutional/Conv\n");
   free(text);
   o = run_quietly("run " GLYPHS " --input " STAR " --plan $/run.plan --explain");
@@ -204,7 +204,13 @@ static void test_saved(void **state) {
   o = run("train " GLYPHS " --data builtin:glyphs,limit=640 --epochs 1 --batch 32 --plan $/train.plan --out $/t");
   if (o.code) fail_msg("%s", o.err);
   discard(&o);
+  o = run_quietly("plan " GLYPHS " --batch 2 --platform $/here.yaml --policy cpu-only --save $/two.plan");
+  discard(&o);
   put_text("empty.plan", "# braid placement 1\n");
+  put_text("old.plan", "# braid placement 1\ndevices cpu\nordered\ncpu 0_convolutional/Conv\n");
+  o = run("bench " GLYPHS " --batch 2 --runs 1 --plan $/old.plan"); /* which says no batch */
+  if (o.code) fail_msg("%s", o.err);
+  discard(&o);
   static const struct {
     const char *line, *said;
   } cases[] = {
@@ -212,6 +218,13 @@ static void test_saved(void **state) {
        "the platform's device \"gpu\" is none of this machine"},
       {"plan " GLYPHS " --platform $/here.yaml --policy gpu-only,heft --save $/x.plan", "--save is of one plan"},
       {"bench " LENET " --plan $/run.plan", "place: no node"},
+      {"bench " GLYPHS " --batch 2 --plan $/run.plan",
+       "run.plan: it is of a batch of 1, and this one is of 2; `braid plan --batch 2"},
+      {"run " GLYPHS " --input " STAR " --plan $/two.plan", "it is of a batch of 2, and this one is of 1"},
+      {"test " GLYPHS " --data builtin:glyphs,limit=64 --plan $/run.plan",
+       "it is of a batch of 1, and this one is of 100"},
+      {"train " GLYPHS " --data builtin:glyphs,limit=640 --batch 16 --plan $/train.plan --out $/v",
+       "train.plan: it is of a batch of 32, and this one is of 16"},
       {"train " GLYPHS " --data builtin:glyphs --plan $/empty.plan", "empty.plan:1: a node is expected"},
       {"run " GLYPHS " --input " STAR " --plan $/run.plan --place a=cpu", "--plan cannot be combined"},
       {"train " GLYPHS " --data builtin:glyphs --plan $/here.yaml", "is no plan of `braid plan --train --save`"},

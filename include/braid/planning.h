@@ -161,15 +161,17 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_html(const braid_for
                                                                  const char *path);
 
 /* Where a forecast has every node, and in which order they start, written atomically as a text that sessions can run
- * by; `what` it is of stands in a comment. Clocks are not kept, since runs set none: the text says how many nodes have
- * a lower one in the forecast. UNSUPPORTED names a node for which a device is not enough: on several together. The
- * devices must be those of the machine that runs it, which is not checked here. */
+ * by, and of which batch (in samples, at least 1; 0: not said) it is; `what` it is of stands in a comment. Clocks are
+ * not kept, since runs set none: the text says how many nodes have a lower one in the forecast. UNSUPPORTED names a
+ * node for which a device is not enough: on several together. The devices must be those of the machine that runs it,
+ * which is not checked here. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_placement(const braid_forecast *forecast, const char *what,
-                                                                      const char *path);
+                                                                      int64_t batch, const char *path);
 /* `devices` and `place` of session options. */
 typedef struct braid_placement {
   const braid_allocator *allocator;
   char *devices, *place;
+  int64_t batch;   /* samples of the forecast; 0: the file does not say, as older ones do not */
   int64_t clocked; /* nodes that have a lower clock in the forecast, which runs do not set */
 } braid_placement;
 /* Whether a file that begins with these bytes (20 or more) is one. */

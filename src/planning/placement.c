@@ -50,7 +50,8 @@ static void add_devices(const braid_forecast *forecast, braid_text *text) {
   braid_text_add(text, "\n");
 }
 
-braid_status braid_forecast_save_placement(const braid_forecast *forecast, const char *what, const char *path) {
+braid_status braid_forecast_save_placement(const braid_forecast *forecast, const char *what, int64_t batch,
+                                           const char *path) {
   braid_text text;
   braid_status status = BRAID_OK;
   size_t tasks = braid_forecast_get_summary(forecast).tasks;
@@ -58,6 +59,7 @@ braid_status braid_forecast_save_placement(const braid_forecast *forecast, const
   braid_text_add(&text, kMagic);
   braid_text_printf(&text, "# %.500s\n", is_plain(what) ? what : "");
   add_devices(forecast, &text);
+  if (batch > 0) braid_text_printf(&text, "batch %lld\n", (long long)batch);
   braid_text_add(&text, "ordered\n");
   size_t clocked = count_clocked(forecast);
   if (clocked) braid_text_printf(&text, "clocked %zu\n", clocked);
@@ -91,8 +93,13 @@ static braid_status read_node(const char *name, size_t number, const char *line,
   return BRAID_OK;
 }
 
+static braid_status read_count(const char *name, size_t number, const char *text, const char *expected, int64_t *out) {
+  return braid_parse_i64(text, out) && *out > 0 ? BRAID_OK : fail_line(name, number, expected);
+}
+
+/* `out` gets the numbers. */
 static braid_status read_lines(const char *name, const char *text, size_t bytes, braid_text *devices, braid_text *place,
-                               int64_t *lower) {
+                               braid_placement *out) {
   char line[4096];
   size_t number = 0;
   for (size_t at = 0, length; at < bytes; at += length + 1) {
@@ -106,9 +113,9 @@ static braid_status read_lines(const char *name, const char *text, size_t bytes,
     if (devices->length && strcmp(line, "ordered") == 0 && !place->length)
       braid_text_add(place, line);
     else if (devices->length && strncmp(line, "clocked ", 8) == 0)
-      BRAID_TRY(braid_parse_i64(line + 8, lower) && *lower > 0
-                    ? BRAID_OK
-                    : fail_line(name, number, "\"clocked\" and how many nodes are"));
+      BRAID_TRY(read_count(name, number, line + 8, "\"clocked\" and how many nodes are", &out->clocked));
+    else if (devices->length && !out->batch && !place->length && strncmp(line, "batch ", 6) == 0)
+      BRAID_TRY(read_count(name, number, line + 6, "\"batch\" and how many samples it has", &out->batch));
     else if (devices->length)
       BRAID_TRY(read_node(name, number, line, place));
     else if (strncmp(line, "devices ", 8) == 0 && is_plain(line + 8))
@@ -128,7 +135,7 @@ braid_status braid_placement_parse(const braid_allocator *allocator, const char 
   if (!braid_placement_is(text, bytes)) return fail_line(name, 1, "\"# braid placement 1\"");
   braid_text_init(&devices, allocator);
   braid_text_init(&place, allocator);
-  braid_status status = read_lines(name, text, bytes, &devices, &place, &out->clocked);
+  braid_status status = read_lines(name, text, bytes, &devices, &place, out);
   if (status == BRAID_OK) {
     out->devices = devices.data;
     out->place = place.data;

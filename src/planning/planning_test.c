@@ -603,7 +603,12 @@ static void test_placement(void **state) {
   OK(braid_placement_parse(NULL, "p", kText, sizeof kText - 1, &placement));
   assert_string_equal(placement.devices, "cpu opencl0");
   assert_string_equal(placement.place, "'a b/Conv'=cpu 'c'=opencl0");
-  assert_true(placement.clocked == 0);
+  assert_true(placement.clocked == 0 && placement.batch == 0);
+  braid_placement_deinit(&placement);
+  static const char kBatch[] = "# braid placement 1\ndevices batch\nbatch 7\nordered\nbatch 8\n";
+  OK(braid_placement_parse(NULL, "p", kBatch, sizeof kBatch - 1, &placement));
+  assert_string_equal(placement.place, "ordered '8'=batch");
+  assert_true(placement.batch == 7);
   braid_placement_deinit(&placement);
   static const struct {
     const char *text, *said;
@@ -614,6 +619,8 @@ static void test_placement(void **state) {
       {"# braid placement 1\ndevices cpu\n", "a node is expected"},
       {"# braid placement 1\ndevices cpu\nordered\n", "a node is expected"},
       {"# braid placement 1\ndevices cpu\nclocked -1\n", "p:3:"},
+      {"# braid placement 1\ndevices cpu\nbatch 0\ncpu a\n", "p:3: \"batch\" and how many samples it has is expected"},
+      {"# braid placement 1\ndevices cpu\nbatch 4x\ncpu a\n", "p:3: \"batch\""},
       {"# braid placement 1\ndevices cpu\ncpu\n", "p:3: a device, a blank and the name of a node"},
       {"# braid placement 1\ndevices cpu\n'a'=cpu b\n", "p:3:"},
       {"# braid placement 1\ndevices cpu\ncpu a*\n", "p:3:"},
@@ -629,14 +636,14 @@ static void test_placement(void **state) {
   braid_forecast *forecast;
   OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "slack-energy", .cap_watts = INFINITY},
                            NULL, &forecast));
-  assert_int_equal(braid_forecast_save_placement(forecast, "w", "/dev/null/file"), BRAID_UNSUPPORTED);
+  assert_int_equal(braid_forecast_save_placement(forecast, "w", 8, "/dev/null/file"), BRAID_UNSUPPORTED);
   assert_non_null(strstr(braid_error_detail(), "on 3 devices together"));
   braid_forecast_destroy(forecast);
   OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 230}, NULL,
                            &forecast));
   char path[] = "/tmp/braid-placement-XXXXXX";
   close(mkstemp(path));
-  OK(braid_forecast_save_placement(forecast, "w", path));
+  OK(braid_forecast_save_placement(forecast, "w", 8, path));
   OK(braid_placement_load(NULL, path, &placement));
   int64_t lower = 0;
   char first[256];
@@ -644,7 +651,7 @@ static void test_placement(void **state) {
     lower += braid_forecast_get_task(forecast, i).mhz < 1530;
   snprintf(first, sizeof first, "ordered '%s'=gpu '%s'=gpu ", braid_forecast_get_task(forecast, 0).node,
            braid_forecast_get_task(forecast, 1).node);
-  assert_true(lower > 0 && placement.clocked == lower);
+  assert_true(lower > 0 && placement.clocked == lower && placement.batch == 8);
   assert_true(strncmp(placement.place, first, strlen(first)) == 0); /* in the order of their starts */
   braid_placement_deinit(&placement);
   unlink(path);
