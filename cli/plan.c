@@ -410,6 +410,8 @@ static void print_text(const options *o, const plans *p) {
   print_notes(o, p);
   if (!first.interference)
     puts("Interference is not modelled: operations take what they take alone, whatever runs or moves beside them.");
+  else if (first.without_interference)
+    puts("Interference is modelled in part: the platform gives some devices no slowdown, beside others or by traffic.");
   for (size_t i = 0; i < p->count; i++) print_devices(&p->items[i]);
   for (size_t i = 0; i < p->count && o->explain; i++) print_tasks(&p->items[i]);
   print_assumptions(o, p);
@@ -432,7 +434,10 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   cli_json_number(json, "above_cap_ms", s.seconds_above * 1e3);
   cli_json_number(json, "moved_ms", s.moving_seconds * 1e3);
   cli_json_number(json, "exposed_ms", s.exposed_seconds * 1e3);
-  cli_json_string(json, "interference", s.interference ? "modelled" : "not modelled");
+  cli_json_string(json, "interference",
+                  !s.interference          ? "not modelled"
+                  : s.without_interference ? "modelled in part"
+                                           : "modelled");
   cli_json_string(json, "note", braid_forecast_note(forecast));
   cli_json_integer(json, "operations", (int64_t)s.tasks);
   cli_json_number(json, "measured_policy_ms", s.policy_seconds * 1e3);

@@ -138,6 +138,36 @@ static void test_memory(void **state) {
   discard(&o);
 }
 
+/* Interference is modelled where every device has its numbers. */
+static void test_interference(void **state) {
+  (void)state;
+  static const struct {
+    const char *a, *b, *said;
+  } cases[] = {
+      {"", "", "not modelled"},
+      {", slowdown: {}", "", "not modelled"},
+      {", slowdown: {beside: 0.1, traffic: 0.1}", "", "modelled in part"},
+      {", slowdown: {beside: 0.1}", ", slowdown: {beside: 0}", "modelled in part"}, /* b has a link */
+      {", slowdown: {beside: 0.1}", ", slowdown: {beside: 0, traffic: 0}", "modelled"},
+  };
+  put_text("slowed-rows.yaml", "source: s\nothers: Relu\nrows:\n  - {device: c, op: Relu, bytes: 1000, ms: 0.01}\n");
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[512], said[64];
+    snprintf(text, sizeof text,
+             "name: s\nprofile: slowed-rows.yaml\ndevices:\n  - {name: a, class: cpu, profile: c, idle_watts: 1%s}\n"
+             "  - {name: b, class: gpu, profile: c, idle_watts: 1, link: {gigabytes_per_second: 1}%s}\n",
+             cases[i].a, cases[i].b);
+    snprintf(said, sizeof said, "\"interference\":\"%s\"", cases[i].said);
+    put_text("slowed.yaml", text);
+    outcome o = run_quietly("plan " LENET " --platform $/slowed.yaml --policy heft --no-bound --json");
+    expect_text(o.out, said);
+    discard(&o);
+  }
+  outcome o = run_quietly("plan " LENET " --platform $/slowed.yaml --policy heft --no-bound");
+  assert_null(strstr(o.out, "Interference is"));
+  discard(&o);
+}
+
 static void test_place(void **state) {
   (void)state;
   outcome o = run_quietly("plan " LENET " --platform v100-s10x3 --place *Conv=fpga0 --explain");
@@ -275,10 +305,10 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_saved),   cmocka_unit_test(test_text),   cmocka_unit_test(test_steps),
-      cmocka_unit_test(test_help),    cmocka_unit_test(test_json),   cmocka_unit_test(test_notes),
-      cmocka_unit_test(test_place),   cmocka_unit_test(test_memory), cmocka_unit_test(test_files),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_saved), cmocka_unit_test(test_interference), cmocka_unit_test(test_text),
+      cmocka_unit_test(test_steps), cmocka_unit_test(test_help),         cmocka_unit_test(test_json),
+      cmocka_unit_test(test_notes), cmocka_unit_test(test_place),        cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -97,9 +97,10 @@ typedef struct braid_forecast_summary {
   /* Of transfers, in total; and by how much the step is longer because of them, those of inputs and to the host at the
    * end included: the same operations in the same order end so much earlier if nothing takes time to move. */
   double moving_seconds, exposed_seconds;
-  /* Whether the platform says how much longer operations take beside others and beside transfers; without it the
-   * times are those of operations alone. */
+  /* Whether the platform says of any device how much longer operations take beside others or beside transfers, and of
+   * how many devices it leaves one of these out; the times there are in so far those of operations alone. */
   bool interference;
+  size_t without_interference;
   double idle_watts; /* of all devices together, doing nothing */
   size_t tasks, nodes;
   double policy_seconds; /* measured: what the policy itself took on this machine */

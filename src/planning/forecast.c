@@ -128,6 +128,13 @@ static braid_status count_memory(braid_forecast *f) {
   return BRAID_OK;
 }
 
+static void count_interference(const braid_problem_device *device, braid_forecast_summary *s) {
+  bool beside = device->slower_beside.source != BRAID_UNKNOWN;
+  bool traffic = device->slower_with_traffic.source != BRAID_UNKNOWN;
+  s->interference |= beside || traffic;
+  s->without_interference += !beside || (!traffic && device->space != 0); /* without a link there is no traffic */
+}
+
 static void sum_up(braid_forecast *f, double policy_seconds) {
   const braid_choices *choices = &f->choices;
   braid_forecast_summary *s = &f->summary;
@@ -149,8 +156,7 @@ static void sum_up(braid_forecast *f, double policy_seconds) {
   s->policy_seconds = policy_seconds;
   for (size_t d = 0; d < f->modelled.problem.device_count; d++)
     s->idle_watts += value_of(&f->modelled.problem.devices[d].idle_watts); /* NAN stays */
-  for (size_t d = 0; d < f->modelled.problem.device_count; d++)
-    s->interference |= f->modelled.problem.devices[d].slower_beside.source != BRAID_UNKNOWN;
+  for (size_t d = 0; d < f->modelled.problem.device_count; d++) count_interference(&f->modelled.problem.devices[d], s);
 }
 
 /* The offers that a task could have had, for braid_forecast_get_offer. */

@@ -35,8 +35,8 @@ static const cyaml_schema_field_t kLinkFields[] = {
 };
 
 static const cyaml_schema_field_t kSlowdownFields[] = {
-    CYAML_FIELD_FLOAT("beside", CYAML_FLAG_OPTIONAL, braid_modelled_slowdown, beside),
-    CYAML_FIELD_FLOAT("traffic", CYAML_FLAG_OPTIONAL, braid_modelled_slowdown, traffic),
+    CYAML_FIELD_FLOAT_PTR("beside", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_slowdown, beside),
+    CYAML_FIELD_FLOAT_PTR("traffic", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, braid_modelled_slowdown, traffic),
     CYAML_FIELD_END,
 };
 
@@ -162,8 +162,8 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
   }
   snprintf(at->path, sizeof at->path, "devices/%u/slowdown", index);
   if (device->slowdown) {
-    BRAID_TRY(check_number("beside", device->slowdown->beside, 0));
-    BRAID_TRY(check_number("traffic", device->slowdown->traffic, 0));
+    if (device->slowdown->beside) BRAID_TRY(check_number("beside", *device->slowdown->beside, 0));
+    if (device->slowdown->traffic) BRAID_TRY(check_number("traffic", *device->slowdown->traffic, 0));
   }
   return check_clocks(device, index, at);
 }

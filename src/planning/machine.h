@@ -22,7 +22,7 @@ typedef struct braid_modelled_link {
 
 /* By which part of its time an operation takes longer while others run elsewhere, and while its link is used. */
 typedef struct braid_modelled_slowdown {
-  double beside, traffic;
+  double *beside, *traffic; /* NULL: unknown */
 } braid_modelled_slowdown;
 
 /* How the GPUs add their gradients where each trains on a share of the batch. */

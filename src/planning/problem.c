@@ -100,8 +100,8 @@ static braid_status make_devices(maker *m, braid_problem *p) {
                                           .cap_watts = modelled(kind->cap_watts),
                                           .clock_seconds = kind->clock_change_ms * 1e-3};
       if (kind->slowdown) {
-        devices[d].slower_beside = modelled(kind->slowdown->beside);
-        devices[d].slower_with_traffic = modelled(kind->slowdown->traffic);
+        devices[d].slower_beside = modelled(kind->slowdown->beside ? *kind->slowdown->beside : NAN);
+        devices[d].slower_with_traffic = modelled(kind->slowdown->traffic ? *kind->slowdown->traffic : NAN);
       }
       devices[d].name = kind->count > 1 ? braid_arena_format(m->arena, "%s%lld", kind->name, (long long)i)
                                         : braid_arena_format(m->arena, "%s", kind->name);
