@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plan_graph.h"
 #include "table.h"
 
 static const char doc[] =
@@ -51,7 +52,8 @@ typedef struct options {
 /* A forecast and the one it is compared with: on the same platform, without a cap. */
 typedef struct planned {
   const char *platform, *policy;
-  braid_forecast *forecast, *baseline;
+  braid_forecast *forecast, *baseline; /* forecast: NULL: refused */
+  char refusal[512];
 } planned;
 
 typedef struct plans {
@@ -159,82 +161,58 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
 
 /* --- forecasts -----------------------------------------------------------------------------------------------------
  */
-/* The models as loaded, and what is planned of them: for so many replicas. */
-typedef struct subject {
-  braid_graph *model, *discriminator, *graph;
-  int64_t replicas; /* 0: there is no graph yet */
-} subject;
-
-static braid_status load_models(const options *o, subject *s) {
-  braid_model_options how = o->source.options;
-  how.log = cli_log();
-  how.weights = NULL;
-  braid_status status = cli_load(&o->source, &s->model);
-  if (status == BRAID_OK && o->discriminator)
-    status = braid_model_load(NULL, o->discriminator, &how, &s->discriminator);
+/* One refusal among several plans stands beside the others. */
+static braid_status plan_item(const options *o, const cli_plan_graph *graph, const braid_modelled_machine *machine,
+                              planned *item) {
+  braid_forecast_options how = {.policy = item->policy,
+                                .cap_watts = o->cap,
+                                .replicas = graph->replicas,
+                                .bound = !o->unbounded,
+                                .place = o->place};
+  braid_status status = braid_forecast_create(graph->graph, machine, &how, NULL, &item->forecast);
+  if (status == BRAID_UNSUPPORTED && o->platform_count * o->policy_count > 1) {
+    snprintf(item->refusal, sizeof item->refusal, "%s", braid_error_detail());
+    braid_log_write(cli_log(), BRAID_LOG_INFO, "%s, %s: refused: %s", item->platform, item->policy, item->refusal);
+    return BRAID_OK;
+  }
+  if (status == BRAID_OK && *braid_forecast_note(item->forecast))
+    braid_log_write(cli_log(), BRAID_LOG_INFO, "%s, %s: %s", item->platform, item->policy,
+                    braid_forecast_note(item->forecast));
   return status;
 }
 
-/* The step of one replica. */
-static braid_status make_step(const options *o, int64_t batch, int64_t replicas, subject *s) {
-  if (s->replicas == replicas) return BRAID_OK;
-  braid_graph_destroy(s->graph);
-  *s = (subject){s->model, s->discriminator, NULL, replicas};
-  if (batch % replicas)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "a batch of %" PRId64 " does not divide among %" PRId64 " GPUs", batch,
-                      replicas);
-  return cli_blame_model(&o->source, braid_planning_step(s->model, s->discriminator, batch / replicas, &s->graph));
-}
-
-static braid_status make_inference(const options *o, plans *p, subject *s) {
-  braid_status status = o->batch ? cli_set_batch(s->model, o->batch) : BRAID_OK;
-  if (status == BRAID_OK) status = braid_resolve(s->model);
-  if (status != BRAID_OK) return cli_blame_model(&o->source, status);
-  braid_desc first = braid_graph_value(s->model, braid_graph_input(s->model, 0)).desc;
-  if (first.rank > 0) p->batch = first.dims[0];
-  if (p->batch < 1)
-    return cli_blame_model(&o->source,
-                           braid_fail(BRAID_INVALID_ARGUMENT,
-                                      "the batch, which is the first dimension of input \"%s\", is %" PRId64
-                                      ", at least 1 is expected",
-                                      braid_graph_value(s->model, braid_graph_input(s->model, 0)).name, p->batch));
-  s->graph = s->model;
-  s->model = NULL;
-  s->replicas = 1;
-  return BRAID_OK;
-}
-
-static braid_status plan_machine(const options *o, size_t i, subject *s, plans *p) {
+static braid_status plan_machine(const options *o, size_t i, cli_plan_graph *graph, plans *p) {
   braid_status status = braid_modelled_machine_load(NULL, o->platforms[i], &p->machines[i]);
   if (status != BRAID_OK) return status;
   int64_t replicas = o->train ? braid_modelled_machine_replicas(p->machines[i]) : 1;
-  if (o->train) status = make_step(o, p->batch, replicas, s);
+  if (o->train) status = cli_plan_graph_step(&o->source, p->batch, replicas, graph);
   if (status != BRAID_OK) return status;
   braid_forecast_options base = {
       .policy = o->baseline ? o->baseline : "gpu-only", .cap_watts = INFINITY, .replicas = replicas};
-  status = braid_forecast_create(s->graph, p->machines[i], &base, NULL, &p->baselines[i]);
+  status = braid_forecast_create(graph->graph, p->machines[i], &base, NULL, &p->baselines[i]);
   for (size_t k = 0; k < o->policy_count && status == BRAID_OK; k++) {
     planned *item = &p->items[p->count++];
     *item = (planned){.platform = o->platforms[i], .policy = o->policies[k], .baseline = p->baselines[i]};
-    braid_forecast_options how = {
-        .policy = o->policies[k], .cap_watts = o->cap, .replicas = replicas, .bound = !o->unbounded, .place = o->place};
-    status = braid_forecast_create(s->graph, p->machines[i], &how, NULL, &item->forecast);
-    if (status == BRAID_OK && *braid_forecast_note(item->forecast))
-      braid_log_write(cli_log(), BRAID_LOG_INFO, "%s, %s: %s", item->platform, item->policy,
-                      braid_forecast_note(item->forecast));
+    status = plan_item(o, graph, p->machines[i], item);
   }
   return status;
 }
 
+/* The first plan that was not refused; NULL: all were. */
+static const planned *first_made(const plans *p) {
+  for (size_t i = 0; i < p->count; i++)
+    if (p->items[i].forecast) return &p->items[i];
+  return NULL;
+}
+
 static braid_status make_plans(const options *o, plans *p) {
-  subject s = {0};
-  braid_status status = load_models(o, &s);
+  cli_plan_graph graph = {0};
+  braid_status status = cli_plan_graph_load(&o->source, o->discriminator, &graph);
   p->batch = o->batch ? o->batch : o->train ? 128 : 1;
-  if (status == BRAID_OK && !o->train) status = make_inference(o, p, &s);
-  for (size_t i = 0; i < o->platform_count && status == BRAID_OK; i++) status = plan_machine(o, i, &s, p);
-  braid_graph_destroy(s.model);
-  braid_graph_destroy(s.discriminator);
-  braid_graph_destroy(s.graph);
+  if (status == BRAID_OK && !o->train) status = cli_plan_graph_inference(&o->source, o->batch, &p->batch, &graph);
+  for (size_t i = 0; i < o->platform_count && status == BRAID_OK; i++) status = plan_machine(o, i, &graph, p);
+  cli_plan_graph_deinit(&graph);
+  if (status == BRAID_OK && !first_made(p)) return braid_fail(BRAID_UNSUPPORTED, "%s", p->items[0].refusal);
   return status;
 }
 
@@ -271,6 +249,8 @@ static void add_number(cli_table *table, const char *format, double value) {
     cli_table_cell(table, format, value); /* NOLINT(clang-diagnostic-format-nonliteral) */
 }
 
+enum { PLAN_COLUMNS = 16 };
+
 static void print_table(const options *o, const plans *p) {
   cli_table table;
   cli_table_begin(&table, "Modelled, by platform and policy", NULL,
@@ -278,9 +258,12 @@ static void print_table(const options *o, const plans *p) {
                   "J|average W|peak W|"
                   "violations|moved ms|exposed ms");
   for (size_t i = 0; i < p->count; i++) {
-    braid_forecast_summary s = braid_forecast_get_summary(p->items[i].forecast);
     cli_table_cell(&table, "%s", p->items[i].platform);
     cli_table_cell(&table, "%s", p->items[i].policy);
+    for (int column = 2; column < PLAN_COLUMNS && !p->items[i].forecast; column++)
+      cli_table_cell(&table, column == 2 ? "refused" : "-");
+    if (!p->items[i].forecast) continue;
+    braid_forecast_summary s = braid_forecast_get_summary(p->items[i].forecast);
     add_number(&table, "%.2f", s.seconds * 1e3);
     add_number(&table, "%.1f", ratio((double)p->batch, s.seconds));
     add_number(&table, "%+.1f%%", throughput_gain(&p->items[i]) * 100);
@@ -313,8 +296,9 @@ static void print_table(const options *o, const plans *p) {
 /* What policies did instead of what they are asked for. */
 static void print_notes(const options *o, const plans *p) {
   for (size_t i = 0; i < p->count; i++) {
-    const char *note = braid_forecast_note(p->items[i].forecast);
-    if (*note) printf("%s, %s: %s\n", p->items[i].platform, p->items[i].policy, note);
+    const planned *item = &p->items[i];
+    const char *note = item->forecast ? braid_forecast_note(item->forecast) : item->refusal;
+    if (*note) printf("%s, %s: %s%s\n", item->platform, item->policy, item->forecast ? "" : "refused: ", note);
   }
   for (size_t i = 0; i < o->platform_count; i++) {
     const char *note = braid_forecast_note(p->baselines[i]), *policy = o->baseline ? o->baseline : "gpu-only";
@@ -403,7 +387,7 @@ static void print_assumptions(const options *o, const plans *p) {
 }
 
 static void print_text(const options *o, const plans *p) {
-  braid_forecast_summary first = braid_forecast_get_summary(p->items[0].forecast);
+  braid_forecast_summary first = braid_forecast_get_summary(first_made(p)->forecast);
   printf("%s, batch %" PRId64 ", %s: %zu operations\n", o->source.path, p->batch,
          o->train ? "a training step" : "inference", first.tasks);
   print_table(o, p);
@@ -412,8 +396,10 @@ static void print_text(const options *o, const plans *p) {
     puts("Interference is not modelled: operations take what they take alone, whatever runs or moves beside them.");
   else if (first.without_interference)
     puts("Interference is modelled in part: the platform gives some devices no slowdown, beside others or by traffic.");
-  for (size_t i = 0; i < p->count; i++) print_devices(&p->items[i]);
-  for (size_t i = 0; i < p->count && o->explain; i++) print_tasks(&p->items[i]);
+  for (size_t i = 0; i < p->count; i++)
+    if (p->items[i].forecast) print_devices(&p->items[i]);
+  for (size_t i = 0; i < p->count && o->explain; i++)
+    if (p->items[i].forecast) print_tasks(&p->items[i]);
   print_assumptions(o, p);
 }
 
@@ -486,6 +472,10 @@ static void json_tasks(cli_json *json, const braid_forecast *forecast) {
 static void json_plan(cli_json *json, const options *o, const plans *p, const planned *item) {
   cli_json_string(json, "platform", item->platform);
   cli_json_string(json, "policy", item->policy);
+  if (!item->forecast) {
+    cli_json_string(json, "refused", item->refusal);
+    return;
+  }
   json_summary(json, p, item->forecast);
   cli_json_number(json, "throughput_gain", throughput_gain(item));
   cli_json_number(json, "efficiency_gain", efficiency_gain(item));

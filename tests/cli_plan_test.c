@@ -168,6 +168,39 @@ static void test_interference(void **state) {
   discard(&o);
 }
 
+/* A policy that is refused stands beside the others, with the operation and the cap; alone it is an error, and so are
+ * several that all are refused. */
+static void test_one_refused(void **state) {
+  (void)state;
+  put_text("low.yaml", "name: low\nprofile: low-rows.yaml\ndevices:\n"
+                       "  - {name: g, class: gpu, profile: g, idle_watts: 20}\n");
+  put_text("low-rows.yaml", "source: s\nothers: Relu\nrows:\n"
+                            "  - {device: g, op: Relu, bytes: 1000, ms: 1, average_watts: 100, peak_watts: 110}\n"
+                            "  - {device: g, op: Gemm, bytes: 1000, ms: 1, average_watts: 100, peak_watts: 210}\n");
+  const char *said = "_connected/Gemm: no offer is left for it under the power cap of 150 W: its peak on g is 210 W";
+  outcome o = run_quietly("plan " LENET " --platform $/low.yaml --policy hybrid-cap,gpu-only --power-cap 150");
+  expect_text(o.out, "low.yaml, hybrid-cap: refused: node ");
+  expect_text(o.out, said);
+  expect_text(o.out, "low.yaml, gpu-only: devices");
+  discard(&o);
+  o = run_quietly("plan " LENET " --platform $/low.yaml --policy hybrid-cap,gpu-only --power-cap 150 --json --explain");
+  assert_true(is_one_document(o.out));
+  expect_text(o.out, "\"policy\":\"hybrid-cap\",\"refused\":\"node ");
+  expect_text(o.out, said);
+  expect_text(o.out, "\"policy\":\"gpu-only\",\"throughput\":");
+  discard(&o);
+  static const char *const kAll[] = {"hybrid-cap", "hybrid-cap,slack-energy"};
+  for (int i = 0; i < 2; i++) {
+    char line[256];
+    snprintf(line, sizeof line, "plan " LENET " --platform $/low.yaml --policy %s --power-cap 150", kAll[i]);
+    o = run(line);
+    assert_int_equal(o.code, 2);
+    assert_string_equal(o.out, "");
+    expect_text(o.err, said);
+    discard(&o);
+  }
+}
+
 static void test_place(void **state) {
   (void)state;
   outcome o = run_quietly("plan " LENET " --platform v100-s10x3 --place *Conv=fpga0 --explain");
@@ -308,7 +341,7 @@ int main(void) {
       cmocka_unit_test(test_saved), cmocka_unit_test(test_interference), cmocka_unit_test(test_text),
       cmocka_unit_test(test_steps), cmocka_unit_test(test_help),         cmocka_unit_test(test_json),
       cmocka_unit_test(test_notes), cmocka_unit_test(test_place),        cmocka_unit_test(test_memory),
-      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_files), cmocka_unit_test(test_refused),      cmocka_unit_test(test_one_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -45,25 +45,38 @@ int32_t braid_choices_task(const braid_problem *problem, const braid_choices *ch
   return offer->nodes[offer->node_count - 1];
 }
 
-/* Whether an offer for the node is refused for no other reason than a cap. */
-static bool is_capped(const braid_problem *problem, size_t node) {
-  for (size_t i = 0; i < problem->offer_count; i++) {
-    const braid_offer *offer = &problem->offers[i];
-    for (size_t k = 0; k < offer->node_count; k++)
-      if (offer->nodes[k] == (int32_t)node && braid_offer_allowed(problem, offer) &&
-          !braid_offer_within_caps(problem, offer))
-        return true;
+/* The node that stands in the way: the first without an offer that is not refused; without such a node the first that
+ * is not covered. -1: all are. `able`: per node, all false. */
+static int32_t first_uncovered(const braid_choosing *choosing, const braid_choices *choices, bool *able) {
+  const braid_problem *problem = choosing->problem;
+  int32_t first = -1;
+  for (size_t i = 0; i < problem->offer_count; i++)
+    for (size_t k = 0; k < problem->offers[i].node_count && !choosing->refused[i]; k++)
+      able[problem->offers[i].nodes[k]] = true;
+  for (size_t n = 0; n < problem->node_count; n++) {
+    if (problem->nodes[n].idle || choices->offer_of[n] >= 0) continue;
+    if (!able[n]) return (int32_t)n;
+    if (first < 0) first = (int32_t)n;
   }
-  return false;
+  return first;
+}
+
+static bool is_covered(const braid_problem *problem, const braid_choices *choices) {
+  for (size_t n = 0; n < problem->node_count; n++)
+    if (!problem->nodes[n].idle && choices->offer_of[n] < 0) return false;
+  return true;
 }
 
 braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
-  for (size_t n = 0; n < problem->node_count; n++)
-    if (!problem->nodes[n].idle && choices->offer_of[n] < 0)
-      return braid_fail(BRAID_UNSUPPORTED, "node %.120s: no offer is left for it%s", problem->nodes[n].name,
-                        is_capped(problem, n) ? " under the power cap, by peaks that are known" : "");
-  return BRAID_OK;
+  char why[512];
+  if (is_covered(problem, choices)) return BRAID_OK;
+  bool *able = braid_zalloc_array(choosing->allocator, problem->node_count + 1, sizeof *able);
+  if (!able) return BRAID_NO_MEMORY;
+  int32_t node = first_uncovered(choosing, choices, able);
+  braid_caps_explain(choosing, node, why, sizeof why);
+  braid_free(choosing->allocator, able);
+  return braid_fail(BRAID_UNSUPPORTED, "node %.120s: no offer is left for it%s", problem->nodes[node].name, why);
 }
 
 static bool is_alternative(const braid_choosing *choosing, const braid_choices *choices, int32_t index) {

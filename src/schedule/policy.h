@@ -120,7 +120,11 @@ BRAID_MUST_CHECK braid_status braid_choices_alternatives(const braid_choosing *c
 /* heft.c, over the devices of a class alone; nodes for which they have no offer are on others. */
 BRAID_MUST_CHECK braid_status braid_choose_class(const braid_choosing *choosing, braid_device_class class,
                                                  braid_choices *choices);
-/* UNSUPPORTED, with the name of the first node that is not covered. */
+/* Why caps refuse a node, beginning with " under the power cap", by that of its offers which needs least; "": they do
+ * not. `text` has room for `bytes`. */
+void braid_caps_explain(const braid_choosing *choosing, int32_t node, char *text, size_t bytes);
+/* UNSUPPORTED, if a node is not covered, with the name of the first that all its offers are refused for, and with the
+ * cap where it is one. */
 BRAID_MUST_CHECK braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices);
 
 extern const braid_policy braid_policy_first, braid_policy_manual, braid_policy_heft, braid_policy_gpu_only,

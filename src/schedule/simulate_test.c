@@ -54,6 +54,41 @@ static void test_cap(void **state) {
   braid_arena_destroy(arena);
 }
 
+static void expect_refused(const fixture *f, const char *said) {
+  braid_arena *arena;
+  braid_choices c;
+  OK(braid_arena_create(NULL, &arena));
+  assert_int_equal(braid_problem_solve(&braid_policy_hybrid_cap, &f->problem, NULL, arena, &c), BRAID_UNSUPPORTED);
+  if (!strstr(braid_error_detail(), said)) fail_msg("%s, not: %s", braid_error_detail(), said);
+  braid_arena_destroy(arena);
+}
+
+/* The node that a cap refuses is named, and not the first one; with the cap and what exceeds it. */
+static void test_refusals(void **state) {
+  (void)state;
+  fixture f;
+  init(&f, 3, 2, 1);
+  read_by(&f, 0, 3), read_by(&f, 1, 0), read_by(&f, 2, 1);
+  f.devices[0].name = "g", f.devices[1].name = "h";
+  f.devices[0].idle_watts = f.devices[1].idle_watts = (braid_number){20, BRAID_MODELLED};
+  f.devices[0].cap_watts = f.devices[1].cap_watts = (braid_number){0};
+  for (int32_t n = 0; n < 3; n++) set_offer(&f, 0, n, 1, n == 2 ? 210 : 110), set_offer(&f, 1, n, 1, 240);
+  f.problem.cap_watts = (braid_number){150, BRAID_MODELLED};
+  expect_refused(&f, "node n2: no offer is left for it under the power cap of 150 W: its peak on g is 210 W, and the "
+                     "others' idle power 20 W");
+  f.problem.cap_watts.value = 39;
+  expect_refused(&f, "under the power cap of 39 W: the devices draw 40 W when they do nothing");
+  f.problem.cap_watts.value = 300;
+  f.devices[1].idle_watts = (braid_number){0};
+  expect_refused(&f, "under the power cap of 300 W: the idle power of h is unknown");
+  f.problem.cap_watts = (braid_number){0};
+  f.devices[0].cap_watts = f.devices[1].cap_watts = (braid_number){150, BRAID_MODELLED};
+  expect_refused(&f, "node n2: no offer is left for it under the power cap of g, 150 W: its peak there is 210 W");
+  for (size_t i = 0; i < f.problem.offer_count; i++)
+    if (f.offers[i].nodes[0] == 1) f.offers[i].watts = (braid_number){0};
+  expect_refused(&f, "node n1: no offer is left for it under the power cap: its peak on g is unknown");
+}
+
 /* Two nodes side by side, then one that reads both, whose inputs move: interference lengthens what starts beside
  * another one, or while its link is used; in proportion its energy. Unknown interference changes nothing. */
 static void test_interference(void **state) {
@@ -359,10 +394,10 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),     cmocka_unit_test(test_interference),  cmocka_unit_test(test_beside_begins),
-      cmocka_unit_test(test_traffic), cmocka_unit_test(test_exposed),       cmocka_unit_test(test_waits),
-      cmocka_unit_test(test_links),   cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back),
-      cmocka_unit_test(test_moving),  cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),        cmocka_unit_test(test_interference), cmocka_unit_test(test_beside_begins),
+      cmocka_unit_test(test_refusals),   cmocka_unit_test(test_traffic),      cmocka_unit_test(test_exposed),
+      cmocka_unit_test(test_waits),      cmocka_unit_test(test_links),        cmocka_unit_test(test_critical_path),
+      cmocka_unit_test(test_taken_back), cmocka_unit_test(test_moving),       cmocka_unit_test(test_device_caps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
