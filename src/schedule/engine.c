@@ -63,6 +63,21 @@ braid_status braid_engine_fill_queues(engine *e) {
   return BRAID_OK;
 }
 
+/* Each value is sent into a space once, by two buses at most. */
+static bool allocate_bookings(engine *e, size_t reads) {
+  const braid_problem *problem = e->problem;
+  const braid_allocator *allocator = e->view.choosing->allocator;
+  size_t buses = (size_t)problem->bus_count + 1;
+  for (size_t d = 0; d < problem->device_count; d++) e->traffic |= problem->devices[d].slower_with_traffic.value > 0;
+  if (!e->traffic) return true;
+  e->bookings = braid_zalloc_array(allocator, 2 * (2 * reads + problem->value_count) + 1, sizeof *e->bookings);
+  e->first_booking = braid_zalloc_array(allocator, buses, sizeof *e->first_booking);
+  e->last_booking = braid_zalloc_array(allocator, buses, sizeof *e->last_booking);
+  if (!e->bookings || !e->first_booking || !e->last_booking) return false;
+  for (size_t b = 0; b < buses; b++) e->first_booking[b] = e->last_booking[b] = -1;
+  return true;
+}
+
 braid_status braid_engine_allocate(engine *e, size_t reads) {
   const braid_problem *problem = e->problem;
   const braid_allocator *allocator = e->view.choosing->allocator;
@@ -95,7 +110,7 @@ braid_status braid_engine_allocate(engine *e, size_t reads) {
              e->idle_since && e->busy && e->clocks && e->first_clocks && e->dirty && e->blocked && e->bus_free &&
              e->events && e->marked && e->looking && e->ready_on && e->turn && e->begun && e->unmoved &&
              e->unmoved_seconds && e->unmoved_idle;
-  if (!all) return BRAID_NO_MEMORY;
+  if (!all || !allocate_bookings(e, reads)) return BRAID_NO_MEMORY;
   BRAID_TRY(braid_arrivals_init(&e->arrived, problem, 2 * reads, allocator));
   return fill_lists(e, reads);
 }
@@ -108,7 +123,25 @@ void braid_engine_free(engine *e) {
                     e->bus_free,      e->events,        e->readers.first, e->readers.items,
                     e->results.first, e->results.items, e->queues.first,  e->queues.items,
                     e->awaiting,      e->begun,         e->unmoved,       e->unmoved_seconds,
-                    e->unmoved_idle};
+                    e->unmoved_idle,  e->bookings,      e->first_booking, e->last_booking};
   for (size_t i = 0; i < sizeof memory / sizeof *memory; i++) braid_free(e->view.choosing->allocator, memory[i]);
   braid_arrivals_deinit(&e->arrived, e->view.choosing->allocator);
+}
+
+void braid_engine_book(engine *e, int bus, double from, double until) {
+  if (!e->traffic || bus < 0 || until <= from) return;
+  int32_t index = (int32_t)e->booking_count++, last = e->last_booking[bus];
+  e->bookings[index] = (booking){from, until, -1};
+  if (e->first_booking[bus] < 0)
+    e->first_booking[bus] = index;
+  else
+    e->bookings[last].next = index;
+  e->last_booking[bus] = index;
+}
+
+bool braid_engine_in_use(engine *e, int bus) {
+  if (!e->traffic || bus < 0) return false;
+  int32_t *first = &e->first_booking[bus];
+  while (*first >= 0 && e->bookings[*first].until <= e->view.now) *first = e->bookings[*first].next;
+  return *first >= 0 && e->bookings[*first].from <= e->view.now;
 }

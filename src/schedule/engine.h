@@ -18,6 +18,12 @@ typedef struct lists {
   int32_t *items;
 } lists;
 
+/* From `from` to `until` a transfer occupies a bus; `next`: the one after it on the same bus, -1: none. */
+typedef struct booking {
+  double from, until;
+  int32_t next;
+} booking;
+
 typedef struct engine {
   braid_simulation view; /* what rules see; first, so that their calls find the rest */
   const braid_problem *problem;
@@ -54,7 +60,12 @@ typedef struct engine {
   int32_t *begun; /* tasks that began at the present instant */
   size_t begun_count;
   size_t computing; /* devices whose tasks have begun */
-  double stretched; /* energy of what interference adds */
+  /* Transfers by their buses, for interference with them: those that are over by now are left out as they are seen. */
+  bool traffic;
+  booking *bookings;
+  size_t booking_count;
+  int32_t *first_booking, *last_booking; /* per bus; -1: none */
+  double stretched;                      /* energy of what interference adds */
   /* The same schedule if nothing took time to move. Per task: when what it reads is computed, then its start, then its
    * end; what it takes; per device: since when it is idle. */
   double *unmoved, *unmoved_seconds, *unmoved_idle;
@@ -66,5 +77,9 @@ BRAID_MUST_CHECK braid_status braid_engine_allocate(engine *e, size_t reads);
 void braid_engine_free(engine *e);
 /* The tasks of every device, in the order that the choices have. */
 BRAID_MUST_CHECK braid_status braid_engine_fill_queues(engine *e);
+/* A transfer occupies a bus from `from` to `until`, after those that were booked before; bus -1: none. */
+void braid_engine_book(engine *e, int bus, double from, double until);
+/* Whether a transfer is under way on a bus now; one that is only booked is not. */
+bool braid_engine_in_use(engine *e, int bus);
 
 #endif

@@ -95,7 +95,11 @@ static double bring(engine *e, int32_t value, int space) {
   double start = braid_problem_link_free(e->problem, from, space, e->view.now, e->bus_free);
   arrived = braid_problem_arrival(e->problem, value, from, space, e->view.now, e->bus_free);
   braid_arrivals_set(&e->arrived, value, space, arrived);
-  if (from != space) e->choices->moves[e->choices->move_count++] = (braid_move){value, space, start, arrived};
+  if (from != space) {
+    e->choices->moves[e->choices->move_count++] = (braid_move){value, space, start, arrived};
+    braid_engine_book(e, e->problem->spaces[from].out_bus, start, arrived);
+    braid_engine_book(e, e->problem->spaces[space].in_bus, start, arrived);
+  }
   e->choices->moving_seconds += braid_problem_moving(e->problem, value, from, space);
   return arrived;
 }
@@ -192,12 +196,12 @@ static double slower_beside(const engine *e, const braid_offer *offer) {
   return e->computing > 1 + offer->also_count ? e->problem->devices[offer->device].slower_beside.value : 0;
 }
 
-static double slower_with_traffic(const engine *e, const braid_offer *offer) {
+static double slower_with_traffic(engine *e, const braid_offer *offer) {
   const braid_problem_device *device = &e->problem->devices[offer->device];
   const braid_problem_space *space = &e->problem->spaces[device->space];
-  bool in = space->in_bus >= 0 && e->bus_free[space->in_bus] > e->view.now;
-  bool out = space->out_bus >= 0 && e->bus_free[space->out_bus] > e->view.now;
-  return in || out ? device->slower_with_traffic.value : 0;
+  return braid_engine_in_use(e, space->in_bus) || braid_engine_in_use(e, space->out_bus)
+             ? device->slower_with_traffic.value
+             : 0;
 }
 
 /* The present instant is over: what began at it has its end now. Events of ends that are too early are entered again

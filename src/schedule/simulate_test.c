@@ -292,6 +292,45 @@ static void test_traffic(void **state) {
   braid_arena_destroy(arena);
 }
 
+/* A transfer that waits for another bus is not under way yet: meanwhile nothing takes longer. c's input waits from 3 s
+ * on for b's way out, which is in use until 10 s; its own way in is idle until then. */
+static void test_traffic_booked(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[kOffers] = {false};
+  init(&f, 5, 3, 1);
+  f.problem.space_count = f.problem.kind_count = 3, f.problem.bus_count = 3;
+  for (int i = 0; i < 9; i++) f.links[i] = (braid_problem_link){0, 1000};
+  f.spaces[0] = (braid_problem_space){0, -1, -1}, f.spaces[1] = (braid_problem_space){1, 0, -1};
+  f.spaces[2] = (braid_problem_space){2, 1, 2};
+  for (int d = 0; d < 3; d++) f.devices[d].space = d, f.devices[d].idle_watts = (braid_number){0, BRAID_MODELLED};
+  f.devices[2].slower_with_traffic = (braid_number){1, BRAID_MODELLED};
+  f.problem.value_count = 6;
+  f.values[5] = (braid_problem_value){-1, 0, false};
+  read_by(&f, 0, 5), read_by(&f, 1, 5), read_by(&f, 2, 5), read_by(&f, 3, 2), read_by(&f, 4, 1);
+  for (int v = 0; v < 5; v++) f.values[v].bytes = 0;
+  f.values[0].bytes = 9000, f.values[0].wanted = true; /* leaves b from 1 to 10 s */
+  f.values[1].bytes = 5000;                            /* then from b to c, 10 to 15 s */
+  for (int32_t n = 0; n < 5; n++) set_offer(&f, n < 2 ? 1 : 2, n, n == 2 ? 4 : n < 2 ? 1 : 2, 10);
+  OK(braid_problem_check(&f.problem, NULL));
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 5; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 5;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[0] == 1 && c.end[1] == 2 && c.end[2] == 4);
+  assert_true(c.start[3] == 4 && c.end[3] == 6); /* not 8: its link is idle */
+  assert_true(c.start[4] == 15 && c.end[4] == 17);
+  /* the same beside one that is under way: what c reads comes in from 10 to 15 s, and the third starts at 12 s */
+  f.offers[2].seconds.value = 12;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.start[3] == 12 && c.end[3] == 16);
+  braid_arena_destroy(arena);
+}
+
 /* Section 3.3: off the critical path a node may be slower on the other device, on it it may not. */
 static void test_critical_path(void **state) {
   (void)state;
@@ -394,10 +433,11 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),        cmocka_unit_test(test_interference), cmocka_unit_test(test_beside_begins),
-      cmocka_unit_test(test_refusals),   cmocka_unit_test(test_traffic),      cmocka_unit_test(test_exposed),
-      cmocka_unit_test(test_waits),      cmocka_unit_test(test_links),        cmocka_unit_test(test_critical_path),
-      cmocka_unit_test(test_taken_back), cmocka_unit_test(test_moving),       cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),           cmocka_unit_test(test_interference), cmocka_unit_test(test_beside_begins),
+      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_traffic),      cmocka_unit_test(test_traffic_booked),
+      cmocka_unit_test(test_exposed),       cmocka_unit_test(test_waits),        cmocka_unit_test(test_links),
+      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back),   cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_device_caps),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
