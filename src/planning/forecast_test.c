@@ -179,6 +179,53 @@ static void test_steps_repeat(void **state) {
   braid_modelled_machine_destroy(machine);
 }
 
+/* The cap of a GPU slows its clock as the machine's does, by what that GPU draws; that of another device does not, and
+ * the note says so. */
+static void test_device_caps_govern(void **state) {
+  (void)state;
+  char folder[] = "/tmp/braid-planning-XXXXXX", platform[64], profile[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(platform, sizeof platform, "%s/m.yaml", folder);
+  snprintf(profile, sizeof profile, "%s/p.yaml", folder);
+  write_file(profile, "source: s\nothers: Relu\nrows:\n"
+                      "  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 100, peak_watts: 100}\n"
+                      "  - {device: slow, op: Relu, bytes: 100, ms: 9, average_watts: 100, peak_watts: 100}\n");
+  braid_graph *step = step_of(BRAID_MODELS "/lenet.cfg", 4);
+  static const struct {
+    double cap, board; /* of the GPU, of the other device; 0: none */
+    double mhz;
+    const char *note;
+  } cases[] = {
+      {0, 0, 1000, "There is no cap, so its clocks stay at the top."},
+      {0, 90, 1000, "Only devices that are no GPUs have a cap, so its clocks stay at the top."},
+      {90, 0, 500, ""},
+      {110, 50, 1000, ""}, /* the GPU draws 100 W, and the machine 130 W */
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    char text[512], own[2][32] = {"", ""};
+    if (cases[i].cap > 0) snprintf(own[0], sizeof own[0], ", cap_watts: %g", cases[i].cap);
+    if (cases[i].board > 0) snprintf(own[1], sizeof own[1], ", cap_watts: %g", cases[i].board);
+    snprintf(text, sizeof text,
+             "name: m\nprofile: p.yaml\ndevices:\n"
+             "  - {name: g, class: gpu, profile: d, idle_watts: 20%s, clocks: [{mhz: 1000, seconds: 1, watts: 1}, "
+             "{mhz: 500, seconds: 1.5, watts: 0.9}]}\n"
+             "  - {name: f, class: fpga, profile: slow, idle_watts: 30%s}\n",
+             own[0], own[1]);
+    write_file(platform, text);
+    braid_modelled_machine *machine = load(platform);
+    braid_forecast *forecast;
+    OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs"}, NULL, &forecast));
+    assert_string_equal(braid_forecast_note(forecast), cases[i].note);
+    size_t tasks = braid_forecast_get_summary(forecast).tasks;
+    for (size_t t = 0; t < tasks; t++)
+      if (braid_forecast_get_task(forecast, t).mhz != cases[i].mhz) fail_msg("case %zu, task %zu", i, t);
+    braid_forecast_destroy(forecast);
+    braid_modelled_machine_destroy(machine);
+  }
+  braid_graph_destroy(step);
+  (void)remove(platform), (void)remove(profile), (void)remove(folder);
+}
+
 /* Places by a list: all policies keep them, and what they do not name is the policy's. */
 static void test_place(void **state) {
   (void)state;
@@ -332,8 +379,13 @@ static void test_replicas_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_notes),        cmocka_unit_test(test_place),  cmocka_unit_test(test_unknown_idle_power),
-      cmocka_unit_test(test_steps_repeat), cmocka_unit_test(test_memory), cmocka_unit_test(test_replicas_memory),
+      cmocka_unit_test(test_notes),
+      cmocka_unit_test(test_place),
+      cmocka_unit_test(test_unknown_idle_power),
+      cmocka_unit_test(test_steps_repeat),
+      cmocka_unit_test(test_memory),
+      cmocka_unit_test(test_replicas_memory),
+      cmocka_unit_test(test_device_caps_govern),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

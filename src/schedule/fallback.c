@@ -34,6 +34,15 @@ static bool has_class(const braid_problem *problem, braid_device_class class) {
   return false;
 }
 
+/* Whether a device has a cap of its own; `fast`: a GPU, without any one of the first device's class. */
+static bool has_cap(const braid_problem *problem, bool fast) {
+  braid_device_class class = has_class(problem, BRAID_CLASS_GPU) ? BRAID_CLASS_GPU : problem->devices[0].class;
+  for (size_t d = 0; d < problem->device_count; d++)
+    if (problem->devices[d].cap_watts.source != BRAID_UNKNOWN && (!fast || problem->devices[d].class == class))
+      return true;
+  return false;
+}
+
 /* Adds a sentence; NULL without memory. */
 static const char *add_sentence(braid_arena *arena, const char *before, const char *sentence) {
   if (!before || !sentence) return NULL;
@@ -166,8 +175,11 @@ static braid_status note_needs(const braid_policy *policy, const braid_problem *
   if (choices->unsettled)
     *note = add_sentence(
         arena, *note, "Its clocks do not settle: steps begin at clocks that change, and this is one of these steps.");
-  if (policy == &braid_policy_dvfs && problem->cap_watts.source == BRAID_UNKNOWN)
-    *note = add_sentence(arena, *note, "There is no cap, so its clocks stay at the top.");
+  if (policy == &braid_policy_dvfs && problem->cap_watts.source == BRAID_UNKNOWN && !has_cap(problem, true))
+    *note = add_sentence(arena, *note,
+                         has_cap(problem, false) ? "Only devices that are no GPUs have a cap, so its clocks stay at "
+                                                   "the top."
+                                                 : "There is no cap, so its clocks stay at the top.");
   return *note ? BRAID_OK : BRAID_NO_MEMORY;
 }
 

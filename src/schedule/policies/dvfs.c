@@ -1,11 +1,13 @@
 /* What GPUs do by themselves about a power limit, for comparison: everything on the GPUs, whose clocks follow the power
- * that was measured. Once in a period the average of the period is compared with the cap; above it the clocks go down
- * by one state, well below it up by one. So they react late, and the cap is exceeded meanwhile.
+ * that was measured. Once in a period the average of the period is compared with the cap, and that of each GPU with its
+ * own; above one of them the clocks go down by one state, well below all up by one, those of all GPUs together. So they
+ * react late, and the cap is exceeded meanwhile.
  * A step is one of many: it begins at the clocks, and in the window, that the one before it left.
  *
  * Period and band are assumptions: no vendor publishes them. NVIDIA's sensor is refreshed about every 100 ms on some
  * cards, every 20 ms on others (Yang et al., "Part-time Power Measurements: nvidia-smi's Lack of Attention", 2024). */
 #include <math.h>
+#include <string.h>
 
 #include "base/try.h"
 #include "schedule/policies/hybrid.h"
@@ -15,42 +17,71 @@ static const double kPeriod = 20e-3, kBand = 0.95;
 typedef struct governor {
   braid_hybrid hybrid;
   double sampled; /* until here; below 0: in the runs before this one */
-  double carried; /* joules of these since then */
-  int state;      /* of the clocks; 0: the highest */
+  /* Joules of these since then, and of a window: per device, and behind them of all together. */
+  double *carried, *window;
+  int state; /* of the clocks; 0: the highest */
   int lowest;
+  bool capped; /* the machine or a GPU is */
   bool any;    /* a sample fell into this run */
   int *clocks; /* per device: at which the run begins */
 } governor;
 
-/* What tasks and idle devices drew from `from` to `to`, in joules; before 0, from the last sample on. */
-static double joules_between(const governor *g, const braid_choices *choices, double from, double to) {
+/* Adds what tasks and idle devices draw from `from` to `to` of this run, so many times. */
+static void add_joules(const governor *g, const braid_choices *choices, double from, double to, double times,
+                       double *joules) {
   const braid_problem *problem = g->hybrid.problem;
-  double joules = from < 0 ? g->carried : 0;
-  if (from < 0) from = 0;
-  for (size_t d = 0; d < problem->device_count; d++) joules += problem->devices[d].idle_watts.value * (to - from);
+  double *all = &joules[problem->device_count], length = times * (to - from);
+  for (size_t d = 0; d < problem->device_count; d++) {
+    joules[d] += problem->devices[d].idle_watts.value * length;
+    *all += problem->devices[d].idle_watts.value * length;
+  }
   for (size_t i = choices->task_count; i-- > 0;) {
     int32_t task = choices->order[i];
     const braid_offer *offer = &problem->offers[choices->offer_of[task]];
     double start = choices->start[task], end = choices->end[task];
-    double common = (end < to ? end : to) - (start > from ? start : from);
+    double common = times * ((end < to ? end : to) - (start > from ? start : from));
     if (common <= 0 || end <= start) continue;
-    joules += (offer->joules.value / (end - start) - braid_offer_idle_watts(problem, offer)) * common;
+    double watts = offer->joules.value / (end - start), share = watts / (double)(offer->also_count + 1);
+    for (size_t k = 0; k <= offer->also_count; k++) {
+      int device = k < offer->also_count ? offer->also[k] : offer->device;
+      joules[device] += (share - problem->devices[device].idle_watts.value) * common;
+    }
+    *all += (watts - braid_offer_idle_watts(problem, offer)) * common;
   }
-  return joules;
+}
+
+/* Whether the window's average is above a part of the machine's cap, or of a GPU's that of the GPU. */
+static bool is_above(const governor *g, double part) {
+  const braid_problem *problem = g->hybrid.problem;
+  const braid_number *cap = &problem->cap_watts;
+  bool above = cap->source != BRAID_UNKNOWN && g->window[problem->device_count] / kPeriod > part * cap->value;
+  for (size_t d = 0; d < problem->device_count; d++) {
+    cap = &problem->devices[d].cap_watts;
+    above |= cap->source != BRAID_UNKNOWN && braid_hybrid_is_fast(&g->hybrid, (int)d) &&
+             g->window[d] / kPeriod > part * cap->value;
+  }
+  return above;
 }
 
 /* False: there was no sample by then. */
 static bool sample_until(governor *g, const braid_choices *choices, double now) {
-  const braid_number *cap = &g->hybrid.problem->cap_watts;
+  size_t sums = (g->hybrid.problem->device_count + 1) * sizeof *g->window;
   bool any = false;
-  if (cap->source == BRAID_UNKNOWN) return false;
+  if (!g->capped) return false;
   /* Power that does not change for so many periods leads to the last clock: what came before them decides nothing. */
   double most = 2.0 * (g->lowest + 1);
   if (now - g->sampled > (most + 1) * kPeriod) g->sampled = now - most * kPeriod;
   for (; g->sampled + kPeriod <= now && g->sampled + kPeriod > g->sampled; g->sampled += kPeriod) {
-    double watts = joules_between(g, choices, g->sampled, g->sampled + kPeriod) / kPeriod;
-    if (watts > cap->value && g->state < g->lowest) g->state++;
-    if (watts < cap->value * kBand && g->state > 0) g->state--;
+    if (g->sampled < 0)
+      memcpy(g->window, g->carried, sums);
+    else
+      memset(g->window, 0, sums);
+    add_joules(g, choices, fmax(g->sampled, 0), g->sampled + kPeriod, 1, g->window);
+    if (is_above(g, 1)) {
+      if (g->state < g->lowest) g->state++;
+    } else if (g->state > 0 && !is_above(g, kBand)) {
+      g->state--;
+    }
     any = true;
   }
   return any;
@@ -98,14 +129,14 @@ static void go_on(governor *g) {
   const braid_choices *choices = g->hybrid.choices;
   double end = choices->seconds.value;
   g->any |= sample_until(g, choices, end);
-  double joules = joules_between(g, choices, g->sampled, end);
+  if (g->sampled >= 0) memset(g->carried, 0, (g->hybrid.problem->device_count + 1) * sizeof *g->carried);
+  add_joules(g, choices, fmax(g->sampled, 0), end, 1, g->carried);
   g->sampled -= end;
   if (!g->any && end > 0) {
     double more = floor((kPeriod + g->sampled) / end);
     g->sampled -= more * end;
-    joules += more * joules_between(g, choices, 0, end);
+    add_joules(g, choices, 0, end, more, g->carried);
   }
-  g->carried = joules;
   for (size_t i = 0; i < choices->task_count; i++) {
     const braid_offer *offer = &g->hybrid.problem->offers[choices->offer_of[choices->order[i]]];
     for (size_t k = 0; k <= offer->also_count; k++)
@@ -122,7 +153,7 @@ static braid_status run_on(governor *g, const int *order) {
   for (;;) {
     int first = g->state;
     BRAID_TRY(run_once(g, order));
-    bool sampled = g->hybrid.problem->cap_watts.source != BRAID_UNKNOWN && choices->seconds.value > 0;
+    bool sampled = g->capped && choices->seconds.value > 0;
     go_on(g);
     if (!sampled || (g->any && g->state == first)) return BRAID_OK;
     choices->unsettled = g->any && seen[g->state];
@@ -132,16 +163,21 @@ static braid_status run_on(governor *g, const int *order) {
 }
 
 static braid_status dvfs_choose(const braid_choosing *choosing, braid_choices *choices) {
+  const braid_problem *problem = choosing->problem;
   governor g = {0};
   int *order;
   BRAID_TRY(braid_hybrid_init(choosing, choices, &g.hybrid));
   BRAID_TRY(braid_hybrid_order(&g.hybrid, true, &order));
-  g.clocks = braid_arena_alloc(choosing->arena, (choosing->problem->device_count + 1) * sizeof *g.clocks);
-  if (!g.clocks) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < choosing->problem->offer_count; i++)
-    if (braid_hybrid_is_fast(&g.hybrid, choosing->problem->offers[i].device) &&
-        choosing->problem->offers[i].clock > g.lowest)
-      g.lowest = choosing->problem->offers[i].clock;
+  g.clocks = braid_arena_alloc(choosing->arena, (problem->device_count + 1) * sizeof *g.clocks);
+  g.carried = braid_arena_alloc(choosing->arena, (problem->device_count + 1) * sizeof *g.carried);
+  g.window = braid_arena_alloc(choosing->arena, (problem->device_count + 1) * sizeof *g.window);
+  if (!g.clocks || !g.carried || !g.window) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < problem->offer_count; i++)
+    if (braid_hybrid_is_fast(&g.hybrid, problem->offers[i].device) && problem->offers[i].clock > g.lowest)
+      g.lowest = problem->offers[i].clock;
+  g.capped = problem->cap_watts.source != BRAID_UNKNOWN;
+  for (size_t d = 0; d < problem->device_count; d++)
+    g.capped |= braid_hybrid_is_fast(&g.hybrid, (int)d) && problem->devices[d].cap_watts.source != BRAID_UNKNOWN;
   BRAID_TRY(run_on(&g, order));
   for (size_t i = 0; i < choices->task_count; i++)
     choices->reasons[choices->order[i]] = "on the GPU, at the clock that measured power led to";
