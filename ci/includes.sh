@@ -40,7 +40,7 @@ profile="$graph|profile/|braid/(device|explore|planning|profile)\.h" # the datab
 planning="$upper|train/|profile/|planning/|braid/(explore|planning|profile)\.h"
 measure="$planning|explore/page|braid/explore\.h|measure/"
 steering="$measure|steering/|braid/steering\.h"
-overlay="$graph|device/yaml|overlay/|schedule/program/glpk\.h|braid/overlay\.h" # below runtime: its device is a backend
+overlay="$graph|device/yaml|overlay/|schedule/program/glpk\.h|braid/(model|overlay(_[a-z]+)?)\.h" # below runtime: its device is a backend
 quantize="$upper|train/|quantize/|braid/quantize\.h"
 {
   check "$(sources src/base)" "$base"
@@ -61,7 +61,9 @@ quantize="$upper|train/|quantize/|braid/quantize\.h"
   check "$(sources src/steering)" "$steering"
   for backend in src/backend/*/; do
     name=$(basename "$backend")
-    check "$(sources "src/backend/$name")" "$launch|backend/$name/"
+    pattern="$launch|backend/$name/"
+    [ "$name" != overlay ] || pattern="$pattern|overlay/|braid/overlay\.h" # the device that src/overlay simulates
+    check "$(sources "src/backend/$name")" "$pattern"
   done
   check "$(sources cli) $(sources examples)" 'braid/'
 } >"${TMPDIR:-/tmp}/braid-includes.$$"

@@ -56,7 +56,9 @@ static void print_nodes(const options *o, const braid_plan_line *lines, size_t c
   printf("\n%-32s %-20s %-8s %-20s %10s %6s\n", "node, slowest first", "op", "device", "kernel", "median us", "part");
   for (size_t i = 0; i < shown; i++) {
     printf("%-32.32s %-20s %-8s %-20s ", lines[i].node, lines[i].op, lines[i].device, lines[i].kernel);
-    if (lines[i].median_us >= 0 && total > 0)
+    if (lines[i].median_us >= 0 && lines[i].modelled)
+      printf("%10.1f modelled\n", lines[i].median_us);
+    else if (lines[i].median_us >= 0 && total > 0)
       printf("%10.1f %5.1f%%\n", lines[i].median_us, lines[i].median_us / total * 100);
     else
       printf("%10s %6s\n", "?", "?"); /* the device does not measure times */
@@ -64,12 +66,13 @@ static void print_nodes(const options *o, const braid_plan_line *lines, size_t c
   if (shown < count) printf("... and %zu more (--nodes %zu shows all)\n", count - shown, count);
 }
 
-static void print_json(const options *o, const braid_session_stats *stats, const cli_latency *latency, int64_t batch,
-                       const braid_plan_line *lines, size_t count) {
+static void print_json(const options *o, const braid_session *session, const braid_session_stats *stats,
+                       const cli_latency *latency, int64_t batch, const braid_plan_line *lines, size_t count) {
   cli_json json;
   if (!cli_json_begin(&json)) return;
   cli_json_string(&json, "model", o->source.path);
   cli_json_latency(&json, "measured_ms", latency, batch);
+  cli_print_modelled(session, batch, NULL, &json);
   cli_json_number(&json, "prepare_measured_ms", stats->prepare_ms);
   cli_json_integer(&json, "arena_bytes", (int64_t)stats->arena_bytes);
   cli_json_integer(&json, "unshared_bytes", (int64_t)stats->unshared_bytes);
@@ -82,7 +85,8 @@ static void print_json(const options *o, const braid_session_stats *stats, const
     cli_json_string(&json, "op", lines[i].op);
     cli_json_string(&json, "device", lines[i].device);
     cli_json_string(&json, "kernel", lines[i].kernel);
-    cli_json_number(&json, "measured_us", lines[i].median_us < 0 ? NAN : lines[i].median_us);
+    cli_json_number(&json, lines[i].modelled ? "modelled_us" : "measured_us",
+                    lines[i].median_us < 0 ? NAN : lines[i].median_us);
     cli_json_close(&json, '}');
   }
   cli_json_close(&json, ']');
@@ -96,17 +100,18 @@ static braid_status show(const options *o, const braid_session *session, const c
   double total = 0;
   for (size_t i = 0; i < count; i++) {
     lines[i] = braid_session_plan(session, i);
-    if (lines[i].median_us > 0) total += lines[i].median_us;
+    if (lines[i].median_us > 0 && !lines[i].modelled) total += lines[i].median_us;
   }
   qsort(lines, count, sizeof *lines, slower_first);
-  const braid_desc *input = braid_session_input_count(session) ? braid_session_input(session, 0) : NULL;
-  int64_t batch = input && input->rank > 0 ? input->dims[0] : 1;
+  int64_t batch = cli_session_batch(session);
   braid_session_stats stats = braid_session_get_stats(session);
   if (o->common.json) {
-    print_json(o, &stats, latency, batch, lines, count);
+    print_json(o, session, &stats, latency, batch, lines, count);
   } else {
     char arena[32], unshared[32], parameters[32];
-    printf("%s, batch %" PRId64 ", measured over %d runs\n", o->source.path, batch, latency->runs);
+    printf("%s, batch %" PRId64 ", measured over %d runs%s\n", o->source.path, batch, latency->runs,
+           cli_find_modelled(session).tasks ? ", of which a part is simulation" : "");
+    cli_print_modelled(session, batch, stdout, NULL);
     printf("  latency      median %.3f ms, least %.3f, 90th percentile %.3f\n", latency->median, latency->least,
            latency->p90);
     printf("  throughput   %.1f per second\n", latency->median > 0 ? (double)batch * 1e3 / latency->median : 0);

@@ -5,6 +5,7 @@
 
 #include "hybrid.h"
 #include "measurement.h"
+#include "overlay_evaluation.h"
 #include "tiles.h"
 
 static const char doc[] =
@@ -12,26 +13,56 @@ static const char doc[] =
     "as "
     "such, and why they differ. SUBJECT is `tiles`, Luo et al. (2020): their FPGA accelerator (Tables 3 and 4, Figs. 8 "
     "and 9) and the model of `braid explore tiles`; or `hybrid`, He et al. (2021): training on GPUs and FPGAs together "
-    "(Hype-training; all of section 5) and forecasts as `braid plan` makes them."
+    "(Hype-training; all of section 5) and forecasts as `braid plan` makes them; or `overlay`, Zeng et al. (2021): the "
+    "overlay (Tables 1 to 3, Figs. 12 to 20) and what our compilers and simulators give."
     "\vExamples:\n"
     "  braid evaluate tiles\n"
     "  braid evaluate hybrid --html hybrid.html\n"
     "  braid evaluate hybrid --model AlexNet,DCGAN\n"
+    "  braid evaluate overlay\n"
+    "  braid evaluate overlay --table 2,3 --figure 15 --model ResNet50\n"
     "  braid evaluate tiles --measure --peer /usr/bin/python3 --html evaluation.html\n"
     "  braid evaluate tiles --json\n"
     "\n--measure runs training steps of the paper's network at batch 128: some seconds, and about 1 GiB of memory.\n";
 
-enum { KEY_MEASURE = CLI_FIRST_KEY, KEY_PEER, KEY_STEPS, KEY_THREADS, KEY_HTML, KEY_MODEL, TABLES = 4, BATCH = 128 };
+enum {
+  KEY_MEASURE = CLI_FIRST_KEY,
+  KEY_PEER,
+  KEY_STEPS,
+  KEY_THREADS,
+  KEY_HTML,
+  KEY_MODEL,
+  KEY_TABLE,
+  KEY_FIGURE,
+  TABLES = 4,
+  BATCH = 128
+};
 
 typedef struct options {
   cli_common common;
-  const char *subject, *peer, *html, *model;
+  const char *subject, *peer, *html, *model, *table, *figure;
   bool measure;
   int steps, threads;
 } options;
 
 static bool is_hybrid(const options *o) {
   return strcmp(o->subject, "hybrid") == 0;
+}
+
+static bool is_overlay(const options *o) {
+  return strcmp(o->subject, "overlay") == 0;
+}
+
+static void check_options(const options *o, struct argp_state *state) {
+  bool tiles = !is_hybrid(o) && !is_overlay(o);
+  if (!tiles && o->measure)
+    argp_error(state, "--measure has no effect on %s",
+               is_hybrid(o) ? "hybrid, whose machines are modelled" : "overlay");
+  if (tiles && o->model) argp_error(state, "--model has no effect on tiles");
+  if (!is_overlay(o) && (o->table || o->figure)) argp_error(state, "--table and --figure are for overlay");
+  if (o->peer && !o->measure) argp_error(state, "--peer has no effect without --measure");
+  if (o->steps && !o->measure) argp_error(state, "--steps has no effect without --measure");
+  if (o->threads && !o->measure) argp_error(state, "--threads has no effect without --measure");
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {
@@ -58,17 +89,20 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
   case KEY_MODEL:
     o->model = argument;
     return 0;
+  case KEY_TABLE:
+    o->table = argument;
+    return 0;
+  case KEY_FIGURE:
+    o->figure = argument;
+    return 0;
   case ARGP_KEY_ARG:
-    if (o->subject || strcmp(argument, "hybrid") != 0) return cli_tiles_subject(state, argument, &o->subject);
+    if (o->subject || (strcmp(argument, "hybrid") != 0 && strcmp(argument, "overlay") != 0))
+      return cli_tiles_subject(state, argument, &o->subject);
     o->subject = argument;
     return 0;
   case ARGP_KEY_END:
-    if (!o->subject) argp_error(state, "a subject is expected: tiles or hybrid");
-    if (is_hybrid(o) && o->measure) argp_error(state, "--measure has no effect on hybrid, whose machines are modelled");
-    if (!is_hybrid(o) && o->model) argp_error(state, "--model has no effect on tiles");
-    if (o->peer && !o->measure) argp_error(state, "--peer has no effect without --measure");
-    if (o->steps && !o->measure) argp_error(state, "--steps has no effect without --measure");
-    if (o->threads && !o->measure) argp_error(state, "--threads has no effect without --measure");
+    if (!o->subject) argp_error(state, "a subject is expected: tiles or hybrid, or overlay");
+    check_options(o, state);
     return 0;
   default:
     return ARGP_ERR_UNKNOWN;
@@ -396,6 +430,15 @@ static int evaluate_hybrid(const options *o) {
   return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
 }
 
+static int evaluate_overlay(const options *o) {
+  cli_overlay *all = calloc(1, sizeof *all);
+  braid_status status = all ? cli_overlay_select(all, o->table, o->figure, o->model) : cli_no_memory();
+  if (status == BRAID_OK) status = cli_overlay_make(all);
+  if (status == BRAID_OK) status = cli_overlay_show(all, o->common.json, o->html);
+  free(all);
+  return status == BRAID_OK ? CLI_OK : cli_fail(&o->common, "evaluate", status);
+}
+
 int cli_evaluate(int argc, char **argv) {
   static const struct argp_option table[] = {
       {"measure", KEY_MEASURE, NULL, 0, "Measure training steps of the paper's network on this CPU", 0},
@@ -403,7 +446,10 @@ int cli_evaluate(int argc, char **argv) {
       {"steps", KEY_STEPS, "N", 0, "Measured steps, after one for warm-up (default 5)", 0},
       {"threads", KEY_THREADS, "N", 0, "CPU threads (0: as many as this process may use)", 0},
       {"html", KEY_HTML, "FILE", 0, "Write a page with all tables", 0},
-      {"model", KEY_MODEL, "M[,M...]", 0, "With hybrid: only these models, without averages, which are of all six", 0},
+      {"model", KEY_MODEL, "M[,M...]", 0,
+       "With hybrid: only these models, without averages, which are of all six; with overlay: only these networks", 0},
+      {"table", KEY_TABLE, "N[,N...]", 0, "With overlay: only these tables (1 to 3), and figures by --figure", 0},
+      {"figure", KEY_FIGURE, "N[,N...]", 0, "With overlay: only these figures (12 to 20), and tables by --table", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "SUBJECT", doc, children, NULL, NULL};
@@ -411,6 +457,7 @@ int cli_evaluate(int argc, char **argv) {
   cli_parse(&argp, argc, argv, &o);
   cli_catch_interrupt();
   if (is_hybrid(&o)) return evaluate_hybrid(&o);
+  if (is_overlay(&o)) return evaluate_overlay(&o);
   findings f = {.auxiliary_bytes = 0};
   cli_measurements_init(f.measured);
   braid_status status = cli_tiles_make_check(&f.check);

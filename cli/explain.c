@@ -32,7 +32,9 @@ static void print_plan_json(const braid_session *session, cli_json *json) {
     cli_json_string(json, "device", line.device);
     cli_json_string(json, "kernel", line.kernel);
     cli_json_string(json, "why", line.why);
-    cli_json_number(json, "measured_us", line.median_us < 0 ? NAN : line.median_us);
+    cli_json_number(json, line.modelled ? "modelled_us" : "measured_us", line.median_us < 0 ? NAN : line.median_us);
+    if (line.energy_uj >= 0)
+      cli_json_number(json, line.modelled ? "modelled_microjoules" : "measured_microjoules", line.energy_uj);
     print_offers_json(session, i, json);
     cli_json_close(json, '}');
   }
@@ -105,7 +107,8 @@ void cli_print_plan(const braid_session *session, const char *loaded, FILE *file
     braid_plan_line line = braid_session_plan(session, i);
     char time[32] = "-";
     if (line.median_us >= 0) snprintf(time, sizeof time, "%.1f", line.median_us);
-    fprintf(file, "%-32.32s %-20s %-8s %-20s %10s\n", line.node, line.op, line.device, line.kernel, time);
+    fprintf(file, "%-32.32s %-20s %-8s %-20s %10s%s\n", line.node, line.op, line.device, line.kernel, time,
+            line.modelled && line.median_us >= 0 ? " modelled" : "");
     if (loaded)
       print_loaded(&line, file);
     else

@@ -376,7 +376,7 @@ static void make_violations(cli_hybrid *h, cli_table *table) {
         cell_number(table, "%.1f", run->summary.average_watts);
         cell_number(table, "%.1f", run->gpu_watts);
         cell_number(table, "%.1f", run->summary.peak_watts);
-        cell_number(table, "%.0f", run->summary.cap_violations);
+        cell_number(table, "%.4g", run->summary.cap_violations);
         cell_number(table, "%.1f", 100 * run->summary.seconds_above / run->summary.seconds);
       }
   char most[2][80] = {"", ""};

@@ -9,17 +9,65 @@ bool cli_names_package(const char *path) {
   return length > 4 && strcmp(path + length - 4, ".bpk") == 0;
 }
 
-static braid_status compile_graph(const cli_compilation *how, const braid_overlay_design *design, char **host,
-                                  braid_overlay_package **out, double *ms) {
+/* What compiling a model tells besides the package. */
+typedef struct compiled {
+  char *host; /* what is left to it, and why */
+  double ms;  /* 0: the package was there */
+  bool recurrent;
+  braid_overlay_recurrent_error error;
+} compiled;
+
+/* One sequence of one step, where the model leaves it open. */
+static braid_status close_dimensions(braid_graph *graph) {
+  for (size_t i = 0; i < braid_graph_input_count(graph); i++) {
+    braid_value_id input = braid_graph_input(graph, i);
+    braid_desc desc = braid_graph_value(graph, input).desc;
+    bool open = false;
+    for (int k = 0; k < desc.rank; k++)
+      if (desc.dims[k] < 0) {
+        desc.dims[k] = 1;
+        open = true;
+      }
+    braid_status status = open ? braid_graph_set_input_shape(graph, input, desc.rank, desc.dims) : BRAID_OK;
+    if (status != BRAID_OK) return status;
+  }
+  return BRAID_OK;
+}
+
+static braid_status compile_recurrent(const cli_compilation *how, const braid_graph *graph,
+                                      const braid_overlay_design *design, compiled *out,
+                                      braid_overlay_package **package) {
+  braid_overlay_recurrent_options options = {.greatest = how->greatest};
+  braid_tensor *samples = NULL;
+  braid_status status = how->samples ? braid_npy_load(NULL, how->samples, &samples) : BRAID_OK;
+  options.samples = samples;
+  double begin = cli_seconds();
+  if (status == BRAID_OK)
+    status = braid_overlay_compile_recurrent(graph, design, &options, NULL, &out->host, &out->error, package);
+  out->ms = (cli_seconds() - begin) * 1e3;
+  braid_tensor_release(samples);
+  return status;
+}
+
+static braid_status compile_graph(const cli_compilation *how, const braid_overlay_design *design, compiled *out,
+                                  braid_overlay_package **package) {
   braid_graph *graph;
-  cli_source source = {.path = how->model};
+  cli_source source = {.path = how->model, .shapes = how->shapes};
   braid_status status = cli_load(&source, &graph);
   if (status != BRAID_OK) return status;
-  status = cli_set_batch(graph, 1);
+  out->recurrent = design->recurrent;
+  if (!design->recurrent && (how->samples || how->greatest > 0))
+    status = braid_fail(BRAID_INVALID_ARGUMENT, "--input and --range are for recurrent networks, which %s is not for",
+                        design->name);
+  if (status == BRAID_OK) status = design->recurrent ? close_dimensions(graph) : cli_set_batch(graph, 1);
   if (status == BRAID_OK) status = braid_resolve(graph);
   double begin = cli_seconds();
-  if (status == BRAID_OK) status = braid_overlay_compile(graph, design, NULL, host, out);
-  *ms = (cli_seconds() - begin) * 1e3;
+  if (status == BRAID_OK && design->recurrent) {
+    status = compile_recurrent(how, graph, design, out, package);
+  } else if (status == BRAID_OK) {
+    status = braid_overlay_compile(graph, design, NULL, &out->host, package);
+    out->ms = (cli_seconds() - begin) * 1e3;
+  }
   braid_graph_destroy(graph);
   return cli_blame_model(&source, status);
 }
@@ -52,8 +100,46 @@ static void write_host(cli_json *json, const char *host) {
   cli_json_close(json, ']');
 }
 
+static void print_error(const braid_overlay_recurrent_error *e) {
+  printf("16 bits: inputs up to %g%s", e->greatest,
+         e->assumed ? " (assumed: --input FILE.npy or --range tell it)" : "");
+  if (e->clipped) printf(", %" PRId64 " beyond", e->clipped);
+  printf("; beside double precision hidden states are at most %.2g off (%.2g root mean square), last cell states %.2g, "
+         "over %" PRId64 " %ssequence%s of %d steps\n",
+         e->most, e->mean, e->most_cell, e->sequences, e->random ? "random " : "", e->sequences == 1 ? "" : "s",
+         e->steps);
+}
+
+static void write_error(cli_json *json, const braid_overlay_recurrent_error *e) {
+  cli_json_object(json, "error");
+  cli_json_number(json, "greatest_input", e->greatest);
+  cli_json_bool(json, "assumed", e->assumed);
+  cli_json_bool(json, "random", e->random);
+  cli_json_integer(json, "sequences", e->sequences);
+  cli_json_integer(json, "steps", e->steps);
+  cli_json_integer(json, "clipped_inputs", e->clipped);
+  cli_json_number(json, "hidden_most", e->most);
+  cli_json_number(json, "hidden_root_mean_square", e->mean);
+  cli_json_number(json, "last_cell_most", e->most_cell);
+  cli_json_close(json, '}');
+}
+
+static void print_steps(const braid_overlay_package_info *info, double ms) {
+  char text[32];
+  printf("%zu cells, sequences of %d step%s, %s multiply-accumulates, for %s", info->layers, info->steps,
+         info->steps == 1 ? "" : "s", cli_format_count((double)info->macs, text, sizeof text), info->design);
+  if (ms > 0) printf(", compiled in %.1f ms", ms);
+  printf("\n%s of weights and biases", cli_format_bytes((double)info->constant_bytes, text, sizeof text));
+  printf(", %s of sequences\n",
+         cli_format_bytes((double)(info->map_bytes + info->input_bytes + info->output_bytes), text, sizeof text));
+}
+
 static void print_sizes(const braid_overlay_package_info *info, double ms) {
   char text[32];
+  if (info->steps) {
+    print_steps(info, ms);
+    return;
+  }
   printf("%zu layers, %s multiply-accumulates, for %s", info->layers,
          cli_format_count((double)info->macs, text, sizeof text), info->design);
   if (ms > 0) printf(", compiled in %.1f ms", ms);
@@ -61,6 +147,8 @@ static void print_sizes(const braid_overlay_package_info *info, double ms) {
          cli_format_bytes((double)info->instruction_bytes, text, sizeof text));
   printf(", %s of weights and biases", cli_format_bytes((double)info->constant_bytes, text, sizeof text));
   printf(", %s of maps\n", cli_format_bytes((double)info->map_bytes, text, sizeof text));
+  printf("a core that is to be given away stands at a tile after at most %" PRId64 " cycles, %.1f us\n",
+         info->stop_cycles, info->stop_microseconds);
 }
 
 static void print_layers(const braid_overlay_layer_share *layers, size_t count) {
@@ -100,10 +188,11 @@ static braid_status tell(const braid_overlay_package *package, const cli_compila
     braid_status status = braid_overlay_package_share(package, cores, layers, &program);
     if (status != BRAID_OK) return status;
     if (!json) {
-      printf("%2d cores: about %" PRId64 " cycles an image, %.2f%% over the bound; programs of %" PRId64
+      printf("%2d cores: about %" PRId64 " cycles %s, %.2f%% over the bound; programs of %" PRId64
              " bytes, made in %.1f us\n",
-             cores, program.cycles, 100 * ((double)program.cycles / (double)(program.bound ? program.bound : 1) - 1),
-             program.bytes, program.microseconds);
+             cores, program.cycles, info->steps ? "a sequence" : "an image",
+             100 * ((double)program.cycles / (double)(program.bound ? program.bound : 1) - 1), program.bytes,
+             program.microseconds);
       continue;
     }
     cli_json_object(json, NULL);
@@ -111,6 +200,7 @@ static braid_status tell(const braid_overlay_package *package, const cli_compila
     cli_json_integer(json, "cycles", program.cycles);
     cli_json_integer(json, "bound_cycles", program.bound);
     cli_json_integer(json, "bytes", program.bytes);
+    if (!info->steps) cli_json_integer(json, "stop_cycles", program.stop_cycles);
     cli_json_number(json, "make_us", program.microseconds);
     cli_json_close(json, '}');
   }
@@ -120,17 +210,23 @@ static braid_status tell(const braid_overlay_package *package, const cli_compila
 
 static braid_status print_json(const braid_overlay_package *package, const cli_compilation *how,
                                const braid_overlay_package_info *info, braid_overlay_layer_share *layers,
-                               const char *host, double ms) {
+                               const compiled *c) {
   cli_json json;
   if (!cli_json_begin(&json)) return cli_no_memory();
   cli_json_string(&json, "design", info->design);
-  if (ms > 0) cli_json_number(&json, "compile_ms", ms);
+  if (c->ms > 0) cli_json_number(&json, "compile_ms", c->ms);
   cli_json_integer(&json, "macs", info->macs);
   cli_json_integer(&json, "tiles", (int64_t)info->tiles);
   cli_json_integer(&json, "instruction_bytes", info->instruction_bytes);
   cli_json_integer(&json, "constant_bytes", info->constant_bytes);
   cli_json_integer(&json, "map_bytes", info->map_bytes);
-  if (host) write_host(&json, host);
+  if (!info->steps) {
+    cli_json_integer(&json, "stop_cycles", info->stop_cycles);
+    cli_json_number(&json, "stop_us", info->stop_microseconds);
+  }
+  if (info->steps) cli_json_integer(&json, "steps", info->steps);
+  if (c->recurrent) write_error(&json, &c->error);
+  if (c->host) write_host(&json, c->host);
   braid_status status = tell(package, how, info, layers, &json);
   if (status != BRAID_OK) {
     cli_json_discard(&json);
@@ -149,17 +245,17 @@ static braid_status print_text(const braid_overlay_package *package, int cores) 
   return BRAID_OK;
 }
 
-static braid_status print_package(const braid_overlay_package *package, const cli_compilation *how, const char *host,
-                                  double ms) {
+static braid_status print_package(const braid_overlay_package *package, const cli_compilation *how, const compiled *c) {
   braid_overlay_package_info info = braid_overlay_package_get_info(package);
   if (how->disassemble) return print_text(package, how->cores);
   braid_overlay_layer_share *layers = calloc(info.layers + 1, sizeof *layers);
   if (!layers) return cli_no_memory();
   braid_status status;
   if (how->json) {
-    status = print_json(package, how, &info, layers, host, ms);
+    status = print_json(package, how, &info, layers, c);
   } else {
-    print_sizes(&info, ms);
+    print_sizes(&info, c->ms);
+    if (c->recurrent) print_error(&c->error);
     status = tell(package, how, &info, layers, NULL);
     if (status == BRAID_OK && how->cores) print_layers(layers, info.layers);
   }
@@ -170,19 +266,19 @@ static braid_status print_package(const braid_overlay_package *package, const cl
 braid_status cli_compile_model(const cli_compilation *how) {
   const braid_overlay_design *design = NULL;
   braid_overlay_package *package = NULL;
-  char *host = NULL;
-  double ms = 0;
+  compiled c = {.host = NULL};
   braid_status status;
   if (cli_names_package(how->model)) {
     status = braid_overlay_package_read(NULL, how->model, &package);
   } else {
     status = braid_overlay_design_load(NULL, how->design, &design);
-    if (status == BRAID_OK) status = compile_graph(how, design, &host, &package, &ms);
+    if (status == BRAID_OK) status = compile_graph(how, design, &c, &package);
   }
+  if (status == BRAID_OK && how->steps) status = braid_overlay_package_set_steps(package, how->steps);
   if (status == BRAID_OK && how->out) status = braid_overlay_package_write(package, how->out);
-  if (host && host[0]) warn_of_host(host);
-  if (status == BRAID_OK) status = print_package(package, how, host, ms);
-  braid_free(NULL, host);
+  if (c.host && c.host[0]) warn_of_host(c.host);
+  if (status == BRAID_OK) status = print_package(package, how, &c);
+  braid_free(NULL, c.host);
   braid_overlay_package_destroy(package);
   if (design) braid_overlay_design_destroy(design);
   return status;

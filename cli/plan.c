@@ -278,7 +278,7 @@ static void print_table(const options *o, const plans *p) {
     if (!s.capped)
       cli_table_cell(&table, "no cap");
     else
-      add_number(&table, s.cap_unknown ? "at least %.0f" : "%.0f", s.cap_violations);
+      add_number(&table, s.cap_unknown ? "at least %.4g" : "%.4g", s.cap_violations);
     add_number(&table, "%.2f", s.moving_seconds * 1e3);
     add_number(&table, "%.2f", s.exposed_seconds * 1e3);
   }
@@ -318,7 +318,7 @@ static void add_gigabytes(cli_table *table, double bytes, const char *unknown) {
 static void print_devices(const planned *item) {
   cli_table table;
   char title[256];
-  double seconds = braid_forecast_get_summary(item->forecast).seconds;
+  double seconds = braid_forecast_get_summary(item->forecast).shown_seconds;
   snprintf(title, sizeof title, "%s, %s: devices", item->platform, item->policy);
   cli_table_begin(&table, title, NULL, "device|operations|busy ms|occupied|J|peak GB|of GB");
   for (size_t d = 0; d < braid_forecast_device_count(item->forecast); d++) {
@@ -409,6 +409,7 @@ static void json_summary(cli_json *json, const plans *p, const braid_forecast *f
   braid_forecast_summary s = braid_forecast_get_summary(forecast);
   cli_json_number(json, "throughput", ratio((double)p->batch, s.seconds));
   cli_json_number(json, "modelled_ms", s.seconds * 1e3);
+  cli_json_number(json, "shown_ms", s.shown_seconds * 1e3);
   cli_json_number(json, "energy_j", s.joules);
   cli_json_number(json, "least_energy_j", s.least_joules);
   cli_json_number(json, "idle_j", s.idle_joules);
@@ -544,7 +545,8 @@ int cli_plan(int argc, char **argv) {
   static const struct argp_option rows[] = {
       {"platform", KEY_PLATFORM, "NAME", 0, "The machine: a .yaml file, or a name (docs/planning.md); repeatable", 0},
       {"policy", KEY_POLICY, "P[,P...]", 0,
-       "Policies (default hybrid-energy, with --power-cap hybrid-cap, with --place manual); --policy help lists them",
+       "Policies (default hybrid-energy, with --power-cap hybrid-cap; with --place manual, which keeps no cap); "
+       "--policy help lists them",
        0},
       {"place", KEY_PLACE, "LIST", 0,
        "Place operations on the platform's devices: pattern=device,... (patterns of node names, with * and ?); the "

@@ -263,12 +263,14 @@ static braid_status print_all(const options *o, const braid_graph *graph, const 
   if (status == BRAID_OK && (json || !o->top)) print_outputs(graph, buffers, file, json);
   if (status == BRAID_OK && o->top) status = print_top(o, buffers->outputs[0], &labels, file, json);
   if (status == BRAID_OK && o->explain) cli_print_plan(session, o->place.plan, file, json);
+  if (status == BRAID_OK) cli_print_modelled(session, cli_session_batch(session), file, json);
   if (status == BRAID_OK && o->bench) {
     if (json)
       cli_json_latency(json, "measured_ms", latency, 1);
     else
-      fprintf(file, "%d runs, measured: median %.3f ms, least %.3f, 90th percentile %.3f\n", latency->runs,
-              latency->median, latency->least, latency->p90);
+      fprintf(file, "%d runs, measured%s: median %.3f ms, least %.3f, 90th percentile %.3f\n", latency->runs,
+              cli_find_modelled(session).tasks ? " with the simulation" : "", latency->median, latency->least,
+              latency->p90);
   }
   cli_labels_free(&labels);
   return status;

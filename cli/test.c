@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli.h"
+#include "values.h"
 
 static const char doc[] =
     "Measures the accuracy and loss of MODEL on the test part of a data set, precision, recall, F1, the area under the "
@@ -144,7 +144,8 @@ static void print_numbers(const braid_dataset_info *info, const braid_test_resul
 
 static void print_text(const options *o, const braid_dataset_info *info, const braid_test_result *r, double seconds) {
   printf("%s on %s\n", o->source.path, info->spec);
-  printf("  samples   %" PRId64 " (measured %.0f samples/s)\n", r->samples, (double)r->samples / seconds);
+  printf("  samples   %" PRId64 " (measured%s %.0f samples/s)\n", r->samples,
+         cli_place_simulates(&o->place) ? " with the simulation" : "", (double)r->samples / seconds);
   if (!r->classes) {
     printf("  loss      %.6g\n", r->loss);
     return;
@@ -228,6 +229,7 @@ static void print_json(const options *o, const braid_dataset_info *info, const b
   cli_json_number(&json, "mae", r->mae);
   cli_json_number(&json, "r2", r->r2);
   cli_json_number(&json, "measured_images_per_second", (double)r->samples / seconds);
+  cli_json_bool(&json, "simulated", cli_place_simulates(&o->place));
   cli_json_array(&json, "classes");
   for (int i = 0; i < r->classes; i++) cli_json_string(&json, NULL, class_name(info, i, name, sizeof name));
   cli_json_close(&json, ']');

@@ -35,6 +35,20 @@ typedef struct cli_latency {
 braid_status cli_measure(cli_buffers *buffers, braid_session *session, int runs, cli_latency *latency);
 void cli_json_latency(cli_json *json, const char *key, const cli_latency *latency, int64_t batch);
 
+/* What the tasks of simulated devices take in a run, one after the other, by the devices' own models. */
+typedef struct cli_modelled {
+  size_t tasks;           /* 0: all devices are real */
+  char devices[64];       /* "overlay", or "overlay.0, overlay.1" */
+  double ms, millijoules; /* NAN: unknown */
+} cli_modelled;
+cli_modelled cli_find_modelled(const braid_session *session);
+/* A line, or key "modelled"; nothing if all devices are real. `batch`: samples in a run. */
+void cli_print_modelled(const braid_session *session, int64_t batch, FILE *file, cli_json *json);
+/* Whether one of the devices that are named to run on is simulated: what its runs take is then no measurement of it. */
+bool cli_place_simulates(const cli_place *place);
+/* Samples in a run of the session: the first dimension of its first input. */
+int64_t cli_session_batch(const braid_session *session);
+
 /* Prints the plan with its offers (explain.c), as text or, if `json` is not NULL, as key "plan". `loaded`: the path of
  * a saved plan, which has no offers; NULL: the plan was made by this process. */
 void cli_print_plan(const braid_session *session, const char *loaded, FILE *file, cli_json *json);

@@ -20,8 +20,9 @@ static void expect_plain_letters(const char *help) {
 
 static void test_usage(void **state) {
   (void)state;
-  static const char *const commands[] = {"train",   "test",        "run",     "quantize", "inspect", "bench",
-                                         "devices", "conformance", "explore", "evaluate", "compile"};
+  static const char *const commands[] = {"train",   "test",     "run",         "quantize", "inspect",
+                                         "bench",   "devices",  "conformance", "explore",  "evaluate",
+                                         "compile", "simulate", "share"};
   for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
     char line[64];
     snprintf(line, sizeof line, "%s --help", commands[i]);

@@ -12,6 +12,8 @@
 #include "braid/model.h"
 #include "braid/op.h"
 #include "braid/overlay.h"
+#include "braid/overlay_evaluation.h"
+#include "braid/overlay_tenants.h"
 #include "braid/plan.h"
 #include "braid/planning.h"
 #include "braid/profile.h"

@@ -109,6 +109,9 @@ typedef struct braid_node_desc {
   const struct braid_custom_op *custom; /* a custom op (braid/custom.h); else NULL */
   /* The contents of a region (op BRAID_REGION_OP); else NULL. */
   const struct braid_subgraph *region;
+  /* In claim_regions: > 0: the caller has placed the node on this device; < 0: on another one, so that no region with
+   * it will be chosen; 0: on none. */
+  int placed;
 } braid_node_desc;
 
 #define BRAID_LAYOUT_ANY (~(braid_layout)0) /* stands for "any layout" in `layouts` */
@@ -163,6 +166,9 @@ typedef struct braid_kernel {
  * invalid claim; planning then fails with its detail. */
 typedef braid_status (*braid_region_claim)(void *context, const braid_kernel *kernel, const uint32_t *nodes,
                                            size_t count);
+
+/* Tells why the device does not run this node, in one sentence, which is copied. */
+typedef void (*braid_region_refusal)(void *context, uint32_t node, const char *why);
 
 typedef struct braid_prepared_info {
   size_t workspace_bytes;    /* temporary memory that the task needs, passed as the last binding */
@@ -373,6 +379,10 @@ typedef struct braid_backend {
   /* Called once, after open: the log for messages of the device, and the folder in which this backend may cache what it
    * builds (NULL: none; it need not exist). Both are valid until close. [no messages, no cache] */
   void (*set_host)(void *device, const braid_log *log, const char *cache);
+  /* Calls `tell` for nodes that are in none of the regions that the device has claimed in the last call of
+   * claim_regions, after which it is called. The reasons are shown by --explain, and where no device runs a node. [the
+   * device has no kernel for its op] */
+  void (*explain_regions)(void *device, braid_region_refusal tell, void *context);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
  * driver has no queues.
  *
  * Tasks run in order of submission; submitting neither locks nor allocates. The queue waits for the points that a task
- * waits for, skips tasks of cancelled runs, measures times and raises the timeline; `run` only executes the task. */
+ * waits for, skips tasks of cancelled runs, measures times and raises the timeline; `run` only executes the task. A
+ * `run` that simulates a device may write task->timing itself: if it sets end_ns, the times are left as they are. */
 #ifndef BRAID_HOST_QUEUE_H
 #define BRAID_HOST_QUEUE_H
 

@@ -69,6 +69,9 @@ typedef struct braid_plan_line {
   const char *node, *op, *device, *kernel;
   const char *why;  /* the rejected candidates with reasons, else why it was chosen; "" for tasks that Braid inserted */
   double median_us; /* measured in a session's runs (braid_session_plan); < 0: not measured */
+  /* The device is simulated: its time and energy are modelled, not measured, and say nothing of this machine. */
+  bool modelled;
+  double energy_uj; /* of the last run that was timed, microjoules; < 0: unknown */
 } braid_plan_line;
 BRAID_API size_t braid_plan_line_count(const braid_plan *plan);
 BRAID_API braid_plan_line braid_plan_get_line(const braid_plan *plan, size_t index);

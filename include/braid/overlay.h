@@ -11,6 +11,7 @@
 #include "braid/allocator.h"
 #include "braid/graph.h"
 #include "braid/status.h"
+#include "braid/tensor.h"
 
 enum { BRAID_OVERLAY_MOST_CORES = 64, BRAID_OVERLAY_MOST_BANKS = 16 };
 
@@ -154,11 +155,34 @@ typedef struct braid_package braid_overlay_package;
  * `host` NULL: of all nodes; UNSUPPORTED names the first one that the overlay can't compute, and why. Else of the
  * largest part that it can, and *host has a line for each other node, which is left to the host, with the reason; freed
  * with braid_free. UNSUPPORTED also where nothing is left, or a layer is too large for the design; INVALID_ARGUMENT
- * where a path leaves the part and comes back. The package needs neither graph nor design any more. */
+ * where a path leaves the part and comes back. The package needs neither graph nor design any more. For designs of
+ * recurrent cores this is braid_overlay_compile_recurrent without options. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_compile(const braid_graph *graph,
                                                               const braid_overlay_design *design,
                                                               const braid_allocator *allocator, char **host,
                                                               braid_overlay_package **out);
+/* How a recurrent network's numbers of 16 bits are chosen. All 0: inputs are at most 4. */
+typedef struct braid_overlay_recurrent_options {
+  double greatest;             /* magnitude of an input; larger ones are clipped. 0: as in `samples`, or 4 */
+  const braid_tensor *samples; /* float32 whose last dimension is the numbers of a step: sequences, one behind the
+                                  other. NULL: none */
+} braid_overlay_recurrent_options;
+/* How far it is from the same network in double precision, of which so many sequences were computed. */
+typedef struct braid_overlay_recurrent_error {
+  double greatest; /* as it was chosen */
+  bool assumed;    /* nobody said it */
+  bool random;     /* sequences were of random numbers up to `greatest`; else samples */
+  int64_t sequences;
+  int steps;                    /* of each */
+  int64_t numbers, clipped;     /* hidden states compared; inputs beyond `greatest` */
+  double most, mean, most_cell; /* greatest error of a hidden state, root of the mean square; of a last cell state */
+} braid_overlay_recurrent_error;
+/* As braid_overlay_compile, for a design of recurrent cores: LSTM nodes of float32, one sequence at a time; the steps
+ * are those of the graph's shapes. `options` NULL: all 0. *error (NULL: not asked for) is measured meanwhile.
+ * INVALID_ARGUMENT also: samples that don't fit the network's input, or are not finite. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_compile_recurrent(
+    const braid_graph *graph, const braid_overlay_design *design, const braid_overlay_recurrent_options *options,
+    const braid_allocator *allocator, char **host, braid_overlay_recurrent_error *error, braid_overlay_package **out);
 /* A file, which may be anybody's: INVALID_FILE names the place. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_read(const braid_allocator *allocator, const char *path,
                                                                    braid_overlay_package **out);
@@ -166,19 +190,28 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_read(const braid_a
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_write(const braid_overlay_package *package,
                                                                     const char *path);
 BRAID_API void braid_overlay_package_destroy(braid_overlay_package *package); /* NULL is allowed */
+/* Sets how many steps the sequences of a recurrent network have, all of which are computed; before anybody else uses
+ * the package. INVALID_ARGUMENT: it is none of a recurrent network, or steps are not within 1 .. 2^20; UNSUPPORTED:
+ * sequences of so many don't fit a segment. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_set_steps(braid_overlay_package *package, int steps);
 
 typedef struct braid_overlay_package_info {
   const char *design;
   int cores; /* of the design: numbers of cores for which there are tilings */
   size_t layers, tiles;
-  int64_t macs; /* multiply-accumulates of an image */
+  int64_t macs; /* multiply-accumulates of an image, or of a sequence */
+  int steps;    /* of a sequence; 0: of feature maps */
   int64_t instruction_bytes, constant_bytes, map_bytes, input_bytes, output_bytes;
+  /* A core that is to be given away stands at a tile after so long, at most, while banks serve the ports of all cores
+   * alike; 0: it is not known (recurrent networks). */
+  int64_t stop_cycles;
+  double stop_microseconds;
 } braid_overlay_package_info;
 BRAID_API braid_overlay_package_info braid_overlay_package_get_info(const braid_overlay_package *package);
 
 /* How cores share a layer. */
 typedef struct braid_overlay_layer_share {
-  const char *name, *kind, *tiling; /* "whole", "width", "channels", "both" */
+  const char *name, *kind, *tiling; /* "whole", "width", "channels", "both"; of recurrent networks "rows" */
   int tiles;
   int64_t macs;
   int64_t cycles; /* of the longest core, estimated (equations 5 and 6) */
@@ -187,6 +220,7 @@ typedef struct braid_overlay_layer_share {
 typedef struct braid_overlay_program_info {
   int64_t cycles, bound; /* sums over the layers */
   int64_t bytes;         /* of the programs of all cores */
+  int64_t stop_cycles;   /* until a core that is to be given away stands at a tile, at most; 0: it is not known */
   double microseconds;   /* that making them took */
 } braid_overlay_program_info;
 /* Makes the programs of 1 .. BRAID_OVERLAY_MOST_CORES cores. `layers`: NULL, or room for as many as the package has. */
@@ -196,5 +230,120 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_share(const braid_
 /* The instructions as text: of all tiles (cores 0), or of the programs of so many cores. Freed with braid_free. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_package_text(const braid_overlay_package *package, int cores,
                                                                    const braid_allocator *allocator, char **out);
+
+/* --- simulation -----------------------------------------------------------------------------------------------------
+ * Of one task alone on the first `cores` cores of a card, 1 .. the design's. INVALID_ARGUMENT: another number of
+ * cores, a package of another kind of core, or one that needs more memory than the card has. */
+typedef enum braid_overlay_unit {
+  BRAID_OVERLAY_LOAD,
+  BRAID_OVERLAY_SAVE,
+  BRAID_OVERLAY_CONV_MVM,
+  BRAID_OVERLAY_MISC_ELE,
+  BRAID_OVERLAY_UNITS
+} braid_overlay_unit;
+BRAID_API const char *braid_overlay_unit_name(braid_overlay_unit unit); /* "load" ...; "" for others */
+
+/* Why a unit has no instruction. */
+typedef enum braid_overlay_idle {
+  BRAID_OVERLAY_IDLE_FETCH,   /* the core's next one is not in the card's memory for instructions yet */
+  BRAID_OVERLAY_IDLE_DECODER, /* the card's decoder has not handed it out */
+  BRAID_OVERLAY_IDLE_QUEUE,   /* the next one is for another unit, whose queue is full */
+  BRAID_OVERLAY_IDLE_DRAIN,   /* the core waits for its other units */
+  BRAID_OVERLAY_IDLE_SYNC,    /* the core waits for others */
+  BRAID_OVERLAY_IDLE_OVER,    /* the core is at the end of its program */
+  BRAID_OVERLAY_IDLES
+} braid_overlay_idle;
+BRAID_API const char *braid_overlay_idle_name(braid_overlay_idle idle); /* "fetch" ...; "" for others */
+
+/* Shares of the time, means over the cores. busy, waits and idle are all of it; carries, latency and turns are all of
+ * what load and save are busy, and 0 for the others. */
+typedef struct braid_overlay_unit_time {
+  double busy;                      /* an instruction runs */
+  double waits;                     /* one is there and lacks a token */
+  double idle[BRAID_OVERLAY_IDLES]; /* none is there */
+  double carries, latency, turns;   /* at the port's width; to the first byte; for a turn at port or bank */
+} braid_overlay_unit_time;
+
+/* By the figures of a design. Those without one (MISC, ELE, memories on the chip apart) are in that for operations. */
+typedef struct braid_overlay_energy {
+  double idle, operations, read, written, fetched; /* J: power without work, DDR by what it was used for */
+} braid_overlay_energy;
+
+/* What the programs of an image take, cycle by cycle. Modelled, but for the last two. */
+typedef struct braid_overlay_simulated {
+  int64_t cycles, estimate; /* simulated, and what the compiler expected */
+  double seconds;           /* `cycles` at the design's clock */
+  braid_overlay_unit_time units[BRAID_OVERLAY_UNITS];
+  double synchronizing;              /* the share that cores wait for each other */
+  int64_t read_bytes, written_bytes; /* of DDR */
+  int banks;
+  double bank_busy[BRAID_OVERLAY_MOST_BANKS]; /* of the card: shares of the time that bursts keep each */
+  int64_t fetched_bytes;                      /* of DDR: instructions, which don't fit the card's memory */
+  int64_t operations;                         /* that the cores did, two for a multiply-accumulate, padding too */
+  double operations_per_second;               /* of the network: its multiply-accumulates, two operations each */
+  double bound_per_second;                    /* the roofline at these bytes */
+  double joules;                              /* of the card; NAN: the design lacks a figure of its power */
+  braid_overlay_energy energy;                /* its parts, each NAN for itself */
+  int64_t program_bytes;                      /* of all cores */
+  double transfer_seconds;                    /* of them from the host to the card, once for each change of cores */
+  double compile_microseconds;                /* measured: that the dynamic compiler took */
+  double host_seconds;                        /* measured: of a CPU, that the simulator took */
+} braid_overlay_simulated;
+/* Also INVALID_FILE: the card refuses the programs, the detail says why. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_simulate(const braid_overlay_package *package,
+                                                               const braid_overlay_design *design, int cores,
+                                                               braid_overlay_simulated *out);
+
+/* What every unit of every core did, and when: instructions, and stalls of at least 16 cycles. */
+typedef struct braid_overlay_record braid_overlay_record;
+enum { BRAID_OVERLAY_MOST_SPANS = 400000 };
+/* As braid_overlay_simulate; *out keeps the first BRAID_OVERLAY_MOST_SPANS that end. Needs neither package nor design
+ * any more. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_record_make(const braid_overlay_package *package,
+                                                                  const braid_overlay_design *design, int cores,
+                                                                  const braid_allocator *allocator,
+                                                                  braid_overlay_simulated *simulated,
+                                                                  braid_overlay_record **out);
+BRAID_API void braid_overlay_record_destroy(braid_overlay_record *record); /* NULL is allowed */
+typedef struct braid_overlay_record_info {
+  size_t spans;
+  int64_t until; /* the cycle up to which all is there: the last one, if it is whole */
+  bool whole;
+} braid_overlay_record_info;
+BRAID_API braid_overlay_record_info braid_overlay_record_get_info(const braid_overlay_record *record);
+/* For Perfetto or chrome://tracing: a process for each core, a thread for each unit, layers, bytes of DDR. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_record_save_trace(const braid_overlay_record *record,
+                                                                        const char *path);
+/* A page of its own, to zoom into. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_record_save_html(const braid_overlay_record *record,
+                                                                       const char *title, const char *path);
+
+/* What goes into a network, or comes out of it: numbers q that stand for q * 2^exponent. */
+typedef struct braid_overlay_port_info {
+  const char *name; /* the package's */
+  int32_t channels, rows, columns, exponent;
+  bool real; /* the network has float32 there, else int8 */
+  int bits; /* of a number: 8, or 16 of recurrent networks: then `channels` is the numbers of a step, `columns` steps */
+} braid_overlay_port_info;
+BRAID_API size_t braid_overlay_package_port_count(const braid_overlay_package *package, bool outputs);
+/* `index` below the count. */
+BRAID_API braid_overlay_port_info braid_overlay_package_get_port(const braid_overlay_package *package, bool outputs,
+                                                                 size_t index);
+
+typedef struct braid_overlay_run_options {
+  uint64_t seed; /* of an adversarial order of modules and cores, as tokens allow; 0: a plain one */
+  bool races;    /* fail with INVALID_FILE where two accesses to one line are ordered by nothing; slower */
+} braid_overlay_run_options;
+/* Computes one image, bit for bit, without time. `inputs`: of each port float32 (if it is real; rounded to the nearest
+ * q, halves to the even one, and clipped) or int8 (q itself), in the shape channels, rows, columns; dimensions of 1
+ * count nowhere, and one dimension of all numbers will do. `outputs`: as many as there are, created as float32 (real)
+ * or int8 of 1, channels, rows, columns. Recurrent networks have float32, or int16 in place of int8, of steps, 1,
+ * numbers of a step (last states: directions, 1, numbers); all NULL after a failure. `options` NULL: all 0.
+ * INVALID_ARGUMENT names an input that has another type or shape, or NaN. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_run(const braid_overlay_package *package,
+                                                          const braid_overlay_design *design, int cores,
+                                                          const braid_overlay_run_options *options,
+                                                          braid_tensor *const *inputs, const braid_allocator *allocator,
+                                                          braid_tensor **outputs);
 
 #endif

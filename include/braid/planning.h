@@ -82,20 +82,25 @@ BRAID_API void braid_forecast_destroy(braid_forecast *forecast); /* NULL is allo
 /* NAN: unknown. */
 typedef struct braid_forecast_summary {
   double seconds, joules, average_watts;
+  /* Of the step whose operations, busy times, transfers and power over time a forecast has. It is `seconds` but where
+   * steps differ (`dvfs`): that, the energies, violations and `seconds_above` are then their means, and the peak is the
+   * largest, as the note says. */
+  double shown_seconds;
   double peak_watts; /* the largest sum of the peaks of what runs at the same time */
   double
       least_joules; /* no plan costs less that takes no longer than this one, proved; NAN: unknown, or not asked for */
   double idle_joules;   /* of them: what devices draw while they do nothing */
   double cap_watts;     /* NAN: none */
-  double seconds_above; /* that sum exceeds the cap; NAN: unknown, as some peak is */
+  double seconds_above; /* in which that sum, or the peak of a device, is above its cap; NAN: unknown */
   bool capped;          /* the machine or one of its devices has a cap */
   /* Operations at whose start it, or that of a device, exceeds its cap; those that start at one instant are added one
    * by one, so that of two that only together exceed it one counts. NAN: unknown, since some peak is and the others
    * exceed no cap; with `cap_unknown` and a number there may be more. */
   double cap_violations;
-  bool cap_unknown; /* there is a cap, and some peak is unknown */
+  bool cap_unknown; /* a peak is unknown that may exceed a cap */
   /* Of transfers, in total; and by how much the step is longer because of them, those of inputs and to the host at the
-   * end included: the same operations in the same order end so much earlier if nothing takes time to move. */
+   * end included: the same operations in the same order end so much earlier if nothing takes time to move. Where
+   * operations slow down each other it is an estimate: they stay as slow as they are in the step with transfers. */
   double moving_seconds, exposed_seconds;
   /* Whether the platform says of any device how much longer operations take beside others or beside transfers, and of
    * how many devices it leaves one of these out; the times there are in so far those of operations alone. */

@@ -87,7 +87,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_profile_list_check(braid_profile_l
 
 /* Deletes rows that can't be read (braid_profile_list_create: INVALID_FILE names the first), so that the others can be;
  * what they were of counts as never measured. Each is a warning in the log, which may be NULL. *count: of them. On
- * failure the database is as it was. */
+ * failure the database is as it was, and *count 0; what the log had by then stays. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_profile_forget_bad(braid_profile_db *db, const braid_log *log,
                                                                  size_t *count);
 

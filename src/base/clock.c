@@ -16,6 +16,12 @@ int64_t braid_now_ns(void) {
   return ns;
 }
 
+int64_t braid_thread_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int64_t braid_deadline_ns(int64_t timeout_ns) {
   int64_t deadline;
   if (timeout_ns < 0 || __builtin_add_overflow(braid_now_ns(), timeout_ns, &deadline)) return -1;

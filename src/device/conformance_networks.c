@@ -1,4 +1,5 @@
 /* The networks that backends are asked to claim regions of: small ones, of what such backends look for. */
+#include <math.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -187,6 +188,37 @@ static void build_branches(builder *b) {
   output(b, left);
 }
 
+/* As quantizers for hardware that shifts write it: int8, scales that are powers of two. */
+static braid_value_id quantized(builder *b, braid_value_id x, float scale) {
+  braid_value_id zero = -1;
+  if (b->status == BRAID_OK) b->status = braid_graph_add_scalar(b->out->graph, BRAID_I8, 0, &zero);
+  braid_value_id step = number(b, scale);
+  return node(b, "DequantizeLinear", 3, node(b, "QuantizeLinear", 3, x, step, zero), step, zero);
+}
+
+/* Whole numbers of 1/32 from -1 to 1. */
+static braid_value_id whole_weights(builder *b, shape s) {
+  braid_value_id id = weights(b, s);
+  braid_tensor *made = b->status == BRAID_OK ? b->out->graph->values[id].tensor : NULL;
+  for (int64_t i = 0; made && i < braid_desc_count(&b->out->graph->values[id].desc); i++)
+    braid_tensor_set_f64(made, i, nearbyint(braid_tensor_get_f64(made, i) * 32) / 32);
+  return id;
+}
+
+static void build_quantized(builder *b) {
+  braid_value_id x = quantized(b, input(b, IMAGE(2, 5, 7, 6)), 0.0625f);
+  braid_value_id y = node(b, "Conv", 2, x, whole_weights(b, IMAGE(5, 5, 3, 3)));
+  set_ints(b, "pads", 1, 1);
+  y = quantized(b, node(b, "Relu", 1, y), 0.125f);
+  output(b, y);
+  y = quantized(b, node(b, "Add", 2, x, y), 0.125f);
+  y = node(b, "MaxPool", 1, y);
+  set_ints(b, "kernel_shape", 2, 2);
+  set_ints(b, "strides", 2, 2);
+  x = node(b, "Flatten", 1, quantized(b, y, 0.125f));
+  output(b, quantized(b, node(b, "MatMul", 2, x, whole_weights(b, MATRIX(45, 4))), 0.5f));
+}
+
 static void build_training(builder *b) {
   braid_value_id x = input(b, MATRIX(6, 8)), wrt[2], gradients[2], loss;
   for (int i = 0; i < 2; i++) wrt[i] = tensor(b, BRAID_VALUE_PARAMETER, MATRIX(8, 8), -1, 1);
@@ -215,6 +247,7 @@ static const struct {
                  {"crossing chains", build_crossing},
                  {"a diamond", build_diamond},
                  {"branches", build_branches},
+                 {"a quantized block", build_quantized},
                  {"training", build_training}};
 enum { kNetworkCount = sizeof kNetworks / sizeof *kNetworks };
 

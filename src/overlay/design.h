@@ -47,5 +47,8 @@ typedef struct braid_overlay_file {
 } braid_overlay_file;
 extern const braid_overlay_file braid_overlay_design_files[];
 extern const size_t braid_overlay_design_file_count;
+/* Networks of the evaluation, from models/. */
+extern const braid_overlay_file braid_overlay_network_files[];
+extern const size_t braid_overlay_network_file_count;
 
 #endif

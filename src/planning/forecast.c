@@ -109,6 +109,8 @@ static braid_status count_devices(braid_forecast *f) {
     f->devices[d].name = problem->devices[d].name;
     f->devices[d].joules += idle; /* NAN stays */
     f->summary.idle_joules += idle;
+    if (f->choices.mean.runs > 0 && !isnan(f->devices[d].joules))
+      f->devices[d].joules = f->choices.mean.device_joules[d];
   }
   return BRAID_OK;
 }
@@ -135,20 +137,32 @@ static void count_interference(const braid_problem_device *device, braid_forecas
   s->without_interference += !beside || (!traffic && device->space != 0); /* without a link there is no traffic */
 }
 
+static void take_mean(const braid_mean_run *mean, braid_forecast_summary *s) {
+  if (!isnan(s->seconds)) s->seconds = mean->seconds;
+  if (!isnan(s->joules)) s->joules = mean->joules;
+  if (!isnan(s->idle_joules)) s->idle_joules = mean->idle_joules;
+  if (!isnan(s->average_watts)) s->average_watts = mean->joules / mean->seconds;
+  if (!isnan(s->peak_watts)) s->peak_watts = mean->peak_watts;
+  if (!isnan(s->cap_violations)) s->cap_violations = mean->violations;
+  if (!isnan(s->seconds_above)) s->seconds_above = mean->seconds_above;
+}
+
 static void sum_up(braid_forecast *f, double policy_seconds) {
   const braid_choices *choices = &f->choices;
   braid_forecast_summary *s = &f->summary;
   s->seconds = value_of(&choices->seconds);
   s->joules = value_of(&choices->joules);
   s->average_watts = value_of(&f->power.average_watts);
+  s->shown_seconds = s->seconds;
   s->peak_watts = value_of(&f->power.peak_watts);
   s->cap_watts = value_of(&f->modelled.problem.cap_watts);
   s->capped = !isnan(s->cap_watts);
   for (size_t d = 0; d < f->modelled.problem.device_count; d++)
     s->capped |= f->modelled.problem.devices[d].cap_watts.source != BRAID_UNKNOWN;
-  s->cap_unknown = s->capped && isnan(s->peak_watts);
+  s->cap_unknown = f->power.violations_unknown;
   s->cap_violations = s->cap_unknown && !f->power.violations ? NAN : (double)f->power.violations;
   s->seconds_above = s->cap_unknown ? NAN : f->power.seconds_above;
+  if (choices->mean.runs > 0) take_mean(&choices->mean, s);
   s->moving_seconds = choices->moving_seconds;
   s->exposed_seconds = choices->exposed_seconds;
   s->tasks = choices->task_count;
@@ -182,7 +196,7 @@ static braid_status find_least(braid_forecast *f, bool capped) {
   const braid_choices *choices = &f->choices;
   braid_number bound = {0};
   if (choices->joules.source != BRAID_UNKNOWN)
-    BRAID_TRY(braid_problem_bound(&f->modelled.problem, choices->seconds.value, capped, f->allocator, &bound));
+    BRAID_TRY(braid_problem_bound(&f->modelled.problem, f->summary.seconds, capped, f->allocator, &bound));
   f->summary.least_joules = fmax(value_of(&bound), value_of(&choices->least_joules)); /* NAN if both are */
   return BRAID_OK;
 }

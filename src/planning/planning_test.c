@@ -1,4 +1,4 @@
-/* Platform and profile files, what they say, and forecasts on them. */
+/* What platforms and profiles say, and forecasts on them. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,138 +72,6 @@ static void test_published(void **state) {
   braid_modelled_machine_destroy(machine);
 }
 
-#define PROFILE "source: s\nrows:\n  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 5, peak_watts: 6}\n"
-#define HEAD "name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n"
-#define DEVICE "  - {name: a, class: gpu, profile: d, idle_watts: 1}\n"
-
-static void test_refused_platforms(void **state) {
-  (void)state;
-  static const struct {
-    const char *text, *said;
-  } cases[] = {
-      {"name: m\n", "(line: 1"},
-      {"name: m\nprofile: p\ndevices:\n" DEVICE DEVICE, "line 5: there are two devices named a"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: tpu, profile: d, idle_watts: 1}\n",
-       "line 4: class \"tpu\""},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: -1}\n", "idle_watts is -1"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: 1, count: 50000}\n",
-       "50000 of them, 1 to 16384 are expected"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: nan}\n", "idle_watts is nan"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a.b, class: gpu, profile: d, idle_watts: 1}\n",
-       "device name \"a.b\""},
-      {"name: m\nprofile: p\nvolts: 3\ndevices:\n" DEVICE, "Unexpected key: volts"},
-      {"name: m\nprofile: p\ncap_watts: -3\ndevices:\n" DEVICE, "line 3: cap_watts is -3"},
-      {"name: m\nprofile: p\ncap_watts: 0\ndevices:\n" DEVICE, "line 3: cap_watts is 0, a number from 0.001"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: 1, cap_watts: 0}\n",
-       "line 4: cap_watts is 0"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: 1, count: 0}\n",
-       "line 4: device a: 0 of them, 1 to 16384 are expected"},
-      {"name: m\nprofile: p\ndevices:\n  - {name: a, class: gpu, profile: d, idle_watts: 1, memory_gigabytes: 0}\n",
-       "line 4: memory_gigabytes is 0"},
-      {"name: m\nprofile: p\nexchange: {gigabytes_per_second: 1, bucket_megabytes: 0}\ndevices:\n"
-       "  - {name: a, class: gpu, profile: d, idle_watts: 1, count: 2}\n",
-       "line 3: bucket_megabytes is 0"},
-      {"name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n    idle_watts: 1\n    clocks:\n"
-       "      - {mhz: 1000, seconds: 1, watts: 1}\n      - {mhz: 1200, seconds: 1, watts: 1}\n",
-       "line 10: clocks go from the highest"},
-      {"name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n    idle_watts: 1\n    clocks:\n"
-       "      - {mhz: 1000, seconds: 2, watts: 1}\n",
-       "the first clock is the profile's"},
-      {"name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n    idle_watts: 1\n"
-       "    link: {gigabytes_per_second: 0}\n",
-       "line 8: gigabytes_per_second is 0"},
-      {HEAD "    count: 1e3\n", "count is 1e3, a whole number without a 0 before its digits is expected, line: 7"},
-      {HEAD "    count: 2.9\n", "count is 2.9, a whole number"},
-      {HEAD "    count: 3x\n", "count is 3x, a whole number"},
-      {HEAD "    count: 010\n", "count is 010, a whole number"},
-      {HEAD "    count: 0x10\n", "count is 0x10, a whole number"},
-      {HEAD "    count: 1e99\n", "count is 1e99, a whole number"},
-      {HEAD "    count:\n", "count is empty, a whole number"},
-      {HEAD "    idle_watts: 41W\n", "idle_watts is 41W, a number is expected, line: 7"},
-      {HEAD "    idle_watts: 0x29\n", "idle_watts is 0x29, a number"},
-      {HEAD "    idle_watts: 4,1\n", "idle_watts is 4,1, a number"},
-      {HEAD "    idle_watts: 1e999\n", "idle_watts is 1e999, a number"},
-      {HEAD "    clocks:\n      - {mhz: 1000, seconds: 1, watts: 1/2}\n",
-       "watts is 1/2, a number is expected, line: 8"},
-      {HEAD "    idle_watts: 4\n    idel_watts: 1\n",
-       "Unexpected key: idel_watts, line: 8; there are name, class, profile, count, idle_watts, "},
-      {HEAD "    idle_watts: 4\n    idle_watts: 1\n", "key idle_watts comes twice, line: 8"},
-      {"name: \"e\\e[31mred\"\nprofile: p\ndevices:\n" DEVICE, "a text holds control characters, line: 1"},
-      {"name: m\nprofile: p\ndevices:\n  - &d {name: a, class: gpu, profile: d}\n",
-       "no anchors and aliases here, line: 4"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_machine_file *file;
-    assert_int_equal(braid_machine_file_parse("m.yaml", cases[i].text, strlen(cases[i].text), &file),
-                     BRAID_INVALID_FILE);
-    assert_null(file);
-    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].said, braid_error_detail());
-  }
-}
-
-static void test_refused_profiles(void **state) {
-  (void)state;
-  static const struct {
-    const char *text, *said;
-  } cases[] = {
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 0, ms: 1}\n", "line 3: bytes is 0"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: -1}\n", "ms is -1"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: inf}\n", "ms is inf"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, average_watts: 9, peak_watts: 8}\n",
-       "below the average"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, devices: 65}\n", "65 devices"},
-      {"source: s\nothers: Mul\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n", "line 2: \"Mul\" has no rows"},
-      {"source: s\nlikenesses:\n  - {op: A, as: B}\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n",
-       "\"B\" has no rows"},
-      {"source: s\nrows: []\n", "(line: 2"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, devices: 0}\n",
-       "line 3: 0 devices, 1 to 64 are expected"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, average_watts: 0}\n",
-       "line 3: average_watts is 0"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, gigabytes_per_second: 1e8}\n",
-       "line 3: gigabytes_per_second is 1e+08"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1k, ms: 1}\n", "bytes is 1k, a number is expected, line: 3"},
-      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n  - {device: d, op: Relu, bytes: 2, ms: 1}\n"
-       "  - {device: d, op: Relu, devices: 2, bytes: 1, ms: 1}\n  - {device: d, op: Relu, bytes: 1.0, ms: 2}\n",
-       "line 6: line 3 has a row of Relu on 1 d at 1 bytes already"},
-      {"source: s\nrows:\n  - {device: \"a\\e[31m\", op: Relu, bytes: 1, ms: 1}\n", "control characters, line: 3"},
-      {"source: s\nrows:\n  - {device: \"a\\tb\", op: Relu, bytes: 1, ms: 1}\n", "line 3: a text holds control"},
-      {"source: s\nlikenesses:\n  - {op: \"A\\nB\", as: Relu}\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n",
-       "line 3: a text holds control"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_profile *profile;
-    assert_int_equal(braid_profile_parse("p.yaml", cases[i].text, strlen(cases[i].text), &profile), BRAID_INVALID_FILE);
-    assert_null(profile);
-    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].said, braid_error_detail());
-  }
-}
-
-/* What an operation draws has the idle power in it: of all devices that share it. */
-static void test_idle_power(void **state) {
-  (void)state;
-  static const char rows[] = PROFILE "  - {device: d, devices: 2, op: Relu, bytes: 100, ms: 1, average_watts: 9}\n";
-  static const struct {
-    const char *text, *said;
-  } cases[] = {
-      {HEAD "    idle_watts: 4.5\n", NULL},
-      {HEAD "    idle_watts: 4.6\n",
-       "line 7: device a: idle_watts is 4.6, more than the 9 W that Relu draws at 100 bytes "
-       "on 2 of them"},
-      {HEAD "    count: 2\n    idle_watts: 50\n", "line 8: device a: idle_watts is 50, more than the 5 W that Relu"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    braid_profile *profile;
-    braid_modelled_machine *machine;
-    OK(braid_profile_parse("p.yaml", rows, strlen(rows), &profile));
-    braid_status status =
-        braid_modelled_machine_make(NULL, "m.yaml", cases[i].text, strlen(cases[i].text), profile, &machine);
-    braid_modelled_machine_destroy(machine);
-    assert_int_equal(status, cases[i].said ? BRAID_INVALID_FILE : BRAID_OK);
-    if (cases[i].said && !strstr(braid_error_detail(), cases[i].said)) fail_msg("%s", braid_error_detail());
-  }
-}
-
 /* By hand: MatMul's times are equal at 59.3 % of the way from the medium to the large row, Conv2D's at 65.5 %. */
 static void test_thresholds(void **state) {
   (void)state;
@@ -239,6 +107,10 @@ static void test_between(void **state) {
   assert_true(braid_profile_at(profile, "d", 1, "Relu", 1e3, &row) && row.peak_watts == 60);
   braid_profile_free(profile);
 }
+
+#define PROFILE "source: s\nrows:\n  - {device: d, op: Relu, bytes: 100, ms: 1, average_watts: 5, peak_watts: 6}\n"
+#define HEAD "name: m\nprofile: p\ndevices:\n  - name: a\n    class: gpu\n    profile: d\n"
+#define DEVICE "  - {name: a, class: gpu, profile: d, idle_watts: 1}\n"
 
 static void write_file(const char *path, const char *text) {
   FILE *file = fopen(path, "w");
@@ -362,7 +234,7 @@ static void test_device_cap(void **state) {
   OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "gpu-only"}, NULL, &forecast));
   braid_forecast_summary s = braid_forecast_get_summary(forecast);
   assert_true(s.capped && !s.cap_unknown && isnan(s.cap_watts));
-  assert_true(s.cap_violations == (double)s.tasks && s.seconds_above == 0);
+  assert_true(s.cap_violations == (double)s.tasks && s.seconds_above > 0.9 * s.seconds);
   braid_forecast_destroy(forecast);
   braid_graph_destroy(step);
   braid_modelled_machine_destroy(machine);
@@ -558,7 +430,9 @@ static braid_status forecast_all(const braid_allocator *allocator, void *context
     braid_forecast *forecast;
     braid_forecast_options options = {.policy = braid_planning_policy_name(i), .cap_watts = 260};
     /* these allocate again for each schedule that they try: policy_test.c and program_test.c sweep them, on less */
-    if (!strcmp(options.policy, "slack-energy") || !strcmp(options.policy, "optimal")) continue;
+    if (!strcmp(options.policy, "slack-energy") || !strcmp(options.policy, "optimal") ||
+        !strcmp(options.policy, "dvfs"))
+      continue;
     status = braid_forecast_create(context, machine, &options, allocator, &forecast);
     braid_forecast_destroy(forecast);
   }
@@ -691,9 +565,6 @@ int main(void) {
       cmocka_unit_test(test_variation),
       cmocka_unit_test(test_placement),
       cmocka_unit_test(test_published),
-      cmocka_unit_test(test_refused_platforms),
-      cmocka_unit_test(test_refused_profiles),
-      cmocka_unit_test(test_idle_power),
       cmocka_unit_test(test_thresholds),
       cmocka_unit_test(test_between),
       cmocka_unit_test(test_bytes),

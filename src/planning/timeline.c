@@ -115,7 +115,7 @@ static void draw_line(braid_text *text, const braid_forecast *forecast, double s
     if (!isnan(watts) && !known) braid_text_printf(text, "M%.2f %.2f", x, y);
     known = !isnan(watts);
   }
-  if (known) braid_text_printf(text, "H%.2f", kLeft + braid_forecast_get_summary(forecast).seconds * scale);
+  if (known) braid_text_printf(text, "H%.2f", kLeft + braid_forecast_get_summary(forecast).shown_seconds * scale);
   braid_text_add(text, "'/>\n");
 }
 
@@ -137,7 +137,7 @@ static void draw_power(braid_text *text, const braid_forecast *forecast, double 
 braid_status braid_forecast_save_html(const braid_forecast *forecast, const char *title, const char *path) {
   braid_forecast_summary s = braid_forecast_get_summary(forecast);
   size_t devices = braid_forecast_device_count(forecast);
-  double scale = s.seconds > 0 ? kWidth / s.seconds : 0, top = (double)devices * kRow + 20;
+  double scale = s.shown_seconds > 0 ? kWidth / s.shown_seconds : 0, top = (double)devices * kRow + 20;
   braid_text text;
   if (isnan(s.seconds))
     return braid_fail(BRAID_UNSUPPORTED, "the forecast has unknown times: there is nothing to draw");
@@ -165,6 +165,6 @@ braid_status braid_forecast_save_html(const braid_forecast *forecast, const char
   if (!isnan(s.peak_watts)) draw_power(&text, forecast, scale, top);
   braid_text_printf(&text,
                     "<text x='%d' y='%.0f'>0</text><text x='%d' y='%.0f' text-anchor='end'>%.3f ms</text></svg>\n",
-                    kLeft, top + kPower + 20, kLeft + kWidth, top + kPower + 20, s.seconds * 1e3);
+                    kLeft, top + kPower + 20, kLeft + kWidth, top + kPower + 20, s.shown_seconds * 1e3);
   return write_text(&text, path);
 }

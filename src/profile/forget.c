@@ -82,5 +82,7 @@ braid_status braid_profile_forget_bad(braid_profile_db *db, const braid_log *log
   braid_status status = BRAID_OK;
   for (int i = 0; i < BRAID_PROFILE_TABLES && status == BRAID_OK; i++)
     status = forget_rows(db, braid_profile_tables[i], log, count);
-  return braid_profile_end(db, status);
+  status = braid_profile_end(db, status);
+  if (status != BRAID_OK) *count = 0; /* they are all there again */
+  return status;
 }

@@ -22,6 +22,22 @@ static void add_item(lists *l, size_t to, int32_t item) {
   l->items[l->first[to + 1]++] = item;
 }
 
+static void add_reader(engine *e, int32_t node) {
+  const braid_problem_node *at = &e->problem->nodes[node];
+  for (size_t r = 0; r < at->read_count; r++)
+    add_item(&e->readers, (size_t)e->problem->reads[at->first_read + r], node);
+}
+
+/* Values go to their readers in the order of the plan, or of nodes while a rule makes it. */
+static void add_readers(engine *e) {
+  if (e->rule)
+    for (size_t n = 0; n < e->problem->node_count; n++) add_reader(e, (int32_t)n);
+  for (size_t i = 0; !e->rule && i < e->choices->task_count; i++) {
+    const braid_offer *offer = offer_at(e, e->choices->order[i]);
+    for (size_t k = 0; k < offer->node_count; k++) add_reader(e, offer->nodes[k]);
+  }
+}
+
 static braid_status fill_lists(engine *e, size_t reads) {
   const braid_problem *problem = e->problem;
   BRAID_TRY(make_lists(e, problem->value_count, reads, &e->readers));
@@ -30,9 +46,7 @@ static braid_status fill_lists(engine *e, size_t reads) {
     for (size_t r = 0; r < problem->nodes[n].read_count; r++)
       e->readers.first[problem->reads[problem->nodes[n].first_read + r] + 2]++;
   start_lists(&e->readers, problem->value_count);
-  for (size_t n = 0; n < problem->node_count; n++)
-    for (size_t r = 0; r < problem->nodes[n].read_count; r++)
-      add_item(&e->readers, (size_t)problem->reads[problem->nodes[n].first_read + r], (int32_t)n);
+  add_readers(e);
   for (size_t v = 0; v < problem->value_count; v++)
     if (problem->values[v].producer >= 0) e->results.first[problem->values[v].producer + 2]++;
   start_lists(&e->results, problem->node_count);

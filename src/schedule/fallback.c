@@ -34,19 +34,27 @@ static bool has_class(const braid_problem *problem, braid_device_class class) {
   return false;
 }
 
-/* Whether a device has a cap of its own; `fast`: a GPU, without any one of the first device's class. */
+/* What policies begin with: GPUs, without any what is of the first device's class. */
+static braid_device_class fast_class(const braid_problem *problem) {
+  return has_class(problem, BRAID_CLASS_GPU) || !problem->device_count ? BRAID_CLASS_GPU : problem->devices[0].class;
+}
+
+static bool has_own_cap(const braid_problem *problem, size_t d, bool fast) {
+  return problem->devices[d].cap_watts.source != BRAID_UNKNOWN &&
+         (!fast || problem->devices[d].class == fast_class(problem));
+}
+
+/* Whether a device has a cap of its own; `fast`: one that policies begin with. */
 static bool has_cap(const braid_problem *problem, bool fast) {
-  braid_device_class class = has_class(problem, BRAID_CLASS_GPU) ? BRAID_CLASS_GPU : problem->devices[0].class;
   for (size_t d = 0; d < problem->device_count; d++)
-    if (problem->devices[d].cap_watts.source != BRAID_UNKNOWN && (!fast || problem->devices[d].class == class))
-      return true;
+    if (has_own_cap(problem, d, fast)) return true;
   return false;
 }
 
 /* Adds a sentence; NULL without memory. */
 static const char *add_sentence(braid_arena *arena, const char *before, const char *sentence) {
   if (!before || !sentence) return NULL;
-  return braid_arena_format(arena, "%s%s%s", before, *before ? " " : "", sentence);
+  return braid_arena_format(arena, "%s%s%s", before, *before && *sentence ? " " : "", sentence);
 }
 
 static const char *note_class(const policy_need *need, braid_arena *arena) {
@@ -71,48 +79,86 @@ static const char *unknown_energy(const braid_problem *problem, const braid_choi
 
 /* --- hybrid-energy -------------------------------------------------------------------------------------------------
  */
+/* Of a node: the devices that it begins with ([0]) and others ([1]) run it; with energies that are known. */
 typedef struct seen {
-  int device, metered; /* the first device that runs the node, and of them the first whose energy is known; -1: none */
-  bool several, weighed; /* there is another one */
+  bool runs[2], metered[2];
 } seen;
 
-static void see(seen *node, const braid_offer *offer) {
-  node->several |= node->device >= 0 && node->device != offer->device;
-  if (node->device < 0) node->device = offer->device;
-  if (offer->joules.source == BRAID_UNKNOWN || offer->seconds.source == BRAID_UNKNOWN) return;
-  node->weighed |= node->metered >= 0 && node->metered != offer->device;
-  if (node->metered < 0) node->metered = offer->device;
+static void see(seen *node, const braid_offer *offer, bool fast) {
+  node->runs[!fast] = true;
+  node->metered[!fast] |= offer->joules.source != BRAID_UNKNOWN && offer->seconds.source != BRAID_UNKNOWN;
 }
 
-/* Operations that several devices could run, and of which energies of two are not known: they stay. */
+/* Operations that could be offloaded, but for energies that are not known on both sides: they stay. */
 static braid_status note_unweighed(const braid_problem *problem, const braid_allocator *allocator, braid_arena *arena,
                                    const char **note) {
   size_t several = 0, unweighed = 0;
-  seen *nodes = braid_alloc(allocator, (problem->node_count + 1) * sizeof *nodes);
+  braid_device_class class = fast_class(problem);
+  seen *nodes = braid_zalloc_array(allocator, problem->node_count + 1, sizeof *nodes);
   if (!nodes) return BRAID_NO_MEMORY;
-  for (size_t n = 0; n < problem->node_count; n++) nodes[n] = (seen){-1, -1, false, false};
-  for (size_t i = 0; i < problem->offer_count; i++)
-    for (size_t k = 0; k < problem->offers[i].node_count; k++)
-      see(&nodes[problem->offers[i].nodes[k]], &problem->offers[i]);
+  for (size_t i = 0; i < problem->offer_count; i++) {
+    const braid_offer *offer = &problem->offers[i];
+    for (size_t k = 0; k < offer->node_count && braid_offer_allowed(problem, offer); k++)
+      see(&nodes[offer->nodes[k]], offer, problem->devices[offer->device].class == class);
+  }
   for (size_t n = 0; n < problem->node_count; n++) {
-    several += nodes[n].several;
-    unweighed += nodes[n].several && !nodes[n].weighed;
+    bool both = nodes[n].runs[0] && nodes[n].runs[1];
+    several += both;
+    unweighed += both && !(nodes[n].metered[0] && nodes[n].metered[1]);
   }
   braid_free(allocator, nodes);
   if (!unweighed) return BRAID_OK;
+  const char *begins = class == BRAID_CLASS_GPU ? "a GPU" : "a device of the first one's class";
   const char *text =
       unweighed == several
-          ? "No operation's energy is known on two devices, so none is offloaded: this is gpu-only."
+          ? braid_arena_format(arena,
+                               "No operation's energy is known both on %s and on a device of another class, so none "
+                               "is offloaded.",
+                               begins)
           : braid_arena_format(arena,
-                               "Of %zu of %zu operations that several devices could run, the energy is not known on "
-                               "two of them: these are not offloaded.",
-                               unweighed, several);
+                               "Of %zu of %zu operations that could be offloaded, the energy is not known both on %s "
+                               "and on a device of another class: these stay.",
+                               unweighed, several, begins);
   *note = add_sentence(arena, *note, text);
   return *note ? BRAID_OK : BRAID_NO_MEMORY;
 }
 
 /* --- the whole -----------------------------------------------------------------------------------------------------
  */
+static const char *note_mean(const braid_choices *choices, braid_arena *arena) {
+  const braid_mean_run *mean = &choices->mean;
+  return braid_arena_format(
+      arena,
+      "Its clocks do not settle: step time, energy, average power, violations and the time above caps are the means of "
+      "%.0f steps of %.4g to %.4g ms, the peak is the largest; operations, busy times and transfers are those of one "
+      "of %.4g ms.",
+      mean->runs, mean->shortest * 1e3, mean->longest * 1e3, choices->seconds.value * 1e3);
+}
+
+/* Caps that change no clock: which of them, since nobody knows what they are about to hold down. */
+static const char *note_unmeasured(const braid_problem *problem, const braid_choices *choices, braid_arena *arena) {
+  size_t caps = 0, unmeasured = 0, devices = problem->device_count;
+  const char *first = NULL;
+  for (size_t d = 0; d <= devices; d++) {
+    if (d < devices ? !has_own_cap(problem, d, true) : problem->cap_watts.source == BRAID_UNKNOWN) continue;
+    caps++;
+    if (braid_dvfs_measures(problem, choices, d < devices ? (int)d : -1)) continue;
+    unmeasured++;
+    if (!first) first = d < devices ? problem->devices[d].name : "the machine";
+  }
+  if (!unmeasured) return "";
+  if (unmeasured == caps) return "No power is measured that has a cap, so its clocks stay at the top.";
+  return braid_arena_format(arena, "The power of %s is not measured, so %s cap%s no clock.", first,
+                            unmeasured > 1 ? "this and other" : "its", unmeasured > 1 ? "s change" : " changes");
+}
+
+static const char *note_clocks(const braid_problem *problem, const braid_choices *choices, braid_arena *arena) {
+  if (problem->cap_watts.source != BRAID_UNKNOWN || has_cap(problem, true))
+    return note_unmeasured(problem, choices, arena);
+  return has_cap(problem, false) ? "Only devices that are no GPUs have a cap, so its clocks stay at the top."
+                                 : "There is no cap, so its clocks stay at the top.";
+}
+
 static const char *note_optimal(const braid_problem *problem, const braid_choices *choices, braid_arena *arena) {
   const braid_number *least = &choices->least_joules;
   size_t tasks = 0;
@@ -121,6 +167,10 @@ static const char *note_optimal(const braid_problem *problem, const braid_choice
   if (choices->left_out || choices->crowded_out || choices->baseline)
     return "It is not proved to be the least: plans were left out since they do not fit into the memories as they are "
            "simulated; this is the best plan found that does.";
+  if (choices->crossed)
+    return "It is not proved to be the least: values wait for each other on a link, and in which order they go there "
+           "is "
+           "not searched; this is the best plan found.";
   if (least->source == BRAID_UNKNOWN)
     return "Nothing is proved, since GLPK is not there or finds no bound: this is slack-energy.";
   return braid_arena_format(arena, "It is not proved to be the least: %s; this is the best plan found.",
@@ -172,14 +222,8 @@ static braid_status note_needs(const braid_policy *policy, const braid_problem *
   }
   if (policy == &braid_policy_optimal && known)
     *note = add_sentence(arena, *note, note_optimal(problem, choices, arena));
-  if (choices->unsettled)
-    *note = add_sentence(
-        arena, *note, "Its clocks do not settle: steps begin at clocks that change, and this is one of these steps.");
-  if (policy == &braid_policy_dvfs && problem->cap_watts.source == BRAID_UNKNOWN && !has_cap(problem, true))
-    *note = add_sentence(arena, *note,
-                         has_cap(problem, false) ? "Only devices that are no GPUs have a cap, so its clocks stay at "
-                                                   "the top."
-                                                 : "There is no cap, so its clocks stay at the top.");
+  if (choices->mean.runs > 0) *note = add_sentence(arena, *note, note_mean(choices, arena));
+  if (policy == &braid_policy_dvfs && *note) *note = add_sentence(arena, *note, note_clocks(problem, choices, arena));
   return *note ? BRAID_OK : BRAID_NO_MEMORY;
 }
 

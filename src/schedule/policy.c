@@ -92,13 +92,14 @@ static braid_status refuse_cycles(const braid_choosing *choosing, braid_choices 
   }
 }
 
-/* What a rule made of a run that began at the first clocks, as one of runs that follow each other: the same tasks in
- * the same order, each device from the clock at which it ends. Where the caps then leave something waiting for ever,
- * the first run stands. */
-static braid_status repeat_run(const braid_policy *policy, const braid_choosing *choosing, bool capped,
-                               braid_choices *out) {
+static bool is_longer(const braid_choices *a, const braid_choices *b) {
+  return a->seconds.value > b->seconds.value || a->joules.value > b->joules.value;
+}
+
+braid_status braid_choices_repeat(const braid_policy *policy, const braid_choosing *choosing, bool capped,
+                                  braid_choices *out) {
   braid_choices again;
-  if (out->steady || policy == &braid_policy_dvfs) return BRAID_OK; /* dvfs repeats it by itself */
+  if (policy == &braid_policy_dvfs) return BRAID_OK; /* dvfs repeats it by itself */
   BRAID_TRY(braid_choices_init(choosing, &again));
   size_t nodes = choosing->problem->node_count;
   memcpy(again.offer_of, out->offer_of, nodes * sizeof *again.offer_of);
@@ -107,9 +108,10 @@ static braid_status repeat_run(const braid_policy *policy, const braid_choosing 
   again.task_count = out->task_count;
   again.least_joules = out->least_joules;
   again.left_out = out->left_out;
+  again.crossed = out->crossed;
   again.ordered = true;
   braid_status status = braid_simulate(choosing, &again, NULL, capped);
-  if (status == BRAID_OK) *out = again;
+  if (status == BRAID_OK && (!out->steady || !is_longer(&again, out))) *out = again;
   return status == BRAID_UNSUPPORTED ? BRAID_OK : status;
 }
 
@@ -120,7 +122,7 @@ static braid_status solve_once(const braid_policy *policy, const braid_choosing 
     BRAID_TRY(braid_choices_init(choosing, out));
     BRAID_TRY(policy->choose(choosing, out));
     BRAID_TRY(braid_choices_check(choosing, out));
-    if (out->ordered) return repeat_run(policy, choosing, capped, out);
+    if (out->ordered) return braid_choices_repeat(policy, choosing, capped, out);
     BRAID_TRY(refuse_cycles(choosing, out, &refused));
   } while (refused);
   return braid_simulate(choosing, out, NULL, capped);

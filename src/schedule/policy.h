@@ -16,6 +16,16 @@ typedef struct braid_move {
   double start, end;
 } braid_move;
 
+/* The mean of runs that follow each other and are not alike. */
+typedef struct braid_mean_run {
+  double runs; /* that it is of; 0: all are alike */
+  double seconds, joules, idle_joules;
+  double shortest, longest; /* seconds */
+  double peak_watts;        /* the largest of all; 0: unknown */
+  double violations, seconds_above;
+  double *device_joules; /* per device; in the arena */
+} braid_mean_run;
+
 /* A solution. Its tasks are the chosen offers; in `order` and `reasons` a task is identified by its last node. */
 typedef struct braid_choices {
   int32_t *offer_of;    /* per node; -1: idle */
@@ -32,19 +42,21 @@ typedef struct braid_choices {
   double moving_seconds; /* of all transfers */
   /* By how much the run is longer because values move: the same tasks, in the same order on each device, with the same
    * waits because of caps and rules, would end so much earlier if nothing took time to move. What the host brings in
-   * and what it gets back at the end count; what the rest of the run hides does not. */
+   * and what it gets back at the end count; what the rest of the run hides does not. Where tasks slow down each other
+   * it is an estimate: which are beside which is as in the run with movement. */
   double exposed_seconds;
   /* Each device whose clock takes time to change ends at the clock at which it began, so that the next run is the same.
    */
   bool steady;
-  bool unsettled;    /* dvfs: its clocks do not come back to where a run began, however often it runs */
-  bool ordered;      /* the policy has simulated it: `order`, times and energy are set */
-  braid_move *moves; /* simulated, in the order in which they were asked for */
+  braid_mean_run mean; /* dvfs: of runs whose clocks differ; all else here is of the last of them */
+  bool ordered;        /* the policy has simulated it: `order`, times and energy are set */
+  braid_move *moves;   /* simulated, in the order in which they were asked for */
   size_t move_count;
   /* Nodes for which offers were refused since plans with them did not fit into a space; whether it is the baseline's
-   * plan, as the policy's is worse under that limit; whether plans were left out of a search since they do not fit. */
+   * plan, as the policy's is worse under that limit; whether plans were left out of a search since they do not fit, and
+   * whether orders of transfers were. */
   size_t crowded_out;
-  bool baseline, left_out;
+  bool baseline, left_out, crossed;
 } braid_choices;
 
 /* The input and working memory of a policy. */
@@ -93,6 +105,12 @@ int32_t braid_choices_task(const braid_problem *problem, const braid_choices *ch
 /* Sets `order`. *cycle: -1, or the region with the highest index on a cycle; the order is then incomplete. */
 BRAID_MUST_CHECK braid_status braid_choices_sort(const braid_choosing *choosing, braid_choices *choices,
                                                  int32_t *cycle);
+/* What a policy's rule made of a run that began at the first clocks, as one of runs that follow each other: the same
+ * tasks in the same order, each device from the clock at which it ends, and values go in that order to those that read
+ * them, and nowhere else. The first run stands where it is better and leaves the clocks as they were, or where the caps
+ * leave something waiting for ever in the others. `capped`: tasks keep the caps. */
+BRAID_MUST_CHECK braid_status braid_choices_repeat(const braid_policy *policy, const braid_choosing *choosing,
+                                                   bool capped, braid_choices *out);
 /* Simulates the tasks in order, one after the other on each device (simulate.h). */
 BRAID_MUST_CHECK braid_status braid_choices_play(const braid_choosing *choosing, braid_choices *choices);
 /* When a transfer's buses are free, from `from` seconds on. */
@@ -103,8 +121,9 @@ double braid_problem_arrival(const braid_problem *problem, int32_t value, int fr
                              double *bus_free);
 /* first.c: takes free offers in the order of ranks, after those for nodes that no device runs as a single node. */
 BRAID_MUST_CHECK braid_status braid_choose_first(const braid_choosing *choosing, braid_choices *choices);
-/* manual.c: takes the offers for fixed nodes, the largest first. */
-void braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices);
+/* manual.c: takes the offers for fixed nodes, the largest first of those that leave regions of earlier devices whole.
+ */
+BRAID_MUST_CHECK braid_status braid_choose_fixed(const braid_choosing *choosing, braid_choices *choices);
 /* Whether it could run under the caps if nothing else did. An unknown peak could not. */
 bool braid_offer_within_caps(const braid_problem *problem, const braid_offer *offer);
 /* The same for the caps of single devices: each counts its share of the peak. */
@@ -123,6 +142,9 @@ BRAID_MUST_CHECK braid_status braid_choose_class(const braid_choosing *choosing,
 /* Why caps refuse a node, beginning with " under the power cap", by that of its offers which needs least; "": they do
  * not. `text` has room for `bytes`. */
 void braid_caps_explain(const braid_choosing *choosing, int32_t node, char *text, size_t bytes);
+/* Whether dvfs knows what a device draws (-1: the whole machine): its idle power, and the energy of all it runs. A cap
+ * of what is not measured changes no clock. */
+bool braid_dvfs_measures(const braid_problem *problem, const braid_choices *choices, int device);
 /* UNSUPPORTED, if a node is not covered, with the name of the first that all its offers are refused for, and with the
  * cap where it is one. */
 BRAID_MUST_CHECK braid_status braid_choices_check(const braid_choosing *choosing, const braid_choices *choices);

@@ -43,13 +43,22 @@ static bool exceeds(double watts, const braid_number *cap) {
   return cap->source != BRAID_UNKNOWN && watts > cap->value * (1 + 1e-9);
 }
 
+static bool has_capped_device(const braid_problem *problem, const braid_offer *offer) {
+  bool capped = problem->devices[offer->device].cap_watts.source != BRAID_UNKNOWN;
+  for (size_t k = 0; k < offer->also_count; k++)
+    capped |= problem->devices[offer->also[k]].cap_watts.source != BRAID_UNKNOWN;
+  return capped;
+}
+
 static void walk(const braid_problem *problem, const change *changes, size_t count, double end, braid_power *out) {
   braid_power_step now = out->steps[0];
+  size_t beyond = 0; /* tasks that run above the cap of a device */
   for (size_t i = 0; i < count; i++) {
     const braid_offer *offer = &problem->offers[changes[i].offer];
     double idle = braid_offer_idle_watts(problem, offer), sign = changes[i].starts ? 1 : -1;
+    bool known = offer->watts.source != BRAID_UNKNOWN, above = known && !braid_offer_within_device_caps(problem, offer);
     if (changes[i].at > now.from) {
-      if (exceeds(now.peak_watts, &problem->cap_watts)) out->seconds_above += changes[i].at - now.from;
+      if (beyond || exceeds(now.peak_watts, &problem->cap_watts)) out->seconds_above += changes[i].at - now.from;
       now.from = changes[i].at;
       out->count++;
     }
@@ -58,10 +67,11 @@ static void walk(const braid_problem *problem, const change *changes, size_t cou
     if (offer->seconds.value > 0) now.watts += sign * (offer->joules.value / offer->seconds.value - idle);
     out->steps[out->count - 1] = now;
     if (now.peak_watts > out->peak_watts.value) out->peak_watts.value = now.peak_watts;
-    if (changes[i].starts &&
-        (exceeds(now.peak_watts, &problem->cap_watts) || !braid_offer_within_device_caps(problem, offer)))
-      out->violations++;
+    if (above) beyond += changes[i].starts ? 1 : (size_t)-1;
+    out->violations_unknown |= !known && has_capped_device(problem, offer);
+    if (changes[i].starts && (exceeds(now.peak_watts, &problem->cap_watts) || above)) out->violations++;
   }
+  out->violations_unknown |= problem->cap_watts.source != BRAID_UNKNOWN && out->peak_watts.source == BRAID_UNKNOWN;
   if (end > now.from && exceeds(now.peak_watts, &problem->cap_watts)) out->seconds_above += end - now.from;
 }
 

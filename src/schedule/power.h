@@ -22,7 +22,8 @@ typedef struct braid_power {
   /* Tasks at whose start the sum of peaks exceeds the cap of the machine, or theirs that of a device. Those that start
    * at one instant are added one by one: of two that only together exceed it one counts. */
   size_t violations;
-  double seconds_above; /* the machine's cap */
+  bool violations_unknown; /* a peak is unknown that may exceed a cap */
+  double seconds_above;    /* in which that sum, or the peak of a device, is above its cap */
 } braid_power;
 
 BRAID_MUST_CHECK braid_status braid_power_of(const braid_problem *problem, const braid_choices *choices,

@@ -528,6 +528,19 @@ static void begin(engine *e) {
     }
 }
 
+/* What is on the host goes to its readers: first in the order of the plan, where there is one. */
+static void send_inputs(engine *e) {
+  const braid_problem *problem = e->problem;
+  for (size_t i = 0; !e->rule && i < e->choices->task_count; i++) {
+    const braid_offer *offer = offer_of(e, e->choices->order[i]);
+    size_t node = 0, read = 0;
+    for (int32_t value; (value = next_read(e, offer, &node, &read)) >= 0;)
+      if (problem->values[value].producer < 0) (void)bring(e, value, problem->devices[offer->device].space);
+  }
+  for (size_t v = 0; v < problem->value_count; v++)
+    if (problem->values[v].producer < 0) pass_on(e, (int32_t)v);
+}
+
 /* The clock of the last task in a device's queue; 0 without any. */
 static int last_clock(const engine *e, size_t device) {
   size_t end = e->queues.first[device + 1];
@@ -543,15 +556,9 @@ static void begin_clocks(engine *e) {
   }
 }
 
-static size_t count_tasks(const engine *e) {
-  size_t tasks = 0;
-  for (size_t n = 0; n < e->problem->node_count; n++) tasks += e->task_of[n] == (int32_t)n;
-  return tasks;
-}
-
 static braid_status simulate(engine *e) {
   const braid_problem *problem = e->problem;
-  size_t reads = 0;
+  size_t reads = 0, tasks = 0;
   for (size_t n = 0; n < problem->node_count; n++) reads += problem->nodes[n].read_count;
   BRAID_TRY(braid_engine_allocate(e, reads));
   e->view.running = e->running, e->view.ready = e->ready;
@@ -561,12 +568,13 @@ static braid_status simulate(engine *e) {
   if (e->rule) e->choices->task_count = 0;
   e->choices->moving_seconds = 0;
   e->choices->move_count = 0;
-  for (size_t n = 0; n < problem->node_count; n++)
+  for (size_t n = 0; n < problem->node_count; n++) {
+    tasks += e->task_of[n] == (int32_t)n;
     if (e->task_of[n] == (int32_t)n && !e->waiting[n]) become_ready(e, (int32_t)n);
-  for (size_t v = 0; v < problem->value_count; v++)
-    if (problem->values[v].producer < 0) pass_on(e, (int32_t)v);
+  }
+  send_inputs(e);
   for (size_t d = 0; d < problem->device_count; d++) mark(e, (int)d);
-  BRAID_TRY(engine_run(e, count_tasks(e)));
+  BRAID_TRY(engine_run(e, tasks));
   sum_up(e);
   return BRAID_OK;
 }

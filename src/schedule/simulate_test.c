@@ -121,6 +121,30 @@ static void test_interference(void **state) {
   braid_arena_destroy(arena);
 }
 
+/* What interference makes longer occupies all devices of a task for as long: the idle power of none of them counts. */
+static void test_interference_of_several(void **state) {
+  (void)state;
+  fixture f;
+  braid_arena *arena;
+  braid_choices c;
+  bool refused[2] = {false};
+  init(&f, 2, 3, 1);
+  read_by(&f, 0, 2), read_by(&f, 1, 2);
+  for (int d = 0; d < 3; d++) f.devices[d].idle_watts = (braid_number){7, BRAID_MODELLED};
+  f.devices[0].slower_beside = (braid_number){0.5, BRAID_MODELLED};
+  set_offer(&f, 0, 0, 2, 60), set_offer(&f, 2, 1, 3, 50);
+  f.offers[0].also = (const int[]){1}, f.offers[0].also_count = 1;
+  OK(braid_arena_create(NULL, &arena));
+  braid_choosing choosing = {.problem = &f.problem, .arena = arena, .refused = refused};
+  OK(braid_choices_init(&choosing, &c));
+  for (int32_t n = 0; n < 2; n++) c.offer_of[n] = c.order[n] = n;
+  c.task_count = 2;
+  OK(braid_choices_play(&choosing, &c));
+  assert_true(c.end[0] == 3 && c.end[1] == 3 && c.seconds.value == 3);
+  assert_true(fabs(c.joules.value - (180 + 150)) < 1e-9); /* nothing is idle in these 3 s */
+  braid_arena_destroy(arena);
+}
+
 /* Beside is what computes: a task whose input or clock is still on its way counts from its beginning on. */
 static void test_beside_begins(void **state) {
   (void)state;
@@ -433,11 +457,13 @@ static void test_device_caps(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_cap),           cmocka_unit_test(test_interference), cmocka_unit_test(test_beside_begins),
-      cmocka_unit_test(test_refusals),      cmocka_unit_test(test_traffic),      cmocka_unit_test(test_traffic_booked),
-      cmocka_unit_test(test_exposed),       cmocka_unit_test(test_waits),        cmocka_unit_test(test_links),
-      cmocka_unit_test(test_critical_path), cmocka_unit_test(test_taken_back),   cmocka_unit_test(test_moving),
-      cmocka_unit_test(test_device_caps),
+      cmocka_unit_test(test_cap),           cmocka_unit_test(test_interference),
+      cmocka_unit_test(test_beside_begins), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_traffic),       cmocka_unit_test(test_traffic_booked),
+      cmocka_unit_test(test_exposed),       cmocka_unit_test(test_waits),
+      cmocka_unit_test(test_links),         cmocka_unit_test(test_critical_path),
+      cmocka_unit_test(test_taken_back),    cmocka_unit_test(test_moving),
+      cmocka_unit_test(test_device_caps),   cmocka_unit_test(test_interference_of_several),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,7 +22,9 @@ static const double kLeastGain = 0.03;
 /* What the policy answered, or what runs instead. */
 typedef struct braid_steering_answer {
   const char *what;
-  int *devices; /* per node; -1: nothing runs */
+  int *devices;  /* per node; -1: nothing runs */
+  size_t *order; /* nodes, as they start; of as many as are ordered, 0: they follow the graph */
+  size_t ordered;
   braid_forecast_summary forecast;
   size_t waits;
   double policy_seconds;

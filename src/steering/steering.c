@@ -101,6 +101,7 @@ static braid_status take_task(braid_steering *s, const braid_forecast_task *task
   int64_t node = braid_costs_node(&s->costs, task->node);
   if (node < 0) return braid_fail(BRAID_INTERNAL, "the plan has a node %.120s, the step has none", task->node);
   s->asked.devices[node] = (int)task->device_index;
+  s->asked.order[s->asked.ordered++] = (size_t)node;
   s->asked.waits += task->after != NULL;
   return BRAID_OK;
 }
@@ -121,12 +122,16 @@ braid_status braid_steering_forecast(const braid_steering *s, const int *devices
   return BRAID_OK;
 }
 
-/* No plan is changed for what is within the noise of a measurement. */
+/* No plan is changed for what is within the noise of a measurement. Both are compared in one order, the graph's, since
+ * costs have changed since the plan had its own; where the new one has waits under a cap, it is as the policy has it.
+ */
 bool braid_steering_gains(const braid_steering *s, braid_forecast_summary *now) {
+  braid_forecast_summary other;
   if (braid_steering_forecast(s, s->plan.devices, now) != BRAID_OK) return true;
-  const braid_forecast_summary *asked = &s->asked.forecast;
-  bool faster = !(now->seconds <= asked->seconds * (1 + kLeastGain));
-  bool thriftier = now->joules > asked->joules * (1 + kLeastGain); /* never of NAN */
+  const braid_forecast_summary *asked = &s->asked.forecast, *run = asked;
+  if (!s->asked.waits && braid_steering_forecast(s, s->asked.devices, &other) == BRAID_OK) run = &other;
+  bool faster = !(now->seconds <= run->seconds * (1 + kLeastGain));
+  bool thriftier = now->joules > run->joules * (1 + kLeastGain); /* never of NAN */
   return faster || thriftier || now->cap_violations > asked->cap_violations || now->cap_unknown != asked->cap_unknown;
 }
 
@@ -139,7 +144,7 @@ braid_status braid_steering_ask(braid_steering *s) {
   for (size_t n = 0; n < s->graph->node_count; n++) s->asked.devices[n] = -1;
   s->asked.what = s->options.policy;
   s->asked.forecast = braid_forecast_get_summary(forecast);
-  s->asked.waits = 0;
+  s->asked.waits = s->asked.ordered = 0;
   braid_status status = BRAID_OK;
   for (size_t i = 0; i < s->asked.forecast.tasks && status == BRAID_OK; i++) {
     braid_forecast_task task = braid_forecast_get_task(forecast, i);
@@ -174,7 +179,10 @@ const char *braid_steering_count(braid_steering *s, const int *devices) {
  */
 /* Patterns stand in quotes, and '*' and '?' fit any letters. */
 static braid_status write_place(const braid_steering *s, braid_text *text) {
-  for (size_t n = 0; n < s->graph->node_count; n++) {
+  size_t count = s->asked.ordered ? s->asked.ordered : s->graph->node_count;
+  if (s->asked.ordered) braid_text_add(text, "ordered ");
+  for (size_t i = 0; i < count; i++) {
+    size_t n = s->asked.ordered ? s->asked.order[i] : i;
     const char *name = s->graph->nodes[n].name;
     if (s->asked.devices[n] < 0) continue;
     if (!*name || strpbrk(name, "'*?\n"))
@@ -304,6 +312,9 @@ static braid_status copy_graph(braid_steering *s) {
   size_t nodes = s->graph->node_count + 1;
   s->plan.devices = braid_arena_alloc(s->arena, nodes * sizeof *s->plan.devices);
   s->asked.devices = braid_arena_alloc(s->arena, nodes * sizeof *s->asked.devices);
+  s->plan.order = braid_arena_alloc(s->arena, nodes * sizeof *s->plan.order);
+  s->asked.order = braid_arena_alloc(s->arena, nodes * sizeof *s->asked.order);
+  if (!s->plan.order || !s->asked.order) return BRAID_NO_MEMORY;
   s->placed = braid_arena_alloc(s->arena, nodes * sizeof *s->placed);
   s->planned = braid_arena_alloc(s->arena, nodes * sizeof *s->planned);
   s->parts = braid_arena_alloc(s->arena, nodes * sizeof *s->parts);

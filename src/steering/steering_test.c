@@ -110,7 +110,7 @@ static void make_worse(training *t) {
   braid_forecast_summary best, now;
   braid_replacement replaced;
   ok(braid_steering_ask(s));
-  best = s->asked.forecast;
+  ok(braid_steering_forecast(s, s->asked.devices, &best)); /* in the order in which plans are compared */
   t->events_before = braid_steering_event_count(s);
   for (size_t n = 0; n < s->graph->node_count; n++) {
     if (s->asked.devices[n] < 0) continue;

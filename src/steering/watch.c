@@ -259,7 +259,7 @@ static braid_status keep_pace(braid_steering *s, bool *replaced) {
   if (!count_moved(s)) return BRAID_OK;
   s->excess = is / (s->plan.forecast.seconds * (double)s->trainer->options.accumulate);
   BRAID_TRY(braid_steering_forecast(s, s->asked.devices, &s->asked.forecast));
-  s->asked.waits = 0;
+  s->asked.waits = s->asked.ordered = 0;
   s->asked.what = braid_arena_format(s->arena, "%s, as it is faster", s->costs.specs[device]);
   braid_steering_event event = {.reason = braid_arena_format(s->arena, "%s takes %.4g ms a step, %s alone %.4g",
                                                              s->options.policy, is * 1e3, s->costs.specs[device],

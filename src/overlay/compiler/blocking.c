@@ -27,6 +27,22 @@ int64_t braid_weight_lines(const braid_layer_work *work, int32_t channels, int32
          design->channels_out * design->channels_in / BRAID_ISA_WORD;
 }
 
+int64_t braid_stop_limit(const braid_overlay_design *design) {
+  return (int64_t)(40 * design->clock_mhz);
+}
+
+int64_t braid_piece_cycles(const braid_layer_work *work, int32_t rows, int32_t channels, int32_t columns,
+                           int32_t inputs) {
+  const braid_overlay_design *design = work->design;
+  int64_t taps = (int64_t)work->window.kernel_rows * work->window.kernel_columns;
+  if (work->side) {
+    int64_t bytes = (int64_t)braid_ceil(channels, BRAID_OVERLAY_PLANE) * BRAID_ISA_WORD * rows * columns;
+    return bytes * taps * (work->has_other ? 2 : 1) / design->side_bytes;
+  }
+  return (int64_t)braid_ceil(rows, design->pixels) * (work->own ? 1 : braid_ceil(inputs, design->channels_in)) *
+         braid_ceil(channels, design->channels_out) * columns * taps;
+}
+
 typedef struct braid_cut_counts {
   int64_t blocks, strips, groups, parts; /* how many there are */
 } braid_cut_counts;

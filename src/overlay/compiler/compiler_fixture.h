@@ -218,7 +218,7 @@ static inline void drawn_free(drawn_network *n) {
 static inline braid_overlay_design draw_design(void) {
   static const int kGroups[] = {4, 8, 16, 32};
   static char name[] = "drawn";
-  braid_overlay_design design = {.name = name, .cores = draw(1, 16), .clock_mhz = 300};
+  braid_overlay_design design = {.name = name, .cores = draw(1, 16), .clock_mhz = draw(0, 2) ? draw(1, 40) : 300};
   design.pixels = draw(1, 5);
   design.channels_in = kGroups[draw(0, 3)];
   design.channels_out = draw(0, 5) ? kGroups[draw(0, 3)] : 12;

@@ -4,6 +4,7 @@
 
 #include "base/try.h"
 #include "overlay/isa/instruction.h"
+#include "overlay/recurrent/rnn_dynamic.h"
 
 void braid_programs_init(braid_programs *programs, const braid_allocator *allocator) {
   memset(programs, 0, sizeof *programs);
@@ -101,13 +102,18 @@ static braid_status append_layer(const braid_package *package, size_t index, con
     int core = choice->core_of[i];
     if (busy[core]) BRAID_TRY(append_marks(programs, core, marks->tile, sizeof marks->tile));
     busy[core] = true;
-    BRAID_TRY(append_tile(programs, core, package, &package->tiles[tiling->first + i]));
+    const braid_package_tile *tile = &package->tiles[tiling->first + i];
+    if (tile->stop > programs->stop) programs->stop = tile->stop;
+    BRAID_TRY(append_tile(programs, core, package, tile));
   }
   for (int c = 0; c < programs->cores; c++) BRAID_TRY(append_marks(programs, c, marks->sync, sizeof marks->sync));
   return BRAID_OK;
 }
 
 braid_status braid_programs_make(const braid_package *package, int cores, size_t first, braid_programs *programs) {
+  if (package->rnn)
+    return braid_rnn_make(package->rnn, cores, first, package->rnn->cell_count * (size_t)package->rnn->length,
+                          programs);
   if (cores < 1 || cores > BRAID_OVERLAY_MOST_CORES)
     return braid_fail(BRAID_INVALID_ARGUMENT, "%d cores; 1 to %d are allowed", cores, BRAID_OVERLAY_MOST_CORES);
   if (first > package->layer_count)
@@ -120,7 +126,7 @@ braid_status braid_programs_make(const braid_package *package, int cores, size_t
     programs->layer_capacity = package->layer_count;
   }
   programs->cores = cores;
-  programs->cycles = programs->bound = 0;
+  programs->cycles = programs->bound = programs->stop = 0;
   for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) programs->core[c].bytes = 0;
   if (package->layer_count) memset(programs->layers, 0, package->layer_count * sizeof *programs->layers);
   for (size_t i = first; i < package->layer_count; i++) {

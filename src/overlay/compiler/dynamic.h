@@ -25,6 +25,7 @@ typedef struct braid_programs {
   braid_program_layer *layers; /* layer_count of the package; those before the first one are 0 */
   size_t layer_capacity;
   uint64_t cycles, bound; /* sums over layers */
+  uint64_t stop;          /* cycles until a core that is to be given away stands, at most: of its tiles */
 } braid_programs;
 
 void braid_programs_init(braid_programs *programs, const braid_allocator *allocator);
@@ -32,7 +33,8 @@ void braid_programs_deinit(braid_programs *programs);
 
 /* The programs of `cores` cores, from layer `first` on (0: all; a task that was switched after a layer goes on behind
  * it, on any number of cores). One core gets the code of whole layers. Behind each layer all
- * synchronize, behind each tile the core waits for its modules; at both a task may be switched (`tile`).
+ * synchronize, behind each tile the core waits for its modules; at both a task may be switched (`tile`). Of a recurrent
+ * network `first` counts steps over all cells (recurrent/rnn_dynamic.h), and `layers` is not used.
  * INVALID_ARGUMENT: cores not within 1 .. BRAID_OVERLAY_MOST_CORES, or no such layer; NO_MEMORY. */
 BRAID_MUST_CHECK braid_status braid_programs_make(const braid_package *package, int cores, size_t first,
                                                   braid_programs *programs);

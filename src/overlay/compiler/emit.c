@@ -12,6 +12,7 @@ void braid_emitter_init(braid_emitter *emitter, const braid_allocator *allocator
 
 void braid_emitter_deinit(braid_emitter *emitter) {
   braid_free(emitter->allocator, emitter->items);
+  braid_free(emitter->allocator, emitter->uses);
   memset(emitter, 0, sizeof *emitter);
 }
 
@@ -40,17 +41,40 @@ static void raise_to(size_t *newest, size_t position) {
   if (position > *newest) *newest = position;
 }
 
-braid_status braid_emit(braid_emitter *emitter, const braid_instruction *instruction, uint32_t reads, uint32_t writes) {
-  size_t after[BRAID_ISA_MODULES] = {0};
-  int module = module_of(instruction);
+static braid_instruction *append(braid_emitter *emitter, const braid_instruction *instruction, uint32_t reads,
+                                 uint32_t writes) {
   void *items = braid_grow(emitter->allocator, emitter->items, emitter->count, &emitter->capacity, sizeof *instruction);
-  if (!items) return BRAID_NO_MEMORY;
-  emitter->items = items;
+  if (items) emitter->items = items;
+  void *uses =
+      braid_grow(emitter->allocator, emitter->uses, emitter->count, &emitter->use_capacity, sizeof *emitter->uses);
+  if (uses) emitter->uses = uses;
+  if (!items || !uses) return NULL;
+  emitter->uses[emitter->count] = (braid_emitted){(uint16_t)reads, (uint16_t)writes};
   braid_instruction *added = &emitter->items[emitter->count++];
   *added = *instruction;
+  return added;
+}
+
+braid_status braid_emit_tile(braid_emitter *emitter, int32_t layer) {
+  braid_instruction tile = braid_isa_blank(BRAID_ISA_OP_SYSTEM);
+  tile.system.tile = 1;
+  tile.system.layer = layer;
+  return append(emitter, &tile, 0, 0) ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
+braid_status braid_emit(braid_emitter *emitter, const braid_instruction *instruction, uint32_t reads, uint32_t writes,
+                        bool more) {
+  size_t after[BRAID_ISA_MODULES] = {0};
+  int module = module_of(instruction);
+  braid_instruction *added = append(emitter, instruction, reads, writes);
+  if (!added) return BRAID_NO_MEMORY;
   for (int slot = 0; slot < BRAID_SLOTS; slot++) {
     bool written = writes >> slot & 1;
     if (!written && !(reads >> slot & 1)) continue;
+    if (written && more) {
+      emitter->writer[slot] = emitter->count;
+      continue;
+    }
     size_t writer = emitter->writer[slot];
     if (writer) raise_to(&after[module_of(&emitter->items[writer - 1])], writer);
     for (int m = 0; written && m < BRAID_ISA_MODULES; m++) raise_to(&after[m], emitter->readers[slot][m]);
@@ -76,17 +100,40 @@ static int64_t divide_up(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-int64_t braid_move_cycles(const braid_overlay_design *design, int64_t bytes) {
-  double bits = (double)design->bank_bits * design->banks / design->cores; /* of its bank, shared with others */
+/* Bytes a cycle where so many ports for each core share the banks. */
+static double port_rate(const braid_overlay_design *design, int ports) {
+  double bits = (double)design->bank_bits * design->banks / design->cores / ports;
   if (bits > design->port_bits) bits = design->port_bits;
-  return design->latency_cycles + (int64_t)((double)bytes * 8 / (bits * design->efficiency) + 0.999999);
+  return bits * design->efficiency / 8;
 }
 
-int64_t braid_instruction_cycles(const braid_overlay_design *design, const braid_instruction *in) {
+int64_t braid_move_cycles(const braid_overlay_design *design, int64_t bytes) {
+  return design->latency_cycles + (int64_t)((double)bytes / port_rate(design, 1) + 0.999999);
+}
+
+/* LOAD and SAVE have the same fields. Rows that follow each other are moved as one; short ones are bursts of their own,
+ * of which `outstanding` are under way. */
+static int64_t move_time(const braid_overlay_design *design, const braid_isa_load *move, int ports) {
+  int64_t rows = move->rows, planes = move->planes, lines = move->lines;
+  if (rows == 1 || move->ddr_row == lines) lines *= rows, rows = 1;
+  if (rows == 1 && (planes == 1 || move->ddr_plane == lines)) lines *= planes, planes = 1;
+  int64_t bytes = lines * BRAID_ISA_WORD, bursts = planes * rows;
+  if (design->burst_bytes > 0) bursts *= divide_up(bytes, design->burst_bytes);
+  bytes *= planes * rows;
+  double moved = (double)bytes / port_rate(design, ports);
+  if (design->outstanding > 0) {
+    double waited =
+        ((double)bursts * design->latency_cycles + (double)bytes * 8 / design->port_bits) / design->outstanding;
+    if (waited > moved) moved = waited;
+  }
+  return design->latency_cycles + (int64_t)(moved + 0.999999);
+}
+
+static int64_t cycles_of(const braid_overlay_design *design, const braid_instruction *in, int ports) {
   switch (in->opcode) {
-  case BRAID_ISA_OP_LOAD: /* and SAVE below: the same fields */
+  case BRAID_ISA_OP_LOAD:
   case BRAID_ISA_OP_SAVE:
-    return braid_move_cycles(design, (int64_t)in->load.planes * in->load.rows * in->load.lines * BRAID_ISA_WORD);
+    return move_time(design, &in->load, ports);
   case BRAID_ISA_OP_CONV: {
     int64_t groups = in->conv.depthwise ? 1 : divide_up(in->conv.channels_in, design->channels_in);
     return groups * divide_up(in->conv.channels_out, design->channels_out) * in->conv.output_columns *
@@ -99,6 +146,14 @@ int64_t braid_instruction_cycles(const braid_overlay_design *design, const braid
     return divide_up(bytes * taps, design->side_bytes);
   }
   }
+}
+
+int64_t braid_instruction_cycles(const braid_overlay_design *design, const braid_instruction *in) {
+  return cycles_of(design, in, 1);
+}
+
+int64_t braid_instruction_slowest(const braid_overlay_design *design, const braid_instruction *in) {
+  return cycles_of(design, in, 2);
 }
 
 enum { kMostTokens = 255, kMostQueue = 256 };
@@ -123,6 +178,7 @@ int64_t braid_instructions_latency(const braid_overlay_design *design, const bra
   memset(flow.run, 0, sizeof flow.run);
   for (size_t i = 0; i < count; i++) {
     const braid_instruction *in = &items[i];
+    if (braid_isa_is_tile(in)) continue;
     int m = module_of(in);
     if (depth && flow.run[m] >= depth && flow.started[m][(flow.run[m] - depth) % kMostQueue] > issued)
       issued = flow.started[m][(flow.run[m] - depth) % kMostQueue];

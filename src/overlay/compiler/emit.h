@@ -6,6 +6,8 @@
 #ifndef BRAID_OVERLAY_COMPILER_EMIT_H
 #define BRAID_OVERLAY_COMPILER_EMIT_H
 
+#include <stdbool.h>
+
 #include "overlay/design.h"
 #include "overlay/isa/instruction.h"
 
@@ -19,10 +21,16 @@ enum {
   BRAID_SLOTS = 10
 };
 
+/* Masks of slots that an instruction reads and writes. */
+typedef struct braid_emitted {
+  uint16_t reads, writes;
+} braid_emitted;
+
 typedef struct braid_emitter {
   const braid_allocator *allocator;
   braid_instruction *items;
-  size_t count, capacity;
+  braid_emitted *uses; /* of each item */
+  size_t count, capacity, use_capacity;
   /* Positions + 1 of items; 0: none. */
   size_t writer[BRAID_SLOTS], readers[BRAID_SLOTS][BRAID_ISA_MODULES];
   size_t waited[BRAID_ISA_MODULES][BRAID_ISA_MODULES]; /* [of whom][who] */
@@ -31,13 +39,18 @@ typedef struct braid_emitter {
 void braid_emitter_init(braid_emitter *emitter, const braid_allocator *allocator);
 void braid_emitter_deinit(braid_emitter *emitter);
 void braid_emitter_clear(braid_emitter *emitter); /* keeps its memory */
-/* `reads` and `writes` are masks of slots. NO_MEMORY. */
+/* `reads` and `writes` are masks of slots. `more`: what is written lies beside what was written there before, which may
+ * still be read. NO_MEMORY. */
 BRAID_MUST_CHECK braid_status braid_emit(braid_emitter *emitter, const braid_instruction *instruction, uint32_t reads,
-                                         uint32_t writes);
+                                         uint32_t writes, bool more);
+/* Appends a place to stop at; its other fields are set by braid_stops_place (stops.h). NO_MEMORY. */
+BRAID_MUST_CHECK braid_status braid_emit_tile(braid_emitter *emitter, int32_t layer);
 
 /* Cycles of one instruction alone: equation 5 for CONV, equation 6 with the core's share of its bank and the time to
  * the first byte for LOAD and SAVE, bytes that come in for MISC. */
 int64_t braid_instruction_cycles(const braid_overlay_design *design, const braid_instruction *instruction);
+/* The same where each bank serves the ports of all cores, to read and to write, alike, and all want it. */
+int64_t braid_instruction_slowest(const braid_overlay_design *design, const braid_instruction *instruction);
 /* Of `bytes` moved by one instruction. */
 int64_t braid_move_cycles(const braid_overlay_design *design, int64_t bytes);
 /* When the last of them is done, if all modules are idle at first: each starts when the one before it in its module is

@@ -1,44 +1,26 @@
 /* Packages as files, little endian:
  *
- *   8 bytes "BRAIDBPK", uint32 version, uint32 0, uint64 bytes of the tables, of the instructions, of the constants,
+ *   8 bytes "BRAIDBPK", uint32 version, uint32 kind, uint64 bytes of the tables, of the instructions, of the constants,
  *   SHA-256 of what follows; the tables, the instructions, the constants.
  *
- * The tables: fingerprint of the design (32 bytes), its name, cores, bytes of four segments, and after the number of
+ * Kind 1 is a recurrent network, whose tables rnn_file.c has; it has no instructions. Else 0, and the tables are:
+ * fingerprint of the design (32 bytes), its name, cores, bytes of four segments, and after the number of
  * each: maps, inputs, outputs, layers, tilings, tiles. A text is its length and its bytes. */
 #include <string.h>
 
 #include "base/file.h"
 #include "base/try.h"
 #include "overlay/compiler/build.h"
+#include "overlay/compiler/bytes.h"
 #include "overlay/compiler/emit.h"
+#include "overlay/recurrent/rnn_file.h"
 
-enum { kVersion = 1, kHeader = 8 + 4 + 4 + 3 * 8 + BRAID_SHA256_BYTES, kHashAt = kHeader - BRAID_SHA256_BYTES };
-enum { kMostText = 4096, kMostItems = 1 << 24, kMostLayers = 1 << 16, kMostSide = BRAID_OVERLAY_MOST_SIDE };
+enum { kVersion = 2, kHeader = 8 + 4 + 4 + 3 * 8 + BRAID_SHA256_BYTES, kHashAt = kHeader - BRAID_SHA256_BYTES };
+enum { kMostLayers = 1 << 16, kMostSide = BRAID_OVERLAY_MOST_SIDE };
 static const char kMagic[8] = {'B', 'R', 'A', 'I', 'D', 'B', 'P', 'K'};
 
 /* --- writing -------------------------------------------------------------------------------------------------------
  */
-static void put_number(braid_text *out, uint64_t value, int bytes) {
-  uint8_t raw[8];
-  for (int b = 0; b < bytes; b++) raw[b] = (uint8_t)(value >> (8 * b));
-  braid_text_add_bytes(out, raw, (size_t)bytes);
-}
-
-static void put_u32(braid_text *out, uint64_t value) {
-  put_number(out, value, 4);
-}
-
-static void put_u64(braid_text *out, uint64_t value) {
-  put_number(out, value, 8);
-}
-
-static void put_text(braid_text *out, const char *text) {
-  size_t length = strlen(text);
-  if (length > kMostText) length = kMostText;
-  put_u32(out, length);
-  braid_text_add_bytes(out, text, length);
-}
-
 static void put_ports(braid_text *out, const braid_package_port *ports, size_t count) {
   put_u32(out, count);
   for (size_t i = 0; i < count; i++) {
@@ -53,6 +35,7 @@ static void put_tables(const braid_package *package, braid_text *out) {
   braid_text_add_bytes(out, package->design, sizeof package->design);
   put_text(out, package->design_name);
   put_u32(out, (uint64_t)package->cores);
+  put_u32(out, (uint64_t)package->clock_khz);
   for (int s = 0; s < BRAID_PACKAGE_SEGMENTS; s++) put_u64(out, (uint64_t)package->bytes[s]);
   put_u32(out, package->map_count);
   for (size_t m = 0; m < package->map_count; m++) {
@@ -84,6 +67,7 @@ static void put_tables(const braid_package *package, braid_text *out) {
     put_u32(out, package->tiles[t].bytes);
     put_u32(out, package->tiles[t].count);
     put_u64(out, package->tiles[t].cycles);
+    put_u64(out, package->tiles[t].stop);
   }
 }
 
@@ -94,10 +78,13 @@ static braid_status put_front(const braid_package *package, braid_text *out) {
   size_t begin = out->length;
   braid_text tables;
   braid_text_init(&tables, out->allocator);
-  put_tables(package, &tables);
+  if (package->rnn)
+    braid_rnn_put_tables(package, &tables);
+  else
+    put_tables(package, &tables);
   braid_text_add_bytes(out, kMagic, sizeof kMagic);
   put_u32(out, kVersion);
-  put_u32(out, 0);
+  put_u32(out, package->rnn != NULL);
   put_u64(out, tables.length);
   put_u64(out, package->instruction_bytes);
   put_u64(out, (uint64_t)package->bytes[BRAID_SEGMENT_CONSTANTS]);
@@ -142,70 +129,6 @@ braid_status braid_package_write(const braid_package *package, const char *path)
 
 /* --- reading -------------------------------------------------------------------------------------------------------
  */
-typedef struct braid_bytes {
-  const uint8_t *data;
-  size_t count, at;
-  braid_arena *arena;
-} braid_bytes;
-
-static braid_status get_number(braid_bytes *in, const char *what, int bytes, uint64_t lowest, uint64_t highest,
-                               uint64_t *out) {
-  uint64_t value = 0;
-  if (in->count - in->at < (size_t)bytes)
-    return braid_fail(BRAID_INVALID_FILE, "byte %zu of the tables: they end where %s should be", in->at, what);
-  for (int b = 0; b < bytes; b++) value |= (uint64_t)in->data[in->at + (size_t)b] << (8 * b);
-  if (value < lowest || value > highest)
-    return braid_fail(BRAID_INVALID_FILE, "byte %zu of the tables: %s is %llu; %llu to %llu are allowed", in->at, what,
-                      (unsigned long long)value, (unsigned long long)lowest, (unsigned long long)highest);
-  in->at += (size_t)bytes;
-  *out = value;
-  return BRAID_OK;
-}
-
-static braid_status get_u32(braid_bytes *in, const char *what, uint32_t lowest, uint32_t highest, uint32_t *out) {
-  uint64_t value = 0;
-  BRAID_TRY(get_number(in, what, 4, lowest, highest, &value));
-  *out = (uint32_t)value;
-  return BRAID_OK;
-}
-
-static braid_status get_i32(braid_bytes *in, const char *what, int32_t lowest, int32_t highest, int32_t *out) {
-  uint64_t value = 0;
-  BRAID_TRY(get_number(in, what, 4, (uint32_t)lowest, (uint32_t)highest, &value));
-  *out = (int32_t)value;
-  return BRAID_OK;
-}
-
-static braid_status get_i64(braid_bytes *in, const char *what, int64_t highest, int64_t *out) {
-  uint64_t value = 0;
-  BRAID_TRY(get_number(in, what, 8, 0, (uint64_t)highest, &value));
-  *out = (int64_t)value;
-  return BRAID_OK;
-}
-
-static braid_status get_text(braid_bytes *in, const char *what, const char **out) {
-  uint32_t length = 0;
-  BRAID_TRY(get_u32(in, what, 0, kMostText, &length));
-  if (in->count - in->at < length || memchr(in->data + in->at, 0, length))
-    return braid_fail(BRAID_INVALID_FILE, "byte %zu of the tables: %s is no text of %u bytes", in->at, what, length);
-  *out = braid_arena_text(in->arena, (const char *)in->data + in->at, length);
-  in->at += length;
-  return *out ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
-/* The number of items of which each takes at least `least` bytes, and memory for them. */
-static braid_status get_items(braid_bytes *in, const char *what, size_t least, size_t size, size_t most, void **items,
-                              size_t *count) {
-  uint32_t number = 0;
-  BRAID_TRY(get_u32(in, what, 0, (uint32_t)most, &number));
-  if ((in->count - in->at) / least < number)
-    return braid_fail(BRAID_INVALID_FILE, "byte %zu of the tables: there is no room for %u of %s", in->at, number,
-                      what);
-  *count = number;
-  *items = braid_arena_alloc(in->arena, ((size_t)number + 1) * size);
-  return *items ? BRAID_OK : BRAID_NO_MEMORY;
-}
-
 static braid_status get_maps(braid_bytes *in, braid_package *package) {
   void *items;
   BRAID_TRY(get_items(in, "maps", 32, sizeof(braid_package_map), kMostItems, &items, &package->map_count));
@@ -250,6 +173,26 @@ static braid_status get_ports(braid_bytes *in, const char *what, size_t maps, co
     if (ports[i].low < -128 || ports[i].high > 127 || ports[i].low > ports[i].high)
       return braid_fail(BRAID_INVALID_FILE, "%s: number %zu is clipped to %d .. %d", what, i, ports[i].low,
                         ports[i].high);
+  }
+  return BRAID_OK;
+}
+
+/* What goes in lies in the segment for that; what comes out in that for outputs, unless it is an input as well. */
+static braid_status check_ports(const braid_package *package) {
+  bool *goes_in = braid_arena_alloc(package->arena, package->map_count + 1);
+  if (!goes_in) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < package->input_count; i++) {
+    const braid_package_map *map = &package->maps[package->inputs[i].map];
+    goes_in[package->inputs[i].map] = true;
+    if (map->segment != BRAID_SEGMENT_INPUTS)
+      return braid_fail(BRAID_INVALID_FILE, "input %zu, %s, lies in segment %d; inputs lie in %d", i, map->name,
+                        map->segment, BRAID_SEGMENT_INPUTS);
+  }
+  for (size_t o = 0; o < package->output_count; o++) {
+    const braid_package_map *map = &package->maps[package->outputs[o].map];
+    if (map->segment != BRAID_SEGMENT_OUTPUTS && !goes_in[package->outputs[o].map])
+      return braid_fail(BRAID_INVALID_FILE, "output %zu, %s, lies in segment %d; outputs lie in %d", o, map->name,
+                        map->segment, BRAID_SEGMENT_OUTPUTS);
   }
   return BRAID_OK;
 }
@@ -303,18 +246,20 @@ static braid_status get_tilings(braid_bytes *in, braid_package *package, uint64_
 static braid_status get_tiles(braid_bytes *in, braid_package *package, uint64_t expected, braid_package_tile **out) {
   void *items;
   uint64_t at = 0;
-  BRAID_TRY(get_items(in, "tiles", 16, sizeof(braid_package_tile), kMostItems, &items, &package->tile_count));
+  BRAID_TRY(get_items(in, "tiles", 24, sizeof(braid_package_tile), kMostItems, &items, &package->tile_count));
   braid_package_tile *tiles = items;
   package->tiles = *out = tiles;
   if (package->tile_count != expected)
     return braid_fail(BRAID_INVALID_FILE, "%zu tiles; the tilings have %llu", package->tile_count,
                       (unsigned long long)expected);
   for (size_t t = 0; t < package->tile_count; t++) {
-    int64_t cycles = 0;
+    int64_t cycles = 0, stop = 0;
     BRAID_TRY(get_u32(in, "the bytes of a tile", 0, UINT32_MAX, &tiles[t].bytes));
     BRAID_TRY(get_u32(in, "the instructions of a tile", 0, UINT32_MAX, &tiles[t].count));
     BRAID_TRY(get_i64(in, "the cycles of a tile", INT64_MAX >> 24, &cycles)); /* so that sums of all fit */
+    BRAID_TRY(get_i64(in, "the cycles until a tile stands", INT64_MAX >> 24, &stop));
     tiles[t].cycles = (uint64_t)cycles;
+    tiles[t].stop = (uint64_t)stop;
     tiles[t].at = at;
     at += tiles[t].bytes;
   }
@@ -334,6 +279,7 @@ static braid_status get_tables(braid_bytes *in, braid_package *package, braid_pa
   in->at = BRAID_SHA256_BYTES;
   BRAID_TRY(get_text(in, "the name of the design", &package->design_name));
   BRAID_TRY(get_i32(in, "cores", 1, BRAID_OVERLAY_MOST_CORES, &package->cores));
+  BRAID_TRY(get_i32(in, "the clock in kHz", 1, 10000000, &package->clock_khz));
   for (int s = 0; s < BRAID_PACKAGE_SEGMENTS; s++) {
     BRAID_TRY(get_i64(in, "the bytes of a segment", (int64_t)BRAID_ISA_WORD << 28, &package->bytes[s]));
     if (package->bytes[s] % BRAID_ISA_WORD)
@@ -346,6 +292,7 @@ static braid_status get_tables(braid_bytes *in, braid_package *package, braid_pa
   BRAID_TRY(get_maps(in, package));
   BRAID_TRY(get_ports(in, "inputs", package->map_count, &package->inputs, &package->input_count));
   BRAID_TRY(get_ports(in, "outputs", package->map_count, &package->outputs, &package->output_count));
+  BRAID_TRY(check_ports(package));
   BRAID_TRY(get_layers(in, package, &tilings));
   BRAID_TRY(get_tilings(in, package, tilings, &tiles, out_tilings));
   BRAID_TRY(get_tiles(in, package, tiles, out_tiles));
@@ -355,7 +302,7 @@ static braid_status get_tables(braid_bytes *in, braid_package *package, braid_pa
 
 /* Splits the file; INVALID_FILE also where the checksum is another one. */
 static braid_status split(const uint8_t *data, size_t bytes, braid_bytes *tables, braid_package *package,
-                          const uint8_t **rest) {
+                          const uint8_t **rest, bool *recurrent) {
   braid_bytes header = {.data = data, .count = kHashAt};
   uint64_t part[3] = {0};
   uint8_t sum[BRAID_SHA256_BYTES];
@@ -364,7 +311,8 @@ static braid_status split(const uint8_t *data, size_t bytes, braid_bytes *tables
     return braid_fail(BRAID_INVALID_FILE, "this is no package of the overlay");
   header.at = sizeof kMagic;
   BRAID_TRY(get_u32(&header, "the version of the format", kVersion, kVersion, &word));
-  BRAID_TRY(get_u32(&header, "a word without a meaning", 0, 0, &word));
+  BRAID_TRY(get_u32(&header, "the kind of package", 0, 1, &word));
+  *recurrent = word == 1;
   uint64_t left = bytes - kHeader;
   for (int p = 0; p < 3; p++) {
     BRAID_TRY(get_number(&header, "the length of a part", 8, 0, left, &part[p]));
@@ -388,7 +336,9 @@ static braid_status load_into(const uint8_t *data, size_t bytes, const braid_all
   const uint8_t *rest = NULL;
   braid_package_tiling *tilings = NULL;
   braid_package_tile *tiles = NULL;
-  BRAID_TRY(split(data, bytes, &tables, package, &rest));
+  bool recurrent = false;
+  BRAID_TRY(split(data, bytes, &tables, package, &rest, &recurrent));
+  if (recurrent) return braid_rnn_get_tables(&tables, rest, package);
   BRAID_TRY(get_tables(&tables, package, &tilings, &tiles));
   size_t constants = (size_t)package->bytes[BRAID_SEGMENT_CONSTANTS];
   uint8_t *code = braid_arena_alloc(package->arena, package->instruction_bytes + BRAID_PACKAGE_SLACK);

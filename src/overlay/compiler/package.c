@@ -108,9 +108,10 @@ braid_status braid_package_disassemble(const braid_package *package, braid_text 
       const braid_package_tiling *tiling = &package->tilings[layer->first + t];
       for (uint32_t i = 0; i < tiling->count; i++) {
         const braid_package_tile *tile = &package->tiles[tiling->first + i];
-        braid_text_printf(out, "# layer %zu %s %s, by %s, tile %u of %u: %u instructions, %llu cycles\n", l,
-                          braid_overlay_kind_name(layer->kind), layer->name, braid_tiling_name(tiling->kind), i + 1,
-                          tiling->count, tile->count, (unsigned long long)tile->cycles);
+        braid_text_printf(
+            out, "# layer %zu %s %s, by %s, tile %u of %u: %u instructions, %llu cycles, at most %llu to a stop\n", l,
+            braid_overlay_kind_name(layer->kind), layer->name, braid_tiling_name(tiling->kind), i + 1, tiling->count,
+            tile->count, (unsigned long long)tile->cycles, (unsigned long long)tile->stop);
         BRAID_TRY(braid_isa_disassemble(package->instructions + tile->at, tile->bytes, out));
       }
     }

@@ -48,6 +48,7 @@ typedef struct braid_package_tile {
   uint32_t count;  /* of instructions */
   uint64_t first;  /* of them, in `words` */
   uint64_t cycles; /* estimated latency (equations 5 and 6) */
+  uint64_t stop;   /* cycles until a core that is to be given away stands, at most: stops.h */
 } braid_package_tile;
 
 typedef struct braid_package_tiling {
@@ -81,7 +82,8 @@ enum { BRAID_PACKAGE_SLACK = 64 };
 struct braid_package {                /* braid/overlay.h has its typedef */
   uint8_t design[BRAID_SHA256_BYTES]; /* braid_design_fingerprint of what it is compiled for */
   const char *design_name;
-  int32_t cores; /* for which it has tilings; more may run it */
+  int32_t cores;     /* for which it has tilings; more may run it */
+  int32_t clock_khz; /* of the design */
   int64_t bytes[BRAID_PACKAGE_SEGMENTS];
   const uint8_t *constants;    /* bytes[BRAID_SEGMENT_CONSTANTS] */
   const uint8_t *instructions; /* of all tiles, one behind the other; BRAID_PACKAGE_SLACK bytes follow */
@@ -95,6 +97,9 @@ struct braid_package {                /* braid/overlay.h has its typedef */
   const braid_package_marks *marks; /* of each layer */
   uint8_t end[16];                  /* SYSTEM at the end of a program */
   size_t map_count, input_count, output_count, layer_count, tiling_count, tile_count;
+  /* NULL, or a recurrent network, whose programs are made of its tables (recurrent/rnn.h): it has no maps, layers,
+   * tilings, tiles nor instructions. */
+  struct braid_rnn *rnn;
   struct braid_arena *arena; /* holds all of it */
 };
 typedef struct braid_package braid_package;
@@ -108,9 +113,14 @@ void braid_design_fingerprint(const braid_overlay_design *design, uint8_t out[BR
 BRAID_MUST_CHECK braid_status braid_package_compile(const braid_overlay_network *network,
                                                     const braid_overlay_design *design,
                                                     const braid_allocator *allocator, braid_package **out);
+/* With these kinds of tilings alone: bits by braid_tiling_kind. The whole is always one. */
+BRAID_MUST_CHECK braid_status braid_package_compile_by(const braid_overlay_network *network,
+                                                       const braid_overlay_design *design, unsigned kinds,
+                                                       const braid_allocator *allocator, braid_package **out);
 void braid_package_destroy(braid_package *package); /* NULL is allowed */
 
-/* Whether the design can run the layer; if not, the reason as the error's detail. */
+/* Whether the design can run the layer: OK, or UNSUPPORTED with the reason as the error's detail, without the layer's
+ * name. It costs what compiling the layer costs. */
 BRAID_MUST_CHECK braid_status braid_package_can(const braid_overlay_network *network, size_t layer,
                                                 const braid_overlay_design *design);
 

@@ -1,8 +1,11 @@
 /* Packages as braid/overlay.h has them. */
 #include "base/clock.h"
 #include "base/try.h"
+#include "braid/overlay_evaluation.h"
 #include "overlay/compiler/dynamic.h"
 #include "overlay/isa/instruction.h"
+#include "overlay/recurrent/rnn_dynamic.h"
+#include "overlay/recurrent/rnn_share.h"
 
 /* The network of the nodes that the overlay can compute; a line in `host` for each other one. */
 static braid_status lower_part(const braid_graph *graph, bool *takes, braid_overlay_refusal *refusals, braid_text *host,
@@ -39,11 +42,22 @@ static braid_status lower(const braid_graph *graph, const braid_allocator *alloc
 
 braid_status braid_overlay_compile(const braid_graph *graph, const braid_overlay_design *design,
                                    const braid_allocator *allocator, char **host, braid_overlay_package **out) {
+  return braid_overlay_compile_by(
+      graph, design, BRAID_OVERLAY_BY_WIDTH | BRAID_OVERLAY_BY_CHANNELS | BRAID_OVERLAY_BY_BOTH, allocator, host, out);
+}
+
+braid_status braid_overlay_compile_by(const braid_graph *graph, const braid_overlay_design *design, int tilings,
+                                      const braid_allocator *allocator, char **host, braid_overlay_package **out) {
+  _Static_assert(BRAID_OVERLAY_BY_WIDTH << 1 == 1 << BRAID_TILING_WIDTH &&
+                     BRAID_OVERLAY_BY_CHANNELS << 1 == 1 << BRAID_TILING_CHANNELS &&
+                     BRAID_OVERLAY_BY_BOTH << 1 == 1 << BRAID_TILING_BOTH,
+                 "bits of both");
   braid_overlay_network *network = NULL;
   *out = NULL;
+  if (design->recurrent) return braid_overlay_compile_recurrent(graph, design, NULL, allocator, host, NULL, out);
   if (host) *host = NULL;
   braid_status status = lower(graph, allocator, host, &network);
-  if (status == BRAID_OK) status = braid_package_compile(network, design, allocator, out);
+  if (status == BRAID_OK) status = braid_package_compile_by(network, design, (unsigned)tilings << 1, allocator, out);
   braid_overlay_network_destroy(network);
   if (status != BRAID_OK && host) {
     braid_free(allocator, *host);
@@ -65,16 +79,42 @@ void braid_overlay_package_destroy(braid_overlay_package *package) {
   braid_package_destroy(package);
 }
 
+braid_status braid_overlay_package_set_steps(braid_overlay_package *package, int steps) {
+  braid_rnn *rnn = package->rnn;
+  if (!rnn) return braid_fail(BRAID_INVALID_ARGUMENT, "the package is of a network without steps: of feature maps");
+  if (steps < 1 || steps > BRAID_RNN_MOST_STEPS)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%d steps; 1 to %d are allowed", steps, BRAID_RNN_MOST_STEPS);
+  int32_t before = rnn->steps, length = rnn->length;
+  rnn->steps = rnn->length = steps;
+  braid_status status = braid_rnn_lay_out(rnn, package->bytes);
+  if (status == BRAID_OK) return BRAID_OK;
+  rnn->steps = before;
+  rnn->length = length;
+  return braid_rnn_lay_out(rnn, package->bytes) == BRAID_OK ? braid_fail(status, "%d steps are too many", steps)
+                                                            : status;
+}
+
+/* A cell counts as a layer. */
+static void tell_recurrent(const braid_package *package, braid_overlay_package_info *info) {
+  info->layers = package->rnn->cell_count;
+  info->steps = package->rnn->steps;
+  info->macs = braid_rnn_macs(package->rnn);
+}
+
 braid_overlay_package_info braid_overlay_package_get_info(const braid_overlay_package *package) {
   braid_overlay_package_info info = {.design = package->design_name, .cores = package->cores};
   info.layers = package->layer_count;
   info.tiles = package->tile_count;
   for (size_t l = 0; l < package->layer_count; l++) info.macs += package->layers[l].macs;
   info.instruction_bytes = (int64_t)package->instruction_bytes;
+  for (size_t t = 0; t < package->tile_count; t++)
+    if ((int64_t)package->tiles[t].stop > info.stop_cycles) info.stop_cycles = (int64_t)package->tiles[t].stop;
+  if (package->clock_khz) info.stop_microseconds = (double)info.stop_cycles * 1e3 / package->clock_khz;
   info.constant_bytes = package->bytes[BRAID_SEGMENT_CONSTANTS];
   info.map_bytes = package->bytes[BRAID_SEGMENT_FEATURES];
   info.input_bytes = package->bytes[BRAID_SEGMENT_INPUTS];
   info.output_bytes = package->bytes[BRAID_SEGMENT_OUTPUTS];
+  if (package->rnn) tell_recurrent(package, &info);
   return info;
 }
 
@@ -89,6 +129,22 @@ static void tell_layer(const braid_package *package, size_t index, const braid_p
                                      .macs = layer->macs,
                                      .cycles = (int64_t)choice->cycles,
                                      .bound = (int64_t)choice->bound};
+}
+
+static void tell_cell(const braid_rnn *rnn, size_t index, int cores, braid_overlay_layer_share *out) {
+  const braid_rnn_cell *cell = &rnn->cells[index];
+  braid_rnn_division division = braid_rnn_divide(rnn, cell, cores);
+  braid_rnn_estimate estimate = braid_rnn_estimate_of(rnn, cell, &division);
+  uint64_t length = (uint64_t)rnn->length;
+  int tiles = 0;
+  for (int c = 0; c < cores; c++) tiles += braid_rnn_part_of(rnn, cell, &division, c).row_count > 0;
+  *out = (braid_overlay_layer_share){.name = cell->name,
+                                     .kind = "lstm",
+                                     .tiling = "rows",
+                                     .tiles = tiles,
+                                     .macs = braid_rnn_macs_of(rnn, index),
+                                     .cycles = (int64_t)(estimate.begin + length * estimate.step),
+                                     .bound = (int64_t)(estimate.begin + length * estimate.step_bound)};
 }
 
 /* Twice: the first time has to ask for memory, which whoever shares a card does once. */
@@ -109,7 +165,10 @@ braid_status braid_overlay_package_share(const braid_overlay_package *package, i
   if (status == BRAID_OK) {
     out->cycles = (int64_t)programs.cycles;
     out->bound = (int64_t)programs.bound;
+    out->stop_cycles = (int64_t)programs.stop;
     for (int c = 0; c < cores; c++) out->bytes += (int64_t)programs.core[c].bytes;
+    for (size_t i = 0; layers && package->rnn && i < package->rnn->cell_count; i++)
+      tell_cell(package->rnn, i, cores, &layers[i]);
     for (size_t l = 0; layers && l < package->layer_count; l++) tell_layer(package, l, &programs.layers[l], &layers[l]);
   }
   braid_programs_deinit(&programs);
@@ -133,6 +192,7 @@ braid_status braid_overlay_package_text(const braid_overlay_package *package, in
   braid_text text;
   *out = NULL;
   braid_text_init(&text, allocator);
+  if (package->rnn && !cores) cores = 1; /* it has no tiles: programs are made of its tables */
   braid_status status = cores ? print_programs(package, cores, &text) : braid_package_disassemble(package, &text);
   if (status == BRAID_OK) *out = braid_strdup(allocator, text.data);
   if (status == BRAID_OK && !*out) status = BRAID_NO_MEMORY;

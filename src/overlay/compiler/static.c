@@ -1,6 +1,7 @@
 /* The static compiler (section 5.1 of Zeng et al. 2021): for each layer the tile that is all of it, and for each number
  * of cores the tilings by width, by channels and by both of so many tiles, of which those are kept that some number of
  * cores is fastest with, by the latencies of their tiles. */
+#include <math.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -9,6 +10,9 @@
 #include "overlay/compiler/build.h"
 #include "overlay/compiler/dynamic.h"
 #include "overlay/compiler/layout.h"
+#include "overlay/compiler/stops.h"
+
+enum { kAllKinds = (1 << BRAID_TILING_KINDS) - 1 };
 
 typedef struct braid_tiling_draft {
   braid_tiling_kind kind;
@@ -22,6 +26,7 @@ typedef struct braid_compiler {
   const braid_overlay_network *network;
   const braid_overlay_design *design;
   const braid_allocator *allocator;
+  unsigned kinds; /* bits by braid_tiling_kind: tilings that a layer may have beside the whole */
   braid_package *package;
   braid_ddr_layout layout;
   braid_emitter emitter;
@@ -76,15 +81,19 @@ static braid_status draft_tiles(braid_compiler *c, const braid_layer_work *work,
   return BRAID_OK;
 }
 
+static braid_tiling_kind kind_of(int count, int wide) {
+  return count == 1      ? BRAID_TILING_WHOLE
+         : wide == count ? BRAID_TILING_WIDTH
+         : wide == 1     ? BRAID_TILING_CHANNELS
+                         : BRAID_TILING_BOTH;
+}
+
 static braid_status add_draft(braid_compiler *c, const braid_layer_work *work, int count, int wide) {
   void *drafts = braid_grow(c->allocator, c->drafts, c->draft_count, &c->draft_capacity, sizeof *c->drafts);
   if (!drafts) return BRAID_NO_MEMORY;
   c->drafts = drafts;
   braid_tiling_draft *draft = &c->drafts[c->draft_count++];
-  draft->kind = count == 1      ? BRAID_TILING_WHOLE
-                : wide == count ? BRAID_TILING_WIDTH
-                : wide == 1     ? BRAID_TILING_CHANNELS
-                                : BRAID_TILING_BOTH;
+  draft->kind = kind_of(count, wide);
   draft->count = count;
   draft->wide = wide;
   draft->kept = count == 1;
@@ -108,12 +117,15 @@ static void keep_best(braid_compiler *c) {
 }
 
 static braid_status write_tile(braid_compiler *c, uint64_t cycles) {
+  int64_t stop;
+  BRAID_TRY(braid_stops_place(&c->emitter, c->design, braid_stop_limit(c->design), &stop));
   braid_package_tile *tiles = braid_grow(c->allocator, c->tiles, c->tile_count, &c->tile_capacity, sizeof *tiles);
   if (!tiles) return BRAID_NO_MEMORY;
   c->tiles = tiles;
   braid_package_tile *tile = &c->tiles[c->tile_count++];
   tile->at = c->code.length;
   tile->cycles = cycles;
+  tile->stop = (uint64_t)stop;
   tile->count = (uint32_t)c->emitter.count;
   for (size_t i = 0; i < c->emitter.count; i++) {
     uint8_t words[BRAID_ISA_MOST_WORDS * BRAID_ISA_WORD];
@@ -151,7 +163,7 @@ static braid_status compile_layer(braid_compiler *c, const braid_layer_work *wor
   c->draft_count = 0;
   for (int count = 1; count <= c->package->cores; count++)
     for (int wide = 1; wide <= count; wide++)
-      if (count % wide == 0 && wide <= work->y.columns && count / wide <= units)
+      if (count % wide == 0 && wide <= work->y.columns && count / wide <= units && c->kinds >> kind_of(count, wide) & 1)
         BRAID_TRY(add_draft(c, work, count, wide));
   keep_best(c);
   for (size_t d = 0; d < c->draft_count; d++)
@@ -257,6 +269,7 @@ static braid_status compile(braid_compiler *c) {
     const char *name = network->layers[i].name ? network->layers[i].name : "";
     if (c->layout.skipped[i]) continue;
     braid_status status = braid_layer_work_of(network, c->design, &c->layout, i, &work);
+    work.layer = (int32_t)(count < 1 << 16 ? count : 0);
     if (status == BRAID_OK) status = compile_layer(c, &work);
     BRAID_TRY(name_layer(network, i, status));
     layers[count] = (braid_package_layer){.name = braid_arena_text(arena, name, strlen(name)),
@@ -281,6 +294,7 @@ static braid_status package_new(const braid_overlay_design *design, const braid_
     package->arena = arena;
     package->design_name = braid_arena_text(arena, name, strlen(name));
     package->cores = design->cores;
+    package->clock_khz = (int32_t)lrint(design->clock_mhz * 1e3);
   }
   if (!package || !package->design_name) {
     braid_arena_destroy(arena);
@@ -291,23 +305,53 @@ static braid_status package_new(const braid_overlay_design *design, const braid_
   return BRAID_OK;
 }
 
+typedef braid_status compiler_job(braid_compiler *c, size_t layer);
+
+static braid_status compile_all(braid_compiler *c, size_t layer) {
+  (void)layer;
+  return compile(c);
+}
+
+static braid_status try_layer(braid_compiler *c, size_t layer) {
+  braid_layer_work work;
+  BRAID_TRY(braid_ddr_layout_make(c->network, c->design, c->package->arena, &c->layout));
+  if (c->layout.skipped[layer]) return BRAID_OK;
+  braid_status status = braid_layer_work_of(c->network, c->design, &c->layout, layer, &work);
+  return status == BRAID_OK ? compile_layer(c, &work) : status;
+}
+
+static braid_status with_compiler(braid_compiler *c, compiler_job *job, size_t layer) {
+  BRAID_TRY(check_design(c->design));
+  BRAID_TRY(package_new(c->design, c->allocator, &c->package));
+  braid_emitter_init(&c->emitter, c->allocator);
+  braid_text_init(&c->code, c->allocator);
+  braid_status status = job(c, layer);
+  braid_free(c->allocator, c->tilings);
+  braid_free(c->allocator, c->tiles);
+  braid_free(c->allocator, c->drafts);
+  braid_text_deinit(&c->code);
+  braid_emitter_deinit(&c->emitter);
+  return status;
+}
+
 braid_status braid_package_compile(const braid_overlay_network *network, const braid_overlay_design *design,
                                    const braid_allocator *allocator, braid_package **out) {
+  return braid_package_compile_by(network, design, kAllKinds, allocator, out);
+}
+
+braid_status braid_package_compile_by(const braid_overlay_network *network, const braid_overlay_design *design,
+                                      unsigned kinds, const braid_allocator *allocator, braid_package **out) {
   braid_compiler c = {.network = network, .design = design, .allocator = allocator};
-  *out = NULL;
-  BRAID_TRY(check_design(design));
-  BRAID_TRY(package_new(design, allocator, &c.package));
-  braid_emitter_init(&c.emitter, allocator);
-  braid_text_init(&c.code, allocator);
-  braid_status status = compile(&c);
-  braid_free(allocator, c.tilings);
-  braid_free(allocator, c.tiles);
-  braid_free(allocator, c.drafts);
-  braid_text_deinit(&c.code);
-  braid_emitter_deinit(&c.emitter);
-  if (status == BRAID_OK)
-    *out = c.package;
-  else
-    braid_package_destroy(c.package);
+  c.kinds = kinds | 1U << BRAID_TILING_WHOLE;
+  braid_status status = with_compiler(&c, compile_all, 0);
+  *out = status == BRAID_OK ? c.package : NULL;
+  if (status != BRAID_OK) braid_package_destroy(c.package);
+  return status;
+}
+
+braid_status braid_package_can(const braid_overlay_network *network, size_t layer, const braid_overlay_design *design) {
+  braid_compiler c = {.network = network, .design = design, .kinds = kAllKinds};
+  braid_status status = with_compiler(&c, try_layer, layer);
+  braid_package_destroy(c.package);
   return status;
 }

@@ -21,6 +21,7 @@ typedef struct braid_layer_work {
   bool own;       /* channel c of the result is of channel c of the input: all but full convolutions */
   bool has_other; /* a second map of the result's form */
   bool counts_padding, mean;
+  int32_t layer; /* its number in the package */
   int32_t in_channels, out_channels;
   int32_t unit; /* channels that tiles and parts of the result are multiples of: whole planes, whole groups */
   int64_t weights, biases; /* lines in the constants */
@@ -60,6 +61,12 @@ void braid_blocking_slots(const braid_layer_work *work, const braid_layer_part *
 /* The best blocking that fits. UNSUPPORTED: none does; the detail says which memory is too small. */
 BRAID_MUST_CHECK braid_status braid_blocking_choose(const braid_layer_work *work, const braid_layer_part *part,
                                                     braid_blocking *out);
+/* Cycles within which a core that is to be given away should stand: 40 microseconds, the figure of GPREEMPT (Fan et al.
+ * 2025) for GPUs. */
+int64_t braid_stop_limit(const braid_overlay_design *design);
+/* Of computing so much of a result, in one piece. */
+int64_t braid_piece_cycles(const braid_layer_work *work, int32_t rows, int32_t channels, int32_t columns,
+                           int32_t inputs);
 /* Appends the instructions of a tile. UNSUPPORTED: one has a number that its field can't hold. */
 BRAID_MUST_CHECK braid_status braid_tile_emit(const braid_layer_work *work, const braid_layer_part *part,
                                               const braid_blocking *cut, braid_emitter *emitter);

@@ -89,7 +89,12 @@
   F(sync, 1, 0, 0, 1, "1: raise sync_local, and wait for sync_global")                                                 \
   F(end, 1, 0, 0, 1, "1: the task ends")                                                                               \
   F(tile, 1, 0, 0, 1, "1: the core may be given to another task here")                                                 \
-  F(layer, 16, 0, 0, (1 << 16) - 1, "index of the layer, or operator, that ends here")
+  F(layer, 16, 0, 0, (1 << 16) - 1, "index of the layer, or operator, that ends here")                                 \
+  F(back, 1, 0, 0, 1, "of a tile: 1: a core that has saved nothing behind it goes back to it to stop")                 \
+  F(repeat_a, 16, 0, 0, (1 << 16) - 1, "of a tile: words from here back to a LOAD that a task which goes on repeats")  \
+  F(repeat_b, 16, 0, 0, (1 << 16) - 1, "the same, after it; 0: none")                                                  \
+  F(repeat_c, 16, 0, 0, (1 << 16) - 1, "the same, after it; 0: none")                                                  \
+  F(repeat_d, 16, 0, 0, (1 << 16) - 1, "the same, after it; 0: none")
 
 /* A vector is lines of eight numbers of 16 bits in the vector memory. */
 #define BRAID_ISA_MVM(F)                                                                                               \

@@ -2,6 +2,7 @@
 #ifndef BRAID_OVERLAY_ISA_INSTRUCTION_H
 #define BRAID_OVERLAY_ISA_INSTRUCTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -9,7 +10,13 @@
 #include "braid/status.h"
 #include "overlay/isa/fields.h"
 
-enum { BRAID_ISA_VERSION = 1, BRAID_ISA_WORD = 16, BRAID_ISA_MOST_WORDS = 3, BRAID_ISA_MODULES = 4 };
+enum {
+  BRAID_ISA_VERSION = 2,
+  BRAID_ISA_WORD = 16,
+  BRAID_ISA_MOST_WORDS = 3,
+  BRAID_ISA_MODULES = 4,
+  BRAID_ISA_REPEATS = 4
+};
 
 /* The modules of a core, as masks have them, and what hands instructions to them, which itself runs SYSTEM. */
 typedef enum braid_isa_module {
@@ -64,6 +71,18 @@ typedef struct braid_instruction {
 } braid_instruction;
 #undef I
 #undef F
+
+/* A SYSTEM that is a place to stop at and nothing else. */
+static inline bool braid_isa_is_tile(const braid_instruction *in) {
+  return in->opcode == BRAID_ISA_OP_SYSTEM && in->system.tile && !in->system.sync && !in->system.end;
+}
+/* Of a tile: words back to each LOAD that is repeated, 0: none. */
+static inline void braid_isa_repeats(const braid_isa_system *tile, int32_t out[BRAID_ISA_REPEATS]) {
+  out[0] = tile->repeat_a;
+  out[1] = tile->repeat_b;
+  out[2] = tile->repeat_c;
+  out[3] = tile->repeat_d;
+}
 
 /* --- the table as data ---------------------------------------------------------------------------------------------
  */

@@ -88,11 +88,13 @@ static bool find_bytes(const braid_graph *graph, const braid_value *value, weigh
   return is_power(braid_tensor_get_f64(scale, 0), &out->exponent);
 }
 
-/* The exponent of the lowest bit that is set. `number` is not 0 and finite. */
-static int lowest_bit(double number) {
-  int exponent;
-  int64_t mantissa = (int64_t)ldexp(fabs(frexp(number, &exponent)), 53);
-  return exponent - 53 + __builtin_ctzll((unsigned long long)mantissa);
+/* The exponent of the lowest bit that is set, by the bits of a float32: a sign, 8 of an exponent, 23 behind a leading 1
+ * that is not written but where the exponent is 0. `number` is not 0 and finite. */
+static int lowest_bit(float number) {
+  uint32_t bits;
+  memcpy(&bits, &number, sizeof bits);
+  uint32_t exponent = bits >> 23 & 255, mantissa = bits & 0x7fffff;
+  return (exponent ? (int)exponent : 1) - 150 + __builtin_ctz(exponent ? mantissa | 0x800000 : mantissa);
 }
 
 static braid_status find_numbers(braid_overlay_lowering *l, braid_node_id id, weight_source *out) {
@@ -102,7 +104,7 @@ static braid_status find_numbers(braid_overlay_lowering *l, braid_node_id id, we
     float number = out->numbers[i];
     if (!isfinite(number)) return braid_overlay_refuse(l, id, "a weight is NaN or infinite");
     if (number == 0) continue;
-    int bit = lowest_bit((double)number);
+    int bit = lowest_bit(number);
     lowest = bit < lowest ? bit : lowest;
     least = number < least ? number : least;
     greatest = number > greatest ? number : greatest;
@@ -180,11 +182,11 @@ static void fill_weights(const weight_source *source, const braid_overlay_draft 
     memcpy(out, source->bytes, (size_t)source->count);
     return;
   }
+  double per_unit = ldexp(1, -source->exponent);
   for (int64_t o = 0; o < outputs; o++)
     for (int64_t i = 0; i < inner; i++) {
       int64_t at = draft->turned ? i * outputs + o : o * inner + i;
-      out[o * inner + i] =
-          source->bytes ? source->bytes[at] : (int8_t)ldexp((double)source->numbers[at], -source->exponent);
+      out[o * inner + i] = source->bytes ? source->bytes[at] : (int8_t)((double)source->numbers[at] * per_unit);
     }
 }
 

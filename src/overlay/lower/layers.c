@@ -165,16 +165,63 @@ static braid_status read_tie_breaker(braid_overlay_lowering *l, const braid_over
   return BRAID_OK;
 }
 
+static int32_t whole_planes(int32_t channels) {
+  return (channels + BRAID_OVERLAY_PLANE - 1) / BRAID_OVERLAY_PLANE * BRAID_OVERLAY_PLANE;
+}
+
+/* Parts that do not all begin at planes are joined in a map where they do, with gaps, and a convolution of one place
+ * whose weights are 1 and 0 moves its channels together. */
+static braid_status close_gaps(braid_overlay_lowering *l, const braid_overlay_draft *draft, int32_t gapped,
+                               braid_overlay_layer layer) {
+  int64_t inputs = l->maps[gapped].channels, count = inputs * draft->form.channels;
+  if (count > BRAID_OVERLAY_MOST_WEIGHTS)
+    return braid_overlay_refuse(l, draft->node,
+                                "it joins parts at no multiples of %d channels, which takes more than "
+                                "2^28 weights",
+                                BRAID_OVERLAY_PLANE);
+  int8_t *weights = braid_arena_alloc(l->arena, (size_t)count);
+  int32_t *biases = braid_arena_alloc(l->arena, (size_t)draft->form.channels * sizeof *biases);
+  if (!weights || !biases) return BRAID_NO_MEMORY;
+  int64_t from = 0, to = 0;
+  for (size_t i = 0; i < draft->part_count; i++) {
+    int32_t channels = l->maps[draft->parts[i]].channels;
+    for (int32_t c = 0; c < channels; c++) weights[to++ * inputs + from + c] = 1;
+    from += whole_planes(channels);
+  }
+  layer.kind = BRAID_OVERLAY_CONV;
+  layer.x = gapped;
+  layer.in_channels = (int32_t)inputs;
+  layer.out_channels = draft->form.channels;
+  layer.weights = weights;
+  layer.biases = biases;
+  layer.low = -128;
+  layer.high = 127;
+  return add_layer(l, &layer);
+}
+
 static braid_status finish_parts(braid_overlay_lowering *l, const braid_overlay_draft *draft, int32_t exponent,
                                  braid_overlay_layer layer) {
+  const braid_overlay_layer whole = layer;
+  braid_overlay_form gapped = draft->form;
+  bool aligned = true;
+  gapped.channels = 0;
+  for (size_t i = 0; i < draft->part_count; i++) {
+    aligned = aligned && gapped.channels % BRAID_OVERLAY_PLANE == 0;
+    gapped.channels += aligned ? l->maps[draft->parts[i]].channels : 0;
+  }
+  if (!aligned) {
+    gapped.channels = 0;
+    for (size_t i = 0; i < draft->part_count; i++) gapped.channels += whole_planes(l->maps[draft->parts[i]].channels);
+    BRAID_TRY(braid_overlay_add_map(l, draft->node, &gapped, exponent, l->maps[whole.y].value, &layer.y));
+  }
   for (size_t i = 0; i < draft->part_count; i++) {
     layer.x = draft->parts[i];
     layer.in_channels = layer.out_channels = l->maps[layer.x].channels;
     BRAID_TRY(set_shift(l, draft, l->maps[layer.x].exponent, exponent, &layer));
     BRAID_TRY(add_layer(l, &layer));
-    layer.y_channel += layer.out_channels;
+    layer.y_channel += aligned ? layer.out_channels : whole_planes(layer.out_channels);
   }
-  return BRAID_OK;
+  return aligned ? BRAID_OK : close_gaps(l, draft, layer.y, whole);
 }
 
 braid_status braid_overlay_finish(braid_overlay_lowering *l, braid_overlay_draft *draft, int32_t exponent,

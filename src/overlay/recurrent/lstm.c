@@ -51,17 +51,21 @@ static braid_status choose_scales(braid_lstm *lstm, double w, double r, double b
 
 /* --- making --------------------------------------------------------------------------------------------------------
  */
+/* Rounded, a half to the even number, by what double precision does to a sum with 1.5 * 2^52, and clipped. */
 static int16_t narrow(double x) {
-  return (int16_t)braid_overlay_clip((int64_t)rint(fmax(fmin(x, 65536), -65536)), INT16_MIN, INT16_MAX);
+  static const double kWhole = 6755399441055744.0;
+  double clipped = x > INT16_MAX ? INT16_MAX : x >= INT16_MIN ? x : INT16_MIN;
+  return (int16_t)((clipped + kWhole) - kWhole);
 }
 
 static void fill_weights(braid_lstm *lstm, const float *w, const float *r, const float *b) {
   size_t inputs = (size_t)lstm->inputs, hidden = (size_t)lstm->hidden, rows = kGates * hidden;
-  int w_left = lstm->x_exponent - lstm->sum_exponent, r_left = BRAID_LSTM_HIDDEN_EXPONENT - lstm->sum_exponent;
+  double w_scale = ldexp(1, lstm->x_exponent - lstm->sum_exponent);
+  double r_scale = ldexp(1, BRAID_LSTM_HIDDEN_EXPONENT - lstm->sum_exponent);
   for (size_t row = 0; row < rows; row++) {
     int16_t *out = lstm->weights + row * (inputs + hidden);
-    for (size_t i = 0; i < inputs; i++) out[i] = narrow(ldexp((double)w[row * inputs + i], w_left));
-    for (size_t i = 0; i < hidden; i++) out[inputs + i] = narrow(ldexp((double)r[row * hidden + i], r_left));
+    for (size_t i = 0; i < inputs; i++) out[i] = narrow((double)w[row * inputs + i] * w_scale);
+    for (size_t i = 0; i < hidden; i++) out[inputs + i] = narrow((double)r[row * hidden + i] * r_scale);
     double bias = b ? (double)b[row] + (double)b[rows + row] : 0;
     lstm->biases[row] =
         (int32_t)braid_overlay_clip((int64_t)rint(ldexp(bias, -lstm->sum_exponent)), INT32_MIN, INT32_MAX);

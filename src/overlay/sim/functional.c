@@ -17,11 +17,14 @@ typedef struct queue {
 /* Where a core's program is. */
 typedef struct place {
   uint32_t dispatch; /* the step that is handed out next; at SYSTEM, while the core is at it */
+  uint32_t stop;     /* the step that it does not come to */
   queue queues[kModules];
   uint8_t tokens[kModules][kModules];         /* from, to */
   enum { kUndecided, kPasses, kStops } stops; /* at a tile */
   bool stands;                                /* has raised sync_local */
   bool ended;
+  uint32_t tile;  /* behind the last tile, since a SYSTEM that waits; 0: there was none, or it was gone back to */
+  uint32_t saved; /* behind the last SAVE that has begun */
   uint32_t priorities[kModules]; /* in the adversarial order: the highest goes first */
 } place;
 
@@ -261,6 +264,7 @@ static braid_status run_head(braid_functional *sim, int core, int module) {
     own->tokens[module][m]++;
   }
   if (sim->races) braid_overlay_races_end(sim->races, core, step);
+  if (module == BRAID_ISA_OUT) own->saved = step + 1;
   own->queues[module].head = at->next;
   own->queues[module].waiting--;
   return BRAID_OK;
@@ -287,6 +291,51 @@ static void forget(braid_functional *sim, int core) {
   sim->cores[core].is_packed = false;
 }
 
+/* Where a core goes on at a tile all before is done and nothing behind it: tokens follow from the program. */
+static void count_tokens(const braid_functional *sim, int core, uint32_t steps) {
+  place *own = &sim->places[core];
+  memset(own->tokens, 0, sizeof own->tokens);
+  for (uint32_t i = 0; i < steps; i++) {
+    const braid_instruction *in = &sim->programs[core].steps[i].instruction;
+    int module = (int)braid_overlay_module(in);
+    if (module == BRAID_ISA_DISPATCH) continue;
+    for (int other = 0; other < kModules; other++) {
+      own->tokens[module][other] += in->signal >> other & 1;
+      own->tokens[other][module] -= in->wait >> other & 1;
+    }
+  }
+}
+
+/* The LOADs that a tile names, on a core that goes on there. */
+static braid_status repeat_loads(braid_functional *sim, int core, uint32_t tile) {
+  uint32_t loads[BRAID_ISA_REPEATS];
+  int count = braid_overlay_repeats(&sim->programs[core], tile, loads);
+  for (int i = 0; i < count; i++) {
+    int64_t segment;
+    BRAID_TRY(count_step(sim, core, loads[i]));
+    BRAID_TRY(check_range(sim, core, loads[i], &segment));
+    execute(sim, core, step_of(sim, core, loads[i]), segment);
+  }
+  return BRAID_OK;
+}
+
+/* In the adversarial order, where races are not looked for, a core goes back to a tile at some time or another, once.
+ */
+static braid_status go_back(braid_functional *sim, int core) {
+  place *own = &sim->places[core];
+  bool can = !sim->races && own->tile && own->saved <= own->tile && !own->stands && !own->ended;
+  can = can && step_of(sim, core, own->tile - 1)->instruction.system.back;
+  for (int m = 0; m < kModules; m++) can = can && !(own->queues[m].waiting && own->queues[m].head < own->tile);
+  if (!can || draw(sim) % 8) return BRAID_OK;
+  forget(sim, core);
+  for (int m = 0; m < kModules; m++) own->queues[m].waiting = 0;
+  count_tokens(sim, core, own->tile);
+  own->dispatch = own->tile;
+  own->stops = kUndecided;
+  own->tile = 0;
+  return repeat_loads(sim, core, own->dispatch - 1);
+}
+
 /* A tile that is nothing else. In the adversarial order the core is given away at some: all that is before it is done,
  * and the memories are lost. *passed: dispatch goes on. */
 static braid_status pass_tile(braid_functional *sim, int core, bool *passed) {
@@ -295,9 +344,12 @@ static braid_status pass_tile(braid_functional *sim, int core, bool *passed) {
   *passed = own->stops != kStops || idle(own);
   if (!*passed) return BRAID_OK;
   BRAID_TRY(count_step(sim, core, own->dispatch));
-  if (own->stops == kStops) forget(sim, core);
+  if (own->stops == kStops) {
+    forget(sim, core);
+    BRAID_TRY(repeat_loads(sim, core, own->dispatch));
+  }
   own->stops = kUndecided;
-  own->dispatch++;
+  own->tile = ++own->dispatch;
   return BRAID_OK;
 }
 
@@ -313,6 +365,7 @@ static braid_status run_system(braid_functional *sim, int core) {
                        braid_fail(BRAID_INVALID_FILE, "%d tokens of %s for %s are left", own->tokens[from][to],
                                   kModuleNames[from], kModuleNames[to]),
                        core, own->dispatch);
+  own->tile = 0;
   if (sim->races) braid_overlay_races_system(sim->races, core);
   if (system->tile && sim->options.seed) forget(sim, core);
   if (system->sync)
@@ -327,10 +380,15 @@ static braid_status run_system(braid_functional *sim, int core) {
 static braid_status dispatch(braid_functional *sim, int core, bool *moved) {
   place *own = &sim->places[core];
   while (!own->stands && !own->ended) {
+    if (own->dispatch >= own->stop) { /* it was stopped there, or has ended before */
+      own->ended = idle(own);
+      if (!own->ended) return BRAID_OK;
+      *moved = true;
+      continue;
+    }
     const braid_instruction *instruction = &step_of(sim, core, own->dispatch)->instruction;
     int module = braid_overlay_module(instruction);
-    const braid_isa_system *system = &instruction->system;
-    if (module == BRAID_ISA_DISPATCH && system->tile && !system->sync && !system->end) {
+    if (braid_isa_is_tile(instruction)) {
       bool passed;
       BRAID_TRY(pass_tile(sim, core, &passed));
       if (!passed) return BRAID_OK;
@@ -408,6 +466,7 @@ static braid_status pass_adversarial(braid_functional *sim, bool *moved) {
   int core = -1, module = 0;
   if (sim->shuffle && draw(sim) % sim->shuffle == 0) draw_priorities(sim);
   for (int c = 0; c < sim->count; c++) {
+    BRAID_TRY(go_back(sim, c));
     BRAID_TRY(dispatch(sim, c, moved));
     for (int m = 0; m < kModules; m++)
       if (ready(sim, c, m) && (core < 0 || sim->places[c].priorities[m] > sim->places[core].priorities[module]))
@@ -476,8 +535,21 @@ static braid_status check_image(const braid_overlay_image *image) {
   return BRAID_OK;
 }
 
+/* Where a part of a task begins, its LOADs are repeated if that is behind a tile. */
+static braid_status place_core(braid_functional *sim, int core) {
+  const braid_overlay_program *program = &sim->programs[core];
+  place *own = &sim->places[core];
+  const size_t *from = sim->options.from, *to = sim->options.to;
+  own->stop = (uint32_t)(to && to[core] < program->count ? to[core] : program->count);
+  own->dispatch = (uint32_t)(from && from[core] < own->stop ? from[core] : from ? own->stop : 0);
+  count_tokens(sim, core, own->dispatch);
+  if (!own->dispatch || !braid_isa_is_tile(&step_of(sim, core, own->dispatch - 1)->instruction)) return BRAID_OK;
+  own->tile = own->dispatch;
+  return repeat_loads(sim, core, own->dispatch - 1);
+}
+
 /* As a task finds the cores: memories 0, no tokens. */
-static void clear(braid_functional *sim) {
+static braid_status clear(braid_functional *sim) {
   static const uint32_t kShuffles[] = {0, 1, 8, 64};
   for (int c = 0; c < sim->count; c++) forget(sim, c);
   memset(sim->places, 0, (size_t)sim->count * sizeof *sim->places);
@@ -485,9 +557,12 @@ static void clear(braid_functional *sim) {
     memset(sim->vectors, 0, (size_t)braid_overlay_memory_lines(&sim->design, BRAID_ISA_VECTORS) * kLineBytes);
   sim->counts = (braid_functional_counts){0};
   sim->done = sim->work = sim->drawn = 0;
-  if (!sim->options.seed) return;
-  sim->shuffle = kShuffles[draw(sim) % 4];
-  draw_priorities(sim);
+  if (sim->options.seed) {
+    sim->shuffle = kShuffles[draw(sim) % 4];
+    draw_priorities(sim);
+  }
+  for (int c = 0; c < sim->count; c++) BRAID_TRY(place_core(sim, c));
+  return BRAID_OK;
 }
 
 static braid_status run_to_end(braid_functional *sim) {
@@ -505,7 +580,7 @@ braid_status braid_functional_run(braid_functional *sim, const braid_overlay_ima
   BRAID_TRY(check_image(image));
   sim->image = image;
   sim->options = options ? *options : (braid_functional_options){0};
-  clear(sim);
+  BRAID_TRY(clear(sim));
   if (sim->options.races)
     BRAID_TRY(braid_overlay_races_create(&sim->design, sim->count, sim->programs, (int64_t)(image->bytes / kLineBytes),
                                          sim->allocator, &sim->races));

@@ -40,6 +40,10 @@ typedef struct braid_functional_options {
   bool races;                 /* detect them: about 32 bytes for each line of the chip and of the image, slower */
   uint64_t most_instructions; /* of all cores together; 0: no limit */
   uint64_t most_work; /* multiply-accumulates, taps times channels of MISC, numbers of ELE, bytes moved; 0: no limit */
+  /* A part of the task, as a card ran it that stopped it and let it go on (timing.h's `first` and `stopped_at`): of
+   * each core the instructions from `from` on (NULL: 0) to before `to` (NULL: all). Tokens follow from what is before.
+   */
+  const size_t *from, *to;
 } braid_functional_options;
 
 typedef struct braid_functional_counts {

@@ -305,6 +305,72 @@ static void test_tiles(void **state) {
   }
 }
 
+/* A tile that repeats a LOAD, and what spoils that: a name that is none, another LOAD over it, a SAVE to its source. */
+static void test_repeats(void **state) {
+  (void)state;
+  static const char *const kWrong[] = {NULL, "repeats what is no LOAD", "that a `tile` behind it repeats",
+                                       "that a `tile` behind it repeats", "repeats what is no LOAD"};
+  braid_overlay_design design = convolutional_design();
+  for (int variant = 0; variant < 5; variant++) {
+    code program = {0};
+    braid_instruction place = tile();
+    place.system.repeat_b = variant == 1 ? 1 : variant == 2 ? 4 : 2;
+    if (variant == 3) place.system.repeat_b = 4;
+    if (variant == 4) place.system.repeat_b = 3;
+    add(&program, tokens(load(BRAID_ISA_FEATURES, 0, 0, 0, 1), 0, variant == 2 ? 0 : ON_SAVE));
+    if (variant == 2) add(&program, tokens(load(BRAID_ISA_FEATURES, 0, 1, 0, 1), 0, ON_SAVE));
+    if (variant == 3) add(&program, tokens(save(BRAID_ISA_FEATURES, 0, 0, 0, 1), ON_LOAD, 0));
+    if (variant == 4) add(&program, braid_isa_blank(BRAID_ISA_OP_SYSTEM)); /* of which it stands before */
+    add(&program, place);
+    add(&program, tokens(save(BRAID_ISA_FEATURES, 1, 0, 0, 1), variant == 3 ? 0 : ON_LOAD, 0));
+    add(&program, end());
+    for (uint64_t seed = 0; seed < kSeeds; seed++) {
+      world on = make_world((const int[]){2, 1}, 2);
+      braid_functional_options options = {.seed = seed, .races = true};
+      memset(segment_of(&on, 0), 7, kLine);
+      braid_status status = run_one(&design, &program, &on, &options, NULL);
+      assert_int_equal(status, kWrong[variant] ? BRAID_INVALID_FILE : BRAID_OK);
+      if (kWrong[variant] && !strstr(braid_error_detail(), kWrong[variant])) fail_msg("%s", braid_error_detail());
+      if (!variant) assert_memory_equal(segment_of(&on, 0), segment_of(&on, 1), kLine);
+      free(on.start);
+    }
+    drop(&program);
+  }
+}
+
+/* A core that goes back to a tile does again what is behind it, until something is saved there. */
+static void test_back(void **state) {
+  (void)state;
+  braid_overlay_design design = convolutional_design();
+  code program = {0};
+  int again = 0;
+  braid_instruction place = tile();
+  place.system.repeat_a = 2;
+  place.system.back = 1;
+  add(&program, tokens(load(BRAID_ISA_FEATURES, 0, 0, 0, 16), 0, ON_COMPUTE));
+  add(&program, place);
+  add(&program, tokens(small_conv(), ON_LOAD, 0));
+  add(&program, tokens(small_conv(), 0, ON_SAVE));
+  add(&program, tokens(save(BRAID_ISA_FEATURES, 1, 0, 100, 8), ON_COMPUTE, 0));
+  add(&program, end());
+  for (uint64_t seed = 0; seed < kSeeds; seed++) {
+    world on = make_world((const int[]){16, 8}, 2), plain = make_world((const int[]){16, 8}, 2);
+    braid_functional_options options = {.seed = seed};
+    braid_functional_counts counts;
+    fill_random(segment_of(&on, 0), 16 * kLine);
+    memcpy(segment_of(&plain, 0), segment_of(&on, 0), 16 * kLine);
+    assert_int_equal(run_one(&design, &program, &on, &options, &counts), BRAID_OK);
+    assert_int_equal(run_one(&design, &program, &plain, NULL, NULL), BRAID_OK);
+    assert_memory_equal(segment_of(&on, 1), segment_of(&plain, 1), 8 * kLine);
+    again += counts.instructions[BRAID_ISA_OP_CONV] > 2;
+    assert_int_equal(counts.instructions[BRAID_ISA_OP_SAVE], 1);
+    free(on.start);
+    free(plain.start);
+  }
+  assert_true(again > 0 && again < kSeeds - 1);
+  drop(&program);
+}
+
 /* --- state ----------------------------------------------------------------------------------------------------------
  */
 /* A second run finds nothing of the first. */
@@ -365,6 +431,7 @@ int main(void) {
                                      cmocka_unit_test(test_race_text),     cmocka_unit_test(test_cores),
                                      cmocka_unit_test(test_readers),       cmocka_unit_test(test_later_readers),
                                      cmocka_unit_test(test_system_orders), cmocka_unit_test(test_tiles),
+                                     cmocka_unit_test(test_repeats),       cmocka_unit_test(test_back),
                                      cmocka_unit_test(test_nothing_left),  cmocka_unit_test(test_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-enum { kLine = 16, kPorts = 2 * BRAID_OVERLAY_MOST_CORES, kMostOutstanding = 64 };
+enum { kLine = 16, kPorts = 3 * BRAID_OVERLAY_MOST_CORES, kMostOutstanding = 64 };
 
 /* A bank's time is counted in parts of a cycle, since a burst may take less than one. */
 enum { kParts = 1024 };
@@ -21,28 +21,38 @@ typedef struct port {
   uint16_t epoch;
   int outstanding;
   uint64_t free_at; /* when its wires have carried what was asked for */
+  bool wakes;       /* an event for its gate is under way */
+  bool yields;      /* the gate opens, and it lets the core's others go first */
 } port;
+
+/* Of a core: its ports ask for bursts at a rate. */
+typedef struct gate {
+  uint32_t bytes;    /* in 1,024 cycles; 0: always open */
+  uint32_t last;     /* the port that passed */
+  uint64_t opens_at; /* in parts of a cycle */
+} gate;
 
 typedef struct bank {
   waiting ports[kPorts];
   uint64_t mask[kPorts / 64]; /* ports that wait */
   uint32_t last;              /* the port that had its turn */
-  uint64_t free_at;           /* in parts */
+  uint64_t free_at, busy;     /* in parts */
   bool wakes;                 /* an event for its being free is under way */
 } bank;
 
 struct braid_memory {
   const braid_allocator *allocator;
   const braid_overlay_design *design;
-  braid_event_heap *heap;
+  braid_event_queue *queue;
   uint64_t parts_of_byte, port_bytes;
   int64_t burst_lines;
   port ports[kPorts];
+  gate gates[BRAID_OVERLAY_MOST_CORES];
   bank *banks;
 };
 
 braid_status braid_memory_create(const braid_overlay_design *design, const braid_allocator *allocator,
-                                 braid_event_heap *heap, braid_memory **out) {
+                                 braid_event_queue *queue, braid_memory **out) {
   *out = NULL;
   braid_memory *made = braid_zalloc(allocator, sizeof *made);
   bank *banks = made ? braid_zalloc_array(allocator, (size_t)design->banks, sizeof *banks) : NULL;
@@ -52,7 +62,7 @@ braid_status braid_memory_create(const braid_overlay_design *design, const braid
   }
   made->allocator = allocator;
   made->design = design;
-  made->heap = heap;
+  made->queue = queue;
   made->banks = banks;
   made->port_bytes = (uint64_t)design->port_bits / 8;
   made->parts_of_byte = (uint64_t)llrint(kParts / (design->bank_bits / 8.0 * design->efficiency));
@@ -94,7 +104,7 @@ static void serve(braid_memory *m, uint32_t index, uint64_t now) {
   bank *b = &m->banks[index];
   while (any_waits(b)) {
     if (b->free_at >= (now + 1) * kParts) {
-      if (!b->wakes) braid_event_heap_add(m->heap, b->free_at / kParts, BRAID_EVENT_BANK, index, 0);
+      if (!b->wakes) braid_event_queue_add(m->queue, b->free_at / kParts, BRAID_EVENT_BANK, index, 0);
       b->wakes = true;
       return;
     }
@@ -107,12 +117,18 @@ static void serve(braid_memory *m, uint32_t index, uint64_t now) {
     b->last = turn;
     if (b->free_at < now * kParts) b->free_at = now * kParts;
     b->free_at += bytes * m->parts_of_byte;
-    bool writes = turn % 2;
+    b->busy += bytes * m->parts_of_byte;
+    bool fetches = turn >= BRAID_MEMORY_FETCH, writes = !fetches && turn % 2;
+    port *wires = fetches ? &m->ports[2 * (turn - BRAID_MEMORY_FETCH)] : p;
     uint64_t starts = writes ? now : now + latency;
-    if (p->free_at < starts) p->free_at = starts;
-    p->free_at += (bytes + m->port_bytes - 1) / m->port_bytes;
-    braid_event_heap_add(m->heap, p->free_at + (writes ? latency : 0), BRAID_EVENT_BURST, turn, p->epoch);
+    if (wires->free_at < starts) wires->free_at = starts;
+    wires->free_at += (bytes + m->port_bytes - 1) / m->port_bytes;
+    braid_event_queue_add(m->queue, wires->free_at + (writes ? latency : 0), BRAID_EVENT_BURST, turn, p->epoch);
   }
+}
+
+uint64_t braid_memory_bank_busy(const braid_memory *m, uint32_t index) {
+  return m->banks[index].busy / kParts;
 }
 
 void braid_memory_bank_free(braid_memory *m, uint32_t index, uint64_t now) {
@@ -145,12 +161,36 @@ static int64_t cut_burst(const braid_memory *m, port *p, uint32_t *bank_index) {
   return lines;
 }
 
+static uint32_t core_of(uint32_t index) {
+  return index < BRAID_MEMORY_FETCH ? index / 2 : index - BRAID_MEMORY_FETCH;
+}
+
+/* Whether the port may ask for a burst now; if not, it is told when. */
+static bool gate_is_open(braid_memory *m, uint32_t index, uint64_t now) {
+  const gate *g = &m->gates[core_of(index)];
+  port *p = &m->ports[index];
+  if (!g->bytes || g->opens_at < (now + 1) * kParts) return true;
+  if (!p->wakes) braid_event_queue_add(m->queue, g->opens_at / kParts, BRAID_EVENT_GATE, index, 0);
+  p->wakes = true;
+  return false;
+}
+
+/* A burst passes: the next one has to wait for as long as this one takes at the gate's rate. */
+static void pass_gate(braid_memory *m, uint32_t index, uint64_t bytes, uint64_t now) {
+  gate *g = &m->gates[core_of(index)];
+  if (!g->bytes) return;
+  if (g->opens_at < now * kParts) g->opens_at = now * kParts;
+  g->opens_at += bytes * 1024 * kParts / g->bytes;
+  g->last = index;
+}
+
 static void issue(braid_memory *m, uint32_t index, uint64_t now) {
   port *p = &m->ports[index];
   int most = m->design->outstanding < kMostOutstanding ? m->design->outstanding : kMostOutstanding;
-  while (p->outstanding < most && p->left.lines) {
+  while (p->outstanding < most && p->left.lines && gate_is_open(m, index, now)) {
     uint32_t at;
     int64_t lines = cut_burst(m, p, &at);
+    pass_gate(m, index, (uint64_t)(lines * kLine), now);
     bank *b = &m->banks[at];
     waiting *w = &b->ports[index];
     w->bytes[(w->first + w->count++) % kMostOutstanding] = (uint32_t)(lines * kLine);
@@ -173,6 +213,29 @@ void braid_memory_start(braid_memory *m, uint32_t index, const braid_transfer *t
   p->first_bank = first_bank;
   p->banks = banks;
   p->epoch = epoch;
+  issue(m, index, now);
+}
+
+void braid_memory_gate(braid_memory *m, int core, uint32_t bytes, uint64_t now) {
+  m->gates[core] = (gate){.bytes = bytes, .opens_at = now * kParts};
+}
+
+static bool another_waits(const braid_memory *m, uint32_t index) {
+  uint32_t core = core_of(index), ports[] = {2 * core, 2 * core + 1, BRAID_MEMORY_FETCH + core};
+  for (int i = 0; i < 3; i++)
+    if (ports[i] != index && m->ports[ports[i]].wakes) return true;
+  return false;
+}
+
+/* The ports of a core take turns at its gate. */
+void braid_memory_gate_opens(braid_memory *m, uint32_t index, uint64_t now) {
+  port *p = &m->ports[index];
+  if (!p->yields && m->gates[core_of(index)].last == index && another_waits(m, index)) {
+    p->yields = true;
+    braid_event_queue_add(m->queue, now, BRAID_EVENT_GATE, index, 0);
+    return;
+  }
+  p->wakes = p->yields = false;
   issue(m, index, now);
 }
 

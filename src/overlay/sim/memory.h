@@ -13,15 +13,24 @@ typedef struct braid_transfer {
 
 typedef struct braid_memory braid_memory;
 
-/* `heap` takes the events. Port 2 * core reads, 2 * core + 1 writes. */
+/* Port 2 * core reads, 2 * core + 1 writes, BRAID_MEMORY_FETCH + core reads instructions, over the wires of the first.
+ */
+enum { BRAID_MEMORY_FETCH = 2 * BRAID_OVERLAY_MOST_CORES };
+
+/* `queue` takes the events. */
 BRAID_MUST_CHECK braid_status braid_memory_create(const braid_overlay_design *design, const braid_allocator *allocator,
-                                                  braid_event_heap *heap, braid_memory **out);
+                                                  braid_event_queue *queue, braid_memory **out);
 void braid_memory_destroy(braid_memory *memory); /* NULL is allowed */
 /* A task's data are spread over banks first_bank .. first_bank + banks - 1. */
 void braid_memory_start(braid_memory *memory, uint32_t port, const braid_transfer *transfer, int first_bank, int banks,
                         uint16_t epoch, uint64_t now);
+/* From now on the core's ports together ask for at most so many bytes in 1,024 cycles; 0: no limit. */
+void braid_memory_gate(braid_memory *memory, int core, uint32_t bytes, uint64_t now);
+void braid_memory_gate_opens(braid_memory *memory, uint32_t port, uint64_t now);
 /* Nothing more is asked for by this port; what is under way comes to its end. */
 void braid_memory_cancel(braid_memory *memory, uint32_t port);
+/* Cycles for which bursts have kept it, from its creation on. */
+uint64_t braid_memory_bank_busy(const braid_memory *memory, uint32_t bank);
 void braid_memory_bank_free(braid_memory *memory, uint32_t bank, uint64_t now);
 /* Whether the port's transfer is done with this burst. */
 bool braid_memory_burst_done(braid_memory *memory, uint32_t port, uint64_t now);

@@ -170,6 +170,14 @@ static braid_status check_fields(const braid_overlay_design *design, const braid
     if (window.low > window.high)
       return braid_fail(BRAID_INVALID_FILE, "%s: low is %d, above high, which is %d", name, window.low, window.high);
   }
+  if (instruction->opcode == BRAID_ISA_OP_SYSTEM) {
+    const braid_isa_system *system = &instruction->system;
+    bool repeats = system->repeat_a || system->repeat_b || system->repeat_c || system->repeat_d;
+    if ((system->back || repeats) && !braid_isa_is_tile(instruction))
+      return braid_fail(BRAID_INVALID_FILE, "SYSTEM: only a tile without sync and end goes back or repeats");
+    if (system->back && design->recurrent)
+      return braid_fail(BRAID_INVALID_FILE, "SYSTEM: cores for recurrent networks do not go back");
+  }
   return BRAID_OK;
 }
 
@@ -261,6 +269,56 @@ static braid_status read_step(const uint8_t *bytes, size_t count, const braid_ov
   return BRAID_OK;
 }
 
+/* --- tiles ----------------------------------------------------------------------------------------------------------
+ */
+/* The step that begins so many words before another; the count of steps: none does. */
+static uint32_t step_before(const braid_overlay_program *program, uint32_t step, int32_t words) {
+  size_t back = (size_t)words * BRAID_ISA_WORD, at = program->steps[step].at;
+  uint32_t low = 0, high = step;
+  if (back > at) return (uint32_t)program->count;
+  while (low < high) {
+    uint32_t middle = low + (high - low) / 2;
+    if (program->steps[middle].at < at - back)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return program->steps[low].at == at - back ? low : (uint32_t)program->count;
+}
+
+int braid_overlay_repeats(const braid_overlay_program *program, uint32_t tile, uint32_t out[BRAID_ISA_REPEATS]) {
+  int32_t words[BRAID_ISA_REPEATS];
+  int count = 0;
+  braid_isa_repeats(&program->steps[tile].instruction.system, words);
+  for (int i = 0; i < BRAID_ISA_REPEATS; i++)
+    if (words[i]) out[count++] = step_before(program, tile, words[i]);
+  return count;
+}
+
+/* Each repeats LOADs behind the last SYSTEM that waits, which is before step `from`. */
+static braid_status link_tiles(braid_overlay_program *program) {
+  uint32_t from = 0;
+  for (uint32_t i = 0; i < program->count; i++) {
+    uint32_t repeated[BRAID_ISA_REPEATS];
+    const braid_instruction *instruction = &program->steps[i].instruction;
+    if (instruction->opcode != BRAID_ISA_OP_SYSTEM) {
+      program->steps[i].kept = program->steps[i].tile;
+      continue;
+    }
+    if (!braid_isa_is_tile(instruction)) from = i + 1;
+    int count = braid_overlay_repeats(program, i, repeated);
+    for (int r = 0; r < count; r++) {
+      if (repeated[r] < from || repeated[r] >= i || program->steps[repeated[r]].instruction.opcode != BRAID_ISA_OP_LOAD)
+        return braid_fail(BRAID_INVALID_FILE,
+                          "byte %zu: SYSTEM: repeats what is no LOAD behind the last SYSTEM that waits",
+                          program->steps[i].at);
+      braid_overlay_step *load = &program->steps[repeated[r]];
+      if (load->kept == program->steps[i].tile) load->kept++;
+    }
+  }
+  return BRAID_OK;
+}
+
 static void link_modules(braid_overlay_program *program) {
   uint32_t next[BRAID_ISA_MODULES + 1], tiles = 0;
   for (size_t i = 0; i < program->count; i++) {
@@ -297,7 +355,7 @@ braid_status braid_overlay_program_read(const uint8_t *bytes, size_t count, cons
   }
   if (!ended) return braid_fail(BRAID_INVALID_FILE, "byte %zu: the program stops without an end", count);
   link_modules(out);
-  return BRAID_OK;
+  return link_tiles(out);
 }
 
 void braid_overlay_program_free(braid_overlay_program *program) {

@@ -16,6 +16,7 @@ typedef struct braid_overlay_step {
   size_t at;     /* byte of the program where it begins */
   uint32_t tile; /* how many instructions with `tile` are before it */
   uint32_t next; /* the next step of the same module; the count of steps: there is none */
+  uint32_t kept; /* of a LOAD: up to as many tiles before a step it may use what was loaded: those between repeat it */
   int64_t work;  /* multiply-accumulates, taps of MISC times channels, numbers of ELE, bytes moved */
 } braid_overlay_step;
 
@@ -31,6 +32,8 @@ BRAID_MUST_CHECK braid_status braid_overlay_program_read(const uint8_t *bytes, s
                                                          const braid_overlay_design *design, int core,
                                                          const braid_allocator *allocator, braid_overlay_program *out);
 void braid_overlay_program_free(braid_overlay_program *program);
+/* The LOADs that the tile at step `tile` repeats, in order. Returns how many. */
+int braid_overlay_repeats(const braid_overlay_program *program, uint32_t tile, uint32_t out[BRAID_ISA_REPEATS]);
 
 /* Whether a design is one that can be simulated: INVALID_ARGUMENT names what is out of its range. */
 BRAID_MUST_CHECK braid_status braid_overlay_design_check(const braid_overlay_design *design);

@@ -8,6 +8,7 @@ enum { kModules = BRAID_ISA_MODULES, kTokens = 256, kNobody = 0xff };
  * first is kept with the steps of its modules, and one other. */
 typedef struct line {
   uint32_t written, write_time, reads[kModules], read_time, other_read;
+  uint32_t kept; /* of DDR: behind the last tile that repeats a LOAD of it since `read_time`, by `reader` */
   uint8_t writer, write_module, reader, other_reader; /* cores */
 } line;
 
@@ -120,7 +121,7 @@ static braid_status read_line(const access *own, line *at) {
   if (at->written && !ordered(own, at->writer, at->write_module, at->written, at->write_time))
     return race(own, true, at->writer, at->written);
   const braid_overlay_step *steps = own->races->programs[own->core].steps;
-  if (own->memory < BRAID_ISA_VECTORS && at->written && steps[at->written - 1].tile != steps[own->step - 1].tile) {
+  if (own->memory < BRAID_ISA_VECTORS && at->written && steps[at->written - 1].kept < steps[own->step - 1].tile) {
     size_t byte, other;
     const char *name = step_name(own->races, own->core, own->step, &byte);
     const char *writer = step_name(own->races, at->writer, at->written, &other);
@@ -130,12 +131,14 @@ static braid_status read_line(const access *own, line *at) {
   }
   if (at->read_time != own->races->time || at->reader == kNobody) {
     if (at->reader != own->core) memset(at->reads, 0, sizeof at->reads);
+    at->kept = 0;
     at->reader = (uint8_t)own->core;
     at->other_reader = kNobody;
     at->read_time = own->races->time;
   }
   if (at->reader == own->core) {
     at->reads[own->module] = own->step;
+    if (own->memory == BRAID_OVERLAY_DDR && steps[own->step - 1].kept > at->kept) at->kept = steps[own->step - 1].kept;
   } else if (at->other_reader == kNobody) {
     at->other_reader = (uint8_t)own->core;
     at->other_read = own->step;
@@ -143,7 +146,18 @@ static braid_status read_line(const access *own, line *at) {
   return BRAID_OK;
 }
 
+/* A tile behind this write repeats a LOAD that read the line in DDR, or brought it, before: it would bring something
+ * else. */
+static braid_status spoils(const access *own) {
+  size_t byte;
+  const char *name = step_name(own->races, own->core, own->step, &byte);
+  return braid_fail(BRAID_INVALID_FILE,
+                    "core %d, byte %zu, %s: writes line %lld of %s, of a LOAD that a `tile` behind it repeats",
+                    own->core, byte, name, (long long)own->index, kPlaces[own->memory]);
+}
+
 static braid_status write_line(const access *own, line *at) {
+  const braid_overlay_step *step = &own->races->programs[own->core].steps[own->step - 1];
   if (at->written && !ordered(own, at->writer, at->write_module, at->written, at->write_time))
     return race(own, true, at->writer, at->written);
   for (int m = 0; at->reader != kNobody && m < kModules; m++)
@@ -152,6 +166,10 @@ static braid_status write_line(const access *own, line *at) {
   if (at->reader != kNobody && at->other_reader != kNobody &&
       !ordered(own, at->other_reader, own->module, at->other_read, at->read_time))
     return race(own, false, at->other_reader, at->other_read);
+  if (own->memory == BRAID_OVERLAY_DDR && at->reader == own->core && at->kept > step->tile) return spoils(own);
+  if (own->memory != BRAID_OVERLAY_DDR && at->written && at->writer == own->core &&
+      own->races->programs[own->core].steps[at->written - 1].kept > step->tile)
+    return spoils(own);
   *at = (line){.written = own->step,
                .write_time = own->races->time,
                .writer = (uint8_t)own->core,

@@ -1,86 +1,24 @@
-#include "overlay/sim/timing.h"
+#include "overlay/sim/timing_internal.h"
 
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/try.h"
 #include "base/vector.h"
-#include "overlay/sim/events.h"
-#include "overlay/sim/memory.h"
 
-enum { kMostQueue = 64, kSyncCycles = 2, kMostTokens = 255, kNone = -1 };
-
-/* --- state ---------------------------------------------------------------------------------------------------------
- */
-typedef struct module_state {
-  size_t waiting[kMostQueue]; /* instructions, oldest first */
-  int first, count;
-  bool busy, lacks; /* its next instruction lacks a token, since: */
-  uint64_t since;   /* it is busy, or lacks one */
-  size_t runs;
-} module_state;
-
-typedef enum core_state {
-  CORE_FREE,
-  CORE_RUNS,
-  CORE_AT_SYSTEM,
-  CORE_SYNCHRONIZES,
-  CORE_STOPPED,
-  CORE_ENDED
-} core_state;
-
-typedef struct core {
-  core_state state;
-  uint16_t epoch;     /* counts the tasks that it had */
-  size_t task, index; /* which of the task's */
-  const braid_instruction *instructions;
-  size_t count, next; /* to be handed out */
-  size_t arriving;    /* SIZE_MAX: none is on its way from the card's decoder */
-  bool wants;         /* to be handed the next one */
-  uint64_t raised_at; /* sync_local */
-  size_t furthest;    /* behind the last instruction that compute, side or save has begun */
-  size_t stops_at;    /* the tile at which it stops; SIZE_MAX: it is not to */
-  module_state modules[BRAID_ISA_MODULES];
-  uint8_t tokens[BRAID_ISA_MODULES][BRAID_ISA_MODULES]; /* from, to */
-} core;
-
-typedef struct task {
-  braid_timing_result result;
-  braid_timing_core *counts;
-  int *cores;
-  braid_timing_range ranges[BRAID_TIMING_SEGMENTS];
-  int first_bank, banks;
-  bool stops;
-  braid_timing_place place;
-} task;
-
-struct braid_timing {
-  const braid_allocator *allocator;
-  const braid_overlay_design *design;
-  braid_arena *arena; /* sentences, and what results have */
-  braid_event_heap heap;
-  braid_memory *memory;
-  uint64_t now, decoder_free;
-  bool dispatching; /* an event of the decoder is under way */
-  int last_turn;
-  core cores[BRAID_OVERLAY_MOST_CORES];
-  task *tasks;
-  size_t task_count, task_capacity;
-  size_t changed; /* a task that no longer runs; SIZE_MAX: none */
-  braid_status status;
-};
+enum { kSyncCycles = 2, kLeastPart = 64 };
 
 braid_status braid_timing_create(const braid_overlay_design *design, const braid_allocator *allocator,
                                  braid_timing **out) {
   *out = NULL;
   braid_timing *t = braid_zalloc(allocator, sizeof *t);
   if (!t) return BRAID_NO_MEMORY;
-  t->allocator = t->heap.allocator = allocator;
+  t->allocator = t->queue.allocator = allocator;
   t->design = design;
   t->changed = SIZE_MAX;
+  t->limit = UINT64_MAX;
   t->last_turn = design->cores - 1;
   braid_status status = braid_arena_create(allocator, &t->arena);
-  if (status == BRAID_OK) status = braid_memory_create(design, allocator, &t->heap, &t->memory);
+  if (status == BRAID_OK) status = braid_memory_create(design, allocator, &t->queue, &t->memory);
   if (status == BRAID_OK)
     *out = t;
   else
@@ -92,7 +30,7 @@ void braid_timing_destroy(braid_timing *t) {
   if (!t) return;
   braid_memory_destroy(t->memory);
   braid_arena_destroy(t->arena);
-  braid_free(t->allocator, t->heap.items);
+  braid_event_queue_deinit(&t->queue);
   braid_free(t->allocator, t->tasks);
   braid_free(t->allocator, t);
 }
@@ -101,74 +39,53 @@ uint64_t braid_timing_now(const braid_timing *t) {
   return t->now;
 }
 
-/* --- cycles --------------------------------------------------------------------------------------------------------
- */
-static uint64_t parts(int64_t whole, int64_t part) {
-  return (uint64_t)((whole + part - 1) / part);
+uint64_t braid_timing_bank_busy(const braid_timing *t, int bank) {
+  return braid_memory_bank_busy(t->memory, (uint32_t)bank);
 }
 
-static uint64_t conv_cycles(const braid_overlay_design *d, const braid_isa_conv *c) {
-  uint64_t in = c->depthwise ? 1 : parts(c->channels_in, d->channels_in);
-  return in * parts(c->channels_out, d->channels_out) * (uint64_t)c->kernel_rows * (uint64_t)c->kernel_columns *
-         (uint64_t)c->output_columns;
-}
-
-static uint64_t misc_cycles(const braid_overlay_design *d, const braid_isa_misc *m) {
-  bool window = m->function == BRAID_ISA_MAX || m->function == BRAID_ISA_MEAN;
-  uint64_t taps = window                         ? (uint64_t)m->kernel_rows * (uint64_t)m->kernel_columns
-                  : m->function == BRAID_ISA_SUM ? 2
-                                                 : 1;
-  uint64_t lines = (uint64_t)m->groups * (uint64_t)m->output_rows * (uint64_t)m->output_columns * taps;
-  return parts((int64_t)(lines * BRAID_ISA_WORD), d->side_bytes);
-}
-
-uint64_t braid_timing_cycles(const braid_overlay_design *d, const braid_instruction *in) {
-  switch (in->opcode) {
-  case BRAID_ISA_OP_CONV:
-    return conv_cycles(d, &in->conv);
-  case BRAID_ISA_OP_MISC:
-    return misc_cycles(d, &in->misc);
-  case BRAID_ISA_OP_MVM:
-    return parts(in->mvm.rows, d->rows) * parts(in->mvm.columns, d->columns);
-  case BRAID_ISA_OP_ELE:
-    return parts(in->ele.length, d->side_numbers);
-  default:
-    return 0;
-  }
-}
-
-static uint64_t operations_of(const braid_instruction *in) {
-  if (in->opcode == BRAID_ISA_OP_MVM) return 2 * (uint64_t)in->mvm.rows * (uint64_t)in->mvm.columns;
-  if (in->opcode != BRAID_ISA_OP_CONV) return 0;
-  const braid_isa_conv *c = &in->conv;
-  return 2 * (uint64_t)c->output_rows * (uint64_t)c->output_columns * (uint64_t)c->channels_out *
-         (uint64_t)(c->depthwise ? 1 : c->channels_in) * (uint64_t)c->kernel_rows * (uint64_t)c->kernel_columns;
+void braid_timing_listen(braid_timing *t, braid_timing_listener *listener, void *user) {
+  t->listener = listener;
+  t->user = user;
 }
 
 /* --- ends of tasks -------------------------------------------------------------------------------------------------
  */
-static braid_timing_core *counts_of(braid_timing *t, const core *c) {
-  return &t->tasks[c->task].counts[c->index];
+/* The task that runs whose time is over first. */
+static void find_limit(braid_timing *t) {
+  t->limit = UINT64_MAX;
+  for (int i = 0; i < t->design->cores; i++) {
+    const timing_core *c = &t->cores[i];
+    if (c->state == CORE_FREE) continue;
+    uint64_t limit = t->tasks[c->task].limit;
+    if (limit > t->limit || (limit == t->limit && c->task >= t->limited)) continue;
+    t->limit = limit;
+    t->limited = c->task;
+  }
 }
 
 /* What is under way for the task comes to nothing. */
 static void end_task(braid_timing *t, size_t id, braid_timing_state state) {
-  task *k = &t->tasks[id];
+  timing_task *k = &t->tasks[id];
   k->result.state = state;
   k->result.ended = t->now;
   for (size_t i = 0; i < k->result.core_count; i++) {
-    core *c = &t->cores[k->cores[i]];
+    timing_core *c = &t->cores[k->cores[i]];
+    uint32_t core = (uint32_t)k->cores[i];
+    braid_timing_account(t, c, true);
+    if (!i) braid_timing_tell(t, c, BRAID_TIMING_SPAN_TASK, 0, (int)state, k->result.began, 0);
     c->state = CORE_FREE;
     c->epoch++;
     c->wants = false;
-    braid_memory_cancel(t->memory, 2 * (uint32_t)k->cores[i]);
-    braid_memory_cancel(t->memory, 2 * (uint32_t)k->cores[i] + 1);
+    braid_memory_cancel(t->memory, 2 * core);
+    braid_memory_cancel(t->memory, 2 * core + 1);
+    braid_memory_cancel(t->memory, BRAID_MEMORY_FETCH + core);
   }
+  find_limit(t);
   t->changed = id;
 }
 
-static void fail_task(braid_timing *t, const core *c, size_t instruction, const char *why) {
-  task *k = &t->tasks[c->task];
+void braid_timing_fail(braid_timing *t, const timing_core *c, size_t instruction, const char *why) {
+  timing_task *k = &t->tasks[c->task];
   const braid_isa_form *form = braid_isa_form_of(c->instructions[instruction].opcode);
   k->result.why = braid_arena_format(t->arena, "core %d, instruction %zu, %s: %s", k->cores[c->index], instruction,
                                      form ? form->name : "?", why);
@@ -176,147 +93,74 @@ static void fail_task(braid_timing *t, const core *c, size_t instruction, const 
   end_task(t, c->task, BRAID_TIMING_FAILED);
 }
 
-/* --- modules -------------------------------------------------------------------------------------------------------
+/* --- synchronization -----------------------------------------------------------------------------------------------
  */
-static bool takes_tokens(core *c, int module, const braid_instruction *in) {
-  for (int from = 0; from < BRAID_ISA_MODULES; from++)
-    if (in->wait >> from & 1 && !c->tokens[from][module]) return false;
-  for (int from = 0; from < BRAID_ISA_MODULES; from++) c->tokens[from][module] -= in->wait >> from & 1;
-  return true;
-}
-
-static bool start_move(braid_timing *t, core *c, size_t at, const braid_instruction *in) {
-  const braid_isa_load *m = &in->load; /* SAVE has the same fields */
-  const task *k = &t->tasks[c->task];
-  const braid_timing_range *range = &k->ranges[m->segment];
-  int physical = k->cores[c->index];
-  uint64_t end = (uint64_t)m->ddr + (uint64_t)(m->planes - 1) * (uint64_t)m->ddr_plane +
-                 (uint64_t)(m->rows - 1) * (uint64_t)m->ddr_row + (uint64_t)m->lines;
-  if (end > range->lines) {
-    const char *why = braid_arena_format(t->arena, "it addresses line %llu of segment %d, which has %llu",
-                                         (unsigned long long)end - 1, m->segment, (unsigned long long)range->lines);
-    fail_task(t, c, at, why ? why : "");
-    return false;
-  }
-  braid_transfer transfer = {range->first + (uint64_t)m->ddr, m->planes, m->rows, m->lines, m->ddr_plane, m->ddr_row};
-  bool writes = in->opcode == BRAID_ISA_OP_SAVE;
-  braid_timing_module *counts = &counts_of(t, c)->modules[writes ? BRAID_ISA_OUT : BRAID_ISA_IN];
-  uint64_t bytes = (uint64_t)m->planes * (uint64_t)m->rows * (uint64_t)m->lines * BRAID_ISA_WORD;
-  counts->bytes += bytes;
-  counts->moves += bytes * 8 / (uint64_t)t->design->port_bits;
-  braid_memory_start(t->memory, 2 * (uint32_t)physical + writes, &transfer, k->first_bank, k->banks, c->epoch, t->now);
-  return true;
-}
-
-/* Starts what the module has next, if it can. */
-static void start_module(braid_timing *t, core *c, int module) {
-  module_state *m = &c->modules[module];
-  if (m->busy || !m->count) return;
-  size_t at = m->waiting[m->first];
-  if (at > c->stops_at) return;
-  const braid_instruction *in = &c->instructions[at];
-  braid_timing_module *counts = &counts_of(t, c)->modules[module];
-  if (!takes_tokens(c, module, in)) {
-    if (!m->lacks) m->since = t->now;
-    m->lacks = true;
-    return;
-  }
-  if (m->lacks) counts->waits += t->now - m->since;
-  m->lacks = false;
-  m->busy = true;
-  m->since = t->now;
-  m->runs = at;
-  m->first = (m->first + 1) % kMostQueue;
-  m->count--;
-  counts->instructions++;
-  if (module != BRAID_ISA_IN && at >= c->furthest) c->furthest = at + 1;
-  if (module == BRAID_ISA_IN || module == BRAID_ISA_OUT) {
-    start_move(t, c, at, in);
-    return;
-  }
-  counts_of(t, c)->operations += operations_of(in);
-  uint32_t index = (uint32_t)(c - t->cores) * BRAID_ISA_MODULES + (uint32_t)module;
-  braid_event_heap_add(&t->heap, t->now + braid_timing_cycles(t->design, in), BRAID_EVENT_MODULE, index, c->epoch);
-}
-
-static bool all_idle(const core *c) {
-  for (int m = 0; m < BRAID_ISA_MODULES; m++)
-    if (c->modules[m].busy || c->modules[m].count) return false;
-  return true;
-}
-
-/* --- SYSTEM --------------------------------------------------------------------------------------------------------
- */
-static void core_goes_on(braid_timing *t, core *c);
-
-static bool is_tile(const braid_instruction *in) {
-  return in->opcode == BRAID_ISA_OP_SYSTEM && in->system.tile && !in->system.sync && !in->system.end;
-}
-
-static bool tokens_left(const core *c) {
-  static const uint8_t kNothing[BRAID_ISA_MODULES][BRAID_ISA_MODULES];
-  return memcmp(c->tokens, kNothing, sizeof kNothing) != 0;
+static void end_wait(braid_timing *t, timing_core *c) {
+  braid_timing_counts(t, c)->synchronizing += t->now - c->raised_at;
+  braid_timing_tell(t, c, BRAID_TIMING_SPAN_SYNCHRONIZED, 0, 0, c->raised_at, c->next - 1);
 }
 
 /* All cores of a task that is to be stopped at a tile stand: those that synchronize do it again when it goes on. */
 static void stop_if_all_stand(braid_timing *t, size_t id) {
-  task *k = &t->tasks[id];
+  timing_task *k = &t->tasks[id];
   for (size_t i = 0; i < k->result.core_count; i++) {
-    core_state state = t->cores[k->cores[i]].state;
+    timing_core_state state = t->cores[k->cores[i]].state;
     if (state != CORE_STOPPED && state != CORE_SYNCHRONIZES && state != CORE_ENDED) return;
   }
   for (size_t i = 0; i < k->result.core_count; i++) {
-    const core *c = &t->cores[k->cores[i]];
+    timing_core *c = &t->cores[k->cores[i]];
     k->counts[i].stopped_at = c->state == CORE_STOPPED ? c->stops_at + 1
                               : c->state == CORE_ENDED ? c->count
                                                        : c->next - 1;
-    if (c->state == CORE_SYNCHRONIZES) k->counts[i].synchronizing += t->now - c->raised_at;
+    if (c->state == CORE_SYNCHRONIZES) end_wait(t, c);
   }
   end_task(t, id, BRAID_TIMING_STOPPED);
 }
 
 /* Of cores that synchronize, none may have ended. */
 static bool waits_for_ended(braid_timing *t, size_t id) {
-  const task *k = &t->tasks[id];
-  const core *waiting = NULL;
+  const timing_task *k = &t->tasks[id];
+  const timing_core *waiting = NULL;
   bool ended = false;
   for (size_t i = 0; i < k->result.core_count; i++) {
-    const core *c = &t->cores[k->cores[i]];
+    const timing_core *c = &t->cores[k->cores[i]];
     ended |= c->state == CORE_ENDED;
     if (c->state == CORE_SYNCHRONIZES) waiting = c;
   }
-  if (ended && waiting) fail_task(t, waiting, waiting->next - 1, "it waits for a core that has ended");
+  if (ended && waiting) braid_timing_fail(t, waiting, waiting->next - 1, "it waits for a core that has ended");
   return ended && waiting;
 }
 
-static bool all_are(const braid_timing *t, const task *k, core_state state) {
+static bool all_are(const braid_timing *t, const timing_task *k, timing_core_state state) {
   for (size_t i = 0; i < k->result.core_count; i++)
     if (t->cores[k->cores[i]].state != state) return false;
   return true;
 }
 
-static void synchronize(braid_timing *t, size_t id) {
-  task *k = &t->tasks[id];
+void braid_timing_synchronize(braid_timing *t, size_t id) {
+  timing_task *k = &t->tasks[id];
   if (waits_for_ended(t, id)) return;
   if (!all_are(t, k, CORE_SYNCHRONIZES)) {
     if (k->stops && k->place == BRAID_TIMING_AT_TILE) stop_if_all_stand(t, id);
     return;
   }
   for (size_t i = 0; i < k->result.core_count; i++) {
-    core *c = &t->cores[k->cores[i]];
-    k->counts[i].synchronizing += t->now - c->raised_at;
+    timing_core *c = &t->cores[k->cores[i]];
+    end_wait(t, c);
     k->counts[i].stopped_at = c->next;
     c->state = CORE_RUNS;
     if (!k->stops)
-      braid_event_heap_add(&t->heap, t->now + kSyncCycles, BRAID_EVENT_CORE, (uint32_t)(c - t->cores), c->epoch);
+      braid_event_queue_add(&t->queue, t->now + kSyncCycles, BRAID_EVENT_CORE, (uint32_t)braid_timing_index(t, c),
+                            c->epoch);
   }
   if (k->stops) end_task(t, id, BRAID_TIMING_STOPPED);
 }
 
-static void end_core(braid_timing *t, core *c) {
-  task *k = &t->tasks[c->task];
+void braid_timing_core_ended(braid_timing *t, timing_core *c) {
+  timing_task *k = &t->tasks[c->task];
   size_t id = c->task;
   c->state = CORE_ENDED;
+  c->cause = BRAID_TIMING_IDLE_OVER;
   if (waits_for_ended(t, id)) return;
   if (all_are(t, k, CORE_ENDED))
     end_task(t, id, BRAID_TIMING_ENDED);
@@ -324,67 +168,20 @@ static void end_core(braid_timing *t, core *c) {
     stop_if_all_stand(t, id);
 }
 
-static void run_system(braid_timing *t, core *c) {
-  const braid_isa_system *s = &c->instructions[c->next - 1].system;
-  if (is_tile(&c->instructions[c->next - 1])) { /* a place to stop at, which by itself costs nothing */
-    c->state = CORE_RUNS;
-    core_goes_on(t, c);
-    return;
-  }
-  if (!all_idle(c)) return;
-  if (tokens_left(c)) {
-    fail_task(t, c, c->next - 1, "tokens are left that nobody took");
-    return;
-  }
-  if (s->end) {
-    end_core(t, c);
-  } else if (s->sync) {
-    c->state = CORE_SYNCHRONIZES;
-    c->raised_at = t->now;
-    synchronize(t, c->task);
-  } else {
-    c->state = CORE_RUNS;
-    core_goes_on(t, c);
-  }
+void braid_timing_core_stopped(braid_timing *t, timing_core *c) {
+  c->state = CORE_STOPPED;
+  c->cause = BRAID_TIMING_IDLE_OVER;
+  braid_timing_account(t, c, false);
+  stop_if_all_stand(t, c->task);
 }
 
-/* The first tile behind all that compute, side and save have begun; what load has begun behind it is done in vain.
- * SIZE_MAX: the core comes to a synchronization or to its end before. */
-static size_t find_tile(const core *c) {
-  for (size_t i = c->furthest; i < c->count; i++) {
-    if (is_tile(&c->instructions[i])) return i;
-    if (c->instructions[i].opcode == BRAID_ISA_OP_SYSTEM) return SIZE_MAX;
-  }
-  return SIZE_MAX;
-}
-
-/* Nothing before the tile is left, and nothing runs; what waits behind it is thrown away with the task. */
-static bool stands_at_tile(const core *c) {
-  if (c->stops_at == SIZE_MAX || c->next <= c->stops_at || c->arriving <= c->stops_at) return false;
-  for (int m = 0; m < BRAID_ISA_MODULES; m++) {
-    const module_state *state = &c->modules[m];
-    if (state->busy || (state->count && state->waiting[state->first] < c->stops_at)) return false;
-  }
-  return true;
-}
-
-/* --- dispatch ------------------------------------------------------------------------------------------------------
+/* --- the decoder ---------------------------------------------------------------------------------------------------
  */
-static braid_isa_module module_of(const braid_instruction *in) {
-  return braid_isa_form_of(in->opcode)->module;
-}
-
-/* Asks the card's decoder for the next instruction, if there is room for it. */
-static void ask_for_next(braid_timing *t, core *c) {
-  if (c->state != CORE_RUNS || c->wants || c->arriving != SIZE_MAX || c->next == c->count) return;
-  if (c->next > c->stops_at) return;
-  braid_isa_module module = module_of(&c->instructions[c->next]);
-  int depth = t->design->queue_depth < kMostQueue ? t->design->queue_depth : kMostQueue;
-  if (module != BRAID_ISA_DISPATCH && c->modules[module].count >= depth) return;
+void braid_timing_want(braid_timing *t, timing_core *c) {
   c->wants = true;
   if (t->dispatching) return;
   t->dispatching = true;
-  braid_event_heap_add(&t->heap, t->decoder_free > t->now ? t->decoder_free : t->now, BRAID_EVENT_DISPATCH, 0, 0);
+  braid_event_queue_add(&t->queue, t->decoder_free > t->now ? t->decoder_free : t->now, BRAID_EVENT_DISPATCH, 0, 0);
 }
 
 /* The decoder takes a word a cycle; cores that want one take turns. */
@@ -393,86 +190,18 @@ static void dispatch(braid_timing *t) {
   t->dispatching = false;
   for (int i = 1; i <= most; i++) {
     int turn = (t->last_turn + i) % most;
-    core *c = &t->cores[turn];
+    timing_core *c = &t->cores[turn];
     if (!c->wants) continue;
     t->last_turn = turn;
     c->wants = false;
+    braid_timing_fetch_take(t, c);
     c->arriving = c->next++;
     t->decoder_free = t->now + (uint64_t)braid_isa_form_of(c->instructions[c->arriving].opcode)->words;
-    braid_event_heap_add(&t->heap, t->decoder_free, BRAID_EVENT_CORE, (uint32_t)turn, c->epoch);
+    braid_event_queue_add(&t->queue, t->decoder_free, BRAID_EVENT_CORE, (uint32_t)turn, c->epoch);
     t->dispatching = true;
-    braid_event_heap_add(&t->heap, t->decoder_free, BRAID_EVENT_DISPATCH, 0, 0);
+    braid_event_queue_add(&t->queue, t->decoder_free, BRAID_EVENT_DISPATCH, 0, 0);
     return;
   }
-}
-
-static void arrive(core *c) {
-  if (c->arriving == SIZE_MAX) return;
-  braid_isa_module module = module_of(&c->instructions[c->arriving]);
-  if (module == BRAID_ISA_DISPATCH) {
-    c->state = CORE_AT_SYSTEM;
-  } else {
-    module_state *m = &c->modules[module];
-    m->waiting[(m->first + m->count++) % kMostQueue] = c->arriving;
-  }
-  c->arriving = SIZE_MAX;
-}
-
-/* Nothing of the core is under way, and nothing can begin. */
-static bool stuck(const core *c) {
-  if (c->state == CORE_ENDED || c->state == CORE_SYNCHRONIZES || c->state == CORE_STOPPED) return true;
-  if (c->wants || c->arriving != SIZE_MAX || all_idle(c)) return false;
-  for (int m = 0; m < BRAID_ISA_MODULES; m++)
-    if (c->modules[m].busy) return false;
-  return true;
-}
-
-static void find_deadlock(braid_timing *t, const core *c) {
-  const task *k = &t->tasks[c->task];
-  for (size_t i = 0; i < k->result.core_count; i++)
-    if (!stuck(&t->cores[k->cores[i]])) return;
-  for (size_t i = 0; i < k->result.core_count; i++) {
-    c = &t->cores[k->cores[i]];
-    for (int m = 0; m < BRAID_ISA_MODULES; m++) {
-      if (!c->modules[m].count) continue;
-      fail_task(t, c, c->modules[m].waiting[c->modules[m].first], "it waits for a token that nothing will give");
-      return;
-    }
-  }
-}
-
-static void core_goes_on(braid_timing *t, core *c) {
-  uint16_t epoch = c->epoch;
-  for (int m = 0; m < BRAID_ISA_MODULES && c->epoch == epoch; m++) start_module(t, c, m);
-  if (c->epoch != epoch) return;
-  if (stands_at_tile(c)) {
-    c->state = CORE_STOPPED;
-    stop_if_all_stand(t, c->task);
-    return;
-  }
-  if (c->state == CORE_AT_SYSTEM)
-    run_system(t, c);
-  else if (c->state == CORE_RUNS && c->next == c->count && c->arriving == SIZE_MAX && all_idle(c))
-    end_core(t, c); /* it had ended when the task was stopped */
-  else
-    ask_for_next(t, c);
-  if (c->epoch == epoch && stuck(c)) find_deadlock(t, c);
-}
-
-static void end_instruction(braid_timing *t, core *c, int module) {
-  module_state *m = &c->modules[module];
-  const braid_instruction *in = &c->instructions[m->runs];
-  counts_of(t, c)->modules[module].busy += t->now - m->since;
-  m->busy = false;
-  for (int to = 0; to < BRAID_ISA_MODULES; to++) {
-    if (!(in->signal >> to & 1)) continue;
-    if (c->tokens[module][to] == kMostTokens) {
-      fail_task(t, c, m->runs, "more than 255 tokens for a module that takes none");
-      return;
-    }
-    c->tokens[module][to]++;
-  }
-  core_goes_on(t, c);
 }
 
 /* --- tasks ---------------------------------------------------------------------------------------------------------
@@ -502,6 +231,10 @@ static braid_status check_program(const braid_timing *t, const braid_timing_prog
   const braid_instruction *last = p->count ? &p->instructions[p->count - 1] : NULL;
   if (!last || last->opcode != BRAID_ISA_OP_SYSTEM || !last->system.end)
     return braid_fail(BRAID_INVALID_ARGUMENT, "core %d: a program ends with SYSTEM end=1", p->core);
+  size_t repeats[BRAID_ISA_REPEATS];
+  if (braid_timing_find_repeats(p, repeats) < 0)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "core %d, instruction %zu: SYSTEM repeats what is no LOAD", p->core,
+                      p->first - 1);
   return BRAID_OK;
 }
 
@@ -510,6 +243,9 @@ static braid_status check_task(const braid_timing *t, const braid_timing_task *f
   if (!from->core_count || from->core_count > (size_t)t->design->cores)
     return braid_fail(BRAID_INVALID_ARGUMENT, "a task of %zu cores: 1 to %d are possible", from->core_count,
                       t->design->cores);
+  if (from->code && braid_timing_instruction_part(t->design) < kLeastPart)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "%s keeps %llu bytes of instructions for a core: %d are needed",
+                      t->design->name, (unsigned long long)braid_timing_instruction_part(t->design), kLeastPart);
   for (size_t i = 0; i < from->core_count; i++) {
     BRAID_TRY(check_program(t, &from->programs[i]));
     if (seen >> from->programs[i].core & 1)
@@ -520,10 +256,10 @@ static braid_status check_task(const braid_timing *t, const braid_timing_task *f
 }
 
 /* At a tile all before it is done and nothing behind it: the counts follow from the program. */
-static void restore_tokens(core *c) {
+static void restore_tokens(timing_core *c) {
   for (size_t i = 0; i < c->next; i++) {
     const braid_instruction *in = &c->instructions[i];
-    int own = (int)module_of(in);
+    int own = (int)braid_isa_form_of(in->opcode)->module;
     if (own == BRAID_ISA_DISPATCH) continue; /* where it waits for all, all counts are 0 */
     for (int other = 0; other < BRAID_ISA_MODULES; other++) {
       c->tokens[own][other] += in->signal >> other & 1;
@@ -533,9 +269,10 @@ static void restore_tokens(core *c) {
 }
 
 static void give_core(braid_timing *t, size_t id, size_t index, const braid_timing_program *p) {
-  core *c = &t->cores[p->core];
+  timing_core *c = &t->cores[p->core];
   uint16_t epoch = c->epoch;
-  task *k = &t->tasks[id];
+  timing_task *k = &t->tasks[id];
+  braid_memory_gate(t->memory, p->core, k->gate, t->now);
   int first, count, end = k->first_bank + k->banks;
   braid_overlay_core_banks(t->design, p->core, &first, &count);
   memset(c, 0, sizeof *c);
@@ -547,46 +284,63 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   c->count = p->count;
   c->next = p->first;
   c->arriving = c->stops_at = SIZE_MAX;
-  c->furthest = p->first;
+  c->furthest = c->saved = p->first;
+  c->repeat_count = braid_timing_find_repeats(p, c->repeats);
+  if (p->first && braid_isa_is_tile(&p->instructions[p->first - 1])) c->furthest--; /* it stands there already */
+  c->cause = BRAID_TIMING_IDLE_DECODER;
+  for (int m = 0; m < BRAID_ISA_MODULES; m++) {
+    c->modules[m].does = BRAID_TIMING_DOES_NOTHING + (int)c->cause;
+    c->modules[m].since = t->now;
+  }
   restore_tokens(c);
   k->cores[index] = p->core;
   if (!index || first < k->first_bank) k->first_bank = first;
   k->banks = (!index || first + count > end ? first + count : end) - k->first_bank;
-  braid_event_heap_add(&t->heap, t->now, BRAID_EVENT_CORE, (uint32_t)p->core, c->epoch);
+  braid_event_queue_add(&t->queue, t->now, BRAID_EVENT_CORE, (uint32_t)p->core, c->epoch);
 }
 
 braid_status braid_timing_submit(braid_timing *t, const braid_timing_task *from, size_t *id) {
   BRAID_TRY(check_task(t, from));
-  task *items = braid_grow(t->allocator, t->tasks, t->task_count, &t->task_capacity, sizeof *items);
+  timing_task *items = braid_grow(t->allocator, t->tasks, t->task_count, &t->task_capacity, sizeof *items);
   if (!items) return BRAID_NO_MEMORY;
   t->tasks = items;
-  task *k = &items[t->task_count];
+  timing_task *k = &items[t->task_count];
   memset(k, 0, sizeof *k);
   k->counts = braid_arena_alloc(t->arena, from->core_count * sizeof *k->counts);
   k->cores = braid_arena_alloc(t->arena, from->core_count * sizeof *k->cores);
   if (!k->counts || !k->cores) return BRAID_NO_MEMORY;
   memcpy(k->ranges, from->ranges, sizeof k->ranges);
+  k->gate = from->gate;
+  k->limit = from->most_cycles && from->most_cycles < UINT64_MAX - t->now ? t->now + from->most_cycles : UINT64_MAX;
   k->result = (braid_timing_result){.began = t->now, .cores = k->counts, .core_count = from->core_count};
   *id = t->task_count++;
   for (size_t i = 0; i < from->core_count; i++) give_core(t, *id, i, &from->programs[i]);
-  if (from->most_cycles)
-    braid_event_heap_add(&t->heap, t->now + from->most_cycles, BRAID_EVENT_LIMIT, (uint32_t)*id, 0);
-  return t->heap.failed ? BRAID_NO_MEMORY : BRAID_OK;
+  for (size_t i = 0; from->code && i < from->core_count; i++)
+    if (from->code[i] != BRAID_TIMING_RESIDENT)
+      braid_timing_fetch_begin(t, &t->cores[from->programs[i].core], from->code[i]);
+  find_limit(t);
+  return t->queue.failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 
 void braid_timing_stop(braid_timing *t, size_t id, braid_timing_place place) {
-  task *k = &t->tasks[id];
+  timing_task *k = &t->tasks[id];
   if (k->result.state != BRAID_TIMING_RUNS) return;
   k->stops = true;
   k->place = place;
   if (place != BRAID_TIMING_AT_TILE) return;
   for (size_t i = 0; i < k->result.core_count; i++) {
-    core *c = &t->cores[k->cores[i]];
-    bool runs = c->state == CORE_RUNS || c->state == CORE_AT_SYSTEM;
-    c->stops_at = runs ? find_tile(c) : SIZE_MAX;
-    if (stands_at_tile(c)) c->state = CORE_STOPPED;
+    timing_core *c = &t->cores[k->cores[i]];
+    braid_timing_core_to_stop(c);
+    braid_timing_account(t, c, false);
   }
   stop_if_all_stand(t, id);
+  if (t->tasks[id].result.state == BRAID_TIMING_RUNS) braid_timing_find_deadlock(t, &t->cores[k->cores[0]]);
+}
+
+void braid_timing_cancel(braid_timing *t, size_t id) {
+  if (t->tasks[id].result.state != BRAID_TIMING_RUNS) return;
+  t->tasks[id].result.why = "it was cancelled";
+  end_task(t, id, BRAID_TIMING_FAILED);
 }
 
 braid_timing_result braid_timing_get(const braid_timing *t, size_t id) {
@@ -596,15 +350,27 @@ braid_timing_result braid_timing_get(const braid_timing *t, size_t id) {
 /* --- time ----------------------------------------------------------------------------------------------------------
  */
 static void end_time(braid_timing *t, size_t id) {
-  task *k = &t->tasks[id];
+  timing_task *k = &t->tasks[id];
   k->result.why =
       braid_arena_format(t->arena, "its time of %llu cycles is over", (unsigned long long)(t->now - k->result.began));
   if (!k->result.why) t->status = BRAID_NO_MEMORY;
   end_task(t, id, BRAID_TIMING_FAILED);
 }
 
+static void end_burst(braid_timing *t, const braid_event *e) {
+  bool fetched = e->index >= BRAID_MEMORY_FETCH;
+  timing_core *c = &t->cores[fetched ? e->index - BRAID_MEMORY_FETCH : e->index / 2];
+  if (!braid_memory_burst_done(t->memory, e->index, t->now) || c->epoch != e->epoch) return;
+  if (!fetched) {
+    braid_timing_module_done(t, c, e->index % 2 ? BRAID_ISA_OUT : BRAID_ISA_IN);
+    return;
+  }
+  braid_timing_fetch_arrives(t, c);
+  if (c->cause == BRAID_TIMING_IDLE_FETCH) braid_timing_core_goes_on(t, c);
+}
+
 static void take_event(braid_timing *t, const braid_event *e) {
-  core *c;
+  timing_core *c;
   switch (e->kind) {
   case BRAID_EVENT_DISPATCH:
     dispatch(t);
@@ -612,34 +378,38 @@ static void take_event(braid_timing *t, const braid_event *e) {
   case BRAID_EVENT_CORE:
     c = &t->cores[e->index];
     if (c->epoch != e->epoch) return;
-    arrive(c);
-    core_goes_on(t, c);
+    braid_timing_core_takes(c);
+    braid_timing_core_goes_on(t, c);
     return;
   case BRAID_EVENT_MODULE:
     c = &t->cores[e->index / BRAID_ISA_MODULES];
-    if (c->epoch == e->epoch) end_instruction(t, c, (int)(e->index % BRAID_ISA_MODULES));
+    if (c->epoch == e->epoch) braid_timing_module_done(t, c, (int)(e->index % BRAID_ISA_MODULES));
     return;
   case BRAID_EVENT_BANK:
     braid_memory_bank_free(t->memory, e->index, t->now);
     return;
-  case BRAID_EVENT_BURST:
-    c = &t->cores[e->index / 2];
-    if (braid_memory_burst_done(t->memory, e->index, t->now) && c->epoch == e->epoch)
-      end_instruction(t, c, e->index % 2 ? BRAID_ISA_OUT : BRAID_ISA_IN);
+  case BRAID_EVENT_GATE:
+    braid_memory_gate_opens(t->memory, e->index, t->now);
     return;
-  default:
-    end_time(t, e->index);
+  case BRAID_EVENT_BURST:
+    end_burst(t, e);
   }
 }
 
 braid_status braid_timing_advance(braid_timing *t, uint64_t until, size_t *id) {
   *id = SIZE_MAX;
-  while (t->changed == SIZE_MAX && t->heap.count && t->heap.items[0].at <= until) {
-    braid_event e = braid_event_heap_take(&t->heap);
-    if (e.kind == BRAID_EVENT_LIMIT && t->tasks[e.index].result.state != BRAID_TIMING_RUNS) continue;
+  while (t->changed == SIZE_MAX) {
+    uint64_t at = braid_event_queue_next(&t->queue);
+    if (t->limit <= at && t->limit <= until && t->limit != UINT64_MAX) {
+      t->now = t->limit;
+      end_time(t, t->limited);
+      break;
+    }
+    if (at == UINT64_MAX || at > until) break;
+    braid_event e = braid_event_queue_take(&t->queue);
     t->now = e.at;
-    take_event(t, &e);
-    if (t->heap.failed) t->status = BRAID_NO_MEMORY;
+    if (!t->queue.failed) take_event(t, &e);
+    if (t->queue.failed) t->status = BRAID_NO_MEMORY;
     if (t->status != BRAID_OK) return t->status;
   }
   if (t->changed == SIZE_MAX && t->now < until && until != UINT64_MAX) t->now = until;

@@ -5,98 +5,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <string.h>
 
-#include "base/philox.h"
-#include "overlay/sim/timing.h"
-
-static void ok(braid_status status) {
-  if (status != BRAID_OK) fail_msg("%s: %s", braid_status_text(status), braid_error_detail());
-}
-
-/* Bank: 64 bytes a cycle, port: 16; bursts of 256 bytes. */
-static braid_overlay_design design_of(int cores, int banks) {
-  return (braid_overlay_design){.name = "test",
-                                .cores = cores,
-                                .clock_mhz = 300,
-                                .pixels = 4,
-                                .channels_in = 8,
-                                .channels_out = 8,
-                                .side_bytes = 16,
-                                .queue_depth = 8,
-                                .port_bits = 128,
-                                .bank_bits = 512,
-                                .banks = banks,
-                                .burst_bytes = 256,
-                                .outstanding = 8,
-                                .latency_cycles = 40,
-                                .efficiency = 1};
-}
-
-/* --- programs ------------------------------------------------------------------------------------------------------
- */
-enum { kMost = 64, LOADS = 1 << BRAID_ISA_IN, SAVES = 1 << BRAID_ISA_OUT, CONVS = 1 << BRAID_ISA_COMPUTE };
-typedef struct program {
-  braid_instruction items[kMost];
-  size_t count;
-} program;
-
-static braid_instruction *add(program *p, braid_isa_opcode opcode, int wait, int signal) {
-  assert_true(p->count < kMost);
-  braid_instruction *in = &p->items[p->count++];
-  *in = braid_isa_blank(opcode);
-  in->wait = wait;
-  in->signal = signal;
-  return in;
-}
-
-static braid_instruction *add_move(program *p, bool writes, int lines, int wait, int signal) {
-  braid_instruction *in = add(p, writes ? BRAID_ISA_OP_SAVE : BRAID_ISA_OP_LOAD, wait, signal);
-  in->load.lines = lines;
-  return in;
-}
-
-/* 2 * 3 groups of channels, 9 taps, 10 columns: 540 cycles. */
-static braid_instruction *add_conv(program *p, int wait, int signal) {
-  braid_instruction *in = add(p, BRAID_ISA_OP_CONV, wait, signal);
-  in->conv.channels_in = 16;
-  in->conv.channels_out = 20;
-  in->conv.kernel_rows = in->conv.kernel_columns = 3;
-  in->conv.output_columns = 10;
-  in->conv.output_rows = 4;
-  return in;
-}
-
-static void add_system(program *p, bool sync, bool end, bool tile) {
-  braid_instruction *in = add(p, BRAID_ISA_OP_SYSTEM, 0, 0);
-  in->system.sync = sync;
-  in->system.end = end;
-  in->system.tile = tile;
-}
-
-static size_t submit(braid_timing *t, const program *programs, const int *cores, size_t count, uint64_t lines) {
-  braid_timing_program own[16];
-  size_t id;
-  for (size_t i = 0; i < count; i++) own[i] = (braid_timing_program){cores[i], programs[i].items, programs[i].count, 0};
-  braid_timing_task task = {.programs = own, .core_count = count};
-  for (size_t s = 0; s < BRAID_TIMING_SEGMENTS; s++) task.ranges[s] = (braid_timing_range){0, lines};
-  ok(braid_timing_submit(t, &task, &id));
-  return id;
-}
-
-static uint64_t run_alone(const braid_overlay_design *design, const program *p, braid_timing_core *core) {
-  braid_timing *t;
-  size_t id, done;
-  ok(braid_timing_create(design, NULL, &t));
-  id = submit(t, p, (int[]){0}, 1, 1 << 20);
-  ok(braid_timing_advance(t, UINT64_MAX, &done));
-  assert_int_equal(done, id);
-  braid_timing_result r = braid_timing_get(t, id);
-  if (r.state != BRAID_TIMING_ENDED) fail_msg("%s", r.why);
-  if (core) *core = r.cores[0];
-  braid_timing_destroy(t);
-  return r.ended - r.began;
-}
+#include "overlay/sim/timing_fixture.h"
 
 /* --- alone ---------------------------------------------------------------------------------------------------------
  */
@@ -251,6 +161,70 @@ static void test_flood(void **state) {
     fail_msg("%llu cycles alone, %llu beside", (unsigned long long)alone, (unsigned long long)beside);
 }
 
+/* A gate's rate holds for both ports of a core together, which take turns; other cores do not feel it. */
+static void test_gate(void **state) {
+  (void)state;
+  braid_overlay_design design = design_of(2, 1);
+  for (int both = 0; both < 2; both++) {
+    program p = {0};
+    add_move(&p, false, 6400, 0, 0); /* 102,400 bytes */
+    if (both) add_move(&p, true, 6400, 0, 0);
+    add_system(&p, false, true, false);
+    braid_timing *t;
+    size_t id, other, done;
+    ok(braid_timing_create(&design, NULL, &t));
+    braid_timing_program gated = {0, p.items, p.count, 0}, ungated = {1, p.items, p.count, 0};
+    braid_timing_task task = {.programs = &gated, .core_count = 1, .ranges = {{0, 6400, false}}, .gate = 4096};
+    braid_timing_task free_task = {.programs = &ungated, .core_count = 1, .ranges = {{0, 6400, false}}};
+    ok(braid_timing_submit(t, &task, &id));
+    ok(braid_timing_submit(t, &free_task, &other));
+    ok(braid_timing_advance(t, UINT64_MAX, &done));
+    assert_int_equal(done, other);
+    assert_in_range(braid_timing_get(t, other).ended, 6400, 6400 + 200); /* 16 bytes a cycle */
+    ok(braid_timing_advance(t, UINT64_MAX, &done));
+    assert_int_equal(done, id);
+    uint64_t cycles = (uint64_t)(102400 / 4) << both; /* 4 bytes a cycle */
+    assert_in_range(braid_timing_get(t, id).ended, cycles - 64, cycles + 200);
+    const braid_timing_core *core = braid_timing_get(t, id).cores;
+    if (both)
+      assert_true(core->modules[BRAID_ISA_IN].busy > cycles - 300 && core->modules[BRAID_ISA_OUT].busy > cycles - 300);
+    braid_timing_destroy(t);
+  }
+}
+
+/* What may only be read is not written; a task that is cancelled leaves its cores at once. */
+static void test_read_only_and_cancel(void **state) {
+  (void)state;
+  braid_overlay_design design = design_of(1, 1);
+  program p = {0};
+  braid_timing *t;
+  size_t id, done;
+  add_move(&p, true, 640, 0, 0);
+  add_system(&p, false, true, false);
+  ok(braid_timing_create(&design, NULL, &t));
+  braid_timing_program one = {0, p.items, p.count, 0};
+  braid_timing_task task = {.programs = &one, .core_count = 1, .ranges = {{0, 640, true}}};
+  ok(braid_timing_submit(t, &task, &id));
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_FAILED);
+  assert_non_null(strstr(braid_timing_get(t, id).why, "writes to segment 0, which may only be read"));
+  task.ranges[0].read_only = false;
+  ok(braid_timing_submit(t, &task, &id));
+  uint64_t begin = braid_timing_now(t);
+  ok(braid_timing_advance(t, begin + 100, &done));
+  braid_timing_cancel(t, id);
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_FAILED);
+  assert_int_equal(braid_timing_get(t, id).ended, begin + 100);
+  ok(braid_timing_submit(t, &task, &id)); /* what it had asked for does not count for the next one */
+  begin = braid_timing_now(t);
+  do ok(braid_timing_advance(t, UINT64_MAX, &done));
+  while (done != SIZE_MAX && braid_timing_get(t, id).state == BRAID_TIMING_RUNS);
+  assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_ENDED);
+  assert_in_range(braid_timing_get(t, id).ended - begin, 640 + 40, 640 + 40 + 400);
+  braid_timing_destroy(t);
+}
+
 static void test_synchronize(void **state) {
   (void)state;
   braid_overlay_design d = design_of(2, 1);
@@ -316,7 +290,7 @@ static void test_stop(void **state) {
       assert_true(r.ended <= at + 540 + 2 * 104 + 10); /* what runs, and a load in vain */
       assert_int_equal(p.items[r.cores[0].stopped_at - 1].opcode, BRAID_ISA_OP_SYSTEM);
       braid_timing_program rest = {1, p.items, p.count, r.cores[0].stopped_at};
-      braid_timing_task task = {.programs = &rest, .core_count = 1, .ranges = {{0, 64}}};
+      braid_timing_task task = {.programs = &rest, .core_count = 1, .ranges = {{0, 64, false}}};
       uint64_t first = r.cores[0].modules[BRAID_ISA_COMPUTE].busy;
       ok(braid_timing_submit(t, &task, &id));
       ok(braid_timing_advance(t, UINT64_MAX, &done));
@@ -348,11 +322,64 @@ static void test_stop_of_several(void **state) {
   assert_int_equal(r.cores[1].stopped_at, p[1].count);
   braid_timing_program rest[2];
   for (int i = 0; i < 2; i++) rest[i] = (braid_timing_program){i, p[i].items, p[i].count, r.cores[i].stopped_at};
-  braid_timing_task task = {.programs = rest, .core_count = 2, .ranges = {{0, 64}}};
+  braid_timing_task task = {.programs = rest, .core_count = 2, .ranges = {{0, 64, false}}};
   ok(braid_timing_submit(t, &task, &id));
   ok(braid_timing_advance(t, UINT64_MAX, &done));
   assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_ENDED);
   braid_timing_destroy(t);
+}
+
+/* A convolution behind a tile that goes back is done in vain, its load once more; behind others it is gone on with. */
+static void test_back(void **state) {
+  (void)state;
+  braid_overlay_design d = design_of(1, 1);
+  for (int back = 0; back < 2; back++) {
+    program p = {.count = 0};
+    add_move(&p, false, 64, 0, CONVS);
+    add_system(&p, false, false, true);
+    p.items[1].system.back = back;
+    p.items[1].system.repeat_a = 2;
+    add_conv(&p, LOADS, 0);
+    add_conv(&p, 0, SAVES);
+    add_move(&p, true, 16, CONVS, 0);
+    add_system(&p, false, false, true);
+    add_system(&p, false, true, false);
+    braid_timing *t;
+    size_t done, id;
+    ok(braid_timing_create(&d, NULL, &t));
+    id = submit(t, &p, (int[]){0}, 1, 64);
+    ok(braid_timing_advance(t, 300, &done));
+    braid_timing_stop(t, id, BRAID_TIMING_AT_TILE);
+    ok(braid_timing_advance(t, UINT64_MAX, &done));
+    braid_timing_result r = braid_timing_get(t, id);
+    assert_int_equal(r.state, BRAID_TIMING_STOPPED);
+    assert_int_equal(r.cores[0].stopped_at, back ? 2 : 6);
+    /* the first convolution ends after the load, 106, and its 540 cycles */
+    assert_int_equal(r.ended, back ? 106 + 540 : 106 + 2 * 540 + 16 + 40);
+    braid_timing_program rest = {0, p.items, p.count, r.cores[0].stopped_at};
+    braid_timing_task task = {.programs = &rest, .core_count = 1, .ranges = {{0, 64, false}}};
+    ok(braid_timing_submit(t, &task, &id));
+    ok(braid_timing_advance(t, back ? r.ended : UINT64_MAX, &done));
+    braid_timing_stop(t, id, BRAID_TIMING_AT_TILE); /* at once: it has begun nothing behind the tile */
+    if (back) {
+      assert_int_equal(braid_timing_get(t, id).state, BRAID_TIMING_STOPPED);
+      assert_int_equal(braid_timing_get(t, id).cores[0].stopped_at, 2);
+      ok(braid_timing_advance(t, UINT64_MAX, &done));
+      ok(braid_timing_advance(t, r.ended + 500, &done)); /* what was under way of the load has arrived */
+      ok(braid_timing_submit(t, &task, &id));
+      ok(braid_timing_advance(t, UINT64_MAX, &done));
+    }
+    r = braid_timing_get(t, id);
+    assert_int_equal(r.state, BRAID_TIMING_ENDED);
+    /* nothing is handed out before the load is there again: then three words for the first convolution */
+    if (back) assert_int_equal(r.ended - r.began, 104 + 3 + 2 * 540 + 16 + 40);
+    assert_int_equal(r.cores[0].modules[BRAID_ISA_IN].instructions, back);
+    rest.first = 2;
+    p.items[1].system.repeat_a = 1;
+    assert_int_equal(braid_timing_submit(t, &task, &id), BRAID_INVALID_ARGUMENT);
+    assert_non_null(strstr(braid_error_detail(), "repeats what is no LOAD"));
+    braid_timing_destroy(t);
+  }
 }
 
 /* --- what is wrong -------------------------------------------------------------------------------------------------
@@ -476,28 +503,11 @@ static void test_refused(void **state) {
 /* Random programs, right or wrong: each task comes to an end, and twice to the same. */
 static void test_random(void **state) {
   (void)state;
-  uint64_t drawn = 0;
-#define DRAW(bound) (int)braid_random_below(7, 0, 0, drawn++, bound)
   size_t ended = 0, failed = 0;
   for (int trial = 0; trial < 2000; trial++) {
     braid_overlay_design d = design_of(4, 1 + DRAW(4));
     program p[4];
-    size_t cores = 1 + (size_t)DRAW(4);
-    memset(p, 0, sizeof p);
-    for (size_t i = 0; i < cores; i++) {
-      int length = DRAW(20), wait = DRAW(3) ? 0 : DRAW(16);
-      for (int k = 0; k < length; k++) {
-        int what = DRAW(8), give = DRAW(4) ? 0 : 1 << DRAW(4), take = DRAW(4) ? 0 : wait & 1 << DRAW(4);
-        if (what < 3)
-          add_move(&p[i], what == 1, 1 + DRAW(200), take & ~(what == 1 ? SAVES : LOADS),
-                   give & ~(what == 1 ? SAVES : LOADS));
-        else if (what < 6)
-          add_conv(&p[i], take & ~CONVS, give & ~CONVS);
-        else
-          add_system(&p[i], what == 7, false, what == 6);
-      }
-      add_system(&p[i], false, true, false);
-    }
+    size_t cores = draw_programs(p);
     braid_timing_result r[2];
     for (int twice = 0; twice < 2; twice++) {
       braid_timing *t;
@@ -519,11 +529,22 @@ static void test_random(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_moves),       cmocka_unit_test(test_cycles),    cmocka_unit_test(test_overlap),
-      cmocka_unit_test(test_shared_bank), cmocka_unit_test(test_wide_port), cmocka_unit_test(test_flood),
-      cmocka_unit_test(test_synchronize), cmocka_unit_test(test_stop),      cmocka_unit_test(test_stop_of_several),
-      cmocka_unit_test(test_wrong),       cmocka_unit_test(test_limit),     cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_moves),
+      cmocka_unit_test(test_cycles),
+      cmocka_unit_test(test_overlap),
+      cmocka_unit_test(test_shared_bank),
+      cmocka_unit_test(test_wide_port),
+      cmocka_unit_test(test_flood),
+      cmocka_unit_test(test_synchronize),
+      cmocka_unit_test(test_stop),
+      cmocka_unit_test(test_stop_of_several),
+      cmocka_unit_test(test_back),
+      cmocka_unit_test(test_wrong),
+      cmocka_unit_test(test_limit),
+      cmocka_unit_test(test_refused),
       cmocka_unit_test(test_random),
+      cmocka_unit_test(test_gate),
+      cmocka_unit_test(test_read_only_and_cancel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,12 +35,14 @@ static braid_status allocate_tasks(braid_execution *execution) {
   execution->bindings = braid_zalloc_array(allocator, bindings, sizeof *execution->bindings);
   execution->waits = braid_zalloc_array(allocator, waits, sizeof *execution->waits);
   execution->samples = braid_zalloc_array(allocator, steps * kSamples, sizeof *execution->samples);
+  execution->energies = braid_zalloc_array(allocator, steps, sizeof *execution->energies);
   execution->slots.items = braid_zalloc_array(allocator, bindings, sizeof *execution->slots.items);
   if (!execution->prepared || !execution->found || !execution->parts || !execution->tasks || !execution->parted ||
-      !execution->timings || !execution->bindings || !execution->waits || !execution->samples ||
+      !execution->timings || !execution->bindings || !execution->waits || !execution->samples || !execution->energies ||
       !execution->slots.items)
     return BRAID_NO_MEMORY;
   memset(execution->samples, -1, steps * kSamples * sizeof *execution->samples);
+  for (size_t i = 0; i < steps; i++) execution->energies[i] = -1;
   return BRAID_OK;
 }
 
@@ -199,6 +201,7 @@ void braid_execution_unbind(braid_execution *execution) {
   braid_free(allocator, execution->bindings);
   braid_free(allocator, execution->waits);
   braid_free(allocator, execution->samples);
+  braid_free(allocator, execution->energies);
   braid_free(allocator, execution->times);
   braid_free(allocator, execution->writers);
   braid_free(allocator, execution->slots.items);

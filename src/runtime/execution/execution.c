@@ -47,6 +47,8 @@ static void record_times(braid_execution *execution) {
     if (timing->end_ns == 0) continue;
     int64_t *sample = &execution->samples[i * kSamples + execution->runs % kSamples];
     __atomic_store_n(sample, ns, __ATOMIC_RELAXED); /* the plan may be looked at */
+    double energy = timing->energy_uj;
+    __atomic_store(&execution->energies[i], &energy, __ATOMIC_RELAXED);
     if (execution->trace)
       braid_trace_add(execution->trace, execution->runs, (braid_step_id)i, timing->start_ns, timing->end_ns);
   }

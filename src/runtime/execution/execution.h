@@ -70,6 +70,7 @@ struct braid_execution {
   braid_point *waits;  /* of all steps, one after the other */
   braid_binding *bindings;
   int64_t *samples;   /* kSamples durations each, in ns; -1: none yet */
+  double *energies;   /* of the last timed run, microjoules; < 0: unknown */
   braid_time **times; /* the machine's, per step; NULL: of none */
   size_t *writers;    /* steps that write weights */
   size_t writer_count;
@@ -127,6 +128,8 @@ void braid_ports_deinit(braid_execution *execution);
 /* measure.c. What some of the runs so far took, < 0: not measured; what the machine keeps of it: after the last of the
  * timed runs and at the end. */
 double braid_execution_median_us(const braid_execution *execution, size_t step);
+/* What the task took of its device in the last run that was timed, microjoules; < 0: unknown. */
+double braid_execution_energy_uj(const braid_execution *execution, size_t step);
 /* What the last run took of a step, in seconds; < 0: the device did not measure it. For executions that are `timed`. */
 double braid_execution_last_seconds(const braid_execution *execution, size_t step);
 BRAID_MUST_CHECK braid_status braid_execution_find_times(braid_execution *execution);

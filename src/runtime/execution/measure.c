@@ -24,6 +24,12 @@ double braid_execution_median_us(const braid_execution *execution, size_t step) 
   return ((double)samples[(count - 1) / 2] + (double)samples[count / 2]) / 2e3;
 }
 
+double braid_execution_energy_uj(const braid_execution *execution, size_t step) {
+  double energy;
+  __atomic_load(&execution->energies[step], &energy, __ATOMIC_RELAXED);
+  return energy;
+}
+
 double braid_execution_last_seconds(const braid_execution *execution, size_t step) {
   const braid_timing *timing = &execution->timings[step];
   return timing->end_ns ? (double)(timing->end_ns - timing->start_ns) * 1e-9 : -1;

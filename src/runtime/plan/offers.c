@@ -49,6 +49,8 @@ static braid_status add_offer(question *q, const braid_kernel *kernel) {
   if (!candidates) return BRAID_NO_MEMORY;
   p->candidates = candidates;
   braid_times *times = &p->plan->machine->times;
+  bool modelled = p->plan->devices[q->device].info->modelled; /* so are the times that it tells */
+  braid_number_source source = modelled ? BRAID_MODELLED : BRAID_MEASURED;
   double measured = -1;
   if (braid_times_filled(times))
     measured = braid_times_find(times, q->claim ? q->claim->time_key : braid_time_key(q->device, kernel, q->desc));
@@ -58,7 +60,7 @@ static braid_status add_offer(question *q, const braid_kernel *kernel) {
                                 .region = q->claim != NULL,
                                 .nodes = q->nodes,
                                 .node_count = q->node_count,
-                                .seconds = measured >= 0 ? (braid_number){measured, BRAID_MEASURED}
+                                .seconds = measured >= 0 ? (braid_number){measured, source}
                                                          : (braid_number){q->modelled, BRAID_MODELLED}};
   p->problem.offer_count++;
   q->taken = true;
@@ -124,6 +126,20 @@ static bool is_region(const question *q) {
   return claim && p->claims.items[claim - 1].node_count == q->node_count;
 }
 
+/* Why a device without a kernel for the op does not run the node, or not alone. */
+static void say_without_kernel(const question *q, char *why, size_t bytes) {
+  const braid_placing *p = q->placing;
+  const braid_machine_device *device = &p->plan->devices[q->device];
+  size_t cell = (size_t)q->device * p->problem.node_count + (size_t)q->nodes[0];
+  bool claims = p->claims.of_node && !q->fusion;
+  if (claims && p->claims.refused[cell])
+    snprintf(why, bytes, "%s", p->claims.refused[cell]);
+  else if (claims && p->claims.of_node[cell])
+    snprintf(why, bytes, "%s runs it only within a region of several nodes", device->info->name);
+  else
+    snprintf(why, bytes, "%s has no kernel for %s", device->info->name, q->desc->op);
+}
+
 static braid_status ask_device(question *q) {
   braid_placing *p = q->placing;
   size_t cell = q->subject * p->plan->device_count + (size_t)q->device;
@@ -138,7 +154,7 @@ static braid_status ask_device(question *q) {
   } else if (crosses_region(q)) {
     snprintf(why, sizeof why, "parts of it belong to a region that has other nodes too");
   } else if (!braid_machine_visit_kernels(p->plan->machine, q->device, q->desc, hear_kernel, q)) {
-    snprintf(why, sizeof why, "%s has no kernel for %s", p->plan->devices[q->device].info->name, q->desc->op);
+    say_without_kernel(q, why, sizeof why);
   } else {
     why[0] = '\0';
   }
@@ -270,6 +286,12 @@ static braid_status offer_regions(braid_placing *p) {
   return BRAID_OK;
 }
 
+static bool has_cpu(const braid_plan *plan) {
+  for (size_t d = 0; d < plan->device_count; d++)
+    if (strcmp(plan->devices[d].info->kind, "cpu") == 0) return true;
+  return false;
+}
+
 /* Every node needs an offer, its own or one that has it among others. */
 static braid_status check_covered(const braid_placing *p) {
   const braid_graph *graph = p->plan->graph;
@@ -282,8 +304,8 @@ static braid_status check_covered(const braid_placing *p) {
     if (covered[n] || p->nodes[n].idle) continue;
     char why[kWhyBytes];
     braid_placing_passed(p, n, devices, why, sizeof why);
-    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): no device can run it: %.600s", graph->nodes[n].name,
-                      graph->nodes[n].op->name, why);
+    return braid_fail(BRAID_UNSUPPORTED, "node %.120s (%s): no device can run it: %.600s%s", graph->nodes[n].name,
+                      graph->nodes[n].op->name, why, has_cpu(p->plan) ? "" : "; the CPU is not among the devices");
   }
   return BRAID_OK;
 }

@@ -142,14 +142,16 @@ size_t braid_plan_line_count(const braid_plan *plan) {
 }
 
 braid_plan_line braid_plan_get_line(const braid_plan *plan, size_t index) {
-  if (index >= plan->steps.count) return (braid_plan_line){"", "", "", "", "", -1};
+  if (index >= plan->steps.count) return (braid_plan_line){"", "", "", "", "", -1, false, -1};
   const braid_step *step = &plan->steps.items[index];
   return (braid_plan_line){.node = step->label,
                            .op = step->op,
                            .device = plan->devices[step->device].label,
                            .kernel = step->kernel ? step->kernel->name : "transfer",
                            .why = step->why,
-                           .median_us = -1};
+                           .median_us = -1,
+                           .modelled = plan->devices[step->device].info->modelled,
+                           .energy_uj = -1};
 }
 
 size_t braid_plan_arena_bytes(const braid_plan *plan) {

@@ -184,10 +184,30 @@ static braid_status hear_claim(void *context, const braid_kernel *kernel, const 
   return c->status;
 }
 
+static void hear_refusal(void *context, uint32_t node, const char *why) {
+  claiming *c = context;
+  if (node >= c->problem->node_count || !why) return;
+  const char *text = braid_arena_text(c->arena, why, strlen(why));
+  if (!text) c->status = BRAID_NO_MEMORY;
+  c->list->refused[(size_t)c->device * c->problem->node_count + node] = text;
+}
+
+/* The caller's placement, as this device sees it. */
+static void show_placement(const claiming *c) {
+  for (size_t n = 0; n < c->view->node_count; n++) {
+    int fixed = c->problem->nodes[n].fixed;
+    braid_node_desc *desc = (braid_node_desc *)(uintptr_t)c->view->nodes[n].desc; /* of view_graph */
+    desc->placed = fixed < 0 ? 0 : fixed == c->device ? 1 : -1;
+  }
+}
+
 static braid_status ask_claims(claiming *c) {
   const braid_machine_device *device = &c->plan->devices[c->device];
+  show_placement(c);
   pthread_mutex_lock(&c->plan->machine->lock);
   braid_status status = device->backend->claim_regions(device->self, c->view, hear_claim, c);
+  if (status == BRAID_OK && device->backend->explain_regions)
+    device->backend->explain_regions(device->self, hear_refusal, c);
   pthread_mutex_unlock(&c->plan->machine->lock);
   if (c->status != BRAID_OK) return c->status;
   return status == BRAID_OK ? BRAID_OK : braid_fail_prefix(status, "device %s, claiming regions", device->label);
@@ -205,9 +225,10 @@ braid_status braid_plan_claim(braid_plan *plan, const braid_problem *problem, br
   c.in_set = braid_arena_alloc(arena, problem->node_count + 1);
   c.taint = braid_arena_alloc(arena, problem->node_count + 1);
   out->of_node = braid_arena_alloc(arena, (problem->node_count + 1) * plan->device_count * sizeof *out->of_node);
+  out->refused = braid_arena_alloc(arena, (problem->node_count + 1) * plan->device_count * sizeof *out->refused);
   c.numbers = braid_arena_alloc(arena, (view.value_count + 1) * sizeof *c.numbers);
   c.view = &view;
-  if (!c.in_set || !c.taint || !c.numbers || !out->of_node) return BRAID_NO_MEMORY;
+  if (!c.in_set || !c.taint || !c.numbers || !out->of_node || !out->refused) return BRAID_NO_MEMORY;
   for (size_t d = 0; d < plan->device_count; d++) {
     c.device = (int)d;
     if (plan->devices[d].backend->claim_regions) BRAID_TRY(ask_claims(&c));

@@ -23,6 +23,7 @@ typedef struct braid_claim_list {
   size_t count, capacity;
   int32_t *of_node; /* per device and node: one more than the number of its smallest claim; 0: none. NULL: nobody claims
                      */
+  const char **refused; /* per device and node: why it is in no region, as the device says; NULL: it does not say */
 } braid_claim_list;
 
 /* Is the set nested in or disjoint from each claim of a device, whose part of of_node `owners` is? The node of a claim

@@ -337,7 +337,9 @@ size_t braid_session_plan_count(const braid_session *session) {
 
 braid_plan_line braid_session_plan(const braid_session *session, size_t index) {
   braid_plan_line line = braid_plan_get_line(session->plan, index);
-  if (index < session->plan->steps.count) line.median_us = braid_execution_median_us(session->execution, index);
+  if (index >= session->plan->steps.count) return line;
+  line.median_us = braid_execution_median_us(session->execution, index);
+  line.energy_uj = braid_execution_energy_uj(session->execution, index);
   return line;
 }
 

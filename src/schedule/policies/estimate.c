@@ -332,9 +332,12 @@ static void list_edges(const making *k) {
   }
   for (size_t r = 0; r < reads; r++) e->first_reader[e->reads[r] + 2]++;
   for (size_t v = 2; v < e->problem->value_count + 2; v++) e->first_reader[v] += e->first_reader[v - 1];
-  for (size_t i = 0; i < e->count; i++)
+  for (size_t n = 0; n < e->problem->node_count; n++) { /* in the order of nodes, in which the simulator sends */
+    if (e->problem->nodes[n].idle || e->task[k->place_of[n]] != (int32_t)n) continue;
+    size_t i = (size_t)k->place_of[n];
     for (size_t r = e->first_read[i]; r < e->first_read[i + 1]; r++)
       e->readers[e->first_reader[e->reads[r] + 1]++] = (int32_t)i;
+  }
   for (size_t v = 0; v < e->problem->value_count; v++)
     if (e->producer[v] >= 0) e->first_result[e->producer[v] + 2]++;
   for (size_t i = 2; i < e->count + 2; i++) e->first_result[i] += e->first_result[i - 1];

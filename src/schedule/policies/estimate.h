@@ -1,6 +1,7 @@
 /* What a schedule takes and costs, several times as fast as by the simulator: for searches that look at many thousands
  * of schedules and simulate only what they keep. Every device runs, of what has its operands there, the task with the
- * longest path to the end. The result is a sequence that the simulator plays in the same time, but for ties.
+ * longest path to the end. The result is a sequence that the simulator plays in the same time, but where values wait
+ * for each other on a link: they go there in the order of the graph, and not in that of the sequence; and for ties.
  *
  * It does not know caps and interference: a problem that has them, or is so large that its tables would be, has no
  * estimator. */

@@ -1,18 +1,18 @@
 /* List scheduling by earliest finish time, in order of the longest remaining path (HEFT: Topcuoglu, Hariri, Wu,
  * "Performance-effective and low-complexity task scheduling for heterogeneous computing", IEEE TPDS 2002), once with
- * patterns only and once with the regions of each device. The result is compared with running everything on each single
- * device and with first.c, by simulation, and the best is taken; so by the problem's numbers the choice is never slower
- * than a single device that can run all nodes.
+ * patterns only and once with the regions of each device. Each device runs its tasks in the order in which they were
+ * scheduled. The result is compared with running everything on each single device and with first.c, in the graph's
+ * order, by simulation, and the best is taken; so by the problem's numbers the choice is never slower than a single
+ * device that can run all nodes.
  *
  * Numbers of different origin are not compared within one device, because a modelled time does not distinguish two
  * kernels for the same node: until all are measured, the device's own order is used, and larger sets are preferred. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/try.h"
 #include "schedule/arrivals.h"
-#include "schedule/policy.h"
+#include "schedule/policies/reasons.h"
 
 typedef struct unit_way {
   double seconds;             /* an unknown time counts as 0 */
@@ -31,11 +31,11 @@ typedef struct planner {
   unit_way *ways;             /* beside `able` */
   bool *blocked;              /* per node: covered by a chosen region */
   bool *has_regions;          /* per device: among its offers */
-  bool any_regions;
-  braid_choices units; /* sets of nodes that are placed as a unit; only the set of offer_of is used */
-  double *path;        /* per unit: longest path from its start to the end of the graph */
-  double *finish;      /* per node */
-  double *free_at;     /* per device */
+  bool any_regions, chosen;   /* chosen: some task of the last schedule could have been on another device */
+  braid_choices units;        /* sets of nodes that are placed as a unit; only the set of offer_of is used */
+  double *path;               /* per unit: longest path from its start to the end of the graph */
+  double *finish;             /* per node */
+  double *free_at;            /* per device */
   braid_arrivals arrived;
   double *bus_free;
 } planner;
@@ -290,27 +290,6 @@ static double devices_free(planner *p, int32_t task, size_t device, double until
   return latest;
 }
 
-/* Appends a device and when the task would end there, in milliseconds; what does not fit is left out. */
-static size_t explain_end(char *text, size_t used, size_t room, const char *device, bool known, double end) {
-  const char *says = known ? ": ends at " : ": time not known";
-  size_t name = strlen(device), length = strlen(says);
-  if (used + name + length + 40 > room || end > 1e9) return used;
-  if (used) memcpy(text + used, "; ", 2), used += 2;
-  memcpy(text + used, device, name), used += name;
-  memcpy(text + used, says, length), used += length;
-  if (!known) return used;
-  uint64_t micros = (uint64_t)(end * 1e6 + 0.5), whole = micros / 1000;
-  char digits[24];
-  size_t count = 0;
-  do digits[count++] = (char)('0' + whole % 10);
-  while (whole /= 10);
-  while (count) text[used++] = digits[--count];
-  text[used++] = '.';
-  for (uint64_t unit = 100; unit; unit /= 10) text[used++] = (char)('0' + micros / unit % 10);
-  memcpy(text + used, " ms", 3);
-  return used + 3;
-}
-
 static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   const braid_problem *problem = p->problem;
   const braid_offer *unit = unit_of(p, task);
@@ -327,7 +306,7 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
     double freed = way->together ? devices_free(p, task, d, 0) : p->free_at[d];
     double end = (there > freed ? there : freed) + way->seconds;
     able++;
-    used = explain_end(why, used, sizeof why, problem->devices[d].name, way->known, end);
+    used = braid_reason_end(why, used, sizeof why, problem->devices[d].name, way->known, end);
     if (best >= 0 && (way->known == best_known ? end >= best_end : best_known)) continue;
     best = (int)d;
     best_end = end;
@@ -335,15 +314,18 @@ static braid_status put(planner *p, braid_choices *choices, int32_t task) {
   }
   (void)inputs_at(p, choices, task, (size_t)best, true);
   (void)devices_free(p, task, (size_t)best, best_end);
-  const char *reason = "no other device can, or may by the policy";
+  const char *reason = braid_reason_no_other;
   if (able > 1) reason = braid_arena_text(p->choosing->arena, why, used);
   if (!reason) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < unit->node_count; i++) {
     int32_t node = unit->nodes[i], index = tile_of(p, (size_t)best, node);
     const braid_offer *offer = &problem->offers[index];
     p->finish[node] = best_end;
-    if (offer->nodes[offer->node_count - 1] == node) braid_choices_take(p->choosing, choices, index, reason);
+    if (offer->nodes[offer->node_count - 1] != node) continue;
+    braid_choices_take(p->choosing, choices, index, reason);
+    choices->order[choices->task_count++] = node;
   }
+  p->chosen |= able > 1;
   return BRAID_OK;
 }
 
@@ -358,7 +340,9 @@ static braid_status schedule_units(planner *p, braid_choices *choices) {
   for (size_t i = 0; i < p->units.task_count; i++) list[i] = (ready){p->path[p->units.order[i]], i, p->units.order[i]};
   qsort(list, p->units.task_count, sizeof *list, by_path);
   braid_status status = BRAID_OK;
+  p->chosen = false;
   for (size_t i = 0; status == BRAID_OK && i < p->units.task_count; i++) status = put(p, choices, list[i].task);
+  choices->ordered = p->chosen; /* else nothing was to be scheduled, and the graph's order stays */
   braid_free(p->choosing->allocator, list);
   return status;
 }
@@ -367,6 +351,8 @@ static braid_status schedule_units(planner *p, braid_choices *choices) {
  */
 static void forget(const planner *p, braid_choices *choices) {
   memset(choices->offer_of, -1, p->problem->node_count * sizeof *choices->offer_of);
+  choices->task_count = 0;
+  choices->ordered = false;
 }
 
 /* Finds the units: regions of one device (-1: none), and for the other nodes the largest set that any device would run
@@ -428,13 +414,12 @@ static bool is_sooner(const braid_choices *a, const braid_choices *b) {
   return known == other ? a->seconds.value < b->seconds.value : known;
 }
 
-/* Whether its simulation need not be looked at: it is the best again, or the work of one of its devices alone takes as
- * long as the best, or a time is unknown that is known of the best. */
+/* Whether its simulation need not be looked at: the work of one of its devices alone takes as long as the best, or a
+ * time is unknown that is known of the best. */
 static bool is_hopeless(const planner *p, const braid_choices *trial, const braid_choices *best) {
   static const double kRounding = 1 + 1e-9; /* of sums in another order */
   const braid_problem *problem = p->problem;
   if (!best->task_count || best->seconds.source == BRAID_UNKNOWN) return false;
-  if (!memcmp(trial->offer_of, best->offer_of, problem->node_count * sizeof *trial->offer_of)) return true;
   memset(p->free_at, 0, problem->device_count * sizeof *p->free_at);
   for (size_t n = 0; n < problem->node_count; n++) {
     const braid_offer *offer = &problem->offers[trial->offer_of[n] < 0 ? 0 : trial->offer_of[n]];
@@ -445,29 +430,24 @@ static bool is_hopeless(const planner *p, const braid_choices *trial, const brai
   return false;
 }
 
-/* Simulates `trial`, and keeps it if it is the best so far. */
+static bool is_same(const planner *p, const braid_choices *a, const braid_choices *b) {
+  return a->task_count == b->task_count && !memcmp(a->order, b->order, a->task_count * sizeof *a->order) &&
+         !memcmp(a->offer_of, b->offer_of, p->problem->node_count * sizeof *a->offer_of);
+}
+
+/* Simulates `trial`, by its own order if it has one, and keeps it if it is the best so far. */
 static braid_status judge(const planner *p, braid_choices *trial, braid_choices *best, bool *kept) {
-  int32_t cycle;
+  int32_t cycle = -1;
   *kept = false;
   if (is_hopeless(p, trial, best)) return BRAID_OK;
-  BRAID_TRY(braid_choices_sort(p->choosing, trial, &cycle));
-  if (cycle >= 0) return BRAID_OK;
+  if (!trial->ordered) BRAID_TRY(braid_choices_sort(p->choosing, trial, &cycle));
+  if (cycle >= 0 || is_same(p, trial, best)) return BRAID_OK;
   BRAID_TRY(braid_choices_play(p->choosing, trial));
   *kept = !best->task_count || is_sooner(trial, best);
   if (!*kept) return BRAID_OK;
   braid_choices swap = *best;
   *best = *trial;
   *trial = swap;
-  return BRAID_OK;
-}
-
-static braid_status explain_alone(const planner *p, size_t device, double otherwise, braid_choices *best) {
-  char text[128];
-  int length = snprintf(text, sizeof text, "all on %s: %.3f ms, on several devices: %.3f ms",
-                        p->problem->devices[device].name, best->seconds.value * 1e3, otherwise * 1e3);
-  const char *reason = braid_arena_text(p->choosing->arena, text, (size_t)length);
-  if (!reason) return BRAID_NO_MEMORY;
-  for (size_t i = 0; i < best->task_count; i++) best->reasons[best->order[i]] = reason;
   return BRAID_OK;
 }
 
@@ -478,22 +458,23 @@ static braid_status find_best(planner *p, braid_choices *best, braid_choices *tr
     if (d >= 0 && !p->has_regions[d]) continue;
     BRAID_TRY(spread(p, d, trial, &found));
     if (found) BRAID_TRY(judge(p, trial, best, &kept));
+    if (found && kept) BRAID_TRY(braid_reasons_late(p->choosing, &p->units, p->finish, best));
   }
-  double otherwise = best->seconds.value;
+  braid_number spread_seconds = best->seconds; /* unknown: there is none */
   for (size_t d = 0; problem->device_count > 1 && d < problem->device_count; d++) {
     if (!choose_alone(p, d, trial)) continue;
     BRAID_TRY(judge(p, trial, best, &kept));
-    if (kept) BRAID_TRY(explain_alone(p, d, otherwise, best));
+    if (kept) BRAID_TRY(braid_reasons_alone(p->choosing, d, spread_seconds, best));
   }
   forget(p, trial);
-  braid_choose_fixed(p->choosing, trial);
+  BRAID_TRY(braid_choose_fixed(p->choosing, trial));
   BRAID_TRY(braid_choose_first(p->choosing, trial));
   if (braid_choices_check(p->choosing, trial) == BRAID_OK) BRAID_TRY(judge(p, trial, best, &kept));
   best->ordered = best->task_count > 0; /* the simulation that judged it need not be repeated */
   return BRAID_OK;
 }
 
-static braid_status heft_choose(const braid_choosing *choosing, braid_choices *choices) {
+static braid_status plan_all(const braid_choosing *choosing, braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
   const braid_allocator *allocator = choosing->allocator;
   size_t nodes = problem->node_count + 1, reads = 0;
@@ -546,16 +527,36 @@ braid_status braid_choose_class(const braid_choosing *choosing, braid_device_cla
   if (status == BRAID_OK) {
     braid_choosing narrow = *choosing;
     narrow.refused = refused;
-    status = heft_choose(&narrow, choices);
+    status = plan_all(&narrow, choices);
   }
   braid_free(choosing->allocator, able);
   braid_free(choosing->allocator, refused);
   return status;
 }
 
+/* GPUs beside devices of other classes: alone they are one of the plans that earliest ends may miss. */
+static bool has_gpus_and_others(const braid_problem *problem) {
+  size_t gpus = 0;
+  for (size_t d = 0; d < problem->device_count; d++) gpus += problem->devices[d].class == BRAID_CLASS_GPU;
+  return gpus && gpus < problem->device_count;
+}
+
+static braid_status heft_choose(const braid_choosing *choosing, braid_choices *choices) {
+  braid_choices gpus;
+  BRAID_TRY(plan_all(choosing, choices));
+  if (!has_gpus_and_others(choosing->problem)) return BRAID_OK;
+  BRAID_TRY(braid_choices_init(choosing, &gpus));
+  BRAID_TRY(braid_choose_class(choosing, BRAID_CLASS_GPU, &gpus));
+  if (!gpus.task_count || (choices->task_count && !is_sooner(&gpus, choices))) return BRAID_OK;
+  braid_number others = choices->task_count ? choices->seconds : (braid_number){0};
+  *choices = gpus;
+  return braid_reasons_class(choosing, "the GPUs", others, choices);
+}
+
 const braid_policy braid_policy_heft = {
     .name = "heft",
-    .summary = "earliest finish time, including transfers; never slower than one device alone, by the same numbers",
+    .summary = "earliest finish time, including transfers; never slower than one device or the GPUs alone, by the same "
+               "numbers",
     .no_loss = true,
     .choose = heft_choose,
 };

@@ -64,10 +64,10 @@ static void keep_faster(braid_choices *best, braid_choices *trial) {
 
 static braid_status try_static(const braid_choosing *choosing, const braid_choices *given, braid_choices *trial,
                                const char *reason, braid_choices *best) {
-  int32_t cycle;
+  if (!given->task_count) return BRAID_OK;
   memcpy(trial->offer_of, given->offer_of, choosing->problem->node_count * sizeof *trial->offer_of);
-  BRAID_TRY(braid_choices_sort(choosing, trial, &cycle));
-  if (cycle >= 0) return BRAID_OK;
+  memcpy(trial->order, given->order, given->task_count * sizeof *trial->order);
+  trial->task_count = given->task_count;
   BRAID_TRY(braid_simulate(choosing, trial, NULL, true));
   for (size_t i = 0; i < trial->task_count; i++) trial->reasons[trial->order[i]] = reason;
   keep_faster(best, trial);
@@ -91,6 +91,7 @@ static braid_status hybrid_cap_choose(const braid_choosing *choosing, braid_choi
         braid_hybrid_is_fast(&hybrid, problem->offers[trial.offer_of[trial.order[i]]].device)
             ? "the fastest that the cap left when it was ready"
             : "ends before a fast device could, or could under the cap";
+  BRAID_TRY(braid_choices_repeat(&braid_policy_hybrid_cap, choosing, true, &trial)); /* as the others are compared */
   keep_faster(choices, &trial);
   BRAID_TRY(try_static(choosing, &hybrid.base, &trial, "the fast devices alone are faster under the cap", choices));
   braid_choices spread;

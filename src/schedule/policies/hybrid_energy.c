@@ -153,14 +153,16 @@ static braid_status hybrid_energy_choose(const braid_choosing *choosing, braid_c
   BRAID_TRY(braid_hybrid_order(&e.hybrid, false, &order));
   BRAID_TRY(simulate(&e, order));
   if (!is_good(&e)) BRAID_TRY(take_back(&e, order));
-  choices->ordered = is_good(&e);
-  if (choices->ordered) {
+  choices->ordered = true;
+  if (is_good(&e)) {
     explain(&e);
-    BRAID_TRY(settle(&e, order));
-  } else {
-    memcpy(choices->offer_of, e.hybrid.base.offer_of, choosing->problem->node_count * sizeof *choices->offer_of);
+    return settle(&e, order);
   }
-  return BRAID_OK;
+  const braid_choices *base = &e.hybrid.base;
+  memcpy(choices->offer_of, base->offer_of, choosing->problem->node_count * sizeof *choices->offer_of);
+  memcpy(choices->order, base->order, base->task_count * sizeof *choices->order);
+  choices->task_count = base->task_count;
+  return braid_choices_play(choosing, choices);
 }
 
 const braid_policy braid_policy_hybrid_energy = {

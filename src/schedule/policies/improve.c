@@ -85,7 +85,7 @@ void braid_improving_change(braid_improving *m, int32_t task, int32_t offer, con
 
 /* --- clocks --------------------------------------------------------------------------------------------------------
  */
-/* The task's offer on the same devices at another clock; -1: there is none. */
+/* The task's offer on the same device, beside as many others, at another clock; -1: there is none. */
 static int32_t at_clock(const braid_improving *m, int32_t task, int clock) {
   const braid_offer *now = best_offer(m, task);
   for (size_t i = m->alternatives.first[task]; i < m->alternatives.first[task + 1]; i++) {

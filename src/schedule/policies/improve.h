@@ -45,8 +45,9 @@ BRAID_MUST_CHECK braid_status braid_improve_first_clocks(braid_improving *improv
 enum { BRAID_SLACK_VARIANTS = 4 };
 BRAID_MUST_CHECK braid_status braid_improve_devices(braid_improving *improving, int variant);
 /* search.c: devices and clocks of many tasks at once, in random steps that are the same for the same problem; for
- * problems without caps and interference; else nothing is done. It has a budget of its own. */
-BRAID_MUST_CHECK braid_status braid_improve_together(braid_improving *improving);
+ * problems without caps and interference; else nothing is done. It has a budget of its own. `beginning`: of the random
+ * numbers; others come across other things. */
+BRAID_MUST_CHECK braid_status braid_improve_together(braid_improving *improving, unsigned beginning);
 /* A change: `trial` becomes a copy of the best, is changed, and then simulated and kept if it ends in time and costs
  * less; `equal`: or as much. `rule`: makes its order, which is then simulated as it is; NULL: it has one. */
 void braid_improving_begin(braid_improving *improving);

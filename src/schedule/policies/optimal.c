@@ -1,8 +1,9 @@
 /* The least energy there is at no loss of throughput, by a mixed-integer program (program/program.h): offers, their
  * order and their transfers. Every solution is simulated, and the simulator's end is given back to the program where it
- * is later, so what is proved holds for plans as the simulator plays them. It starts from slack-energy, which is also
- * the answer where the graph is too large or the search ends at its limit; then least_joules says how much less any
- * plan could cost.
+ * is later, so what is proved holds for plans as the simulator plays them. In which order values go over a link that
+ * they share is not searched: where one has waited for another, and the end is later for it, nothing is proved. It
+ * starts from slack-energy, which is also the answer where the graph is too large or the search ends at its limit; then
+ * least_joules says how much less any plan could cost.
  *
  * What a search may visit is counted, not timed: the same problem has the same answer on every machine. */
 #include <math.h>
@@ -27,6 +28,7 @@ typedef struct exact {
   bool *done;          /* per task, in the order that is made */
   bool better;         /* than what it started from */
   bool fits, left_out; /* what it started from fits into the spaces; a plan did not */
+  bool crossed;        /* values waited for each other, and a plan took longer than the program says */
 } exact;
 
 /* --- the order of tasks --------------------------------------------------------------------------------------------
@@ -92,6 +94,18 @@ static bool find_order(exact *e) {
 
 /* --- judging -------------------------------------------------------------------------------------------------------
  */
+/* Whether a value waited for another one on its way. */
+static bool has_waited(const exact *e) {
+  const braid_problem *problem = e->choosing->problem;
+  for (size_t i = 0; i < e->trial.move_count; i++) {
+    const braid_move *move = &e->trial.moves[i];
+    int32_t producer = problem->values[move->value].producer;
+    double computed = producer < 0 || problem->nodes[producer].idle ? 0 : e->trial.end[producer];
+    if (move->start > computed + 1e-9 * e->limit) return true;
+  }
+  return false;
+}
+
 static braid_status judge(const double *values, double *end, double *cost, void *context) {
   exact *e = context;
   const braid_problem *problem = e->choosing->problem;
@@ -106,6 +120,7 @@ static braid_status judge(const double *values, double *end, double *cost, void 
   if (status == BRAID_UNSUPPORTED) return BRAID_OK; /* an order in which the cap leaves something waiting for ever */
   BRAID_TRY(status);
   *end = e->trial.seconds.value / e->limit;
+  e->crossed |= *end > values[e->program->end] + 1e-9 && has_waited(e);
   if (e->trial.seconds.value > e->limit * (1 + 1e-12)) return BRAID_OK;
   bool fits;
   BRAID_TRY(braid_memory_fits(e->choosing, &e->trial, &fits));
@@ -136,7 +151,8 @@ static braid_status search(exact *e, const braid_program *program) {
   if (status == BRAID_UNSUPPORTED) return BRAID_OK; /* there is no GLPK */
   BRAID_TRY(status);
   e->best.left_out = e->left_out || !e->fits || e->choosing->crowded;
-  if (e->best.left_out) return BRAID_OK; /* what is proved is not of all plans */
+  e->best.crossed = e->crossed;
+  if (e->best.left_out || e->crossed) return BRAID_OK; /* what is proved is not of all plans */
   double least = fmin(how.joules, e->best.joules.value);
   if (least > e->best.joules.value * (1 - 1e-6)) least = e->best.joules.value; /* but for what GLPK rounds */
   e->best.least_joules = (braid_number){least > 0 ? least : 0, BRAID_MODELLED};

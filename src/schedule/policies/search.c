@@ -13,19 +13,8 @@
 #include "schedule/policies/estimate.h"
 
 /* Tasks that a cluster may have; rounds, each of so much work for a pair of tasks and at most; rounds in a row that
- * save less than a part in kLittle of the energy and end the search: more of them for graphs of kShort to kLong tasks,
- * where what helps is too rare for a few rounds, and which have time for it. */
-enum {
-  kCluster = 32,
-  kRounds = 24,
-  kPairWork = 60,
-  kMostWork = 300000,
-  kIdleRounds = 3,
-  kMoreIdleRounds = 8,
-  kLittle = 1000,
-  kShort = 64,
-  kLong = 256
-};
+ * save less than a part in kLittle of the energy and end the search. */
+enum { kCluster = 32, kRounds = 24, kPairWork = 60, kMostWork = 300000, kIdleRounds = 3, kLittle = 1000 };
 /* Of the energy: where thresholds begin, one round after the other. */
 static const double kThresholds[] = {1e-4, 1e-3, 4e-3};
 
@@ -107,7 +96,7 @@ static int32_t best_way(const search *s, int32_t place, int device) {
   return best;
 }
 
-/* The way on the same devices as another one, at a clock; -1: none. */
+/* The way on the device of another one, beside as many others, at a clock; -1: none. */
 static int32_t like_way(const search *s, int32_t place, const braid_offer *like, int clock) {
   for (size_t i = s->e->first_way[place]; i < s->e->first_way[place + 1]; i++) {
     const braid_offer *offer = offer_at(s, s->e->ways[i]);
@@ -180,7 +169,8 @@ static void make_step(search *s) {
     const braid_offer *left = offer_at(s, s->trial[place]);
     int32_t other = (int32_t)draw_below(s, s->e->count);
     change(s, place, way);
-    if (kind >= 85 && other != place) change(s, other, like_way(s, other, left, left->clock)); /* they swap */
+    if (kind >= 85 && other != place)
+      change(s, other, like_way(s, other, left, left->clock)); /* and another one to where it was */
   }
 }
 
@@ -248,8 +238,7 @@ static bool begin(search *s) {
 static braid_status take_rounds(search *s) {
   size_t pairs = s->e->count * s->e->count, work = pairs < kMostWork / kPairWork ? kPairWork * pairs : kMostWork;
   size_t kinds = sizeof kThresholds / sizeof *kThresholds;
-  size_t most_idle = s->e->count >= kShort && s->e->count < kLong ? kMoreIdleRounds : kIdleRounds;
-  for (size_t round = 0, idle = 0; round < kRounds && idle < most_idle; round++) {
+  for (size_t round = 0, idle = 0; round < kRounds && idle < kIdleRounds; round++) {
     double before = s->m->best.joules.value;
     if (!begin(s)) return BRAID_OK;
     BRAID_TRY(take_steps(s, work, before * kThresholds[round % kinds]));
@@ -258,9 +247,9 @@ static braid_status take_rounds(search *s) {
   return BRAID_OK;
 }
 
-braid_status braid_improve_together(braid_improving *improving) {
+braid_status braid_improve_together(braid_improving *improving, unsigned beginning) {
   braid_arena *arena = improving->choosing->arena;
-  search s = {.m = improving, .state = 0x9e3779b97f4a7c15u};
+  search s = {.m = improving, .state = (2 * beginning + 1) * 0x9e3779b97f4a7c15u};
   BRAID_TRY(braid_estimator_create(improving, &s.e));
   if (!s.e) return BRAID_OK;
   int32_t *places = braid_arena_alloc(arena, 5 * s.e->count * sizeof *places);

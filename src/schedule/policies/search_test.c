@@ -78,7 +78,7 @@ static void test_estimates(void **state) {
   free(f);
   print_message("%zu of %zu estimates are what the simulator finds\n", counts.equal, counts.estimated);
   assert_true(counts.estimated > 2000);
-  assert_true(counts.equal * 100 >= counts.estimated * 99); /* but for what happens at the same instant */
+  assert_true(counts.equal * 100 >= counts.estimated * 96); /* but for orders on links, and at the same instant */
 }
 
 /* What interferes has no estimator. */
@@ -158,11 +158,39 @@ static void test_together(void **state) {
   free(f);
 }
 
+/* Where the search has many ways to go it goes the same one each time, wherever its memory lies. */
+static void test_same_again(void **state) {
+  (void)state;
+  fixture *f = malloc(sizeof *f);
+  size_t compared = 0;
+  for (uint32_t s = 0; s < 300; s++) {
+    seed = 5000 + s;
+    make_random(f, kNodes, s % 2);
+    f->problem.cap_watts = (braid_number){0};
+    braid_arena *arena;
+    braid_choices one, two;
+    OK(braid_arena_create(NULL, &arena));
+    if (braid_problem_solve(&braid_policy_slack_energy, &f->problem, NULL, arena, &one) == BRAID_OK) {
+      assert_non_null(braid_arena_alloc(arena, 16 * (1 + s))); /* what comes now lies elsewhere */
+      OK(braid_problem_solve(&braid_policy_slack_energy, &f->problem, NULL, arena, &two));
+      assert_int_equal(one.task_count, two.task_count);
+      assert_memory_equal(one.offer_of, two.offer_of, f->problem.node_count * sizeof *one.offer_of);
+      assert_memory_equal(one.order, two.order, one.task_count * sizeof *one.order);
+      assert_true(one.joules.value == two.joules.value && one.seconds.value == two.seconds.value);
+      compared += one.joules.source != BRAID_UNKNOWN;
+    }
+    braid_arena_destroy(arena);
+  }
+  free(f);
+  assert_true(compared > 100);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_estimates),
       cmocka_unit_test(test_interference),
       cmocka_unit_test(test_together),
+      cmocka_unit_test(test_same_again),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

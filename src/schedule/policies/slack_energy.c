@@ -1,7 +1,7 @@
 /* Least energy at no loss of throughput, over the whole schedule: starts from the fast devices alone, from
  * region-clock, hybrid-energy and heft, whichever end in the time of the first; then tasks go where they cost less
  * (slack.c), and runs of tasks, then halves of them, get lower clocks, as long as the step still ends in that time and
- * the budget lasts. The best of these goes through a search over devices and clocks of all tasks at once (search.c).
+ * the budget lasts. The best of these goes through searches over devices and clocks of all tasks at once (search.c).
  * What is kept is simulated, with its transfers, changes of clocks, what devices draw while they wait, and the caps,
  * and the whole costs less. The best of them is the result, so it never costs more than any start that is fast enough.
  *
@@ -9,9 +9,13 @@
 #include "base/try.h"
 #include "schedule/policies/hybrid.h"
 #include "schedule/policies/improve.h"
+#include "schedule/policies/reasons.h"
 
 /* Simulated tasks in all for one start, and at least so many schedules: a budget of time. */
-enum { kTasks = 30000, kTrials = 20 };
+enum { kTasks = 30000, kTrials = 20, kStarts = 9 };
+/* Beginnings of the search: several for steps of that many tasks. Fewer have all they can at the first, and more take
+ * too long. */
+enum { kBeginnings = 6, kFewestTasks = 64, kMostTasks = 256 };
 
 static braid_status improve_by(const braid_choosing *choosing, const braid_choices *given, double limit, int variant,
                                braid_improving *best, bool *has_best, bool *taken) {
@@ -42,7 +46,9 @@ static braid_status start_from(const braid_choosing *choosing, const braid_polic
   BRAID_TRY(braid_choices_init(choosing, out));
   BRAID_TRY(policy->choose(choosing, out));
   BRAID_TRY(braid_choices_check(choosing, out));
-  if (out->ordered) return BRAID_OK;
+  if (policy == &braid_policy_gpu_only || policy == &braid_policy_heft)
+    BRAID_TRY(braid_reasons_of(choosing, policy->name, out)); /* it names ends */
+  if (out->ordered) return braid_choices_repeat(policy, choosing, policy->capped, out);
   BRAID_TRY(braid_choices_sort(choosing, out, &cycle));
   if (cycle < 0) return braid_simulate(choosing, out, NULL, true);
   out->task_count = 0;
@@ -58,24 +64,57 @@ static bool is_alike(const braid_choices *a, const braid_choices *b) {
   return a->seconds.value == b->seconds.value && a->joules.value == b->joules.value;
 }
 
-/* The starts that differ, the baseline first. */
-static braid_status list_starts(const braid_choosing *choosing, braid_choices *starts, size_t *count) {
+/* Starts from what policies make of these offers, if they are none that are refused, and differ from those there are.
+ */
+static braid_status add_starts(const braid_choosing *choosing, const bool *refused, bool gpu_only,
+                               braid_choices *starts, size_t *count) {
   const braid_policy *const policies[] = {&braid_policy_gpu_only, &braid_policy_region_clock,
                                           &braid_policy_hybrid_energy, &braid_policy_heft};
-  bool capped = choosing->problem->cap_watts.source != BRAID_UNKNOWN;
+  for (size_t i = gpu_only ? 0 : 1; i < sizeof policies / sizeof *policies; i++) {
+    braid_choices *start = &starts[*count];
+    BRAID_TRY(start_from(choosing, policies[i], start));
+    bool usable = start->task_count > 0;
+    for (size_t k = 0; k < start->task_count; k++) usable &= !refused[start->offer_of[start->order[k]]];
+    for (size_t k = 0; k < *count; k++) usable &= !is_alike(&starts[k], start);
+    *count += usable;
+  }
+  return BRAID_OK;
+}
+
+/* The starts that differ, the baseline first. Under a cap, policies that know of none may make a plan that keeps it,
+ * and is another one than that of the offers that are left. */
+static braid_status list_starts(const braid_choosing *choosing, braid_choices *starts, size_t *count) {
+  const braid_problem *problem = choosing->problem;
+  bool capped = problem->cap_watts.source != BRAID_UNKNOWN;
+  braid_choosing open = *choosing;
   *count = 1;
   BRAID_TRY(braid_choose_baseline(choosing, &starts[0]));
-  for (size_t i = capped ? 0 : 1; i < sizeof policies / sizeof *policies; i++) {
-    bool known = false;
-    BRAID_TRY(start_from(choosing, policies[i], &starts[*count]));
-    for (size_t k = 0; k < *count; k++) known |= is_alike(&starts[k], &starts[*count]);
-    *count += starts[*count].task_count > 0 && !known;
+  BRAID_TRY(add_starts(choosing, choosing->refused, capped, starts, count));
+  if (!capped || choosing->crowded) return BRAID_OK;
+  open.refused = braid_arena_alloc(choosing->arena, (problem->offer_count + 1) * sizeof *open.refused);
+  if (!open.refused) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < problem->offer_count; i++)
+    open.refused[i] = !braid_offer_allowed(problem, &problem->offers[i]);
+  return add_starts(&open, choosing->refused, true, starts, count);
+}
+
+/* Searches from several beginnings and keeps the best: what one beginning comes across is luck. */
+static braid_status search_from(braid_improving *best) {
+  braid_choices given = best->best;
+  bool several = given.task_count >= kFewestTasks && given.task_count < kMostTasks;
+  unsigned beginnings = several ? kBeginnings : 1;
+  bool good;
+  for (unsigned i = 0; i < beginnings; i++) {
+    braid_improving other;
+    BRAID_TRY(braid_improving_init(best->choosing, &given, best->limit, best->trials, best->capped, &other, &good));
+    if (good) BRAID_TRY(braid_improve_together(&other, i));
+    if (good && other.fits >= best->fits && other.best.joules.value < best->best.joules.value) *best = other;
   }
   return BRAID_OK;
 }
 
 static braid_status slack_energy_choose(const braid_choosing *choosing, braid_choices *choices) {
-  braid_choices starts[5];
+  braid_choices starts[kStarts];
   braid_improving best;
   size_t count, cheapest = 0;
   bool has_best = false, taken;
@@ -89,7 +128,7 @@ static braid_status slack_energy_choose(const braid_choosing *choosing, braid_ch
   }
   for (int variant = 1; variant < BRAID_SLACK_VARIANTS && has_best; variant++)
     BRAID_TRY(improve_by(choosing, &starts[cheapest], limit, variant, &best, &has_best, &taken));
-  if (has_best) BRAID_TRY(braid_improve_together(&best));
+  if (has_best) BRAID_TRY(search_from(&best));
   if (has_best) braid_improving_give(&best, choices);
   return BRAID_OK;
 }

@@ -1,0 +1,98 @@
+/* A recurrent network on a card that stops it behind steps, moves and resizes it: the states are those of plain steps.
+ */
+#include "base/philox.h"
+#include "overlay/card/card_fixture.h"
+#include "overlay/recurrent/rnn_static.h"
+
+enum { kTrials = 24, kMostHidden = 48, kSteps = 12 };
+
+static float *draw_floats(size_t count) {
+  float *out = malloc(count * sizeof *out);
+  for (size_t i = 0; i < count; i++) out[i] = (float)draw(-400, 400) / 1000;
+  return out;
+}
+
+static braid_lstm *draw_lstm(int inputs, int hidden) {
+  size_t rows = 4 * (size_t)hidden;
+  float *w = draw_floats(rows * (size_t)inputs), *r = draw_floats(rows * (size_t)hidden), *b = draw_floats(2 * rows);
+  braid_lstm *lstm;
+  ok(braid_lstm_create(NULL, inputs, hidden, w, r, b, 2, &lstm));
+  free(w), free(r), free(b);
+  return lstm;
+}
+
+static braid_overlay_design recurrent_card(bool small) {
+  braid_overlay_design d = card_design();
+  d.recurrent = true;
+  d.clock_mhz = 200;
+  d.rows = 4;
+  d.columns = 4;
+  d.side_numbers = 4;
+  d.weight_bytes = small ? 1 << 12 : 1 << 19; /* weights are loaded in each step, or once */
+  d.bias_bytes = 1 << 12;
+  d.sum_bytes = 1 << 12;
+  d.vector_bytes = 1 << 14;
+  d.host_latency_us = 0;
+  return d;
+}
+
+static void expect_states(const braid_lstm *lstm, const braid_rnn *rnn, const uint8_t *input, const uint8_t *output) {
+  int16_t x[kMostHidden], h[kMostHidden] = {0}, c[kMostHidden] = {0}, got[kMostHidden];
+  for (int32_t t = 0; t < kSteps; t++) {
+    const braid_rnn_sequence *from = &rnn->sequences[0], *to = &rnn->sequences[1];
+    memcpy(x, input + (from->line + (int64_t)t * from->pitch) * 16, (size_t)lstm->inputs * sizeof *x);
+    braid_lstm_step(lstm, x, h, c);
+    memcpy(got, output + braid_rnn_line_of(to, t, 0, false) * 16, (size_t)lstm->hidden * sizeof *got);
+    assert_memory_equal(got, h, (size_t)lstm->hidden * sizeof *got);
+  }
+}
+
+static void test_steps(void **state) {
+  (void)state;
+  uint64_t preemptions = 0, changes = 0;
+  for (int trial = 0; trial < kTrials; trial++) {
+    draw_key = 100 + (uint64_t)trial;
+    draw_count = 0;
+    braid_overlay_design design = recurrent_card(trial % 2);
+    braid_lstm *lstm = draw_lstm(draw(1, kMostHidden), draw(1, kMostHidden));
+    braid_package *package;
+    braid_card *card;
+    braid_card_options options = {.design = &design, .compile_seconds = 1e-8};
+    ok(braid_rnn_compile_layer(lstm, kSteps, &design, NULL, &package));
+    ok(braid_card_create(&options, NULL, &card));
+    braid_card_request request = {.name = "lstm", .package = package, .cores = draw(1, 16)};
+    uint8_t *input = calloc((size_t)package->bytes[2] + 1, 1), *output = calloc((size_t)package->bytes[3] + 1, 1);
+    for (int32_t t = 0; t < kSteps; t++)
+      for (int32_t i = 0; i < lstm->inputs; i++) {
+        int16_t number = (int16_t)draw(-16000, 16000);
+        memcpy(input + (package->rnn->sequences[0].line + (int64_t)t * package->rnn->sequences[0].pitch) * 16 + 2 * i,
+               &number, 2);
+      }
+    size_t id, done = SIZE_MAX;
+    uint64_t sequence;
+    ok(braid_card_open(card, &request, &id));
+    ok(braid_card_submit(card, id, input, output, &sequence));
+    while (done == SIZE_MAX) {
+      ok(braid_card_reconfigure(card, id, draw(0, 16), (braid_card_place)draw(1, 2)));
+      ok(braid_card_advance(card, braid_card_now(card) + (uint64_t)draw(1, 3000), &done));
+    }
+    braid_card_result r;
+    ok(braid_card_get_result(card, id, sequence, &r));
+    if (r.status != BRAID_OK) fail_msg("%s", r.why);
+    expect_states(lstm, package->rnn, input, output);
+    preemptions += r.preemptions;
+    changes += r.switches;
+    braid_card_destroy(card);
+    braid_package_destroy(package);
+    braid_lstm_destroy(lstm);
+    free(input);
+    free(output);
+  }
+  print_message("%llu switches, %llu preemptions\n", (unsigned long long)changes, (unsigned long long)preemptions);
+  assert_true(changes > 3 * kTrials && preemptions > 10);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_steps)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
