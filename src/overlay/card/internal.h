@@ -41,9 +41,9 @@ typedef struct card_context {
   card_state state;
   uint64_t cores, last_cores, loaded; /* loaded: cores that hold its programs, 0: none */
   card_programs programs;
-  /* Where its job is: `layer` is not done; `from` is of its programs as they are. inside: a part of the layer is done.
-   */
-  bool begun, inside;
+  /* Where its job is: `layer` is not done; `from` is of its programs as they are. inside: a part of the layer is done;
+   * redone: it was begun again, for another number of cores. */
+  bool begun, inside, redone;
   size_t layer, from[BRAID_OVERLAY_MOST_CORES];
   size_t task;
   uint64_t since, ready_at, stop_at; /* of its state; the end of a switch; when it was told to stop: UINT64_MAX: not */

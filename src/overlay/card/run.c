@@ -67,7 +67,7 @@ static braid_status job_finish(braid_card *card, card_context *context, braid_st
   context->last_cores = context->cores ? context->cores : context->last_cores;
   if (!context->request.keeps_cores) release_cores(card, context);
   context->state = CARD_IDLE;
-  context->begun = context->inside = false;
+  context->begun = context->inside = context->redone = false;
   context->layer = 0;
   context->stop_at = UINT64_MAX;
   context->next++;
@@ -110,6 +110,7 @@ static braid_status find_programs(braid_card *card, card_context *context, int c
     return BRAID_OK;
   }
   job_of(context)->result.redone_layers += context->inside;
+  context->redone = context->redone || context->inside;
   context->inside = false;
   memset(context->from, 0, sizeof context->from);
   return card_programs_make(card, context, count, context->layer);
@@ -161,11 +162,13 @@ static bool should_change(const braid_card *card, const card_context *context) {
   return context->wanted < count || (context->wanted > count && card_choose(card, context, context->wanted));
 }
 
+/* A layer that was begun again for another number of cores is not begun once more for a third one: it would never end
+ * where numbers change often. */
 static void ask_to_stop(braid_card *card, card_context *context) {
-  if (context->place == BRAID_CARD_AFTER_TASK || context->stop_at != UINT64_MAX) return;
-  context->stop_at = braid_card_now(card);
-  braid_timing_stop(card->timing, context->task,
-                    context->place == BRAID_CARD_AFTER_TILE ? BRAID_TIMING_AT_TILE : BRAID_TIMING_AT_LAYER);
+  bool tile = context->place == BRAID_CARD_AFTER_TILE && !(context->redone && context->wanted);
+  if (context->place == BRAID_CARD_AFTER_TASK || (context->stop_at != UINT64_MAX && !tile)) return;
+  if (context->stop_at == UINT64_MAX) context->stop_at = braid_card_now(card);
+  braid_timing_stop(card->timing, context->task, tile ? BRAID_TIMING_AT_TILE : BRAID_TIMING_AT_LAYER);
 }
 
 /* Its instructions are there. */
@@ -225,6 +228,7 @@ static braid_status go_on(braid_card *card, card_context *context) {
 
 static braid_status job_stopped(braid_card *card, card_context *context, const braid_timing_result *result) {
   size_t to[BRAID_OVERLAY_MOST_CORES], most = 0;
+  size_t layer = context->layer;
   context->layer = SIZE_MAX;
   for (size_t c = 0; c < result->core_count; c++) {
     to[c] = result->cores[c].stopped_at;
@@ -233,6 +237,7 @@ static braid_status job_stopped(braid_card *card, card_context *context, const b
     if (ended > most) most = ended;
   }
   BRAID_ASSERT(most == context->layer); /* they synchronize together */
+  if (context->layer != layer) context->redone = false;
   braid_status status = card_compute(card, context, context->from, to);
   if (status == BRAID_NO_MEMORY) return status;
   if (status != BRAID_OK) return job_finish(card, context, status, braid_error_detail());

@@ -282,7 +282,7 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   c->index = index;
   c->instructions = p->instructions;
   c->count = p->count;
-  c->next = p->first;
+  c->first = c->next = p->first;
   c->arriving = c->stops_at = SIZE_MAX;
   c->furthest = c->saved = p->first;
   c->repeat_count = braid_timing_find_repeats(p, c->repeats);
@@ -322,12 +322,16 @@ braid_status braid_timing_submit(braid_timing *t, const braid_timing_task *from,
   return t->queue.failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 
-void braid_timing_stop(braid_timing *t, size_t id, braid_timing_place place) {
+static bool has_advanced(const braid_timing *t, const timing_task *k) {
+  for (size_t i = 0; i < k->result.core_count; i++)
+    if (braid_timing_core_has_advanced(&t->cores[k->cores[i]])) return true;
+  return false;
+}
+
+void braid_timing_stop_cores(braid_timing *t, size_t id) {
   timing_task *k = &t->tasks[id];
-  if (k->result.state != BRAID_TIMING_RUNS) return;
-  k->stops = true;
-  k->place = place;
-  if (place != BRAID_TIMING_AT_TILE) return;
+  if (!k->stops || k->place != BRAID_TIMING_AT_TILE || k->cores_stop || !has_advanced(t, k)) return;
+  k->cores_stop = true;
   for (size_t i = 0; i < k->result.core_count; i++) {
     timing_core *c = &t->cores[k->cores[i]];
     braid_timing_core_to_stop(c);
@@ -335,6 +339,14 @@ void braid_timing_stop(braid_timing *t, size_t id, braid_timing_place place) {
   }
   stop_if_all_stand(t, id);
   if (t->tasks[id].result.state == BRAID_TIMING_RUNS) braid_timing_find_deadlock(t, &t->cores[k->cores[0]]);
+}
+
+void braid_timing_stop(braid_timing *t, size_t id, braid_timing_place place) {
+  timing_task *k = &t->tasks[id];
+  if (k->result.state != BRAID_TIMING_RUNS) return;
+  k->stops = true;
+  k->place = place;
+  braid_timing_stop_cores(t, id);
 }
 
 void braid_timing_cancel(braid_timing *t, size_t id) {

@@ -125,7 +125,8 @@ uint64_t braid_timing_now(const braid_timing *timing);
 /* Gives cores to a task, which begins now; *id: its number. INVALID_ARGUMENT: a core that the design lacks or that
  * another task has, or an instruction that the design's cores lack. */
 BRAID_MUST_CHECK braid_status braid_timing_submit(braid_timing *timing, const braid_timing_task *task, size_t *id);
-/* The task goes on to the next place of this kind, of all cores. */
+/* The task goes on to the next place of this kind, of all cores. One that was stopped at a tile before comes further
+ * than it was, with one core at least, so that it comes to its end however often it is stopped. */
 void braid_timing_stop(braid_timing *timing, size_t id, braid_timing_place place);
 /* The task fails now, wherever it is; its cores are free. */
 void braid_timing_cancel(braid_timing *timing, size_t id);

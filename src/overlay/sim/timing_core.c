@@ -230,6 +230,13 @@ int braid_timing_find_repeats(const braid_timing_program *p, size_t out[BRAID_IS
   return count;
 }
 
+bool braid_timing_core_has_advanced(const timing_core *c) {
+  if (c->state == CORE_ENDED) return c->count > c->first;
+  if (c->state == CORE_SYNCHRONIZES) return c->next - 1 > c->first;
+  size_t tile = find_tile(c);
+  return tile == SIZE_MAX ? c->furthest > c->first : tile >= c->first;
+}
+
 void braid_timing_core_to_stop(timing_core *c) {
   bool runs = c->state == CORE_RUNS || c->state == CORE_AT_SYSTEM;
   c->stops_at = runs ? find_tile(c) : SIZE_MAX;
@@ -313,4 +320,5 @@ void braid_timing_core_goes_on(braid_timing *t, timing_core *c) {
     ask_for_next(t, c);
   if (c->epoch == epoch) braid_timing_account(t, c, false);
   if (c->epoch == epoch) braid_timing_find_deadlock(t, c);
+  if (c->epoch == epoch) braid_timing_stop_cores(t, c->task);
 }

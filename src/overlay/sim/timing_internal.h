@@ -48,6 +48,7 @@ typedef struct timing_core {
   uint16_t epoch;          /* counts the tasks that it had */
   size_t task, index;      /* which of the task's */
   const braid_instruction *instructions;
+  size_t first;                      /* where it began */
   size_t count, next;                /* to be handed out */
   size_t arriving;                   /* SIZE_MAX: none is on its way from the card's decoder */
   bool wants;                        /* to be handed the next one */
@@ -70,8 +71,9 @@ typedef struct timing_task {
   int first_bank, banks;
   uint32_t gate;
   uint64_t limit; /* the cycle at which it fails */
-  bool stops;
+  bool stops; /* it is to */
   braid_timing_place place;
+  bool cores_stop; /* its cores know where */
 } timing_task;
 
 struct braid_timing {
@@ -107,6 +109,7 @@ static inline int braid_timing_index(const braid_timing *t, const timing_core *c
 void braid_timing_fail(braid_timing *t, const timing_core *c, size_t instruction, const char *why);
 void braid_timing_synchronize(braid_timing *t, size_t task); /* one more of its cores has raised sync_local */
 void braid_timing_core_ended(braid_timing *t, timing_core *c);
+void braid_timing_stop_cores(braid_timing *t, size_t id); /* of a task that is to stop, as soon as it may */
 void braid_timing_core_stopped(braid_timing *t, timing_core *c); /* it stands at the tile at which it is to stop */
 void braid_timing_want(braid_timing *t, timing_core *c);         /* the core has room for its next instruction */
 
@@ -120,6 +123,8 @@ void braid_timing_module_done(braid_timing *t, timing_core *c, int module);
 void braid_timing_find_deadlock(braid_timing *t, const timing_core *c);
 /* Finds the LOADs that the tile before instruction `first` repeats. Returns how many; -1: it names something else. */
 int braid_timing_find_repeats(const braid_timing_program *program, size_t out[BRAID_ISA_REPEATS]);
+/* If it were to stop now, it would go on behind the place where it began. */
+bool braid_timing_core_has_advanced(const timing_core *c);
 /* Where it is to stop, by what it has begun. */
 void braid_timing_core_to_stop(timing_core *c);
 /* What its modules did up to now is counted; `ends`: they do nothing from here on. */
