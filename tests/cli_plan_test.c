@@ -242,8 +242,8 @@ static void test_saved(void **state) {
   outcome o = run_quietly("plan " GLYPHS " --platform $/here.yaml --policy cpu-only --save $/run.plan");
   discard(&o);
   char *text = get_file(in_folder("run.plan"), NULL);
-  expect_text(text, "# braid placement 1\n# " GLYPHS ", batch 1, inference, by cpu-only");
-  expect_text(text, "\ndevices cpu\nbatch 1\nordered\n");
+  expect_text(text, "# braid placement 2\n# " GLYPHS ", batch 1, inference, by cpu-only");
+  expect_text(text, "\ndevices cpu\nbatch 1\nordered\nnodes ");
   expect_text(text, "\ncpu 0_convolutional/Conv\n");
   free(text);
   o = run_quietly("run " GLYPHS " --input " STAR " --plan $/run.plan --explain");
@@ -269,9 +269,13 @@ static void test_saved(void **state) {
   discard(&o);
   o = run_quietly("plan " GLYPHS " --batch 2 --platform $/here.yaml --policy cpu-only --save $/two.plan");
   discard(&o);
-  put_text("empty.plan", "# braid placement 1\n");
+  put_text("empty.plan", "# braid placement 2\n");
   put_text("old.plan", "# braid placement 1\ndevices cpu\nordered\ncpu 0_convolutional/Conv\n");
-  o = run("bench " GLYPHS " --batch 2 --runs 1 --plan $/old.plan"); /* which says no batch */
+  put_text("twice.plan", "# braid placement 2\ndevices cpu\nnodes 2\ncpu 0_convolutional/Conv\n"
+                         "cpu 0_convolutional/Conv\n");
+  put_text("short.plan", "# braid placement 2\ndevices cpu\nnodes 2\ncpu 0_convolutional/Conv\n");
+  put_text("any.plan", "# braid placement 2\ndevices cpu\nordered\nnodes 1\ncpu 0_convolutional/Conv\n");
+  o = run("bench " GLYPHS " --batch 2 --runs 1 --plan $/any.plan"); /* which says no batch */
   if (o.code) fail_msg("%s", o.err);
   discard(&o);
   static const struct {
@@ -288,7 +292,13 @@ static void test_saved(void **state) {
        "it is of a batch of 1, and this one is of 100"},
       {"train " GLYPHS " --data builtin:glyphs,limit=640 --batch 16 --plan $/train.plan --out $/v",
        "train.plan: it is of a batch of 32, and this one is of 16"},
-      {"train " GLYPHS " --data builtin:glyphs --plan $/empty.plan", "empty.plan:1: a node is expected"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $/empty.plan", "empty.plan:1: the file was cut"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $/old.plan",
+       "old.plan:1: a plan of format 1, and format 2 is expected; `braid plan --save FILE` makes it anew"},
+      {"run " GLYPHS " --input " STAR " --plan $/old.plan", "old.plan:1: a plan of format 1"},
+      {"run " GLYPHS " --input " STAR " --plan $/twice.plan",
+       "twice.plan:5: node 0_convolutional/Conv is on line 4 already"},
+      {"bench " GLYPHS " --plan $/short.plan", "short.plan:4: the file was cut: it ends after 1 of the 2 nodes"},
       {"run " GLYPHS " --input " STAR " --plan $/run.plan --place a=cpu", "--plan cannot be combined"},
       {"train " GLYPHS " --data builtin:glyphs --plan $/here.yaml", "is no plan of `braid plan --train --save`"},
       {"train " GLYPHS " --data builtin:glyphs --plan $/train.plan --place a=cpu", "--plan cannot be combined"},

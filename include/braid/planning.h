@@ -177,12 +177,13 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_forecast_save_placement(const brai
 typedef struct braid_placement {
   const braid_allocator *allocator;
   char *devices, *place;
-  int64_t batch;   /* samples of the forecast; 0: the file does not say, as older ones do not */
+  int64_t batch;   /* samples of the forecast; 0: the file does not say */
   int64_t clocked; /* nodes that have a lower clock in the forecast, which runs do not set */
 } braid_placement;
 /* Whether a file that begins with these bytes (20 or more) is one. */
 BRAID_API bool braid_placement_is(const void *bytes, size_t count);
-/* INVALID_FILE names the file, the line and what was expected. */
+/* INVALID_FILE names the file, the line and what was expected, also of a file that was cut, that names a node twice, or
+ * of another format: one of format 1 does not say how many nodes it has. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_placement_load(const braid_allocator *allocator, const char *path,
                                                              braid_placement *out);
 BRAID_API BRAID_MUST_CHECK braid_status braid_placement_parse(const braid_allocator *allocator, const char *name,

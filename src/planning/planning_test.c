@@ -469,71 +469,6 @@ static void test_published_averages(void **state) {
                    text->one_efficiency / 100) < 0.01);
 }
 
-/* What `braid plan --save` writes, and what is no such file. */
-static void test_placement(void **state) {
-  (void)state;
-  static const char kText[] = "# braid placement 1\n# of a net\n\ndevices cpu opencl0\ncpu a b/Conv\nopencl0 c\n";
-  braid_placement placement;
-  OK(braid_placement_parse(NULL, "p", kText, sizeof kText - 1, &placement));
-  assert_string_equal(placement.devices, "cpu opencl0");
-  assert_string_equal(placement.place, "'a b/Conv'=cpu 'c'=opencl0");
-  assert_true(placement.clocked == 0 && placement.batch == 0);
-  braid_placement_deinit(&placement);
-  static const char kBatch[] = "# braid placement 1\ndevices batch\nbatch 7\nordered\nbatch 8\n";
-  OK(braid_placement_parse(NULL, "p", kBatch, sizeof kBatch - 1, &placement));
-  assert_string_equal(placement.place, "ordered '8'=batch");
-  assert_true(placement.batch == 7);
-  braid_placement_deinit(&placement);
-  static const struct {
-    const char *text, *said;
-  } cases[] = {
-      {"", "p:1: \"# braid placement 1\" is expected"},
-      {"# braid placement 2\ndevices cpu\ncpu a\n", "p:1:"},
-      {"# braid placement 1\ncpu a\n", "p:2: \"devices\" and their names"},
-      {"# braid placement 1\ndevices cpu\n", "a node is expected"},
-      {"# braid placement 1\ndevices cpu\nordered\n", "a node is expected"},
-      {"# braid placement 1\ndevices cpu\nclocked -1\n", "p:3:"},
-      {"# braid placement 1\ndevices cpu\nbatch 0\ncpu a\n", "p:3: \"batch\" and how many samples it has is expected"},
-      {"# braid placement 1\ndevices cpu\nbatch 4x\ncpu a\n", "p:3: \"batch\""},
-      {"# braid placement 1\ndevices cpu\ncpu\n", "p:3: a device, a blank and the name of a node"},
-      {"# braid placement 1\ndevices cpu\n'a'=cpu b\n", "p:3:"},
-      {"# braid placement 1\ndevices cpu\ncpu a*\n", "p:3:"},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    assert_int_equal(braid_placement_parse(NULL, "p", cases[i].text, strlen(cases[i].text), &placement),
-                     BRAID_INVALID_FILE);
-    assert_null(placement.devices);
-    if (!strstr(braid_error_detail(), cases[i].said)) fail_msg("%s: %s", cases[i].said, braid_error_detail());
-  }
-  braid_modelled_machine *machine = load("v100-s10x3");
-  braid_graph *step = step_of(BRAID_MODELS "/alexnet.cfg", 8);
-  braid_forecast *forecast;
-  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "slack-energy", .cap_watts = INFINITY},
-                           NULL, &forecast));
-  assert_int_equal(braid_forecast_save_placement(forecast, "w", 8, "/dev/null/file"), BRAID_UNSUPPORTED);
-  assert_non_null(strstr(braid_error_detail(), "on 3 devices together"));
-  braid_forecast_destroy(forecast);
-  OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "dvfs", .cap_watts = 230}, NULL,
-                           &forecast));
-  char path[] = "/tmp/braid-placement-XXXXXX";
-  close(mkstemp(path));
-  OK(braid_forecast_save_placement(forecast, "w", 8, path));
-  OK(braid_placement_load(NULL, path, &placement));
-  int64_t lower = 0;
-  char first[256];
-  for (size_t i = 0; i < braid_forecast_get_summary(forecast).tasks; i++)
-    lower += braid_forecast_get_task(forecast, i).mhz < 1530;
-  snprintf(first, sizeof first, "ordered '%s'=gpu '%s'=gpu ", braid_forecast_get_task(forecast, 0).node,
-           braid_forecast_get_task(forecast, 1).node);
-  assert_true(lower > 0 && placement.clocked == lower && placement.batch == 8);
-  assert_true(strncmp(placement.place, first, strlen(first)) == 0); /* in the order of their starts */
-  braid_placement_deinit(&placement);
-  unlink(path);
-  braid_forecast_destroy(forecast);
-  braid_graph_destroy(step);
-  braid_modelled_machine_destroy(machine);
-}
-
 /* Other numbers for what a platform assumes. */
 static void test_variation(void **state) {
   (void)state;
@@ -563,7 +498,6 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_published_averages),
       cmocka_unit_test(test_variation),
-      cmocka_unit_test(test_placement),
       cmocka_unit_test(test_published),
       cmocka_unit_test(test_thresholds),
       cmocka_unit_test(test_between),

@@ -158,13 +158,9 @@ static void test_refused(void **state) {
 }
 
 static braid_status forecast_step(const braid_allocator *allocator, void *context) {
-  static const char kText[] = "# braid placement 1\ndevices cpu\ncpu a\ncpu b\n";
   braid_modelled_machine *machine;
   braid_forecast *forecast;
-  braid_placement placement;
-  braid_status status = braid_placement_parse(allocator, "p", kText, sizeof kText - 1, &placement);
-  braid_placement_deinit(&placement);
-  if (status == BRAID_OK) status = braid_modelled_machine_load(allocator, "v100x2-s10x6", &machine);
+  braid_status status = braid_modelled_machine_load(allocator, "v100x2-s10x6", &machine);
   if (status != BRAID_OK) return status;
   braid_forecast_options how = {.policy = "hybrid-energy", .cap_watts = INFINITY, .replicas = 2};
   status = braid_forecast_create(context, machine, &how, allocator, &forecast);
