@@ -71,7 +71,7 @@ typedef struct timing_task {
   int first_bank, banks;
   uint32_t gate;
   uint64_t limit; /* the cycle at which it fails */
-  bool stops; /* it is to */
+  bool stops;     /* it is to */
   braid_timing_place place;
   bool cores_stop; /* its cores know where */
 } timing_task;
@@ -109,7 +109,7 @@ static inline int braid_timing_index(const braid_timing *t, const timing_core *c
 void braid_timing_fail(braid_timing *t, const timing_core *c, size_t instruction, const char *why);
 void braid_timing_synchronize(braid_timing *t, size_t task); /* one more of its cores has raised sync_local */
 void braid_timing_core_ended(braid_timing *t, timing_core *c);
-void braid_timing_stop_cores(braid_timing *t, size_t id); /* of a task that is to stop, as soon as it may */
+void braid_timing_stop_cores(braid_timing *t, size_t id);        /* of a task that is to stop, as soon as it may */
 void braid_timing_core_stopped(braid_timing *t, timing_core *c); /* it stands at the tile at which it is to stop */
 void braid_timing_want(braid_timing *t, timing_core *c);         /* the core has room for its next instruction */
 
