@@ -62,7 +62,7 @@ static void hold_network(cli_overlay *o, size_t network) {
   }
   for (size_t i = 0; i < BRAID_OVERLAY_SHARES; i++) stops = fmax(stops, n->stops[i].worst_us);
   if (cnn && o->needs[network] & CLI_OVERLAY_STOPS)
-    add_bound(o, false, 40, stops, "us", "%s: preemption at a tile, worst", p->name);
+    add_bound(o, false, 40, stops, "us", "%s: preemption at a tile, worst, of a task that has come further", p->name);
 }
 
 void cli_overlay_make_holds(cli_overlay *o) {

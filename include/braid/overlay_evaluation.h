@@ -132,12 +132,17 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_time_tenants(const braid_o
                                                                    const braid_overlay_tenant *tenants, size_t count,
                                                                    braid_overlay_timed *out);
 
-/* How long a task, alone, goes on after it was told to stop at the next tile. */
+/* How long a task, alone, goes on after it was told to stop at the next tile; modelled. */
 typedef struct braid_overlay_stops {
   size_t count;
-  double mean_us, worst_us; /* modelled */
+  double mean_us, worst_us;
+  /* The same where it had not yet come to a further place since it went on: it comes to one, and is only then stopped,
+   * so that it ends however often it is told to stop. */
+  size_t again_count;
+  double again_mean_us, again_worst_us;
 } braid_overlay_stops;
-/* Tells it so again and again through one run, `period_cycles` (at least 1) after it went on. */
+/* Tells it so again and again through one run: each other time `period_cycles` (at least 1) after it went on, and else
+ * as many after it had come to a further place. */
 BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_time_stops(const braid_overlay_design *design,
                                                                  const braid_overlay_task *task, uint64_t period_cycles,
                                                                  braid_overlay_stops *out);

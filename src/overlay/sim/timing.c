@@ -286,7 +286,8 @@ static void give_core(braid_timing *t, size_t id, size_t index, const braid_timi
   c->arriving = c->stops_at = SIZE_MAX;
   c->furthest = c->saved = p->first;
   c->repeat_count = braid_timing_find_repeats(p, c->repeats);
-  if (p->first && braid_isa_is_tile(&p->instructions[p->first - 1])) c->furthest--; /* it stands there already */
+  if (p->first && braid_isa_is_tile(&p->instructions[p->first - 1]))
+    c->furthest = c->saved = p->first - 1; /* it stands there already, and may go back to it */
   c->cause = BRAID_TIMING_IDLE_DECODER;
   for (int m = 0; m < BRAID_ISA_MODULES; m++) {
     c->modules[m].does = BRAID_TIMING_DOES_NOTHING + (int)c->cause;
@@ -322,7 +323,8 @@ braid_status braid_timing_submit(braid_timing *t, const braid_timing_task *from,
   return t->queue.failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
 
-static bool has_advanced(const braid_timing *t, const timing_task *k) {
+bool braid_timing_has_advanced(const braid_timing *t, size_t id) {
+  const timing_task *k = &t->tasks[id];
   for (size_t i = 0; i < k->result.core_count; i++)
     if (braid_timing_core_has_advanced(&t->cores[k->cores[i]])) return true;
   return false;
@@ -330,7 +332,8 @@ static bool has_advanced(const braid_timing *t, const timing_task *k) {
 
 void braid_timing_stop_cores(braid_timing *t, size_t id) {
   timing_task *k = &t->tasks[id];
-  if (!k->stops || k->place != BRAID_TIMING_AT_TILE || k->cores_stop || !has_advanced(t, k)) return;
+  if (!k->stops || k->place != BRAID_TIMING_AT_TILE || k->cores_stop) return;
+  if (!braid_timing_has_advanced(t, id)) return;
   k->cores_stop = true;
   for (size_t i = 0; i < k->result.core_count; i++) {
     timing_core *c = &t->cores[k->cores[i]];

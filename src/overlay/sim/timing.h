@@ -128,6 +128,8 @@ BRAID_MUST_CHECK braid_status braid_timing_submit(braid_timing *timing, const br
 /* The task goes on to the next place of this kind, of all cores. One that was stopped at a tile before comes further
  * than it was, with one core at least, so that it comes to its end however often it is stopped. */
 void braid_timing_stop(braid_timing *timing, size_t id, braid_timing_place place);
+/* Of a task that runs: stopped at a tile now, it would go on behind the place where it began. */
+bool braid_timing_has_advanced(const braid_timing *timing, size_t id);
 /* The task fails now, wherever it is; its cores are free. */
 void braid_timing_cancel(braid_timing *timing, size_t id);
 /* Goes on until a task is no longer running, or to cycle `until`, whichever is first. *id: the task; SIZE_MAX: none. */
