@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/try.h"
+#include "overlay/compiler/build.h"
 #include "overlay/isa/instruction.h"
 #include "overlay/recurrent/rnn_dynamic.h"
 
@@ -24,20 +25,35 @@ typedef struct braid_layer_choice {
   uint8_t core_of[BRAID_ASSIGN_MOST];
 } braid_layer_choice;
 
+static void try_tiling(const braid_package *package, uint32_t index, int cores, braid_layer_choice *out) {
+  const braid_package_tiling *tiling = &package->tilings[index];
+  uint64_t cycles[BRAID_ASSIGN_MOST], bound;
+  uint8_t core_of[BRAID_ASSIGN_MOST];
+  for (uint32_t i = 0; i < tiling->count; i++) cycles[i] = package->tiles[tiling->first + i].cycles;
+  uint64_t longest = braid_tiles_assign(cycles, (int)tiling->count, cores, core_of, &bound);
+  if (longest >= out->layer.cycles) return;
+  out->layer = (braid_program_layer){.tiling = index, .cycles = longest, .bound = bound};
+  memcpy(out->core_of, core_of, tiling->count);
+}
+
+/* The tilings by what they take at least, the least first, until none could be faster than the best. */
 static void choose_tiling(const braid_package *package, const braid_package_layer *layer, int cores,
                           braid_layer_choice *out) {
   uint32_t count = cores == 1 ? 1 : layer->count;
-  out->layer.cycles = UINT64_MAX;
+  uint64_t least[BRAID_PACKAGE_MOST_TILINGS];
   for (uint32_t t = 0; t < count; t++) {
     const braid_package_tiling *tiling = &package->tilings[layer->first + t];
-    uint64_t cycles[BRAID_ASSIGN_MOST], bound;
-    uint8_t core_of[BRAID_ASSIGN_MOST];
-    if (tiling->longest >= out->layer.cycles || tiling->sum / (uint64_t)cores >= out->layer.cycles) continue;
-    for (uint32_t i = 0; i < tiling->count; i++) cycles[i] = package->tiles[tiling->first + i].cycles;
-    uint64_t longest = braid_tiles_assign(cycles, (int)tiling->count, cores, core_of, &bound);
-    if (longest >= out->layer.cycles) continue;
-    out->layer = (braid_program_layer){.tiling = layer->first + t, .cycles = longest, .bound = bound};
-    memcpy(out->core_of, core_of, tiling->count);
+    uint64_t mean = tiling->sum / (uint64_t)cores;
+    least[t] = tiling->longest > mean ? tiling->longest : mean;
+  }
+  out->layer.cycles = UINT64_MAX;
+  for (;;) {
+    uint32_t next = 0;
+    for (uint32_t t = 1; t < count; t++)
+      if (least[t] < least[next]) next = t;
+    if (least[next] >= out->layer.cycles) return;
+    least[next] = UINT64_MAX;
+    try_tiling(package, layer->first + next, cores, out);
   }
 }
 
