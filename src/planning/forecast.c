@@ -191,12 +191,22 @@ static braid_status find_alternatives(braid_forecast *f, bool capped) {
   return status;
 }
 
+static braid_status note_no_bound(braid_forecast *f, const braid_offer *unweighed) {
+  const char *what = braid_offer_unknown(&f->modelled.problem, unweighed, f->arena);
+  if (!what) return BRAID_NO_MEMORY;
+  f->note = braid_arena_format(f->arena, "%s%sThe least energy is not known, since %s is not.", f->note,
+                               *f->note ? " " : "", what);
+  return f->note ? BRAID_OK : BRAID_NO_MEMORY;
+}
+
 /* The larger of what the policy has proved itself, and of the bound for plans that take as long as this one. */
 static braid_status find_least(braid_forecast *f, bool capped) {
   const braid_choices *choices = &f->choices;
+  const braid_offer *unweighed = NULL;
   braid_number bound = {0};
   if (choices->joules.source != BRAID_UNKNOWN)
-    BRAID_TRY(braid_problem_bound(&f->modelled.problem, f->summary.seconds, capped, f->allocator, &bound));
+    BRAID_TRY(braid_problem_bound(&f->modelled.problem, f->summary.seconds, capped, f->allocator, &bound, &unweighed));
+  if (unweighed && !choices->unweighed) BRAID_TRY(note_no_bound(f, unweighed));
   f->summary.least_joules = fmax(value_of(&bound), value_of(&choices->least_joules)); /* NAN if both are */
   return BRAID_OK;
 }

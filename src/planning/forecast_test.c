@@ -57,6 +57,19 @@ static void expect_note(const braid_graph *step, const braid_modelled_machine *m
   braid_forecast_destroy(forecast);
 }
 
+/* That of a plan whose energy is known, beside offers whose energy is not. */
+static void expect_bound_note(const braid_graph *step, const braid_modelled_machine *machine, bool bound,
+                              const char *note) {
+  braid_forecast *forecast;
+  braid_forecast_options options = {.policy = "gpu-only", .bound = bound};
+  OK(braid_forecast_create(step, machine, &options, NULL, &forecast));
+  assert_true(braid_forecast_get_summary(forecast).joules > 0);
+  assert_true(!*note || isnan(braid_forecast_get_summary(forecast).least_joules));
+  if (strncmp(braid_forecast_note(forecast), note, strlen(note)) != 0 || !*note != !*braid_forecast_note(forecast))
+    fail_msg("\"%s\"", braid_forecast_note(forecast));
+  braid_forecast_destroy(forecast);
+}
+
 static void expect_placed_note(const braid_graph *step, const braid_modelled_machine *machine, const char *place) {
   braid_forecast *forecast;
   OK(braid_forecast_create(step, machine, &(braid_forecast_options){.policy = "hybrid-energy", .place = place}, NULL,
@@ -111,8 +124,11 @@ static void test_notes(void **state) {
   expect_note(step, machine, "hybrid-energy", 0,
               "No operation's energy is known both on a GPU and on a device of another class, so none is offloaded.");
   expect_placed_note(step, machine, "*=a");
+  expect_bound_note(step, machine, false, "");
+  expect_bound_note(step, machine, true, "The least energy is not known, since the energy of ");
   braid_modelled_machine_destroy(machine);
   machine = load("v100-s10x3");
+  expect_bound_note(step, machine, true, "");
   expect_note(step, machine, "hybrid-energy", 0, "");
   expect_note(step, machine, "slack-energy", 0, "");
   expect_note(step, machine, "dvfs", 230, "");

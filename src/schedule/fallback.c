@@ -62,6 +62,12 @@ static const char *note_class(const policy_need *need, braid_arena *arena) {
   return braid_arena_format(arena, "No device is a %s: %s.", class, need->without);
 }
 
+const char *braid_offer_unknown(const braid_problem *problem, const braid_offer *offer, braid_arena *arena) {
+  return braid_arena_format(arena, "the %s of %s on %s", offer->seconds.source == BRAID_UNKNOWN ? "time" : "energy",
+                            problem->nodes[offer->nodes[offer->node_count - 1]].name,
+                            problem->devices[offer->device].name);
+}
+
 /* The first thing whose energy is unknown. */
 static const char *unknown_energy(const braid_problem *problem, const braid_choices *choices, braid_arena *arena) {
   for (size_t d = 0; d < problem->device_count; d++)
@@ -159,11 +165,21 @@ static const char *note_clocks(const braid_problem *problem, const braid_choices
                                  : "There is no cap, so its clocks stay at the top.";
 }
 
+static const char *note_unproved(const braid_problem *problem, const braid_offer *offer, braid_arena *arena) {
+  const char *what = braid_offer_unknown(problem, offer, arena);
+  if (!what) return NULL;
+  return braid_arena_format(arena,
+                            "Nothing is proved, since %s is unknown; this is the best plan found of those whose "
+                            "energy is known.",
+                            what);
+}
+
 static const char *note_optimal(const braid_problem *problem, const braid_choices *choices, braid_arena *arena) {
   const braid_number *least = &choices->least_joules;
   size_t tasks = 0;
   for (size_t n = 0; n < problem->node_count; n++) tasks += !problem->nodes[n].idle;
   if (least->source != BRAID_UNKNOWN && choices->joules.value <= least->value * (1 + 1e-6)) return "";
+  if (choices->unweighed) return note_unproved(problem, choices->unweighed, arena);
   if (choices->left_out || choices->crowded_out || choices->baseline)
     return "It is not proved to be the least: plans were left out since they do not fit into the memories as they are "
            "simulated; this is the best plan found that does.";

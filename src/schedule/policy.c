@@ -109,6 +109,7 @@ braid_status braid_choices_repeat(const braid_policy *policy, const braid_choosi
   again.least_joules = out->least_joules;
   again.left_out = out->left_out;
   again.crossed = out->crossed;
+  again.unweighed = out->unweighed;
   again.ordered = true;
   braid_status status = braid_simulate(choosing, &again, NULL, capped);
   if (status == BRAID_OK && (!out->steady || !is_longer(&again, out))) *out = again;

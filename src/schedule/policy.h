@@ -57,6 +57,8 @@ typedef struct braid_choices {
    * whether orders of transfers were. */
   size_t crowded_out;
   bool baseline, left_out, crossed;
+  const braid_offer
+      *unweighed; /* optimal: nothing is proved since its time or energy is unknown; NULL: there is none */
 } braid_choices;
 
 /* The input and working memory of a policy. */
@@ -91,6 +93,8 @@ BRAID_MUST_CHECK braid_status braid_problem_solve(const braid_policy *policy, co
 BRAID_MUST_CHECK braid_status braid_policy_note(const braid_policy *policy, const braid_problem *problem,
                                                 const braid_choices *choices, const braid_allocator *allocator,
                                                 braid_arena *arena, const char **note);
+/* "the energy of NODE on DEVICE", or its time, whichever is unknown; in the arena, NULL without memory. */
+const char *braid_offer_unknown(const braid_problem *problem, const braid_offer *offer, braid_arena *arena);
 /* Larger graphs are not searched by the policy "optimal". */
 enum { BRAID_OPTIMAL_TASKS = 20 };
 

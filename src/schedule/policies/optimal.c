@@ -152,7 +152,7 @@ static braid_status search(exact *e, const braid_program *program) {
   BRAID_TRY(status);
   e->best.left_out = e->left_out || !e->fits || e->choosing->crowded;
   e->best.crossed = e->crossed;
-  if (e->best.left_out || e->crossed) return BRAID_OK; /* what is proved is not of all plans */
+  if (e->best.left_out || e->crossed || program->unweighed) return BRAID_OK; /* what is proved is not of all plans */
   double least = fmin(how.joules, e->best.joules.value);
   if (least > e->best.joules.value * (1 - 1e-6)) least = e->best.joules.value; /* but for what GLPK rounds */
   e->best.least_joules = (braid_number){least > 0 ? least : 0, BRAID_MODELLED};
@@ -185,7 +185,8 @@ static braid_status optimal_choose(const braid_choosing *choosing, braid_choices
   BRAID_TRY(braid_memory_fits(choosing, choices, &e.fits));
   if (e.fits || !choosing->crowded) BRAID_TRY(solve_exactly(&e)); /* else the next one asked is nearer to a fit */
   if (e.best.least_joules.source == BRAID_UNKNOWN)
-    BRAID_TRY(braid_problem_bound(choosing->problem, e.limit, true, choosing->allocator, &e.best.least_joules));
+    BRAID_TRY(braid_problem_bound(choosing->problem, e.limit, true, choosing->allocator, &e.best.least_joules,
+                                  &e.best.unweighed));
   *choices = e.best;
   choices->ordered = true;
   return BRAID_OK;

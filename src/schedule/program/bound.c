@@ -18,10 +18,11 @@ static braid_status find_bound(const braid_program *program, braid_number *out) 
 }
 
 braid_status braid_problem_bound(const braid_problem *problem, double limit, bool capped,
-                                 const braid_allocator *allocator, braid_number *out) {
+                                 const braid_allocator *allocator, braid_number *out, const braid_offer **unweighed) {
   braid_program program;
   bool possible;
   *out = (braid_number){0};
+  *unweighed = NULL;
   bool *refused = braid_zalloc_array(allocator, problem->offer_count + 1, sizeof *refused);
   if (!refused) return BRAID_NO_MEMORY;
   for (size_t i = 0; i < problem->offer_count; i++)
@@ -31,7 +32,8 @@ braid_status braid_problem_bound(const braid_problem *problem, double limit, boo
       braid_program_make(problem, refused, limit, capped, false, kTerms, allocator, &program, &possible);
   braid_free(allocator, refused);
   BRAID_TRY(status);
-  if (possible) status = find_bound(&program, out);
+  *unweighed = program.unweighed;
+  if (possible && !program.unweighed) status = find_bound(&program, out);
   braid_program_free(&program);
   return status;
 }

@@ -137,7 +137,9 @@ static void choose_offers(braid_program *p, const bool *refused) {
   for (size_t i = 0; i < problem->offer_count; i++) {
     const braid_offer *offer = &problem->offers[i];
     bool known = offer->seconds.source != BRAID_UNKNOWN && offer->joules.source != BRAID_UNKNOWN;
-    if (known && !refused[i] && offer->seconds.value <= p->seconds * (1 + 1e-9)) p->offers[count++] = (int32_t)i;
+    if (refused[i] || offer->seconds.value > p->seconds * (1 + 1e-9)) continue;
+    if (known) p->offers[count++] = (int32_t)i;
+    if (!known && !p->unweighed) p->unweighed = offer;
   }
   p->offer_count = count;
   if (p->exact) return;

@@ -52,7 +52,8 @@ typedef struct braid_program {
   size_t *out_rows; /* the same of what leaves */
   int32_t *offers;  /* of the first columns */
   size_t offer_count;
-  size_t *first_offer; /* per node: its columns, node_offers[first_offer[n]] to [first_offer[n + 1]] */
+  const braid_offer *unweighed; /* the first that is left out since its time or energy is unknown; NULL: none is */
+  size_t *first_offer;          /* per node: its columns, node_offers[first_offer[n]] to [first_offer[n + 1]] */
   int32_t *node_offers;
   size_t starts, end, orders; /* columns: start of node 0, the end, the first pair's order */
   braid_program_pair *pairs;
@@ -66,7 +67,9 @@ typedef struct braid_program {
   braid_arena *memory; /* of what does not grow */
 } braid_program;
 
-/* `refused`: per offer. `limit`: seconds, > 0. Offers of unknown time or energy are left out. *possible: false if some
+/* `refused`: per offer. `limit`: seconds, > 0. Offers of unknown time or energy are left out, so that where there is
+ * one
+ * (`unweighed`) a solution is no bound of all plans. *possible: false if some
  * node then has none, if idle power is unknown, if devices or spaces make too many groups, or if it is exact and would
  * have more than `most` terms; a relaxed one then lacks some of what comes after what, and its bound is lower. */
 BRAID_MUST_CHECK braid_status braid_program_make(const braid_problem *problem, const bool *refused, double limit,
@@ -108,9 +111,10 @@ BRAID_MUST_CHECK braid_status braid_program_search_run(const braid_program *prog
 /* --- the bound -----------------------------------------------------------------------------------------------------
  */
 /* Joules that every plan needs at least which takes no longer than `limit` seconds, and, if `capped`, keeps the caps;
- * unknown if there is no such number: an unknown
- * time, energy or idle power, no GLPK, or too many kinds of devices. */
+ * unknown if there is no such number: an unknown idle power, an offer of unknown time or energy that such a plan could
+ * take (*unweighed: the first; NULL: there is none), no GLPK, or too many kinds of devices. */
 BRAID_MUST_CHECK braid_status braid_problem_bound(const braid_problem *problem, double limit, bool capped,
-                                                  const braid_allocator *allocator, braid_number *out);
+                                                  const braid_allocator *allocator, braid_number *out,
+                                                  const braid_offer **unweighed);
 
 #endif

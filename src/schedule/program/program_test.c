@@ -24,9 +24,10 @@ static uint32_t first_seed; /* of the problem that is looked at */
 /* Counts what has a bound, and adds up how far above it is. */
 static void compare_with_bound(const fixture *f, const braid_policy *policy, const braid_choices *choices,
                                size_t *bounded, double *above) {
+  const braid_offer *unweighed;
   braid_number bound;
   if (choices->seconds.source == BRAID_UNKNOWN || choices->joules.source == BRAID_UNKNOWN) return;
-  OK(braid_problem_bound(&f->problem, choices->seconds.value, policy->capped, NULL, &bound));
+  OK(braid_problem_bound(&f->problem, choices->seconds.value, policy->capped, NULL, &bound, &unweighed));
   if (bound.source == BRAID_UNKNOWN) return;
   if (bound.value > choices->joules.value)
     fail_msg("seed %u: %s costs %.12g J, the bound is %.12g", first_seed, policy->name, choices->joules.value,
@@ -210,7 +211,67 @@ static void test_all_plans(void **state) {
   free(f);
   print_message("of %zu problems %zu are solved with proof, %zu better than by slack-energy\n", compared, proved,
                 improved);
-  assert_true(compared > 700 && proved > compared * 9 / 10 && improved > 0);
+  assert_true(compared > 780 && proved > 720 && improved > 80); /* 803, 750 and 108 */
+}
+
+/* --- what is not known ---------------------------------------------------------------------------------------------
+ */
+/* A node on two devices: the second is faster and cheaper. */
+static void make_pair(fixture *f) {
+  init(f, 1, 2, 1);
+  f->values[0].wanted = true;
+  for (int d = 0; d < 2; d++) {
+    f->devices[d].class = d ? BRAID_CLASS_FPGA : BRAID_CLASS_GPU;
+    f->devices[d].idle_watts = (braid_number){1, BRAID_MODELLED};
+    braid_offer *offer = offer_for(f, d, (int32_t[]){0}, 1);
+    offer->seconds = (braid_number){d ? 8e-3 : 10e-3, BRAID_MODELLED};
+    offer->joules = (braid_number){d ? 0.5 : 1, BRAID_MODELLED};
+  }
+}
+
+/* `said`: NULL: the least is proved, by the policy and by the bound. */
+static void expect_proof(const fixture *f, const char *said) {
+  braid_arena *arena;
+  braid_choices choices;
+  braid_number bound;
+  const braid_offer *unweighed;
+  const char *note;
+  OK(braid_arena_create(NULL, &arena));
+  OK(braid_problem_solve(&braid_policy_optimal, &f->problem, NULL, arena, &choices));
+  OK(braid_policy_note(&braid_policy_optimal, &f->problem, &choices, NULL, arena, &note));
+  OK(braid_problem_bound(&f->problem, 10e-3, true, NULL, &bound, &unweighed));
+  assert_int_equal(choices.least_joules.source, said ? BRAID_UNKNOWN : BRAID_MODELLED);
+  assert_int_equal(bound.source, said ? BRAID_UNKNOWN : BRAID_MODELLED);
+  assert_true(choices.unweighed == (said ? &f->offers[1] : NULL) && unweighed == choices.unweighed);
+  if (said ? !strstr(note, said) : *note) fail_msg("%s: %s", said ? said : "nothing", note);
+  braid_arena_destroy(arena);
+}
+
+/* What an offer of unknown time or energy could save is not known, so nothing is proved where a plan could take it. */
+static void test_unknown(void **state) {
+  (void)state;
+  static const char kEnergy[] = "Nothing is proved, since the energy of n0 on b is unknown";
+  fixture *f = malloc(sizeof *f);
+  make_pair(f);
+  expect_proof(f, NULL);
+  f->offers[1].joules = (braid_number){0};
+  expect_proof(f, kEnergy);
+  f->offers[1].seconds.value = 10.5e-3; /* too slow, whatever it costs */
+  expect_proof(f, NULL);
+  f->offers[1].seconds = (braid_number){0};
+  expect_proof(f, "since the time of n0 on b is unknown");
+  f->nodes[0].fixed = 0; /* not allowed, whatever it costs */
+  expect_proof(f, NULL);
+  f->nodes[0].fixed = -1;
+  make_pair(f);
+  f->offers[1].joules = (braid_number){0};
+  f->problem.cap_watts = (braid_number){1000, BRAID_MODELLED};
+  f->offers[0].watts = (braid_number){100, BRAID_MODELLED};
+  expect_proof(f, NULL); /* its peak is unknown, so that the cap refuses it */
+  f->offers[1].watts = (braid_number){100, BRAID_MODELLED};
+  f->offers[1].seconds.value = 10e-3; /* no faster, so that hybrid-cap leaves it */
+  expect_proof(f, kEnergy);
+  free(f);
 }
 
 /* --- how far policies are from the optimum, and from each other -----------------------------------------------------
@@ -261,7 +322,7 @@ static void test_distances(void **state) {
       "above the optimum of %zu problems on average: slack-energy %.2f %%, hybrid-energy %.1f %%, region-clock "
       "%.1f %%\nslack-energy on %zu larger ones: %.1f %% to hybrid-energy, %.1f %% to region-clock\n",
       proved, above[SLACK], above[HYBRID], above[REGION], compared, less[HYBRID], less[REGION]);
-  assert_true(proved > 300 && compared > 200);
+  assert_true(proved > 285 && compared > 270); /* 302 and 291 */
   assert_true(above[SLACK] < 5 && above[HYBRID] < 15 && above[REGION] < 20);
   assert_true(less[HYBRID] <= -6.5 && less[REGION] <= -8);
 }
@@ -299,8 +360,9 @@ static void test_errors(void **state) {
 
 static braid_status bound_and_solve(const braid_allocator *allocator, void *context) {
   const fixture *f = context;
+  const braid_offer *unweighed;
   braid_number bound;
-  braid_status status = braid_problem_bound(&f->problem, 1, false, allocator, &bound);
+  braid_status status = braid_problem_bound(&f->problem, 1, false, allocator, &bound, &unweighed);
   braid_arena *arena;
   braid_choices choices;
   if (status != BRAID_OK) return status;
@@ -328,8 +390,8 @@ static void test_out_of_memory(void **state) {
 int main(void) {
   if (!braid_glpk_load()) return 77;
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_bound),  cmocka_unit_test(test_all_plans),     cmocka_unit_test(test_distances),
-      cmocka_unit_test(test_errors), cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_bound),     cmocka_unit_test(test_unknown), cmocka_unit_test(test_all_plans),
+      cmocka_unit_test(test_distances), cmocka_unit_test(test_errors),  cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
