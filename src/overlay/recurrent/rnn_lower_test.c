@@ -105,7 +105,11 @@ static double compare_graph(const braid_graph *graph, const braid_overlay_packag
     int64_t count = braid_desc_count(&info.desc);
     assert_int_equal(braid_desc_count(braid_tensor_desc(own)), count);
     const float *a = braid_tensor_const_data(own), *b = theirs[o];
-    for (int64_t k = 0; k < count; k++) worst = fmax(worst, fabs((double)a[k] - (double)b[k]));
+    for (int64_t k = 0; k < count; k++) {
+      double error = fabs((double)a[k] - (double)b[k]);
+      assert_true(isfinite(error));
+      if (error > worst) worst = error;
+    }
   }
   for (size_t i = 0; i < inputs; i++) braid_tensor_release(given[i]);
   for (size_t o = 0; o < outputs; o++) {
