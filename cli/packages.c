@@ -151,6 +151,50 @@ static void print_sizes(const braid_overlay_package_info *info, double ms) {
          info->stop_cycles, info->stop_microseconds);
 }
 
+/* Dimensions as `braid simulate` takes and gives arrays: of a recurrent network steps, 1, numbers of a step. */
+static void port_dims(const braid_overlay_port_info *port, int64_t out[3]) {
+  bool recurrent = port->bits == 16;
+  out[0] = recurrent ? port->columns : port->channels;
+  out[1] = recurrent ? 1 : port->rows;
+  out[2] = recurrent ? port->channels : port->columns;
+}
+
+static const char *port_dtype(const braid_overlay_port_info *port) {
+  return port->real ? "float32" : port->bits == 16 ? "int16" : "int8";
+}
+
+static void print_ports(const braid_overlay_package *package, bool outputs) {
+  size_t count = braid_overlay_package_port_count(package, outputs);
+  printf("%s%s:", outputs ? "output" : "input", count == 1 ? "" : "s");
+  for (size_t i = 0; i < count; i++) {
+    braid_overlay_port_info port = braid_overlay_package_get_port(package, outputs, i);
+    int64_t dims[3];
+    port_dims(&port, dims);
+    printf("%s ", i ? "," : "");
+    cli_print_escaped(stdout, port.name);
+    printf(" (%s %" PRId64 " x %" PRId64 " x %" PRId64 ")", port_dtype(&port), dims[0], dims[1], dims[2]);
+  }
+  printf("%s", outputs ? "\n" : "; ");
+}
+
+static void write_ports(cli_json *json, const braid_overlay_package *package, bool outputs) {
+  cli_json_array(json, outputs ? "outputs" : "inputs");
+  for (size_t i = 0; i < braid_overlay_package_port_count(package, outputs); i++) {
+    braid_overlay_port_info port = braid_overlay_package_get_port(package, outputs, i);
+    int64_t dims[3];
+    port_dims(&port, dims);
+    cli_json_object(json, NULL);
+    cli_json_string(json, "name", port.name);
+    cli_json_string(json, "dtype", port_dtype(&port));
+    cli_json_array(json, "dims");
+    for (int d = 0; d < 3; d++) cli_json_integer(json, NULL, dims[d]);
+    cli_json_close(json, ']');
+    cli_json_integer(json, "exponent", port.exponent);
+    cli_json_close(json, '}');
+  }
+  cli_json_close(json, ']');
+}
+
 static void print_layers(const braid_overlay_layer_share *layers, size_t count) {
   printf("\n  %-10s %-9s %5s %12s %9s  %s\n", "layer", "tiling", "tiles", "cycles", "over", "node");
   for (size_t l = 0; l < count; l++) {
@@ -225,6 +269,8 @@ static braid_status print_json(const braid_overlay_package *package, const cli_c
     cli_json_number(&json, "stop_us", info->stop_microseconds);
   }
   if (info->steps) cli_json_integer(&json, "steps", info->steps);
+  write_ports(&json, package, false);
+  write_ports(&json, package, true);
   if (c->recurrent) write_error(&json, &c->error);
   if (c->host) write_host(&json, c->host);
   braid_status status = tell(package, how, info, layers, &json);
@@ -255,6 +301,8 @@ static braid_status print_package(const braid_overlay_package *package, const cl
     status = print_json(package, how, &info, layers, c);
   } else {
     print_sizes(&info, c->ms);
+    print_ports(package, false);
+    print_ports(package, true);
     if (c->recurrent) print_error(&c->error);
     status = tell(package, how, &info, layers, NULL);
     if (status == BRAID_OK && how->cores) print_layers(layers, info.layers);

@@ -19,10 +19,22 @@ typedef struct simulation {
 
 /* --- results -------------------------------------------------------------------------------------------------------
  */
+/* The names of all ports of a kind, cut where there are many. */
+static void list_ports(const simulation *s, bool outputs, char *text, size_t bytes) {
+  size_t count = braid_overlay_package_port_count(s->package, outputs), at = 0;
+  for (size_t i = 0; i < count && at < bytes; i++) {
+    int written = snprintf(text + at, bytes - at, "%s%s", i ? ", " : "",
+                           braid_overlay_package_get_port(s->package, outputs, i).name);
+    at += written > 0 ? (size_t)written : 0;
+  }
+  if (at >= bytes) snprintf(text + bytes - 4, 4, "...");
+}
+
 /* The port that --input or --output names; a single one needs no name. */
 static braid_status find_port(const simulation *s, bool outputs, const char *name, size_t *index) {
   size_t count = braid_overlay_package_port_count(s->package, outputs);
   const char *kind = outputs ? "output" : "input";
+  char all[200];
   *index = 0;
   if (count == 0) return braid_fail(BRAID_INVALID_ARGUMENT, "the package has no %s", kind);
   if (!name && count == 1) return BRAID_OK;
@@ -31,12 +43,11 @@ static braid_status find_port(const simulation *s, bool outputs, const char *nam
       *index = i;
       return BRAID_OK;
     }
-  braid_overlay_port_info first = braid_overlay_package_get_port(s->package, outputs, 0);
+  list_ports(s, outputs, all, sizeof all);
   if (!name)
-    return braid_fail(BRAID_INVALID_ARGUMENT, "the package has %zu %ss: --%s NAME=FILE; the first is %s", count, kind,
-                      kind, first.name);
-  return braid_fail(BRAID_INVALID_ARGUMENT, "the package has no %s %s; it has %zu, the first is %s", kind, name, count,
-                    first.name);
+    return braid_fail(BRAID_INVALID_ARGUMENT, "the package has %zu %ss, %s: --%s NAME=FILE says which", count, kind,
+                      all, kind);
+  return braid_fail(BRAID_INVALID_ARGUMENT, "the package has no %s %s; it has %s", kind, name, all);
 }
 
 static braid_status read_inputs(simulation *s) {
@@ -76,14 +87,14 @@ static braid_status make_inputs(simulation *s) {
   return BRAID_OK;
 }
 
-static void release(braid_tensor **tensors, size_t count) {
+static void release_tensors(braid_tensor **tensors, size_t count) {
   for (size_t i = 0; tensors && i < count; i++) {
     braid_tensor_release(tensors[i]);
     tensors[i] = NULL;
   }
 }
 
-static braid_status compare(const simulation *s, uint64_t seed) {
+static braid_status compare_outputs(const simulation *s, uint64_t seed) {
   for (size_t o = 0; o < s->output_count; o++) {
     size_t bytes = braid_desc_bytes(braid_tensor_desc(s->outputs[o]));
     if (memcmp(braid_tensor_const_data(s->outputs[o]), braid_tensor_const_data(s->again[o]), bytes) != 0)
@@ -98,8 +109,8 @@ static braid_status check_orders(simulation *s, int cores) {
   for (uint64_t seed = 1; seed <= kOrders; seed++) {
     braid_overlay_run_options options = {.seed = seed, .races = true};
     braid_status status = braid_overlay_run(s->package, s->design, cores, &options, s->inputs, NULL, s->again);
-    if (status == BRAID_OK) status = compare(s, seed);
-    release(s->again, s->output_count);
+    if (status == BRAID_OK) status = compare_outputs(s, seed);
+    release_tensors(s->again, s->output_count);
     if (status != BRAID_OK) return status;
   }
   return BRAID_OK;
@@ -115,7 +126,7 @@ static braid_status write_outputs(const simulation *s) {
   return BRAID_OK;
 }
 
-static braid_status compute(simulation *s, int cores) {
+static braid_status compute_outputs(simulation *s, int cores) {
   s->input_count = braid_overlay_package_port_count(s->package, false);
   s->output_count = braid_overlay_package_port_count(s->package, true);
   s->inputs = calloc(s->input_count + 1, sizeof *s->inputs);
@@ -247,7 +258,7 @@ static void write_run(cli_json *json, const braid_overlay_simulated *t, int core
   cli_json_integer(json, "estimated_cycles", t->estimate);
   cli_json_number(json, "modelled_seconds", t->seconds);
   cli_json_number(json, "modelled_joules", t->joules);
-  cli_json_number(json, "modelled_fps", t->seconds > 0 ? 1 / t->seconds : 0);
+  cli_json_number(json, "modelled_fps", t->seconds > 0 ? 1 / t->seconds : (double)NAN);
   write_energy(json, &t->energy);
   cli_json_number(json, "modelled_operations_per_second", t->operations_per_second);
   cli_json_number(json, "roofline_operations_per_second", t->bound_per_second);
@@ -353,10 +364,10 @@ static braid_status print_json(const simulation *s, int cores) {
   return cli_json_end(&json) ? BRAID_OK : braid_fail(BRAID_IO, "standard output: the document could not be written");
 }
 
-static braid_status simulate(simulation *s) {
+static braid_status simulate_package(simulation *s) {
   int cores = s->how->cores ? s->how->cores : s->design->cores;
   braid_status status = BRAID_OK;
-  if (s->how->check || s->how->inputs.count) status = compute(s, cores);
+  if (s->how->check || s->how->inputs.count) status = compute_outputs(s, cores);
   if (status != BRAID_OK) return status;
   if (s->how->json) return print_json(s, cores);
   status = tell_time(s, cores, NULL);
@@ -370,9 +381,9 @@ braid_status cli_simulate_package(const cli_simulation *how) {
   braid_status status = braid_overlay_design_load(NULL, how->design, &s.design);
   if (status == BRAID_OK) status = braid_overlay_package_read(NULL, how->package, &s.package);
   if (status == BRAID_OK && how->steps) status = braid_overlay_package_set_steps(s.package, how->steps);
-  if (status == BRAID_OK) status = simulate(&s);
-  release(s.inputs, s.input_count);
-  release(s.outputs, s.output_count);
+  if (status == BRAID_OK) status = simulate_package(&s);
+  release_tensors(s.inputs, s.input_count);
+  release_tensors(s.outputs, s.output_count);
   free(s.inputs);
   free(s.outputs);
   free(s.again);

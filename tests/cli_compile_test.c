@@ -74,12 +74,14 @@ static void test_package(void **state) {
   double cycles = number_after(o.out, "programs", "cycles");
   assert_true(cycles > 0 && number_after(o.out, "programs", "bound_cycles") <= cycles);
   assert_true(number_after(o.out, "design", "compile_ms") > 0);
+  expect_text(o.out, "\"inputs\":[{\"name\":\"input\",\"dtype\":\"float32\",\"dims\":[3,32,32],");
   discard(&o);
   o = run_quietly("compile $/q.bpk --cores 4 --json");
   assert_true(number_after(o.out, "programs", "cycles") == cycles);
   discard(&o);
   o = run_quietly("compile $/q.bpk");
   expect_text(o.out, "16 cores: about");
+  expect_text(o.out, "input: input (float32 3 x 32 x 32); output: v_");
   discard(&o);
   o = run_quietly("compile $/q.bpk --cores 2 --disassemble");
   expect_text(o.out, "# core 1 of 2");

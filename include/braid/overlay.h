@@ -320,7 +320,7 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_record_save_html(const bra
 
 /* What goes into a network, or comes out of it: numbers q that stand for q * 2^exponent. */
 typedef struct braid_overlay_port_info {
-  const char *name; /* the package's */
+  const char *name; /* of the model's value, which is float32 if `real`; the model's own come first, in its order */
   int32_t channels, rows, columns, exponent;
   bool real; /* the network has float32 there, else int8 */
   int bits; /* of a number: 8, or 16 of recurrent networks: then `channels` is the numbers of a step, `columns` steps */

@@ -92,13 +92,14 @@ typedef struct braid_overlay_port {
   int32_t map;
   bool real;
   int32_t low, high; /* -128 and 127, but for a Relu or Clip before the first QuantizeLinear */
+  const char *name;  /* the value's */
 } braid_overlay_port;
 
 typedef struct braid_overlay_network {
   int64_t batch;                     /* images that the graph's values hold, N */
   const braid_overlay_layer *layers; /* in an order in which they can run */
   const braid_overlay_map *maps;
-  const braid_overlay_port *inputs, *outputs;
+  const braid_overlay_port *inputs, *outputs; /* the graph's own first, in its order */
   size_t layer_count, map_count, input_count, output_count;
   struct braid_arena *arena; /* holds all of it */
 } braid_overlay_network;

@@ -306,6 +306,41 @@ static void test_weights_of_numbers(void **state) {
   end(&b, n);
 }
 
+/* --- ports ------------------------------------------------------------------------------------------------------- */
+/* Inputs that are quantized in another order than the graph has them, outputs that it has in another order than they
+ * are computed, one of them bytes: ports have the graph's names and its order. */
+static void test_ports(void **state) {
+  (void)state;
+  net_map x;
+  net_builder b = begin(8, 4, 4, &x);
+  braid_desc desc;
+  net_map z = {-1, 8, 4, 4, 0};
+  net_ok(braid_desc_init(&desc, BRAID_F32, 4, (int64_t[]){2, 8, 4, 4}));
+  net_ok(braid_graph_add_input(b.graph, "late", &desc, &z.value));
+  net_map early = {-1, 8, 4, 4, 0};
+  net_ok(braid_graph_add_input(b.graph, "early", &desc, &early.value));
+  early = net_quantize(&b, early.value, early, -4);
+  z = net_quantize(&b, z.value, z, -4);
+  net_map first = layer(&b, early, 8, 3, 1, -2), second = layer(&b, z, 8, 1, 1, -1), third = layer(&b, x, 8, 1, 1, -1);
+  braid_value_id bytes = b.graph->nodes[b.graph->values[second.value].producer].inputs[0];
+  const braid_value_id outputs[] = {third.value, bytes, first.value};
+  const char *names_out[3];
+  for (int o = 0; o < 3; o++) {
+    net_ok(braid_graph_add_output(b.graph, outputs[o]));
+    names_out[o] = b.graph->values[outputs[o]].name;
+  }
+  braid_overlay_network *n = lower(&b, -1);
+  assert_true(n->input_count == 3 && n->output_count == 3);
+  static const char *const names_in[] = {"x", "late", "early"};
+  for (int i = 0; i < 3; i++) {
+    assert_string_equal(n->inputs[i].name, names_in[i]);
+    assert_true(n->inputs[i].value == b.graph->inputs[i] && n->inputs[i].real);
+    assert_string_equal(n->outputs[i].name, names_out[i]);
+    assert_true(n->outputs[i].value == b.graph->outputs[i] && n->outputs[i].real == (i != 1));
+  }
+  end(&b, n);
+}
+
 /* --- sets of nodes ----------------------------------------------------------------------------------------------- */
 /* A Sigmoid in the middle goes to the host with the product that it needs in floating point; both sides are left, of
  * which one alone can be lowered, for a path leads from the first to the second. */
@@ -482,7 +517,7 @@ int main(void) {
                                      cmocka_unit_test(test_product),         cmocka_unit_test(test_sequences),
                                      cmocka_unit_test(test_refused_scales),  cmocka_unit_test(test_refused_nodes),
                                      cmocka_unit_test(test_refused_weights), cmocka_unit_test(test_weights_of_numbers),
-                                     cmocka_unit_test(test_selection),       cmocka_unit_test(test_hostile_graphs),
-                                     cmocka_unit_test(test_memory)};
+                                     cmocka_unit_test(test_ports),           cmocka_unit_test(test_selection),
+                                     cmocka_unit_test(test_hostile_graphs),  cmocka_unit_test(test_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

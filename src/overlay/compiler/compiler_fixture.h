@@ -173,7 +173,7 @@ static inline void drawn_begin(drawn_network *n, int32_t channels, int32_t rows,
   n->network.inputs = n->inputs;
   n->network.outputs = n->outputs;
   n->inputs[n->network.input_count++] =
-      (braid_overlay_port){.map = drawn_map(n, channels, rows, columns), .low = -128, .high = 127};
+      (braid_overlay_port){.map = drawn_map(n, channels, rows, columns), .low = -128, .high = 127, .name = "in"};
 }
 
 /* Maps that nothing reads are outputs, and sometimes others. */
@@ -185,7 +185,7 @@ static inline void drawn_end(drawn_network *n) {
       written = written || n->layers[l].y == m;
     }
     if (written && (!read || draw(0, 5) == 0))
-      n->outputs[n->network.output_count++] = (braid_overlay_port){.map = m, .low = -128, .high = 127};
+      n->outputs[n->network.output_count++] = (braid_overlay_port){.map = m, .low = -128, .high = 127, .name = "out"};
   }
 }
 

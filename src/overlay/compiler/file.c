@@ -15,7 +15,7 @@
 #include "overlay/compiler/emit.h"
 #include "overlay/recurrent/rnn_file.h"
 
-enum { kVersion = 2, kHeader = 8 + 4 + 4 + 3 * 8 + BRAID_SHA256_BYTES, kHashAt = kHeader - BRAID_SHA256_BYTES };
+enum { kVersion = 3, kHeader = 8 + 4 + 4 + 3 * 8 + BRAID_SHA256_BYTES, kHashAt = kHeader - BRAID_SHA256_BYTES };
 enum { kMostLayers = 1 << 16, kMostSide = BRAID_OVERLAY_MOST_SIDE };
 static const char kMagic[8] = {'B', 'R', 'A', 'I', 'D', 'B', 'P', 'K'};
 
@@ -24,6 +24,7 @@ static const char kMagic[8] = {'B', 'R', 'A', 'I', 'D', 'B', 'P', 'K'};
 static void put_ports(braid_text *out, const braid_package_port *ports, size_t count) {
   put_u32(out, count);
   for (size_t i = 0; i < count; i++) {
+    put_text(out, ports[i].name);
     put_u32(out, ports[i].map);
     put_u32(out, ports[i].real);
     put_u32(out, (uint32_t)ports[i].low);
@@ -159,17 +160,18 @@ static braid_status get_maps(braid_bytes *in, braid_package *package) {
 static braid_status get_ports(braid_bytes *in, const char *what, size_t maps, const braid_package_port **out,
                               size_t *count) {
   void *items;
-  BRAID_TRY(get_items(in, what, 16, sizeof(braid_package_port), kMostItems, &items, count));
+  BRAID_TRY(get_items(in, what, 20, sizeof(braid_package_port), kMostItems, &items, count));
   braid_package_port *ports = items;
   *out = ports;
   if (*count && !maps) return braid_fail(BRAID_INVALID_FILE, "%s without maps", what);
   for (size_t i = 0; i < *count; i++) {
     uint32_t real = 0, low = 0, high = 0;
+    BRAID_TRY(get_text(in, "the name of a port", &ports[i].name));
     BRAID_TRY(get_u32(in, "a map", 0, (uint32_t)maps - 1, &ports[i].map));
     BRAID_TRY(get_u32(in, "whether it is float32", 0, 1, &real));
     BRAID_TRY(get_u32(in, "the least value", 0, UINT32_MAX, &low));
     BRAID_TRY(get_u32(in, "the greatest value", 0, UINT32_MAX, &high));
-    ports[i] = (braid_package_port){ports[i].map, real, (int32_t)low, (int32_t)high};
+    ports[i] = (braid_package_port){ports[i].map, real, (int32_t)low, (int32_t)high, ports[i].name};
     if (ports[i].low < -128 || ports[i].high > 127 || ports[i].low > ports[i].high)
       return braid_fail(BRAID_INVALID_FILE, "%s: number %zu is clipped to %d .. %d", what, i, ports[i].low,
                         ports[i].high);

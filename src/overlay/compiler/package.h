@@ -74,6 +74,7 @@ typedef struct braid_package_port {
   uint32_t map;
   bool real;         /* the network's value is float32, to be rounded to the map's scale on the host */
   int32_t low, high; /* what it is clipped to on its way in */
+  const char *name;  /* of the model's value: before QuantizeLinear or behind DequantizeLinear if it is real */
 } braid_package_port;
 
 /* Bytes behind code that may be read, or written, with its last instruction. */

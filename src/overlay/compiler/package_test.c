@@ -73,6 +73,8 @@ static void test_round_trip(void **state) {
   assert_memory_equal(file.data, second.data, file.length);
   assert_string_equal(again->design_name, "drawn");
   assert_int_equal(again->layer_count, package->layer_count);
+  assert_string_equal(again->inputs[0].name, "in");
+  assert_string_equal(again->outputs[0].name, "out");
   assert_memory_equal(again->constants, package->constants, (size_t)package->bytes[BRAID_SEGMENT_CONSTANTS]);
   assert_same_programs(package, again);
   uint8_t fingerprint[BRAID_SHA256_BYTES];

@@ -194,8 +194,22 @@ static braid_status check_design(const braid_overlay_design *design) {
   return BRAID_OK;
 }
 
-static braid_package_port port_of(const braid_overlay_port *port) {
-  return (braid_package_port){.map = (uint32_t)port->map, .real = port->real, .low = port->low, .high = port->high};
+static const char *copy_name(braid_arena *arena, const char *name) {
+  return name ? braid_arena_text(arena, name, strlen(name)) : "";
+}
+
+static braid_status write_ports(braid_arena *arena, const braid_overlay_port *from, size_t count,
+                                const braid_package_port **out, size_t *out_count) {
+  braid_package_port *ports = braid_arena_alloc(arena, (count + 1) * sizeof *ports);
+  *out = ports;
+  *out_count = count;
+  if (!ports) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = copy_name(arena, from[i].name);
+    if (!name) return BRAID_NO_MEMORY;
+    ports[i] = (braid_package_port){(uint32_t)from[i].map, from[i].real, from[i].low, from[i].high, name};
+  }
+  return BRAID_OK;
 }
 
 /* The package's tables but for tiles. */
@@ -204,13 +218,12 @@ static braid_status write_tables(braid_compiler *c, braid_package_layer *layers,
   braid_package *package = c->package;
   braid_arena *arena = package->arena;
   braid_package_map *maps = braid_arena_alloc(arena, (network->map_count + 1) * sizeof *maps);
-  braid_package_port *inputs = braid_arena_alloc(arena, (network->input_count + 1) * sizeof *inputs);
-  braid_package_port *outputs = braid_arena_alloc(arena, (network->output_count + 1) * sizeof *outputs);
-  if (!maps || !inputs || !outputs) return BRAID_NO_MEMORY;
+  if (!maps) return BRAID_NO_MEMORY;
+  BRAID_TRY(write_ports(arena, network->inputs, network->input_count, &package->inputs, &package->input_count));
+  BRAID_TRY(write_ports(arena, network->outputs, network->output_count, &package->outputs, &package->output_count));
   for (size_t m = 0; m < network->map_count; m++) {
     const braid_overlay_map *from = &network->maps[m];
-    const char *name = from->name ? from->name : "";
-    maps[m] = (braid_package_map){.name = braid_arena_text(arena, name, strlen(name)),
+    maps[m] = (braid_package_map){.name = copy_name(arena, from->name),
                                   .channels = from->channels,
                                   .rows = from->rows,
                                   .columns = from->columns,
@@ -219,15 +232,9 @@ static braid_status write_tables(braid_compiler *c, braid_package_layer *layers,
                                   .line = c->layout.maps[m].line};
     if (!maps[m].name) return BRAID_NO_MEMORY;
   }
-  for (size_t i = 0; i < network->input_count; i++) inputs[i] = port_of(&network->inputs[i]);
-  for (size_t i = 0; i < network->output_count; i++) outputs[i] = port_of(&network->outputs[i]);
   package->maps = maps;
-  package->inputs = inputs;
-  package->outputs = outputs;
   package->layers = layers;
   package->map_count = network->map_count;
-  package->input_count = network->input_count;
-  package->output_count = network->output_count;
   package->layer_count = layer_count;
   return braid_package_mark(package);
 }

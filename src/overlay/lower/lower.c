@@ -117,7 +117,8 @@ static braid_status add_output(lowering *l, braid_value_id value) {
       braid_grow(l->allocator, l->outputs, l->output_count, &l->output_capacity, sizeof *l->outputs);
   if (!grown) return BRAID_NO_MEMORY;
   l->outputs = grown;
-  l->outputs[l->output_count++] = (braid_overlay_port){value, known.at, known.meaning == BRAID_OVERLAY_REAL, -128, 127};
+  l->outputs[l->output_count++] = (braid_overlay_port){
+      .value = value, .map = known.at, .real = known.meaning == BRAID_OVERLAY_REAL, .low = -128, .high = 127};
   return BRAID_OK;
 }
 
@@ -138,6 +139,19 @@ static braid_status add_outputs(lowering *l) {
   }
   braid_free(l->allocator, read);
   return status;
+}
+
+/* The graph's own, as it has them, then the others as they are. */
+static void order_ports(const braid_value_id *values, size_t value_count, braid_overlay_port *ports, size_t count) {
+  size_t done = 0;
+  for (size_t v = 0; v < value_count; v++)
+    for (size_t i = done; i < count; i++) {
+      if (ports[i].value != values[v]) continue;
+      braid_overlay_port port = ports[i];
+      memmove(&ports[done + 1], &ports[done], (i - done) * sizeof *ports);
+      ports[done++] = port;
+      break;
+    }
 }
 
 /* --- sets ----------------------------------------------------------------------------------------------------------
@@ -249,15 +263,30 @@ static braid_status lower_refused(void *context, const lowering *l) {
                     l->why);
 }
 
+static braid_status keep_ports(const braid_graph *graph, const braid_overlay_port *from, size_t count,
+                               struct braid_arena *arena, const braid_overlay_port **out) {
+  braid_overlay_port *ports = braid_arena_alloc(arena, (count + 1) * sizeof *ports);
+  *out = ports;
+  if (!ports) return BRAID_NO_MEMORY;
+  for (size_t i = 0; i < count; i++) {
+    const char *name = graph->values[from[i].value].name;
+    ports[i] = from[i];
+    ports[i].name = braid_arena_text(arena, name, strlen(name));
+    if (!ports[i].name) return BRAID_NO_MEMORY;
+  }
+  return BRAID_OK;
+}
+
 /* The network's arrays and names lie in its arena. */
 static braid_status keep(lowering *l, braid_overlay_network **out) {
   struct braid_arena *arena = l->arena;
   braid_overlay_network *network = braid_arena_alloc(arena, sizeof *network);
   braid_overlay_layer *layers = braid_arena_alloc(arena, (l->layer_count + 1) * sizeof *layers);
   braid_overlay_map *maps = braid_arena_alloc(arena, (l->map_count + 1) * sizeof *maps);
-  braid_overlay_port *inputs = braid_arena_alloc(arena, (l->input_count + 1) * sizeof *inputs);
-  braid_overlay_port *outputs = braid_arena_alloc(arena, (l->output_count + 1) * sizeof *outputs);
-  if (!network || !layers || !maps || !inputs || !outputs) return BRAID_NO_MEMORY;
+  const braid_overlay_port *inputs, *outputs;
+  if (!network || !layers || !maps) return BRAID_NO_MEMORY;
+  BRAID_TRY(keep_ports(l->graph, l->inputs, l->input_count, arena, &inputs));
+  BRAID_TRY(keep_ports(l->graph, l->outputs, l->output_count, arena, &outputs));
   for (size_t i = 0; i < l->layer_count; i++) {
     layers[i] = l->layers[i];
     layers[i].name = braid_arena_text(arena, layers[i].name, strlen(layers[i].name));
@@ -268,8 +297,6 @@ static braid_status keep(lowering *l, braid_overlay_network **out) {
     maps[i].name = braid_arena_text(arena, maps[i].name, strlen(maps[i].name));
     if (!maps[i].name) return BRAID_NO_MEMORY;
   }
-  if (l->input_count) memcpy(inputs, l->inputs, l->input_count * sizeof *inputs);
-  if (l->output_count) memcpy(outputs, l->outputs, l->output_count * sizeof *outputs);
   *network = (braid_overlay_network){l->batch,       layers,       maps,           inputs,          outputs,
                                      l->layer_count, l->map_count, l->input_count, l->output_count, arena};
   l->arena = NULL;
@@ -282,6 +309,8 @@ static braid_status lower(lowering *l, const braid_graph *graph, const bool *set
   BRAID_TRY(check_order(l));
   BRAID_TRY(walk(l, lower_refused, NULL));
   BRAID_TRY(add_outputs(l));
+  order_ports(graph->inputs, graph->input_count, l->inputs, l->input_count);
+  order_ports(graph->outputs, graph->output_count, l->outputs, l->output_count);
   BRAID_TRY(braid_overlay_fuse(l));
   return keep(l, out);
 }

@@ -40,7 +40,8 @@ static braid_status add_input(braid_overlay_lowering *l, braid_node_id id, braid
       braid_grow(l->allocator, l->inputs, l->input_count, &l->input_capacity, sizeof *l->inputs);
   if (!grown) return BRAID_NO_MEMORY;
   l->inputs = grown;
-  l->inputs[l->input_count++] = (braid_overlay_port){value, map, real, -128, 127};
+  l->inputs[l->input_count++] =
+      (braid_overlay_port){.value = value, .map = map, .real = real, .low = -128, .high = 127};
   l->known[bytes] = (braid_overlay_known){BRAID_OVERLAY_BYTES, map};
   return BRAID_OK;
 }

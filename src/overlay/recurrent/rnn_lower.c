@@ -438,6 +438,21 @@ static void add_outputs(braid_rnn_lowering *l) {
   }
 }
 
+/* The graph's own, as it has them, then the others as they are. */
+static void order_ports(const braid_rnn_lowering *l, bool outputs, braid_rnn_port *ports, size_t count) {
+  size_t own = outputs ? braid_graph_output_count(l->graph) : braid_graph_input_count(l->graph), done = 0;
+  for (size_t v = 0; v < own; v++) {
+    braid_value_id value = outputs ? braid_graph_output(l->graph, v) : braid_graph_input(l->graph, v);
+    for (size_t i = done; i < count; i++) {
+      if (ports[i].name != l->graph->values[value].name) continue;
+      braid_rnn_port port = ports[i];
+      memmove(&ports[done + 1], &ports[done], (i - done) * sizeof *ports);
+      ports[done++] = port;
+      break;
+    }
+  }
+}
+
 /* --- all -----------------------------------------------------------------------------------------------------------
  */
 static bool take_memory(braid_rnn_lowering *l) {
@@ -473,6 +488,8 @@ braid_status braid_rnn_lower(const braid_graph *graph, double greatest, const br
   BRAID_TRY(rnn_walk(&l));
   take_shapes_before(&l);
   add_outputs(&l);
+  order_ports(&l, false, l.tables->inputs, l.tables->input_count);
+  order_ports(&l, true, l.tables->outputs, l.tables->output_count);
   const char *reason = "it has no LSTM";
   for (size_t i = 0; i < graph->node_count; i++) {
     const braid_node *node = &graph->nodes[i];

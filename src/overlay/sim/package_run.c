@@ -20,7 +20,7 @@ braid_overlay_port_info braid_overlay_package_get_port(const braid_overlay_packa
   if (package->rnn) return braid_rnn_get_port(package->rnn, outputs, index);
   const braid_package_port *port = outputs ? &package->outputs[index] : &package->inputs[index];
   const braid_package_map *map = &package->maps[port->map];
-  return (braid_overlay_port_info){map->name, map->channels, map->rows, map->columns, map->exponent, port->real, 8};
+  return (braid_overlay_port_info){port->name, map->channels, map->rows, map->columns, map->exponent, port->real, 8};
 }
 
 /* The byte of a number of a map, in its segment. */
@@ -63,7 +63,7 @@ static braid_status put_input(const braid_package *package, size_t index, const 
   if (desc->layout != BRAID_LAYOUT_PLAIN || (!bytes && !(port->real && desc->dtype == BRAID_F32)) ||
       !has_shape(desc, map))
     return braid_fail(BRAID_INVALID_ARGUMENT, "input %s is %s; expected is %s of %d, %d, %d (channels, rows, columns)",
-                      map->name, braid_desc_format(desc, text, sizeof text), port->real ? "float32 or int8" : "int8",
+                      port->name, braid_desc_format(desc, text, sizeof text), port->real ? "float32 or int8" : "int8",
                       map->channels, map->rows, map->columns);
   const void *data = braid_tensor_const_data(tensor);
   int64_t places = (int64_t)map->rows * map->columns;
@@ -71,7 +71,8 @@ static braid_status put_input(const braid_package *package, size_t index, const 
     for (int64_t p = 0; p < places; p++) {
       int64_t at = c * places + p;
       double q = bytes ? ((const int8_t *)data)[at] : rint(ldexp((double)((const float *)data)[at], -map->exponent));
-      if (isnan(q)) return braid_fail(BRAID_INVALID_ARGUMENT, "input %s: number %lld is NaN", map->name, (long long)at);
+      if (isnan(q))
+        return braid_fail(BRAID_INVALID_ARGUMENT, "input %s: number %lld is NaN", port->name, (long long)at);
       segment[byte_of(map, c, p)] = (uint8_t)(int8_t)fmax(port->low, fmin(port->high, q));
     }
   return BRAID_OK;
