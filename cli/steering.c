@@ -143,8 +143,8 @@ static void print_event(FILE *file, const braid_steering_event *e) {
   if (isnan(e->steps_lost))
     fprintf(file, "\n");
   else
-    fprintf(file, "; %.3f s from the first slow step to the new plan, %.1f steps lost\n", e->recover_seconds,
-            e->steps_lost);
+    fprintf(file, "; %.3f s from the first step that took another time to the new plan, %.1f steps lost\n",
+            e->recover_seconds, e->steps_lost);
 }
 
 static void print_power(FILE *file, const braid_steering_power *p) {

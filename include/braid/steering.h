@@ -62,8 +62,8 @@ typedef struct braid_steering_event {
   size_t moved;          /* operations */
   double policy_seconds, prepare_seconds, switch_seconds;
   bool copied;            /* parameters went to other memory or another layout */
-  double recover_seconds; /* from the first step that was slower until the new plan ran */
-  double steps_lost;      /* time lost in these, in steps as they were before; negative: they had become faster */
+  double recover_seconds; /* from the first step that took another time until the new plan ran; NAN: unknown */
+  double steps_lost; /* time lost in these, in steps as they were before; 0: they had become faster; NAN: unknown */
 } braid_steering_event;
 BRAID_API size_t braid_steering_event_count(const braid_steering *steering);
 BRAID_API braid_steering_event braid_steering_get_event(const braid_steering *steering, size_t index);

@@ -1,6 +1,7 @@
 /* dvfs: a step among others takes as long, and costs as much, as one of many that follow each other in one problem. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "oom.h"
 #include "schedule/policy.h"
@@ -212,6 +213,42 @@ static void test_change_between(void **state) {
   }
 }
 
+/* The clocks of GPUs follow, without any those of the first device's class; those of others do not. Reasons say so. */
+static void test_others(void **state) {
+  (void)state;
+  static const char kStandIn[] = "on what stands for a GPU, at the clock";
+  static const struct {
+    braid_device_class classes[2];
+    int fixed;
+    const char *reasons[2];
+  } cases[] = {
+      {{BRAID_CLASS_CPU, BRAID_CLASS_GPU}, 0, {"by hand", "on the GPU, at the clock"}},
+      {{BRAID_CLASS_CPU, BRAID_CLASS_GPU}, -1, {"no GPU runs it", "on the GPU, at the clock"}},
+      {{BRAID_CLASS_FPGA, BRAID_CLASS_CPU}, -1, {kStandIn, "no GPU runs it, or what stands for one"}},
+      {{BRAID_CLASS_FPGA, BRAID_CLASS_FPGA}, -1, {kStandIn, kStandIn}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    pair p;
+    braid_choices choices;
+    braid_arena *arena;
+    make_pair(&p, 60, 0);
+    for (int d = 0; d < 2; d++) {
+      add_to_pair(&p, d, -1, 0.1, 100);
+      p.devices[d].class = cases[i].classes[d];
+      p.nodes[d].fixed = cases[i].fixed;
+    }
+    p.nodes[1].fixed = -1;
+    OK(braid_arena_create(NULL, &arena));
+    solve_pair(&p, arena, &choices);
+    for (int d = 0; d < 2; d++) {
+      bool follows = strstr(cases[i].reasons[d], "at the clock") != NULL;
+      assert_int_equal(p.offers[choices.offer_of[d]].clock, follows);
+      if (!strstr(choices.reasons[d], cases[i].reasons[d])) fail_msg("%zu, %d: %s", i, d, choices.reasons[d]);
+    }
+    braid_arena_destroy(arena);
+  }
+}
+
 static braid_status solve_capped(const braid_allocator *allocator, void *context) {
   const chain *c = context;
   braid_arena *arena;
@@ -236,10 +273,8 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_many_steps),
-      cmocka_unit_test(test_interference),
-      cmocka_unit_test(test_change_between),
-      cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_many_steps), cmocka_unit_test(test_interference),  cmocka_unit_test(test_change_between),
+      cmocka_unit_test(test_others),     cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

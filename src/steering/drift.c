@@ -131,3 +131,8 @@ size_t braid_drift_onset(braid_drift_watch *drift, double usual, double *seconds
   }
   return onset;
 }
+
+double braid_drift_lost(double seconds, size_t count, double usual) {
+  double lost = seconds / usual - (double)count;
+  return lost < 0 ? 0 : lost; /* NAN stays */
+}

@@ -42,5 +42,8 @@ braid_drift_verdict braid_drift_judge(const braid_drift_watch *drift, const int 
 double braid_drift_before(braid_drift_watch *drift, double most);
 /* How many of the last steps were as the median of the window is now, and not as `usual`; their seconds. */
 size_t braid_drift_onset(braid_drift_watch *drift, double usual, double *seconds);
+/* How many steps of `usual` seconds could have been more than the `count` that were, in so many seconds: 0, where these
+ * have become faster; NAN of what is unknown. */
+double braid_drift_lost(double seconds, size_t count, double usual);
 
 #endif

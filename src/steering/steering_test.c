@@ -559,6 +559,8 @@ static void test_drift(void **state) {
   assert_true(verdict.was == 1 && verdict.is == 3);
   assert_int_equal(braid_drift_onset(&drift, 2, &seconds), 3);
   assert_true(seconds == 12);
+  assert_true(braid_drift_lost(12, 3, 2) == 3 && braid_drift_lost(12, 3, 6) == 0); /* these had become faster */
+  assert_true(isnan(braid_drift_lost(12, 3, NAN)) && isnan(braid_drift_lost(NAN, 3, 2)));
   braid_drift_deinit(&drift);
 }
 

@@ -208,7 +208,7 @@ static braid_status take_answer(braid_steering *s, braid_steering_event *event, 
   event->switch_seconds = replaced.switch_seconds;
   event->copied = replaced.moved;
   event->recover_seconds = slow->seconds + (double)braid_now_ns() * 1e-9 - slow->began; /* NAN stays */
-  event->steps_lost = (event->recover_seconds - (double)slow->count * slow->usual) / slow->usual;
+  event->steps_lost = braid_drift_lost(event->recover_seconds, slow->count, slow->usual);
   BRAID_TRY(add_event(s, event));
   return publish_event(s, event);
 }

@@ -155,10 +155,11 @@ static bool sample_until(governor *g, double now) {
   return any;
 }
 
-/* The base's offer at the clock of the moment, or at the nearest above it. */
+/* The base's offer at the clock of the moment, or at the nearest above it; of what is no GPU the base's own. */
 static int32_t at_clock(const governor *g, int32_t task) {
   const braid_hybrid *h = &g->hybrid;
   int32_t base = h->base.offer_of[task], best = base;
+  if (!braid_hybrid_is_fast(h, h->problem->offers[base].device)) return base;
   for (size_t i = h->alternatives.first[task]; i < h->alternatives.first[task + 1]; i++) {
     int32_t index = h->alternatives.offers[i];
     const braid_offer *offer = &h->problem->offers[index], *least = &h->problem->offers[best];
@@ -292,6 +293,14 @@ static braid_status run_on(governor *g, const int *order) {
   return BRAID_OK;
 }
 
+static const char *find_reason(const braid_hybrid *h, const braid_offer *offer) {
+  int device = offer->device;
+  if (!braid_hybrid_is_fast(h, device))
+    return h->problem->nodes[offer->nodes[0]].fixed == device ? "by hand" : "no GPU runs it, or what stands for one";
+  return h->fast == BRAID_CLASS_GPU ? "on the GPU, at the clock that measured power led to"
+                                    : "on what stands for a GPU, at the clock that measured power led to";
+}
+
 static braid_status dvfs_choose(const braid_choosing *choosing, braid_choices *choices) {
   const braid_problem *problem = choosing->problem;
   governor g = {0};
@@ -310,7 +319,8 @@ static braid_status dvfs_choose(const braid_choosing *choosing, braid_choices *c
   find_followed(&g);
   BRAID_TRY(run_on(&g, order));
   for (size_t i = 0; i < choices->task_count; i++)
-    choices->reasons[choices->order[i]] = "on the GPU, at the clock that measured power led to";
+    choices->reasons[choices->order[i]] =
+        find_reason(&g.hybrid, &problem->offers[choices->offer_of[choices->order[i]]]);
   choices->ordered = true;
   return BRAID_OK;
 }
