@@ -73,29 +73,19 @@ static braid_share_result *result_of(const simulation *s, const active *a) {
   return &s->results[a->id];
 }
 
-/* Seconds of the whole run on the cores that it holds. */
-static double run_seconds(const simulation *s, const active *a) {
+static double stretch_of(const simulation *s, const active *a) {
   double stretch = job_of(s, a)->stretch;
-  return model_of(s, a)->seconds[count_of(a->cores) - 1] * (stretch > 0 ? stretch : 1);
+  return stretch > 0 ? stretch : 1;
+}
+
+/* Seconds until it has done so much of its run, on the cores that it holds. */
+static double seconds_to(const simulation *s, const active *a, double share) {
+  return braid_share_between(model_of(s, a), count_of(a->cores), a->progress, share) * stretch_of(s, a);
 }
 
 /* The next place after what is done; 1: the end. */
 static double next_place(const simulation *s, const active *a) {
-  const braid_share_model *model = model_of(s, a);
-  const double same = 1e-9; /* of a run: two places are farther apart */
-  if (!model->places) {
-    double distance = 1.0 / ((double)model->place_count + 1);
-    return fmin((floor(a->progress / distance + same) + 1) * distance, 1);
-  }
-  size_t low = 0, high = model->place_count;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (model->places[middle] > a->progress)
-      high = middle;
-    else
-      low = middle + 1;
-  }
-  return low < model->place_count ? model->places[low] : 1;
+  return braid_share_next_place(model_of(s, a), a->progress);
 }
 
 /* How far it goes before something has to be done about it. */
@@ -112,8 +102,8 @@ static double time_out_at(const simulation *s, const active *a) {
 static double next_event(const simulation *s, const active *a) {
   if (a->phase == WAITING) return INFINITY;
   if (a->phase == SWITCHING) return a->until;
-  double share = next_stop(s, a) - a->progress; /* 0 x INFINITY is none: a job that never ends stops nowhere */
-  return fmin(share > 0 ? a->since + share * run_seconds(s, a) : a->since, time_out_at(s, a));
+  double stop = next_stop(s, a); /* 0 x INFINITY is none: a job that never ends stops nowhere */
+  return fmin(stop > a->progress ? a->since + seconds_to(s, a, stop) : a->since, time_out_at(s, a));
 }
 
 /* --- what is counted -----------------------------------------------------------------------------------------------
@@ -141,7 +131,8 @@ static void count_span(simulation *s, active *a, double progress) {
 
 static double progress_now(const simulation *s, const active *a) {
   if (a->phase != RUNNING) return 0;
-  return fmin((s->now - a->since) / run_seconds(s, a), 1 - a->progress);
+  double seconds = (s->now - a->since) / stretch_of(s, a);
+  return braid_share_made(model_of(s, a), count_of(a->cores), a->progress, seconds);
 }
 
 static void end_wait(simulation *s, active *a) {
@@ -309,7 +300,7 @@ static void show(const simulation *s, active *a, braid_share_job *view) {
   double progress = progress_now(s, a), seconds = s->now - a->since, place = 0;
   if (a->phase != WAITING) {
     double from = a->progress + progress;
-    place = fmax(next_place(s, a) - from, 0) * model_of(s, a)->seconds[count_of(a->cores) - 1];
+    place = fmax(braid_share_between(model_of(s, a), count_of(a->cores), from, next_place(s, a)), 0);
     if (a->phase == SWITCHING) place += a->until - s->now;
   }
   *view = (braid_share_job){.id = a->id,

@@ -296,15 +296,18 @@ static void test_queue(void **state) {
 static void test_refusals(void **state) {
   (void)state;
   const double bad_seconds[4] = {1, 0, 1, 1}, bad_places[2] = {0.5, 0.5};
+  const double late[8] = {1, 2, 1, 2, 1, 3, 0.5, 1};
   const braid_share_model slow = {.name = "bad", .seconds = bad_seconds},
-                          places = {.name = "bad", .seconds = kSeconds, .places = bad_places, .place_count = 2};
+                          places = {.name = "bad", .seconds = kSeconds, .places = bad_places, .place_count = 2},
+                          rate = {.seconds = kSeconds, .places = kPlaces, .place_count = 2, .place_seconds = late},
+                          nowhere = {.seconds = kSeconds, .place_count = 2, .place_seconds = late};
   const braid_share_context priority = {.priority = 0},
                             bandwidth[2] = {{0, 1, 0, 0.6, 0, 0, 0}, {0, 1, 0, 0.6, 0, 0, 0}},
                             cores = {.priority = 1, .most = 5}, open = {.priority = 1};
   const braid_share_submission fine = {0}, early[2] = {{.arrival = 1}, {.arrival = 0.5}}, hung = {.stretch = INFINITY},
                                foreign = {.context = 9}, model = {.model = 9}, fails = {.fails_at = 1};
-  braid_share_card good = card_of(&fine, 1), cases[12];
-  for (size_t i = 0; i < 12; i++) cases[i] = good;
+  braid_share_card good = card_of(&fine, 1), cases[14];
+  for (size_t i = 0; i < 14; i++) cases[i] = good;
   cases[0].cores = 0;
   cases[1].cores = BRAID_OVERLAY_MOST_CORES + 1;
   cases[2].models = &slow, cases[2].model_count = 1;
@@ -317,8 +320,10 @@ static void test_refusals(void **state) {
   cases[9].jobs = &hung;
   cases[10].jobs = &foreign;
   cases[11].jobs = &fails;
+  cases[12].models = &rate, cases[12].model_count = 1;
+  cases[13].models = &nowhere, cases[13].model_count = 1;
   ok(braid_share_check(&good));
-  for (size_t i = 0; i < 12; i++) {
+  for (size_t i = 0; i < 14; i++) {
     assert_int_equal(braid_share_check(&cases[i]), BRAID_INVALID_ARGUMENT);
     assert_true(braid_error_detail()[0] != '\0');
   }

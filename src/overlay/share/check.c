@@ -8,6 +8,20 @@ static bool is_time(double value) {
   return isfinite(value) && value >= 0;
 }
 
+static braid_status check_place_seconds(const braid_share_card *card, size_t m) {
+  const braid_share_model *model = &card->models[m];
+  for (int k = 0; model->place_seconds && k < card->cores; k++) {
+    const double *seconds = model->place_seconds + (size_t)k * model->place_count;
+    for (size_t p = 0; p < model->place_count; p++)
+      if (!(seconds[p] > (p ? seconds[p - 1] : 0) && seconds[p] < model->seconds[k]))
+        return braid_fail(BRAID_INVALID_ARGUMENT,
+                          "place %zu of model %zu is %g s from its begin on %d cores; allowed: more than the place "
+                          "before, less than the run",
+                          p, m, seconds[p], k + 1);
+  }
+  return BRAID_OK;
+}
+
 static braid_status check_model(const braid_share_card *card, size_t m) {
   const braid_share_model *model = &card->models[m];
   for (int k = 0; k < card->cores; k++) {
@@ -29,7 +43,9 @@ static braid_status check_model(const braid_share_card *card, size_t m) {
                         place, before);
     before = place;
   }
-  return BRAID_OK;
+  if (model->place_seconds && !model->places)
+    return braid_fail(BRAID_INVALID_ARGUMENT, "model %zu has seconds of places, and no places", m);
+  return check_place_seconds(card, m);
 }
 
 static braid_status check_context(const braid_share_card *card, size_t c) {

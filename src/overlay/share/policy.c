@@ -39,7 +39,7 @@ int braid_share_best(const braid_share_job *job, int cores) {
 }
 
 double braid_share_left(const braid_share_job *job, int k) {
-  return (1 - job->progress) * job->model->seconds[k - 1];
+  return braid_share_between(job->model, k, job->progress, 1);
 }
 
 double braid_share_switch(const braid_share_job *job, int k) {

@@ -23,6 +23,10 @@ typedef struct braid_share_model {
    * tiles. NULL: `place_count` places at equal distances. None: only at its end (the switch after the task). */
   const double *places;
   size_t place_count;
+  /* Seconds from the begin to each of `places` on 1, 2, ... cores, `place_count` numbers for each: ascending, below its
+   * `seconds`. Layers gain by more cores unlike each other, so that a share of the run is not the same share of the
+   * time on each number of cores. NULL: it is. */
+  const double *place_seconds;
 } braid_share_model;
 
 /* What a policy sees of a job that has arrived and is the next of its context. */
@@ -78,6 +82,12 @@ const braid_share_policy *braid_share_policy_find(const char *name);
 /* The fewest of at most `cores` cores that run the model in the least time, and that time. */
 int braid_share_fastest(const braid_share_model *model, int cores);
 double braid_share_isolated(const braid_share_model *model, int cores);
+/* Seconds from one share of the run to another on k cores. */
+double braid_share_between(const braid_share_model *model, int k, double from, double to);
+/* The share of the run that is done in so many seconds on k cores, after `from`; at most 1 - from. */
+double braid_share_made(const braid_share_model *model, int k, double from, double seconds);
+/* The place after a share of the run; 1: its end. */
+double braid_share_next_place(const braid_share_model *model, double progress);
 /* Within the job's bounds: the fewest of at most `cores` cores that end it soonest; 0: it may not have so few. */
 int braid_share_best(const braid_share_job *job, int cores);
 /* Seconds of the rest of the job on k cores, without switches. */

@@ -25,7 +25,7 @@ typedef struct machine {
   braid_share_card card;
   braid_share_model models[kMostModels];
   double seconds[kMostModels][BRAID_OVERLAY_MOST_CORES], switches[kMostModels][BRAID_OVERLAY_MOST_CORES];
-  double places[kMostModels][kMostPlaces];
+  double places[kMostModels][kMostPlaces], place_seconds[kMostModels][BRAID_OVERLAY_MOST_CORES * kMostPlaces];
   braid_share_context contexts[kMostJobs];
   braid_share_submission jobs[kMostJobs];
 } machine;
@@ -58,6 +58,14 @@ static void make_model(drawing *d, machine *m, size_t i) {
                                      .vector_seconds = below(d, 2) ? base * 0.05 * uniform(d) : 0,
                                      .places = below(d, 2) ? m->places[i] : NULL,
                                      .place_count = places};
+  if (!m->models[i].places || below(d, 2)) return;
+  m->models[i].place_seconds = m->place_seconds[i];
+  for (int k = 1; k <= m->card.cores; k++) {
+    double seconds = 0;
+    for (size_t p = 0; p < places; p++)
+      m->place_seconds[i][(size_t)(k - 1) * places + p] = seconds +=
+          m->seconds[i][k - 1] * (0.001 + uniform(d)) / (double)(places + 1) * 0.9;
+  }
 }
 
 static int ascending(const void *a, const void *b) {
@@ -113,6 +121,20 @@ static bool is_near(double a, double b) {
   return fabs(a - b) <= 1e-9 * (1 + fabs(a) + fabs(b));
 }
 
+/* Seconds from the begin of a run to a share of it. */
+static double seconds_to(const braid_share_model *model, int cores, double share) {
+  double at = 0, seconds = 0;
+  for (size_t p = 0; model->place_seconds && p <= model->place_count; p++) {
+    bool end = p == model->place_count;
+    double place = end ? 1 : model->places[p];
+    double until = end ? model->seconds[cores - 1] : model->place_seconds[(size_t)(cores - 1) * model->place_count + p];
+    if (share <= place) return seconds + (until - seconds) * (share - at) / (place - at);
+    at = place;
+    seconds = until;
+  }
+  return share * model->seconds[cores - 1];
+}
+
 /* No core has two jobs, no job is twice at work; what a span says of progress is what its model says. */
 static void check_spans(const machine *m, const braid_share_policy *policy, const braid_share_result *results) {
   double free_from[BRAID_OVERLAY_MOST_CORES] = {0}, job_from[kMostJobs] = {0}, work[kMostJobs] = {0};
@@ -133,14 +155,15 @@ static void check_spans(const machine *m, const braid_share_policy *policy, cons
     }
     assert_true(span->from >= job_from[span->job] - 1e-12);
     job_from[span->job] = span->to;
-    double progress = (span->to - span->from) / m->seconds[job->model][cores - 1];
     if (span->switching) {
       switched[span->job] += span->to - span->from;
     } else {
-      work[span->job] += span->progress;
-      if (fabs(progress - span->progress) > 1e-7)
-        fail_msg("%s: job %zu made %.9g of its run in a time for %.9g", policy->name, span->job, span->progress,
-                 progress);
+      const braid_share_model *model = &m->models[job->model];
+      double before = seconds_to(model, cores, work[span->job]);
+      double seconds = seconds_to(model, cores, fmin(work[span->job] += span->progress, 1)) - before;
+      if (fabs(seconds - (span->to - span->from)) > 1e-7 * model->seconds[cores - 1])
+        fail_msg("%s: job %zu made %.9g of its run in %.9g s, which take %.9g s", policy->name, span->job,
+                 span->progress, span->to - span->from, seconds);
     }
   }
   for (size_t j = 0; j < m->card.job_count; j++) {
@@ -302,6 +325,65 @@ static void test_comparison(void **state) {
   }
 }
 
+/* --- what lookahead looks at ---------------------------------------------------------------------------------------
+ */
+enum { kCores = 16, kBacklog = 200 };
+
+static void play(const char *policy, const braid_share_model *models, size_t count, const braid_share_submission *jobs,
+                 size_t job_count, braid_share_result *results, braid_share_totals *totals) {
+  static braid_share_context contexts[kBacklog];
+  static braid_share_counters counters[kBacklog];
+  for (size_t c = 0; c < kBacklog; c++) contexts[c] = (braid_share_context){.tenant = c, .priority = 1};
+  const braid_share_card card = {.cores = kCores,
+                                 .contexts = contexts,
+                                 .context_count = kBacklog,
+                                 .models = models,
+                                 .model_count = count,
+                                 .jobs = jobs,
+                                 .job_count = job_count};
+  ok(braid_share_run(&card, braid_share_policy_find(policy), NULL, results, counters, totals),
+     braid_share_policy_find(policy));
+}
+
+/* The large job takes 8 cores, since it gains nothing by more, and has no place for a long time. The small one is
+ * better off with the 8 cores that are idle than with more of them after that place. */
+static void test_far_place(void **state) {
+  (void)state;
+  double large[kCores], small[kCores];
+  for (int k = 1; k <= kCores; k++) {
+    large[k - 1] = 8.0 / (k < 8 ? k : 8);
+    small[k - 1] = 1.0 / k;
+  }
+  const double places[] = {0.9}, place_seconds[kCores] = {7.2, 3.6, 2.4, 1.8, 1.44, 1.2, 1.0, 0.9,
+                                                          0.9, 0.9, 0.9, 0.9, 0.9,  0.9, 0.9, 0.9};
+  const braid_share_model models[] = {
+      {.name = "large", .seconds = large, .places = places, .place_count = 1, .place_seconds = place_seconds},
+      {.name = "small", .seconds = small, .place_count = 9}};
+  const braid_share_submission jobs[] = {{.context = 0, .model = 0}, {.context = 1, .model = 1, .arrival = 0.1}};
+  static braid_share_result results[kBacklog];
+  braid_share_totals totals;
+  for (size_t p = 0; p < 2; p++) {
+    play(p ? "lookahead-urgent" : "lookahead", models, 2, jobs, 2, results, &totals);
+    if (results[1].end > 0.1 + 1.01 / 8) fail_msg("the small job ends at %g s", results[1].end);
+  }
+}
+
+/* Many jobs wait for models that gain little by more cores: with one each the card does most. */
+static void test_backlog(void **state) {
+  (void)state;
+  double seconds[kCores];
+  for (int k = 1; k <= kCores; k++) seconds[k - 1] = pow(k, -0.7);
+  const braid_share_model model = {.name = "narrow", .seconds = seconds, .place_count = 9};
+  static braid_share_submission jobs[kBacklog];
+  static braid_share_result results[kBacklog];
+  braid_share_totals totals;
+  for (size_t j = 0; j < kBacklog; j++) jobs[j] = (braid_share_submission){.context = j};
+  play("lookahead", &model, 1, jobs, kBacklog, results, &totals);
+  print_message("%d jobs end after %.2f s; one after the other %.2f s, on a core each %.2f s\n", kBacklog,
+                totals.seconds, kBacklog * seconds[kCores - 1], kBacklog / (double)kCores);
+  assert_true(totals.seconds < 1.3 * kBacklog / kCores);
+}
+
 static void test_names(void **state) {
   (void)state;
   for (size_t p = 0; p < braid_share_policy_count(); p++)
@@ -311,6 +393,7 @@ static void test_names(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_conformance), cmocka_unit_test(test_starvation),
-                                     cmocka_unit_test(test_comparison), cmocka_unit_test(test_names)};
+                                     cmocka_unit_test(test_comparison),  cmocka_unit_test(test_far_place),
+                                     cmocka_unit_test(test_backlog),     cmocka_unit_test(test_names)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

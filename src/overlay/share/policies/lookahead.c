@@ -1,14 +1,16 @@
 /* Ours: plans are played forward with what is known of the jobs that are there (their rest on k cores, the way to the
  * next place, switches), as if no other came, and the one with the least cost is taken. The cost of a plan is the sum
  * over jobs of slowdown, the time from arrival to end over the job's time alone on the card, and of priority for each
- * deadline that is missed. So the average slowdown is made small, and priorities count where deadlines are at stake: a
- * miss of priority 1 is worth as much as waiting as long as the job takes alone.
+ * deadline that is missed. Jobs that wait and are not played wait for the cores' time that the plan takes: that counts
+ * by their weights, so that a card with many jobs is not given to few who gain little by more cores. So the average
+ * slowdown is made small, and priorities count where deadlines are at stake: a miss of priority 1 is worth as much as
+ * waiting as long as the job takes alone.
  *
  * A plan is an order of the jobs and a width: the first `width` of them share the cores by braid_allocate, for the
  * greatest sum of weight over remaining time, with one core each at least; what is left goes to the next ones. Orders:
  * by weight over remaining time (the rule of Smith for weighted completion times), by deadline, by arrival. One more
  * plan takes no cores from anybody, and gives only those that are idle. When a job ends in the play, the same rule
- * shares anew.
+ * shares anew. As on the card, a job keeps its cores until its next place, and who is to have them waits.
  *
  * lookahead-urgent: slowdowns count priority times as well. What has a high priority ends sooner, at the expense of the
  * average.
@@ -33,7 +35,7 @@ typedef struct player {
 } player;
 
 typedef struct played {
-  double left;  /* the share of its run */
+  double made;  /* the share of its run that is done */
   double delay; /* seconds until it makes progress */
   int cores;
   bool done;
@@ -44,6 +46,7 @@ typedef struct play {
   bool urgent; /* slowdowns count by priority */
   player players[kMost];
   size_t count;
+  double others; /* the weight of all that wait and are not played */
   uint8_t orders[ORDERS][kMost];
 } play;
 
@@ -92,9 +95,11 @@ static void find_players(play *p) {
   for (size_t j = 0; j < view->count; j++)
     if (view->jobs[j].cores) p->players[p->count++] = player_of(p, j);
   size_t held = p->count;
+  p->others = 0;
   for (size_t j = 0; j < view->count; j++) {
     if (view->jobs[j].cores) continue;
     player new = player_of(p, j);
+    p->others += new.weight;
     size_t at = p->count;
     while (at > held && is_better(view, &new, &p->players[at - 1])) at--;
     if (at == held + kOthers) continue;
@@ -102,6 +107,8 @@ static void find_players(play *p) {
     memmove(&p->players[at + 1], &p->players[at], (p->count - 1 - at) * sizeof new);
     p->players[at] = new;
   }
+  for (size_t i = held; i < p->count; i++) p->others -= p->players[i].weight;
+  if (p->count < held + kOthers) p->others = 0; /* exactly */
 }
 
 /* --- sharing -------------------------------------------------------------------------------------------------------
@@ -122,7 +129,7 @@ static braid_status share(const play *p, const plan *how, const played *state, i
     if (state[i].done || job->least > left) continue;
     int most = job->most < p->view->cores ? job->most : p->view->cores;
     for (int k = 1; k <= most; k++) {
-      double seconds = state[i].left * job->model->seconds[k - 1];
+      double seconds = braid_share_between(job->model, k, state[i].made, 1);
       if (k != state[i].cores) seconds += braid_share_switch(job, k);
       performance[width][k - 1] = 1 / fmax(seconds, 1e-12);
     }
@@ -144,18 +151,79 @@ static braid_status share(const play *p, const plan *how, const played *state, i
 
 /* --- playing -------------------------------------------------------------------------------------------------------
  */
+/* Cores that become free, and when: those of jobs that lose some are free at the job's next place. */
+typedef struct release {
+  double seconds;
+  int cores;
+} release;
+typedef struct releases {
+  release of[kMost + 1]; /* by time */
+  size_t count, next;
+} releases;
+
+static void add_release(releases *r, double seconds, int cores) {
+  size_t at = r->count++;
+  for (; at > 0 && r->of[at - 1].seconds > seconds; at--) r->of[at] = r->of[at - 1];
+  r->of[at] = (release){seconds, cores};
+}
+
+/* Takes so many; the seconds until all of them are free. */
+static double take_released(releases *r, int cores) {
+  double seconds = 0;
+  while (cores > 0 && r->next < r->count) {
+    release *from = &r->of[r->next];
+    int taken = from->cores < cores ? from->cores : cores;
+    seconds = fmax(seconds, from->seconds);
+    from->cores -= taken;
+    cores -= taken;
+    r->next += from->cores == 0;
+  }
+  return seconds;
+}
+
+/* Seconds until its cores can change. */
+static double wait_for_place(const play *p, const played *state, size_t i, bool first) {
+  const braid_share_job *job = p->players[i].job;
+  if (!state[i].cores) return state[i].delay;
+  if (first) return job->to_place;
+  double place = braid_share_next_place(job->model, state[i].made);
+  return state[i].delay + braid_share_between(job->model, state[i].cores, state[i].made, place);
+}
+
+/* It goes on as it is for so long, then it has `cores`; after a switch, if there are any. */
+static void change_cores(const play *p, played *state, size_t i, double seconds, int cores) {
+  const braid_share_job *job = p->players[i].job;
+  double runs = fmax(seconds - state[i].delay, 0);
+  if (state[i].cores) state[i].made += braid_share_made(job->model, state[i].cores, state[i].made, runs);
+  state[i].delay = fmax(seconds, state[i].delay) + (cores ? braid_share_switch(job, cores) : 0);
+  state[i].cores = cores;
+}
+
+/* As the card does it: cores are given back at places, and taken when they are free. */
 static void set_cores(const play *p, played *state, const int *cores, bool first) {
+  releases r = {.count = 0, .next = 0};
+  int idle = p->view->cores;
+  for (size_t i = 0; i < p->count; i++) idle -= state[i].cores;
+  if (idle > 0) add_release(&r, 0, idle);
   for (size_t i = 0; i < p->count; i++) {
-    const braid_share_job *job = p->players[i].job;
-    if (state[i].done || cores[i] == state[i].cores) continue;
-    if (cores[i]) state[i].delay = braid_share_switch(job, cores[i]) + (first ? job->to_place : 0);
-    state[i].cores = cores[i];
+    int lost = state[i].cores - cores[i];
+    if (state[i].done || lost <= 0) continue;
+    double seconds = wait_for_place(p, state, i, first);
+    add_release(&r, seconds, lost);
+    change_cores(p, state, i, seconds, cores[i]);
+  }
+  for (size_t o = 0; o < p->count; o++) {
+    size_t i = p->orders[BY_ARRIVAL][o];
+    int more = cores[i] - state[i].cores;
+    if (state[i].done || more <= 0) continue;
+    double seconds = fmax(take_released(&r, more), wait_for_place(p, state, i, first));
+    change_cores(p, state, i, seconds, cores[i]);
   }
 }
 
 static double end_of(const play *p, const played *state, size_t i) {
   if (state[i].done || !state[i].cores) return INFINITY;
-  return state[i].delay + state[i].left * p->players[i].job->model->seconds[state[i].cores - 1];
+  return state[i].delay + braid_share_between(p->players[i].job->model, state[i].cores, state[i].made, 1);
 }
 
 static double cost_of(const play *p, size_t i, double end) {
@@ -171,7 +239,7 @@ static braid_status play_forward(const play *p, const plan *how, double least, i
   *cost = 0;
   for (size_t i = 0; i < p->count; i++) {
     const braid_share_job *job = p->players[i].job;
-    state[i] = (played){.left = 1 - job->progress, .cores = job->cores};
+    state[i] = (played){.made = job->progress, .cores = job->cores};
   }
   for (bool begins = true; open && *cost < least; begins = false) {
     int cores[kMost];
@@ -184,10 +252,12 @@ static braid_status play_forward(const play *p, const plan *how, double least, i
     double seconds = end_of(p, state, next);
     if (isinf(seconds)) break; /* those that are left may not have so few cores */
     for (size_t i = 0; i < p->count; i++) {
-      if (state[i].done || !state[i].cores) continue;
-      double progress = fmax(seconds - state[i].delay, 0) / p->players[i].job->model->seconds[state[i].cores - 1];
+      if (state[i].done) continue;
+      *cost += p->others * seconds * state[i].cores / p->view->cores;
+      double runs = fmax(seconds - state[i].delay, 0);
       state[i].delay = fmax(state[i].delay - seconds, 0);
-      state[i].left = fmax(state[i].left - progress, 0);
+      if (state[i].cores)
+        state[i].made += braid_share_made(p->players[i].job->model, state[i].cores, state[i].made, runs);
     }
     now += seconds;
     state[next].done = true;
