@@ -4,6 +4,7 @@
 #ifndef BRAID_OVERLAY_TENANTS_H
 #define BRAID_OVERLAY_TENANTS_H
 
+#include "braid/log.h"
 #include "braid/overlay.h"
 
 /* --- isolation ------------------------------------------------------------------------------------------------------
@@ -41,5 +42,93 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_try_isolation(const braid_
                                                                     const braid_overlay_package *package,
                                                                     size_t offence, braid_overlay_beside beside,
                                                                     braid_overlay_trial *out);
+
+/* --- policies -------------------------------------------------------------------------------------------------------
+ * Jobs of tenants arrive at one card, each a run of one network; a policy says how many cores each job has, from when
+ * on. Simulated at the level of jobs. Equal arguments have equal results, to the bit. */
+/* What a network takes on 1, 2, ... cores of a design. Immutable. */
+typedef struct braid_overlay_costs braid_overlay_costs;
+/* Simulates the package on each number of cores, cycle by cycle: all of a run, and each of its layers (of a recurrent
+ * network its steps), at whose ends a job may change its cores. A switch costs the dynamic compiler's time, for which a
+ * constant stands (BRAID_OVERLAY_COMPILE_US; it is measured elsewhere, and would differ from run to run), the way of
+ * the programs from the host, and of a recurrent network within its sequence that of its vectors. `name` is copied, and
+ * is that of networks in tables. `progress` NULL: nobody is told. As braid_overlay_simulate. */
+enum { BRAID_OVERLAY_COMPILE_US = 50 };
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_costs_create(const braid_overlay_package *package,
+                                                                   const braid_overlay_design *design, const char *name,
+                                                                   const braid_progress *progress,
+                                                                   const braid_allocator *allocator,
+                                                                   braid_overlay_costs **out);
+BRAID_API void braid_overlay_costs_destroy(braid_overlay_costs *costs); /* NULL is allowed */
+typedef struct braid_overlay_costs_info {
+  const char *name;
+  int cores;                              /* of the design */
+  const double *seconds, *switch_seconds; /* on 1 .. cores cores: of a run; of being given so many */
+  double vector_seconds;                  /* beside a switch in the middle of a sequence */
+  size_t places;                          /* where cores may change, beside the end */
+} braid_overlay_costs_info;
+BRAID_API braid_overlay_costs_info braid_overlay_costs_get_info(const braid_overlay_costs *costs);
+
+/* Jobs, and when they arrive. Model, tenant and priority (1, 3, 9) of each are drawn, uniformly, and its arrival too,
+ * as for PREMA (Choi and Rhu, HPCA 2020); or arrivals are those of a trace of requests, faster or slower so that the
+ * load is as wanted, of which those with the fewest tokens run the network that is fastest alone, and so on. */
+typedef struct braid_overlay_traffic_options {
+  size_t jobs;           /* with `trace` at most so many, the first ones; 0: all */
+  size_t tenants;        /* 1 .. BRAID_OVERLAY_MOST_TENANTS */
+  uint64_t seed;         /* of what is drawn */
+  double load;           /* > 0: all times alone over the time in which the jobs arrive */
+  double deadline_times; /* a job may take so many times its time alone; 0: no deadline */
+  const char *trace;     /* text with the columns of AzurePublicDataset's TIMESTAMP,ContextTokens,GeneratedTokens, of
+                            `trace_bytes`; NULL: random arrivals */
+  size_t trace_bytes;
+} braid_overlay_traffic_options;
+enum { BRAID_OVERLAY_MOST_TENANTS = 4096, BRAID_OVERLAY_MOST_JOBS = 1000000 };
+typedef struct braid_overlay_traffic braid_overlay_traffic;
+/* `costs` must outlive it, and be of one number of cores. INVALID_ARGUMENT: an option is not as above, or there is no
+ * job; INVALID_FILE: line of the trace that is wrong. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_traffic_create(const braid_overlay_costs *const *costs,
+                                                                     size_t count,
+                                                                     const braid_overlay_traffic_options *options,
+                                                                     const braid_allocator *allocator,
+                                                                     braid_overlay_traffic **out);
+BRAID_API void braid_overlay_traffic_destroy(braid_overlay_traffic *traffic); /* NULL is allowed */
+BRAID_API size_t braid_overlay_traffic_jobs(const braid_overlay_traffic *traffic);
+
+typedef struct braid_overlay_policy {
+  const char *name, *summary;
+} braid_overlay_policy;
+BRAID_API size_t braid_overlay_policy_count(void);
+BRAID_API braid_overlay_policy braid_overlay_policy_at(size_t index); /* `index` below the count */
+/* NOT_FOUND lists them. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_policy_find(const char *name, size_t *index);
+
+/* What became of a job; seconds. */
+typedef struct braid_overlay_shared_job {
+  size_t network, tenant; /* of the costs; 0 .. tenants - 1 */
+  double priority, arrival, start, end;
+  double alone;    /* on the cores that run it fastest, without a switch */
+  double executed; /* it made progress; the rest until its end it switched or had no cores: */
+  double switched, waited;
+  uint64_t switches, preemptions;
+} braid_overlay_shared_job;
+
+/* A job's slowdown is its time from arrival to end over its time alone. */
+typedef struct braid_overlay_shared {
+  size_t jobs;
+  double antt;                /* the mean slowdown: average normalized turnaround time */
+  double urgent_antt;         /* of the jobs of the greatest priority that there is */
+  double stp;                 /* the sum of 1 / slowdown: system throughput */
+  double fairness;            /* PREMA's: the least over the greatest 1 / slowdown / priority */
+  double within[10];          /* the share of jobs with a slowdown of at most 2, 4, ... 20 */
+  double deadlines;           /* the share that met it; NAN: there is none */
+  double p99, p99_seconds;    /* 99th percentiles of slowdown and of time, by nearest rank */
+  double worst, longest_wait; /* greatest slowdown; most seconds in a row without cores */
+  double seconds;             /* until the last job ended */
+  double switching, idle;     /* shares of the cores' time until then */
+} braid_overlay_shared;
+/* `policy`: its index. `jobs`: NULL, or one for each job, by arrival. */
+BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_share(const braid_overlay_traffic *traffic, size_t policy,
+                                                            const braid_allocator *allocator,
+                                                            braid_overlay_shared_job *jobs, braid_overlay_shared *out);
 
 #endif

@@ -296,11 +296,11 @@ static void test_queue(void **state) {
 static void test_refusals(void **state) {
   (void)state;
   const double bad_seconds[4] = {1, 0, 1, 1}, bad_places[2] = {0.5, 0.5};
-  const double late[8] = {1, 2, 1, 2, 1, 3, 0.5, 1};
+  const double late[8] = {1, 2, 1, 2, 1, 3, 0.5, 1}, fits[8] = {1, 2, 1, 2, 1, 2, 0.5, 1};
   const braid_share_model slow = {.name = "bad", .seconds = bad_seconds},
                           places = {.name = "bad", .seconds = kSeconds, .places = bad_places, .place_count = 2},
                           rate = {.seconds = kSeconds, .places = kPlaces, .place_count = 2, .place_seconds = late},
-                          nowhere = {.seconds = kSeconds, .place_count = 2, .place_seconds = late};
+                          nowhere = {.seconds = kSeconds, .place_count = 2, .place_seconds = fits};
   const braid_share_context priority = {.priority = 0},
                             bandwidth[2] = {{0, 1, 0, 0.6, 0, 0, 0}, {0, 1, 0, 0.6, 0, 0, 0}},
                             cores = {.priority = 1, .most = 5}, open = {.priority = 1};
