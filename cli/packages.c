@@ -1,5 +1,7 @@
 #include "packages.h"
 
+#include "files.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,11 +313,20 @@ static braid_status print_package(const braid_overlay_package *package, const cl
   return status;
 }
 
+static braid_status check_files(const cli_compilation *how) {
+  const cli_file files[] = {{"the model", how->model, false},
+                            {"the array of --input", how->samples, false},
+                            cli_design_file(how->design),
+                            {"--out", how->out, true}};
+  return cli_check_files(files, sizeof files / sizeof *files);
+}
+
 braid_status cli_compile_model(const cli_compilation *how) {
   const braid_overlay_design *design = NULL;
   braid_overlay_package *package = NULL;
   compiled c = {.host = NULL};
-  braid_status status;
+  braid_status status = check_files(how);
+  if (status != BRAID_OK) return status;
   if (cli_names_package(how->model)) {
     status = braid_overlay_package_read(NULL, how->model, &package);
   } else {

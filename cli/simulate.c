@@ -31,8 +31,6 @@ static void check_options(const options *o, struct argp_state *state) {
   if (o->how.all && (o->how.inputs.count || o->how.outputs.count || o->how.check || o->how.timeline || o->how.trace))
     argp_error(state, "--cores all goes without --input, --output, --check, --timeline and --trace");
   if (o->how.outputs.count && !o->how.inputs.count) argp_error(state, "--output needs --input");
-  if (o->how.timeline && o->how.trace && strcmp(o->how.timeline, o->how.trace) == 0)
-    argp_error(state, "--timeline and --trace are one file: %s", o->how.trace);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state) {

@@ -1,5 +1,7 @@
 #include "simulation.h"
 
+#include "files.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
@@ -376,9 +378,22 @@ static braid_status simulate_package(simulation *s) {
   return status;
 }
 
+static braid_status check_files(const cli_simulation *how) {
+  cli_file files[4 + 2 * CLI_MAX_ASSIGNMENTS] = {{"the package", how->package, false},
+                                                 cli_design_file(how->design),
+                                                 {"--timeline", how->timeline, true},
+                                                 {"--trace", how->trace, true}};
+  size_t count = 4;
+  for (size_t i = 0; i < how->inputs.count; i++)
+    files[count++] = (cli_file){"an array of --input", how->inputs.values[i], false};
+  for (size_t o = 0; o < how->outputs.count; o++) files[count++] = (cli_file){"--output", how->outputs.values[o], true};
+  return cli_check_files(files, count);
+}
+
 braid_status cli_simulate_package(const cli_simulation *how) {
   simulation s = {.how = how};
-  braid_status status = braid_overlay_design_load(NULL, how->design, &s.design);
+  braid_status status = check_files(how);
+  if (status == BRAID_OK) status = braid_overlay_design_load(NULL, how->design, &s.design);
   if (status == BRAID_OK) status = braid_overlay_package_read(NULL, how->package, &s.package);
   if (status == BRAID_OK && how->steps) status = braid_overlay_package_set_steps(s.package, how->steps);
   if (status == BRAID_OK) status = simulate_package(&s);

@@ -95,6 +95,20 @@ static void test_package(void **state) {
   expect_failure("compile " NET " --design cnn-16x512", 2, "the overlay can compute nothing of it");
 }
 
+/* What a command reads is not replaced, whatever its path is. */
+static void test_files(void **state) {
+  (void)state;
+  size_t before, after;
+  char *text = get_file(in_folder("q.onnx"), &before);
+  expect_failure("compile $/q.onnx --design cnn-16x512 --out $/./q.onnx", 2, "q.onnx is the model: another file");
+  expect_failure("compile $/q.onnx --design $/wide.yaml --out $/wide.yaml", 2, "wide.yaml is the design: another");
+  char *again = get_file(in_folder("q.onnx"), &after);
+  assert_int_equal(before, after);
+  assert_memory_equal(text, again, before);
+  free(text);
+  free(again);
+}
+
 static void test_package_failures(void **state) {
   (void)state;
   expect_failure("compile $/none.bpk", 2, "none.bpk");
@@ -118,11 +132,9 @@ static void test_failures(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),
-                                     cmocka_unit_test(test_show),
-                                     cmocka_unit_test(test_own_files),
-                                     cmocka_unit_test(test_package),
-                                     cmocka_unit_test(test_package_failures),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_list),      cmocka_unit_test(test_show),
+                                     cmocka_unit_test(test_own_files), cmocka_unit_test(test_package),
+                                     cmocka_unit_test(test_files),     cmocka_unit_test(test_package_failures),
                                      cmocka_unit_test(test_failures)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
