@@ -17,6 +17,7 @@ typedef struct simulation {
   size_t input_count, output_count;
   braid_tensor **inputs, **outputs, **again;
   bool computed;
+  int64_t clipped; /* of a recurrent network's inputs */
 } simulation;
 
 /* --- results -------------------------------------------------------------------------------------------------------
@@ -67,6 +68,27 @@ static braid_status read_inputs(simulation *s) {
       return braid_fail(BRAID_INVALID_ARGUMENT, "input %s has no file: --input NAME=FILE",
                         braid_overlay_package_get_port(s->package, false, i).name);
   return BRAID_OK;
+}
+
+/* Of a recurrent network: numbers beyond those of 16 bits, which the model itself does not limit. */
+static void count_clipped(simulation *s) {
+  for (size_t i = 0; i < s->input_count; i++) {
+    braid_overlay_port_info port = braid_overlay_package_get_port(s->package, false, i);
+    const braid_desc *desc = braid_tensor_desc(s->inputs[i]);
+    int64_t clipped = 0, count = braid_desc_count(desc);
+    if (port.bits != 16 || desc->dtype != BRAID_F32) continue;
+    const float *numbers = braid_tensor_const_data(s->inputs[i]);
+    for (int64_t n = 0; n < count; n++) {
+      double q = rint(ldexp((double)numbers[n], -port.exponent));
+      clipped += q < INT16_MIN || q > INT16_MAX;
+    }
+    s->clipped += clipped;
+    if (!clipped) continue;
+    fprintf(stderr, "braid simulate: input ");
+    cli_print_escaped(stderr, port.name);
+    fprintf(stderr, ": %" PRId64 " of %" PRId64 " numbers are beyond %g and are clipped\n", clipped, count,
+            ldexp(1, port.exponent + 15));
+  }
 }
 
 /* Bytes over all of their range. */
@@ -139,6 +161,7 @@ static braid_status compute_outputs(simulation *s, int cores) {
   braid_status status = s->how->inputs.count ? read_inputs(s) : make_inputs(s);
   if (status == BRAID_OK)
     status = braid_overlay_run(s->package, s->design, cores, &options, s->inputs, NULL, s->outputs);
+  if (status == BRAID_OK) count_clipped(s);
   if (status == BRAID_OK && s->how->check) status = check_orders(s, cores);
   if (status == BRAID_OK) status = write_outputs(s);
   s->computed = status == BRAID_OK;
@@ -358,6 +381,7 @@ static braid_status print_json(const simulation *s, int cores) {
   int steps = braid_overlay_package_get_info(s->package).steps;
   if (steps) cli_json_integer(&json, "steps", steps);
   if (s->computed && s->how->check) cli_json_integer(&json, "orders_checked", kOrders + 1);
+  if (s->computed && steps && s->how->inputs.count) cli_json_integer(&json, "clipped_inputs", s->clipped);
   braid_status status = tell_time(s, cores, &json);
   if (status != BRAID_OK) {
     cli_json_discard(&json);

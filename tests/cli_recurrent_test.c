@@ -26,6 +26,8 @@ static void write_model(void) {
   braid_graph_destroy(graph);
   braid_tensor *x = rnn_tensor(BRAID_F32, 3, dims, 2);
   rnn_ok(braid_npy_save(in_folder("x.npy"), x));
+  for (int i = 0; i < 5; i++) ((float *)braid_tensor_data(x))[7 * i] = i % 2 ? 40 : -40.5F;
+  rnn_ok(braid_npy_save(in_folder("large.npy"), x));
   braid_tensor_release(x);
 }
 
@@ -85,6 +87,14 @@ static void test_simulate(void **state) {
   assert_true(worst > 0 && worst < 0.002);
   braid_tensor_release(ours);
   braid_tensor_release(theirs);
+  o = run_quietly("simulate $/lstm.bpk --design rnn-16x64 --cores 3 --check");
+  expect_text(o.out, "no races (random inputs)");
+  expect_text(o.out, " sequences/s");
+  discard(&o);
+  o = run("simulate $/lstm.bpk --design rnn-16x64 --cores 2 --input $/large.npy --json");
+  expect_text(o.err, "input x: 5 of 54 numbers are beyond 2 and are clipped");
+  assert_true(number_after(o.out, "clipped_inputs") == 5);
+  discard(&o);
   o = run_quietly("simulate $/lstm.bpk --design rnn-16x64 --cores all --steps 30 --json");
   assert_true(is_one_document(o.out));
   assert_true(number_after(o.out, "steps") == 30);
