@@ -140,7 +140,8 @@ static void test_timeline(void **state) {
 static void test_failures(void **state) {
   (void)state;
   expect_failure("simulate $/q.bpk --design cnn-16x512 --timeline $/none/t.html", 1, "none/t.html");
-  expect_failure("simulate $/q.bpk --design cnn-16x512 --timeline $/t --trace $/t", 2, "--timeline and --trace are one file");
+  expect_failure("simulate $/q.bpk --design cnn-16x512 --timeline $/t --trace $/t", 2,
+                 "--timeline and --trace are one file");
   expect_failure("simulate $/q.bpk --design cnn-16x512 --trace $/./q.bpk", 2, "is the package: another file");
   expect_failure("simulate $/q.bpk --design cnn-16x512 --input $/in.npy --output $/in.npy", 2, "an array of --input");
   expect_failure("simulate $/q.bpk --design cnn-16x512 --input $/in.npy --output $/o --trace $/./o", 2, "are one file");

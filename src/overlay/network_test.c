@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "braid/overlay.h"
 #include "braid/session.h"
 #include "oom.h"
 #include "overlay/reference.h"
@@ -388,6 +389,35 @@ static void test_selection(void **state) {
   braid_graph_destroy(b.graph);
 }
 
+/* A package of a network with a Sigmoid in its middle is the larger side of it; both the op and the other side are
+ * named. */
+static void test_divided(void **state) {
+  (void)state;
+  for (int later = 0; later < 2; later++) {
+    net_map x;
+    net_builder b = begin(4, 6, 6, &x);
+    net_map y = layer(&b, x, 8, later ? 1 : 3, 1, -1);
+    braid_value_id gate = net_node(&b, "Sigmoid", &y.value, 1, NULL);
+    net_map z = layer(&b, net_quantize(&b, gate, y, -6), 8, later ? 3 : 1, 1, -1);
+    net_ok(braid_graph_add_output(b.graph, z.value));
+    net_ok(braid_resolve(b.graph));
+    const braid_overlay_design *design;
+    braid_overlay_package *package;
+    char *host;
+    net_ok(braid_overlay_design_load(NULL, "cnn-16x512", &design));
+    net_ok(braid_overlay_compile(b.graph, design, NULL, &host, &package));
+    assert_non_null(strstr(host, "(Sigmoid): the overlay has no such op\n"));
+    assert_non_null(strstr(host, "(Conv), 5 nodes: a package is one part of a network"));
+    braid_overlay_package_info info = braid_overlay_package_get_info(package);
+    assert_int_equal(info.layers, 1);
+    assert_int_equal(info.macs, (later ? 8 : 4) * 8 * 9 * 36);
+    braid_overlay_package_destroy(package);
+    braid_free(NULL, host);
+    braid_overlay_design_destroy(design);
+    braid_graph_destroy(b.graph);
+  }
+}
+
 /* --- hostile graphs ---------------------------------------------------------------------------------------------- */
 /* One thing in the graph becomes something else, without regard to what fits. */
 static void damage(net_builder *b, braid_graph *graph) {
@@ -517,7 +547,8 @@ int main(void) {
                                      cmocka_unit_test(test_product),         cmocka_unit_test(test_sequences),
                                      cmocka_unit_test(test_refused_scales),  cmocka_unit_test(test_refused_nodes),
                                      cmocka_unit_test(test_refused_weights), cmocka_unit_test(test_weights_of_numbers),
-                                     cmocka_unit_test(test_ports),           cmocka_unit_test(test_selection),
-                                     cmocka_unit_test(test_hostile_graphs),  cmocka_unit_test(test_memory)};
+                                     cmocka_unit_test(test_ports),           cmocka_unit_test(test_divided),
+                                     cmocka_unit_test(test_selection),       cmocka_unit_test(test_hostile_graphs),
+                                     cmocka_unit_test(test_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

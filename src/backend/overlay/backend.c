@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/overlay/parts.h"
 #include "backend/overlay/region.h"
 #include "backend/overlay/view.h"
 #include "base/checked.h"
@@ -19,6 +18,7 @@
 #include "base/try.h"
 #include "braid/host_queue.h"
 #include "launch/options.h"
+#include "overlay/compiler/parts.h"
 
 enum { kAlignment = 64, kMaxQueues = 4 };
 static const char kDefaultDesign[] = "cnn-16x512";

@@ -1,29 +1,93 @@
 /* Packages as braid/overlay.h has them. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/try.h"
 #include "braid/overlay_evaluation.h"
 #include "overlay/compiler/dynamic.h"
+#include "overlay/compiler/parts.h"
 #include "overlay/isa/instruction.h"
 #include "overlay/recurrent/rnn_dynamic.h"
 #include "overlay/recurrent/rnn_share.h"
 
-/* The network of the nodes that the overlay can compute; a line in `host` for each other one. */
-static braid_status lower_part(const braid_graph *graph, bool *takes, braid_overlay_refusal *refusals, braid_text *host,
-                               braid_overlay_network **out) {
-  size_t count = 0, taken = 0, nodes = braid_graph_node_count(graph);
-  for (size_t n = 0; n < nodes; n++) takes[n] = true;
-  BRAID_TRY(braid_overlay_select(graph, takes, refusals, &count));
+static void tell_refusals(const braid_graph *graph, const braid_overlay_refusal *refusals, size_t count,
+                          braid_text *host) {
   for (size_t i = 0; i < count; i++) {
     braid_node_info node = braid_graph_node(graph, refusals[i].node);
     braid_text_printf(host, "%s (%s): %s\n", node.name, node.op, refusals[i].why);
   }
-  for (size_t n = 0; n < nodes; n++) taken += takes[n];
-  if (!taken) return braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it: %s", host->data);
-  return braid_overlay_lower(graph, takes, out);
 }
 
-static braid_status lower(const braid_graph *graph, const braid_allocator *allocator, char **host,
-                          braid_overlay_network **out) {
+/* A line for each part but the one that is compiled: the name of its first node that computes something. */
+static void tell_parts(const braid_graph *graph, const braid_overlay_parts *parts, int32_t compiled, braid_text *host) {
+  for (int32_t p = 0; p < parts->part_count; p++) {
+    size_t count = 0;
+    braid_node_info first = {0};
+    for (size_t n = 0; n < parts->node_count; n++) {
+      if (p == compiled || parts->part[n] != p) continue;
+      braid_node_info node = braid_graph_node(graph, (braid_node_id)n);
+      if (!count++ || !strcmp(first.op, "QuantizeLinear") || !strcmp(first.op, "DequantizeLinear")) first = node;
+    }
+    if (count)
+      braid_text_printf(host,
+                        "%s (%s), %zu node%s: a package is one part of a network, and nodes of the host are between "
+                        "this part and the largest one, which is compiled\n",
+                        first.name, first.op, count, count == 1 ? "" : "s");
+  }
+}
+
+/* That of most multiply-accumulates, of these that of most nodes. */
+static int32_t find_largest(const braid_graph *graph, const braid_overlay_parts *parts) {
+  int32_t largest = 0;
+  double most_macs = -1;
+  size_t most = 0;
+  for (int32_t p = 0; p < parts->part_count; p++) {
+    double macs = 0;
+    size_t count = 0;
+    for (size_t n = 0; n < parts->node_count; n++) {
+      if (parts->part[n] != p) continue;
+      macs += (double)braid_graph_node_macs(graph, (braid_node_id)n);
+      count++;
+    }
+    if (macs < most_macs || (macs == most_macs && count <= most)) continue;
+    most_macs = macs;
+    most = count;
+    largest = p;
+  }
+  return largest;
+}
+
+/* Where a path leads from what the overlay computes over the host and back, no package can be all of it. */
+static braid_status lower_largest(const braid_graph *graph, const braid_overlay_design *design, bool *takes,
+                                  braid_text *host, braid_overlay_network **out) {
+  braid_overlay_parts parts;
+  BRAID_TRY(braid_overlay_parts_find(graph, takes, false, design, &parts));
+  int32_t largest = find_largest(graph, &parts);
+  tell_refusals(graph, parts.refusals, parts.refusal_count, host);
+  tell_parts(graph, &parts, largest, host);
+  for (size_t n = 0; n < parts.node_count; n++) takes[n] = parts.part[n] == largest;
+  braid_status status = parts.part_count
+                            ? braid_overlay_lower(graph, takes, out)
+                            : braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it: %s", host->data);
+  braid_overlay_parts_free(&parts);
+  return status;
+}
+
+/* The network of the nodes that the overlay can compute; lines in `host` for the others. */
+static braid_status lower_part(const braid_graph *graph, const braid_overlay_design *design, bool *takes,
+                               braid_overlay_refusal *refusals, braid_text *host, braid_overlay_network **out) {
+  size_t count = 0, taken = 0, nodes = braid_graph_node_count(graph);
+  for (size_t n = 0; n < nodes; n++) takes[n] = true;
+  BRAID_TRY(braid_overlay_select(graph, takes, refusals, &count));
+  tell_refusals(graph, refusals, count, host);
+  for (size_t n = 0; n < nodes; n++) taken += takes[n];
+  if (!taken) return braid_fail(BRAID_UNSUPPORTED, "the overlay can compute nothing of it: %s", host->data);
+  braid_status status = braid_overlay_lower(graph, takes, out);
+  return status == BRAID_INVALID_ARGUMENT ? lower_largest(graph, design, takes, host, out) : status;
+}
+
+static braid_status lower(const braid_graph *graph, const braid_overlay_design *design,
+                          const braid_allocator *allocator, char **host, braid_overlay_network **out) {
   if (!host) return braid_overlay_lower(graph, NULL, out);
   size_t nodes = braid_graph_node_count(graph);
   bool *takes = braid_zalloc_array(allocator, nodes + 1, sizeof *takes);
@@ -31,7 +95,7 @@ static braid_status lower(const braid_graph *graph, const braid_allocator *alloc
   braid_text text;
   braid_text_init(&text, allocator);
   *out = NULL;
-  braid_status status = takes && refusals ? lower_part(graph, takes, refusals, &text, out) : BRAID_NO_MEMORY;
+  braid_status status = takes && refusals ? lower_part(graph, design, takes, refusals, &text, out) : BRAID_NO_MEMORY;
   if (status == BRAID_OK) *host = text.failed ? NULL : braid_strdup(allocator, text.data);
   if (status == BRAID_OK && !*host) status = BRAID_NO_MEMORY;
   braid_text_deinit(&text);
@@ -56,7 +120,7 @@ braid_status braid_overlay_compile_by(const braid_graph *graph, const braid_over
   *out = NULL;
   if (design->recurrent) return braid_overlay_compile_recurrent(graph, design, NULL, allocator, host, NULL, out);
   if (host) *host = NULL;
-  braid_status status = lower(graph, allocator, host, &network);
+  braid_status status = lower(graph, design, allocator, host, &network);
   if (status == BRAID_OK) status = braid_package_compile_by(network, design, (unsigned)tilings << 1, allocator, out);
   braid_overlay_network_destroy(network);
   if (status != BRAID_OK && host) {

@@ -1,7 +1,7 @@
 /* The parts of a graph that a design of the overlay can run, each a convex set of nodes that is lowered and compiled as
  * a whole (overlay/network.h), and for every other node the reason. */
-#ifndef BRAID_BACKEND_OVERLAY_PARTS_H
-#define BRAID_BACKEND_OVERLAY_PARTS_H
+#ifndef BRAID_OVERLAY_COMPILER_PARTS_H
+#define BRAID_OVERLAY_COMPILER_PARTS_H
 
 #include "overlay/design.h"
 #include "overlay/network.h"

@@ -1,4 +1,4 @@
-#include "backend/overlay/parts.h"
+#include "overlay/compiler/parts.h"
 
 #include <stdio.h>
 #include <string.h>
