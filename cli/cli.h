@@ -70,6 +70,8 @@ extern const struct argp cli_planned_argp;   /* ... and --plan --save-plan, for 
 const char *cli_place_given(const cli_place *place);
 /* Whether a file is a plan of `braid plan --save`. */
 bool cli_is_placement(const char *path);
+/* NULL: it is not known why it could not be. */
+const char *cli_why_unreadable(const char *path);
 /* NOT_FOUND: a device that the forecast uses is none of this machine. */
 braid_status cli_check_forecast(const braid_forecast *forecast);
 /* INVALID_ARGUMENT if --plan is of `braid plan --save`, and of another batch than `batch`, or than the session's, which

@@ -1,4 +1,5 @@
 /* Saved plans at the command line: look at one, compare two. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,25 @@ bool cli_is_placement(const char *path) {
   return braid_placement_is(start, read_start(path, start, sizeof start));
 }
 
+const char *cli_why_unreadable(const char *path) {
+  struct stat about;
+  if (stat(path, &about) != 0) return strerror(errno);
+  if (S_ISDIR(about.st_mode)) return strerror(EISDIR);
+  return access(path, R_OK) == 0 ? NULL : strerror(errno);
+}
+
 enum { MOST_DEVICES = 256 };
+
+static braid_status fail_device(const char *name, const braid_device_info *infos, size_t count) {
+  char list[512] = "";
+  for (size_t i = 0, used = 0; i < count && used < sizeof list; i++)
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", infos[i].name);
+  return braid_fail(BRAID_NOT_FOUND,
+                    "--save: the platform's device \"%s\" is none of this machine, which has %s; a plan can be saved "
+                    "for these whole devices by these names: parts of devices, and names that a platform file of "
+                    "`braid run` gives, are placed by --place",
+                    name, list);
+}
 
 braid_status cli_check_forecast(const braid_forecast *forecast) {
   braid_device_info infos[MOST_DEVICES];
@@ -41,10 +60,7 @@ braid_status cli_check_forecast(const braid_forecast *forecast) {
     braid_forecast_device device = braid_forecast_get_device(forecast, d);
     bool known = !device.tasks;
     for (size_t i = 0; i < count && i < MOST_DEVICES; i++) known |= strcmp(infos[i].name, device.name) == 0;
-    if (!known)
-      status = braid_fail(BRAID_NOT_FOUND,
-                          "--save: the platform's device \"%s\" is none of this machine; `braid devices` lists those",
-                          device.name);
+    if (!known) status = fail_device(device.name, infos, count < MOST_DEVICES ? count : MOST_DEVICES);
   }
   if (place.registry) cli_close_registry(&place);
   return status;

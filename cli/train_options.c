@@ -460,6 +460,8 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     o->data = argument;
     return 0;
   case KEY_PLAN:
+    if (cli_why_unreadable(argument))
+      argp_error(state, "--plan: %s can't be read: %s", argument, cli_why_unreadable(argument));
     if (!cli_is_placement(argument))
       argp_error(state, "--plan: %s is no plan of `braid plan --train --save`", argument);
     o->place.plan = argument;

@@ -269,6 +269,8 @@ static void test_saved(void **state) {
   discard(&o);
   o = run_quietly("plan " GLYPHS " --batch 2 --platform $/here.yaml --policy cpu-only --save $/two.plan");
   discard(&o);
+  put_text("parts.yaml", "name: here\nprofile: rows.yaml\ndevices:\n"
+                         "  - {name: cpu, class: cpu, profile: c, idle_watts: 1, count: 2}\n");
   put_text("empty.plan", "# braid placement 2\n");
   put_text("old.plan", "# braid placement 1\ndevices cpu\nordered\ncpu 0_convolutional/Conv\n");
   put_text("twice.plan", "# braid placement 2\ndevices cpu\nnodes 2\ncpu 0_convolutional/Conv\n"
@@ -282,7 +284,13 @@ static void test_saved(void **state) {
     const char *line, *said;
   } cases[] = {
       {"plan " GLYPHS " --platform $/here.yaml --policy gpu-only --save $/x.plan",
-       "the platform's device \"gpu\" is none of this machine"},
+       "the platform's device \"gpu\" is none of this machine, which has cpu"},
+      {"plan " GLYPHS " --platform $/parts.yaml --policy first --save $/x.plan",
+       "for these whole devices by these names: parts of devices"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $/nowhere.plan",
+       "nowhere.plan can't be read: No such file or directory"},
+      {"train " GLYPHS " --data builtin:glyphs --plan $", "can't be read: Is a directory"},
+      {"run " GLYPHS " --input " STAR " --plan $/nowhere.plan", "nowhere.plan: cannot open: No such file"},
       {"plan " GLYPHS " --platform $/here.yaml --policy gpu-only,heft --save $/x.plan", "--save is of one plan"},
       {"bench " LENET " --plan $/run.plan", "place: no node"},
       {"bench " GLYPHS " --batch 2 --plan $/run.plan",

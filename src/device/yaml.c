@@ -166,7 +166,18 @@ static braid_status fail_key(const reading *r, const yaml_node_t *key, const cya
 static braid_status check_node(const reading *r, const yaml_node_t *node, const cyaml_schema_value_t *schema,
                                const char *key);
 
-static braid_status check_mapping(const reading *r, const yaml_node_t *node, const cyaml_schema_field_t *fields) {
+/* `seen`: a bit for each of the first 64 fields. */
+static braid_status check_missing(const reading *r, const yaml_node_t *node, const cyaml_schema_field_t *fields,
+                                  uint64_t seen, const char *key) {
+  for (size_t i = 0; i < 64 && fields[i].key; i++)
+    if (!(fields[i].value.flags & CYAML_FLAG_OPTIONAL) && !(seen >> i & 1))
+      return braid_fail(BRAID_INVALID_FILE, "%.200s: key %s is missing in %.60s, line: %zu", r->name, fields[i].key,
+                        key, node->start_mark.line + 1);
+  return BRAID_OK;
+}
+
+static braid_status check_mapping(const reading *r, const yaml_node_t *node, const cyaml_schema_field_t *fields,
+                                  const char *key_of_all) {
   uint64_t seen = 0;
   for (const yaml_node_pair_t *pair = node->data.mapping.pairs.start; pair < node->data.mapping.pairs.top; pair++) {
     const yaml_node_t *key = yaml_document_get_node(r->document, pair->key);
@@ -181,18 +192,30 @@ static braid_status check_mapping(const reading *r, const yaml_node_t *node, con
     seen |= bit;
     BRAID_TRY(check_node(r, yaml_document_get_node(r->document, pair->value), &fields[at].value, fields[at].key));
   }
-  return BRAID_OK;
+  return check_missing(r, node, fields, seen, key_of_all);
 }
 
-/* What is of another kind than the schema has is left to libcyaml. No schema is in itself, so this ends. */
+static braid_status fail_kind(const reading *r, const yaml_node_t *node, const char *key, const char *expected) {
+  bool text = node->type == YAML_SCALAR_NODE;
+  return braid_fail(BRAID_INVALID_FILE, "%.200s: %.60s is %.60s, %s expected, line: %zu", r->name, key,
+                    text && *text_of(node)             ? text_of(node)
+                    : text                             ? "empty"
+                    : node->type == YAML_SEQUENCE_NODE ? "a list"
+                                                       : "keys with values",
+                    expected, node->start_mark.line + 1);
+}
+
+/* What else is of another kind than the schema has is left to libcyaml. No schema is in itself, so this ends. */
 static braid_status check_node(const reading *r, const yaml_node_t *node, const cyaml_schema_value_t *schema,
                                const char *key) {
   if (!node) return BRAID_OK;
   if (node->type == YAML_SCALAR_NODE && (schema->type == CYAML_INT || schema->type == CYAML_FLOAT))
     return check_number(r, node, key, schema->type == CYAML_INT);
   if (node->type == YAML_MAPPING_NODE && schema->type == CYAML_MAPPING)
-    return check_mapping(r, node, schema->mapping.fields);
-  if (node->type != YAML_SEQUENCE_NODE || schema->type != CYAML_SEQUENCE) return BRAID_OK;
+    return check_mapping(r, node, schema->mapping.fields, key);
+  if (schema->type == CYAML_MAPPING) return fail_kind(r, node, key, "keys with values are");
+  if (schema->type != CYAML_SEQUENCE) return BRAID_OK;
+  if (node->type != YAML_SEQUENCE_NODE) return fail_kind(r, node, key, "a list is");
   for (const yaml_node_item_t *item = node->data.sequence.items.start; item < node->data.sequence.items.top; item++)
     BRAID_TRY(check_node(r, yaml_document_get_node(r->document, *item), schema->sequence.entry, key));
   return BRAID_OK;

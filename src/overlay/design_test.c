@@ -175,7 +175,7 @@ static void test_refused(void **state) {
       {"cnn-16x512", "cores", "cores: {value: nan, source: x}", "cores is nan", "line 5"},
       {"cnn-16x512", "cores", "cores: {value: many, source: x}", "many", "line: 5"},
       {"cnn-16x512", "cores", "cores: {value: 16}", "source", "line"},
-      {"cnn-16x512", "cores", "cores: 16", "Expecting MAPPING", "line: 5"},
+      {"cnn-16x512", "cores", "cores: 16", "cores is 16, keys with values are expected", "line: 5"},
       {"cnn-16x512", "cores", "cores: {value: 32, source: x}", "the ports at bank 0 have 1024 bits; it has 512",
        "line"},
       {"cnn-16x512", "efficiency", "efficiency: {value: 1.1, source: x}", "expected a number from 0.01 to 1", "line"},

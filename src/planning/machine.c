@@ -115,6 +115,10 @@ static braid_status check_clocks(const braid_modelled_device *device, unsigned i
     BRAID_TRY(check_number("mhz", clock->mhz, 1e-3));
     BRAID_TRY(check_number("seconds", clock->seconds, 1e-3));
     BRAID_TRY(check_number("watts", clock->watts, 1e-3));
+    if (i && clock->seconds < device->clocks[i - 1].seconds)
+      return braid_fail(BRAID_INVALID_FILE,
+                        "seconds is %g at %g MHz and %g at %g MHz: a lower clock is no faster than a higher one",
+                        clock->seconds, clock->mhz, device->clocks[i - 1].seconds, device->clocks[i - 1].mhz);
     if (i ? clock->mhz >= device->clocks[i - 1].mhz : clock->seconds != 1 || clock->watts != 1)
       return braid_fail(BRAID_INVALID_FILE, i ? "clocks go from the highest to the lowest"
                                               : "the first clock is the profile's: its seconds and watts are 1");
@@ -153,6 +157,10 @@ static braid_status check_device(braid_machine_file *file, unsigned index, place
   BRAID_TRY(read_optional("cap_watts", device->cap, 1e-3, NAN, &device->cap_watts));
   snprintf(at->path, sizeof at->path, "devices/%u/memory_gigabytes", index);
   BRAID_TRY(read_optional("memory_gigabytes", device->memory, 1e-6, INFINITY, &device->memory_gigabytes));
+  if (device->memory && !device->link)
+    return braid_fail(BRAID_INVALID_FILE,
+                      "device %s: memory_gigabytes, and no link: it works in the host's memory, which has no limit",
+                      device->name);
   snprintf(at->path, sizeof at->path, "devices/%u/clock_change_ms", index);
   BRAID_TRY(check_number("clock_change_ms", device->clock_change_ms, 0));
   snprintf(at->path, sizeof at->path, "devices/%u/link", index);
@@ -237,13 +245,14 @@ static const braid_planning_file *find_text(const braid_planning_file *texts, si
 }
 
 /* Every device has rows in the profile. */
-static braid_status check_profiles(const braid_modelled_machine *machine, const char *name) {
+static braid_status check_profiles(const braid_modelled_machine *machine, place *at) {
   for (unsigned d = 0; d < machine->file->devices_count; d++) {
     bool found = false;
     for (unsigned i = 0; i < machine->profile->rows_count && !found; i++)
       found = strcmp(machine->profile->rows[i].device, machine->file->devices[d].profile) == 0;
+    snprintf(at->path, sizeof at->path, "devices/%u/profile", d);
     if (!found)
-      return braid_fail(BRAID_INVALID_FILE, "%.200s: device %s: the profile %.200s has no rows of \"%s\"", name,
+      return braid_fail(BRAID_INVALID_FILE, "device %s: the profile %.200s has no rows of \"%s\"",
                         machine->file->devices[d].name, machine->file->profile, machine->file->devices[d].profile);
   }
   return BRAID_OK;
@@ -275,16 +284,16 @@ static braid_status check_idle(const braid_modelled_machine *machine, unsigned i
 static braid_status check_machine(const braid_modelled_machine *machine, const char *name, const void *text,
                                   size_t bytes) {
   place at = {""};
-  BRAID_TRY(check_profiles(machine, name));
-  for (unsigned d = 0; d < machine->file->devices_count; d++) {
-    braid_status status = check_idle(machine, d, &at);
-    if (status != BRAID_OK)
-      return braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
-  }
-  return BRAID_OK;
+  braid_status status = check_profiles(machine, &at);
+  for (unsigned d = 0; d < machine->file->devices_count && status == BRAID_OK; d++)
+    status = check_idle(machine, d, &at);
+  if (status == BRAID_OK) return BRAID_OK;
+  return braid_fail_prefix(status, "%.200s, line %zu", name, braid_yaml_line(text, bytes, at.path));
 }
 
-static braid_status load_profile_beside(braid_modelled_machine *machine, const char *path) {
+/* `file`: of the platform, to say where it names what cannot be opened. */
+static braid_status load_profile_beside(braid_modelled_machine *machine, const char *path,
+                                        const braid_file_view *file) {
   char beside[kPathBytes];
   const char *slash = strrchr(path, '/');
   int folder = slash && machine->file->profile[0] != '/' ? (int)(slash - path) + 1 : 0;
@@ -293,8 +302,12 @@ static braid_status load_profile_beside(braid_modelled_machine *machine, const c
     return braid_fail(BRAID_INVALID_FILE, "%.200s: the path of its profile is too long", path);
   if (braid_profile_is_database(machine->allocator, beside))
     return braid_profile_read_database(machine->allocator, beside, &machine->profile);
-  BRAID_TRY(braid_file_open(machine->allocator, beside, BRAID_YAML_BYTES, &view));
-  braid_status status = braid_profile_parse(beside, view.data, view.bytes, &machine->profile);
+  braid_status status = braid_file_open(machine->allocator, beside, BRAID_YAML_BYTES, &view);
+  if (status == BRAID_NO_MEMORY) return status;
+  if (status != BRAID_OK)
+    return braid_fail_prefix(status, "%.200s, line %zu: its profile", path,
+                             braid_yaml_line(file->data, file->bytes, "profile"));
+  status = braid_profile_parse(beside, view.data, view.bytes, &machine->profile);
   braid_file_close(&view);
   return status;
 }
@@ -327,7 +340,7 @@ static braid_status load(braid_modelled_machine *machine, const char *name) {
   if (!is_path(name)) return load_named(machine, name);
   BRAID_TRY(braid_file_open(machine->allocator, name, BRAID_YAML_BYTES, &view));
   braid_status status = braid_machine_file_parse(name, view.data, view.bytes, &machine->file);
-  if (status == BRAID_OK) status = load_profile_beside(machine, name);
+  if (status == BRAID_OK) status = load_profile_beside(machine, name, &view);
   if (status == BRAID_OK) status = check_machine(machine, name, view.data, view.bytes);
   braid_file_close(&view);
   return status;

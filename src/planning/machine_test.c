@@ -19,7 +19,20 @@ static void test_refused_platforms(void **state) {
   static const struct {
     const char *text, *said;
   } cases[] = {
-      {"name: m\n", "(line: 1"},
+      {"name: m\n", "m.yaml: key profile is missing in the file, line: 1"},
+      {"name: m\nprofile: p\ndevices: []\n", "(line: 3"},
+      {"name: m\nprofile: p\ndevices:\n", "devices is empty, a list is expected, line: 3"},
+      {"name: m\nprofile: p\ndevices: {a: 1}\n", "devices is keys with values, a list is expected, line: 3"},
+      {"name: m\nprofile: p\ndevices:\n  - {name: a}\n", "key class is missing in devices, line: 4"},
+      {"name: m\nprofile: p\ndevices:\n  - a\n", "devices is a, keys with values are expected, line: 4"},
+      {HEAD "    link: {}\n", "key gigabytes_per_second is missing in link, line: 7"},
+      {HEAD "    link:\n", "link is empty, keys with values are expected, line: 7"},
+      {HEAD "    link: [1]\n", "link is a list, keys with values are expected, line: 7"},
+      {HEAD "    idle_watts: 1\n    memory_gigabytes: 4\n",
+       "line 8: device a: memory_gigabytes, and no link: it works in the host's memory, which has no limit"},
+      {HEAD "    clocks:\n      - {mhz: 1000, seconds: 1, watts: 1}\n      - {mhz: 800, seconds: 1, watts: 0.9}\n"
+            "      - {mhz: 500, seconds: 0.5, watts: 0.5}\n",
+       "line 10: seconds is 0.5 at 500 MHz and 1 at 800 MHz: a lower clock is no faster than a higher one"},
       {"name: m\nprofile: p\ndevices:\n" DEVICE DEVICE, "line 5: there are two devices named a"},
       {"name: m\nprofile: p\ndevices:\n  - {name: a, class: tpu, profile: d, idle_watts: 1}\n",
        "line 4: class \"tpu\""},
@@ -94,6 +107,7 @@ static void test_refused_profiles(void **state) {
       {"source: s\nlikenesses:\n  - {op: A, as: B}\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1}\n",
        "\"B\" has no rows"},
       {"source: s\nrows: []\n", "(line: 2"},
+      {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1}\n", "p.yaml: key ms is missing in rows, line: 3"},
       {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, devices: 0}\n",
        "line 3: 0 devices, 1 to 64 are expected"},
       {"source: s\nrows:\n  - {device: d, op: Relu, bytes: 1, ms: 1, average_watts: 0}\n",

@@ -306,11 +306,14 @@ static void test_unknown(void **state) {
       BRAID_UNSUPPORTED);
   assert_non_null(strstr(braid_error_detail(), "the profile has no rows for Conv"));
   braid_modelled_machine_destroy(machine);
-  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n  - {name: a, class: gpu, profile: e, idle_watts: 1}\n");
+  write_file(platform, "name: m\nprofile: p.yaml\ndevices:\n  - {name: c, class: cpu, profile: d}\n"
+                       "  - {name: a, class: gpu, profile: e, idle_watts: 1}\n");
   assert_int_equal(braid_modelled_machine_load(NULL, platform, &machine), BRAID_INVALID_FILE);
-  assert_non_null(strstr(braid_error_detail(), "has no rows of \"e\""));
+  assert_non_null(strstr(braid_error_detail(), "m.yaml, line 5: device a: the profile p.yaml has no rows of \"e\""));
   unlink(profile);
   assert_int_equal(braid_modelled_machine_load(NULL, platform, &machine), BRAID_NOT_FOUND);
+  assert_non_null(strstr(braid_error_detail(), "m.yaml, line 2: its profile: "));
+  assert_non_null(strstr(braid_error_detail(), "p.yaml: cannot open"));
   unlink(platform);
   rmdir(folder);
   assert_int_equal(braid_modelled_machine_load(NULL, "v1000", &machine), BRAID_NOT_FOUND);
