@@ -86,9 +86,9 @@ static size_t find_list(const braid_event_queue *queue) {
 }
 
 void braid_event_queue_add(braid_event_queue *queue, uint64_t at, braid_event_kind kind, uint32_t index,
-                           uint16_t epoch) {
-  assert(at >= queue->now);
-  braid_event made = {at, queue->added++, (uint16_t)kind, epoch, index};
+                           uint32_t epoch) {
+  assert(at >= queue->now && index <= UINT16_MAX);
+  braid_event made = {at, queue->added++, (uint16_t)kind, (uint16_t)index, epoch};
   if (at - queue->now < BRAID_EVENT_RING)
     add_soon(queue, &made);
   else

@@ -19,9 +19,8 @@ typedef enum braid_event_kind {
 
 typedef struct braid_event {
   uint64_t at, order;
-  uint16_t kind;
-  uint16_t epoch; /* of the core: an event of a task that was taken from it means nothing */
-  uint32_t index;
+  uint16_t kind, index;
+  uint32_t epoch; /* of the core: an event of a task that was taken from it means nothing */
 } braid_event;
 
 enum { BRAID_EVENT_RING = 1024 }; /* cycles */
@@ -48,7 +47,7 @@ typedef struct braid_event_queue {
 void braid_event_queue_deinit(braid_event_queue *queue);
 /* `at` is no earlier than the last event taken. */
 void braid_event_queue_add(braid_event_queue *queue, uint64_t at, braid_event_kind kind, uint32_t index,
-                           uint16_t epoch);
+                           uint32_t epoch);
 /* When the next one is; UINT64_MAX: there is none. */
 uint64_t braid_event_queue_next(const braid_event_queue *queue);
 /* There must be one. */

@@ -18,7 +18,7 @@ typedef struct port {
   uint64_t plane_start, row_start;
   int64_t lines_of_row, rows_of_plane;
   int first_bank, banks;
-  uint16_t epoch;
+  uint32_t epoch;
   int outstanding;
   uint64_t free_at; /* when its wires have carried what was asked for */
   bool wakes;       /* an event for its gate is under way */
@@ -28,6 +28,7 @@ typedef struct port {
 /* Of a core: its ports ask for bursts at a rate. */
 typedef struct gate {
   uint32_t bytes;    /* in 1,024 cycles; 0: always open */
+  uint32_t epoch;    /* counts the gates that the core had: an event of another one means nothing */
   uint32_t last;     /* the port that passed */
   uint64_t opens_at; /* in parts of a cycle */
 } gate;
@@ -170,7 +171,7 @@ static bool gate_is_open(braid_memory *m, uint32_t index, uint64_t now) {
   const gate *g = &m->gates[core_of(index)];
   port *p = &m->ports[index];
   if (!g->bytes || g->opens_at < (now + 1) * kParts) return true;
-  if (!p->wakes) braid_event_queue_add(m->queue, g->opens_at / kParts, BRAID_EVENT_GATE, index, 0);
+  if (!p->wakes) braid_event_queue_add(m->queue, g->opens_at / kParts, BRAID_EVENT_GATE, index, g->epoch);
   p->wakes = true;
   return false;
 }
@@ -201,7 +202,7 @@ static void issue(braid_memory *m, uint32_t index, uint64_t now) {
 }
 
 void braid_memory_start(braid_memory *m, uint32_t index, const braid_transfer *transfer, int first_bank, int banks,
-                        uint16_t epoch, uint64_t now) {
+                        uint32_t epoch, uint64_t now) {
   port *p = &m->ports[index];
   braid_transfer t = *transfer;
   if (t.row_pitch == t.lines) t.lines *= t.rows, t.rows = 1;
@@ -216,23 +217,35 @@ void braid_memory_start(braid_memory *m, uint32_t index, const braid_transfer *t
   issue(m, index, now);
 }
 
-void braid_memory_gate(braid_memory *m, int core, uint32_t bytes, uint64_t now) {
-  m->gates[core] = (gate){.bytes = bytes, .opens_at = now * kParts};
+enum { kPortsOfCore = 3 };
+static uint32_t port_of(uint32_t core, int nth) {
+  return nth < 2 ? 2 * core + (uint32_t)nth : BRAID_MEMORY_FETCH + core;
 }
 
 static bool another_waits(const braid_memory *m, uint32_t index) {
-  uint32_t core = core_of(index), ports[] = {2 * core, 2 * core + 1, BRAID_MEMORY_FETCH + core};
-  for (int i = 0; i < 3; i++)
-    if (ports[i] != index && m->ports[ports[i]].wakes) return true;
+  for (int i = 0; i < kPortsOfCore; i++) {
+    uint32_t other = port_of(core_of(index), i);
+    if (other != index && m->ports[other].wakes) return true;
+  }
   return false;
 }
 
+void braid_memory_gate(braid_memory *m, int core, uint32_t bytes, uint64_t now) {
+  m->gates[core] = (gate){.bytes = bytes, .epoch = m->gates[core].epoch + 1, .opens_at = now * kParts};
+  for (int i = 0; i < kPortsOfCore; i++) {
+    port *p = &m->ports[port_of((uint32_t)core, i)];
+    p->wakes = p->yields = false;
+  }
+}
+
 /* The ports of a core take turns at its gate. */
-void braid_memory_gate_opens(braid_memory *m, uint32_t index, uint64_t now) {
+void braid_memory_gate_opens(braid_memory *m, uint32_t index, uint32_t epoch, uint64_t now) {
   port *p = &m->ports[index];
-  if (!p->yields && m->gates[core_of(index)].last == index && another_waits(m, index)) {
+  const gate *g = &m->gates[core_of(index)];
+  if (g->epoch != epoch) return;
+  if (!p->yields && g->last == index && another_waits(m, index)) {
     p->yields = true;
-    braid_event_queue_add(m->queue, now, BRAID_EVENT_GATE, index, 0);
+    braid_event_queue_add(m->queue, now, BRAID_EVENT_GATE, index, epoch);
     return;
   }
   p->wakes = p->yields = false;

@@ -270,14 +270,14 @@ static void restore_tokens(timing_core *c) {
 
 static void give_core(braid_timing *t, size_t id, size_t index, const braid_timing_program *p) {
   timing_core *c = &t->cores[p->core];
-  uint16_t epoch = c->epoch;
+  uint32_t epoch = c->epoch;
   timing_task *k = &t->tasks[id];
   braid_memory_gate(t->memory, p->core, k->gate, t->now);
   int first, count, end = k->first_bank + k->banks;
   braid_overlay_core_banks(t->design, p->core, &first, &count);
   memset(c, 0, sizeof *c);
   c->state = CORE_RUNS;
-  c->epoch = (uint16_t)(epoch + 1);
+  c->epoch = epoch + 1;
   c->task = id;
   c->index = index;
   c->instructions = p->instructions;
@@ -404,7 +404,7 @@ static void take_event(braid_timing *t, const braid_event *e) {
     braid_memory_bank_free(t->memory, e->index, t->now);
     return;
   case BRAID_EVENT_GATE:
-    braid_memory_gate_opens(t->memory, e->index, t->now);
+    braid_memory_gate_opens(t->memory, e->index, e->epoch, t->now);
     return;
   case BRAID_EVENT_BURST:
     end_burst(t, e);

@@ -303,7 +303,7 @@ void braid_timing_find_deadlock(braid_timing *t, const timing_core *c) {
 }
 
 void braid_timing_core_goes_on(braid_timing *t, timing_core *c) {
-  uint16_t epoch = c->epoch;
+  uint32_t epoch = c->epoch;
   if (c->repeated < c->repeat_count && c->stops_at == SIZE_MAX) start_repeat(t, c);
   for (int m = 0; m < BRAID_ISA_MODULES && c->epoch == epoch; m++) start_module(t, c, m);
   if (c->epoch != epoch) return;

@@ -45,7 +45,7 @@ typedef struct timing_fetch {
 typedef struct timing_core {
   timing_core_state state;
   braid_timing_idle cause; /* why modules that have no instruction have none */
-  uint16_t epoch;          /* counts the tasks that it had */
+  uint32_t epoch;          /* counts the tasks that it had */
   size_t task, index;      /* which of the task's */
   const braid_instruction *instructions;
   size_t first;                      /* where it began */

@@ -1,0 +1,102 @@
+/* Tasks that come after others on the same cores: what those left behind is nothing to them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "overlay/sim/timing_fixture.h"
+
+/* 1,024 taps, 4,096 columns: longer than all that the test runs meanwhile. */
+static void add_long_conv(program *p, int wait, int signal) {
+  braid_instruction *in = add_conv(p, wait, signal);
+  in->conv.kernel_rows = in->conv.kernel_columns = 32;
+  in->conv.output_columns = 4096;
+}
+
+/* A cancelled task's CONV would end at its cycle; so many tasks later the core must still not take it for its own. */
+static void test_stale_end(void **state) {
+  (void)state;
+  braid_overlay_design d = design_of(1, 1);
+  program cancelled = {0}, tiny = {0}, p = {0};
+  add_long_conv(&cancelled, 0, 0);
+  add_system(&cancelled, false, true, false);
+  add_system(&tiny, false, true, false);
+  add_move(&p, false, 100, 0, CONVS);
+  add_long_conv(&p, LOADS, SAVES);
+  add_move(&p, true, 100, CONVS, 0);
+  add_system(&p, false, true, false);
+  uint64_t alone = run_alone(&d, &p, NULL);
+  for (size_t between = (1 << 15) - 2; between <= 1 << 15; between++) { /* a task takes two numbers of a core */
+    braid_timing *t;
+    size_t done, id;
+    ok(braid_timing_create(&d, NULL, &t));
+    id = submit(t, &cancelled, (int[]){0}, 1, 1 << 20);
+    ok(braid_timing_advance(t, 100, &done));
+    braid_timing_cancel(t, id);
+    ok(braid_timing_advance(t, 101, &done));
+    for (size_t i = 0; i < between; i++) {
+      id = submit(t, &tiny, (int[]){0}, 1, 1 << 20);
+      ok(braid_timing_advance(t, UINT64_MAX - 1, &done));
+      assert_int_equal(done, id);
+    }
+    id = submit(t, &p, (int[]){0}, 1, 1 << 20);
+    ok(braid_timing_advance(t, UINT64_MAX, &done));
+    braid_timing_result r = braid_timing_get(t, id);
+    if (r.state != BRAID_TIMING_ENDED) fail_msg("%s", r.why);
+    assert_int_equal(r.ended - r.began, alone);
+    braid_timing_destroy(t);
+  }
+}
+
+/* Cycles of a task with this gate; after one whose gate would open long after it was cancelled, or 0: none. */
+static uint64_t gated(uint32_t gate, uint32_t before, uint64_t cancelled) {
+  braid_overlay_design d = design_of(1, 1);
+  program p = {0};
+  braid_timing *t;
+  size_t id, done;
+  d.instruction_bytes = 64;
+  add_move(&p, false, 256, 0, 0);
+  add_move(&p, true, 256, 0, 0);
+  for (int i = 0; i < 20; i++) add_conv(&p, 0, 0);
+  add_system(&p, false, true, false);
+  braid_timing_program own = {0, p.items, p.count, 0};
+  uint64_t code = 1 << 19;
+  braid_timing_task task = {.programs = &own, .core_count = 1, .gate = before, .code = &code};
+  for (size_t s = 0; s < BRAID_TIMING_SEGMENTS; s++) task.ranges[s] = (braid_timing_range){.lines = 1 << 20};
+  ok(braid_timing_create(&d, NULL, &t));
+  if (before) { /* all three ports wait at its gate: they read, write and fetch */
+    ok(braid_timing_submit(t, &task, &id));
+    ok(braid_timing_advance(t, cancelled, &done));
+    braid_timing_cancel(t, id);
+    ok(braid_timing_advance(t, cancelled + 500, &done)); /* of the task */
+    ok(braid_timing_advance(t, cancelled + 500, &done)); /* bursts that were under way are there */
+  }
+  task.gate = gate;
+  ok(braid_timing_submit(t, &task, &id));
+  ok(braid_timing_advance(t, UINT64_MAX, &done));
+  braid_timing_result r = braid_timing_get(t, id);
+  if (r.state != BRAID_TIMING_ENDED) fail_msg("%s", r.why);
+  braid_timing_destroy(t);
+  return r.ended - r.began;
+}
+
+static void test_gate_that_is_gone(void **state) {
+  (void)state;
+  for (uint32_t gate = 16; gate <= 1 << 14; gate *= 2) {
+    uint64_t alone = gated(gate, 0, 0);
+    for (uint32_t before = 1; before <= 1 << 10; before *= 4)
+      for (uint64_t cancelled = 3000; cancelled < 3020; cancelled++)
+        assert_int_equal(gated(gate, before, cancelled), alone);
+  }
+  assert_int_equal(gated(0, 1, 3000), gated(0, 0, 0));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_stale_end),
+      cmocka_unit_test(test_gate_that_is_gone),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
