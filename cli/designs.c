@@ -194,8 +194,9 @@ static void print_head(const findings *f) {
          "operations a byte waits for the memory.\n",
          f->all.operations_per_second / 1e9, f->all.bytes_per_second / 1e9, f->all.turning_point);
   if (d->cores > 1)
-    printf("One core alone: %.4g GOPS, %.4g GB/s, %.3g operations a byte.\n", f->core.operations_per_second / 1e9,
-           f->core.bytes_per_second / 1e9, f->core.turning_point);
+    printf("One core alone: %.4g GOPS, %.4g GB/s, of which %.4g one way, %.3g operations a byte.\n",
+           f->core.operations_per_second / 1e9, f->core.bytes_per_second / 1e9, f->core.one_way_bytes_per_second / 1e9,
+           f->core.turning_point);
 }
 
 enum { TABLES = 5 };
@@ -220,6 +221,7 @@ static void json_roofline(cli_json *json, const char *key, const braid_overlay_r
   cli_json_object(json, key);
   cli_json_number(json, "operations_per_second", roofline->operations_per_second);
   cli_json_number(json, "bytes_per_second", roofline->bytes_per_second);
+  cli_json_number(json, "one_way_bytes_per_second", roofline->one_way_bytes_per_second);
   cli_json_number(json, "turning_point", roofline->turning_point);
   cli_json_close(json, '}');
 }

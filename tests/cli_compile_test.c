@@ -28,7 +28,7 @@ static void test_show(void **state) {
   (void)state;
   outcome o = run_quietly("compile --design cnn-16x512 --show");
   expect_text(o.out, "at most 2458 GOPS");
-  expect_text(o.out, "One core alone: 153.6 GOPS, 4.8 GB/s, 32 operations a byte");
+  expect_text(o.out, "One core alone: 153.6 GOPS, 9.6 GB/s, of which 4.8 one way, 16 operations a byte");
   expect_text(o.out, "What is assumed");
   expect_text(o.out, "not known: it counts other cells and blocks"); /* Intel's chips */
   expect_text(o.out, "no: BRAM");                                    /* chips without UltraRAM */

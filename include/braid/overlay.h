@@ -89,11 +89,13 @@ BRAID_API int64_t braid_overlay_core_products(const braid_overlay_design *design
  * which its addresses take turns, where there are fewer cores than banks. */
 BRAID_API void braid_overlay_core_banks(const braid_overlay_design *design, int core, int *first, int *count);
 
-/* The roofline (section 2.3, Figure 3) of the first `cores` cores. */
+/* The roofline (section 2.3, Figure 3) of the first `cores` cores. A port reads and writes at the same time, as AXI's
+ * do (section 4.3), each as wide as it is; a bank does one of both. */
 typedef struct braid_overlay_roofline {
-  double operations_per_second; /* two for a multiply-accumulate */
-  double bytes_per_second;      /* of each bank what its ports ask for, at most what its efficiency leaves */
-  double turning_point;         /* operations a byte: what has fewer waits for the memory */
+  double operations_per_second;    /* two for a multiply-accumulate */
+  double bytes_per_second;         /* that their ports read and write, at most what efficiency leaves of their banks */
+  double one_way_bytes_per_second; /* that they read, or write */
+  double turning_point;            /* operations a byte: what has fewer waits for the memory */
 } braid_overlay_roofline;
 BRAID_API void braid_overlay_get_roofline(const braid_overlay_design *design, int cores, braid_overlay_roofline *out);
 

@@ -298,15 +298,12 @@ void braid_overlay_core_banks(const braid_overlay_design *design, int core, int 
 }
 
 void braid_overlay_get_roofline(const braid_overlay_design *design, int cores, braid_overlay_roofline *out) {
-  double bytes[BRAID_OVERLAY_MOST_BANKS] = {0}, hertz = design->clock_mhz * 1e6;
-  double most = design->bank_bits / 8.0 * design->efficiency;
-  for (int core = 0; core < cores; core++) {
-    int first, count;
-    braid_overlay_core_banks(design, core, &first, &count);
-    for (int i = first; i < first + count; i++) bytes[i] += design->port_bits / 8.0 / count;
-  }
-  *out = (braid_overlay_roofline){.operations_per_second =
-                                      2.0 * (double)braid_overlay_core_products(design) * hertz * cores};
-  for (int i = 0; i < design->banks; i++) out->bytes_per_second += fmin(bytes[i], most) * hertz;
+  double hertz = design->clock_mhz * 1e6, bank = design->bank_bits / 8.0 * design->efficiency * hertz;
+  int first = 0, count = 0;
+  if (cores > 0) braid_overlay_core_banks(design, cores - 1, &first, &count);
+  *out = (braid_overlay_roofline){
+      .operations_per_second = 2.0 * (double)braid_overlay_core_products(design) * hertz * cores,
+      .one_way_bytes_per_second = fmin(design->port_bits / 8.0 * hertz * cores, bank * (first + count)),
+      .bytes_per_second = fmin(2 * design->port_bits / 8.0 * hertz * cores, bank * (first + count))};
   out->turning_point = out->bytes_per_second > 0 ? out->operations_per_second / out->bytes_per_second : 0;
 }

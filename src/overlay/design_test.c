@@ -84,14 +84,19 @@ static void test_roofline(void **state) {
   (void)state;
   const braid_overlay_design *design = load("cnn-16x512");
   braid_overlay_roofline roofline;
-  braid_overlay_get_roofline(design, 1, &roofline); /* one port of 16 bytes at 300 MHz */
+  braid_overlay_get_roofline(design, 1, &roofline); /* one port of 16 bytes at 300 MHz, each way */
   assert_float_equal(roofline.operations_per_second, 153.6e9, 1);
-  assert_float_equal(roofline.bytes_per_second, 4.8e9, 1);
-  assert_float_equal(roofline.turning_point, 32, 1e-9);
-  braid_overlay_get_roofline(design, 3, &roofline); /* three ports want 14.4 of the 16.32 GB/s of their bank */
-  assert_float_equal(roofline.bytes_per_second, 14.4e9, 10);
-  braid_overlay_get_roofline(design, 4, &roofline); /* four would have 19.2 */
+  assert_float_equal(roofline.bytes_per_second, 9.6e9, 1);
+  assert_float_equal(roofline.one_way_bytes_per_second, 4.8e9, 1);
+  assert_float_equal(roofline.turning_point, 16, 1e-9);
+  braid_overlay_get_roofline(design, 3, &roofline); /* three ports read 14.4 of the 16.32 GB/s of their bank */
+  assert_float_equal(roofline.one_way_bytes_per_second, 14.4e9, 10);
   assert_float_equal(roofline.bytes_per_second, 16.32e9, 10);
+  braid_overlay_get_roofline(design, 4, &roofline); /* four would read 19.2 */
+  assert_float_equal(roofline.one_way_bytes_per_second, 16.32e9, 10);
+  braid_overlay_get_roofline(design, 5, &roofline); /* data are at both banks, and all five cores reach them */
+  assert_float_equal(roofline.one_way_bytes_per_second, 24e9, 10);
+  assert_float_equal(roofline.bytes_per_second, 2 * 16.32e9, 10);
   braid_overlay_get_roofline(design, 16, &roofline);
   assert_float_equal(roofline.operations_per_second, 2457.6e9, 10);
   assert_float_equal(roofline.bytes_per_second, 4 * 16.32e9, 10);

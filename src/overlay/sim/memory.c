@@ -4,8 +4,9 @@
 
 enum { kLine = 16, kPorts = 3 * BRAID_OVERLAY_MOST_CORES, kMostOutstanding = 64 };
 
-/* A bank's time is counted in parts of a cycle, since a burst may take less than one. */
-enum { kParts = 1024 };
+/* A bank's time is counted in parts of a cycle, since a burst may take less than one; what a burst takes is rounded up,
+ * so that no bank gives more than its design says. */
+enum { kParts = 1 << 16 };
 
 /* What a port wants of a bank, oldest first. */
 typedef struct waiting {
@@ -18,9 +19,9 @@ typedef struct port {
   uint64_t plane_start, row_start;
   int64_t lines_of_row, rows_of_plane;
   int first_bank, banks;
-  uint32_t epoch;
   int outstanding;
   uint64_t free_at; /* when its wires have carried what was asked for */
+  bool moves;       /* a transfer that was not cancelled */
   bool wakes;       /* an event for its gate is under way */
   bool yields;      /* the gate opens, and it lets the core's others go first */
 } port;
@@ -45,7 +46,8 @@ struct braid_memory {
   const braid_allocator *allocator;
   const braid_overlay_design *design;
   braid_event_queue *queue;
-  uint64_t parts_of_byte, port_bytes;
+  double bank_bytes; /* in a cycle */
+  uint64_t port_bytes;
   int64_t burst_lines;
   port ports[kPorts];
   gate gates[BRAID_OVERLAY_MOST_CORES];
@@ -66,7 +68,7 @@ braid_status braid_memory_create(const braid_overlay_design *design, const braid
   made->queue = queue;
   made->banks = banks;
   made->port_bytes = (uint64_t)design->port_bits / 8;
-  made->parts_of_byte = (uint64_t)llrint(kParts / (design->bank_bits / 8.0 * design->efficiency));
+  made->bank_bytes = design->bank_bits / 8.0 * design->efficiency;
   made->burst_lines = design->burst_bytes / kLine;
   *out = made;
   return BRAID_OK;
@@ -100,7 +102,8 @@ static bool any_waits(const bank *b) {
   return all != 0;
 }
 
-/* Reads arrive `latency` after the bank has begun; of writes it is the answer that does. */
+/* The bytes of a read arrive `latency` after the bank has given them; of writes it is the answer that does, when the
+ * bank has taken them. A burst is done when the slower of wires and bank is. */
 static void serve(braid_memory *m, uint32_t index, uint64_t now) {
   bank *b = &m->banks[index];
   while (any_waits(b)) {
@@ -111,20 +114,21 @@ static void serve(braid_memory *m, uint32_t index, uint64_t now) {
     }
     uint32_t turn = next_turn(b);
     waiting *w = &b->ports[turn];
-    port *p = &m->ports[turn];
     uint64_t bytes = w->bytes[w->first], latency = (uint64_t)m->design->latency_cycles;
     w->first = (uint8_t)((w->first + 1) % kMostOutstanding);
     if (--w->count == 0) b->mask[turn / 64] &= ~((uint64_t)1 << turn % 64);
     b->last = turn;
     if (b->free_at < now * kParts) b->free_at = now * kParts;
-    b->free_at += bytes * m->parts_of_byte;
-    b->busy += bytes * m->parts_of_byte;
+    uint64_t takes = (uint64_t)ceil((double)bytes * kParts / m->bank_bytes);
+    b->free_at += takes;
+    b->busy += takes;
     bool fetches = turn >= BRAID_MEMORY_FETCH, writes = !fetches && turn % 2;
-    port *wires = fetches ? &m->ports[2 * (turn - BRAID_MEMORY_FETCH)] : p;
-    uint64_t starts = writes ? now : now + latency;
-    if (wires->free_at < starts) wires->free_at = starts;
+    port *wires = &m->ports[fetches ? 2 * (turn - BRAID_MEMORY_FETCH) : turn];
+    uint64_t later = writes ? 0 : latency, given = (b->free_at + kParts - 1) / kParts + later;
+    if (wires->free_at < now + later) wires->free_at = now + later;
     wires->free_at += (bytes + m->port_bytes - 1) / m->port_bytes;
-    braid_event_queue_add(m->queue, wires->free_at + (writes ? latency : 0), BRAID_EVENT_BURST, turn, p->epoch);
+    uint64_t done = (wires->free_at > given ? wires->free_at : given) + (writes ? latency : 0);
+    braid_event_queue_add(m->queue, done, BRAID_EVENT_BURST, turn, 0);
   }
 }
 
@@ -202,7 +206,7 @@ static void issue(braid_memory *m, uint32_t index, uint64_t now) {
 }
 
 void braid_memory_start(braid_memory *m, uint32_t index, const braid_transfer *transfer, int first_bank, int banks,
-                        uint32_t epoch, uint64_t now) {
+                        uint64_t now) {
   port *p = &m->ports[index];
   braid_transfer t = *transfer;
   if (t.row_pitch == t.lines) t.lines *= t.rows, t.rows = 1;
@@ -213,7 +217,7 @@ void braid_memory_start(braid_memory *m, uint32_t index, const braid_transfer *t
   p->rows_of_plane = t.rows;
   p->first_bank = first_bank;
   p->banks = banks;
-  p->epoch = epoch;
+  p->moves = true;
   issue(m, index, now);
 }
 
@@ -254,11 +258,14 @@ void braid_memory_gate_opens(braid_memory *m, uint32_t index, uint32_t epoch, ui
 
 void braid_memory_cancel(braid_memory *m, uint32_t index) {
   m->ports[index].left = (braid_transfer){0};
+  m->ports[index].moves = false;
 }
 
 bool braid_memory_burst_done(braid_memory *m, uint32_t index, uint64_t now) {
   port *p = &m->ports[index];
   p->outstanding--;
   issue(m, index, now);
-  return p->outstanding == 0 && p->left.lines == 0;
+  if (!p->moves || p->outstanding || p->left.lines) return false;
+  p->moves = false;
+  return true;
 }

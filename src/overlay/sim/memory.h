@@ -23,7 +23,7 @@ BRAID_MUST_CHECK braid_status braid_memory_create(const braid_overlay_design *de
 void braid_memory_destroy(braid_memory *memory); /* NULL is allowed */
 /* A task's data are spread over banks first_bank .. first_bank + banks - 1. */
 void braid_memory_start(braid_memory *memory, uint32_t port, const braid_transfer *transfer, int first_bank, int banks,
-                        uint32_t epoch, uint64_t now);
+                        uint64_t now);
 /* From now on the core's ports together ask for at most so many bytes in 1,024 cycles; 0: no limit. */
 void braid_memory_gate(braid_memory *memory, int core, uint32_t bytes, uint64_t now);
 /* An event of a gate, which may be one that is gone. */
@@ -33,7 +33,7 @@ void braid_memory_cancel(braid_memory *memory, uint32_t port);
 /* Cycles for which bursts have kept it, from its creation on. */
 uint64_t braid_memory_bank_busy(const braid_memory *memory, uint32_t bank);
 void braid_memory_bank_free(braid_memory *memory, uint32_t bank, uint64_t now);
-/* Whether the port's transfer is done with this burst. */
+/* Whether the port's transfer is done with this burst. Bursts of one that was cancelled before come first. */
 bool braid_memory_burst_done(braid_memory *memory, uint32_t port, uint64_t now);
 
 #endif

@@ -61,6 +61,7 @@ static void expect_times(const braid_package *package, const braid_overlay_desig
   assert_true(fabs(t.seconds * design->clock_mhz * 1e6 - (double)t.cycles) < 0.5);
   assert_true((double)t.operations <= t.seconds * roofline.operations_per_second * 1.001);
   assert_true(t.operations >= 2 * braid_overlay_package_get_info(package).macs);
+  assert_true(t.operations_per_second <= t.bound_per_second);
   for (int m = 0; m < BRAID_OVERLAY_UNITS; m++) {
     const braid_overlay_unit_time *u = &t.units[m];
     double all = u->busy + u->waits;

@@ -91,8 +91,10 @@ static void tell_time(const braid_timing_result *result, const braid_overlay_des
   braid_overlay_roofline roofline;
   braid_overlay_get_roofline(design, (int)result->core_count, &roofline);
   out->operations_per_second = out->seconds > 0 ? operations / out->seconds : 0;
-  out->bound_per_second = roofline.operations_per_second;
-  if (bytes > 0) out->bound_per_second = fmin(out->bound_per_second, roofline.bytes_per_second * operations / bytes);
+  double least = fmax(operations / roofline.operations_per_second, bytes / roofline.bytes_per_second);
+  least = fmax(least, (bytes - (double)out->written_bytes) / roofline.one_way_bytes_per_second);
+  least = fmax(least, (double)out->written_bytes / roofline.one_way_bytes_per_second);
+  out->bound_per_second = operations > 0 ? operations / least : roofline.operations_per_second;
   out->transfer_seconds =
       design->host_latency_us * 1e-6 + (double)out->program_bytes / (design->host_gigabytes_per_second * 1e9);
   tell_energy(design, out);

@@ -375,7 +375,7 @@ static void end_time(braid_timing *t, size_t id) {
 static void end_burst(braid_timing *t, const braid_event *e) {
   bool fetched = e->index >= BRAID_MEMORY_FETCH;
   timing_core *c = &t->cores[fetched ? e->index - BRAID_MEMORY_FETCH : e->index / 2];
-  if (!braid_memory_burst_done(t->memory, e->index, t->now) || c->epoch != e->epoch) return;
+  if (!braid_memory_burst_done(t->memory, e->index, t->now)) return;
   if (!fetched) {
     braid_timing_module_done(t, c, e->index % 2 ? BRAID_ISA_OUT : BRAID_ISA_IN);
     return;

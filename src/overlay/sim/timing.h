@@ -4,10 +4,10 @@
  * next. Equal inputs have equal results. All times are modelled, none is of the machine that this runs on.
  *
  * How the memory of a card is shared: the address range of a task is spread over the banks that its cores are at, in
- * blocks of one burst; each core has a port for reading and one for writing, `port_bits` wide. A bus equalizer cuts
- * what a port asks for into bursts, lets `outstanding` of them be under way, and refuses what is outside of the task's
- * ranges; each bank serves one burst at a time, the ports taking turns. Instructions are fetched over the wires that
- * the core reads by, a burst at a time (timing_fetch.c). */
+ * blocks of one burst; each core has a port that reads and writes at the same time, each `port_bits` wide. A bus
+ * equalizer cuts what it asks for into bursts, lets `outstanding` of them be under way, and refuses what is outside of
+ * the task's ranges; each bank serves one burst at a time, the ports taking turns. Instructions are fetched over the
+ * wires that the core reads by, a burst at a time (timing_fetch.c). */
 #ifndef BRAID_OVERLAY_TIMING_H
 #define BRAID_OVERLAY_TIMING_H
 

@@ -84,7 +84,7 @@ static void start_move(braid_timing *t, timing_core *c, size_t at, const braid_i
   counts->bytes += bytes;
   counts->moves += bytes * 8 / (uint64_t)t->design->port_bits;
   braid_memory_start(t->memory, 2 * (uint32_t)braid_timing_index(t, c) + writes, &transfer, k->first_bank, k->banks,
-                     c->epoch, t->now);
+                     t->now);
 }
 
 /* Starts what the module has next, if it can. */

@@ -30,7 +30,7 @@ static void fetch_more(braid_timing *t, timing_core *c) {
   f->line += (uint64_t)lines;
   braid_timing_counts(t, c)->fetched_bytes += bytes;
   braid_memory_start(t->memory, BRAID_MEMORY_FETCH + (uint32_t)braid_timing_index(t, c), &transfer, k->first_bank,
-                     k->banks, c->epoch, t->now);
+                     k->banks, t->now);
 }
 
 static uint64_t bytes_of(const braid_instruction *in) {

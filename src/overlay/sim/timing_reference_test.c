@@ -1,5 +1,6 @@
 /* The timing simulator, which goes from event to event, against plain loops that look at every cycle: a core that
  * loads, computes, pools and waits, with instructions that are there or fetched, in random programs. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +10,7 @@
 
 #include "overlay/sim/timing_fixture.h"
 
-enum { kMostBursts = 4096, kMostCycles = 400000, kParts = 1024 };
+enum { kMostBursts = 4096, kMostCycles = 400000, kParts = 1 << 16 };
 
 /* What a port asked for: `left` bursts of `bytes`, the last one shorter. */
 typedef struct reader {
@@ -75,7 +76,6 @@ static bool ask(plain *s) {
 }
 
 static bool serve_bank(plain *s) {
-  uint64_t parts = (uint64_t)(kParts / (s->design->bank_bits / 8 * s->design->efficiency) + 0.5);
   if (s->bank_free >= (s->now + 1) * kParts || !(s->ports[0].waiting + s->ports[1].waiting)) return false;
   int p = s->ports[1 - s->last_port].waiting ? 1 - s->last_port : s->last_port;
   reader *r = &s->ports[p];
@@ -84,11 +84,12 @@ static bool serve_bank(plain *s) {
   r->waiting--;
   s->last_port = p;
   if (s->bank_free < s->now * kParts) s->bank_free = s->now * kParts;
-  s->bank_free += bytes * parts;
+  s->bank_free += (uint64_t)ceil((double)bytes * kParts / (s->design->bank_bits / 8.0 * s->design->efficiency));
+  uint64_t given = (s->bank_free + kParts - 1) / kParts + (uint64_t)s->design->latency_cycles;
   if (s->wires_free < starts) s->wires_free = starts;
   s->wires_free += (bytes + 15) / 16;
   assert_true(s->arriving < kMostBursts);
-  s->arrivals[s->arriving].at = s->wires_free;
+  s->arrivals[s->arriving].at = s->wires_free > given ? s->wires_free : given;
   s->arrivals[s->arriving++].port = p;
   return true;
 }
