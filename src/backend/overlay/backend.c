@@ -33,7 +33,7 @@ typedef struct overlay_device {
   const braid_allocator *allocator;
   const braid_overlay_design *design;
   char name[32];
-  int cores;
+  int cores, shares; /* of the share's cores, all or some; equal shares of the card */
   uint64_t memory_bytes;
   braid_overlay_parts parts; /* of the graph that regions were claimed of last */
   const char *hint;          /* why nothing of it can be run; "": something can */
@@ -128,6 +128,7 @@ static braid_status set_up(overlay_device *device, const overlay_options *option
                       "convolutional ones (braid compile --designs lists them)",
                       options->design);
   BRAID_TRY(choose_cores(options, design, &device->cores));
+  device->shares = options->parts ? (int)options->parts : 1;
   uint64_t most = card_bytes(design) / (options->parts ? options->parts : 1);
   if (options->memory_bytes > most)
     return braid_fail(BRAID_INVALID_ARGUMENT, "memory=%llu: a card of %s has %llu bytes of DDR%s",
@@ -344,7 +345,8 @@ static braid_status overlay_prepare(void *self, const braid_kernel *kernel, cons
   (void)kernel;
   *prepared = NULL;
   *info = (braid_prepared_info){0};
-  BRAID_TRY(braid_overlay_region_create(device->allocator, device->design, device->cores, node, &region));
+  const braid_overlay_share share = {device->design, device->cores, device->shares};
+  BRAID_TRY(braid_overlay_region_create(device->allocator, &share, node, &region));
   braid_status status = take_memory(device, braid_overlay_region_bytes(region));
   if (status == BRAID_OK)
     *prepared = region;

@@ -366,17 +366,18 @@ static void test_float_model(void **state) {
 
 /* --- times ------------------------------------------------------------------------------------------------------- */
 /* Of a graph that is one region whole. */
-static void expect_time(const braid_graph *graph, const braid_overlay_package *package, int64_t batch) {
+static void expect_time(const braid_graph *graph, const braid_overlay_package *package, int64_t batch,
+                        const char *devices, int shares) {
   const braid_overlay_design *design;
   braid_overlay_simulated simulated;
   braid_session *session;
   results out;
-  net_ok(braid_session_create(graph, &(braid_session_options){.devices = "overlay:cores=2 cpu"}, &session));
+  net_ok(braid_session_create(graph, &(braid_session_options){.devices = devices}, &session));
   assert_int_equal(count_regions(session), 1);
   void *input = make_input(session, 1);
   allocate_results(session, &out);
   net_ok(braid_session_run(session, (const void *[]){input}, out.data));
-  double us = braid_session_plan(session, 0).median_us;
+  braid_plan_line line = braid_session_plan(session, 0);
   braid_session_destroy(session);
   net_ok(braid_overlay_design_load(NULL, "cnn-16x512", &design));
   net_ok(braid_overlay_simulate(package, design, 2, &simulated));
@@ -384,13 +385,16 @@ static void expect_time(const braid_graph *graph, const braid_overlay_package *p
   double moved = (double)(batch * (info.input_bytes + info.output_bytes));
   double expected = (double)batch * 1e6 * simulated.seconds + 2 * design->host_latency_us +
                     moved / (1e3 * design->host_gigabytes_per_second);
-  if (fabs(us - expected) > 0.002) fail_msg("%.3f us, %.3f are expected", us, expected);
+  if (fabs(line.median_us - expected) > 0.002) fail_msg("%.3f us, %.3f are expected", line.median_us, expected);
+  double joules = (double)batch * (simulated.joules - simulated.energy.idle), watts = design->idle_watts / shares;
+  assert_true(watts > 0 && fabs(line.energy_uj - 1e6 * joules - watts * expected) < 1e-3 * line.energy_uj);
   braid_overlay_design_destroy(design);
   free_results(&out);
   free(input);
 }
 
-/* A batch takes its images one after the other, and what is moved to the card and back. */
+/* A batch takes its images one after the other, and what is moved to the card and back; all that time the card is on,
+ * of whose power without work a share has its part. */
 static void test_times(void **state) {
   (void)state;
   const braid_overlay_design *design;
@@ -404,7 +408,8 @@ static void test_times(void **state) {
     net_ok(braid_graph_clone(graph, &copy));
     net_ok(braid_resolve(copy));
     braid_status status = braid_overlay_compile(copy, design, NULL, NULL, &package);
-    if (status == BRAID_OK) expect_time(graph, package, batch);
+    if (status == BRAID_OK)
+      expect_time(graph, package, batch, seed % 2 ? "overlay:cores=2 cpu" : "overlay.3:parts=8 cpu", seed % 2 ? 1 : 8);
     tried += status == BRAID_OK;
     braid_overlay_package_destroy(package);
     braid_graph_destroy(copy);

@@ -103,8 +103,9 @@ static braid_status make_image(braid_overlay_region *region) {
   return BRAID_OK;
 }
 
-/* Inputs of all images go to the card at once, results of all come back at once; images follow each other. */
-static braid_status find_cost(braid_overlay_region *region) {
+/* Inputs of all images go to the card at once, results of all come back at once; images follow each other. The card's
+ * power without work counts for the whole time, of a share its part of it. */
+static braid_status find_cost(braid_overlay_region *region, int shares) {
   const braid_overlay_design *design = region->design;
   const int64_t *bytes = region->package->bytes;
   braid_overlay_simulated simulated;
@@ -113,18 +114,19 @@ static braid_status find_cost(braid_overlay_region *region) {
   double moved = images * (double)(bytes[BRAID_SEGMENT_INPUTS] + bytes[BRAID_SEGMENT_OUTPUTS]);
   region->cost.seconds =
       images * simulated.seconds + 2e-6 * design->host_latency_us + moved / (1e9 * design->host_gigabytes_per_second);
-  region->cost.microjoules = 1e6 * images * simulated.joules;
+  double working = images * (simulated.joules - simulated.energy.idle);
+  region->cost.microjoules = 1e6 * (working + design->idle_watts / shares * region->cost.seconds);
   return BRAID_OK;
 }
 
-braid_status braid_overlay_region_create(const braid_allocator *allocator, const braid_overlay_design *design,
-                                         int cores, const braid_node_desc *node, braid_overlay_region **out) {
+braid_status braid_overlay_region_create(const braid_allocator *allocator, const braid_overlay_share *share,
+                                         const braid_node_desc *node, braid_overlay_region **out) {
   braid_overlay_region *region = braid_zalloc(allocator, sizeof *region);
   *out = NULL;
   if (!region) return BRAID_NO_MEMORY;
-  *region = (braid_overlay_region){.allocator = allocator, .design = design, .cores = cores};
+  *region = (braid_overlay_region){.allocator = allocator, .design = share->design, .cores = share->cores};
   braid_status status = compile_region(region, node);
-  if (status == BRAID_OK) status = find_cost(region);
+  if (status == BRAID_OK) status = find_cost(region, share->shares);
   if (status == BRAID_OK) status = make_simulator(region);
   if (status == BRAID_OK) status = make_image(region);
   if (status == BRAID_OK)

@@ -14,10 +14,16 @@ typedef struct braid_overlay_cost {
   double microjoules; /* NAN: the design lacks a figure of its power */
 } braid_overlay_cost;
 
+/* `cores` of a share of the card, which is one of `shares` equal ones. */
+typedef struct braid_overlay_share {
+  const braid_overlay_design *design;
+  int cores, shares;
+} braid_overlay_share;
+
 /* Nothing of `node` is used later. The design must outlive it. */
 BRAID_MUST_CHECK braid_status braid_overlay_region_create(const braid_allocator *allocator,
-                                                          const braid_overlay_design *design, int cores,
-                                                          const braid_node_desc *node, braid_overlay_region **out);
+                                                          const braid_overlay_share *share, const braid_node_desc *node,
+                                                          braid_overlay_region **out);
 void braid_overlay_region_destroy(braid_overlay_region *region);         /* NULL is allowed */
 uint64_t braid_overlay_region_bytes(const braid_overlay_region *region); /* of the card's memory */
 braid_overlay_cost braid_overlay_region_cost(const braid_overlay_region *region);
