@@ -149,7 +149,8 @@ static void print_sizes(const braid_overlay_package_info *info, double ms) {
          cli_format_bytes((double)info->instruction_bytes, text, sizeof text));
   printf(", %s of weights and biases", cli_format_bytes((double)info->constant_bytes, text, sizeof text));
   printf(", %s of maps\n", cli_format_bytes((double)info->map_bytes, text, sizeof text));
-  printf("a core that is to be given away stands at a tile after at most %" PRId64 " cycles, %.1f us\n",
+  printf("a core that is to be given away stands at a tile after at most %" PRId64
+         " cycles, %.1f us, if it has come to a further place since its task went on\n",
          info->stop_cycles, info->stop_microseconds);
 }
 

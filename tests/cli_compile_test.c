@@ -113,7 +113,7 @@ static void test_package_failures(void **state) {
   (void)state;
   expect_failure("compile $/none.bpk", 2, "none.bpk");
   put_file("bad.bpk", "BRAIDBPK", 8);
-  expect_failure("compile $/bad.bpk", 2, "no package");
+  expect_failure("compile $/bad.bpk", 2, "bad.bpk: this is no package");
   expect_failure("compile $/bad.bpk --design cnn-16x512", 2, "compiled already");
   expect_failure("compile model.onnx", 2, "--design is expected");
   expect_failure("compile --design cnn-16x512 --show --cores 3", 2, "need a model");

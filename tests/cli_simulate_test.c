@@ -158,7 +158,7 @@ static void test_failures(void **state) {
   expect_failure("simulate $/q.bpk --design cnn-16x512 --input $/bad.npy", 2, "is float32[2,2]; expected is");
   expect_failure("simulate $/q.bpk --design cnn-16x512 --input nope=$/bad.npy", 2, "has no input nope; it has input");
   put_file("bad.bpk", "BRAIDBPK", 8);
-  expect_failure("simulate $/bad.bpk --design cnn-16x512", 2, "no package");
+  expect_failure("simulate $/bad.bpk --design cnn-16x512", 2, "bad.bpk: this is no package");
 }
 
 static int setup(void **state) {

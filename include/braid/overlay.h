@@ -206,7 +206,7 @@ typedef struct braid_overlay_package_info {
   int steps;    /* of a sequence; 0: of feature maps */
   int64_t instruction_bytes, constant_bytes, map_bytes, input_bytes, output_bytes;
   /* A core that is to be given away stands at a tile after so long, at most, while banks serve the ports of all cores
-   * alike; 0: it is not known (recurrent networks). */
+   * alike, and if it has come to a further place since its task went on; 0: it is not known (recurrent networks). */
   int64_t stop_cycles;
   double stop_microseconds;
 } braid_overlay_package_info;

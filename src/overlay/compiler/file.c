@@ -379,5 +379,5 @@ braid_status braid_package_open(const char *path, const braid_allocator *allocat
   BRAID_TRY(braid_file_open(allocator, path, 0, &view));
   braid_status status = braid_package_load(view.data, view.bytes, allocator, out);
   braid_file_close(&view);
-  return status;
+  return status == BRAID_INVALID_FILE ? braid_fail_prefix(status, "%s", path) : status;
 }

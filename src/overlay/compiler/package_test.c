@@ -107,6 +107,8 @@ static void test_file(void **state) {
   assert_int_equal(braid_package_open(path, NULL, &again), BRAID_NOT_FOUND);
   assert_null(again);
   assert_int_equal(braid_package_write(package, "/nowhere/at/all.bpk"), BRAID_IO);
+  assert_int_equal(braid_package_open("/proc/self/comm", NULL, &again), BRAID_INVALID_FILE);
+  assert_string_equal(braid_error_detail(), "/proc/self/comm: this is no package of the overlay");
   braid_package_destroy(package);
   drawn_free(&n);
 }
