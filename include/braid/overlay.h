@@ -168,7 +168,9 @@ BRAID_API BRAID_MUST_CHECK braid_status braid_overlay_compile(const braid_graph 
 typedef struct braid_overlay_recurrent_options {
   double greatest;             /* magnitude of an input; larger ones are clipped. 0: as in `samples`, or 4 */
   const braid_tensor *samples; /* float32 whose last dimension is the numbers of a step: sequences, one behind the
-                                  other. NULL: none */
+                                  other, as long as the network's; where that has one step, which may stand for any
+                                  number, as long as the second of four dimensions says, else at most 32 steps. NULL:
+                                  none */
 } braid_overlay_recurrent_options;
 /* How far it is from the same network in double precision, of which so many sequences were computed. */
 typedef struct braid_overlay_recurrent_error {

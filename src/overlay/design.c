@@ -10,7 +10,7 @@
 #include "base/try.h"
 #include "device/yaml.h"
 
-enum { kNameBytes = 32, kSourceBytes = 512, kLine = 16, kPathBytes = 64 };
+enum { kNameBytes = 32, kSourceBytes = 512, kLine = 16, kPathBytes = 64, kPartBytes = 64 };
 
 /* --- what a file has ---------------------------------------------------------------------------------------------- */
 typedef struct design_number {
@@ -126,8 +126,9 @@ static braid_status check_lines(const braid_overlay_design *design, char path[kP
   return BRAID_OK;
 }
 
-/* What modules take in one cycle must be there. */
+/* What modules take in one cycle must be there; a core's part of the memory for instructions holds the longest. */
 static braid_status check_room(const braid_overlay_design *design, char path[kPathBytes]) {
+  int64_t features = (int64_t)design->pixels * design->channels_in; /* 0 of recurrent ones */
   int64_t weights = design->recurrent ? (int64_t)2 * design->rows * design->columns
                                       : (int64_t)design->channels_in * design->channels_out;
   int64_t sums = design->recurrent ? (int64_t)6 * design->rows : (int64_t)4 * design->pixels * design->channels_out;
@@ -136,16 +137,30 @@ static braid_status check_room(const braid_overlay_design *design, char path[kPa
     int64_t has, needs;
     const char *what;
   } rooms[] = {
-      {"weight_bytes", design->weight_bytes, weights, "weights"},
-      {"sum_bytes", design->sum_bytes, sums, "sums"},
+      {"weight_bytes", design->weight_bytes, weights, "weights of one cycle"},
+      {"sum_bytes", design->sum_bytes, sums, "sums of one cycle"},
+      {"feature_bytes", design->feature_bytes, features, "numbers of one cycle"},
+      {"instruction_bytes", design->instruction_bytes, kPartBytes * design->cores, "parts of all cores"},
   };
   for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) {
     if (rooms[i].has >= rooms[i].needs) continue;
     snprintf(path, kPathBytes, "%s/value", rooms[i].key);
-    return braid_fail(BRAID_INVALID_FILE, "%s is %lld, but the %s of one cycle take %lld", rooms[i].key,
-                      (long long)rooms[i].has, rooms[i].what, (long long)rooms[i].needs);
+    return braid_fail(BRAID_INVALID_FILE, "%s is %lld, but the %s take %lld", rooms[i].key, (long long)rooms[i].has,
+                      rooms[i].what, (long long)rooms[i].needs);
   }
   return BRAID_OK;
+}
+
+/* Weights lie in whole lines for the channels of a cycle. */
+static braid_status check_channels(const braid_overlay_design *design, char path[kPathBytes]) {
+  int products = design->channels_in * design->channels_out;
+  if (products % kLine == 0) return BRAID_OK;
+  snprintf(path, kPathBytes, "channels_out/value");
+  return braid_fail(
+      BRAID_INVALID_FILE,
+      "channels_out is %d, which makes %d with channels_in: expected a multiple of %d, since weights take "
+      "whole lines",
+      design->channels_out, products, kLine);
 }
 
 /* Section 4.2.2: the ports at a bank are together no wider than the bank's. */
@@ -189,6 +204,7 @@ static braid_status design_check(const design_document *document, braid_overlay_
   fill_design(document, design);
   BRAID_TRY(check_lines(design, path));
   BRAID_TRY(check_room(design, path));
+  BRAID_TRY(check_channels(design, path));
   return check_ports(design, path);
 }
 

@@ -184,10 +184,14 @@ static braid_status measure_sequences(braid_rnn_pair *pair, const float *samples
   return BRAID_OK;
 }
 
-/* How much of the samples is computed: `pitch` numbers from sequence to sequence. */
-static size_t choose_extent(const braid_rnn *t, int64_t rows, braid_overlay_recurrent_error *out) {
+/* How much of the samples is computed: `pitch` numbers from sequence to sequence. A network of one step, which may
+ * stand for any number, has sequences as long as samples of four dimensions say. */
+static size_t choose_extent(const braid_rnn *t, const braid_tensor *samples, int64_t rows,
+                            braid_overlay_recurrent_error *out) {
+  const braid_desc *desc = samples ? braid_tensor_desc(samples) : NULL;
   int64_t macs = braid_rnn_macs(t) / t->length; /* of a step */
   int64_t unit = t->length > 1 ? t->length : kRandomSteps, sequences = kRandomSequences;
+  if (t->length == 1 && desc && desc->rank == 4) unit = desc->dims[1];
   if (rows) {
     unit = rows < unit ? rows : unit;
     sequences = rows / unit;
@@ -210,7 +214,7 @@ braid_status braid_rnn_measure_error(const braid_rnn_lowered *lowered, const bra
   int64_t rows = 0;
   struct braid_arena *arena;
   if (samples) BRAID_TRY(check_samples(t, samples, &rows));
-  size_t pitch = choose_extent(t, rows, out);
+  size_t pitch = choose_extent(t, samples, rows, out);
   if (samples) pitch *= vector_of(&t->sequences[input_sequence(t)]);
   t->steps = t->length = out->steps;
   BRAID_TRY(braid_arena_create(NULL, &arena));

@@ -262,6 +262,30 @@ static void test_comes_back(void **state) {
   braid_graph_destroy(graph);
 }
 
+/* Sequences of a network of one step are as long as the array says. */
+static void test_single_steps(void **state) {
+  (void)state;
+  for (int64_t steps = 1; steps < 6; steps += 3) {
+    rnn_layer l = {.inputs = 5, .hidden = 6, .directions = 1, .lengths = -1, .h = -1, .c = -1};
+    braid_graph *graph;
+    braid_overlay_package *package;
+    braid_overlay_recurrent_error error;
+    char *host;
+    rnn_ok(braid_graph_create(NULL, "single", &graph));
+    rnn_add_lstm(graph, rnn_input(graph, "x", 3, (int64_t[]){1, 1, 5}), &l);
+    rnn_ok(braid_graph_add_output(graph, l.outputs[1]));
+    rnn_ok(braid_resolve(graph));
+    braid_tensor *samples = rnn_tensor(BRAID_F32, 4, (int64_t[]){8, steps, 1, 5}, 1);
+    braid_overlay_recurrent_options options = {.samples = samples};
+    rnn_ok(braid_overlay_compile_recurrent(graph, design, &options, NULL, &host, &error, &package));
+    assert_true(error.sequences == 8 && error.steps == steps);
+    braid_free(NULL, host);
+    braid_overlay_package_destroy(package);
+    braid_tensor_release(samples);
+    braid_graph_destroy(graph);
+  }
+}
+
 static void test_samples(void **state) {
   (void)state;
   rnn_layer l;
@@ -298,8 +322,8 @@ static void test_samples(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_graphs), cmocka_unit_test(test_refused_attributes),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_graphs),         cmocka_unit_test(test_refused_attributes),
                                      cmocka_unit_test(test_refused_inputs), cmocka_unit_test(test_comes_back),
-                                     cmocka_unit_test(test_samples)};
+                                     cmocka_unit_test(test_single_steps),   cmocka_unit_test(test_samples)};
   return cmocka_run_group_tests(tests, load_design, free_design);
 }

@@ -80,6 +80,36 @@ static char *save(const braid_overlay_record *r, bool page) {
   return text;
 }
 
+/* In a trace, too, nothing begins before what stands in its row is over, to the last digit. */
+static void test_rounded(void **state) {
+  (void)state;
+  drawn_network n;
+  braid_package *package;
+  const braid_overlay_design *design;
+  braid_overlay_simulated t;
+  braid_overlay_record *r;
+  long long until[8][BRAID_OVERLAY_UNITS] = {{0}};
+  int events = 0;
+  assert_int_equal(braid_overlay_design_load(NULL, "cnn-16x512", &design), BRAID_OK);
+  make(&n, &package, design, "layer");
+  assert_int_equal(braid_overlay_record_make(package, design, 4, NULL, &t, &r), BRAID_OK);
+  for (const char *at = save(r, false); (at = strstr(at, "{\"ph\":\"X\",\"pid\":")); at++) {
+    int core, unit;
+    double from, took;
+    assert_int_equal(
+        sscanf(at, "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lf,\"dur\":%lf", &core, &unit, &from, &took), 4);
+    assert_true(core >= 1 && core < 8 && unit < BRAID_OVERLAY_UNITS);
+    assert_true(llround(from * 1e4) >= until[core][unit]);
+    until[core][unit] = llround(from * 1e4) + llround(took * 1e4);
+    events++;
+  }
+  assert_true(events > 100);
+  braid_overlay_record_destroy(r);
+  braid_package_destroy(package);
+  braid_overlay_design_destroy(design);
+  drawn_free(&n);
+}
+
 static void test_written(void **state) {
   (void)state;
   drawn_network n;
@@ -124,7 +154,7 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_written),
-                                     cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_kept), cmocka_unit_test(test_rounded),
+                                     cmocka_unit_test(test_written), cmocka_unit_test(test_refused)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

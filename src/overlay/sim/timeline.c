@@ -1,5 +1,6 @@
 /* Timelines of simulations: a trace for Perfetto, and a page that one can zoom into (timeline.js). */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -56,11 +57,16 @@ static void name_tracks(braid_text *text, const braid_overlay_record *r) {
   }
 }
 
+/* Microseconds, in whole tenths of nanoseconds: what ends where another span begins does so in the file, too. */
+static double trace_time(const braid_overlay_record *r, uint64_t cycle) {
+  return round((double)cycle / r->clock_mhz * 1e4) / 1e4;
+}
+
 static void add_event(braid_text *text, const braid_overlay_record *r, const braid_record_span *s) {
   braid_text_printf(text,
                     ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%.4f,\"dur\":%.4f,\"name\":\"%s\",\"cat\":\"%s\","
                     "\"args\":{\"cycles\":%" PRIu64 ",\"instruction\":%" PRIu32,
-                    2 + s->core, s->module, (double)s->from / r->clock_mhz, (double)(s->to - s->from) / r->clock_mhz,
+                    2 + s->core, s->module, trace_time(r, s->from), trace_time(r, s->to) - trace_time(r, s->from),
                     name_of(s), s->opcode ? "instruction" : "stall", s->to - s->from, s->instruction);
   if (s->bytes) braid_text_printf(text, ",\"bytes\":%" PRIu64, s->bytes);
   if (s->opcode && r->layer_count) {
@@ -87,7 +93,7 @@ braid_status braid_overlay_record_save_trace(const braid_overlay_record *r, cons
     if (!r->layers[l].to) continue;
     braid_text_printf(
         &text, ",\n{\"ph\":\"X\",\"pid\":1,\"tid\":0,\"ts\":%.4f,\"dur\":%.4f,\"cat\":\"layer\",\"name\":",
-        (double)r->layers[l].from / r->clock_mhz, (double)(r->layers[l].to - r->layers[l].from) / r->clock_mhz);
+        trace_time(r, r->layers[l].from), trace_time(r, r->layers[l].to) - trace_time(r, r->layers[l].from));
     braid_text_add_json(&text, r->layers[l].name);
     braid_text_add(&text, "}");
   }
