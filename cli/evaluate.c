@@ -14,13 +14,14 @@ static const char doc[] =
     "such, and why they differ. SUBJECT is `tiles`, Luo et al. (2020): their FPGA accelerator (Tables 3 and 4, Figs. 8 "
     "and 9) and the model of `braid explore tiles`; or `hybrid`, He et al. (2021): training on GPUs and FPGAs together "
     "(Hype-training; all of section 5) and forecasts as `braid plan` makes them; or `overlay`, Zeng et al. (2021): the "
-    "overlay (Tables 1 to 3, Figs. 12 to 20) and what our compilers and simulators give."
+    "overlay (Tables 1 to 3, Figs. 12 to 20) and what our compilers and simulators give, and policies that share it."
     "\vExamples:\n"
     "  braid evaluate tiles\n"
     "  braid evaluate hybrid --html hybrid.html\n"
     "  braid evaluate hybrid --model AlexNet,DCGAN\n"
     "  braid evaluate overlay\n"
     "  braid evaluate overlay --table 2,3 --figure 15 --model ResNet50\n"
+    "  braid evaluate overlay --policies --trace AzureLLMInferenceTrace_code.csv\n"
     "  braid evaluate tiles --measure --peer /usr/bin/python3 --html evaluation.html\n"
     "  braid evaluate tiles --json\n"
     "\n--measure runs training steps of the paper's network at batch 128: some seconds, and about 1 GiB of memory.\n";
@@ -34,14 +35,16 @@ enum {
   KEY_MODEL,
   KEY_TABLE,
   KEY_FIGURE,
+  KEY_POLICIES,
+  KEY_TRACE,
   TABLES = 4,
   BATCH = 128
 };
 
 typedef struct options {
   cli_common common;
-  const char *subject, *peer, *html, *model, *table, *figure;
-  bool measure;
+  const char *subject, *peer, *html, *model, *table, *figure, *trace;
+  bool measure, policies;
   int steps, threads;
 } options;
 
@@ -60,6 +63,9 @@ static void check_options(const options *o, struct argp_state *state) {
                is_hybrid(o) ? "hybrid, whose machines are modelled" : "overlay");
   if (tiles && o->model) argp_error(state, "--model has no effect on tiles");
   if (!is_overlay(o) && (o->table || o->figure)) argp_error(state, "--table and --figure are for overlay");
+  if (!is_overlay(o) && (o->policies || o->trace)) argp_error(state, "--policies and --trace are for overlay");
+  if (o->trace && !o->policies && (o->table || o->figure))
+    argp_error(state, "--trace has no effect without the section on policies: --policies asks for it");
   if (o->peer && !o->measure) argp_error(state, "--peer has no effect without --measure");
   if (o->steps && !o->measure) argp_error(state, "--steps has no effect without --measure");
   if (o->threads && !o->measure) argp_error(state, "--threads has no effect without --measure");
@@ -94,6 +100,12 @@ static error_t parse(int key, char *argument, struct argp_state *state) {
     return 0;
   case KEY_FIGURE:
     o->figure = argument;
+    return 0;
+  case KEY_POLICIES:
+    o->policies = true;
+    return 0;
+  case KEY_TRACE:
+    o->trace = argument;
     return 0;
   case ARGP_KEY_ARG:
     if (o->subject || (strcmp(argument, "hybrid") != 0 && strcmp(argument, "overlay") != 0))
@@ -432,7 +444,8 @@ static int evaluate_hybrid(const options *o) {
 
 static int evaluate_overlay(const options *o) {
   cli_overlay *all = calloc(1, sizeof *all);
-  braid_status status = all ? cli_overlay_select(all, o->table, o->figure, o->model) : cli_no_memory();
+  braid_status status = all ? cli_overlay_select(all, o->table, o->figure, o->policies, o->model) : cli_no_memory();
+  if (all) all->trace = o->trace;
   if (status == BRAID_OK) status = cli_overlay_make(all);
   if (status == BRAID_OK) status = cli_overlay_show(all, o->common.json, o->html);
   free(all);
@@ -450,6 +463,10 @@ int cli_evaluate(int argc, char **argv) {
        "With hybrid: only these models, without averages, which are of all six; with overlay: only these networks", 0},
       {"table", KEY_TABLE, "N[,N...]", 0, "With overlay: only these tables (1 to 3), and figures by --figure", 0},
       {"figure", KEY_FIGURE, "N[,N...]", 0, "With overlay: only these figures (12 to 20), and tables by --table", 0},
+      {"policies", KEY_POLICIES, NULL, 0,
+       "With overlay: only policies that share the card, and what --table and --figure say", 0},
+      {"trace", KEY_TRACE, "FILE", 0,
+       "With overlay: policies also on a trace of requests (TIMESTAMP,ContextTokens,GeneratedTokens)", 0},
       {0}};
   static const struct argp_child children[] = {{&cli_common_argp, 0, NULL, 0}, {0}};
   static const struct argp argp = {table, parse, "SUBJECT", doc, children, NULL, NULL};

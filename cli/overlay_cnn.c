@@ -210,6 +210,15 @@ static braid_status many(cnn_study *s) {
   return status == BRAID_OK ? cli_overlay_many(s->cores, s->tasks, single, &s->out->multi) : status;
 }
 
+static braid_status share_card(cnn_study *s, size_t network) {
+  braid_overlay_package *package = NULL;
+  braid_status status = cli_overlay_step(s->o, "each number of cores");
+  if (status == BRAID_OK) status = compile(s->graph, s->cores, kAll, NULL, &package);
+  if (status == BRAID_OK) status = cli_overlay_time_network(s->o, network, s->cores, package);
+  braid_overlay_package_destroy(package);
+  return status;
+}
+
 static braid_status study(cnn_study *s, size_t network) {
   cli_overlay_tasks tasks = {{NULL}};
   int needs = s->needs = s->o->needs[network];
@@ -223,6 +232,7 @@ static braid_status study(cnn_study *s, size_t network) {
   if (status == BRAID_OK) status = isolate(s);
   if (status == BRAID_OK && needs & CLI_OVERLAY_MANY) status = many(s);
   if (status == BRAID_OK && needs & CLI_OVERLAY_STOPS) status = stop(s);
+  if (status == BRAID_OK && needs & CLI_OVERLAY_SHARES_CARD) status = share_card(s, network);
   braid_graph_destroy(s->graph);
   s->graph = NULL;
   cli_overlay_free_tasks(&tasks);

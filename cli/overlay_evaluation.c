@@ -54,11 +54,14 @@ static const struct section_rule {
     {BRAID_OVERLAY_LSTM_100, BRAID_OVERLAY_LSTM_100 + 1, CLI_OVERLAY_MULTIPLIERS},
     {0, BRAID_OVERLAY_CNNS, CLI_OVERLAY_MANY},
     {BRAID_OVERLAY_CNNS, BRAID_OVERLAY_NETWORKS, CLI_OVERLAY_MANY},
+    {0, BRAID_OVERLAY_CNNS, CLI_OVERLAY_SHARES_CARD},
 };
 
-braid_status cli_overlay_select(cli_overlay *o, const char *tables, const char *figures, const char *models) {
-  bool everything = !tables && !figures;
+braid_status cli_overlay_select(cli_overlay *o, const char *tables, const char *figures, bool policies,
+                                const char *models) {
+  bool everything = !tables && !figures && !policies;
   for (size_t s = 0; s < CLI_OVERLAY_SECTIONS; s++) o->wanted[s] = everything;
+  o->wanted[CLI_OVERLAY_POLICIES] = everything || policies;
   braid_status status = select_numbers(tables, "--table", 1, CLI_OVERLAY_TABLES, o->wanted);
   if (status == BRAID_OK)
     status = select_numbers(figures, "--figure", CLI_OVERLAY_FIRST_FIGURE, CLI_OVERLAY_FIGURES,
@@ -75,6 +78,8 @@ braid_status cli_overlay_select(cli_overlay *o, const char *tables, const char *
 const char *cli_overlay_name(size_t section, char *buffer, size_t bytes) {
   if (section < CLI_OVERLAY_TABLES)
     snprintf(buffer, bytes, "table %zu", section + 1);
+  else if (section == CLI_OVERLAY_POLICIES)
+    snprintf(buffer, bytes, "policies");
   else
     snprintf(buffer, bytes, "figure %zu", section - CLI_OVERLAY_TABLES + CLI_OVERLAY_FIRST_FIGURE);
   return buffer;
@@ -249,6 +254,7 @@ static int steps_of(int needs, size_t network) {
   int steps = 0;
   for (int bit = CLI_OVERLAY_COMPILES; bit < CLI_OVERLAY_MULTIPLIERS; bit *= 2) steps += (needs & bit) != 0;
   if (needs & CLI_OVERLAY_SCALES && network < BRAID_OVERLAY_CNNS) steps += doubled ? 6 : 4;
+  steps += (needs & CLI_OVERLAY_SHARES_CARD) != 0;
   return steps + (needs & CLI_OVERLAY_MULTIPLIERS ? CLI_OVERLAY_DESIGNS : 0);
 }
 
@@ -261,13 +267,18 @@ braid_status cli_overlay_make(cli_overlay *o) {
     o->multipliers[d].ours = o->multipliers[d].single = kUnknown;
     for (size_t u = 0; u < BRAID_OVERLAY_UNITS; u++) o->multipliers[d].busy[u] = NAN;
   }
+  o->total += cli_overlay_policy_steps(o);
   cli_progress_begin(&o->progress, "evaluating");
-  braid_status status = cli_overlay_make_cnn(o);
+  braid_status status = cli_overlay_begin_policies(o);
+  if (status == BRAID_OK) status = cli_overlay_make_cnn(o);
   if (status == BRAID_OK) status = cli_overlay_make_lstm(o);
+  if (status == BRAID_OK) status = cli_overlay_run_policies(o);
   cli_progress_end(&o->progress);
+  cli_overlay_end_policies(o);
   if (status != BRAID_OK) return status;
   cli_overlay_make_sections(o);
   cli_overlay_make_figures(o);
+  cli_overlay_make_policies(o);
   cli_overlay_make_holds(o);
   return BRAID_OK;
 }

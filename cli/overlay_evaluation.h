@@ -1,20 +1,22 @@
 /* `braid evaluate overlay`: what the card takes (overlay_cnn.c, overlay_lstm.c), the tables and figures that hold it
- * against what was published (overlay_sections.c, overlay_figures.c), what must hold (overlay_holds.c), and all of it
- * as text, page or JSON (overlay_print.c). */
+ * against what was published (overlay_sections.c, overlay_figures.c), policies that share the card
+ * (overlay_policies.c), what must hold (overlay_holds.c), and all of it as text, page or JSON (overlay_print.c). */
 #ifndef BRAID_CLI_OVERLAY_EVALUATION_H
 #define BRAID_CLI_OVERLAY_EVALUATION_H
 
 #include "braid/overlay_evaluation.h"
+#include "sharing.h"
 #include "table.h"
 
 enum {
   CLI_OVERLAY_TABLES = 3,
   CLI_OVERLAY_FIRST_FIGURE = 12,
   CLI_OVERLAY_FIGURES = 9,
-  CLI_OVERLAY_SECTIONS = CLI_OVERLAY_TABLES + CLI_OVERLAY_FIGURES, /* Tables 1 to 3, Figs. 12 to 20 */
-  CLI_OVERLAY_COLUMNS = 6,
+  CLI_OVERLAY_POLICIES = CLI_OVERLAY_TABLES + CLI_OVERLAY_FIGURES, /* behind Tables 1 to 3, Figs. 12 to 20 */
+  CLI_OVERLAY_SECTIONS,
+  CLI_OVERLAY_COLUMNS = 7,
   CLI_OVERLAY_LINES = 64,
-  CLI_OVERLAY_HOLDS = 64,
+  CLI_OVERLAY_HOLDS = 128,
   CLI_OVERLAY_USER_SHARES = 3, /* 75%, 50%, 25% */
 };
 
@@ -64,8 +66,16 @@ enum {
   CLI_OVERLAY_STOPS = 32,
   CLI_OVERLAY_PROFILES = 64,
   CLI_OVERLAY_MULTIPLIERS = 128, /* Fig. 18 */
+  CLI_OVERLAY_SHARES_CARD = 256, /* policies */
   CLI_OVERLAY_CORES = 16,
 };
+
+/* Policies on traces of one kind. */
+enum { CLI_OVERLAY_CASES = 4 };
+typedef struct cli_overlay_case {
+  char name[64];
+  braid_overlay_shared of[CLI_SHARING_POLICIES];
+} cli_overlay_case;
 
 typedef struct cli_overlay cli_overlay;
 
@@ -100,13 +110,20 @@ struct cli_overlay {
   cli_overlay_section sections[CLI_OVERLAY_SECTIONS];
   cli_overlay_hold holds[CLI_OVERLAY_HOLDS];
   size_t hold_count;
+  const char *trace; /* a file of requests; NULL: none */
+  char *trace_text;
+  size_t trace_bytes;
+  braid_overlay_costs *costs[BRAID_OVERLAY_CNNS]; /* NULL where nobody needs them */
+  cli_overlay_case cases[CLI_OVERLAY_CASES];
+  size_t case_count;
   cli_progress progress;
   int done, total; /* steps */
 };
 
-/* "3" or "12,15": tables (figures false) or figures; NULL: none more. `models`: names separated by commas; NULL: all.
- * NOT_FOUND lists what there is. */
-braid_status cli_overlay_select(cli_overlay *o, const char *tables, const char *figures, const char *models);
+/* "3" or "12,15": tables (figures false) or figures; NULL: none more. `policies`: the section on them too; without any
+ * of these all. `models`: names separated by commas; NULL: all. NOT_FOUND lists what there is. */
+braid_status cli_overlay_select(cli_overlay *o, const char *tables, const char *figures, bool policies,
+                                const char *models);
 braid_status cli_overlay_make(cli_overlay *o); /* all that the selection needs */
 
 /* --- for its files --------------------------------------------------------------------------------------------------
@@ -137,7 +154,17 @@ double cli_overlay_sums(const cli_overlay_counted *a, const cli_overlay_counted 
 double cli_overlay_quotients(const cli_overlay_counted *a, const cli_overlay_counted *b);    /* mean of quotients */
 cli_overlay_counted cli_overlay_constant(double value);
 
+/* Policies: of a network what it takes on each number of cores; how many steps they are; the file of requests, before
+ * anything that takes time; all policies on all traces; what of this is not needed any more. */
+braid_status cli_overlay_time_network(cli_overlay *o, size_t network, const braid_overlay_design *design,
+                                      const braid_overlay_package *package);
+int cli_overlay_policy_steps(const cli_overlay *o);
+braid_status cli_overlay_begin_policies(cli_overlay *o);
+braid_status cli_overlay_run_policies(cli_overlay *o);
+void cli_overlay_end_policies(cli_overlay *o);
+
 void cli_overlay_make_sections(cli_overlay *o);
+void cli_overlay_make_policies(cli_overlay *o);
 void cli_overlay_make_figures(cli_overlay *o);
 void cli_overlay_make_holds(cli_overlay *o);
 /* A line of a section, with nothing in it. */
@@ -145,7 +172,7 @@ cli_overlay_line *cli_overlay_add(cli_overlay_section *section, const char *figu
     BRAID_PRINTF(3, 4);
 braid_overlay_span cli_overlay_one(double value);
 braid_overlay_span cli_overlay_range(const cli_overlay_counted *counted);
-const char *cli_overlay_name(size_t section, char *buffer, size_t bytes); /* "table 2", "figure 12" */
+const char *cli_overlay_name(size_t section, char *buffer, size_t bytes); /* "table 2", "figure 12", "policies" */
 
 braid_status cli_overlay_show(const cli_overlay *o, bool json, const char *html);
 

@@ -65,7 +65,24 @@ static void hold_network(cli_overlay *o, size_t network) {
     add_bound(o, false, 40, stops, "us", "%s: preemption at a tile, worst, of a task that has come further", p->name);
 }
 
+/* Ours against another policy, on the same traces. */
+static void hold_policy(cli_overlay *o, const cli_overlay_case *c, const char *other) {
+  size_t ours = 0, theirs = 0;
+  if (braid_overlay_policy_find("lookahead", &ours) != BRAID_OK ||
+      braid_overlay_policy_find(other, &theirs) != BRAID_OK)
+    return;
+  const braid_overlay_shared *a = &c->of[ours], *b = &c->of[theirs];
+  add_bound(o, false, b->antt, a->antt, "", "lookahead, %s: ANTT, that of %s", c->name, other);
+  add_bound(o, true, b->stp, a->stp, "", "lookahead, %s: STP, that of %s", c->name, other);
+  add_bound(o, true, b->within[1], a->within[1], "", "lookahead, %s: SLA 4, that of %s", c->name, other);
+  add_bound(o, false, b->p99, a->p99, "", "lookahead, %s: p99 of slowdowns, that of %s", c->name, other);
+}
+
 void cli_overlay_make_holds(cli_overlay *o) {
   for (size_t n = 0; n < BRAID_OVERLAY_NETWORKS; n++)
     if (o->networks[n]) hold_network(o, n);
+  for (size_t c = 0; c < o->case_count; c++) {
+    hold_policy(o, &o->cases[c], "prema");
+    hold_policy(o, &o->cases[c], "spatial");
+  }
 }

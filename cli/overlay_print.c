@@ -67,13 +67,14 @@ static void make_holds(const cli_overlay *o, cli_table *table) {
       table, "What must hold",
       "Beside the published: a static compiler below 0.5 s, a dynamic one below 0.05 ms at 16 cores, a task "
       "that stops at a tile within 40 microseconds. Compilers are measured here and now, and slower where the "
-      "machine is busy. Average loss is that of all our tilings.",
+      "machine is busy. Average loss is that of all our tilings. Policies are held against others on the same traces.",
       "what|wanted|ours|holds");
   for (size_t i = 0; i < o->hold_count; i++) {
     const cli_overlay_hold *hold = &o->holds[i];
     cli_table_cell(table, "%s", hold->what);
     char number[32];
-    cli_table_cell(table, "%s %.4g %s", hold->at_least ? "at least" : "at most", hold->wanted, hold->unit);
+    cli_table_cell(table, "%s %.4g%s%s", hold->at_least ? "at least" : "at most", hold->wanted,
+                   hold->unit[0] ? " " : "", hold->unit);
     cli_table_cell(table, "%s", format_number(hold->ours, number));
     cli_table_cell(table, "%s", does_hold(hold) ? "yes" : "no");
   }

@@ -239,6 +239,42 @@ static void test_compilers(void **state) {
   discard(&o);
 }
 
+/* Ratios and what must hold follow from the figures printed; a trace is one more case. */
+static void test_policies(void **state) {
+  (void)state;
+  static const char kTrace[] = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                               "2023-11-16 18:15:46.6,374,44\n"
+                               "2023-11-16 18:15:46.6,396,109\n"
+                               "2023-11-16 18:15:51.2,879,55\n";
+  static const char *const kCases[] = {"random, 8 jobs, load 1", "random, 8 jobs, load 2",
+                                       "random, 2000 jobs, load 0.9", "trace, load 0.7"};
+  put_file("trace.csv", kTrace, sizeof kTrace - 1);
+  outcome o = run_quietly("evaluate overlay --policies --trace $/trace.csv --model MobileNet --json");
+  assert_null(strstr(o.out, "\"name\":\"table 1\""));
+  expect_number(o.out, "policies", "prema", "STP, times more", "published", 1.4);
+  for (size_t c = 0; c < 4; c++) {
+    char fcfs[96], ours[96], prema[96], hold[256];
+    snprintf(fcfs, sizeof fcfs, "fcfs: %s", kCases[c]);
+    snprintf(prema, sizeof prema, "prema: %s", kCases[c]);
+    snprintf(ours, sizeof ours, "lookahead: %s", kCases[c]);
+    double first = number_of(o.out, "policies", fcfs, "ANTT", "ours");
+    double antt = number_of(o.out, "policies", ours, "ANTT", "ours"), less = first / antt;
+    double theirs = number_of(o.out, "policies", prema, "ANTT", "ours");
+    assert_true(first >= 1 && antt >= 1 && theirs >= 1);
+    double printed = number_of(o.out, "policies", ours, "ANTT, times less", "ours");
+    assert_true(fabs(printed / less - 1) < 1e-6);
+    snprintf(
+        hold, sizeof hold,
+        "{\"what\":\"lookahead, %s: ANTT, that of prema\",\"at_most\":%.9g,\"ours\":%.9g,\"unit\":\"\",\"holds\":%s}",
+        kCases[c], theirs, antt, antt <= theirs ? "true" : "false");
+    expect_text(o.out, hold);
+  }
+  discard(&o);
+  o = run_quietly("evaluate overlay --policies --model LSTM_100");
+  expect_text(o.out, "None of the chosen networks is in it.");
+  discard(&o);
+}
+
 static void test_text(void **state) {
   (void)state;
   outcome o = run_quietly("evaluate overlay --table 1 --figure 16,18 --model MobileNet,LSTM_100 --html $/overlay.html");
@@ -267,6 +303,9 @@ static void test_refused(void **state) {
       {"evaluate overlay --model LSTM_200", "there is no \"LSTM_200\"; there are VGG16"},
       {"evaluate overlay --measure", "--measure has no effect on overlay"},
       {"evaluate hybrid --table 1", "--table and --figure are for overlay"},
+      {"evaluate hybrid --policies", "--policies and --trace are for overlay"},
+      {"evaluate overlay --table 1 --trace $/none.csv", "--policies asks for it"},
+      {"evaluate overlay --trace $/none.csv", "none.csv"},
       {"evaluate overlay hybrid", "one subject is expected"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -280,7 +319,7 @@ static void test_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_published), cmocka_unit_test(test_scaling), cmocka_unit_test(test_compilers),
-      cmocka_unit_test(test_text),      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_policies),  cmocka_unit_test(test_text),    cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
