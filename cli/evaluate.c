@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files.h"
 #include "hybrid.h"
 #include "measurement.h"
 #include "overlay_evaluation.h"
@@ -443,8 +444,10 @@ static int evaluate_hybrid(const options *o) {
 }
 
 static int evaluate_overlay(const options *o) {
+  const cli_file files[] = {{"the file of --trace", o->trace, false}, {"--html", o->html, true}};
   cli_overlay *all = calloc(1, sizeof *all);
-  braid_status status = all ? cli_overlay_select(all, o->table, o->figure, o->policies, o->model) : cli_no_memory();
+  braid_status status = all ? cli_check_files(files, sizeof files / sizeof *files) : cli_no_memory();
+  if (status == BRAID_OK) status = cli_overlay_select(all, o->table, o->figure, o->policies, o->model);
   if (all) all->trace = o->trace;
   if (status == BRAID_OK) status = cli_overlay_make(all);
   if (status == BRAID_OK) status = cli_overlay_show(all, o->common.json, o->html);

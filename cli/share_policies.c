@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "braid/overlay_evaluation.h"
+#include "files.h"
 #include "sharing.h"
 #include "table.h"
 
@@ -307,9 +308,18 @@ static braid_status print_text(const comparison *c) {
   return failed ? cli_no_memory() : BRAID_OK;
 }
 
+/* What is written replaces nothing that is read. */
+static braid_status check_files(const cli_sharing *how) {
+  cli_file files[CLI_SHARING_PACKAGES + 3] = {
+      {"--schedule", how->schedule, true}, {"the file of --trace", how->trace, false}, cli_design_file(how->design)};
+  for (size_t n = 0; n < how->package_count; n++) files[3 + n] = (cli_file){"a package", how->packages[n], false};
+  return cli_check_files(files, 3 + how->package_count);
+}
+
 braid_status cli_try_policies(const cli_sharing *how) {
   comparison c = {.how = how};
-  braid_status status = select_policies(&c);
+  braid_status status = check_files(how);
+  if (status == BRAID_OK) status = select_policies(&c);
   if (status == BRAID_OK) status = braid_overlay_design_load(NULL, how->design, &c.design);
   if (status == BRAID_OK) status = time_networks(&c);
   if (status == BRAID_OK) status = make_traffic(&c);

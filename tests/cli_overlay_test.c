@@ -306,6 +306,7 @@ static void test_refused(void **state) {
       {"evaluate hybrid --policies", "--policies and --trace are for overlay"},
       {"evaluate overlay --table 1 --trace $/none.csv", "--policies asks for it"},
       {"evaluate overlay --trace $/none.csv", "none.csv"},
+      {"evaluate overlay --trace $/trace.csv --html $/trace.csv", "--html"},
       {"evaluate overlay hybrid", "one subject is expected"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

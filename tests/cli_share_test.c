@@ -152,6 +152,7 @@ static void test_wrong_policies(void **state) {
   expect_failure(SHARE "--trace $/none.csv", 2, "none.csv");
   expect_failure(SHARE "--trace $/q.bpk", 2, "line 1");
   expect_failure(SHARE "--schedule $/none/jobs.csv", 1, "none/jobs.csv");
+  expect_failure(SHARE "--schedule $/q.bpk", 2, "--schedule");
   expect_failure(SHARE "--isolation --load 2", 2, "--load has no effect");
   put_file("empty.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n", 40);
   expect_failure(SHARE "--trace $/empty.csv", 2, "no job");
