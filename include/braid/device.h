@@ -383,6 +383,9 @@ typedef struct braid_backend {
    * claim_regions, after which it is called. The reasons are shown by --explain, and where no device runs a node. [the
    * device has no kernel for its op] */
   void (*explain_regions)(void *device, braid_region_refusal tell, void *context);
+  /* Called by `claim`, in a call of claim_regions: seconds that a task of the region being claimed takes, as the
+   * backend models it; below 0: unknown. Measured times, where there are any, count more. [the runtime's model] */
+  double (*region_seconds)(void *device);
 } braid_backend;
 
 /* --- registry ------------------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ typedef struct overlay_device {
   int cores, shares; /* of the share's cores, all or some; equal shares of the card */
   uint64_t memory_bytes;
   braid_overlay_parts parts; /* of the graph that regions were claimed of last */
+  double claimed_seconds;    /* of the region that is being claimed */
   const char *hint;          /* why nothing of it can be run; "": something can */
   pthread_mutex_t lock;      /* of the card: it runs one task at a time; of what follows */
   uint64_t used_bytes;
@@ -259,6 +260,7 @@ static braid_status claim_part(const claiming *c, const braid_overlay_parts *par
   size_t count = 0;
   for (size_t n = 0; n < parts->node_count; n++)
     if (parts->part[n] == part) c->nodes[count++] = (uint32_t)n;
+  c->device->claimed_seconds = parts->seconds[part];
   return count ? c->claim(c->context, &kRegion, c->nodes, count) : BRAID_OK;
 }
 
@@ -273,7 +275,7 @@ static braid_status claim_placed(const claiming *c, int32_t part) {
     some += c->wanted[n] = whole->part[n] == part && c->shown->nodes[n].desc->placed > 0;
   }
   if (!some || some == all) return BRAID_OK;
-  BRAID_TRY(braid_overlay_parts_find(c->view, c->wanted, false, c->device->design, &placed));
+  BRAID_TRY(braid_overlay_parts_find(c->view, c->wanted, false, c->device->design, c->device->cores, &placed));
   for (size_t n = 0; n < placed.node_count; n++) left += placed.part[n] >= 0;
   braid_status status = BRAID_OK;
   for (int32_t p = 0; status == BRAID_OK && left == some && p < placed.part_count; p++)
@@ -289,7 +291,7 @@ static braid_status claim_parts(claiming *c) {
   c->nodes = braid_zalloc_array(device->allocator, c->shown->node_count + 1, sizeof *c->nodes);
   if (!c->wanted || !c->nodes) return BRAID_NO_MEMORY;
   for (size_t n = 0; n < c->shown->node_count; n++) c->wanted[n] = c->shown->nodes[n].desc->placed >= 0;
-  BRAID_TRY(braid_overlay_parts_find(c->view, c->wanted, true, device->design, &device->parts));
+  BRAID_TRY(braid_overlay_parts_find(c->view, c->wanted, true, device->design, device->cores, &device->parts));
   for (int32_t p = 0; p < device->parts.part_count; p++) {
     BRAID_TRY(claim_part(c, &device->parts, p));
     BRAID_TRY(claim_placed(c, p));
@@ -317,6 +319,10 @@ static void overlay_explain_regions(void *self, braid_region_refusal tell, void 
   const braid_overlay_parts *parts = &device->parts;
   for (size_t i = 0; i < parts->refusal_count; i++)
     tell(context, (uint32_t)parts->refusals[i].node, device->hint[0] ? device->hint : parts->refusals[i].why);
+}
+
+static double overlay_region_seconds(void *self) {
+  return ((const overlay_device *)self)->claimed_seconds;
 }
 
 static braid_status overlay_query_region(void *self, const braid_kernel *kernel, const braid_node_desc *node,
@@ -496,6 +502,7 @@ const braid_backend braid_backend_overlay = {
     .claim_regions = overlay_claim_regions,
     .query_region = overlay_query_region,
     .explain_regions = overlay_explain_regions,
+    .region_seconds = overlay_region_seconds,
     .marks_begun = true,
     .shares_prepared = true,
 };

@@ -372,8 +372,13 @@ static void expect_time(const braid_graph *graph, const braid_overlay_package *p
   braid_overlay_simulated simulated;
   braid_session *session;
   results out;
-  net_ok(braid_session_create(graph, &(braid_session_options){.devices = devices}, &session));
+  net_ok(braid_session_create(graph, &(braid_session_options){.devices = devices, .explain = true}, &session));
   assert_int_equal(count_regions(session), 1);
+  braid_plan_offer offer = {0};
+  for (size_t i = 0; !offer.chosen && i < braid_session_offer_count(session, 0); i++)
+    offer = braid_session_offer(session, 0, i);
+  assert_true(offer.chosen && !offer.measured);
+  double planned = offer.us;
   void *input = make_input(session, 1);
   allocate_results(session, &out);
   net_ok(braid_session_run(session, (const void *[]){input}, out.data));
@@ -385,6 +390,10 @@ static void expect_time(const braid_graph *graph, const braid_overlay_package *p
   double moved = (double)(batch * (info.input_bytes + info.output_bytes));
   double expected = (double)batch * 1e6 * simulated.seconds + 2 * design->host_latency_us +
                     moved / (1e3 * design->host_gigabytes_per_second);
+  braid_overlay_program_info program; /* plans have the compiler's estimate of an image */
+  net_ok(braid_overlay_package_share(package, 2, NULL, &program));
+  double estimate = (double)program.cycles / design->clock_mhz, image = 1e6 * simulated.seconds;
+  assert_true(estimate > 0 && fabs(planned - expected - (double)batch * (estimate - image)) < 0.002);
   if (fabs(line.median_us - expected) > 0.002) fail_msg("%.3f us, %.3f are expected", line.median_us, expected);
   double joules = (double)batch * (simulated.joules - simulated.energy.idle), watts = design->idle_watts / shares;
   assert_true(watts > 0 && fabs(line.energy_uj - 1e6 * joules - watts * expected) < 1e-3 * line.energy_uj);

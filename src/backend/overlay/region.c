@@ -103,17 +103,13 @@ static braid_status make_image(braid_overlay_region *region) {
   return BRAID_OK;
 }
 
-/* Inputs of all images go to the card at once, results of all come back at once; images follow each other. The card's
- * power without work counts for the whole time, of a share its part of it. */
+/* The card's power without work counts for the whole time, of a share its part of it. */
 static braid_status find_cost(braid_overlay_region *region, int shares) {
   const braid_overlay_design *design = region->design;
-  const int64_t *bytes = region->package->bytes;
   braid_overlay_simulated simulated;
   BRAID_TRY(braid_overlay_simulate(region->package, design, region->cores, &simulated));
   double images = (double)region->batch;
-  double moved = images * (double)(bytes[BRAID_SEGMENT_INPUTS] + bytes[BRAID_SEGMENT_OUTPUTS]);
-  region->cost.seconds =
-      images * simulated.seconds + 2e-6 * design->host_latency_us + moved / (1e9 * design->host_gigabytes_per_second);
+  region->cost.seconds = braid_package_task_seconds(region->package, design, region->batch, simulated.seconds);
   double working = images * (simulated.joules - simulated.energy.idle);
   region->cost.microjoules = 1e6 * (working + design->idle_watts / shares * region->cost.seconds);
   return BRAID_OK;

@@ -118,3 +118,11 @@ braid_status braid_package_disassemble(const braid_package *package, braid_text 
   }
   return out->failed ? BRAID_NO_MEMORY : BRAID_OK;
 }
+
+double braid_package_task_seconds(const braid_package *package, const braid_overlay_design *design, int64_t images,
+                                  double image_seconds) {
+  double moved =
+      (double)images * (double)(package->bytes[BRAID_SEGMENT_INPUTS] + package->bytes[BRAID_SEGMENT_OUTPUTS]);
+  return (double)images * image_seconds + 2e-6 * design->host_latency_us +
+         moved / (1e9 * design->host_gigabytes_per_second);
+}

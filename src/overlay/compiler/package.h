@@ -125,6 +125,11 @@ void braid_package_destroy(braid_package *package); /* NULL is allowed */
 BRAID_MUST_CHECK braid_status braid_package_can(const braid_overlay_network *network, size_t layer,
                                                 const braid_overlay_design *design);
 
+/* What a task of so many images takes: their inputs go to the card at once, their results come back at once, and they
+ * are computed one after the other. */
+double braid_package_task_seconds(const braid_package *package, const braid_overlay_design *design, int64_t images,
+                                  double image_seconds);
+
 /* --- files ---------------------------------------------------------------------------------------------------------
  */
 /* Writes the file, or none. */

@@ -5,6 +5,7 @@
 
 #include "base/detail.h"
 #include "base/try.h"
+#include "overlay/compiler/dynamic.h"
 #include "overlay/compiler/package.h"
 
 /* What stands together in one part: nodes between which a real number goes that is not yet quantized. A number that
@@ -14,6 +15,7 @@ enum { kJoinShared, kJoinAlone, kJoinNothing, kJoins };
 typedef struct finder {
   const braid_graph *graph;
   const braid_overlay_design *design;
+  int cores;
   braid_overlay_parts *out;
   bool *takes, *set; /* nodes that the overlay may get; of one part */
   int32_t *group;    /* of each node: another of its group, in the end the first */
@@ -128,12 +130,24 @@ static braid_node_id find_unable(const finder *f, const braid_overlay_network *n
   return -1;
 }
 
-static braid_status check_design(finder *f, bool *changed) {
+/* By the compiler's estimate for the cores. */
+static braid_status estimate_part(const finder *f, const braid_package *package, int64_t batch, double *out) {
+  braid_programs programs;
+  braid_programs_init(&programs, f->graph->allocator);
+  braid_status status = braid_programs_make(package, f->cores, 0, &programs);
+  double image = (double)programs.cycles / (f->design->clock_mhz * 1e6);
+  *out = braid_package_task_seconds(package, f->design, batch, image);
+  braid_programs_deinit(&programs);
+  return status;
+}
+
+static braid_status check_design(finder *f, int32_t part, bool *changed) {
   braid_overlay_network *network = NULL;
   braid_package *package = NULL;
   braid_node_id unable = -1;
   braid_status status = braid_overlay_lower(f->graph, f->set, &network);
   if (status == BRAID_OK) status = braid_package_compile(network, f->design, f->graph->allocator, &package);
+  if (status == BRAID_OK) status = estimate_part(f, package, network->batch, &f->out->seconds[part]);
   if (status == BRAID_UNSUPPORTED && network) unable = find_unable(f, network);
   braid_package_destroy(package);
   braid_overlay_network_destroy(network);
@@ -159,7 +173,7 @@ static braid_status check_part(finder *f, int32_t part, bool *changed) {
     less = true;
   }
   *changed |= less;
-  return less ? BRAID_OK : check_design(f, changed);
+  return less ? BRAID_OK : check_design(f, part, changed);
 }
 
 /* --- borders -------------------------------------------------------------------------------------------------------
@@ -228,10 +242,10 @@ static braid_status find_all(finder *f, const bool *wanted, bool trim) {
 }
 
 braid_status braid_overlay_parts_find(const braid_graph *graph, const bool *wanted, bool trim,
-                                      const braid_overlay_design *design, braid_overlay_parts *out) {
+                                      const braid_overlay_design *design, int cores, braid_overlay_parts *out) {
   const braid_allocator *allocator = graph->allocator;
   size_t room = graph->node_count + 1;
-  finder f = {.graph = graph, .design = design, .out = out};
+  finder f = {.graph = graph, .design = design, .cores = cores, .out = out};
   *out = (braid_overlay_parts){.allocator = allocator, .node_count = graph->node_count};
   f.takes = braid_zalloc_array(allocator, room, sizeof *f.takes);
   f.set = braid_zalloc_array(allocator, room, sizeof *f.set);
@@ -239,8 +253,9 @@ braid_status braid_overlay_parts_find(const braid_graph *graph, const bool *want
   f.level = braid_zalloc_array(allocator, room, sizeof *f.level);
   f.readers = braid_zalloc_array(allocator, room, sizeof *f.readers);
   out->part = braid_zalloc_array(allocator, room, sizeof *out->part);
+  out->seconds = braid_zalloc_array(allocator, room, sizeof *out->seconds);
   out->refusals = braid_zalloc_array(allocator, room, sizeof *out->refusals);
-  bool all = f.takes && f.set && f.group && f.level && f.readers && out->part && out->refusals;
+  bool all = f.takes && f.set && f.group && f.level && f.readers && out->part && out->seconds && out->refusals;
   braid_status status = all ? find_all(&f, wanted, trim) : BRAID_NO_MEMORY;
   braid_free(allocator, f.takes);
   braid_free(allocator, f.set);
@@ -253,6 +268,7 @@ braid_status braid_overlay_parts_find(const braid_graph *graph, const bool *want
 
 void braid_overlay_parts_free(braid_overlay_parts *parts) {
   braid_free(parts->allocator, parts->part);
+  braid_free(parts->allocator, parts->seconds);
   braid_free(parts->allocator, parts->refusals);
   *parts = (braid_overlay_parts){0};
 }

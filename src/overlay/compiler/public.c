@@ -61,7 +61,7 @@ static int32_t find_largest(const braid_graph *graph, const braid_overlay_parts 
 static braid_status lower_largest(const braid_graph *graph, const braid_overlay_design *design, bool *takes,
                                   braid_text *host, braid_overlay_network **out) {
   braid_overlay_parts parts;
-  BRAID_TRY(braid_overlay_parts_find(graph, takes, false, design, &parts));
+  BRAID_TRY(braid_overlay_parts_find(graph, takes, false, design, 1, &parts));
   int32_t largest = find_largest(graph, &parts);
   tell_refusals(graph, parts.refusals, parts.refusal_count, host);
   tell_parts(graph, &parts, largest, host);

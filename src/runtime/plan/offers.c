@@ -279,8 +279,8 @@ static braid_status offer_regions(braid_placing *p) {
     question q = {.placing = p, .device = claim->device, .claim = claim, .rank = claim->rank};
     q.nodes = claim->nodes;
     q.node_count = claim->node_count;
-    q.modelled =
-        kTaskSeconds + braid_modelled_seconds(p->plan->devices[claim->device].info->compute_units, macs, bytes);
+    uint32_t units = p->plan->devices[claim->device].info->compute_units;
+    q.modelled = claim->seconds >= 0 ? claim->seconds : kTaskSeconds + braid_modelled_seconds(units, macs, bytes);
     BRAID_TRY(add_offer(&q, claim->kernel));
   }
   return BRAID_OK;

@@ -1,5 +1,6 @@
 #include "runtime/plan/regions.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,8 +162,14 @@ static braid_status check_claim(claiming *c, const braid_claim *claim) {
                 : broken(c, claim->kernel, "is not convex, between its nodes is one that it has not: ", outside);
 }
 
+static double region_seconds(const claiming *c) {
+  const braid_machine_device *device = &c->plan->devices[c->device];
+  double seconds = device->backend->region_seconds ? device->backend->region_seconds(device->self) : -1;
+  return isfinite(seconds) ? seconds : -1;
+}
+
 static braid_status add_claim(claiming *c, const braid_kernel *kernel, const uint32_t *nodes, size_t count) {
-  braid_claim claim = {.device = c->device, .kernel = kernel, .outer = -1};
+  braid_claim claim = {.device = c->device, .kernel = kernel, .outer = -1, .seconds = region_seconds(c)};
   if (!kernel || !kernel->op || !kernel->name || strcmp(kernel->op, BRAID_REGION_OP) != 0)
     return broken(c, kernel, "names none for the op " BRAID_REGION_OP, -1);
   BRAID_TRY(read_claim(c, nodes, count, &claim));

@@ -15,6 +15,7 @@ typedef struct braid_claim {
   int32_t outer;     /* the smallest claim of the device that it is nested in; -1: none */
   uint32_t rank;     /* among the device's claims for the same nodes */
   uint64_t time_key; /* of what it takes (times.h) */
+  double seconds;    /* as the backend models it; < 0: unknown */
   uint32_t shared;   /* while sets are compared: nodes that both have; else 0 */
 } braid_claim;
 
