@@ -94,15 +94,18 @@ static void open_spin(test_node *node, const char *options) {
                             .verdict = &node->verdict};
 }
 
-/* How many steps take about `seconds`. */
+/* How many steps take at least about `seconds`: by the fastest of some runs, since others may have the machine too. */
 static int64_t steps_of(double seconds) {
   test_node node;
   spin_steps = 20000000;
   open_spin(&node, ":");
   assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
-  int64_t start = braid_now_ns();
-  assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
-  double took = (double)(braid_now_ns() - start) / 1e9;
+  double took = INFINITY;
+  for (int i = 0; i < 5; i++) {
+    int64_t start = braid_now_ns();
+    assert_int_equal(test_node_do(&node, &node.task), BRAID_OK);
+    took = fmin(took, (double)(braid_now_ns() - start) / 1e9);
+  }
   test_node_close(&node);
   return (int64_t)(seconds / took * 20000000);
 }
