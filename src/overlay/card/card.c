@@ -129,6 +129,10 @@ static braid_status open_context(braid_card *card, card_context *context, const 
   context->name = braid_strdup(card->allocator, name);
   if (!context->name) return BRAID_NO_MEMORY;
   BRAID_TRY(give_memory(card, context));
+  if (request->package && request->package->rnn && !card->options.times_only) {
+    context->vectors = braid_zalloc(card->allocator, (size_t)card->design->vector_bytes);
+    if (!context->vectors) return BRAID_NO_MEMORY;
+  }
   if (!request->keeps_cores) return BRAID_OK;
   uint64_t cores = card_choose(card, context, request->cores);
   if (!cores)
@@ -177,6 +181,7 @@ void braid_card_close(braid_card *card, size_t id) {
   }
   braid_free(card->allocator, context->jobs);
   braid_free(card->allocator, context->name);
+  braid_free(card->allocator, context->vectors);
   card_programs_free(card, &context->programs);
   uint64_t end = context->range.first + context->range.size; /* of which the image may lack what has instructions */
   if (end > card->ddr_bytes) end = card->ddr_bytes;

@@ -20,7 +20,7 @@ braid_status card_reserve(braid_card *card, uint64_t bytes) {
 braid_status card_compute(braid_card *card, card_context *context, const size_t *from, const size_t *to) {
   if (card->options.times_only) return BRAID_OK;
   braid_overlay_image image = {.ddr = card->ddr, .bytes = card->ddr_bytes};
-  braid_functional_options options = {.from = from, .to = to};
+  braid_functional_options options = {.from = from, .to = to, .vectors = context->vectors};
   uint64_t first = context->range.first;
   for (int s = 0; s < BRAID_OVERLAY_SEGMENTS; s++) {
     image.segments[s] = (braid_overlay_segment){first, context->bytes[s], context->read_only[s]};

@@ -45,6 +45,7 @@ typedef struct card_context {
    * redone: it was begun again, for another number of cores. */
   bool begun, inside, redone;
   size_t layer, from[BRAID_OVERLAY_MOST_CORES];
+  uint8_t *vectors; /* of a recurrent network: as the job left them where it was stopped; NULL: of others */
   size_t task;
   uint64_t since, ready_at, stop_at; /* of its state; the end of a switch; when it was told to stop: UINT64_MAX: not */
   int wanted;

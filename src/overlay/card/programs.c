@@ -5,6 +5,7 @@
 #include "base/try.h"
 #include "overlay/card/decode.h"
 #include "overlay/card/internal.h"
+#include "overlay/recurrent/rnn.h"
 
 static void free_decoded(const braid_card *card, card_programs *programs) {
   for (int c = 0; c < BRAID_OVERLAY_MOST_CORES; c++) {
@@ -108,6 +109,17 @@ static uint64_t copy_cycles(const braid_card *card, const card_context *context,
   return (uint64_t)ceil(bytes / (banks * d->bank_bits / 8.0 * d->efficiency));
 }
 
+/* Vectors of a step that is half done, which others may have had the cores of meanwhile: to DDR and back, by a port
+ * each way (section 4.1.3). */
+static uint64_t vector_cycles(const braid_card *card, const card_context *context) {
+  const braid_overlay_design *d = card->design;
+  const braid_rnn *rnn = context->request.package ? context->request.package->rnn : NULL;
+  if (!rnn || !context->inside) return 0;
+  double bytes = (double)braid_rnn_vector_bytes(&rnn->cells[context->layer / (size_t)rnn->length]);
+  double in_a_cycle = fmin(d->port_bits / 8.0, d->bank_bits / 8.0 * d->efficiency);
+  return 2 * ((uint64_t)ceil(bytes / in_a_cycle) + (uint64_t)d->latency_cycles);
+}
+
 /* A core's memories are cleared side by side, as many bytes in a cycle as their module takes of them. */
 static uint64_t clear_cycles(const braid_overlay_design *d) {
   double longest = 0;
@@ -130,5 +142,5 @@ uint64_t card_switch_cycles(const braid_card *card, const card_context *context,
   if (compiled && context->request.package) send += cycles_of(card, compile);
   if (compiled || context->loaded != cores)
     send += cycles_of(card, d->host_latency_us * 1e-6 + bytes / (d->host_gigabytes_per_second * 1e9));
-  return (send > clear ? send : clear) + copy;
+  return (send > clear ? send : clear) + copy + vector_cycles(card, context);
 }

@@ -102,17 +102,18 @@ static void put_input(braid_card *card, card_context *context) {
 static braid_status find_programs(braid_card *card, card_context *context, int count, bool *compiled) {
   const card_programs *programs = &context->programs;
   const braid_package *package = context->request.package;
-  /* Those of recurrent networks keep weights and states on the cores, so that others have to begin behind a step. */
+  /* Those of recurrent networks keep weights and states on the cores, so that others begin behind a step; inside of it
+   * they go on with the vectors as they were. */
   bool lost = context->begun && package && package->rnn && !context->inside;
   *compiled = lost || programs->cores != count || (!context->begun && programs->layer != 0);
-  if (!*compiled) {
-    if (!context->begun) memset(context->from, 0, sizeof context->from);
-    return BRAID_OK;
+  if (*compiled || !context->begun) {
+    memset(context->from, 0, sizeof context->from);
+    if (context->vectors) memset(context->vectors, 0, (size_t)card->design->vector_bytes);
   }
+  if (!*compiled) return BRAID_OK;
   job_of(context)->result.redone_layers += context->inside;
   context->redone = context->redone || context->inside;
   context->inside = false;
-  memset(context->from, 0, sizeof context->from);
   return card_programs_make(card, context, count, context->layer);
 }
 

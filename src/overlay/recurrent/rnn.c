@@ -47,6 +47,10 @@ int64_t braid_rnn_context_bytes(const braid_rnn *rnn) {
   return most * BRAID_ISA_WORD;
 }
 
+int64_t braid_rnn_vector_bytes(const braid_rnn_cell *cell) {
+  return (2 * (int64_t)cell->x_lines + 7 * (int64_t)cell->h_lines) * BRAID_ISA_WORD; /* x, h twice; cells; gates */
+}
+
 /* --- what tables may say -------------------------------------------------------------------------------------------
  */
 static braid_status check_vector(const char *what, size_t index, int32_t parts, int32_t part) {
@@ -135,7 +139,7 @@ static braid_status check_tables(const braid_rnn *rnn) {
  */
 static braid_status check_room(const braid_rnn *rnn, const braid_rnn_cell *cell) {
   const braid_rnn_core *core = &rnn->core;
-  int64_t vectors = 2 * (int64_t)cell->x_lines + 7 * (int64_t)cell->h_lines; /* x, h twice; cells; gates */
+  int64_t vectors = braid_rnn_vector_bytes(cell) / BRAID_ISA_WORD;
   int64_t group = braid_rnn_group(core), hp = core->rows, pitch = hp * cell->padded * 2;
   if (vectors > core->vectors)
     return braid_fail(BRAID_UNSUPPORTED, "%s: vectors of %d inputs and %d states take %lld bytes, there are %lld",

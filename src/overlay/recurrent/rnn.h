@@ -115,5 +115,7 @@ int64_t braid_rnn_macs(const braid_rnn *rnn);
 /* Bytes of vectors on the chip that a cell needs between two of its steps: what a switch there writes to DDR as the
  * task goes on anyway, and reads again. */
 int64_t braid_rnn_context_bytes(const braid_rnn *rnn);
+/* Of vectors that it needs within a step. */
+int64_t braid_rnn_vector_bytes(const braid_rnn_cell *cell);
 
 #endif

@@ -548,13 +548,21 @@ static braid_status place_core(braid_functional *sim, int core) {
   return repeat_loads(sim, core, own->dispatch - 1);
 }
 
+static void copy_vectors(braid_functional *sim, bool leaves) {
+  size_t bytes = (size_t)braid_overlay_memory_lines(&sim->design, BRAID_ISA_VECTORS) * kLineBytes;
+  uint8_t *kept = sim->options.vectors;
+  if (kept && bytes)
+    memcpy(leaves ? kept : sim->vectors, leaves ? sim->vectors : kept, bytes);
+  else if (bytes && !leaves)
+    memset(sim->vectors, 0, bytes);
+}
+
 /* As a task finds the cores: memories 0, no tokens. */
 static braid_status clear(braid_functional *sim) {
   static const uint32_t kShuffles[] = {0, 1, 8, 64};
   for (int c = 0; c < sim->count; c++) forget(sim, c);
   memset(sim->places, 0, (size_t)sim->count * sizeof *sim->places);
-  if (sim->vectors)
-    memset(sim->vectors, 0, (size_t)braid_overlay_memory_lines(&sim->design, BRAID_ISA_VECTORS) * kLineBytes);
+  copy_vectors(sim, false);
   sim->counts = (braid_functional_counts){0};
   sim->done = sim->work = sim->drawn = 0;
   if (sim->options.seed) {
@@ -587,6 +595,7 @@ braid_status braid_functional_run(braid_functional *sim, const braid_overlay_ima
   braid_status status = run_to_end(sim);
   braid_overlay_races_destroy(sim->races);
   sim->races = NULL;
+  copy_vectors(sim, true);
   if (counts) *counts = sim->counts;
   return status;
 }

@@ -346,7 +346,7 @@ void braid_timing_stop_cores(braid_timing *t, size_t id) {
 
 void braid_timing_stop(braid_timing *t, size_t id, braid_timing_place place) {
   timing_task *k = &t->tasks[id];
-  if (k->result.state != BRAID_TIMING_RUNS) return;
+  if (k->result.state != BRAID_TIMING_RUNS || k->cores_stop) return;
   k->stops = true;
   k->place = place;
   braid_timing_stop_cores(t, id);

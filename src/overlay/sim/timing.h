@@ -125,7 +125,7 @@ uint64_t braid_timing_now(const braid_timing *timing);
 /* Gives cores to a task, which begins now; *id: its number. INVALID_ARGUMENT: a core that the design lacks or that
  * another task has, or an instruction that the design's cores lack. */
 BRAID_MUST_CHECK braid_status braid_timing_submit(braid_timing *timing, const braid_timing_task *task, size_t *id);
-/* The task goes on to the next place of this kind, of all cores. One that was stopped at a tile before comes further
+/* The task goes on to the next place of this kind, of all cores; where its cores go to a tile already, to that one. One that was stopped at a tile before comes further
  * than it was, with one core at least, so that it comes to its end however often it is stopped. */
 void braid_timing_stop(braid_timing *timing, size_t id, braid_timing_place place);
 /* Of a task that runs: stopped at a tile now, it would go on behind the place where it began. */
