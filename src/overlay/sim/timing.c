@@ -137,6 +137,17 @@ static bool all_are(const braid_timing *t, const timing_task *k, timing_core_sta
   return true;
 }
 
+/* Cores of recurrent networks also meet before the first step and within steps, under the number of the step: there a
+ * task that is to stop goes on, since it would begin the step again. */
+static bool ends_layer(const timing_core *c) {
+  int32_t layer = c->instructions[c->next - 1].system.layer;
+  for (size_t i = c->next; i < c->count; i++) {
+    const braid_instruction *in = &c->instructions[i];
+    if (in->opcode == BRAID_ISA_OP_SYSTEM && in->system.sync) return in->system.layer != layer;
+  }
+  return true;
+}
+
 void braid_timing_synchronize(braid_timing *t, size_t id) {
   timing_task *k = &t->tasks[id];
   if (waits_for_ended(t, id)) return;
@@ -144,16 +155,18 @@ void braid_timing_synchronize(braid_timing *t, size_t id) {
     if (k->stops && k->place == BRAID_TIMING_AT_TILE) stop_if_all_stand(t, id);
     return;
   }
+  bool stops = k->stops && ends_layer(&t->cores[k->cores[0]]);
+  k->cores_stop = false; /* those that are to stop at a tile look for it behind this place */
   for (size_t i = 0; i < k->result.core_count; i++) {
     timing_core *c = &t->cores[k->cores[i]];
     end_wait(t, c);
     k->counts[i].stopped_at = c->next;
     c->state = CORE_RUNS;
-    if (!k->stops)
+    if (!stops)
       braid_event_queue_add(&t->queue, t->now + kSyncCycles, BRAID_EVENT_CORE, (uint32_t)braid_timing_index(t, c),
                             c->epoch);
   }
-  if (k->stops) end_task(t, id, BRAID_TIMING_STOPPED);
+  if (stops) end_task(t, id, BRAID_TIMING_STOPPED);
 }
 
 void braid_timing_core_ended(braid_timing *t, timing_core *c) {

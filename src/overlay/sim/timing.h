@@ -56,7 +56,8 @@ typedef enum braid_timing_state {
   BRAID_TIMING_FAILED   /* `why` says how; its cores are free */
 } braid_timing_state;
 
-/* Where a task may be stopped. */
+/* Where a task may be stopped. A layer ends where its cores synchronize, and next under another number or not at all.
+ */
 typedef enum braid_timing_place { BRAID_TIMING_AT_TILE, BRAID_TIMING_AT_LAYER } braid_timing_place;
 
 /* Why a module has no instruction. */
@@ -125,8 +126,9 @@ uint64_t braid_timing_now(const braid_timing *timing);
 /* Gives cores to a task, which begins now; *id: its number. INVALID_ARGUMENT: a core that the design lacks or that
  * another task has, or an instruction that the design's cores lack. */
 BRAID_MUST_CHECK braid_status braid_timing_submit(braid_timing *timing, const braid_timing_task *task, size_t *id);
-/* The task goes on to the next place of this kind, of all cores; where its cores go to a tile already, to that one. One that was stopped at a tile before comes further
- * than it was, with one core at least, so that it comes to its end however often it is stopped. */
+/* The task goes on to the next place of this kind, of all cores; where its cores go to a tile already, to that one. One
+ * that was stopped at a tile before comes further than it was, with one core at least, so that it comes to its end
+ * however often it is stopped. */
 void braid_timing_stop(braid_timing *timing, size_t id, braid_timing_place place);
 /* Of a task that runs: stopped at a tile now, it would go on behind the place where it began. */
 bool braid_timing_has_advanced(const braid_timing *timing, size_t id);

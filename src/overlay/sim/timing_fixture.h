@@ -67,6 +67,7 @@ static inline braid_instruction *add_conv(program *p, int wait, int signal) {
 static inline void add_system(program *p, bool sync, bool end, bool tile) {
   braid_instruction *in = add(p, BRAID_ISA_OP_SYSTEM, 0, 0);
   in->system.sync = sync;
+  in->system.layer = (int32_t)p->count; /* of each its own */
   in->system.end = end;
   in->system.tile = tile;
 }
